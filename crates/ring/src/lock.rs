@@ -1,0 +1,397 @@
+//! The lock of the data path. What it costs follows `VMA_THREAD_MODE`.
+//!
+//! In mode 0 the application promises that one thread uses its sockets. A lock then belongs to the first thread that
+//! takes it, and that thread pays two plain stores and two loads, no locked instruction. A promise can be broken,
+//! and a broken promise must not corrupt the host program: when a second thread comes, it revokes the bias with
+//! `membarrier(2)` and the lock is an ordinary one from then on.
+//!
+//! A thread must not take a lock that it holds; the entry guard of the library passes calls from signal handlers
+//! through to the kernel for that reason.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_fence};
+
+/// How threads share the sockets of the process (`VMA_THREAD_MODE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadMode {
+    /// 0: one thread uses the sockets; a lock costs that thread next to nothing.
+    Single,
+    /// 1: several threads; a waiter spins.
+    Spin,
+    /// 2: several threads; a waiter sleeps.
+    Mutex,
+    /// 3: more threads than cores; a waiter yields its core, then sleeps.
+    Yield,
+}
+
+/// A value and the lock that guards it.
+pub struct Lock<T> {
+    /// Thread that may use the biased way in, [`UNOWNED`] or [`SHARED`].
+    owner: AtomicUsize,
+    /// Set while the owner is inside by the biased way.
+    owner_inside: AtomicBool,
+    /// 0 free, 1 held, 2 held and somebody sleeps on it.
+    state: AtomicU32,
+    mode: ThreadMode,
+    value: UnsafeCell<T>,
+}
+
+const UNOWNED: usize = 0;
+const SHARED: usize = 1;
+const SPINS_BEFORE_YIELD: u32 = 200;
+const YIELDS_BEFORE_SLEEP: u32 = 16;
+
+// SAFETY: the lock hands out `&mut T` to one thread at a time, so sharing it needs only that `T` may move.
+unsafe impl<T: Send> Sync for Lock<T> {}
+// SAFETY: as above; the lock owns its value.
+unsafe impl<T: Send> Send for Lock<T> {}
+
+impl<T> Lock<T> {
+    /// A lock that follows `mode`. In [`ThreadMode::Single`] the kernel must support `membarrier(2)`
+    /// (Linux 4.14); where it does not, the lock spins instead.
+    pub fn new(mode: ThreadMode, value: T) -> Self {
+        let biased = mode == ThreadMode::Single && membarrier::available();
+        Self {
+            owner: AtomicUsize::new(if biased { UNOWNED } else { SHARED }),
+            owner_inside: AtomicBool::new(false),
+            state: AtomicU32::new(0),
+            mode: if mode == ThreadMode::Single {
+                ThreadMode::Spin
+            } else {
+                mode
+            },
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Waits until the value is free and takes it.
+    #[inline]
+    pub fn lock(&self) -> LockGuard<'_, T> {
+        match self.try_biased() {
+            Some(guard) => guard,
+            None => self.lock_shared(),
+        }
+    }
+
+    /// Takes the value if nobody else has it.
+    #[inline]
+    pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
+        if let Some(guard) = self.try_biased() {
+            return Some(guard);
+        }
+        if self.owner.load(Ordering::Acquire) != SHARED {
+            // Revoking the bias may wait for the owner, so it is not for a caller that does not want to wait.
+            return None;
+        }
+        let taken = self
+            .state
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+        taken.ok().map(|_| LockGuard {
+            lock: self,
+            biased: false,
+        })
+    }
+
+    #[inline]
+    fn try_biased(&self) -> Option<LockGuard<'_, T>> {
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner == SHARED {
+            return None;
+        }
+        let me = thread_token();
+        if owner != me
+            && (owner != UNOWNED
+                || self
+                    .owner
+                    .compare_exchange(UNOWNED, me, Ordering::Acquire, Ordering::Relaxed)
+                    .is_err())
+        {
+            return None;
+        }
+        self.owner_inside.store(true, Ordering::Relaxed);
+        // Pairs with the membarrier of `revoke_bias`: either that thread sees the store above, or we see its
+        // store to `owner` below. The processor's own barrier is paid by the revoking side only.
+        compiler_fence(Ordering::SeqCst);
+        if self.owner.load(Ordering::Relaxed) == me {
+            return Some(LockGuard {
+                lock: self,
+                biased: true,
+            });
+        }
+        self.owner_inside.store(false, Ordering::Release);
+        None
+    }
+
+    #[cold]
+    fn revoke_bias(&self) {
+        // Called with `state` held, so that one thread revokes.
+        if self.owner.swap(SHARED, Ordering::SeqCst) == SHARED {
+            return;
+        }
+        membarrier::all_threads();
+        let mut tries = 0;
+        while self.owner_inside.load(Ordering::Acquire) {
+            relax(&mut tries);
+        }
+    }
+
+    fn lock_shared(&self) -> LockGuard<'_, T> {
+        if self
+            .state
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            self.wait();
+        }
+        if self.owner.load(Ordering::Acquire) != SHARED {
+            self.revoke_bias();
+        }
+        LockGuard {
+            lock: self,
+            biased: false,
+        }
+    }
+
+    #[cold]
+    fn wait(&self) {
+        let patience = match self.mode {
+            ThreadMode::Single | ThreadMode::Spin => u32::MAX,
+            ThreadMode::Mutex => 1,
+            ThreadMode::Yield => SPINS_BEFORE_YIELD + YIELDS_BEFORE_SLEEP,
+        };
+        let mut tries = if self.mode == ThreadMode::Yield {
+            SPINS_BEFORE_YIELD
+        } else {
+            0
+        };
+        while tries < patience {
+            if self.state.load(Ordering::Relaxed) == 0
+                && self
+                    .state
+                    .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return;
+            }
+            relax(&mut tries);
+            if patience == u32::MAX {
+                tries = tries.min(SPINS_BEFORE_YIELD);
+            }
+        }
+        while self.state.swap(2, Ordering::Acquire) != 0 {
+            futex::wait(&self.state, 2);
+        }
+    }
+
+    #[inline]
+    fn unlock_shared(&self) {
+        if matches!(self.mode, ThreadMode::Spin | ThreadMode::Single) {
+            self.state.store(0, Ordering::Release);
+        } else if self.state.swap(0, Ordering::Release) == 2 {
+            futex::wake_one(&self.state);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Lock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock")
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Access to the value of a [`Lock`]; gives it back when dropped.
+pub struct LockGuard<'a, T> {
+    lock: &'a Lock<T>,
+    biased: bool,
+}
+
+impl<T: fmt::Debug> fmt::Debug for LockGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T> Deref for LockGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: a guard exists only while its thread holds the lock.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for LockGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: a guard exists only while its thread holds the lock, and it is borrowed mutably.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for LockGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.biased {
+            self.lock.owner_inside.store(false, Ordering::Release);
+        } else {
+            self.lock.unlock_shared();
+        }
+    }
+}
+
+fn relax(tries: &mut u32) {
+    *tries = tries.saturating_add(1);
+    if *tries < SPINS_BEFORE_YIELD {
+        std::hint::spin_loop();
+    } else {
+        // SAFETY: sched_yield has no preconditions.
+        unsafe { libc::sched_yield() };
+    }
+}
+
+/// A number that differs between the live threads of the process and is neither [`UNOWNED`] nor [`SHARED`].
+#[inline]
+pub fn thread_token() -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let token: usize;
+        // SAFETY: on x86-64 Linux the first word of the thread control block is its own address (ELF TLS ABI),
+        // and reading it has no side effects.
+        unsafe {
+            std::arch::asm!("mov {}, fs:0", out(reg) token, options(nostack, preserves_flags, readonly, pure));
+        }
+        token
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    {
+        thread_local!(static TOKEN: u8 = const { 0 });
+        TOKEN.with(|byte| std::ptr::from_ref(byte).addr())
+    }
+}
+
+/// `membarrier(2)`: makes the other threads of the process run a full barrier.
+mod membarrier {
+    use std::sync::OnceLock;
+
+    const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+    const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+
+    pub(super) fn available() -> bool {
+        static REGISTERED: OnceLock<bool> = OnceLock::new();
+        *REGISTERED.get_or_init(|| !cfg!(miri) && call(REGISTER_PRIVATE_EXPEDITED))
+    }
+
+    pub(super) fn all_threads() {
+        let done = call(PRIVATE_EXPEDITED);
+        debug_assert!(done, "membarrier was registered");
+    }
+
+    fn call(command: libc::c_int) -> bool {
+        // SAFETY: membarrier takes integers and touches no memory of ours.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    }
+}
+
+mod futex {
+    use std::sync::atomic::AtomicU32;
+
+    pub(super) fn wait(word: &AtomicU32, expected: u32) {
+        call(word, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, expected);
+    }
+
+    pub(super) fn wake_one(word: &AtomicU32) {
+        call(word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
+    }
+
+    fn call(word: &AtomicU32, operation: libc::c_int, value: u32) {
+        let timeout = std::ptr::null::<libc::timespec>();
+        // SAFETY: `word` outlives the call and the timeout is null, which FUTEX_WAIT and FUTEX_WAKE allow.
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, timeout) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    const MODES: [ThreadMode; 4] = [
+        ThreadMode::Single,
+        ThreadMode::Spin,
+        ThreadMode::Mutex,
+        ThreadMode::Yield,
+    ];
+
+    fn rounds() -> u64 {
+        if cfg!(miri) { 50 } else { 50_000 }
+    }
+
+    #[test]
+    fn threads_never_meet_inside() {
+        for mode in MODES {
+            let lock = Arc::new(Lock::new(mode, (0u64, 0u64)));
+            // The first taker owns a biased lock; the others revoke it in the middle of its work.
+            drop(lock.lock());
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    let lock = Arc::clone(&lock);
+                    std::thread::spawn(move || {
+                        for _ in 0..rounds() {
+                            let mut pair = lock.lock();
+                            pair.0 += 1;
+                            pair.1 += 1;
+                            assert_eq!(pair.0, pair.1, "{mode:?}");
+                        }
+                    })
+                })
+                .collect();
+            for _ in 0..rounds() {
+                let mut pair = lock.lock();
+                pair.0 += 1;
+                pair.1 += 1;
+            }
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
+            assert_eq!(lock.lock().0, 5 * rounds(), "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn bias_survives_one_thread_and_ends_with_the_second() {
+        let lock = Arc::new(Lock::new(ThreadMode::Single, 0));
+        for _ in 0..10 {
+            *lock.lock() += 1;
+        }
+        if membarrier::available() {
+            assert_eq!(lock.owner.load(Ordering::Relaxed), thread_token());
+        }
+        let other = Arc::clone(&lock);
+        std::thread::spawn(move || *other.lock() += 1)
+            .join()
+            .unwrap();
+        assert_eq!(lock.owner.load(Ordering::Relaxed), SHARED);
+        assert_eq!(*lock.lock(), 11);
+    }
+
+    #[test]
+    fn try_lock_fails_while_held_elsewhere() {
+        for mode in MODES {
+            let lock = Arc::new(Lock::new(mode, ()));
+            let guard = lock.lock();
+            let other = Arc::clone(&lock);
+            let taken = std::thread::spawn(move || other.try_lock().is_some())
+                .join()
+                .unwrap();
+            assert!(!taken, "{mode:?}");
+            drop(guard);
+            assert!(lock.try_lock().is_some(), "{mode:?}");
+        }
+    }
+}
