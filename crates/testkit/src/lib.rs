@@ -1,0 +1,39 @@
+//! What tests of this workspace need of a Linux machine: network namespaces joined by a veth pair,
+//! programs that run inside them (with or without a preloaded library), and raw Ethernet access.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use testkit::{Namespaces, Running, or_skip};
+//!
+//! fn udp_echo_survives_preload() {
+//!     let pair = or_skip!(Namespaces::pair());
+//!     let library = testkit::libvma_path().unwrap();
+//!     let mut server = pair.b.preload("sockperf", &library);
+//!     server.args(["server", "-i", "10.77.0.2"]);
+//!     let mut server = Running::start(server).unwrap();
+//!     assert!(server.wait_for_output("waiting", Duration::from_secs(5)));
+//! }
+//! ```
+//!
+//! Everything a test makes is named after the process that made it (`vmat-<pid>-<number>-<side>`),
+//! disappears when the guard is dropped, and is swept by the next test process if this one was killed.
+//!
+//! A test that the machine cannot run says so and passes. Where that must not happen (a CI machine
+//! known to be able), set `VMA_TEST_NO_SKIP=1`, and a skip becomes a failure.
+//!
+//! `unsafe` is confined to the private module `sys`.
+
+mod library;
+mod namespace;
+mod pair;
+mod raw_link;
+mod running;
+mod skip;
+mod sys;
+
+pub use library::libvma_path;
+pub use namespace::Namespace;
+pub use pair::{Namespaces, Pair};
+pub use raw_link::RawLink;
+pub use running::{Finished, Running};
+pub use skip::{Skip, skip};

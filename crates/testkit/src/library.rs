@@ -1,0 +1,140 @@
+//! The library under test.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Where cargo puts what it builds, and with which profile.
+#[derive(Debug, PartialEq, Eq)]
+struct Output {
+    target_directory: PathBuf,
+    profile: String,
+}
+
+/// The path of `libvma.so`, built by cargo from the sources as they are (which takes a moment if it is
+/// up to date), with the profile and into the target directory of the running test. Built once a process.
+///
+/// `VMA_TEST_LIBRARY=<path>` tests that library instead, for example an installed one.
+///
+/// # Errors
+///
+/// What cargo printed, if it cannot build it; or that the library of `VMA_TEST_LIBRARY` does not exist.
+pub fn libvma_path() -> io::Result<PathBuf> {
+    static PATH: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PATH.get_or_init(|| match env::var_os("VMA_TEST_LIBRARY") {
+        Some(path) => existing(path.into()),
+        None => build(),
+    })
+    .clone()
+    .map_err(io::Error::other)
+}
+
+fn existing(path: PathBuf) -> Result<PathBuf, String> {
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(format!("there is no library {}", path.display()))
+    }
+}
+
+fn build() -> Result<PathBuf, String> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let executable = env::current_exe().map_err(|error| format!("current executable: {error}"))?;
+    let output = output_of(&executable)
+        .unwrap_or_else(|| default_output(env::var_os("CARGO_TARGET_DIR"), &workspace));
+
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(&workspace).env_remove("LD_PRELOAD");
+    command.args(["build", "--quiet", "--package", "libvma", "--profile"]);
+    // The profile "dev" builds into the directory "debug".
+    command.arg(if output.profile == "debug" {
+        "dev"
+    } else {
+        &output.profile
+    });
+    command.arg("--target-dir").arg(&output.target_directory);
+    let built = command
+        .output()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !built.status.success() {
+        let words = String::from_utf8_lossy(&built.stderr);
+        return Err(format!(
+            "cannot build libvma.so ({}): {words}",
+            built.status
+        ));
+    }
+    existing(
+        output
+            .target_directory
+            .join(&output.profile)
+            .join("libvma.so"),
+    )
+}
+
+/// Reads `<target>/<profile>/deps/<test>` (or `examples`, or a program in `<profile>` itself); `None`
+/// if the executable is not where cargo puts it, as for a documentation test.
+fn output_of(executable: &Path) -> Option<Output> {
+    let mut directory = executable.parent()?;
+    if directory.ends_with("deps") || directory.ends_with("examples") {
+        directory = directory.parent()?;
+    }
+    // Cargo's own mark of a directory that it builds into.
+    if !directory.join(".fingerprint").is_dir() {
+        return None;
+    }
+    let profile = directory.file_name()?.to_str()?.to_owned();
+    Some(Output {
+        target_directory: directory.parent()?.to_owned(),
+        profile,
+    })
+}
+
+fn default_output(target_directory: Option<OsString>, workspace: &Path) -> Output {
+    let target_directory = target_directory.map_or_else(|| workspace.join("target"), PathBuf::from);
+    Output {
+        target_directory,
+        profile: "debug".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_test_executable_tells_the_target_directory_and_the_profile() {
+        let root = env::temp_dir().join(format!("testkit-library-{}", std::process::id()));
+        let profile = root.join("triple/release");
+        fs::create_dir_all(profile.join(".fingerprint")).unwrap();
+        let expected = Some(Output {
+            target_directory: root.join("triple"),
+            profile: "release".to_owned(),
+        });
+        assert_eq!(output_of(&profile.join("deps/some_test-0123")), expected);
+        assert_eq!(output_of(&profile.join("examples/show")), expected);
+        assert_eq!(output_of(&profile.join("xtask")), expected);
+        assert_eq!(output_of(&root.join("elsewhere/program")), None);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_documentation_test_builds_into_the_usual_place() {
+        let output = default_output(None, Path::new("/workspace"));
+        assert_eq!(output.target_directory, Path::new("/workspace/target"));
+        assert_eq!(output.profile, "debug");
+        let output = default_output(Some("/elsewhere".into()), Path::new("/workspace"));
+        assert_eq!(output.target_directory, Path::new("/elsewhere"));
+    }
+
+    #[test]
+    fn the_library_is_a_shared_object() {
+        let path = libvma_path().unwrap();
+        assert_eq!(path.file_name().unwrap(), "libvma.so");
+        assert!(fs::read(path).unwrap().starts_with(b"\x7fELF"));
+    }
+}

@@ -1,0 +1,190 @@
+//! The system calls that std does not offer, each behind a safe function.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::ptr;
+use std::time::Duration;
+
+use libc::c_int;
+
+/// Whether the effective user is root.
+pub(crate) fn is_root() -> bool {
+    // SAFETY: `geteuid` has no preconditions and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Sends `signal` to process `pid`, or to the process group `-pid` if negative.
+pub(crate) fn kill(pid: i32, signal: c_int) -> io::Result<()> {
+    // SAFETY: `kill` takes plain integers and touches no memory of this process.
+    check(unsafe { libc::kill(pid, signal) }).map(drop)
+}
+
+/// Moves the calling thread into the network namespace that `namespace` refers to.
+pub(crate) fn enter_network_namespace(namespace: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the descriptor is open (borrowed), and a network namespace is a property of the thread.
+    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Makes `command` start in the network namespace of `namespace`, with a `/sys` that shows that
+/// namespace's interfaces (a sysfs mount shows the namespace it was mounted in).
+pub(crate) fn start_in_network_namespace(command: &mut Command, namespace: File) {
+    let prepare = move || {
+        enter_network_namespace(std::os::fd::AsFd::as_fd(&namespace))?;
+        mount_own_sysfs()
+    };
+    // SAFETY: between fork and exec the closure makes system calls only: no allocation, no lock.
+    // `io::Error::last_os_error`, its only other action, merely reads errno.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// Gives the calling process a private mount of sysfs, as `ip netns exec` does.
+fn mount_own_sysfs() -> io::Result<()> {
+    // SAFETY: `unshare` takes a plain integer.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    let none = ptr::null();
+    let flags = libc::MS_SLAVE | libc::MS_REC;
+    // SAFETY: the strings are terminated and static; the kernel ignores the null arguments here.
+    check(unsafe { libc::mount(c"".as_ptr(), c"/".as_ptr(), none, flags, ptr::null()) })?;
+    let sysfs: &CStr = c"sysfs";
+    // SAFETY: as above; the new mount covers the old `/sys` in this mount namespace only.
+    check(unsafe {
+        libc::mount(
+            sysfs.as_ptr(),
+            c"/sys".as_ptr(),
+            sysfs.as_ptr(),
+            0,
+            ptr::null(),
+        )
+    })
+    .map(drop)
+}
+
+/// An anonymous file, opened for appending so that a child's stdout and stderr never overwrite.
+pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
+    // SAFETY: the name is terminated, and the flags are a plain integer.
+    let fd = check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
+    // SAFETY: the descriptor was just made and nobody else owns it.
+    let file = unsafe { File::from_raw_fd(fd) };
+    // SAFETY: the descriptor is open; F_SETFL takes an integer.
+    check(unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_APPEND) })?;
+    Ok(file)
+}
+
+/// A socket for whole Ethernet frames of every protocol, bound to interface `name` of the calling
+/// thread's namespace, and the interface's hardware address. Frames sent by this host are not seen.
+pub(crate) fn packet_socket(name: &CStr) -> io::Result<(OwnedFd, [u8; 6])> {
+    // SAFETY: the string is terminated.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    if index == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Protocol 0: nothing is received before the socket is bound to the interface.
+    // SAFETY: `socket` takes plain integers.
+    let fd = check(unsafe {
+        libc::socket(
+            libc::AF_PACKET,
+            libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
+            0,
+        )
+    })?;
+    // SAFETY: the descriptor was just made and nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+
+    let on: c_int = 1;
+    // SAFETY: the pointer and length describe `on`.
+    check(unsafe {
+        libc::setsockopt(
+            fd,
+            libc::SOL_PACKET,
+            libc::PACKET_IGNORE_OUTGOING,
+            ptr::from_ref(&on).cast(),
+            socklen::<c_int>(),
+        )
+    })?;
+
+    // SAFETY: all zeroes is a valid `sockaddr_ll`.
+    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+    address.sll_family = u16::try_from(libc::AF_PACKET).expect("an address family fits in 16 bits");
+    address.sll_protocol = u16::try_from(libc::ETH_P_ALL)
+        .expect("3 fits in 16 bits")
+        .to_be();
+    address.sll_ifindex = c_int::try_from(index).expect("the kernel's indexes are positive ints");
+    let length = socklen::<libc::sockaddr_ll>();
+    // SAFETY: the pointer and length describe `address`.
+    check(unsafe { libc::bind(fd, ptr::from_ref(&address).cast(), length) })?;
+
+    let mut filled = length;
+    // SAFETY: the pointers and length describe `address` and `filled`.
+    check(unsafe { libc::getsockname(fd, ptr::from_mut(&mut address).cast(), &raw mut filled) })?;
+    let mut mac = [0; 6];
+    mac.copy_from_slice(&address.sll_addr[..6]);
+    Ok((socket, mac))
+}
+
+/// Sends one datagram (or frame) on `socket`.
+pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the pointer and length describe `bytes`.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Receives one datagram (or frame); with the true length, even if `buffer` is shorter.
+pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    let (start, length) = (buffer.as_mut_ptr().cast(), buffer.len());
+    // SAFETY: the pointer and length describe `buffer`.
+    let got = unsafe { libc::recv(socket.as_raw_fd(), start, length, libc::MSG_TRUNC) };
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+}
+
+/// Waits until `fd` is readable; false if `timeout` passed first.
+pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
+    let mut entry = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // Rounded up, so that a wait of less than a millisecond is not a busy loop.
+    let timeout_msec = c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX);
+    // SAFETY: the pointer describes one `pollfd`.
+    check(unsafe { libc::poll(&raw mut entry, 1, timeout_msec) }).map(|ready| ready > 0)
+}
+
+/// Whether interface `name` of the calling thread's namespace can carry traffic (IFF_RUNNING).
+pub(crate) fn interface_is_running(name: &CStr) -> io::Result<bool> {
+    // SAFETY: `socket` takes plain integers.
+    let fd =
+        check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the descriptor was just made and nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: all zeroes is a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    let bytes = name.to_bytes_with_nul();
+    if bytes.len() > request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    // SAFETY: SIOCGIFFLAGS reads and writes one `ifreq`.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) })?;
+    // SAFETY: a successful SIOCGIFFLAGS filled the flags.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    Ok(c_int::from(flags) & libc::IFF_RUNNING != 0)
+}
+
+fn socklen<T>() -> libc::socklen_t {
+    libc::socklen_t::try_from(size_of::<T>()).expect("socket structures are small")
+}
+
+fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
