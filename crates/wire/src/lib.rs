@@ -1,1 +1,31 @@
+//! Packet formats: Ethernet II, IPv4 and UDP, parsed from and written to caller's buffers.
+//!
+//! Everything here is pure computation on byte slices: no allocation, no clock, no I/O. Bytes that
+//! come from the network are checked once, by the parser; what it returns can be used without
+//! further checks.
+//!
+//! - [`checksum`]: the Internet checksum (RFC 1071), also fused with a copy.
+//! - [`parse_udp4`]: one received frame into addresses and the place of its payload.
+//! - [`UdpTemplate`]: the headers of one destination, prepared once and stamped on each datagram.
+
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+#![warn(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used
+)]
+
+pub mod checksum;
+pub mod ethernet;
+pub mod ipv4;
+
+mod malformed;
+mod udp;
+mod udp_template;
+
+pub use ethernet::EthernetAddresses;
+pub use malformed::Malformed;
+pub use udp::{ChecksumPolicy, UdpDatagram, parse_udp4};
+pub use udp_template::UdpTemplate;

@@ -1,0 +1,160 @@
+use core::net::SocketAddrV4;
+
+use crate::checksum::{self, add, word};
+use crate::udp::{HEADERS_LEN, UDP_HEADER_LEN};
+use crate::{EthernetAddresses, ethernet, ipv4};
+
+/// The Ethernet, IPv4 and UDP headers of one destination, with everything filled in but the lengths,
+/// the IPv4 identification and the checksums.
+///
+/// Made once per destination; [`emit_one`](Self::emit_one) and [`emit`](Self::emit) then stamp it on
+/// each datagram. Both always write a full UDP checksum, and leave padding to the Ethernet minimum
+/// of 60 bytes to the driver.
+#[derive(Clone, Debug)]
+pub struct UdpTemplate {
+    bytes: [u8; Self::HEADER_LEN],
+    /// Partial sum of the IPv4 header in `bytes`.
+    ip_sum: u32,
+    /// Partial sum of the pseudo header and the UDP header, all lengths zero.
+    udp_sum: u32,
+}
+
+impl UdpTemplate {
+    /// Length of the three headers, in bytes: where the payload starts in an emitted frame.
+    pub const HEADER_LEN: usize = HEADERS_LEN as usize;
+
+    /// The longest payload that an IPv4 packet can carry, in bytes.
+    pub const MAX_PAYLOAD_LEN: usize = (u16::MAX - ipv4::HEADER_LEN - UDP_HEADER_LEN) as usize;
+
+    pub fn new(
+        eth: EthernetAddresses,
+        source: SocketAddrV4,
+        destination: SocketAddrV4,
+        ttl: u8,
+        tos: u8,
+        dont_fragment: bool,
+    ) -> Self {
+        let mut bytes = [0; Self::HEADER_LEN];
+        bytes[0..6].copy_from_slice(&eth.destination);
+        bytes[6..12].copy_from_slice(&eth.source);
+        bytes[12..14].copy_from_slice(&ethernet::TYPE_IPV4.to_be_bytes());
+        bytes[14] = ipv4::VERSION_AND_IHL;
+        bytes[15] = tos;
+        let flags = if dont_fragment {
+            ipv4::DONT_FRAGMENT
+        } else {
+            0
+        };
+        bytes[20..22].copy_from_slice(&flags.to_be_bytes());
+        bytes[22] = ttl;
+        bytes[23] = ipv4::PROTOCOL_UDP;
+        bytes[26..30].copy_from_slice(&source.ip().octets());
+        bytes[30..34].copy_from_slice(&destination.ip().octets());
+        bytes[34..36].copy_from_slice(&source.port().to_be_bytes());
+        bytes[36..38].copy_from_slice(&destination.port().to_be_bytes());
+
+        let pseudo_header =
+            checksum::pseudo_header_v4(*source.ip(), *destination.ip(), ipv4::PROTOCOL_UDP, 0);
+        Self {
+            ip_sum: checksum::sum(&bytes[14..34], 0),
+            udp_sum: checksum::sum(&bytes[34..42], pseudo_header),
+            bytes,
+        }
+    }
+
+    /// Writes headers and `payload` to the start of `frame`; returns the length of the frame.
+    ///
+    /// `None`, with `frame` untouched, if it does not fit into `frame` or an IPv4 packet.
+    #[inline]
+    pub fn emit_one(&self, frame: &mut [u8], identification: u16, payload: &[u8]) -> Option<usize> {
+        let lengths = Lengths::of_payload(payload.len())?;
+        let (header, body) = frame.split_first_chunk_mut::<{ Self::HEADER_LEN }>()?;
+        let payload_sum = checksum::copy_and_sum(body.get_mut(..payload.len())?, payload, 0);
+        self.write_header(header, identification, lengths, payload_sum);
+        Some(lengths.frame)
+    }
+
+    /// Like [`emit_one`](Self::emit_one), with the payload gathered from `parts` of any length, which
+    /// are `payload_len` bytes together.
+    ///
+    /// `None` if it does not fit into `frame` or an IPv4 packet, or if the parts are not `payload_len`
+    /// bytes together; in that last case part of `frame` may have been written.
+    pub fn emit<'a>(
+        &self,
+        frame: &mut [u8],
+        identification: u16,
+        payload_len: usize,
+        parts: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Option<usize> {
+        let lengths = Lengths::of_payload(payload_len)?;
+        let (header, body) = frame.split_first_chunk_mut::<{ Self::HEADER_LEN }>()?;
+        let mut unfilled = body.get_mut(..payload_len)?;
+        let mut payload_sum = 0;
+        for part in parts {
+            let is_at_odd_offset = unfilled.len() % 2 != payload_len % 2;
+            let (target, rest) = unfilled.split_at_mut_checked(part.len())?;
+            unfilled = rest;
+            let part_sum = checksum::copy_and_sum(target, part, 0);
+            let placed_sum = if is_at_odd_offset {
+                checksum::at_odd_offset(part_sum)
+            } else {
+                part_sum
+            };
+            payload_sum = add(payload_sum, placed_sum);
+        }
+        if !unfilled.is_empty() {
+            return None;
+        }
+        self.write_header(header, identification, lengths, payload_sum);
+        Some(lengths.frame)
+    }
+
+    #[inline]
+    fn write_header(
+        &self,
+        header: &mut [u8; Self::HEADER_LEN],
+        identification: u16,
+        lengths: Lengths,
+        payload_sum: u32,
+    ) {
+        let ip_sum = add(self.ip_sum, add(word(lengths.ip), word(identification)));
+        // The UDP length counts twice: in the pseudo header and in the UDP header.
+        let lengths_sum = add(word(lengths.udp), word(lengths.udp));
+        let udp_sum = add(add(self.udp_sum, payload_sum), lengths_sum);
+        let udp_checksum = match !checksum::fold(udp_sum) {
+            // RFC 768: "If the computed checksum is zero, it is transmitted as all ones".
+            0 => 0xffff,
+            nonzero => nonzero,
+        };
+
+        *header = self.bytes;
+        [header[16], header[17]] = lengths.ip.to_be_bytes();
+        [header[18], header[19]] = identification.to_be_bytes();
+        [header[24], header[25]] = (!checksum::fold(ip_sum)).to_be_bytes();
+        [header[38], header[39]] = lengths.udp.to_be_bytes();
+        [header[40], header[41]] = udp_checksum.to_be_bytes();
+    }
+}
+
+/// The length fields of one datagram, in bytes.
+#[derive(Clone, Copy)]
+struct Lengths {
+    udp: u16,
+    ip: u16,
+    frame: usize,
+}
+
+impl Lengths {
+    /// `None` if no IPv4 packet can carry such a payload.
+    #[inline]
+    fn of_payload(payload_len: usize) -> Option<Self> {
+        let payload = u16::try_from(payload_len).ok()?;
+        let udp = payload.checked_add(UDP_HEADER_LEN)?;
+        let ip = udp.checked_add(ipv4::HEADER_LEN)?;
+        Some(Self {
+            udp,
+            ip,
+            frame: UdpTemplate::HEADER_LEN.checked_add(payload_len)?,
+        })
+    }
+}
