@@ -1,0 +1,83 @@
+//! Network interfaces.
+
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage};
+
+/// A network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent properties, as the kernel has them"
+)]
+pub struct Link {
+    /// The number by which the kernel's interfaces refer to it.
+    pub index: u32,
+    /// The name, such as "eth0".
+    pub name: String,
+    /// Switched on by the administrator (IFF_UP).
+    pub up: bool,
+    /// Able to carry traffic: up, with a carrier, not dormant (IFF_RUNNING).
+    pub running: bool,
+    /// The loopback interface (IFF_LOOPBACK).
+    pub loopback: bool,
+    /// The largest packet above the link-layer header, in bytes.
+    pub mtu: u32,
+    /// The hardware address if it has six bytes; all zeroes for the loopback interface.
+    pub mac: Option<[u8; 6]>,
+    /// What kind of virtual interface it is ("veth", "bridge", "bond", "vlan", ...); `None` for hardware.
+    pub kind: Option<String>,
+    /// The index of the bridge, bond or VRF that it is a part of.
+    pub master: Option<u32>,
+    /// Frames are Ethernet frames (ARPHRD_ETHER).
+    pub ethernet: bool,
+    /// How many receive queues were allocated (IFLA_NUM_RX_QUEUES); not all need be in use.
+    pub rx_queues: u32,
+}
+
+impl Link {
+    /// `None` if the message does not describe the whole link, as those about wireless events.
+    pub(crate) fn from_message(message: &LinkMessage) -> Option<Self> {
+        let header = &message.header;
+        let flag = |flag| header.flags.contains(flag);
+        let mut name = None;
+        let mut mtu = None;
+        let mut link = Self {
+            index: header.index,
+            name: String::new(),
+            up: flag(LinkFlags::Up),
+            running: flag(LinkFlags::Running),
+            loopback: flag(LinkFlags::Loopback),
+            mtu: 0,
+            mac: None,
+            kind: None,
+            master: None,
+            ethernet: header.link_layer_type == LinkLayerType::Ether,
+            rx_queues: 1,
+        };
+        for attribute in &message.attributes {
+            match attribute {
+                LinkAttribute::IfName(value) => name = Some(value.clone()),
+                LinkAttribute::Mtu(value) => mtu = Some(*value),
+                LinkAttribute::Address(value) => link.mac = value.as_slice().try_into().ok(),
+                LinkAttribute::Controller(value) => {
+                    link.master = Some(*value).filter(|&it| it != 0)
+                }
+                LinkAttribute::NumRxQueues(value) => link.rx_queues = *value,
+                LinkAttribute::LinkInfo(values) => link.kind = kind(values),
+                _ => {}
+            }
+        }
+        Some(Self {
+            name: name?,
+            mtu: mtu?,
+            ..link
+        })
+    }
+}
+
+fn kind(values: &[LinkInfo]) -> Option<String> {
+    values.iter().find_map(|value| match value {
+        LinkInfo::Kind(kind) => Some(kind.to_string()),
+        _ => None,
+    })
+}

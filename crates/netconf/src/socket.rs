@@ -1,0 +1,112 @@
+//! A netlink socket inside a foreign process.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::process::{Resource, getrlimit};
+
+use crate::error::Error;
+
+/// Room for the largest datagram: the kernel fills at most 32 KiB when it lists a table.
+pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
+
+/// What a receive call found.
+#[derive(Debug)]
+pub(crate) enum Received<'a> {
+    /// A datagram of the kernel.
+    Datagram(&'a [u8]),
+    /// Nothing there (yet).
+    Nothing,
+    /// Datagrams were lost for want of room.
+    Overrun,
+}
+
+/// An rtnetlink socket: close-on-exec, with a high descriptor number.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    fd: OwnedFd,
+}
+
+impl Socket {
+    /// Opens a socket that receives the notifications of `groups` (a mask).
+    pub(crate) fn open(groups: u32) -> Result<Self, Error> {
+        // No protocol means number 0, which is NETLINK_ROUTE.
+        let fd = rustix::net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(Error::socket("open a socket"))?;
+        let fd = move_out_of_the_way(fd);
+        rustix::net::bind(&fd, &SocketAddrNetlink::new(0, groups))
+            .map_err(Error::socket("bind a socket"))?;
+        Ok(Self { fd })
+    }
+
+    /// Bounds the wait of [`Socket::receive`].
+    pub(crate) fn set_receive_timeout(&self, timeout: Duration) -> Result<(), Error> {
+        sockopt::set_socket_timeout(&self.fd, Timeout::Recv, Some(timeout))
+            .map_err(Error::socket("bound the wait for replies"))
+    }
+
+    /// Sends a datagram to the kernel.
+    pub(crate) fn send(&self, datagram: &[u8]) -> Result<(), Error> {
+        let result =
+            rustix::io::retry_on_intr(|| rustix::net::send(&self.fd, datagram, SendFlags::empty()));
+        result.map(drop).map_err(Error::socket("send"))
+    }
+
+    /// The next datagram, waiting as long as the receive timeout says.
+    pub(crate) fn receive<'a>(&self, buffer: &'a mut [u8]) -> Result<Received<'a>, Error> {
+        self.receive_with(buffer, RecvFlags::empty())
+    }
+
+    /// The next datagram if there is one.
+    pub(crate) fn receive_now<'a>(&self, buffer: &'a mut [u8]) -> Result<Received<'a>, Error> {
+        self.receive_with(buffer, RecvFlags::DONTWAIT)
+    }
+
+    fn receive_with<'a>(
+        &self,
+        buffer: &'a mut [u8],
+        flags: RecvFlags,
+    ) -> Result<Received<'a>, Error> {
+        // TRUNC makes the returned length the datagram's, though the buffer may be shorter.
+        let received = rustix::io::retry_on_intr(|| {
+            rustix::net::recvfrom(&self.fd, &mut *buffer, flags | RecvFlags::TRUNC)
+        });
+        let (length, from) = match received {
+            Ok((_, length, from)) => (length, from),
+            Err(Errno::AGAIN) => return Ok(Received::Nothing),
+            Err(Errno::NOBUFS) => return Ok(Received::Overrun),
+            Err(errno) => return Err(Error::socket("receive")(errno)),
+        };
+        // Privileged processes may send to any netlink socket; only port 0 is the kernel.
+        let port = from.and_then(|from| SocketAddrNetlink::try_from(from).ok());
+        if port.is_none_or(|port| port.pid() != 0) {
+            return Ok(Received::Datagram(&[]));
+        }
+        Ok(buffer
+            .get(..length)
+            .map_or(Received::Overrun, Received::Datagram))
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Moves a descriptor to 1000 or above, or as high as a lower limit allows, so that the program around
+/// sees the numbers it would see without this library. Where no number is left it stays.
+fn move_out_of_the_way(fd: OwnedFd) -> OwnedFd {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let lowest = i32::try_from(limit.saturating_sub(limit / 8)).map_or(1000, |high| high.min(1000));
+    rustix::io::fcntl_dupfd_cloexec(&fd, lowest).unwrap_or(fd)
+}
