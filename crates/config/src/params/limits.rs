@@ -1,0 +1,132 @@
+//! Neighbour resolution, packet sizes and compatibility switches.
+
+use super::build::{
+    ANY_U32, NEEDS_RDMA, NEEDS_SOCKETXTREME, NEEDS_TCP, NO_NEIGHBOURS, NOT_BUILT, choice, flag,
+    number,
+};
+use super::{Choice, Form, Parameter};
+
+const CONGESTION: &[Choice] = &[
+    Choice {
+        number: 0,
+        text: "(LWIP)",
+    },
+    Choice {
+        number: 1,
+        text: "(CUBIC)",
+    },
+    Choice {
+        number: 2,
+        text: "(NONE)",
+    },
+];
+
+pub(super) const PARAMETERS: [Parameter; 14] = [
+    number("VMA_NEIGH_UC_ARP_QUATA", "Num of UC ARPs", 3, ANY_U32)
+        .no_effect(NO_NEIGHBOURS)
+        .about(
+            "How often to ask a stale neighbour directly before asking by broadcast.",
+            "The spelling of the name is historical.",
+        ),
+    number(
+        "VMA_NEIGH_UC_ARP_DELAY_MSEC",
+        "UC ARP delay (msec)",
+        10_000,
+        ANY_U32,
+    )
+    .no_effect(NO_NEIGHBOURS)
+    .about(
+        "How long, in milliseconds, to wait between direct ARP requests.",
+        "Concerns stale neighbours.",
+    ),
+    number(
+        "VMA_NEIGH_NUM_ERR_RETRIES",
+        "Num of neigh restart retries",
+        1,
+        ANY_U32,
+    )
+    .no_effect(NO_NEIGHBOURS)
+    .about(
+        "How often to start over when resolving a neighbour failed.",
+        "Packets to the neighbour wait meanwhile.",
+    ),
+    flag("VMA_SOCKETXTREME", "SocketXtreme mode", false)
+        .no_effect(NEEDS_SOCKETXTREME)
+        .about(
+            "Receive through the SocketXtreme calls instead of the socket calls.",
+            "Presets VMA_RX_WRE to 1024 and VMA_GRO_STREAMS_MAX to 0, and turns draining by the \
+         internal thread off.",
+        ),
+    flag("VMA_BF", "BF (Blue Flame)", true)
+        .no_effect(NEEDS_RDMA)
+        .about(
+            "Use the card's BlueFlame doorbells.",
+            "A faster way to start sending.",
+        ),
+    flag("VMA_FORK", "fork() support", true)
+        .no_effect(NEEDS_RDMA)
+        .about(
+            "Prepare the RDMA libraries for fork().",
+            "Keeps memory that the card uses out of child processes.",
+        ),
+    flag("VMA_CLOSE_ON_DUP2", "close on dup2()", true)
+        .no_effect("the target of dup2() is always closed, as in the kernel")
+        .about(
+            "Whether dup2() closes an accelerated socket that it replaces.",
+            "When off, the original leaves the socket's state behind.",
+        ),
+    number("VMA_MTU", "MTU", 0, ANY_U32)
+        .form(Form::NumberWithText {
+            zero: "(follow actual MTU)",
+            other: "",
+        })
+        .no_effect(NOT_BUILT)
+        .about(
+            "The largest packet for all interfaces, in bytes.",
+            "0 follows each interface.",
+        ),
+    number("VMA_MSS", "MSS", 0, ANY_U32)
+        .form(Form::NumberWithText {
+            zero: "(follow VMA_MTU)",
+            other: "",
+        })
+        .no_effect(NEEDS_TCP)
+        .about(
+            "The largest TCP payload of a packet, in bytes.",
+            "0 is the MTU less 40 bytes for the headers.",
+        ),
+    choice("VMA_TCP_CC_ALGO", "TCP CC Algorithm", 0, CONGESTION)
+        .no_effect(NEEDS_TCP)
+        .about(
+            "How TCP reacts to congestion.",
+            "0: a variant of NewReno. 1: CUBIC. 2: not at all, for networks without loss.",
+        ),
+    flag("VMA_DEFERRED_CLOSE", "Deferred close", false)
+        .no_effect(NOT_BUILT)
+        .about(
+            "Close the kernel's socket only when the library's is gone.",
+            "Keeps the port from being used again too early.",
+        ),
+    flag("VMA_RX_POLL_ON_TX_TCP", "Polling Rx on Tx TCP", false)
+        .no_effect(NEEDS_TCP)
+        .about(
+            "Poll for incoming packets while sending over TCP.",
+            "Acknowledgements are noticed sooner.",
+        ),
+    flag(
+        "VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME",
+        "Trig dummy send getsockname()",
+        false,
+    )
+    .no_effect(NOT_BUILT)
+    .about(
+        "Let getsockname() go through the motions of a send.",
+        "Keeps caches warm when messages are rare.",
+    ),
+    number("VMA_NETLINK_TIMER", "", 10_000, ANY_U32)
+        .no_effect("changes are taken from netlink as they are announced")
+        .about(
+            "How often, in milliseconds, to read netlink events.",
+            "Routes, neighbours and links.",
+        ),
+];

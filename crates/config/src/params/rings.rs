@@ -1,0 +1,110 @@
+//! Which ring a socket uses.
+
+use super::build::{NEEDS_RDMA, NOT_NEGATIVE, ONE_RING_LOGIC, choice, number};
+use super::{Choice, Form, Parameter};
+
+const LOGIC: &[Choice] = &[
+    Choice {
+        number: 0,
+        text: "(Ring per interface)",
+    },
+    Choice {
+        number: 1,
+        text: "(Ring per ip)",
+    },
+    Choice {
+        number: 10,
+        text: "(Ring per socket)",
+    },
+    Choice {
+        number: 20,
+        text: "(Ring per thread)",
+    },
+    Choice {
+        number: 30,
+        text: "(Ring per core)",
+    },
+    Choice {
+        number: 31,
+        text: "(Ring per core - attach threads)",
+    },
+];
+
+const MIGRATION: &str = "With a ring per thread or core, every so many accesses the library looks \
+     whether another thread uses the socket and then moves it to that thread's ring. -1 never moves \
+     a socket.";
+
+pub(super) const PARAMETERS: [Parameter; 6] = [
+    choice(
+        "VMA_RING_ALLOCATION_LOGIC_TX",
+        "Ring allocation logic TX",
+        0,
+        LOGIC,
+    )
+    .no_effect(ONE_RING_LOGIC)
+    .about(
+        "Which sockets share a ring for sending.",
+        "More rings mean less contention between threads and more memory.",
+    ),
+    choice(
+        "VMA_RING_ALLOCATION_LOGIC_RX",
+        "Ring allocation logic RX",
+        0,
+        LOGIC,
+    )
+    .no_effect(ONE_RING_LOGIC)
+    .about(
+        "Which sockets share a ring for receiving.",
+        "More rings mean less contention between threads, more memory, and slower select() and \
+             poll() over sockets of several rings.",
+    ),
+    number(
+        "VMA_RING_MIGRATION_RATIO_TX",
+        "Ring migration ratio TX",
+        100,
+        (-1, 2_147_483_647),
+    )
+    .no_effect(ONE_RING_LOGIC)
+    .about(
+        "How often to consider moving a socket to another ring for sending.",
+        MIGRATION,
+    ),
+    number(
+        "VMA_RING_MIGRATION_RATIO_RX",
+        "Ring migration ratio RX",
+        100,
+        (-1, 2_147_483_647),
+    )
+    .no_effect(ONE_RING_LOGIC)
+    .about(
+        "How often to consider moving a socket to another ring for receiving.",
+        MIGRATION,
+    ),
+    number(
+        "VMA_RING_LIMIT_PER_INTERFACE",
+        "Ring limit per interface",
+        0,
+        NOT_NEGATIVE,
+    )
+    .form(Form::NumberWithText {
+        zero: "(no limit)",
+        other: "",
+    })
+    .no_effect(ONE_RING_LOGIC)
+    .about(
+        "The most rings one interface may have.",
+        "When it is reached, sockets share the rings there are. 0 is no limit.",
+    ),
+    number(
+        "VMA_RING_DEV_MEM_TX",
+        "Ring On Device Memory TX",
+        0,
+        NOT_NEGATIVE,
+    )
+    .no_effect(NEEDS_RDMA)
+    .about(
+        "Bytes of memory on the card for each ring's outgoing packets.",
+        "Saves a transfer over the bus for packets that are too long to be sent inline. 0 uses \
+             none.",
+    ),
+];

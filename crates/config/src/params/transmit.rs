@@ -1,0 +1,47 @@
+//! Sending: segments, buffers and queue entries.
+
+use super::build::{ANY_U32, NEEDS_RDMA, NEEDS_TCP, NOT_BUILT, ONE_POOL, flag, number};
+use super::{Form, Parameter};
+
+pub(super) const PARAMETERS: [Parameter; 9] = [
+    number("VMA_TCP_MAX_SYN_RATE", "TCP max syn rate", 0, (0, 100_000))
+        .form(Form::NumberWithText { zero: "(no limit)", other: "(per sec)" })
+        .no_effect(NEEDS_TCP)
+        .about(
+            "How many connection requests a second each listening socket accepts.",
+            "Further requests are dropped, and the peer repeats them. 0 is no limit.",
+        ),
+    number("VMA_TX_SEGS_TCP", "Tx Mem Segs TCP", 1_000_000, ANY_U32).no_effect(NEEDS_TCP).about(
+        "How many TCP segments may be waiting to be sent or acknowledged.",
+        "Counted over all connections of the process.",
+    ),
+    number("VMA_TX_BUFS", "Tx Mem Bufs", 200_000, ANY_U32).no_effect(ONE_POOL).about(
+        "How many buffers there are for outgoing packets.",
+        "More buffers carry longer bursts and take more memory.",
+    ),
+    number("VMA_TX_WRE", "Tx QP WRE", 2048, ANY_U32).no_effect(NEEDS_RDMA).about(
+        "How many work requests each send queue holds.",
+        "At least twice VMA_TX_WRE_BATCHING; the largest value depends on VMA_TX_MAX_INLINE.",
+    ),
+    number("VMA_TX_WRE_BATCHING", "Tx QP WRE Batching", 64, (1, 64)).no_effect(NEEDS_RDMA).about(
+        "How many packets to send before asking the card for a completion.",
+        "Smaller values spread the work of freeing buffers more evenly.",
+    ),
+    number("VMA_TX_MAX_INLINE", "Tx Max QP INLINE", 204, (0, 884)).no_effect(NEEDS_RDMA).about(
+        "The longest packet, in bytes, that is written into the send queue itself.",
+        "The packet's headers count. 0 writes none inline.",
+    ),
+    flag("VMA_TX_MC_LOOPBACK", "Tx MC Loopback", true).no_effect(NOT_BUILT).about(
+        "Whether sockets start with IP_MULTICAST_LOOP on.",
+        "A program that sets the option itself is not affected. Meanwhile sockets start with the \
+         kernel's default, which is on.",
+    ),
+    flag("VMA_TX_NONBLOCKED_EAGAINS", "Tx non-blocked eagains", false).no_effect(NOT_BUILT).about(
+        "Whether a non-blocking UDP send without a free buffer fails with EAGAIN.",
+        "When off, such a send reports success and the datagram is dropped and counted.",
+    ),
+    number("VMA_TX_PREFETCH_BYTES", "Tx Prefetch Bytes", 256, ANY_U32).no_effect(NOT_BUILT).about(
+        "How many bytes of a send buffer to bring into the cache ahead of the copy.",
+        "0 prefetches nothing.",
+    ),
+];

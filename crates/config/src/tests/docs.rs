@@ -1,0 +1,38 @@
+use std::fs;
+use std::path::Path;
+
+use crate::{DEPRECATED, PARAMETERS, Spec, parameters_markdown};
+
+/// Fails when `docs/parameters.md` is not what the table generates, or writes it again when the
+/// variable UPDATE_DOCS is set.
+#[test]
+fn docs_are_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/parameters.md");
+    let page = parameters_markdown();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, &page).unwrap();
+    }
+    let stored = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        stored == page,
+        "docs/parameters.md differs from the parameter table; to write it again, run\n    \
+         UPDATE_DOCS=1 cargo test -p config docs_are_current"
+    );
+}
+
+#[test]
+fn the_page_has_a_section_for_each_parameter_and_profile() {
+    let page = parameters_markdown();
+    for parameter in PARAMETERS {
+        let heading = format!("\n### {}\n", parameter.name);
+        assert_eq!(page.matches(&heading).count(), 1, "{}", parameter.name);
+        assert!(page.contains(parameter.description), "{}", parameter.name);
+    }
+    for spec in Spec::ALL {
+        assert!(page.contains(&format!("\n### {}\n", spec.name())));
+    }
+    for deprecated in DEPRECATED {
+        assert!(page.contains(&format!("| {} |", deprecated.name)));
+    }
+}
