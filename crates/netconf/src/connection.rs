@@ -48,8 +48,9 @@ impl Connection {
     ) -> Result<RouteNetlinkMessage, Error> {
         let sequence = self.send(NLM_F_REQUEST, message)?;
         let mut answer = None;
-        self.receive(request, sequence, End::Single, |message| {
-            answer = Some(message.decode())
+        self.receive(request, sequence, |message| {
+            answer = Some(message.decode());
+            ControlFlow::Break(())
         })?;
         answer
             .unwrap_or_else(|| Err("it is empty".to_owned()))
@@ -64,7 +65,7 @@ impl Connection {
         message: RouteNetlinkMessage,
     ) -> Result<(), Error> {
         let sequence = self.send(NLM_F_REQUEST | NLM_F_ACK | flags, message)?;
-        self.receive(request, sequence, End::Acknowledgement, |_| {})
+        self.receive(request, sequence, |_| ControlFlow::Continue(()))
             .map(drop)
     }
 
