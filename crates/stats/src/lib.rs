@@ -1,0 +1,56 @@
+//! Statistics in shared memory: one schema, a writer and a reader.
+//!
+//! A process publishes its counters in `<dir>/vmastat.<pid>`. The library maps that file and counts
+//! directly into it, so a reader sees every value at once, needs no handshake and only read
+//! permission, and never delays the process it looks at.
+//!
+//! ```text
+//! header        magic, layout version, pid, start time, library version, program, place of the table
+//! section table {kind, entry size, entry count, offset, overflow count} per section
+//! sections      sockets | rings | buffer pools | reasons: arrays of cache-line aligned entries
+//! ```
+//!
+//! * [`Segment`] is the writer. [`Segment::claim_socket`] and its siblings hand out a [`Slot`], which
+//!   derefs to the counters and gives the entry back when it is dropped.
+//! * [`Reader`] opens a segment of another process and takes snapshots.
+//! * [`SocketStats`], [`RingStats`], [`PoolStats`] and [`ReasonStats`] are declared once, in
+//!   `schema.rs`; layout, snapshots, differences and the [`FieldInfo`] tables follow from there.
+//!
+//! **Versions.** A reader accepts every minor version of [`LAYOUT_MAJOR`]. Within a major version
+//! fields and sections are only appended: a reader skips section kinds it does not know, steps by the
+//! entry size that the file states, and reads 0 for a field that an older file does not have.
+//!
+//! **Trust.** The reader treats the file as hostile. The writer never takes an offset or a size back
+//! from the segment, so damage done by another process of the same user changes numbers only.
+
+#![deny(unsafe_code)]
+
+mod error;
+mod field;
+mod layout;
+mod lease;
+#[allow(
+    unsafe_code,
+    reason = "the only module that touches raw memory and system calls"
+)]
+mod mapping;
+mod process;
+mod reader;
+mod schema;
+mod segment;
+mod slot;
+
+pub use error::{CreateError, ReadError};
+pub use field::{Counter, Descriptor, Endpoint, Flag, Gauge, LargeNumber, Number, Text};
+pub use layout::{Capacity, LAYOUT_MAJOR, LAYOUT_MINOR, MAX_ENTRIES, SectionKind};
+pub use process::{Listing, Published, find_processes, list_directory, process_start_time_ticks};
+pub use reader::{ProcessInfo, Reader};
+pub use schema::{
+    FieldInfo, FieldKind, PROTOCOL_TCP, PROTOCOL_UDP, PoolSnapshot, PoolStats, ReasonSnapshot,
+    ReasonStats, RingSnapshot, RingStats, SocketSnapshot, SocketStats,
+};
+pub use segment::{Identity, Segment};
+pub use slot::{PoolSlot, RingSlot, Slot, SocketSlot};
+
+/// File name prefix of every segment; the process id follows.
+pub const FILE_PREFIX: &str = "vmastat.";

@@ -1,0 +1,249 @@
+//! Where everything lies in a segment.
+
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::error::CreateError;
+use crate::field::Text;
+use crate::schema::{PoolStats, ReasonStats, RingStats, SocketStats};
+
+/// Changes when a reader of the old layout would misread the new one.
+pub const LAYOUT_MAJOR: u32 = 1;
+/// Changes when fields or sections are appended.
+pub const LAYOUT_MINOR: u32 = 0;
+
+/// The most entries a section may have, for writer and reader alike: it bounds what a hostile file can
+/// make a reader do.
+pub const MAX_ENTRIES: u32 = 65_536;
+/// The largest entry a reader accepts, bytes.
+pub(crate) const MAX_ENTRY_BYTES: u32 = 4096;
+/// The most rows of the section table that a reader looks at.
+pub(crate) const MAX_SECTIONS: u32 = 64;
+/// The largest file a reader maps.
+pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// First eight bytes of a segment, as they lie in the file. Stored last: a file that is still being
+/// made is not recognized.
+pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"vmastat\x01");
+
+/// Entries and slots of different users never share a cache line.
+pub(crate) const CACHE_LINE_BYTES: usize = 64;
+
+/// How many entries each section gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    pub sockets: u32,
+    pub rings: u32,
+    pub pools: u32,
+    /// Reason codes are 0 up to this number, exclusive.
+    pub reasons: u32,
+}
+
+/// What the entries of a section are. The value is the `kind` in the section table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+#[non_exhaustive]
+pub enum SectionKind {
+    Sockets = 1,
+    Rings = 2,
+    Pools = 3,
+    Reasons = 4,
+}
+
+/// Start of the segment. Fields are appended in minor versions; the section table is found through
+/// `table_offset`, so the header may grow.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Header {
+    pub(crate) magic: AtomicU64,
+    pub(crate) major: AtomicU32,
+    pub(crate) minor: AtomicU32,
+    pub(crate) total_bytes: AtomicU64,
+    pub(crate) pid: AtomicU32,
+    /// Rows of the section table.
+    pub(crate) table_rows: AtomicU32,
+    /// Start of the process since boot, clock ticks (field 22 of /proc/PID/stat); 0 = not known.
+    pub(crate) start_time_ticks: AtomicU64,
+    pub(crate) table_offset: AtomicU32,
+    pub(crate) table_row_bytes: AtomicU32,
+    pub(crate) library_version: Text<8>,
+    pub(crate) program: Text<8>,
+}
+
+/// A row of the section table.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct SectionRow {
+    pub(crate) kind: AtomicU32,
+    pub(crate) entry_bytes: AtomicU32,
+    pub(crate) entries: AtomicU32,
+    pub(crate) reserved: AtomicU32,
+    /// From the start of the segment, bytes, a multiple of a cache line.
+    pub(crate) offset: AtomicU64,
+    /// Claims that found the section full (reasons: codes and names beyond it).
+    pub(crate) overflowed: AtomicU64,
+}
+
+const _: () = assert!(offset_of!(Header, magic) == 0);
+const _: () = assert!(offset_of!(Header, major) == 8);
+const _: () = assert!(offset_of!(Header, minor) == 12);
+const _: () = assert!(offset_of!(Header, total_bytes) == 16);
+const _: () = assert!(offset_of!(Header, pid) == 24);
+const _: () = assert!(offset_of!(Header, table_rows) == 28);
+const _: () = assert!(offset_of!(Header, start_time_ticks) == 32);
+const _: () = assert!(offset_of!(Header, table_offset) == 40);
+const _: () = assert!(offset_of!(Header, table_row_bytes) == 44);
+const _: () = assert!(offset_of!(Header, library_version) == 48);
+const _: () = assert!(offset_of!(Header, program) == 112);
+const _: () = assert!(size_of::<Header>() == 192);
+const _: () = assert!(offset_of!(SectionRow, offset) == 16);
+const _: () = assert!(offset_of!(SectionRow, overflowed) == 24);
+const _: () = assert!(size_of::<SectionRow>() == 32);
+
+/// Sections that a writer of this version makes.
+pub(crate) const SECTIONS: u32 = 4;
+
+/// One section of a segment that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placement {
+    pub(crate) kind: SectionKind,
+    pub(crate) entry_bytes: u32,
+    pub(crate) entries: u32,
+    pub(crate) offset: usize,
+}
+
+/// Offsets of everything in a segment that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) table_offset: u32,
+    pub(crate) sockets: Placement,
+    pub(crate) rings: Placement,
+    pub(crate) pools: Placement,
+    pub(crate) reasons: Placement,
+    /// A multiple of a cache line.
+    pub(crate) total_bytes: usize,
+}
+
+impl Plan {
+    pub(crate) fn new(capacity: Capacity) -> Result<Self, CreateError> {
+        let Capacity {
+            sockets,
+            rings,
+            pools,
+            reasons,
+        } = capacity;
+        for (section, entries) in [
+            ("socket", sockets),
+            ("ring", rings),
+            ("pool", pools),
+            ("reason", reasons),
+        ] {
+            if entries > MAX_ENTRIES {
+                return Err(CreateError::Capacity {
+                    section,
+                    entries,
+                    most: MAX_ENTRIES,
+                });
+            }
+        }
+        Ok(Self::at_most(capacity))
+    }
+
+    /// With no more than [`MAX_ENTRIES`] entries in any section.
+    pub(crate) fn at_most(capacity: Capacity) -> Self {
+        let table_offset = bytes_of::<Header>();
+        let mut end = line_up((table_offset + SECTIONS * bytes_of::<SectionRow>()) as usize);
+        // No sum overflows: a section has at most MAX_ENTRIES entries of a few hundred bytes.
+        let mut place = |kind, entry_bytes: u32, entries: u32| {
+            let (offset, entries) = (end, entries.min(MAX_ENTRIES));
+            end = line_up(offset + entry_bytes as usize * entries as usize);
+            Placement {
+                kind,
+                entry_bytes,
+                entries,
+                offset,
+            }
+        };
+        let Capacity {
+            sockets,
+            rings,
+            pools,
+            reasons,
+        } = capacity;
+        let sockets = place(SectionKind::Sockets, bytes_of::<SocketStats>(), sockets);
+        let rings = place(SectionKind::Rings, bytes_of::<RingStats>(), rings);
+        let pools = place(SectionKind::Pools, bytes_of::<PoolStats>(), pools);
+        let reasons = place(SectionKind::Reasons, bytes_of::<ReasonStats>(), reasons);
+        Self {
+            table_offset,
+            sockets,
+            rings,
+            pools,
+            reasons,
+            total_bytes: end,
+        }
+    }
+
+    pub(crate) fn placements(&self) -> [Placement; SECTIONS as usize] {
+        [self.sockets, self.rings, self.pools, self.reasons]
+    }
+}
+
+/// The size of a structure of the segment, as the file holds it.
+#[allow(clippy::cast_possible_truncation, reason = "asserted to fit")]
+pub(crate) const fn bytes_of<T>() -> u32 {
+    assert!(size_of::<T>() <= MAX_ENTRY_BYTES as usize);
+    size_of::<T>() as u32
+}
+
+fn line_up(bytes: usize) -> usize {
+    bytes.next_multiple_of(CACHE_LINE_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plan_sections_follow_each_other_on_cache_lines() {
+        let plan = Plan::new(Capacity {
+            sockets: 3,
+            rings: 0,
+            pools: 2,
+            reasons: 5,
+        })
+        .unwrap();
+        let mut end = (plan.table_offset + SECTIONS * bytes_of::<SectionRow>()) as usize;
+        for place in plan.placements() {
+            assert!(
+                place.offset >= end,
+                "{:?} overlaps what is in front of it",
+                place.kind
+            );
+            assert_eq!(place.offset % CACHE_LINE_BYTES, 0);
+            assert_eq!(place.entry_bytes as usize % CACHE_LINE_BYTES, 0);
+            end = place.offset + place.entry_bytes as usize * place.entries as usize;
+        }
+        assert_eq!(plan.total_bytes, end);
+    }
+
+    #[test]
+    fn plan_largest_capacity_is_readable() {
+        let most = Capacity {
+            sockets: MAX_ENTRIES,
+            rings: MAX_ENTRIES,
+            pools: MAX_ENTRIES,
+            reasons: MAX_ENTRIES,
+        };
+        assert!(Plan::new(most).unwrap().total_bytes as u64 <= MAX_FILE_BYTES);
+        let beyond = Capacity {
+            pools: MAX_ENTRIES + 1,
+            ..most
+        };
+        assert!(matches!(
+            Plan::new(beyond),
+            Err(CreateError::Capacity { section: "pool", entries, most: MAX_ENTRIES })
+                if entries == MAX_ENTRIES + 1
+        ));
+    }
+}

@@ -1,0 +1,292 @@
+//! System calls of the writer, and the mapping calls of both sides.
+//!
+//! The writer lives in a library that replaces `open`, `close` and their kin, so file operations go
+//! through `syscall(2)` and never through the C library's functions of these names. All of them may
+//! change errno; the caller saves it.
+
+use std::ffi::{CStr, c_int, c_long};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::{self, NonNull};
+
+/// A descriptor that is closed with the raw system call.
+#[derive(Debug)]
+pub(crate) struct Fd(c_int);
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is ours and is not used afterwards.
+        let _ = unsafe { libc::syscall(libc::SYS_close, self.0) };
+    }
+}
+
+/// A file as the kernel names it, to recognize it later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+/// Makes a file that must not exist; a symbolic link in its place is an error and is not followed.
+pub(crate) fn create_new(path: &CStr) -> io::Result<Fd> {
+    let flags = libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_RDWR;
+    open(path, flags, 0o644)
+}
+
+pub(crate) fn open_for_reading(path: &CStr) -> io::Result<Fd> {
+    open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0)
+}
+
+fn open(path: &CStr, flags: c_int, mode: libc::mode_t) -> io::Result<Fd> {
+    // SAFETY: the path ends with a zero byte.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_openat,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            flags,
+            c_long::from(mode),
+        )
+    };
+    let fd = check(result)?;
+    c_int::try_from(fd)
+        .map(Fd)
+        .map_err(|_| io::Error::from_raw_os_error(libc::EBADF))
+}
+
+/// Sets the permissions, whatever the process's umask took away.
+pub(crate) fn set_mode(fd: &Fd, mode: libc::mode_t) -> io::Result<()> {
+    // SAFETY: takes plain numbers.
+    check(unsafe { libc::syscall(libc::SYS_fchmod, fd.0, c_long::from(mode)) }).map(drop)
+}
+
+/// Gives the file its size with all blocks allocated: a full disk is an error here, not a SIGBUS in
+/// the application when it first counts something.
+pub(crate) fn allocate(fd: &Fd, bytes: usize) -> io::Result<()> {
+    let length = c_long::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    // SAFETY: takes plain numbers.
+    let result = unsafe { libc::syscall(libc::SYS_fallocate, fd.0, 0, 0 as c_long, length) };
+    match check(result) {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => write_zeros(fd, bytes),
+        other => other.map(drop),
+    }
+}
+
+fn write_zeros(fd: &Fd, bytes: usize) -> io::Result<()> {
+    let zeros = [0_u8; 4096];
+    let mut left = bytes;
+    while left > 0 {
+        let length = left.min(zeros.len());
+        // SAFETY: the buffer has at least `length` bytes.
+        let result = unsafe { libc::syscall(libc::SYS_write, fd.0, zeros.as_ptr(), length) };
+        match check(result) {
+            Ok(0) => return Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+            Ok(written) => left = left.saturating_sub(usize::try_from(written).unwrap_or(0)),
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Reads the start of a file into `buffer`; the result may be shorter than the file.
+pub(crate) fn read<'b>(fd: &Fd, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
+    // SAFETY: the buffer is writable for its length.
+    let result = unsafe { libc::syscall(libc::SYS_read, fd.0, buffer.as_mut_ptr(), buffer.len()) };
+    Ok(start_of(buffer, check(result)?))
+}
+
+pub(crate) fn read_link<'b>(path: &CStr, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
+    // SAFETY: the path ends with a zero byte and the buffer is writable for its length.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_readlinkat,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            buffer.as_mut_ptr(),
+            buffer.len(),
+        )
+    };
+    Ok(start_of(buffer, check(result)?))
+}
+
+/// The working directory, without the final zero byte.
+pub(crate) fn working_directory(buffer: &mut [u8]) -> io::Result<&[u8]> {
+    // SAFETY: the buffer is writable for its length.
+    let result = unsafe { libc::syscall(libc::SYS_getcwd, buffer.as_mut_ptr(), buffer.len()) };
+    Ok(start_of(buffer, check(result)?.saturating_sub(1)))
+}
+
+pub(crate) fn unlink(path: &CStr) -> io::Result<()> {
+    // SAFETY: the path ends with a zero byte.
+    check(unsafe { libc::syscall(libc::SYS_unlinkat, libc::AT_FDCWD, path.as_ptr(), 0) }).map(drop)
+}
+
+pub(crate) fn file_id(fd: &Fd) -> io::Result<FileId> {
+    status(fd.0, c"", libc::AT_EMPTY_PATH)
+}
+
+/// Of the path itself, when it is a symbolic link.
+pub(crate) fn file_id_at(path: &CStr) -> io::Result<FileId> {
+    status(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW)
+}
+
+fn status(directory: c_int, path: &CStr, flags: c_int) -> io::Result<FileId> {
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the path ends with a zero byte and `status` has the kernel's structure on 64-bit Linux.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_newfstatat,
+            directory,
+            path.as_ptr(),
+            status.as_mut_ptr(),
+            c_long::from(flags),
+        )
+    };
+    check(result)?;
+    // SAFETY: the call succeeded, so the kernel filled it.
+    let status = unsafe { status.assume_init() };
+    Ok(FileId {
+        device: status.st_dev,
+        inode: status.st_ino,
+    })
+}
+
+/// RLIMIT_FSIZE, bytes. Growing a file beyond it kills the process with SIGXFSZ.
+pub(crate) fn file_size_limit() -> io::Result<u64> {
+    let mut limit = MaybeUninit::<libc::rlimit64>::uninit();
+    // SAFETY: pid 0 is this process, no new limit is given and `limit` has the kernel's structure.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_prlimit64,
+            0,
+            libc::RLIMIT_FSIZE,
+            ptr::null::<libc::rlimit64>(),
+            limit.as_mut_ptr(),
+        )
+    };
+    check(result)?;
+    // SAFETY: the call succeeded, so the kernel filled it.
+    Ok(unsafe { limit.assume_init() }.rlim_cur)
+}
+
+/// The process id, from the kernel: a value kept from before a fork would be the parent's.
+pub(crate) fn process_id() -> u32 {
+    // SAFETY: takes no argument.
+    let pid = unsafe { libc::syscall(libc::SYS_getpid) };
+    u32::try_from(pid).unwrap_or(0)
+}
+
+pub(crate) fn map_shared(fd: &Fd, bytes: usize) -> io::Result<NonNull<u8>> {
+    map(
+        bytes,
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_SHARED,
+        fd.0,
+    )
+}
+
+pub(crate) fn map_anonymous(bytes: usize) -> io::Result<NonNull<u8>> {
+    map(
+        bytes,
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        -1,
+    )
+}
+
+pub(crate) fn map_for_reading(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {
+    map(bytes, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd())
+}
+
+fn map(bytes: usize, protection: c_int, flags: c_int, fd: c_int) -> io::Result<NonNull<u8>> {
+    // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+    let address = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, fd, 0) };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(address.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
+}
+
+/// Moves the mapping `from` to the place of `to`, which it replaces in one step.
+pub(crate) fn move_over(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) -> io::Result<()> {
+    // SAFETY: both are whole mappings of `bytes` bytes of this module's making; references into `to`
+    // stay valid because memory with the same content and permissions takes its place.
+    let address = unsafe {
+        libc::mremap(
+            from.as_ptr().cast(),
+            bytes,
+            bytes,
+            libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
+            to.as_ptr(),
+        )
+    };
+    if address == libc::MAP_FAILED {
+        let error = io::Error::last_os_error();
+        unmap(from, bytes);
+        return Err(error);
+    }
+    Ok(())
+}
+
+pub(crate) fn unmap(base: NonNull<u8>, bytes: usize) {
+    // SAFETY: callers own the mapping and use it no more.
+    let _ = unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
+}
+
+fn check(result: c_long) -> io::Result<c_long> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+fn start_of(buffer: &[u8], length: c_long) -> &[u8] {
+    usize::try_from(length)
+        .ok()
+        .and_then(|length| buffer.get(..length))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "raw system calls")]
+    fn create_new_refuses_what_exists_and_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| CString::new(dir.path().join(name).to_str().unwrap()).unwrap();
+        let victim = dir.path().join("victim");
+        std::os::unix::fs::symlink(&victim, dir.path().join("link")).unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        for name in ["link", "file"] {
+            let error = create_new(&at(name)).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EEXIST), "{name}");
+        }
+        assert!(!victim.exists());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "raw system calls")]
+    fn written_zeros_have_the_asked_size() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let fd = create_new(&CString::new(path.to_str().unwrap()).unwrap()).unwrap();
+        write_zeros(&fd, 4096 * 2 + 100).unwrap();
+        assert_eq!(fs::read(path).unwrap(), vec![0; 4096 * 2 + 100]);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "raw system calls")]
+    fn full_file_system_is_an_error() {
+        let fd = open(c"/dev/full", libc::O_RDWR, 0).unwrap();
+        let error = write_zeros(&fd, 10).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+    }
+}

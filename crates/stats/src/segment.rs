@@ -1,0 +1,369 @@
+//! The writer: makes a segment, hands out entries, takes the file away at the end.
+
+use std::ffi::CString;
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::FILE_PREFIX;
+use crate::error::CreateError;
+use crate::layout::{
+    Capacity, Header, LAYOUT_MAJOR, LAYOUT_MINOR, MAGIC, Placement, Plan, SECTIONS, SectionRow,
+    bytes_of,
+};
+use crate::lease::Leases;
+use crate::mapping::{Region, Shared, sys};
+use crate::process;
+use crate::schema::{Entry, PoolStats, ReasonStats, RingStats, SocketStats};
+use crate::slot::{Place, PoolSlot, RingSlot, Slot, SocketSlot};
+
+/// What the header says about the process, beside its id and start time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Version of the library, at most 64 bytes of it are kept.
+    pub library_version: String,
+    /// Name of the program, at most 64 bytes of it are kept.
+    pub program: String,
+}
+
+impl Identity {
+    /// With the file name of the running executable as the program's name, or an empty one where
+    /// /proc is not mounted.
+    pub fn of_this_process(library_version: &str) -> Self {
+        let mut buffer = [0; libc::PATH_MAX as usize];
+        let path = sys::read_link(c"/proc/self/exe", &mut buffer).unwrap_or_default();
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        Self {
+            library_version: library_version.to_owned(),
+            program: String::from_utf8_lossy(name).into_owned(),
+        }
+    }
+}
+
+/// The statistics of this process.
+///
+/// A process makes one and keeps it. The memory behind it is never given back, so slots stay valid
+/// after the segment is dropped; dropping it takes the file away (see [`unlink`](Self::unlink)).
+///
+/// After `fork` the child shares the memory of a published segment with its parent. The child's
+/// claims get private memory and its releases and reason counts do nothing, but counters of slots
+/// that it inherited would still go to the parent's file:
+/// [`detach_after_fork`](Self::detach_after_fork) ends that. It is for the child half of
+/// `pthread_atfork`; a `vfork` child, which runs in its parent's memory, must not call it.
+pub struct Segment {
+    core: &'static Core,
+}
+
+/// The process that may change the segment.
+#[derive(Debug)]
+pub(crate) struct Owner(AtomicU32);
+
+impl Owner {
+    pub(crate) fn is_this_process(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == sys::process_id()
+    }
+}
+
+/// Everything behind a segment; leaked with the memory it describes, so that slots can refer to it.
+struct Core {
+    region: Region,
+    owner: Owner,
+    /// Set while the file exists.
+    published: AtomicBool,
+    file: Option<(CString, sys::FileId)>,
+    sockets: Section<SocketStats>,
+    rings: Section<RingStats>,
+    pools: Section<PoolStats>,
+    reasons: Section<ReasonStats>,
+}
+
+struct Section<E: 'static> {
+    entries: &'static [E],
+    row: Option<&'static SectionRow>,
+    leases: Leases,
+}
+
+impl Segment {
+    /// Publishes `<dir>/vmastat.<pid>`. A file of that name, left behind by an earlier process with
+    /// this id, is removed first; anything else in its place is an error and stays untouched.
+    ///
+    /// A relative `dir` counts from the working directory of this moment. The descriptor is closed
+    /// again before the call returns. May change errno.
+    pub fn create(
+        dir: &Path,
+        identity: &Identity,
+        capacity: Capacity,
+    ) -> Result<Self, CreateError> {
+        let plan = Plan::new(capacity)?;
+        let pid = sys::process_id();
+        let path = file_path(dir, pid)?;
+        let limit = sys::file_size_limit().map_err(during("reading RLIMIT_FSIZE"))?;
+        let bytes = plan.total_bytes as u64;
+        if bytes > limit {
+            return Err(CreateError::FileSizeLimit { bytes, limit });
+        }
+        match sys::unlink(&path) {
+            Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
+                return Err(during("removal of the old file of this process id")(error));
+            }
+            _ => {}
+        }
+        let fd = sys::create_new(&path).map_err(during("creation"))?;
+        let mapped = || -> Result<_, CreateError> {
+            sys::set_mode(&fd, 0o644).map_err(during("fchmod"))?;
+            sys::allocate(&fd, plan.total_bytes).map_err(during("allocation"))?;
+            let id = sys::file_id(&fd).map_err(during("fstat"))?;
+            Ok((
+                Region::of_file(&fd, plan.total_bytes).map_err(during("mmap"))?,
+                id,
+            ))
+        };
+        match mapped() {
+            Ok((region, id)) => Ok(Self::build(region, &plan, pid, identity, Some((path, id)))),
+            Err(error) => {
+                let _ = sys::unlink(&path);
+                Err(error)
+            }
+        }
+    }
+
+    /// The same in memory that no reader sees, for when [`create`](Self::create) failed or is not
+    /// wanted. Capacities beyond [`MAX_ENTRIES`](crate::MAX_ENTRIES) are lowered to it.
+    pub fn private(identity: &Identity, capacity: Capacity) -> Self {
+        let plan = Plan::at_most(capacity);
+        Self::build(
+            Region::private(plan.total_bytes),
+            &plan,
+            sys::process_id(),
+            identity,
+            None,
+        )
+    }
+
+    fn build(
+        region: Region,
+        plan: &Plan,
+        pid: u32,
+        identity: &Identity,
+        file: Option<(CString, sys::FileId)>,
+    ) -> Self {
+        let places = plan.placements();
+        let rows: &[SectionRow] = region
+            .slice(plan.table_offset as usize, places.len())
+            .unwrap_or_default();
+        for (row, place) in rows.iter().zip(places) {
+            row.kind.store(place.kind as u32, Ordering::Relaxed);
+            row.entry_bytes.store(place.entry_bytes, Ordering::Relaxed);
+            row.entries.store(place.entries, Ordering::Relaxed);
+            row.offset.store(place.offset as u64, Ordering::Relaxed);
+        }
+        let [sockets, rings, pools, reasons] = [0, 1, 2, 3].map(|index| rows.get(index));
+        let header: Option<&Header> = region.slice(0, 1).unwrap_or_default().first();
+        if let Some(header) = header {
+            write_header(header, plan, pid, identity);
+        }
+        let core = Core {
+            sockets: Section::new(&region, plan.sockets, sockets),
+            rings: Section::new(&region, plan.rings, rings),
+            pools: Section::new(&region, plan.pools, pools),
+            reasons: Section::new(&region, plan.reasons, reasons),
+            owner: Owner(AtomicU32::new(pid)),
+            published: AtomicBool::new(file.is_some()),
+            file,
+            region,
+        };
+        Self {
+            core: Box::leak(Box::new(core)),
+        }
+    }
+
+    pub fn claim_socket(&self) -> SocketSlot {
+        self.core.sockets.claim(&self.core.owner)
+    }
+
+    pub fn claim_ring(&self) -> RingSlot {
+        self.core.rings.claim(&self.core.owner)
+    }
+
+    pub fn claim_pool(&self) -> PoolSlot {
+        self.core.pools.claim(&self.core.owner)
+    }
+
+    /// Stores what the reason codes mean: the text at index `n` is that of code `n`. To be called
+    /// once, before sockets refer to the codes. Texts are cut at 64 bytes.
+    pub fn reason_names(&self, names: &[&str]) {
+        let reasons = &self.core.reasons;
+        if !self.core.owner.is_this_process() {
+            return;
+        }
+        for (entry, name) in reasons.entries.iter().zip(names) {
+            entry.name.set(name);
+        }
+        for _ in names.iter().skip(reasons.entries.len()) {
+            reasons.count_overflow();
+        }
+    }
+
+    /// Counts one socket that is left to the kernel for the reason `code`. From any thread.
+    pub fn count_reason(&self, code: u32) {
+        if !self.core.owner.is_this_process() {
+            return;
+        }
+        match self.core.reasons.entries.get(code as usize) {
+            Some(entry) => entry.count.add_contended(1),
+            None => self.core.reasons.count_overflow(),
+        }
+    }
+
+    /// Removes the file if this process made it and it is still the one at its path. Processes that
+    /// have it open keep their view. Further calls do nothing.
+    pub fn unlink(&self) {
+        let Some((path, id)) = &self.core.file else {
+            return;
+        };
+        if self.core.owner.is_this_process()
+            && self.core.published.swap(false, Ordering::Relaxed)
+            && sys::file_id_at(path).is_ok_and(|found| found == *id)
+        {
+            let _ = sys::unlink(path);
+        }
+    }
+
+    /// Whether a file of this process exists for readers.
+    pub fn is_published(&self) -> bool {
+        self.core.owner.is_this_process() && self.core.published.load(Ordering::Relaxed)
+    }
+
+    /// In a forked child: from here on, inherited slots and this segment count in the child's own
+    /// memory, which no reader sees. The parent's file is left alone. Makes system calls only, so it
+    /// may run in a `pthread_atfork` handler; other threads must not exist.
+    pub fn detach_after_fork(&self) -> io::Result<()> {
+        if self.core.owner.is_this_process() {
+            return Ok(());
+        }
+        self.core.region.make_private()?;
+        self.core.published.store(false, Ordering::Relaxed);
+        self.core
+            .owner
+            .0
+            .store(sys::process_id(), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.unlink();
+    }
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Segment")
+            .field("file", &self.core.file)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<E: Entry + Shared> Section<E> {
+    fn new(region: &Region, place: Placement, row: Option<&'static SectionRow>) -> Self {
+        let entries = region.slice(place.offset, place.entries as usize);
+        debug_assert!(entries.is_some(), "the plan goes beyond the region");
+        Self {
+            entries: entries.unwrap_or_default(),
+            row,
+            leases: Leases::new(if entries.is_some() { place.entries } else { 0 }),
+        }
+    }
+
+    fn claim(&'static self, owner: &'static Owner) -> Slot<E> {
+        if !owner.is_this_process() {
+            return Slot::overflowed(E::default());
+        }
+        let Some(index) = self.leases.take() else {
+            self.count_overflow();
+            return Slot::overflowed(E::default());
+        };
+        let Some(entry) = self.entries.get(index as usize) else {
+            return Slot::overflowed(E::default());
+        };
+        entry.reset();
+        entry.head().open();
+        Slot::published(
+            entry,
+            Place {
+                head: entry.head(),
+                leases: &self.leases,
+                index,
+                owner,
+            },
+        )
+    }
+
+    fn count_overflow(&self) {
+        if let Some(row) = self.row {
+            row.overflowed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn write_header(header: &Header, plan: &Plan, pid: u32, identity: &Identity) {
+    header.major.store(LAYOUT_MAJOR, Ordering::Relaxed);
+    header.minor.store(LAYOUT_MINOR, Ordering::Relaxed);
+    header
+        .total_bytes
+        .store(plan.total_bytes as u64, Ordering::Relaxed);
+    header.pid.store(pid, Ordering::Relaxed);
+    header.table_rows.store(SECTIONS, Ordering::Relaxed);
+    header
+        .start_time_ticks
+        .store(own_start_time_ticks().unwrap_or(0), Ordering::Relaxed);
+    header
+        .table_offset
+        .store(plan.table_offset, Ordering::Relaxed);
+    header
+        .table_row_bytes
+        .store(bytes_of::<SectionRow>(), Ordering::Relaxed);
+    header.library_version.set(&identity.library_version);
+    header.program.set(&identity.program);
+    // Last: from here on readers accept the segment.
+    header.magic.store(MAGIC, Ordering::Release);
+}
+
+fn own_start_time_ticks() -> Option<u64> {
+    let fd = sys::open_for_reading(c"/proc/self/stat").ok()?;
+    // The start time is the 22nd of some fifty numbers; the whole line is rarely 400 bytes.
+    let mut buffer = [0; 2048];
+    let status = process::parse_stat(sys::read(&fd, &mut buffer).ok()?)?;
+    Some(status.start_time_ticks)
+}
+
+/// `<dir>/vmastat.<pid>`, absolute: the program may change its working directory before it ends.
+fn file_path(dir: &Path, pid: u32) -> Result<CString, CreateError> {
+    let dir = dir.as_os_str().as_bytes();
+    if dir.is_empty() {
+        return Err(CreateError::NoDirectory);
+    }
+    let mut path = Vec::new();
+    if !dir.starts_with(b"/") {
+        let mut buffer = [0; libc::PATH_MAX as usize];
+        let here = sys::working_directory(&mut buffer).map_err(during("getcwd"))?;
+        path.extend_from_slice(here);
+        path.push(b'/');
+    }
+    path.extend_from_slice(dir);
+    path.push(b'/');
+    path.extend_from_slice(FILE_PREFIX.as_bytes());
+    path.extend_from_slice(pid.to_string().as_bytes());
+    if path.len() >= libc::PATH_MAX as usize {
+        return Err(CreateError::BadDirectory);
+    }
+    CString::new(path).map_err(|_| CreateError::BadDirectory)
+}
+
+fn during(operation: &'static str) -> impl FnOnce(io::Error) -> CreateError {
+    move |source| CreateError::System { operation, source }
+}

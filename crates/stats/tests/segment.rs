@@ -1,0 +1,470 @@
+//! Writer and reader together, over real files.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use stats::{
+    Capacity, CreateError, Identity, MAX_ENTRIES, PROTOCOL_UDP, ReadError, Reader, SectionKind,
+    Segment, find_processes, list_directory, process_start_time_ticks,
+};
+
+const CAPACITY: Capacity = Capacity {
+    sockets: 3,
+    rings: 2,
+    pools: 1,
+    reasons: 4,
+};
+
+fn identity() -> Identity {
+    Identity {
+        library_version: "0.1.0-test".to_owned(),
+        program: "unit test".to_owned(),
+    }
+}
+
+fn pid() -> u32 {
+    std::process::id()
+}
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn create(dir: &Path) -> Segment {
+    Segment::create(dir, &identity(), CAPACITY).unwrap()
+}
+
+fn file(dir: &Path) -> std::path::PathBuf {
+    dir.join(format!("vmastat.{}", pid()))
+}
+
+#[test]
+fn reader_sees_what_the_writer_counts() {
+    let dir = directory();
+    let segment = create(dir.path());
+    let socket = segment.claim_socket();
+    let local: SocketAddr = "10.0.0.1:4097".parse().unwrap();
+    let peer: SocketAddr = "[2001:db8::1]:80".parse().unwrap();
+    socket.fd.set(14);
+    socket.protocol.set(PROTOCOL_UDP);
+    socket.set_offloaded();
+    socket.local.set(local);
+    socket.peer.set(peer);
+    socket.inode.set(1 << 40);
+    socket.rx_thread.note(77);
+    socket.rx_packets.add(3);
+    socket.rx_queue_packets.add(2);
+    socket.tx_os_errors.add(u64::MAX);
+    let ring = segment.claim_ring();
+    ring.ifname.set("enp129s0f0np0");
+    ring.mode.set("xdp native");
+    ring.tx_full.add(9);
+    let pool = segment.claim_pool();
+    pool.frames.set(4096);
+    pool.free.set(4000);
+    segment.reason_names(&["", "fork", "IPv6"]);
+    segment.count_reason(2);
+    segment.count_reason(2);
+
+    let reader = Reader::open(dir.path(), pid()).unwrap();
+    let process = reader.process();
+    assert_eq!(
+        (process.pid, process.program.as_str()),
+        (pid(), "unit test")
+    );
+    assert_eq!(process.library_version, "0.1.0-test");
+    assert_eq!(
+        Some(process.start_time_ticks),
+        process_start_time_ticks(pid())
+    );
+    assert!(reader.is_live());
+
+    let sockets = reader.sockets().unwrap();
+    assert_eq!(sockets.len(), 1);
+    let seen = &sockets[0];
+    assert_eq!(
+        (seen.slot, seen.generation, seen.fd, seen.protocol),
+        (0, 1, 14, PROTOCOL_UDP)
+    );
+    assert!(seen.offloaded);
+    assert_eq!(
+        (seen.local, seen.peer, seen.inode),
+        (Some(local), Some(peer), 1 << 40)
+    );
+    assert_eq!(
+        (seen.rx_thread, seen.rx_packets, seen.rx_queue_packets),
+        (77, 3, 2)
+    );
+    assert_eq!((seen.tx_os_errors, seen.tx_packets), (u64::MAX, 0));
+
+    let rings = reader.rings().unwrap();
+    assert_eq!(
+        (rings[0].ifname.as_str(), rings[0].mode.as_str()),
+        ("enp129s0f0np0", "xdp native")
+    );
+    assert_eq!((rings.len(), rings[0].tx_full), (1, 9));
+    let pools = reader.pools().unwrap();
+    assert_eq!(
+        (pools.len(), pools[0].frames, pools[0].free),
+        (1, 4096, 4000)
+    );
+    let reasons: Vec<_> = reader.reasons().unwrap();
+    let told: Vec<_> = reasons
+        .iter()
+        .map(|r| (r.code, r.name.as_str(), r.count))
+        .collect();
+    assert_eq!(told, [(1, "fork", 0), (2, "IPv6", 2)]);
+
+    socket.rx_packets.add(4);
+    assert_eq!(
+        reader.sockets().unwrap()[0].since(seen).rx_packets,
+        4,
+        "no new open is needed"
+    );
+    socket.set_not_offloaded(2);
+    let seen = &reader.sockets().unwrap()[0];
+    assert_eq!((seen.offloaded, seen.reason), (false, 2));
+}
+
+#[test]
+fn released_entry_disappears_and_comes_back_clean() {
+    let dir = directory();
+    let segment = create(dir.path());
+    let reader = Reader::open(dir.path(), pid()).unwrap();
+    let first = segment.claim_socket();
+    let second = segment.claim_socket();
+    first.fd.set(5);
+    first.rx_packets.add(100);
+    second.fd.set(6);
+    drop(first);
+    let left: Vec<_> = reader
+        .sockets()
+        .unwrap()
+        .iter()
+        .map(|socket| socket.fd)
+        .collect();
+    assert_eq!(left, [6]);
+    let third = segment.claim_socket();
+    let sockets = reader.sockets().unwrap();
+    assert_eq!(
+        (sockets[0].slot, sockets[0].generation),
+        (0, 3),
+        "the lowest entry is used again"
+    );
+    assert_eq!((sockets[0].fd, sockets[0].rx_packets), (-1, 0));
+    drop((second, third));
+    assert!(reader.sockets().unwrap().is_empty());
+}
+
+#[test]
+fn full_section_counts_in_private_memory() {
+    let dir = directory();
+    let segment = create(dir.path());
+    let reader = Reader::open(dir.path(), pid()).unwrap();
+    let published: Vec<_> = (0..CAPACITY.sockets)
+        .map(|_| segment.claim_socket())
+        .collect();
+    assert!(published.iter().all(stats::Slot::is_published));
+    let extra = segment.claim_socket();
+    extra.rx_packets.add(7);
+    assert_eq!((extra.is_published(), extra.rx_packets.value()), (false, 7));
+    assert_eq!(reader.sockets().unwrap().len(), CAPACITY.sockets as usize);
+    assert_eq!(reader.overflowed(SectionKind::Sockets).unwrap(), 1);
+    assert_eq!(reader.overflowed(SectionKind::Rings).unwrap(), 0);
+    assert_eq!(reader.capacity(SectionKind::Sockets), CAPACITY.sockets);
+
+    drop(published);
+    assert!(segment.claim_socket().is_published());
+    segment.reason_names(&["0", "1", "2", "3", "no room"]);
+    segment.count_reason(CAPACITY.reasons);
+    segment.count_reason(u32::MAX);
+    assert_eq!(reader.overflowed(SectionKind::Reasons).unwrap(), 3);
+    assert_eq!(extra.rx_packets.value(), 7);
+}
+
+#[test]
+fn lasting_counters_are_those_of_the_slot_and_of_published_slots_only() {
+    let segment = Segment::private(
+        &identity(),
+        Capacity {
+            rings: 1,
+            ..CAPACITY
+        },
+    );
+    let ring = segment.claim_ring();
+    let lasting = ring.lasting().unwrap();
+    ring.rx_packets.add(3);
+    assert_eq!(lasting.rx_packets.value(), 3);
+    assert!(
+        segment.claim_ring().lasting().is_none(),
+        "an overflowed slot is freed when dropped"
+    );
+    drop(ring);
+    lasting.rx_packets.add(1);
+    assert_eq!(
+        segment.claim_ring().rx_packets.value(),
+        0,
+        "a claim starts from zero"
+    );
+}
+
+#[test]
+fn private_segment_works_without_a_file() {
+    let segment = Segment::private(&identity(), CAPACITY);
+    assert!(!segment.is_published());
+    let socket = segment.claim_socket();
+    socket.tx_packets.add(2);
+    segment.count_reason(1);
+    segment.unlink();
+    assert_eq!(socket.tx_packets.value(), 2);
+    let without_room = Segment::private(
+        &identity(),
+        Capacity {
+            sockets: 0,
+            rings: 0,
+            pools: 0,
+            reasons: 0,
+        },
+    );
+    without_room.claim_ring().rx_packets.add(1);
+    without_room.count_reason(0);
+    without_room.reason_names(&["x"]);
+}
+
+#[test]
+fn slot_outlives_the_segment() {
+    let dir = directory();
+    let segment = create(dir.path());
+    let socket = segment.claim_socket();
+    drop(segment);
+    assert!(!file(dir.path()).exists());
+    socket.rx_packets.add(1);
+    assert_eq!(socket.rx_packets.value(), 1);
+    std::thread::spawn(move || drop(socket)).join().unwrap();
+}
+
+#[test]
+fn capacity_beyond_the_limit_is_refused() {
+    let dir = directory();
+    let capacity = Capacity {
+        rings: MAX_ENTRIES + 1,
+        ..CAPACITY
+    };
+    let error = Segment::create(dir.path(), &identity(), capacity).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            CreateError::Capacity {
+                section: "ring",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(!file(dir.path()).exists());
+}
+
+#[test]
+fn file_is_readable_by_all_whatever_the_umask() {
+    let dir = directory();
+    // The umask belongs to the process, so the other tests of this file see it as well; none minds.
+    // SAFETY: takes a number and cannot fail.
+    let old = unsafe { libc::umask(0o077) };
+    let segment = create(dir.path());
+    // SAFETY: as above.
+    unsafe { libc::umask(old) };
+    let status = fs::metadata(file(dir.path())).unwrap();
+    assert_eq!(status.permissions().mode() & 0o7777, 0o644);
+    assert!(
+        status.blocks() * 512 >= status.len(),
+        "all blocks are allocated"
+    );
+    drop(segment);
+    assert!(!file(dir.path()).exists());
+}
+
+#[test]
+fn file_left_behind_by_an_earlier_process_is_replaced() {
+    let dir = directory();
+    fs::write(file(dir.path()), "old").unwrap();
+    let old = fs::File::open(file(dir.path())).unwrap();
+    let _segment = create(dir.path());
+    assert_eq!(
+        old.metadata().unwrap().len(),
+        3,
+        "the old file is not written to"
+    );
+    assert!(Reader::open(dir.path(), pid()).is_ok());
+}
+
+#[test]
+fn symbolic_link_is_neither_followed_nor_read() {
+    let dir = directory();
+    let victim = dir.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    symlink(&victim, file(dir.path())).unwrap();
+    let error = Reader::open(dir.path(), pid()).unwrap_err();
+    assert!(matches!(error, ReadError::NotRegular { .. }), "{error}");
+    let segment = create(dir.path());
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    assert!(fs::symlink_metadata(file(dir.path())).unwrap().is_file());
+    drop(segment);
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+}
+
+#[test]
+fn file_of_another_is_not_unlinked() {
+    let dir = directory();
+    let segment = create(dir.path());
+    fs::remove_file(file(dir.path())).unwrap();
+    fs::write(file(dir.path()), "of somebody else").unwrap();
+    segment.unlink();
+    assert_eq!(
+        fs::read_to_string(file(dir.path())).unwrap(),
+        "of somebody else"
+    );
+}
+
+#[test]
+fn impossible_places_are_errors() {
+    let dir = directory();
+    let create = |dir: &Path| Segment::create(dir, &identity(), CAPACITY).unwrap_err();
+    assert!(matches!(create(Path::new("")), CreateError::NoDirectory));
+    assert!(matches!(
+        create(Path::new("/tmp/a\0b")),
+        CreateError::BadDirectory
+    ));
+    assert!(matches!(
+        create(Path::new(&"/x".repeat(3000))),
+        CreateError::BadDirectory
+    ));
+    let error = create(&dir.path().join("missing")).to_string();
+    assert!(
+        error.contains("creation") && error.contains("No such file"),
+        "{error}"
+    );
+    fs::create_dir(file(dir.path())).unwrap();
+    let error = create(dir.path()).to_string();
+    assert!(error.contains("removal of the old file"), "{error}");
+    let error = Reader::open(dir.path(), pid()).unwrap_err();
+    assert!(matches!(error, ReadError::NotRegular { .. }), "{error}");
+}
+
+#[test]
+fn fifo_does_not_stop_the_reader() {
+    let dir = directory();
+    let path = std::ffi::CString::new(file(dir.path()).to_str().unwrap()).unwrap();
+    // SAFETY: the path ends with a zero byte.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o644) }, 0);
+    let error = Reader::open(dir.path(), pid()).unwrap_err();
+    assert!(matches!(error, ReadError::NotRegular { .. }), "{error}");
+}
+
+#[test]
+fn missing_file_is_named() {
+    let dir = directory();
+    let error = Reader::open(dir.path(), pid()).unwrap_err();
+    assert!(matches!(&error, ReadError::NotFound { path, .. } if *path == file(dir.path())));
+    assert!(error.to_string().contains("VMA_STATS_SHMEM_DIR"), "{error}");
+}
+
+#[test]
+fn listing_tells_live_from_stale() {
+    let dir = directory();
+    let segment = create(dir.path());
+    // Above the kernel's limit for process ids (2^22), so nobody has it.
+    let dead = dir.path().join("vmastat.4194999");
+    fs::write(&dead, "").unwrap();
+    // Process 1 runs, but this is not a file it made, and not one of ours.
+    fs::write(dir.path().join("vmastat.1"), "of another library").unwrap();
+    fs::write(dir.path().join("vmastat.x"), "").unwrap();
+    let listing = list_directory(dir.path()).unwrap();
+    assert_eq!(listing.stale, [dead]);
+    assert_eq!(listing.live.len(), 1);
+    assert_eq!(
+        (listing.live[0].pid, listing.live[0].program.as_str()),
+        (pid(), "unit test")
+    );
+    drop(segment);
+    assert!(find_processes(dir.path()).unwrap().is_empty());
+    assert!(find_processes(&dir.path().join("missing")).is_err());
+}
+
+#[test]
+fn segment_of_an_earlier_holder_of_the_process_id_is_stale() {
+    let dir = directory();
+    let _segment = create(dir.path());
+    let mut bytes = fs::read(file(dir.path())).unwrap();
+    bytes[32..40].copy_from_slice(&1_u64.to_ne_bytes());
+    fs::write(file(dir.path()), bytes).unwrap();
+    let listing = list_directory(dir.path()).unwrap();
+    assert_eq!(
+        (listing.live.len(), listing.stale),
+        (0, vec![file(dir.path())])
+    );
+}
+
+#[test]
+fn forked_child_neither_unlinks_nor_counts_for_its_parent() {
+    let dir = directory();
+    let segment = create(dir.path());
+    let socket = segment.claim_socket();
+    socket.fd.set(5);
+    socket.rx_packets.add(1);
+    segment.reason_names(&["zero"]);
+    let ok = in_child(|| {
+        let not_owner = !segment.is_published();
+        segment.unlink();
+        segment.count_reason(0);
+        let detached = segment.detach_after_fork().is_ok() && segment.detach_after_fork().is_ok();
+        socket.rx_packets.add(10);
+        let kept = socket.rx_packets.value() == 11 && socket.fd.value() == 5;
+        let own = segment.claim_ring();
+        let usable = own.is_published();
+        segment.count_reason(0);
+        segment.unlink();
+        not_owner && detached && kept && usable
+    });
+    assert!(ok);
+    let reader = Reader::open(dir.path(), pid()).unwrap();
+    assert_eq!(reader.sockets().unwrap()[0].rx_packets, 1);
+    assert!(reader.rings().unwrap().is_empty());
+    assert_eq!(reader.reasons().unwrap()[0].count, 0);
+    socket.rx_packets.add(1);
+    assert_eq!(reader.sockets().unwrap()[0].rx_packets, 2);
+}
+
+#[test]
+fn forked_child_that_does_not_detach_claims_and_releases_nothing() {
+    let dir = directory();
+    let segment = create(dir.path());
+    let socket = segment.claim_socket();
+    let slots = std::cell::Cell::new(Some(socket));
+    let ok = in_child(|| {
+        drop(slots.take());
+        true
+    });
+    assert!(ok);
+    let reader = Reader::open(dir.path(), pid()).unwrap();
+    let sockets = reader.sockets().unwrap();
+    assert_eq!((sockets.len(), sockets[0].generation), (1, 1));
+}
+
+/// Runs `work` in a forked child, which must not allocate: another test's thread may hold the heap.
+fn in_child(work: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child calls nothing that takes a lock and ends with `_exit`.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        let code = i32::from(!work());
+        // SAFETY: ends the child without running the exit handlers of the test program.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` is writable.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(waited, child);
+    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
