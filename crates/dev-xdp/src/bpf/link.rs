@@ -1,0 +1,117 @@
+//! The attachment of an XDP program to an interface.
+
+use std::error::Error;
+use std::fmt;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+use super::error::BpfError;
+use super::program::Program;
+use super::syscall;
+
+/// An attached XDP program. Dropping it, or the end of the process however it comes about, detaches the
+/// program and gives the interface back to the kernel.
+#[derive(Debug)]
+pub struct XdpLink {
+    fd: OwnedFd,
+}
+
+/// Where in the receive path the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachMode {
+    /// In the driver, before the kernel has made a packet buffer. Not every driver can.
+    Native,
+    /// In the kernel's generic receive path: works with every driver.
+    ///
+    /// Over veth the packets of a peer that sends with UDP segmentation offload (`UDP_SEGMENT`) arrive
+    /// here before they are cut: several datagrams look like one. In native mode veth has them cut
+    /// first.
+    Generic,
+}
+
+/// Why a program could not be attached.
+#[derive(Debug)]
+pub enum AttachError {
+    /// The process may not (`EPERM`, `EACCES`).
+    NotPermitted(BpfError),
+    /// The interface has an XDP program, attached in this mode or the other (`EBUSY`, `EEXIST`).
+    Busy(BpfError),
+    /// The kernel, older than 5.9, does not know links for XDP, or the driver this mode; or there is no
+    /// such interface (`EINVAL`, `ENOSYS`, `EOPNOTSUPP`).
+    Unsupported(BpfError),
+    /// The driver refuses in the interface's present configuration, such as an MTU that does not leave
+    /// a packet in one buffer, or for want of resources.
+    Refused(BpfError),
+}
+
+impl XdpLink {
+    /// Attaches `program` to the interface with index `ifindex`, in the network namespace of the thread.
+    pub fn attach(program: &Program, ifindex: u32, mode: AttachMode) -> Result<Self, AttachError> {
+        let (flags, attempt) = match mode {
+            AttachMode::Native => (XDP_FLAGS_DRV_MODE, "attach the XDP program in native mode"),
+            AttachMode::Generic => (XDP_FLAGS_SKB_MODE, "attach the XDP program in generic mode"),
+        };
+        match syscall::create_xdp_link(program.as_fd(), ifindex, flags) {
+            Ok(fd) => Ok(Self { fd }),
+            Err(cause) => Err(AttachError::from(BpfError::new(attempt, cause))),
+        }
+    }
+
+    /// The descriptor that keeps the program attached.
+    pub fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl AttachError {
+    /// The system's error number.
+    pub fn errno(&self) -> Option<i32> {
+        self.error().errno()
+    }
+
+    fn error(&self) -> &BpfError {
+        match self {
+            Self::NotPermitted(error)
+            | Self::Busy(error)
+            | Self::Unsupported(error)
+            | Self::Refused(error) => error,
+        }
+    }
+}
+
+impl From<BpfError> for AttachError {
+    fn from(error: BpfError) -> Self {
+        match error.errno() {
+            Some(libc::EPERM | libc::EACCES) => Self::NotPermitted(error),
+            Some(libc::EBUSY | libc::EEXIST) => Self::Busy(error),
+            Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP) => Self::Unsupported(error),
+            _ => Self::Refused(error),
+        }
+    }
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let explanation = match self {
+            Self::NotPermitted(_) => "it takes CAP_NET_ADMIN and CAP_BPF",
+            Self::Busy(_) => "another XDP program is attached, see `ip link`",
+            Self::Unsupported(_) => {
+                "the kernel (5.9 is needed) or the driver cannot, or there is no such interface"
+            }
+            Self::Refused(_) => {
+                "the driver does not accept it in this configuration; see the kernel log, and try a \
+                 smaller MTU or generic mode"
+            }
+        };
+        write!(formatter, "{} ({explanation})", self.error())
+    }
+}
+
+impl Error for AttachError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(self.error())
+    }
+}
+
+// enum of flags in include/uapi/linux/if_link.h
+const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;

@@ -1,0 +1,282 @@
+//! The XDP program: which received packets go to an AF_XDP socket, and which to the kernel.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use super::asm::{Assembler, BadJump};
+use super::error::BpfError;
+use super::insn::Condition::{AnyBitOf, Equal, Greater, Less, NotEqual};
+use super::insn::Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
+use super::insn::Width::{U8, U16, U32};
+use super::insn::{Helper, Instruction};
+use super::maps::{FLOW_KEY_BYTES, PORT_KEY_BYTES};
+use super::syscall::{self, Name};
+
+pub use super::maps::{FlowMaps, PortMode};
+
+/// A loaded program, not yet attached to an interface.
+#[derive(Debug)]
+pub struct Program {
+    fd: OwnedFd,
+}
+
+/// What the program does with a packet that is ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnMatch {
+    /// Redirects it to the AF_XDP socket of its receive queue, or to the kernel if there is none.
+    Redirect,
+    /// Returns this verdict. Test runs use [`Verdict::Tx`] to tell a match from a pass without a
+    /// socket; attached to an interface it would send the packets back.
+    Verdict(Verdict),
+}
+
+/// The result of an XDP program (`enum xdp_action`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Verdict {
+    /// Dropped, as after an error in the program.
+    Aborted = 0,
+    /// Dropped.
+    Drop = 1,
+    /// Handed to the kernel.
+    Pass = 2,
+    /// Sent back where it came from.
+    Tx = 3,
+    /// Sent elsewhere: here, to an AF_XDP socket.
+    Redirect = 4,
+}
+
+impl Program {
+    /// Loads the program for an interface with Ethernet address `mac`. It reads `maps` for as long as it
+    /// lives, also behind the life of `maps`.
+    ///
+    /// Frames longer than `frame_capacity` bytes, which would not fit into a receive buffer, go to the
+    /// kernel. When the interface's address changes, the program must be loaded again.
+    ///
+    /// Takes `CAP_BPF`, `CAP_NET_ADMIN` and, before Linux 5.18, `CAP_PERFMON`.
+    pub fn load(
+        maps: &FlowMaps,
+        mac: [u8; 6],
+        frame_capacity: u32,
+        on_match: OnMatch,
+    ) -> Result<Self, BpfError> {
+        let load = |length_from| {
+            let attempt = "load the XDP program";
+            let instructions = assemble(maps, mac, frame_capacity, on_match, length_from)
+                .map_err(|bad_jump| BpfError::new(attempt, io::Error::other(bad_jump)))?;
+            let fd = syscall::load_xdp(&instructions, PROGRAM_NAME, c"Dual MIT/GPL", attempt)?;
+            Ok(Self { fd })
+        };
+        load(LengthFrom::Pointers).or_else(|error: BpfError| match error.errno() {
+            Some(libc::EACCES | libc::EPERM) => load(LengthFrom::Helper).map_err(|_| error),
+            _ => Err(error),
+        })
+    }
+
+    /// Runs the program in the kernel on one frame, outside any interface.
+    ///
+    /// The kernel takes frames from 14 bytes to about 3500 (a page less headroom).
+    pub fn test_run(&self, frame: &[u8]) -> Result<Verdict, BpfError> {
+        let attempt = "run the XDP program on a test frame";
+        let result = syscall::test_run(self.as_fd(), frame)
+            .map_err(|cause| BpfError::new(attempt, cause))?;
+        use Verdict::{Aborted, Drop, Pass, Redirect, Tx};
+        [Aborted, Drop, Pass, Tx, Redirect]
+            .into_iter()
+            .find(|verdict| (*verdict as i32).cast_unsigned() == result)
+            .ok_or_else(|| {
+                let message = format!("the result {result} is not an XDP verdict");
+                BpfError::new(attempt, io::Error::other(message))
+            })
+    }
+
+    /// The descriptor of the program.
+    pub fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// How the program learns the length of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LengthFrom {
+    /// As the difference of two pointers, which counts as a pointer leak without `CAP_PERFMON`.
+    Pointers,
+    /// From the kernel, which takes a call for each frame and Linux 5.18.
+    Helper,
+}
+
+/// The program's source.
+///
+/// Registers: R6 the context, R7 the first byte of the frame, R8 the end and then the length of the
+/// frame, R9 the IP protocol. R1 to R3 are scratch.
+fn assemble(
+    maps: &FlowMaps,
+    mac: [u8; 6],
+    frame_capacity: u32,
+    on_match: OnMatch,
+    length_from: LengthFrom,
+) -> Result<Vec<Instruction>, BadJump> {
+    let mut a = Assembler::default();
+    let pass = a.label();
+    let matched = a.label();
+
+    a.mov(R6, R1);
+    a.load(R7, U32, R6, context::DATA);
+    a.load(R8, U32, R6, context::DATA_END);
+
+    // All headers are in the frame ...
+    a.mov(R1, R7);
+    a.add(R1, frame::HEADERS_BYTES);
+    a.jump_if(R1, Greater, R8, pass);
+    // ... and the frame fits into a receive buffer.
+    match length_from {
+        LengthFrom::Pointers => a.sub(R8, R7),
+        LengthFrom::Helper => {
+            a.mov(R1, R6);
+            a.call(Helper::XdpBufferLength);
+            a.mov(R8, R0);
+        }
+    }
+    a.jump_if(
+        R8,
+        Greater,
+        i32::try_from(frame_capacity).unwrap_or(i32::MAX),
+        pass,
+    );
+
+    // Ethernet: to our address, and not to a group or to everyone; IPv4 without a VLAN tag.
+    for (offset, pair) in [
+        (0, [mac[0], mac[1]]),
+        (2, [mac[2], mac[3]]),
+        (4, [mac[4], mac[5]]),
+    ] {
+        a.load(R1, U16, R7, frame::DESTINATION_MAC + offset);
+        a.jump_if(R1, NotEqual, in_memory(pair), pass);
+    }
+    a.load(R1, U16, R7, frame::ETHER_TYPE);
+    a.jump_if(R1, NotEqual, in_memory(ETHER_TYPE_IPV4.to_be_bytes()), pass);
+
+    // IPv4: version 4, header of five words (no options), not a fragment.
+    a.load(R1, U8, R7, frame::VERSION_AND_IHL);
+    a.jump_if(R1, NotEqual, 0x45, pass);
+    a.load(R1, U16, R7, frame::FLAGS_AND_OFFSET);
+    a.jump_if(R1, AnyBitOf, in_memory(FRAGMENT_MASK.to_be_bytes()), pass);
+
+    // R1 = IP total length, and the frame must reach so far. What lies behind is padding.
+    a.load(R1, U16, R7, frame::TOTAL_LENGTH);
+    a.be16(R1);
+    a.mov(R2, R1);
+    a.add(R2, ETHERNET_HEADER_BYTES);
+    a.jump_if(R2, Greater, R8, pass);
+
+    a.load(R9, U8, R7, frame::PROTOCOL);
+    // A second protocol branches off here, checks its own header, and meets UDP again at the look-up;
+    // TCP has its ports at the same place.
+    a.jump_if(R9, NotEqual, PROTOCOL_UDP, pass);
+
+    // UDP: its length is that of the IP payload, and covers at least its header.
+    a.load(R2, U16, R7, frame::UDP_LENGTH);
+    a.be16(R2);
+    a.jump_if(R2, Less, UDP_HEADER_BYTES, pass);
+    a.sub(R1, IP_HEADER_BYTES);
+    a.jump_if(R1, NotEqual, R2, pass);
+
+    // Is the port one of ours? The key, as `maps` builds it, goes to the end of the stack.
+    a.load(R1, U32, R7, frame::DESTINATION_ADDRESS);
+    a.store(U32, R10, PORT_KEY, R1);
+    a.load(R1, U16, R7, frame::DESTINATION_PORT);
+    a.store(U16, R10, PORT_KEY + 4, R1);
+    a.store(U8, R10, PORT_KEY + 6, R9);
+    a.store(U8, R10, PORT_KEY + 7, 0);
+    a.load_map(R1, maps.ports_fd());
+    a.mov(R2, R10);
+    a.add(R2, i32::from(PORT_KEY));
+    a.call(Helper::MapLookupElement);
+    a.jump_if(R0, Equal, 0, pass);
+    a.load(R1, U32, R0, 0);
+    a.jump_if(R1, Equal, PortMode::AnySource as i32, matched);
+
+    // `PortMode::ExactFlows`: is this one of them?
+    a.load(R1, U32, R7, frame::SOURCE_ADDRESS);
+    a.store(U32, R10, FLOW_KEY, R1);
+    a.load(R1, U32, R7, frame::DESTINATION_ADDRESS);
+    a.store(U32, R10, FLOW_KEY + 4, R1);
+    a.load(R1, U16, R7, frame::SOURCE_PORT);
+    a.store(U16, R10, FLOW_KEY + 8, R1);
+    a.load(R1, U16, R7, frame::DESTINATION_PORT);
+    a.store(U16, R10, FLOW_KEY + 10, R1);
+    a.store(U32, R10, FLOW_KEY + 12, 0);
+    a.store(U8, R10, FLOW_KEY + 12, R9);
+    a.load_map(R1, maps.flows_fd());
+    a.mov(R2, R10);
+    a.add(R2, i32::from(FLOW_KEY));
+    a.call(Helper::MapLookupElement);
+    a.jump_if(R0, Equal, 0, pass);
+
+    a.place(matched);
+    match on_match {
+        OnMatch::Redirect => {
+            // To the socket of this queue; the third argument is the result if there is none.
+            a.load(R2, U32, R6, context::RX_QUEUE_INDEX);
+            a.load_map(R1, maps.xsks_fd());
+            a.mov(R3, Verdict::Pass as i32);
+            a.call(Helper::RedirectMap);
+        }
+        OnMatch::Verdict(verdict) => a.mov(R0, verdict as i32),
+    }
+    a.exit();
+
+    a.place(pass);
+    a.mov(R0, Verdict::Pass as i32);
+    a.exit();
+    a.finish()
+}
+
+/// Two bytes of the packet as a 16-bit load sees them.
+const fn in_memory(bytes: [u8; 2]) -> i32 {
+    u16::from_ne_bytes(bytes) as i32
+}
+
+/// Offsets in the context (`struct xdp_md`).
+mod context {
+    pub(super) const DATA: i16 = 0;
+    pub(super) const DATA_END: i16 = 4;
+    pub(super) const RX_QUEUE_INDEX: i16 = 16;
+}
+
+/// Offsets in a frame with UDP in IPv4 without options.
+mod frame {
+    pub(super) const DESTINATION_MAC: i16 = 0;
+    pub(super) const ETHER_TYPE: i16 = 12;
+    pub(super) const VERSION_AND_IHL: i16 = 14;
+    pub(super) const TOTAL_LENGTH: i16 = 16;
+    pub(super) const FLAGS_AND_OFFSET: i16 = 20;
+    pub(super) const PROTOCOL: i16 = 23;
+    pub(super) const SOURCE_ADDRESS: i16 = 26;
+    pub(super) const DESTINATION_ADDRESS: i16 = 30;
+    pub(super) const SOURCE_PORT: i16 = 34;
+    pub(super) const DESTINATION_PORT: i16 = 36;
+    pub(super) const UDP_LENGTH: i16 = 38;
+    pub(super) const HEADERS_BYTES: i32 = 42;
+}
+
+const ETHER_TYPE_IPV4: u16 = 0x0800;
+/// "More fragments" and the fragment offset.
+const FRAGMENT_MASK: u16 = 0x3fff;
+const ETHERNET_HEADER_BYTES: i32 = 14;
+const IP_HEADER_BYTES: i32 = 20;
+const PROTOCOL_UDP: i32 = 17;
+const UDP_HEADER_BYTES: i32 = 8;
+
+/// Where the keys are, from the end of the stack frame.
+const PORT_KEY: i16 = -8;
+const FLOW_KEY: i16 = -24;
+const _: () = assert!(PORT_KEY_BYTES == 8 && FLOW_KEY_BYTES == 16);
+
+const PROGRAM_NAME: Name = *b"vma_xdp\0\0\0\0\0\0\0\0\0";

@@ -1,0 +1,315 @@
+//! bpf(2), one function per command in use. The kernel makes all descriptors close-on-exec.
+//!
+//! The attribute structures are the leading members of the kernel's `union bpf_attr`
+//! (`include/uapi/linux/bpf.h`), as short as the command allows: older kernels know fewer members and
+//! refuse unknown ones that are not zero.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use super::error::BpfError;
+use super::insn::Instruction;
+use crate::fd::move_out_of_the_way;
+
+/// What a map is (`enum bpf_map_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum MapKind {
+    /// Key and value of any size; memory is taken as entries are added.
+    Hash = 1,
+    /// Index to AF_XDP socket.
+    XskMap = 17,
+}
+
+/// Names of maps and programs in the kernel's listings: letters, digits, `_` and `.`, ends with zero.
+pub(super) type Name = [u8; 16];
+
+/// A map whose keys are `KEY` and whose values `VALUE` bytes long.
+#[derive(Debug)]
+pub(super) struct Map<const KEY: usize, const VALUE: usize> {
+    fd: OwnedFd,
+}
+
+impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
+    pub(super) fn create(
+        kind: MapKind,
+        name: Name,
+        max_entries: u32,
+        attempt: &'static str,
+    ) -> Result<Self, BpfError> {
+        let mut attributes = MapCreate {
+            map_type: kind as u32,
+            key_size: const { size_as_u32(KEY) },
+            value_size: const { size_as_u32(VALUE) },
+            max_entries,
+            map_flags: if kind == MapKind::Hash {
+                BPF_F_NO_PREALLOC
+            } else {
+                0
+            },
+            inner_map_fd: 0,
+            numa_node: 0,
+            map_name: name,
+        };
+        // SAFETY: the attributes hold no address.
+        let created = unsafe { bpf(BPF_MAP_CREATE, &mut attributes) };
+        created
+            .and_then(owned)
+            .map(|fd| Self { fd })
+            .map_err(|cause| BpfError::new(attempt, cause))
+    }
+
+    /// Sets the value of `key`, whether there was one or not.
+    pub(super) fn update(&self, key: &[u8; KEY], value: &[u8; VALUE]) -> io::Result<()> {
+        let mut attributes = self.element(key, value.as_ptr().expose_provenance());
+        // SAFETY: the kernel reads KEY and VALUE bytes, which the arrays have.
+        unsafe { bpf(BPF_MAP_UPDATE_ELEM, &mut attributes) }.map(drop)
+    }
+
+    /// The value of `key`, if it has one.
+    pub(super) fn lookup(&self, key: &[u8; KEY]) -> io::Result<Option<[u8; VALUE]>> {
+        let mut value = [0; VALUE];
+        let mut attributes = self.element(key, value.as_mut_ptr().expose_provenance());
+        // SAFETY: the kernel reads KEY bytes and writes VALUE bytes, which the arrays have.
+        match unsafe { bpf(BPF_MAP_LOOKUP_ELEM, &mut attributes) } {
+            Ok(_) => Ok(Some(value)),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes `key`; an error (`ENOENT`) if it was not there.
+    pub(super) fn delete(&self, key: &[u8; KEY]) -> io::Result<()> {
+        let mut attributes = self.element(key, 0);
+        // SAFETY: the kernel reads KEY bytes, which the array has.
+        unsafe { bpf(BPF_MAP_DELETE_ELEM, &mut attributes) }.map(drop)
+    }
+
+    fn element(&self, key: &[u8; KEY], value_address: usize) -> MapElement {
+        MapElement {
+            map_fd: fd_as_u32(&self.fd),
+            padding: 0,
+            key: key.as_ptr().expose_provenance() as u64,
+            value: value_address as u64,
+            flags: BPF_ANY,
+        }
+    }
+}
+
+impl<const KEY: usize, const VALUE: usize> AsFd for Map<KEY, VALUE> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Loads an XDP program. On refusal the error carries the verifier's log.
+pub(super) fn load_xdp(
+    instructions: &[Instruction],
+    name: Name,
+    license: &CStr,
+    attempt: &'static str,
+) -> Result<OwnedFd, BpfError> {
+    let load = |log: &mut [u8]| {
+        let mut attributes = ProgramLoad {
+            prog_type: BPF_PROG_TYPE_XDP,
+            insn_cnt: u32::try_from(instructions.len()).map_err(io::Error::other)?,
+            insns: instructions.as_ptr().expose_provenance() as u64,
+            license: license.as_ptr().expose_provenance() as u64,
+            log_level: u32::from(!log.is_empty()),
+            log_size: u32::try_from(log.len()).map_err(io::Error::other)?,
+            log_buf: match log {
+                [] => 0,
+                _ => log.as_mut_ptr().expose_provenance() as u64,
+            },
+            kern_version: 0,
+            prog_flags: 0,
+            prog_name: name,
+            prog_ifindex: 0,
+            expected_attach_type: BPF_XDP,
+        };
+        // SAFETY: the kernel reads insn_cnt instructions and a string that ends with zero, and writes
+        // at most log_size bytes; all of it is borrowed for the duration of the call.
+        unsafe { bpf(BPF_PROG_LOAD, &mut attributes) }.and_then(owned)
+    };
+    // Without a log first: writing one is slow, and a log that does not fit makes loading fail.
+    let cause = match load(&mut []) {
+        Ok(fd) => return Ok(fd),
+        Err(cause) => cause,
+    };
+    let mut log = vec![0; VERIFIER_LOG_BYTES];
+    let _ = load(&mut log);
+    let text = CStr::from_bytes_until_nul(&log)
+        .map(CStr::to_string_lossy)
+        .unwrap_or_default();
+    Err(BpfError::new(attempt, cause).with_verifier_log(text.into_owned()))
+}
+
+/// Attaches an XDP program to an interface until the returned link is closed. `flags` are of
+/// `XDP_FLAGS_*` in kernel `include/uapi/linux/if_link.h`.
+pub(super) fn create_xdp_link(
+    program: BorrowedFd<'_>,
+    target_ifindex: u32,
+    flags: u32,
+) -> io::Result<OwnedFd> {
+    let mut attributes = LinkCreate {
+        prog_fd: fd_as_u32(&program),
+        target_ifindex,
+        attach_type: BPF_XDP,
+        flags,
+    };
+    // SAFETY: the attributes hold no address.
+    unsafe { bpf(BPF_LINK_CREATE, &mut attributes) }.and_then(owned)
+}
+
+/// Runs a program once on `frame`, which is not modified, and returns the program's result.
+///
+/// The kernel wants at least an Ethernet header, and no more than fits into a page with headroom.
+pub(super) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
+    let mut attributes = TestRun {
+        prog_fd: fd_as_u32(&program),
+        retval: 0,
+        data_size_in: u32::try_from(frame.len()).map_err(io::Error::other)?,
+        data_size_out: 0,
+        data_in: frame.as_ptr().expose_provenance() as u64,
+        data_out: 0,
+        repeat: 1,
+        duration: 0,
+    };
+    // SAFETY: the kernel reads data_size_in bytes, which the frame has, and there is no output buffer.
+    unsafe { bpf(BPF_PROG_TEST_RUN, &mut attributes) }?;
+    Ok(attributes.retval)
+}
+
+/// Calls bpf(2), again if a signal or a concurrent change disturbed the verifier.
+///
+/// # Safety
+///
+/// Every address in `attributes` must be good for what `command` reads from it or writes to it, and
+/// `A` must be a prefix of the kernel's structure for `command`.
+unsafe fn bpf<A>(command: libc::c_int, attributes: &mut A) -> io::Result<libc::c_long> {
+    for _ in 0..ATTEMPTS_MAX {
+        // SAFETY: the caller vouches for the addresses; the attributes are as long as said.
+        let result =
+            unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attributes, size_of::<A>()) };
+        if result >= 0 {
+            return Ok(result);
+        }
+        let error = io::Error::last_os_error();
+        if !matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) {
+            return Err(error);
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::EAGAIN))
+}
+
+/// Takes over the descriptor that a bpf(2) call returned.
+fn owned(returned: libc::c_long) -> io::Result<OwnedFd> {
+    let fd = RawFd::try_from(returned).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just made the descriptor for us.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    Ok(move_out_of_the_way(fd))
+}
+
+fn fd_as_u32(fd: &impl AsRawFd) -> u32 {
+    fd.as_raw_fd().cast_unsigned()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "evaluated at compile time, and checked"
+)]
+const fn size_as_u32(size: usize) -> u32 {
+    assert!(size <= u32::MAX as usize);
+    size as u32
+}
+
+/// `BPF_MAP_CREATE`
+#[repr(C)]
+struct MapCreate {
+    map_type: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    map_flags: u32,
+    inner_map_fd: u32,
+    numa_node: u32,
+    map_name: Name,
+}
+const _: () = assert!(size_of::<MapCreate>() == 44);
+
+/// `BPF_MAP_*_ELEM`
+#[repr(C)]
+struct MapElement {
+    map_fd: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+const _: () = assert!(size_of::<MapElement>() == 32);
+
+/// `BPF_PROG_LOAD`
+#[repr(C)]
+struct ProgramLoad {
+    prog_type: u32,
+    insn_cnt: u32,
+    insns: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log_buf: u64,
+    kern_version: u32,
+    prog_flags: u32,
+    prog_name: Name,
+    prog_ifindex: u32,
+    expected_attach_type: u32,
+}
+const _: () = assert!(size_of::<ProgramLoad>() == 72);
+
+/// `BPF_LINK_CREATE`
+#[repr(C)]
+struct LinkCreate {
+    prog_fd: u32,
+    target_ifindex: u32,
+    attach_type: u32,
+    flags: u32,
+}
+const _: () = assert!(size_of::<LinkCreate>() == 16);
+
+/// `BPF_PROG_TEST_RUN`
+#[repr(C)]
+struct TestRun {
+    prog_fd: u32,
+    retval: u32,
+    data_size_in: u32,
+    data_size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+}
+const _: () = assert!(size_of::<TestRun>() == 40);
+
+// enum bpf_cmd
+const BPF_MAP_CREATE: libc::c_int = 0;
+const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
+const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
+const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
+const BPF_PROG_LOAD: libc::c_int = 5;
+const BPF_PROG_TEST_RUN: libc::c_int = 10;
+const BPF_LINK_CREATE: libc::c_int = 28;
+
+/// `enum bpf_prog_type`
+const BPF_PROG_TYPE_XDP: u32 = 6;
+/// `enum bpf_attach_type`
+const BPF_XDP: u32 = 37;
+/// Map flag: take memory for entries as they are added.
+const BPF_F_NO_PREALLOC: u32 = 1;
+/// Element flag: create or replace.
+const BPF_ANY: u64 = 0;
+
+/// Calls that a signal may interrupt before it counts as an error, as libbpf does.
+const ATTEMPTS_MAX: u32 = 5;
+/// Enough for every step the verifier takes through a program of our size.
+const VERIFIER_LOG_BYTES: usize = 256 * 1024;
