@@ -160,3 +160,22 @@ impl Connection {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+impl std::os::fd::AsFd for Connection {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+impl Connection {
+    /// A connection whose requests go nowhere.
+    pub(crate) fn broken() -> Self {
+        Self {
+            socket: Socket::broken(),
+            sequence: 0,
+            buffer: Box::default(),
+        }
+    }
+}

@@ -76,7 +76,8 @@ pub enum RouteError {
         /// The address asked for.
         destination: IpAddr,
         /// Carries the errno: ENETUNREACH (no route), EHOSTUNREACH (unreachable), EACCES (prohibit),
-        /// EINVAL (blackhole, or a source address that is not of this host), ENODEV and others.
+        /// EINVAL (blackhole), ENODEV and others. A source address that is not of this host is EINVAL
+        /// or ENETUNREACH, depending on the kernel's version.
         #[source]
         source: io::Error,
     },

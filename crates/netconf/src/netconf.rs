@@ -158,7 +158,10 @@ impl Netconf {
         let answer = self.connection().ask(request, message);
         match answer {
             Ok(RouteNetlinkMessage::NewRoute(message)) => {
-                Ok(Route::from_message(&message).map_err(malformed)?)
+                let mut route = Route::from_message(&message).map_err(malformed)?;
+                // The kernel does not repeat a source address that was asked for.
+                route.preferred_source = route.preferred_source.or(query.source);
+                Ok(route)
             }
             Ok(_) => Err(malformed("it is not a route").into()),
             Err(Error::Refused { source, .. }) => Err(RouteError::Refused {

@@ -103,10 +103,29 @@ impl AsFd for Socket {
     }
 }
 
-/// Moves a descriptor to 1000 or above, or as high as a lower limit allows, so that the program around
+/// Moves a descriptor to 1000 or above, or near the end of a lower limit, so that the program around
 /// sees the numbers it would see without this library. Where no number is left it stays.
 fn move_out_of_the_way(fd: OwnedFd) -> OwnedFd {
+    rustix::io::fcntl_dupfd_cloexec(&fd, lowest_number()).unwrap_or(fd)
+}
+
+/// Where the descriptors of this library begin.
+pub(crate) fn lowest_number() -> i32 {
+    const USUAL: i32 = 1000;
+    /// How many numbers to leave for them below a low limit; what 1000 leaves of the usual 1024.
+    const ROOM: u64 = 24;
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let lowest = i32::try_from(limit.saturating_sub(limit / 8)).map_or(1000, |high| high.min(1000));
-    rustix::io::fcntl_dupfd_cloexec(&fd, lowest).unwrap_or(fd)
+    i32::try_from(limit.saturating_sub(ROOM)).map_or(USUAL, |high| high.min(USUAL))
+}
+
+#[cfg(test)]
+impl Socket {
+    /// A descriptor that is not a socket: every use fails.
+    pub(crate) fn broken() -> Self {
+        Self {
+            fd: std::fs::File::open("/dev/null")
+                .expect("there is /dev/null")
+                .into(),
+        }
+    }
 }

@@ -45,9 +45,11 @@ pub fn skip(reason: impl fmt::Display) {
         !strict,
         "skipped although VMA_TEST_NO_SKIP is set: {reason}"
     );
+    // In one piece, for tests run side by side.
+    let line = format!("skipped: {reason}\n");
     // Written to the stream itself: the test harness swallows what passing tests print by macro.
     // A closed stderr is no reason to fail the test.
-    drop(writeln!(io::stderr(), "skipped: {reason}"));
+    drop(io::stderr().write_all(line.as_bytes()));
 }
 
 /// The value of a `Result<T, Skip>`, or `skipped: <reason>` and return from the test.
