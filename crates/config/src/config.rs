@@ -41,6 +41,9 @@ pub struct Config {
     /// `VMA_SELECT_POLL_OS_RATIO`: polls of the rings for each question to the kernel; 0 is only
     /// before sleeping.
     pub select_poll_os_ratio: u32,
+    /// `VMA_SELECT_SKIP_OS`: after how many calls that found an accelerated socket ready the kernel is asked, too; 0 is
+    /// never.
+    pub select_skip_os: u32,
     /// `VMA_CQ_POLL_BATCH_MAX`: the most packets that one poll takes from a ring, 1..128.
     pub cq_poll_batch_max: u32,
     /// `VMA_OFFLOADED_SOCKETS`: whether new sockets are accelerated.
@@ -181,6 +184,7 @@ impl Config {
             rx_udp_poll_os_ratio: unsigned(const { ParameterId::of("VMA_RX_UDP_POLL_OS_RATIO") }),
             select_poll_usec: signed(const { ParameterId::of("VMA_SELECT_POLL") }),
             select_poll_os_ratio: unsigned(const { ParameterId::of("VMA_SELECT_POLL_OS_RATIO") }),
+            select_skip_os: unsigned(const { ParameterId::of("VMA_SELECT_SKIP_OS") }),
             cq_poll_batch_max: unsigned(const { ParameterId::of("VMA_CQ_POLL_BATCH_MAX") }),
             offloaded_sockets: settings.is_on(const { ParameterId::of("VMA_OFFLOADED_SOCKETS") }),
             thread_mode: match settings.number(const { ParameterId::of("VMA_THREAD_MODE") }) {

@@ -1,0 +1,18 @@
+//! The AF_XDP back-end: moves the frames of chosen flows between an interface and user space, and leaves everything
+//! else to the kernel.
+//!
+//! Read first: kernel `Documentation/networking/af_xdp.rst`. The way of a received frame: driver or generic receive
+//! path, [`bpf::program`] (our flow? else `XDP_PASS`), the AF_XDP socket of the frame's queue, [`rings::XdpRx`].
+
+pub mod bpf;
+mod channels;
+mod device;
+mod fd;
+mod queue;
+mod rings;
+mod steering;
+mod xsk;
+
+pub use device::{XdpBackend, XdpMode};
+pub use rings::{XdpKick, XdpRx, XdpTx};
+pub use steering::XdpSteering;

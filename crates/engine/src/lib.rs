@@ -1,0 +1,38 @@
+//! The engine between the C ABI and the devices: which sockets are ours, what happens in a call on one of them, and when the
+//! kernel does it instead.
+//!
+//! A call never blocks in here. Where the application's call would, the engine answers with a [`sleep::Sleep`], and the
+//! hook sleeps in a system call of the application's own, with no lock held and nothing to clean up: the thread may be
+//! cancelled there.
+//!
+//! Locks, in this order: control → ring.rx → socket → ring.tx → pool. Sets of epoll and wait queues are leaves.
+
+mod engine;
+mod fd_table;
+mod interface;
+pub mod interrupt;
+mod message;
+pub mod monitor;
+mod mux;
+mod netconf_network;
+mod network;
+mod offload;
+mod options;
+mod reason;
+mod slab;
+mod sleep;
+mod sys;
+mod udp;
+mod wait;
+
+pub use engine::{Engine, Object, Settings};
+pub use message::Message;
+pub use mux::epoll::EpollSet;
+pub use mux::poll::PolledSockets;
+pub use mux::{MuxCall, MuxOutcome};
+pub use netconf_network::NetconfNetwork;
+pub use network::{FixedNetwork, InterfaceFacts, Network, NextHop};
+pub use reason::Reason;
+pub use sleep::Sleep;
+pub use sys::Errno;
+pub use udp::{RecvCall, RecvOutcome, SendOutcome, UdpSocket};

@@ -31,7 +31,7 @@ pub struct OpenError {
 }
 
 /// A kind of device.
-pub trait Backend: Send + Sync + Sized + 'static {
+pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Receiving side of an open interface.
     type Rx: RxRing;
     /// Sending side of an open interface.

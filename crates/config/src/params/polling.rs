@@ -1,7 +1,7 @@
 //! select(), poll() and epoll_wait().
 
 use super::Parameter;
-use super::build::{ANY_U32, NOT_BUILT, POLL_LIMIT, number};
+use super::build::{ANY_U32, POLL_LIMIT, number};
 
 pub(super) const PARAMETERS: [Parameter; 3] = [
     number("VMA_SELECT_POLL", "Select Poll (usec)", 100_000, POLL_LIMIT).about(
@@ -23,7 +23,6 @@ pub(super) const PARAMETERS: [Parameter; 3] = [
     ),
     number("VMA_SELECT_SKIP_OS", "Select Skip OS", 4, ANY_U32)
         .zero_disabled()
-        .no_effect(NOT_BUILT)
         .about(
             "After how many calls that found an accelerated socket ready to ask the kernel too.",
             "Keeps descriptors that are not accelerated from starving. 0 asks only when no \

@@ -1,0 +1,231 @@
+//! An AF_XDP socket: creation, memory registration, rings and binding (`Documentation/networking/af_xdp.rst`).
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use ring::FramePool;
+
+use crate::fd::move_out_of_the_way;
+use crate::queue::{Consumer, Layout, Producer};
+
+/// An entry of the RX and TX rings (`struct xdp_desc`).
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Descriptor {
+    pub(crate) address: u64,
+    pub(crate) len: u32,
+    pub(crate) options: u32,
+}
+
+const _: () = assert!(size_of::<Descriptor>() == 16);
+
+/// Where the memory of a new socket comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Umem {
+    /// Register the pool's memory with this socket.
+    Register,
+    /// Use what another, bound socket of this process has registered.
+    ShareWith(RawFd),
+}
+
+/// Number of entries of each ring, powers of two.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) rx: u32,
+    pub(crate) tx: u32,
+}
+
+/// A bound socket and our ends of its rings. The rings' mappings live as long as the process: a ring end may be in
+/// use by a thread while the port is torn down, and a port is torn down only when its interface is gone.
+#[derive(Debug)]
+pub(crate) struct Xsk {
+    pub(crate) fd: Arc<OwnedFd>,
+    pub(crate) fill: Producer<u64>,
+    pub(crate) completion: Consumer<u64>,
+    pub(crate) rx: Consumer<Descriptor>,
+    pub(crate) tx: Producer<Descriptor>,
+}
+
+impl Xsk {
+    /// Opens a socket on one queue of an interface. `copy` forbids zero-copy mode.
+    pub(crate) fn open(
+        link_index: u32,
+        queue: u32,
+        pool: &FramePool,
+        umem: Umem,
+        sizes: Sizes,
+        copy: bool,
+    ) -> io::Result<Self> {
+        let fd = open_socket()?;
+        let raw = fd.as_raw_fd();
+        if matches!(umem, Umem::Register) {
+            register(raw, pool)?;
+        }
+        for (option, entries) in [
+            (libc::XDP_UMEM_FILL_RING, sizes.rx),
+            (libc::XDP_UMEM_COMPLETION_RING, sizes.tx),
+            (libc::XDP_RX_RING, sizes.rx),
+            (libc::XDP_TX_RING, sizes.tx),
+        ] {
+            set_option(raw, option, &entries)?;
+        }
+        let offsets = mmap_offsets(raw)?;
+        let fill = map(
+            raw,
+            libc::XDP_UMEM_PGOFF_FILL_RING.cast_signed(),
+            &offsets.fr,
+            sizes.rx,
+        )?;
+        let completion = map(
+            raw,
+            libc::XDP_UMEM_PGOFF_COMPLETION_RING.cast_signed(),
+            &offsets.cr,
+            sizes.tx,
+        )?;
+        let rx = map(raw, libc::XDP_PGOFF_RX_RING, &offsets.rx, sizes.rx)?;
+        let tx = map(raw, libc::XDP_PGOFF_TX_RING, &offsets.tx, sizes.tx)?;
+        bind(raw, link_index, queue, umem, copy)?;
+        // SAFETY: the four layouts were just mapped from a fresh socket, stay mapped for good, and nobody else
+        // has their user-space ends.
+        let (fill, completion) = unsafe { (Producer::new(fill), Consumer::new(completion)) };
+        // SAFETY: as above.
+        let (rx, tx) = unsafe { (Consumer::new(rx), Producer::new(tx)) };
+        Ok(Self {
+            fd: Arc::new(fd),
+            fill,
+            completion,
+            rx,
+            tx,
+        })
+    }
+}
+
+fn open_socket() -> io::Result<OwnedFd> {
+    // SAFETY: socket(2) touches no memory of ours.
+    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and ours alone.
+    Ok(move_out_of_the_way(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+fn register(fd: RawFd, pool: &FramePool) -> io::Result<()> {
+    let memory = pool.memory();
+    let registration = libc::xdp_umem_reg_v1 {
+        addr: memory.base().as_ptr().expose_provenance() as u64,
+        len: memory.len_bytes() as u64,
+        chunk_size: u32::from(pool.frame_bytes()),
+        headroom: 0,
+    };
+    set_option(fd, libc::XDP_UMEM_REG, &registration)
+}
+
+fn set_option<T>(fd: RawFd, option: libc::c_int, value: &T) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes, the size of `value`.
+    let result = unsafe {
+        libc::setsockopt(
+            fd,
+            libc::SOL_XDP,
+            option,
+            std::ptr::from_ref(value).cast(),
+            len,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+fn mmap_offsets(fd: RawFd) -> io::Result<libc::xdp_mmap_offsets> {
+    let mut len = size_of::<libc::xdp_mmap_offsets>() as libc::socklen_t;
+    // SAFETY: all-zero is a value of this struct of integers.
+    let mut offsets: libc::xdp_mmap_offsets = unsafe { mem::zeroed() };
+    // SAFETY: the kernel writes at most `len` bytes, the size of `offsets`.
+    let result = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::SOL_XDP,
+            libc::XDP_MMAP_OFFSETS,
+            std::ptr::from_mut(&mut offsets).cast(),
+            &raw mut len,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if len as usize != size_of::<libc::xdp_mmap_offsets>() {
+        // Kernels before 5.4 know no ring flags and answer with a shorter struct.
+        return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+    }
+    Ok(offsets)
+}
+
+fn map<T>(
+    fd: RawFd,
+    page_offset: libc::off_t,
+    offsets: &libc::xdp_ring_offset,
+    entries: u32,
+) -> io::Result<Layout<T>> {
+    let at = |offset: u64| {
+        usize::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))
+    };
+    let len = at(offsets.desc)? + entries as usize * size_of::<T>();
+    // SAFETY: a mapping at an address of the kernel's choice touches no existing memory.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            len,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_POPULATE,
+            fd,
+            page_offset,
+        )
+    };
+    let base = match NonNull::new(address.cast::<u8>()) {
+        Some(base) if address != libc::MAP_FAILED => base,
+        _ => return Err(io::Error::last_os_error()),
+    };
+    // A forked child closes its copies of our descriptors; the mapping would keep the socket alive in it.
+    // SAFETY: the range is the mapping made above.
+    unsafe { libc::madvise(address, len, libc::MADV_DONTFORK) };
+    // SAFETY: the kernel's offsets lie inside the mapping, whose length was computed from the largest of them.
+    let part = |offset: usize| unsafe { base.add(offset) };
+    Ok(Layout {
+        producer: part(at(offsets.producer)?).cast(),
+        consumer: part(at(offsets.consumer)?).cast(),
+        flags: part(at(offsets.flags)?).cast(),
+        entries: part(at(offsets.desc)?).cast(),
+        size: entries,
+    })
+}
+
+fn bind(fd: RawFd, link_index: u32, queue: u32, umem: Umem, copy: bool) -> io::Result<()> {
+    let (flags, shared_fd) = match umem {
+        // The mode of a shared registration is that of its first socket; other flags are refused beside it.
+        Umem::ShareWith(other) => (libc::XDP_SHARED_UMEM, other.cast_unsigned()),
+        Umem::Register if copy => (libc::XDP_USE_NEED_WAKEUP | libc::XDP_COPY, 0),
+        Umem::Register => (libc::XDP_USE_NEED_WAKEUP, 0),
+    };
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        sxdp_flags: flags,
+        sxdp_ifindex: link_index,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: shared_fd,
+    };
+    let len = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes, the size of `address`.
+    let result = unsafe { libc::bind(fd, std::ptr::from_ref(&address).cast(), len) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

@@ -1,0 +1,471 @@
+//! The engine: what a process has of sockets, interfaces, frames and statistics.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use libc::c_int;
+use ring::{Backend, FramePool, ThreadMode};
+use stats::{PoolSlot, Segment, SocketStats};
+
+use crate::fd_table::FdTable;
+use crate::interface::Interface;
+use crate::mux::epoll::EpollSet;
+use crate::network::{InterfaceFacts, Network};
+use crate::reason::Reason;
+use crate::slab::Slab;
+use crate::sys;
+use crate::udp::UdpSocket;
+
+/// What the configuration says to the engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// `VMA_OFFLOADED_SOCKETS`
+    pub offloaded_sockets: bool,
+    /// `VMA_THREAD_MODE`
+    pub thread_mode: ThreadMode,
+    /// `VMA_RX_POLL`: polls of a blocking receive call before it sleeps; negative means without end.
+    pub rx_poll: i32,
+    /// `VMA_RX_UDP_POLL_OS_RATIO`
+    pub rx_udp_poll_os_ratio: u32,
+    /// `VMA_SELECT_POLL` in microseconds; negative means without end.
+    pub select_poll_usec: i32,
+    /// `VMA_SELECT_POLL_OS_RATIO`
+    pub select_poll_os_ratio: u32,
+    /// `VMA_SELECT_SKIP_OS`
+    pub select_skip_os: u32,
+    /// `VMA_CQ_POLL_BATCH_MAX`: frames taken from a ring at once.
+    pub poll_batch_max: usize,
+    /// Frames of the pool.
+    pub pool_frames: u32,
+}
+
+/// Bytes of a frame. The kernel takes 256 of them for itself, which leaves room for an Ethernet MTU of 1500.
+const FRAME_BYTES: u16 = 2048;
+/// Descriptors of the library that a forked child must close.
+const OWN_FDS_MAX: usize = 512;
+
+/// What a descriptor stands for.
+#[derive(Debug)]
+pub enum Object<B: Backend> {
+    /// A UDP socket over IPv4.
+    Udp(UdpSocket<B>),
+    /// An epoll set that has such sockets in it.
+    Epoll(EpollSet<B>),
+}
+
+/// The sockets, interfaces, frames and statistics of the process.
+#[derive(Debug)]
+pub struct Engine<B: Backend> {
+    settings: Settings,
+    backend: B,
+    network: Box<dyn Network>,
+    network_generation: AtomicU64,
+    pool: &'static FramePool,
+    pub(crate) table: FdTable<Object<B>>,
+    sockets: Slab<Object<B>>,
+    pub(crate) epolls: Slab<Object<B>>,
+    interfaces: Mutex<HashMap<u32, Option<&'static Interface<B>>>>,
+    control: Mutex<()>,
+    segment: Segment,
+    unseen: &'static SocketStats,
+    pool_stats: PoolSlot,
+    own_fds: OwnFds,
+    /// This process is a child of the one that made the engine.
+    forked: AtomicBool,
+    process_id: libc::pid_t,
+}
+
+impl<B: Backend> Engine<B> {
+    /// Makes the engine. Opens no device: that is for the first socket that can use one.
+    ///
+    /// # Errors
+    /// The system refused the address space for the frames.
+    pub fn new(
+        settings: Settings,
+        backend: B,
+        network: Box<dyn Network>,
+        segment: Segment,
+    ) -> std::io::Result<Self> {
+        let pool = FramePool::new(settings.pool_frames, FRAME_BYTES, settings.thread_mode)?;
+        let reason_names: Vec<_> = Reason::ALL.iter().map(|reason| reason.text()).collect();
+        segment.reason_names(&reason_names);
+        let pool_stats = segment.claim_pool();
+        pool_stats.frames.set(settings.pool_frames.into());
+        pool_stats.frame_bytes.set(FRAME_BYTES.into());
+        pool_stats.free.set(u64::from(settings.pool_frames));
+        Ok(Self {
+            settings,
+            backend,
+            network,
+            network_generation: AtomicU64::new(0),
+            pool: Box::leak(Box::new(pool)),
+            table: FdTable::new(),
+            sockets: Slab::new(),
+            epolls: Slab::new(),
+            interfaces: Mutex::new(HashMap::new()),
+            control: Mutex::new(()),
+            segment,
+            unseen: Box::leak(Box::default()),
+            pool_stats,
+            own_fds: OwnFds::new(),
+            forked: AtomicBool::new(false),
+            process_id: sys::process_id(),
+        })
+    }
+
+    /// The settings that the engine was made with.
+    #[inline]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What a descriptor stands for, if it is one of ours.
+    #[inline]
+    pub fn look_up(&self, fd: c_int) -> Option<&'static Object<B>> {
+        self.table.get(fd)
+    }
+
+    /// The UDP socket behind a descriptor.
+    #[inline]
+    pub fn udp(&self, fd: c_int) -> Option<&'static UdpSocket<B>> {
+        match self.table.get(fd)? {
+            Object::Udp(socket) => Some(socket),
+            Object::Epoll(_) => None,
+        }
+    }
+
+    /// Takes note of a new UDP socket over IPv4 of the kernel's.
+    pub fn socket_opened(&self, fd: c_int, nonblocking: bool) {
+        let _control = self.control();
+        self.forget(fd);
+        let object = self.sockets.take(|| {
+            Object::Udp(UdpSocket::new(
+                self.pool,
+                self.settings.thread_mode,
+                self.unseen,
+            ))
+        });
+        let Object::Udp(socket) = object else {
+            unreachable!("the slab holds sockets only")
+        };
+        socket.open(fd, nonblocking, self.segment.claim_socket());
+        if self.table.insert(fd, object).is_err() {
+            // A descriptor beyond the table is the kernel's alone.
+            socket.close();
+            self.sockets.give(object);
+        }
+    }
+
+    /// Forgets a descriptor that is about to be closed or replaced. A child of `vfork(2)` shares our memory but not our
+    /// descriptors: what it closes stays open here.
+    pub fn descriptor_closes(&self, fd: c_int) {
+        if self.table.get(fd).is_none() || self.is_other_process() {
+            return;
+        }
+        let _control = self.control();
+        self.forget(fd);
+    }
+
+    /// The same for every descriptor from `first` to `last`.
+    pub fn descriptors_close(&self, first: u32, last: u32) {
+        if self.is_other_process() {
+            return;
+        }
+        let _control = self.control();
+        for fd in self.table.range(first, last) {
+            self.forget(fd);
+        }
+    }
+
+    /// `new` stands for the same as `old` from here on.
+    pub fn descriptor_duplicated(&self, old: c_int, new: c_int) {
+        if self.is_other_process() {
+            return;
+        }
+        let _control = self.control();
+        let Some(object) = self.table.get(old) else {
+            return;
+        };
+        if old == new {
+            return;
+        }
+        self.forget(new);
+        match object {
+            Object::Udp(socket) => socket.attachment().descriptors += 1,
+            Object::Epoll(set) => set.descriptor_added(),
+        }
+        if self.table.insert(new, object).is_err() {
+            // Reads on a descriptor that we cannot know would miss what comes past the kernel.
+            match object {
+                Object::Udp(socket) => {
+                    socket.attachment().descriptors -= 1;
+                    socket.leave_to_kernel(self, Reason::Option);
+                }
+                Object::Epoll(set) => set.leave_sockets_to_kernel(self),
+            }
+        }
+    }
+
+    /// The kernel's socket may have got other addresses: `bind(2)`, `connect(2)`, or a first send.
+    pub fn addresses_changed(&self, socket: &'static UdpSocket<B>) {
+        let _control = self.control();
+        socket.follow_kernel(self);
+    }
+
+    /// Leaves a socket to the kernel for good.
+    pub fn leave_to_kernel(&self, socket: &UdpSocket<B>, reason: Reason) {
+        let _control = self.control();
+        socket.leave_to_kernel(self, reason);
+    }
+
+    /// The network's configuration has changed. `interfaces`: links or addresses, not only routes and neighbours.
+    pub fn network_changed(&self, interfaces: bool) {
+        self.network_generation.fetch_add(1, Ordering::Release);
+        if !interfaces {
+            return;
+        }
+        let _control = self.control();
+        // What could not be opened gets another chance.
+        lock(&self.interfaces).retain(|_, interface| interface.is_some());
+        for fd in self.table.range(0, u32::MAX) {
+            if let Some(Object::Udp(socket)) = self.table.get(fd)
+                && socket.reason() != Reason::NotBound
+            {
+                socket.follow_kernel(self);
+            }
+        }
+    }
+
+    /// Whether a device is open.
+    pub fn has_open_interface(&self) -> bool {
+        lock(&self.interfaces).values().any(Option::is_some)
+    }
+
+    /// The parts of a range of descriptors in which none of the library's own lies.
+    pub fn ranges_without_own_descriptors(&self, first: u32, last: u32) -> Vec<(u32, u32)> {
+        let mut own: Vec<u32> = self
+            .own_fds
+            .iter()
+            .filter_map(|fd| u32::try_from(fd).ok())
+            .collect();
+        own.sort_unstable();
+        let mut ranges = Vec::new();
+        let mut next = Some(first);
+        for fd in own.into_iter().filter(|fd| (first..=last).contains(fd)) {
+            if let Some(start) = next.filter(|start| *start < fd) {
+                ranges.push((start, fd - 1));
+            }
+            next = fd.checked_add(1);
+        }
+        ranges.extend(
+            next.filter(|start| *start <= last)
+                .map(|start| (start, last)),
+        );
+        ranges
+    }
+
+    /// Brings gauges up to date that no packet touches.
+    pub fn refresh_gauges(&self) {
+        self.pool_stats.free.set(self.pool.free_count() as u64);
+    }
+
+    /// Called in a child of `fork(2)`: closes the descriptors of the library, so that the interface's packets stay with
+    /// the parent and end with it. Async-signal-safe.
+    pub fn after_fork_in_child(&self) {
+        self.forked.store(true, Ordering::Relaxed);
+        self.own_fds.close_all();
+    }
+
+    /// Whether this is a child of the process that made the engine.
+    #[inline]
+    pub fn is_forked(&self) -> bool {
+        self.forked.load(Ordering::Relaxed)
+    }
+
+    /// Removes the statistics file: the process ends.
+    pub fn process_ends(&self) {
+        if !self.is_other_process() {
+            self.segment.unlink();
+        }
+    }
+
+    /// Changes with every change of routes, neighbours, addresses or links.
+    #[inline]
+    pub(crate) fn network_generation(&self) -> u64 {
+        self.network_generation.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn network(&self) -> &dyn Network {
+        &*self.network
+    }
+
+    pub(crate) fn count_reason(&self, reason: Reason) {
+        self.segment.count_reason(reason as u32);
+    }
+
+    /// The host's interfaces as far as they matter for the offload decision.
+    pub(crate) fn interface_facts(&self) -> Vec<InterfaceFacts> {
+        let open = lock(&self.interfaces);
+        let mut facts = self.network.interfaces();
+        facts.retain(|interface| {
+            // A closed interface that is down cannot be opened; an open one keeps its flows until it is up again.
+            interface.up || matches!(open.get(&interface.spec.index), Some(Some(_)))
+        });
+        facts
+    }
+
+    /// An interface, opened if it was not. `None`: it cannot be opened, and the log says why.
+    pub(crate) fn open_interface(&self, index: u32) -> Option<&'static Interface<B>> {
+        let mut interfaces = lock(&self.interfaces);
+        if let Some(known) = interfaces.get(&index) {
+            return known.filter(|interface| !interface.is_lost());
+        }
+        let facts = self
+            .network
+            .interfaces()
+            .into_iter()
+            .find(|facts| facts.spec.index == index)?;
+        if !facts.eligible || !facts.up {
+            return None;
+        }
+        let opened = self.open_device(facts);
+        interfaces.insert(index, opened);
+        opened
+    }
+
+    fn open_device(&self, facts: InterfaceFacts) -> Option<&'static Interface<B>> {
+        let spec = facts.spec;
+        let port = match self.backend.open(&spec, self.pool) {
+            Ok(port) => port,
+            Err(error) => {
+                log::warn!("{} is not accelerated: {}", spec.name, error.what);
+                log::warn!("{}: {}", spec.name, error.remedy);
+                return None;
+            }
+        };
+        log::debug!(
+            "{}: opened, {}, {} queue(s)",
+            spec.name,
+            port.description,
+            port.queues
+        );
+        self.own_fds.add(&port.all_fds);
+        let stats = self.segment.claim_ring();
+        stats.ifname.set(&spec.name);
+        stats.ifindex.set(spec.index);
+        stats.queues.set(port.queues);
+        stats.mode.set(&port.description);
+        let Settings {
+            thread_mode,
+            poll_batch_max,
+            ..
+        } = self.settings;
+        let interface = Interface::new(spec, port, self.pool, thread_mode, poll_batch_max, stats);
+        self.refresh_gauges();
+        Some(Box::leak(Box::new(interface)))
+    }
+
+    /// Ends what a descriptor stands for, if it is the last one that does. Under the control lock.
+    fn forget(&self, fd: c_int) {
+        let Some(object) = self.table.remove(fd) else {
+            return;
+        };
+        match object {
+            Object::Udp(socket) => {
+                let mut attachment = socket.attachment();
+                attachment.descriptors = attachment.descriptors.saturating_sub(1);
+                let is_last = attachment.descriptors == 0;
+                drop(attachment);
+                if is_last {
+                    socket.drop_flows();
+                    socket.close();
+                    self.sockets.give(object);
+                } else {
+                    self.adopt_other_descriptor(socket, object, fd);
+                }
+            }
+            Object::Epoll(set) => {
+                if set.descriptor_removed() {
+                    self.epolls.give(object);
+                }
+            }
+        }
+    }
+
+    /// The kernel's socket is reached through a descriptor; one of several was closed.
+    fn adopt_other_descriptor(
+        &self,
+        socket: &UdpSocket<B>,
+        object: &'static Object<B>,
+        closed: c_int,
+    ) {
+        if socket.shadow.fd.load(Ordering::Relaxed) != closed {
+            return;
+        }
+        let same = |fd: &c_int| {
+            self.table
+                .get(*fd)
+                .is_some_and(|other| std::ptr::eq(other, object))
+        };
+        if let Some(fd) = self.table.range(0, u32::MAX).find(same) {
+            socket.shadow.fd.store(fd, Ordering::Relaxed);
+            socket.counters().fd.set(fd);
+        }
+    }
+
+    /// Whether we run in a child that shares our memory (`vfork(2)`) or has a copy of it.
+    fn is_other_process(&self) -> bool {
+        sys::process_id() != self.process_id
+    }
+
+    pub(crate) fn control(&self) -> MutexGuard<'_, ()> {
+        lock(&self.control)
+    }
+}
+
+/// Descriptors of the library, in a form that a forked child can read without a lock.
+#[derive(Debug)]
+struct OwnFds {
+    count: AtomicUsize,
+    fds: Box<[AtomicI32]>,
+}
+
+impl OwnFds {
+    fn new() -> Self {
+        let fds = (0..OWN_FDS_MAX).map(|_| AtomicI32::new(-1)).collect();
+        Self {
+            count: AtomicUsize::new(0),
+            fds,
+        }
+    }
+
+    fn add(&self, fds: &[c_int]) {
+        for fd in fds {
+            let index = self.count.fetch_add(1, Ordering::Relaxed);
+            if let Some(slot) = self.fds.get(index) {
+                slot.store(*fd, Ordering::Release);
+            }
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = c_int> + '_ {
+        self.fds
+            .iter()
+            .map(|slot| slot.load(Ordering::Acquire))
+            .filter(|fd| *fd >= 0)
+    }
+
+    fn close_all(&self) {
+        for slot in &self.fds {
+            let fd = slot.swap(-1, Ordering::Acquire);
+            if fd >= 0 {
+                sys::close(fd);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,323 @@
+//! An open interface: its rings, who receives its packets, and its part of the data path.
+
+use std::fmt;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+use ring::{
+    Backend, Flow, FlowTable, Frame, FramePool, Kick, KickOutcome, LinkSpec, Lock, Port, Protocol,
+    RxRing, Steering, ThreadMode, TxRing,
+};
+use stats::RingSlot;
+use wire::{ChecksumPolicy, Malformed, UdpTemplate};
+
+use crate::message::Message;
+use crate::udp::{Received, UdpSocket};
+
+/// How often a busy device is kicked again before its frames are left to the next poll.
+const KICK_RETRIES: u32 = 8;
+
+/// An interface that a back-end has opened. Lives as long as the process.
+pub(crate) struct Interface<B: Backend> {
+    spec: LinkSpec,
+    rx: Lock<RxSide<B>>,
+    tx: Lock<B::Tx>,
+    kick: B::Kick,
+    steering: B::Steering,
+    wait_fds: Vec<RawFd>,
+    checksum_policy: ChecksumPolicy,
+    pool: &'static FramePool,
+    poll_batch_max: usize,
+    /// Frames are in the sending ring that the device did not take at the last kick.
+    kick_pending: AtomicBool,
+    lost: AtomicBool,
+    stats: RingSlot,
+}
+
+struct RxSide<B: Backend> {
+    ring: B::Rx,
+    flows: FlowTable<&'static UdpSocket<B>>,
+}
+
+/// What came of handing a datagram to an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transmitted {
+    /// In the ring; `needs_kick` asks for [`Interface::start`].
+    Sent { needs_kick: bool },
+    /// No free frame or ring entry.
+    Full,
+    /// The datagram cannot be sent this way.
+    Unsuitable,
+}
+
+impl<B: Backend> Interface<B> {
+    pub(crate) fn new(
+        spec: LinkSpec,
+        port: Port<B>,
+        pool: &'static FramePool,
+        mode: ThreadMode,
+        poll_batch_max: usize,
+        stats: RingSlot,
+    ) -> Self {
+        Self {
+            spec,
+            rx: Lock::new(
+                mode,
+                RxSide {
+                    ring: port.rx,
+                    flows: FlowTable::default(),
+                },
+            ),
+            tx: Lock::new(mode, port.tx),
+            kick: port.kick,
+            steering: port.steering,
+            wait_fds: port.wait_fds,
+            checksum_policy: if port.partial_checksums {
+                ChecksumPolicy::AcceptPartial
+            } else {
+                ChecksumPolicy::Verify
+            },
+            pool,
+            poll_batch_max,
+            kick_pending: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
+            stats,
+        }
+    }
+
+    pub(crate) fn spec(&self) -> &LinkSpec {
+        &self.spec
+    }
+
+    /// Descriptors that become readable when packets wait.
+    pub(crate) fn wait_fds(&self) -> &[RawFd] {
+        &self.wait_fds
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn mark_lost(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives a flow's packets to a socket. `Err(Some(owner))`: the flow belongs to another socket; `Err(None)`: the
+    /// steering refused it.
+    pub(crate) fn attach(
+        &self,
+        flow: &Flow,
+        socket: &'static UdpSocket<B>,
+    ) -> Result<(), Option<&'static UdpSocket<B>>> {
+        // The owner is known before the first packet can come.
+        self.rx.lock().flows.insert(flow, socket).map_err(Some)?;
+        self.steering.add(flow).map_err(|error| {
+            log::warn!(
+                "{}: cannot steer {flow:?} to user space: {error}",
+                self.spec.name
+            );
+            self.rx.lock().flows.remove(flow);
+            None
+        })
+    }
+
+    /// Leaves a flow's packets to the kernel. Those that are in the receiving ring already are delivered first.
+    pub(crate) fn detach(&self, flow: &Flow) {
+        self.steering.remove(flow);
+        while self.poll() == self.poll_batch_max {}
+        self.rx.lock().flows.remove(flow);
+    }
+
+    /// Receives what has come, up to a batch, and delivers it. Returns the number of frames.
+    #[inline]
+    pub(crate) fn poll(&self) -> usize {
+        if self.kick_pending.load(Ordering::Relaxed) {
+            self.run_kick();
+        }
+        let mut side = self.rx.lock();
+        let RxSide { ring, flows } = &mut *side;
+        let mut bytes = 0;
+        let count = ring.poll(self.pool, self.poll_batch_max, |frame| {
+            bytes += frame.len();
+            self.deliver(flows, frame);
+        });
+        if count > 0 {
+            self.stats.rx_packets.add(count as u64);
+            self.stats.rx_bytes.add(bytes as u64);
+        }
+        if ring.starved() {
+            self.stats.rx_dropped_no_frame.add(1);
+        }
+        count
+    }
+
+    #[inline]
+    fn deliver(&self, flows: &FlowTable<&'static UdpSocket<B>>, frame: Frame) {
+        let datagram = match wire::parse_udp4(self.pool.data(&frame), self.checksum_policy) {
+            Ok(datagram) => datagram,
+            Err(malformed) => return self.drop_malformed(frame, malformed),
+        };
+        let owner = flows.look_up(Protocol::Udp, datagram.source, datagram.destination);
+        let Some(socket) = owner else {
+            // It was on its way when the socket went.
+            self.stats.rx_dropped_no_socket.add(1);
+            return self.pool.give(frame);
+        };
+        let received = Received::new(frame, &datagram);
+        if let Err(refused) = socket.deliver(received) {
+            self.pool.give(refused.into_frame());
+        }
+    }
+
+    #[cold]
+    fn drop_malformed(&self, frame: Frame, malformed: Malformed) {
+        match malformed {
+            Malformed::UdpChecksum => self.stats.rx_dropped_checksum.add(1),
+            _ => self.stats.rx_dropped_malformed.add(1),
+        }
+        self.pool.give(frame);
+    }
+
+    /// Puts a datagram into the sending ring. [`Interface::start`] makes the device send it.
+    #[inline]
+    pub(crate) fn transmit(
+        &self,
+        template: &UdpTemplate,
+        identification: u16,
+        message: &Message<'_>,
+    ) -> Transmitted {
+        let Ok((len, mut parts)) = message.payload() else {
+            return Transmitted::Unsuitable;
+        };
+        let mut tx = self.tx.lock();
+        let Some(mut frame) = tx.frame(self.pool) else {
+            self.stats.tx_full.add(1);
+            return Transmitted::Full;
+        };
+        let chunk = self.pool.chunk_mut(&mut frame);
+        let first = parts.next().unwrap_or_default();
+        let written = if first.len() == len {
+            template.emit_one(chunk, identification, first)
+        } else {
+            template.emit(
+                chunk,
+                identification,
+                len,
+                std::iter::once(first).chain(parts),
+            )
+        };
+        let Some(written) = written else {
+            tx.cancel(frame);
+            return Transmitted::Unsuitable;
+        };
+        self.pool.set_len(&mut frame, written);
+        tx.push(self.pool, frame);
+        self.stats.tx_packets.add(1);
+        self.stats.tx_bytes.add(written as u64);
+        Transmitted::Sent {
+            needs_kick: tx.needs_kick(),
+        }
+    }
+
+    /// Makes the device send what is in its ring. No lock is held meanwhile: on veth the peer's delivery runs inside.
+    #[inline]
+    pub(crate) fn start(&self) {
+        self.run_kick();
+    }
+
+    #[inline]
+    fn run_kick(&self) {
+        self.stats.tx_kicks.add(1);
+        match self.kick.kick() {
+            KickOutcome::Done => {
+                if self.kick_pending.load(Ordering::Relaxed) {
+                    self.kick_pending.store(false, Ordering::Relaxed);
+                }
+            }
+            outcome => self.kick_again(outcome),
+        }
+    }
+
+    #[cold]
+    fn kick_again(&self, mut outcome: KickOutcome) {
+        for _ in 0..KICK_RETRIES {
+            if outcome != KickOutcome::Again {
+                break;
+            }
+            self.stats.tx_kick_retries.add(1);
+            outcome = self.kick.kick();
+        }
+        self.kick_pending
+            .store(outcome == KickOutcome::Again, Ordering::Relaxed);
+        if outcome == KickOutcome::Lost {
+            self.mark_lost();
+        }
+    }
+}
+
+impl<B: Backend> fmt::Debug for Interface<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interface")
+            .field("name", &self.spec.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Most interfaces that one socket receives from; packets of further ones come through the kernel.
+const INTERFACES_MAX: usize = 8;
+
+/// The interfaces of a socket or an epoll set, read without a lock.
+pub(crate) struct InterfaceSet<B: Backend> {
+    count: AtomicUsize,
+    slots: [AtomicPtr<Interface<B>>; INTERFACES_MAX],
+}
+
+impl<B: Backend> InterfaceSet<B> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            count: AtomicUsize::new(0),
+            slots: [const { AtomicPtr::new(std::ptr::null_mut()) }; INTERFACES_MAX],
+        }
+    }
+
+    /// Adds an interface that is not in the set. `false`: the set is full. Calls must not overlap.
+    pub(crate) fn add(&self, interface: &'static Interface<B>) -> bool {
+        if self.iter().any(|other| std::ptr::eq(other, interface)) {
+            return true;
+        }
+        let count = self.count.load(Ordering::Relaxed);
+        let Some(slot) = self.slots.get(count) else {
+            return false;
+        };
+        slot.store(std::ptr::from_ref(interface).cast_mut(), Ordering::Relaxed);
+        self.count.store(count + 1, Ordering::Release);
+        true
+    }
+
+    pub(crate) fn clear(&self) {
+        self.count.store(0, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Interface<B>> + '_ {
+        let count = self.count.load(Ordering::Acquire);
+        self.slots[..count.min(INTERFACES_MAX)]
+            .iter()
+            .filter_map(|slot| {
+                // SAFETY: only `&'static Interface` are stored (see `add`), and null becomes None.
+                unsafe { slot.load(Ordering::Relaxed).as_ref() }
+            })
+    }
+
+    /// Polls every interface once. Returns the number of frames.
+    #[inline]
+    pub(crate) fn poll(&self) -> usize {
+        self.iter().map(Interface::poll).sum()
+    }
+}
+
+impl<B: Backend> fmt::Debug for InterfaceSet<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,7 @@
+//! Waiting for several descriptors at once: `poll(2)`, `select(2)` and `epoll(7)` on any mix of ours and the kernel's.
+
+mod call;
+pub(crate) mod epoll;
+pub(crate) mod poll;
+
+pub use call::{MuxCall, MuxOutcome};

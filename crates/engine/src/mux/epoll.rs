@@ -1,0 +1,401 @@
+//! `epoll(7)`.
+//!
+//! The application's epoll descriptor stays the kernel's, and every socket of ours is registered there, too: the kernel
+//! reports what comes through its own socket, and that sending is possible. Beside it, a set keeps a list of our sockets
+//! that have something to read.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use libc::{c_int, epoll_event};
+use ring::Backend;
+
+use crate::engine::{Engine, Object};
+use crate::interface::InterfaceSet;
+use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
+use crate::reason::Reason;
+use crate::sleep::Sleep;
+use crate::sys::{self, Errno};
+use crate::udp::UdpSocket;
+use crate::wait::WaitQueue;
+
+const EPOLLIN: u32 = libc::EPOLLIN as u32;
+const EPOLLRDNORM: u32 = libc::EPOLLRDNORM as u32;
+const EPOLLOUT: u32 = libc::EPOLLOUT as u32;
+const EPOLLET: u32 = libc::EPOLLET as u32;
+const EPOLLONESHOT: u32 = libc::EPOLLONESHOT as u32;
+
+/// An epoll set with sockets of ours in it. Lives in type-stable memory.
+pub struct EpollSet<B: Backend> {
+    descriptors: AtomicU32,
+    epfd: AtomicI32,
+    members: Mutex<HashMap<c_int, Arc<Registration<B>>>>,
+    ready: Mutex<VecDeque<Arc<Registration<B>>>>,
+    /// Entries of the ready list, readable without its lock.
+    ready_count: AtomicU32,
+    pub(crate) waiters: WaitQueue,
+    pub(crate) interfaces: InterfaceSet<B>,
+    /// The sockets' interfaces have changed since `interfaces` was made.
+    interfaces_outdated: AtomicBool,
+    calls: AtomicU32,
+}
+
+/// A socket in a set.
+#[derive(Debug)]
+pub(crate) struct Registration<B: Backend> {
+    set: &'static EpollSet<B>,
+    socket: &'static UdpSocket<B>,
+    events: AtomicU32,
+    data: AtomicU64,
+    /// In the ready list.
+    queued: AtomicBool,
+    /// Not reported before the next `EPOLL_CTL_MOD` (`EPOLLONESHOT`), or removed.
+    disabled: AtomicBool,
+}
+
+impl<B: Backend> Registration<B> {
+    /// The socket has got a datagram. Under the socket's lock.
+    pub(crate) fn socket_readable(self: &Arc<Self>) {
+        let wanted = self.events.load(Ordering::Relaxed) & (EPOLLIN | EPOLLRDNORM) != 0;
+        if wanted
+            && !self.disabled.load(Ordering::Relaxed)
+            && !self.queued.swap(true, Ordering::AcqRel)
+        {
+            let mut ready = self.set.ready();
+            ready.push_back(Arc::clone(self));
+            self.set
+                .ready_count
+                .store(ready.len() as u32, Ordering::Release);
+            drop(ready);
+            self.set.waiters.wake_all();
+        }
+    }
+
+    /// The socket is closed, and with it its place in every set (epoll(7)).
+    pub(crate) fn socket_closed(&self) {
+        self.disabled.store(true, Ordering::Relaxed);
+        self.set
+            .members()
+            .retain(|_, other| !std::ptr::eq(&raw const **other, self));
+        self.interfaces_changed();
+    }
+
+    pub(crate) fn interfaces_changed(&self) {
+        self.set.interfaces_outdated.store(true, Ordering::Release);
+        self.set.waiters.wake_all();
+    }
+
+    /// Events to report, if the socket is still readable. Decides whether it stays in the ready list.
+    fn report(self: &Arc<Self>) -> Option<(epoll_event, bool)> {
+        // Cleared first: what comes from here on queues it again.
+        self.queued.store(false, Ordering::Release);
+        if self.disabled.load(Ordering::Relaxed) || self.socket.pending_exact() == 0 {
+            return None;
+        }
+        let wanted = self.events.load(Ordering::Relaxed);
+        if wanted & EPOLLONESHOT != 0 {
+            self.disabled.store(true, Ordering::Relaxed);
+        }
+        let stays =
+            wanted & (EPOLLET | EPOLLONESHOT) == 0 && !self.queued.swap(true, Ordering::AcqRel);
+        let events = wanted & (EPOLLIN | EPOLLRDNORM | EPOLLOUT);
+        Some((
+            epoll_event {
+                events,
+                u64: self.data.load(Ordering::Relaxed),
+            },
+            stays,
+        ))
+    }
+}
+
+impl<B: Backend> EpollSet<B> {
+    fn new() -> Self {
+        Self {
+            descriptors: AtomicU32::new(0),
+            epfd: AtomicI32::new(-1),
+            members: Mutex::new(HashMap::new()),
+            ready: Mutex::new(VecDeque::new()),
+            ready_count: AtomicU32::new(0),
+            waiters: WaitQueue::default(),
+            interfaces: InterfaceSet::new(),
+            interfaces_outdated: AtomicBool::new(false),
+            calls: AtomicU32::new(0),
+        }
+    }
+
+    pub(crate) fn descriptor_added(&self) {
+        self.descriptors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// `true`: it was the last one, and the set is empty now.
+    pub(crate) fn descriptor_removed(&self) -> bool {
+        if self.descriptors.fetch_sub(1, Ordering::Relaxed) > 1 {
+            return false;
+        }
+        let members = std::mem::take(&mut *self.members());
+        for registration in members.values() {
+            registration.disabled.store(true, Ordering::Relaxed);
+            registration.socket.remove_registration(registration);
+        }
+        self.ready().clear();
+        self.ready_count.store(0, Ordering::Release);
+        self.interfaces.clear();
+        true
+    }
+
+    pub(crate) fn leave_sockets_to_kernel(&self, engine: &Engine<B>) {
+        let sockets: Vec<_> = self
+            .members()
+            .values()
+            .map(|member| member.socket)
+            .collect();
+        engine.leave_all_to_kernel(sockets, Reason::NestedEpoll);
+    }
+
+    /// Fills `events` with our ready sockets.
+    fn collect(&self, events: &mut [epoll_event]) -> usize {
+        if self.ready_count.load(Ordering::Acquire) == 0 {
+            return 0;
+        }
+        let mut count = 0;
+        let candidates = self.ready().len();
+        for _ in 0..candidates {
+            let Some(slot) = events.get_mut(count) else {
+                break;
+            };
+            let Some(registration) = self.pop_ready() else {
+                break;
+            };
+            if let Some((event, stays)) = registration.report() {
+                *slot = event;
+                count += 1;
+                if stays {
+                    self.push_ready(registration);
+                }
+            }
+        }
+        count
+    }
+
+    fn pop_ready(&self) -> Option<Arc<Registration<B>>> {
+        let mut ready = self.ready();
+        let first = ready.pop_front();
+        self.ready_count
+            .store(ready.len() as u32, Ordering::Release);
+        first
+    }
+
+    fn push_ready(&self, registration: Arc<Registration<B>>) {
+        let mut ready = self.ready();
+        ready.push_back(registration);
+        self.ready_count
+            .store(ready.len() as u32, Ordering::Release);
+    }
+
+    fn refresh_interfaces(&self) {
+        if !self.interfaces_outdated.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let members = self.members();
+        self.interfaces.clear();
+        for interface in members
+            .values()
+            .flat_map(|member| member.socket.interfaces.iter())
+        {
+            self.interfaces.add(interface);
+        }
+    }
+
+    /// What the kernel's part of the set reports, appended to `count` events of ours. A descriptor appears once: what
+    /// carries the same data is the same to the application.
+    fn ask_kernel(&self, events: &mut [epoll_event], count: usize) -> Result<usize, Errno> {
+        let epfd = self.epfd.load(Ordering::Relaxed);
+        let (ours, free) = events.split_at_mut(count);
+        if free.is_empty() {
+            return Ok(count);
+        }
+        let found = sys::epoll_now(epfd, free)?;
+        let mut kept = 0;
+        for index in 0..found {
+            let event = free[index];
+            let data = event.u64;
+            if event.events & !EPOLLOUT != 0 {
+                self.hint(data);
+            }
+            match ours.iter_mut().find(|other| other.u64 == data) {
+                Some(other) => other.events |= event.events,
+                None => {
+                    free[kept] = event;
+                    kept += 1;
+                }
+            }
+        }
+        Ok(count + kept)
+    }
+
+    /// The kernel's sockets behind `data` have something to read.
+    fn hint(&self, data: u64) {
+        for member in self.members().values() {
+            if member.data.load(Ordering::Relaxed) == data {
+                member
+                    .socket
+                    .shadow
+                    .readable_hint
+                    .store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn members(&self) -> MutexGuard<'_, HashMap<c_int, Arc<Registration<B>>>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ready(&self) -> MutexGuard<'_, VecDeque<Arc<Registration<B>>>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<B: Backend> fmt::Debug for EpollSet<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EpollSet")
+            .field("epfd", &self.epfd)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<B: Backend> Engine<B> {
+    /// The kernel has done an `epoll_ctl(2)`; follow it. `event`: what was given, if anything was.
+    pub fn epoll_changed(
+        &self,
+        epfd: c_int,
+        operation: c_int,
+        fd: c_int,
+        event: Option<epoll_event>,
+    ) {
+        match (self.look_up(fd), operation) {
+            (Some(Object::Epoll(inner)), libc::EPOLL_CTL_ADD) => {
+                // The outer set is the kernel's: it cannot see what is ready in user space.
+                inner.leave_sockets_to_kernel(self);
+            }
+            (Some(Object::Udp(socket)), libc::EPOLL_CTL_ADD) => {
+                if let (Some(event), Some(set)) = (event, self.epoll_set(epfd)) {
+                    let registration = Arc::new(Registration {
+                        set,
+                        socket,
+                        events: AtomicU32::new(event.events),
+                        data: AtomicU64::new(event.u64),
+                        queued: AtomicBool::new(false),
+                        disabled: AtomicBool::new(false),
+                    });
+                    set.members().insert(fd, Arc::clone(&registration));
+                    socket.add_registration(Arc::clone(&registration));
+                    registration.interfaces_changed();
+                }
+            }
+            (Some(Object::Udp(_)), libc::EPOLL_CTL_MOD) => {
+                let member = self.epoll_member(epfd, fd);
+                if let (Some(event), Some(registration)) = (event, member) {
+                    registration.events.store(event.events, Ordering::Relaxed);
+                    registration.data.store(event.u64, Ordering::Relaxed);
+                    registration.disabled.store(false, Ordering::Relaxed);
+                    if registration.socket.pending_exact() > 0 {
+                        registration.socket_readable();
+                    }
+                }
+            }
+            (Some(Object::Udp(socket)), libc::EPOLL_CTL_DEL) => {
+                if let Some(Object::Epoll(set)) = self.look_up(epfd)
+                    && let Some(registration) = set.members().remove(&fd)
+                {
+                    registration.disabled.store(true, Ordering::Relaxed);
+                    socket.remove_registration(&registration);
+                    registration.interfaces_changed();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn epoll_member(&self, epfd: c_int, fd: c_int) -> Option<Arc<Registration<B>>> {
+        let Object::Epoll(set) = self.look_up(epfd)? else {
+            return None;
+        };
+        set.members().get(&fd).cloned()
+    }
+
+    /// The set behind an epoll descriptor, made if it was the kernel's alone so far.
+    fn epoll_set(&self, epfd: c_int) -> Option<&'static EpollSet<B>> {
+        let _control = self.control();
+        if let Some(object) = self.look_up(epfd) {
+            return match object {
+                Object::Epoll(set) => Some(set),
+                Object::Udp(_) => None,
+            };
+        }
+        let object = self.epolls.take(|| Object::Epoll(EpollSet::new()));
+        let Object::Epoll(set) = object else {
+            return None;
+        };
+        set.epfd.store(epfd, Ordering::Relaxed);
+        set.descriptors.store(1, Ordering::Relaxed);
+        self.table.insert(epfd, object).ok()?;
+        Some(set)
+    }
+
+    /// One attempt at an `epoll_wait(2)` on a set with sockets of ours in it.
+    pub fn epoll_wait(
+        &self,
+        set: &'static EpollSet<B>,
+        call: &mut MuxCall,
+        events: &mut [epoll_event],
+    ) -> MuxOutcome<B> {
+        set.refresh_interfaces();
+        for _ in 0..ROUNDS_PER_ATTEMPT {
+            let count = set.collect(events);
+            if count > 0 {
+                let skip = self.settings().select_skip_os;
+                let calls = set.calls.fetch_add(1, Ordering::Relaxed);
+                if skip == 0 || !calls.is_multiple_of(skip) {
+                    return MuxOutcome::Done(count);
+                }
+                return MuxOutcome::Done(set.ask_kernel(events, count).unwrap_or(count));
+            }
+            if set.interfaces.poll() > 0 {
+                continue;
+            }
+            if call.asks_kernel() {
+                match set.ask_kernel(events, 0) {
+                    Ok(0) => {}
+                    Ok(count) => return MuxOutcome::Done(count),
+                    Err(errno) => return MuxOutcome::Fail(errno),
+                }
+            }
+            match call.next_step() {
+                Step::Poll => {}
+                Step::TimedOut => return MuxOutcome::Done(0),
+                Step::Interrupted => return MuxOutcome::Fail(Errno(libc::EINTR)),
+                Step::Sleep => return self.epoll_sleep(set, call),
+            }
+        }
+        MuxOutcome::Again
+    }
+
+    #[cold]
+    fn epoll_sleep(&self, set: &'static EpollSet<B>, call: &mut MuxCall) -> MuxOutcome<B> {
+        let Some(mut sleep) = Sleep::new(call.deadline_nsec) else {
+            return MuxOutcome::Fail(Errno(libc::ENOMEM));
+        };
+        sleep.watch(set.epfd.load(Ordering::Relaxed), libc::POLLIN);
+        sleep.watch_epoll(set);
+        set.interfaces.poll();
+        if !set.ready().is_empty() || set.interfaces_outdated.load(Ordering::Acquire) {
+            sleep.end();
+            return MuxOutcome::Again;
+        }
+        call.ask_kernel_next();
+        MuxOutcome::Sleep(sleep)
+    }
+}

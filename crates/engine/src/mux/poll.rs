@@ -1,0 +1,179 @@
+//! `poll(2)`; `select(2)` is the same with bit sets.
+
+use libc::c_short;
+use ring::Backend;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::engine::{Engine, Object};
+use crate::interface::InterfaceSet;
+use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
+use crate::reason::Reason;
+use crate::sleep::Sleep;
+use crate::sys::{self, Errno};
+use crate::udp::UdpSocket;
+
+const READABLE: c_short = libc::POLLIN | libc::POLLRDNORM;
+
+/// Our sockets among the descriptors of a call.
+#[derive(Debug)]
+pub struct PolledSockets<B: Backend> {
+    /// Index in the call's descriptors, and the socket.
+    sockets: Vec<(usize, &'static UdpSocket<B>)>,
+}
+
+impl<B: Backend> Engine<B> {
+    /// Finds our sockets among the descriptors of a `poll(2)`. `None`: there is none, the call is for the kernel.
+    pub fn polled_sockets(&self, fds: &[libc::pollfd]) -> Option<PolledSockets<B>> {
+        let mut sockets = Vec::new();
+        for (index, polled) in fds.iter().enumerate() {
+            match self.look_up(polled.fd) {
+                Some(Object::Udp(socket)) if !socket.is_left_to_kernel() => {
+                    sockets.push((index, socket));
+                }
+                // The kernel cannot see from outside that a set of ours is ready.
+                Some(Object::Epoll(set)) => set.leave_sockets_to_kernel(self),
+                Some(Object::Udp(_)) | None => {}
+            }
+        }
+        (!sockets.is_empty()).then_some(PolledSockets { sockets })
+    }
+
+    /// One attempt at a `poll(2)` with sockets of ours in it. `may_sleep_here`: false if the caller has to sleep in a way of
+    /// its own.
+    pub fn poll(
+        &self,
+        call: &mut MuxCall,
+        fds: &mut [libc::pollfd],
+        polled: &PolledSockets<B>,
+    ) -> MuxOutcome<B> {
+        let interfaces = InterfaceSet::new();
+        for interface in polled
+            .sockets
+            .iter()
+            .flat_map(|(_, socket)| socket.interfaces.iter())
+        {
+            interfaces.add(interface);
+        }
+        for _ in 0..ROUNDS_PER_ATTEMPT {
+            if let Some(outcome) = self.ready(fds, polled, UdpSocket::pending) {
+                return outcome;
+            }
+            if interfaces.poll() > 0 {
+                continue;
+            }
+            if call.asks_kernel()
+                && let Some(outcome) = ask_kernel(fds, polled)
+            {
+                return outcome;
+            }
+            match call.next_step() {
+                Step::Poll => {}
+                Step::TimedOut => {
+                    fds.iter_mut().for_each(|polled| polled.revents = 0);
+                    return MuxOutcome::Done(0);
+                }
+                Step::Interrupted => return MuxOutcome::Fail(Errno(libc::EINTR)),
+                Step::Sleep => return self.poll_sleep(call, fds, polled, &interfaces),
+            }
+        }
+        MuxOutcome::Again
+    }
+
+    /// The result if one of our sockets is ready, with the kernel's part at every `VMA_SELECT_SKIP_OS`-th time.
+    fn ready(
+        &self,
+        fds: &mut [libc::pollfd],
+        polled: &PolledSockets<B>,
+        pending: impl Fn(&UdpSocket<B>) -> u32,
+    ) -> Option<MuxOutcome<B>> {
+        let is_ready = |(index, socket): &(usize, &'static UdpSocket<B>), fds: &[libc::pollfd]| {
+            fds[*index].events & READABLE != 0 && pending(socket) > 0
+        };
+        if !polled.sockets.iter().any(|entry| is_ready(entry, fds)) {
+            return None;
+        }
+        let asked = self.settings().select_skip_os > 0 && {
+            static CALLS: AtomicU32 = AtomicU32::new(0);
+            CALLS
+                .fetch_add(1, Ordering::Relaxed)
+                .is_multiple_of(self.settings().select_skip_os)
+        };
+        if !(asked && matches!(ask_kernel(fds, polled), Some(MuxOutcome::Done(_)))) {
+            fds.iter_mut().for_each(|polled| polled.revents = 0);
+        }
+        for entry in &polled.sockets {
+            if is_ready(entry, fds) {
+                let polled = &mut fds[entry.0];
+                polled.revents |= polled.events & READABLE;
+            }
+        }
+        // A UDP socket that is polled for writing is ready for it, too.
+        for (index, _) in &polled.sockets {
+            let polled = &mut fds[*index];
+            polled.revents |= polled.events & (libc::POLLOUT | libc::POLLWRNORM);
+        }
+        Some(MuxOutcome::Done(
+            fds.iter().filter(|polled| polled.revents != 0).count(),
+        ))
+    }
+
+    #[cold]
+    fn poll_sleep(
+        &self,
+        call: &mut MuxCall,
+        fds: &mut [libc::pollfd],
+        polled: &PolledSockets<B>,
+        interfaces: &InterfaceSet<B>,
+    ) -> MuxOutcome<B> {
+        let Some(mut sleep) = Sleep::new(call.deadline_nsec) else {
+            return MuxOutcome::Fail(Errno(libc::ENOMEM));
+        };
+        for polled in fds.iter() {
+            sleep.watch(polled.fd, polled.events);
+        }
+        for (_, socket) in &polled.sockets {
+            sleep.watch_socket(socket);
+        }
+        interfaces.poll();
+        let exact = |socket: &UdpSocket<B>| socket.pending_exact() as u32;
+        if let Some(outcome) = self.ready(fds, polled, exact) {
+            sleep.end();
+            return outcome;
+        }
+        call.ask_kernel_next();
+        MuxOutcome::Sleep(sleep)
+    }
+}
+
+/// What the kernel says of the descriptors, ours included. `None`: nothing is ready.
+fn ask_kernel<B: Backend>(
+    fds: &mut [libc::pollfd],
+    polled: &PolledSockets<B>,
+) -> Option<MuxOutcome<B>> {
+    match sys::poll_now(fds) {
+        Ok(0) => None,
+        Ok(count) => {
+            for (index, socket) in &polled.sockets {
+                if fds[*index].revents & !(libc::POLLOUT | libc::POLLWRNORM) != 0 {
+                    socket.shadow.readable_hint.store(true, Ordering::Relaxed);
+                }
+            }
+            Some(MuxOutcome::Done(count))
+        }
+        Err(errno) => Some(MuxOutcome::Fail(errno)),
+    }
+}
+
+impl<B: Backend> Engine<B> {
+    /// The sockets of a set that the kernel alone can watch go back to it.
+    pub(crate) fn leave_all_to_kernel(
+        &self,
+        sockets: impl IntoIterator<Item = &'static UdpSocket<B>>,
+        reason: Reason,
+    ) {
+        let _control = self.control();
+        for socket in sockets {
+            socket.leave_to_kernel(self, reason);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What a socket option, a status flag or an ioctl means for an accelerated socket. The kernel's socket has it already.
+
+use std::sync::atomic::Ordering;
+
+use libc::c_int;
+use ring::Backend;
+
+use crate::engine::Engine;
+use crate::reason::Reason;
+use crate::sys;
+use crate::udp::UdpSocket;
+
+/// What an option changes on the accelerated path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// Nothing, or something that the kernel's socket does for both.
+    None,
+    /// How much may wait in the receive queue.
+    ReceiveLimit,
+    /// How long a receive call waits.
+    ReceiveTimeout,
+    /// Who gets the packets.
+    Flows,
+    /// What the headers of sent packets say.
+    Headers,
+    /// Something that only the kernel does.
+    Kernel,
+}
+
+fn effect(level: c_int, name: c_int) -> Effect {
+    match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => Effect::ReceiveLimit,
+        (libc::SOL_SOCKET, SO_RCVTIMEO_OLD | SO_RCVTIMEO_NEW) => Effect::ReceiveTimeout,
+        (libc::SOL_SOCKET, libc::SO_REUSEPORT) => Effect::Flows,
+        (
+            libc::SOL_SOCKET,
+            libc::SO_DEBUG
+            | libc::SO_REUSEADDR
+            | libc::SO_DONTROUTE
+            | libc::SO_BROADCAST
+            | libc::SO_SNDBUF
+            | libc::SO_SNDBUFFORCE
+            | libc::SO_SNDTIMEO
+            | libc::SO_KEEPALIVE
+            | libc::SO_LINGER
+            | libc::SO_NO_CHECK
+            | libc::SO_RCVLOWAT
+            | libc::SO_BUSY_POLL
+            | libc::SO_PREFER_BUSY_POLL
+            | libc::SO_BUSY_POLL_BUDGET
+            | libc::SO_INCOMING_CPU,
+        ) => Effect::None,
+        (libc::IPPROTO_IP, libc::IP_TTL | libc::IP_TOS | libc::IP_MTU_DISCOVER) => Effect::Headers,
+        // Multicast goes through the kernel.
+        (
+            libc::IPPROTO_IP,
+            libc::IP_MULTICAST_IF
+            | libc::IP_MULTICAST_TTL
+            | libc::IP_MULTICAST_LOOP
+            | libc::IP_MULTICAST_ALL
+            | libc::IP_ADD_MEMBERSHIP
+            | libc::IP_DROP_MEMBERSHIP
+            | libc::IP_ADD_SOURCE_MEMBERSHIP
+            | libc::IP_DROP_SOURCE_MEMBERSHIP,
+        ) => Effect::None,
+        // The rest brings control data, filters, marks or devices into play.
+        _ => Effect::Kernel,
+    }
+}
+
+const SO_RCVTIMEO_OLD: c_int = 20;
+const SO_RCVTIMEO_NEW: c_int = 66;
+
+impl<B: Backend> Engine<B> {
+    /// The kernel has accepted a `setsockopt(2)`.
+    pub fn option_was_set(&self, socket: &'static UdpSocket<B>, level: c_int, name: c_int) {
+        match effect(level, name) {
+            Effect::None => {}
+            Effect::ReceiveLimit => socket.refresh_receive_limit(),
+            Effect::ReceiveTimeout => {
+                let fd = socket.shadow.fd.load(Ordering::Relaxed);
+                let timeout = sys::option_timeout_nsec(fd, libc::SO_RCVTIMEO).unwrap_or(0);
+                socket
+                    .shadow
+                    .receive_timeout_nsec
+                    .store(timeout, Ordering::Relaxed);
+            }
+            Effect::Flows => self.addresses_changed(socket),
+            Effect::Headers => socket.forget_destinations(),
+            Effect::Kernel => {
+                log::debug!("option {name} of level {level} needs the kernel");
+                self.leave_to_kernel(socket, Reason::Option);
+            }
+        }
+    }
+
+    /// The kernel has accepted a change of the file status flags: `F_SETFL`, `FIONBIO`, `FIOASYNC`.
+    pub fn status_flags_changed(&self, socket: &UdpSocket<B>) {
+        let fd = socket.shadow.fd.load(Ordering::Relaxed);
+        let Ok(flags) = sys::status_flags(fd) else {
+            return;
+        };
+        socket
+            .shadow
+            .nonblocking
+            .store(flags & libc::O_NONBLOCK != 0, Ordering::Relaxed);
+        if flags & libc::O_ASYNC != 0 {
+            // The kernel raises SIGIO for what it sees.
+            self.leave_to_kernel(socket, Reason::Option);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_without_a_meaning_here_need_the_kernel() {
+        assert_eq!(effect(libc::SOL_SOCKET, libc::SO_TIMESTAMP), Effect::Kernel);
+        assert_eq!(
+            effect(libc::SOL_SOCKET, libc::SO_BINDTODEVICE),
+            Effect::Kernel
+        );
+        assert_eq!(
+            effect(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER),
+            Effect::Kernel
+        );
+        assert_eq!(effect(libc::IPPROTO_IP, libc::IP_PKTINFO), Effect::Kernel);
+        assert_eq!(effect(libc::IPPROTO_UDP, 103), Effect::Kernel);
+        assert_eq!(effect(libc::SOL_SOCKET, libc::SO_SNDBUF), Effect::None);
+        assert_eq!(
+            effect(libc::SOL_SOCKET, libc::SO_RCVTIMEO),
+            Effect::ReceiveTimeout
+        );
+        assert_eq!(effect(libc::IPPROTO_IP, libc::IP_TTL), Effect::Headers);
+    }
+}

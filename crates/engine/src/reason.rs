@@ -1,0 +1,81 @@
+//! Why a socket, or a message, stays with the kernel. Every socket that is not accelerated carries one of these; they are
+//! logged at DEBUG, kept in the socket's statistics and counted.
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $name:ident = $code:literal, $text:literal;)+) => {
+        /// Why traffic stays with the kernel. The codes are part of the statistics segment: they are never reused.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u32)]
+        pub enum Reason {
+            $($(#[doc = $doc])+ $name = $code,)+
+        }
+
+        impl Reason {
+            /// All reasons, in the order of their codes.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            /// The reason in words, for an operator.
+            pub const fn text(self) -> &'static str {
+                match self { $(Self::$name => $text,)+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// Not a reason: the socket is accelerated.
+    Offloaded = 0, "offloaded";
+    /// The socket is neither bound nor connected and has sent nothing.
+    NotBound = 1, "neither bound nor connected yet";
+    /// `VMA_OFFLOADED_SOCKETS=0`.
+    Disabled = 2, "VMA_OFFLOADED_SOCKETS is 0";
+    /// The bound address is not one of this host's unicast addresses.
+    AddressNotLocal = 3, "bound to an address that no interface has";
+    /// The bound address belongs to the loopback interface.
+    Loopback = 4, "bound to a loopback address";
+    /// No interface is up, Ethernet and of a kind that the back-end takes.
+    NoInterface = 5, "no interface can be accelerated";
+    /// The back-end could not open the interface; the log has its words.
+    OpenFailed = 6, "the interface could not be opened";
+    /// Several sockets share the port; only the kernel can choose between them.
+    PortShared = 7, "the port is shared by several sockets";
+    /// `SO_REUSEPORT`: sockets of other processes may share the port.
+    ReusePort = 8, "SO_REUSEPORT is set";
+    /// An option whose effect the accelerated path does not have.
+    Option = 9, "a socket option needs the kernel";
+    /// The packet steering table refused the flow.
+    SteeringFailed = 10, "the packet steering refused the flow";
+    /// The interface went away or its device failed.
+    DeviceLost = 11, "the device was lost";
+    /// The process forked and this is the child.
+    Forked = 12, "inherited through fork";
+    /// A panic inside the library was contained; this socket is left alone since.
+    Poisoned = 13, "an internal error was contained";
+    /// The epoll set of the socket was put into another set or polled.
+    NestedEpoll = 14, "its epoll set is nested in another";
+    /// The route leads to an interface that is not accelerated, to this host, or nowhere.
+    Route = 15, "the route does not leave through an accelerated interface";
+    /// The next hop's hardware address is not known; the kernel asks for it.
+    Neighbour = 16, "the next hop's hardware address is not known yet";
+    /// Multicast or broadcast.
+    NotUnicast = 17, "multicast and broadcast go through the kernel";
+    /// The datagram needs fragmentation.
+    TooLarge = 18, "larger than the MTU";
+    /// Control data or flags that only the kernel handles.
+    Message = 19, "flags or control data need the kernel";
+    /// No free frame or ring entry.
+    RingFull = 20, "the sending ring is full";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_count_up_from_zero() {
+        for (index, reason) in Reason::ALL.iter().enumerate() {
+            assert_eq!(*reason as usize, index);
+            assert!(reason.text().is_ascii() && reason.text().len() < 64);
+        }
+    }
+}

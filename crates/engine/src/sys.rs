@@ -1,0 +1,295 @@
+//! System calls on the kernel's side of our sockets, past the library's own hooks: the C library's symbols would lead
+//! back into them.
+
+use std::io;
+use std::mem;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use libc::{c_int, c_long, c_void};
+
+/// An `errno` value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub c_int);
+
+impl Errno {
+    fn last() -> Self {
+        Self(
+            io::Error::last_os_error()
+                .raw_os_error()
+                .unwrap_or(libc::EIO),
+        )
+    }
+}
+
+fn check(result: c_long) -> Result<c_long, Errno> {
+    if result < 0 {
+        Err(Errno::last())
+    } else {
+        Ok(result)
+    }
+}
+
+/// A descriptor of the library, closed when dropped.
+#[derive(Debug)]
+pub(crate) struct OwnedFd(c_int);
+
+impl OwnedFd {
+    pub(crate) fn raw(&self) -> c_int {
+        self.0
+    }
+}
+
+impl Drop for OwnedFd {
+    fn drop(&mut self) {
+        close(self.0);
+    }
+}
+
+/// Where the library's own descriptors begin, if the limits allow.
+const HIGH_FD: c_int = 1000;
+
+/// Closes a descriptor.
+pub(crate) fn close(fd: c_int) {
+    // SAFETY: closing touches no memory.
+    unsafe { libc::syscall(libc::SYS_close, fd) };
+}
+
+/// A non-blocking eventfd with a high number.
+pub(crate) fn eventfd() -> Result<OwnedFd, Errno> {
+    let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
+    // SAFETY: eventfd2 takes integers.
+    let fd = check(unsafe { libc::syscall(libc::SYS_eventfd2, 0, flags) })? as c_int;
+    let low = OwnedFd(fd);
+    // SAFETY: fcntl with an integer argument.
+    let high = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, HIGH_FD) };
+    Ok(if high < 0 {
+        low
+    } else {
+        OwnedFd(high as c_int)
+    })
+}
+
+pub(crate) fn signal_eventfd(fd: &OwnedFd) {
+    let one = 1u64;
+    // SAFETY: the kernel reads the eight bytes of `one`.
+    unsafe { libc::syscall(libc::SYS_write, fd.0, &raw const one, size_of::<u64>()) };
+}
+
+pub(crate) fn drain_eventfd(fd: &OwnedFd) {
+    let mut count = 0u64;
+    // SAFETY: the kernel writes at most eight bytes to `count`.
+    unsafe { libc::syscall(libc::SYS_read, fd.0, &raw mut count, size_of::<u64>()) };
+}
+
+/// Receives from the kernel's socket into the application's buffers.
+///
+/// # Safety
+/// `message` and what it points at must be valid for `recvmsg(2)`.
+pub(crate) unsafe fn recvmsg(
+    fd: c_int,
+    message: *mut libc::msghdr,
+    flags: c_int,
+) -> Result<usize, Errno> {
+    // SAFETY: the caller's promise is that of recvmsg(2).
+    check(unsafe { libc::syscall(libc::SYS_recvmsg, fd, message, flags) }).map(|len| len as usize)
+}
+
+/// Local address of a socket; `None` if it is not IPv4.
+pub(crate) fn local_address(fd: c_int) -> Result<Option<SocketAddrV4>, Errno> {
+    address(libc::SYS_getsockname, fd)
+}
+
+/// Peer of a connected socket; `None` if it has none.
+pub(crate) fn peer_address(fd: c_int) -> Result<Option<SocketAddrV4>, Errno> {
+    match address(libc::SYS_getpeername, fd) {
+        Err(Errno(libc::ENOTCONN)) => Ok(None),
+        other => other,
+    }
+}
+
+fn address(call: c_long, fd: c_int) -> Result<Option<SocketAddrV4>, Errno> {
+    // SAFETY: all-zero is a value of this struct of integers.
+    let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
+    let mut len = size_of_val(&storage) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to `storage`.
+    check(unsafe { libc::syscall(call, fd, &raw mut storage, &raw mut len) })?;
+    // SAFETY: `storage` is a readable sockaddr of its full size.
+    Ok(unsafe { read_sockaddr((&raw const storage).cast(), len) })
+}
+
+/// Reads an IPv4 socket address; `None` if it is too short or of another family.
+///
+/// # Safety
+/// `address` must be readable for `len` bytes.
+pub(crate) unsafe fn read_sockaddr(
+    address: *const c_void,
+    len: libc::socklen_t,
+) -> Option<SocketAddrV4> {
+    if address.is_null() || (len as usize) < size_of::<libc::sockaddr_in>() {
+        return None;
+    }
+    // SAFETY: the caller says that `len` bytes are readable, and they are enough.
+    let address = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
+    (c_int::from(address.sin_family) == libc::AF_INET).then(|| {
+        let ip = Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr));
+        SocketAddrV4::new(ip, u16::from_be(address.sin_port))
+    })
+}
+
+/// The kernel's form of an IPv4 socket address.
+pub(crate) fn sockaddr(address: SocketAddrV4) -> libc::sockaddr_in {
+    libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: address.port().to_be(),
+        sin_addr: libc::in_addr {
+            s_addr: u32::from(*address.ip()).to_be(),
+        },
+        sin_zero: [0; 8],
+    }
+}
+
+/// An integer socket option.
+pub(crate) fn option_int(fd: c_int, level: c_int, name: c_int) -> Result<c_int, Errno> {
+    let mut value: c_int = 0;
+    let mut len = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to `value`.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_getsockopt,
+            fd,
+            level,
+            name,
+            &raw mut value,
+            &raw mut len,
+        )
+    })?;
+    Ok(value)
+}
+
+/// A timeout option in nanoseconds; 0 means none.
+pub(crate) fn option_timeout_nsec(fd: c_int, name: c_int) -> Result<u64, Errno> {
+    let mut value = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 0,
+    };
+    let mut len = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to `value`.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_getsockopt,
+            fd,
+            libc::SOL_SOCKET,
+            name,
+            &raw mut value,
+            &raw mut len,
+        )
+    })?;
+    Ok(value.tv_sec as u64 * 1_000_000_000 + value.tv_usec as u64 * 1000)
+}
+
+/// File status flags (`F_GETFL`).
+pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
+    // SAFETY: fcntl with F_GETFL takes no pointer.
+    check(unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL) }).map(|flags| flags as c_int)
+}
+
+/// Inode number of a socket, as `/proc/net` shows it; 0 when unknown.
+pub(crate) fn inode(fd: c_int) -> u64 {
+    // SAFETY: all-zero is a value of this struct of integers.
+    let mut status: libc::stat = unsafe { mem::zeroed() };
+    // SAFETY: the kernel writes one `struct stat`.
+    let result = unsafe { libc::syscall(libc::SYS_fstat, fd, &raw mut status) };
+    if result == 0 { status.st_ino } else { 0 }
+}
+
+/// Process id, asked of the kernel each time: a child of `vfork(2)` shares our memory.
+pub(crate) fn process_id() -> libc::pid_t {
+    // SAFETY: getpid has no preconditions.
+    unsafe { libc::syscall(libc::SYS_getpid) as libc::pid_t }
+}
+
+/// Thread id.
+pub(crate) fn thread_id() -> libc::pid_t {
+    // SAFETY: gettid has no preconditions.
+    unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
+}
+
+/// Monotonic time in nanoseconds.
+pub(crate) fn now_nsec() -> u64 {
+    clock_nsec(libc::CLOCK_MONOTONIC)
+}
+
+/// Monotonic time of the last tick of the kernel, in nanoseconds: a few milliseconds coarse, and cheap.
+pub(crate) fn tick_nsec() -> u64 {
+    clock_nsec(libc::CLOCK_MONOTONIC_COARSE)
+}
+
+fn clock_nsec(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: clock_gettime writes one timespec; the C library answers without a system call.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// `poll(2)` without waiting.
+pub(crate) fn poll_now(fds: &mut [libc::pollfd]) -> Result<usize, Errno> {
+    let none = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let (mask, mask_len) = (std::ptr::null::<libc::sigset_t>(), 0usize);
+    // SAFETY: the kernel writes `revents` of `fds`, which we hold mutably, and reads `none`.
+    let ready = unsafe {
+        libc::syscall(
+            libc::SYS_ppoll,
+            fds.as_mut_ptr(),
+            fds.len(),
+            &raw const none,
+            mask,
+            mask_len,
+        )
+    };
+    check(ready).map(|count| count as usize)
+}
+
+/// `epoll_wait(2)` without waiting.
+pub(crate) fn epoll_now(epfd: c_int, events: &mut [libc::epoll_event]) -> Result<usize, Errno> {
+    let max = c_int::try_from(events.len()).unwrap_or(c_int::MAX);
+    let (mask, mask_len) = (std::ptr::null::<libc::sigset_t>(), 0usize);
+    // SAFETY: the kernel writes at most `max` events to `events`, which we hold mutably.
+    let ready = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait,
+            epfd,
+            events.as_mut_ptr(),
+            max,
+            0,
+            mask,
+            mask_len,
+        )
+    };
+    check(ready).map(|count| count as usize)
+}
+
+/// `poll(2)` for the library's own thread.
+pub(crate) fn wait(fds: &mut [libc::pollfd], timeout_msec: c_int) {
+    let timeout = libc::timespec {
+        tv_sec: libc::time_t::from(timeout_msec / 1000),
+        tv_nsec: c_long::from(timeout_msec % 1000) * 1_000_000,
+    };
+    let (mask, mask_len) = (std::ptr::null::<libc::sigset_t>(), 0usize);
+    // SAFETY: the kernel writes `revents` of `fds`, which we hold mutably, and reads `timeout`.
+    unsafe {
+        libc::syscall(
+            libc::SYS_ppoll,
+            fds.as_mut_ptr(),
+            fds.len(),
+            &raw const timeout,
+            mask,
+            mask_len,
+        )
+    };
+}

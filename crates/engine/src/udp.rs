@@ -1,0 +1,13 @@
+//! UDP sockets over IPv4.
+
+mod attach;
+mod destination;
+mod os_polls;
+mod receive;
+mod send;
+mod socket;
+
+pub use receive::{RecvCall, RecvOutcome};
+pub use send::SendOutcome;
+pub(crate) use socket::Received;
+pub use socket::UdpSocket;

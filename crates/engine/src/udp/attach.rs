@@ -1,0 +1,178 @@
+//! The way into user space and back: which flows a socket has, following what the kernel's socket says of itself.
+//!
+//! Every function here runs under the engine's control lock.
+
+use std::net::SocketAddrV4;
+use std::sync::atomic::Ordering;
+
+use ring::{Backend, Flow};
+
+use crate::engine::Engine;
+use crate::interface::Interface;
+use crate::offload::{self, SocketFacts};
+use crate::reason::Reason;
+use crate::sys;
+use crate::udp::UdpSocket;
+
+/// The flows of a socket and how many descriptors stand for it.
+#[derive(Debug)]
+pub(crate) struct Attachment<B: Backend> {
+    pub(crate) descriptors: u32,
+    flows: Vec<(&'static Interface<B>, Flow)>,
+    /// Set once: the socket stays with the kernel.
+    left_for: Option<Reason>,
+}
+
+impl<B: Backend> Default for Attachment<B> {
+    fn default() -> Self {
+        Self {
+            descriptors: 0,
+            flows: Vec::new(),
+            left_for: None,
+        }
+    }
+}
+
+impl<B: Backend> Attachment<B> {
+    pub(super) fn opened() -> Self {
+        Self {
+            descriptors: 1,
+            ..Self::default()
+        }
+    }
+}
+
+impl<B: Backend> UdpSocket<B> {
+    /// Brings the flows in line with the addresses that the kernel's socket has. To be called after every call that may
+    /// have changed them, and when the network's configuration has changed.
+    pub(crate) fn follow_kernel(&'static self, engine: &Engine<B>) {
+        let fd = self.shadow.fd.load(Ordering::Relaxed);
+        let (Ok(Some(local)), Ok(peer)) = (sys::local_address(fd), sys::peer_address(fd)) else {
+            return;
+        };
+        self.remember_addresses(local, peer);
+        if local.port() == 0 || self.attachment().left_for.is_some() {
+            return;
+        }
+        let reuse_port = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1);
+        let enabled = engine.settings().offloaded_sockets;
+        let facts = SocketFacts {
+            local,
+            peer,
+            reuse_port,
+            enabled,
+        };
+        let reason = match offload::plan(&facts, &engine.interface_facts()) {
+            Ok(flows) => self.change_flows(engine, &flows),
+            Err(reason) => {
+                self.drop_flows();
+                reason
+            }
+        };
+        if reason != self.reason() {
+            engine.count_reason(reason);
+            log::debug!("fd {fd}: {local}: {}", reason.text());
+            self.set_reason(reason);
+        }
+        self.interfaces_changed();
+    }
+
+    /// Leaves the socket to the kernel for good. What is queued stays to be read.
+    pub(crate) fn leave_to_kernel(&self, engine: &Engine<B>, reason: Reason) {
+        let mut attachment = self.attachment();
+        if attachment.left_for.is_some() {
+            return;
+        }
+        attachment.left_for = Some(reason);
+        drop(attachment);
+        self.drop_flows();
+        let fd = self.shadow.fd.load(Ordering::Relaxed);
+        log::debug!("fd {fd}: back to the kernel: {}", reason.text());
+        engine.count_reason(reason);
+        self.set_reason(reason);
+        self.interfaces_changed();
+    }
+
+    /// Takes every flow away from the socket.
+    pub(crate) fn drop_flows(&self) {
+        let flows = std::mem::take(&mut self.attachment().flows);
+        for (interface, flow) in flows {
+            interface.detach(&flow);
+        }
+        self.interfaces.clear();
+    }
+
+    fn remember_addresses(&self, local: SocketAddrV4, peer: Option<SocketAddrV4>) {
+        let counters = self.counters();
+        counters.local.set(local.into());
+        match peer {
+            Some(peer) => counters.peer.set(peer.into()),
+            None => counters.peer.clear(),
+        }
+        let mut send = self.send.lock();
+        send.local = Some(local);
+        send.peer = peer;
+        send.forget_destinations();
+    }
+
+    /// Goes over from the flows it has to those it should have. New ones come first, so that no packet falls between.
+    fn change_flows(&'static self, engine: &Engine<B>, wanted: &[(u32, Flow)]) -> Reason {
+        let had = std::mem::take(&mut self.attachment().flows);
+        let has = |index: u32, flow: &Flow| {
+            had.iter()
+                .any(|(interface, other)| interface.spec().index == index && other == flow)
+        };
+        let mut reason = Reason::OpenFailed;
+        let mut flows = Vec::new();
+        for (index, flow) in wanted {
+            let Some(interface) = engine.open_interface(*index) else {
+                continue;
+            };
+            let attached = if has(*index, flow) {
+                Ok(())
+            } else {
+                interface.attach(flow, self)
+            };
+            match attached {
+                Ok(()) => flows.push((interface, *flow)),
+                Err(None) => reason = Reason::SteeringFailed,
+                Err(Some(owner)) => {
+                    // Only the kernel knows which of several sockets on one port a packet is for.
+                    reason = Reason::PortShared;
+                    self.attachment().left_for = Some(reason);
+                    owner.leave_to_kernel(engine, reason);
+                    break;
+                }
+            }
+        }
+        let keep = |interface: &Interface<B>, flow: &Flow| {
+            reason != Reason::PortShared
+                && flows.iter().any(|(other, kept): &(&Interface<B>, Flow)| {
+                    std::ptr::eq(*other, interface) && kept == flow
+                })
+        };
+        for (interface, flow) in had
+            .iter()
+            .filter(|(interface, flow)| !keep(interface, flow))
+        {
+            interface.detach(flow);
+        }
+        if reason == Reason::PortShared {
+            flows
+                .drain(..)
+                .for_each(|(interface, flow)| interface.detach(&flow));
+        }
+        self.interfaces.clear();
+        for (interface, _) in &flows {
+            if !self.interfaces.add(interface) {
+                log::warn!(
+                    "{}: a socket receives from at most 8 interfaces",
+                    interface.spec().name
+                );
+            }
+        }
+        let offloaded = !flows.is_empty();
+        self.attachment().flows = flows;
+        if offloaded { Reason::Offloaded } else { reason }
+    }
+}

@@ -1,0 +1,259 @@
+//! Receiving: poll first, then sleep.
+
+use std::sync::atomic::Ordering;
+
+use libc::c_int;
+use ring::Backend;
+
+use crate::engine::Engine;
+use crate::interrupt::Mark;
+use crate::message::Message;
+use crate::sleep::Sleep;
+use crate::sys::{self, Errno};
+use crate::udp::UdpSocket;
+
+/// What became of a receive call so far.
+#[derive(Debug)]
+pub enum RecvOutcome<B: Backend> {
+    /// Received: the call's result.
+    Done(usize),
+    /// Failed.
+    Fail(Errno),
+    /// The call is for the kernel's socket.
+    Kernel,
+    /// Nothing yet: look for a cancellation request and call again.
+    Again,
+    /// Nothing yet: sleep as described, then call again.
+    Sleep(Sleep<B>),
+}
+
+/// A receive call from its beginning to its end, over any number of attempts.
+#[derive(Debug)]
+pub struct RecvCall {
+    generation: u32,
+    mark: Mark,
+    blocking: bool,
+    deadline_nsec: Option<u64>,
+    /// Polls before sleeping; `None` without end.
+    polls_left: Option<u32>,
+    slept: bool,
+}
+
+/// Flags that the accelerated path gives their meaning.
+const KNOWN_FLAGS: c_int = libc::MSG_DONTWAIT
+    | libc::MSG_PEEK
+    | libc::MSG_TRUNC
+    | libc::MSG_WAITALL
+    | libc::MSG_NOSIGNAL
+    | libc::MSG_CMSG_CLOEXEC;
+/// Polls between two looks at clock and signals.
+const POLLS_PER_CHECK: u32 = 64;
+/// Polls before the caller gets a chance to be cancelled.
+const POLLS_PER_ATTEMPT: u32 = 1 << 14;
+
+impl RecvCall {
+    /// Begins a call. `flags` are the application's.
+    #[inline]
+    pub fn begin<B: Backend>(engine: &Engine<B>, socket: &UdpSocket<B>, flags: c_int) -> Self {
+        let settings = engine.settings();
+        let blocking =
+            flags & libc::MSG_DONTWAIT == 0 && !socket.shadow.nonblocking.load(Ordering::Relaxed);
+        let timeout = socket.shadow.receive_timeout_nsec.load(Ordering::Relaxed);
+        Self {
+            generation: socket.generation(),
+            mark: Mark::now(),
+            blocking,
+            deadline_nsec: (blocking && timeout > 0).then(|| sys::now_nsec() + timeout),
+            polls_left: u32::try_from(settings.rx_poll).ok(),
+            slept: false,
+        }
+    }
+
+    /// When the call ends without data (`SO_RCVTIMEO`), on the monotonic clock.
+    pub fn deadline_nsec(&self) -> Option<u64> {
+        self.deadline_nsec
+    }
+
+    /// Whether a signal handler has run that ends the call with `EINTR` (signal(7)).
+    pub fn interrupted(&self) -> bool {
+        if self.deadline_nsec.is_some() {
+            self.mark.any_handler()
+        } else {
+            self.mark.interrupted()
+        }
+    }
+
+    /// Whether the library has seen any handler run since the call began.
+    pub fn any_handler(&self) -> bool {
+        self.mark.any_handler()
+    }
+}
+
+impl<B: Backend> UdpSocket<B> {
+    /// One attempt at a receive call.
+    #[inline]
+    pub fn receive(
+        &'static self,
+        engine: &Engine<B>,
+        call: &mut RecvCall,
+        message: &mut Message<'_>,
+        flags: c_int,
+    ) -> RecvOutcome<B> {
+        if flags & !KNOWN_FLAGS != 0 || self.is_left_to_kernel() {
+            return RecvOutcome::Kernel;
+        }
+        if self.shadow.readable_hint.load(Ordering::Relaxed) {
+            self.shadow.readable_hint.store(false, Ordering::Relaxed);
+            if let Some(outcome) = self.receive_from_kernel(message, flags) {
+                return outcome;
+            }
+        }
+        for polls in 1..=POLLS_PER_ATTEMPT {
+            if let Some(result) = self.take(message, flags, call.generation) {
+                self.count_poll(call, true);
+                return result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done);
+            }
+            if self.interfaces.poll() > 0 && self.pending() > 0 {
+                continue;
+            }
+            if self
+                .os_polls
+                .due(engine.settings().rx_udp_poll_os_ratio, call.blocking)
+                && let Some(outcome) = self.receive_from_kernel(message, flags)
+            {
+                self.os_polls.hit();
+                return outcome;
+            }
+            if !call.blocking {
+                self.counters().rx_eagain.add(1);
+                return RecvOutcome::Fail(Errno(libc::EAGAIN));
+            }
+            if polls % POLLS_PER_CHECK == 0
+                && let Some(errno) = self.must_end(call)
+            {
+                return RecvOutcome::Fail(errno);
+            }
+            if let Some(left) = &mut call.polls_left {
+                *left = left.saturating_sub(1);
+            }
+            if call.polls_left == Some(0) || !self.is_offloaded() {
+                return self.sleep(call, message, flags);
+            }
+            std::hint::spin_loop();
+        }
+        RecvOutcome::Again
+    }
+
+    /// Why a call that waits has to end now.
+    fn must_end(&self, call: &RecvCall) -> Option<Errno> {
+        if self.generation() != call.generation {
+            return Some(Errno(libc::EBADF));
+        }
+        if call.interrupted() {
+            return Some(Errno(libc::EINTR));
+        }
+        let timed_out = call
+            .deadline_nsec
+            .is_some_and(|deadline| sys::now_nsec() >= deadline);
+        timed_out.then_some(Errno(libc::EAGAIN))
+    }
+
+    #[cold]
+    fn sleep(
+        &'static self,
+        call: &mut RecvCall,
+        message: &mut Message<'_>,
+        flags: c_int,
+    ) -> RecvOutcome<B> {
+        if let Some(errno) = self.must_end(call) {
+            return RecvOutcome::Fail(errno);
+        }
+        self.count_poll(call, false);
+        call.slept = true;
+        // After it wakes it polls at least once before it sleeps again.
+        call.polls_left = call.polls_left.map(|_| 1);
+        let fd = self.shadow.fd.load(Ordering::Relaxed);
+        let Some(mut sleep) = Sleep::new(call.deadline_nsec) else {
+            // Without an eventfd nobody can wake us; the kernel's own wait is what is left.
+            return RecvOutcome::Kernel;
+        };
+        sleep.watch(fd, libc::POLLIN);
+        sleep.watch_socket(self);
+        self.interfaces.poll();
+        if self.pending_exact() > 0 {
+            sleep.end();
+            return self
+                .take(message, flags, call.generation)
+                .map_or(RecvOutcome::Again, |result| {
+                    result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done)
+                });
+        }
+        self.shadow.readable_hint.store(true, Ordering::Relaxed);
+        RecvOutcome::Sleep(sleep)
+    }
+
+    /// Asks the kernel's socket, without waiting. `None`: it has nothing.
+    #[cold]
+    fn receive_from_kernel(
+        &self,
+        message: &mut Message<'_>,
+        flags: c_int,
+    ) -> Option<RecvOutcome<B>> {
+        let fd = self.shadow.fd.load(Ordering::Relaxed);
+        // SAFETY: the message is the application's, valid for recvmsg(2) (contract of `Message::new`).
+        let result = unsafe { sys::recvmsg(fd, message.header(), flags | libc::MSG_DONTWAIT) };
+        match result {
+            Ok(len) => {
+                self.count_os_receive(Ok(len));
+                // There may be more.
+                self.shadow.readable_hint.store(true, Ordering::Relaxed);
+                Some(RecvOutcome::Done(len))
+            }
+            Err(Errno(libc::EAGAIN)) => None,
+            Err(errno) => {
+                self.count_os_receive(Err(errno));
+                Some(RecvOutcome::Fail(errno))
+            }
+        }
+    }
+
+    /// Counts a receive call that the kernel answered.
+    pub fn count_os_receive(&self, result: Result<usize, Errno>) {
+        let counters = self.counters();
+        match result {
+            Ok(len) => {
+                counters.rx_os_packets.add(1);
+                counters.rx_os_bytes.add(len as u64);
+            }
+            Err(Errno(libc::EAGAIN)) => counters.rx_os_eagain.add(1),
+            Err(_) => counters.rx_os_errors.add(1),
+        }
+    }
+
+    /// Counts a send call that the kernel answered.
+    pub fn count_os_send(&self, result: Result<usize, Errno>) {
+        let counters = self.counters();
+        match result {
+            Ok(len) => {
+                counters.tx_os_packets.add(1);
+                counters.tx_os_bytes.add(len as u64);
+            }
+            Err(Errno(libc::EAGAIN)) => counters.tx_os_eagain.add(1),
+            Err(_) => counters.tx_os_errors.add(1),
+        }
+    }
+
+    /// A call counts once: as a hit if polling found the data, as a miss if it had to sleep.
+    #[inline]
+    fn count_poll(&self, call: &RecvCall, hit: bool) {
+        if call.slept {
+            return;
+        }
+        let counters = self.counters();
+        if hit {
+            counters.rx_poll_hit.add(1)
+        } else {
+            counters.rx_poll_miss.add(1)
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Sending.
+
+use std::net::SocketAddrV4;
+use std::sync::atomic::Ordering;
+
+use libc::c_int;
+use ring::Backend;
+
+use crate::engine::Engine;
+use crate::interface::Transmitted;
+use crate::message::Message;
+use crate::reason::Reason;
+use crate::udp::UdpSocket;
+use crate::udp::destination::{Destination, Way};
+
+/// What became of a send call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendOutcome {
+    /// Sent: this many bytes.
+    Done(usize),
+    /// The call is for the kernel's socket.
+    Kernel(Reason),
+}
+
+/// Flags that change nothing on the accelerated path: it never blocks, raises no signal, and confirms no neighbour.
+const HARMLESS_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;
+
+impl<B: Backend> UdpSocket<B> {
+    /// Sends a datagram past the kernel if that is possible.
+    #[inline]
+    pub fn send(&self, engine: &Engine<B>, message: &Message<'_>, flags: c_int) -> SendOutcome {
+        if !self.is_offloaded() {
+            return SendOutcome::Kernel(self.reason());
+        }
+        if flags & !HARMLESS_FLAGS != 0 || message.has_control() {
+            return SendOutcome::Kernel(Reason::Message);
+        }
+        let (Ok(name), Ok((len, _))) = (message.destination(), message.payload()) else {
+            return SendOutcome::Kernel(Reason::Message);
+        };
+        let mut resolved = false;
+        loop {
+            let mut send = self.send.lock();
+            let Some(address) = name.or(send.peer) else {
+                return SendOutcome::Kernel(Reason::Message);
+            };
+            let identification = send.next_identification();
+            if let Some(destination) = send.find(address, engine.network_generation()) {
+                let (interface, sent) = match &destination.way {
+                    Way::Link {
+                        payload_len_max, ..
+                    } if len > *payload_len_max => {
+                        return SendOutcome::Kernel(Reason::TooLarge);
+                    }
+                    Way::Link {
+                        interface,
+                        template,
+                        ..
+                    } => (
+                        *interface,
+                        interface.transmit(template, identification, message),
+                    ),
+                    Way::Kernel(reason) => return SendOutcome::Kernel(*reason),
+                };
+                let needs_kick = match sent {
+                    Transmitted::Sent { needs_kick } => needs_kick,
+                    Transmitted::Full => return SendOutcome::Kernel(Reason::RingFull),
+                    Transmitted::Unsuitable => return SendOutcome::Kernel(Reason::Message),
+                };
+                let counters = self.counters();
+                counters.tx_packets.add(1);
+                counters.tx_bytes.add(len as u64);
+                drop(send);
+                if needs_kick {
+                    interface.start();
+                }
+                return SendOutcome::Done(len);
+            }
+            if resolved {
+                // The network changes faster than we can ask.
+                return SendOutcome::Kernel(Reason::Route);
+            }
+            let local = send.local;
+            drop(send);
+            resolved = true;
+            self.resolve(engine, local, address);
+        }
+    }
+
+    #[cold]
+    fn resolve(&self, engine: &Engine<B>, local: Option<SocketAddrV4>, address: SocketAddrV4) {
+        let Some(local) = local else { return };
+        let fd = self.shadow.fd.load(Ordering::Relaxed);
+        let destination = Destination::resolve(engine, fd, local, address);
+        self.send.lock().remember(destination);
+    }
+}

@@ -1,0 +1,87 @@
+//! Waking threads that sleep until something happens to a socket.
+//!
+//! A sleeper registers a [`Waiter`] with every socket that it waits for, looks once more whether one is ready, and
+//! sleeps on the waiter's eventfd beside the devices' descriptors. Whoever makes a socket ready pays one load when
+//! nobody sleeps.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::sys;
+
+/// A sleeping thread: an eventfd.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    fd: sys::OwnedFd,
+}
+
+impl Waiter {
+    /// A waiter from the stock of earlier sleepers, or a new one. `None`: no descriptor is to be had.
+    pub(crate) fn take() -> Option<Arc<Self>> {
+        if let Some(waiter) = stock().pop() {
+            return Some(waiter);
+        }
+        sys::eventfd().ok().map(|fd| Arc::new(Self { fd }))
+    }
+
+    /// Gives a waiter back that is registered nowhere any more.
+    pub(crate) fn give(waiter: Arc<Self>) {
+        sys::drain_eventfd(&waiter.fd);
+        stock().push(waiter);
+    }
+
+    pub(crate) fn fd(&self) -> libc::c_int {
+        self.fd.raw()
+    }
+
+    pub(crate) fn wake(&self) {
+        sys::signal_eventfd(&self.fd);
+    }
+}
+
+fn stock() -> MutexGuard<'static, Vec<Arc<Waiter>>> {
+    static STOCK: Mutex<Vec<Arc<Waiter>>> = Mutex::new(Vec::new());
+    STOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The threads that wait for one object.
+#[derive(Debug, Default)]
+pub(crate) struct WaitQueue {
+    count: AtomicU32,
+    waiters: Mutex<Vec<Arc<Waiter>>>,
+}
+
+impl WaitQueue {
+    /// Registers a sleeper. Before it sleeps it must look at the object once more, under the object's lock: then
+    /// either it sees what was delivered, or the deliverer, who took the lock later, sees its count.
+    pub(crate) fn add(&self, waiter: &Arc<Waiter>) {
+        self.lock().push(Arc::clone(waiter));
+        self.count.fetch_add(1, Ordering::Release);
+    }
+
+    /// Ends a registration.
+    pub(crate) fn remove(&self, waiter: &Arc<Waiter>) {
+        let mut waiters = self.lock();
+        if let Some(index) = waiters.iter().position(|other| Arc::ptr_eq(other, waiter)) {
+            waiters.swap_remove(index);
+            self.count.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    /// Wakes everybody. Called after the object changed and its lock was released.
+    #[inline]
+    pub(crate) fn wake_all(&self) {
+        if self.count.load(Ordering::Relaxed) != 0 {
+            self.wake_sleepers();
+        }
+    }
+
+    #[cold]
+    fn wake_sleepers(&self) {
+        self.lock().iter().for_each(|waiter| waiter.wake());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Waiter>>> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
