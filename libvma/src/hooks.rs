@@ -1,0 +1,20 @@
+//! The exported functions. Each finds out whether the descriptor is ours; if not, it is a jump to the C library.
+
+mod descriptor;
+mod multiplex;
+mod receive;
+mod send;
+mod signal;
+
+/// Exports a function under its C name.
+macro_rules! hook {
+    ($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// That of the C library's function of this name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> $result $body
+    };
+}
+use hook;

@@ -1,0 +1,123 @@
+//! `send(2)` and its relatives.
+
+use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+
+use super::hook;
+use crate::call;
+use crate::guard::{errno, set_errno};
+use crate::real;
+use crate::runtime;
+
+hook! {
+    /// `sendto(2)`
+    fn sendto(
+        fd: c_int,
+        buffer: *const c_void,
+        len: size_t,
+        flags: c_int,
+        to: *const sockaddr,
+        to_len: socklen_t,
+    ) -> ssize_t {
+        // SAFETY: the arguments are the caller's own.
+        let kernel = || unsafe { real::sendto(fd, buffer, len, flags, to, to_len) };
+        let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
+        let mut part = iovec { iov_base: buffer.cast_mut(), iov_len: len };
+        // SAFETY: all-zero is a value of this struct of integers and pointers.
+        let mut header: msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &raw mut part;
+        header.msg_iovlen = 1;
+        if !to.is_null() {
+            header.msg_name = to.cast_mut().cast();
+            header.msg_namelen = to_len;
+        }
+        // SAFETY: buffer and address are the caller's, valid for sendto(2).
+        unsafe { call::send(engine, socket, &mut header, flags, kernel) }
+    }
+}
+
+hook! {
+    /// `send(2)`
+    fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+        if runtime::udp(fd).is_none() {
+            // SAFETY: the arguments are the caller's own.
+            return unsafe { real::send(fd, buffer, len, flags) };
+        }
+        // SAFETY: send(2) is sendto(2) without an address.
+        unsafe { sendto(fd, buffer, len, flags, std::ptr::null(), 0) }
+    }
+}
+
+hook! {
+    /// `sendmsg(2)`
+    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+        // SAFETY: the arguments are the caller's own.
+        let kernel = || unsafe { real::sendmsg(fd, message, flags) };
+        let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
+        // SAFETY: the message is the caller's, null or valid for sendmsg(2).
+        let Some(header) = (unsafe { message.as_ref() }) else { return kernel() };
+        let mut header = *header;
+        // SAFETY: as above; the copy points at the same buffers.
+        unsafe { call::send(engine, socket, &mut header, flags, kernel) }
+    }
+}
+
+hook! {
+    /// `sendmmsg(2)`
+    fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+        if runtime::udp(fd).is_none() || messages.is_null() {
+            // SAFETY: the arguments are the caller's own.
+            return unsafe { real::sendmmsg(fd, messages, count, flags) };
+        }
+        let mut sent = 0;
+        // The kernel takes at most UIO_MAXIOV messages at once.
+        for index in 0..count.min(1024) {
+            // SAFETY: the caller gave `count` messages.
+            let message = unsafe { &mut *messages.add(index as usize) };
+            let saved = errno();
+            // SAFETY: the message is the caller's, valid for sendmsg(2).
+            let result = unsafe { sendmsg(fd, &raw const message.msg_hdr, flags) };
+            let Ok(len) = c_uint::try_from(result) else {
+                if sent == 0 {
+                    return -1;
+                }
+                set_errno(saved);
+                break;
+            };
+            message.msg_len = len;
+            sent += 1;
+        }
+        sent
+    }
+}
+
+hook! {
+    /// `write(2)`
+    fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
+        // SAFETY: the arguments are the caller's own.
+        let kernel = || unsafe { real::write(fd, buffer, len) };
+        let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
+        let mut part = iovec { iov_base: buffer.cast_mut(), iov_len: len };
+        // SAFETY: all-zero is a value of this struct of integers and pointers.
+        let mut header: msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &raw mut part;
+        header.msg_iovlen = 1;
+        // SAFETY: the buffer is the caller's, valid for write(2).
+        unsafe { call::send(engine, socket, &mut header, 0, kernel) }
+    }
+}
+
+hook! {
+    /// `writev(2)`
+    fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+        // SAFETY: the arguments are the caller's own.
+        let kernel = || unsafe { real::writev(fd, parts, count) };
+        let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
+        let Ok(count @ 1..) = usize::try_from(count) else { return kernel() };
+        // SAFETY: all-zero is a value of this struct of integers and pointers.
+        let mut header: msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = parts.cast_mut();
+        header.msg_iovlen = count;
+        // SAFETY: the buffers are the caller's, valid for writev(2).
+        unsafe { call::send(engine, socket, &mut header, 0, kernel) }
+    }
+}

@@ -1,0 +1,239 @@
+//! The library's life in a process: started by the first socket that it could accelerate, inert in forked children.
+
+use std::ptr;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use config::{BannerFacts, Config, LogLevel, Parsed, ThreadMode, XdpMode};
+use dev_xdp::XdpBackend;
+use engine::{Engine, EpollSet, NetconfNetwork, Object, Settings, UdpSocket, monitor};
+use libc::c_int;
+use stats::{Capacity, Identity, Segment};
+
+use crate::guard;
+use crate::log_sink;
+use crate::real;
+
+/// The back-end of this library.
+pub(crate) type Device = XdpBackend;
+
+/// Rings that the statistics have room for: one an interface.
+const RINGS_MAX: u32 = 16;
+
+static ENGINE: AtomicPtr<Engine<Device>> = AtomicPtr::new(ptr::null_mut());
+
+/// The engine, if it runs in this process.
+#[inline]
+pub(crate) fn engine() -> Option<&'static Engine<Device>> {
+    // SAFETY: the pointer is null or comes from Box::leak (see `make`).
+    let engine = unsafe { ENGINE.load(Ordering::Acquire).as_ref() }?;
+    (!engine.is_forked()).then_some(engine)
+}
+
+/// The UDP socket behind a descriptor, if it is one of ours.
+#[inline]
+pub(crate) fn udp(fd: c_int) -> Option<(&'static Engine<Device>, &'static UdpSocket<Device>)> {
+    let engine = engine()?;
+    engine.udp(fd).map(|socket| (engine, socket))
+}
+
+/// The epoll set behind a descriptor, if sockets of ours are in it.
+#[inline]
+pub(crate) fn epoll(fd: c_int) -> Option<(&'static Engine<Device>, &'static EpollSet<Device>)> {
+    let engine = engine()?;
+    match engine.look_up(fd)? {
+        Object::Epoll(set) => Some((engine, set)),
+        Object::Udp(_) => None,
+    }
+}
+
+/// Starts the library, once. `None`: it cannot run here, and the log has said why.
+pub(crate) fn start() -> Option<&'static Engine<Device>> {
+    static START: Once = Once::new();
+    START.call_once(make);
+    engine()
+}
+
+fn make() {
+    let Parsed { config, warnings } = Config::parse(std::env::vars_os(), std::process::id());
+    log_sink::start(&config);
+    print_banner(&config);
+    for warning in warnings {
+        log_sink::line(warning.severity, &warning.message);
+    }
+    std::panic::set_hook(Box::new(|panic| {
+        log::error!("internal error, contained: {panic}")
+    }));
+    let network = match NetconfNetwork::open() {
+        Ok(network) => network,
+        Err(error) => {
+            log::warn!("nothing is accelerated: the network configuration cannot be read: {error}");
+            return;
+        }
+    };
+    let backend = XdpBackend::new(match config.xdp_mode {
+        XdpMode::Auto => dev_xdp::XdpMode::Auto,
+        XdpMode::Native => dev_xdp::XdpMode::Native,
+        XdpMode::Generic => dev_xdp::XdpMode::Generic,
+    });
+    let engine = Engine::new(
+        settings(&config),
+        backend,
+        Box::new(network.clone()),
+        segment(&config),
+    );
+    match engine {
+        Ok(engine) => {
+            if NETWORK.set(network).is_ok() {
+                ENGINE.store(Box::leak(Box::new(engine)), Ordering::Release);
+                register_process_hooks();
+            }
+        }
+        Err(error) => log::warn!("nothing is accelerated: no memory for frames: {error}"),
+    }
+}
+
+static NETWORK: std::sync::OnceLock<NetconfNetwork> = std::sync::OnceLock::new();
+
+/// Starts the internal thread if an interface is open and the thread does not run yet.
+pub(crate) fn watch_network(engine: &'static Engine<Device>) {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    if !engine.has_open_interface() || STARTED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let Some(network) = NETWORK.get() else { return };
+    let mut all = SignalSet::all();
+    all.swap_with_current();
+    let thread = std::thread::Builder::new()
+        .name("vma-internal".to_owned())
+        .spawn(move || {
+            guard::enter_for_good();
+            monitor::run(engine, network);
+        });
+    all.swap_with_current();
+    if let Err(error) = thread {
+        log::error!("changes of the network configuration are not followed: no thread: {error}");
+    }
+}
+
+/// A signal mask that changes places with the thread's.
+#[derive(Clone, Copy)]
+pub(crate) struct SignalSet(libc::sigset_t);
+
+impl SignalSet {
+    /// Every signal.
+    pub(crate) fn all() -> Self {
+        // SAFETY: sigset_t is a plain array of integers, for which all-zero is a value.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: `set` is writable.
+        unsafe { libc::sigfillset(&raw mut set) };
+        Self(set)
+    }
+
+    /// Makes this the thread's mask, and the thread's mask this.
+    pub(crate) fn swap_with_current(&mut self) {
+        let new = self.0;
+        // SAFETY: both sets are valid for the call.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const new, &raw mut self.0) };
+    }
+
+    /// For a system call.
+    pub(crate) fn as_ptr(&self) -> *const libc::sigset_t {
+        &raw const self.0
+    }
+}
+
+fn settings(config: &Config) -> Settings {
+    Settings {
+        offloaded_sockets: config.offloaded_sockets,
+        thread_mode: match config.thread_mode {
+            ThreadMode::Single => ring::ThreadMode::Single,
+            ThreadMode::SpinLock => ring::ThreadMode::Spin,
+            ThreadMode::MutexLock => ring::ThreadMode::Mutex,
+            ThreadMode::MoreThreadsThanCores => ring::ThreadMode::Yield,
+        },
+        rx_poll: config.rx_poll,
+        rx_udp_poll_os_ratio: config.rx_udp_poll_os_ratio,
+        select_poll_usec: config.select_poll_usec,
+        select_poll_os_ratio: config.select_poll_os_ratio,
+        select_skip_os: config.select_skip_os,
+        poll_batch_max: config.cq_poll_batch_max as usize,
+        pool_frames: config.xdp_pool_frames,
+    }
+}
+
+fn segment(config: &Config) -> Segment {
+    let identity = Identity::of_this_process(env!("CARGO_PKG_VERSION"));
+    let capacity = Capacity {
+        sockets: config.stats_fd_num,
+        rings: RINGS_MAX,
+        pools: 1,
+        reasons: engine::Reason::ALL.len() as u32,
+    };
+    let Some(directory) = &config.stats_shmem_dir else {
+        return Segment::private(&identity, capacity);
+    };
+    Segment::create(directory, &identity, capacity).unwrap_or_else(|error| {
+        log::warn!(
+            "no statistics for vma_stats: {}: {error}",
+            directory.display()
+        );
+        Segment::private(&identity, capacity)
+    })
+}
+
+fn print_banner(config: &Config) {
+    let argument = |argument: std::ffi::OsString| argument.to_string_lossy().into_owned();
+    let facts = BannerFacts {
+        version: concat!(env!("CARGO_PKG_VERSION"), "-1").to_owned(),
+        build_date: env!("VMA_BUILD_DATE").to_owned(),
+        is_development_snapshot: false,
+        is_debug_build: cfg!(debug_assertions),
+        git: option_env!("VMA_BUILD_GIT").map(str::to_owned),
+        command_line: std::env::args_os()
+            .map(argument)
+            .collect::<Vec<_>>()
+            .join(" "),
+        pid: std::process::id(),
+        current_time: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .ok()
+            .map(|time| format!("{} s since 1970", time.as_secs())),
+        ofed_version: None,
+        system: None,
+    };
+    for (level, line) in config::banner(config, &facts) {
+        if level <= LogLevel::MAX {
+            log_sink::line(level, &line);
+        }
+    }
+}
+
+fn register_process_hooks() {
+    extern "C" fn forked_child() {
+        if let Some(engine) = engine() {
+            engine.after_fork_in_child();
+        }
+    }
+    extern "C" fn process_exits() {
+        if let Some(engine) = engine() {
+            engine.process_ends();
+        }
+    }
+    // SAFETY: both functions live as long as the library, which is never unloaded once its hooks are in use.
+    unsafe { libc::pthread_atfork(None, None, Some(forked_child)) };
+    // SAFETY: as above.
+    unsafe { libc::atexit(process_exits) };
+}
+
+/// Runs before the program's own constructors and `main`.
+#[cfg(not(test))]
+#[unsafe(link_section = ".init_array")]
+#[used]
+static CONSTRUCTOR: extern "C" fn() = {
+    extern "C" fn constructor() {
+        real::resolve_all();
+    }
+    constructor
+};
