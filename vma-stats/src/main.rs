@@ -1,1 +1,22 @@
-fn main() {}
+//! `vma_stats`: shows what the sockets of a process that runs libvma do.
+
+#![forbid(unsafe_code)]
+
+mod basic_view;
+mod cli;
+mod explain;
+mod json;
+mod message;
+mod rate;
+mod run;
+mod sample;
+mod select;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::parse(std::env::args_os()) {
+        cli::Parsed::Run(options) => run::run(&options),
+        cli::Parsed::Done(code) => code,
+    }
+}

@@ -1,0 +1,112 @@
+//! `--json`: one document per report.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+use stats::{PoolSnapshot, ProcessInfo, ReasonSnapshot, RingSnapshot, SocketSnapshot};
+
+use crate::sample::Report;
+
+/// The report as one line. With differences, counters hold the whole change during `interval_sec`, so
+/// that no digit is lost; a reader divides if it wants a rate.
+pub(crate) fn format(
+    process: &ProcessInfo,
+    report: &Report,
+    time: SystemTime,
+) -> Result<String, serde_json::Error> {
+    let values = &report.values;
+    let document = Document {
+        time_unix_sec: time
+            .duration_since(UNIX_EPOCH)
+            .map_or(0.0, |since| since.as_secs_f64()),
+        process,
+        details: if report.covers().is_some() {
+            "deltas"
+        } else {
+            "totals"
+        },
+        interval_sec: report.covers().map(|time| time.as_secs_f64()),
+        sockets: &values.sockets,
+        rings: &values.rings,
+        pools: &values.pools,
+        reasons: &values.reasons,
+        overflowed_sockets: values.overflowed_sockets,
+    };
+    serde_json::to_string(&document).map(|line| line + "\n")
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    time_unix_sec: f64,
+    process: &'a ProcessInfo,
+    details: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval_sec: Option<f64>,
+    sockets: &'a [SocketSnapshot],
+    rings: &'a [RingSnapshot],
+    pools: &'a [PoolSnapshot],
+    reasons: &'a [ReasonSnapshot],
+    /// Sockets since the start of the process that found no room in the segment.
+    overflowed_sockets: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::sample::tests::Fixture;
+
+    #[test]
+    fn document_has_every_section_on_one_line() {
+        let fixture = Fixture::new();
+        let socket = fixture.segment.claim_socket();
+        socket.fd.set(5);
+        socket.local.set("10.0.0.1:80".parse().unwrap());
+        socket.rx_packets.add(u64::MAX);
+        let ring = fixture.segment.claim_ring();
+        ring.ifname.set("eth\"0");
+        let _pool = fixture.segment.claim_pool();
+        fixture.segment.reason_names(&["fork"]);
+        let process = fixture.reader.process();
+        let time = UNIX_EPOCH + Duration::from_millis(1500);
+        let line = format(process, &fixture.sample().totals(), time).unwrap();
+        assert_eq!(line.find('\n'), Some(line.len() - 1));
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(value["time_unix_sec"], 1.5);
+        assert_eq!(value["process"]["program"], "feed");
+        assert_eq!(value["details"], "totals");
+        assert!(value.get("interval_sec").is_none());
+        assert_eq!(value["sockets"][0]["fd"], 5);
+        assert_eq!(value["sockets"][0]["local"], "10.0.0.1:80");
+        assert!(value["sockets"][0]["peer"].is_null());
+        assert_eq!(value["sockets"][0]["rx_packets"], u64::MAX);
+        assert_eq!(value["rings"][0]["ifname"], "eth\"0");
+        assert_eq!(value["pools"][0]["frames"], 0);
+        assert_eq!(value["reasons"][0]["name"], "fork");
+        assert_eq!(value["overflowed_sockets"], 0);
+    }
+
+    #[test]
+    fn document_of_deltas_tells_the_interval() {
+        let fixture = Fixture::new();
+        let socket = fixture.segment.claim_socket();
+        socket.fd.set(5);
+        let earlier = fixture.sample();
+        socket.rx_packets.add(10);
+        let report = fixture
+            .sample()
+            .deltas(&earlier)
+            .over(Duration::from_millis(2500));
+        let line = format(fixture.reader.process(), &report, UNIX_EPOCH).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(
+            (value["details"].as_str(), value["interval_sec"].as_f64()),
+            (Some("deltas"), Some(2.5))
+        );
+        assert_eq!(
+            value["sockets"][0]["rx_packets"], 10,
+            "the whole change, not a rate"
+        );
+    }
+}
