@@ -107,7 +107,7 @@ struct Arguments {
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     name: Option<String>,
 
-    /// Show the first process found [default]
+    /// Show the first process found (the default)
     #[arg(short, long, group = "process")]
     find_pid: bool,
 
