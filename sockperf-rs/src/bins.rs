@@ -1,0 +1,237 @@
+//! The fixed-width histogram of `--histogram binsize:lowerrange:upperrange`.
+
+use serde::Serialize;
+
+/// What was asked for, in whole microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct BinOptions {
+    /// Width of a bin.
+    pub bin_usec: u64,
+    /// Shorter times are outliers.
+    pub lower_usec: u64,
+    /// Longer times are outliers.
+    pub upper_usec: u64,
+}
+
+/// Counts per bin.
+#[derive(Clone, Debug)]
+pub struct Bins {
+    options: BinOptions,
+    /// Nanoseconds of round-trip time per microsecond of the reported quantity.
+    nsec_per_usec: u64,
+    counts: Vec<u64>,
+    below: u64,
+    above: u64,
+}
+
+/// One line of the histogram: the bounds in microseconds, the lower inclusive, the upper exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Lower bound.
+    pub from_usec: u64,
+    /// Upper bound; equal to the lower one for bins that are one microsecond wide.
+    pub to_usec: u64,
+    /// Samples.
+    pub count: u64,
+    /// Whether this line stands for all that is below or above the range.
+    pub is_outlier: bool,
+}
+
+impl BinOptions {
+    /// Reads `binsize:lowerrange:upperrange`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let format =
+            || format!("Invalid argument: {text} Format should be binsize:lowerrange:upperrange");
+        let numbers: Option<Vec<u64>> = text
+            .split(':')
+            .map(|part| part.parse::<u32>().ok().map(u64::from))
+            .collect();
+        let Some([bin_usec, lower_usec, upper_usec]) = numbers.as_deref() else {
+            return Err(format());
+        };
+        let options = Self {
+            bin_usec: *bin_usec,
+            lower_usec: *lower_usec,
+            upper_usec: *upper_usec,
+        };
+        if options.bin_usec == 0 || options.lower_usec >= options.upper_usec {
+            return Err(format!(
+                "{} with binsize > 0 and lowerrange < upperrange",
+                format()
+            ));
+        }
+        if options.bin_count() > MAX_BINS {
+            return Err(format!(
+                "Invalid argument: {text} has more than {MAX_BINS} bins"
+            ));
+        }
+        Ok(options)
+    }
+
+    fn bin_count(self) -> u64 {
+        (self.upper_usec - self.lower_usec).div_ceil(self.bin_usec)
+    }
+
+    /// The upper bound, rounded up to a whole number of bins.
+    fn rounded_upper_usec(self) -> u64 {
+        self.lower_usec + self.bin_count() * self.bin_usec
+    }
+}
+
+impl Bins {
+    /// Empty bins; the times recorded are round trips, of which half is counted unless `full_rtt`.
+    pub fn new(options: BinOptions, full_rtt: bool) -> Self {
+        let len = usize::try_from(options.bin_count()).unwrap_or(0);
+        Self {
+            options,
+            nsec_per_usec: if full_rtt { 1000 } else { 2000 },
+            counts: vec![0; len],
+            below: 0,
+            above: 0,
+        }
+    }
+
+    /// Adds one sample.
+    #[inline]
+    pub fn record(&mut self, rtt_nsec: u64) {
+        let usec = rtt_nsec / self.nsec_per_usec;
+        let Some(offset_usec) = usec.checked_sub(self.options.lower_usec) else {
+            self.below += 1;
+            return;
+        };
+        let index = usize::try_from(offset_usec / self.options.bin_usec).unwrap_or(usize::MAX);
+        match self.counts.get_mut(index) {
+            Some(count) => *count += 1,
+            None => self.above += 1,
+        }
+    }
+
+    /// The bins that are not empty, between the outliers, given the extreme round-trip times.
+    pub fn rows(&self, min_rtt_nsec: u64, max_rtt_nsec: u64) -> Vec<Row> {
+        let BinOptions {
+            bin_usec,
+            lower_usec,
+            ..
+        } = self.options;
+        let mut rows = Vec::new();
+        if self.below > 0 {
+            rows.push(Row {
+                from_usec: min_rtt_nsec / self.nsec_per_usec,
+                to_usec: lower_usec,
+                count: self.below,
+                is_outlier: true,
+            });
+        }
+        let starts = (0..).map(|index: u64| lower_usec + index * bin_usec);
+        rows.extend(
+            starts
+                .zip(&self.counts)
+                .filter(|&(_, &count)| count > 0)
+                .map(|(from_usec, &count)| Row {
+                    from_usec,
+                    to_usec: if bin_usec == 1 {
+                        from_usec
+                    } else {
+                        from_usec + bin_usec
+                    },
+                    count,
+                    is_outlier: false,
+                }),
+        );
+        if self.above > 0 {
+            rows.push(Row {
+                from_usec: self.options.rounded_upper_usec(),
+                to_usec: max_rtt_nsec / self.nsec_per_usec,
+                count: self.above,
+                is_outlier: true,
+            });
+        }
+        rows
+    }
+
+    /// What was asked for.
+    pub fn options(&self) -> BinOptions {
+        self.options
+    }
+}
+
+/// 8 MB of counters.
+const MAX_BINS: u64 = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_parse() {
+        let options = BinOptions {
+            bin_usec: 2,
+            lower_usec: 6,
+            upper_usec: 30,
+        };
+        assert_eq!(BinOptions::parse("2:6:30"), Ok(options));
+        for bad in [
+            "", "2", "2:6", "2:6:30:1", "a:6:30", "0:6:30", "2:30:6", "2:6:6", "-1:2:3",
+        ] {
+            assert!(BinOptions::parse(bad).is_err(), "{bad:?}");
+        }
+        assert!(
+            BinOptions::parse("1:0:1000001")
+                .unwrap_err()
+                .contains("more than")
+        );
+    }
+
+    #[test]
+    fn samples_fall_into_half_open_bins() {
+        let mut bins = Bins::new(
+            BinOptions {
+                bin_usec: 2,
+                lower_usec: 6,
+                upper_usec: 11,
+            },
+            true,
+        );
+        for usec_tenths in [59, 60, 79, 80, 100, 119, 120, 430] {
+            bins.record(usec_tenths * 100);
+        }
+        let row = |from_usec, to_usec, count, is_outlier| Row {
+            from_usec,
+            to_usec,
+            count,
+            is_outlier,
+        };
+        assert_eq!(
+            bins.rows(5900, 43_000),
+            [
+                row(5, 6, 1, true),
+                row(6, 8, 2, false),
+                row(8, 10, 1, false),
+                row(10, 12, 2, false),
+                row(12, 43, 2, true),
+            ]
+        );
+    }
+
+    #[test]
+    fn latency_is_half_of_the_round_trip() {
+        let mut bins = Bins::new(
+            BinOptions {
+                bin_usec: 1,
+                lower_usec: 0,
+                upper_usec: 10,
+            },
+            false,
+        );
+        bins.record(9_999);
+        assert_eq!(
+            bins.rows(9_999, 9_999),
+            [Row {
+                from_usec: 4,
+                to_usec: 4,
+                count: 1,
+                is_outlier: false
+            }]
+        );
+    }
+}

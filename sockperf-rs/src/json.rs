@@ -1,0 +1,256 @@
+//! The JSON document of `--json`.
+//!
+//! Names end with their unit. Fields may be added; a field that is removed or changes its meaning
+//! gets a new number in `schema`.
+
+use serde::Serialize;
+
+use crate::bins::Row;
+use crate::clock::Clock;
+use crate::host::Host;
+use crate::options::Options;
+use crate::ping_pong::{self, End, Replies};
+use crate::report;
+use crate::server::Totals;
+use crate::statistics::Statistics;
+use crate::throughput;
+
+/// Everything about one run.
+#[derive(Debug, Serialize)]
+pub struct Document<'a> {
+    schema: &'static str,
+    version: &'static str,
+    mode: crate::options::Mode,
+    options: &'a Options,
+    host: Host,
+    clock: ClockFacts,
+    result: RunResult<'a>,
+}
+
+/// The part that depends on the mode.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum RunResult<'a> {
+    /// `server`
+    Server(&'a Totals),
+    /// `ping-pong`
+    PingPong(PingPongResult<'a>),
+    /// `throughput`
+    Throughput(ThroughputResult),
+}
+
+/// Result of a ping-pong test.
+#[derive(Debug, Serialize)]
+pub struct PingPongResult<'a> {
+    end: End,
+    total: Total,
+    valid: Valid,
+    replies: Replies,
+    send_retries: u64,
+    rate_too_high: bool,
+    /// `latency` (half the round trip) or `rtt`.
+    quantity: &'static str,
+    /// Absent when nothing counted.
+    statistics: Option<&'a Statistics>,
+    histogram: Option<Vec<HistogramRow>>,
+}
+
+/// Result of a throughput test.
+#[derive(Debug, Serialize)]
+pub struct ThroughputResult {
+    end: End,
+    run_time_sec: f64,
+    sent_messages: u64,
+    sent_bytes: u64,
+    send_retries: u64,
+    rate_too_high: bool,
+    messages_per_sec: f64,
+    bandwidth_mbytes_per_sec: f64,
+    bandwidth_mbits_per_sec: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct ClockFacts {
+    source: &'static str,
+    reading_cost_nsec: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Total {
+    run_time_sec: f64,
+    sent_messages: u64,
+    received_messages: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Valid {
+    run_time_sec: f64,
+    sent_messages: u64,
+    received_messages: u64,
+    dropped: u64,
+    out_of_order: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct HistogramRow {
+    from_usec: u64,
+    to_usec: u64,
+    count: u64,
+    outlier: bool,
+}
+
+impl<'a> Document<'a> {
+    /// Collects the facts about machine and clock.
+    pub fn new(options: &'a Options, clock: &Clock, result: RunResult<'a>) -> Self {
+        Self {
+            schema: "sockperf-rs/1",
+            version: env!("CARGO_PKG_VERSION"),
+            mode: options.mode(),
+            options,
+            host: Host::observe(),
+            clock: ClockFacts {
+                source: clock.name(),
+                reading_cost_nsec: clock.cost_nsec(),
+            },
+            result,
+        }
+    }
+
+    /// The document as text, ending with a line break.
+    pub fn to_text(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    }
+}
+
+impl<'a> PingPongResult<'a> {
+    /// The result of `run`.
+    pub fn new(
+        run: &ping_pong::Run,
+        full_rtt: bool,
+        statistics: Option<&'a Statistics>,
+        rows: Option<&[Row]>,
+    ) -> Self {
+        Self {
+            end: run.end,
+            total: Total {
+                run_time_sec: report::sec(run.run_time_nsec),
+                sent_messages: run.sent,
+                received_messages: run.replies.received,
+            },
+            valid: Valid {
+                run_time_sec: report::sec(run.valid.run_time_nsec()),
+                sent_messages: run.valid.sent,
+                received_messages: run.valid.round_trips.count,
+                dropped: run.valid.dropped,
+                out_of_order: run.valid.out_of_order,
+            },
+            replies: run.replies,
+            send_retries: run.send_retries,
+            rate_too_high: run.rate_too_high,
+            quantity: if full_rtt { "rtt" } else { "latency" },
+            statistics,
+            histogram: rows.map(|rows| rows.iter().map(HistogramRow::new).collect()),
+        }
+    }
+}
+
+impl ThroughputResult {
+    /// The result of `run`.
+    pub fn new(run: &throughput::Run) -> Self {
+        let bandwidth_mbytes_per_sec = report::bandwidth_mbytes_per_sec(run);
+        Self {
+            end: run.end,
+            run_time_sec: report::sec(run.run_time_nsec),
+            sent_messages: run.sent,
+            sent_bytes: run.sent_bytes,
+            send_retries: run.send_retries,
+            rate_too_high: run.rate_too_high,
+            messages_per_sec: report::message_rate(run),
+            bandwidth_mbytes_per_sec,
+            bandwidth_mbits_per_sec: bandwidth_mbytes_per_sec * 8.0,
+        }
+    }
+}
+
+impl HistogramRow {
+    fn new(row: &Row) -> Self {
+        let Row {
+            from_usec,
+            to_usec,
+            count,
+            is_outlier,
+        } = *row;
+        Self {
+            from_usec,
+            to_usec,
+            count,
+            outlier: is_outlier,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::report::tests::{pp_options, sample_run};
+
+    #[test]
+    fn document_of_ping_pong_has_all_parts() {
+        let pp = pp_options("-t 2 --timeout 250 --histogram 1:0:20 --json -");
+        let run = sample_run(&pp);
+        let statistics = Statistics::new(&run.valid.round_trips, false, 99).unwrap();
+        let rows = run
+            .valid
+            .bins
+            .as_ref()
+            .map(|bins| bins.rows(10_000, 11_980))
+            .unwrap();
+        let result = PingPongResult::new(&run, false, Some(&statistics), Some(&rows));
+        let options = Options::PingPong(pp);
+        let document = Document::new(&options, &Clock::monotonic(), RunResult::PingPong(result));
+        let json: Value = serde_json::from_str(&document.to_text().unwrap()).unwrap();
+        assert_eq!(json["schema"], "sockperf-rs/1");
+        assert_eq!(json["mode"], "ping-pong");
+        assert_eq!(json["options"]["timeout_msec"], 250.0);
+        assert_eq!(json["options"]["length"]["time_sec"], 2);
+        assert_eq!(json["options"]["message_len"], 14);
+        assert_eq!(json["clock"]["source"], "monotonic");
+        assert!(
+            json["host"]["kernel"]
+                .as_str()
+                .unwrap()
+                .starts_with("Linux")
+        );
+        let result = &json["result"];
+        assert_eq!(result["end"], "timer");
+        assert_eq!(result["total"]["sent_messages"], 9100);
+        assert_eq!(result["valid"]["dropped"], 0);
+        assert_eq!(result["replies"]["late"], 0);
+        assert_eq!(result["quantity"], "latency");
+        assert_eq!(result["statistics"]["observations"], 100);
+        for key in [
+            "p25", "p50", "p75", "p90", "p99", "p99.9", "p99.99", "p99.999",
+        ] {
+            assert!(
+                result["statistics"]["percentiles_usec"][key].is_f64(),
+                "{key}"
+            );
+        }
+        assert_eq!(result["histogram"][0]["from_usec"], 5);
+        assert_eq!(result["histogram"][0]["count"], 100);
+    }
+
+    #[test]
+    fn document_without_observations_says_so() {
+        let pp = pp_options("");
+        let run = sample_run(&pp);
+        let result = PingPongResult::new(&run, true, None, None);
+        let options = Options::PingPong(pp);
+        let document = Document::new(&options, &Clock::monotonic(), RunResult::PingPong(result));
+        let json: Value = serde_json::from_str(&document.to_text().unwrap()).unwrap();
+        assert!(json["result"]["statistics"].is_null());
+        assert_eq!(json["result"]["quantity"], "rtt");
+    }
+}
