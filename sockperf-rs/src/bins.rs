@@ -29,7 +29,7 @@ pub struct Bins {
 pub struct Row {
     /// Lower bound.
     pub from_usec: u64,
-    /// Upper bound; equal to the lower one for bins that are one microsecond wide.
+    /// Upper bound.
     pub to_usec: u64,
     /// Samples.
     pub count: u64,

@@ -122,24 +122,23 @@ fn standard_deviation(round_trips: &RoundTrips) -> f64 {
     (scaled / count / (count - 1.0)).sqrt()
 }
 
-/// The distinct values with their counts, ascending.
+/// The distinct values with their counts, ascending. Single extremes are exact.
 fn values(round_trips: &RoundTrips) -> Vec<(f64, u64)> {
-    let RoundTrips {
-        histogram,
-        min_nsec,
-        max_nsec,
-        ..
-    } = round_trips;
-    histogram
+    let RoundTrips { histogram, min_nsec, max_nsec, .. } = round_trips;
+    let mut values: Vec<(f64, u64)> = histogram
         .iter_recorded()
         .map(|step| {
             let middle = histogram.median_equivalent(step.value_iterated_to());
-            (
-                middle.clamp(*min_nsec, *max_nsec) as f64,
-                step.count_at_value(),
-            )
+            (middle.clamp(*min_nsec, *max_nsec) as f64, step.count_at_value())
         })
-        .collect()
+        .collect();
+    if let Some((value, 1)) = values.first_mut() {
+        *value = *min_nsec as f64;
+    }
+    if let Some((value, 1)) = values.last_mut() {
+        *value = *max_nsec as f64;
+    }
+    values
 }
 
 /// The 1-based position of a percentile among `count` sorted samples: the nearest rank, 0 if none.
@@ -286,6 +285,7 @@ mod tests {
     fn long_times_keep_their_resolution() {
         let statistics = Statistics::new(&round_trips((1..=1000).map(|n| n * 1_000_003)), true, 99);
         let statistics = statistics.unwrap();
+        assert_eq!(statistics.percentiles_usec.0[0].1, statistics.max_usec);
         let (_, p50) = statistics.percentiles_usec.0[6];
         assert!((p50 / 500_001.5 - 1.0).abs() < 1e-4, "{p50}");
         assert_near(statistics.std_dev_usec, 288_819.4e0 * 1.000_003);
