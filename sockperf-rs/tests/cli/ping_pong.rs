@@ -125,7 +125,7 @@ fn lost_replies_are_counted_and_do_not_stall() {
             vec![echo(message)]
         }
     });
-    let json = json(server.port, "-t 2 --timeout 10");
+    let json = json(server.port, "-t 2 --timeout 40");
     let valid = &json["result"]["valid"];
     let [sent, received, dropped] =
         ["sent_messages", "received_messages", "dropped"].map(|key| valid[key].as_u64().unwrap());
