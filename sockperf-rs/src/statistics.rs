@@ -124,12 +124,20 @@ fn standard_deviation(round_trips: &RoundTrips) -> f64 {
 
 /// The distinct values with their counts, ascending. Single extremes are exact.
 fn values(round_trips: &RoundTrips) -> Vec<(f64, u64)> {
-    let RoundTrips { histogram, min_nsec, max_nsec, .. } = round_trips;
+    let RoundTrips {
+        histogram,
+        min_nsec,
+        max_nsec,
+        ..
+    } = round_trips;
     let mut values: Vec<(f64, u64)> = histogram
         .iter_recorded()
         .map(|step| {
             let middle = histogram.median_equivalent(step.value_iterated_to());
-            (middle.clamp(*min_nsec, *max_nsec) as f64, step.count_at_value())
+            (
+                middle.clamp(*min_nsec, *max_nsec) as f64,
+                step.count_at_value(),
+            )
         })
         .collect();
     if let Some((value, 1)) = values.first_mut() {
