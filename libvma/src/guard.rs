@@ -50,15 +50,19 @@ pub(crate) fn enter_for_good() {
 /// The thread's `errno`.
 #[inline]
 pub(crate) fn errno() -> c_int {
+    // SAFETY: no preconditions.
+    let location = unsafe { libc::__errno_location() };
     // SAFETY: the C library gives every thread a valid location.
-    unsafe { *libc::__errno_location() }
+    unsafe { location.read() }
 }
 
 /// Sets the thread's `errno`.
 #[inline]
 pub(crate) fn set_errno(value: c_int) {
+    // SAFETY: no preconditions.
+    let location = unsafe { libc::__errno_location() };
     // SAFETY: as above.
-    unsafe { *libc::__errno_location() = value };
+    unsafe { location.write(value) };
 }
 
 /// Fails a call.

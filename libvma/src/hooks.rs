@@ -1,6 +1,7 @@
 //! The exported functions. Each finds out whether the descriptor is ours; if not, it is a jump to the C library.
 
 mod descriptor;
+mod header;
 mod multiplex;
 mod receive;
 mod send;
@@ -14,6 +15,7 @@ macro_rules! hook {
         /// # Safety
         /// That of the C library's function of this name.
         #[unsafe(no_mangle)]
+        #[allow(unreachable_pub, reason = "exported by its C name")]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> $result $body
     };
 }

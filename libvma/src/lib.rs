@@ -3,6 +3,12 @@
 //! Only the C ABI is here: hooks of a few lines each, which find the socket behind a descriptor, let the engine decide, and
 //! call the C library's own function for everything that is not ours. See ARCHITECTURE.md, "The C ABI edge".
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the kernel's interfaces mix widths; what is cast is bounded by a ring, a message or a system call's result"
+)]
+
 mod call;
 mod guard;
 mod hooks;

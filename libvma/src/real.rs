@@ -11,34 +11,37 @@ use libc::{
 
 macro_rules! real_functions {
     ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        /// Where the functions are; null as long as they were not looked up.
+        struct Addresses {
+            $($name: AtomicPtr<c_void>,)*
+        }
+
+        static ADDRESSES: Addresses = Addresses {
+            $($name: AtomicPtr::new(ptr::null_mut()),)*
+        };
+
+        /// Looks every function up, so that no hook has to do it at a bad moment, in a signal handler for example.
+        pub(crate) fn resolve_all() {
+            $(resolve(&ADDRESSES.$name, concat!(stringify!($name), "\0"));)*
+        }
+
         $(
             /// # Safety
             /// That of the C library's function of this name.
             #[inline]
             pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
-                static FUNCTION: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-                let mut address = FUNCTION.load(Ordering::Relaxed);
+                let mut address = ADDRESSES.$name.load(Ordering::Relaxed);
                 if address.is_null() {
-                    const NAME: &CStr = match CStr::from_bytes_with_nul(
-                        concat!(stringify!($name), "\0").as_bytes(),
-                    ) {
-                        Ok(name) => name,
-                        Err(_) => panic!("a C name"),
-                    };
-                    address = resolve(NAME);
-                    FUNCTION.store(address, Ordering::Relaxed);
+                    address = resolve(&ADDRESSES.$name, concat!(stringify!($name), "\0"));
                 }
-                // SAFETY: the dynamic linker found the function by its name, and the declaration above is its prototype
-                // (libc headers). A stand-in for a missing function ignores its arguments.
-                let function: unsafe extern "C" fn($($type),*) -> $result =
-                    unsafe { std::mem::transmute(address) };
+                type Function = unsafe extern "C" fn($($type),*) -> $result;
+                // SAFETY: the dynamic linker found the function by its name, and the type is its prototype (libc
+                // headers). A stand-in for a missing function ignores its arguments.
+                let function = unsafe { std::mem::transmute::<*mut c_void, Function>(address) };
                 // SAFETY: the caller's promise.
                 unsafe { function($($argument),*) }
             }
         )*
-
-        /// Looks every function up, so that no hook has to do it at a bad moment.
-        pub(crate) const NAMES: &[&str] = &[$(stringify!($name)),*];
     };
 }
 
@@ -86,32 +89,20 @@ real_functions! {
     fn pthread_testcancel() -> ();
 }
 
-fn resolve(name: &CStr) -> *mut c_void {
+#[cold]
+fn resolve(address: &AtomicPtr<c_void>, name: &'static str) -> *mut c_void {
+    let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or(c"");
     // SAFETY: a name that ends with a null byte; RTLD_NEXT is the object after this one.
-    let address = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    if address.is_null() {
-        missing as *mut c_void
-    } else {
-        address
+    let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if found.is_null() {
+        found = missing as *mut c_void;
     }
+    address.store(found, Ordering::Relaxed);
+    found
 }
 
 /// Stands in for a function that an older C library does not have.
 extern "C" fn missing() -> ssize_t {
     crate::guard::set_errno(libc::ENOSYS);
     -1
-}
-
-/// Resolves every function while the program has not started yet.
-pub(crate) fn resolve_all() {
-    // The dynamic linker keeps what it found; what costs is the first look into each library's tables.
-    for name in NAMES {
-        let mut terminated = [0u8; 32];
-        if let Some(bytes) = terminated.get_mut(..name.len()) {
-            bytes.copy_from_slice(name.as_bytes());
-            if let Ok(name) = CStr::from_bytes_until_nul(&terminated) {
-                resolve(name);
-            }
-        }
-    }
 }

@@ -228,7 +228,6 @@ fn register_process_hooks() {
 }
 
 /// Runs before the program's own constructors and `main`.
-#[cfg(not(test))]
 #[unsafe(link_section = ".init_array")]
 #[used]
 static CONSTRUCTOR: extern "C" fn() = {

@@ -113,7 +113,7 @@ impl XdpBackend {
         let mut rx = Vec::new();
         for xsk in sockets {
             rx.push((xsk.rx, xsk.fill, xsk.fd));
-            tx.get_or_insert(XdpTx::new(xsk.tx, xsk.completion));
+            tx.get_or_insert_with(|| XdpTx::new(xsk.tx, xsk.completion));
         }
         let Some(tx) = tx else {
             unreachable!("there is at least one queue")

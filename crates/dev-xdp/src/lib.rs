@@ -4,10 +4,17 @@
 //! Read first: kernel `Documentation/networking/af_xdp.rst`. The way of a received frame: driver or generic receive
 //! path, [`bpf::program`] (our flow? else `XDP_PASS`), the AF_XDP socket of the frame's queue, [`rings::XdpRx`].
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the kernel's interfaces mix widths; what is cast is bounded by a ring, a message or a system call's result"
+)]
+
 pub mod bpf;
 mod channels;
 mod device;
 mod fd;
+pub mod floor;
 mod queue;
 mod rings;
 mod steering;

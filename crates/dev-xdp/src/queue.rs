@@ -56,9 +56,11 @@ impl<T: Copy> Producer<T> {
             return false;
         }
         let index = (self.next & (self.layout.size - 1)) as usize;
-        // SAFETY: `index < size`, and the entry is free: the other side has consumed it (checked above) and will
-        // not look at it before it is published.
-        unsafe { self.layout.entries.add(index).write(entry) };
+        // SAFETY: `index < size`.
+        let slot = unsafe { self.layout.entries.add(index) };
+        // SAFETY: the slot is free: the other side has consumed it (checked above) and will not look at it before it
+        // is published.
+        unsafe { slot.write(entry) };
         self.next = self.next.wrapping_add(1);
         true
     }
@@ -130,10 +132,18 @@ impl<T: Copy> Consumer<T> {
             }
         }
         let index = (self.next & (self.layout.size - 1)) as usize;
-        // SAFETY: `index < size`, and the entry was published before the producer index that we acquired.
-        let entry = unsafe { self.layout.entries.add(index).read() };
+        // SAFETY: `index < size`.
+        let slot = unsafe { self.layout.entries.add(index) };
+        // SAFETY: the entry was published before the producer index that we acquired.
+        let entry = unsafe { slot.read() };
         self.next = self.next.wrapping_add(1);
         Some(entry)
+    }
+
+    /// Entries that are known to wait and were not read yet.
+    #[inline]
+    pub(crate) fn waiting(&self) -> u32 {
+        self.producer_seen.wrapping_sub(self.next)
     }
 
     /// Gives the slots of the entries read so far back to the other side.

@@ -88,11 +88,14 @@ impl Xsk {
         let rx = map(raw, libc::XDP_PGOFF_RX_RING, &offsets.rx, sizes.rx)?;
         let tx = map(raw, libc::XDP_PGOFF_TX_RING, &offsets.tx, sizes.tx)?;
         bind(raw, link_index, queue, umem, copy)?;
-        // SAFETY: the four layouts were just mapped from a fresh socket, stay mapped for good, and nobody else
-        // has their user-space ends.
-        let (fill, completion) = unsafe { (Producer::new(fill), Consumer::new(completion)) };
+        // SAFETY: the layout was just mapped from a fresh socket, stays mapped for good, and nobody else has our end.
+        let fill = unsafe { Producer::new(fill) };
         // SAFETY: as above.
-        let (rx, tx) = unsafe { (Consumer::new(rx), Producer::new(tx)) };
+        let completion = unsafe { Consumer::new(completion) };
+        // SAFETY: as above.
+        let rx = unsafe { Consumer::new(rx) };
+        // SAFETY: as above.
+        let tx = unsafe { Producer::new(tx) };
         Ok(Self {
             fd: Arc::new(fd),
             fill,

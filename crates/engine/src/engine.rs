@@ -47,6 +47,10 @@ const OWN_FDS_MAX: usize = 512;
 
 /// What a descriptor stands for.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "objects live in slabs of one kind each"
+)]
 pub enum Object<B: Backend> {
     /// A UDP socket over IPv4.
     Udp(UdpSocket<B>),
@@ -275,6 +279,8 @@ impl<B: Backend> Engine<B> {
     pub fn after_fork_in_child(&self) {
         self.forked.store(true, Ordering::Relaxed);
         self.own_fds.close_all();
+        // What the child still counts must not show in the parent's file. If that fails, nobody is to be told.
+        let _ = self.segment.detach_after_fork();
     }
 
     /// Whether this is a child of the process that made the engine.

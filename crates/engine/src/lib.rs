@@ -7,6 +7,12 @@
 //!
 //! Locks, in this order: control → ring.rx → socket → ring.tx → pool. Sets of epoll and wait queues are leaves.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the kernel's interfaces mix widths; what is cast is bounded by a ring, a message or a system call's result"
+)]
+
 mod engine;
 mod fd_table;
 mod interface;

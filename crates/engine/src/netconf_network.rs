@@ -134,9 +134,10 @@ impl Network for NetconfNetwork {
             return NextHop::Kernel(Reason::Route);
         };
         let (link_index, link_mtu) = (link.index, link.mtu);
-        let source = match (source, route.preferred_source) {
-            (Some(source), _) | (None, Some(IpAddr::V4(source))) => source,
-            _ => return NextHop::Kernel(Reason::Route),
+        let ((Some(source), _) | (None, Some(IpAddr::V4(source)))) =
+            (source, route.preferred_source)
+        else {
+            return NextHop::Kernel(Reason::Route);
         };
         let next_hop = route.gateway.unwrap_or_else(|| destination.into());
         let mac = inner

@@ -208,12 +208,6 @@ pub(crate) fn process_id() -> libc::pid_t {
     unsafe { libc::syscall(libc::SYS_getpid) as libc::pid_t }
 }
 
-/// Thread id.
-pub(crate) fn thread_id() -> libc::pid_t {
-    // SAFETY: gettid has no preconditions.
-    unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
-}
-
 /// Monotonic time in nanoseconds.
 pub(crate) fn now_nsec() -> u64 {
     clock_nsec(libc::CLOCK_MONOTONIC)

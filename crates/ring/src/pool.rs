@@ -126,6 +126,16 @@ impl FramePool {
         unsafe { std::slice::from_raw_parts(first.as_ptr(), frame.len()) }
     }
 
+    /// The data of a frame for changing in place.
+    #[inline]
+    pub fn data_mut<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {
+        debug_assert!(self.holds(frame));
+        // SAFETY: as in `data`.
+        let first = unsafe { self.memory.base().add(self.start(frame)) };
+        // SAFETY: as in `data`, and the only token of the chunk is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), frame.len()) }
+    }
+
     /// The whole chunk of a frame for writing; [`FramePool::set_len`] says afterwards how much of it is data.
     #[inline]
     pub fn chunk_mut<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {

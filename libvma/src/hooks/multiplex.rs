@@ -85,8 +85,10 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::ppoll(fds, count, timeout, mask) };
         let Some(engine) = runtime::engine() else { return kernel() };
-        // SAFETY: the descriptors and the timeout are the caller's.
-        let (list, wait) = unsafe { (descriptors(fds, count), timespec_to_nsec(timeout.as_ref())) };
+        // SAFETY: the descriptors are the caller's.
+        let list = unsafe { descriptors(fds, count) };
+        // SAFETY: the timeout is the caller's, null or readable.
+        let wait = timespec_to_nsec(unsafe { timeout.as_ref() });
         let (Some(list), Ok(wait)) = (list, wait) else { return kernel() };
         poll_ours(engine, list, wait, mask, kernel).unwrap_or_else(kernel)
     }
@@ -171,10 +173,10 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::pselect(count, read, write, except, timeout, mask) };
         let Some(engine) = runtime::engine() else { return kernel() };
-        // SAFETY: the timeout and the sets are the caller's.
-        let (wait, sets) = unsafe {
-            (timespec_to_nsec(timeout.as_ref()), Sets::new(count, read, write, except))
-        };
+        // SAFETY: the timeout is the caller's, null or readable.
+        let wait = timespec_to_nsec(unsafe { timeout.as_ref() });
+        // SAFETY: the sets are the caller's.
+        let sets = unsafe { Sets::new(count, read, write, except) };
         let (Ok(wait), Some(sets)) = (wait, sets) else { return kernel() };
         select_ours(engine, sets, wait, mask, kernel).unwrap_or_else(kernel)
     }
@@ -211,8 +213,13 @@ impl Sets {
         for fd in 0..count.max(0) {
             let mut events = 0;
             for (set, asked) in this.sets.iter().zip(ASKED) {
+                if set.is_null() {
+                    continue;
+                }
                 // SAFETY: the caller's promise.
-                if !set.is_null() && unsafe { Self::bit(*set, fd).read() } & Self::mask(fd) != 0 {
+                let word = unsafe { Self::word(*set, fd) };
+                // SAFETY: as above.
+                if unsafe { word.read() } & Self::mask(fd) != 0 {
                     events |= asked;
                 }
             }
@@ -235,14 +242,17 @@ impl Sets {
                 if polled.events & asked == 0 {
                     continue;
                 }
-                // SAFETY: the bit was read from this set in `new`.
-                let word = unsafe { Self::bit(*set, polled.fd) };
                 let is_ready = polled.revents & ready != 0;
                 count += c_int::from(is_ready);
-                if !is_ready {
-                    // SAFETY: as above.
-                    unsafe { word.write(word.read() & !Self::mask(polled.fd)) };
+                if is_ready {
+                    continue;
                 }
+                // SAFETY: the bit was read from this set in `new`.
+                let word = unsafe { Self::word(*set, polled.fd) };
+                // SAFETY: as above.
+                let others = unsafe { word.read() } & !Self::mask(polled.fd);
+                // SAFETY: as above.
+                unsafe { word.write(others) };
             }
         }
         count
@@ -250,7 +260,7 @@ impl Sets {
 
     /// # Safety
     /// The set must be valid for `fd`.
-    unsafe fn bit(set: *mut fd_set, fd: c_int) -> *mut u64 {
+    unsafe fn word(set: *mut fd_set, fd: c_int) -> *mut u64 {
         // Programs with more than FD_SETSIZE descriptors pass longer sets than the type says.
         // SAFETY: the caller's promise.
         unsafe { set.cast::<u64>().add(fd.unsigned_abs() as usize / 64) }

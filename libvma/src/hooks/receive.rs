@@ -4,20 +4,11 @@ use libc::{
     c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec,
 };
 
-use super::hook;
+use super::{header, hook};
 use crate::call;
 use crate::guard::{errno, fail, set_errno};
 use crate::real;
 use crate::runtime;
-
-/// A message header for one buffer and no address.
-fn header(part: &mut iovec) -> msghdr {
-    // SAFETY: all-zero is a value of this struct of integers and pointers.
-    let mut header: msghdr = unsafe { std::mem::zeroed() };
-    header.msg_iov = part;
-    header.msg_iovlen = 1;
-    header
-}
 
 hook! {
     /// `recv(2)`
@@ -27,7 +18,7 @@ hook! {
         let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
         let mut part = iovec { iov_base: buffer, iov_len: len };
         // SAFETY: the buffer is the caller's, valid for recv(2).
-        unsafe { call::receive(engine, socket, &mut header(&mut part), flags, kernel) }
+        unsafe { call::receive(engine, socket, &mut header::one(&mut part), flags, kernel) }
     }
 }
 
@@ -57,23 +48,30 @@ hook! {
         let kernel = || unsafe { real::recvfrom(fd, buffer, len, flags, from, from_len) };
         let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
         let mut part = iovec { iov_base: buffer, iov_len: len };
-        let mut header = header(&mut part);
+        let mut header = header::one(&mut part);
         if !from.is_null() {
-            // SAFETY: recvfrom(2) asks for a length beside an address; null is refused as the kernel does.
-            let Some(room) = (unsafe { from_len.as_ref() }) else { return fail(libc::EFAULT) };
-            if room.cast_signed() < 0 {
-                return fail(libc::EINVAL);
+            // SAFETY: null, or readable as recvfrom(2) asks.
+            let room = unsafe { from_len.as_ref() }.copied();
+            if let Some(room) = room.filter(|room| room.cast_signed() >= 0) {
+                header.msg_name = from.cast();
+                header.msg_namelen = room;
             }
-            header.msg_name = from.cast();
-            header.msg_namelen = *room;
         }
         // SAFETY: buffer and address are the caller's, valid for recvfrom(2).
         let result = unsafe { call::receive(engine, socket, &mut header, flags, kernel) };
-        if result >= 0 && !from.is_null() {
-            // SAFETY: not null (checked above), and writable as recvfrom(2) asks.
-            unsafe { *from_len = header.msg_namelen };
+        if result < 0 || from.is_null() {
+            return result;
         }
-        result
+        // The kernel, too, looks at the length only when it has taken the datagram.
+        // SAFETY: null, or writable as recvfrom(2) asks.
+        match unsafe { from_len.as_mut() } {
+            None => fail(libc::EFAULT),
+            Some(len) if len.cast_signed() < 0 => fail(libc::EINVAL),
+            Some(len) => {
+                *len = header.msg_namelen;
+                result
+            }
+        }
     }
 }
 
@@ -138,7 +136,9 @@ hook! {
             let waits = index == 0 || flags & libc::MSG_WAITFORONE == 0;
             let one = flags & !libc::MSG_WAITFORONE | if waits { 0 } else { libc::MSG_DONTWAIT };
             // SAFETY: the caller gave `count` messages.
-            let message = unsafe { &mut *messages.add(index as usize) };
+            let message = unsafe { messages.add(index as usize) };
+            // SAFETY: as above.
+            let message = unsafe { &mut *message };
             let saved = errno();
             // SAFETY: the message is the caller's, valid for recvmsg(2).
             let result = unsafe { recvmsg(fd, &raw mut message.msg_hdr, one) };
@@ -171,7 +171,7 @@ hook! {
         }
         let mut part = iovec { iov_base: buffer, iov_len: len };
         // SAFETY: the buffer is the caller's, valid for read(2).
-        unsafe { call::receive(engine, socket, &mut header(&mut part), 0, kernel) }
+        unsafe { call::receive(engine, socket, &mut header::one(&mut part), 0, kernel) }
     }
 }
 
@@ -193,11 +193,8 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::readv(fd, parts, count) };
         let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
-        let Ok(count @ 1..) = usize::try_from(count) else { return kernel() };
-        // SAFETY: all-zero is a value of this struct of integers and pointers.
-        let mut header: msghdr = unsafe { std::mem::zeroed() };
-        header.msg_iov = parts.cast_mut();
-        header.msg_iovlen = count;
+        // SAFETY: the buffers are the caller's.
+        let Some(mut header) = (unsafe { header::vector(parts, count) }) else { return kernel() };
         // SAFETY: the buffers are the caller's, valid for readv(2).
         unsafe { call::receive(engine, socket, &mut header, 0, kernel) }
     }

@@ -2,7 +2,7 @@
 
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
-use super::hook;
+use super::{header, hook};
 use crate::call;
 use crate::guard::{errno, set_errno};
 use crate::real;
@@ -22,10 +22,7 @@ hook! {
         let kernel = || unsafe { real::sendto(fd, buffer, len, flags, to, to_len) };
         let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
         let mut part = iovec { iov_base: buffer.cast_mut(), iov_len: len };
-        // SAFETY: all-zero is a value of this struct of integers and pointers.
-        let mut header: msghdr = unsafe { std::mem::zeroed() };
-        header.msg_iov = &raw mut part;
-        header.msg_iovlen = 1;
+        let mut header = header::one(&mut part);
         if !to.is_null() {
             header.msg_name = to.cast_mut().cast();
             header.msg_namelen = to_len;
@@ -72,7 +69,9 @@ hook! {
         // The kernel takes at most UIO_MAXIOV messages at once.
         for index in 0..count.min(1024) {
             // SAFETY: the caller gave `count` messages.
-            let message = unsafe { &mut *messages.add(index as usize) };
+            let message = unsafe { messages.add(index as usize) };
+            // SAFETY: as above.
+            let message = unsafe { &mut *message };
             let saved = errno();
             // SAFETY: the message is the caller's, valid for sendmsg(2).
             let result = unsafe { sendmsg(fd, &raw const message.msg_hdr, flags) };
@@ -93,16 +92,12 @@ hook! {
 hook! {
     /// `write(2)`
     fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
-        // SAFETY: the arguments are the caller's own.
-        let kernel = || unsafe { real::write(fd, buffer, len) };
-        let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
-        let mut part = iovec { iov_base: buffer.cast_mut(), iov_len: len };
-        // SAFETY: all-zero is a value of this struct of integers and pointers.
-        let mut header: msghdr = unsafe { std::mem::zeroed() };
-        header.msg_iov = &raw mut part;
-        header.msg_iovlen = 1;
-        // SAFETY: the buffer is the caller's, valid for write(2).
-        unsafe { call::send(engine, socket, &mut header, 0, kernel) }
+        if runtime::udp(fd).is_none() {
+            // SAFETY: the arguments are the caller's own.
+            return unsafe { real::write(fd, buffer, len) };
+        }
+        // SAFETY: write(2) is sendto(2) without flags and an address, also for an empty datagram.
+        unsafe { sendto(fd, buffer, len, 0, std::ptr::null(), 0) }
     }
 }
 
@@ -112,11 +107,8 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::writev(fd, parts, count) };
         let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
-        let Ok(count @ 1..) = usize::try_from(count) else { return kernel() };
-        // SAFETY: all-zero is a value of this struct of integers and pointers.
-        let mut header: msghdr = unsafe { std::mem::zeroed() };
-        header.msg_iov = parts.cast_mut();
-        header.msg_iovlen = count;
+        // SAFETY: the buffers are the caller's.
+        let Some(mut header) = (unsafe { header::vector(parts, count) }) else { return kernel() };
         // SAFETY: the buffers are the caller's, valid for writev(2).
         unsafe { call::send(engine, socket, &mut header, 0, kernel) }
     }

@@ -73,6 +73,22 @@ impl Program {
         })
     }
 
+    /// Loads a program that redirects every frame: the least that any program can do for AF_XDP.
+    pub(crate) fn load_catch_all(maps: &FlowMaps) -> Result<Self, BpfError> {
+        let attempt = "load the XDP program that redirects everything";
+        let mut a = Assembler::default();
+        a.load(R2, U32, R1, context::RX_QUEUE_INDEX);
+        a.load_map(R1, maps.xsks_fd());
+        a.mov(R3, Verdict::Pass as i32);
+        a.call(Helper::RedirectMap);
+        a.exit();
+        let instructions = a
+            .finish()
+            .map_err(|bad_jump| BpfError::new(attempt, io::Error::other(bad_jump)))?;
+        let fd = syscall::load_xdp(&instructions, FLOOR_NAME, c"Dual MIT/GPL", attempt)?;
+        Ok(Self { fd })
+    }
+
     /// Runs the program in the kernel on one frame, outside any interface.
     ///
     /// The kernel takes frames from 14 bytes to about 3500 (a page less headroom).
@@ -279,4 +295,5 @@ const PORT_KEY: i16 = -8;
 const FLOW_KEY: i16 = -24;
 const _: () = assert!(PORT_KEY_BYTES == 8 && FLOW_KEY_BYTES == 16);
 
+const FLOOR_NAME: [u8; 16] = *b"vma_floor\0\0\0\0\0\0\0";
 const PROGRAM_NAME: Name = *b"vma_xdp\0\0\0\0\0\0\0\0\0";

@@ -99,7 +99,7 @@ impl MuxCall {
             return self.checked(Step::Sleep);
         }
         self.rounds += 1;
-        if self.rounds % ROUNDS_PER_CHECK != 0 {
+        if !self.rounds.is_multiple_of(ROUNDS_PER_CHECK) {
             std::hint::spin_loop();
             return Step::Poll;
         }

@@ -226,8 +226,10 @@ impl<B: Backend> UdpSocket<B> {
     pub(super) fn set_reason(&self, reason: Reason) {
         self.reason.store(reason as u32, Ordering::Release);
         let counters = self.counters();
-        counters.offloaded.set(reason == Reason::Offloaded);
-        counters.reason.set(reason as u32);
+        match reason {
+            Reason::Offloaded => counters.set_offloaded(),
+            _ => counters.set_not_offloaded(reason as u32),
+        }
     }
 
     /// Datagrams that wait in the receive queue.
@@ -303,18 +305,18 @@ impl<B: Backend> UdpSocket<B> {
         }
         let oldest = queue.datagrams.front()?;
         let len = usize::from(oldest.payload_len);
-        let copied = match message.receive(oldest.payload(self.pool), oldest.source) {
-            Ok(copied) => copied,
-            Err(errno) => return Some(Err(errno)),
-        };
-        let result = if flags & libc::MSG_TRUNC != 0 {
-            len
-        } else {
-            copied
-        };
+        let copied = message.receive(oldest.payload(self.pool), oldest.source);
+        let result = copied.map(|copied| {
+            if flags & libc::MSG_TRUNC != 0 {
+                len
+            } else {
+                copied
+            }
+        });
         if flags & libc::MSG_PEEK != 0 {
-            return Some(Ok(result));
+            return Some(result);
         }
+        // A datagram that could not be copied out is gone all the same, as the kernel does it.
         let oldest = queue.datagrams.pop_front()?;
         queue.bytes -= len;
         let count = queue.datagrams.len();
@@ -322,9 +324,13 @@ impl<B: Backend> UdpSocket<B> {
         drop(queue);
         self.pool.give(oldest.into_frame());
         let counters = self.counters();
-        counters.rx_packets.add(1);
-        counters.rx_bytes.add(len as u64);
-        Some(Ok(result))
+        if result.is_ok() {
+            counters.rx_packets.add(1);
+            counters.rx_bytes.add(len as u64);
+        } else {
+            counters.rx_errors.add(1);
+        }
+        Some(result)
     }
 
     /// Addresses or options have changed that the headers of sent packets show.

@@ -1,0 +1,132 @@
+//! The smallest AF_XDP ping-pong: a program that redirects everything, two rings, no stack. What a stack adds is measured
+//! against it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ring::{FramePool, Kick, RxRing, ThreadMode, TxRing};
+
+use crate::bpf::link::{AttachMode, XdpLink};
+use crate::bpf::program::{FlowMaps, Program};
+use crate::rings::{XdpKick, XdpRx, XdpTx};
+use crate::xsk::{Sizes, Umem, Xsk};
+
+/// Bytes of a frame: what a datagram of 64 bytes takes with Ethernet, IPv4 and UDP headers.
+pub const FRAME_LEN: usize = 64 + 42;
+/// An EtherType for experiments (IEEE Std 802), which the kernel ignores.
+const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
+const FRAMES: u32 = 1024;
+const RING_ENTRIES: u32 = 256;
+/// A ping without an answer in this time is sent again.
+const LOST_AFTER: Duration = Duration::from_millis(100);
+
+/// One end of the ping-pong.
+#[derive(Debug)]
+pub struct Floor {
+    pool: FramePool,
+    rx: XdpRx,
+    tx: XdpTx,
+    kick: XdpKick,
+    _maps: FlowMaps,
+    _link: XdpLink,
+}
+
+impl Floor {
+    /// Takes over queue 0 of an interface: until the value is dropped, the kernel gets none of its packets.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub fn open(link_index: u32) -> io::Result<Self> {
+        let pool = FramePool::new(FRAMES, 2048, ThreadMode::Single)?;
+        let maps = FlowMaps::create(1)?;
+        let program = Program::load_catch_all(&maps)?;
+        let link = XdpLink::attach(&program, link_index, AttachMode::Generic)
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        let sizes = Sizes {
+            rx: RING_ENTRIES,
+            tx: RING_ENTRIES,
+        };
+        let xsk = Xsk::open(link_index, 0, &pool, Umem::Register, sizes, true)?;
+        maps.set_xsk(0, std::os::fd::AsRawFd::as_raw_fd(&*xsk.fd))?;
+        let kick = XdpKick::new(Arc::clone(&xsk.fd));
+        let rx = XdpRx::new([(xsk.rx, xsk.fill, xsk.fd)], &pool);
+        let tx = XdpTx::new(xsk.tx, xsk.completion);
+        Ok(Self {
+            pool,
+            rx,
+            tx,
+            kick,
+            _maps: maps,
+            _link: link,
+        })
+    }
+
+    /// Sends every frame back to where it came from, for as long as `duration`. Returns how many.
+    pub fn serve(&mut self, duration: Duration) -> u64 {
+        let Self {
+            pool, rx, tx, kick, ..
+        } = self;
+        let until = Instant::now() + duration;
+        let mut count = 0;
+        while Instant::now() < until {
+            for _ in 0..1000 {
+                let received = rx.poll(pool, 1, |mut frame| {
+                    let data = pool.data_mut(&mut frame);
+                    if let Some((destination, rest)) = data.split_first_chunk_mut::<6>()
+                        && let Some(source) = rest.first_chunk_mut::<6>()
+                    {
+                        std::mem::swap(destination, source);
+                    }
+                    tx.push(pool, frame);
+                });
+                if received > 0 {
+                    count += 1;
+                    kick.kick();
+                    if let Some(done) = tx.frame(pool) {
+                        pool.give(done);
+                    }
+                }
+            }
+        }
+        count
+    }
+
+    /// Sends frames to `peer` and waits for each to come back, for as long as `duration`. Returns the round trips in
+    /// nanoseconds.
+    pub fn measure(&mut self, mac: [u8; 6], peer: [u8; 6], duration: Duration) -> Vec<u32> {
+        let Self {
+            pool, rx, tx, kick, ..
+        } = self;
+        let mut ping = [0u8; FRAME_LEN];
+        ping[..6].copy_from_slice(&peer);
+        ping[6..12].copy_from_slice(&mac);
+        ping[12..14].copy_from_slice(&ETHER_TYPE);
+        let until = Instant::now() + duration;
+        let mut round_trips = Vec::with_capacity(4_000_000);
+        while let Some(mut frame) = tx.frame(pool) {
+            let sent = Instant::now();
+            if sent >= until {
+                tx.cancel(frame);
+                break;
+            }
+            pool.chunk_mut(&mut frame)[..FRAME_LEN].copy_from_slice(&ping);
+            pool.set_len(&mut frame, FRAME_LEN);
+            tx.push(pool, frame);
+            kick.kick();
+            let mut polls = 0u32;
+            loop {
+                if rx.poll(pool, 1, |frame| pool.give(frame)) > 0 {
+                    let nsec = sent.elapsed().as_nanos();
+                    round_trips.push(u32::try_from(nsec).unwrap_or(u32::MAX));
+                    break;
+                }
+                polls = polls.wrapping_add(1);
+                if polls.is_multiple_of(4096) && sent.elapsed() > LOST_AFTER {
+                    break;
+                }
+            }
+        }
+        round_trips
+    }
+}

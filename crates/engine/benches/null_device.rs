@@ -1,0 +1,189 @@
+//! What the socket layer costs a message and direction, without a device: `cargo bench -p engine --bench null_device`.
+//!
+//! Prints one line of JSON a case: the median over batches of the time for one call with a datagram of 64 bytes, the null
+//! device's own copy included.
+
+#![allow(clippy::print_stdout, reason = "the result goes to standard output")]
+
+use std::hint::black_box;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket as KernelSocket};
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+
+use engine::{
+    Engine, FixedNetwork, InterfaceFacts, Message, NextHop, RecvCall, RecvOutcome, SendOutcome,
+    Settings, UdpSocket,
+};
+use ring::LinkSpec;
+use ring::null::NullBackend;
+use stats::{Capacity, Identity, Segment};
+use wire::{EthernetAddresses, UdpTemplate};
+
+const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+const OUR_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const PEER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 7);
+const PAYLOAD: [u8; 64] = [0x5a; 64];
+const BATCH: u32 = 20_000;
+const BATCHES: usize = 60;
+
+fn main() {
+    for mode in [ring::ThreadMode::Single, ring::ThreadMode::Spin] {
+        let (engine, socket) = set_up(mode);
+        let suffix = if mode == ring::ThreadMode::Single {
+            ""
+        } else {
+            "_locked"
+        };
+        let mut buffer = [0u8; 2048];
+        report(&format!("receive{suffix}"), || {
+            receive(engine, socket, &mut buffer)
+        });
+        report(&format!("send{suffix}"), || send(engine, socket));
+    }
+}
+
+fn report(name: &str, mut call: impl FnMut()) {
+    let mut batches: Vec<f64> = (0..BATCHES)
+        .map(|_| {
+            let begun = Instant::now();
+            (0..BATCH).for_each(|_| call());
+            begun.elapsed().as_secs_f64() * 1e9 / f64::from(BATCH)
+        })
+        .collect();
+    batches.sort_by(f64::total_cmp);
+    println!(
+        "{{\"name\":\"{name}\",\"nsec\":{:.1}}}",
+        batches[BATCHES / 2]
+    );
+}
+
+fn set_up(
+    thread_mode: ring::ThreadMode,
+) -> (
+    &'static Engine<NullBackend>,
+    &'static UdpSocket<NullBackend>,
+) {
+    let kernel = Box::leak(Box::new(
+        KernelSocket::bind("0.0.0.0:0").expect("a UDP socket"),
+    ));
+    let Ok(SocketAddr::V4(local)) = kernel.local_addr() else {
+        panic!("an IPv4 address")
+    };
+    let backend = NullBackend::default();
+    let eth = EthernetAddresses {
+        source: PEER_MAC,
+        destination: OUR_MAC,
+    };
+    let template = UdpTemplate::new(
+        eth,
+        PEER,
+        SocketAddrV4::new(OUR_IP, local.port()),
+        64,
+        0,
+        true,
+    );
+    let mut frame = [0; 256];
+    let len = template.emit_one(&mut frame, 1, &PAYLOAD).expect("it fits");
+    backend.inject_endlessly(&frame[..len]);
+    let spec = LinkSpec {
+        index: 1,
+        name: "null0".into(),
+        mac: OUR_MAC,
+        mtu: 1500,
+        driver: String::new(),
+    };
+    let interface = InterfaceFacts {
+        spec,
+        addresses: vec![OUR_IP],
+        up: true,
+        loopback: false,
+        eligible: true,
+    };
+    let network = FixedNetwork {
+        interfaces: vec![interface],
+        next_hop: NextHop::Link {
+            link_index: 1,
+            mac: PEER_MAC,
+            source: OUR_IP,
+            mtu: 1500,
+        },
+    };
+    let settings = Settings {
+        offloaded_sockets: true,
+        thread_mode,
+        rx_poll: -1,
+        rx_udp_poll_os_ratio: 100,
+        select_poll_usec: -1,
+        select_poll_os_ratio: 10,
+        select_skip_os: 4,
+        poll_batch_max: 16,
+        pool_frames: 1024,
+    };
+    let identity = Identity::of_this_process("bench");
+    let segment = Segment::private(
+        &identity,
+        Capacity {
+            sockets: 4,
+            rings: 1,
+            pools: 1,
+            reasons: 32,
+        },
+    );
+    let engine = Engine::new(settings, backend, Box::new(network), segment).expect("address space");
+    let engine = Box::leak(Box::new(engine));
+    engine.socket_opened(kernel.as_raw_fd(), false);
+    let socket = engine.udp(kernel.as_raw_fd()).expect("just opened");
+    engine.addresses_changed(socket);
+    assert_eq!(socket.reason(), engine::Reason::Offloaded);
+    (engine, socket)
+}
+
+fn receive(
+    engine: &Engine<NullBackend>,
+    socket: &'static UdpSocket<NullBackend>,
+    buffer: &mut [u8; 2048],
+) {
+    let mut name = [0u8; 16];
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    let mut header = header(&mut part, &mut name);
+    let mut call = RecvCall::begin(engine, socket, 0);
+    // SAFETY: the header points at live buffers of the lengths that it says.
+    let mut message = unsafe { Message::new(&mut header) };
+    match socket.receive(engine, &mut call, &mut message, 0) {
+        RecvOutcome::Done(len) => assert_eq!(black_box(len), PAYLOAD.len()),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn send(engine: &Engine<NullBackend>, socket: &'static UdpSocket<NullBackend>) {
+    let mut payload = PAYLOAD;
+    let mut name = [0u8; 16];
+    name[..2].copy_from_slice(&libc::AF_INET.to_ne_bytes()[..2]);
+    name[2..4].copy_from_slice(&PEER.port().to_be_bytes());
+    name[4..8].copy_from_slice(&PEER.ip().octets());
+    let mut part = libc::iovec {
+        iov_base: payload.as_mut_ptr().cast(),
+        iov_len: payload.len(),
+    };
+    let mut header = header(&mut part, &mut name);
+    // SAFETY: the header points at live buffers of the lengths that it says.
+    let message = unsafe { Message::new(&mut header) };
+    assert_eq!(
+        socket.send(engine, &message, 0),
+        SendOutcome::Done(PAYLOAD.len())
+    );
+}
+
+fn header(part: &mut libc::iovec, name: &mut [u8; 16]) -> libc::msghdr {
+    // SAFETY: all-zero is a value of this struct of integers and pointers.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = part;
+    header.msg_iovlen = 1;
+    header.msg_name = name.as_mut_ptr().cast();
+    header.msg_namelen = 16;
+    header
+}
