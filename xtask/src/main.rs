@@ -1,1 +1,50 @@
-fn main() {}
+//! `cargo xtask`: everything a developer runs here, and nothing that a user of the library needs.
+//!
+//! Results go to standard output, progress and errors to standard error. See `arguments` for the
+//! commands, and a module named after each.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod bench;
+mod cargo;
+mod checks;
+mod demo;
+mod failure;
+mod interrupt;
+mod measure;
+mod median;
+mod needs;
+mod output;
+mod packets;
+mod process;
+mod setup;
+mod sockperf;
+mod table;
+
+use std::process::ExitCode;
+
+use arguments::Task;
+use failure::Failure;
+
+fn main() -> ExitCode {
+    match arguments::parse(std::env::args_os()).and_then(run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::say(format_args!("xtask: {failure}"));
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn run(task: Task) -> Result<(), Failure> {
+    interrupt::install()?;
+    match task {
+        Task::Help => output::print(arguments::USAGE),
+        Task::Setup => setup::everything(),
+        Task::Demo => demo::run(),
+        Task::Test { quick } => checks::run(quick),
+        Task::Bench(options) => bench::run(&options),
+        Task::Docs => cargo::regenerate_documents(),
+    }
+}

@@ -1,0 +1,173 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use lexopt::{Arg, Parser, ValueExt};
+
+use crate::failure::Failure;
+
+pub(crate) const USAGE: &str = "\
+Usage: cargo xtask <command>
+
+  setup                 install what demo, test and bench need (as root; otherwise say how)
+  demo                  sockperf over a veth pair, on the kernel and with libvma preloaded
+  test [--quick]        format, lints, tests, documentation, licences; --quick: format, lints, unit tests
+  bench [--rounds N] [--json FILE] [--check]
+                        latency and throughput against the kernel and against the bare device;
+                        N rounds (5 to 1000, default 5), JSON into FILE (default target/bench.json),
+                        --check: fail if a number is missed
+  docs                  write the generated documents again
+";
+
+/// The fewest rounds whose medians are worth reporting.
+const LEAST_ROUNDS: u32 = 5;
+const MOST_ROUNDS: u32 = 1000;
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    Help,
+    Setup,
+    Demo,
+    Test { quick: bool },
+    Bench(BenchOptions),
+    Docs,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BenchOptions {
+    pub(crate) rounds: u32,
+    /// Where the JSON goes; `None` is `bench.json` in cargo's target directory.
+    pub(crate) json: Option<PathBuf>,
+    /// Whether a missed number is a failure.
+    pub(crate) check: bool,
+}
+
+/// Reads the command line, the program's own name first.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Task, Failure> {
+    let mut arguments = Parser::from_iter(arguments);
+    match arguments.next().map_err(usage_error)? {
+        Some(Arg::Value(command)) => {
+            let task = match command.to_str() {
+                Some("help") => Task::Help,
+                Some("setup") => Task::Setup,
+                Some("demo") => Task::Demo,
+                Some("docs") => Task::Docs,
+                Some("test") => return parse_test(&mut arguments),
+                Some("bench") => return parse_bench(&mut arguments),
+                _ => {
+                    let reason = format!("there is no command {}", command.display());
+                    return Err(Failure::Usage(reason));
+                }
+            };
+            match arguments.next().map_err(usage_error)? {
+                None => Ok(task),
+                Some(other) => Err(usage_error(other.unexpected())),
+            }
+        }
+        Some(Arg::Short('h') | Arg::Long("help")) => Ok(Task::Help),
+        Some(other) => Err(usage_error(other.unexpected())),
+        None => Err(Failure::Usage("a command is needed".to_owned())),
+    }
+}
+
+fn parse_test(arguments: &mut Parser) -> Result<Task, Failure> {
+    let mut quick = false;
+    while let Some(argument) = arguments.next().map_err(usage_error)? {
+        match argument {
+            Arg::Long("quick") => quick = true,
+            other => return Err(usage_error(other.unexpected())),
+        }
+    }
+    Ok(Task::Test { quick })
+}
+
+fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
+    let mut options = BenchOptions {
+        rounds: LEAST_ROUNDS,
+        json: None,
+        check: false,
+    };
+    while let Some(argument) = arguments.next().map_err(usage_error)? {
+        match argument {
+            Arg::Long("rounds") => {
+                let value = arguments.value().map_err(usage_error)?;
+                options.rounds = value.parse().map_err(usage_error)?;
+                if !(LEAST_ROUNDS..=MOST_ROUNDS).contains(&options.rounds) {
+                    let reason = format!("--rounds is {LEAST_ROUNDS} to {MOST_ROUNDS}");
+                    return Err(Failure::Usage(reason));
+                }
+            }
+            Arg::Long("json") => {
+                options.json = Some(arguments.value().map_err(usage_error)?.into());
+            }
+            Arg::Long("check") => options.check = true,
+            other => return Err(usage_error(other.unexpected())),
+        }
+    }
+    Ok(Task::Bench(options))
+}
+
+fn usage_error(error: impl Into<lexopt::Error>) -> Failure {
+    Failure::Usage(error.into().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_words(words: &str) -> Result<Task, String> {
+        let words = ["xtask"].into_iter().chain(words.split_whitespace());
+        parse(words.map(OsString::from)).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn every_command_of_the_usage_is_understood() {
+        let commands: Vec<&str> = USAGE
+            .lines()
+            .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
+            .filter(|word| !word.is_empty())
+            .collect();
+        assert_eq!(commands, ["setup", "demo", "test", "bench", "docs"]);
+        for command in commands {
+            parse_words(command).unwrap();
+        }
+        assert_eq!(parse_words("--help"), Ok(Task::Help));
+        assert_eq!(parse_words("help"), Ok(Task::Help));
+    }
+
+    #[test]
+    fn options_belong_to_their_command() {
+        assert_eq!(parse_words("test --quick"), Ok(Task::Test { quick: true }));
+        assert_eq!(parse_words("test"), Ok(Task::Test { quick: false }));
+        assert_eq!(
+            parse_words("bench --rounds=7 --json out.json --check"),
+            Ok(Task::Bench(BenchOptions {
+                rounds: 7,
+                json: Some("out.json".into()),
+                check: true,
+            }))
+        );
+        assert!(parse_words("demo --quick").unwrap_err().contains("--quick"));
+        assert!(parse_words("test --check").unwrap_err().contains("--check"));
+        assert!(parse_words("setup now").unwrap_err().contains("now"));
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong_and_show_the_usage() {
+        for (words, named) in [
+            ("", "a command is needed"),
+            ("tset", "tset"),
+            ("--tset", "--tset"),
+            ("bench --rounds", "--rounds"),
+            ("bench --rounds many", "many"),
+            ("bench --rounds 4", "5 to 1000"),
+            ("bench --rounds 1001", "5 to 1000"),
+        ] {
+            let error = parse_words(words).unwrap_err();
+            assert!(error.contains(named), "{words}: {error}");
+            assert!(error.contains(USAGE), "{words}: {error}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `cargo xtask bench`: libvma against the kernel's sockets and against the bare device.
+
+mod floor;
+mod null_device;
+mod report;
+mod system;
+mod verdict;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::arguments::BenchOptions;
+use crate::cargo::{self, Artifacts};
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::measure::{self, Sockets, Stage, Throughput};
+use crate::needs::Purpose;
+use crate::output::{print, say};
+use crate::setup;
+use crate::sockperf::Latency;
+use null_device::Cost;
+use system::System;
+
+/// Time of one sockperf measurement and of one of the floor.
+const SECONDS: u32 = 2;
+
+/// Everything that is measured once a round, one after the other, so that a change of the machine's
+/// mood meets them all.
+#[derive(Clone, Debug)]
+struct Round {
+    kernel: Latency,
+    libvma: Latency,
+    floor: Latency,
+    kernel_throughput: Throughput,
+    libvma_throughput: Throughput,
+    /// The socket layer alone.
+    costs: Vec<Cost>,
+}
+
+pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
+    measure::require_root("bench")?;
+    setup::ensure(Purpose::Measuring)?;
+    let library = cargo::build(&["build", "--release", "--package", "libvma"])?;
+    let library = library.path("vma")?;
+    let floor = cargo::build(&[
+        "build",
+        "--release",
+        "--package",
+        "dev-xdp",
+        "--example",
+        "floor",
+    ])?;
+    let null_device = cargo::build(&[
+        "bench",
+        "--no-run",
+        "--package",
+        "engine",
+        "--bench",
+        "null_device",
+    ])?;
+
+    let stage = Stage::new(library.to_owned())?;
+    let system = System::now();
+    say(format_args!("{} rounds of about 20 s each", options.rounds));
+    let mut rounds = Vec::new();
+    for number in 1..=options.rounds {
+        let round = measure_round(&stage, &floor, &null_device)
+            .map_err(|failure| failure.during(format_args!("round {number}")))?;
+        say(format_args!(
+            "  round {number} of {}: {}",
+            options.rounds,
+            report::progress(&round)
+        ));
+        rounds.push(round);
+    }
+    drop(stage);
+
+    let medians = report::Medians::of(&rounds);
+    let verdicts = verdict::all(&medians);
+    print(&report::table(&medians, &verdicts))?;
+    let path = options
+        .json
+        .clone()
+        .unwrap_or_else(|| default_path(library));
+    write(&path, &report::json(&system, &rounds, &medians, &verdicts))?;
+    say(format_args!("JSON: {}", path.display()));
+    if options.check && !verdicts.iter().all(verdict::Verdict::passed) {
+        return Err(Failure::new("a number was missed, see above"));
+    }
+    Ok(())
+}
+
+fn measure_round(
+    stage: &Stage,
+    floor: &Artifacts,
+    null_device: &Artifacts,
+) -> Result<Round, Failure> {
+    interrupt::check()?;
+    let (kernel, _) = stage.ping_pong(Sockets::Kernel, SECONDS)?;
+    let (libvma, _) = stage.ping_pong(Sockets::Libvma, SECONDS)?;
+    let floor = floor::measure(floor.path("floor")?, &stage.pair, SECONDS)?;
+    let kernel_throughput = stage.throughput(Sockets::Kernel, SECONDS)?;
+    let libvma_throughput = stage.throughput(Sockets::Libvma, SECONDS)?;
+    let costs = null_device::measure(null_device.path("null_device")?)?;
+    Ok(Round {
+        kernel,
+        libvma,
+        floor,
+        kernel_throughput,
+        libvma_throughput,
+        costs,
+    })
+}
+
+/// `bench.json` in cargo's target directory, which holds `release/libvma.so`.
+fn default_path(library: &Path) -> PathBuf {
+    let target = library.ancestors().nth(2).unwrap_or_else(|| Path::new("."));
+    target.join("bench.json")
+}
+
+fn write(path: &Path, document: &serde_json::Value) -> Result<(), Failure> {
+    fs::write(path, format!("{document:#}\n"))
+        .map_err(|error| Failure::Reason(format!("cannot write {}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_go_beside_the_profile_directories() {
+        let path = default_path(Path::new("/w/target/release/libvma.so"));
+        assert_eq!(path, Path::new("/w/target/bench.json"));
+    }
+}

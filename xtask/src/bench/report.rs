@@ -1,0 +1,303 @@
+//! Medians over the rounds, as a table and as JSON.
+
+use serde_json::{Value, json};
+
+use super::Round;
+use super::null_device::Cost;
+use super::system::System;
+use super::verdict::{Limit, Verdict};
+use crate::measure::{PING_PONG_BYTES, THROUGHPUT_BYTES, Throughput};
+use crate::median::median;
+use crate::sockperf::Latency;
+use crate::table::{layout, row};
+
+/// Medians over all rounds, each number by itself.
+#[derive(Clone, Debug)]
+pub(super) struct Medians {
+    pub(super) kernel: Latency,
+    pub(super) libvma: Latency,
+    pub(super) floor: Latency,
+    pub(super) kernel_throughput: Throughput,
+    pub(super) libvma_throughput: Throughput,
+    pub(super) costs: Vec<Cost>,
+    rounds: usize,
+}
+
+impl Medians {
+    pub(super) fn of(rounds: &[Round]) -> Self {
+        let latency = |of: fn(&Round) -> &Latency| Latency::median_of(rounds.iter().map(of));
+        let throughput = |of: fn(&Round) -> &Throughput| Throughput {
+            sent_per_sec: median(rounds.iter().map(|round| of(round).sent_per_sec)),
+            received_per_sec: median(rounds.iter().map(|round| of(round).received_per_sec)),
+        };
+        let cases = rounds.first().map_or(&[][..], |round| &round.costs);
+        let cost = |case: &Cost| {
+            let of_all = rounds.iter().flat_map(|round| &round.costs);
+            let same = of_all.filter(|cost| cost.name == case.name);
+            Cost {
+                name: case.name.clone(),
+                nsec: median(same.map(|cost| cost.nsec)),
+            }
+        };
+        Self {
+            kernel: latency(|round| &round.kernel),
+            libvma: latency(|round| &round.libvma),
+            floor: latency(|round| &round.floor),
+            kernel_throughput: throughput(|round| &round.kernel_throughput),
+            libvma_throughput: throughput(|round| &round.libvma_throughput),
+            costs: cases.iter().map(cost).collect(),
+            rounds: rounds.len(),
+        }
+    }
+}
+
+/// One round in a line.
+pub(super) fn progress(round: &Round) -> String {
+    let costs: Vec<String> = round
+        .costs
+        .iter()
+        .map(|cost| format!("{} {:.0}", cost.name, cost.nsec))
+        .collect();
+    format!(
+        "p50 {:.2} / {:.2} / {:.2} us (kernel / libvma / floor), received {:.0} / {:.0} k/s \
+         (kernel / libvma), {} nsec",
+        round.kernel.p50_usec,
+        round.libvma.p50_usec,
+        round.floor.p50_usec,
+        round.kernel_throughput.received_per_sec / 1000.0,
+        round.libvma_throughput.received_per_sec / 1000.0,
+        costs.join(", ")
+    )
+}
+
+/// The table of medians, then the promises. The gain is how many times better libvma is than the kernel.
+pub(super) fn table(medians: &Medians, verdicts: &[Verdict]) -> String {
+    let Medians {
+        kernel,
+        libvma,
+        floor,
+        ..
+    } = medians;
+    let mut rows = vec![row![
+        "", "", "kernel", "libvma", "floor", "gain", "of floor"
+    ]];
+    let ping_pong = format!("ping-pong {PING_PONG_BYTES} B, half round trip");
+    let (kernel, libvma, floor) = (kernel.values(), libvma.values(), floor.values());
+    for (index, name) in Latency::NAMES.into_iter().enumerate() {
+        rows.push(row![
+            if index == 0 { ping_pong.as_str() } else { "" },
+            format!("{name} usec"),
+            format!("{:.2}", kernel[index]),
+            format!("{:.2}", libvma[index]),
+            format!("{:.2}", floor[index]),
+            format!("{:.2}", kernel[index] / libvma[index]),
+            format!("{:.2}", libvma[index] / floor[index]),
+        ]);
+    }
+    let throughput = format!("throughput {THROUGHPUT_BYTES} B");
+    let (kernel, libvma) = (&medians.kernel_throughput, &medians.libvma_throughput);
+    for (what, name, kernel, libvma) in [
+        (
+            throughput.as_str(),
+            "sent/s",
+            kernel.sent_per_sec,
+            libvma.sent_per_sec,
+        ),
+        (
+            "",
+            "received/s",
+            kernel.received_per_sec,
+            libvma.received_per_sec,
+        ),
+    ] {
+        let gain = format!("{:.2}", libvma / kernel);
+        rows.push(row![
+            what,
+            name,
+            format!("{kernel:.0}"),
+            format!("{libvma:.0}"),
+            "",
+            gain
+        ]);
+    }
+    for (index, cost) in medians.costs.iter().enumerate() {
+        let what = if index == 0 {
+            "socket layer alone, a message"
+        } else {
+            ""
+        };
+        rows.push(row![
+            what,
+            format!("{} nsec", cost.name),
+            "",
+            format!("{:.1}", cost.nsec)
+        ]);
+    }
+
+    let mut text = format!(
+        "\nmedians of {} rounds\n\n{}\n",
+        medians.rounds,
+        layout(&rows)
+    );
+    let judged: Vec<Vec<String>> = verdicts
+        .iter()
+        .map(|verdict| {
+            let limit = match verdict.limit {
+                Limit::AtLeast(limit) => format!("at least {limit}"),
+                Limit::AtMost(limit) => format!("at most {limit}"),
+            };
+            let passed = if verdict.passed() { "pass" } else { "MISS" };
+            row![verdict.name, format!("{:.2}", verdict.value), limit, passed]
+        })
+        .collect();
+    text += &layout(&judged);
+    text
+}
+
+/// All of it, for programs.
+pub(super) fn json(
+    system: &System,
+    rounds: &[Round],
+    medians: &Medians,
+    verdicts: &[Verdict],
+) -> Value {
+    let round = |round: &Round| {
+        values(
+            [&round.kernel, &round.libvma, &round.floor],
+            [&round.kernel_throughput, &round.libvma_throughput],
+            &round.costs,
+        )
+    };
+    let verdict = |verdict: &Verdict| {
+        let (at_least, at_most) = match verdict.limit {
+            Limit::AtLeast(limit) => (Some(limit), None),
+            Limit::AtMost(limit) => (None, Some(limit)),
+        };
+        json!({
+            "name": verdict.name,
+            "value": verdict.value,
+            "at_least": at_least,
+            "at_most": at_most,
+            "passed": verdict.passed(),
+        })
+    };
+    json!({
+        "system": system.json(),
+        "medians": values(
+            [&medians.kernel, &medians.libvma, &medians.floor],
+            [&medians.kernel_throughput, &medians.libvma_throughput],
+            &medians.costs,
+        ),
+        "rounds": rounds.iter().map(round).collect::<Vec<_>>(),
+        "checks": verdicts.iter().map(verdict).collect::<Vec<_>>(),
+    })
+}
+
+fn values(latencies: [&Latency; 3], throughputs: [&Throughput; 2], costs: &[Cost]) -> Value {
+    let latency = |latency: &Latency| {
+        json!({
+            "p50_usec": latency.p50_usec,
+            "p99_usec": latency.p99_usec,
+            "p999_usec": latency.p999_usec,
+        })
+    };
+    let throughput = |throughput: &Throughput| {
+        json!({
+            "sent_per_sec": throughput.sent_per_sec,
+            "received_per_sec": throughput.received_per_sec,
+        })
+    };
+    let [kernel, libvma, floor] = latencies;
+    let [kernel_throughput, libvma_throughput] = throughputs;
+    let costs = costs
+        .iter()
+        .map(|cost| (cost.name.clone(), json!(cost.nsec)));
+    json!({
+        "ping_pong_half_round_trip": {
+            "kernel": latency(kernel),
+            "libvma": latency(libvma),
+            "floor": latency(floor),
+        },
+        "throughput": {
+            "kernel": throughput(kernel_throughput),
+            "libvma": throughput(libvma_throughput),
+        },
+        "socket_layer_nsec": costs.collect::<serde_json::Map<_, _>>(),
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::bench::verdict;
+
+    /// A round whose numbers grow with `scale`, all in the same proportion.
+    pub(in crate::bench) fn round(scale: f64) -> Round {
+        let latency = |usec: f64| Latency {
+            p50_usec: usec * scale,
+            p99_usec: 2.0 * usec * scale,
+            p999_usec: 4.0 * usec * scale,
+        };
+        let kernel = latency(10.0);
+        let throughput = |per_sec: f64| Throughput {
+            sent_per_sec: 2.0 * per_sec * scale,
+            received_per_sec: per_sec * scale,
+        };
+        let cost = |name: &str, nsec: f64| Cost {
+            name: name.to_owned(),
+            nsec: nsec * scale,
+        };
+        Round {
+            kernel,
+            libvma: Latency {
+                p99_usec: 5.0 * scale,
+                ..latency(2.0)
+            },
+            floor: latency(1.6),
+            kernel_throughput: throughput(100_000.0),
+            libvma_throughput: throughput(300_000.0),
+            costs: vec![cost("receive", 30.0), cost("send", 60.0)],
+        }
+    }
+
+    #[test]
+    fn the_table_holds_the_medians_and_the_verdicts() {
+        let medians = Medians::of(&[round(1.0), round(9.0), round(0.5)]);
+        let text = table(&medians, &verdict::all(&medians));
+        let expected = "
+medians of 3 rounds
+
+                                               kernel  libvma  floor  gain  of floor
+ping-pong 64 B, half round trip      p50 usec   10.00    2.00   1.60  5.00      1.25
+                                     p99 usec   20.00    5.00   3.20  4.00      1.56
+                                   p99.9 usec   40.00    8.00   6.40  5.00      1.25
+throughput 14 B                        sent/s  200000  600000         3.00
+                                   received/s  100000  300000         3.00
+socket layer alone, a message    receive nsec            30.0
+                                    send nsec            60.0
+
+p50, kernel / libvma                 5.00    at least 4  pass
+p50, libvma / floor                  1.25  at most 1.25  pass
+p99, libvma / kernel                 0.25     at most 1  pass
+messages received, libvma / kernel   3.00    at least 2  pass
+socket layer, dearest case (nsec)   60.00    at most 80  pass
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn the_document_holds_every_round_and_verdict() {
+        let rounds = [round(1.0), round(2.0)];
+        let medians = Medians::of(&rounds);
+        let document = json(&System::now(), &rounds, &medians, &verdict::all(&medians));
+        assert_eq!(document["rounds"].as_array().map(Vec::len), Some(2));
+        let of = |part: &Value| part["ping_pong_half_round_trip"]["kernel"]["p50_usec"].as_f64();
+        assert_eq!(of(&document["medians"]), Some(15.0));
+        assert_eq!(of(&document["rounds"][1]), Some(20.0));
+        assert_eq!(document["medians"]["socket_layer_nsec"]["send"], 90.0);
+        assert_eq!(document["checks"][0]["at_least"], 4.0);
+        assert_eq!(document["checks"][0]["passed"], true);
+        assert_eq!(document["checks"][4]["passed"], false, "{document:#}");
+        assert!(document["system"]["cpus"].as_u64() > Some(0));
+    }
+}

@@ -1,0 +1,99 @@
+//! The numbers that the project promises.
+
+use super::report::Medians;
+
+/// One promise and what was measured.
+#[derive(Clone, Debug)]
+pub(super) struct Verdict {
+    pub(super) name: &'static str,
+    pub(super) value: f64,
+    pub(super) limit: Limit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Limit {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Verdict {
+    pub(super) fn passed(&self) -> bool {
+        match self.limit {
+            Limit::AtLeast(limit) => self.value >= limit,
+            Limit::AtMost(limit) => self.value <= limit,
+        }
+    }
+}
+
+pub(super) fn all(medians: &Medians) -> Vec<Verdict> {
+    let Medians {
+        kernel,
+        libvma,
+        floor,
+        ..
+    } = medians;
+    let slowest = medians
+        .costs
+        .iter()
+        .map(|cost| cost.nsec)
+        .fold(f64::NAN, f64::max);
+    vec![
+        Verdict {
+            name: "p50, kernel / libvma",
+            value: kernel.p50_usec / libvma.p50_usec,
+            limit: Limit::AtLeast(4.0),
+        },
+        Verdict {
+            name: "p50, libvma / floor",
+            value: libvma.p50_usec / floor.p50_usec,
+            limit: Limit::AtMost(1.25),
+        },
+        Verdict {
+            name: "p99, libvma / kernel",
+            value: libvma.p99_usec / kernel.p99_usec,
+            limit: Limit::AtMost(1.0),
+        },
+        Verdict {
+            name: "messages received, libvma / kernel",
+            value: medians.libvma_throughput.received_per_sec
+                / medians.kernel_throughput.received_per_sec,
+            limit: Limit::AtLeast(2.0),
+        },
+        Verdict {
+            name: "socket layer, dearest case (nsec)",
+            value: slowest,
+            limit: Limit::AtMost(80.0),
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_itself_passes_and_a_missing_number_does_not() {
+        let passed = |value, limit| {
+            Verdict {
+                name: "",
+                value,
+                limit,
+            }
+            .passed()
+        };
+        assert!(passed(4.0, Limit::AtLeast(4.0)));
+        assert!(!passed(3.99, Limit::AtLeast(4.0)));
+        assert!(passed(1.25, Limit::AtMost(1.25)));
+        assert!(!passed(1.26, Limit::AtMost(1.25)));
+        assert!(!passed(f64::NAN, Limit::AtMost(1.0)));
+        assert!(!passed(f64::NAN, Limit::AtLeast(1.0)));
+    }
+
+    #[test]
+    fn every_number_is_judged() {
+        let verdicts = all(&Medians::of(&[super::super::report::tests::round(1.0)]));
+        let values: Vec<f64> = verdicts.iter().map(|verdict| verdict.value).collect();
+        assert_eq!(values, [5.0, 1.25, 0.25, 3.0, 60.0]);
+        assert!(verdicts.iter().all(Verdict::passed));
+    }
+}

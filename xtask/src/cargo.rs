@@ -1,0 +1,123 @@
+//! Running cargo on this workspace.
+
+use std::collections::HashMap;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::output::say;
+use crate::process::{self, Read};
+
+/// The directory of the workspace's `Cargo.toml`.
+pub(crate) fn workspace() -> PathBuf {
+    // Cargo says where the sources are; without cargo they are where they were compiled.
+    let manifest = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    manifest
+        .parent()
+        .map_or_else(|| PathBuf::from("."), Path::to_owned)
+}
+
+/// `cargo` in the workspace, the one that runs this program if there is one.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .args(arguments)
+        .current_dir(workspace())
+        .env_remove("LD_PRELOAD");
+    command
+}
+
+/// The programs and shared libraries that cargo built, by the names of their targets.
+#[derive(Debug, Default)]
+pub(crate) struct Artifacts(HashMap<String, PathBuf>);
+
+impl Artifacts {
+    pub(crate) fn path(&self, target: &str) -> Result<&Path, Failure> {
+        self.0
+            .get(target)
+            .map(PathBuf::as_path)
+            .ok_or_else(|| Failure::Reason(format!("cargo did not build {target}")))
+    }
+
+    /// Takes in one line of cargo's `--message-format=json`.
+    fn note(&mut self, line: &str) {
+        let Ok(message) = serde_json::from_str::<Value>(line) else {
+            return;
+        };
+        let Some(name) = message["target"]["name"].as_str() else {
+            return;
+        };
+        let files = message["filenames"].as_array().into_iter().flatten();
+        let library = files
+            .filter_map(Value::as_str)
+            .find(|file| file.ends_with(".so"));
+        // Procedural macros are shared libraries too, of no interest to anybody but the compiler.
+        let library = library.filter(|_| message["target"]["kind"][0] == "cdylib");
+        if let Some(path) = message["executable"].as_str().or(library) {
+            self.0.insert(name.to_owned(), path.into());
+        }
+    }
+}
+
+/// Runs a cargo command that builds, with cargo's own progress on standard error.
+pub(crate) fn build(arguments: &[&str]) -> Result<Artifacts, Failure> {
+    say(format_args!("building: cargo {}", arguments.join(" ")));
+    let format = ["--message-format=json-render-diagnostics"];
+    let arguments = [arguments, &format].concat();
+    let mut artifacts = Artifacts::default();
+    let note = |line: &str| artifacts.note(line);
+    let status = process::run_reading(command(&arguments), Read::Stdout, note)?;
+    process::success(&command(&arguments), status)?;
+    Ok(artifacts)
+}
+
+/// Writes every generated document again.
+pub(crate) fn regenerate_documents() -> Result<(), Failure> {
+    let mut parameters = command(&["test", "--quiet", "--package", "config", "docs_are_current"]);
+    parameters.env("UPDATE_DOCS", "1");
+    process::run(parameters)?;
+    say("docs/parameters.md is current");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn artifacts_are_programs_and_shared_libraries() {
+        let mut artifacts = Artifacts::default();
+        for line in [
+            r#"{"reason":"compiler-artifact","target":{"name":"vma","kind":["cdylib"]},
+               "filenames":["/t/release/libvma.so","/t/release/libvma.d"],"executable":null}"#,
+            r#"{"reason":"compiler-artifact","target":{"name":"vma_stats","kind":["bin"]},
+               "filenames":["/t/release/vma_stats"],"executable":"/t/release/vma_stats"}"#,
+            r#"{"reason":"compiler-artifact","target":{"name":"engine","kind":["lib"]},
+               "filenames":["/t/release/libengine.rlib"],"executable":null}"#,
+            r#"{"reason":"compiler-artifact","target":{"name":"derive","kind":["proc-macro"]},
+               "filenames":["/t/release/libderive.so"],"executable":null}"#,
+            r#"{"reason":"build-finished","success":true}"#,
+            "not JSON",
+        ] {
+            artifacts.note(line);
+        }
+        let path = |target| {
+            artifacts
+                .path(target)
+                .map_err(|failure| failure.to_string())
+        };
+        assert_eq!(path("vma"), Ok(Path::new("/t/release/libvma.so")));
+        assert_eq!(path("vma_stats"), Ok(Path::new("/t/release/vma_stats")));
+        assert!(path("engine").unwrap_err().contains("engine"));
+        assert!(path("derive").is_err());
+    }
+
+    #[test]
+    fn the_workspace_is_the_parent_of_this_package() {
+        assert!(workspace().join("xtask/src/main.rs").is_file());
+    }
+}

@@ -1,0 +1,246 @@
+//! sockperf between two network namespaces, on the kernel's sockets or with libvma preloaded.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::SIGINT;
+use tempfile::TempDir;
+use testkit::{Finished, Namespace, Namespaces, Pair, Running};
+
+use crate::failure::Failure;
+use crate::interrupt::{self, POLL_INTERVAL};
+use crate::needs;
+use crate::packets::{Packets, Watcher};
+use crate::sockperf::{self, Latency, SERVER_IS_READY};
+
+/// Bytes of a ping-pong message.
+pub(crate) const PING_PONG_BYTES: u32 = 64;
+/// Bytes of a throughput message: sockperf's smallest.
+pub(crate) const THROUGHPUT_BYTES: u32 = 14;
+
+/// How long a program may take to start, and to end when it is told to.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// What a client takes before and after its measurement (a warm-up of two seconds, then statistics),
+/// with a margin for a busy machine.
+const CLIENT_EXTRA: Duration = Duration::from_secs(20);
+
+/// Whose sockets sockperf uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sockets {
+    Kernel,
+    Libvma,
+}
+
+impl fmt::Display for Sockets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Kernel => "kernel",
+            Self::Libvma => "libvma",
+        })
+    }
+}
+
+/// What both ends sent and received, with libvma.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) client: Packets,
+    pub(crate) server: Packets,
+}
+
+/// Messages per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Throughput {
+    pub(crate) sent_per_sec: f64,
+    pub(crate) received_per_sec: f64,
+}
+
+/// Two namespaces joined by a veth pair, the library, and a directory for statistics. All but the
+/// library goes away with the value, and what runs inside too.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) pair: Pair,
+    library: PathBuf,
+    statistics: TempDir,
+}
+
+/// A client and its server that have ended.
+struct Run {
+    client: Finished,
+    server: Finished,
+    ends: Ends,
+}
+
+/// Fails, before anything else takes time, if this user cannot make a [`Stage`].
+pub(crate) fn require_root(task: &str) -> Result<(), Failure> {
+    if needs::is_root() {
+        return Ok(());
+    }
+    Err(Failure::Reason(format!(
+        "{task} makes network namespaces and loads an XDP program, which only root may do; run\n\n    \
+         sudo -E env \"PATH=$PATH\" cargo xtask {task}\n"
+    )))
+}
+
+impl Stage {
+    pub(crate) fn new(library: PathBuf) -> Result<Self, Failure> {
+        let pair = Namespaces::pair().map_err(|skip| {
+            Failure::Reason(format!(
+                "this machine cannot run it: {skip}\n\
+                 (in a container, start that with --privileged; the kernel needs veth, and AF_XDP \
+                 for the acceleration)"
+            ))
+        })?;
+        let statistics = tempfile::Builder::new().prefix("vma-xtask-").tempdir()?;
+        Ok(Self {
+            pair,
+            library,
+            statistics,
+        })
+    }
+
+    /// Latency of ping-pong for about `seconds`.
+    pub(crate) fn ping_pong(
+        &self,
+        sockets: Sockets,
+        seconds: u32,
+    ) -> Result<(Latency, Ends), Failure> {
+        let run = self.run(sockets, "ping-pong", PING_PONG_BYTES, seconds)?;
+        let latency = sockperf::latency(&run.client.stdout)
+            .ok_or_else(|| unreadable("ping-pong client", &run.client))?;
+        Ok((latency, run.ends))
+    }
+
+    /// Messages per second of a client that sends as fast as it can for `seconds`.
+    pub(crate) fn throughput(&self, sockets: Sockets, seconds: u32) -> Result<Throughput, Failure> {
+        let run = self.run(sockets, "throughput", THROUGHPUT_BYTES, seconds)?;
+        let sent = sockperf::sent(&run.client.stdout)
+            .filter(|sent| sent.seconds > 0.0)
+            .ok_or_else(|| unreadable("throughput client", &run.client))?;
+        let received = sockperf::received(&run.server.stdout)
+            .ok_or_else(|| unreadable("throughput server", &run.server))?;
+        Ok(Throughput {
+            sent_per_sec: sent.messages as f64 / sent.seconds,
+            received_per_sec: received as f64 / sent.seconds,
+        })
+    }
+
+    fn run(
+        &self,
+        sockets: Sockets,
+        mode: &str,
+        message_bytes: u32,
+        seconds: u32,
+    ) -> Result<Run, Failure> {
+        let address = Pair::ADDRESS_B.to_string();
+        let mut server = self.sockperf(sockets, &self.pair.b, &["server", "-i", &address]);
+        server.stdin(std::process::Stdio::null());
+        let mut server = Running::start(server)?;
+        wait_until_ready(&mut server)?;
+
+        let (message_bytes, time) = (message_bytes.to_string(), seconds.to_string());
+        let arguments = [mode, "-i", &address, "-m", &message_bytes, "-t", &time];
+        let mut client = Running::start(self.sockperf(sockets, &self.pair.a, &arguments))?;
+
+        let mut client_watcher = Watcher::new(self.statistics.path(), client.pid());
+        let mut server_watcher = Watcher::new(self.statistics.path(), server.pid());
+        let deadline = Instant::now() + Duration::from_secs(seconds.into()) + CLIENT_EXTRA;
+        while client.status()?.is_none() && Instant::now() < deadline {
+            interrupt::check()?;
+            if sockets == Sockets::Libvma {
+                client_watcher.look();
+                server_watcher.look();
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+        let client = client.wait(Duration::ZERO)?;
+        if sockets == Sockets::Libvma {
+            server_watcher.look();
+        }
+        let server = server.stop(SIGINT, READY_TIMEOUT)?;
+
+        let ends = Ends {
+            client: client_watcher.packets(),
+            server: server_watcher.packets(),
+        };
+        if sockets == Sockets::Libvma && (ends.client.offloaded == 0 || ends.server.offloaded == 0)
+        {
+            let reasons = client_watcher.reasons().chain(server_watcher.reasons());
+            return Err(not_offloaded(ends, reasons, [&client, &server]));
+        }
+        Ok(Run {
+            client,
+            server,
+            ends,
+        })
+    }
+
+    fn sockperf(&self, sockets: Sockets, namespace: &Namespace, arguments: &[&str]) -> Command {
+        let mut command = match sockets {
+            Sockets::Kernel => {
+                let mut command = namespace.command("sockperf");
+                command.env_remove("LD_PRELOAD");
+                command
+            }
+            Sockets::Libvma => {
+                let mut command = namespace.preload("sockperf", &self.library);
+                command
+                    .env("VMA_SPEC", "latency")
+                    .env("VMA_STATS_SHMEM_DIR", self.statistics.path());
+                command
+            }
+        };
+        command.args(arguments);
+        command
+    }
+}
+
+/// Waits until a server receives, which with libvma includes that its flow is in place.
+fn wait_until_ready(server: &mut Running) -> Result<(), Failure> {
+    let deadline = Instant::now() + READY_TIMEOUT;
+    while !server.wait_for_output(SERVER_IS_READY, POLL_INTERVAL) {
+        interrupt::check()?;
+        if server.status()?.is_some() || Instant::now() > deadline {
+            return Err(Failure::Reason(format!(
+                "sockperf server does not start; it said:\n{}{}",
+                sockperf::plain(&server.stdout()),
+                server.stderr()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn unreadable(who: &str, finished: &Finished) -> Failure {
+    Failure::Reason(format!(
+        "the sockperf {who} reported no result ({}); it said:\n{}{}",
+        finished.status,
+        sockperf::plain(&finished.stdout),
+        finished.stderr
+    ))
+}
+
+/// Why an end of a preloaded run stayed in the kernel, as far as the statistics and the logs tell.
+fn not_offloaded<'a>(
+    ends: Ends,
+    reasons: impl Iterator<Item = &'a str>,
+    logs: [&Finished; 2],
+) -> Failure {
+    let mut text = format!(
+        "nothing was offloaded at the client ({} packets) or the server ({} packets):\n",
+        ends.client.offloaded, ends.server.offloaded
+    );
+    for reason in reasons {
+        text += &format!("  reason of a socket: {reason}\n");
+    }
+    for line in logs.iter().flat_map(|log| log.stderr.lines()) {
+        if line.contains("WARNING") || line.contains("ERROR") || line.contains("ERR:") {
+            text += &format!("  {}\n", sockperf::plain(line).trim());
+        }
+    }
+    text += "AF_XDP needs Linux 5.10 or later, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, and no other XDP \
+             program on the interface";
+    Failure::Reason(text)
+}

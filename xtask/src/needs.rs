@@ -1,0 +1,130 @@
+//! What the commands need of the machine, and how to see whether it is there.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Demo and benches.
+    Measuring,
+    /// The tests, and with them everything.
+    Testing,
+}
+
+/// A program and the Debian package that brings it.
+#[derive(Debug)]
+pub(crate) struct Need {
+    pub(crate) program: &'static str,
+    pub(crate) package: &'static str,
+    /// Whether only the tests need it.
+    testing_only: bool,
+    /// For the person who is asked to install it.
+    pub(crate) why: &'static str,
+}
+
+const NEEDS: &[Need] = &[
+    Need {
+        program: "cc",
+        package: "gcc",
+        testing_only: false,
+        why: "links Rust programs, compiles the tests' C programs",
+    },
+    Need {
+        program: "ip",
+        package: "iproute2",
+        testing_only: false,
+        why: "makes network namespaces and veth pairs",
+    },
+    Need {
+        program: "sockperf",
+        package: "sockperf",
+        testing_only: false,
+        why: "the program that is measured",
+    },
+    Need {
+        program: "kill",
+        package: "procps",
+        testing_only: true,
+        why: "a test of vma_stats ends a process with it",
+    },
+    Need {
+        program: "strace",
+        package: "strace",
+        testing_only: true,
+        why: "a test of sockperf-rs delivers signals with it",
+    },
+];
+
+/// What is not in the PATH.
+pub(crate) fn missing(purpose: Purpose) -> Vec<&'static Need> {
+    missing_in(purpose, &env::var_os("PATH").unwrap_or_default())
+}
+
+/// What is not in the directories of `path`.
+pub(crate) fn missing_in(purpose: Purpose, path: &OsStr) -> Vec<&'static Need> {
+    NEEDS
+        .iter()
+        .filter(|need| purpose == Purpose::Testing || !need.testing_only)
+        .filter(|need| !is_in_path(need.program, path))
+        .collect()
+}
+
+/// Whether one of the directories of `path` holds an executable file of this name.
+pub(crate) fn is_in_path(program: &str, path: &OsStr) -> bool {
+    env::split_paths(path).any(|directory| {
+        fs::metadata(directory.join(program))
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    })
+}
+
+/// Whether the effective user is root, as `/proc/self/status` says.
+pub(crate) fn is_root() -> bool {
+    fs::read_to_string("/proc/self/status").is_ok_and(|status| effective_user(&status) == Some(0))
+}
+
+/// The effective user of a process: the second number of the line `Uid:` (proc_pid_status(5)).
+fn effective_user(status: &str) -> Option<u32> {
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_executable_files_are_programs() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("tool");
+        fs::write(&program, "").unwrap();
+        fs::create_dir(directory.path().join("folder")).unwrap();
+        let path = env::join_paths(["/nonexistent".as_ref(), directory.path()]).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(!is_in_path("tool", &path));
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(is_in_path("tool", &path));
+        assert!(!is_in_path("folder", &path));
+        assert!(!is_in_path("absent", &path));
+    }
+
+    #[test]
+    fn the_effective_user_counts() {
+        let status = "Name:\txtask\nUid:\t1000\t0\t1000\t1000\nGid:\t5\t6\t7\t8\n";
+        assert_eq!(effective_user(status), Some(0));
+        assert_eq!(effective_user("Uid:\t0\t1000\t0\t0\n"), Some(1000));
+        assert_eq!(effective_user("Gid:\t0\t0\t0\t0\n"), None);
+    }
+
+    #[test]
+    fn measuring_needs_a_part_of_what_testing_needs() {
+        let programs = |purpose| {
+            let missing = missing_in(purpose, OsStr::new(""));
+            missing.iter().map(|need| need.program).collect::<Vec<_>>()
+        };
+        assert_eq!(programs(Purpose::Measuring), ["cc", "ip", "sockperf"]);
+        assert!(programs(Purpose::Testing).starts_with(&programs(Purpose::Measuring)));
+    }
+}

@@ -1,0 +1,168 @@
+//! Child processes that share this program's terminal, and that end with it.
+
+use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::failure::Failure;
+use crate::interrupt::{self, POLL_INTERVAL};
+
+/// How long an interrupted child, which got the Ctrl-C too, may take to end by itself.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Which of a child's streams [`run_reading`] reads; the others are this program's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    Stdout,
+    /// Both, in the order in which the child wrote.
+    StdoutAndStderr,
+}
+
+/// Runs `command` with this program's streams and fails unless it succeeds.
+pub(crate) fn run(mut command: Command) -> Result<(), Failure> {
+    let mut child = Guard::spawn(&mut command)?;
+    let status = child.wait()?;
+    success(&command, status)
+}
+
+/// Runs `command`, hands each line that it writes to `line`, and returns how it ended.
+pub(crate) fn run_reading(
+    mut command: Command,
+    read: Read,
+    mut line: impl FnMut(&str),
+) -> Result<ExitStatus, Failure> {
+    let (reader, writer) = io::pipe()?;
+    if read == Read::StdoutAndStderr {
+        command.stderr(writer.try_clone()?);
+    }
+    command.stdout(writer);
+    let mut child = Guard::spawn(&mut command)?;
+    // The command keeps writing ends of the pipe: without them, the end of the child is the end of file.
+    drop(command);
+
+    let (line_tx, line_rx) = mpsc::channel();
+    // Not joined: descendants of an interrupted child may hold the pipe longer than anybody wants to wait.
+    thread::spawn(move || {
+        for bytes in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
+            if line_tx.send(bytes).is_err() {
+                break;
+            }
+        }
+    });
+    loop {
+        match line_rx.recv_timeout(POLL_INTERVAL) {
+            Ok(bytes) => line(&String::from_utf8_lossy(&bytes)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return child.wait(),
+        }
+        if interrupt::check().is_err() {
+            return child.wait();
+        }
+    }
+}
+
+/// Fails unless `status` is a success.
+pub(crate) fn success(command: &Command, status: ExitStatus) -> Result<(), Failure> {
+    if status.success() {
+        return Ok(());
+    }
+    let words: Vec<_> = [command.get_program()]
+        .into_iter()
+        .chain(command.get_args())
+        .map(OsStr::to_string_lossy)
+        .collect();
+    Err(Failure::Reason(format!(
+        "{} failed ({status})",
+        words.join(" ")
+    )))
+}
+
+/// A child that is killed if it is left.
+struct Guard(Child);
+
+impl Guard {
+    fn spawn(command: &mut Command) -> Result<Self, Failure> {
+        let child = command.stdin(Stdio::null()).spawn().map_err(|error| {
+            Failure::Reason(format!(
+                "cannot run {}: {error}",
+                command.get_program().display()
+            ))
+        })?;
+        Ok(Self(child))
+    }
+
+    /// Waits for the end; an interruption lets the child end for a moment first.
+    fn wait(&mut self) -> Result<ExitStatus, Failure> {
+        let mut interrupted_at = None;
+        loop {
+            if let Some(status) = self.0.try_wait()? {
+                interrupt::check()?;
+                return Ok(status);
+            }
+            if interrupt::check().is_err() {
+                let since = *interrupted_at.get_or_insert_with(Instant::now);
+                if since.elapsed() > END_TIMEOUT {
+                    return Err(Failure::Interrupted);
+                }
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // Both do nothing to a child that has ended and was waited for.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    fn lines(script: &str, read: Read) -> (ExitStatus, Vec<String>) {
+        let mut lines = Vec::new();
+        let status = run_reading(shell(script), read, |line| lines.push(line.to_owned())).unwrap();
+        (status, lines)
+    }
+
+    #[test]
+    fn both_streams_are_read_in_order() {
+        let script = "echo 1; echo 2 >&2; echo 3; printf 4 >&2; exit 5";
+        let (status, read) = lines(script, Read::StdoutAndStderr);
+        assert_eq!(read, ["1", "2", "3", "4"]);
+        assert_eq!(status.code(), Some(5));
+    }
+
+    #[test]
+    fn standard_output_alone_is_read() {
+        let (status, read) = lines("echo 1; : >&2; echo 3", Read::Stdout);
+        assert_eq!(read, ["1", "3"]);
+        assert!(status.success());
+    }
+
+    #[test]
+    fn a_failure_names_the_command() {
+        let error = run(shell("exit 3")).unwrap_err().to_string();
+        assert!(
+            error.contains("sh -c exit 3 failed (exit status: 3)"),
+            "{error}"
+        );
+        let error = run(Command::new("/nonexistent/program"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("/nonexistent/program"), "{error}");
+        run(shell("exit 0")).unwrap();
+    }
+}
