@@ -223,6 +223,13 @@ impl<B: Backend> Engine<B> {
         socket.leave_to_kernel(self, reason);
     }
 
+    /// Takes in what has changed in the network's configuration, without waiting.
+    pub fn follow_network(&self) {
+        if let Some(change) = self.network.take_changes() {
+            self.network_changed(change.interfaces);
+        }
+    }
+
     /// The network's configuration has changed. `interfaces`: links or addresses, not only routes and neighbours.
     pub fn network_changed(&self, interfaces: bool) {
         self.network_generation.fetch_add(1, Ordering::Release);

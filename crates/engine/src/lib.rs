@@ -37,7 +37,7 @@ pub use mux::epoll::EpollSet;
 pub use mux::poll::PolledSockets;
 pub use mux::{MuxCall, MuxOutcome};
 pub use netconf_network::NetconfNetwork;
-pub use network::{FixedNetwork, InterfaceFacts, Network, NextHop};
+pub use network::{FixedNetwork, InterfaceFacts, Network, NetworkChange, NextHop};
 pub use reason::Reason;
 pub use sleep::Sleep;
 pub use sys::Errno;

@@ -12,7 +12,8 @@ const GAUGE_INTERVAL_MSEC: libc::c_int = 500;
 
 /// Runs until the process ends. The caller has blocked every signal for this thread.
 pub fn run<B: Backend>(engine: &'static Engine<B>, network: &NetconfNetwork) {
-    let mut generation = network.generation();
+    // The thread that made this one may have real-time priority and one core, where this one would disturb it.
+    sys::become_ordinary_thread();
     loop {
         let mut fds = [libc::pollfd {
             fd: network.events_fd(),
@@ -21,20 +22,11 @@ pub fn run<B: Backend>(engine: &'static Engine<B>, network: &NetconfNetwork) {
         }];
         sys::wait(&mut fds, GAUGE_INTERVAL_MSEC);
         engine.refresh_gauges();
-        if fds[0].revents == 0 {
-            continue;
-        }
-        let interfaces = match network.process_events() {
-            Ok(changes) => changes.links || changes.addresses || changes.resynchronised,
-            Err(error) => {
-                log::error!("network configuration is not followed any more: {error}");
-                return;
-            }
-        };
-        let current = network.generation();
-        if current != generation || interfaces {
-            generation = current;
-            engine.network_changed(interfaces);
+        if fds[0].revents & libc::POLLIN != 0 {
+            engine.follow_network();
+        } else if fds[0].revents != 0 {
+            log::error!("the network configuration is not followed any more");
+            return;
         }
     }
 }

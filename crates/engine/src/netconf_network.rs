@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use netconf::{Changes, Link, Netconf, RouteKind, RouteQuery};
+use netconf::{Link, Netconf, RouteKind, RouteQuery};
 use ring::LinkSpec;
 
-use crate::network::{InterfaceFacts, Network, NextHop};
+use crate::network::{InterfaceFacts, Network, NetworkChange, NextHop};
 use crate::reason::Reason;
 
 /// The network namespace of the process. Clones share one snapshot.
@@ -54,31 +54,6 @@ impl NetconfNetwork {
         self.events_fd
     }
 
-    /// Takes in what has changed. Neighbours in use that became stale are verified: traffic past the kernel does not do it.
-    pub(crate) fn process_events(&self) -> Result<Changes, netconf::Error> {
-        let mut inner = self.lock();
-        let changes = inner.netconf.process_events()?;
-        for link in &changes.changed_links {
-            inner.drivers.remove(link);
-        }
-        for stale in &changes.stale_neighbours {
-            if inner.used_neighbours.contains(stale)
-                && let Err(error) = inner.netconf.probe_neighbour(stale.0, stale.1)
-            {
-                log::debug!(
-                    "cannot have the kernel verify neighbour {}: {error}",
-                    stale.1
-                );
-            }
-        }
-        Ok(changes)
-    }
-
-    /// Changes whenever a forwarding decision may.
-    pub(crate) fn generation(&self) -> u64 {
-        self.lock().netconf.generation()
-    }
-
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -108,6 +83,35 @@ impl Network for NetconfNetwork {
             }
         };
         netconf.links().map(facts).collect()
+    }
+
+    /// Neighbours in use that became stale are verified: traffic past the kernel does not do it.
+    fn take_changes(&self) -> Option<NetworkChange> {
+        let mut inner = self.lock();
+        let before = inner.netconf.generation();
+        let changes = match inner.netconf.process_events() {
+            Ok(changes) => changes,
+            Err(error) => {
+                log::error!("the network configuration cannot be followed: {error}");
+                return None;
+            }
+        };
+        for link in &changes.changed_links {
+            inner.drivers.remove(link);
+        }
+        for stale in &changes.stale_neighbours {
+            if inner.used_neighbours.contains(stale)
+                && let Err(error) = inner.netconf.probe_neighbour(stale.0, stale.1)
+            {
+                log::debug!(
+                    "cannot have the kernel verify neighbour {}: {error}",
+                    stale.1
+                );
+            }
+        }
+        let interfaces = changes.links || changes.addresses || changes.resynchronised;
+        let changed = interfaces || inner.netconf.generation() != before;
+        changed.then_some(NetworkChange { interfaces })
     }
 
     fn next_hop(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, tos: u8) -> NextHop {

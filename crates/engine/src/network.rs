@@ -40,10 +40,20 @@ pub enum NextHop {
     Kernel(Reason),
 }
 
+/// What kind of change the network's configuration has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkChange {
+    /// Links or addresses have changed, not only routes and neighbours.
+    pub interfaces: bool,
+}
+
 /// The kernel's network configuration.
 pub trait Network: fmt::Debug + Send + Sync {
     /// All interfaces.
     fn interfaces(&self) -> Vec<InterfaceFacts>;
+
+    /// What has changed since the last call, without waiting; `None`: nothing.
+    fn take_changes(&self) -> Option<NetworkChange>;
 
     /// The kernel's routing decision and neighbour for a destination.
     fn next_hop(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, tos: u8) -> NextHop;
@@ -61,6 +71,10 @@ pub struct FixedNetwork {
 impl Network for FixedNetwork {
     fn interfaces(&self) -> Vec<InterfaceFacts> {
         self.interfaces.clone()
+    }
+
+    fn take_changes(&self) -> Option<NetworkChange> {
+        None
     }
 
     fn next_hop(&self, _destination: Ipv4Addr, _source: Option<Ipv4Addr>, _tos: u8) -> NextHop {

@@ -268,6 +268,83 @@ pub(crate) fn epoll_now(epfd: c_int, events: &mut [libc::epoll_event]) -> Result
     check(ready).map(|count| count as usize)
 }
 
+/// A raw IPv4 socket whose packets bring their own headers. Needs `CAP_NET_RAW`.
+#[derive(Debug)]
+pub(crate) struct RawSocket(OwnedFd);
+
+impl RawSocket {
+    pub(crate) fn open() -> Result<Self, Errno> {
+        let (domain, kind) = (libc::AF_INET, libc::SOCK_RAW | libc::SOCK_CLOEXEC);
+        // SAFETY: socket(2) takes integers.
+        let fd =
+            check(unsafe { libc::syscall(libc::SYS_socket, domain, kind, libc::IPPROTO_RAW) })?;
+        Ok(Self(OwnedFd(fd as c_int)))
+    }
+
+    /// Sends an IPv4 packet to its own destination, an address of this host.
+    pub(crate) fn send_to_self(&self, packet: &[u8]) -> bool {
+        let Some(destination) = packet
+            .get(16..20)
+            .and_then(|bytes| <[u8; 4]>::try_from(bytes).ok())
+        else {
+            return false;
+        };
+        let to = sockaddr(SocketAddrV4::new(Ipv4Addr::from(destination), 0));
+        let (to, to_len) = (&raw const to, size_of_val(&to));
+        let (data, len) = (packet.as_ptr(), packet.len());
+        // SAFETY: the packet and the address are readable for their lengths.
+        let sent = unsafe {
+            libc::syscall(
+                libc::SYS_sendto,
+                self.0.raw(),
+                data,
+                len,
+                libc::MSG_DONTWAIT,
+                to,
+                to_len,
+            )
+        };
+        usize::try_from(sent) == Ok(len)
+    }
+}
+
+/// Other descriptors of this process that stand for the same epoll instance as `epfd`. Empty where `/proc` or `kcmp(2)` is
+/// not to be had.
+pub(crate) fn other_descriptors_of_epoll(epfd: c_int) -> Vec<c_int> {
+    const KCMP_FILE: c_int = 0;
+    let process = process_id();
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+        return Vec::new();
+    };
+    let epolls = entries.flatten().filter(|entry| {
+        std::fs::read_link(entry.path())
+            .is_ok_and(|link| link.as_os_str() == "anon_inode:[eventpoll]")
+    });
+    let fds = epolls.filter_map(|entry| entry.file_name().to_str()?.parse::<c_int>().ok());
+    let same = |fd: &c_int| {
+        // SAFETY: kcmp takes integers.
+        *fd != epfd
+            && unsafe { libc::syscall(libc::SYS_kcmp, process, process, KCMP_FILE, epfd, *fd) == 0 }
+    };
+    fds.filter(same).collect()
+}
+
+/// Gives the calling thread the default scheduling policy. A refusal changes nothing.
+pub(crate) fn become_ordinary_thread() {
+    // SAFETY: all-zero is a value of this struct: priority 0, the only one of the default policy.
+    let parameters: libc::sched_param = unsafe { mem::zeroed() };
+    let parameters = &raw const parameters;
+    // SAFETY: 0 is the calling thread; the kernel reads one sched_param.
+    unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            0,
+            libc::SCHED_OTHER,
+            parameters,
+        )
+    };
+}
+
 /// `poll(2)` for the library's own thread.
 pub(crate) fn wait(fds: &mut [libc::pollfd], timeout_msec: c_int) {
     let timeout = libc::timespec {

@@ -2,6 +2,7 @@
 
 mod attach;
 mod destination;
+mod hand_back;
 mod os_polls;
 mod receive;
 mod send;

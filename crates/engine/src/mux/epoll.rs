@@ -21,9 +21,8 @@ use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
 use crate::wait::WaitQueue;
 
-const EPOLLIN: u32 = libc::EPOLLIN as u32;
-const EPOLLRDNORM: u32 = libc::EPOLLRDNORM as u32;
-const EPOLLOUT: u32 = libc::EPOLLOUT as u32;
+const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND) as u32;
 const EPOLLET: u32 = libc::EPOLLET as u32;
 const EPOLLONESHOT: u32 = libc::EPOLLONESHOT as u32;
 
@@ -58,7 +57,7 @@ pub(crate) struct Registration<B: Backend> {
 impl<B: Backend> Registration<B> {
     /// The socket has got a datagram. Under the socket's lock.
     pub(crate) fn socket_readable(self: &Arc<Self>) {
-        let wanted = self.events.load(Ordering::Relaxed) & (EPOLLIN | EPOLLRDNORM) != 0;
+        let wanted = self.events.load(Ordering::Relaxed) & READABLE != 0;
         if wanted
             && !self.disabled.load(Ordering::Relaxed)
             && !self.queued.swap(true, Ordering::AcqRel)
@@ -91,16 +90,19 @@ impl<B: Backend> Registration<B> {
     fn report(self: &Arc<Self>) -> Option<(epoll_event, bool)> {
         // Cleared first: what comes from here on queues it again.
         self.queued.store(false, Ordering::Release);
-        if self.disabled.load(Ordering::Relaxed) || self.socket.pending_exact() == 0 {
+        let wanted = self.events.load(Ordering::Relaxed);
+        if wanted & READABLE == 0
+            || self.disabled.load(Ordering::Relaxed)
+            || self.socket.pending_exact() == 0
+        {
             return None;
         }
-        let wanted = self.events.load(Ordering::Relaxed);
         if wanted & EPOLLONESHOT != 0 {
             self.disabled.store(true, Ordering::Relaxed);
         }
         let stays =
             wanted & (EPOLLET | EPOLLONESHOT) == 0 && !self.queued.swap(true, Ordering::AcqRel);
-        let events = wanted & (EPOLLIN | EPOLLRDNORM | EPOLLOUT);
+        let events = wanted & (READABLE | WRITABLE);
         Some((
             epoll_event {
                 events,
@@ -209,31 +211,30 @@ impl<B: Backend> EpollSet<B> {
         }
     }
 
-    /// What the kernel's part of the set reports, appended to `count` events of ours. A descriptor appears once: what
-    /// carries the same data is the same to the application.
-    fn ask_kernel(&self, events: &mut [epoll_event], count: usize) -> Result<usize, Errno> {
-        let epfd = self.epfd.load(Ordering::Relaxed);
-        let (ours, free) = events.split_at_mut(count);
-        if free.is_empty() {
-            return Ok(count);
+    /// Our ready sockets, if there are any. At every `skip`-th call that finds one the kernel comes first, so that its
+    /// descriptors do not starve behind ours.
+    fn ready_events(&self, events: &mut [epoll_event], skip: u32) -> usize {
+        if self.ready_count.load(Ordering::Acquire) == 0 {
+            return 0;
         }
-        let found = sys::epoll_now(epfd, free)?;
-        let mut kept = 0;
-        for index in 0..found {
-            let event = free[index];
-            let data = event.u64;
-            if event.events & !EPOLLOUT != 0 {
-                self.hint(data);
-            }
-            match ours.iter_mut().find(|other| other.u64 == data) {
-                Some(other) => other.events |= event.events,
-                None => {
-                    free[kept] = event;
-                    kept += 1;
-                }
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
+        if skip == 0 || !calls.is_multiple_of(skip) {
+            return self.collect(events);
+        }
+        let kernels = self.kernel_events(events).unwrap_or(0);
+        let ours = self.collect(&mut events[kernels..]);
+        merge(events, kernels, ours)
+    }
+
+    /// What the kernel's part of the set reports.
+    fn kernel_events(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
+        let found = sys::epoll_now(self.epfd.load(Ordering::Relaxed), events)?;
+        for event in &events[..found] {
+            if event.events & !WRITABLE != 0 {
+                self.hint(event.u64);
             }
         }
-        Ok(count + kept)
+        Ok(found)
     }
 
     /// The kernel's sockets behind `data` have something to read.
@@ -256,6 +257,25 @@ impl<B: Backend> EpollSet<B> {
     fn ready(&self) -> MutexGuard<'_, VecDeque<Arc<Registration<B>>>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Merges `count` events behind the first `first` into those. A descriptor is reported once: what carries the same data is
+/// the same to the application. Returns the number of events left.
+fn merge(events: &mut [epoll_event], first: usize, count: usize) -> usize {
+    let (earlier, later) = events.split_at_mut(first);
+    let mut kept = 0;
+    for index in 0..count {
+        let event = later[index];
+        let data = event.u64;
+        match earlier.iter_mut().find(|other| other.u64 == data) {
+            Some(other) => other.events |= event.events,
+            None => {
+                later[kept] = event;
+                kept += 1;
+            }
+        }
+    }
+    first + kept
 }
 
 impl<B: Backend> fmt::Debug for EpollSet<B> {
@@ -342,6 +362,12 @@ impl<B: Backend> Engine<B> {
         set.epfd.store(epfd, Ordering::Relaxed);
         set.descriptors.store(1, Ordering::Relaxed);
         self.table.insert(epfd, object).ok()?;
+        // The descriptor may have been copied while the set was the kernel's alone.
+        for copy in sys::other_descriptors_of_epoll(epfd) {
+            if self.table.insert(copy, object).is_ok() {
+                set.descriptor_added();
+            }
+        }
         Some(set)
     }
 
@@ -354,20 +380,15 @@ impl<B: Backend> Engine<B> {
     ) -> MuxOutcome<B> {
         set.refresh_interfaces();
         for _ in 0..ROUNDS_PER_ATTEMPT {
-            let count = set.collect(events);
+            let count = set.ready_events(events, self.settings().select_skip_os);
             if count > 0 {
-                let skip = self.settings().select_skip_os;
-                let calls = set.calls.fetch_add(1, Ordering::Relaxed);
-                if skip == 0 || !calls.is_multiple_of(skip) {
-                    return MuxOutcome::Done(count);
-                }
-                return MuxOutcome::Done(set.ask_kernel(events, count).unwrap_or(count));
+                return MuxOutcome::Done(count);
             }
             if set.interfaces.poll() > 0 {
                 continue;
             }
             if call.asks_kernel() {
-                match set.ask_kernel(events, 0) {
+                match set.kernel_events(events) {
                     Ok(0) => {}
                     Ok(count) => return MuxOutcome::Done(count),
                     Err(errno) => return MuxOutcome::Fail(errno),

@@ -13,6 +13,7 @@ use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
 
 const READABLE: c_short = libc::POLLIN | libc::POLLRDNORM;
+const WRITABLE: c_short = libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND;
 
 /// Our sockets among the descriptors of a call.
 #[derive(Debug)]
@@ -110,7 +111,7 @@ impl<B: Backend> Engine<B> {
         // A UDP socket that is polled for writing is ready for it, too.
         for (index, _) in &polled.sockets {
             let polled = &mut fds[*index];
-            polled.revents |= polled.events & (libc::POLLOUT | libc::POLLWRNORM);
+            polled.revents |= polled.events & WRITABLE;
         }
         Some(MuxOutcome::Done(
             fds.iter().filter(|polled| polled.revents != 0).count(),
@@ -154,7 +155,7 @@ fn ask_kernel<B: Backend>(
         Ok(0) => None,
         Ok(count) => {
             for (index, socket) in &polled.sockets {
-                if fds[*index].revents & !(libc::POLLOUT | libc::POLLWRNORM) != 0 {
+                if fds[*index].revents & !WRITABLE != 0 {
                     socket.shadow.readable_hint.store(true, Ordering::Relaxed);
                 }
             }

@@ -86,6 +86,7 @@ impl<B: Backend> UdpSocket<B> {
         attachment.left_for = Some(reason);
         drop(attachment);
         self.drop_flows();
+        self.give_queue_to_kernel();
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         log::debug!("fd {fd}: back to the kernel: {}", reason.text());
         engine.count_reason(reason);

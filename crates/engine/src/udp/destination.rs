@@ -28,7 +28,13 @@ pub(crate) struct SendState<B: Backend> {
     others: HashMap<SocketAddrV4, Destination<B>>,
     /// IPv4 identification of the next datagram.
     identification: u16,
+    /// Datagrams that went through the kernel since the network was last looked at.
+    kernel_messages: u32,
 }
+
+/// A thread that sends without pause may keep the internal thread from its core. So the sender itself looks now and then
+/// whether the reason for which its datagrams go through the kernel has gone.
+const KERNEL_MESSAGES_PER_LOOK: u32 = 16;
 
 impl<B: Backend> Default for SendState<B> {
     fn default() -> Self {
@@ -38,6 +44,7 @@ impl<B: Backend> Default for SendState<B> {
             latest: None,
             others: HashMap::new(),
             identification: 0,
+            kernel_messages: 0,
         }
     }
 }
@@ -89,6 +96,16 @@ impl<B: Backend> SendState<B> {
     pub(crate) fn forget_destinations(&mut self) {
         self.latest = None;
         self.others.clear();
+    }
+
+    /// Counts a datagram that goes through the kernel; says whether to look at the network.
+    pub(super) fn counts_kernel_message(&mut self) -> bool {
+        self.kernel_messages += 1;
+        let look = self.kernel_messages >= KERNEL_MESSAGES_PER_LOOK;
+        if look {
+            self.kernel_messages = 0;
+        }
+        look
     }
 
     #[inline]

@@ -32,6 +32,10 @@ impl<B: Backend> UdpSocket<B> {
         if !self.is_offloaded() {
             return SendOutcome::Kernel(self.reason());
         }
+        if flags & libc::MSG_MORE != 0 {
+            // The kernel keeps the part until the rest comes, so the rest must come to the kernel, too.
+            engine.leave_to_kernel(self, Reason::Message);
+        }
         if flags & !HARMLESS_FLAGS != 0 || message.has_control() {
             return SendOutcome::Kernel(Reason::Message);
         }
@@ -60,7 +64,15 @@ impl<B: Backend> UdpSocket<B> {
                         *interface,
                         interface.transmit(template, identification, message),
                     ),
-                    Way::Kernel(reason) => return SendOutcome::Kernel(*reason),
+                    Way::Kernel(reason) => {
+                        let reason = *reason;
+                        let look = send.counts_kernel_message();
+                        drop(send);
+                        if look {
+                            engine.follow_network();
+                        }
+                        return SendOutcome::Kernel(reason);
+                    }
                 };
                 let needs_kick = match sent {
                     Transmitted::Sent { needs_kick } => needs_kick,

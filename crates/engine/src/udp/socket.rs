@@ -25,6 +25,11 @@ use crate::wait::WaitQueue;
 /// A socket may always hold this many bytes (`VMA_RX_BYTES_MIN`).
 const RECEIVE_BYTES_MIN: usize = 65_536;
 
+/// IPv4 and UDP headers before a payload.
+const IP_UDP_HEADERS: usize = 28;
+/// Where a UDP checksum lies behind an IPv4 header without options.
+const UDP_CHECKSUM: std::ops::Range<usize> = 26..28;
+
 /// A datagram in a frame of the pool.
 #[derive(Debug)]
 pub(crate) struct Received {
@@ -331,6 +336,35 @@ impl<B: Backend> UdpSocket<B> {
             counters.rx_errors.add(1);
         }
         Some(result)
+    }
+
+    /// Bytes that may wait in the receive queue.
+    pub(super) fn receive_limit_bytes(&self) -> usize {
+        self.receive.lock().limit_bytes
+    }
+
+    /// Shows the IPv4 packet of the oldest datagram to `look`, without a UDP checksum: it may hold a partial sum.
+    pub(super) fn peek_packet<T>(&self, look: impl FnOnce(&mut [u8]) -> Option<T>) -> Option<T> {
+        let mut queue = self.receive.lock();
+        let oldest = queue.datagrams.front_mut()?;
+        let payload = usize::from(oldest.payload_offset);
+        let end = payload + usize::from(oldest.payload_len);
+        let data = self.pool.data_mut(&mut oldest.frame);
+        let packet = data.get_mut(payload.checked_sub(IP_UDP_HEADERS)?..end)?;
+        packet.get_mut(UDP_CHECKSUM)?.fill(0);
+        look(packet)
+    }
+
+    /// Drops the oldest datagram.
+    pub(super) fn drop_oldest(&self) {
+        let mut queue = self.receive.lock();
+        if let Some(oldest) = queue.datagrams.pop_front() {
+            queue.bytes -= usize::from(oldest.payload_len);
+            self.pending
+                .store(queue.datagrams.len() as u32, Ordering::Release);
+            drop(queue);
+            self.pool.give(oldest.into_frame());
+        }
     }
 
     /// Addresses or options have changed that the headers of sent packets show.

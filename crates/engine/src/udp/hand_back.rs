@@ -1,0 +1,35 @@
+//! Gives datagrams that were received past the kernel back to the kernel's socket, when that is where the program will look
+//! for them.
+
+use std::sync::atomic::Ordering;
+
+use ring::Backend;
+
+use crate::sys;
+use crate::udp::UdpSocket;
+
+/// What the kernel charges a small datagram beside its payload (`skb` and its overhead).
+const KERNEL_OVERHEAD_BYTES: usize = 768;
+
+impl<B: Backend> UdpSocket<B> {
+    /// Sends the queued datagrams, as they came, to ourselves: through a raw socket and the loopback interface they reach the
+    /// kernel's socket with the addresses that they had. What does not fit there, or cannot be sent, stays in the queue, where
+    /// receive calls find it first.
+    pub(super) fn give_queue_to_kernel(&self) {
+        if self.pending() == 0 {
+            return;
+        }
+        let Ok(raw) = sys::RawSocket::open() else {
+            return;
+        };
+        let mut room = self.receive_limit_bytes();
+        while let Some(received) = self.peek_packet(|packet| {
+            let cost = packet.len() + KERNEL_OVERHEAD_BYTES;
+            (cost <= room && raw.send_to_self(packet)).then_some(cost)
+        }) {
+            room -= received;
+            self.drop_oldest();
+        }
+        self.shadow.readable_hint.store(true, Ordering::Relaxed);
+    }
+}

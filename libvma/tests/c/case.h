@@ -1,0 +1,211 @@
+/* What the compared programs share: a program has named cases, runs the one in argv[1], and says what it sees on
+ * standard output. Nothing that may differ between two runs is said: no ports of the kernel's choice, no exact times. */
+#ifndef CASE_H
+#define CASE_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SELF "10.77.0.2"
+#define PEER "10.77.0.1"
+#define PEER_PORT 7000
+
+#define UNUSED __attribute__((unused))
+
+/* Ends the program when the test itself cannot go on. */
+#define MUST(expression) must((expression) >= 0, #expression, __LINE__)
+
+UNUSED static void must(int ok, const char *what, int line)
+{
+    if (!ok) {
+        printf("line %d: %s: %s\n", line, what, strerrorname_np(errno));
+        exit(1);
+    }
+}
+
+/* Says the result of a call, with the name of its error. */
+UNUSED static long say(const char *what, long result)
+{
+    if (result < 0)
+        printf("%s: %ld %s\n", what, result, strerrorname_np(errno));
+    else
+        printf("%s: %ld\n", what, result);
+    return result;
+}
+
+UNUSED static double now_sec(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+UNUSED static void sleep_msec(int msec)
+{
+    struct timespec left = {msec / 1000, msec % 1000 * 1000000L};
+    while (nanosleep(&left, &left) < 0 && errno == EINTR) {
+    }
+}
+
+/* Says whether at least `msec` have passed, and not very much more: the machine may be busy. */
+UNUSED static void say_waited(const char *what, double begun, int msec)
+{
+    double passed = (now_sec() - begun) * 1000;
+    const char *verdict = passed < msec - 3 ? "too short" : passed > msec + 2500 ? "too long" : "as asked";
+    printf("%s waited %s\n", what, verdict);
+    if (strcmp(verdict, "as asked") != 0)
+        fprintf(stderr, "%s: %.1f ms for %d ms\n", what, passed, msec);
+}
+
+UNUSED static struct sockaddr_in address(const char *ip, int port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    inet_pton(AF_INET, ip, &address.sin_addr);
+    return address;
+}
+
+UNUSED static const struct sockaddr *generic(const struct sockaddr_in *address)
+{
+    return (const struct sockaddr *)address;
+}
+
+UNUSED static int udp(void)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    MUST(fd);
+    return fd;
+}
+
+/* A socket bound to an address and a port; 0 lets the kernel choose. */
+UNUSED static int bound_to(const char *ip, int port)
+{
+    int fd = udp();
+    struct sockaddr_in self = address(ip, port);
+    MUST(bind(fd, generic(&self), sizeof self));
+    return fd;
+}
+
+UNUSED static int bound(void)
+{
+    return bound_to(SELF, 0);
+}
+
+UNUSED static int port_of(int fd)
+{
+    struct sockaddr_in self;
+    socklen_t len = sizeof self;
+    MUST(getsockname(fd, (struct sockaddr *)&self, &len));
+    return ntohs(self.sin_port);
+}
+
+/* Asks the peer for `count` datagrams of `len` bytes after `delay_msec`, from its socket `from` (0 or 1), to `port` (0:
+ * the asking socket's own). */
+UNUSED static void ask_for(int fd, int count, int len, int delay_msec, int from, int port)
+{
+    char script[64];
+    struct sockaddr_in peer = address(PEER, PEER_PORT);
+    int script_len = snprintf(script, sizeof script, "S %d %d %d %d %d", count, len, delay_msec, from, port);
+    MUST(sendto(fd, script, (size_t)script_len, 0, generic(&peer), sizeof peer));
+}
+
+UNUSED static void ask(int fd, int count, int len)
+{
+    ask_for(fd, count, len, 0, 0, 0);
+}
+
+/* Waits until the socket has something to read. */
+UNUSED static void await_data(int fd)
+{
+    struct pollfd polled = {fd, POLLIN, 0};
+    if (poll(&polled, 1, 5000) != 1) {
+        printf("nothing came\n");
+        exit(1);
+    }
+}
+
+/* Asks for datagrams and waits until all are there. A library that polls may learn of them only when it is asked:
+ * FIONREAD asks. */
+UNUSED static void have(int fd, int count, int len)
+{
+    int waiting;
+    ask(fd, count, len);
+    await_data(fd);
+    sleep_msec(100);
+    MUST(ioctl(fd, FIONREAD, &waiting));
+}
+
+UNUSED static void set_timeout(int fd, int msec)
+{
+    struct timeval timeout = {msec / 1000, msec % 1000 * 1000};
+    MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout));
+}
+
+/* Receives and says what came, with the first letters. */
+UNUSED static long say_recv(const char *what, int fd, size_t room, int flags)
+{
+    char buffer[70000];
+    memset(buffer, '.', sizeof buffer);
+    long result = recv(fd, buffer, room, flags);
+    say(what, result);
+    if (result > 0)
+        printf("  %.8s\n", buffer);
+    return result;
+}
+
+UNUSED static void say_address(const char *what, const struct sockaddr_in *from, socklen_t len)
+{
+    char ip[INET_ADDRSTRLEN] = "?";
+    inet_ntop(AF_INET, &from->sin_addr, ip, sizeof ip);
+    int port = ntohs(from->sin_port);
+    printf("%s: len %u family %d %s:%d\n", what, len, from->sin_family, ip, port >= 7000 && port < 8000 ? port : port ? 1 : 0);
+}
+
+struct test_case {
+    const char *name;
+    void (*run)(void);
+};
+
+/* The end of every program. */
+UNUSED static int run_case(int argc, char **argv, const struct test_case *cases, size_t count)
+{
+    /* A case that hangs is a case that fails. */
+    alarm(12);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (size_t i = 0; argc == 2 && i < count; i++) {
+        if (strcmp(cases[i].name, argv[1]) == 0) {
+            cases[i].run();
+            printf("end of %s\n", argv[1]);
+            return 0;
+        }
+    }
+    fprintf(stderr, "usage: %s <case>\n", argv[0]);
+    return 2;
+}
+
+#define CASES(...)                                                                                                     \
+    int main(int argc, char **argv)                                                                                    \
+    {                                                                                                                  \
+        static const struct test_case cases[] = {__VA_ARGS__};                                                         \
+        return run_case(argc, argv, cases, sizeof cases / sizeof *cases);                                              \
+    }
+
+#endif

@@ -1,0 +1,267 @@
+/* Receive calls: timeouts, flags, buffers, addresses. */
+#include "case.h"
+
+static void timeout(void)
+{
+    int fd = bound();
+    char buffer[64];
+    set_timeout(fd, 150);
+    double begun = now_sec();
+    say("recv", recv(fd, buffer, sizeof buffer, 0));
+    say_waited("recv", begun, 150);
+    /* Data ends the wait early; the next wait is a full one. */
+    ask_for(fd, 1, 20, 30, 0, 0);
+    say_recv("recv of a late datagram", fd, 64, 0);
+    begun = now_sec();
+    say("recv again", recv(fd, buffer, sizeof buffer, 0));
+    say_waited("recv again", begun, 150);
+    begun = now_sec();
+    set_timeout(fd, 0);
+    ask_for(fd, 1, 20, 300, 0, 0);
+    say_recv("recv without a timeout", fd, 64, 0);
+    say_waited("recv without a timeout", begun, 300);
+    struct timeval timeout = {2, 1234000};
+    say("setsockopt with too many microseconds", setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout));
+    struct timeval read_back;
+    socklen_t len = sizeof read_back;
+    set_timeout(fd, 1500);
+    say("getsockopt", getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &read_back, &len));
+    printf("%ld.%06ld\n", (long)read_back.tv_sec, (long)read_back.tv_usec);
+}
+
+static void dontwait(void)
+{
+    int fd = bound();
+    say_recv("empty", fd, 64, MSG_DONTWAIT);
+    have(fd, 2, 30);
+    say_recv("first", fd, 64, MSG_DONTWAIT);
+    say_recv("second", fd, 64, MSG_DONTWAIT);
+    say_recv("empty", fd, 64, MSG_DONTWAIT);
+}
+
+static void nonblocking(void)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+    struct sockaddr_in self = address(SELF, 0);
+    MUST(fd);
+    MUST(bind(fd, generic(&self), sizeof self));
+    say_recv("SOCK_NONBLOCK", fd, 64, 0);
+    MUST(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK));
+    printf("flags %x\n", fcntl(fd, F_GETFL));
+    ask_for(fd, 1, 10, 100, 0, 0);
+    say_recv("blocking", fd, 64, 0);
+    MUST(fcntl(fd, F_SETFL, O_NONBLOCK));
+    say_recv("O_NONBLOCK", fd, 64, 0);
+    int off = 0, on = 1;
+    MUST(ioctl(fd, FIONBIO, &off));
+    ask_for(fd, 1, 10, 100, 0, 0);
+    say_recv("blocking", fd, 64, 0);
+    MUST(ioctl(fd, FIONBIO, &on));
+    say_recv("FIONBIO", fd, 64, 0);
+    printf("flags %x\n", fcntl(fd, F_GETFL));
+}
+
+static void peek(void)
+{
+    int fd = bound();
+    ask_for(fd, 2, 40, 50, 0, 0);
+    say_recv("blocking peek", fd, 64, MSG_PEEK);
+    say_recv("short peek", fd, 4, MSG_PEEK);
+    say_recv("peek of the whole length", fd, 4, MSG_PEEK | MSG_TRUNC);
+    say_recv("peek into nothing", fd, 0, MSG_PEEK | MSG_TRUNC);
+    say_recv("recv", fd, 64, 0);
+    say_recv("recv", fd, 64, 0);
+    say_recv("peek", fd, 64, MSG_PEEK | MSG_DONTWAIT);
+}
+
+static void truncation(void)
+{
+    int fd = bound();
+    char buffer[64];
+    have(fd, 5, 100);
+    say_recv("short", fd, 10, 0);
+    say_recv("short with MSG_TRUNC", fd, 10, MSG_TRUNC);
+    struct iovec part = {buffer, 10};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    say("recvmsg", recvmsg(fd, &message, 0));
+    printf("flags %x\n", message.msg_flags);
+    say("recvmsg with MSG_TRUNC", recvmsg(fd, &message, MSG_TRUNC));
+    printf("flags %x\n", message.msg_flags);
+    say_recv("into nothing", fd, 0, 0);
+    say_recv("then", fd, 10, MSG_DONTWAIT);
+}
+
+static void zero_length(void)
+{
+    int fd = bound();
+    struct sockaddr_in from;
+    socklen_t len = sizeof from;
+    char byte;
+    int waiting = -1;
+    ask(fd, 1, 0);
+    await_data(fd);
+    MUST(ioctl(fd, FIONREAD, &waiting));
+    printf("FIONREAD %d\n", waiting);
+    say("peek", recv(fd, &byte, 1, MSG_PEEK));
+    say("recvfrom", recvfrom(fd, &byte, 1, 0, (struct sockaddr *)&from, &len));
+    say_address("from", &from, len);
+    say_recv("empty", fd, 1, MSG_DONTWAIT);
+    have(fd, 2, 0);
+    say("read", read(fd, &byte, 1));
+    struct iovec part = {&byte, 1};
+    say("readv", readv(fd, &part, 1));
+    say_recv("empty", fd, 1, MSG_DONTWAIT);
+}
+
+static void names(void)
+{
+    int fd = bound();
+    struct sockaddr_in from;
+    char buffer[64];
+    have(fd, 6, 16);
+    socklen_t len = sizeof from;
+    say("recvfrom", recvfrom(fd, buffer, sizeof buffer, 0, (struct sockaddr *)&from, &len));
+    say_address("from", &from, len);
+    memset(&from, 0, sizeof from);
+    len = 4;
+    say("short name", recvfrom(fd, buffer, sizeof buffer, 0, (struct sockaddr *)&from, &len));
+    say_address("from", &from, len);
+    memset(&from, 0xff, sizeof from);
+    len = 0;
+    say("no room", recvfrom(fd, buffer, sizeof buffer, 0, (struct sockaddr *)&from, &len));
+    printf("len %u family %d\n", len, from.sin_family);
+    say("no name", recvfrom(fd, buffer, sizeof buffer, 0, NULL, NULL));
+    len = 77;
+    say("no name but a length", recvfrom(fd, buffer, sizeof buffer, 0, NULL, &len));
+    printf("len %u\n", len);
+    struct sockaddr_storage large;
+    len = sizeof large;
+    say("large name", recvfrom(fd, buffer, sizeof buffer, 0, (struct sockaddr *)&large, &len));
+    printf("len %u\n", len);
+    len = sizeof from;
+    say("empty", recvfrom(fd, buffer, sizeof buffer, MSG_DONTWAIT, (struct sockaddr *)&from, &len));
+}
+
+static void scatter(void)
+{
+    int fd = bound();
+    char a[5] = "", b[5] = "", c[100] = "";
+    struct sockaddr_in from;
+    char control[64];
+    struct iovec parts[4] = {{a, 4}, {NULL, 0}, {b, 4}, {c, 20}};
+    struct msghdr message = {.msg_name = &from, .msg_namelen = sizeof from, .msg_iov = parts, .msg_iovlen = 4,
+                             .msg_control = control, .msg_controllen = sizeof control, .msg_flags = 0x55};
+    have(fd, 5, 26);
+    say("recvmsg", recvmsg(fd, &message, 0));
+    printf("%s %s %s flags %x control %zu\n", a, b, c, message.msg_flags, message.msg_controllen);
+    say_address("from", &from, message.msg_namelen);
+    message.msg_iovlen = 3;
+    message.msg_name = NULL;
+    message.msg_namelen = 55;
+    say("short recvmsg", recvmsg(fd, &message, 0));
+    printf("%s %s flags %x name length %u\n", a, b, message.msg_flags, message.msg_namelen);
+    message.msg_iovlen = 0;
+    say("recvmsg without buffers", recvmsg(fd, &message, 0));
+    printf("flags %x\n", message.msg_flags);
+    message.msg_iov = NULL;
+    say("recvmsg without a list", recvmsg(fd, &message, 0));
+    say("readv", readv(fd, parts, 4));
+    printf("%s %s %s\n", a, b, c);
+    message.msg_iovlen = 1025;
+    message.msg_iov = parts;
+    say("too many buffers", recvmsg(fd, &message, MSG_DONTWAIT));
+}
+
+static void reads(void)
+{
+    int fd = bound();
+    char buffer[64];
+    struct iovec nothing[2] = {{buffer, 0}, {NULL, 0}};
+    have(fd, 2, 26);
+    say("read of nothing", read(fd, buffer, 0));
+    say("readv of nothing", readv(fd, nothing, 2));
+    say("readv of no parts", readv(fd, nothing, 0));
+    say("short read", read(fd, buffer, 8));
+    printf("%.8s\n", buffer);
+    say("read", read(fd, buffer, sizeof buffer));
+    MUST(fcntl(fd, F_SETFL, O_NONBLOCK));
+    say("read of nothing there", read(fd, buffer, sizeof buffer));
+}
+
+static void say_messages(int count, struct mmsghdr *messages)
+{
+    for (int i = 0; i < count; i++)
+        printf("  %u bytes flags %x %.4s\n", messages[i].msg_len, messages[i].msg_hdr.msg_flags,
+               (char *)messages[i].msg_hdr.msg_iov->iov_base);
+}
+
+static void many(void)
+{
+    int fd = bound();
+    static char buffers[8][32];
+    struct iovec parts[8];
+    struct mmsghdr messages[8];
+    memset(messages, 0, sizeof messages);
+    for (int i = 0; i < 8; i++) {
+        parts[i] = (struct iovec){buffers[i], i % 2 ? 32 : 8};
+        messages[i].msg_hdr.msg_iov = &parts[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+    }
+    say("nothing there", recvmmsg(fd, messages, 8, MSG_DONTWAIT, NULL));
+    have(fd, 3, 20);
+    int count = (int)say("MSG_WAITFORONE", recvmmsg(fd, messages, 8, MSG_WAITFORONE, NULL));
+    say_messages(count, messages);
+    ask_for(fd, 4, 20, 50, 0, 0);
+    count = (int)say("all four", recvmmsg(fd, messages, 4, 0, NULL));
+    say_messages(count, messages);
+    have(fd, 2, 20);
+    count = (int)say("MSG_DONTWAIT", recvmmsg(fd, messages, 8, MSG_DONTWAIT, NULL));
+    say_messages(count, messages);
+    have(fd, 1, 20);
+    struct timespec timeout = {0, 0};
+    count = (int)say("no time", recvmmsg(fd, messages, 8, 0, &timeout));
+    say_messages(count, messages);
+    set_timeout(fd, 100);
+    ask(fd, 2, 20);
+    count = (int)say("until SO_RCVTIMEO", recvmmsg(fd, messages, 8, 0, NULL));
+    say_messages(count, messages);
+    say("nothing until SO_RCVTIMEO", recvmmsg(fd, messages, 8, 0, NULL));
+    say("none", recvmmsg(fd, messages, 0, MSG_DONTWAIT, NULL));
+}
+
+static void fionread(void)
+{
+    int fd = bound();
+    int waiting = -1;
+    MUST(ioctl(fd, FIONREAD, &waiting));
+    printf("empty %d\n", waiting);
+    have(fd, 2, 33);
+    MUST(ioctl(fd, FIONREAD, &waiting));
+    printf("next %d\n", waiting);
+    say_recv("recv", fd, 64, 0);
+    MUST(ioctl(fd, FIONREAD, &waiting));
+    printf("next %d\n", waiting);
+}
+
+static void odd_arguments(void)
+{
+    int fd = bound();
+    char buffer[64];
+    struct sockaddr_in from;
+    say("MSG_OOB", recv(fd, buffer, sizeof buffer, MSG_OOB | MSG_DONTWAIT));
+    say("MSG_ERRQUEUE", recv(fd, buffer, sizeof buffer, MSG_ERRQUEUE));
+    say("recvmsg of null", recvmsg(fd, NULL, MSG_DONTWAIT));
+    socklen_t negative = (socklen_t)-1;
+    have(fd, 3, 20);
+    say("MSG_WAITALL", recv(fd, buffer, sizeof buffer, MSG_WAITALL));
+    say("negative name length",
+        recvfrom(fd, buffer, sizeof buffer, MSG_DONTWAIT, (struct sockaddr *)&from, &negative));
+    say("null buffer", recv(fd, NULL, 10, MSG_DONTWAIT));
+    say_recv("then", fd, 64, MSG_DONTWAIT);
+    say("closed", recv(999, buffer, sizeof buffer, 0));
+    say("a file", recv(1, buffer, sizeof buffer, 0));
+}
+
+CASES({"timeout", timeout}, {"dontwait", dontwait}, {"nonblocking", nonblocking}, {"peek", peek},
+      {"truncation", truncation}, {"zero_length", zero_length}, {"names", names}, {"scatter", scatter},
+      {"reads", reads}, {"many", many}, {"fionread", fionread}, {"odd_arguments", odd_arguments})

@@ -1,0 +1,318 @@
+/* Several threads on one socket. */
+#include "case.h"
+#include <sys/epoll.h>
+
+static int fd = -1;
+static int set = -1;
+
+static pthread_t start(void *(*run)(void *), void *argument)
+{
+    pthread_t thread;
+    errno = pthread_create(&thread, NULL, run, argument);
+    must(errno == 0, "pthread_create", __LINE__);
+    return thread;
+}
+
+static long join(pthread_t thread)
+{
+    void *result;
+    errno = pthread_join(thread, &result);
+    must(errno == 0, "pthread_join", __LINE__);
+    return (long)result;
+}
+
+static void *receive_once(void *unused)
+{
+    (void)unused;
+    char buffer[64];
+    return (void *)recv(fd, buffer, sizeof buffer, 0);
+}
+
+/* The receiver sleeps before the socket has an address. */
+static void unbound(void)
+{
+    fd = udp();
+    pthread_t thread = start(receive_once, NULL);
+    sleep_msec(200);
+    ask(fd, 1, 33);
+    say("received", join(thread));
+    MUST(close(fd));
+
+    fd = udp();
+    thread = start(receive_once, NULL);
+    sleep_msec(200);
+    struct sockaddr_in self = address(SELF, 7130);
+    MUST(bind(fd, generic(&self), sizeof self));
+    int other = bound();
+    ask_for(other, 1, 34, 0, 0, 7130);
+    say("received after bind", join(thread));
+    MUST(close(fd));
+
+    fd = udp();
+    thread = start(receive_once, NULL);
+    sleep_msec(200);
+    struct sockaddr_in peer = address(PEER, PEER_PORT);
+    MUST(connect(fd, generic(&peer), sizeof peer));
+    MUST(send(fd, "hello", 5, 0));
+    say("received after connect", join(thread));
+}
+
+static void *poll_once(void *unused)
+{
+    (void)unused;
+    struct pollfd polled = {fd, POLLIN, 0};
+    return (void *)(long)poll(&polled, 1, -1);
+}
+
+static void *epoll_once(void *unused)
+{
+    (void)unused;
+    struct epoll_event event;
+    return (void *)(long)epoll_wait(set, &event, 1, -1);
+}
+
+/* poll and epoll sleep before the socket has an address, or is in the set. */
+static void late_poll(void)
+{
+    fd = udp();
+    set = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN};
+    pthread_t poller = start(poll_once, NULL), early = start(epoll_once, NULL);
+    sleep_msec(200);
+    int other = bound();
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, other, &event));
+    sleep_msec(200);
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+    sleep_msec(200);
+    ask(fd, 1, 35);
+    say("poll", join(poller));
+    say("epoll_wait", join(early));
+    say_recv("recv", fd, 64, 0);
+}
+
+static int cleaned;
+
+static void clean(void *unused)
+{
+    (void)unused;
+    cleaned++;
+}
+
+static void *wait_with_cleanup(void *run)
+{
+    pthread_cleanup_push(clean, NULL);
+    ((void *(*)(void *))run)(NULL);
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void cancel_each(void)
+{
+    void *(*waits[])(void *) = {receive_once, poll_once, epoll_once};
+    const char *names[] = {"recv", "poll", "epoll_wait"};
+    for (int i = 0; i < 3; i++) {
+        cleaned = 0;
+        pthread_t thread = start(wait_with_cleanup, (void *)waits[i]);
+        sleep_msec(150);
+        errno = pthread_cancel(thread);
+        must(errno == 0, "pthread_cancel", __LINE__);
+        long result = join(thread);
+        printf("%s cancelled %d cleaned %d\n", names[i], result == (long)PTHREAD_CANCELED, cleaned);
+        have(fd, 1, 20 + i);
+        struct epoll_event event;
+        say("  epoll_wait", epoll_wait(set, &event, 1, 2000));
+        say_recv("  recv", fd, 64, 0);
+    }
+}
+
+static void cancelled(void)
+{
+    fd = bound();
+    set = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+    cancel_each();
+    cancel_each();
+}
+
+#define LETTERS 26
+
+static int seen[4][LETTERS];
+
+static void *receive_until_long(void *index)
+{
+    int *mine = seen[(long)index];
+    char buffer[128];
+    for (;;) {
+        ssize_t len = recv(fd, buffer, sizeof buffer, 0);
+        if (len == 100)
+            return NULL;
+        if (len > 0)
+            __atomic_fetch_add(&mine[buffer[0] - 'a'], 1, __ATOMIC_RELAXED);
+    }
+}
+
+static int total(void)
+{
+    int sum = 0;
+    for (int thread = 0; thread < 4; thread++)
+        for (int letter = 0; letter < LETTERS; letter++)
+            sum += __atomic_load_n(&seen[thread][letter], __ATOMIC_RELAXED);
+    return sum;
+}
+
+/* Every datagram goes to one of the receivers, none to two. */
+static void several_receivers(void)
+{
+    pthread_t threads[4];
+    fd = bound();
+    for (long i = 0; i < 4; i++)
+        threads[i] = start(receive_until_long, (void *)i);
+    for (int round = 1; round <= 40; round++) {
+        ask(fd, LETTERS, 30);
+        for (int wait = 0; wait < 2000 && total() < round * LETTERS; wait++)
+            sleep_msec(1);
+    }
+    for (int letter = 0; letter < LETTERS; letter++) {
+        int sum = 0;
+        for (int thread = 0; thread < 4; thread++)
+            sum += seen[thread][letter];
+        if (sum != 40)
+            printf("%c came %d times\n", 'a' + letter, sum);
+    }
+    printf("%d in all\n", total());
+    /* Four more end the threads. */
+    for (int i = 0; i < 4; i++)
+        ask(fd, 1, 100);
+    for (int i = 0; i < 4; i++)
+        join(threads[i]);
+}
+
+static int stop;
+static int drained;
+
+static void *drain(void *unused)
+{
+    (void)unused;
+    char buffer[128];
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        ssize_t len = recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
+        if (len == 30)
+            __atomic_fetch_add(&drained, 1, __ATOMIC_RELAXED);
+    }
+    return NULL;
+}
+
+/* One thread sleeps in recv while another takes what comes; when that one ends, the sleeper still gets its turn. */
+static void sleeper_and_drainer(void)
+{
+    fd = bound();
+    pthread_t sleeper = start(receive_until_long, (void *)0), drainer = start(drain, NULL);
+    int expected = 0;
+    for (int round = 0; round < 20; round++) {
+        ask(fd, LETTERS, 30);
+        expected += LETTERS;
+        for (int wait = 0; wait < 2000 && total() + __atomic_load_n(&drained, __ATOMIC_RELAXED) < expected; wait++)
+            sleep_msec(1);
+    }
+    printf("%d in all\n", total() + drained);
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    join(drainer);
+    sleep_msec(200);
+    ask(fd, 1, 100);
+    join(sleeper);
+}
+
+static void *serve_one_shot(void *index)
+{
+    int *mine = seen[(long)index];
+    struct epoll_event event;
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        if (epoll_wait(set, &event, 1, 200) != 1)
+            continue;
+        char buffer[128];
+        ssize_t len;
+        while ((len = recv(event.data.fd, buffer, sizeof buffer, MSG_DONTWAIT)) > 0)
+            __atomic_fetch_add(&mine[buffer[0] - 'a'], 1, __ATOMIC_RELAXED);
+        struct epoll_event again = {.events = EPOLLIN | EPOLLONESHOT, .data.fd = event.data.fd};
+        MUST(epoll_ctl(set, EPOLL_CTL_MOD, event.data.fd, &again));
+    }
+    return NULL;
+}
+
+/* The usual server: one set, several threads, EPOLLONESHOT. */
+static void one_shot_pool(void)
+{
+    int fds[3];
+    pthread_t threads[4];
+    set = epoll_create1(0);
+    for (int i = 0; i < 3; i++) {
+        fds[i] = bound();
+        struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.fd = fds[i]};
+        MUST(epoll_ctl(set, EPOLL_CTL_ADD, fds[i], &event));
+    }
+    for (long i = 0; i < 4; i++)
+        threads[i] = start(serve_one_shot, (void *)i);
+    for (int round = 1; round <= 30; round++) {
+        for (int i = 0; i < 3; i++)
+            ask(fds[i], 10, 30);
+        for (int wait = 0; wait < 2000 && total() < round * 30; wait++)
+            sleep_msec(1);
+    }
+    printf("%d in all\n", total());
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < 4; i++)
+        join(threads[i]);
+}
+
+static pthread_key_t key;
+
+static void *use_sockets_at_the_end(void *unused)
+{
+    pthread_setspecific(key, unused);
+    return NULL;
+}
+
+static void at_thread_end(void *unused)
+{
+    (void)unused;
+    int own = bound();
+    set_timeout(own, 2000);
+    ask(own, 1, 44);
+    say_recv("in a destructor", own, 64, 0);
+    MUST(close(own));
+}
+
+/* Sockets are used where thread-local objects are gone already. */
+static void destructor(void)
+{
+    fd = bound();
+    pthread_key_create(&key, at_thread_end);
+    for (int i = 0; i < 3; i++)
+        join(start(use_sockets_at_the_end, &key));
+    have(fd, 1, 20);
+    say_recv("recv", fd, 64, 0);
+}
+
+/* shutdown ends a wait. */
+static void shut_down(void)
+{
+    fd = udp();
+    struct sockaddr_in peer = address(PEER, PEER_PORT);
+    MUST(connect(fd, generic(&peer), sizeof peer));
+    pthread_t thread = start(receive_once, NULL);
+    sleep_msec(200);
+    say("shutdown", shutdown(fd, SHUT_RD));
+    say("recv", join(thread));
+    struct pollfd polled = {fd, POLLIN, 0};
+    say("poll", poll(&polled, 1, 1000));
+    printf("%x\n", polled.revents);
+    say("shutdown for writing", shutdown(fd, SHUT_WR));
+    say("send", send(fd, "x", 1, MSG_NOSIGNAL));
+    int other = bound();
+    say("shutdown of an unconnected one", shutdown(other, SHUT_RDWR));
+}
+
+CASES({"unbound", unbound}, {"late_poll", late_poll}, {"cancelled", cancelled}, {"several_receivers", several_receivers},
+      {"sleeper_and_drainer", sleeper_and_drainer}, {"one_shot_pool", one_shot_pool}, {"destructor", destructor},
+      {"shut_down", shut_down})
