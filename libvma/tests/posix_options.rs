@@ -15,9 +15,4 @@ macro_rules! cases {
     ($($case:ident),* $(,)?) => { $(#[test] fn $case() { compare(stringify!($case)); })* };
 }
 
-cases!(
-    control_messages,
-    buffers,
-    sending,
-    multicast,
-);
+cases!(control_messages, buffers, sending, multicast,);

@@ -16,6 +16,14 @@ macro_rules! cases {
 }
 
 cases!(
-    sizes, connected, gather, many, errors, refused,
-    refused_send, corked, to_myself, unbound,
+    sizes,
+    connected,
+    gather,
+    many,
+    errors,
+    refused,
+    refused_send,
+    corked,
+    to_myself,
+    unbound,
 );

@@ -23,17 +23,23 @@
 //!
 //! `unsafe` is confined to the private module `sys`.
 
+mod c_program;
+mod comparison;
 mod library;
 mod namespace;
 mod pair;
 mod raw_link;
 mod running;
+mod scripted_peer;
 mod skip;
 mod sys;
 
+pub use c_program::compile_c;
+pub use comparison::{Comparison, VARIANTS, Variant};
 pub use library::libvma_path;
 pub use namespace::Namespace;
 pub use pair::{Namespaces, Pair};
 pub use raw_link::RawLink;
 pub use running::{Finished, Running};
+pub use scripted_peer::ScriptedPeer;
 pub use skip::{Skip, skip};

@@ -1,0 +1,211 @@
+//! Runs a program on the kernel and with the library, and compares what it says.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::library::libvma_path;
+use crate::namespace::Namespace;
+use crate::pair::{Namespaces, Pair};
+use crate::running::{Finished, Running};
+use crate::scripted_peer::ScriptedPeer;
+use crate::skip::Skip;
+
+/// How long a compared program may run.
+const TIMEOUT: Duration = Duration::from_secs(40);
+
+/// A way to run the library: a name for messages, and environment variables.
+pub type Variant = (&'static str, &'static [(&'static str, &'static str)]);
+
+/// The ways that every behaviour is compared in.
+pub const VARIANTS: [Variant; 3] = [
+    ("default settings", &[]),
+    ("VMA_SPEC=latency", &[("VMA_SPEC", "latency")]),
+    (
+        "sleeping at once",
+        &[("VMA_RX_POLL", "0"), ("VMA_SELECT_POLL", "0")],
+    ),
+];
+
+/// A pair of namespaces with a [`ScriptedPeer`] in `a`; the compared program runs in `b`.
+#[derive(Debug)]
+pub struct Comparison {
+    /// The namespaces.
+    pub pair: Pair,
+    library: PathBuf,
+    _peer: ScriptedPeer,
+}
+
+impl Comparison {
+    /// Makes the namespaces, builds the library and starts the peer.
+    ///
+    /// # Errors
+    ///
+    /// What this machine does not offer.
+    ///
+    /// # Panics
+    ///
+    /// If the library cannot be built or the peer cannot be started.
+    pub fn new() -> Result<Self, Skip> {
+        let pair = Namespaces::pair()?;
+        let library = libvma_path().unwrap_or_else(|error| panic!("{error}"));
+        // Else the ICMP errors of one run leave none for the next.
+        pair.a
+            .enter(|| std::fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0"))
+            .expect("root may change the namespace's limits");
+        let peer = ScriptedPeer::start(&pair.a).expect("the fresh namespace has its ports free");
+        Ok(Self {
+            pair,
+            library,
+            _peer: peer,
+        })
+    }
+
+    /// Runs `program` on the kernel.
+    ///
+    /// # Errors
+    ///
+    /// It could not be started or did not end in time.
+    pub fn on_kernel(&self, program: &Path, arguments: &[&str]) -> io::Result<Finished> {
+        let mut command = self.pair.b.command(program);
+        command.args(arguments);
+        Running::start(command)?.wait(TIMEOUT)
+    }
+
+    /// Runs `program` with the library, which logs at level debug.
+    ///
+    /// # Errors
+    ///
+    /// As [`Comparison::on_kernel`].
+    pub fn preloaded(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> io::Result<Finished> {
+        let mut command = preload_with_debug_log(&self.pair.b, program, &self.library);
+        command.args(arguments).envs(environment.iter().copied());
+        Running::start(command)?.wait(TIMEOUT)
+    }
+
+    /// Runs `program` on the kernel and in every variant, and asserts that what it writes to standard output and how it
+    /// ends are the same, and that the library did accelerate a socket.
+    ///
+    /// # Panics
+    ///
+    /// If anything differs, with both outputs.
+    pub fn assert_same(&self, program: &Path, arguments: &[&str], variants: &[Variant]) {
+        let shown = format!("{} {}", program.display(), arguments.join(" "));
+        let expected = self
+            .on_kernel(program, arguments)
+            .unwrap_or_else(|error| panic!("{shown} on the kernel: {error}"));
+        assert!(
+            expected.status.success() && !expected.stdout.is_empty(),
+            "{shown} fails on the kernel itself ({}):\n{}{}",
+            expected.status,
+            expected.stdout,
+            expected.stderr
+        );
+        let mut differences = String::new();
+        let mut told = Vec::new();
+        for (name, environment) in variants {
+            let seen = match self.preloaded(program, arguments, environment) {
+                Ok(seen) => seen,
+                Err(error) => {
+                    differences += &format!("\n== {shown}, {name}: {error}\n");
+                    continue;
+                }
+            };
+            if seen.status != expected.status || seen.stdout != expected.stdout {
+                differences += &format!("\n== {shown}, {name}: {}\n", seen.status);
+                if let Some((other, _)) = told.iter().find(|(_, text)| *text == seen.stdout) {
+                    differences += &format!("the same output as with {other}\n");
+                } else {
+                    differences += &difference(&expected.stdout, &seen.stdout);
+                    told.push((name, seen.stdout));
+                }
+                differences += &log_tail(&seen.stderr);
+            }
+            // The library's words at level debug when it takes a socket over.
+            if !seen.stderr.contains(": offloaded") {
+                differences += &format!("\n== {shown}, {name}: no socket was accelerated\n");
+            }
+        }
+        assert!(differences.is_empty(), "{differences}");
+    }
+}
+
+fn preload_with_debug_log(
+    namespace: &Namespace,
+    program: &Path,
+    library: &Path,
+) -> std::process::Command {
+    let mut command = namespace.preload(program, library);
+    // What the caller's environment says to the library is not part of the test.
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"VMA_") {
+            command.env_remove(name);
+        }
+    }
+    command.env("VMA_TRACELEVEL", "debug");
+    command
+}
+
+/// The lines of both outputs, those that differ marked.
+fn difference(expected: &str, seen: &str) -> String {
+    let (expected, seen): (Vec<_>, Vec<_>) = (expected.lines().collect(), seen.lines().collect());
+    // Length of the longest common subsequence of what is left from each pair of lines on.
+    let mut common = vec![vec![0_u32; seen.len() + 1]; expected.len() + 1];
+    for (i, line) in expected.iter().enumerate().rev() {
+        for (j, other) in seen.iter().enumerate().rev() {
+            common[i][j] = if line == other {
+                common[i + 1][j + 1] + 1
+            } else {
+                common[i + 1][j].max(common[i][j + 1])
+            };
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    let mut text = String::new();
+    loop {
+        match (expected.get(i), seen.get(j)) {
+            (None, None) => return text,
+            (Some(line), Some(other)) if line == other => {
+                text += &format!("    {line}\n");
+                (i, j) = (i + 1, j + 1);
+            }
+            (Some(line), other) if other.is_none() || common[i + 1][j] >= common[i][j + 1] => {
+                text += &format!(" !! kernel : {line}\n");
+                i += 1;
+            }
+            (_, Some(other)) => {
+                text += &format!(" !! library: {other}\n");
+                j += 1;
+            }
+            (Some(_), None) => unreachable!("covered by the arm with `other.is_none()`"),
+        }
+    }
+}
+
+/// The end of the program's errors and the library's log, without its banner.
+fn log_tail(log: &str) -> String {
+    const LINES: usize = 25;
+    let is_banner = |line: &&str| line.contains("VMA DETAILS:") || line.contains("VMA INFO:");
+    let lines: Vec<_> = log.lines().filter(|line| !is_banner(line)).collect();
+    let tail = &lines[lines.len().saturating_sub(LINES)..];
+    format!("log:\n{}\n", tail.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_shows_every_line_once() {
+        let text = difference("a\nb\nc\n", "a\nx\nc\nd\n");
+        let expected = "    a\n !! kernel : b\n !! library: x\n    c\n !! library: d\n";
+        assert_eq!(text, expected);
+        assert_eq!(difference("a\n", ""), " !! kernel : a\n");
+        assert_eq!(difference("", ""), "");
+    }
+}

@@ -1,0 +1,157 @@
+//! A UDP peer on the kernel's sockets that does what datagrams tell it.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::namespace::Namespace;
+use crate::pair::Pair;
+
+/// Threads of the test process with sockets in namespace `a`, ports 7000 and 7001.
+///
+/// * A datagram `S <count> <len> <delay_msec> <from> <port>` asks for `count` datagrams of `len` bytes after
+///   `delay_msec`, sent by socket `from` (0: port 7000, 1: port 7001) to the asker's address and `port`, or to the
+///   asker's own port if that is 0. Byte `i` of datagram `k` is the letter `'a' + (k + i) % 26`.
+/// * Any other datagram is answered with `got <length> <FNV-1a hash, hexadecimal>`.
+#[derive(Debug)]
+pub struct ScriptedPeer {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// How long a thread may take to notice that it is to stop.
+const STOP_INTERVAL: Duration = Duration::from_millis(50);
+
+impl ScriptedPeer {
+    /// The ports that listen.
+    pub const PORTS: [u16; 2] = [7000, 7001];
+
+    /// Starts the peer at [`Pair::ADDRESS_A`] in `namespace`.
+    pub fn start(namespace: &Namespace) -> io::Result<Self> {
+        let bind = |port| {
+            let socket = UdpSocket::bind((Pair::ADDRESS_A, port))?;
+            socket.set_read_timeout(Some(STOP_INTERVAL))?;
+            Ok(Arc::new(socket))
+        };
+        let sockets: Vec<_> =
+            namespace.enter(|| Self::PORTS.into_iter().map(bind).collect::<io::Result<_>>())?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let serve = |index: usize| {
+            let (stop, sockets) = (Arc::clone(&stop), sockets.clone());
+            thread::spawn(move || serve(index, &sockets, &stop))
+        };
+        let threads = (0..sockets.len()).map(serve).collect();
+        Ok(Self { stop, threads })
+    }
+}
+
+impl Drop for ScriptedPeer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A panic of a thread has been printed, and shows as an answer that did not come.
+            drop(thread.join());
+        }
+    }
+}
+
+fn serve(index: usize, sockets: &[Arc<UdpSocket>], stop: &AtomicBool) {
+    let mut buffer = vec![0; 65_536];
+    while !stop.load(Ordering::Relaxed) {
+        // Also an ICMP error for what was sent to a program that has ended.
+        let Ok((len, from)) = sockets[index].recv_from(&mut buffer) else {
+            continue;
+        };
+        let data = &buffer[..len];
+        if let Some(script) = Script::parse(data) {
+            let sender = Arc::clone(&sockets[script.from % sockets.len()]);
+            thread::spawn(move || script.run(&sender, from));
+        } else {
+            let report = format!("got {len} {:08x}", fnv(data));
+            drop(sockets[index].send_to(report.as_bytes(), from));
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Script {
+    count: usize,
+    len: usize,
+    delay: Duration,
+    from: usize,
+    port: u16,
+}
+
+impl Script {
+    fn parse(data: &[u8]) -> Option<Self> {
+        let numbers = std::str::from_utf8(data).ok()?.strip_prefix("S ")?;
+        let numbers: Vec<u16> = numbers
+            .split(' ')
+            .map(|number| number.parse().ok())
+            .collect::<Option<_>>()?;
+        let [count, len, delay_msec, from, port] = numbers[..] else {
+            return None;
+        };
+        Some(Self {
+            count: count.into(),
+            len: len.into(),
+            delay: Duration::from_millis(delay_msec.into()),
+            from: from.into(),
+            port,
+        })
+    }
+
+    fn run(&self, sender: &UdpSocket, mut to: SocketAddr) {
+        if self.port != 0 {
+            to.set_port(self.port);
+        }
+        thread::sleep(self.delay);
+        for datagram in 0..self.count {
+            let letters: Vec<u8> = (b'a'..=b'z')
+                .cycle()
+                .skip(datagram % 26)
+                .take(self.len)
+                .collect();
+            if sender.send_to(&letters, to).is_err() {
+                // An ICMP error of an earlier datagram; it is not repeated.
+                drop(sender.send_to(&letters, to));
+            }
+        }
+    }
+}
+
+/// FNV-1a, 32 bits.
+fn fnv(data: &[u8]) -> u32 {
+    data.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_five_numbers() {
+        let script = Script {
+            count: 2,
+            len: 10,
+            delay: Duration::from_millis(50),
+            from: 1,
+            port: 0,
+        };
+        assert_eq!(Script::parse(b"S 2 10 50 1 0"), Some(script));
+        for other in [&b"S 2 10 50 1"[..], b"S a 1 1 1 1", b"hello", b"", b"\xff"] {
+            assert_eq!(Script::parse(other), None);
+        }
+    }
+
+    #[test]
+    fn the_hash_is_the_published_one() {
+        assert_eq!(fnv(b""), 0x811c_9dc5);
+        assert_eq!(fnv(b"foobar"), 0xbf9c_f968);
+    }
+}
