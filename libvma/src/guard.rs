@@ -8,6 +8,8 @@ use libc::c_int;
 thread_local! {
     /// How deep this thread is inside the library.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// Signals that came meanwhile and wait, blocked, until the thread is out again: bit n for signal n + 1.
+    static DEFERRED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Why a decision was not made.
@@ -39,7 +41,43 @@ pub(crate) fn contained<T>(decide: impl FnOnce() -> T) -> Result<T, Refused> {
         Err(_) => return Err(Refused::Inside),
     };
     let _ = DEPTH.try_with(|depth| depth.set(depth.get() - 1));
+    if outcome.as_ref().err() != Some(&Refused::Inside)
+        && DEFERRED.try_with(|deferred| deferred.get() != 0) == Ok(true)
+    {
+        deliver_deferred();
+    }
     outcome
+}
+
+/// Whether this thread is inside the library.
+pub(crate) fn is_inside() -> bool {
+    DEPTH.try_with(|depth| depth.get() > 0).unwrap_or(false)
+}
+
+/// A signal has been queued again, blocked; it is to be let through when the thread is out. Async-signal-safe.
+pub(crate) fn defer(signal: c_int) {
+    let _ = DEFERRED.try_with(|deferred| deferred.set(deferred.get() | 1 << (signal - 1)));
+}
+
+#[cold]
+fn deliver_deferred() {
+    let saved = errno();
+    let deferred = DEFERRED
+        .try_with(|deferred| deferred.replace(0))
+        .unwrap_or(0);
+    let set = &raw const deferred;
+    let none = std::ptr::null::<u64>();
+    // SAFETY: the kernel reads a set of eight bytes.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_UNBLOCK,
+            set,
+            none,
+            size_of::<u64>(),
+        )
+    };
+    set_errno(saved);
 }
 
 /// This thread belongs to the library: its calls are never ours.

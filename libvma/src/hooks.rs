@@ -3,6 +3,7 @@
 mod descriptor;
 mod header;
 mod multiplex;
+mod passed;
 mod receive;
 mod send;
 mod signal;

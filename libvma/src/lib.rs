@@ -10,6 +10,7 @@
 )]
 
 mod call;
+mod epoll_waits;
 mod guard;
 mod hooks;
 mod log_sink;

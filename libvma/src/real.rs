@@ -55,6 +55,7 @@ real_functions! {
     fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int;
     fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int;
     fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int;
+    fn shutdown(fd: c_int, how: c_int) -> c_int;
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int;
     fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int;
     fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use engine::interrupt;
 use libc::{c_int, c_void, siginfo_t};
 
+use crate::guard;
 use crate::real;
 
 const SIGNALS: usize = 65;
@@ -26,6 +27,10 @@ extern "C" fn wrapper(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
     let flags = FLAGS[index].load(Ordering::Relaxed);
     // First: the handler may leave with longjmp.
     interrupt::handler_runs(flags & libc::SA_RESTART != 0);
+    // SAFETY: the kernel passes both for a handler installed with SA_SIGINFO, as this one is.
+    if guard::is_inside() && unsafe { wait_outside(signal, info, context) } {
+        return;
+    }
     let handler = HANDLERS[index].load(Ordering::Acquire);
     if handler == 0 {
         return;
@@ -40,6 +45,53 @@ extern "C" fn wrapper(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
         let handler: extern "C" fn(c_int) = unsafe { mem::transmute(handler) };
         handler(signal);
     }
+}
+
+/// The signal has come while the thread was inside the library, perhaps with a lock held. A handler may use sockets or leave
+/// with longjmp, so it has to wait: the signal is queued again for this thread and stays blocked until the thread is out,
+/// which is soon, as the call knows of the handler. `false`: it cannot wait.
+///
+/// # Safety
+/// The arguments must be those of a signal handler.
+unsafe fn wait_outside(signal: c_int, info: *mut siginfo_t, context: *mut c_void) -> bool {
+    // SAFETY: the caller's promise.
+    let (Some(information), Some(context)) = (unsafe { info.as_ref() }, unsafe {
+        context.cast::<libc::ucontext_t>().as_mut()
+    }) else {
+        return false;
+    };
+    let is_fault = information.si_code > 0
+        && matches!(
+            signal,
+            libc::SIGSEGV
+                | libc::SIGBUS
+                | libc::SIGFPE
+                | libc::SIGILL
+                | libc::SIGTRAP
+                | libc::SIGSYS
+        );
+    if is_fault {
+        return false;
+    }
+    let saved = guard::errno();
+    // Blocked in the interrupted code, from the handler's return on.
+    // SAFETY: the set is part of the context that the kernel restores.
+    unsafe { libc::sigaddset(&raw mut context.uc_sigmask, signal) };
+    // SAFETY: getpid and gettid have no preconditions.
+    let process = unsafe { libc::syscall(libc::SYS_getpid) };
+    // SAFETY: as above.
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+    // SAFETY: the kernel reads one siginfo.
+    let queued =
+        unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) } == 0;
+    if queued {
+        guard::defer(signal);
+    } else {
+        // SAFETY: as above.
+        unsafe { libc::sigdelset(&raw mut context.uc_sigmask, signal) };
+    }
+    guard::set_errno(saved);
+    queued
 }
 
 /// `sigaction(2)` with the wrapper around handlers.

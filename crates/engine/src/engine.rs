@@ -206,8 +206,17 @@ impl<B: Backend> Engine<B> {
                     socket.attachment().descriptors -= 1;
                     socket.leave_to_kernel(self, Reason::Option);
                 }
-                Object::Epoll(set) => set.leave_sockets_to_kernel(self),
+                Object::Epoll(set) => set.leave_sockets_to_kernel(self, Reason::Option),
             }
+        }
+    }
+
+    /// A descriptor goes to another process, which knows the kernel's socket only.
+    pub fn descriptor_passed(&self, fd: c_int) {
+        match self.look_up(fd) {
+            Some(Object::Udp(socket)) => self.leave_to_kernel(socket, Reason::Passed),
+            Some(Object::Epoll(set)) => set.leave_sockets_to_kernel(self, Reason::Passed),
+            None => {}
         }
     }
 

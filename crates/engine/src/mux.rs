@@ -2,6 +2,7 @@
 
 mod call;
 pub(crate) mod epoll;
+mod eviction;
 pub(crate) mod poll;
 
 pub use call::{MuxCall, MuxOutcome};

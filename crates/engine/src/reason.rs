@@ -65,6 +65,10 @@ reasons! {
     Message = 19, "flags or control data need the kernel";
     /// No free frame or ring entry.
     RingFull = 20, "the sending ring is full";
+    /// `shutdown(2)`
+    ShutDown = 21, "the socket was shut down";
+    /// Another process has a descriptor of the socket.
+    Passed = 22, "its descriptor was passed to a process";
 }
 
 #[cfg(test)]

@@ -249,6 +249,32 @@ pub(crate) fn poll_now(fds: &mut [libc::pollfd]) -> Result<usize, Errno> {
     check(ready).map(|count| count as usize)
 }
 
+/// Adds a descriptor of the library to an epoll instance.
+pub(crate) fn epoll_add(
+    epfd: c_int,
+    fd: &OwnedFd,
+    mut event: libc::epoll_event,
+) -> Result<(), Errno> {
+    let event = &raw mut event;
+    // SAFETY: the kernel reads one event.
+    let result =
+        unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_ADD, fd.0, event) };
+    check(result).map(|_| ())
+}
+
+/// A random number from the kernel; the clock where it has none yet.
+pub(crate) fn random() -> u64 {
+    let mut value = 0u64;
+    let (address, len) = (&raw mut value, size_of::<u64>());
+    // SAFETY: the kernel writes at most eight bytes to `value`.
+    let filled = unsafe { libc::syscall(libc::SYS_getrandom, address, len, libc::GRND_NONBLOCK) };
+    if usize::try_from(filled) == Ok(len) {
+        value
+    } else {
+        now_nsec()
+    }
+}
+
 /// `epoll_wait(2)` without waiting.
 pub(crate) fn epoll_now(epfd: c_int, events: &mut [libc::epoll_event]) -> Result<usize, Errno> {
     let max = c_int::try_from(events.len()).unwrap_or(c_int::MAX);

@@ -1,10 +1,11 @@
 //! Calls that make, change, copy and close descriptors.
 
+use engine::Reason;
 use libc::{c_int, c_uint, c_ulong, c_void, sockaddr, socklen_t};
 
 use super::hook;
 use crate::call;
-use crate::guard::contained;
+use crate::guard::{contained, errno};
 use crate::real;
 use crate::runtime;
 
@@ -154,6 +155,20 @@ fn followed(fd: c_int, result: c_int) -> c_int {
         call::addresses_changed(engine, socket);
     }
     result
+}
+
+hook! {
+    /// `shutdown(2)`: what it ends are calls on the kernel's socket, so they must be the kernel's from here on.
+    fn shutdown(fd: c_int, how: c_int) -> c_int {
+        // SAFETY: integers.
+        let result = unsafe { real::shutdown(fd, how) };
+        // An unconnected socket is shut down, too, in spite of the error.
+        if (result == 0 || errno() == libc::ENOTCONN)
+            && let Some((engine, socket)) = runtime::udp(fd) {
+            let _ = contained(|| engine.leave_to_kernel(socket, Reason::ShutDown));
+        }
+        result
+    }
 }
 
 hook! {

@@ -1,6 +1,7 @@
 //! `poll(2)`, `select(2)`, `epoll(7)`.
 
 use std::slice;
+use std::time::Instant;
 
 use engine::{Engine, MuxCall};
 use libc::{
@@ -9,6 +10,7 @@ use libc::{
 
 use super::hook;
 use crate::call;
+use crate::epoll_waits;
 use crate::guard::{contained, fail};
 use crate::real;
 use crate::runtime::{self, Device};
@@ -141,7 +143,7 @@ hook! {
                     .saturating_add(time.tv_usec.unsigned_abs().saturating_mul(1000)),
             ),
         };
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         // SAFETY: the sets are the caller's.
         let sets = unsafe { Sets::new(count, read, write, except) };
         let Some(result) = sets.and_then(|sets| select_ours(engine, sets, wait, std::ptr::null(), kernel))
@@ -302,38 +304,80 @@ hook! {
         if result == 0 && let Some(engine) = runtime::engine() && engine.look_up(fd).is_some() {
             // SAFETY: the kernel has just read the event, or does not want one.
             let event = (!event.is_null()).then(|| unsafe { event.read_unaligned() });
-            let _ = contained(|| engine.epoll_changed(epfd, operation, fd, event));
+            let was_ours = engine.look_up(epfd).is_some();
+            let _ = contained(|| {
+                engine.epoll_changed(epfd, operation, fd, event);
+                if !was_ours
+                    && epoll_waits::waiting(epfd) > 0
+                    && let Some((_, set)) = runtime::epoll(epfd)
+                {
+                    set.evict_kernel_waiters();
+                }
+            });
         }
         result
     }
 }
 
-/// The three forms of `epoll_wait(2)`. `None`: no socket of ours is in the set.
+/// The three forms of `epoll_wait(2)`. `kernel` makes the call to the kernel.
 ///
 /// # Safety
 /// `events` must be valid for `max` entries.
-unsafe fn epoll_ours(
+unsafe fn epoll_wait_any(
     epfd: c_int,
     events: *mut epoll_event,
     max: c_int,
     timeout_nsec: Option<u64>,
     mask: *const sigset_t,
-    kernel: impl FnOnce() -> c_int,
-) -> Option<c_int> {
-    let (engine, set) = runtime::epoll(epfd)?;
-    let count = usize::try_from(max)
+    kernel: impl Fn() -> c_int,
+) -> c_int {
+    let Some(count) = usize::try_from(max)
         .ok()
-        .filter(|max| *max > 0 && !events.is_null())?;
-    // SAFETY: not null, and valid for `max` entries (the caller's promise).
-    let events = unsafe { slice::from_raw_parts_mut(events, count) };
-    let mask = (!mask.is_null()).then_some(mask);
-    let mut call = MuxCall::begin(engine.settings(), timeout_nsec, mask.is_none());
-    Some(call::wait(
-        &mut call,
-        mask,
-        |call| engine.epoll_wait(set, call, events),
-        kernel,
-    ))
+        .filter(|max| *max > 0 && !events.is_null())
+    else {
+        return kernel();
+    };
+    let wait = |timeout_nsec| {
+        let (engine, set) = runtime::epoll(epfd)?;
+        // SAFETY: not null, and valid for `max` entries (the caller's promise).
+        let events = unsafe { slice::from_raw_parts_mut(events, count) };
+        let mask = (!mask.is_null()).then_some(mask);
+        let mut call = MuxCall::begin(engine.settings(), timeout_nsec, mask.is_none());
+        Some(call::wait(
+            &mut call,
+            mask,
+            |call| engine.epoll_wait(set, call, events),
+            &kernel,
+        ))
+    };
+    if let Some(result) = wait(timeout_nsec) {
+        return result;
+    }
+    if timeout_nsec == Some(0) {
+        return kernel();
+    }
+    let begun = timeout_nsec.map(|_| Instant::now());
+    epoll_waits::enter(epfd);
+    if runtime::epoll(epfd).is_some() {
+        epoll_waits::leave(epfd);
+        return wait(timeout_nsec).unwrap_or_else(kernel);
+    }
+    let result = kernel();
+    let still_waiting = epoll_waits::leave(epfd);
+    let (Ok(found @ 1..), Some((_, set))) = (usize::try_from(result), runtime::epoll(epfd)) else {
+        return result;
+    };
+    // SAFETY: the kernel has written that many events.
+    let reported = unsafe { slice::from_raw_parts_mut(events, found) };
+    match contained(|| set.take_out_eviction(reported, still_waiting == 0)) {
+        Ok(0) => {
+            let passed = begun.map_or(0, |begun| begun.elapsed().as_nanos());
+            let passed = u64::try_from(passed).unwrap_or(u64::MAX);
+            wait(timeout_nsec.map(|timeout| timeout.saturating_sub(passed))).unwrap_or(0)
+        }
+        Ok(kept) => c_int::try_from(kept).unwrap_or(result),
+        Err(_) => result,
+    }
 }
 
 hook! {
@@ -342,8 +386,7 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::epoll_wait(epfd, events, max, timeout) };
         // SAFETY: as above.
-        unsafe { epoll_ours(epfd, events, max, msec_to_nsec(timeout), std::ptr::null(), kernel) }
-            .unwrap_or_else(kernel)
+        unsafe { epoll_wait_any(epfd, events, max, msec_to_nsec(timeout), std::ptr::null(), kernel) }
     }
 }
 
@@ -359,8 +402,7 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::epoll_pwait(epfd, events, max, timeout, mask) };
         // SAFETY: as above.
-        unsafe { epoll_ours(epfd, events, max, msec_to_nsec(timeout), mask, kernel) }
-            .unwrap_or_else(kernel)
+        unsafe { epoll_wait_any(epfd, events, max, msec_to_nsec(timeout), mask, kernel) }
     }
 }
 
@@ -378,6 +420,6 @@ hook! {
         // SAFETY: the timeout is the caller's, null or readable.
         let Ok(wait) = timespec_to_nsec(unsafe { timeout.as_ref() }) else { return kernel() };
         // SAFETY: as above.
-        unsafe { epoll_ours(epfd, events, max, wait, mask, kernel) }.unwrap_or_else(kernel)
+        unsafe { epoll_wait_any(epfd, events, max, wait, mask, kernel) }
     }
 }

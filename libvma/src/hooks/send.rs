@@ -2,7 +2,7 @@
 
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
-use super::{header, hook};
+use super::{header, hook, passed};
 use crate::call;
 use crate::guard::{errno, set_errno};
 use crate::real;
@@ -49,7 +49,11 @@ hook! {
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::sendmsg(fd, message, flags) };
-        let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
+        let Some((engine, socket)) = runtime::udp(fd) else {
+            // SAFETY: the message is the caller's, null or valid for sendmsg(2).
+            unsafe { passed::leave_to_kernel(message) };
+            return kernel();
+        };
         // SAFETY: the message is the caller's, null or valid for sendmsg(2).
         let Some(header) = (unsafe { message.as_ref() }) else { return kernel() };
         let mut header = *header;
@@ -62,6 +66,12 @@ hook! {
     /// `sendmmsg(2)`
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
         if runtime::udp(fd).is_none() || messages.is_null() {
+            for index in 0..if messages.is_null() { 0 } else { count.min(1024) } {
+                // SAFETY: the caller gave `count` messages.
+                let message = unsafe { messages.add(index as usize) };
+                // SAFETY: as above; the header is the first field.
+                unsafe { passed::leave_to_kernel(message.cast::<msghdr>()) };
+            }
             // SAFETY: the arguments are the caller's own.
             return unsafe { real::sendmmsg(fd, messages, count, flags) };
         }

@@ -15,6 +15,7 @@ use ring::Backend;
 use crate::engine::{Engine, Object};
 use crate::interface::InterfaceSet;
 use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
+use crate::mux::eviction::Eviction;
 use crate::reason::Reason;
 use crate::sleep::Sleep;
 use crate::sys::{self, Errno};
@@ -39,6 +40,7 @@ pub struct EpollSet<B: Backend> {
     /// The sockets' interfaces have changed since `interfaces` was made.
     interfaces_outdated: AtomicBool,
     calls: AtomicU32,
+    eviction: Eviction,
 }
 
 /// A socket in a set.
@@ -125,7 +127,19 @@ impl<B: Backend> EpollSet<B> {
             interfaces: InterfaceSet::new(),
             interfaces_outdated: AtomicBool::new(false),
             calls: AtomicU32::new(0),
+            eviction: Eviction::default(),
         }
+    }
+
+    /// Threads wait for the set in the kernel: brings them out.
+    pub fn evict_kernel_waiters(&self) {
+        self.eviction.begin(self.epfd.load(Ordering::Relaxed));
+    }
+
+    /// Takes the library's own event out of what the kernel reported; returns how many are left. `is_last`: no thread waits
+    /// in the kernel any more.
+    pub fn take_out_eviction(&self, events: &mut [epoll_event], is_last: bool) -> usize {
+        self.eviction.take_out(events, is_last)
     }
 
     pub(crate) fn descriptor_added(&self) {
@@ -148,13 +162,13 @@ impl<B: Backend> EpollSet<B> {
         true
     }
 
-    pub(crate) fn leave_sockets_to_kernel(&self, engine: &Engine<B>) {
+    pub(crate) fn leave_sockets_to_kernel(&self, engine: &Engine<B>, reason: Reason) {
         let sockets: Vec<_> = self
             .members()
             .values()
             .map(|member| member.socket)
             .collect();
-        engine.leave_all_to_kernel(sockets, Reason::NestedEpoll);
+        engine.leave_all_to_kernel(sockets, reason);
     }
 
     /// Fills `events` with our ready sockets.
@@ -229,6 +243,7 @@ impl<B: Backend> EpollSet<B> {
     /// What the kernel's part of the set reports.
     fn kernel_events(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
         let found = sys::epoll_now(self.epfd.load(Ordering::Relaxed), events)?;
+        let found = self.take_out_eviction(&mut events[..found], false);
         for event in &events[..found] {
             if event.events & !WRITABLE != 0 {
                 self.hint(event.u64);
@@ -298,7 +313,7 @@ impl<B: Backend> Engine<B> {
         match (self.look_up(fd), operation) {
             (Some(Object::Epoll(inner)), libc::EPOLL_CTL_ADD) => {
                 // The outer set is the kernel's: it cannot see what is ready in user space.
-                inner.leave_sockets_to_kernel(self);
+                inner.leave_sockets_to_kernel(self, Reason::NestedEpoll);
             }
             (Some(Object::Udp(socket)), libc::EPOLL_CTL_ADD) => {
                 if let (Some(event), Some(set)) = (event, self.epoll_set(epfd)) {

@@ -32,7 +32,7 @@ impl<B: Backend> Engine<B> {
                     sockets.push((index, socket));
                 }
                 // The kernel cannot see from outside that a set of ours is ready.
-                Some(Object::Epoll(set)) => set.leave_sockets_to_kernel(self),
+                Some(Object::Epoll(set)) => set.leave_sockets_to_kernel(self, Reason::NestedEpoll),
                 Some(Object::Udp(_)) | None => {}
             }
         }

@@ -28,6 +28,8 @@ pub(crate) struct SendState<B: Backend> {
     others: HashMap<SocketAddrV4, Destination<B>>,
     /// IPv4 identification of the next datagram.
     identification: u16,
+    /// The tick of the clock at which the kernel's socket was last asked for an error.
+    asked_at_nsec: u64,
     /// Datagrams that went through the kernel since the network was last looked at.
     kernel_messages: u32,
 }
@@ -44,6 +46,7 @@ impl<B: Backend> Default for SendState<B> {
             latest: None,
             others: HashMap::new(),
             identification: 0,
+            asked_at_nsec: 0,
             kernel_messages: 0,
         }
     }
@@ -96,6 +99,13 @@ impl<B: Backend> SendState<B> {
     pub(crate) fn forget_destinations(&mut self) {
         self.latest = None;
         self.others.clear();
+    }
+
+    /// Whether the clock has ticked since the last call: a few milliseconds.
+    #[inline]
+    pub(super) fn tick_has_passed(&mut self) -> bool {
+        let now = sys::tick_nsec();
+        std::mem::replace(&mut self.asked_at_nsec, now) != now
     }
 
     /// Counts a datagram that goes through the kernel; says whether to look at the network.

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::interface::Transmitted;
 use crate::message::Message;
 use crate::reason::Reason;
+use crate::sys;
 use crate::udp::UdpSocket;
 use crate::udp::destination::{Destination, Way};
 
@@ -48,6 +49,10 @@ impl<B: Backend> UdpSocket<B> {
             let Some(address) = name.or(send.peer) else {
                 return SendOutcome::Kernel(Reason::Message);
             };
+            if send.peer.is_some() && send.tick_has_passed() && self.kernel_has_error() {
+                // The kernel's send reports it.
+                return SendOutcome::Kernel(Reason::Message);
+            }
             let identification = send.next_identification();
             if let Some(destination) = send.find(address, engine.network_generation()) {
                 let (interface, sent) = match &destination.way {
@@ -97,6 +102,18 @@ impl<B: Backend> UdpSocket<B> {
             resolved = true;
             self.resolve(engine, local, address);
         }
+    }
+
+    /// Whether the kernel's socket holds an error, such as that of an ICMP message about the peer.
+    #[cold]
+    fn kernel_has_error(&self) -> bool {
+        let fd = self.shadow.fd.load(Ordering::Relaxed);
+        let mut polled = [libc::pollfd {
+            fd,
+            events: 0,
+            revents: 0,
+        }];
+        sys::poll_now(&mut polled).is_ok() && polled[0].revents & libc::POLLERR != 0
     }
 
     #[cold]
