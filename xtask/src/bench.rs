@@ -29,6 +29,7 @@ const SECONDS: u32 = 2;
 #[derive(Clone, Debug)]
 struct Round {
     kernel: Latency,
+    one_cpu: Latency,
     libvma: Latency,
     floor: Latency,
     kernel_throughput: Throughput,
@@ -61,7 +62,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
 
     let stage = Stage::new(library.to_owned())?;
     let system = System::now();
-    say(format_args!("{} rounds of about 20 s each", options.rounds));
+    say(format_args!("{} rounds of about 30 s each", options.rounds));
     let mut rounds = Vec::new();
     for number in 1..=options.rounds {
         let round = measure_round(&stage, &floor, &null_device)
@@ -97,6 +98,7 @@ fn measure_round(
 ) -> Result<Round, Failure> {
     interrupt::check()?;
     let (kernel, _) = stage.ping_pong(Sockets::Kernel, SECONDS)?;
+    let (one_cpu, _) = stage.ping_pong(Sockets::KernelOneCpu, SECONDS)?;
     let (libvma, _) = stage.ping_pong(Sockets::Libvma, SECONDS)?;
     let floor = floor::measure(floor.path("floor")?, &stage.pair, SECONDS)?;
     let kernel_throughput = stage.throughput(Sockets::Kernel, SECONDS)?;
@@ -104,6 +106,7 @@ fn measure_round(
     let costs = null_device::measure(null_device.path("null_device")?)?;
     Ok(Round {
         kernel,
+        one_cpu,
         libvma,
         floor,
         kernel_throughput,

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use crate::cargo;
 use crate::failure::Failure;
-use crate::interrupt;
 use crate::measure::{self, Ends, PING_PONG_BYTES, Sockets, Stage};
 use crate::needs::Purpose;
 use crate::output::{print, say};
@@ -32,35 +31,42 @@ pub(crate) fn run() -> Result<(), Failure> {
     say(format_args!(
         "sockperf ping-pong between two network namespaces, {ROUNDS} rounds of {SECONDS} s each"
     ));
-    let (mut kernel, mut libvma) = (Vec::new(), Vec::new());
+    let mut latencies = Latencies::default();
     let mut packets = Ends::default();
     for round in 1..=ROUNDS {
-        interrupt::check()?;
-        let (latency, _) = stage.ping_pong(Sockets::Kernel, SECONDS)?;
-        kernel.push(latency);
-        interrupt::check()?;
-        let (latency, ends) = stage.ping_pong(Sockets::Libvma, SECONDS)?;
-        libvma.push(latency);
+        let (kernel, _) = stage.ping_pong(Sockets::Kernel, SECONDS)?;
+        let (one_cpu, _) = stage.ping_pong(Sockets::KernelOneCpu, SECONDS)?;
+        let (libvma, ends) = stage.ping_pong(Sockets::Libvma, SECONDS)?;
+        say(format_args!(
+            "  round {round} of {ROUNDS}: p50 {:.2} us on the kernel, {:.2} us on one CPU, \
+             {:.2} us with libvma",
+            kernel.p50_usec, one_cpu.p50_usec, libvma.p50_usec
+        ));
+        latencies.kernel.push(kernel);
+        latencies.one_cpu.push(one_cpu);
+        latencies.libvma.push(libvma);
         packets.client += ends.client;
         packets.server += ends.server;
-        say(format_args!(
-            "  round {round} of {ROUNDS}: p50 {:.2} us on the kernel, {:.2} us with libvma",
-            kernel[kernel.len() - 1].p50_usec,
-            latency.p50_usec
-        ));
     }
     drop(stage);
-    print(&report(&kernel, &libvma, packets))?;
+    print(&report(&latencies, packets))?;
     say(hint(library, vma_stats));
     Ok(())
 }
 
-fn report(kernel: &[Latency], libvma: &[Latency], packets: Ends) -> String {
-    let (kernel, libvma) = (
-        Latency::median_of(kernel.iter()).values(),
-        Latency::median_of(libvma.iter()).values(),
-    );
-    let ratio = [0, 1, 2].map(|column| kernel[column] / libvma[column]);
+/// Of each round.
+#[derive(Debug, Default)]
+struct Latencies {
+    kernel: Vec<Latency>,
+    one_cpu: Vec<Latency>,
+    libvma: Vec<Latency>,
+}
+
+fn report(latencies: &Latencies, packets: Ends) -> String {
+    let [kernel, one_cpu, libvma] = [&latencies.kernel, &latencies.one_cpu, &latencies.libvma]
+        .map(|rounds| Latency::median_of(rounds.iter()));
+    let faster = kernel.faster(&one_cpu).values();
+    let gain = [0, 1, 2].map(|column| faster[column] / libvma.values()[column]);
     let line = |name: &str, values: [f64; 3]| {
         let values = values.map(|value| format!("{value:.2}"));
         [name.to_owned()].into_iter().chain(values).collect()
@@ -68,9 +74,10 @@ fn report(kernel: &[Latency], libvma: &[Latency], packets: Ends) -> String {
     let [p50, p99, p999] = Latency::NAMES;
     let latency = layout(&[
         row!["", p50, p99, p999],
-        line("kernel", kernel),
-        line("libvma", libvma),
-        line("kernel / libvma", ratio),
+        line("kernel", kernel.values()),
+        line("kernel, both ends on one CPU", one_cpu.values()),
+        line("libvma", libvma.values()),
+        line("gain over the faster kernel line", gain),
     ]);
     let packets = layout(&[
         row!["packets with libvma", "offloaded", "OS"],
@@ -114,20 +121,24 @@ mod tests {
                 os: 0,
             },
         };
-        let kernel = [latency(10.0), latency(900.0), latency(9.0)];
-        let libvma = [latency(2.0), latency(2.5), latency(1.5)];
+        let latencies = Latencies {
+            kernel: vec![latency(50.0), latency(900.0), latency(45.0)],
+            one_cpu: vec![latency(10.0), latency(9.0), latency(11.0)],
+            libvma: vec![latency(2.0), latency(2.5), latency(1.5)],
+        };
         let expected = "
 sockperf ping-pong, UDP, 64 bytes, veth: half round trips in microseconds, medians of 5 rounds
 
-                   p50    p99  p99.9
-kernel           10.00  20.00  40.00
-libvma            2.00   4.00  40.00
-kernel / libvma   5.00   5.00   1.00
+                                    p50     p99  p99.9
+kernel                            50.00  100.00  40.00
+kernel, both ends on one CPU      10.00   20.00  40.00
+libvma                             2.00    4.00  40.00
+gain over the faster kernel line   5.00    5.00   1.00
 
 packets with libvma  offloaded  OS
 client                  123456   1
 server                  123457   0
 ";
-        assert_eq!(report(&kernel, &libvma, packets), expected);
+        assert_eq!(report(&latencies, packets), expected);
     }
 }

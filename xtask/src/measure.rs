@@ -1,6 +1,6 @@
 //! sockperf between two network namespaces, on the kernel's sockets or with libvma preloaded.
 
-use std::fmt;
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -27,20 +27,16 @@ const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// with a margin for a busy machine.
 const CLIENT_EXTRA: Duration = Duration::from_secs(20);
 
-/// Whose sockets sockperf uses.
+/// Whose sockets sockperf uses, and where it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sockets {
+    /// The kernel's, on the CPUs that the scheduler chooses.
     Kernel,
+    /// The kernel's, client and server on one CPU. Blocking sockets gain by it wherever waking a sleeping
+    /// CPU takes long, as in most virtual machines: a fair comparison looks at both.
+    KernelOneCpu,
+    /// libvma's, on the CPUs that the scheduler chooses.
     Libvma,
-}
-
-impl fmt::Display for Sockets {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Kernel => "kernel",
-            Self::Libvma => "libvma",
-        })
-    }
 }
 
 /// What both ends sent and received, with libvma.
@@ -64,6 +60,8 @@ pub(crate) struct Stage {
     pub(crate) pair: Pair,
     library: PathBuf,
     statistics: TempDir,
+    /// The number of the CPU for [`Sockets::KernelOneCpu`].
+    one_cpu: String,
 }
 
 /// A client and its server that have ended.
@@ -94,10 +92,13 @@ impl Stage {
             ))
         })?;
         let statistics = tempfile::Builder::new().prefix("vma-xtask-").tempdir()?;
+        let status = fs::read_to_string("/proc/self/status")?;
+        let one_cpu = last_cpu(&status).unwrap_or("0").to_owned();
         Ok(Self {
             pair,
             library,
             statistics,
+            one_cpu,
         })
     }
 
@@ -179,22 +180,36 @@ impl Stage {
 
     fn sockperf(&self, sockets: Sockets, namespace: &Namespace, arguments: &[&str]) -> Command {
         let mut command = match sockets {
-            Sockets::Kernel => {
-                let mut command = namespace.command("sockperf");
-                command.env_remove("LD_PRELOAD");
+            Sockets::Kernel => namespace.command("sockperf"),
+            Sockets::KernelOneCpu => {
+                let mut command = namespace.command("taskset");
+                command.args(["--cpu-list", &self.one_cpu, "sockperf"]);
                 command
             }
-            Sockets::Libvma => {
-                let mut command = namespace.preload("sockperf", &self.library);
-                command
-                    .env("VMA_SPEC", "latency")
-                    .env("VMA_STATS_SHMEM_DIR", self.statistics.path());
-                command
-            }
+            Sockets::Libvma => namespace.preload("sockperf", &self.library),
         };
+        if sockets == Sockets::Libvma {
+            command
+                .env("VMA_SPEC", "latency")
+                .env("VMA_STATS_SHMEM_DIR", self.statistics.path());
+        } else {
+            command.env_remove("LD_PRELOAD");
+        }
         command.args(arguments);
         command
     }
+}
+
+/// The last CPU that a process may use, as `/proc/self/status` lists them (proc_pid_status(5)). The first
+/// one tends to serve the machine's interrupts.
+fn last_cpu(status: &str) -> Option<&str> {
+    let cpus = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    cpus.trim()
+        .rsplit([',', '-'])
+        .next()
+        .filter(|cpu| !cpu.is_empty())
 }
 
 /// Waits until a server receives, which with libvma includes that its flow is in place.
@@ -243,4 +258,25 @@ fn not_offloaded<'a>(
     text += "AF_XDP needs Linux 5.10 or later, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, and no other XDP \
              program on the interface";
     Failure::Reason(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_cpu_of_the_list_is_taken() {
+        for (list, cpu) in [
+            ("0-1", Some("1")),
+            ("3", Some("3")),
+            ("0-3,8,10-11", Some("11")),
+            ("0,2", Some("2")),
+            ("", None),
+        ] {
+            let status =
+                format!("Cpus_allowed:\tff\nCpus_allowed_list:\t{list}\nMems_allowed:\t1\n");
+            assert_eq!(last_cpu(&status), cpu, "{list}");
+        }
+        assert_eq!(last_cpu("Uid:\t0\n"), None);
+    }
 }

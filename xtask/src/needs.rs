@@ -45,6 +45,12 @@ const NEEDS: &[Need] = &[
         why: "the program that is measured",
     },
     Need {
+        program: "taskset",
+        package: "util-linux",
+        testing_only: false,
+        why: "runs both ends of the kernel's sockperf on one CPU",
+    },
+    Need {
         program: "kill",
         package: "procps",
         testing_only: true,
@@ -124,7 +130,10 @@ mod tests {
             let missing = missing_in(purpose, OsStr::new(""));
             missing.iter().map(|need| need.program).collect::<Vec<_>>()
         };
-        assert_eq!(programs(Purpose::Measuring), ["cc", "ip", "sockperf"]);
+        assert_eq!(
+            programs(Purpose::Measuring),
+            ["cc", "ip", "sockperf", "taskset"]
+        );
         assert!(programs(Purpose::Testing).starts_with(&programs(Purpose::Measuring)));
     }
 }

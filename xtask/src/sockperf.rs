@@ -19,6 +19,15 @@ impl Latency {
         [self.p50_usec, self.p99_usec, self.p999_usec]
     }
 
+    /// The one with the lower median.
+    pub(crate) fn faster<'a>(&'a self, other: &'a Self) -> &'a Self {
+        if other.p50_usec < self.p50_usec {
+            other
+        } else {
+            self
+        }
+    }
+
     /// The median of each percentile by itself.
     pub(crate) fn median_of<'a>(rounds: impl Iterator<Item = &'a Self> + Clone) -> Self {
         let of = |value: fn(&Self) -> f64| median(rounds.clone().map(value));
