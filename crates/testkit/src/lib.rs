@@ -23,6 +23,7 @@
 //!
 //! `unsafe` is confined to the private module `sys`.
 
+mod accelerated;
 mod c_program;
 mod comparison;
 mod library;
@@ -34,6 +35,7 @@ mod scripted_peer;
 mod skip;
 mod sys;
 
+pub use accelerated::{Accelerated, eventually, preloaded};
 pub use c_program::compile_c;
 pub use comparison::{Comparison, VARIANTS, Variant};
 pub use library::libvma_path;

@@ -1,0 +1,127 @@
+//! A preloaded program under test: where it publishes its statistics, and what they say.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{env, fs, io, process, thread};
+
+use stats::{Reader, SocketSnapshot};
+
+use crate::library::libvma_path;
+use crate::namespace::Namespace;
+use crate::running::Running;
+
+/// A program that runs with the library.
+#[derive(Debug)]
+pub struct Accelerated {
+    process: Running,
+    directory: PathBuf,
+}
+
+/// A command with the library preloaded, none of the caller's `VMA_` variables, and its statistics in a directory of the
+/// test process.
+///
+/// # Errors
+///
+/// The library cannot be built.
+pub fn preloaded(namespace: &Namespace, program: &Path) -> io::Result<Command> {
+    let mut command = namespace.preload(program, &libvma_path()?);
+    for (name, _) in env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"VMA_") {
+            command.env_remove(name);
+        }
+    }
+    let directory = statistics_directory();
+    fs::create_dir_all(&directory)?;
+    command.env("VMA_STATS_SHMEM_DIR", directory);
+    Ok(command)
+}
+
+fn statistics_directory() -> PathBuf {
+    env::temp_dir().join(format!("vmat-stats-{}", process::id()))
+}
+
+impl Accelerated {
+    /// Starts a command made by [`preloaded`], with a standard input that the test writes.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started.
+    pub fn start(command: Command) -> io::Result<Self> {
+        Ok(Self {
+            process: Running::start_interactive(command)?,
+            directory: statistics_directory(),
+        })
+    }
+
+    /// The process.
+    pub fn process(&mut self) -> &mut Running {
+        &mut self.process
+    }
+
+    /// The process, no longer watched.
+    pub fn into_process(self) -> Running {
+        self.process
+    }
+
+    /// Its sockets as it publishes them.
+    ///
+    /// # Panics
+    ///
+    /// If it does not publish any statistics.
+    pub fn sockets(&self) -> Vec<SocketSnapshot> {
+        self.reader().sockets().expect("the statistics are whole")
+    }
+
+    /// The statistics themselves.
+    ///
+    /// # Panics
+    ///
+    /// As [`Accelerated::sockets`].
+    pub fn reader(&self) -> Reader {
+        Reader::open(&self.directory, self.process.pid()).unwrap_or_else(|error| {
+            panic!(
+                "no statistics of {}: {error}\n{}",
+                self.process.pid(),
+                self.process.stderr()
+            )
+        })
+    }
+
+    /// Packets that its open sockets received and sent past the kernel.
+    pub fn packets(&self) -> u64 {
+        let of_socket = |socket: &SocketSnapshot| socket.rx_packets + socket.tx_packets;
+        self.sockets().iter().map(of_socket).sum()
+    }
+
+    /// Packets that its open sockets received and sent through the kernel.
+    pub fn kernel_packets(&self) -> u64 {
+        let of_socket = |socket: &SocketSnapshot| socket.rx_os_packets + socket.tx_os_packets;
+        self.sockets().iter().map(of_socket).sum()
+    }
+
+    /// Number of its open descriptors.
+    ///
+    /// # Panics
+    ///
+    /// If it has ended.
+    pub fn descriptor_count(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.process.pid()))
+            .expect("the process runs")
+            .count()
+    }
+}
+
+/// Looks every few milliseconds until `done`; false after `timeout`.
+pub fn eventually(timeout: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + timeout;
+    loop {
+        if done() {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,106 @@
+//! Sockets that come and go while packets arrive for them.
+
+use std::io::Write;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use testkit::{Accelerated, Namespaces, Pair, eventually, or_skip, preloaded};
+
+const SECONDS: u64 = 5;
+const PORTS: std::ops::Range<u16> = 7400..7432;
+const SOON: Duration = Duration::from_secs(20);
+
+/// Sends each port its own number, as fast as it can, until told to stop.
+fn blast(socket: &UdpSocket, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        for port in PORTS {
+            let text = format!("{port}....");
+            // The errors are those of ports that are closed.
+            drop(socket.send_to(&text.as_bytes()[..8], (Pair::ADDRESS_B, port)));
+        }
+        std::thread::sleep(Duration::from_micros(300));
+    }
+}
+
+fn churn(environment: &[(&str, &str)]) {
+    let pair = or_skip!(Namespaces::pair());
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/churn.c");
+    let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+    let peer = pair
+        .a
+        .enter(|| UdpSocket::bind((Pair::ADDRESS_A, 7000)))
+        .unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| blast(&peer, &stop));
+        // However it ends, the sender must end too.
+        let outcome = std::panic::catch_unwind(|| run(&pair, &program, environment));
+        stop.store(true, Ordering::Relaxed);
+        if let Err(cause) = outcome {
+            std::panic::resume_unwind(cause);
+        }
+    });
+}
+
+fn run(pair: &Pair, program: &Path, environment: &[(&str, &str)]) {
+    let mut command = preloaded(&pair.b, program).unwrap();
+    command
+        .args([&Pair::ADDRESS_B.to_string(), &SECONDS.to_string()])
+        .envs(environment.iter().copied());
+    let mut churn = Accelerated::start(command).unwrap();
+    let mut input = churn.process().stdin().unwrap();
+    let words = |churn: &mut Accelerated| churn.process().stdout() + &churn.process().stderr();
+    assert!(
+        churn.process().wait_for_output("warm", SOON),
+        "{}",
+        words(&mut churn)
+    );
+    let descriptors = churn.descriptor_count();
+    let rings_before = received_past_kernel(&churn);
+    writeln!(input, "go on").unwrap();
+    assert!(
+        churn.process().wait_for_output("opened", SOON),
+        "{}",
+        words(&mut churn)
+    );
+    let output = words(&mut churn);
+    assert!(!output.contains("FAILED"), "{output}");
+    assert!(!output.contains("received 0"), "{output}");
+    assert!(
+        received_past_kernel(&churn) > rings_before + 1000,
+        "nothing came past the kernel: {output}"
+    );
+    assert_eq!(churn.sockets().len(), 0, "slots of closed sockets remain");
+    // Sleepers keep an eventfd each in stock, at most one a thread.
+    let after = churn.descriptor_count();
+    assert!(
+        after <= descriptors + 3,
+        "{descriptors} descriptors before, {after} after"
+    );
+    // Frames of closed sockets are back in the pool, but for those that the device holds.
+    let pools = || churn.reader().pools().unwrap();
+    let all_back = eventually(Duration::from_secs(3), || {
+        pools().iter().all(|pool| pool.free * 2 > pool.frames)
+    });
+    assert!(all_back, "{:?}", pools());
+    drop(input);
+    let finished = churn.into_process().wait(SOON).unwrap();
+    assert!(finished.status.success(), "{finished:?}");
+}
+
+fn received_past_kernel(churn: &Accelerated) -> u64 {
+    let rings = churn.reader().rings().unwrap();
+    rings.iter().map(|ring| ring.rx_packets).sum()
+}
+
+#[test]
+fn sockets_come_and_go_under_traffic() {
+    churn(&[]);
+}
+
+#[test]
+fn sockets_come_and_go_under_traffic_with_sleeping_threads() {
+    churn(&[("VMA_SELECT_POLL", "0"), ("VMA_THREAD_MODE", "2")]);
+}

@@ -1,0 +1,177 @@
+//! What the library costs a program that has no use for it, and one that sleeps.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use testkit::{Accelerated, Namespaces, Pair, Running, or_skip, preloaded};
+
+const SOON: Duration = Duration::from_secs(10);
+/// Ways to run each program, interleaved.
+const ROUNDS: usize = 60;
+
+/// Time from start to end, standard streams closed.
+fn run_time(command: &mut Command) -> Duration {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let begun = Instant::now();
+    let status = command.status().unwrap();
+    let passed = begun.elapsed();
+    assert!(status.success(), "{command:?}: {status}");
+    passed
+}
+
+/// The value below which a third of the samples lie: what a busy machine adds falls on few of the fast ones.
+fn lower_third(mut samples: Vec<Duration>) -> Duration {
+    samples.sort_unstable();
+    samples[samples.len() / 3]
+}
+
+#[test]
+fn programs_without_sockets_start_as_fast() {
+    let library = testkit::libvma_path().unwrap();
+    let programs: [(&str, &[&str]); 3] = [("true", &[]), ("ls", &["/"]), ("bash", &["-c", ":"])];
+    for (program, arguments) in programs {
+        // Machines are busy at times: one quiet measurement of several is enough to show what it costs.
+        let mut seen = Vec::new();
+        for _ in 0..5 {
+            let (mut bare, mut with_library) = (Vec::new(), Vec::new());
+            for _ in 0..ROUNDS {
+                let mut command = Command::new(program);
+                bare.push(run_time(command.args(arguments)));
+                let mut command = Command::new(program);
+                with_library.push(run_time(
+                    command.args(arguments).env("LD_PRELOAD", &library),
+                ));
+            }
+            seen.push(lower_third(with_library).saturating_sub(lower_third(bare)));
+            if seen.last() < Some(&Duration::from_millis(1)) {
+                break;
+            }
+        }
+        println!("{program}: {seen:?} more");
+        assert!(
+            seen.last() < Some(&Duration::from_millis(1)),
+            "{program} takes {seen:?} longer"
+        );
+    }
+}
+
+#[test]
+fn programs_without_sockets_print_the_same_and_open_nothing() {
+    let library = testkit::libvma_path().unwrap();
+    let programs: [(&str, &[&str]); 4] = [
+        ("true", &[]),
+        ("ls", &["/"]),
+        // Its descriptors: those of the standard streams and of the directory.
+        ("ls", &["/proc/self/fd"]),
+        (
+            "bash",
+            &["-c", "echo out; echo err >&2; ls /proc/self/fd; exit 3"],
+        ),
+    ];
+    for (program, arguments) in programs {
+        let output = |command: &mut Command| command.args(arguments).output().unwrap();
+        let bare = output(&mut Command::new(program));
+        let with_library = output(Command::new(program).env("LD_PRELOAD", &library));
+        assert_eq!(bare, with_library, "{program} {arguments:?}");
+    }
+}
+
+/// Threads of a process, its open descriptors that are neither files nor pipes, and whether `vb` has an XDP program.
+#[test]
+fn a_program_that_waits_has_no_thread_and_no_device() {
+    let pair = or_skip!(Namespaces::pair());
+    let mut command = preloaded(&pair.b, Path::new("cat")).unwrap();
+    command.env("VMA_TRACELEVEL", "debug");
+    let mut cat = Accelerated::start(command).unwrap();
+    let mut input = cat.process().stdin().unwrap();
+    std::io::Write::write_all(&mut input, b"started\n").unwrap();
+    assert!(cat.process().wait_for_output("started", SOON));
+    let pid = cat.process().pid();
+    assert_eq!(
+        fs::read_dir(format!("/proc/{pid}/task")).unwrap().count(),
+        1,
+        "threads"
+    );
+    let bare = Running::start_interactive(pair.b.command("cat")).unwrap();
+    let descriptors = |pid| fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    assert_eq!(descriptors(pid), descriptors(bare.pid()), "descriptors");
+    let link = pair.b.ip(&["-details", "link", "show", "vb"]).unwrap();
+    assert!(!link.contains("xdp"), "{link}");
+    assert_eq!(cat.process().stderr(), "");
+}
+
+fn echo(environment: &[(&str, &str)]) -> Result<(Pair, Accelerated), testkit::Skip> {
+    let pair = Namespaces::pair()?;
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/echo.c");
+    let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+    let mut command = preloaded(&pair.b, &program).unwrap();
+    command
+        .args([&Pair::ADDRESS_B.to_string(), "7700"])
+        .envs(environment.iter().copied());
+    let mut echo = Accelerated::start(command).unwrap();
+    assert!(
+        echo.process().wait_for_output("ready", SOON),
+        "{}",
+        echo.process().stderr()
+    );
+    let socket = pair
+        .a
+        .enter(|| std::net::UdpSocket::bind((Pair::ADDRESS_A, 0)))
+        .unwrap();
+    socket.set_read_timeout(Some(SOON)).unwrap();
+    for _ in 0..1000 {
+        socket.send_to(&[0; 64], (Pair::ADDRESS_B, 7700)).unwrap();
+        socket.recv(&mut [0; 64]).unwrap();
+    }
+    assert!(echo.packets() > 1900, "{:?}", echo.sockets());
+    Ok((pair, echo))
+}
+
+#[test]
+fn memory_after_the_first_socket_is_small() {
+    let (_pair, mut echo) = or_skip!(echo(&[]));
+    let pid = echo.process().pid();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let resident_kib: u64 = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|rest| rest.trim().strip_suffix(" kB"))
+        .and_then(|number| number.parse().ok())
+        .unwrap();
+    println!("resident: {resident_kib} KiB");
+    assert!(resident_kib < 32 * 1024, "{resident_kib} KiB");
+}
+
+/// User and system time of a process, in clock ticks.
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<_> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    // Fields 14 and 15 of proc(5); the third is the first after the name.
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn a_sleeping_process_uses_no_processor() {
+    let (pair, mut echo) = or_skip!(echo(&[]));
+    let pid = echo.process().pid();
+    // It polls for a while first.
+    std::thread::sleep(Duration::from_millis(1500));
+    let before = cpu_ticks(pid);
+    std::thread::sleep(Duration::from_secs(2));
+    let used = cpu_ticks(pid) - before;
+    // A tick is ten milliseconds; the gauges' upkeep may fall on one.
+    assert!(used <= 2, "{used} ticks in two seconds");
+    // It wakes when something comes.
+    let socket = pair
+        .a
+        .enter(|| std::net::UdpSocket::bind((Pair::ADDRESS_A, 0)))
+        .unwrap();
+    socket.set_read_timeout(Some(SOON)).unwrap();
+    socket.send_to(b"wake up", (Pair::ADDRESS_B, 7700)).unwrap();
+    assert_eq!(socket.recv(&mut [0; 64]).unwrap(), 7);
+}

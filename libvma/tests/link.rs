@@ -1,0 +1,317 @@
+//! Changes of the network under traffic: link down and up, address, neighbour and route.
+
+use std::io::Write;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use testkit::{
+    Accelerated, Namespaces, Pair, Running, ScriptedPeer, eventually, or_skip, preloaded,
+};
+
+const SOON: Duration = Duration::from_secs(10);
+/// How long a change of the network may take until a program sees it.
+const SETTLE: Duration = Duration::from_millis(400);
+
+fn program(name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
+    testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap()
+}
+
+/// A preloaded echo in `b` and a client on the kernel in `a`.
+struct Traffic {
+    pair: Pair,
+    echo: Accelerated,
+    client: UdpSocket,
+    number: u32,
+}
+
+impl Traffic {
+    const PORT: u16 = 7500;
+
+    fn start(pair: Pair, environment: &[(&str, &str)]) -> Self {
+        let mut command = preloaded(&pair.b, &program("echo")).unwrap();
+        command
+            .args([Pair::ADDRESS_B.to_string(), Self::PORT.to_string()])
+            .envs(environment.iter().copied());
+        let mut echo = Accelerated::start(command).unwrap();
+        assert!(echo.process().wait_for_output("ready", SOON));
+        let client = pair
+            .a
+            .enter(|| UdpSocket::bind((Pair::ADDRESS_A, 0)))
+            .unwrap();
+        client
+            .set_read_timeout(Some(Duration::from_millis(100)))
+            .unwrap();
+        let mut traffic = Self {
+            pair,
+            echo,
+            client,
+            number: 0,
+        };
+        traffic.assert_flows("at first");
+        traffic
+    }
+
+    /// Whether a datagram comes back.
+    fn flows(&mut self) -> bool {
+        self.number += 1;
+        let sent = self.number.to_be_bytes();
+        if self
+            .client
+            .send_to(&sent, (Pair::ADDRESS_B, Self::PORT))
+            .is_err()
+        {
+            return false;
+        }
+        let mut buffer = [0; 64];
+        // Echoes of earlier numbers may come late.
+        while let Ok(len) = self.client.recv(&mut buffer) {
+            if buffer[..len] == sent {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Traffic comes to flow past the kernel, and nothing is lost then.
+    fn assert_flows(&mut self, when: &str) {
+        let resumed = eventually(SOON, || self.flows());
+        assert!(resumed, "{when}: no echo\n{}", self.words());
+        let accelerated = eventually(SOON, || {
+            let before = self.echo.packets();
+            self.flows() && self.echo.packets() == before + 2
+        });
+        assert!(
+            accelerated,
+            "{when}: echoes come through the kernel: {:?}\n{}",
+            self.echo.sockets(),
+            self.words()
+        );
+        for _ in 0..200 {
+            assert!(self.flows(), "{when}: an echo is missing\n{}", self.words());
+        }
+    }
+
+    fn assert_silence(&mut self, when: &str) {
+        std::thread::sleep(SETTLE);
+        assert!(!self.flows(), "{when}: an echo");
+    }
+
+    fn change(&mut self, change: &str) {
+        let arguments: Vec<_> = change.split(' ').collect();
+        self.pair.b.ip(&arguments).unwrap();
+    }
+
+    fn words(&mut self) -> String {
+        let state = self.echo.process().status();
+        format!(
+            "{state:?}\n{}{}",
+            self.echo.process().stdout(),
+            self.echo.process().stderr()
+        )
+    }
+}
+
+fn down_and_up(environment: &[(&str, &str)]) {
+    let mut traffic = Traffic::start(or_skip!(Namespaces::pair()), environment);
+    for round in 0..3 {
+        traffic.change("link set vb down");
+        traffic.assert_silence("down");
+        traffic.change("link set vb up");
+        traffic.assert_flows(&format!("up again, round {round}"));
+        // The other end of the cable.
+        traffic.pair.a.ip(&["link", "set", "va", "down"]).unwrap();
+        traffic.assert_silence("no carrier");
+        traffic.pair.a.ip(&["link", "set", "va", "up"]).unwrap();
+        traffic.assert_flows(&format!("carrier again, round {round}"));
+    }
+    // Quick changes, of which a follower may see only the last.
+    for _ in 0..20 {
+        traffic
+            .pair
+            .b
+            .ip_batch("link set vb down\nlink set vb up\n")
+            .unwrap();
+    }
+    traffic.assert_flows("after many changes");
+}
+
+#[test]
+fn an_interface_goes_down_and_up() {
+    down_and_up(&[]);
+}
+
+#[test]
+fn an_interface_goes_down_and_up_under_a_polling_process() {
+    down_and_up(&[("VMA_SPEC", "latency")]);
+}
+
+#[test]
+fn an_address_is_removed_and_added_again() {
+    let mut traffic = Traffic::start(or_skip!(Namespaces::pair()), &[]);
+    for round in 0..3 {
+        traffic.change("address del 10.77.0.2/24 dev vb");
+        traffic.assert_silence("no address");
+        traffic.change("address add 10.77.0.2/24 dev vb");
+        traffic.assert_flows(&format!("address again, round {round}"));
+    }
+    traffic.change("address add 10.77.0.3/24 dev vb");
+    traffic.assert_flows("another address");
+    traffic.change("address del 10.77.0.3/24 dev vb");
+    traffic.assert_flows("no other address");
+}
+
+#[test]
+fn neighbours_are_forgotten_and_change() {
+    let mut traffic = Traffic::start(or_skip!(Namespaces::pair()), &[]);
+    for _ in 0..3 {
+        traffic.change("neigh flush all");
+        traffic.assert_flows("neighbours flushed");
+    }
+    // The peer's address moves to another card.
+    traffic
+        .pair
+        .a
+        .ip(&["link", "set", "va", "address", "02:00:00:00:00:77"])
+        .unwrap();
+    traffic.change("neigh flush all");
+    traffic.assert_flows("the peer's hardware address has changed");
+    traffic.change("neigh replace 10.77.0.1 lladdr 02:00:00:00:00:99 dev vb nud permanent");
+    traffic.assert_silence("a wrong neighbour");
+    traffic.change("neigh del 10.77.0.1 dev vb");
+    traffic.assert_flows("the right neighbour");
+}
+
+#[test]
+fn our_own_hardware_address_changes() {
+    let mut traffic = Traffic::start(or_skip!(Namespaces::pair()), &[]);
+    traffic.change("link set vb address 02:00:00:00:00:78");
+    traffic.pair.a.ip(&["neigh", "flush", "all"]).unwrap();
+    traffic.assert_flows("our hardware address has changed");
+}
+
+#[test]
+fn the_link_is_deleted_and_made_again() {
+    let mut traffic = Traffic::start(or_skip!(Namespaces::pair()), &[]);
+    traffic.change("link del vb");
+    std::thread::sleep(SETTLE);
+    assert!(!traffic.flows());
+    let near = "link add va index 14 type veth peer name vb index 25 netns";
+    let near: Vec<_> = near.split(' ').chain([traffic.pair.b.name()]).collect();
+    traffic.pair.a.ip(&near).unwrap();
+    let address = "address add 10.77.0.1/24 dev va\nlink set va up\n";
+    traffic.pair.a.ip_batch(address).unwrap();
+    traffic.change("address add 10.77.0.2/24 dev vb");
+    traffic.change("link set vb up");
+    traffic.assert_flows("another link of the same name");
+}
+
+/// What the program prints for each step: a change of the network, or a command to the program.
+fn steps(process: &mut Running, pair: &Pair, steps: &[&str]) -> String {
+    let mut input = process.stdin().unwrap();
+    assert!(
+        process.wait_for_output("ready", SOON),
+        "{}",
+        process.stderr()
+    );
+    let mut number = 0;
+    for step in steps {
+        if let Some(change) = step.strip_prefix("ip ") {
+            pair.b.ip(&change.split(' ').collect::<Vec<_>>()).unwrap();
+            std::thread::sleep(SETTLE);
+        } else {
+            number += 1;
+            writeln!(input, "{step}").unwrap();
+            let done = format!("{number} done\n");
+            assert!(
+                process.wait_for_output(&done, SOON),
+                "{step}: {}",
+                process.stdout()
+            );
+        }
+    }
+    process.stdout()
+}
+
+#[test]
+fn errors_of_a_changed_network_are_those_of_the_kernel() {
+    const SEND: &str = "send 10.77.0.1 7000";
+    const REMOTE: &str = "send 10.99.0.1 7000";
+    const STEPS: &[&str] = &[
+        SEND,
+        "recv",
+        SEND,
+        "recv",
+        REMOTE,
+        "ip link set vb down",
+        SEND,
+        REMOTE,
+        "recv",
+        "ip link set vb up",
+        SEND,
+        "drain",
+        SEND,
+        "recv",
+        "ip address del 10.77.0.2/24 dev vb",
+        SEND,
+        "recv",
+        "ip address add 10.77.0.2/24 dev vb",
+        SEND,
+        "drain",
+        SEND,
+        "recv",
+        "ip neigh flush all",
+        SEND,
+        "recv",
+        SEND,
+        "recv",
+        "ip route add 10.99.0.0/24 via 10.77.0.1",
+        REMOTE,
+        REMOTE,
+        SEND,
+        "recv",
+        "ip route del 10.99.0.0/24",
+        REMOTE,
+        SEND,
+        "recv",
+        "ip route add blackhole 10.99.0.0/24",
+        REMOTE,
+        "ip route replace unreachable 10.99.0.0/24",
+        REMOTE,
+        "ip route replace prohibit 10.99.0.0/24",
+        REMOTE,
+        "ip route del 10.99.0.0/24",
+        "ip route add prohibit 10.77.0.1/32",
+        SEND,
+        "recv",
+        "ip route del 10.77.0.1/32",
+        SEND,
+        "recv",
+        SEND,
+        "recv",
+        "ip route add 10.77.0.1/32 dev vb mtu 600",
+        SEND,
+        "recv",
+        "ip route del 10.77.0.1/32",
+        SEND,
+        "recv",
+    ];
+    let run = |with_library: bool| -> Result<String, testkit::Skip> {
+        let pair = Namespaces::pair()?;
+        // Answers are "got 5 ...".
+        let _peer = ScriptedPeer::start(&pair.a).unwrap();
+        let program = program("probe");
+        let mut command = if with_library {
+            preloaded(&pair.b, &program).unwrap()
+        } else {
+            pair.b.command(&program)
+        };
+        command.args([&Pair::ADDRESS_B.to_string(), "7501"]);
+        let mut process = Running::start_interactive(command).unwrap();
+        Ok(steps(&mut process, &pair, STEPS))
+    };
+    let expected = or_skip!(run(false));
+    let seen = or_skip!(run(true));
+    assert_eq!(expected, seen, "steps: {STEPS:#?}");
+}
