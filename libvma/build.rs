@@ -3,7 +3,7 @@
 use std::process::Command;
 
 fn main() {
-    println!("cargo:rerun-if-changed=../.git/HEAD");
+    println!("cargo:rerun-if-changed=../.git/logs/HEAD");
     println!("cargo:rerun-if-env-changed=SOURCE_DATE_EPOCH");
     let when = std::env::var("SOURCE_DATE_EPOCH")
         .map_or_else(|_| "now".to_owned(), |epoch| format!("@{epoch}"));

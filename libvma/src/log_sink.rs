@@ -104,6 +104,7 @@ fn open(path: &[u8]) -> Option<c_int> {
     }
     // SAFETY: the descriptor is ours.
     unsafe { libc::syscall(libc::SYS_close, fd) };
+    engine::own_descriptors::add_kept_by_child(high as c_int);
     Some(high as c_int)
 }
 

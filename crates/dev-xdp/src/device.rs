@@ -104,6 +104,7 @@ impl XdpBackend {
                 .map_err(|error| refused(&error, error.errno()))?;
             sockets.push(xsk);
         }
+        let fds = sockets.iter().map(|xsk| Arc::clone(&xsk.fd)).collect();
         let wait_fds: Vec<RawFd> = sockets.iter().map(|xsk| xsk.fd.as_raw_fd()).collect();
         let mut all_fds = wait_fds.clone();
         all_fds.extend(maps.fds());
@@ -122,7 +123,7 @@ impl XdpBackend {
             rx: XdpRx::new(rx, pool),
             tx,
             kick,
-            steering: XdpSteering::new(maps, attached),
+            steering: XdpSteering::new(maps, attached, frame_capacity, fds),
             wait_fds,
             all_fds,
             partial_checksums: has_partial_checksums(&link.driver),

@@ -38,7 +38,8 @@ struct RxQueue {
 #[derive(Debug)]
 pub struct XdpRx {
     queues: Vec<RxQueue>,
-    starved: bool,
+    /// The queue that the next poll begins with, so that a busy one does not keep the others waiting.
+    first: usize,
 }
 
 impl XdpRx {
@@ -60,7 +61,7 @@ impl XdpRx {
         };
         let mut side = Self {
             queues: queues.into_iter().map(queue).collect(),
-            starved: false,
+            first: 0,
         };
         side.queues.iter_mut().for_each(|queue| queue.refill(pool));
         side
@@ -71,7 +72,11 @@ impl RxRing for XdpRx {
     #[inline]
     fn poll(&mut self, pool: &FramePool, budget: usize, mut sink: impl FnMut(Frame)) -> usize {
         let mut total = 0;
-        for queue in &mut self.queues {
+        let (later, earlier) = self.queues.split_at_mut(self.first);
+        if !later.is_empty() || earlier.len() > 1 {
+            self.first = if earlier.len() > 1 { self.first + 1 } else { 0 };
+        }
+        for queue in earlier.iter_mut().chain(later) {
             let mut count = 0;
             while total + count < budget
                 && let Some(descriptor) = queue.rx.pop()
@@ -90,15 +95,10 @@ impl RxRing for XdpRx {
             }
             if queue.missing >= REFILL_BATCH || (count == 0 && queue.missing > 0) {
                 queue.refill(pool);
-                self.starved = queue.missing >= queue.level as i32;
             }
             total += count;
         }
         total
-    }
-
-    fn starved(&self) -> bool {
-        self.starved
     }
 }
 

@@ -5,19 +5,23 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::net::SocketAddrV4;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ring::{Flow, Steering};
 
 use crate::bpf::link::XdpLink;
-use crate::bpf::program::{FlowMaps, PortMode};
+use crate::bpf::program::{FlowMaps, OnMatch, PortMode, Program};
+use crate::xsk;
 
 /// The maps of the XDP program, what we have put into them, and the attachment that makes it run.
 #[derive(Debug)]
 pub struct XdpSteering {
     maps: FlowMaps,
     /// Closing it gives the interface back to the kernel.
-    _link: XdpLink,
+    link: XdpLink,
+    frame_capacity: u32,
+    sockets: Vec<Arc<OwnedFd>>,
     ports: Mutex<HashMap<(u8, SocketAddrV4), PortUse>>,
 }
 
@@ -43,10 +47,17 @@ impl PortUse {
 }
 
 impl XdpSteering {
-    pub(crate) fn new(maps: FlowMaps, link: XdpLink) -> Self {
+    pub(crate) fn new(
+        maps: FlowMaps,
+        link: XdpLink,
+        frame_capacity: u32,
+        sockets: Vec<Arc<OwnedFd>>,
+    ) -> Self {
         Self {
             maps,
-            _link: link,
+            link,
+            frame_capacity,
+            sockets,
             ports: Mutex::new(HashMap::new()),
         }
     }
@@ -104,5 +115,19 @@ impl Steering for XdpSteering {
         if let Some(peer) = flow.peer {
             let _ = self.maps.remove_flow(flow.local, peer, protocol);
         }
+    }
+
+    fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
+        // The address is part of the program.
+        let program = Program::load(&self.maps, mac, self.frame_capacity, OnMatch::Redirect)?;
+        self.link.update(&program)?;
+        Ok(())
+    }
+
+    fn dropped(&self) -> u64 {
+        self.sockets
+            .iter()
+            .map(|fd| xsk::dropped(fd.as_raw_fd()))
+            .sum()
     }
 }

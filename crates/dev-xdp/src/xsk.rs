@@ -146,6 +146,27 @@ fn set_option<T>(fd: RawFd, option: libc::c_int, value: &T) -> io::Result<()> {
     }
 }
 
+/// Frames that a socket has dropped for lack of an empty frame or of room in its RX ring (`XDP_STATISTICS`).
+pub(crate) fn dropped(fd: RawFd) -> u64 {
+    /// `struct xdp_statistics`
+    #[repr(C)]
+    #[derive(Default)]
+    struct Statistics {
+        rx_dropped: u64,
+        rx_invalid_descs: u64,
+        tx_invalid_descs: u64,
+        rx_ring_full: u64,
+        rx_fill_ring_empty_descs: u64,
+        tx_ring_empty_descs: u64,
+    }
+    let mut statistics = Statistics::default();
+    let mut len = size_of::<Statistics>() as libc::socklen_t;
+    let value = std::ptr::from_mut(&mut statistics).cast();
+    // SAFETY: the kernel writes at most `len` bytes, the size of `statistics`.
+    unsafe { libc::getsockopt(fd, libc::SOL_XDP, libc::XDP_STATISTICS, value, &raw mut len) };
+    statistics.rx_dropped + statistics.rx_ring_full
+}
+
 fn mmap_offsets(fd: RawFd) -> io::Result<libc::xdp_mmap_offsets> {
     let mut len = size_of::<libc::xdp_mmap_offsets>() as libc::socklen_t;
     // SAFETY: all-zero is a value of this struct of integers.

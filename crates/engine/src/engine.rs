@@ -1,7 +1,7 @@
 //! The engine: what a process has of sockets, interfaces, frames and statistics.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::c_int;
@@ -12,6 +12,7 @@ use crate::fd_table::FdTable;
 use crate::interface::Interface;
 use crate::mux::epoll::EpollSet;
 use crate::network::{InterfaceFacts, Network};
+use crate::own_descriptors;
 use crate::reason::Reason;
 use crate::slab::Slab;
 use crate::sys;
@@ -42,8 +43,6 @@ pub struct Settings {
 
 /// Bytes of a frame. The kernel takes 256 of them for itself, which leaves room for an Ethernet MTU of 1500.
 const FRAME_BYTES: u16 = 2048;
-/// Descriptors of the library that a forked child must close.
-const OWN_FDS_MAX: usize = 512;
 
 /// What a descriptor stands for.
 #[derive(Debug)]
@@ -74,7 +73,6 @@ pub struct Engine<B: Backend> {
     segment: Segment,
     unseen: &'static SocketStats,
     pool_stats: PoolSlot,
-    own_fds: OwnFds,
     /// This process is a child of the one that made the engine.
     forked: AtomicBool,
     process_id: libc::pid_t,
@@ -112,7 +110,6 @@ impl<B: Backend> Engine<B> {
             segment,
             unseen: Box::leak(Box::default()),
             pool_stats,
-            own_fds: OwnFds::new(),
             forked: AtomicBool::new(false),
             process_id: sys::process_id(),
         })
@@ -187,7 +184,7 @@ impl<B: Backend> Engine<B> {
         if self.is_other_process() {
             return;
         }
-        let _control = self.control();
+        let control = self.control();
         let Some(object) = self.table.get(old) else {
             return;
         };
@@ -206,7 +203,10 @@ impl<B: Backend> Engine<B> {
                     socket.attachment().descriptors -= 1;
                     socket.leave_to_kernel(self, Reason::Option);
                 }
-                Object::Epoll(set) => set.leave_sockets_to_kernel(self, Reason::Option),
+                Object::Epoll(set) => {
+                    drop(control);
+                    set.leave_sockets_to_kernel(self, Reason::Option);
+                }
             }
         }
     }
@@ -246,8 +246,26 @@ impl<B: Backend> Engine<B> {
             return;
         }
         let _control = self.control();
-        // What could not be opened gets another chance.
-        lock(&self.interfaces).retain(|_, interface| interface.is_some());
+        for facts in self.network.interfaces() {
+            if let Some(Some(interface)) = lock(&self.interfaces).get(&facts.spec.index) {
+                interface.follow_mac(facts.spec.mac);
+            }
+        }
+        // What could not be opened, or was lost, gets another chance.
+        lock(&self.interfaces)
+            .retain(|_, interface| interface.is_some_and(|interface| !interface.is_lost()));
+        self.follow_kernel_everywhere();
+        // Destinations that were resolved meanwhile may show what was before.
+        self.network_generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// A device is gone: its sockets go back to the kernel until there is another.
+    pub(crate) fn device_lost(&self) {
+        let _control = self.control();
+        self.follow_kernel_everywhere();
+    }
+
+    fn follow_kernel_everywhere(&self) {
         for fd in self.table.range(0, u32::MAX) {
             if let Some(Object::Udp(socket)) = self.table.get(fd)
                 && socket.reason() != Reason::NotBound
@@ -262,39 +280,26 @@ impl<B: Backend> Engine<B> {
         lock(&self.interfaces).values().any(Option::is_some)
     }
 
-    /// The parts of a range of descriptors in which none of the library's own lies.
-    pub fn ranges_without_own_descriptors(&self, first: u32, last: u32) -> Vec<(u32, u32)> {
-        let mut own: Vec<u32> = self
-            .own_fds
-            .iter()
-            .filter_map(|fd| u32::try_from(fd).ok())
-            .collect();
-        own.sort_unstable();
-        let mut ranges = Vec::new();
-        let mut next = Some(first);
-        for fd in own.into_iter().filter(|fd| (first..=last).contains(fd)) {
-            if let Some(start) = next.filter(|start| *start < fd) {
-                ranges.push((start, fd - 1));
-            }
-            next = fd.checked_add(1);
-        }
-        ranges.extend(
-            next.filter(|start| *start <= last)
-                .map(|start| (start, last)),
-        );
-        ranges
-    }
-
-    /// Brings gauges up to date that no packet touches.
-    pub fn refresh_gauges(&self) {
+    /// Brings gauges up to date that no packet touches, and kicks devices that were busy. Returns whether one still is.
+    pub fn refresh_gauges(&self) -> bool {
         self.pool_stats.free.set(self.pool.free_count() as u64);
+        let (exhausted, known) = (self.pool.exhausted(), self.pool_stats.exhausted.value());
+        self.pool_stats
+            .exhausted
+            .add(exhausted.saturating_sub(known));
+        lock(&self.interfaces)
+            .values()
+            .flatten()
+            .filter(|interface| interface.refresh())
+            .count()
+            > 0
     }
 
     /// Called in a child of `fork(2)`: closes the descriptors of the library, so that the interface's packets stay with
     /// the parent and end with it. Async-signal-safe.
     pub fn after_fork_in_child(&self) {
         self.forked.store(true, Ordering::Relaxed);
-        self.own_fds.close_all();
+        own_descriptors::close_in_child();
         // What the child still counts must not show in the parent's file. If that fails, nobody is to be told.
         let _ = self.segment.detach_after_fork();
     }
@@ -337,23 +342,28 @@ impl<B: Backend> Engine<B> {
         facts
     }
 
-    /// An interface, opened if it was not. `None`: it cannot be opened, and the log says why.
-    pub(crate) fn open_interface(&self, index: u32) -> Option<&'static Interface<B>> {
+    /// An interface, opened if it was not.
+    pub(crate) fn open_interface(&self, index: u32) -> Result<&'static Interface<B>, Reason> {
         let mut interfaces = lock(&self.interfaces);
         if let Some(known) = interfaces.get(&index) {
-            return known.filter(|interface| !interface.is_lost());
+            return match known {
+                Some(interface) if interface.is_lost() => Err(Reason::DeviceLost),
+                Some(interface) => Ok(interface),
+                None => Err(Reason::OpenFailed),
+            };
         }
         let facts = self
             .network
             .interfaces()
             .into_iter()
-            .find(|facts| facts.spec.index == index)?;
+            .find(|facts| facts.spec.index == index)
+            .ok_or(Reason::Route)?;
         if !facts.eligible || !facts.up {
-            return None;
+            return Err(Reason::Route);
         }
         let opened = self.open_device(facts);
         interfaces.insert(index, opened);
-        opened
+        opened.ok_or(Reason::OpenFailed)
     }
 
     fn open_device(&self, facts: InterfaceFacts) -> Option<&'static Interface<B>> {
@@ -372,7 +382,7 @@ impl<B: Backend> Engine<B> {
             port.description,
             port.queues
         );
-        self.own_fds.add(&port.all_fds);
+        port.all_fds.iter().for_each(|fd| own_descriptors::add(*fd));
         let stats = self.segment.claim_ring();
         stats.ifname.set(&spec.name);
         stats.ifindex.set(spec.index);
@@ -384,7 +394,6 @@ impl<B: Backend> Engine<B> {
             ..
         } = self.settings;
         let interface = Interface::new(spec, port, self.pool, thread_mode, poll_batch_max, stats);
-        self.refresh_gauges();
         Some(Box::leak(Box::new(interface)))
     }
 
@@ -404,36 +413,41 @@ impl<B: Backend> Engine<B> {
                     socket.close();
                     self.sockets.give(object);
                 } else {
-                    self.adopt_other_descriptor(socket, object, fd);
+                    if let Some(other) = self.adopt_other_descriptor(&socket.shadow.fd, object, fd)
+                    {
+                        socket.counters().fd.set(other);
+                    }
                 }
             }
             Object::Epoll(set) => {
                 if set.descriptor_removed() {
                     self.epolls.give(object);
+                } else {
+                    self.adopt_other_descriptor(set.epfd(), object, fd);
                 }
             }
         }
     }
 
-    /// The kernel's socket is reached through a descriptor; one of several was closed.
+    /// The kernel's object is reached through the descriptor in `known`; one of several was closed. Returns the new one if it
+    /// was that.
     fn adopt_other_descriptor(
         &self,
-        socket: &UdpSocket<B>,
+        known: &AtomicI32,
         object: &'static Object<B>,
         closed: c_int,
-    ) {
-        if socket.shadow.fd.load(Ordering::Relaxed) != closed {
-            return;
+    ) -> Option<c_int> {
+        if known.load(Ordering::Relaxed) != closed {
+            return None;
         }
         let same = |fd: &c_int| {
             self.table
                 .get(*fd)
                 .is_some_and(|other| std::ptr::eq(other, object))
         };
-        if let Some(fd) = self.table.range(0, u32::MAX).find(same) {
-            socket.shadow.fd.store(fd, Ordering::Relaxed);
-            socket.counters().fd.set(fd);
-        }
+        let other = self.table.range(0, u32::MAX).find(same)?;
+        known.store(other, Ordering::Relaxed);
+        Some(other)
     }
 
     /// Whether we run in a child that shares our memory (`vfork(2)`) or has a copy of it.
@@ -443,48 +457,6 @@ impl<B: Backend> Engine<B> {
 
     pub(crate) fn control(&self) -> MutexGuard<'_, ()> {
         lock(&self.control)
-    }
-}
-
-/// Descriptors of the library, in a form that a forked child can read without a lock.
-#[derive(Debug)]
-struct OwnFds {
-    count: AtomicUsize,
-    fds: Box<[AtomicI32]>,
-}
-
-impl OwnFds {
-    fn new() -> Self {
-        let fds = (0..OWN_FDS_MAX).map(|_| AtomicI32::new(-1)).collect();
-        Self {
-            count: AtomicUsize::new(0),
-            fds,
-        }
-    }
-
-    fn add(&self, fds: &[c_int]) {
-        for fd in fds {
-            let index = self.count.fetch_add(1, Ordering::Relaxed);
-            if let Some(slot) = self.fds.get(index) {
-                slot.store(*fd, Ordering::Release);
-            }
-        }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = c_int> + '_ {
-        self.fds
-            .iter()
-            .map(|slot| slot.load(Ordering::Acquire))
-            .filter(|fd| *fd >= 0)
-    }
-
-    fn close_all(&self) {
-        for slot in &self.fds {
-            let fd = slot.swap(-1, Ordering::Acquire);
-            if fd >= 0 {
-                sys::close(fd);
-            }
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use ring::{
     Backend, Flow, FlowTable, Frame, FramePool, Kick, KickOutcome, LinkSpec, Lock, Port, Protocol,
@@ -15,7 +15,7 @@ use crate::message::Message;
 use crate::udp::{Received, UdpSocket};
 
 /// How often a busy device is kicked again before its frames are left to the next poll.
-const KICK_RETRIES: u32 = 8;
+const KICK_RETRIES: u32 = 64;
 
 /// An interface that a back-end has opened. Lives as long as the process.
 pub(crate) struct Interface<B: Backend> {
@@ -23,6 +23,8 @@ pub(crate) struct Interface<B: Backend> {
     rx: Lock<RxSide<B>>,
     tx: Lock<B::Tx>,
     kick: B::Kick,
+    /// Hardware address, as a number.
+    mac: AtomicU64,
     steering: B::Steering,
     wait_fds: Vec<RawFd>,
     checksum_policy: ChecksumPolicy,
@@ -31,6 +33,8 @@ pub(crate) struct Interface<B: Backend> {
     /// Frames are in the sending ring that the device did not take at the last kick.
     kick_pending: AtomicBool,
     lost: AtomicBool,
+    /// What the device had dropped when its counter was last looked at.
+    dropped: AtomicU64,
     stats: RingSlot,
 }
 
@@ -48,6 +52,8 @@ pub(crate) enum Transmitted {
     Full,
     /// The datagram cannot be sent this way.
     Unsuitable,
+    /// The device is gone.
+    Lost,
 }
 
 impl<B: Backend> Interface<B> {
@@ -59,6 +65,7 @@ impl<B: Backend> Interface<B> {
         poll_batch_max: usize,
         stats: RingSlot,
     ) -> Self {
+        let spec_mac = spec.mac;
         Self {
             spec,
             rx: Lock::new(
@@ -70,6 +77,7 @@ impl<B: Backend> Interface<B> {
             ),
             tx: Lock::new(mode, port.tx),
             kick: port.kick,
+            mac: AtomicU64::new(mac_number(spec_mac)),
             steering: port.steering,
             wait_fds: port.wait_fds,
             checksum_policy: if port.partial_checksums {
@@ -81,12 +89,36 @@ impl<B: Backend> Interface<B> {
             poll_batch_max,
             kick_pending: AtomicBool::new(false),
             lost: AtomicBool::new(false),
+            dropped: AtomicU64::new(0),
             stats,
         }
     }
 
     pub(crate) fn spec(&self) -> &LinkSpec {
         &self.spec
+    }
+
+    /// The interface's hardware address.
+    pub(crate) fn mac(&self) -> [u8; 6] {
+        let [_, _, mac @ ..] = self.mac.load(Ordering::Relaxed).to_be_bytes();
+        mac
+    }
+
+    /// The interface has, perhaps, another hardware address.
+    pub(crate) fn follow_mac(&self, mac: [u8; 6]) {
+        if self.mac() == mac {
+            return;
+        }
+        match self.steering.set_mac(mac) {
+            Ok(()) => self.mac.store(mac_number(mac), Ordering::Relaxed),
+            Err(error) => {
+                log::warn!(
+                    "{}: cannot follow a change of hardware address: {error}",
+                    self.spec.name
+                );
+                self.mark_lost();
+            }
+        }
     }
 
     /// Descriptors that become readable when packets wait.
@@ -100,6 +132,25 @@ impl<B: Backend> Interface<B> {
 
     pub(crate) fn mark_lost(&self) {
         self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// Brings the counters up to date that no packet touches, and kicks a device that was too busy to take everything.
+    /// Returns whether it still is.
+    pub(crate) fn refresh(&self) -> bool {
+        let dropped = self.steering.dropped();
+        let known = self.dropped.swap(dropped, Ordering::Relaxed);
+        self.stats
+            .rx_dropped_no_frame
+            .add(dropped.saturating_sub(known));
+        if self.kick_pending.load(Ordering::Relaxed) {
+            self.run_kick();
+        }
+        self.kick_pending.load(Ordering::Relaxed)
+    }
+
+    /// A sleeper was woken by the device.
+    pub(crate) fn count_wakeup(&self) {
+        self.stats.rx_wakeups.add_contended(1);
     }
 
     /// Gives a flow's packets to a socket. `Err(Some(owner))`: the flow belongs to another socket; `Err(None)`: the
@@ -145,9 +196,6 @@ impl<B: Backend> Interface<B> {
             self.stats.rx_packets.add(count as u64);
             self.stats.rx_bytes.add(bytes as u64);
         }
-        if ring.starved() {
-            self.stats.rx_dropped_no_frame.add(1);
-        }
         count
     }
 
@@ -186,6 +234,9 @@ impl<B: Backend> Interface<B> {
         identification: u16,
         message: &Message<'_>,
     ) -> Transmitted {
+        if self.is_lost() {
+            return Transmitted::Lost;
+        }
         let Ok((len, mut parts)) = message.payload() else {
             return Transmitted::Unsuitable;
         };
@@ -261,6 +312,11 @@ impl<B: Backend> fmt::Debug for Interface<B> {
             .field("name", &self.spec.name)
             .finish_non_exhaustive()
     }
+}
+
+fn mac_number(mac: [u8; 6]) -> u64 {
+    let [a, b, c, d, e, f] = mac;
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
 /// Most interfaces that one socket receives from; packets of further ones come through the kernel.

@@ -24,6 +24,7 @@ mod netconf_network;
 mod network;
 mod offload;
 mod options;
+pub mod own_descriptors;
 mod reason;
 mod slab;
 mod sleep;

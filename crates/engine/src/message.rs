@@ -63,6 +63,12 @@ impl<'a> Message<'a> {
         Ok((len, slices))
     }
 
+    /// Whether the kernel would refuse the list of buffers, before it looks at the socket.
+    #[inline]
+    pub(crate) fn is_malformed(&self) -> bool {
+        self.parts().is_err()
+    }
+
     /// Copies a received datagram into the buffers and fills in address and flags. Returns how many bytes fitted.
     #[inline]
     pub(crate) fn receive(&mut self, data: &[u8], source: SocketAddrV4) -> Result<usize, Errno> {

@@ -9,19 +9,26 @@ use crate::sys;
 
 /// How often gauges are brought up to date.
 const GAUGE_INTERVAL_MSEC: libc::c_int = 500;
+/// How often a device is kicked that was too busy.
+const BUSY_INTERVAL_MSEC: libc::c_int = 5;
 
 /// Runs until the process ends. The caller has blocked every signal for this thread.
 pub fn run<B: Backend>(engine: &'static Engine<B>, network: &NetconfNetwork) {
     // The thread that made this one may have real-time priority and one core, where this one would disturb it.
     sys::become_ordinary_thread();
+    let mut interval_msec = GAUGE_INTERVAL_MSEC;
     loop {
         let mut fds = [libc::pollfd {
             fd: network.events_fd(),
             events: libc::POLLIN,
             revents: 0,
         }];
-        sys::wait(&mut fds, GAUGE_INTERVAL_MSEC);
-        engine.refresh_gauges();
+        sys::wait(&mut fds, interval_msec);
+        interval_msec = if engine.refresh_gauges() {
+            BUSY_INTERVAL_MSEC
+        } else {
+            GAUGE_INTERVAL_MSEC
+        };
         if fds[0].revents & libc::POLLIN != 0 {
             engine.follow_network();
         } else if fds[0].revents != 0 {

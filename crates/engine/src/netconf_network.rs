@@ -9,6 +9,7 @@ use netconf::{Link, Netconf, RouteKind, RouteQuery};
 use ring::LinkSpec;
 
 use crate::network::{InterfaceFacts, Network, NetworkChange, NextHop};
+use crate::own_descriptors;
 use crate::reason::Reason;
 
 /// The network namespace of the process. Clones share one snapshot.
@@ -38,6 +39,10 @@ impl NetconfNetwork {
     pub fn open() -> Result<Self, netconf::Error> {
         let netconf = Netconf::open()?;
         let events_fd = netconf.events_fd();
+        netconf
+            .descriptors()
+            .into_iter()
+            .for_each(own_descriptors::add);
         let inner = Inner {
             netconf,
             drivers: HashMap::new(),

@@ -1,5 +1,6 @@
 //! The offload decision: a pure function of what is known about a socket and the interfaces.
 
+use std::collections::HashSet;
 use std::net::SocketAddrV4;
 
 use ring::{Flow, Protocol};
@@ -53,6 +54,9 @@ pub(crate) fn plan(
         let addresses = addresses.filter(|address| wanted.is_unspecified() || *address == wanted);
         flows.extend(addresses.map(|address| (interface.spec.index, flow(address))));
     }
+    // An address may be there twice, with two prefix lengths.
+    let mut seen = HashSet::new();
+    flows.retain(|flow| seen.insert(*flow));
     if flows.is_empty() {
         Err(Reason::NoInterface)
     } else {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use libc::{c_int, c_short};
 use ring::Backend;
 
-use crate::interface::InterfaceSet;
+use crate::interface::{Interface, InterfaceSet};
 use crate::mux::epoll::EpollSet;
 use crate::sys;
 use crate::udp::UdpSocket;
@@ -103,13 +103,31 @@ impl<B: Backend> Sleep<B> {
     /// Ends the sleep.
     pub fn end(mut self) {
         for registered in self.registered.drain(..) {
-            match registered {
-                Registered::Socket(socket) => socket.waiters.remove(&self.waiter),
-                Registered::Epoll(set) => set.waiters.remove(&self.waiter),
-            }
+            let interfaces = match registered {
+                Registered::Socket(socket) => {
+                    socket.waiters.remove(&self.waiter);
+                    &socket.interfaces
+                }
+                Registered::Epoll(set) => {
+                    set.waiters.remove(&self.waiter);
+                    &set.interfaces
+                }
+            };
+            count_wakeups(&self.fds, interfaces);
         }
         Waiter::give(ManuallyDrop::into_inner(self.waiter));
         drop(ManuallyDrop::into_inner(self.registered));
         drop(ManuallyDrop::into_inner(self.fds));
     }
+}
+
+fn count_wakeups<B: Backend>(fds: &[libc::pollfd], interfaces: &InterfaceSet<B>) {
+    let woke = |fd: &c_int| {
+        fds.iter()
+            .any(|polled| polled.fd == *fd && polled.revents != 0)
+    };
+    let woken = interfaces
+        .iter()
+        .filter(|interface| interface.wait_fds().iter().any(woke));
+    woken.for_each(Interface::count_wakeup);
 }

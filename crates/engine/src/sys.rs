@@ -7,6 +7,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use libc::{c_int, c_long, c_void};
 
+use crate::own_descriptors;
+
 /// An `errno` value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub c_int);
@@ -41,6 +43,7 @@ impl OwnedFd {
 
 impl Drop for OwnedFd {
     fn drop(&mut self) {
+        own_descriptors::remove(self.0);
         close(self.0);
     }
 }
@@ -62,11 +65,13 @@ pub(crate) fn eventfd() -> Result<OwnedFd, Errno> {
     let low = OwnedFd(fd);
     // SAFETY: fcntl with an integer argument.
     let high = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, HIGH_FD) };
-    Ok(if high < 0 {
+    let fd = if high < 0 {
         low
     } else {
         OwnedFd(high as c_int)
-    })
+    };
+    own_descriptors::add(fd.0);
+    Ok(fd)
 }
 
 pub(crate) fn signal_eventfd(fd: &OwnedFd) {
@@ -184,7 +189,8 @@ pub(crate) fn option_timeout_nsec(fd: c_int, name: c_int) -> Result<u64, Errno> 
             &raw mut len,
         )
     })?;
-    Ok(value.tv_sec as u64 * 1_000_000_000 + value.tv_usec as u64 * 1000)
+    let seconds = (value.tv_sec as u64).saturating_mul(1_000_000_000);
+    Ok(seconds.saturating_add(value.tv_usec as u64 * 1000))
 }
 
 /// File status flags (`F_GETFL`).
@@ -206,6 +212,12 @@ pub(crate) fn inode(fd: c_int) -> u64 {
 pub(crate) fn process_id() -> libc::pid_t {
     // SAFETY: getpid has no preconditions.
     unsafe { libc::syscall(libc::SYS_getpid) as libc::pid_t }
+}
+
+/// Thread id.
+pub(crate) fn thread_id() -> libc::pid_t {
+    // SAFETY: gettid has no preconditions.
+    unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
 }
 
 /// Monotonic time in nanoseconds.
@@ -334,25 +346,62 @@ impl RawSocket {
     }
 }
 
-/// Other descriptors of this process that stand for the same epoll instance as `epfd`. Empty where `/proc` or `kcmp(2)` is
-/// not to be had.
-pub(crate) fn other_descriptors_of_epoll(epfd: c_int) -> Vec<c_int> {
+/// What the other epoll descriptors of this process have to do with one of them.
+#[derive(Debug, Default)]
+pub(crate) struct OtherEpolls {
+    /// Descriptors that stand for the same instance.
+    pub(crate) copies: Vec<c_int>,
+    /// The instance is in another one.
+    pub(crate) contain_it: bool,
+}
+
+/// Looks through `/proc/self/fd`, which costs time by the number of descriptors: once a set. Finds nothing where `/proc` or
+/// `kcmp(2)` is not to be had.
+pub(crate) fn other_epolls(epfd: c_int) -> OtherEpolls {
     const KCMP_FILE: c_int = 0;
+    let mut others = OtherEpolls::default();
     let process = process_id();
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
-        return Vec::new();
+        return others;
     };
     let epolls = entries.flatten().filter(|entry| {
         std::fs::read_link(entry.path())
             .is_ok_and(|link| link.as_os_str() == "anon_inode:[eventpoll]")
     });
-    let fds = epolls.filter_map(|entry| entry.file_name().to_str()?.parse::<c_int>().ok());
-    let same = |fd: &c_int| {
+    let fds: Vec<c_int> = epolls
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|fd| *fd != epfd)
+        .collect();
+    for fd in fds {
         // SAFETY: kcmp takes integers.
-        *fd != epfd
-            && unsafe { libc::syscall(libc::SYS_kcmp, process, process, KCMP_FILE, epfd, *fd) == 0 }
-    };
-    fds.filter(same).collect()
+        let order = unsafe { libc::syscall(libc::SYS_kcmp, process, process, KCMP_FILE, epfd, fd) };
+        if order == 0 {
+            others.copies.push(fd);
+            continue;
+        }
+        // One line a member: "tfd:        5 events:       19 data: ...".
+        let members =
+            std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
+        let member = |line: &str| {
+            line.strip_prefix("tfd:")?
+                .split_whitespace()
+                .next()?
+                .parse()
+                .ok()
+        };
+        others.contain_it |= members
+            .lines()
+            .filter_map(member)
+            .any(|member: c_int| member == epfd);
+    }
+    others
+}
+
+/// Changes the kernel's half of an epoll registration. It is gone if the program has removed it meanwhile.
+pub(crate) fn epoll_modify(epfd: c_int, fd: c_int, mut event: libc::epoll_event) {
+    let event = &raw mut event;
+    // SAFETY: the kernel reads one event.
+    unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_MOD, fd, event) };
 }
 
 /// Gives the calling thread the default scheduling policy. A refusal changes nothing.

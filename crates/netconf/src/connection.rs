@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 use netlink_packet_core::{
@@ -30,6 +31,11 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// The descriptor of the socket.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.socket.as_fd().as_raw_fd()
+    }
+
     pub(crate) fn open() -> Result<Self, Error> {
         let socket = Socket::open(0)?;
         socket.set_receive_timeout(REPLY_TIMEOUT)?;

@@ -177,6 +177,11 @@ impl Netconf {
         self.events.as_fd().as_raw_fd()
     }
 
+    /// Every descriptor that `self` holds open.
+    pub fn descriptors(&self) -> [RawFd; 2] {
+        [self.events_fd(), self.connection().descriptor()]
+    }
+
     /// Grows with each change that can alter a forwarding decision: of a link, an address, a route or
     /// rule, or of the hardware address frames for a neighbour go to. A neighbour that becomes stale, or
     /// reachable again, with the same hardware address does not count.

@@ -72,9 +72,6 @@ pub trait RxRing: Send + 'static {
     /// Hands up to `budget` received frames to `sink`, oldest first, and gives the device empty ones.
     /// Returns how many.
     fn poll(&mut self, pool: &FramePool, budget: usize, sink: impl FnMut(Frame)) -> usize;
-
-    /// Whether the device runs short of empty frames because the pool has none.
-    fn starved(&self) -> bool;
 }
 
 /// Sending side of an interface.
@@ -118,4 +115,10 @@ pub trait Steering: Send + Sync + 'static {
 
     /// Leaves the flow's packets to the kernel again.
     fn remove(&self, flow: &Flow);
+
+    /// The interface has another hardware address.
+    fn set_mac(&self, mac: [u8; 6]) -> io::Result<()>;
+
+    /// Packets of our flows that the device has dropped since it was opened, for lack of an empty frame or of room in a ring.
+    fn dropped(&self) -> u64;
 }

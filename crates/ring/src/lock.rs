@@ -10,6 +10,7 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_fence};
 
@@ -91,6 +92,7 @@ impl<T> Lock<T> {
         taken.ok().map(|_| LockGuard {
             lock: self,
             biased: false,
+            _not_send: PhantomData,
         })
     }
 
@@ -118,6 +120,7 @@ impl<T> Lock<T> {
             return Some(LockGuard {
                 lock: self,
                 biased: true,
+                _not_send: PhantomData,
             });
         }
         self.owner_inside.store(false, Ordering::Release);
@@ -151,6 +154,7 @@ impl<T> Lock<T> {
         LockGuard {
             lock: self,
             biased: false,
+            _not_send: PhantomData,
         }
     }
 
@@ -207,7 +211,12 @@ impl<T> fmt::Debug for Lock<T> {
 pub struct LockGuard<'a, T> {
     lock: &'a Lock<T>,
     biased: bool,
+    /// A guard stays with the thread that locked.
+    _not_send: PhantomData<*const ()>,
 }
+
+// SAFETY: a shared guard gives shared access to the value, no more.
+unsafe impl<T: Sync> Sync for LockGuard<'_, T> {}
 
 impl<T: fmt::Debug> fmt::Debug for LockGuard<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

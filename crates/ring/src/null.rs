@@ -124,10 +124,6 @@ impl RxRing for NullRx {
         }
         count
     }
-
-    fn starved(&self) -> bool {
-        false
-    }
 }
 
 fn fill(pool: &FramePool, frame: &mut Frame, bytes: &[u8]) {
@@ -200,6 +196,14 @@ impl Steering for NullSteering {
 
     fn remove(&self, flow: &Flow) {
         lock(&self.wire.flows).retain(|known| known != flow);
+    }
+
+    fn set_mac(&self, _mac: [u8; 6]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn dropped(&self) -> u64 {
+        0
     }
 }
 

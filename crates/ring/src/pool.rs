@@ -4,6 +4,7 @@
 //! chunk whose token was given to a device belongs to the device until the device names it again in a descriptor.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::lock::{Lock, ThreadMode};
 use crate::memory::FrameMemory;
@@ -38,6 +39,7 @@ pub struct FramePool {
     frame_bytes: u16,
     frame_count: u32,
     free: Lock<Vec<u32>>,
+    exhausted: AtomicU64,
 }
 
 impl FramePool {
@@ -59,6 +61,7 @@ impl FramePool {
             frame_bytes,
             frame_count,
             free: Lock::new(mode, free),
+            exhausted: AtomicU64::new(0),
         })
     }
 
@@ -82,10 +85,24 @@ impl FramePool {
         self.free.lock().len()
     }
 
+    /// How often a request found too few frames.
+    pub fn exhausted(&self) -> u64 {
+        self.exhausted.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn count_exhausted(&self) {
+        self.exhausted.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Takes one frame, empty.
     #[inline]
     pub fn take(&self) -> Option<Frame> {
-        self.free.lock().pop().map(|chunk| Frame {
+        let chunk = self.free.lock().pop();
+        if chunk.is_none() {
+            self.count_exhausted();
+        }
+        chunk.map(|chunk| Frame {
             chunk,
             offset: 0,
             len: 0,
@@ -98,6 +115,9 @@ impl FramePool {
         let mut free = self.free.lock();
         let first = free.len() - count.min(free.len());
         let taken = free.len() - first;
+        if taken < count {
+            self.count_exhausted();
+        }
         for chunk in free.drain(first..).rev() {
             sink(Frame {
                 chunk,

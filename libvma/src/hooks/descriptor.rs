@@ -1,6 +1,6 @@
 //! Calls that make, change, copy and close descriptors.
 
-use engine::Reason;
+use engine::{Reason, own_descriptors};
 use libc::{c_int, c_uint, c_ulong, c_void, sockaddr, socklen_t};
 
 use super::hook;
@@ -61,7 +61,7 @@ hook! {
         let mut gaps = Vec::new();
         let _ = contained(|| {
             engine.descriptors_close(first, last);
-            gaps = engine.ranges_without_own_descriptors(first, last);
+            gaps = own_descriptors::ranges_without(first, last);
         });
         if gaps.is_empty() {
             gaps.push((first, last));

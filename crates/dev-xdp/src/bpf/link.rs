@@ -56,6 +56,12 @@ impl XdpLink {
         }
     }
 
+    /// Puts another program in the place of the attached one.
+    pub fn update(&self, program: &Program) -> Result<(), BpfError> {
+        syscall::update_link(self.fd.as_fd(), program.as_fd())
+            .map_err(|cause| BpfError::new("replace the XDP program", cause))
+    }
+
     /// The descriptor that keeps the program attached.
     pub fn fd(&self) -> RawFd {
         self.fd.as_raw_fd()

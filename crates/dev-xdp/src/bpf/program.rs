@@ -184,6 +184,16 @@ fn assemble(
     a.load(R1, U16, R7, frame::FLAGS_AND_OFFSET);
     a.jump_if(R1, AnyBitOf, in_memory(FRAGMENT_MASK.to_be_bytes()), pass);
 
+    // From a source that the kernel believes: not this network (0/8), loopback (127/8), multicast or reserved (224/3), and
+    // not ourselves. What to do with the others is the kernel's decision (`ip_route_input_slow`).
+    a.load(R1, U8, R7, frame::SOURCE_ADDRESS);
+    a.jump_if(R1, Equal, 0, pass);
+    a.jump_if(R1, Equal, 127, pass);
+    a.jump_if(R1, Greater, 223, pass);
+    a.load(R1, U32, R7, frame::SOURCE_ADDRESS);
+    a.load(R2, U32, R7, frame::DESTINATION_ADDRESS);
+    a.jump_if(R1, Equal, R2, pass);
+
     // R1 = IP total length, and the frame must reach so far. What lies behind is padding.
     a.load(R1, U16, R7, frame::TOTAL_LENGTH);
     a.be16(R1);

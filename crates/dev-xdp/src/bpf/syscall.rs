@@ -162,6 +162,18 @@ pub(super) fn create_xdp_link(
     unsafe { bpf(BPF_LINK_CREATE, &mut attributes) }.and_then(owned)
 }
 
+/// Replaces the program of a link, without a packet in between that no program sees.
+pub(super) fn update_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    let mut attributes = LinkUpdate {
+        link_fd: fd_as_u32(&link),
+        new_prog_fd: fd_as_u32(&program),
+        flags: 0,
+        old_prog_fd: 0,
+    };
+    // SAFETY: the attributes hold no address.
+    unsafe { bpf(BPF_LINK_UPDATE, &mut attributes) }.map(|_| ())
+}
+
 /// Runs a program once on `frame`, which is not modified, and returns the program's result.
 ///
 /// The kernel wants at least an Ethernet header, and no more than fits into a page with headroom.
@@ -277,6 +289,16 @@ struct LinkCreate {
 }
 const _: () = assert!(size_of::<LinkCreate>() == 16);
 
+/// `BPF_LINK_UPDATE`
+#[repr(C)]
+struct LinkUpdate {
+    link_fd: u32,
+    new_prog_fd: u32,
+    flags: u32,
+    old_prog_fd: u32,
+}
+const _: () = assert!(size_of::<LinkUpdate>() == 16);
+
 /// `BPF_PROG_TEST_RUN`
 #[repr(C)]
 struct TestRun {
@@ -299,6 +321,7 @@ const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
 const BPF_LINK_CREATE: libc::c_int = 28;
+const BPF_LINK_UPDATE: libc::c_int = 29;
 
 /// `enum bpf_prog_type`
 const BPF_PROG_TYPE_XDP: u32 = 6;

@@ -27,11 +27,15 @@ const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND) a
 const EPOLLET: u32 = libc::EPOLLET as u32;
 const EPOLLONESHOT: u32 = libc::EPOLLONESHOT as u32;
 
+/// Registrations by socket and descriptor, as the kernel has them: a number that was closed while its socket lives on through a
+/// copy may come into the set again with another socket.
+type Members<B> = HashMap<(usize, c_int), Arc<Registration<B>>>;
+
 /// An epoll set with sockets of ours in it. Lives in type-stable memory.
 pub struct EpollSet<B: Backend> {
     descriptors: AtomicU32,
     epfd: AtomicI32,
-    members: Mutex<HashMap<c_int, Arc<Registration<B>>>>,
+    members: Mutex<Members<B>>,
     ready: Mutex<VecDeque<Arc<Registration<B>>>>,
     /// Entries of the ready list, readable without its lock.
     ready_count: AtomicU32,
@@ -40,6 +44,8 @@ pub struct EpollSet<B: Backend> {
     /// The sockets' interfaces have changed since `interfaces` was made.
     interfaces_outdated: AtomicBool,
     calls: AtomicU32,
+    /// The set is in another one, or is polled: only the kernel can watch it from there, so its sockets are the kernel's.
+    nested: AtomicBool,
     eviction: Eviction,
 }
 
@@ -48,6 +54,7 @@ pub struct EpollSet<B: Backend> {
 pub(crate) struct Registration<B: Backend> {
     set: &'static EpollSet<B>,
     socket: &'static UdpSocket<B>,
+    fd: c_int,
     events: AtomicU32,
     data: AtomicU64,
     /// In the ready list.
@@ -84,7 +91,8 @@ impl<B: Backend> Registration<B> {
     }
 
     pub(crate) fn interfaces_changed(&self) {
-        self.set.interfaces_outdated.store(true, Ordering::Release);
+        // A full barrier: the sleeper that this store is for has counted itself before it looked.
+        self.set.interfaces_outdated.swap(true, Ordering::SeqCst);
         self.set.waiters.wake_all();
     }
 
@@ -101,6 +109,8 @@ impl<B: Backend> Registration<B> {
         }
         if wanted & EPOLLONESHOT != 0 {
             self.disabled.store(true, Ordering::Relaxed);
+            // The kernel's half is spent, too.
+            self.set.disarm_in_kernel(self);
         }
         let stays =
             wanted & (EPOLLET | EPOLLONESHOT) == 0 && !self.queued.swap(true, Ordering::AcqRel);
@@ -127,6 +137,7 @@ impl<B: Backend> EpollSet<B> {
             interfaces: InterfaceSet::new(),
             interfaces_outdated: AtomicBool::new(false),
             calls: AtomicU32::new(0),
+            nested: AtomicBool::new(false),
             eviction: Eviction::default(),
         }
     }
@@ -146,6 +157,11 @@ impl<B: Backend> EpollSet<B> {
         self.descriptors.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The descriptor through which the set is asked.
+    pub(crate) fn epfd(&self) -> &AtomicI32 {
+        &self.epfd
+    }
+
     /// `true`: it was the last one, and the set is empty now.
     pub(crate) fn descriptor_removed(&self) -> bool {
         if self.descriptors.fetch_sub(1, Ordering::Relaxed) > 1 {
@@ -159,10 +175,14 @@ impl<B: Backend> EpollSet<B> {
         self.ready().clear();
         self.ready_count.store(0, Ordering::Release);
         self.interfaces.clear();
+        self.nested.store(false, Ordering::Relaxed);
+        self.eviction.end();
         true
     }
 
+    /// Leaves the sockets of the set to the kernel, and those that will come.
     pub(crate) fn leave_sockets_to_kernel(&self, engine: &Engine<B>, reason: Reason) {
+        self.nested.store(true, Ordering::Relaxed);
         let sockets: Vec<_> = self
             .members()
             .values()
@@ -190,6 +210,8 @@ impl<B: Backend> EpollSet<B> {
                 count += 1;
                 if stays {
                     self.push_ready(registration);
+                    // Whoever sleeps may take it, should this caller leave it.
+                    self.waiters.wake_all();
                 }
             }
         }
@@ -245,33 +267,52 @@ impl<B: Backend> EpollSet<B> {
         let found = sys::epoll_now(self.epfd.load(Ordering::Relaxed), events)?;
         let found = self.take_out_eviction(&mut events[..found], false);
         for event in &events[..found] {
-            if event.events & !WRITABLE != 0 {
-                self.hint(event.u64);
-            }
+            self.kernel_reported(event.u64, event.events & !WRITABLE != 0);
         }
         Ok(found)
     }
 
-    /// The kernel's sockets behind `data` have something to read.
-    fn hint(&self, data: u64) {
+    /// Takes the kernel's half of a one-shot registration out of service until the next `EPOLL_CTL_MOD`.
+    fn disarm_in_kernel(&self, registration: &Registration<B>) {
+        let data = registration.data.load(Ordering::Relaxed);
+        let event = epoll_event {
+            events: EPOLLONESHOT,
+            u64: data,
+        };
+        sys::epoll_modify(self.epfd.load(Ordering::Relaxed), registration.fd, event);
+    }
+
+    /// The kernel's half of the registrations with `data` has reported something: its sockets have something to read, and a
+    /// one-shot registration is spent.
+    fn kernel_reported(&self, data: u64, readable: bool) {
         for member in self.members().values() {
-            if member.data.load(Ordering::Relaxed) == data {
+            if member.data.load(Ordering::Relaxed) != data {
+                continue;
+            }
+            if readable {
                 member
                     .socket
                     .shadow
                     .readable_hint
                     .store(true, Ordering::Relaxed);
             }
+            if member.events.load(Ordering::Relaxed) & EPOLLONESHOT != 0 {
+                member.disabled.store(true, Ordering::Relaxed);
+            }
         }
     }
 
-    fn members(&self) -> MutexGuard<'_, HashMap<c_int, Arc<Registration<B>>>> {
+    fn members(&self) -> MutexGuard<'_, Members<B>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ready(&self) -> MutexGuard<'_, VecDeque<Arc<Registration<B>>>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn key<B: Backend>(socket: &UdpSocket<B>, fd: c_int) -> (usize, c_int) {
+    (std::ptr::from_ref(socket).addr(), fd)
 }
 
 /// Merges `count` events behind the first `first` into those. A descriptor is reported once: what carries the same data is
@@ -316,22 +357,32 @@ impl<B: Backend> Engine<B> {
                 inner.leave_sockets_to_kernel(self, Reason::NestedEpoll);
             }
             (Some(Object::Udp(socket)), libc::EPOLL_CTL_ADD) => {
-                if let (Some(event), Some(set)) = (event, self.epoll_set(epfd)) {
+                let Some(set) = self.epoll_set(epfd) else {
+                    // Nobody would tell the kernel's set of what comes past it.
+                    self.leave_to_kernel(socket, Reason::NestedEpoll);
+                    return;
+                };
+                if set.nested.load(Ordering::Relaxed) {
+                    self.leave_to_kernel(socket, Reason::NestedEpoll);
+                }
+                if let Some(event) = event {
                     let registration = Arc::new(Registration {
                         set,
                         socket,
+                        fd,
                         events: AtomicU32::new(event.events),
                         data: AtomicU64::new(event.u64),
                         queued: AtomicBool::new(false),
                         disabled: AtomicBool::new(false),
                     });
-                    set.members().insert(fd, Arc::clone(&registration));
+                    set.members()
+                        .insert(key(socket, fd), Arc::clone(&registration));
                     socket.add_registration(Arc::clone(&registration));
                     registration.interfaces_changed();
                 }
             }
-            (Some(Object::Udp(_)), libc::EPOLL_CTL_MOD) => {
-                let member = self.epoll_member(epfd, fd);
+            (Some(Object::Udp(socket)), libc::EPOLL_CTL_MOD) => {
+                let member = self.epoll_member(epfd, key(socket, fd));
                 if let (Some(event), Some(registration)) = (event, member) {
                     registration.events.store(event.events, Ordering::Relaxed);
                     registration.data.store(event.u64, Ordering::Relaxed);
@@ -343,7 +394,7 @@ impl<B: Backend> Engine<B> {
             }
             (Some(Object::Udp(socket)), libc::EPOLL_CTL_DEL) => {
                 if let Some(Object::Epoll(set)) = self.look_up(epfd)
-                    && let Some(registration) = set.members().remove(&fd)
+                    && let Some(registration) = set.members().remove(&key(socket, fd))
                 {
                     registration.disabled.store(true, Ordering::Relaxed);
                     socket.remove_registration(&registration);
@@ -354,11 +405,11 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    fn epoll_member(&self, epfd: c_int, fd: c_int) -> Option<Arc<Registration<B>>> {
+    fn epoll_member(&self, epfd: c_int, key: (usize, c_int)) -> Option<Arc<Registration<B>>> {
         let Object::Epoll(set) = self.look_up(epfd)? else {
             return None;
         };
-        set.members().get(&fd).cloned()
+        set.members().get(&key).cloned()
     }
 
     /// The set behind an epoll descriptor, made if it was the kernel's alone so far.
@@ -376,13 +427,18 @@ impl<B: Backend> Engine<B> {
         };
         set.epfd.store(epfd, Ordering::Relaxed);
         set.descriptors.store(1, Ordering::Relaxed);
-        self.table.insert(epfd, object).ok()?;
+        if self.table.insert(epfd, object).is_err() {
+            self.epolls.give(object);
+            return None;
+        }
         // The descriptor may have been copied while the set was the kernel's alone.
-        for copy in sys::other_descriptors_of_epoll(epfd) {
+        let others = sys::other_epolls(epfd);
+        for copy in others.copies {
             if self.table.insert(copy, object).is_ok() {
                 set.descriptor_added();
             }
         }
+        set.nested.store(others.contain_it, Ordering::Relaxed);
         Some(set)
     }
 

@@ -33,6 +33,11 @@ impl Eviction {
         }
     }
 
+    /// Ends an eviction: the set is closed.
+    pub(super) fn end(&self) {
+        *self.lock() = None;
+    }
+
     /// Takes the event of the eviction out of what the kernel reported; returns what is left. `is_last`: nobody waits in the
     /// kernel any more.
     pub(super) fn take_out(&self, events: &mut [epoll_event], is_last: bool) -> usize {

@@ -126,8 +126,12 @@ impl<B: Backend> UdpSocket<B> {
         let mut reason = Reason::OpenFailed;
         let mut flows = Vec::new();
         for (index, flow) in wanted {
-            let Some(interface) = engine.open_interface(*index) else {
-                continue;
+            let interface = match engine.open_interface(*index) {
+                Ok(interface) => interface,
+                Err(refused) => {
+                    reason = refused;
+                    continue;
+                }
             };
             let attached = if has(*index, flow) {
                 Ok(())

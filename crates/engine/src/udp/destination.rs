@@ -26,6 +26,8 @@ pub(crate) struct SendState<B: Backend> {
     pub(super) peer: Option<SocketAddrV4>,
     latest: Option<Destination<B>>,
     others: HashMap<SocketAddrV4, Destination<B>>,
+    /// Counts how often the destinations were forgotten.
+    epoch: u64,
     /// IPv4 identification of the next datagram.
     identification: u16,
     /// The tick of the clock at which the kernel's socket was last asked for an error.
@@ -45,6 +47,7 @@ impl<B: Backend> Default for SendState<B> {
             peer: None,
             latest: None,
             others: HashMap::new(),
+            epoch: 0,
             identification: 0,
             asked_at_nsec: 0,
             kernel_messages: 0,
@@ -81,7 +84,11 @@ impl<B: Backend> SendState<B> {
         Some(())
     }
 
-    pub(super) fn remember(&mut self, destination: Destination<B>) {
+    /// Remembers a destination that was resolved in `epoch`, if that is still the present.
+    pub(super) fn remember(&mut self, destination: Destination<B>, epoch: u64) {
+        if epoch != self.epoch {
+            return;
+        }
         self.others.remove(&destination.address);
         if let Some(previous) = self.latest.take()
             && previous.address != destination.address
@@ -95,10 +102,24 @@ impl<B: Backend> SendState<B> {
         self.latest = Some(destination);
     }
 
+    /// Forgets everything: the socket begins another life.
+    pub(super) fn start_afresh(&mut self) {
+        *self = Self {
+            epoch: self.epoch + 1,
+            ..Self::default()
+        };
+    }
+
     /// Forgets every destination: an address or an option of the socket has changed.
     pub(crate) fn forget_destinations(&mut self) {
         self.latest = None;
         self.others.clear();
+        self.epoch += 1;
+    }
+
+    /// For [`SendState::remember`], taken before addresses and options are read.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// Whether the clock has ticked since the last call: a few milliseconds.
@@ -197,10 +218,10 @@ fn resolve_way<B: Backend>(
             source,
             mtu,
         } => {
-            let interface = engine.open_interface(link_index).ok_or(Reason::Route)?;
+            let interface = engine.open_interface(link_index)?;
             let source = SocketAddrV4::new(bound.unwrap_or(source), local.port());
             let eth = EthernetAddresses {
-                source: interface.spec().mac,
+                source: interface.mac(),
                 destination: mac,
             };
             let dont_fragment = discover != libc::IP_PMTUDISC_DONT;

@@ -23,13 +23,14 @@ impl<B: Backend> UdpSocket<B> {
             return;
         };
         let mut room = self.receive_limit_bytes();
-        while let Some(received) = self.peek_packet(|packet| {
+        self.drain_packets(|packet| {
             let cost = packet.len() + KERNEL_OVERHEAD_BYTES;
-            (cost <= room && raw.send_to_self(packet)).then_some(cost)
-        }) {
-            room -= received;
-            self.drop_oldest();
-        }
+            let given = cost <= room && raw.send_to_self(packet);
+            if given {
+                room -= cost;
+            }
+            given
+        });
         self.shadow.readable_hint.store(true, Ordering::Relaxed);
     }
 }

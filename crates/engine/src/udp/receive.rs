@@ -63,7 +63,8 @@ impl RecvCall {
             generation: socket.generation(),
             mark: Mark::now(),
             blocking,
-            deadline_nsec: (blocking && timeout > 0).then(|| sys::now_nsec() + timeout),
+            deadline_nsec: (blocking && timeout > 0)
+                .then(|| sys::now_nsec().saturating_add(timeout)),
             polls_left: u32::try_from(settings.rx_poll).ok(),
             slept: false,
         }
@@ -99,18 +100,20 @@ impl<B: Backend> UdpSocket<B> {
         message: &mut Message<'_>,
         flags: c_int,
     ) -> RecvOutcome<B> {
-        if flags & !KNOWN_FLAGS != 0 || self.is_left_to_kernel() {
+        if self.is_another_life(call) {
+            return RecvOutcome::Fail(Errno(libc::EBADF));
+        }
+        if flags & !KNOWN_FLAGS != 0 || self.is_left_to_kernel() || message.is_malformed() {
             return RecvOutcome::Kernel;
         }
         if self.shadow.readable_hint.load(Ordering::Relaxed) {
             self.shadow.readable_hint.store(false, Ordering::Relaxed);
-            if let Some(outcome) = self.receive_from_kernel(message, flags) {
+            if let Some(outcome) = self.receive_from_kernel(call, message, flags) {
                 return outcome;
             }
         }
         for polls in 1..=POLLS_PER_ATTEMPT {
-            if let Some(result) = self.take(message, flags, call.generation) {
-                self.count_poll(call, true);
+            if let Some(result) = self.take(message, flags, call.generation, !call.slept) {
                 return result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done);
             }
             if self.interfaces.poll() > 0 && self.pending() > 0 {
@@ -119,13 +122,16 @@ impl<B: Backend> UdpSocket<B> {
             if self
                 .os_polls
                 .due(engine.settings().rx_udp_poll_os_ratio, call.blocking)
-                && let Some(outcome) = self.receive_from_kernel(message, flags)
+                && let Some(outcome) = self.receive_from_kernel(call, message, flags)
             {
                 self.os_polls.hit();
                 return outcome;
             }
             if !call.blocking {
-                self.counters().rx_eagain.add(1);
+                if self.is_another_life(call) {
+                    return RecvOutcome::Fail(Errno(libc::EBADF));
+                }
+                self.counters().rx_eagain.add_contended(1);
                 return RecvOutcome::Fail(Errno(libc::EAGAIN));
             }
             if polls % POLLS_PER_CHECK == 0
@@ -144,9 +150,15 @@ impl<B: Backend> UdpSocket<B> {
         RecvOutcome::Again
     }
 
+    /// Whether the descriptor was closed since the call began, or before.
+    #[inline]
+    fn is_another_life(&self, call: &RecvCall) -> bool {
+        call.generation.is_multiple_of(2) || self.generation() != call.generation
+    }
+
     /// Why a call that waits has to end now.
     fn must_end(&self, call: &RecvCall) -> Option<Errno> {
-        if self.generation() != call.generation {
+        if self.is_another_life(call) {
             return Some(Errno(libc::EBADF));
         }
         if call.interrupted() {
@@ -168,8 +180,10 @@ impl<B: Backend> UdpSocket<B> {
         if let Some(errno) = self.must_end(call) {
             return RecvOutcome::Fail(errno);
         }
-        self.count_poll(call, false);
-        call.slept = true;
+        if !call.slept {
+            self.counters().rx_poll_miss.add_contended(1);
+            call.slept = true;
+        }
         // After it wakes it polls at least once before it sleeps again.
         call.polls_left = call.polls_left.map(|_| 1);
         let fd = self.shadow.fd.load(Ordering::Relaxed);
@@ -183,7 +197,7 @@ impl<B: Backend> UdpSocket<B> {
         if self.pending_exact() > 0 {
             sleep.end();
             return self
-                .take(message, flags, call.generation)
+                .take(message, flags, call.generation, false)
                 .map_or(RecvOutcome::Again, |result| {
                     result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done)
                 });
@@ -196,10 +210,14 @@ impl<B: Backend> UdpSocket<B> {
     #[cold]
     fn receive_from_kernel(
         &self,
+        call: &RecvCall,
         message: &mut Message<'_>,
         flags: c_int,
     ) -> Option<RecvOutcome<B>> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
+        if self.is_another_life(call) {
+            return Some(RecvOutcome::Fail(Errno(libc::EBADF)));
+        }
         // SAFETY: the message is the application's, valid for recvmsg(2) (contract of `Message::new`).
         let result = unsafe { sys::recvmsg(fd, message.header(), flags | libc::MSG_DONTWAIT) };
         match result {
@@ -222,11 +240,11 @@ impl<B: Backend> UdpSocket<B> {
         let counters = self.counters();
         match result {
             Ok(len) => {
-                counters.rx_os_packets.add(1);
-                counters.rx_os_bytes.add(len as u64);
+                counters.rx_os_packets.add_contended(1);
+                counters.rx_os_bytes.add_contended(len as u64);
             }
-            Err(Errno(libc::EAGAIN)) => counters.rx_os_eagain.add(1),
-            Err(_) => counters.rx_os_errors.add(1),
+            Err(Errno(libc::EAGAIN)) => counters.rx_os_eagain.add_contended(1),
+            Err(_) => counters.rx_os_errors.add_contended(1),
         }
     }
 
@@ -235,25 +253,11 @@ impl<B: Backend> UdpSocket<B> {
         let counters = self.counters();
         match result {
             Ok(len) => {
-                counters.tx_os_packets.add(1);
-                counters.tx_os_bytes.add(len as u64);
+                counters.tx_os_packets.add_contended(1);
+                counters.tx_os_bytes.add_contended(len as u64);
             }
-            Err(Errno(libc::EAGAIN)) => counters.tx_os_eagain.add(1),
-            Err(_) => counters.tx_os_errors.add(1),
-        }
-    }
-
-    /// A call counts once: as a hit if polling found the data, as a miss if it had to sleep.
-    #[inline]
-    fn count_poll(&self, call: &RecvCall, hit: bool) {
-        if call.slept {
-            return;
-        }
-        let counters = self.counters();
-        if hit {
-            counters.rx_poll_hit.add(1)
-        } else {
-            counters.rx_poll_miss.add(1)
+            Err(Errno(libc::EAGAIN)) => counters.tx_os_eagain.add_contended(1),
+            Err(_) => counters.tx_os_errors.add_contended(1),
         }
     }
 }

@@ -81,12 +81,22 @@ impl<B: Backend> UdpSocket<B> {
                 };
                 let needs_kick = match sent {
                     Transmitted::Sent { needs_kick } => needs_kick,
-                    Transmitted::Full => return SendOutcome::Kernel(Reason::RingFull),
+                    Transmitted::Full => {
+                        self.counters().tx_eagain.add(1);
+                        return SendOutcome::Kernel(Reason::RingFull);
+                    }
+                    Transmitted::Lost => {
+                        self.counters().tx_errors.add(1);
+                        drop(send);
+                        engine.device_lost();
+                        return SendOutcome::Kernel(Reason::DeviceLost);
+                    }
                     Transmitted::Unsuitable => return SendOutcome::Kernel(Reason::Message),
                 };
                 let counters = self.counters();
                 counters.tx_packets.add(1);
                 counters.tx_bytes.add(len as u64);
+                self.note_thread(&self.sender, &counters.tx_thread);
                 drop(send);
                 if needs_kick {
                     interface.start();
@@ -97,10 +107,10 @@ impl<B: Backend> UdpSocket<B> {
                 // The network changes faster than we can ask.
                 return SendOutcome::Kernel(Reason::Route);
             }
-            let local = send.local;
+            let (local, epoch) = (send.local, send.epoch());
             drop(send);
             resolved = true;
-            self.resolve(engine, local, address);
+            self.resolve(engine, local, address, epoch);
         }
     }
 
@@ -117,10 +127,16 @@ impl<B: Backend> UdpSocket<B> {
     }
 
     #[cold]
-    fn resolve(&self, engine: &Engine<B>, local: Option<SocketAddrV4>, address: SocketAddrV4) {
+    fn resolve(
+        &self,
+        engine: &Engine<B>,
+        local: Option<SocketAddrV4>,
+        address: SocketAddrV4,
+        epoch: u64,
+    ) {
         let Some(local) = local else { return };
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         let destination = Destination::resolve(engine, fd, local, address);
-        self.send.lock().remember(destination);
+        self.send.lock().remember(destination, epoch);
     }
 }

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddrV4;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libc::c_int;
@@ -106,6 +108,9 @@ pub struct UdpSocket<B: Backend> {
     pub(super) os_polls: OsPolls,
     pub(super) send: Lock<SendState<B>>,
     pub(super) attachment: Mutex<Attachment<B>>,
+    /// The threads that received and sent last.
+    receiver: AtomicUsize,
+    pub(super) sender: AtomicUsize,
     slot: Mutex<Option<SocketSlot>>,
     counters: AtomicPtr<SocketStats>,
     /// Where a socket counts that the statistics segment has no room for.
@@ -137,6 +142,8 @@ impl<B: Backend> UdpSocket<B> {
             os_polls: OsPolls::default(),
             send: Lock::new(mode, SendState::default()),
             attachment: Mutex::new(Attachment::default()),
+            receiver: AtomicUsize::new(0),
+            sender: AtomicUsize::new(0),
             slot: Mutex::new(None),
             counters: AtomicPtr::new(ptr::from_ref(unseen).cast_mut()),
             unseen,
@@ -161,7 +168,10 @@ impl<B: Backend> UdpSocket<B> {
             .store(nonblocking, Ordering::Relaxed);
         self.shadow.receive_timeout_nsec.store(0, Ordering::Relaxed);
         self.shadow.readable_hint.store(false, Ordering::Relaxed);
-        *self.send.lock() = SendState::default();
+        self.os_polls.hit();
+        self.receiver.store(0, Ordering::Relaxed);
+        self.sender.store(0, Ordering::Relaxed);
+        self.send.lock().start_afresh();
         *lock(&self.attachment) = Attachment::opened();
         self.refresh_receive_limit();
         self.set_reason(Reason::NotBound);
@@ -177,7 +187,7 @@ impl<B: Backend> UdpSocket<B> {
         }
         queue.bytes = 0;
         let registrations = std::mem::take(&mut queue.registrations);
-        self.pending.store(0, Ordering::Relaxed);
+        self.queue_changed(&queue);
         drop(queue);
         registrations
             .iter()
@@ -279,9 +289,10 @@ impl<B: Backend> UdpSocket<B> {
         }
         queue.datagrams.push_back(received);
         queue.bytes += len;
-        let count = queue.datagrams.len();
-        self.pending.store(count as u32, Ordering::Release);
-        counters.rx_queue_packets_max.raise_to(count as u64);
+        self.queue_changed(&queue);
+        counters
+            .rx_queue_packets_max
+            .raise_to(queue.datagrams.len() as u64);
         if !queue.registrations.is_empty() {
             queue
                 .registrations
@@ -293,13 +304,14 @@ impl<B: Backend> UdpSocket<B> {
         Ok(())
     }
 
-    /// Takes (or looks at) the oldest datagram. `None`: there is none.
+    /// Takes (or looks at) the oldest datagram. `None`: there is none. `hit`: count the call as one that polling satisfied.
     #[inline]
     pub(super) fn take(
         &self,
         message: &mut Message<'_>,
         flags: c_int,
         generation: u32,
+        hit: bool,
     ) -> Option<Result<usize, Errno>> {
         if self.pending.load(Ordering::Acquire) == 0 {
             return None;
@@ -324,10 +336,8 @@ impl<B: Backend> UdpSocket<B> {
         // A datagram that could not be copied out is gone all the same, as the kernel does it.
         let oldest = queue.datagrams.pop_front()?;
         queue.bytes -= len;
-        let count = queue.datagrams.len();
-        self.pending.store(count as u32, Ordering::Release);
-        drop(queue);
-        self.pool.give(oldest.into_frame());
+        self.queue_changed(&queue);
+        // Under the lock: a counter has one writer at a time.
         let counters = self.counters();
         if result.is_ok() {
             counters.rx_packets.add(1);
@@ -335,6 +345,12 @@ impl<B: Backend> UdpSocket<B> {
         } else {
             counters.rx_errors.add(1);
         }
+        if hit {
+            counters.rx_poll_hit.add(1);
+        }
+        self.note_thread(&self.receiver, &counters.rx_thread);
+        drop(queue);
+        self.pool.give(oldest.into_frame());
         Some(result)
     }
 
@@ -343,27 +359,49 @@ impl<B: Backend> UdpSocket<B> {
         self.receive.lock().limit_bytes
     }
 
-    /// Shows the IPv4 packet of the oldest datagram to `look`, without a UDP checksum: it may hold a partial sum.
-    pub(super) fn peek_packet<T>(&self, look: impl FnOnce(&mut [u8]) -> Option<T>) -> Option<T> {
+    /// Shows the IPv4 packets of the waiting datagrams to `take`, oldest first, and drops each that it takes. The packets are
+    /// without a UDP checksum: it may hold a partial sum.
+    pub(super) fn drain_packets(&self, mut take: impl FnMut(&[u8]) -> bool) {
         let mut queue = self.receive.lock();
-        let oldest = queue.datagrams.front_mut()?;
-        let payload = usize::from(oldest.payload_offset);
-        let end = payload + usize::from(oldest.payload_len);
-        let data = self.pool.data_mut(&mut oldest.frame);
-        let packet = data.get_mut(payload.checked_sub(IP_UDP_HEADERS)?..end)?;
-        packet.get_mut(UDP_CHECKSUM)?.fill(0);
-        look(packet)
+        while let Some(oldest) = queue.datagrams.front_mut() {
+            let payload = usize::from(oldest.payload_offset);
+            let end = payload + usize::from(oldest.payload_len);
+            let data = self.pool.data_mut(&mut oldest.frame);
+            let packet = payload
+                .checked_sub(IP_UDP_HEADERS)
+                .and_then(|start| data.get_mut(start..end));
+            let taken = packet.is_some_and(|packet| {
+                packet[UDP_CHECKSUM].fill(0);
+                take(packet)
+            });
+            if !taken {
+                break;
+            }
+            if let Some(oldest) = queue.datagrams.pop_front() {
+                queue.bytes -= usize::from(oldest.payload_len);
+                self.pool.give(oldest.into_frame());
+            }
+        }
+        self.queue_changed(&queue);
     }
 
-    /// Drops the oldest datagram.
-    pub(super) fn drop_oldest(&self) {
-        let mut queue = self.receive.lock();
-        if let Some(oldest) = queue.datagrams.pop_front() {
-            queue.bytes -= usize::from(oldest.payload_len);
-            self.pending
-                .store(queue.datagrams.len() as u32, Ordering::Release);
-            drop(queue);
-            self.pool.give(oldest.into_frame());
+    /// Shows the queue's length to those who look without its lock.
+    #[inline]
+    fn queue_changed(&self, queue: &ReceiveQueue<B>) {
+        let count = queue.datagrams.len();
+        self.pending.store(count as u32, Ordering::Release);
+        let counters = self.counters();
+        counters.rx_queue_packets.set(count as u64);
+        counters.rx_queue_bytes.set(queue.bytes as u64);
+    }
+
+    /// Shows which thread uses the socket; asks the kernel for its number only when it is another one.
+    #[inline]
+    pub(super) fn note_thread(&self, known: &AtomicUsize, shown: &stats::Number) {
+        let token = ring::lock::thread_token();
+        if known.load(Ordering::Relaxed) != token {
+            known.store(token, Ordering::Relaxed);
+            shown.set(sys::thread_id().cast_unsigned());
         }
     }
 
