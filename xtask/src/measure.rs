@@ -1,5 +1,6 @@
 //! sockperf between two network namespaces, on the kernel's sockets or with libvma preloaded.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -168,8 +169,8 @@ impl Stage {
         };
         if sockets == Sockets::Libvma && (ends.client.offloaded == 0 || ends.server.offloaded == 0)
         {
-            let reasons = client_watcher.reasons().chain(server_watcher.reasons());
-            return Err(not_offloaded(ends, reasons, [&client, &server]));
+            let reasons = &client_watcher.reasons() | &server_watcher.reasons();
+            return Err(not_offloaded(ends, &reasons, [&client, &server]));
         }
         Ok(Run {
             client,
@@ -238,11 +239,7 @@ fn unreadable(who: &str, finished: &Finished) -> Failure {
 }
 
 /// Why an end of a preloaded run stayed in the kernel, as far as the statistics and the logs tell.
-fn not_offloaded<'a>(
-    ends: Ends,
-    reasons: impl Iterator<Item = &'a str>,
-    logs: [&Finished; 2],
-) -> Failure {
+fn not_offloaded(ends: Ends, reasons: &BTreeSet<String>, logs: [&Finished; 2]) -> Failure {
     let mut text = format!(
         "nothing was offloaded at the client ({} packets) or the server ({} packets):\n",
         ends.client.offloaded, ends.server.offloaded
@@ -255,7 +252,7 @@ fn not_offloaded<'a>(
             text += &format!("  {}\n", sockperf::plain(line).trim());
         }
     }
-    text += "AF_XDP needs Linux 5.10 or later, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, and no other XDP \
+    text += "In general, AF_XDP needs Linux 5.9 or later, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, and no other XDP \
              program on the interface";
     Failure::Reason(text)
 }

@@ -29,8 +29,14 @@ pub(crate) struct Watcher<'a> {
     pid: u32,
     reader: Option<Reader>,
     /// The last look at every socket, by its place and the generation of that place.
-    sockets: HashMap<(u32, u64), Packets>,
-    reasons: BTreeSet<String>,
+    sockets: HashMap<(u32, u64), Look>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    packets: Packets,
+    /// Code of the reason why the socket is not offloaded.
+    reason: Option<u32>,
 }
 
 impl<'a> Watcher<'a> {
@@ -41,7 +47,6 @@ impl<'a> Watcher<'a> {
             pid,
             reader: None,
             sockets: HashMap::new(),
-            reasons: BTreeSet::new(),
         }
     }
 
@@ -53,35 +58,43 @@ impl<'a> Watcher<'a> {
         }
         let Some(reader) = &self.reader else { return };
         for socket in reader.sockets().unwrap_or_default() {
-            let packets = Packets {
-                offloaded: socket.rx_packets + socket.tx_packets,
-                os: socket.rx_os_packets + socket.tx_os_packets,
+            let last = Look {
+                packets: Packets {
+                    offloaded: socket.rx_packets + socket.tx_packets,
+                    os: socket.rx_os_packets + socket.tx_os_packets,
+                },
+                reason: (!socket.offloaded).then_some(socket.reason),
             };
-            self.sockets
-                .insert((socket.slot, socket.generation), packets);
-            if !socket.offloaded {
-                let names = reader.reasons().unwrap_or_default();
-                let name = names
-                    .into_iter()
-                    .find(|reason| reason.code == socket.reason);
-                self.reasons.extend(
-                    name.map(|reason| reason.name)
-                        .filter(|name| !name.is_empty()),
-                );
-            }
+            self.sockets.insert((socket.slot, socket.generation), last);
         }
     }
 
     /// The sum over all sockets that were seen.
     pub(crate) fn packets(&self) -> Packets {
         let mut sum = Packets::default();
-        self.sockets.values().for_each(|&packets| sum += packets);
+        self.sockets.values().for_each(|look| sum += look.packets);
         sum
     }
 
-    /// Why sockets were not offloaded, each reason once.
-    pub(crate) fn reasons(&self) -> impl Iterator<Item = &str> {
-        self.reasons.iter().map(String::as_str)
+    /// Why sockets were not offloaded when they were last seen, each reason once.
+    pub(crate) fn reasons(&self) -> BTreeSet<String> {
+        let codes: BTreeSet<u32> = self
+            .sockets
+            .values()
+            .filter_map(|look| look.reason)
+            .collect();
+        let names = self
+            .reader
+            .as_ref()
+            .and_then(|reader| reader.reasons().ok());
+        let names = names
+            .into_iter()
+            .flatten()
+            .filter(|reason| codes.contains(&reason.code));
+        names
+            .map(|reason| reason.name)
+            .filter(|name| !name.is_empty())
+            .collect()
     }
 }
 
@@ -116,6 +129,8 @@ mod tests {
         watcher.look();
         drop(socket);
         let other = segment.claim_socket();
+        other.set_not_offloaded(1);
+        watcher.look();
         other.set_not_offloaded(2);
         other.rx_os_packets.add(3);
         other.tx_os_packets.add(4);
@@ -129,6 +144,6 @@ mod tests {
                 os: 7
             }
         );
-        assert_eq!(watcher.reasons().collect::<Vec<_>>(), ["fork"]);
+        assert_eq!(watcher.reasons(), BTreeSet::from(["fork".to_owned()]));
     }
 }
