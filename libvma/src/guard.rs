@@ -5,11 +5,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use libc::c_int;
 
+/// What the library knows of a thread.
+struct Thread {
+    /// How deep it is inside the library.
+    depth: Cell<u32>,
+    /// Signals that came meanwhile and wait, blocked, until it is out again: bit n for signal n + 1.
+    deferred: Cell<u64>,
+}
+
 thread_local! {
-    /// How deep this thread is inside the library.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// Signals that came meanwhile and wait, blocked, until the thread is out again: bit n for signal n + 1.
-    static DEFERRED: Cell<u64> = const { Cell::new(0) };
+    static THREAD: Thread = const { Thread { depth: Cell::new(0), deferred: Cell::new(0) } };
 }
 
 /// Why a decision was not made.
@@ -24,48 +29,48 @@ pub(crate) enum Refused {
 /// Runs a decision of the library. `errno` is afterwards what it was before.
 #[inline]
 pub(crate) fn contained<T>(decide: impl FnOnce() -> T) -> Result<T, Refused> {
-    let entered = DEPTH.try_with(|depth| {
-        let inside = depth.get() > 0;
-        depth.set(depth.get() + 1);
-        !inside
-    });
-    let outcome = match entered {
-        Ok(true) => {
-            let saved = errno();
-            let outcome = catch_unwind(AssertUnwindSafe(decide)).map_err(|_| Refused::Panicked);
-            set_errno(saved);
-            outcome
-        }
-        Ok(false) => Err(Refused::Inside),
-        // The thread is exiting.
-        Err(_) => return Err(Refused::Inside),
-    };
-    let _ = DEPTH.try_with(|depth| depth.set(depth.get() - 1));
-    if outcome.as_ref().err() != Some(&Refused::Inside)
-        && DEFERRED.try_with(|deferred| deferred.get() != 0) == Ok(true)
-    {
-        deliver_deferred();
+    // Thread-local storage is gone while the thread exits.
+    THREAD
+        .try_with(|thread| contained_in(thread, decide))
+        .unwrap_or(Err(Refused::Inside))
+}
+
+#[inline]
+fn contained_in<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Result<T, Refused> {
+    if thread.depth.get() > 0 {
+        return Err(Refused::Inside);
+    }
+    thread.depth.set(1);
+    let saved = errno();
+    let outcome = catch_unwind(AssertUnwindSafe(decide)).map_err(|_| Refused::Panicked);
+    set_errno(saved);
+    thread.depth.set(0);
+    if thread.deferred.get() != 0 {
+        deliver_deferred(thread.deferred.take());
     }
     outcome
 }
 
 /// Whether this thread is inside the library.
 pub(crate) fn is_inside() -> bool {
-    DEPTH.try_with(|depth| depth.get() > 0).unwrap_or(false)
+    THREAD
+        .try_with(|thread| thread.depth.get() > 0)
+        .unwrap_or(false)
 }
 
 /// A signal has been queued again, blocked; it is to be let through when the thread is out. Async-signal-safe.
 pub(crate) fn defer(signal: c_int) {
-    let _ = DEFERRED.try_with(|deferred| deferred.set(deferred.get() | 1 << (signal - 1)));
+    let _ = THREAD.try_with(|thread| {
+        thread
+            .deferred
+            .set(thread.deferred.get() | 1 << (signal - 1))
+    });
 }
 
 #[cold]
-fn deliver_deferred() {
+fn deliver_deferred(signals: u64) {
     let saved = errno();
-    let deferred = DEFERRED
-        .try_with(|deferred| deferred.replace(0))
-        .unwrap_or(0);
-    let set = &raw const deferred;
+    let set = &raw const signals;
     let none = std::ptr::null::<u64>();
     // SAFETY: the kernel reads a set of eight bytes.
     unsafe {
@@ -82,7 +87,7 @@ fn deliver_deferred() {
 
 /// This thread belongs to the library: its calls are never ours.
 pub(crate) fn enter_for_good() {
-    let _ = DEPTH.try_with(|depth| depth.set(depth.get() + 1));
+    let _ = THREAD.try_with(|thread| thread.depth.set(1));
 }
 
 /// The thread's `errno`.

@@ -74,6 +74,16 @@ unsafe fn wait_outside(signal: c_int, info: *mut siginfo_t, context: *mut c_void
         return false;
     }
     let saved = guard::errno();
+    let index = index(signal).unwrap_or(0);
+    if FLAGS[index].load(Ordering::Relaxed) & libc::SA_RESETHAND != 0 {
+        // The kernel has reset the disposition before this delivery; the next one is to find the handler.
+        // SAFETY: all-zero is a value of this struct: an empty mask.
+        let mut action: libc::sigaction = unsafe { mem::zeroed() };
+        action.sa_sigaction = wrapper as *const () as usize;
+        action.sa_flags = FLAGS[index].load(Ordering::Relaxed) | libc::SA_SIGINFO;
+        // SAFETY: the struct is valid for the call, and sigaction(2) is async-signal-safe.
+        unsafe { real::sigaction(signal, &raw const action, ptr::null_mut()) };
+    }
     // Blocked in the interrupted code, from the handler's return on.
     // SAFETY: the set is part of the context that the kernel restores.
     unsafe { libc::sigaddset(&raw mut context.uc_sigmask, signal) };

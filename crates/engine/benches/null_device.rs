@@ -26,6 +26,8 @@ const PEER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 7);
 const PAYLOAD: [u8; 64] = [0x5a; 64];
 const BATCH: u32 = 20_000;
 const BATCHES: usize = 60;
+/// Batches with `--quick`, for counting instructions under callgrind.
+const BATCHES_QUICK: usize = 3;
 
 fn main() {
     for mode in [ring::ThreadMode::Single, ring::ThreadMode::Spin] {
@@ -44,7 +46,9 @@ fn main() {
 }
 
 fn report(name: &str, mut call: impl FnMut()) {
-    let mut batches: Vec<f64> = (0..BATCHES)
+    let quick = std::env::args().any(|argument| argument == "--quick");
+    let count = if quick { BATCHES_QUICK } else { BATCHES };
+    let mut batches: Vec<f64> = (0..count)
         .map(|_| {
             let begun = Instant::now();
             (0..BATCH).for_each(|_| call());
@@ -52,10 +56,7 @@ fn report(name: &str, mut call: impl FnMut()) {
         })
         .collect();
     batches.sort_by(f64::total_cmp);
-    println!(
-        "{{\"name\":\"{name}\",\"nsec\":{:.1}}}",
-        batches[BATCHES / 2]
-    );
+    println!("{{\"name\":\"{name}\",\"nsec\":{:.1}}}", batches[count / 2]);
 }
 
 fn set_up(

@@ -246,9 +246,12 @@ impl<B: Backend> Engine<B> {
             return;
         }
         let _control = self.control();
-        for facts in self.network.interfaces() {
-            if let Some(Some(interface)) = lock(&self.interfaces).get(&facts.spec.index) {
-                interface.follow_mac(facts.spec.mac);
+        let present = self.network.interfaces();
+        for (index, interface) in &*lock(&self.interfaces) {
+            let Some(interface) = interface else { continue };
+            match present.iter().find(|facts| facts.spec.index == *index) {
+                Some(facts) => interface.follow_mac(facts.spec.mac),
+                None => interface.mark_lost(),
             }
         }
         // What could not be opened, or was lost, gets another chance.

@@ -12,7 +12,7 @@ use stats::RingSlot;
 use wire::{ChecksumPolicy, Malformed, UdpTemplate};
 
 use crate::message::Message;
-use crate::udp::{Received, UdpSocket};
+use crate::udp::{DirectReceive, Received, UdpSocket};
 
 /// How often a busy device is kicked again before its frames are left to the next poll.
 const KICK_RETRIES: u32 = 64;
@@ -182,6 +182,12 @@ impl<B: Backend> Interface<B> {
     /// Receives what has come, up to a batch, and delivers it. Returns the number of frames.
     #[inline]
     pub(crate) fn poll(&self) -> usize {
+        self.poll_for(&mut None)
+    }
+
+    /// The same; the first datagram for the socket of `direct` goes straight into its call's buffers.
+    #[inline]
+    pub(crate) fn poll_for(&self, direct: &mut Option<DirectReceive<'_, '_, B>>) -> usize {
         if self.kick_pending.load(Ordering::Relaxed) {
             self.run_kick();
         }
@@ -190,7 +196,7 @@ impl<B: Backend> Interface<B> {
         let mut bytes = 0;
         let count = ring.poll(self.pool, self.poll_batch_max, |frame| {
             bytes += frame.len();
-            self.deliver(flows, frame);
+            self.deliver(flows, frame, direct);
         });
         if count > 0 {
             self.stats.rx_packets.add(count as u64);
@@ -200,7 +206,12 @@ impl<B: Backend> Interface<B> {
     }
 
     #[inline]
-    fn deliver(&self, flows: &FlowTable<&'static UdpSocket<B>>, frame: Frame) {
+    fn deliver(
+        &self,
+        flows: &FlowTable<&'static UdpSocket<B>>,
+        frame: Frame,
+        direct: &mut Option<DirectReceive<'_, '_, B>>,
+    ) {
         let datagram = match wire::parse_udp4(self.pool.data(&frame), self.checksum_policy) {
             Ok(datagram) => datagram,
             Err(malformed) => return self.drop_malformed(frame, malformed),
@@ -212,6 +223,11 @@ impl<B: Backend> Interface<B> {
             return self.pool.give(frame);
         };
         let received = Received::new(frame, &datagram);
+        if let Some(direct) = direct
+            && direct.takes(socket, &received)
+        {
+            return self.pool.give(received.into_frame());
+        }
         if let Err(refused) = socket.deliver(received) {
             self.pool.give(refused.into_frame());
         }
@@ -363,6 +379,14 @@ impl<B: Backend> InterfaceSet<B> {
                 // SAFETY: only `&'static Interface` are stored (see `add`), and null becomes None.
                 unsafe { slot.load(Ordering::Relaxed).as_ref() }
             })
+    }
+
+    /// Polls every interface once, see [`Interface::poll_for`].
+    #[inline]
+    pub(crate) fn poll_for(&self, direct: &mut Option<DirectReceive<'_, '_, B>>) -> usize {
+        self.iter()
+            .map(|interface| interface.poll_for(direct))
+            .sum()
     }
 
     /// Polls every interface once. Returns the number of frames.

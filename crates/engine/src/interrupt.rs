@@ -6,18 +6,27 @@
 
 use std::cell::Cell;
 
+/// How many handlers have run in this thread.
+struct Counts {
+    run: Cell<u32>,
+    /// Those that were installed without `SA_RESTART`.
+    interrupting: Cell<u32>,
+}
+
 thread_local! {
-    static HANDLERS_RUN: Cell<u32> = const { Cell::new(0) };
-    static INTERRUPTING_RUN: Cell<u32> = const { Cell::new(0) };
+    static COUNTS: Counts = const { Counts { run: Cell::new(0), interrupting: Cell::new(0) } };
 }
 
 /// Called from a signal handler's wrapper, before the application's handler.
 pub fn handler_runs(restarts_system_calls: bool) {
     // Thread-local storage may be gone while the thread exits; then nobody waits either.
-    let _ = HANDLERS_RUN.try_with(|count| count.set(count.get().wrapping_add(1)));
-    if !restarts_system_calls {
-        let _ = INTERRUPTING_RUN.try_with(|count| count.set(count.get().wrapping_add(1)));
-    }
+    let _ = COUNTS.try_with(|counts| {
+        counts.run.set(counts.run.get().wrapping_add(1));
+        let interrupts = u32::from(!restarts_system_calls);
+        counts
+            .interrupting
+            .set(counts.interrupting.get().wrapping_add(interrupts));
+    });
 }
 
 /// The handlers that had run in this thread when a call began.
@@ -29,11 +38,16 @@ pub struct Mark {
 
 impl Mark {
     /// Now.
+    #[inline]
     pub fn now() -> Self {
-        Self {
-            run: HANDLERS_RUN.try_with(Cell::get).unwrap_or(0),
-            interrupting: INTERRUPTING_RUN.try_with(Cell::get).unwrap_or(0),
-        }
+        let now = |counts: &Counts| Self {
+            run: counts.run.get(),
+            interrupting: counts.interrupting.get(),
+        };
+        COUNTS.try_with(now).unwrap_or(Self {
+            run: 0,
+            interrupting: 0,
+        })
     }
 
     /// Whether a handler without `SA_RESTART` has run since.

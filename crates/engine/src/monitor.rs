@@ -29,11 +29,13 @@ pub fn run<B: Backend>(engine: &'static Engine<B>, network: &NetconfNetwork) {
         } else {
             GAUGE_INTERVAL_MSEC
         };
-        if fds[0].revents & libc::POLLIN != 0 {
-            engine.follow_network();
-        } else if fds[0].revents != 0 {
+        if fds[0].revents & libc::POLLNVAL != 0 {
             log::error!("the network configuration is not followed any more");
             return;
+        }
+        if fds[0].revents != 0 {
+            // Also after an overrun, which shows as an error.
+            engine.follow_network();
         }
     }
 }

@@ -2,12 +2,14 @@
 
 mod attach;
 mod destination;
+mod direct;
 mod hand_back;
 mod os_polls;
 mod receive;
 mod send;
 mod socket;
 
+pub(crate) use direct::DirectReceive;
 pub use receive::{RecvCall, RecvOutcome};
 pub use send::SendOutcome;
 pub(crate) use socket::Received;

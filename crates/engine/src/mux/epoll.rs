@@ -44,6 +44,7 @@ pub struct EpollSet<B: Backend> {
     /// The sockets' interfaces have changed since `interfaces` was made.
     interfaces_outdated: AtomicBool,
     calls: AtomicU32,
+    kernel_took_all: AtomicBool,
     /// The set is in another one, or is polled: only the kernel can watch it from there, so its sockets are the kernel's.
     nested: AtomicBool,
     eviction: Eviction,
@@ -137,6 +138,7 @@ impl<B: Backend> EpollSet<B> {
             interfaces: InterfaceSet::new(),
             interfaces_outdated: AtomicBool::new(false),
             calls: AtomicU32::new(0),
+            kernel_took_all: AtomicBool::new(false),
             nested: AtomicBool::new(false),
             eviction: Eviction::default(),
         }
@@ -254,10 +256,14 @@ impl<B: Backend> EpollSet<B> {
             return 0;
         }
         let calls = self.calls.fetch_add(1, Ordering::Relaxed);
-        if skip == 0 || !calls.is_multiple_of(skip) {
+        // When the kernel's events took every place, it is our turn.
+        let ours_first = self.kernel_took_all.swap(false, Ordering::Relaxed);
+        if skip == 0 || ours_first || !calls.is_multiple_of(skip) {
             return self.collect(events);
         }
         let kernels = self.kernel_events(events).unwrap_or(0);
+        self.kernel_took_all
+            .store(kernels == events.len(), Ordering::Relaxed);
         let ours = self.collect(&mut events[kernels..]);
         merge(events, kernels, ours)
     }

@@ -51,7 +51,16 @@ impl<B: Backend> UdpSocket<B> {
             return;
         };
         self.remember_addresses(local, peer);
-        if local.port() == 0 || self.attachment().left_for.is_some() {
+        if self.attachment().left_for.is_some() {
+            return;
+        }
+        if local.port() == 0 {
+            // Not bound yet, or not any more: connect(2) to AF_UNSPEC gives a port back that the kernel had chosen.
+            if self.reason() != Reason::NotBound {
+                self.drop_flows();
+                self.set_reason(Reason::NotBound);
+                self.interfaces_changed();
+            }
             return;
         }
         let reuse_port = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1);

@@ -11,6 +11,7 @@ use crate::message::Message;
 use crate::sleep::Sleep;
 use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
+use crate::udp::direct::DirectReceive;
 
 /// What became of a receive call so far.
 #[derive(Debug)]
@@ -116,7 +117,14 @@ impl<B: Backend> UdpSocket<B> {
             if let Some(result) = self.take(message, flags, call.generation, !call.slept) {
                 return result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done);
             }
-            if self.interfaces.poll() > 0 && self.pending() > 0 {
+            if flags & libc::MSG_PEEK == 0 {
+                if let Some(result) = self.poll_directly(call, message, flags) {
+                    return result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done);
+                }
+            } else {
+                self.interfaces.poll();
+            }
+            if self.pending() > 0 {
                 continue;
             }
             if self
@@ -148,6 +156,19 @@ impl<B: Backend> UdpSocket<B> {
             std::hint::spin_loop();
         }
         RecvOutcome::Again
+    }
+
+    #[inline]
+    fn poll_directly(
+        &'static self,
+        call: &RecvCall,
+        message: &mut Message<'_>,
+        flags: c_int,
+    ) -> Option<Result<usize, Errno>> {
+        let direct = DirectReceive::new(self, message, flags, call.generation, !call.slept);
+        let mut direct = Some(direct);
+        self.interfaces.poll_for(&mut direct);
+        direct.and_then(DirectReceive::result)
     }
 
     /// Whether the descriptor was closed since the call began, or before.

@@ -337,9 +337,49 @@ impl<B: Backend> UdpSocket<B> {
         let oldest = queue.datagrams.pop_front()?;
         queue.bytes -= len;
         self.queue_changed(&queue);
-        // Under the lock: a counter has one writer at a time.
+        self.count_received(result.is_ok(), len, hit);
+        drop(queue);
+        self.pool.give(oldest.into_frame());
+        Some(result)
+    }
+
+    /// Bytes that may wait in the receive queue.
+    pub(super) fn receive_limit_bytes(&self) -> usize {
+        self.receive.lock().limit_bytes
+    }
+
+    /// Copies a datagram that has just come into the buffers of a waiting call. `None`: others wait before it, or the call is of
+    /// another life of the object.
+    #[inline]
+    pub(super) fn receive_at_once(
+        &self,
+        received: &Received,
+        message: &mut Message<'_>,
+        flags: c_int,
+        generation: u32,
+        hit: bool,
+    ) -> Option<Result<usize, Errno>> {
+        let queue = self.receive.lock();
+        if !queue.datagrams.is_empty() || self.generation() != generation {
+            return None;
+        }
+        let result = message.receive(received.payload(self.pool), received.source);
+        let len = usize::from(received.payload_len);
+        self.count_received(result.is_ok(), len, hit);
+        Some(result.map(|copied| {
+            if flags & libc::MSG_TRUNC != 0 {
+                len
+            } else {
+                copied
+            }
+        }))
+    }
+
+    /// Counts a datagram that a call has taken. Under the queue's lock: a counter has one writer at a time.
+    #[inline]
+    fn count_received(&self, copied: bool, len: usize, hit: bool) {
         let counters = self.counters();
-        if result.is_ok() {
+        if copied {
             counters.rx_packets.add(1);
             counters.rx_bytes.add(len as u64);
         } else {
@@ -349,14 +389,6 @@ impl<B: Backend> UdpSocket<B> {
             counters.rx_poll_hit.add(1);
         }
         self.note_thread(&self.receiver, &counters.rx_thread);
-        drop(queue);
-        self.pool.give(oldest.into_frame());
-        Some(result)
-    }
-
-    /// Bytes that may wait in the receive queue.
-    pub(super) fn receive_limit_bytes(&self) -> usize {
-        self.receive.lock().limit_bytes
     }
 
     /// Shows the IPv4 packets of the waiting datagrams to `take`, oldest first, and drops each that it takes. The packets are
