@@ -9,7 +9,16 @@ use std::time::Duration;
 use testkit::{Accelerated, Namespaces, Pair, eventually, or_skip, preloaded};
 
 const SECONDS: u64 = 5;
-const PORTS: std::ops::Range<u16> = 7400..7432;
+/// Those that the programs use, and one that they open at the end.
+const PORTS: [u16; 33] = {
+    let mut ports = [7450; 33];
+    let mut index = 0;
+    while index < 32 {
+        ports[index] = 7400 + index as u16;
+        index += 1;
+    }
+    ports
+};
 const SOON: Duration = Duration::from_secs(20);
 
 /// Sends each port its own number, as fast as it can, until told to stop.
@@ -24,9 +33,10 @@ fn blast(socket: &UdpSocket, stop: &AtomicBool) {
     }
 }
 
-fn churn(environment: &[(&str, &str)]) {
+/// Runs `body` with a program while the peer sends to all ports.
+fn under_traffic(name: &str, body: impl Fn(&Pair, &Path)) {
     let pair = or_skip!(Namespaces::pair());
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/churn.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
     let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
     let peer = pair
         .a
@@ -36,7 +46,8 @@ fn churn(environment: &[(&str, &str)]) {
     std::thread::scope(|scope| {
         scope.spawn(|| blast(&peer, &stop));
         // However it ends, the sender must end too.
-        let outcome = std::panic::catch_unwind(|| run(&pair, &program, environment));
+        let body = std::panic::AssertUnwindSafe(|| body(&pair, &program));
+        let outcome = std::panic::catch_unwind(body);
         stop.store(true, Ordering::Relaxed);
         if let Err(cause) = outcome {
             std::panic::resume_unwind(cause);
@@ -44,7 +55,7 @@ fn churn(environment: &[(&str, &str)]) {
     });
 }
 
-fn run(pair: &Pair, program: &Path, environment: &[(&str, &str)]) {
+fn churn(pair: &Pair, program: &Path, environment: &[(&str, &str)]) {
     let mut command = preloaded(&pair.b, program).unwrap();
     command
         .args([&Pair::ADDRESS_B.to_string(), &SECONDS.to_string()])
@@ -97,10 +108,31 @@ fn received_past_kernel(churn: &Accelerated) -> u64 {
 
 #[test]
 fn sockets_come_and_go_under_traffic() {
-    churn(&[]);
+    under_traffic("churn", |pair, program| churn(pair, program, &[]));
 }
 
 #[test]
 fn sockets_come_and_go_under_traffic_with_sleeping_threads() {
-    churn(&[("VMA_SELECT_POLL", "0"), ("VMA_THREAD_MODE", "2")]);
+    let environment = [("VMA_SELECT_POLL", "0"), ("VMA_THREAD_MODE", "2")];
+    under_traffic("churn", |pair, program| churn(pair, program, &environment));
+}
+
+#[test]
+fn descriptors_are_closed_and_replaced_while_others_use_them() {
+    under_traffic("abuse", |pair, program| {
+        let mut command = preloaded(&pair.b, program).unwrap();
+        command.args([&Pair::ADDRESS_B.to_string(), &SECONDS.to_string()]);
+        let mut abuse = Accelerated::start(command).unwrap();
+        let input = abuse.process().stdin();
+        let received = abuse.process().wait_for_output("recv: 8", SOON);
+        let state = abuse.process().status();
+        let output = abuse.process().stdout() + &abuse.process().stderr();
+        assert!(received, "{state:?} {output}");
+        assert!(received_past_kernel(&abuse) > 1000, "{output}");
+        assert!(!output.contains("internal error"), "{output}");
+        assert_eq!(abuse.sockets().len(), 1, "slots of closed sockets remain");
+        drop(input);
+        let finished = abuse.into_process().wait(SOON).unwrap();
+        assert!(finished.status.success(), "{finished:?}");
+    });
 }

@@ -175,3 +175,32 @@ fn a_second_process_falls_back_and_does_not_disturb_the_first() {
     }
     assert!(fourth.packets() >= 30, "{:?}", fourth.sockets());
 }
+
+/// What the library says and the program does without the right to open the device.
+#[test]
+fn without_capabilities_the_kernel_does_it_all() {
+    let pair = or_skip!(Namespaces::pair());
+    let client = client(&pair);
+    let mut command = preloaded(&pair.b, Path::new("setpriv")).unwrap();
+    command
+        .args(["--reuid", "65534", "--clear-groups"])
+        .args([&echo_program(), Path::new(&Pair::ADDRESS_B.to_string())])
+        .arg("7305");
+    let mut echo = Accelerated::start(command).unwrap();
+    assert!(
+        echo.process().wait_for_output("ready", SOON),
+        "{}{}",
+        echo.process().stdout(),
+        echo.process().stderr()
+    );
+    for number in 0..50 {
+        ping(&client, 7305, number).unwrap();
+    }
+    let log = echo.process().stderr();
+    assert!(log.contains("vb is not accelerated"), "{log}");
+    assert!(
+        log.contains("CAP_"),
+        "the remedy names the capability: {log}"
+    );
+    assert!(!has_xdp(&pair));
+}
