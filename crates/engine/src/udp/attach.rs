@@ -19,8 +19,6 @@ use crate::udp::UdpSocket;
 pub(crate) struct Attachment<B: Backend> {
     pub(crate) descriptors: u32,
     flows: Vec<(&'static Interface<B>, Flow)>,
-    /// Set once: the socket stays with the kernel.
-    left_for: Option<Reason>,
 }
 
 impl<B: Backend> Default for Attachment<B> {
@@ -28,7 +26,6 @@ impl<B: Backend> Default for Attachment<B> {
         Self {
             descriptors: 0,
             flows: Vec::new(),
-            left_for: None,
         }
     }
 }
@@ -51,7 +48,7 @@ impl<B: Backend> UdpSocket<B> {
             return;
         };
         self.remember_addresses(local, peer);
-        if self.attachment().left_for.is_some() {
+        if self.is_committed() {
             return;
         }
         if local.port() == 0 {
@@ -82,18 +79,20 @@ impl<B: Backend> UdpSocket<B> {
             engine.count_reason(reason);
             log::debug!("fd {fd}: {local}: {}", reason.text());
             self.set_reason(reason);
+            if reason == Reason::Offloaded && self.is_committed() {
+                // A thread has gone to wait in the kernel meanwhile.
+                self.drop_flows();
+                self.set_reason(Reason::NoInterface);
+            }
         }
         self.interfaces_changed();
     }
 
     /// Leaves the socket to the kernel for good. What is queued stays to be read.
     pub(crate) fn leave_to_kernel(&self, engine: &Engine<B>, reason: Reason) {
-        let mut attachment = self.attachment();
-        if attachment.left_for.is_some() {
+        if !self.commit() {
             return;
         }
-        attachment.left_for = Some(reason);
-        drop(attachment);
         self.drop_flows();
         self.give_queue_to_kernel();
         let fd = self.shadow.fd.load(Ordering::Relaxed);
@@ -153,7 +152,7 @@ impl<B: Backend> UdpSocket<B> {
                 Err(Some(owner)) => {
                     // Only the kernel knows which of several sockets on one port a packet is for.
                     reason = Reason::PortShared;
-                    self.attachment().left_for = Some(reason);
+                    self.commit();
                     owner.leave_to_kernel(engine, reason);
                     break;
                 }

@@ -99,6 +99,10 @@ pub struct UdpSocket<B: Backend> {
     generation: AtomicU32,
     /// Code of the [`Reason`] for which the socket is not accelerated, 0 if it is.
     reason: AtomicU32,
+    /// The socket has been accelerated in this life.
+    was_offloaded: AtomicBool,
+    /// The socket stays with the kernel for the rest of this life.
+    committed: AtomicBool,
     /// Datagrams in the receive queue, readable without its lock.
     pending: AtomicU32,
     pub(crate) shadow: Shadow,
@@ -134,6 +138,8 @@ impl<B: Backend> UdpSocket<B> {
         Self {
             generation: AtomicU32::new(0),
             reason: AtomicU32::new(Reason::NotBound as u32),
+            was_offloaded: AtomicBool::new(false),
+            committed: AtomicBool::new(false),
             pending: AtomicU32::new(0),
             shadow: Shadow::default(),
             interfaces: InterfaceSet::new(),
@@ -174,6 +180,8 @@ impl<B: Backend> UdpSocket<B> {
         self.send.lock().start_afresh();
         *lock(&self.attachment) = Attachment::opened();
         self.refresh_receive_limit();
+        self.was_offloaded.store(false, Ordering::Relaxed);
+        self.committed.store(false, Ordering::Relaxed);
         self.set_reason(Reason::NotBound);
         self.generation.fetch_add(1, Ordering::Release);
     }
@@ -229,20 +237,50 @@ impl<B: Backend> UdpSocket<B> {
         self.reason.load(Ordering::Acquire) == Reason::Offloaded as u32
     }
 
-    /// Whether every call on the socket is for the kernel, and for good.
+    /// Whether a call on the socket is for the kernel, waiting included. If so, it stays there: a thread that waits in the kernel
+    /// would not learn of what comes past it. A socket that was accelerated and may be again waits here.
     #[inline]
     pub(crate) fn is_left_to_kernel(&self) -> bool {
         let reason = self.reason.load(Ordering::Acquire);
         reason != Reason::Offloaded as u32
             && reason != Reason::NotBound as u32
-            && self.pending.load(Ordering::Acquire) == 0
+            && self.commit_to_kernel()
+    }
+
+    #[cold]
+    fn commit_to_kernel(&self) -> bool {
+        let left = self.pending() == 0
+            && (self.is_committed() || !self.was_offloaded.load(Ordering::Relaxed));
+        if !left {
+            return false;
+        }
+        // Either this thread sees that the socket is accelerated since, or who accelerates it sees that it must not.
+        self.committed.store(true, Ordering::SeqCst);
+        if self.reason.load(Ordering::SeqCst) == Reason::Offloaded as u32 {
+            self.committed.store(false, Ordering::SeqCst);
+            return false;
+        }
+        true
+    }
+
+    /// Whether the socket is the kernel's for the rest of its life.
+    pub(super) fn is_committed(&self) -> bool {
+        self.committed.load(Ordering::SeqCst)
+    }
+
+    /// Makes the socket the kernel's for the rest of its life. `false`: it is already.
+    pub(super) fn commit(&self) -> bool {
+        !self.committed.swap(true, Ordering::AcqRel)
     }
 
     pub(super) fn set_reason(&self, reason: Reason) {
-        self.reason.store(reason as u32, Ordering::Release);
+        self.reason.store(reason as u32, Ordering::SeqCst);
         let counters = self.counters();
         match reason {
-            Reason::Offloaded => counters.set_offloaded(),
+            Reason::Offloaded => {
+                self.was_offloaded.store(true, Ordering::Relaxed);
+                counters.set_offloaded();
+            }
             _ => counters.set_not_offloaded(reason as u32),
         }
     }
