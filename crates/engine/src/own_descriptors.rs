@@ -1,7 +1,7 @@
 //! The library's own descriptors in the program's table: what `close_range(2)` must leave alone, and what a forked child has to
 //! close so that an interface's packets stay with the parent.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use libc::c_int;
 
@@ -14,6 +14,21 @@ const FREE: i64 = -1;
 const KEPT_BY_CHILD: i64 = 1 << 32;
 
 static DESCRIPTORS: [AtomicI64; MAX] = [const { AtomicI64::new(FREE) }; MAX];
+/// Slots that have ever been used: the others need not be looked at.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+fn slots() -> &'static [AtomicI64] {
+    &DESCRIPTORS[..USED.load(Ordering::Acquire)]
+}
+
+/// Whether a descriptor is the library's: the program cannot have it.
+pub fn contains(fd: c_int) -> bool {
+    let is_it = |slot: &AtomicI64| {
+        let value = slot.load(Ordering::Relaxed);
+        value != FREE && value & !KEPT_BY_CHILD == i64::from(fd)
+    };
+    slots().iter().any(is_it)
+}
 
 /// Takes note of a descriptor that a forked child closes.
 pub fn add(fd: c_int) {
@@ -27,7 +42,7 @@ pub fn add_kept_by_child(fd: c_int) {
 
 /// The descriptor is about to be closed.
 pub(crate) fn remove(fd: c_int) {
-    for slot in &DESCRIPTORS {
+    for slot in slots() {
         let value = slot.load(Ordering::Relaxed);
         if value != FREE && value & !KEPT_BY_CHILD == i64::from(fd) {
             slot.store(FREE, Ordering::Release);
@@ -37,7 +52,7 @@ pub(crate) fn remove(fd: c_int) {
 
 /// Closes what a forked child must not have. Async-signal-safe.
 pub(crate) fn close_in_child() {
-    for slot in &DESCRIPTORS {
+    for slot in slots() {
         let value = slot.load(Ordering::Acquire);
         if value != FREE && value & KEPT_BY_CHILD == 0 {
             slot.store(FREE, Ordering::Relaxed);
@@ -48,7 +63,7 @@ pub(crate) fn close_in_child() {
 
 /// The parts of a range of descriptors in which none of the library's own lies, in order.
 pub fn ranges_without(first: u32, last: u32) -> Vec<(u32, u32)> {
-    let own = DESCRIPTORS
+    let own = slots()
         .iter()
         .map(|slot| slot.load(Ordering::Acquire))
         .filter(|fd| *fd != FREE);
@@ -70,11 +85,12 @@ pub fn ranges_without(first: u32, last: u32) -> Vec<(u32, u32)> {
 }
 
 fn insert(value: i64) {
-    for slot in &DESCRIPTORS {
+    for (index, slot) in DESCRIPTORS.iter().enumerate() {
         if slot
             .compare_exchange(FREE, value, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
         {
+            USED.fetch_max(index + 1, Ordering::AcqRel);
             return;
         }
     }

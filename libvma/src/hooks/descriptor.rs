@@ -5,7 +5,7 @@ use libc::{c_int, c_uint, c_ulong, c_void, sockaddr, socklen_t};
 
 use super::hook;
 use crate::call;
-use crate::guard::{contained, errno};
+use crate::guard::{self, contained, errno, fail};
 use crate::real;
 use crate::runtime;
 
@@ -35,10 +35,19 @@ hook! {
 hook! {
     /// `close(2)`
     fn close(fd: c_int) -> c_int {
+        if is_own(fd) {
+            // Programs that close every number there is must not take the interface away from their own sockets.
+            return fail(libc::EBADF);
+        }
         forget(fd);
         // SAFETY: an integer.
         unsafe { real::close(fd) }
     }
+}
+
+/// Whether a descriptor belongs to the library, and the caller does not.
+fn is_own(fd: c_int) -> bool {
+    runtime::engine().is_some() && own_descriptors::contains(fd) && !guard::is_inside()
 }
 
 /// Ends what a descriptor stands for, before the kernel can give its number to another thread.
@@ -110,6 +119,9 @@ hook! {
 hook! {
     /// `dup2(2)`
     fn dup2(old: c_int, new: c_int) -> c_int {
+        if is_own(new) {
+            return fail(libc::EBUSY);
+        }
         if old != new {
             forget(new);
         }
@@ -121,6 +133,9 @@ hook! {
 hook! {
     /// `dup3(2)`
     fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+        if is_own(new) {
+            return fail(libc::EBUSY);
+        }
         if old != new {
             forget(new);
         }

@@ -291,20 +291,27 @@ impl<B: Backend> EpollSet<B> {
     /// The kernel's half of the registrations with `data` has reported something: its sockets have something to read, and a
     /// one-shot registration is spent.
     fn kernel_reported(&self, data: u64, readable: bool) {
-        for member in self.members().values() {
-            if member.data.load(Ordering::Relaxed) != data {
-                continue;
-            }
-            if readable {
+        let members = self.members();
+        let with_data = || {
+            members
+                .values()
+                .filter(|member| member.data.load(Ordering::Relaxed) == data)
+        };
+        if readable {
+            with_data().for_each(|member| {
                 member
                     .socket
                     .shadow
                     .readable_hint
-                    .store(true, Ordering::Relaxed);
-            }
-            if member.events.load(Ordering::Relaxed) & EPOLLONESHOT != 0 {
-                member.disabled.store(true, Ordering::Relaxed);
-            }
+                    .store(true, Ordering::Relaxed)
+            });
+        }
+        // Several with the same data cannot be told apart, and one report too many does less harm than one too few.
+        let mut candidates = with_data();
+        if let (Some(member), None) = (candidates.next(), candidates.next())
+            && member.events.load(Ordering::Relaxed) & EPOLLONESHOT != 0
+        {
+            member.disabled.store(true, Ordering::Relaxed);
         }
     }
 

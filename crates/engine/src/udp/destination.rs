@@ -224,7 +224,10 @@ fn resolve_way<B: Backend>(
                 source: interface.mac(),
                 destination: mac,
             };
-            let dont_fragment = discover != libc::IP_PMTUDISC_DONT;
+            let dont_fragment = matches!(
+                discover,
+                libc::IP_PMTUDISC_WANT | libc::IP_PMTUDISC_DO | libc::IP_PMTUDISC_PROBE
+            );
             let template = UdpTemplate::new(eth, source, address, ttl, tos, dont_fragment);
             let payload_len_max = (mtu as usize).saturating_sub(IP_UDP_HEADERS);
             Ok(Way::Link {
