@@ -43,7 +43,6 @@ fn effect(level: c_int, name: c_int) -> Effect {
             | libc::SO_SNDTIMEO
             | libc::SO_KEEPALIVE
             | libc::SO_LINGER
-            | libc::SO_NO_CHECK
             | libc::SO_RCVLOWAT
             | libc::SO_BUSY_POLL
             | libc::SO_PREFER_BUSY_POLL
