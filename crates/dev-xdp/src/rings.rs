@@ -240,3 +240,295 @@ fn kick_failed() -> KickOutcome {
         _ => KickOutcome::Lost,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::fs::File;
+    use std::ptr::NonNull;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use ring::ThreadMode;
+
+    use super::*;
+    use crate::queue::Layout;
+
+    /// A ring over ordinary memory, of which a test has the kernel's end.
+    struct Memory<T> {
+        indexes: Box<[AtomicU32; 3]>,
+        entries: Vec<T>,
+    }
+
+    impl<T: Copy> Memory<T> {
+        fn new(size: usize, empty: T) -> Self {
+            Self {
+                indexes: Box::default(),
+                entries: vec![empty; size],
+            }
+        }
+
+        fn ends(&mut self) -> (Producer<T>, Consumer<T>) {
+            let layout = Layout {
+                producer: NonNull::from(&self.indexes[0]),
+                consumer: NonNull::from(&self.indexes[1]),
+                flags: NonNull::from(&self.indexes[2]),
+                size: u32::try_from(self.entries.len()).unwrap(),
+                entries: NonNull::new(self.entries.as_mut_ptr()).unwrap(),
+            };
+            // SAFETY: the memory outlives both ends in every test, and each side has one end.
+            let producer = unsafe { Producer::new(layout) };
+            // SAFETY: as above.
+            let consumer = unsafe { Consumer::new(layout) };
+            (producer, consumer)
+        }
+    }
+
+    const EMPTY: Descriptor = Descriptor {
+        address: 0,
+        len: 0,
+        options: 0,
+    };
+
+    fn any_fd() -> Arc<OwnedFd> {
+        Arc::new(File::open("/dev/null").unwrap().into())
+    }
+
+    fn pool(frames: u32) -> FramePool {
+        FramePool::new(frames, 2048, ThreadMode::Spin).unwrap()
+    }
+
+    type OurEnds = (Consumer<Descriptor>, Producer<u64>, Arc<OwnedFd>);
+
+    /// The kernel's side of one receive queue.
+    struct KernelQueue {
+        fill: Consumer<u64>,
+        rx: Producer<Descriptor>,
+        /// Frames taken from the fill ring and not used yet.
+        held: VecDeque<u64>,
+        packet_len: u32,
+    }
+
+    impl KernelQueue {
+        fn new(memory: &mut (Memory<Descriptor>, Memory<u64>)) -> (Self, OurEnds) {
+            let (rx_in, rx_out) = memory.0.ends();
+            let (fill_in, fill_out) = memory.1.ends();
+            let kernel = Self {
+                fill: fill_out,
+                rx: rx_in,
+                held: VecDeque::new(),
+                packet_len: 100,
+            };
+            (kernel, (rx_out, fill_in, any_fd()))
+        }
+
+        fn take_frames(&mut self) {
+            while let Some(address) = self.fill.pop() {
+                self.held.push_back(address);
+            }
+            self.fill.release();
+        }
+
+        /// Receives up to `count` packets; returns for how many there was a frame.
+        fn receive(&mut self, count: usize) -> usize {
+            self.take_frames();
+            let count = count.min(self.held.len());
+            for address in self.held.drain(..count) {
+                let descriptor = Descriptor {
+                    address: address + 256,
+                    len: self.packet_len,
+                    options: 0,
+                };
+                assert!(self.rx.push(descriptor), "the rings are of one size");
+            }
+            self.rx.publish();
+            count
+        }
+    }
+
+    fn memory(size: usize) -> (Memory<Descriptor>, Memory<u64>) {
+        (Memory::new(size, EMPTY), Memory::new(size, 0))
+    }
+
+    #[test]
+    fn no_frame_is_lost_or_doubled_under_any_load() {
+        for (frames, size) in [(4096, 2048), (600, 512), (100, 64), (40, 64)] {
+            let pool = pool(frames);
+            let mut memory = memory(size);
+            let (mut kernel, ours) = KernelQueue::new(&mut memory);
+            let mut side = XdpRx::new([ours], &pool);
+            let (mut in_rx, mut held, mut seed) = (0, Vec::new(), 42u64);
+            for step in 0..20_000u64 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let random = (seed >> 33) as usize;
+                match random % 4 {
+                    // Bursts now, calm then.
+                    0 if step % 4000 < 2000 => in_rx += kernel.receive(random / 4 % size),
+                    0 | 1 => in_rx += kernel.receive(random / 4 % 3),
+                    2 => {
+                        let budget = random / 4 % 100;
+                        let count = side.poll(&pool, budget, |frame| held.push(frame));
+                        assert!(count <= budget);
+                        in_rx -= count;
+                    }
+                    _ => held
+                        .drain(..(random / 4 % 64).min(held.len()))
+                        .for_each(|frame| pool.give(frame)),
+                }
+                kernel.take_frames();
+                let known = pool.free_count() + kernel.held.len() + in_rx + held.len();
+                assert_eq!(known, frames as usize, "step {step}");
+                assert!(kernel.held.len() + in_rx <= size);
+            }
+            held.drain(..).for_each(|frame| pool.give(frame));
+        }
+    }
+
+    #[test]
+    fn bursts_raise_what_the_kernel_has_and_calm_lowers_it() {
+        let pool = pool(4096);
+        let mut memory = memory(2048);
+        let (mut kernel, ours) = KernelQueue::new(&mut memory);
+        let mut side = XdpRx::new([ours], &pool);
+        let mut level_after = |burst: usize, rounds: usize| {
+            for _ in 0..rounds {
+                kernel.receive(burst);
+                while side.poll(&pool, 16, |frame| pool.give(frame)) > 0 {}
+                kernel.take_frames();
+            }
+            kernel.held.len()
+        };
+        assert_eq!(level_after(1, 10), 512);
+        assert_eq!(level_after(200, 10), 512, "less than half of it");
+        assert_eq!(level_after(400, 1), 1024);
+        assert_eq!(level_after(600, 1), 2048);
+        assert_eq!(level_after(2048, 2), 2048, "no more than the ring");
+        let rounds = CALM_FRAMES as usize;
+        assert_eq!(level_after(1, rounds / 2), 2048);
+        assert_eq!(level_after(1, rounds * 3), 512);
+        assert_eq!(pool.free_count(), 4096 - 512);
+    }
+
+    #[test]
+    fn an_empty_pool_is_made_up_for_later() {
+        let pool = pool(64);
+        let mut memory = memory(64);
+        let (mut kernel, ours) = KernelQueue::new(&mut memory);
+        let mut side = XdpRx::new([ours], &pool);
+        assert_eq!(kernel.receive(100), 64);
+        let mut held = Vec::new();
+        while side.poll(&pool, 16, |frame| held.push(frame)) > 0 {}
+        assert_eq!((held.len(), kernel.receive(1)), (64, 0));
+        held.into_iter().for_each(|frame| pool.give(frame));
+        assert_eq!(side.poll(&pool, 16, |_| unreachable!()), 0);
+        assert_eq!(kernel.receive(100), 64);
+    }
+
+    #[test]
+    fn a_busy_queue_does_not_keep_the_others_waiting() {
+        let pool = pool(4096);
+        let mut memories = [(); 3].map(|()| memory(512));
+        let (mut kernels, ours): (Vec<_>, Vec<_>) =
+            memories.iter_mut().map(KernelQueue::new).unzip();
+        let mut side = XdpRx::new(ours, &pool);
+        for quiet in [0, 1, 2] {
+            for (index, kernel) in kernels.iter_mut().enumerate() {
+                kernel.receive(if index == quiet { 0 } else { 400 });
+            }
+            kernels[quiet].packet_len = 77;
+            kernels[quiet].receive(1);
+            let mut seen = 0;
+            // Each of the busy ones could fill every poll.
+            for _ in 0..3 {
+                let count = side.poll(&pool, 16, |frame| {
+                    seen += usize::from(frame.len() == 77);
+                    pool.give(frame);
+                });
+                assert_eq!(count, 16);
+            }
+            assert_eq!(seen, 1, "queue {quiet}");
+            kernels[quiet].packet_len = 100;
+            while side.poll(&pool, 1000, |frame| pool.give(frame)) > 0 {}
+        }
+    }
+
+    #[test]
+    fn a_descriptor_outside_the_pool_costs_its_frame_only() {
+        let pool = pool(256);
+        let mut memory = memory(64);
+        let (mut kernel, ours) = KernelQueue::new(&mut memory);
+        let mut side = XdpRx::new([ours], &pool);
+        for (address, len) in [(u64::MAX, 1), (0, u32::MAX), (256 * 2048, 64)] {
+            kernel.rx.push(Descriptor {
+                address,
+                len,
+                options: 0,
+            });
+        }
+        kernel.rx.publish();
+        kernel.receive(1);
+        let mut lens = Vec::new();
+        let count = side.poll(&pool, 16, |frame| {
+            lens.push(frame.len());
+            pool.give(frame);
+        });
+        assert_eq!((count, lens), (4, vec![100]));
+    }
+
+    /// A sending side, and the kernel's ends of its rings.
+    fn sending(
+        tx: &mut Memory<Descriptor>,
+        completion: &mut Memory<u64>,
+    ) -> (XdpTx, Consumer<Descriptor>, Producer<u64>) {
+        let (tx_in, tx_out) = tx.ends();
+        let (completion_in, completion_out) = completion.ends();
+        (XdpTx::new(tx_in, completion_out), tx_out, completion_in)
+    }
+
+    #[test]
+    fn as_many_frames_are_under_way_as_the_ring_holds() {
+        let pool = pool(64);
+        let (mut tx, mut completion) = (Memory::new(8, EMPTY), Memory::new(8, 0));
+        let (mut side, mut sent, mut completed) = sending(&mut tx, &mut completion);
+        let mut in_flight = VecDeque::new();
+        let mut seed = 7u64;
+        for step in 0..20_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            match (seed >> 33) % 4 {
+                0 | 1 => match side.frame(&pool) {
+                    Some(mut frame) if !(seed >> 40).is_multiple_of(8) => {
+                        pool.set_len(&mut frame, 60);
+                        side.push(&pool, frame);
+                        let descriptor = sent.pop().unwrap();
+                        sent.release();
+                        assert_eq!(descriptor.len, 60);
+                        assert!(!in_flight.contains(&descriptor.address), "sent twice");
+                        in_flight.push_back(descriptor.address);
+                    }
+                    Some(frame) => side.cancel(frame),
+                    None => assert_eq!(in_flight.len(), 8, "step {step}"),
+                },
+                _ => {
+                    if let Some(address) = in_flight.pop_front() {
+                        assert!(completed.push(address));
+                        completed.publish();
+                    }
+                }
+            }
+            assert!(in_flight.len() <= 8);
+        }
+    }
+
+    #[test]
+    fn a_kick_is_needed_when_the_kernel_says_so() {
+        let pool = pool(4);
+        let (mut tx, mut completion) = (Memory::new(8, EMPTY), Memory::new(8, 0));
+        let (mut side, ..) = sending(&mut tx, &mut completion);
+        assert!(!side.needs_kick());
+        tx.indexes[2].store(1, Ordering::Relaxed);
+        assert!(side.needs_kick());
+        // A pool without frames is a full ring to the caller.
+        let held: Vec<_> = std::iter::from_fn(|| side.frame(&pool)).collect();
+        assert_eq!(held.len(), 4);
+        held.into_iter().for_each(|frame| pool.give(frame));
+    }
+}

@@ -1,0 +1,25 @@
+//! The engine over a device and a network that the tests control, beside real sockets of the kernel's.
+
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "descriptors, ports and lengths are small"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod attach;
+mod descriptors;
+mod destinations;
+mod epoll;
+mod epoll_copies;
+mod epoll_sets;
+mod faults;
+mod interfaces;
+mod lifetimes;
+mod options;
+mod poll;
+mod receive;
+mod send;
+mod waiting;

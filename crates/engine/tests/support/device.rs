@@ -1,0 +1,297 @@
+//! A device that does as the test tells it: which interfaces open, which flows are refused, what a kick answers.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use ring::{
+    Backend, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec, OpenError, Port, RxRing,
+    Steering, TxRing,
+};
+
+/// The back-end. Clones share everything.
+#[derive(Clone, Debug, Default)]
+pub struct Device {
+    wires: Arc<Mutex<HashMap<u32, Arc<Wire>>>>,
+    refused: Arc<Mutex<HashSet<u32>>>,
+    opens: Arc<AtomicU64>,
+}
+
+impl Device {
+    /// The wire of an interface, opened or not.
+    pub fn wire(&self, link: u32) -> Arc<Wire> {
+        Arc::clone(self.wires.lock().unwrap().entry(link).or_default())
+    }
+
+    /// Whether opening the interface fails from here on.
+    pub fn refuse_open(&self, link: u32, refuse: bool) {
+        let mut refused = self.refused.lock().unwrap();
+        if refuse {
+            refused.insert(link);
+        } else {
+            refused.remove(&link);
+        }
+    }
+
+    /// How often an interface was tried to be opened.
+    pub fn opens(&self) -> u64 {
+        self.opens.load(Ordering::Relaxed)
+    }
+}
+
+/// One interface: what comes in, what goes out, and the script of its misbehaviour.
+#[derive(Debug)]
+pub struct Wire {
+    incoming: Mutex<VecDeque<Vec<u8>>>,
+    /// Readable while frames wait.
+    arrival: OwnedFd,
+    /// In the sending ring, not kicked yet.
+    queued: Mutex<Vec<Vec<u8>>>,
+    sent: Mutex<VecDeque<Vec<u8>>>,
+    flows: Mutex<Vec<Flow>>,
+    kicks: AtomicU64,
+    outcomes: Mutex<VecDeque<KickOutcome>>,
+    refuse_flows: AtomicBool,
+    full: AtomicBool,
+    dropped: AtomicU64,
+    macs: Mutex<Vec<[u8; 6]>>,
+    sends_by_itself: AtomicBool,
+}
+
+impl Default for Wire {
+    fn default() -> Self {
+        // SAFETY: eventfd takes integers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+        assert!(fd >= 0, "{}", io::Error::last_os_error());
+        Self {
+            incoming: Mutex::default(),
+            // SAFETY: the descriptor is new and ours alone.
+            arrival: unsafe { OwnedFd::from_raw_fd(fd) },
+            queued: Mutex::default(),
+            sent: Mutex::default(),
+            flows: Mutex::default(),
+            kicks: AtomicU64::new(0),
+            outcomes: Mutex::default(),
+            refuse_flows: AtomicBool::new(false),
+            full: AtomicBool::new(false),
+            dropped: AtomicU64::new(0),
+            macs: Mutex::default(),
+            sends_by_itself: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Wire {
+    /// A frame arrives.
+    pub fn inject(&self, frame: Vec<u8>) {
+        let mut incoming = self.incoming.lock().unwrap();
+        incoming.push_back(frame);
+        let one = 1u64;
+        // SAFETY: the kernel reads the eight bytes of `one`.
+        unsafe { libc::write(self.arrival.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+
+    /// Frames that nobody has polled yet.
+    pub fn waiting(&self) -> usize {
+        self.incoming.lock().unwrap().len()
+    }
+
+    /// The oldest frame that the device has sent.
+    pub fn sent(&self) -> Option<Vec<u8>> {
+        self.sent.lock().unwrap().pop_front()
+    }
+
+    /// Frames in the ring that wait for a kick.
+    pub fn queued(&self) -> usize {
+        self.queued.lock().unwrap().len()
+    }
+
+    pub fn kicks(&self) -> u64 {
+        self.kicks.load(Ordering::Relaxed)
+    }
+
+    /// What the next kicks answer; `Done` after that.
+    pub fn script_kicks(&self, outcomes: impl IntoIterator<Item = KickOutcome>) {
+        self.outcomes.lock().unwrap().extend(outcomes);
+    }
+
+    pub fn refuse_flows(&self, refuse: bool) {
+        self.refuse_flows.store(refuse, Ordering::Relaxed);
+    }
+
+    /// Whether the sending ring has no room.
+    pub fn set_full(&self, full: bool) {
+        self.full.store(full, Ordering::Relaxed);
+    }
+
+    /// The hardware addresses that the device was told of after it had been opened.
+    pub fn macs(&self) -> Vec<[u8; 6]> {
+        self.macs.lock().unwrap().clone()
+    }
+
+    /// How many packets the device says that it has dropped.
+    pub fn set_dropped(&self, count: u64) {
+        self.dropped.store(count, Ordering::Relaxed);
+    }
+
+    /// Whether the device sends without being kicked.
+    pub fn set_sends_by_itself(&self, value: bool) {
+        self.sends_by_itself.store(value, Ordering::Relaxed);
+    }
+
+    /// The flows steered to us, in a fixed order.
+    pub fn flows(&self) -> Vec<Flow> {
+        let mut flows = self.flows.lock().unwrap().clone();
+        flows.sort_by_key(|flow| (flow.local, flow.peer));
+        flows
+    }
+
+    fn complete(&self) {
+        let queued = std::mem::take(&mut *self.queued.lock().unwrap());
+        self.sent.lock().unwrap().extend(queued);
+    }
+}
+
+impl Backend for Device {
+    type Rx = Rx;
+    type Tx = Tx;
+    type Kick = Kicker;
+    type Steering = Steerer;
+
+    fn open(&self, link: &LinkSpec, _pool: &'static FramePool) -> Result<Port<Self>, OpenError> {
+        self.opens.fetch_add(1, Ordering::Relaxed);
+        if self.refused.lock().unwrap().contains(&link.index) {
+            return Err(OpenError {
+                what: "the test says no".to_owned(),
+                remedy: "ask the test",
+            });
+        }
+        let wire = self.wire(link.index);
+        let fd = wire.arrival.as_raw_fd();
+        Ok(Port {
+            rx: Rx(Arc::clone(&wire)),
+            tx: Tx {
+                wire: Arc::clone(&wire),
+                spare: None,
+            },
+            kick: Kicker(Arc::clone(&wire)),
+            steering: Steerer(wire),
+            wait_fds: vec![fd],
+            all_fds: vec![fd],
+            partial_checksums: false,
+            description: "test".to_owned(),
+            queues: 1,
+        })
+    }
+}
+
+#[derive(Debug)]
+pub struct Rx(Arc<Wire>);
+
+impl RxRing for Rx {
+    fn poll(&mut self, pool: &FramePool, budget: usize, mut sink: impl FnMut(Frame)) -> usize {
+        let mut batch = Vec::new();
+        let mut incoming = self.0.incoming.lock().unwrap();
+        if incoming.is_empty() {
+            return 0;
+        }
+        while batch.len() < budget && !incoming.is_empty() {
+            let Some(mut frame) = pool.take() else { break };
+            let bytes = incoming.pop_front().unwrap();
+            let chunk = pool.chunk_mut(&mut frame);
+            chunk[..bytes.len()].copy_from_slice(&bytes);
+            pool.set_len(&mut frame, bytes.len());
+            batch.push(frame);
+        }
+        if incoming.is_empty() {
+            let mut count = 0u64;
+            let fd = self.0.arrival.as_raw_fd();
+            // SAFETY: the kernel writes at most eight bytes to `count`.
+            unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
+        }
+        drop(incoming);
+        let count = batch.len();
+        batch.into_iter().for_each(&mut sink);
+        count
+    }
+}
+
+#[derive(Debug)]
+pub struct Tx {
+    wire: Arc<Wire>,
+    spare: Option<Frame>,
+}
+
+impl TxRing for Tx {
+    fn frame(&mut self, pool: &FramePool) -> Option<Frame> {
+        if self.wire.full.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.spare.take().or_else(|| pool.take())
+    }
+
+    fn push(&mut self, pool: &FramePool, frame: Frame) {
+        let bytes = pool.data(&frame).to_vec();
+        pool.give(frame);
+        self.wire.queued.lock().unwrap().push(bytes);
+        if self.wire.sends_by_itself.load(Ordering::Relaxed) {
+            self.wire.complete();
+        }
+    }
+
+    fn cancel(&mut self, frame: Frame) {
+        assert!(self.spare.replace(frame).is_none(), "one frame is out");
+    }
+
+    fn needs_kick(&self) -> bool {
+        !self.wire.sends_by_itself.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug)]
+pub struct Kicker(Arc<Wire>);
+
+impl Kick for Kicker {
+    fn kick(&self) -> KickOutcome {
+        self.0.kicks.fetch_add(1, Ordering::Relaxed);
+        let scripted = self.0.outcomes.lock().unwrap().pop_front();
+        let outcome = scripted.unwrap_or(KickOutcome::Done);
+        if outcome == KickOutcome::Done {
+            self.0.complete();
+        }
+        outcome
+    }
+}
+
+#[derive(Debug)]
+pub struct Steerer(Arc<Wire>);
+
+impl Steering for Steerer {
+    fn add(&self, flow: &Flow) -> io::Result<()> {
+        if self.0.refuse_flows.load(Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(libc::E2BIG));
+        }
+        let mut flows = self.0.flows.lock().unwrap();
+        assert!(!flows.contains(flow), "{flow:?} is steered twice");
+        flows.push(*flow);
+        Ok(())
+    }
+
+    fn remove(&self, flow: &Flow) {
+        let mut flows = self.0.flows.lock().unwrap();
+        let before = flows.len();
+        flows.retain(|known| known != flow);
+        assert_eq!(before, flows.len() + 1, "{flow:?} is not steered");
+    }
+
+    fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
+        self.0.macs.lock().unwrap().push(mac);
+        Ok(())
+    }
+
+    fn dropped(&self) -> u64 {
+        self.0.dropped.load(Ordering::Relaxed)
+    }
+}

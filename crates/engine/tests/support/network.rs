@@ -1,0 +1,132 @@
+//! A network configuration that the test changes.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use engine::{InterfaceFacts, Network, NetworkChange, NextHop};
+use ring::LinkSpec;
+
+use super::{FIRST_LINK, OUR_IP, OUR_MAC, PEER_MAC, SECOND_IP, SECOND_LINK};
+
+/// The configuration. Clones share it.
+#[derive(Clone)]
+pub struct TestNetwork(Arc<Inner>);
+
+struct Inner {
+    interfaces: Mutex<Vec<InterfaceFacts>>,
+    next_hop: Mutex<NextHop>,
+    exceptions: Mutex<HashMap<Ipv4Addr, NextHop>>,
+    look_ups: AtomicU64,
+    changes: Mutex<VecDeque<NetworkChange>>,
+    during_look_up: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl TestNetwork {
+    /// Two interfaces; every destination is behind the first one.
+    pub fn new() -> Self {
+        Self(Arc::new(Inner {
+            interfaces: Mutex::new(vec![
+                interface(FIRST_LINK, OUR_IP),
+                interface(SECOND_LINK, SECOND_IP),
+            ]),
+            next_hop: Mutex::new(through(FIRST_LINK, PEER_MAC)),
+            exceptions: Mutex::default(),
+            look_ups: AtomicU64::new(0),
+            changes: Mutex::default(),
+            during_look_up: Mutex::default(),
+        }))
+    }
+
+    pub fn set_interfaces(&self, interfaces: Vec<InterfaceFacts>) {
+        *self.0.interfaces.lock().unwrap() = interfaces;
+    }
+
+    pub fn change_interfaces(&self, change: impl FnOnce(&mut Vec<InterfaceFacts>)) {
+        change(&mut self.0.interfaces.lock().unwrap());
+    }
+
+    pub fn set_next_hop(&self, next_hop: NextHop) {
+        *self.0.next_hop.lock().unwrap() = next_hop;
+    }
+
+    /// The way to one destination.
+    pub fn set_next_hop_of(&self, destination: Ipv4Addr, next_hop: NextHop) {
+        let mut exceptions = self.0.exceptions.lock().unwrap();
+        exceptions.insert(destination, next_hop);
+    }
+
+    /// How often the engine has asked for a way.
+    pub fn look_ups(&self) -> u64 {
+        self.0.look_ups.load(Ordering::Relaxed)
+    }
+
+    /// What the next look for changes finds.
+    pub fn announce(&self, change: NetworkChange) {
+        self.0.changes.lock().unwrap().push_back(change);
+    }
+
+    /// Runs once, in the middle of the next look-up.
+    pub fn during_next_look_up(&self, action: impl FnOnce() + Send + 'static) {
+        *self.0.during_look_up.lock().unwrap() = Some(Box::new(action));
+    }
+}
+
+impl fmt::Debug for TestNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestNetwork").finish_non_exhaustive()
+    }
+}
+
+impl Network for TestNetwork {
+    fn interfaces(&self) -> Vec<InterfaceFacts> {
+        self.0.interfaces.lock().unwrap().clone()
+    }
+
+    fn take_changes(&self) -> Option<NetworkChange> {
+        self.0.changes.lock().unwrap().pop_front()
+    }
+
+    fn next_hop(&self, destination: Ipv4Addr, _source: Option<Ipv4Addr>, _tos: u8) -> NextHop {
+        self.0.look_ups.fetch_add(1, Ordering::Relaxed);
+        let action = self.0.during_look_up.lock().unwrap().take();
+        if let Some(action) = action {
+            action();
+        }
+        let exception = self.0.exceptions.lock().unwrap().get(&destination).copied();
+        exception.unwrap_or_else(|| *self.0.next_hop.lock().unwrap())
+    }
+}
+
+/// An interface that can be accelerated.
+pub fn interface(index: u32, address: Ipv4Addr) -> InterfaceFacts {
+    InterfaceFacts {
+        spec: LinkSpec {
+            index,
+            name: format!("test{index}"),
+            mac: OUR_MAC,
+            mtu: 1500,
+            driver: String::new(),
+        },
+        addresses: vec![address],
+        up: true,
+        loopback: false,
+        eligible: true,
+    }
+}
+
+/// A next hop on a link.
+pub fn through(link_index: u32, mac: [u8; 6]) -> NextHop {
+    NextHop::Link {
+        link_index,
+        mac,
+        source: if link_index == SECOND_LINK {
+            SECOND_IP
+        } else {
+            OUR_IP
+        },
+        mtu: 1500,
+    }
+}
