@@ -2,6 +2,7 @@
 
 mod call;
 pub(crate) mod epoll;
+mod epoll_calls;
 mod eviction;
 pub(crate) mod poll;
 

@@ -5,12 +5,13 @@ mod destination;
 mod direct;
 mod hand_back;
 mod os_polls;
+mod queue;
 mod receive;
 mod send;
 mod socket;
 
 pub(crate) use direct::DirectReceive;
+pub(crate) use queue::Received;
 pub use receive::{RecvCall, RecvOutcome};
 pub use send::SendOutcome;
-pub(crate) use socket::Received;
 pub use socket::UdpSocket;

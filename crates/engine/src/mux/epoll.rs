@@ -12,12 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use libc::{c_int, epoll_event};
 use ring::Backend;
 
-use crate::engine::{Engine, Object};
+use crate::engine::Engine;
 use crate::interface::InterfaceSet;
-use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
 use crate::mux::eviction::Eviction;
 use crate::reason::Reason;
-use crate::sleep::Sleep;
 use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
 use crate::wait::WaitQueue;
@@ -33,35 +31,35 @@ type Members<B> = HashMap<(usize, c_int), Arc<Registration<B>>>;
 
 /// An epoll set with sockets of ours in it. Lives in type-stable memory.
 pub struct EpollSet<B: Backend> {
-    descriptors: AtomicU32,
-    epfd: AtomicI32,
-    members: Mutex<Members<B>>,
-    ready: Mutex<VecDeque<Arc<Registration<B>>>>,
+    pub(super) descriptors: AtomicU32,
+    pub(super) epfd: AtomicI32,
+    pub(super) members: Mutex<Members<B>>,
+    pub(super) ready: Mutex<VecDeque<Arc<Registration<B>>>>,
     /// Entries of the ready list, readable without its lock.
-    ready_count: AtomicU32,
+    pub(super) ready_count: AtomicU32,
     pub(crate) waiters: WaitQueue,
     pub(crate) interfaces: InterfaceSet<B>,
     /// The sockets' interfaces have changed since `interfaces` was made.
-    interfaces_outdated: AtomicBool,
-    calls: AtomicU32,
-    kernel_took_all: AtomicBool,
+    pub(super) interfaces_outdated: AtomicBool,
+    pub(super) calls: AtomicU32,
+    pub(super) kernel_took_all: AtomicBool,
     /// The set is in another one, or is polled: only the kernel can watch it from there, so its sockets are the kernel's.
-    nested: AtomicBool,
-    eviction: Eviction,
+    pub(super) nested: AtomicBool,
+    pub(super) eviction: Eviction,
 }
 
 /// A socket in a set.
 #[derive(Debug)]
 pub(crate) struct Registration<B: Backend> {
-    set: &'static EpollSet<B>,
-    socket: &'static UdpSocket<B>,
-    fd: c_int,
-    events: AtomicU32,
-    data: AtomicU64,
+    pub(super) set: &'static EpollSet<B>,
+    pub(super) socket: &'static UdpSocket<B>,
+    pub(super) fd: c_int,
+    pub(super) events: AtomicU32,
+    pub(super) data: AtomicU64,
     /// In the ready list.
-    queued: AtomicBool,
+    pub(super) queued: AtomicBool,
     /// Not reported before the next `EPOLL_CTL_MOD` (`EPOLLONESHOT`), or removed.
-    disabled: AtomicBool,
+    pub(super) disabled: AtomicBool,
 }
 
 impl<B: Backend> Registration<B> {
@@ -127,7 +125,7 @@ impl<B: Backend> Registration<B> {
 }
 
 impl<B: Backend> EpollSet<B> {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             descriptors: AtomicU32::new(0),
             epfd: AtomicI32::new(-1),
@@ -235,7 +233,7 @@ impl<B: Backend> EpollSet<B> {
             .store(ready.len() as u32, Ordering::Release);
     }
 
-    fn refresh_interfaces(&self) {
+    pub(super) fn refresh_interfaces(&self) {
         if !self.interfaces_outdated.swap(false, Ordering::AcqRel) {
             return;
         }
@@ -251,7 +249,7 @@ impl<B: Backend> EpollSet<B> {
 
     /// Our ready sockets, if there are any. At every `skip`-th call that finds one the kernel comes first, so that its
     /// descriptors do not starve behind ours.
-    fn ready_events(&self, events: &mut [epoll_event], skip: u32) -> usize {
+    pub(super) fn ready_events(&self, events: &mut [epoll_event], skip: u32) -> usize {
         if self.ready_count.load(Ordering::Acquire) == 0 {
             return 0;
         }
@@ -269,7 +267,7 @@ impl<B: Backend> EpollSet<B> {
     }
 
     /// What the kernel's part of the set reports.
-    fn kernel_events(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
+    pub(super) fn kernel_events(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
         let found = sys::epoll_now(self.epfd.load(Ordering::Relaxed), events)?;
         let found = self.take_out_eviction(&mut events[..found], false);
         for event in &events[..found] {
@@ -315,16 +313,16 @@ impl<B: Backend> EpollSet<B> {
         }
     }
 
-    fn members(&self) -> MutexGuard<'_, Members<B>> {
+    pub(super) fn members(&self) -> MutexGuard<'_, Members<B>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ready(&self) -> MutexGuard<'_, VecDeque<Arc<Registration<B>>>> {
+    pub(super) fn ready(&self) -> MutexGuard<'_, VecDeque<Arc<Registration<B>>>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn key<B: Backend>(socket: &UdpSocket<B>, fd: c_int) -> (usize, c_int) {
+pub(super) fn key<B: Backend>(socket: &UdpSocket<B>, fd: c_int) -> (usize, c_int) {
     (std::ptr::from_ref(socket).addr(), fd)
 }
 
@@ -352,155 +350,5 @@ impl<B: Backend> fmt::Debug for EpollSet<B> {
         f.debug_struct("EpollSet")
             .field("epfd", &self.epfd)
             .finish_non_exhaustive()
-    }
-}
-
-impl<B: Backend> Engine<B> {
-    /// The kernel has done an `epoll_ctl(2)`; follow it. `event`: what was given, if anything was.
-    pub fn epoll_changed(
-        &self,
-        epfd: c_int,
-        operation: c_int,
-        fd: c_int,
-        event: Option<epoll_event>,
-    ) {
-        match (self.look_up(fd), operation) {
-            (Some(Object::Epoll(inner)), libc::EPOLL_CTL_ADD) => {
-                // The outer set is the kernel's: it cannot see what is ready in user space.
-                inner.leave_sockets_to_kernel(self, Reason::NestedEpoll);
-            }
-            (Some(Object::Udp(socket)), libc::EPOLL_CTL_ADD) => {
-                let Some(set) = self.epoll_set(epfd) else {
-                    // Nobody would tell the kernel's set of what comes past it.
-                    self.leave_to_kernel(socket, Reason::NestedEpoll);
-                    return;
-                };
-                if set.nested.load(Ordering::Relaxed) {
-                    self.leave_to_kernel(socket, Reason::NestedEpoll);
-                }
-                if let Some(event) = event {
-                    let registration = Arc::new(Registration {
-                        set,
-                        socket,
-                        fd,
-                        events: AtomicU32::new(event.events),
-                        data: AtomicU64::new(event.u64),
-                        queued: AtomicBool::new(false),
-                        disabled: AtomicBool::new(false),
-                    });
-                    set.members()
-                        .insert(key(socket, fd), Arc::clone(&registration));
-                    socket.add_registration(Arc::clone(&registration));
-                    registration.interfaces_changed();
-                }
-            }
-            (Some(Object::Udp(socket)), libc::EPOLL_CTL_MOD) => {
-                let member = self.epoll_member(epfd, key(socket, fd));
-                if let (Some(event), Some(registration)) = (event, member) {
-                    registration.events.store(event.events, Ordering::Relaxed);
-                    registration.data.store(event.u64, Ordering::Relaxed);
-                    registration.disabled.store(false, Ordering::Relaxed);
-                    if registration.socket.pending_exact() > 0 {
-                        registration.socket_readable();
-                    }
-                }
-            }
-            (Some(Object::Udp(socket)), libc::EPOLL_CTL_DEL) => {
-                if let Some(Object::Epoll(set)) = self.look_up(epfd)
-                    && let Some(registration) = set.members().remove(&key(socket, fd))
-                {
-                    registration.disabled.store(true, Ordering::Relaxed);
-                    socket.remove_registration(&registration);
-                    registration.interfaces_changed();
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn epoll_member(&self, epfd: c_int, key: (usize, c_int)) -> Option<Arc<Registration<B>>> {
-        let Object::Epoll(set) = self.look_up(epfd)? else {
-            return None;
-        };
-        set.members().get(&key).cloned()
-    }
-
-    /// The set behind an epoll descriptor, made if it was the kernel's alone so far.
-    fn epoll_set(&self, epfd: c_int) -> Option<&'static EpollSet<B>> {
-        let _control = self.control();
-        if let Some(object) = self.look_up(epfd) {
-            return match object {
-                Object::Epoll(set) => Some(set),
-                Object::Udp(_) => None,
-            };
-        }
-        let object = self.epolls.take(|| Object::Epoll(EpollSet::new()));
-        let Object::Epoll(set) = object else {
-            return None;
-        };
-        set.epfd.store(epfd, Ordering::Relaxed);
-        set.descriptors.store(1, Ordering::Relaxed);
-        if self.table.insert(epfd, object).is_err() {
-            self.epolls.give(object);
-            return None;
-        }
-        // The descriptor may have been copied while the set was the kernel's alone.
-        let others = sys::other_epolls(epfd);
-        for copy in others.copies {
-            if self.table.insert(copy, object).is_ok() {
-                set.descriptor_added();
-            }
-        }
-        set.nested.store(others.contain_it, Ordering::Relaxed);
-        Some(set)
-    }
-
-    /// One attempt at an `epoll_wait(2)` on a set with sockets of ours in it.
-    pub fn epoll_wait(
-        &self,
-        set: &'static EpollSet<B>,
-        call: &mut MuxCall,
-        events: &mut [epoll_event],
-    ) -> MuxOutcome<B> {
-        set.refresh_interfaces();
-        for _ in 0..ROUNDS_PER_ATTEMPT {
-            let count = set.ready_events(events, self.settings().select_skip_os);
-            if count > 0 {
-                return MuxOutcome::Done(count);
-            }
-            if set.interfaces.poll() > 0 {
-                continue;
-            }
-            if call.asks_kernel() {
-                match set.kernel_events(events) {
-                    Ok(0) => {}
-                    Ok(count) => return MuxOutcome::Done(count),
-                    Err(errno) => return MuxOutcome::Fail(errno),
-                }
-            }
-            match call.next_step() {
-                Step::Poll => {}
-                Step::TimedOut => return MuxOutcome::Done(0),
-                Step::Interrupted => return MuxOutcome::Fail(Errno(libc::EINTR)),
-                Step::Sleep => return self.epoll_sleep(set, call),
-            }
-        }
-        MuxOutcome::Again
-    }
-
-    #[cold]
-    fn epoll_sleep(&self, set: &'static EpollSet<B>, call: &mut MuxCall) -> MuxOutcome<B> {
-        let Some(mut sleep) = Sleep::new(call.deadline_nsec) else {
-            return MuxOutcome::Fail(Errno(libc::ENOMEM));
-        };
-        sleep.watch(set.epfd.load(Ordering::Relaxed), libc::POLLIN);
-        sleep.watch_epoll(set);
-        set.interfaces.poll();
-        if !set.ready().is_empty() || set.interfaces_outdated.load(Ordering::Acquire) {
-            sleep.end();
-            return MuxOutcome::Again;
-        }
-        call.ask_kernel_next();
-        MuxOutcome::Sleep(sleep)
     }
 }

@@ -1,81 +1,24 @@
 //! The state of a UDP socket and its receive queue.
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::net::SocketAddrV4;
 use std::ptr;
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::c_int;
-use ring::{Backend, Frame, FramePool, Lock, ThreadMode};
+use ring::{Backend, FramePool, Lock, ThreadMode};
 use stats::{SocketSlot, SocketStats};
-use wire::UdpDatagram;
 
 use crate::interface::InterfaceSet;
-use crate::message::Message;
-use crate::mux::epoll::Registration;
 use crate::reason::Reason;
-use crate::sys::{self, Errno};
+use crate::sys;
 use crate::udp::attach::Attachment;
 use crate::udp::destination::SendState;
 use crate::udp::os_polls::OsPolls;
+use crate::udp::queue::ReceiveQueue;
 use crate::wait::WaitQueue;
-
-/// A socket may always hold this many bytes (`VMA_RX_BYTES_MIN`).
-const RECEIVE_BYTES_MIN: usize = 65_536;
-
-/// IPv4 and UDP headers before a payload.
-const IP_UDP_HEADERS: usize = 28;
-/// Where a UDP checksum lies behind an IPv4 header without options.
-const UDP_CHECKSUM: std::ops::Range<usize> = 26..28;
-
-/// A datagram in a frame of the pool.
-#[derive(Debug)]
-pub(crate) struct Received {
-    frame: Frame,
-    source: SocketAddrV4,
-    payload_offset: u16,
-    payload_len: u16,
-}
-
-impl Received {
-    #[inline]
-    pub(crate) fn new(frame: Frame, datagram: &UdpDatagram) -> Self {
-        Self {
-            frame,
-            source: datagram.source,
-            payload_offset: datagram.payload_offset,
-            payload_len: datagram.payload_len,
-        }
-    }
-
-    pub(crate) fn into_frame(self) -> Frame {
-        self.frame
-    }
-
-    #[inline]
-    fn payload<'a>(&'a self, pool: &'a FramePool) -> &'a [u8] {
-        let start = usize::from(self.payload_offset);
-        let end = start + usize::from(self.payload_len);
-        // The parser has checked that the payload lies in the frame.
-        pool.data(&self.frame).get(start..end).unwrap_or_default()
-    }
-}
-
-/// The receive queue, under its lock.
-#[derive(Debug)]
-struct ReceiveQueue<B: Backend> {
-    datagrams: VecDeque<Received>,
-    bytes: usize,
-    /// `SO_RCVBUF` as the kernel reports it.
-    limit_bytes: usize,
-    /// So that one socket cannot take the whole pool.
-    limit_datagrams: usize,
-    registrations: Vec<Arc<Registration<B>>>,
-}
 
 /// What the kernel's socket says about a descriptor that the engine needs for every call.
 #[derive(Debug, Default)]
@@ -96,30 +39,30 @@ pub(crate) struct Shadow {
 /// another generation, never to freed memory.
 pub struct UdpSocket<B: Backend> {
     /// Odd while open; moves on when the socket is opened and closed.
-    generation: AtomicU32,
+    pub(super) generation: AtomicU32,
     /// Code of the [`Reason`] for which the socket is not accelerated, 0 if it is.
-    reason: AtomicU32,
+    pub(super) reason: AtomicU32,
     /// The socket has been accelerated in this life.
-    was_offloaded: AtomicBool,
+    pub(super) was_offloaded: AtomicBool,
     /// The socket stays with the kernel for the rest of this life.
-    committed: AtomicBool,
+    pub(super) committed: AtomicBool,
     /// Datagrams in the receive queue, readable without its lock.
-    pending: AtomicU32,
+    pub(super) pending: AtomicU32,
     pub(crate) shadow: Shadow,
     pub(crate) interfaces: InterfaceSet<B>,
-    receive: Lock<ReceiveQueue<B>>,
+    pub(super) receive: Lock<ReceiveQueue<B>>,
     pub(crate) waiters: WaitQueue,
     pub(super) os_polls: OsPolls,
     pub(super) send: Lock<SendState<B>>,
     pub(super) attachment: Mutex<Attachment<B>>,
     /// The threads that received and sent last.
-    receiver: AtomicUsize,
+    pub(super) receiver: AtomicUsize,
     pub(super) sender: AtomicUsize,
-    slot: Mutex<Option<SocketSlot>>,
-    counters: AtomicPtr<SocketStats>,
+    pub(super) slot: Mutex<Option<SocketSlot>>,
+    pub(super) counters: AtomicPtr<SocketStats>,
     /// Where a socket counts that the statistics segment has no room for.
-    unseen: &'static SocketStats,
-    pool: &'static FramePool,
+    pub(super) unseen: &'static SocketStats,
+    pub(super) pool: &'static FramePool,
 }
 
 impl<B: Backend> UdpSocket<B> {
@@ -128,13 +71,6 @@ impl<B: Backend> UdpSocket<B> {
         mode: ThreadMode,
         unseen: &'static SocketStats,
     ) -> Self {
-        let receive = ReceiveQueue {
-            datagrams: VecDeque::new(),
-            bytes: 0,
-            limit_bytes: 0,
-            limit_datagrams: pool.frame_count() as usize / 2,
-            registrations: Vec::new(),
-        };
         Self {
             generation: AtomicU32::new(0),
             reason: AtomicU32::new(Reason::NotBound as u32),
@@ -143,7 +79,7 @@ impl<B: Backend> UdpSocket<B> {
             pending: AtomicU32::new(0),
             shadow: Shadow::default(),
             interfaces: InterfaceSet::new(),
-            receive: Lock::new(mode, receive),
+            receive: Lock::new(mode, ReceiveQueue::new(pool)),
             waiters: WaitQueue::default(),
             os_polls: OsPolls::default(),
             send: Lock::new(mode, SendState::default()),
@@ -190,11 +126,7 @@ impl<B: Backend> UdpSocket<B> {
     pub(crate) fn close(&self) {
         self.generation.fetch_add(1, Ordering::Release);
         let mut queue = self.receive.lock();
-        for received in queue.datagrams.drain(..) {
-            self.pool.give(received.into_frame());
-        }
-        queue.bytes = 0;
-        let registrations = std::mem::take(&mut queue.registrations);
+        let registrations = queue.clear(self.pool);
         self.queue_changed(&queue);
         drop(queue);
         registrations
@@ -291,180 +223,6 @@ impl<B: Backend> UdpSocket<B> {
         self.pending.load(Ordering::Acquire)
     }
 
-    /// The same under the queue's lock: what a sleeper must ask after it has registered.
-    pub(crate) fn pending_exact(&self) -> usize {
-        self.receive.lock().datagrams.len()
-    }
-
-    /// Length of the oldest waiting datagram that came past the kernel (`FIONREAD`).
-    pub fn next_len_after_poll(&self) -> Option<usize> {
-        self.interfaces.poll();
-        self.receive
-            .lock()
-            .datagrams
-            .front()
-            .map(|received| usize::from(received.payload_len))
-    }
-
-    /// Asks the kernel's socket for its receive buffer size.
-    pub(crate) fn refresh_receive_limit(&self) {
-        let fd = self.shadow.fd.load(Ordering::Relaxed);
-        let limit = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_RCVBUF).unwrap_or(0);
-        self.receive.lock().limit_bytes =
-            usize::try_from(limit).unwrap_or(0).max(RECEIVE_BYTES_MIN);
-    }
-
-    /// Queues a datagram that came past the kernel; gives it back when the queue is full.
-    #[inline]
-    pub(crate) fn deliver(&self, received: Received) -> Result<(), Received> {
-        let counters = self.counters();
-        let len = usize::from(received.payload_len);
-        let mut queue = self.receive.lock();
-        if queue.bytes + len > queue.limit_bytes || queue.datagrams.len() >= queue.limit_datagrams {
-            counters.rx_dropped_packets.add(1);
-            counters.rx_dropped_bytes.add(len as u64);
-            return Err(received);
-        }
-        queue.datagrams.push_back(received);
-        queue.bytes += len;
-        self.queue_changed(&queue);
-        counters
-            .rx_queue_packets_max
-            .raise_to(queue.datagrams.len() as u64);
-        if !queue.registrations.is_empty() {
-            queue
-                .registrations
-                .iter()
-                .for_each(Registration::socket_readable);
-        }
-        drop(queue);
-        self.waiters.wake_all();
-        Ok(())
-    }
-
-    /// Takes (or looks at) the oldest datagram. `None`: there is none. `hit`: count the call as one that polling satisfied.
-    #[inline]
-    pub(super) fn take(
-        &self,
-        message: &mut Message<'_>,
-        flags: c_int,
-        generation: u32,
-        hit: bool,
-    ) -> Option<Result<usize, Errno>> {
-        if self.pending.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        let mut queue = self.receive.lock();
-        if self.generation() != generation {
-            return Some(Err(Errno(libc::EBADF)));
-        }
-        let oldest = queue.datagrams.front()?;
-        let len = usize::from(oldest.payload_len);
-        let copied = message.receive(oldest.payload(self.pool), oldest.source);
-        let result = copied.map(|copied| {
-            if flags & libc::MSG_TRUNC != 0 {
-                len
-            } else {
-                copied
-            }
-        });
-        if flags & libc::MSG_PEEK != 0 {
-            return Some(result);
-        }
-        // A datagram that could not be copied out is gone all the same, as the kernel does it.
-        let oldest = queue.datagrams.pop_front()?;
-        queue.bytes -= len;
-        self.queue_changed(&queue);
-        self.count_received(result.is_ok(), len, hit);
-        drop(queue);
-        self.pool.give(oldest.into_frame());
-        Some(result)
-    }
-
-    /// Bytes that may wait in the receive queue.
-    pub(super) fn receive_limit_bytes(&self) -> usize {
-        self.receive.lock().limit_bytes
-    }
-
-    /// Copies a datagram that has just come into the buffers of a waiting call. `None`: others wait before it, or the call is of
-    /// another life of the object.
-    #[inline]
-    pub(super) fn receive_at_once(
-        &self,
-        received: &Received,
-        message: &mut Message<'_>,
-        flags: c_int,
-        generation: u32,
-        hit: bool,
-    ) -> Option<Result<usize, Errno>> {
-        let queue = self.receive.lock();
-        if !queue.datagrams.is_empty() || self.generation() != generation {
-            return None;
-        }
-        let result = message.receive(received.payload(self.pool), received.source);
-        let len = usize::from(received.payload_len);
-        self.count_received(result.is_ok(), len, hit);
-        Some(result.map(|copied| {
-            if flags & libc::MSG_TRUNC != 0 {
-                len
-            } else {
-                copied
-            }
-        }))
-    }
-
-    /// Counts a datagram that a call has taken. Under the queue's lock: a counter has one writer at a time.
-    #[inline]
-    fn count_received(&self, copied: bool, len: usize, hit: bool) {
-        let counters = self.counters();
-        if copied {
-            counters.rx_packets.add(1);
-            counters.rx_bytes.add(len as u64);
-        } else {
-            counters.rx_errors.add(1);
-        }
-        if hit {
-            counters.rx_poll_hit.add(1);
-        }
-        self.note_thread(&self.receiver, &counters.rx_thread);
-    }
-
-    /// Shows the IPv4 packets of the waiting datagrams to `take`, oldest first, and drops each that it takes. The packets are
-    /// without a UDP checksum: it may hold a partial sum.
-    pub(super) fn drain_packets(&self, mut take: impl FnMut(&[u8]) -> bool) {
-        let mut queue = self.receive.lock();
-        while let Some(oldest) = queue.datagrams.front_mut() {
-            let payload = usize::from(oldest.payload_offset);
-            let end = payload + usize::from(oldest.payload_len);
-            let data = self.pool.data_mut(&mut oldest.frame);
-            let packet = payload
-                .checked_sub(IP_UDP_HEADERS)
-                .and_then(|start| data.get_mut(start..end));
-            let taken = packet.is_some_and(|packet| {
-                packet[UDP_CHECKSUM].fill(0);
-                take(packet)
-            });
-            if !taken {
-                break;
-            }
-            if let Some(oldest) = queue.datagrams.pop_front() {
-                queue.bytes -= usize::from(oldest.payload_len);
-                self.pool.give(oldest.into_frame());
-            }
-        }
-        self.queue_changed(&queue);
-    }
-
-    /// Shows the queue's length to those who look without its lock.
-    #[inline]
-    fn queue_changed(&self, queue: &ReceiveQueue<B>) {
-        let count = queue.datagrams.len();
-        self.pending.store(count as u32, Ordering::Release);
-        let counters = self.counters();
-        counters.rx_queue_packets.set(count as u64);
-        counters.rx_queue_bytes.set(queue.bytes as u64);
-    }
-
     /// Shows which thread uses the socket; asks the kernel for its number only when it is another one.
     #[inline]
     pub(super) fn note_thread(&self, known: &AtomicUsize, shown: &stats::Number) {
@@ -480,26 +238,9 @@ impl<B: Backend> UdpSocket<B> {
         self.send.lock().forget_destinations();
     }
 
-    /// Remembers an epoll registration, which learns of every datagram from here on.
-    pub(crate) fn add_registration(&self, registration: Arc<Registration<B>>) {
-        let mut queue = self.receive.lock();
-        if !queue.datagrams.is_empty() {
-            registration.socket_readable();
-        }
-        queue.registrations.push(registration);
-    }
-
-    /// Forgets an epoll registration.
-    pub(crate) fn remove_registration(&self, registration: &Arc<Registration<B>>) {
-        self.receive
-            .lock()
-            .registrations
-            .retain(|other| !Arc::ptr_eq(other, registration));
-    }
-
     /// The epoll sets that the socket is in learn that its interfaces have changed.
     pub(super) fn interfaces_changed(&self) {
-        let registrations = self.receive.lock().registrations.clone();
+        let registrations = self.receive.lock().registrations();
         registrations
             .iter()
             .for_each(|registration| registration.interfaces_changed());
