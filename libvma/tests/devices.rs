@@ -136,7 +136,7 @@ fn the_mtu_grows_while_a_socket_is_open() {
 /// One send call that the kernel cuts into datagrams of `segment` bytes, as late as it can (`UDP_SEGMENT`).
 fn send_segmented(sender: &UdpSocket, total: usize, segment: i32) {
     const UDP_SEGMENT: i32 = 103;
-    let len = size_of_val(&segment) as libc::socklen_t;
+    let len = libc::socklen_t::try_from(size_of_val(&segment)).unwrap();
     let fd = sender.as_raw_fd();
     // SAFETY: the kernel reads `len` bytes, the size of `segment`.
     let result = unsafe {

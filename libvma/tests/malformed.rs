@@ -2,6 +2,8 @@
 
 #[path = "malformed/frames.rs"]
 mod frames;
+#[path = "malformed/lists.rs"]
+mod lists;
 
 use std::path::Path;
 use std::time::Duration;
@@ -112,7 +114,7 @@ fn assert_contents(lines: &[String], present: &[&str], absent: &[&str]) {
 
 #[test]
 fn headers_with_bad_fields() {
-    let lines = or_skip!(compare(&frames::bad_fields));
+    let lines = or_skip!(compare(&lists::bad_fields));
     let present = [
         "good",
         "checksum zero",
@@ -132,7 +134,7 @@ fn headers_with_bad_fields() {
 
 #[test]
 fn fragments() {
-    let lines = or_skip!(compare(&frames::fragments));
+    let lines = or_skip!(compare(&lists::fragments));
     assert_contents(&lines, &["good"], &["only last", "only first"]);
     assert!(
         lines
@@ -168,13 +170,13 @@ fn frames_cut_at_every_length() {
 
 #[test]
 fn odd_addresses() {
-    let lines = or_skip!(compare(&frames::odd_addresses));
+    let lines = or_skip!(compare(&lists::odd_addresses));
     assert_contents(&lines, &["good"], &["source 127.0.0.1", "source 224.0.0.1"]);
 }
 
 #[test]
 fn links_with_tags() {
-    let lines = or_skip!(compare(&frames::link_layer));
+    let lines = or_skip!(compare(&lists::link_layer));
     assert_contents(&lines, &["good"], &["tagged for VLAN 5"]);
 }
 

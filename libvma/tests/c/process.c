@@ -71,7 +71,7 @@ static void low_numbers(void)
 /* So few descriptors that high numbers are not to be had. */
 static void few_numbers(void)
 {
-    struct rlimit limit = {40, 40};
+    struct rlimit limit = {64, 64};
     MUST(setrlimit(RLIMIT_NOFILE, &limit));
     int fds[20];
     for (int i = 0; i < 20; i++) {
