@@ -39,6 +39,7 @@ pub(crate) fn run(quick: bool) -> Result<(), Failure> {
         "clippy",
         "--workspace",
         "--all-targets",
+        "--keep-going",
         "--",
         "-D",
         "warnings",
@@ -52,6 +53,7 @@ pub(crate) fn run(quick: bool) -> Result<(), Failure> {
             "doc",
             "--workspace",
             "--no-deps",
+            "--keep-going",
             "--document-private-items",
         ]);
         documents.env("RUSTDOCFLAGS", "-D warnings");
