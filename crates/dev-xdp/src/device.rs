@@ -108,7 +108,8 @@ impl XdpBackend {
         let wait_fds: Vec<RawFd> = sockets.iter().map(|xsk| xsk.fd.as_raw_fd()).collect();
         let mut all_fds = wait_fds.clone();
         all_fds.extend(maps.fds());
-        all_fds.extend([program.fd(), attached.fd()]);
+        // The link holds the program, whose own descriptor is closed on return.
+        all_fds.push(attached.fd());
         let kick = XdpKick::new(Arc::clone(&sockets[0].fd));
         let mut tx = None;
         let mut rx = Vec::new();

@@ -401,7 +401,7 @@ impl<B: Backend> Engine<B> {
     }
 
     /// Ends what a descriptor stands for, if it is the last one that does. Under the control lock.
-    fn forget(&self, fd: c_int) {
+    pub(crate) fn forget(&self, fd: c_int) {
         let Some(object) = self.table.remove(fd) else {
             return;
         };

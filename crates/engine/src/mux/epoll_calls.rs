@@ -105,6 +105,8 @@ impl<B: Backend> Engine<B> {
         // The descriptor may have been copied while the set was the kernel's alone.
         let others = sys::other_epolls(epfd);
         for copy in others.copies {
+            // What the table still says of the number is out of date.
+            self.forget(copy);
             if self.table.insert(copy, object).is_ok() {
                 set.descriptor_added();
             }
