@@ -58,19 +58,23 @@ fn one_thread() {
     exchange_on(&pair, BOTH, 5_000, &[("VMA_THREAD_MODE", "0")], TIMEOUT);
 }
 
-/// What a receiver in `b` says of datagrams that a kernel socket in `a` sends.
+/// What a receiver in `b` says of datagrams that a kernel socket in `a` sends. `library`: with the library, and with
+/// these variables.
 fn received(
-    with_library: bool,
+    library: Option<&[(&str, &str)]>,
     pair: &Pair,
     send: impl Fn(&UdpSocket),
     receiver_starts: impl FnOnce(&Pair),
 ) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/receiver.c");
     let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-    let mut command = if with_library {
-        preloaded(&pair.b, &program).unwrap()
-    } else {
-        pair.b.command(&program)
+    let mut command = match library {
+        Some(environment) => {
+            let mut command = preloaded(&pair.b, &program).unwrap();
+            command.envs(environment.iter().copied());
+            command
+        }
+        None => pair.b.command(&program),
     };
     command.args([&Pair::ADDRESS_B.to_string(), "7800"]);
     let mut receiver = Accelerated::start(command).unwrap();
@@ -85,7 +89,7 @@ fn received(
     std::thread::sleep(Duration::from_millis(300));
     sender.send(b"end").unwrap();
     let finished = receiver.into_process().wait(Duration::from_secs(10));
-    let finished = finished.unwrap_or_else(|error| panic!("with library {with_library}: {error}"));
+    let finished = finished.unwrap_or_else(|error| panic!("{library:?}: {error}"));
     // What comes through the kernel may be overtaken.
     let mut lines: Vec<_> = finished.stdout.lines().collect();
     lines.sort_unstable();
@@ -108,11 +112,11 @@ fn send_sizes(sender: &UdpSocket) {
 
 #[test]
 fn jumbo_frames() {
-    let run = |with_library| {
+    let run = |library| {
         let pair = Namespaces::new().mtu(9000).create()?;
-        Ok::<_, testkit::Skip>(received(with_library, &pair, send_sizes, |_| {}))
+        Ok::<_, testkit::Skip>(received(library, &pair, send_sizes, |_| {}))
     };
-    let (expected, seen) = (or_skip!(run(false)), or_skip!(run(true)));
+    let (expected, seen) = (or_skip!(run(None)), or_skip!(run(Some(&[]))));
     assert_eq!(expected, seen);
 }
 
@@ -125,11 +129,11 @@ fn the_mtu_grows_while_a_socket_is_open() {
         }
         std::thread::sleep(Duration::from_millis(500));
     };
-    let run = |with_library| {
+    let run = |library| {
         let pair = Namespaces::pair()?;
-        Ok::<_, testkit::Skip>(received(with_library, &pair, send_sizes, grow))
+        Ok::<_, testkit::Skip>(received(library, &pair, send_sizes, grow))
     };
-    let (expected, seen) = (or_skip!(run(false)), or_skip!(run(true)));
+    let (expected, seen) = (or_skip!(run(None)), or_skip!(run(Some(&[]))));
     assert_eq!(expected, seen);
 }
 
@@ -153,8 +157,7 @@ fn send_segmented(sender: &UdpSocket, total: usize, segment: i32) {
     sender.send(&data).unwrap();
 }
 
-#[test]
-fn datagrams_that_the_peers_kernel_segments_late() {
+fn compare_segmented(environment: &[(&str, &str)]) {
     let send = |sender: &UdpSocket| {
         for (total, segment) in [
             (300, 100),
@@ -169,10 +172,20 @@ fn datagrams_that_the_peers_kernel_segments_late() {
             std::thread::sleep(Duration::from_millis(20));
         }
     };
-    let run = |with_library| {
+    let run = |library| {
         let pair = Namespaces::pair()?;
-        Ok::<_, testkit::Skip>(received(with_library, &pair, send, |_| {}))
+        Ok::<_, testkit::Skip>(received(library, &pair, send, |_| {}))
     };
-    let (expected, seen) = (or_skip!(run(false)), or_skip!(run(true)));
+    let (expected, seen) = (or_skip!(run(None)), or_skip!(run(Some(environment))));
     assert_eq!(expected, seen);
+}
+
+#[test]
+fn datagrams_that_the_peers_kernel_segments_late() {
+    compare_segmented(&[]);
+}
+
+#[test]
+fn datagrams_that_the_peers_kernel_segments_late_in_native_mode() {
+    compare_segmented(&[("VMA_XDP_MODE", "native")]);
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Once;
 use std::time::{Duration, Instant};
 use std::{env, fs, io, process, thread};
 
@@ -31,14 +32,37 @@ pub fn preloaded(namespace: &Namespace, program: &Path) -> io::Result<Command> {
             command.env_remove(name);
         }
     }
+    static SWEEP: Once = Once::new();
+    SWEEP.call_once(remove_stale);
     let directory = statistics_directory();
     fs::create_dir_all(&directory)?;
     command.env("VMA_STATS_SHMEM_DIR", directory);
     Ok(command)
 }
 
+/// The name of every statistics directory begins with this, followed by the pid of the test process.
+const DIRECTORY_PREFIX: &str = "vmat-stats-";
+
 fn statistics_directory() -> PathBuf {
-    env::temp_dir().join(format!("vmat-stats-{}", process::id()))
+    env::temp_dir().join(format!("{DIRECTORY_PREFIX}{}", process::id()))
+}
+
+/// Removes the directories of test processes that have ended.
+fn remove_stale() {
+    let Ok(entries) = fs::read_dir(env::temp_dir()) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let owner = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(DIRECTORY_PREFIX))
+            .and_then(|pid| pid.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // Another test process may have been faster.
+            drop(fs::remove_dir_all(entry.path()));
+        }
+    }
 }
 
 impl Accelerated {
