@@ -123,7 +123,8 @@ fn descriptors_are_closed_and_replaced_while_others_use_them() {
         let output = abuse.process().stdout() + &abuse.process().stderr();
         assert!(received, "{state:?} {output}");
         let accelerated = received_past_kernel(&abuse);
-        assert!(accelerated > 1000, "{accelerated}: {output}");
+        // Most of what it does hands its sockets to the kernel.
+        assert!(accelerated > 50, "{accelerated}: {output}");
         assert!(!output.contains("internal error"), "{output}");
         let sockets = abuse.sockets();
         assert_eq!(sockets.len(), 1, "slots of closed sockets: {sockets:#?}");
