@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::arguments::BenchOptions;
+use crate::busy::Meter;
 use crate::cargo::{self, Artifacts};
 use crate::failure::Failure;
 use crate::interrupt;
@@ -61,10 +62,11 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     ])?;
 
     let stage = Stage::new(library.to_owned())?;
-    let system = System::now();
     say(format_args!("{} rounds of about 30 s each", options.rounds));
     let mut rounds = Vec::new();
+    let mut busy = Meter::default();
     for number in 1..=options.rounds {
+        busy.look()?;
         let round = measure_round(&stage, &floor, &null_device)
             .map_err(|failure| failure.during(format_args!("round {number}")))?;
         say(format_args!(
@@ -77,6 +79,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     drop(stage);
 
     let medians = report::Medians::of(&rounds);
+    let system = System::now(&busy);
     let verdicts = verdict::all(&medians);
     print(&report::table(&medians, &verdicts))?;
     let path = options
@@ -84,6 +87,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
         .clone()
         .unwrap_or_else(|| default_path(library));
     write(&path, &report::json(&system, &rounds, &medians, &verdicts))?;
+    busy.warn();
     say(format_args!("JSON: {}", path.display()));
     if options.check && !verdicts.iter().all(verdict::Verdict::passed) {
         return Err(Failure::new("a number was missed, see above"));

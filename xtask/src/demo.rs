@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::busy::Meter;
 use crate::cargo;
 use crate::failure::Failure;
 use crate::measure::{self, Ends, PING_PONG_BYTES, Sockets, Stage};
@@ -33,7 +34,9 @@ pub(crate) fn run() -> Result<(), Failure> {
     ));
     let mut latencies = Latencies::default();
     let mut packets = Ends::default();
+    let mut busy = Meter::default();
     for round in 1..=ROUNDS {
+        busy.look()?;
         let (kernel, _) = stage.ping_pong(Sockets::Kernel, SECONDS)?;
         let (one_cpu, _) = stage.ping_pong(Sockets::KernelOneCpu, SECONDS)?;
         let (libvma, ends) = stage.ping_pong(Sockets::Libvma, SECONDS)?;
@@ -50,6 +53,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     }
     drop(stage);
     print(&report(&latencies, packets))?;
+    busy.warn();
     say(hint(library, vma_stats));
     Ok(())
 }

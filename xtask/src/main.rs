@@ -7,6 +7,7 @@
 
 mod arguments;
 mod bench;
+mod busy;
 mod cargo;
 mod checks;
 mod demo;

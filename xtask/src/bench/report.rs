@@ -249,6 +249,7 @@ fn values(latencies: [&Latency; 4], throughputs: [&Throughput; 2], costs: &[Cost
 pub(super) mod tests {
     use super::*;
     use crate::bench::verdict;
+    use crate::busy::Meter;
 
     /// A round whose numbers grow with `scale`, all in the same proportion.
     pub(in crate::bench) fn round(scale: f64) -> Round {
@@ -308,7 +309,12 @@ socket layer, dearest case (nsec)   60.00    at most 80  pass
     fn the_document_holds_every_round_and_verdict() {
         let rounds = [round(1.0), round(2.0)];
         let medians = Medians::of(&rounds);
-        let document = json(&System::now(), &rounds, &medians, &verdict::all(&medians));
+        let document = json(
+            &System::now(&Meter::default()),
+            &rounds,
+            &medians,
+            &verdict::all(&medians),
+        );
         assert_eq!(document["rounds"].as_array().map(Vec::len), Some(2));
         let of = |part: &Value| part["ping_pong_half_round_trip"]["kernel"]["p50_usec"].as_f64();
         assert_eq!(of(&document["medians"]), Some(75.0));

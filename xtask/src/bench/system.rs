@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
+use crate::busy::Meter;
 use crate::cargo;
 
 #[derive(Clone, Debug)]
@@ -16,8 +17,8 @@ pub(super) struct System {
     kernel: String,
     cpu: String,
     cpus: usize,
-    /// Of the last minute, before the measurement.
-    load: String,
+    /// With other programs, between the rounds; the most that was seen.
+    busy_percent: u64,
     commit: String,
     /// Whether there are changes since that commit.
     modified: bool,
@@ -26,7 +27,8 @@ pub(super) struct System {
 }
 
 impl System {
-    pub(super) fn now() -> Self {
+    /// The present machine, which was as `busy` as that.
+    pub(super) fn now(busy: &Meter) -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let since_1970 = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -40,11 +42,7 @@ impl System {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             cpu: cpu_model(&read("/proc/cpuinfo")).to_owned(),
             cpus: thread::available_parallelism().map_or(1, usize::from),
-            load: read("/proc/loadavg")
-                .split(' ')
-                .next()
-                .unwrap_or_default()
-                .to_owned(),
+            busy_percent: busy.most_percent(),
             commit: git(&["rev-parse", "HEAD"]),
             modified: !git(&["status", "--porcelain", "--untracked-files=no"]).is_empty(),
             parameters: parameters.collect(),
@@ -57,7 +55,7 @@ impl System {
             "kernel": self.kernel,
             "cpu": self.cpu,
             "cpus": self.cpus,
-            "load_before": self.load,
+            "busy_percent": self.busy_percent,
             "commit": self.commit,
             "modified": self.modified,
             "parameters": self.parameters,
