@@ -211,6 +211,11 @@ fn print_banner(config: &Config) {
 }
 
 fn register_process_hooks() {
+    extern "C" fn before_fork() {
+        if let Some(engine) = engine() {
+            let _ = guard::contained(|| engine.before_fork());
+        }
+    }
     extern "C" fn forked_child() {
         if let Some(engine) = engine() {
             engine.after_fork_in_child();
@@ -221,8 +226,8 @@ fn register_process_hooks() {
             engine.process_ends();
         }
     }
-    // SAFETY: both functions live as long as the library, which is never unloaded once its hooks are in use.
-    unsafe { libc::pthread_atfork(None, None, Some(forked_child)) };
+    // SAFETY: the functions live as long as the library, which is never unloaded once its hooks are in use.
+    unsafe { libc::pthread_atfork(Some(before_fork), None, Some(forked_child)) };
     // SAFETY: as above.
     unsafe { libc::atexit(process_exits) };
 }

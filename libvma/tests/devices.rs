@@ -181,6 +181,7 @@ fn compare_segmented(environment: &[(&str, &str)]) {
 }
 
 #[test]
+#[ignore = "generic XDP on veth sees a peer's UDP_SEGMENT datagrams as one frame that nothing marks; see ARCHITECTURE.md"]
 fn datagrams_that_the_peers_kernel_segments_late() {
     compare_segmented(&[]);
 }

@@ -298,6 +298,19 @@ impl<B: Backend> Engine<B> {
             > 0
     }
 
+    /// Called before `fork(2)`: the sockets that there are go back to the kernel, because parent and child will both have them,
+    /// and either may use them.
+    pub fn before_fork(&self) {
+        let _control = self.control();
+        for fd in self.table.range(0, u32::MAX) {
+            if let Some(Object::Udp(socket)) = self.table.get(fd)
+                && socket.is_offloaded()
+            {
+                socket.leave_to_kernel(self, Reason::Forked);
+            }
+        }
+    }
+
     /// Called in a child of `fork(2)`: closes the descriptors of the library, so that the interface's packets stay with
     /// the parent and end with it. Async-signal-safe.
     pub fn after_fork_in_child(&self) {

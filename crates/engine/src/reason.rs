@@ -47,8 +47,8 @@ reasons! {
     SteeringFailed = 10, "the packet steering refused the flow";
     /// The interface went away or its device failed.
     DeviceLost = 11, "the device was lost";
-    /// The process forked and this is the child.
-    Forked = 12, "inherited through fork";
+    /// The process has forked since, and parent and child share the socket.
+    Forked = 12, "shared with a child since fork";
     /// A panic inside the library was contained; this socket is left alone since.
     Poisoned = 13, "an internal error was contained";
     /// The epoll set of the socket was put into another set or polled.

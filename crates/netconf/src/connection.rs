@@ -168,7 +168,7 @@ impl Connection {
 mod tests;
 
 #[cfg(test)]
-impl std::os::fd::AsFd for Connection {
+impl AsFd for Connection {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -263,7 +263,7 @@ fn relax(tries: &mut u32) {
     }
 }
 
-/// A number that differs between the live threads of the process and is neither [`UNOWNED`] nor [`SHARED`].
+/// A number that differs between the live threads of the process and is neither 0 nor 1.
 #[inline]
 pub fn thread_token() -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

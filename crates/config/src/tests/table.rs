@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// The parameters that this release acts on.
-const WORKING: [&str; 16] = [
+const WORKING: [&str; 17] = [
     "VMA_SPEC",
     "VMA_TRACELEVEL",
     "VMA_LOG_DETAILS",
@@ -19,6 +19,7 @@ const WORKING: [&str; 16] = [
     "VMA_RX_UDP_POLL_OS_RATIO",
     "VMA_SELECT_POLL",
     "VMA_SELECT_POLL_OS_RATIO",
+    "VMA_SELECT_SKIP_OS",
     "VMA_CQ_POLL_BATCH_MAX",
     "VMA_OFFLOADED_SOCKETS",
     "VMA_THREAD_MODE",
