@@ -35,7 +35,11 @@ fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
     let batches = if quick { BATCHES_QUICK } else { BATCHES };
     for mode in [ring::ThreadMode::Single, ring::ThreadMode::Spin] {
-        let suffix = if mode == ring::ThreadMode::Single { "" } else { "_locked" };
+        let suffix = if mode == ring::ThreadMode::Single {
+            ""
+        } else {
+            "_locked"
+        };
         let (mut received, mut sent) = (Vec::new(), Vec::new());
         // Where frames and buffers happen to lie in memory matters by tens of nanoseconds, so each engine is one sample.
         for _ in 0..ENGINES {
@@ -44,7 +48,10 @@ fn main() {
             received.extend(measure(batches, || receive(engine, socket, &mut buffer)));
             sent.extend(measure(batches, || send(engine, socket)));
         }
-        println!("{{\"name\":\"receive{suffix}\",\"nsec\":{:.1}}}", median(received));
+        println!(
+            "{{\"name\":\"receive{suffix}\",\"nsec\":{:.1}}}",
+            median(received)
+        );
         println!("{{\"name\":\"send{suffix}\",\"nsec\":{:.1}}}", median(sent));
     }
 }

@@ -96,7 +96,7 @@ mod tests {
     fn every_number_is_judged() {
         let verdicts = all(&Medians::of(&[super::super::report::tests::round(1.0)]));
         let values: Vec<f64> = verdicts.iter().map(|verdict| verdict.value).collect();
-        assert_eq!(values, [5.0, 1.25, 0.25, 3.0, 60.0]);
+        assert_eq!(values, [25.0, 1.25, 0.25, 3.0, 60.0]);
         assert!(verdicts.iter().all(Verdict::passed));
     }
 }
