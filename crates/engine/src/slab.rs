@@ -18,7 +18,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// An object that nobody uses: the one given back longest ago is not preferred, memory is.
+    /// An object that nobody uses: the one given back last, or a new one.
     pub(crate) fn take(&self, make: impl FnOnce() -> T) -> &'static T {
         let free = self
             .free

@@ -188,7 +188,9 @@ impl<B: Backend> EpollSet<B> {
             .values()
             .map(|member| member.socket)
             .collect();
-        engine.leave_all_to_kernel(sockets, reason);
+        sockets
+            .into_iter()
+            .for_each(|socket| engine.leave_to_kernel(socket, reason));
     }
 
     /// Fills `events` with our ready sockets.

@@ -1,8 +1,9 @@
 //! `poll(2)`; `select(2)` is the same with bit sets.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use libc::c_short;
 use ring::Backend;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::engine::{Engine, Object};
 use crate::interface::InterfaceSet;
@@ -39,8 +40,7 @@ impl<B: Backend> Engine<B> {
         (!sockets.is_empty()).then_some(PolledSockets { sockets })
     }
 
-    /// One attempt at a `poll(2)` with sockets of ours in it. `may_sleep_here`: false if the caller has to sleep in a way of
-    /// its own.
+    /// One attempt at a `poll(2)` with sockets of ours in it.
     pub fn poll(
         &self,
         call: &mut MuxCall,
@@ -162,19 +162,5 @@ fn ask_kernel<B: Backend>(
             Some(MuxOutcome::Done(count))
         }
         Err(errno) => Some(MuxOutcome::Fail(errno)),
-    }
-}
-
-impl<B: Backend> Engine<B> {
-    /// The sockets of a set that the kernel alone can watch go back to it.
-    pub(crate) fn leave_all_to_kernel(
-        &self,
-        sockets: impl IntoIterator<Item = &'static UdpSocket<B>>,
-        reason: Reason,
-    ) {
-        let _control = self.control();
-        for socket in sockets {
-            socket.leave_to_kernel(self, reason);
-        }
     }
 }
