@@ -5,6 +5,7 @@ use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ring::FramePool;
 
@@ -105,6 +106,11 @@ impl Xsk {
         })
     }
 }
+
+/// The kernel releases the queue of a socket that was closed, or whose process has ended, in the background. The XDP program
+/// is attached by then, so nobody else holds the interface, and the wait is short.
+const BUSY_ATTEMPTS: u32 = 26;
+const BUSY_INTERVAL: Duration = Duration::from_millis(10);
 
 fn open_socket() -> io::Result<OwnedFd> {
     // SAFETY: socket(2) touches no memory of ours.
@@ -245,11 +251,18 @@ fn bind(fd: RawFd, link_index: u32, queue: u32, umem: Umem, copy: bool) -> io::R
         sxdp_shared_umem_fd: shared_fd,
     };
     let len = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: the kernel reads `len` bytes, the size of `address`.
-    let result = unsafe { libc::bind(fd, std::ptr::from_ref(&address).cast(), len) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
+    let mut attempts = BUSY_ATTEMPTS;
+    loop {
+        // SAFETY: the kernel reads `len` bytes, the size of `address`.
+        let result = unsafe { libc::bind(fd, std::ptr::from_ref(&address).cast(), len) };
+        if result == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        attempts -= 1;
+        if error.raw_os_error() != Some(libc::EBUSY) || attempts == 0 {
+            return Err(error);
+        }
+        std::thread::sleep(BUSY_INTERVAL);
     }
 }

@@ -22,7 +22,38 @@ pub(super) struct Medians {
     pub(super) kernel_throughput: Throughput,
     pub(super) libvma_throughput: Throughput,
     pub(super) costs: Vec<Cost>,
+    pub(super) ratios: Ratios,
     rounds: usize,
+}
+
+/// Medians of the ratios that each round has by itself: what is measured side by side sees the same machine, whose speed changes
+/// from round to round.
+#[derive(Clone, Debug)]
+pub(super) struct Ratios {
+    /// Kernel as it runs by itself by libvma, p50.
+    pub(super) kernel_by_libvma: f64,
+    /// libvma by floor, p50.
+    pub(super) libvma_by_floor: f64,
+    /// libvma by the faster of the two kernel lines, p99.
+    pub(super) p99_by_kernel: f64,
+    /// Messages received with libvma by those on the kernel.
+    pub(super) received: f64,
+}
+
+impl Ratios {
+    fn of(rounds: &[Round]) -> Self {
+        let ratio = |of: fn(&Round) -> f64| median(rounds.iter().map(of));
+        Self {
+            kernel_by_libvma: ratio(|round| round.kernel.p50_usec / round.libvma.p50_usec),
+            libvma_by_floor: ratio(|round| round.libvma.p50_usec / round.floor.p50_usec),
+            p99_by_kernel: ratio(|round| {
+                round.libvma.p99_usec / round.kernel.faster(&round.one_cpu).p99_usec
+            }),
+            received: ratio(|round| {
+                round.libvma_throughput.received_per_sec / round.kernel_throughput.received_per_sec
+            }),
+        }
+    }
 }
 
 impl Medians {
@@ -49,6 +80,7 @@ impl Medians {
             kernel_throughput: throughput(|round| &round.kernel_throughput),
             libvma_throughput: throughput(|round| &round.libvma_throughput),
             costs: cases.iter().map(cost).collect(),
+            ratios: Ratios::of(rounds),
             rounds: rounds.len(),
         }
     }

@@ -26,14 +26,7 @@ impl Verdict {
 }
 
 pub(super) fn all(medians: &Medians) -> Vec<Verdict> {
-    let Medians {
-        kernel,
-        one_cpu,
-        libvma,
-        floor,
-        ..
-    } = medians;
-    let faster = kernel.faster(one_cpu);
+    let ratios = &medians.ratios;
     let slowest = medians
         .costs
         .iter()
@@ -43,23 +36,22 @@ pub(super) fn all(medians: &Medians) -> Vec<Verdict> {
         // Against the kernel as it runs by itself. The gain over the faster of the two kernel lines stands in the table.
         Verdict {
             name: "p50, kernel / libvma",
-            value: kernel.p50_usec / libvma.p50_usec,
+            value: ratios.kernel_by_libvma,
             limit: Limit::AtLeast(4.0),
         },
         Verdict {
             name: "p50, libvma / floor",
-            value: libvma.p50_usec / floor.p50_usec,
+            value: ratios.libvma_by_floor,
             limit: Limit::AtMost(1.25),
         },
         Verdict {
             name: "p99, libvma / faster kernel",
-            value: libvma.p99_usec / faster.p99_usec,
+            value: ratios.p99_by_kernel,
             limit: Limit::AtMost(1.0),
         },
         Verdict {
             name: "messages received, libvma / kernel",
-            value: medians.libvma_throughput.received_per_sec
-                / medians.kernel_throughput.received_per_sec,
+            value: ratios.received,
             limit: Limit::AtLeast(2.0),
         },
         Verdict {
