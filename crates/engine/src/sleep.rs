@@ -52,14 +52,13 @@ impl<B: Backend> Sleep<B> {
         })
     }
 
-    /// Also wakes when the kernel reports `events` of a descriptor. Returns its index in [`Sleep::fds`].
-    pub(crate) fn watch(&mut self, fd: c_int, events: c_short) -> usize {
+    /// Also wakes when the kernel reports `events` of a descriptor.
+    pub(crate) fn watch(&mut self, fd: c_int, events: c_short) {
         self.fds.push(libc::pollfd {
             fd,
             events,
             revents: 0,
         });
-        self.fds.len() - 1
     }
 
     /// Also wakes when something happens to a socket. The caller looks at it once more before it sleeps.

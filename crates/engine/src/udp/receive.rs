@@ -71,11 +71,6 @@ impl RecvCall {
         }
     }
 
-    /// When the call ends without data (`SO_RCVTIMEO`), on the monotonic clock.
-    pub fn deadline_nsec(&self) -> Option<u64> {
-        self.deadline_nsec
-    }
-
     /// Whether a signal handler has run that ends the call with `EINTR` (signal(7)).
     pub fn interrupted(&self) -> bool {
         if self.deadline_nsec.is_some() {
