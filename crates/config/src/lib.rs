@@ -8,6 +8,8 @@
 //! - [`parameters_markdown`]: the reference page `docs/parameters.md`;
 //! - [`Config::effective`]: what the statistics segment publishes.
 //!
+//! Beside it, [`rules`] reads `libvma.conf`.
+//!
 //! Nothing in this crate reads the environment, the clock or a file, and nothing writes: the library
 //! passes in what it read and writes what it gets back.
 
@@ -25,6 +27,7 @@ mod log_format;
 mod params;
 mod parse;
 mod preset;
+pub mod rules;
 mod settings;
 mod suggest;
 mod value;

@@ -1,0 +1,3 @@
+mod grammar;
+mod matching;
+mod selection;
