@@ -1,4 +1,8 @@
-//! IPv4 header constants (RFC 791 §3.1), for headers without options.
+//! IPv4 headers without options (RFC 791 §3.1).
+
+use core::net::Ipv4Addr;
+
+use crate::{Malformed, checksum, ethernet};
 
 /// Length of an IPv4 header without options, in bytes.
 pub const HEADER_LEN: u16 = 20;
@@ -14,3 +18,64 @@ pub const FRAGMENT_MASK: u16 = 0x3fff;
 
 /// Protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
+
+/// Protocol number of TCP.
+pub const PROTOCOL_TCP: u8 = 6;
+
+/// An IPv4 packet within a frame.
+pub(crate) struct Packet<'a> {
+    pub(crate) source: Ipv4Addr,
+    pub(crate) destination: Ipv4Addr,
+    pub(crate) tos: u8,
+    pub(crate) ttl: u8,
+    /// Without the Ethernet padding that may follow in the frame.
+    pub(crate) payload: &'a [u8],
+    pub(crate) payload_len: u16,
+}
+
+/// The whole packet of `protocol` that an untagged Ethernet frame carries; `other_protocol` if it is of another one.
+#[inline]
+pub(crate) fn parse_frame(
+    frame: &[u8],
+    protocol: u8,
+    other_protocol: Malformed,
+) -> Result<Packet<'_>, Malformed> {
+    let (header, behind) = frame
+        .split_first_chunk::<FRAME_HEADERS_LEN>()
+        .ok_or(Malformed::Truncated)?;
+    if u16::from_be_bytes([header[12], header[13]]) != ethernet::TYPE_IPV4 {
+        return Err(Malformed::NotIpv4);
+    }
+    if header[14] != VERSION_AND_IHL {
+        let is_version_4 = header[14] >> 4 == VERSION_AND_IHL >> 4;
+        return Err(if is_version_4 {
+            Malformed::HeaderLength
+        } else {
+            Malformed::NotIpv4
+        });
+    }
+    if checksum::fold(checksum::sum(&header[14..], 0)) != 0xffff {
+        return Err(Malformed::IpChecksum);
+    }
+    if u16::from_be_bytes([header[20], header[21]]) & FRAGMENT_MASK != 0 {
+        return Err(Malformed::Fragment);
+    }
+    if header[23] != protocol {
+        return Err(other_protocol);
+    }
+    let payload_len = u16::from_be_bytes([header[16], header[17]])
+        .checked_sub(HEADER_LEN)
+        .ok_or(Malformed::LengthMismatch)?;
+    Ok(Packet {
+        source: Ipv4Addr::new(header[26], header[27], header[28], header[29]),
+        destination: Ipv4Addr::new(header[30], header[31], header[32], header[33]),
+        tos: header[15],
+        ttl: header[22],
+        payload: behind
+            .get(..usize::from(payload_len))
+            .ok_or(Malformed::Truncated)?,
+        payload_len,
+    })
+}
+
+const FRAME_HEADERS_LEN: usize = (ethernet::HEADER_LEN + HEADER_LEN) as usize;

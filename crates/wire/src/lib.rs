@@ -1,4 +1,4 @@
-//! Packet formats: Ethernet II, IPv4 and UDP, parsed from and written to caller's buffers.
+//! Packet formats: Ethernet II, IPv4, UDP and TCP, parsed from and written to caller's buffers.
 //!
 //! Everything here is pure computation on byte slices: no allocation, no clock, no I/O. Bytes that
 //! come from the network are checked once, by the parser; what it returns can be used without
@@ -7,6 +7,7 @@
 //! - [`checksum`]: the Internet checksum (RFC 1071), also fused with a copy.
 //! - [`parse_udp4`]: one received frame into addresses and the place of its payload.
 //! - [`UdpTemplate`]: the headers of one destination, prepared once and stamped on each datagram.
+//! - [`tcp`]: the same for TCP segments, whose headers are values ([`tcp::Header`]).
 
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@
 pub mod checksum;
 pub mod ethernet;
 pub mod ipv4;
+pub mod tcp;
 
 mod malformed;
 mod udp;

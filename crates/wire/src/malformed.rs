@@ -1,7 +1,7 @@
 use core::error::Error;
 use core::fmt;
 
-/// Why a received frame is not a datagram that this crate can deliver.
+/// Why a received frame is not a datagram or segment that this crate can deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Malformed {
     /// The frame ends before its headers do, or before the IPv4 total length says.
@@ -16,10 +16,14 @@ pub enum Malformed {
     Fragment,
     /// The IPv4 protocol is not UDP.
     NotUdp,
-    /// The IPv4 total length has no room for a UDP header, or disagrees with the UDP length.
+    /// The IPv4 protocol is not TCP.
+    NotTcp,
+    /// The IPv4 total length has no room for the UDP or TCP header, or disagrees with the UDP length.
     LengthMismatch,
     /// The UDP checksum is wrong.
     UdpChecksum,
+    /// The TCP checksum is wrong.
+    TcpChecksum,
 }
 
 impl fmt::Display for Malformed {
@@ -31,8 +35,12 @@ impl fmt::Display for Malformed {
             Self::IpChecksum => "the IPv4 header checksum is wrong",
             Self::Fragment => "the IPv4 packet is a fragment",
             Self::NotUdp => "the IPv4 packet does not carry UDP",
-            Self::LengthMismatch => "the IPv4 and UDP lengths disagree",
+            Self::NotTcp => "the IPv4 packet does not carry TCP",
+            Self::LengthMismatch => {
+                "the lengths of the IPv4 packet and of what it carries disagree"
+            }
             Self::UdpChecksum => "the UDP checksum is wrong",
+            Self::TcpChecksum => "the TCP checksum is wrong",
         })
     }
 }
