@@ -2,17 +2,76 @@
 //!
 //! Pure computation: no sockets, no clock, no locks, no allocation per segment. Time is an argument ([`Instant`]), so
 //! is every random number's seed.
+//!
+//! # Driving a connection
+//!
+//! The methods of [`Connection`] are of four kinds:
+//!
+//! * **inputs** from the network and the clock: [`on_segment`](Connection::on_segment),
+//!   [`on_timeout`](Connection::on_timeout), [`on_icmp`](Connection::on_icmp);
+//! * **commands** of the application: [`write`](Connection::write), [`read`](Connection::read),
+//!   [`shutdown`](Connection::shutdown), [`close`](Connection::close), [`set_option`](Connection::set_option), ...;
+//! * **outputs**: [`poll_transmit`](Connection::poll_transmit), [`poll_event`](Connection::poll_event),
+//!   [`poll_timeout`](Connection::poll_timeout);
+//! * **questions**, which change nothing: [`state`](Connection::state), [`is_readable`](Connection::is_readable),
+//!   [`info`](Connection::info), ...
+//!
+//! After inputs and commands, as many of them as there are at once, the outputs are polled: `poll_transmit` until it
+//! gives nothing, which may produce events; `poll_event` until it gives nothing; then `poll_timeout` for when to call
+//! `on_timeout`. A driver that has no room for a segment leaves `poll_transmit` for later. What `poll_transmit` gave
+//! counts as sent; a segment that is dropped behind it is lost and repaired as such.
+//!
+//! ```no_run
+//! # use tcp::{Connection, Instant, Transmit};
+//! # fn send(transmit: &Transmit, payload: [&[u8]; 2]) {}
+//! # fn drive(connection: &mut Connection<Vec<u8>>, now: Instant, transmit: &mut Transmit) -> Option<Instant> {
+//! while connection.poll_transmit(now, transmit) {
+//!     send(transmit, connection.payload(transmit));
+//! }
+//! while let Some(event) = connection.poll_event() {
+//!     // wake whoever waits for it
+//! }
+//! connection.poll_timeout()
+//! # }
+//! ```
+//!
+//! Received data is an owned handle ([`Payload`]) that stays in the connection until it is read. Data to send is copied
+//! once, into the connection's send queue, and lent to the driver as slices.
+//!
+//! # Passive open
+//!
+//! [`Listener`] decides which SYNs open a connection and keeps the counts of the two queues. The connections are made by
+//! [`Connection::accept`] and are the owner's from the first SYN on.
+//!
+//! The headers are those of [`wire::tcp`]; ports and addresses are the driver's.
 
 #![forbid(unsafe_code)]
-#![warn(
-    clippy::arithmetic_side_effects,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used
-)]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+#![warn(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+mod config;
+mod connection;
+mod event;
+mod info;
+mod listener;
+mod options;
+mod path;
+mod payload;
 mod seq;
+mod state;
 mod time;
+mod transmit;
 
+pub use config::{Config, EcnMode};
+pub use connection::{Connection, Shutdown};
+pub use event::{Error, Event, ReadError, UrgentError, WriteError};
+pub use info::{CaState, Info, WindowScales};
+pub use listener::{ListenDisposition, Listener};
+pub use options::{CongestionAlgorithm, OptionError, Options, SocketOption};
+pub use path::{IcmpError, Path, Secrets};
+pub use payload::Payload;
 pub use seq::SeqNumber;
+pub use state::State;
 pub use time::Instant;
+pub use transmit::{Ecn, Transmit, reset_for};
+pub use wire::tcp::{Flags, Header};

@@ -1,0 +1,117 @@
+//! What all connections of a stack share: the `net.ipv4.tcp_*` settings (kernel
+//! `Documentation/networking/ip-sysctl.rst`) and the constants of `include/net/tcp.h`.
+
+use core::time::Duration;
+
+/// Shared by all connections, in an `Arc`. The defaults are Linux's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// `tcp_window_scaling` (RFC 7323 §2).
+    pub window_scaling: bool,
+    /// `tcp_timestamps` (RFC 7323 §3).
+    pub timestamps: bool,
+    /// `tcp_sack` (RFC 2018).
+    pub sack: bool,
+    /// `tcp_dsack` (RFC 2883).
+    pub dsack: bool,
+    /// `tcp_ecn`.
+    pub ecn: EcnMode,
+    /// `tcp_rfc1337`: TIME-WAIT ignores resets.
+    pub rfc1337: bool,
+    /// Segments of the initial window (RFC 6928).
+    pub initial_window_segments: u8,
+    /// `tcp_slow_start_after_idle` (RFC 5681 §4.1).
+    pub slow_start_after_idle: bool,
+    /// `tcp_reordering`: duplicates that mean loss before there is anything better to go by.
+    pub reordering: u8,
+    /// TLP (RFC 8985 §7), bit of `tcp_early_retrans`.
+    pub tail_loss_probe: bool,
+    /// The least retransmission timeout (`TCP_RTO_MIN`); down to 1 ms.
+    pub rto_min: Duration,
+    /// The greatest (`TCP_RTO_MAX`).
+    pub rto_max: Duration,
+    /// `tcp_syn_retries`.
+    pub syn_retries: u8,
+    /// `tcp_synack_retries`.
+    pub syn_ack_retries: u8,
+    /// `tcp_retries1`: retransmissions after which the path is suspected.
+    pub retries1: u8,
+    /// `tcp_retries2`: the timeout of an established connection, as the time that so many retransmissions take.
+    pub retries2: u8,
+    /// `tcp_orphan_retries`, where 0 stands for 8.
+    pub orphan_retries: u8,
+    /// Bounds of the delayed acknowledgement (`TCP_DELACK_MIN`, `TCP_DELACK_MAX`).
+    pub delayed_ack_min: Duration,
+    pub delayed_ack_max: Duration,
+    /// `tcp_fin_timeout`: how long an orphan stays in FIN-WAIT-2.
+    pub fin_timeout: Duration,
+    /// 2 MSL (`TCP_TIMEWAIT_LEN`).
+    pub time_wait: Duration,
+    /// `tcp_rmem[2]`: how far the receive buffer grows by itself, in octets.
+    pub receive_buffer_max: u32,
+    /// `tcp_wmem[2]`: how far the send buffer grows by itself, in octets.
+    pub send_buffer_max: u32,
+    /// `tcp_moderate_rcvbuf`.
+    pub moderate_receive_buffer: bool,
+    /// `tcp_invalid_ratelimit`: acknowledgements of invalid segments are this far apart.
+    pub invalid_ratelimit: Duration,
+    /// `tcp_mtu_probing` = 1: reduce the segment size when a path seems to swallow large packets (RFC 4821).
+    pub mtu_black_hole_detection: bool,
+    /// `tcp_base_mss`: where that starts, in octets.
+    pub base_mss: u16,
+    /// Segments acknowledged at once at the start of a connection (`TCP_MAX_QUICKACKS`; VMA's
+    /// `VMA_TCP_QUICKACK`).
+    pub quick_acks: u8,
+    /// `tcp_abort_on_overflow`.
+    pub abort_on_overflow: bool,
+    /// `tcp_syncookies`.
+    pub syn_cookies: bool,
+}
+
+/// `tcp_ecn` (RFC 3168).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnMode {
+    /// Never.
+    Off,
+    /// Ask for it and agree to it.
+    On,
+    /// Agree to it.
+    Passive,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            window_scaling: true,
+            timestamps: true,
+            sack: true,
+            dsack: true,
+            ecn: EcnMode::Passive,
+            rfc1337: false,
+            initial_window_segments: 10,
+            slow_start_after_idle: true,
+            reordering: 3,
+            tail_loss_probe: true,
+            rto_min: Duration::from_millis(200),
+            rto_max: Duration::from_secs(120),
+            syn_retries: 6,
+            syn_ack_retries: 5,
+            retries1: 3,
+            retries2: 15,
+            orphan_retries: 0,
+            delayed_ack_min: Duration::from_millis(40),
+            delayed_ack_max: Duration::from_millis(200),
+            fin_timeout: Duration::from_secs(60),
+            time_wait: Duration::from_secs(60),
+            receive_buffer_max: 6 << 20,
+            send_buffer_max: 4 << 20,
+            moderate_receive_buffer: true,
+            invalid_ratelimit: Duration::from_millis(500),
+            mtu_black_hole_detection: false,
+            base_mss: 1024,
+            quick_acks: 16,
+            abort_on_overflow: false,
+            syn_cookies: true,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What `TCP_INFO` tells of a connection (kernel `include/uapi/linux/tcp.h`).
+
+use core::time::Duration;
+
+use crate::State;
+
+/// The values of `struct tcp_info`; octets and segments as there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Info {
+    pub state: State,
+    pub ca_state: CaState,
+    /// Retransmission timeouts in a row.
+    pub retransmits: u8,
+    /// Zero-window or keepalive probes without an answer.
+    pub probes: u8,
+    pub backoff: u8,
+    pub has_timestamps: bool,
+    pub has_sack: bool,
+    pub has_ecn: bool,
+    pub has_seen_ecn: bool,
+    /// `None` without window scaling.
+    pub window_scales: Option<WindowScales>,
+    pub rto: Duration,
+    /// Delayed acknowledgement timeout.
+    pub ato: Duration,
+    pub snd_mss: u32,
+    pub rcv_mss: u32,
+    /// In segments.
+    pub unacked: u32,
+    pub sacked: u32,
+    pub lost: u32,
+    pub retrans: u32,
+    pub last_data_sent: Duration,
+    pub last_data_received: Duration,
+    pub last_ack_received: Duration,
+    pub path_mtu: u32,
+    pub rcv_ssthresh: u32,
+    pub rtt: Duration,
+    pub rtt_variance: Duration,
+    /// In segments, `u32::MAX / 2` for none, as Linux shows it.
+    pub snd_ssthresh: u32,
+    /// In segments.
+    pub snd_cwnd: u32,
+    pub advertised_mss: u32,
+    pub reordering: u32,
+    pub rcv_rtt: Duration,
+    pub rcv_space: u32,
+    pub total_retrans: u32,
+    /// Octets a second.
+    pub pacing_rate: u64,
+    pub max_pacing_rate: u64,
+    pub octets_acked: u64,
+    pub octets_received: u64,
+    pub segments_out: u32,
+    pub segments_in: u32,
+    pub octets_not_sent: u32,
+    pub min_rtt: Duration,
+    pub data_segments_in: u32,
+    pub data_segments_out: u32,
+    pub octets_sent: u64,
+    pub octets_retransmitted: u64,
+    pub dsack_duplicates: u32,
+    pub reorder_seen: u32,
+    pub out_of_order_segments: u32,
+    pub snd_wnd: u32,
+    pub rcv_wnd: u32,
+}
+
+/// The shifts of the two windows (RFC 7323 §2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowScales {
+    pub snd: u8,
+    pub rcv: u8,
+}
+
+/// Congestion state (`enum tcp_ca_state`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CaState {
+    #[default]
+    Open,
+    Disorder,
+    /// Reduced because of ECN.
+    Cwr,
+    Recovery,
+    Loss,
+}

@@ -1,0 +1,126 @@
+//! A listening socket: which SYNs to answer and how many connections may wait.
+
+use std::sync::Arc;
+
+use wire::tcp::{Flags, Header};
+
+use crate::Config;
+
+/// The queues of a listening socket, as counts; the connections themselves are the owner's.
+///
+/// Half-open connections are ordinary [`Connection`](crate::Connection)s in SYN-RECEIVED, which are found by their flow
+/// like all others. They count until they are established (and wait for `accept`) or die.
+#[derive(Debug)]
+pub struct Listener {
+    config: Arc<Config>,
+    backlog: u32,
+    half_open_count: u32,
+    accept_count: u32,
+    overflow_count: u64,
+}
+
+/// What to do with a segment for a listening socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenDisposition {
+    /// Make a connection with [`Connection::accept`](crate::Connection::accept).
+    Open,
+    /// Answer with a cookie and keep nothing.
+    Cookie,
+    /// Answer with a reset ([`reset_for`](crate::reset_for)), unless the segment brings a valid cookie.
+    Reset,
+    Ignore,
+}
+
+impl Listener {
+    /// `backlog` is `listen(2)`'s, limited by `somaxconn`.
+    pub fn new(config: Arc<Config>, backlog: u32) -> Self {
+        Self {
+            config,
+            backlog,
+            half_open_count: 0,
+            accept_count: 0,
+            overflow_count: 0,
+        }
+    }
+
+    /// `listen(2)` again.
+    pub fn set_backlog(&mut self, backlog: u32) {
+        self.backlog = backlog;
+    }
+
+    /// RFC 9293 §3.10.7.2, LISTEN state. After [`ListenDisposition::Open`] the connection is counted as half-open.
+    pub fn on_segment(&mut self, header: &Header) -> ListenDisposition {
+        // "First, check for a RST": ignored. "Second, check for an ACK": reset. "Third, check for a SYN". "Fourth, other
+        // data or control": dropped.
+        if header.flags.contains(Flags::RST) {
+            return ListenDisposition::Ignore;
+        }
+        if header.flags.contains(Flags::ACK) {
+            return ListenDisposition::Reset;
+        }
+        // Linux drops SYN with FIN, which no stack sends.
+        if !header.flags.contains(Flags::SYN) || header.flags.contains(Flags::FIN) {
+            return ListenDisposition::Ignore;
+        }
+        if self.is_accept_queue_full() {
+            self.overflow_count = self.overflow_count.saturating_add(1);
+            return ListenDisposition::Ignore;
+        }
+        // `inet_csk_reqsk_queue_is_full`
+        if self.half_open_count >= self.backlog.max(1) {
+            return if self.config.syn_cookies {
+                ListenDisposition::Cookie
+            } else {
+                ListenDisposition::Ignore
+            };
+        }
+        self.half_open_count = self.half_open_count.saturating_add(1);
+        ListenDisposition::Open
+    }
+
+    /// Whether an embryonic connection of this listener may have the segment. While the accept queue is full, the ACK that
+    /// would establish it is dropped; the peer is reminded by the next SYN-ACK.
+    pub fn admits(&mut self, header: &Header) -> bool {
+        let is_admitted = header.flags.contains(Flags::RST) || !self.is_accept_queue_full();
+        if !is_admitted {
+            self.overflow_count = self.overflow_count.saturating_add(1);
+        }
+        is_admitted
+    }
+
+    /// An embryonic connection was established and waits for `accept`.
+    pub fn on_established(&mut self) {
+        self.half_open_count = self.half_open_count.saturating_sub(1);
+        self.accept_count = self.accept_count.saturating_add(1);
+    }
+
+    /// An embryonic connection died.
+    pub fn on_embryonic_closed(&mut self) {
+        self.half_open_count = self.half_open_count.saturating_sub(1);
+    }
+
+    /// The application accepted a connection.
+    pub fn on_accepted(&mut self) {
+        self.accept_count = self.accept_count.saturating_sub(1);
+    }
+
+    /// Connections that wait for `accept`.
+    pub fn accept_count(&self) -> u32 {
+        self.accept_count
+    }
+
+    /// Connections in SYN-RECEIVED.
+    pub fn half_open_count(&self) -> u32 {
+        self.half_open_count
+    }
+
+    /// Segments dropped because the accept queue was full (`LINUX_MIB_LISTENOVERFLOWS`).
+    pub fn overflow_count(&self) -> u64 {
+        self.overflow_count
+    }
+
+    /// Linux lets one more wait than the backlog says (`sk_acceptq_is_full`).
+    fn is_accept_queue_full(&self) -> bool {
+        self.accept_count > self.backlog
+    }
+}

@@ -1,0 +1,210 @@
+//! Socket options of one connection, with the ranges and the errors of Linux (`do_tcp_setsockopt`).
+
+use core::time::Duration;
+
+/// One option and its value, as `set_option` takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketOption {
+    /// `TCP_NODELAY`: no Nagle. Setting it also sends what Nagle holds back.
+    NoDelay(bool),
+    /// `TCP_CORK`: full segments only. Clearing it sends the rest.
+    Cork(bool),
+    /// `TCP_QUICKACK`.
+    QuickAck(bool),
+    /// `SO_KEEPALIVE`.
+    KeepAlive(bool),
+    /// `TCP_KEEPIDLE`: 1 to 32767 s.
+    KeepIdle(Duration),
+    /// `TCP_KEEPINTVL`: 1 to 32767 s.
+    KeepInterval(Duration),
+    /// `TCP_KEEPCNT`: 1 to 127.
+    KeepCount(u8),
+    /// `TCP_USER_TIMEOUT` in whole milliseconds; zero for the default.
+    UserTimeout(Duration),
+    /// `TCP_MAXSEG`: 88 to 32767 octets, 0 for the path's. Before the handshake.
+    MaxSegment(u16),
+    /// `TCP_WINDOW_CLAMP` in octets.
+    WindowClamp(u32),
+    /// `SO_SNDBUF` as it takes effect (twice what was asked for); ends auto-tuning.
+    SendBuffer(u32),
+    /// `SO_RCVBUF` as it takes effect (twice what was asked for); ends auto-tuning.
+    ReceiveBuffer(u32),
+    /// `SO_RCVLOWAT` in octets.
+    ReceiveLowWater(u32),
+    /// `TCP_NOTSENT_LOWAT` in octets.
+    NotSentLowWater(u32),
+    /// `TCP_SYNCNT`: 1 to 127.
+    SynCount(u8),
+    /// `TCP_LINGER2`: how long an orphan stays in FIN-WAIT-2; `None` for not at all.
+    Linger2(Option<Duration>),
+    /// `SO_MAX_PACING_RATE` in octets a second; `u64::MAX` for none.
+    MaxPacingRate(u64),
+    /// `TCP_CONGESTION`.
+    Congestion(CongestionAlgorithm),
+    /// `SO_OOBINLINE`: urgent data stays in the stream.
+    OobInline(bool),
+}
+
+/// Why an option was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionError {
+    /// Outside the option's range (`EINVAL`).
+    Invalid,
+}
+
+/// The options of a connection, kept from before it exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub(crate) max_pacing_rate: u64,
+    pub(crate) keep_idle_secs: u16,
+    pub(crate) keep_interval_secs: u16,
+    pub(crate) user_timeout_ms: u32,
+    /// `None`: stays for the configured time.
+    pub(crate) linger2_secs: Linger2,
+    pub(crate) window_clamp: u32,
+    pub(crate) send_buffer: u32,
+    pub(crate) receive_buffer: u32,
+    pub(crate) receive_low_water: u32,
+    pub(crate) not_sent_low_water: u32,
+    pub(crate) max_segment: u16,
+    pub(crate) keep_count: u8,
+    /// 0 for the configured number.
+    pub(crate) syn_count: u8,
+    pub(crate) congestion: CongestionAlgorithm,
+    pub(crate) is_no_delay: bool,
+    pub(crate) is_cork: bool,
+    pub(crate) is_quick_ack: bool,
+    pub(crate) is_keep_alive: bool,
+    pub(crate) is_oob_inline: bool,
+    /// Auto-tuning of the send buffer is over: the application chose.
+    pub(crate) is_send_buffer_locked: bool,
+    pub(crate) is_receive_buffer_locked: bool,
+}
+
+/// `TCP_LINGER2`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Linger2 {
+    Configured,
+    Never,
+    Secs(u32),
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_pacing_rate: u64::MAX,
+            keep_idle_secs: 7200,
+            keep_interval_secs: 75,
+            user_timeout_ms: 0,
+            linger2_secs: Linger2::Configured,
+            window_clamp: 0,
+            send_buffer: DEFAULT_SEND_BUFFER,
+            receive_buffer: DEFAULT_RECEIVE_BUFFER,
+            receive_low_water: 1,
+            not_sent_low_water: u32::MAX,
+            max_segment: 0,
+            keep_count: 9,
+            syn_count: 0,
+            congestion: CongestionAlgorithm::default(),
+            is_no_delay: false,
+            is_cork: false,
+            is_quick_ack: false,
+            is_keep_alive: false,
+            is_oob_inline: false,
+            is_send_buffer_locked: false,
+            is_receive_buffer_locked: false,
+        }
+    }
+}
+
+impl Options {
+    /// Changes one.
+    ///
+    /// # Errors
+    /// The value is outside the option's range.
+    pub fn set(&mut self, option: SocketOption) -> Result<(), OptionError> {
+        match option {
+            SocketOption::NoDelay(on) => self.is_no_delay = on,
+            SocketOption::Cork(on) => self.is_cork = on,
+            SocketOption::QuickAck(on) => self.is_quick_ack = on,
+            SocketOption::KeepAlive(on) => self.is_keep_alive = on,
+            SocketOption::KeepIdle(time) => self.keep_idle_secs = keep_alive_secs(time)?,
+            SocketOption::KeepInterval(time) => self.keep_interval_secs = keep_alive_secs(time)?,
+            SocketOption::KeepCount(count) => self.keep_count = in_range(count, 1, MAX_COUNT)?,
+            SocketOption::UserTimeout(time) => {
+                self.user_timeout_ms =
+                    u32::try_from(time.as_millis()).map_err(|_| OptionError::Invalid)?;
+            }
+            SocketOption::MaxSegment(0) => self.max_segment = 0,
+            SocketOption::MaxSegment(mss) => {
+                self.max_segment = in_range(mss, MIN_MSS, MAX_MSS)?;
+            }
+            SocketOption::WindowClamp(clamp) => self.window_clamp = clamp,
+            SocketOption::SendBuffer(octets) => {
+                self.send_buffer = octets.max(MIN_SEND_BUFFER);
+                self.is_send_buffer_locked = true;
+            }
+            SocketOption::ReceiveBuffer(octets) => {
+                self.receive_buffer = octets.max(MIN_RECEIVE_BUFFER);
+                self.is_receive_buffer_locked = true;
+            }
+            SocketOption::ReceiveLowWater(octets) => self.receive_low_water = octets.max(1),
+            SocketOption::NotSentLowWater(octets) => self.not_sent_low_water = octets,
+            SocketOption::SynCount(count) => self.syn_count = in_range(count, 1, MAX_COUNT)?,
+            SocketOption::Linger2(None) => self.linger2_secs = Linger2::Never,
+            SocketOption::Linger2(Some(time)) => {
+                self.linger2_secs = match u32::try_from(time.as_secs()) {
+                    Ok(0) => Linger2::Configured,
+                    Ok(secs) => Linger2::Secs(secs),
+                    Err(_) => return Err(OptionError::Invalid),
+                };
+            }
+            SocketOption::MaxPacingRate(rate) => self.max_pacing_rate = rate,
+            SocketOption::Congestion(algorithm) => self.congestion = algorithm,
+            SocketOption::OobInline(on) => self.is_oob_inline = on,
+        }
+        Ok(())
+    }
+}
+
+fn keep_alive_secs(time: Duration) -> Result<u16, OptionError> {
+    let secs = u16::try_from(time.as_secs()).map_err(|_| OptionError::Invalid)?;
+    in_range(secs, 1, MAX_KEEP_ALIVE_SECS)
+}
+
+fn in_range<T: PartialOrd>(value: T, min: T, max: T) -> Result<T, OptionError> {
+    if min <= value && value <= max {
+        Ok(value)
+    } else {
+        Err(OptionError::Invalid)
+    }
+}
+
+/// `tcp_wmem[1]`.
+const DEFAULT_SEND_BUFFER: u32 = 16 << 10;
+/// `tcp_rmem[1]`.
+const DEFAULT_RECEIVE_BUFFER: u32 = 128 << 10;
+/// `SOCK_MIN_SNDBUF`.
+const MIN_SEND_BUFFER: u32 = 4608;
+/// `SOCK_MIN_RCVBUF`.
+const MIN_RECEIVE_BUFFER: u32 = 2304;
+/// `TCP_MIN_MSS`.
+const MIN_MSS: u16 = 88;
+/// `MAX_TCP_WINDOW`.
+const MAX_MSS: u16 = 32767;
+/// `MAX_TCP_KEEPIDLE`.
+const MAX_KEEP_ALIVE_SECS: u16 = 32767;
+/// `MAX_TCP_KEEPCNT`, `MAX_TCP_SYNCNT`.
+const MAX_COUNT: u8 = 127;
+
+/// `TCP_CONGESTION`, `VMA_TCP_CC_ALGO`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CongestionAlgorithm {
+    /// RFC 9438, with HyStart++ (RFC 9406).
+    #[default]
+    Cubic,
+    /// RFC 5681, RFC 6582.
+    NewReno,
+    /// No control at all: closed networks only.
+    None,
+}
