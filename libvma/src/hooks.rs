@@ -7,6 +7,7 @@ mod passed;
 mod receive;
 mod send;
 mod signal;
+mod stream;
 
 /// Exports a function under its C name.
 macro_rules! hook {

@@ -1,7 +1,10 @@
 //! Where log lines go: standard error or `VMA_LOG_FILE`, one `write(2)` a line.
+//!
+//! Writing a line allocates nothing and takes no lock, so a signal handler may do it.
+
+mod stderr;
 
 use std::ffi::CString;
-use std::fmt::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -9,43 +12,45 @@ use std::time::Instant;
 use config::{Config, LogLevel, LogLine};
 use libc::c_int;
 
+pub(crate) use stderr::adopt as standard_error_is_for_the_log;
+
 /// Longest line that is written; longer ones are cut, as the original does.
 const LINE_BYTES_MAX: usize = 512;
 
 #[derive(Debug)]
 struct Sink {
-    fd: c_int,
+    /// `None`: standard error.
+    file: Option<c_int>,
     level: LogLevel,
     details: u8,
-    color: bool,
-    started: Instant,
+    colors: bool,
 }
 
 static SINK: OnceLock<Sink> = OnceLock::new();
+static PROCESS_START: OnceLock<Instant> = OnceLock::new();
+
+/// Takes note of what the log needs to know of the process's beginning: the time, and what standard error is.
+pub(crate) fn process_starts() {
+    PROCESS_START.get_or_init(Instant::now);
+    stderr::process_starts();
+}
 
 /// Starts the log. A file that cannot be opened is said on standard error, where the log then goes.
 pub(crate) fn start(config: &Config) {
-    let file = config
-        .log_file
-        .as_ref()
-        .map(|path| (path, open(path.as_os_str().as_bytes())));
-    let fd = match file {
-        Some((_, Some(fd))) => fd,
-        _ => libc::STDERR_FILENO,
-    };
+    let path = config.log_file.as_ref();
+    let file = path.and_then(|path| open(path.as_os_str().as_bytes()));
     let sink = Sink {
-        fd,
+        file,
         level: config.log_level,
         details: config.log_details,
-        // SAFETY: isatty touches no memory.
-        color: config.log_colors && unsafe { libc::isatty(fd) } == 1,
-        started: Instant::now(),
+        // Nobody looks at a file's colours, even if the file is a terminal's.
+        colors: config.log_colors && file.is_none(),
     };
     if SINK.set(sink).is_err() || log::set_logger(&Facade).is_err() {
         return;
     }
     log::set_max_level(facade_filter(config.log_level));
-    if let Some((path, None)) = file {
+    if let Some(path) = path.filter(|_| file.is_none()) {
         log::warn!(
             "VMA_LOG_FILE: cannot open {}: the log goes to standard error",
             path.display()
@@ -53,37 +58,42 @@ pub(crate) fn start(config: &Config) {
     }
 }
 
-/// Writes a line if the configured level lets it through.
+/// Writes a line if the configured level lets it through. Async-signal-safe.
 pub(crate) fn line(level: LogLevel, message: &str) {
     let Some(sink) = SINK.get().filter(|sink| level <= sink.level) else {
         return;
     };
-    let mut buffer = Buffer {
-        bytes: [0; LINE_BYTES_MAX],
-        len: 0,
-    };
+    if sink.file.is_none() && !stderr::is_for_the_log() {
+        return;
+    }
+    let mut buffer = [0; LINE_BYTES_MAX];
     let line = LogLine {
         level,
         details: sink.details,
         pid: std::process::id(),
         // SAFETY: gettid has no preconditions.
         tid: unsafe { libc::syscall(libc::SYS_gettid) } as u32,
-        elapsed: sink.started.elapsed(),
-        color: sink.color,
+        elapsed: PROCESS_START
+            .get()
+            .map(Instant::elapsed)
+            .unwrap_or_default(),
+        color: sink.colors && stderr::is_terminal(),
         message,
     };
-    if write!(buffer, "{line}").is_err() {
-        // Cut, with its end of line.
-        buffer.bytes[LINE_BYTES_MAX - 1] = b'\n';
-        buffer.len = LINE_BYTES_MAX;
+    let len = line.encode(&mut buffer);
+    let line = &buffer[..len];
+    match sink.file {
+        // A lost log line is not worth an error.
+        // SAFETY: the line is readable for its length.
+        Some(fd) => drop(unsafe { libc::syscall(libc::SYS_write, fd, line.as_ptr(), len) }),
+        None => stderr::write(line),
     }
-    // SAFETY: the first `len` bytes of the buffer are readable. A lost log line is not worth an error.
-    unsafe { libc::syscall(libc::SYS_write, sink.fd, buffer.bytes.as_ptr(), buffer.len) };
 }
 
 fn open(path: &[u8]) -> Option<c_int> {
     let path = CString::new(path).ok()?;
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+    // Appending: several processes may have been given the same file.
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND | libc::O_CLOEXEC;
     // SAFETY: the path ends with a null byte.
     let fd = unsafe {
         libc::syscall(
@@ -108,25 +118,6 @@ fn open(path: &[u8]) -> Option<c_int> {
     Some(high as c_int)
 }
 
-struct Buffer {
-    bytes: [u8; LINE_BYTES_MAX],
-    len: usize,
-}
-
-impl Write for Buffer {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = &mut self.bytes[self.len..];
-        let fits = text.len().min(room.len());
-        room[..fits].copy_from_slice(&text.as_bytes()[..fits]);
-        self.len += fits;
-        if fits == text.len() {
-            Ok(())
-        } else {
-            Err(fmt::Error)
-        }
-    }
-}
-
 /// The `log` crate's side of the sink.
 struct Facade;
 
@@ -144,12 +135,17 @@ impl log::Log for Facade {
             log::Level::Trace => LogLevel::Fine,
         };
         match record.args().as_str() {
-            Some(text) => line(level, text),
-            None => line(level, &record.args().to_string()),
+            Some(text) => lines(level, text),
+            None => lines(level, &record.args().to_string()),
         }
     }
 
     fn flush(&self) {}
+}
+
+/// Each line of a message becomes one of the log.
+fn lines(level: LogLevel, message: &str) {
+    message.lines().for_each(|text| line(level, text));
 }
 
 fn facade_filter(level: LogLevel) -> log::LevelFilter {

@@ -1,11 +1,11 @@
 //! The library's life in a process: started by the first socket that it could accelerate, inert in forked children.
 
+use std::ffi::CStr;
 use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use config::{BannerFacts, Config, LogLevel, Parsed, ThreadMode, XdpMode};
+use config::{BannerFacts, Config, LogLevel, Parsed, SystemFacts, ThreadMode, XdpMode};
 use dev_xdp::XdpBackend;
 use engine::{Engine, EpollSet, NetconfNetwork, Object, Settings, UdpSocket, monitor};
 use libc::c_int;
@@ -196,18 +196,54 @@ fn print_banner(config: &Config) {
             .collect::<Vec<_>>()
             .join(" "),
         pid: std::process::id(),
-        current_time: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .ok()
-            .map(|time| format!("{} s since 1970", time.as_secs())),
+        current_time: current_time(),
+        // Asking takes a program of its own; a preloaded library starts none.
         ofed_version: None,
-        system: None,
+        system: system_facts(),
     };
     for (level, line) in config::banner(config, &facts) {
         if level <= LogLevel::MAX {
             log_sink::line(level, &line);
         }
     }
+}
+
+/// The local time as ctime(3) writes it.
+fn current_time() -> Option<String> {
+    // SAFETY: time takes a null pointer.
+    let now = unsafe { libc::time(ptr::null_mut()) };
+    // SAFETY: all-zero is a value of this struct of integers and a pointer that may be null.
+    let mut parts: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both are valid for the call.
+    let known = unsafe { libc::localtime_r(&raw const now, &raw mut parts) };
+    let mut text = [0_u8; 64];
+    // SAFETY: the format ends with a null byte, and the buffer is writable for its length.
+    let len = unsafe {
+        libc::strftime(
+            text.as_mut_ptr().cast(),
+            text.len(),
+            c"%a %b %e %H:%M:%S %Y".as_ptr(),
+            &raw const parts,
+        )
+    };
+    let text = str::from_utf8(&text[..len]).ok()?;
+    (!known.is_null()).then(|| text.to_owned())
+}
+
+fn system_facts() -> Option<SystemFacts> {
+    // SAFETY: all-zero is a value of this struct of characters.
+    let mut names: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: the struct is writable.
+    if unsafe { libc::uname(&raw mut names) } != 0 {
+        return None;
+    }
+    // SAFETY: the kernel ends each of its texts with a null byte.
+    let text = |field: &[libc::c_char]| unsafe { CStr::from_ptr(field.as_ptr()) };
+    Some(SystemFacts {
+        release: text(&names.release).to_string_lossy().into_owned(),
+        machine: text(&names.machine).to_string_lossy().into_owned(),
+        node: text(&names.nodename).to_string_lossy().into_owned(),
+    })
 }
 
 fn register_process_hooks() {
@@ -238,6 +274,7 @@ fn register_process_hooks() {
 static CONSTRUCTOR: extern "C" fn() = {
     extern "C" fn constructor() {
         real::resolve_all();
+        log_sink::process_starts();
     }
     constructor
 };

@@ -44,9 +44,9 @@ fn adjust_logging(settings: &mut Settings, warnings: &mut Vec<Warning>) {
             kind: WarningKind::Adjusted,
             severity: LogLevel::Warning,
             variable: TRACE_LEVEL.parameter().name.to_owned(),
+            // The original's words, for whoever looks for them.
             message: format!(
-                "VMA_TRACELEVEL={level}: VMA trace level set to max level {}; the data path holds \
-                 no log statements",
+                "VMA trace level set to max level {} [VMA_TRACELEVEL]",
                 LogLevel::MAX
             ),
         });

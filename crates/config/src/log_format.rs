@@ -1,12 +1,12 @@
 //! What a log line looks like.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use crate::level::LogLevel;
 
 /// One line of the log. [`Display`](fmt::Display) writes the whole line with its prefix, colour and
-/// newline, without allocating, so the library can format it into a buffer of its own.
+/// newline; [`encode`](Self::encode) puts as much of it as fits into a buffer. Neither allocates.
 #[derive(Clone, Copy, Debug)]
 pub struct LogLine<'a> {
     /// The level of the message.
@@ -26,8 +26,24 @@ pub struct LogLine<'a> {
     pub message: &'a str,
 }
 
-impl fmt::Display for LogLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl LogLine<'_> {
+    /// Writes the line into `buffer` and returns its length in bytes. A line that does not fit loses the end of its
+    /// message, never the end of the colour or the newline, and is not cut inside a character.
+    pub fn encode(&self, buffer: &mut [u8]) -> usize {
+        let end = self.end();
+        let mut cut = Cut {
+            buffer,
+            len: 0,
+            reserved: end.len(),
+        };
+        // An error says only that something was cut.
+        let _ = self.write_beginning(&mut cut);
+        cut.reserved = 0;
+        let _ = cut.write_str(end);
+        cut.len
+    }
+
+    fn write_beginning(&self, f: &mut impl fmt::Write) -> fmt::Result {
         if self.color {
             f.write_str(color(self.level))?;
         }
@@ -41,15 +57,45 @@ impl fmt::Display for LogLine<'_> {
         if self.details >= 1 {
             write!(f, " Tid: {:5}", self.tid)?;
         }
-        write!(f, " VMA {}: {}", self.level, self.message)?;
-        if self.color {
-            f.write_str(COLOR_END)?;
-        }
-        f.write_str("\n")
+        write!(f, " VMA {}: {}", self.level, self.message)
+    }
+
+    const fn end(&self) -> &'static str {
+        if self.color { "\x1b[0m\n" } else { "\n" }
     }
 }
 
-const COLOR_END: &str = "\x1b[0m";
+impl fmt::Display for LogLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_beginning(f)?;
+        f.write_str(self.end())
+    }
+}
+
+/// Text that ends where its buffer does.
+struct Cut<'a> {
+    buffer: &'a mut [u8],
+    len: usize,
+    /// Bytes at the end of the buffer that are not for this text.
+    reserved: usize,
+}
+
+impl fmt::Write for Cut<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = self.buffer.len().saturating_sub(self.len + self.reserved);
+        let mut fits = room.min(text.len());
+        while !text.is_char_boundary(fits) {
+            fits -= 1;
+        }
+        self.buffer[self.len..self.len + fits].copy_from_slice(&text.as_bytes()[..fits]);
+        self.len += fits;
+        if fits == text.len() {
+            Ok(())
+        } else {
+            Err(fmt::Error)
+        }
+    }
+}
 
 const fn color(level: LogLevel) -> &'static str {
     match level {
@@ -110,6 +156,53 @@ mod tests {
                 .to_string(),
                 expected
             );
+        }
+    }
+
+    #[test]
+    fn a_line_that_fits_is_encoded_whole() {
+        for color in [false, true] {
+            let line = LogLine { color, ..line(3) };
+            let text = line.to_string();
+            let mut buffer = [0; 512];
+            let len = line.encode(&mut buffer);
+            assert_eq!(&buffer[..len], text.as_bytes());
+            let mut exact = vec![0; text.len()];
+            assert_eq!(line.encode(&mut exact), text.len());
+            assert_eq!(exact, text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_long_line_loses_the_end_of_its_message_only() {
+        let message = "ä".repeat(300);
+        for color in [false, true] {
+            let line = LogLine {
+                color,
+                message: &message,
+                ..line(0)
+            };
+            let whole = line.to_string();
+            for size in 64..128 {
+                let mut buffer = vec![0; size];
+                let len = line.encode(&mut buffer);
+                let text = std::str::from_utf8(&buffer[..len]).unwrap();
+                let end = if color { "\x1b[0m\n" } else { "\n" };
+                let kept = text.strip_suffix(end).unwrap();
+                assert!(whole.starts_with(kept), "{text:?}");
+                assert!(size - len <= 1, "as much as fits: {len} of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_buffer_is_too_small() {
+        for size in 0..64 {
+            let line = LogLine {
+                color: true,
+                ..line(3)
+            };
+            assert!(line.encode(&mut vec![0; size]) <= size);
         }
     }
 }

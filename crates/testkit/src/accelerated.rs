@@ -26,7 +26,21 @@ pub struct Accelerated {
 ///
 /// The library cannot be built.
 pub fn preloaded(namespace: &Namespace, program: &Path) -> io::Result<Command> {
-    let mut command = namespace.preload(program, &libvma_path()?);
+    prepared(namespace.preload(program, &libvma_path()?))
+}
+
+/// The same in the test's own network namespace: for what needs no packets, and no privileges.
+///
+/// # Errors
+///
+/// As [`preloaded`].
+pub fn preloaded_in_place(program: &Path) -> io::Result<Command> {
+    let mut command = Command::new(program);
+    command.env("LD_PRELOAD", libvma_path()?);
+    prepared(command)
+}
+
+fn prepared(mut command: Command) -> io::Result<Command> {
     for (name, _) in env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"VMA_") {
             command.env_remove(name);

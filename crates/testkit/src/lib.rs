@@ -35,7 +35,7 @@ mod scripted_peer;
 mod skip;
 mod sys;
 
-pub use accelerated::{Accelerated, eventually, preloaded};
+pub use accelerated::{Accelerated, eventually, preloaded, preloaded_in_place};
 pub use c_program::compile_c;
 pub use comparison::{Comparison, VARIANTS, Variant};
 pub use library::libvma_path;

@@ -6,6 +6,7 @@ use libc::{c_int, c_uint, c_ulong, c_void, sockaddr, socklen_t};
 use super::hook;
 use crate::call;
 use crate::guard::{self, contained, errno, fail};
+use crate::log_sink;
 use crate::real;
 use crate::runtime;
 
@@ -99,6 +100,9 @@ hook! {
 
 /// `new` is another descriptor of what `old` stands for, if `new` is one at all.
 fn duplicated(old: c_int, new: c_int) -> c_int {
+    if new == libc::STDERR_FILENO && old != new {
+        log_sink::standard_error_is_for_the_log();
+    }
     if new >= 0
         && let Some(engine) = runtime::engine()
         && engine.look_up(old).is_some()

@@ -31,8 +31,9 @@ pub(super) const PARAMETERS: [Parameter; 21] = [
         .form(Form::Always)
         .about(
             "How much is logged.",
-            "Messages of the chosen level and of the more important ones are logged. The data path \
-             holds no log statements, so levels beyond DEBUG show what DEBUG shows.",
+            "Messages of the chosen level and of the more important ones are logged. Nothing is said \
+             before the program opens a socket that could be accelerated. The data path holds \
+             no log statements, so levels beyond DEBUG show what DEBUG shows.",
         ),
     number("VMA_LOG_DETAILS", "Log Details", 0, (0, 3)).about(
         "What each log line begins with.",
@@ -47,7 +48,9 @@ pub(super) const PARAMETERS: [Parameter; 21] = [
     path("VMA_LOG_FILE", "Log File", "").about(
         "Write the log to this file instead of standard error.",
         "The first %d in the name becomes the process id, so that each process can have a file of \
-         its own. The file is created, or emptied if it exists.",
+         its own. The file is created, or emptied if it exists. Without it, lines go to standard \
+         error where the program sends it; a program that closes standard error without replacing \
+         it gets none.",
     ),
     path("VMA_STATS_FILE", "Stats File", "").no_effect(NOT_BUILT).about(
         "Append each socket's statistics to this file when it is closed.",

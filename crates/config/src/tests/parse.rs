@@ -333,8 +333,7 @@ fn levels_beyond_the_most_detailed_one_become_it() {
         &warning,
         WarningKind::Adjusted,
         LogLevel::Warning,
-        "VMA_TRACELEVEL=FINER: VMA trace level set to max level DEBUG; the data path holds no log \
-         statements",
+        "VMA trace level set to max level DEBUG [VMA_TRACELEVEL]",
     );
 }
 
