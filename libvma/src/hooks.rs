@@ -9,16 +9,44 @@ mod send;
 mod signal;
 mod stream;
 
-/// Exports a function under its C name.
+use libc::{
+    FILE, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr,
+    nfds_t, pollfd, sighandler_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
+    timeval,
+};
+
+use crate::interposed::interposed;
+
+/// A hook: the function of the C library's name that the table of interposed functions exports.
 macro_rules! hook {
     ($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block) => {
         $(#[$doc])*
         ///
         /// # Safety
         /// That of the C library's function of this name.
-        #[unsafe(no_mangle)]
-        #[allow(unreachable_pub, reason = "exported by its C name")]
-        pub unsafe extern "C" fn $name($($argument: $type),*) -> $result $body
+        #[inline]
+        pub(super) unsafe fn $name($($argument: $type),*) -> $result $body
     };
 }
 use hook;
+
+/// Exports the table's functions under their C names.
+macro_rules! exports {
+    ($($(#[$why:meta])+ fn $name:ident $arguments:tt -> $result:ty => $hook:ident;)*) => {
+        $(exports! { @export $hook, $name $arguments -> $result })*
+    };
+    (@export called, $($prototype:tt)*) => {};
+    (@export $hook:ident, $name:ident($($argument:ident: $type:ty),*) -> $result:ty) => {
+        /// # Safety
+        /// That of the C library's function of this name.
+        #[unsafe(no_mangle)]
+        #[allow(unreachable_pub, reason = "exported by its C name")]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+            // SAFETY: the caller's promise.
+            unsafe { exports!(@hook $hook, $name($($argument),*)) }
+        }
+    };
+    (@hook creates, $name:ident $arguments:tt) => { create::noted(crate::real::$name $arguments) };
+    (@hook $module:ident, $name:ident $arguments:tt) => { $module::$name $arguments };
+}
+interposed!(exports);

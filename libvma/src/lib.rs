@@ -13,6 +13,7 @@ mod call;
 mod epoll_waits;
 mod guard;
 mod hooks;
+mod interposed;
 mod log_sink;
 mod real;
 mod runtime;

@@ -1,32 +1,21 @@
 //! epoll(7), on the kernel and with the library.
 
-use std::path::Path;
-
-use testkit::{Comparison, VARIANTS, or_skip};
-
-fn compare(case: &str) {
-    let comparison = or_skip!(Comparison::new());
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/epoll.c");
-    let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-    comparison.assert_same(&program, &[case], &VARIANTS);
-}
-
-macro_rules! cases {
-    ($($case:ident),* $(,)?) => { $(#[test] fn $case() { compare(stringify!($case)); })* };
-}
-
-cases!(
-    level,
-    edge,
-    one_shot,
-    writing,
-    two_sets,
-    nested,
-    nested_with_data,
-    polled_set,
-    errors,
-    closing,
-    copied_set,
-    fairness,
-    mixed,
+testkit::compare_cases!(
+    "epoll",
+    VARIANTS,
+    [
+        level,
+        edge,
+        one_shot,
+        writing,
+        two_sets,
+        nested,
+        nested_with_data,
+        polled_set,
+        errors,
+        closing,
+        copied_set,
+        fairness,
+        mixed,
+    ]
 );

@@ -1,18 +1,7 @@
 //! Socket options, on the kernel and with the library.
 
-use std::path::Path;
-
-use testkit::{Comparison, VARIANTS, or_skip};
-
-fn compare(case: &str) {
-    let comparison = or_skip!(Comparison::new());
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/options.c");
-    let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-    comparison.assert_same(&program, &[case], &VARIANTS);
-}
-
-macro_rules! cases {
-    ($($case:ident),* $(,)?) => { $(#[test] fn $case() { compare(stringify!($case)); })* };
-}
-
-cases!(control_messages, buffers, sending, multicast,);
+testkit::compare_cases!(
+    "options",
+    VARIANTS,
+    [control_messages, buffers, sending, multicast,]
+);

@@ -1,18 +1,7 @@
 //! poll(2) and select(2), on the kernel and with the library.
 
-use std::path::Path;
-
-use testkit::{Comparison, VARIANTS, or_skip};
-
-fn compare(case: &str) {
-    let comparison = or_skip!(Comparison::new());
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/wait.c");
-    let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-    comparison.assert_same(&program, &[case], &VARIANTS);
-}
-
-macro_rules! cases {
-    ($($case:ident),* $(,)?) => { $(#[test] fn $case() { compare(stringify!($case)); })* };
-}
-
-cases!(poll_one, poll_mixed, poll_all_ready, selecting, ppolling,);
+testkit::compare_cases!(
+    "wait",
+    VARIANTS,
+    [poll_one, poll_mixed, poll_all_ready, selecting, ppolling,]
+);

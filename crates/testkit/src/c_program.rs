@@ -13,6 +13,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 ///
 /// There is no compiler, or its words about the program.
 pub fn compile_c(source: &Path, directory: &Path) -> io::Result<PathBuf> {
+    compile_c_with(source, directory, &[])
+}
+
+/// As [`compile_c`], with further options of the compiler, which come last.
+///
+/// # Errors
+///
+/// As [`compile_c`].
+pub fn compile_c_with(source: &Path, directory: &Path, options: &[&str]) -> io::Result<PathBuf> {
     let stem = source
         .file_stem()
         .ok_or_else(|| io::Error::other(format!("{} names no file", source.display())))?;
@@ -32,6 +41,7 @@ pub fn compile_c(source: &Path, directory: &Path) -> io::Result<PathBuf> {
         .arg(&fresh)
         .arg(source)
         .arg("-pthread")
+        .args(options)
         .env_remove("LD_PRELOAD")
         .output()
         .map_err(|error| io::Error::other(format!("cannot run the C compiler: {error}")))?;

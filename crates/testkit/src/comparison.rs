@@ -18,14 +18,58 @@ const TIMEOUT: Duration = Duration::from_secs(40);
 pub type Variant = (&'static str, &'static [(&'static str, &'static str)]);
 
 /// The ways that every behaviour is compared in.
-pub const VARIANTS: [Variant; 3] = [
-    ("default settings", &[]),
+pub const VARIANTS: &[Variant] = &[
+    DEFAULT,
     ("VMA_SPEC=latency", &[("VMA_SPEC", "latency")]),
-    (
-        "sleeping at once",
-        &[("VMA_RX_POLL", "0"), ("VMA_SELECT_POLL", "0")],
-    ),
+    SLEEPING,
 ];
+
+/// The ways for programs with several threads: not the latency profile's own thread mode, which allows one.
+pub const THREADED_VARIANTS: &[Variant] = &[
+    DEFAULT,
+    (
+        "VMA_SPEC=latency",
+        &[("VMA_SPEC", "latency"), ("VMA_THREAD_MODE", "1")],
+    ),
+    SLEEPING,
+];
+
+/// The ways for programs whose threads use one socket: every thread mode that allows it.
+pub const THREAD_MODE_VARIANTS: &[Variant] = &[
+    ("mutexes", &[("VMA_THREAD_MODE", "2")]),
+    ("more threads than cores", &[("VMA_THREAD_MODE", "3")]),
+    THREADED_VARIANTS[0],
+    THREADED_VARIANTS[1],
+    THREADED_VARIANTS[2],
+];
+
+const DEFAULT: Variant = ("default settings", &[]);
+const SLEEPING: Variant = (
+    "sleeping at once",
+    &[("VMA_RX_POLL", "0"), ("VMA_SELECT_POLL", "0")],
+);
+
+/// Makes a test of each case of the program `tests/c/<program>.c`: compares it on the kernel and with the library, in the ways
+/// of one of this crate's lists ([`VARIANTS`], ...). Options of the C compiler may follow.
+#[macro_export]
+macro_rules! compare_cases {
+    ($program:literal, $variants:ident, [$($case:ident),* $(,)?] $(,)?) => {
+        $crate::compare_cases!($program, $variants, [$($case),*], &[]);
+    };
+    ($program:literal, $variants:ident, [$($case:ident),* $(,)?], $options:expr $(,)?) => {
+        $(
+            #[test]
+            fn $case() {
+                let comparison = $crate::or_skip!($crate::Comparison::new());
+                let sources = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c"));
+                let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+                let source = sources.join(concat!($program, ".c"));
+                let program = $crate::compile_c_with(&source, directory, $options).unwrap();
+                comparison.assert_same(&program, &[stringify!($case)], $crate::$variants);
+            }
+        )*
+    };
+}
 
 /// A pair of namespaces with a [`ScriptedPeer`] in `a`; the compared program runs in `b`.
 #[derive(Debug)]

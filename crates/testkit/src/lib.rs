@@ -36,8 +36,8 @@ mod skip;
 mod sys;
 
 pub use accelerated::{Accelerated, eventually, preloaded, preloaded_in_place};
-pub use c_program::compile_c;
-pub use comparison::{Comparison, VARIANTS, Variant};
+pub use c_program::{compile_c, compile_c_with};
+pub use comparison::{Comparison, THREAD_MODE_VARIANTS, THREADED_VARIANTS, VARIANTS, Variant};
 pub use library::libvma_path;
 pub use namespace::Namespace;
 pub use pair::{Namespaces, Pair};

@@ -1,0 +1,117 @@
+//! The functions of the C library that the library stands before: the one table from which exports (`hooks.rs`) and the
+//! addresses of the real functions (`real.rs`) are made. `tests/exports.rs` holds the built library to it.
+//!
+//! A line is a prototype as the C library's headers have it (a variadic third argument, which comes in the same register, has
+//! its type), where its hook is, and above it what the hook is for:
+//!
+//! * `=> <module>`: the function of this name in `hooks::<module>`;
+//! * `=> creates`: makes a descriptor that is not ours. What its number stood for is forgotten: it may have been closed in a way
+//!   that no hook has seen;
+//! * `=> called`: not exported, only called.
+//!
+//! Functions that are not here need nothing: what they do is right for a socket of ours as it is, because the kernel's socket
+//! stands behind the descriptor. ARCHITECTURE.md names them.
+
+macro_rules! interposed {
+    ($apply:ident) => {
+        $apply! {
+            /// Its datagram sockets over IPv4 become ours.
+            fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int => descriptor;
+            /// Ends what the descriptor stands for; the library's own stay open.
+            fn close(fd: c_int) -> c_int => descriptor;
+            /// As `close`, for many.
+            fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int => descriptor;
+            /// As `close`, for many.
+            fn closefrom(first: c_int) -> () => descriptor;
+            /// Two descriptors for one socket of ours.
+            fn dup(fd: c_int) -> c_int => descriptor;
+            /// As `dup`, and ends what the second number stood for.
+            fn dup2(old: c_int, new: c_int) -> c_int => descriptor;
+            /// As `dup2`.
+            fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int => descriptor;
+
+            /// The addresses decide whether the socket can be accelerated.
+            fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int => descriptor;
+            /// As `bind`.
+            fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int => descriptor;
+            /// Ends calls on the kernel's socket, so they have to be the kernel's.
+            fn shutdown(fd: c_int, how: c_int) -> c_int => descriptor;
+            /// Timeouts, buffers and headers follow; some options need the kernel.
+            fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int => descriptor;
+            /// Copies (`F_DUPFD`) and `O_NONBLOCK`.
+            fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => descriptor;
+            /// `fcntl` of programs built for 64-bit file offsets.
+            fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => descriptor;
+            /// `FIONBIO`, and `FIONREAD` of what is queued here.
+            fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int => descriptor;
+
+            /// The datagram may have come past the kernel.
+            fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t => receive;
+            /// `read` with `_FORTIFY_SOURCE`.
+            fn __read_chk(fd: c_int, buffer: *mut c_void, len: size_t, size: size_t) -> ssize_t => receive;
+            /// As `read`.
+            fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t => receive;
+            /// As `read`.
+            fn recv(fd: c_int, buffer: *mut c_void, len: size_t, flags: c_int) -> ssize_t => receive;
+            /// `recv` with `_FORTIFY_SOURCE`.
+            fn __recv_chk(fd: c_int, buffer: *mut c_void, len: size_t, size: size_t, flags: c_int) -> ssize_t => receive;
+            /// As `read`.
+            fn recvfrom(fd: c_int, buffer: *mut c_void, len: size_t, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> ssize_t => receive;
+            /// `recvfrom` with `_FORTIFY_SOURCE`.
+            fn __recvfrom_chk(fd: c_int, buffer: *mut c_void, len: size_t, size: size_t, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> ssize_t => receive;
+            /// As `read`.
+            fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t => receive;
+            /// As `read`.
+            fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int => receive;
+
+            /// The datagram can go past the kernel.
+            fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t => send;
+            /// As `write`.
+            fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t => send;
+            /// As `write`.
+            fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t => send;
+            /// As `write`.
+            fn sendto(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int, to: *const sockaddr, to_len: socklen_t) -> ssize_t => send;
+            /// As `write`. Whoever receives a descriptor of ours in a message knows the kernel's socket only.
+            fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t => send;
+            /// As `sendmsg`.
+            fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int => send;
+
+            /// A socket of ours may be ready without the kernel's knowing.
+            fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int => multiplex;
+            /// `poll` with `_FORTIFY_SOURCE`.
+            fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int, size: size_t) -> c_int => multiplex;
+            /// As `poll`.
+            fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int => multiplex;
+            /// `ppoll` with `_FORTIFY_SOURCE`.
+            fn __ppoll_chk(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t, size: size_t) -> c_int => multiplex;
+            /// As `poll`.
+            fn select(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval) -> c_int => multiplex;
+            /// As `poll`.
+            fn pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int => multiplex;
+            /// A set with sockets of ours in it becomes ours, too.
+            fn epoll_ctl(epfd: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int => multiplex;
+            /// As `poll`.
+            fn epoll_wait(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int => multiplex;
+            /// As `poll`.
+            fn epoll_pwait(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int, mask: *const sigset_t) -> c_int => multiplex;
+            /// As `poll`.
+            fn epoll_pwait2(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int => multiplex;
+
+            /// Standard error may be another file then, which is where the log goes.
+            fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE => stream;
+            /// As `freopen`.
+            fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE => stream;
+
+            /// Handlers run inside a wrapper, which tells calls that poll that they are interrupted.
+            fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int => signal;
+            /// As `sigaction`.
+            fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t => signal;
+            /// Changes whether a handler interrupts calls.
+            fn siginterrupt(signal: c_int, flag: c_int) -> c_int => signal;
+            /// Where a thread that polls can be cancelled.
+            fn pthread_testcancel() -> () => called;
+        }
+    };
+}
+pub(crate) use interposed;
