@@ -9,7 +9,7 @@ use config::{BannerFacts, Config, LogLevel, Parsed, SystemFacts, ThreadMode, Xdp
 use dev_xdp::XdpBackend;
 use engine::{Engine, EpollSet, NetconfNetwork, Object, Settings, UdpSocket, monitor};
 use libc::c_int;
-use stats::{Capacity, Identity, Segment};
+use stats::{Capacity, Identity, Segment, Setting};
 
 use crate::guard;
 use crate::log_sink;
@@ -20,6 +20,9 @@ pub(crate) type Device = XdpBackend;
 
 /// Rings that the statistics have room for: one an interface.
 const RINGS_MAX: u32 = 16;
+
+/// Rules of `libvma.conf` that the statistics have room for.
+const RULES_MAX: u32 = 64;
 
 static ENGINE: AtomicPtr<Engine<Device>> = AtomicPtr::new(ptr::null_mut());
 
@@ -170,17 +173,38 @@ fn segment(config: &Config) -> Segment {
         rings: RINGS_MAX,
         pools: 1,
         reasons: engine::Reason::ALL.len() as u32,
+        settings: config::PARAMETERS.len() as u32,
+        rules: RULES_MAX,
     };
     let Some(directory) = &config.stats_shmem_dir else {
         return Segment::private(&identity, capacity);
     };
-    Segment::create(directory, &identity, capacity).unwrap_or_else(|error| {
-        log::warn!(
-            "no statistics for vma_stats: {}: {error}",
-            directory.display()
-        );
-        Segment::private(&identity, capacity)
-    })
+    match Segment::create(directory, &identity, capacity) {
+        Ok(segment) => {
+            publish_settings(&segment, config);
+            segment
+        }
+        Err(error) => {
+            log::warn!(
+                "no statistics for vma_stats: {}: {error}",
+                directory.display()
+            );
+            Segment::private(&identity, capacity)
+        }
+    }
+}
+
+fn publish_settings(segment: &Segment, config: &Config) {
+    let values: Vec<_> = config
+        .effective()
+        .map(|setting| setting.value.to_environment())
+        .collect();
+    let settings = config.effective().zip(&values);
+    segment.settings(settings.map(|(setting, value)| Setting {
+        name: setting.parameter().name,
+        value,
+        origin: setting.origin.name(),
+    }));
 }
 
 fn print_banner(config: &Config) {

@@ -1,4 +1,4 @@
-//! What `--explain` adds to the table: rings, buffer pools, and why sockets are left to the kernel.
+//! What `--explain` adds to the table: settings, rings, buffer pools, and why sockets are left to the kernel.
 
 use std::fmt::Write;
 
@@ -9,6 +9,7 @@ use crate::sample::Report;
 
 pub(crate) fn push(text: &mut String, report: &Report) {
     let rate = report.rate;
+    push_settings(text, report);
     for ring in &report.values.rings {
         push_ring(text, rate, ring);
     }
@@ -37,7 +38,33 @@ pub(crate) fn push(text: &mut String, report: &Report) {
             protocol(socket),
             reason(report, socket.reason),
         );
+        if let Some(rule) = rule(report, socket.rule) {
+            text.pop();
+            let _ = writeln!(text, ": {rule}");
+        }
     }
+}
+
+/// The settings that are not defaults, on one line.
+fn push_settings(text: &mut String, report: &Report) {
+    let settings = &report.values.settings;
+    let set = settings.iter().filter(|it| it.origin != "default");
+    let set: Vec<_> = set
+        .map(|it| format!("{}={} ({})", it.name, it.value, it.origin))
+        .collect();
+    if !set.is_empty() {
+        let _ = writeln!(text, " Settings: {}", set.join(", "));
+    }
+}
+
+/// The rule with this number, and where it stands.
+fn rule(report: &Report, number: u32) -> Option<String> {
+    let place = number.checked_sub(1)?;
+    let rules = &report.values.rules;
+    Some(match rules.iter().find(|rule| rule.place == place) {
+        Some(rule) => format!("\"{}\" ({})", rule.rule, rule.origin),
+        None => format!("rule {number}"),
+    })
 }
 
 fn push_ring(text: &mut String, rate: Rate, ring: &RingSnapshot) {

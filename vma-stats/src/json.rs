@@ -3,7 +3,10 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use stats::{PoolSnapshot, ProcessInfo, ReasonSnapshot, RingSnapshot, SocketSnapshot};
+use stats::{
+    PoolSnapshot, ProcessInfo, ReasonSnapshot, RingSnapshot, RuleSnapshot, SettingSnapshot,
+    SocketSnapshot,
+};
 
 use crate::sample::Report;
 
@@ -30,6 +33,8 @@ pub(crate) fn format(
         rings: &values.rings,
         pools: &values.pools,
         reasons: &values.reasons,
+        settings: &values.settings,
+        rules: &values.rules,
         overflowed_sockets: values.overflowed_sockets,
     };
     serde_json::to_string(&document).map(|line| line + "\n")
@@ -46,6 +51,8 @@ struct Document<'a> {
     rings: &'a [RingSnapshot],
     pools: &'a [PoolSnapshot],
     reasons: &'a [ReasonSnapshot],
+    settings: &'a [SettingSnapshot],
+    rules: &'a [RuleSnapshot],
     /// Sockets since the start of the process that found no room in the segment.
     overflowed_sockets: u64,
 }
@@ -68,6 +75,15 @@ mod tests {
         ring.ifname.set("eth\"0");
         let _pool = fixture.segment.claim_pool();
         fixture.segment.reason_names(&["fork"]);
+        let setting = stats::Setting {
+            name: "VMA_SPEC",
+            value: "latency",
+            origin: "environment",
+        };
+        fixture.segment.settings([setting].into_iter());
+        fixture
+            .segment
+            .describe_rule(1, "use os udp_sender *:1", "/etc/libvma.conf:7");
         let process = fixture.reader.process();
         let time = UNIX_EPOCH + Duration::from_millis(1500);
         let line = format(process, &fixture.sample().totals(), time).unwrap();
@@ -84,6 +100,11 @@ mod tests {
         assert_eq!(value["rings"][0]["ifname"], "eth\"0");
         assert_eq!(value["pools"][0]["frames"], 0);
         assert_eq!(value["reasons"][0]["name"], "fork");
+        assert_eq!(value["settings"][0]["name"], "VMA_SPEC");
+        assert_eq!(value["settings"][0]["value"], "latency");
+        assert_eq!(value["settings"][0]["origin"], "environment");
+        assert_eq!(value["rules"][0]["rule"], "use os udp_sender *:1");
+        assert_eq!(value["rules"][0]["origin"], "/etc/libvma.conf:7");
         assert_eq!(value["overflowed_sockets"], 0);
     }
 

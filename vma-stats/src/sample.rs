@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use stats::{
-    PoolSnapshot, ReadError, Reader, ReasonSnapshot, RingSnapshot, SectionKind, SocketSnapshot,
+    PoolSnapshot, ReadError, Reader, ReasonSnapshot, RingSnapshot, RuleSnapshot, SectionKind,
+    SettingSnapshot, SocketSnapshot,
 };
 
 use crate::rate::Rate;
@@ -16,6 +17,8 @@ pub(crate) struct Sample {
     pub(crate) rings: Vec<RingSnapshot>,
     pub(crate) pools: Vec<PoolSnapshot>,
     pub(crate) reasons: Vec<ReasonSnapshot>,
+    pub(crate) settings: Vec<SettingSnapshot>,
+    pub(crate) rules: Vec<RuleSnapshot>,
     pub(crate) overflowed_sockets: u64,
 }
 
@@ -38,6 +41,8 @@ impl Sample {
             rings: reader.rings()?,
             pools: reader.pools()?,
             reasons: reader.reasons()?,
+            settings: reader.settings()?,
+            rules: reader.rules()?,
             overflowed_sockets: reader.overflowed(SectionKind::Sockets)?,
         })
     }
@@ -79,6 +84,8 @@ impl Sample {
                     |reason| (reason.code, reason.generation),
                     ReasonSnapshot::since,
                 ),
+                settings: self.settings.clone(),
+                rules: self.rules.clone(),
                 overflowed_sockets: self.overflowed_sockets,
             },
         }
@@ -135,6 +142,8 @@ pub(crate) mod tests {
                 rings: 2,
                 pools: 2,
                 reasons: 4,
+                settings: 2,
+                rules: 2,
             };
             let path = dir.path().join(std::process::id().to_string());
             std::fs::create_dir(&path).unwrap();

@@ -15,6 +15,8 @@ const CAPACITY: Capacity = Capacity {
     rings: 1,
     pools: 1,
     reasons: 2,
+    settings: 2,
+    rules: 2,
 };
 /// Where the copy of this program publishes.
 const PUBLISH_IN: &str = "VMA_STATS_TEST_PUBLISH_IN";
@@ -24,7 +26,7 @@ fn publish(dir: &Path) -> (Segment, SocketSlot) {
     let socket = segment.claim_socket();
     socket.fd.set(14);
     socket.rx_packets.add(42);
-    socket.set_not_offloaded(1);
+    socket.set_not_offloaded(1, 0);
     segment.reason_names(&["", "because of the test"]);
     (segment, socket)
 }

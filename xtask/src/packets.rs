@@ -116,6 +116,8 @@ mod tests {
             rings: 1,
             pools: 1,
             reasons: 3,
+            settings: 0,
+            rules: 0,
         };
         let identity = Identity::of_this_process("0.1.0");
         let segment = Segment::create(directory.path(), &identity, capacity).unwrap();
@@ -129,9 +131,9 @@ mod tests {
         watcher.look();
         drop(socket);
         let other = segment.claim_socket();
-        other.set_not_offloaded(1);
+        other.set_not_offloaded(1, 0);
         watcher.look();
-        other.set_not_offloaded(2);
+        other.set_not_offloaded(2, 0);
         other.rx_os_packets.add(3);
         other.tx_os_packets.add(4);
         watcher.look();

@@ -17,6 +17,18 @@ pub enum Origin {
     Adjusted,
 }
 
+impl Origin {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Preset => "preset",
+            Self::Environment => "environment",
+            Self::Adjusted => "adjusted",
+        }
+    }
+}
+
 /// The value of every parameter and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {

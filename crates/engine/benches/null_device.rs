@@ -142,6 +142,8 @@ fn set_up(
             rings: 1,
             pools: 1,
             reasons: 32,
+            settings: 0,
+            rules: 0,
         },
     );
     let engine = Engine::new(settings, backend, Box::new(network), segment).expect("address space");

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::error::CreateError;
 use crate::field::Text;
-use crate::schema::{PoolStats, ReasonStats, RingStats, SocketStats};
+use crate::schema::{PoolStats, ReasonStats, RingStats, RuleStats, SettingStats, SocketStats};
 
 /// Changes when a reader of the old layout would misread the new one.
 pub const LAYOUT_MAJOR: u32 = 1;
 /// Changes when fields or sections are appended.
-pub const LAYOUT_MINOR: u32 = 0;
+pub const LAYOUT_MINOR: u32 = 1;
 
 /// The most entries a section may have, for writer and reader alike: it bounds what a hostile file can
 /// make a reader do.
@@ -37,6 +37,10 @@ pub struct Capacity {
     pub pools: u32,
     /// Reason codes are 0 up to this number, exclusive.
     pub reasons: u32,
+    /// Parameters of the library.
+    pub settings: u32,
+    /// Rules of `libvma.conf`.
+    pub rules: u32,
 }
 
 /// What the entries of a section are. The value is the `kind` in the section table.
@@ -48,6 +52,8 @@ pub enum SectionKind {
     Rings = 2,
     Pools = 3,
     Reasons = 4,
+    Settings = 5,
+    Rules = 6,
 }
 
 /// Start of the segment. Fields are appended in minor versions; the section table is found through
@@ -80,7 +86,7 @@ pub(crate) struct SectionRow {
     pub(crate) reserved: AtomicU32,
     /// From the start of the segment, bytes, a multiple of a cache line.
     pub(crate) offset: AtomicU64,
-    /// Claims that found the section full (reasons: codes and names beyond it).
+    /// Claims that found the section full (of sections without claims: what is beyond it).
     pub(crate) overflowed: AtomicU64,
 }
 
@@ -101,7 +107,7 @@ const _: () = assert!(offset_of!(SectionRow, overflowed) == 24);
 const _: () = assert!(size_of::<SectionRow>() == 32);
 
 /// Sections that a writer of this version makes.
-pub(crate) const SECTIONS: u32 = 4;
+pub(crate) const SECTIONS: u32 = 6;
 
 /// One section of a segment that is to be made.
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +126,8 @@ pub(crate) struct Plan {
     pub(crate) rings: Placement,
     pub(crate) pools: Placement,
     pub(crate) reasons: Placement,
+    pub(crate) settings: Placement,
+    pub(crate) rules: Placement,
     /// A multiple of a cache line.
     pub(crate) total_bytes: usize,
 }
@@ -131,12 +139,16 @@ impl Plan {
             rings,
             pools,
             reasons,
+            settings,
+            rules,
         } = capacity;
         for (section, entries) in [
             ("socket", sockets),
             ("ring", rings),
             ("pool", pools),
             ("reason", reasons),
+            ("setting", settings),
+            ("rule", rules),
         ] {
             if entries > MAX_ENTRIES {
                 return Err(CreateError::Capacity {
@@ -169,23 +181,36 @@ impl Plan {
             rings,
             pools,
             reasons,
+            settings,
+            rules,
         } = capacity;
         let sockets = place(SectionKind::Sockets, bytes_of::<SocketStats>(), sockets);
         let rings = place(SectionKind::Rings, bytes_of::<RingStats>(), rings);
         let pools = place(SectionKind::Pools, bytes_of::<PoolStats>(), pools);
         let reasons = place(SectionKind::Reasons, bytes_of::<ReasonStats>(), reasons);
+        let settings = place(SectionKind::Settings, bytes_of::<SettingStats>(), settings);
+        let rules = place(SectionKind::Rules, bytes_of::<RuleStats>(), rules);
         Self {
             table_offset,
             sockets,
             rings,
             pools,
             reasons,
+            settings,
+            rules,
             total_bytes: end,
         }
     }
 
     pub(crate) fn placements(&self) -> [Placement; SECTIONS as usize] {
-        [self.sockets, self.rings, self.pools, self.reasons]
+        [
+            self.sockets,
+            self.rings,
+            self.pools,
+            self.reasons,
+            self.settings,
+            self.rules,
+        ]
     }
 }
 
@@ -211,6 +236,8 @@ mod tests {
             rings: 0,
             pools: 2,
             reasons: 5,
+            settings: 7,
+            rules: 1,
         })
         .unwrap();
         let mut end = (plan.table_offset + SECTIONS * bytes_of::<SectionRow>()) as usize;
@@ -234,6 +261,8 @@ mod tests {
             rings: MAX_ENTRIES,
             pools: MAX_ENTRIES,
             reasons: MAX_ENTRIES,
+            settings: MAX_ENTRIES,
+            rules: MAX_ENTRIES,
         };
         assert!(Plan::new(most).unwrap().total_bytes as u64 <= MAX_FILE_BYTES);
         let beyond = Capacity {

@@ -7,14 +7,13 @@
 //! ```text
 //! header        magic, layout version, pid, start time, library version, program, place of the table
 //! section table {kind, entry size, entry count, offset, overflow count} per section
-//! sections      sockets | rings | buffer pools | reasons: arrays of cache-line aligned entries
+//! sections      sockets | rings | buffer pools | reasons | settings | rules: arrays of cache-line aligned entries
 //! ```
 //!
 //! * [`Segment`] is the writer. [`Segment::claim_socket`] and its siblings hand out a [`Slot`], which
 //!   derefs to the counters and gives the entry back when it is dropped.
 //! * [`Reader`] opens a segment of another process and takes snapshots.
-//! * [`SocketStats`], [`RingStats`], [`PoolStats`] and [`ReasonStats`] are declared once, in
-//!   `schema.rs`; layout, snapshots, differences and the [`FieldInfo`] tables follow from there.
+//! * [`SocketStats`] and its siblings, one for each section, are declared once, in `schema.rs`; layout, snapshots, differences and the [`FieldInfo`] tables follow from there.
 //!
 //! **Versions.** A reader accepts every minor version of [`LAYOUT_MAJOR`]. Within a major version
 //! fields and sections are only appended: a reader skips section kinds it does not know, steps by the
@@ -47,9 +46,10 @@ pub use process::{Listing, Published, find_processes, list_directory, process_st
 pub use reader::{ProcessInfo, Reader};
 pub use schema::{
     FieldInfo, FieldKind, PROTOCOL_TCP, PROTOCOL_UDP, PoolSnapshot, PoolStats, ReasonSnapshot,
-    ReasonStats, RingSnapshot, RingStats, SocketSnapshot, SocketStats,
+    ReasonStats, RingSnapshot, RingStats, RuleSnapshot, RuleStats, SettingSnapshot, SettingStats,
+    SocketSnapshot, SocketStats,
 };
-pub use segment::{Identity, Segment};
+pub use segment::{Identity, Segment, Setting};
 pub use slot::{PoolSlot, RingSlot, Slot, SocketSlot};
 
 /// File name prefix of every segment; the process id follows.

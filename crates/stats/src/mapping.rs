@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::layout::{CACHE_LINE_BYTES, Header, SectionRow};
-use crate::schema::{PoolStats, ReasonStats, RingStats, SocketStats};
+use crate::schema::{PoolStats, ReasonStats, RingStats, RuleStats, SettingStats, SocketStats};
 
 pub(crate) mod sys;
 
@@ -34,6 +34,10 @@ unsafe impl Shared for RingStats {}
 unsafe impl Shared for PoolStats {}
 // SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
 unsafe impl Shared for ReasonStats {}
+// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
+unsafe impl Shared for SettingStats {}
+// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
+unsafe impl Shared for RuleStats {}
 
 /// Zeroed, writable memory of a segment, valid until the process ends.
 ///

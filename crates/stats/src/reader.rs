@@ -17,7 +17,7 @@ use crate::mapping::{EntryView, ReadMapping};
 use crate::process::segment_path;
 use crate::schema::{
     Entry, PoolSnapshot, PoolStats, ReasonSnapshot, ReasonStats, RingSnapshot, RingStats,
-    SocketSnapshot, SocketStats,
+    RuleSnapshot, RuleStats, SettingSnapshot, SettingStats, SocketSnapshot, SocketStats,
 };
 
 /// What the header says about the process.
@@ -56,6 +56,8 @@ struct Sections {
     rings: Section,
     pools: Section,
     reasons: Section,
+    settings: Section,
+    rules: Section,
 }
 
 /// A section whose entries all lie in the mapping. A section that the file does not have is empty.
@@ -132,11 +134,20 @@ impl Reader {
 
     /// Every reason that has a name or was counted.
     pub fn reasons(&self) -> Result<Vec<ReasonSnapshot>, ReadError> {
-        self.check_size()?;
-        let section = self.sections.reasons;
-        let read = |index| ReasonStats::read(&self.entry(section, index), index, 0);
         let told = |reason: &ReasonSnapshot| !reason.name.is_empty() || reason.count > 0;
-        Ok((0..section.entries).map(read).filter(told).collect())
+        self.descriptions::<ReasonStats>(self.sections.reasons, told)
+    }
+
+    /// The library's parameters, in the order in which the library lists them.
+    pub fn settings(&self) -> Result<Vec<SettingSnapshot>, ReadError> {
+        let named = |setting: &SettingSnapshot| !setting.name.is_empty();
+        self.descriptions::<SettingStats>(self.sections.settings, named)
+    }
+
+    /// The rules of `libvma.conf` that the process follows: a socket's `rule` is the `place` here, plus 1.
+    pub fn rules(&self) -> Result<Vec<RuleSnapshot>, ReadError> {
+        let described = |rule: &RuleSnapshot| !rule.rule.is_empty();
+        self.descriptions::<RuleStats>(self.sections.rules, described)
     }
 
     /// How many claims found the section full: what they count is not in the segment.
@@ -160,6 +171,8 @@ impl Reader {
             SectionKind::Rings => self.sections.rings,
             SectionKind::Pools => self.sections.pools,
             SectionKind::Reasons => self.sections.reasons,
+            SectionKind::Settings => self.sections.settings,
+            SectionKind::Rules => self.sections.rules,
         }
     }
 
@@ -169,6 +182,17 @@ impl Reader {
         Ok(indices
             .filter_map(|index| read_entry::<E>(&self.entry(section, index), index))
             .collect())
+    }
+
+    /// Entries that are written once and never claimed.
+    fn descriptions<E: Entry>(
+        &self,
+        section: Section,
+        told: impl Fn(&E::Snapshot) -> bool,
+    ) -> Result<Vec<E::Snapshot>, ReadError> {
+        self.check_size()?;
+        let read = |index| E::read(&self.entry(section, index), index, 0);
+        Ok((0..section.entries).map(read).filter(told).collect())
     }
 
     fn entry(&self, section: Section, index: u32) -> EntryView<'_> {
@@ -337,6 +361,8 @@ fn check_section(
         kind if kind == SectionKind::Rings as u32 => &mut sections.rings,
         kind if kind == SectionKind::Pools as u32 => &mut sections.pools,
         kind if kind == SectionKind::Reasons as u32 => &mut sections.reasons,
+        kind if kind == SectionKind::Settings as u32 => &mut sections.settings,
+        kind if kind == SectionKind::Rules as u32 => &mut sections.rules,
         _ => return Ok(()),
     };
     let entries = row.load_u32(offset_of!(SectionRow, entries));

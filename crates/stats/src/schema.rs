@@ -89,6 +89,7 @@ pub(crate) struct LineStart;
 
 type Text16 = Text<2>;
 type Text64 = Text<8>;
+type Text128 = Text<16>;
 
 macro_rules! entry {
     (
@@ -195,6 +196,7 @@ macro_rules! snapshot_type {
     (Endpoint) => { Option<std::net::SocketAddr> };
     (Text16) => { String };
     (Text64) => { String };
+    (Text128) => { String };
 }
 
 entry! {
@@ -213,6 +215,7 @@ entry! {
         inode: LargeNumber, "", "inode of the kernel socket";
         rx_thread: Number, "", "thread that received last (tid)";
         tx_thread: Number, "", "thread that sent last (tid)";
+        rule: Number, "", "rule that decided it, counted from 1 in the rules section; 0 = none";
     }
     addresses {
         local: Endpoint, "", "local address and port";
@@ -304,11 +307,39 @@ entry! {
     }
 }
 
+entry! {
+    /// The value of one parameter of the library.
+    SettingStats,
+    /// A [`SettingStats`].
+    SettingSnapshot by place,
+    {
+        origin: Text16, "", "what gave it the value: default, preset, environment or adjusted";
+    }
+    texts {
+        value: Text128, "", "its value, as one would write it into the environment";
+        name: Text64, "", "name of the variable";
+    }
+}
+
+entry! {
+    /// One rule by which sockets are left to the kernel or not.
+    RuleStats,
+    /// A [`RuleStats`].
+    RuleSnapshot by place,
+    {}
+    texts {
+        origin: Text128, "", "where it stands, for example /etc/libvma.conf:12";
+        rule: Text128, "", "the rule in the words of libvma.conf";
+    }
+}
+
 // The file format of this major version: sizes, and the first field of every cache line.
 const _: () = assert!(size_of::<SocketStats>() == 6 * CACHE_LINE_BYTES);
 const _: () = assert!(size_of::<RingStats>() == 3 * CACHE_LINE_BYTES);
 const _: () = assert!(size_of::<PoolStats>() == CACHE_LINE_BYTES);
 const _: () = assert!(size_of::<ReasonStats>() == 2 * CACHE_LINE_BYTES);
+const _: () = assert!(size_of::<SettingStats>() == 4 * CACHE_LINE_BYTES);
+const _: () = assert!(size_of::<RuleStats>() == 5 * CACHE_LINE_BYTES);
 const _: () = assert!(offset_of!(SocketStats, fd) == 8);
 const _: () = assert!(offset_of!(SocketStats, local) == 64);
 const _: () = assert!(offset_of!(SocketStats, peer) == 128);
@@ -321,13 +352,15 @@ const _: () = assert!(offset_of!(RingStats, tx_packets) == 128);
 impl SocketStats {
     /// Records that the socket runs in user space.
     pub fn set_offloaded(&self) {
+        self.rule.set(0);
         self.offloaded.publish(true);
         self.reason.publish(0);
     }
 
-    /// Records that the kernel serves the socket and why. The reason is stored first, so a reader
-    /// never sees "not offloaded" with a reason of the past.
-    pub fn set_not_offloaded(&self, reason: u32) {
+    /// Records that the kernel serves the socket and why: a reason, and the number of the rule behind it or 0. Both
+    /// are stored first, so a reader never sees "not offloaded" with a reason of the past.
+    pub fn set_not_offloaded(&self, reason: u32, rule: u32) {
+        self.rule.set(rule);
         self.reason.publish(reason);
         self.offloaded.publish(false);
     }

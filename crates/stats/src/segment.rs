@@ -16,7 +16,9 @@ use crate::layout::{
 use crate::lease::Leases;
 use crate::mapping::{Region, Shared, sys};
 use crate::process;
-use crate::schema::{Entry, PoolStats, ReasonStats, RingStats, SocketStats};
+use crate::schema::{
+    Entry, PoolStats, ReasonStats, RingStats, RuleStats, SettingStats, SocketStats,
+};
 use crate::slot::{Place, PoolSlot, RingSlot, Slot, SocketSlot};
 
 /// What the header says about the process, beside its id and start time.
@@ -40,6 +42,17 @@ impl Identity {
             program: String::from_utf8_lossy(name).into_owned(),
         }
     }
+}
+
+/// The value of one parameter, as [`Segment::settings`] stores it.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting<'a> {
+    /// Name of the variable, at most 64 bytes of it are kept.
+    pub name: &'a str,
+    /// As one would write it into the environment, at most 128 bytes of it are kept.
+    pub value: &'a str,
+    /// What gave it this value, at most 16 bytes of it are kept.
+    pub origin: &'a str,
 }
 
 /// The statistics of this process.
@@ -77,6 +90,8 @@ struct Core {
     rings: Section<RingStats>,
     pools: Section<PoolStats>,
     reasons: Section<ReasonStats>,
+    settings: Section<SettingStats>,
+    rules: Section<RuleStats>,
 }
 
 struct Section<E: 'static> {
@@ -159,7 +174,8 @@ impl Segment {
             row.entries.store(place.entries, Ordering::Relaxed);
             row.offset.store(place.offset as u64, Ordering::Relaxed);
         }
-        let [sockets, rings, pools, reasons] = [0, 1, 2, 3].map(|index| rows.get(index));
+        let [sockets, rings, pools, reasons, settings, rules] =
+            [0, 1, 2, 3, 4, 5].map(|index| rows.get(index));
         let header: Option<&Header> = region.slice(0, 1).unwrap_or_default().first();
         if let Some(header) = header {
             write_header(header, plan, pid, identity);
@@ -169,6 +185,8 @@ impl Segment {
             rings: Section::new(&region, plan.rings, rings),
             pools: Section::new(&region, plan.pools, pools),
             reasons: Section::new(&region, plan.reasons, reasons),
+            settings: Section::new(&region, plan.settings, settings),
+            rules: Section::new(&region, plan.rules, rules),
             owner: Owner(AtomicU32::new(pid)),
             published: AtomicBool::new(file.is_some()),
             file,
@@ -214,6 +232,43 @@ impl Segment {
         match self.core.reasons.entries.get(code as usize) {
             Some(entry) => entry.count.add_contended(1),
             None => self.core.reasons.count_overflow(),
+        }
+    }
+
+    /// Stores the value of every parameter, in the order in which readers show them. To be called once.
+    pub fn settings<'a>(&self, settings: impl Iterator<Item = Setting<'a>>) {
+        let section = &self.core.settings;
+        if !self.core.owner.is_this_process() {
+            return;
+        }
+        for (index, setting) in settings.enumerate() {
+            match section.entries.get(index) {
+                Some(entry) => {
+                    entry.origin.set(setting.origin);
+                    entry.value.set(setting.value);
+                    // Last: readers leave out entries without a name.
+                    entry.name.set(setting.name);
+                }
+                None => section.count_overflow(),
+            }
+        }
+    }
+
+    /// Stores what [`SocketStats::rule`] means: the rule `number`, counted from 1, and where it stands. Texts are cut at
+    /// 128 bytes.
+    pub fn describe_rule(&self, number: u32, rule: &str, origin: &str) {
+        let section = &self.core.rules;
+        if !self.core.owner.is_this_process() {
+            return;
+        }
+        let index = number.checked_sub(1);
+        match index.and_then(|index| section.entries.get(index as usize)) {
+            Some(entry) => {
+                entry.origin.set(origin);
+                // Last: readers leave out entries without a rule.
+                entry.rule.set(rule);
+            }
+            None => section.count_overflow(),
         }
     }
 

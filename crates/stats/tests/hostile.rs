@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use stats::{Capacity, Identity, ReadError, Reader, SectionKind, Segment};
+use stats::{Capacity, Identity, ReadError, Reader, SectionKind, Segment, Setting};
 
 // Where the header and the first row of the section table keep what the tests change.
 const MAJOR: usize = 8;
@@ -29,7 +29,7 @@ fn pid() -> u32 {
 
 struct Fixture {
     dir: tempfile::TempDir,
-    /// Of a valid segment with one socket, one ring, one pool and two reasons in use.
+    /// Of a valid segment with one socket, one ring, one pool, two reasons, one setting and one rule in use.
     bytes: Vec<u8>,
 }
 
@@ -45,6 +45,8 @@ impl Fixture {
             rings: 1,
             pools: 1,
             reasons: 2,
+            settings: 1,
+            rules: 1,
         };
         let segment = Segment::create(dir.path(), &identity, capacity).unwrap();
         let socket = segment.claim_socket();
@@ -54,6 +56,13 @@ impl Fixture {
         let _ring = segment.claim_ring();
         let _pool = segment.claim_pool();
         segment.reason_names(&["zero", "one"]);
+        let setting = Setting {
+            name: "VMA_SPEC",
+            value: "latency",
+            origin: "environment",
+        };
+        segment.settings([setting].into_iter());
+        segment.describe_rule(1, "use os udp_sender *:1", "/etc/libvma.conf:1");
         let bytes = fs::read(path(dir.path())).unwrap();
         drop(segment);
         Self { dir, bytes }
@@ -95,6 +104,8 @@ fn read_all(reader: &Reader) -> Result<usize, ReadError> {
         SectionKind::Rings,
         SectionKind::Pools,
         SectionKind::Reasons,
+        SectionKind::Settings,
+        SectionKind::Rules,
     ] {
         reader.overflowed(kind)?;
     }
@@ -102,13 +113,15 @@ fn read_all(reader: &Reader) -> Result<usize, ReadError> {
     Ok(reader.sockets()?.len()
         + reader.rings()?.len()
         + reader.pools()?.len()
-        + reader.reasons()?.len())
+        + reader.reasons()?.len()
+        + reader.settings()?.len()
+        + reader.rules()?.len())
 }
 
 #[test]
 fn every_truncation_is_an_error() {
     let fixture = Fixture::new();
-    assert_eq!(fixture.read(&fixture.bytes).unwrap(), 5);
+    assert_eq!(fixture.read(&fixture.bytes).unwrap(), 7);
     for end in 0..fixture.bytes.len() {
         let error = fixture.read(&fixture.bytes[..end]).unwrap_err();
         assert!(
@@ -123,7 +136,7 @@ fn file_cut_after_it_was_opened_is_an_error() {
     let fixture = Fixture::new();
     fs::write(path(fixture.dir.path()), &fixture.bytes).unwrap();
     let reader = Reader::open(fixture.dir.path(), pid()).unwrap();
-    assert_eq!(read_all(&reader).unwrap(), 5);
+    assert_eq!(read_all(&reader).unwrap(), 7);
     let file = fs::OpenOptions::new()
         .write(true)
         .open(path(fixture.dir.path()))
@@ -134,6 +147,8 @@ fn file_cut_after_it_was_opened_is_an_error() {
         reader.rings().map(drop),
         reader.pools().map(drop),
         reader.reasons().map(drop),
+        reader.settings().map(drop),
+        reader.rules().map(drop),
         reader.overflowed(SectionKind::Sockets).map(drop),
     ] {
         assert!(
@@ -150,7 +165,7 @@ fn header_that_lies_is_an_error() {
     assert!(message.contains("not a statistics file"), "{message}");
     let message = fixture.damage(MAJOR, &2_u32.to_ne_bytes());
     assert!(
-        message.contains("layout 2.0, this program reads 1.x"),
+        message.contains("layout 2.1, this program reads 1.x"),
         "{message}"
     );
     let message = fixture.damage(PID, &1_u32.to_ne_bytes());
@@ -192,13 +207,13 @@ fn unknown_section_and_minor_version_are_accepted() {
         fixture
             .read(&fixture.with(MINOR, &77_u32.to_ne_bytes()))
             .unwrap(),
-        5
+        7
     );
     // The socket section becomes one of a kind that is not known, and absurd on top.
     let mut bytes = fixture.with(ROW_KIND, &1000_u32.to_ne_bytes());
     bytes[ROW_ENTRIES..ROW_ENTRIES + 4].fill(0xff);
     bytes[ROW_OFFSET..ROW_OFFSET + 8].fill(0xff);
-    assert_eq!(fixture.read(&bytes).unwrap(), 4);
+    assert_eq!(fixture.read(&bytes).unwrap(), 6);
 }
 
 /// A newer writer with one more cache line per socket, and an older one without the send counters.

@@ -18,6 +18,8 @@ fn snapshot_never_mixes_two_sockets() {
         rings: 0,
         pools: 0,
         reasons: 0,
+        settings: 0,
+        rules: 0,
     };
     let segment = Segment::create(dir.path(), &identity, capacity).unwrap();
     let reader = Reader::open(dir.path(), std::process::id()).unwrap();

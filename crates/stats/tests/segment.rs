@@ -7,7 +7,7 @@ use std::path::Path;
 
 use stats::{
     Capacity, CreateError, Identity, MAX_ENTRIES, PROTOCOL_UDP, ReadError, Reader, SectionKind,
-    Segment, find_processes, list_directory, process_start_time_ticks,
+    Segment, Setting, find_processes, list_directory, process_start_time_ticks,
 };
 
 const CAPACITY: Capacity = Capacity {
@@ -15,6 +15,8 @@ const CAPACITY: Capacity = Capacity {
     rings: 2,
     pools: 1,
     reasons: 4,
+    settings: 2,
+    rules: 2,
 };
 
 fn identity() -> Identity {
@@ -123,9 +125,83 @@ fn reader_sees_what_the_writer_counts() {
         4,
         "no new open is needed"
     );
-    socket.set_not_offloaded(2);
+    socket.set_not_offloaded(2, 0);
     let seen = &reader.sockets().unwrap()[0];
     assert_eq!((seen.offloaded, seen.reason), (false, 2));
+}
+
+#[test]
+fn settings_and_rules_are_seen_as_they_were_described() {
+    let dir = directory();
+    let segment = create(dir.path());
+    let long = "x".repeat(300);
+    let setting = |name, value| Setting {
+        name,
+        value,
+        origin: "environment",
+    };
+    let settings = [
+        setting("VMA_SPEC", "latency"),
+        setting("VMA_LOG_FILE", &long),
+        setting("VMA_RX_POLL", "-1"),
+    ];
+    segment.settings(settings.into_iter());
+    segment.describe_rule(2, "use os udp_sender *:1", "/etc/libvma.conf:7");
+    segment.describe_rule(3, "use os udp_sender *:2", "/etc/libvma.conf:8");
+    segment.describe_rule(0, "no rule", "nowhere");
+    let socket = segment.claim_socket();
+    socket.set_not_offloaded(1, 2);
+
+    let reader = Reader::open(dir.path(), pid()).unwrap();
+    assert_eq!(
+        (reader.process().layout_major, reader.process().layout_minor),
+        (1, 1)
+    );
+    let told: Vec<_> = reader
+        .settings()
+        .unwrap()
+        .into_iter()
+        .map(|setting| (setting.name, setting.value, setting.origin))
+        .collect();
+    let environment = || "environment".to_owned();
+    assert_eq!(
+        told,
+        [
+            ("VMA_SPEC".to_owned(), "latency".to_owned(), environment()),
+            ("VMA_LOG_FILE".to_owned(), "x".repeat(128), environment()),
+        ],
+        "there is room for two"
+    );
+    assert_eq!(reader.overflowed(SectionKind::Settings).unwrap(), 1);
+    let rules = reader.rules().unwrap();
+    assert_eq!(rules.len(), 1);
+    assert_eq!((rules[0].place, reader.sockets().unwrap()[0].rule), (1, 2));
+    assert_eq!(rules[0].rule, "use os udp_sender *:1");
+    assert_eq!(rules[0].origin, "/etc/libvma.conf:7");
+    assert_eq!(reader.overflowed(SectionKind::Rules).unwrap(), 2);
+    socket.set_offloaded();
+    assert_eq!(reader.sockets().unwrap()[0].rule, 0);
+}
+
+/// A file of version 1.0 has four sections, and nothing where sockets have their rule since.
+#[test]
+fn file_of_the_first_version_is_still_read() {
+    let dir = directory();
+    let segment = create(dir.path());
+    let socket = segment.claim_socket();
+    socket.fd.set(5);
+    socket.set_not_offloaded(1, 0);
+    let mut bytes = fs::read(file(dir.path())).unwrap();
+    bytes[12..16].copy_from_slice(&0_u32.to_ne_bytes());
+    bytes[28..32].copy_from_slice(&4_u32.to_ne_bytes());
+    fs::write(file(dir.path()), bytes).unwrap();
+    let reader = Reader::open(dir.path(), pid()).unwrap();
+    assert_eq!(reader.process().layout_minor, 0);
+    let sockets = reader.sockets().unwrap();
+    assert_eq!((sockets[0].fd, sockets[0].rule), (5, 0));
+    assert!(reader.settings().unwrap().is_empty());
+    assert!(reader.rules().unwrap().is_empty());
+    assert_eq!(reader.capacity(SectionKind::Rules), 0);
 }
 
 #[test]
@@ -226,6 +302,8 @@ fn private_segment_works_without_a_file() {
             rings: 0,
             pools: 0,
             reasons: 0,
+            settings: 0,
+            rules: 0,
         },
     );
     without_room.claim_ring().rx_packets.add(1);

@@ -107,7 +107,7 @@ fn wide_values_push_columns_but_are_not_cut() {
 }
 
 #[test]
-fn explain_adds_rings_pools_and_reasons() {
+fn explain_adds_settings_rings_pools_reasons_and_rules() {
     let fixture = Fixture::new();
     fixture
         .segment
@@ -115,11 +115,25 @@ fn explain_adds_rings_pools_and_reasons() {
     let first = fixture.segment.claim_socket();
     first.fd.set(3);
     first.protocol.set(PROTOCOL_TCP);
-    first.set_not_offloaded(1);
+    first.set_not_offloaded(1, 0);
     let second = fixture.segment.claim_socket();
     second.fd.set(4);
     second.protocol.set(PROTOCOL_UDP);
-    second.set_not_offloaded(2);
+    second.set_not_offloaded(2, 1);
+    let origin = "/etc/libvma.conf:12";
+    fixture
+        .segment
+        .describe_rule(1, "use os udp_receiver *:7000", origin);
+    let setting = |name, value, origin| stats::Setting {
+        name,
+        value,
+        origin,
+    };
+    let settings = [
+        setting("VMA_RX_POLL", "-1", "preset"),
+        setting("VMA_SPEC", "none", "default"),
+    ];
+    fixture.segment.settings(settings.into_iter());
     let third = fixture.segment.claim_socket();
     third.fd.set(5);
     third.set_offloaded();
@@ -147,10 +161,11 @@ fn explain_adds_rings_pools_and_reasons() {
         .strip_prefix(table.strip_suffix(RULE).unwrap())
         .unwrap();
     let expected = concat!(
+        " Settings: VMA_RX_POLL=-1 (preset)\n",
         " Ring eth0 (xdp native): Rx 10 pkt 2 Kbyte, Tx 20 pkt 4 Kbyte, dropped: 1 no socket, 2 malformed, 3 checksum, 4 no buffer, 5 tx full\n",
         " Pool: 4000 of 4096 buffers free, 2048 bytes each, exhausted 6\n",
         " fd 3 tcp is not offloaded: the interface has no XDP support\n",
-        " fd 4 udp is not offloaded: reason 2\n",
+        " fd 4 udp is not offloaded: reason 2: \"use os udp_receiver *:7000\" (/etc/libvma.conf:12)\n",
     );
     assert_eq!(added, format!("{expected}{RULE}"));
 

@@ -213,7 +213,7 @@ impl<B: Backend> UdpSocket<B> {
                 self.was_offloaded.store(true, Ordering::Relaxed);
                 counters.set_offloaded();
             }
-            _ => counters.set_not_offloaded(reason as u32),
+            _ => counters.set_not_offloaded(reason as u32, 0),
         }
     }
 

@@ -69,6 +69,8 @@ impl<B: Backend + Clone> Host<B> {
             rings: 4,
             pools: 1,
             reasons: 32,
+            settings: 0,
+            rules: 8,
         };
         let identity = Identity::of_this_process("test");
         let segment = Segment::create(&stats_dir, &identity, capacity).unwrap();

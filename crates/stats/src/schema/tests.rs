@@ -14,12 +14,14 @@ fn schema_offsets_are_the_published_format() {
         list("ring", RingStats::FIELDS),
         list("pool", PoolStats::FIELDS),
         list("reason", ReasonStats::FIELDS),
+        list("setting", SettingStats::FIELDS),
+        list("rule", RuleStats::FIELDS),
     ]
     .concat();
     assert_eq!(
         format,
-        include_str!("format-1.0.txt"),
-        "the layout differs from version 1.0"
+        include_str!("format-1.1.txt"),
+        "the layout differs from version 1.1"
     );
 }
 
@@ -30,6 +32,8 @@ fn schema_fields_are_described_and_unique() {
         RingStats::FIELDS,
         PoolStats::FIELDS,
         ReasonStats::FIELDS,
+        SettingStats::FIELDS,
+        RuleStats::FIELDS,
     ] {
         for (index, field) in fields.iter().enumerate() {
             assert!(
@@ -84,7 +88,7 @@ fn entry_reset_clears_every_field() {
     entry.rx_packets.add(5);
     entry.rx_queue_bytes.set(5);
     entry.tx_os_errors.add(5);
-    entry.set_not_offloaded(3);
+    entry.set_not_offloaded(3, 4);
     let used = shown(&entry);
     assert_eq!(
         fresh
@@ -92,7 +96,7 @@ fn entry_reset_clears_every_field() {
             .zip(used.lines())
             .filter(|(fresh, used)| fresh != used)
             .count(),
-        6
+        7
     );
     entry.local.set("10.0.0.1:5".parse().unwrap());
     entry.peer.set("10.0.0.2:5".parse().unwrap());
