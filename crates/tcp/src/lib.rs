@@ -50,6 +50,7 @@
 #![warn(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 mod config;
+pub mod congestion;
 mod connection;
 mod event;
 mod info;
@@ -57,6 +58,7 @@ mod listener;
 mod options;
 mod path;
 mod payload;
+pub mod rtt;
 mod seq;
 mod state;
 mod time;

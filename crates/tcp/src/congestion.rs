@@ -1,0 +1,407 @@
+//! Congestion control: how much may be in flight.
+//!
+//! [`Congestion`] owns what all algorithms share: the window, the episodes of reduction (once per round trip), rate reduction
+//! during recovery (PRR), undoing a reduction that was not needed, restart after idleness, and that a window grows only while
+//! the sender uses it. What differs is behind [`Controller`].
+//!
+//! Differences from the RFCs:
+//! * `ssthresh` derives from the window instead of `FlightSize` (RFC 5681 §3.1 equation 4), as in Linux. RFC 9438 §4.6 permits
+//!   that where the window does not grow beyond what is in flight, which [`Usage`] ensures.
+//! * One acknowledgement may grow NewReno's window in slow start by all that it acknowledges, as in Linux (`L` of RFC 3465
+//!   §2.2 is unlimited): receivers that merge segments acknowledge dozens at once. CUBIC follows RFC 9406 §4.2: eight segments.
+//! * After a retransmission timeout the window is what is still in flight and one segment (RFC 5681 §3.1: one segment),
+//!   since RFC 8985 §6.3 declares only those segments lost that are overdue.
+
+mod cubic;
+mod hystart;
+mod new_reno;
+mod none;
+mod prr;
+mod usage;
+
+use core::time::Duration;
+
+use crate::{CongestionAlgorithm, Instant, SeqNumber};
+
+use cubic::Cubic;
+use new_reno::NewReno;
+use none::Uncontrolled;
+use prr::Prr;
+use usage::Usage;
+
+/// No window grows beyond what window scaling can express (RFC 7323 §2.3).
+pub const MAX_CWND: u32 = 1 << 30;
+
+impl CongestionAlgorithm {
+    /// The value of `VMA_TCP_CC_ALGO`. What lwIP has, 0, is NewReno.
+    #[must_use]
+    pub const fn from_vma_value(value: u32) -> Option<Self> {
+        match value {
+            0 => Some(Self::NewReno),
+            1 => Some(Self::Cubic),
+            2 => Some(Self::None),
+            _ => None,
+        }
+    }
+
+    /// The name that `TCP_CONGESTION` knows; "none" is unknown to kernels.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NewReno => "reno",
+            Self::Cubic => "cubic",
+            Self::None => "none",
+        }
+    }
+
+    /// The algorithm of that name.
+    #[must_use]
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        [Self::NewReno, Self::Cubic, Self::None]
+            .into_iter()
+            .find(|algorithm| algorithm.name().as_bytes() == name)
+    }
+}
+
+/// What an acknowledgement tells.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack {
+    pub now: Instant,
+    /// After the acknowledgement.
+    pub snd_una: SeqNumber,
+    pub snd_nxt: SeqNumber,
+    /// Octets newly acknowledged cumulatively.
+    pub acked: u32,
+    /// Octets newly known to have arrived: cumulatively or selectively acknowledged.
+    pub delivered: u32,
+    /// Octets in flight after the acknowledgement, without those that are deemed lost.
+    pub in_flight: u32,
+    /// It let further segments be deemed lost.
+    pub more_lost: bool,
+    /// Round-trip time of the latest segment acknowledged, if it was sent once.
+    pub rtt: Option<Duration>,
+}
+
+/// The state of the connection in which a reduction takes place.
+#[derive(Clone, Copy, Debug)]
+pub struct Reduction {
+    pub now: Instant,
+    pub snd_una: SeqNumber,
+    pub snd_nxt: SeqNumber,
+    /// Octets in flight, without those that are deemed lost.
+    pub in_flight: u32,
+    /// Octets that were outstanding and not known to have arrived before the acknowledgement that gives the signal:
+    /// `RecoverFS` of RFC 9937 §6.
+    pub recover_flight_size: u32,
+}
+
+/// The window that a [`Controller`] works on, in octets.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    pub cwnd: u32,
+    pub ssthresh: u32,
+    pub mss: u32,
+    /// Segments leave one by one, not in bursts.
+    pub paced: bool,
+}
+
+impl Window {
+    #[must_use]
+    pub const fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// Slow start (RFC 5681 §3.1 with RFC 3465): grows by at most `limit` of `acked`, not beyond `ssthresh`. Returns what of
+    /// `acked` is left for congestion avoidance.
+    fn slow_start(&mut self, acked: u32, limit: u32) -> u32 {
+        let grown = self
+            .cwnd
+            .saturating_add(acked.min(limit))
+            .min(self.ssthresh.max(self.cwnd));
+        let used = grown.saturating_sub(self.cwnd);
+        let reached = grown >= self.ssthresh;
+        self.cwnd = grown.min(MAX_CWND);
+        if reached {
+            acked.saturating_sub(used)
+        } else {
+            0
+        }
+    }
+
+    /// RFC 5681 §3.1: no threshold is below two segments.
+    fn at_least_two_segments(&self, ssthresh: u32) -> u32 {
+        ssthresh.max(self.mss.saturating_mul(2))
+    }
+}
+
+/// What differs between the algorithms.
+trait Controller {
+    /// Grows the window. Called outside of fast recovery, while the sender uses its window.
+    fn on_ack(&mut self, window: &mut Window, ack: &Ack);
+
+    /// Acknowledged while the sender did not use its window: time passes that must not count (RFC 9438 §5.8).
+    fn on_unused_window(&mut self, now: Instant);
+
+    /// Loss, a congestion mark or the first timeout of an episode: the new `ssthresh`.
+    fn on_reduction(&mut self, window: &Window, now: Instant) -> u32;
+
+    /// The retransmission timer has expired.
+    fn on_rto(&mut self);
+
+    /// The last reduction was not needed; its effects on the algorithm's state are taken back.
+    fn on_spurious(&mut self);
+
+    /// Nothing was in flight for `idle`.
+    fn on_idle(&mut self, idle: Duration);
+}
+
+#[derive(Clone, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "in place beside the window: no pointer to follow for each acknowledgement"
+)]
+enum State {
+    NewReno(NewReno),
+    Cubic(Cubic),
+    Uncontrolled(Uncontrolled),
+}
+
+/// Calls the controller's method without an indirect call.
+macro_rules! controller {
+    ($state:expr, $method:ident($($argument:expr),*)) => {
+        match $state {
+            State::NewReno(controller) => controller.$method($($argument),*),
+            State::Cubic(controller) => controller.$method($($argument),*),
+            State::Uncontrolled(controller) => controller.$method($($argument),*),
+        }
+    };
+}
+
+/// Where a connection is between reductions.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Open,
+    /// The window shrinks along with what is in flight, until everything up to `high` is acknowledged.
+    Reducing {
+        high: SeqNumber,
+        prr: Prr,
+    },
+    /// After a timeout, until everything up to `high` is acknowledged.
+    Loss {
+        high: SeqNumber,
+    },
+}
+
+/// Congestion control of one connection.
+#[derive(Clone, Debug)]
+pub struct Congestion {
+    window: Window,
+    state: State,
+    phase: Phase,
+    usage: Usage,
+    initial_window_segments: u8,
+    /// The window before the last reduction, until it is known that the reduction was right.
+    before_reduction: Option<Window>,
+}
+
+impl Congestion {
+    /// `mss` is the sender's maximum segment size without options (`SMSS`); `initial_window_segments` is 10 by RFC 6928.
+    #[must_use]
+    pub fn new(algorithm: CongestionAlgorithm, mss: u32, initial_window_segments: u8) -> Self {
+        let mss = mss.max(1);
+        let state = match algorithm {
+            CongestionAlgorithm::NewReno => State::NewReno(NewReno::default()),
+            CongestionAlgorithm::Cubic => State::Cubic(Cubic::default()),
+            CongestionAlgorithm::None => State::Uncontrolled(Uncontrolled),
+        };
+        let cwnd = match algorithm {
+            CongestionAlgorithm::NewReno | CongestionAlgorithm::Cubic => {
+                initial_window(mss, initial_window_segments)
+            }
+            CongestionAlgorithm::None => MAX_CWND,
+        };
+        Self {
+            window: Window {
+                cwnd,
+                // RFC 5681 §3.1: "The initial value of ssthresh SHOULD be set arbitrarily high".
+                ssthresh: u32::MAX,
+                mss,
+                paced: false,
+            },
+            state,
+            phase: Phase::Open,
+            usage: Usage::default(),
+            initial_window_segments,
+            before_reduction: None,
+        }
+    }
+
+    /// `octets` were transmitted, for the first time or again. `in_flight` includes them.
+    pub fn on_sent(&mut self, octets: u32, in_flight: u32, snd_una: SeqNumber, snd_nxt: SeqNumber) {
+        if let Phase::Reducing { prr, .. } = &mut self.phase {
+            prr.on_sent(octets);
+        }
+        let full = in_flight.saturating_add(self.window.mss) > self.cwnd();
+        self.usage.on_sent(in_flight, full, snd_una, snd_nxt);
+    }
+
+    pub fn on_ack(&mut self, ack: &Ack) {
+        let uncontrolled = self.is_uncontrolled();
+        match &mut self.phase {
+            Phase::Reducing { .. } if uncontrolled => {}
+            Phase::Reducing { high, prr } => {
+                if ack.snd_una < *high {
+                    prr.on_ack(ack, &mut self.window);
+                } else {
+                    // RFC 9937 §6, at the end of recovery: "cwnd = ssthresh"
+                    self.phase = Phase::Open;
+                    self.window.cwnd = self.window.ssthresh;
+                }
+                return;
+            }
+            Phase::Loss { high } if ack.snd_una >= *high => self.phase = Phase::Open,
+            Phase::Loss { .. } | Phase::Open => {}
+        }
+        if ack.acked == 0 {
+            return;
+        }
+        if self.usage.is_limited(&self.window) {
+            controller!(&mut self.state, on_ack(&mut self.window, ack));
+        } else {
+            controller!(&mut self.state, on_unused_window(ack.now));
+        }
+    }
+
+    /// Loss was detected, or a congestion mark echoed. If an acknowledgement told that, call this before [`Self::on_ack`].
+    ///
+    /// Returns whether the window is reduced: not twice for one window of data (RFC 3168 §6.1.2, RFC 5681 §4.3). When it was
+    /// for a mark, the next new segment carries CWR.
+    pub fn on_congestion_event(&mut self, at: &Reduction) -> bool {
+        if !self.reduce(at) {
+            return false;
+        }
+        self.phase = Phase::Reducing {
+            high: at.snd_nxt,
+            prr: Prr::new(at.recover_flight_size),
+        };
+        if !self.is_uncontrolled() {
+            // Until an acknowledgement lets PRR compute more: one segment, the retransmission.
+            let one_more = at.in_flight.saturating_add(self.window.mss);
+            self.window.cwnd = self.window.cwnd.min(one_more);
+        }
+        true
+    }
+
+    /// The retransmission timer has expired. `at.in_flight` is what remains after the overdue segments are deemed lost.
+    pub fn on_rto(&mut self, at: &Reduction) {
+        self.reduce(at);
+        controller!(&mut self.state, on_rto());
+        if !self.is_uncontrolled() {
+            self.window.cwnd = at.in_flight.saturating_add(self.window.mss);
+        }
+        self.phase = Phase::Loss { high: at.snd_nxt };
+    }
+
+    /// What looked like loss was none (RFC 4015, RFC 3708, RFC 5682): restores the window from before the last reduction.
+    pub fn on_spurious(&mut self) {
+        let Some(before) = self.before_reduction.take() else {
+            return;
+        };
+        self.window.cwnd = self.window.cwnd.max(before.cwnd);
+        self.window.ssthresh = self.window.ssthresh.max(before.ssthresh);
+        controller!(&mut self.state, on_spurious());
+        self.phase = Phase::Open;
+    }
+
+    /// Call before the first transmission after nothing was in flight for `idle`.
+    ///
+    /// RFC 2861 §3, as in Linux: halves the window for each `rto` that has passed, down to the restart window
+    /// (RFC 5681 §4.1), and remembers three quarters of it as `ssthresh`.
+    pub fn after_idle(&mut self, idle: Duration, rto: Duration) {
+        controller!(&mut self.state, on_idle(idle));
+        if idle <= rto || self.is_uncontrolled() {
+            return;
+        }
+        let Window { cwnd, mss, .. } = self.window;
+        let restart_window = initial_window(mss, self.initial_window_segments).min(cwnd);
+        self.window.ssthresh = self.window.ssthresh.max(cwnd.saturating_sub(cwnd / 4));
+        let halvings = u32::try_from(
+            idle.as_nanos()
+                .checked_div(rto.as_nanos())
+                .unwrap_or(u128::MAX),
+        )
+        .unwrap_or(u32::MAX);
+        self.window.cwnd = cwnd.checked_shr(halvings).unwrap_or(0).max(restart_window);
+        self.usage = Usage::default();
+    }
+
+    /// RFC 5681 §3.1: the handshake was retransmitted, so the initial window is one segment.
+    pub fn on_handshake_retransmitted(&mut self) {
+        if !self.is_uncontrolled() {
+            self.window.cwnd = self.window.mss;
+        }
+    }
+
+    /// The path's maximum segment size has changed.
+    pub fn set_mss(&mut self, mss: u32) {
+        self.window.mss = mss.max(1);
+    }
+
+    /// Whether segments leave one by one at a rate instead of in bursts.
+    pub fn set_paced(&mut self, paced: bool) {
+        self.window.paced = paced;
+    }
+
+    /// Octets that may be in flight.
+    #[must_use]
+    pub const fn cwnd(&self) -> u32 {
+        self.window.cwnd
+    }
+
+    #[must_use]
+    pub const fn ssthresh(&self) -> u32 {
+        self.window.ssthresh
+    }
+
+    #[must_use]
+    pub const fn in_slow_start(&self) -> bool {
+        self.window.in_slow_start()
+    }
+
+    #[must_use]
+    pub const fn algorithm(&self) -> CongestionAlgorithm {
+        match self.state {
+            State::NewReno(_) => CongestionAlgorithm::NewReno,
+            State::Cubic(_) => CongestionAlgorithm::Cubic,
+            State::Uncontrolled(_) => CongestionAlgorithm::None,
+        }
+    }
+
+    /// Once per window of data: lowers `ssthresh` and remembers how to undo that.
+    fn reduce(&mut self, at: &Reduction) -> bool {
+        match self.phase {
+            Phase::Reducing { high, .. } | Phase::Loss { high } if at.snd_una < high => {
+                return false;
+            }
+            Phase::Reducing { .. } | Phase::Loss { .. } | Phase::Open => {}
+        }
+        self.before_reduction = Some(self.window);
+        self.window.ssthresh = controller!(&mut self.state, on_reduction(&self.window, at.now));
+        true
+    }
+
+    const fn is_uncontrolled(&self) -> bool {
+        matches!(self.state, State::Uncontrolled(_))
+    }
+}
+
+/// RFC 6928 §2: `min (10*MSS, max (2*MSS, 14600))`, where another number of segments may stand for ten.
+#[must_use]
+pub fn initial_window(mss: u32, segments: u8) -> u32 {
+    let segments = u32::from(segments.max(1));
+    let most = mss.saturating_mul(segments);
+    most.min(mss.saturating_mul(2).max(segments.saturating_mul(1460)))
+}
+
+#[cfg(test)]
+mod tests;

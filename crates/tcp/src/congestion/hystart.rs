@@ -1,0 +1,117 @@
+//! HyStart++ (RFC 9406): leaves the initial slow start when round trips lengthen, before segments are lost.
+
+use core::time::Duration;
+
+use crate::SeqNumber;
+
+use super::{Ack, Window};
+
+// RFC 9406 §4.3
+const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
+const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
+const MIN_RTT_DIVISOR: u32 = 8;
+const RTT_SAMPLES: u32 = 8;
+const CSS_GROWTH_DIVISOR: u32 = 4;
+const CSS_ROUNDS: u32 = 5;
+/// Segments by which one acknowledgement may grow the window of a sender that does not pace.
+const L: u32 = 8;
+
+/// The state of one connection's initial slow start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HyStart {
+    /// The round ends when this is acknowledged (`windowEnd`).
+    window_end: Option<SeqNumber>,
+    last_round_min_rtt: Option<Duration>,
+    current_round_min_rtt: Option<Duration>,
+    samples: u32,
+    conservative: Option<Conservative>,
+}
+
+/// Conservative slow start (CSS).
+#[derive(Clone, Copy, Debug)]
+struct Conservative {
+    baseline_min_rtt: Duration,
+    rounds: u32,
+}
+
+impl HyStart {
+    /// Grows the window in slow start. Sets `ssthresh` and so ends slow start when conservative slow start has lasted long
+    /// enough. Returns what is left of the acknowledged octets for congestion avoidance.
+    pub(super) fn on_ack(&mut self, window: &mut Window, ack: &Ack) -> u32 {
+        // §4.2: rounds are counted in sequence numbers.
+        let round_ended = self.window_end.is_none_or(|end| ack.snd_una >= end);
+        if round_ended {
+            self.begin_round(ack);
+        }
+        if let Some(rtt) = ack.rtt {
+            self.current_round_min_rtt = Some(
+                self.current_round_min_rtt
+                    .map_or(rtt, |least| least.min(rtt)),
+            );
+            self.samples = self.samples.saturating_add(1);
+            self.judge();
+        }
+        let limit = if window.paced {
+            u32::MAX
+        } else {
+            window.mss.saturating_mul(L)
+        };
+        match &mut self.conservative {
+            None => window.slow_start(ack.acked, limit),
+            Some(conservative) => {
+                let rounds = conservative.rounds;
+                if rounds >= CSS_ROUNDS {
+                    window.ssthresh = window.cwnd;
+                    return ack.acked;
+                }
+                window.slow_start(ack.acked.min(limit) / CSS_GROWTH_DIVISOR, u32::MAX)
+            }
+        }
+    }
+
+    fn begin_round(&mut self, ack: &Ack) {
+        if self.window_end.is_some()
+            && let Some(conservative) = &mut self.conservative
+        {
+            conservative.rounds = conservative.rounds.saturating_add(1);
+        }
+        self.window_end = Some(ack.snd_nxt);
+        self.last_round_min_rtt = self.current_round_min_rtt;
+        self.current_round_min_rtt = None;
+        self.samples = 0;
+    }
+
+    /// §4.2: enters conservative slow start, or returns from it if the round trips have shortened again.
+    fn judge(&mut self) {
+        if self.samples < RTT_SAMPLES {
+            return;
+        }
+        let Some(current) = self.current_round_min_rtt else {
+            return;
+        };
+        match self.conservative {
+            None => {
+                let Some(last) = self.last_round_min_rtt else {
+                    return;
+                };
+                let threshold = last
+                    .checked_div(MIN_RTT_DIVISOR)
+                    .unwrap_or_default()
+                    .clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
+                if current >= last.saturating_add(threshold) {
+                    self.conservative = Some(Conservative {
+                        baseline_min_rtt: current,
+                        rounds: 0,
+                    });
+                }
+            }
+            Some(Conservative {
+                baseline_min_rtt, ..
+            }) if current < baseline_min_rtt => self.conservative = None,
+            Some(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

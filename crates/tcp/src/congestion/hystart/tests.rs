@@ -1,0 +1,148 @@
+use super::*;
+use crate::Instant;
+
+const MSS: u32 = 1000;
+
+struct Start {
+    hystart: HyStart,
+    window: Window,
+    snd_una: SeqNumber,
+}
+
+impl Start {
+    fn new() -> Self {
+        Self {
+            hystart: HyStart::default(),
+            window: Window {
+                cwnd: 16 * MSS,
+                ssthresh: u32::MAX,
+                mss: MSS,
+                paced: false,
+            },
+            snd_una: SeqNumber(u32::MAX - 10_000),
+        }
+    }
+
+    /// A round in which every segment is acknowledged after `rtt`.
+    fn round(&mut self, rtt_millis: u64) {
+        let segments = self.window.cwnd / MSS;
+        let snd_nxt = self.snd_una + 2 * segments * MSS;
+        for _ in 0..segments {
+            self.snd_una += MSS;
+            self.hystart.on_ack(
+                &mut self.window,
+                &Ack {
+                    now: Instant::ZERO,
+                    snd_una: self.snd_una,
+                    snd_nxt: snd_nxt.min(self.snd_una + segments * MSS),
+                    acked: MSS,
+                    delivered: MSS,
+                    in_flight: segments * MSS,
+                    more_lost: false,
+                    rtt: Some(Duration::from_millis(rtt_millis)),
+                },
+            );
+        }
+    }
+
+    fn is_conservative(&self) -> bool {
+        self.hystart.conservative.is_some()
+    }
+}
+
+#[test]
+fn constant_round_trips_keep_the_window_doubling() {
+    let mut start = Start::new();
+    for round in 0..8 {
+        assert_eq!(start.window.cwnd, (16 << round) * MSS);
+        start.round(40);
+    }
+    assert!(!start.is_conservative());
+}
+
+/// RFC 9406 §4.2, with the bounds of §4.3
+#[test]
+fn an_eighth_more_delay_begins_conservative_slow_start() {
+    for (first, second, conservative) in [
+        (80, 89, false),
+        (80, 90, true),
+        // Not less than 4 ms,
+        (8, 11, false),
+        (8, 12, true),
+        // not more than 16 ms.
+        (400, 415, false),
+        (400, 416, true),
+    ] {
+        let mut start = Start::new();
+        start.round(first);
+        start.round(first);
+        start.round(second);
+        assert_eq!(
+            start.is_conservative(),
+            conservative,
+            "{first} ms then {second} ms"
+        );
+    }
+}
+
+#[test]
+fn too_few_samples_say_nothing() {
+    let mut start = Start::new();
+    start.window.cwnd = 4 * MSS;
+    start.round(10);
+    start.window.cwnd = 4 * MSS;
+    start.round(100);
+    assert!(!start.is_conservative());
+}
+
+#[test]
+fn conservative_slow_start_grows_by_a_quarter_and_ends_after_five_rounds() {
+    let mut start = Start::new();
+    start.round(10);
+    start.round(10);
+    start.round(30);
+    assert!(start.is_conservative());
+    let mut rounds = 0;
+    while start.window.in_slow_start() {
+        let before = start.window.cwnd;
+        start.round(30);
+        rounds += 1;
+        assert!(start.window.cwnd <= before + before / 4 + MSS);
+        assert!(rounds <= 5);
+    }
+    assert!(rounds >= 4, "{rounds}");
+    assert_eq!(start.window.ssthresh, start.window.cwnd);
+}
+
+/// RFC 9406 §4.2: "If currentRoundMinRTT < cssBaselineMinRtt: resume slow start"
+#[test]
+fn shorter_round_trips_resume_slow_start() {
+    let mut start = Start::new();
+    start.round(10);
+    start.round(10);
+    start.round(30);
+    assert!(start.is_conservative());
+    start.round(12);
+    assert!(!start.is_conservative());
+    assert!(start.window.in_slow_start());
+}
+
+#[test]
+fn a_merged_acknowledgement_grows_by_eight_segments_unless_paced() {
+    let ack = Ack {
+        now: Instant::ZERO,
+        snd_una: SeqNumber(40 * MSS),
+        snd_nxt: SeqNumber(80 * MSS),
+        acked: 40 * MSS,
+        delivered: 40 * MSS,
+        in_flight: 40 * MSS,
+        more_lost: false,
+        rtt: None,
+    };
+    let mut start = Start::new();
+    start.hystart.on_ack(&mut start.window, &ack);
+    assert_eq!(start.window.cwnd, 24 * MSS);
+    start.window.paced = true;
+    start.hystart.on_ack(&mut start.window, &ack);
+    assert_eq!(start.window.cwnd, 64 * MSS);
+}

@@ -1,0 +1,37 @@
+//! Whether the sender uses its window. One that it does not use says nothing about the network and must not grow
+//! (RFC 7661 §1, RFC 9438 §4.2: "cwnd must not increase if the flow is application limited").
+
+use crate::SeqNumber;
+
+use super::Window;
+
+/// What was in flight at most during the last round trip (Linux: `tcp_cwnd_validate`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    /// The window was full at some time in the round trip that ends when `until` is acknowledged.
+    full: bool,
+    most_in_flight: u32,
+    until: Option<SeqNumber>,
+}
+
+impl Usage {
+    pub(super) fn on_sent(
+        &mut self,
+        in_flight: u32,
+        full: bool,
+        snd_una: SeqNumber,
+        snd_nxt: SeqNumber,
+    ) {
+        let new_round = self.until.is_none_or(|until| snd_una >= until);
+        if new_round || full || (!self.full && in_flight > self.most_in_flight) {
+            self.full = full;
+            self.most_in_flight = in_flight;
+            self.until = Some(snd_nxt);
+        }
+    }
+
+    /// In slow start using more than half is enough: what is sent in response to acknowledgements doubles.
+    pub(super) fn is_limited(&self, window: &Window) -> bool {
+        self.full || (window.in_slow_start() && window.cwnd < self.most_in_flight.saturating_mul(2))
+    }
+}
