@@ -27,6 +27,13 @@ struct Sink {
 }
 
 static SINK: OnceLock<Sink> = OnceLock::new();
+/// The log before its configuration is known.
+static EARLY: Sink = Sink {
+    file: None,
+    level: LogLevel::Info,
+    details: 0,
+    colors: false,
+};
 static PROCESS_START: OnceLock<Instant> = OnceLock::new();
 
 /// Takes note of what the log needs to know of the process's beginning: the time, and what standard error is.
@@ -60,33 +67,43 @@ pub(crate) fn start(config: &Config) {
 
 /// Writes a line if the configured level lets it through. Async-signal-safe.
 pub(crate) fn line(level: LogLevel, message: &str) {
-    let Some(sink) = SINK.get().filter(|sink| level <= sink.level) else {
-        return;
-    };
-    if sink.file.is_none() && !stderr::is_for_the_log() {
-        return;
+    if let Some(sink) = SINK.get() {
+        sink.line(level, message);
     }
-    let mut buffer = [0; LINE_BYTES_MAX];
-    let line = LogLine {
-        level,
-        details: sink.details,
-        pid: std::process::id(),
-        // SAFETY: gettid has no preconditions.
-        tid: unsafe { libc::syscall(libc::SYS_gettid) } as u32,
-        elapsed: PROCESS_START
-            .get()
-            .map(Instant::elapsed)
-            .unwrap_or_default(),
-        color: sink.colors && stderr::is_terminal(),
-        message,
-    };
-    let len = line.encode(&mut buffer);
-    let line = &buffer[..len];
-    match sink.file {
-        // A lost log line is not worth an error.
-        // SAFETY: the line is readable for its length.
-        Some(fd) => drop(unsafe { libc::syscall(libc::SYS_write, fd, line.as_ptr(), len) }),
-        None => stderr::write(line),
+}
+
+/// The same, also if the log has not been started. Async-signal-safe.
+pub(crate) fn line_before_start(level: LogLevel, message: &str) {
+    SINK.get().unwrap_or(&EARLY).line(level, message);
+}
+
+impl Sink {
+    fn line(&self, level: LogLevel, message: &str) {
+        if level > self.level || self.file.is_none() && !stderr::is_for_the_log() {
+            return;
+        }
+        let mut buffer = [0; LINE_BYTES_MAX];
+        let line = LogLine {
+            level,
+            details: self.details,
+            pid: std::process::id(),
+            // SAFETY: gettid has no preconditions.
+            tid: unsafe { libc::syscall(libc::SYS_gettid) } as u32,
+            elapsed: PROCESS_START
+                .get()
+                .map(Instant::elapsed)
+                .unwrap_or_default(),
+            color: self.colors && stderr::is_terminal(),
+            message,
+        };
+        let len = line.encode(&mut buffer);
+        let line = &buffer[..len];
+        match self.file {
+            // A lost log line is not worth an error.
+            // SAFETY: the line is readable for its length.
+            Some(fd) => drop(unsafe { libc::syscall(libc::SYS_write, fd, line.as_ptr(), len) }),
+            None => stderr::write(line),
+        }
     }
 }
 

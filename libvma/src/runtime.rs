@@ -14,6 +14,7 @@ use stats::{Capacity, Identity, Segment, Setting};
 use crate::guard;
 use crate::log_sink;
 use crate::real;
+use crate::signals;
 
 /// The back-end of this library.
 pub(crate) type Device = XdpBackend;
@@ -58,8 +59,12 @@ pub(crate) fn start() -> Option<&'static Engine<Device>> {
     engine()
 }
 
+fn environment() -> Parsed {
+    Config::parse(std::env::vars_os(), std::process::id())
+}
+
 fn make() {
-    let Parsed { config, warnings } = Config::parse(std::env::vars_os(), std::process::id());
+    let Parsed { config, warnings } = environment();
     log_sink::start(&config);
     print_banner(&config);
     for warning in warnings {
@@ -91,6 +96,9 @@ fn make() {
             if NETWORK.set(network).is_ok() {
                 ENGINE.store(Box::leak(Box::new(engine)), Ordering::Release);
                 register_process_hooks();
+                if config.handle_sigintr {
+                    signals::end_calls_on_sigint();
+                }
             }
         }
         Err(error) => log::warn!("nothing is accelerated: no memory for frames: {error}"),
@@ -299,6 +307,10 @@ static CONSTRUCTOR: extern "C" fn() = {
     extern "C" fn constructor() {
         real::resolve_all();
         log_sink::process_starts();
+        // A crash may come before the first socket. Programs without the variable pay for a look at the environment.
+        if std::env::var_os("VMA_HANDLE_SIGSEGV").is_some() && environment().config.handle_sigsegv {
+            signals::log_backtraces();
+        }
     }
     constructor
 };

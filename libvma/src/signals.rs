@@ -1,6 +1,10 @@
 //! Signals: the library must know which handlers ran, because a call that polls in user space has to end with `EINTR` where
 //! the kernel's would (signal(7)). So handlers are installed inside a wrapper, which the application never sees.
 
+mod crash;
+mod interruption;
+mod stand_in;
+
 use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
@@ -10,6 +14,9 @@ use libc::{c_int, c_void, siginfo_t};
 
 use crate::guard;
 use crate::real;
+
+pub(crate) use crash::log_backtraces;
+pub(crate) use interruption::end_calls_on_sigint;
 
 const SIGNALS: usize = 65;
 
@@ -27,6 +34,7 @@ extern "C" fn wrapper(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
     let flags = FLAGS[index].load(Ordering::Relaxed);
     // First: the handler may leave with longjmp.
     interrupt::handler_runs(flags & libc::SA_RESTART != 0);
+    interruption::signal_came(signal);
     // SAFETY: the kernel passes both for a handler installed with SA_SIGINFO, as this one is.
     if guard::is_inside() && unsafe { wait_outside(signal, info, context) } {
         return;
@@ -133,6 +141,12 @@ pub(crate) unsafe fn install(
         FLAGS[index].store(action.sa_flags, Ordering::Relaxed);
         action.sa_sigaction = wrapper as *const () as usize;
         action.sa_flags |= libc::SA_SIGINFO;
+    } else if let Some(action) = wrapped
+        .as_mut()
+        .filter(|action| action.sa_sigaction == libc::SIG_DFL)
+        && let Some(stand_in) = stand_in::of_default_action(index)
+    {
+        *action = stand_in;
     }
     let passed = wrapped.as_ref().map_or(ptr::null(), ptr::from_ref);
     // SAFETY: `passed` is null or points at our copy; `old` is the caller's.
@@ -143,11 +157,12 @@ pub(crate) unsafe fn install(
         return result;
     }
     // SAFETY: `old` is null or writable (the caller's promise).
-    if let Some(old) = unsafe { old.as_mut() }
-        && old.sa_sigaction == wrapper as *const () as usize
-    {
-        old.sa_sigaction = previous.0;
-        old.sa_flags = previous.1;
+    if let Some(old) = unsafe { old.as_mut() } {
+        if old.sa_sigaction == wrapper as *const () as usize {
+            old.sa_sigaction = previous.0;
+            old.sa_flags = previous.1;
+        }
+        stand_in::hide(index, old);
     }
     result
 }

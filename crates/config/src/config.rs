@@ -29,6 +29,10 @@ pub struct Config {
     pub stats_shmem_dir: Option<PathBuf>,
     /// `VMA_STATS_FD_NUM`: how many sockets the statistics have room for, 0..1024.
     pub stats_fd_num: u32,
+    /// `VMA_HANDLE_SIGINTR`: `SIGINT` ends every call that waits.
+    pub handle_sigintr: bool,
+    /// `VMA_HANDLE_SIGSEGV`: a crash logs where it happened.
+    pub handle_sigsegv: bool,
     /// `VMA_RX_POLL`: how often a blocking receive polls in vain before it sleeps. -1 is for ever,
     /// otherwise 1..100000000.
     pub rx_poll: i32,
@@ -180,6 +184,8 @@ impl Config {
             log_file: path(const { ParameterId::of("VMA_LOG_FILE") }),
             stats_shmem_dir: path(const { ParameterId::of("VMA_STATS_SHMEM_DIR") }),
             stats_fd_num: unsigned(const { ParameterId::of("VMA_STATS_FD_NUM") }),
+            handle_sigintr: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGINTR") }),
+            handle_sigsegv: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGSEGV") }),
             rx_poll: signed(const { ParameterId::of("VMA_RX_POLL") }),
             rx_udp_poll_os_ratio: unsigned(const { ParameterId::of("VMA_RX_UDP_POLL_OS_RATIO") }),
             select_poll_usec: signed(const { ParameterId::of("VMA_SELECT_POLL") }),

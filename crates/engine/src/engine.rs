@@ -10,6 +10,7 @@ use stats::{PoolSlot, Segment, SocketStats};
 
 use crate::fd_table::FdTable;
 use crate::interface::Interface;
+use crate::interrupt;
 use crate::mux::epoll::EpollSet;
 use crate::network::{InterfaceFacts, Network};
 use crate::own_descriptors;
@@ -324,6 +325,13 @@ impl<B: Backend> Engine<B> {
     #[inline]
     pub fn is_forked(&self) -> bool {
         self.forked.load(Ordering::Relaxed)
+    }
+
+    /// `SIGINT` with `VMA_HANDLE_SIGINTR`: no call waits any more. Async-signal-safe.
+    pub fn interrupt_all(&self) {
+        if !self.is_other_process() {
+            interrupt::interrupt_all();
+        }
     }
 
     /// Removes the statistics file: the process ends.

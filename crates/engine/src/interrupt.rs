@@ -3,8 +3,16 @@
 //! A system call that waits ends with `EINTR` when a handler has run, or goes on by itself if the handler was installed
 //! with `SA_RESTART`. A thread that polls in user space must see the same, so the library counts the handlers that
 //! it runs.
+//!
+//! With `VMA_HANDLE_SIGINTR` a `SIGINT` ends the waiting of every thread, for good: [`interrupt_all`].
 
 use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use libc::c_int;
+
+use crate::sys::{self, Errno};
 
 /// How many handlers have run in this thread.
 struct Counts {
@@ -50,14 +58,48 @@ impl Mark {
         })
     }
 
-    /// Whether a handler without `SA_RESTART` has run since.
+    /// Whether a handler without `SA_RESTART` has run since, or nobody is to wait any more.
     pub fn interrupted(self) -> bool {
-        Self::now().interrupting != self.interrupting
+        Self::now().interrupting != self.interrupting || nobody_waits()
     }
 
     /// Whether any handler has run since: ends `poll(2)`, `select(2)`, `epoll_wait(2)` and calls with a timeout, which
     /// the kernel never restarts (signal(7)).
     pub fn any_handler(self) -> bool {
-        Self::now().run != self.run
+        Self::now().run != self.run || nobody_waits()
     }
+}
+
+static NOBODY_WAITS: AtomicBool = AtomicBool::new(false);
+/// Every sleeper watches it. It is written to once and never read.
+static WAKES_ALL: OnceLock<sys::OwnedFd> = OnceLock::new();
+
+/// To be called before [`interrupt_all`] can be.
+///
+/// # Errors
+/// No descriptor is to be had.
+pub fn prepare_interrupt_all() -> Result<(), Errno> {
+    if WAKES_ALL.get().is_none() {
+        // A second thread's is dropped.
+        let _ = WAKES_ALL.set(sys::eventfd()?);
+    }
+    Ok(())
+}
+
+/// From here on no call of the library waits: where it would, it fails with `EINTR`, in every thread. What can be received
+/// without waiting still is. Async-signal-safe.
+pub(crate) fn interrupt_all() {
+    NOBODY_WAITS.store(true, Ordering::SeqCst);
+    if let Some(fd) = WAKES_ALL.get() {
+        sys::signal_eventfd(fd);
+    }
+}
+
+fn nobody_waits() -> bool {
+    NOBODY_WAITS.load(Ordering::Relaxed)
+}
+
+/// What a sleeper watches to be woken by [`interrupt_all`].
+pub(crate) fn wakes_all() -> Option<c_int> {
+    WAKES_ALL.get().map(sys::OwnedFd::raw)
 }

@@ -11,6 +11,7 @@ use libc::{c_int, c_short};
 use ring::Backend;
 
 use crate::interface::{Interface, InterfaceSet};
+use crate::interrupt;
 use crate::mux::epoll::EpollSet;
 use crate::sys;
 use crate::udp::UdpSocket;
@@ -44,12 +45,16 @@ impl<B: Backend> Sleep<B> {
             events: libc::POLLIN,
             revents: 0,
         });
-        Some(Self {
+        let mut sleep = Self {
             fds: ManuallyDrop::new(fds),
             deadline_nsec,
             waiter: ManuallyDrop::new(waiter),
             registered: ManuallyDrop::new(Vec::new()),
-        })
+        };
+        if let Some(fd) = interrupt::wakes_all() {
+            sleep.watch(fd, libc::POLLIN);
+        }
+        Some(sleep)
     }
 
     /// Also wakes when the kernel reports `events` of a descriptor.

@@ -91,18 +91,19 @@ pub(super) const PARAMETERS: [Parameter; 21] = [
         "Measure how much processor time polling takes.",
         "The result is meant for vma_stats. Measuring costs two clock reads for each polling loop.",
     ),
-    flag("VMA_HANDLE_SIGINTR", "SigIntr Ctrl-C Handle", false)
-        .no_effect("the library installs no signal handlers")
-        .about(
-            "Handle SIGINT in the library before the program's own handler.",
-            "Meant to end blocking calls when Ctrl-C is pressed.",
-        ),
-    flag("VMA_HANDLE_SIGSEGV", "SegFault Backtrace", false)
-        .no_effect("the library installs no signal handlers; use a core dump or a debugger")
-        .about(
-            "Print a backtrace when the program crashes.",
-            "Printed to standard output before the process ends.",
-        ),
+    flag("VMA_HANDLE_SIGINTR", "SigIntr Ctrl-C Handle", false).about(
+        "On Ctrl-C, end every call of the library that waits.",
+        "From the first SIGINT on, calls on accelerated sockets that would have to wait fail with \
+         EINTR, in every thread; what can be received without waiting still is. The program's own \
+         handler runs as well. Without one the process ends as usual, after its statistics file is \
+         removed. A program that goes on after Ctrl-C should not use this.",
+    ),
+    flag("VMA_HANDLE_SIGSEGV", "SegFault Backtrace", false).about(
+        "Log a backtrace when the program crashes.",
+        "It goes to the log at level PANIC. Then the process ends as it would have, with a core \
+         dump where that is enabled. A handler for SIGSEGV that the program installs itself is \
+         used instead.",
+    ),
     Parameter::new(
         "VMA_LOG_CB_FUNC_PTR",
         "",

@@ -29,6 +29,7 @@ fn an_empty_environment_gives_the_documented_defaults() {
     assert_eq!(config.select_poll_os_ratio, 10);
     assert_eq!(config.cq_poll_batch_max, 16);
     assert!(config.offloaded_sockets);
+    assert!(!config.handle_sigintr && !config.handle_sigsegv);
     assert_eq!(config.thread_mode, ThreadMode::SpinLock);
     assert_eq!(config.xdp_mode, XdpMode::Auto);
     assert_eq!(config.xdp_pool_frames, 8192);
@@ -44,6 +45,8 @@ fn every_working_variable_reaches_its_field() {
         "VMA_LOG_FILE=/tmp/log.%d.%d",
         "VMA_STATS_SHMEM_DIR=/run/%d",
         "VMA_STATS_FD_NUM=7",
+        "VMA_HANDLE_SIGINTR=1",
+        "VMA_HANDLE_SIGSEGV=1",
         "VMA_RX_POLL=42",
         "VMA_RX_UDP_POLL_OS_RATIO=4294967295",
         "VMA_SELECT_POLL=-1",
@@ -69,6 +72,7 @@ fn every_working_variable_reaches_its_field() {
         Some(Path::new("/run/4321"))
     );
     assert_eq!(config.stats_fd_num, 7);
+    assert!(config.handle_sigintr && config.handle_sigsegv);
     assert_eq!(config.rx_poll, 42);
     assert_eq!(config.rx_udp_poll_os_ratio, u32::MAX);
     assert_eq!(config.select_poll_usec, -1);
