@@ -16,5 +16,6 @@ mod hooks;
 mod interposed;
 mod log_sink;
 mod real;
+mod rules_file;
 mod runtime;
 mod signals;

@@ -14,6 +14,7 @@ use stats::{Capacity, Identity, Segment, Setting};
 use crate::guard;
 use crate::log_sink;
 use crate::real;
+use crate::rules_file;
 use crate::signals;
 
 /// The back-end of this library.
@@ -93,6 +94,7 @@ fn make() {
     );
     match engine {
         Ok(engine) => {
+            engine.follow_rules(rules_file::load(&config));
             if NETWORK.set(network).is_ok() {
                 ENGINE.store(Box::leak(Box::new(engine)), Ordering::Release);
                 register_process_hooks();

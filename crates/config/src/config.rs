@@ -29,6 +29,12 @@ pub struct Config {
     pub stats_shmem_dir: Option<PathBuf>,
     /// `VMA_STATS_FD_NUM`: how many sockets the statistics have room for, 0..1024.
     pub stats_fd_num: u32,
+    /// `VMA_CONFIG_FILE`: the file with the rules; `None` reads none.
+    pub config_file: Option<PathBuf>,
+    /// Whether a variable names the file: then it is expected to be there.
+    pub config_file_is_named: bool,
+    /// `VMA_APPLICATION_ID`: whose rules to follow.
+    pub application_id: String,
     /// `VMA_HANDLE_SIGINTR`: `SIGINT` ends every call that waits.
     pub handle_sigintr: bool,
     /// `VMA_HANDLE_SIGSEGV`: a crash logs where it happened.
@@ -184,6 +190,13 @@ impl Config {
             log_file: path(const { ParameterId::of("VMA_LOG_FILE") }),
             stats_shmem_dir: path(const { ParameterId::of("VMA_STATS_SHMEM_DIR") }),
             stats_fd_num: unsigned(const { ParameterId::of("VMA_STATS_FD_NUM") }),
+            config_file: path(const { ParameterId::of("VMA_CONFIG_FILE") }),
+            config_file_is_named: settings
+                .is_from_environment(const { ParameterId::of("VMA_CONFIG_FILE") }),
+            application_id: match settings.value(const { ParameterId::of("VMA_APPLICATION_ID") }) {
+                Value::Text(text) => text.to_string_lossy().into_owned(),
+                _ => String::new(),
+            },
             handle_sigintr: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGINTR") }),
             handle_sigsegv: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGSEGV") }),
             rx_poll: signed(const { ParameterId::of("VMA_RX_POLL") }),

@@ -1,9 +1,11 @@
 //! The engine: what a process has of sockets, interfaces, frames and statistics.
 
 use std::collections::HashMap;
+use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
+use config::rules::{ProcessRule, ProcessRules, RuleError};
 use libc::c_int;
 use ring::{Backend, FramePool, ThreadMode};
 use stats::{PoolSlot, Segment, SocketStats};
@@ -13,6 +15,7 @@ use crate::interface::Interface;
 use crate::interrupt;
 use crate::mux::epoll::EpollSet;
 use crate::network::{InterfaceFacts, Network};
+use crate::offload;
 use crate::own_descriptors;
 use crate::reason::Reason;
 use crate::slab::Slab;
@@ -71,6 +74,8 @@ pub struct Engine<B: Backend> {
     pub(crate) epolls: Slab<Object<B>>,
     interfaces: Mutex<HashMap<u32, Option<&'static Interface<B>>>>,
     control: Mutex<()>,
+    /// Replaced as a whole, never freed: sockets keep what they have seen.
+    rules: RwLock<&'static ProcessRules>,
     segment: Segment,
     unseen: &'static SocketStats,
     pool_stats: PoolSlot,
@@ -108,6 +113,7 @@ impl<B: Backend> Engine<B> {
             epolls: Slab::new(),
             interfaces: Mutex::new(HashMap::new()),
             control: Mutex::new(()),
+            rules: RwLock::new(Box::leak(Box::default())),
             segment,
             unseen: Box::leak(Box::default()),
             pool_stats,
@@ -120,6 +126,42 @@ impl<B: Backend> Engine<B> {
     #[inline]
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The rules for sockets that are looked at from here on.
+    pub(crate) fn rules(&self) -> &'static ProcessRules {
+        *self.rules.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Follows the rules of `libvma.conf` from here on.
+    pub fn follow_rules(&self, rules: ProcessRules) {
+        let mut current = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        for rule in rules.iter() {
+            self.describe_rule(rule);
+        }
+        *current = Box::leak(Box::new(rules));
+    }
+
+    /// Puts rules, in the words of `libvma.conf`, in front of all others. Sockets that have been looked at already keep to
+    /// those that were in force then.
+    ///
+    /// # Errors
+    /// The text is not made of rules; then nothing changes.
+    pub fn add_rules(&self, text: &str) -> Result<(), RuleError> {
+        let mut current = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let rules = current.with_first(text)?;
+        let known = current.iter().count();
+        for rule in rules.iter().filter(|rule| rule.number as usize > known) {
+            log::debug!("rule {rule}");
+            self.describe_rule(rule);
+        }
+        *current = Box::leak(Box::new(rules));
+        Ok(())
+    }
+
+    fn describe_rule(&self, rule: &ProcessRule) {
+        let (text, origin) = (rule.rule.to_string(), rule.origin());
+        self.segment.describe_rule(rule.number, &text, &origin);
     }
 
     /// What a descriptor stands for, if it is one of ours.
@@ -152,6 +194,9 @@ impl<B: Backend> Engine<B> {
             unreachable!("the slab holds sockets only")
         };
         socket.open(fd, nonblocking, self.segment.claim_socket());
+        if let Some(rule) = offload::program_rule(self.rules()) {
+            socket.leave_to_kernel_by_rule(self, rule);
+        }
         if self.table.insert(fd, object).is_err() {
             // A descriptor beyond the table is the kernel's alone.
             socket.close();
@@ -364,6 +409,20 @@ impl<B: Backend> Engine<B> {
             interface.up || matches!(open.get(&interface.spec.index), Some(Some(_)))
         });
         facts
+    }
+
+    /// Opens the interface that has the address of `local`, or any if that is unspecified.
+    pub(crate) fn open_owner_of(&self, local: SocketAddrV4, interfaces: &[InterfaceFacts]) {
+        let address = *local.ip();
+        let owns = |interface: &&InterfaceFacts| {
+            interface.eligible
+                && !interface.loopback
+                && (address.is_unspecified() || interface.addresses.contains(&address))
+        };
+        if let Some(interface) = interfaces.iter().find(owns) {
+            // If that fails, the log has said why, and whatever is sent there goes through the kernel.
+            let _ = self.open_interface(interface.spec.index);
+        }
     }
 
     /// An interface, opened if it was not.

@@ -1,8 +1,10 @@
 //! The offload decision: a pure function of what is known about a socket and the interfaces.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::net::SocketAddrV4;
 
+use config::rules::{ProcessRule, ProcessRules, Role};
 use ring::{Flow, Protocol};
 
 use crate::network::InterfaceFacts;
@@ -10,7 +12,7 @@ use crate::reason::Reason;
 
 /// What is known about a bound UDP socket.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SocketFacts {
+pub(crate) struct SocketFacts<'a> {
     /// Bound address; unspecified means every address of the host.
     pub(crate) local: SocketAddrV4,
     /// Peer of a connected socket.
@@ -19,22 +21,73 @@ pub(crate) struct SocketFacts {
     pub(crate) reuse_port: bool,
     /// `VMA_OFFLOADED_SOCKETS`
     pub(crate) enabled: bool,
+    /// `libvma.conf`
+    pub(crate) rules: &'a ProcessRules,
+}
+
+/// Why a socket has no flows, and the rule behind it if it is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal<'a> {
+    pub(crate) reason: Reason,
+    pub(crate) rule: Option<&'a ProcessRule>,
+}
+
+impl fmt::Display for Refusal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason.text())?;
+        self.rule.iter().try_for_each(|rule| write!(f, ": {rule}"))
+    }
+}
+
+impl From<Reason> for Refusal<'_> {
+    fn from(reason: Reason) -> Self {
+        Self { reason, rule: None }
+    }
+}
+
+/// The rule by which the program sends and receives through the kernel only, whatever the addresses: the socket need
+/// not even be looked at.
+pub(crate) fn program_rule(rules: &ProcessRules) -> Option<&ProcessRule> {
+    rules.leaves_all_to_os(Role::UdpSender)?;
+    rules.leaves_all_to_os(Role::UdpReceiver)
+}
+
+/// The rule by which datagrams to an address go through the kernel.
+pub(crate) fn sender_rule(rules: &ProcessRules, destination: SocketAddrV4) -> Option<&ProcessRule> {
+    os_rule(rules, Role::UdpSender, destination, None)
+}
+
+fn os_rule(
+    rules: &ProcessRules,
+    role: Role,
+    first: SocketAddrV4,
+    second: Option<SocketAddrV4>,
+) -> Option<&ProcessRule> {
+    rules
+        .find(role, first, second)
+        .filter(|rule| rule.leaves_to_os())
 }
 
 /// Flows that would give the socket its packets, each with the index of the interface that they come in on.
-pub(crate) fn plan(
-    socket: &SocketFacts,
+pub(crate) fn plan<'a>(
+    socket: &SocketFacts<'a>,
     interfaces: &[InterfaceFacts],
-) -> Result<Vec<(u32, Flow)>, Reason> {
+) -> Result<Vec<(u32, Flow)>, Refusal<'a>> {
     if !socket.enabled {
-        return Err(Reason::Disabled);
+        return Err(Reason::Disabled.into());
+    }
+    let local = Some(socket.local);
+    let connect_rule = |peer| os_rule(socket.rules, Role::UdpConnect, peer, local);
+    if let Some(rule) = socket.peer.and_then(connect_rule) {
+        let (reason, rule) = (Reason::Rule, Some(rule));
+        return Err(Refusal { reason, rule });
     }
     if socket.reuse_port {
-        return Err(Reason::ReusePort);
+        return Err(Reason::ReusePort.into());
     }
     let wanted = *socket.local.ip();
     if wanted.is_loopback() {
-        return Err(Reason::Loopback);
+        return Err(Reason::Loopback.into());
     }
     let flow = |address| Flow {
         protocol: Protocol::Udp,
@@ -46,7 +99,7 @@ pub(crate) fn plan(
     };
     let mut owners = interfaces.iter().filter(owned).peekable();
     if owners.peek().is_none() {
-        return Err(Reason::AddressNotLocal);
+        return Err(Reason::AddressNotLocal.into());
     }
     let mut flows = Vec::new();
     for interface in owners.filter(|interface| interface.eligible && !interface.loopback) {
@@ -58,15 +111,25 @@ pub(crate) fn plan(
     let mut seen = HashSet::new();
     flows.retain(|flow| seen.insert(*flow));
     if flows.is_empty() {
-        Err(Reason::NoInterface)
-    } else {
-        Ok(flows)
+        return Err(Reason::NoInterface.into());
     }
+    let mut ruled_out = None;
+    flows.retain(|(_, flow)| {
+        let rule = os_rule(socket.rules, Role::UdpReceiver, flow.local, None);
+        ruled_out = ruled_out.or(rule);
+        rule.is_none()
+    });
+    if flows.is_empty() {
+        let (reason, rule) = (Reason::ReceiverRule, ruled_out);
+        return Err(Refusal { reason, rule });
+    }
+    Ok(flows)
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::sync::LazyLock;
 
     use ring::LinkSpec;
 
@@ -97,18 +160,29 @@ mod tests {
         ]
     }
 
-    fn facts(local: &str) -> SocketFacts {
+    fn rules(text: &str) -> ProcessRules {
+        ProcessRules::default().with_first(text).unwrap()
+    }
+
+    static NO_RULES: LazyLock<ProcessRules> = LazyLock::new(ProcessRules::default);
+
+    fn facts(local: &str) -> SocketFacts<'static> {
         SocketFacts {
             local: local.parse().unwrap(),
             peer: None,
             reuse_port: false,
             enabled: true,
+            rules: &NO_RULES,
         }
     }
 
     #[test]
     fn every_reason_has_its_case() {
-        let reason = |facts: SocketFacts| plan(&facts, &host()).unwrap_err();
+        let reason = |facts: SocketFacts<'_>| {
+            let refusal = plan(&facts, &host()).unwrap_err();
+            assert_eq!(refusal.rule, None);
+            refusal.reason
+        };
         assert_eq!(
             reason(SocketFacts {
                 enabled: false,
@@ -128,11 +202,11 @@ mod tests {
         assert_eq!(reason(facts("224.0.0.1:1")), Reason::AddressNotLocal);
         assert_eq!(reason(facts("10.2.0.1:1")), Reason::NoInterface);
         assert_eq!(
-            plan(&facts("0.0.0.0:1"), &host()[..1]).unwrap_err(),
+            plan(&facts("0.0.0.0:1"), &host()[..1]).unwrap_err().reason,
             Reason::NoInterface
         );
         assert_eq!(
-            plan(&facts("0.0.0.0:1"), &[]).unwrap_err(),
+            plan(&facts("0.0.0.0:1"), &[]).unwrap_err().reason,
             Reason::AddressNotLocal
         );
     }
@@ -174,5 +248,52 @@ mod tests {
                 }
             )]
         );
+    }
+
+    #[test]
+    fn a_receiver_rule_takes_the_flows_that_it_is_for() {
+        let rules = rules("use os udp_receiver 10.0.0.0/24:53");
+        let with_rules = |local| SocketFacts {
+            rules: &rules,
+            ..facts(local)
+        };
+        let flows = plan(&with_rules("0.0.0.0:53"), &host()).unwrap();
+        assert_eq!(flows.len(), 1);
+        assert_eq!(flows[0].1.local.to_string(), "10.1.0.1:53");
+        let refusal = plan(&with_rules("10.0.0.1:53"), &host()).unwrap_err();
+        assert_eq!(refusal.reason, Reason::ReceiverRule);
+        assert_eq!(refusal.rule, rules.iter().next());
+        assert_eq!(plan(&with_rules("10.0.0.1:54"), &host()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_connect_rule_is_for_connected_sockets() {
+        let rules = rules("use os udp_connect 10.0.0.9:*:*:53");
+        let connected = |local, peer: &str| SocketFacts {
+            peer: Some(peer.parse().unwrap()),
+            rules: &rules,
+            ..facts(local)
+        };
+        let refusal = plan(&connected("10.0.0.1:53", "10.0.0.9:7"), &host()).unwrap_err();
+        assert_eq!(refusal.reason, Reason::Rule);
+        assert_eq!(refusal.rule, rules.iter().next());
+        assert!(plan(&connected("10.0.0.1:54", "10.0.0.9:7"), &host()).is_ok());
+        assert!(plan(&connected("10.0.0.1:53", "10.0.0.8:7"), &host()).is_ok());
+        let unconnected = SocketFacts {
+            peer: None,
+            ..connected("10.0.0.1:53", "10.0.0.9:7")
+        };
+        assert!(plan(&unconnected, &host()).is_ok());
+    }
+
+    #[test]
+    fn a_program_is_the_kernels_if_both_directions_are() {
+        let both = "use os udp_sender *:*\nuse os udp_receiver *:*";
+        assert!(program_rule(&rules(both)).is_some());
+        assert!(program_rule(&rules("use os udp_sender *:*")).is_none());
+        assert!(program_rule(&rules("use os udp_receiver *:*")).is_none());
+        assert!(program_rule(&NO_RULES).is_none());
+        let to = |text: &str| sender_rule(&rules(both), text.parse().unwrap()).is_some();
+        assert!(to("10.0.0.9:7"));
     }
 }

@@ -69,6 +69,10 @@ reasons! {
     ShutDown = 21, "the socket was shut down";
     /// Another process has a descriptor of the socket.
     Passed = 22, "its descriptor was passed to a process";
+    /// A rule of `libvma.conf` for a destination, a peer or the whole program says `os`.
+    Rule = 23, "a rule leaves it to the kernel";
+    /// A rule of `libvma.conf` for `udp_receiver` says `os`. Sending is another matter.
+    ReceiverRule = 24, "a rule leaves what it receives to the kernel";
 }
 
 #[cfg(test)]

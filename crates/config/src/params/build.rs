@@ -14,7 +14,6 @@ pub(super) const NEEDS_TCP: &str = "it needs the TCP engine, which is not built 
 pub(super) const NEEDS_RDMA: &str =
     "it concerns RDMA network cards, and there is no RDMA back-end yet";
 pub(super) const NOT_BUILT: &str = "it is not built yet";
-pub(super) const NO_CONF_FILE: &str = "libvma.conf is not read yet";
 pub(super) const ONE_RING_LOGIC: &str =
     "the choice of a ring per socket, thread or core is not built yet";
 pub(super) const NO_MODERATION: &str =

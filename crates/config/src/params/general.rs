@@ -1,6 +1,6 @@
 //! The profile, logging, statistics, the configuration file and signals.
 
-use super::build::{ANY_U32, NO_CONF_FILE, NOT_BUILT, flag, number, path};
+use super::build::{ANY_U32, NOT_BUILT, flag, number, path};
 use super::{Form, Kind, Parameter};
 use crate::level::LogLevel;
 
@@ -72,16 +72,17 @@ pub(super) const PARAMETERS: [Parameter; 21] = [
         "How many sockets the statistics can show.",
         "Sockets beyond this number work as usual but do not appear in vma_stats.",
     ),
-    path("VMA_CONFIG_FILE", "Conf File", "/etc/libvma.conf").no_effect(NO_CONF_FILE).about(
+    path("VMA_CONFIG_FILE", "Conf File", "/etc/libvma.conf").about(
         "The file with the rules that say which sockets are accelerated.",
-        "Until it is read, VMA_OFFLOADED_SOCKETS decides for the whole process.",
+        "Its own comments explain the rules. A line that cannot be understood is reported and left out. \
+         Without the file, or with an empty value, everything is accelerated; a file that the variable \
+         names and that cannot be read is reported.",
     ),
     Parameter::new(
         "VMA_APPLICATION_ID",
         "Application ID",
         Kind::Text { default: "VMA_DEFAULT_APPLICATION_ID", expands_pid: true },
     )
-    .no_effect(NO_CONF_FILE)
     .about(
         "Selects a group of rules of the configuration file.",
         "Groups in the file carry the name of a program and an id; the rules of the group that \

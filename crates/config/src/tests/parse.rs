@@ -304,6 +304,20 @@ fn forcing_the_kernel_to_be_polled_still_counts() {
 }
 
 #[test]
+fn the_file_of_the_rules_is_expected_where_a_variable_says() {
+    let config = Config::default();
+    let path = |config: &Config| config.config_file.clone();
+    assert_eq!(path(&config), Some("/etc/libvma.conf".into()));
+    assert!(!config.config_file_is_named);
+    assert_eq!(config.application_id, "VMA_DEFAULT_APPLICATION_ID");
+    let config = parse(["VMA_CONFIG_FILE=/etc/%d.conf", "VMA_APPLICATION_ID=a%d"]).config;
+    assert_eq!(path(&config), Some("/etc/4321.conf".into()));
+    assert!(config.config_file_is_named);
+    assert_eq!(config.application_id, "a4321");
+    assert_eq!(path(&parse(["VMA_CONFIG_FILE="]).config), None);
+}
+
+#[test]
 fn parameters_without_effect_say_so_at_debug_level() {
     let (_, warning) = parse_with_warning(["VMA_TCP_NODELAY=1"]);
     assert_warning(
@@ -312,10 +326,10 @@ fn parameters_without_effect_say_so_at_debug_level() {
         LogLevel::Debug,
         "VMA_TCP_NODELAY=1 accepted, no effect yet: it needs the TCP engine, which is not built yet",
     );
-    let (_, warning) = parse_with_warning(["VMA_CONFIG_FILE=/etc/%d.conf"]);
+    let (_, warning) = parse_with_warning(["VMA_VMAD_NOTIFY_DIR=/run/%d"]);
     assert_eq!(
         warning.message,
-        "VMA_CONFIG_FILE=/etc/4321.conf accepted, no effect yet: libvma.conf is not read yet"
+        "VMA_VMAD_NOTIFY_DIR=/run/4321 accepted, no effect yet: the vmad daemon is not built yet"
     );
     assert!(
         parse(["VMA_TCP_NODELAY=0", "VMA_TX_BUFS=200000"])

@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// The parameters that this release acts on.
-const WORKING: [&str; 19] = [
+const WORKING: &[&str] = &[
     "VMA_SPEC",
     "VMA_TRACELEVEL",
     "VMA_LOG_DETAILS",
@@ -15,6 +15,8 @@ const WORKING: [&str; 19] = [
     "VMA_LOG_FILE",
     "VMA_STATS_SHMEM_DIR",
     "VMA_STATS_FD_NUM",
+    "VMA_CONFIG_FILE",
+    "VMA_APPLICATION_ID",
     "VMA_HANDLE_SIGINTR",
     "VMA_HANDLE_SIGSEGV",
     "VMA_RX_POLL",

@@ -5,11 +5,12 @@
 use std::net::SocketAddrV4;
 use std::sync::atomic::Ordering;
 
+use config::rules::{ProcessRule, ProcessRules};
 use ring::{Backend, Flow};
 
 use crate::engine::Engine;
 use crate::interface::Interface;
-use crate::offload::{self, SocketFacts};
+use crate::offload::{self, Refusal, SocketFacts};
 use crate::reason::Reason;
 use crate::sys;
 use crate::udp::UdpSocket;
@@ -18,6 +19,10 @@ use crate::udp::UdpSocket;
 #[derive(Debug)]
 pub(crate) struct Attachment<B: Backend> {
     pub(crate) descriptors: u32,
+    /// The rules that were in force when the socket was first looked at; later ones are for later sockets.
+    rules: Option<&'static ProcessRules>,
+    /// Number of the rule that decided last, or 0.
+    rule: u32,
     flows: Vec<(&'static Interface<B>, Flow)>,
 }
 
@@ -25,6 +30,8 @@ impl<B: Backend> Default for Attachment<B> {
     fn default() -> Self {
         Self {
             descriptors: 0,
+            rules: None,
+            rule: 0,
             flows: Vec::new(),
         }
     }
@@ -47,11 +54,22 @@ impl<B: Backend> UdpSocket<B> {
         let (Ok(Some(local)), Ok(peer)) = (sys::local_address(fd), sys::peer_address(fd)) else {
             return;
         };
-        self.remember_addresses(local, peer);
-        if self.is_committed() {
+        let bound = local.port() != 0;
+        let rules = if bound {
+            *self
+                .attachment()
+                .rules
+                .get_or_insert_with(|| engine.rules())
+        } else {
+            engine.rules()
+        };
+        self.remember_addresses(local, peer, rules);
+        // What such a socket receives is the kernel's for good; what it sends may come to be.
+        let only_sends = self.is_committed() && self.reason() == Reason::ReceiverRule && bound;
+        if self.is_committed() && !only_sends {
             return;
         }
-        if local.port() == 0 {
+        if !bound {
             // Not bound yet, or not any more: connect(2) to AF_UNSPEC gives a port back that the kernel had chosen.
             if self.reason() != Reason::NotBound {
                 self.drop_flows();
@@ -67,18 +85,28 @@ impl<B: Backend> UdpSocket<B> {
             peer,
             reuse_port,
             enabled,
+            rules,
         };
-        let reason = match offload::plan(&facts, &engine.interface_facts()) {
-            Ok(flows) => self.change_flows(engine, &flows),
-            Err(reason) => {
+        let interfaces = engine.interface_facts();
+        let refusal = match offload::plan(&facts, &interfaces) {
+            Ok(_) if only_sends => return,
+            Ok(flows) => self.change_flows(engine, &flows).into(),
+            Err(refusal) => {
                 self.drop_flows();
-                reason
+                refusal
             }
         };
-        if reason != self.reason() {
+        let reason = refusal.reason;
+        if reason == Reason::ReceiverRule {
+            // So that changes of the network are followed, on which the ways of what it sends depend.
+            engine.open_owner_of(local, &interfaces);
+        }
+        let rule = refusal.rule.map_or(0, |rule| rule.number);
+        let had_rule = std::mem::replace(&mut self.attachment().rule, rule);
+        if reason != self.reason() || rule != had_rule {
             engine.count_reason(reason);
-            log::debug!("fd {fd}: {local}: {}", reason.text());
-            self.set_reason(reason);
+            log::debug!("fd {fd}: {local}: {refusal}");
+            self.set_reason_by_rule(reason, refusal.rule);
             if reason == Reason::Offloaded && self.is_committed() {
                 // A thread has gone to wait in the kernel meanwhile.
                 self.drop_flows();
@@ -90,7 +118,7 @@ impl<B: Backend> UdpSocket<B> {
 
     /// Leaves the socket to the kernel for good. What is queued stays to be read.
     pub(crate) fn leave_to_kernel(&self, engine: &Engine<B>, reason: Reason) {
-        if !self.commit() {
+        if !self.commit() && self.reason() != Reason::ReceiverRule {
             return;
         }
         self.drop_flows();
@@ -102,6 +130,16 @@ impl<B: Backend> UdpSocket<B> {
         self.interfaces_changed();
     }
 
+    /// Leaves a socket that was just opened to the kernel for good.
+    pub(crate) fn leave_to_kernel_by_rule(&self, engine: &Engine<B>, rule: &ProcessRule) {
+        self.commit();
+        let (reason, rule) = (Reason::Rule, Some(rule));
+        let fd = self.shadow.fd.load(Ordering::Relaxed);
+        log::debug!("fd {fd}: {}", Refusal { reason, rule });
+        engine.count_reason(reason);
+        self.set_reason_by_rule(reason, rule);
+    }
+
     /// Takes every flow away from the socket.
     pub(crate) fn drop_flows(&self) {
         let flows = std::mem::take(&mut self.attachment().flows);
@@ -111,7 +149,12 @@ impl<B: Backend> UdpSocket<B> {
         self.interfaces.clear();
     }
 
-    fn remember_addresses(&self, local: SocketAddrV4, peer: Option<SocketAddrV4>) {
+    fn remember_addresses(
+        &self,
+        local: SocketAddrV4,
+        peer: Option<SocketAddrV4>,
+        rules: &'static ProcessRules,
+    ) {
         let counters = self.counters();
         counters.local.set(local.into());
         match peer {
@@ -121,6 +164,7 @@ impl<B: Backend> UdpSocket<B> {
         let mut send = self.send.lock();
         send.local = Some(local);
         send.peer = peer;
+        send.rules = Some(rules);
         send.forget_destinations();
     }
 

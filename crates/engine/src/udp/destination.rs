@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use config::rules::ProcessRules;
 use ring::Backend;
 use wire::{EthernetAddresses, UdpTemplate};
 
 use crate::engine::Engine;
 use crate::interface::Interface;
 use crate::network::NextHop;
+use crate::offload::{self, Refusal};
 use crate::reason::Reason;
 use crate::sys;
 
@@ -24,6 +26,8 @@ pub(crate) struct SendState<B: Backend> {
     pub(super) local: Option<SocketAddrV4>,
     /// Peer of a connected socket.
     pub(super) peer: Option<SocketAddrV4>,
+    /// The rules that the socket follows; `None` before it is bound.
+    pub(super) rules: Option<&'static ProcessRules>,
     latest: Option<Destination<B>>,
     others: HashMap<SocketAddrV4, Destination<B>>,
     /// Counts how often the destinations were forgotten.
@@ -45,6 +49,7 @@ impl<B: Backend> Default for SendState<B> {
         Self {
             local: None,
             peer: None,
+            rules: None,
             latest: None,
             others: HashMap::new(),
             epoch: 0,
@@ -172,15 +177,21 @@ impl<B: Backend> Destination<B> {
         fd: libc::c_int,
         local: SocketAddrV4,
         address: SocketAddrV4,
+        rules: Option<&ProcessRules>,
     ) -> Self {
         // Taken first: a change during the look-ups makes the entry outdated, not wrong for good.
         let generation = engine.network_generation();
-        let way = resolve_way(engine, fd, local, address).unwrap_or_else(Way::Kernel);
+        let rule = rules.and_then(|rules| offload::sender_rule(rules, address));
+        let way = match rule {
+            Some(_) => Way::Kernel(Reason::Rule),
+            None => resolve_way(engine, fd, local, address).unwrap_or_else(Way::Kernel),
+        };
         if let Way::Kernel(reason) = &way {
-            log::debug!(
-                "fd {fd}: datagrams to {address} go through the kernel: {}",
-                reason.text()
-            );
+            let refusal = Refusal {
+                reason: *reason,
+                rule,
+            };
+            log::debug!("fd {fd}: datagrams to {address} go through the kernel: {refusal}");
             engine.count_reason(*reason);
         }
         Self {

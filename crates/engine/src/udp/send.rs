@@ -3,6 +3,7 @@
 use std::net::SocketAddrV4;
 use std::sync::atomic::Ordering;
 
+use config::rules::ProcessRules;
 use libc::c_int;
 use ring::Backend;
 
@@ -30,7 +31,7 @@ impl<B: Backend> UdpSocket<B> {
     /// Sends a datagram past the kernel if that is possible.
     #[inline]
     pub fn send(&self, engine: &Engine<B>, message: &Message<'_>, flags: c_int) -> SendOutcome {
-        if !self.is_offloaded() {
+        if !self.sends_past_kernel() {
             return SendOutcome::Kernel(self.reason());
         }
         if flags & libc::MSG_MORE != 0 {
@@ -107,10 +108,12 @@ impl<B: Backend> UdpSocket<B> {
                 // The network changes faster than we can ask.
                 return SendOutcome::Kernel(Reason::Route);
             }
-            let (local, epoch) = (send.local, send.epoch());
+            let (local, rules, epoch) = (send.local, send.rules, send.epoch());
             drop(send);
             resolved = true;
-            self.resolve(engine, local, address, epoch);
+            if let Some(local) = local {
+                self.resolve(engine, local, address, rules, epoch);
+            }
         }
     }
 
@@ -130,13 +133,13 @@ impl<B: Backend> UdpSocket<B> {
     fn resolve(
         &self,
         engine: &Engine<B>,
-        local: Option<SocketAddrV4>,
+        local: SocketAddrV4,
         address: SocketAddrV4,
+        rules: Option<&ProcessRules>,
         epoch: u64,
     ) {
-        let Some(local) = local else { return };
         let fd = self.shadow.fd.load(Ordering::Relaxed);
-        let destination = Destination::resolve(engine, fd, local, address);
+        let destination = Destination::resolve(engine, fd, local, address, rules);
         self.send.lock().remember(destination, epoch);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use config::rules::ProcessRule;
 use libc::c_int;
 use ring::{Backend, FramePool, Lock, ThreadMode};
 use stats::{SocketSlot, SocketStats};
@@ -205,7 +206,18 @@ impl<B: Backend> UdpSocket<B> {
         !self.committed.swap(true, Ordering::AcqRel)
     }
 
+    /// Whether datagrams may be sent past the kernel.
+    #[inline]
+    pub(super) fn sends_past_kernel(&self) -> bool {
+        let reason = self.reason.load(Ordering::Acquire);
+        reason == Reason::Offloaded as u32 || reason == Reason::ReceiverRule as u32
+    }
+
     pub(super) fn set_reason(&self, reason: Reason) {
+        self.set_reason_by_rule(reason, None);
+    }
+
+    pub(super) fn set_reason_by_rule(&self, reason: Reason, rule: Option<&ProcessRule>) {
         self.reason.store(reason as u32, Ordering::SeqCst);
         let counters = self.counters();
         match reason {
@@ -213,7 +225,7 @@ impl<B: Backend> UdpSocket<B> {
                 self.was_offloaded.store(true, Ordering::Relaxed);
                 counters.set_offloaded();
             }
-            _ => counters.set_not_offloaded(reason as u32, 0),
+            _ => counters.set_not_offloaded(reason as u32, rule.map_or(0, |rule| rule.number)),
         }
     }
 

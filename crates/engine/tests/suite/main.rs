@@ -21,5 +21,6 @@ mod lifetimes;
 mod options;
 mod poll;
 mod receive;
+mod rules;
 mod send;
 mod waiting;
