@@ -2,8 +2,8 @@
 //! hands over to the kernel what is the kernel's.
 
 use engine::{
-    Engine, Errno, Message, MuxCall, MuxOutcome, Reason, RecvCall, RecvOutcome, SendOutcome, Sleep,
-    UdpSocket,
+    Engine, Errno, Message, MuxCall, MuxOutcome, Reason, RecvCall, RecvOutcome, Refusal, Request,
+    SendOutcome, Sleep, UdpSocket,
 };
 use libc::{c_int, msghdr, sigset_t, ssize_t};
 
@@ -64,6 +64,9 @@ pub(crate) unsafe fn send(
     flags: c_int,
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
+    if flags & libc::MSG_MORE != 0 && is_refused(engine, socket, Request::MoreToCome) {
+        return fail(libc::EINVAL);
+    }
     let attempt = contained(|| {
         // SAFETY: the caller's promise.
         let message = unsafe { Message::new(header) };
@@ -111,6 +114,20 @@ pub(crate) fn wait(
     }
 }
 
+/// Whether `VMA_EXCEPTION_HANDLING` has a request fail, with `EINVAL`. Does not return if it has the program end.
+pub(crate) fn is_refused(
+    engine: &'static Engine<Device>,
+    socket: &'static UdpSocket<Device>,
+    request: Request,
+) -> bool {
+    match contained(|| engine.refusal(socket, request)) {
+        Ok(Some(Refusal::Fail)) => true,
+        // SAFETY: abort has no preconditions, and nothing of ours is alive here.
+        Ok(Some(Refusal::Abort)) => unsafe { libc::abort() },
+        _ => false,
+    }
+}
+
 /// The kernel's socket may have other addresses now.
 pub(crate) fn addresses_changed(
     engine: &'static Engine<Device>,
@@ -120,6 +137,7 @@ pub(crate) fn addresses_changed(
         engine.addresses_changed(socket);
         runtime::watch_network(engine);
     });
+    runtime::end_if_start_failed();
 }
 
 /// Sleeps in the application's own `ppoll(2)`. Returns the error that ends the call, if one does.

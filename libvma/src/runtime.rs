@@ -1,11 +1,14 @@
 //! The library's life in a process: started by the first socket that it could accelerate, inert in forked children.
 
 use std::ffi::CStr;
+use std::fmt;
 use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use config::{BannerFacts, Config, LogLevel, Parsed, SystemFacts, ThreadMode, XdpMode};
+use config::{
+    BannerFacts, Config, ExceptionHandling, LogLevel, Parsed, SystemFacts, ThreadMode, XdpMode,
+};
 use dev_xdp::XdpBackend;
 use engine::{Engine, EpollSet, NetconfNetwork, Object, Settings, UdpSocket, monitor};
 use libc::c_int;
@@ -77,7 +80,10 @@ fn make() {
     let network = match NetconfNetwork::open() {
         Ok(network) => network,
         Err(error) => {
-            log::warn!("nothing is accelerated: the network configuration cannot be read: {error}");
+            start_failed(
+                &config,
+                &format_args!("the network configuration cannot be read: {error}"),
+            );
             return;
         }
     };
@@ -98,12 +104,44 @@ fn make() {
             if NETWORK.set(network).is_ok() {
                 ENGINE.store(Box::leak(Box::new(engine)), Ordering::Release);
                 register_process_hooks();
+                let needs_interface =
+                    config.exception_handling == ExceptionHandling::ExitOnFailedStart;
+                NEEDS_INTERFACE.store(needs_interface, Ordering::Relaxed);
                 if config.handle_sigintr {
                     signals::end_calls_on_sigint();
                 }
             }
         }
-        Err(error) => log::warn!("nothing is accelerated: no memory for frames: {error}"),
+        Err(error) => start_failed(&config, &format_args!("no memory for frames: {error}")),
+    }
+}
+
+fn start_failed(config: &Config, cause: &dyn fmt::Display) {
+    if config.exception_handling == ExceptionHandling::ExitOnFailedStart {
+        log::error!("vma failed to start: {cause}");
+        START_FAILED.store(true, Ordering::Relaxed);
+    } else {
+        log::warn!("nothing is accelerated: {cause}");
+    }
+}
+
+/// The library could not start, and the process is to end for it.
+static START_FAILED: AtomicBool = AtomicBool::new(false);
+/// The process is to end if no interface can be opened.
+static NEEDS_INTERFACE: AtomicBool = AtomicBool::new(false);
+
+/// Ends the process if the library could not start and `VMA_EXCEPTION_HANDLING=-2` asks for that. To be called outside of the
+/// library, as the process's exit handlers run.
+pub(crate) fn end_if_start_failed() {
+    let mut failed = START_FAILED.load(Ordering::Relaxed);
+    if NEEDS_INTERFACE.load(Ordering::Relaxed) && engine().is_some_and(Engine::has_failed_to_open) {
+        log::error!("vma failed to start: no interface could be opened");
+        failed = true;
+    }
+    if failed {
+        // As the original's exit(-1), which runs the program's exit handlers.
+        // SAFETY: no lock of ours is held, and nothing that is dropped later.
+        unsafe { libc::exit(-1) };
     }
 }
 
@@ -160,6 +198,16 @@ impl SignalSet {
 fn settings(config: &Config) -> Settings {
     Settings {
         offloaded_sockets: config.offloaded_sockets,
+        exceptions: match config.exception_handling {
+            ExceptionHandling::ExitOnFailedStart
+            | ExceptionHandling::LogDebug
+            | ExceptionHandling::LogDebugAndUnoffload => engine::ExceptionHandling::LeaveToKernel,
+            ExceptionHandling::LogErrorAndUnoffload => {
+                engine::ExceptionHandling::LeaveToKernelWithError
+            }
+            ExceptionHandling::ReturnError => engine::ExceptionHandling::Refuse,
+            ExceptionHandling::Abort => engine::ExceptionHandling::Abort,
+        },
         thread_mode: match config.thread_mode {
             ThreadMode::Single => ring::ThreadMode::Single,
             ThreadMode::SpinLock => ring::ThreadMode::Spin,

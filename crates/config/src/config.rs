@@ -58,6 +58,8 @@ pub struct Config {
     pub cq_poll_batch_max: u32,
     /// `VMA_OFFLOADED_SOCKETS`: whether new sockets are accelerated.
     pub offloaded_sockets: bool,
+    /// `VMA_EXCEPTION_HANDLING`: what is done when a program asks for what is not supported.
+    pub exception_handling: ExceptionHandling,
     /// `VMA_THREAD_MODE`: how sockets are protected against concurrent use.
     pub thread_mode: ThreadMode,
     /// `VMA_XDP_MODE`: where the XDP program runs.
@@ -65,6 +67,23 @@ pub struct Config {
     /// `VMA_XDP_POOL_FRAMES`: how many frames all rings share, a power of two in 1024..1048576.
     pub xdp_pool_frames: u32,
     settings: Settings,
+}
+
+/// What is done when a program asks for what is not supported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExceptionHandling {
+    /// As [`LogDebug`](Self::LogDebug); and a process in which the library cannot start ends.
+    ExitOnFailedStart,
+    /// It is logged at level DEBUG, and the kernel does it.
+    LogDebug,
+    /// It is logged at level DEBUG, and the socket goes back to the kernel.
+    LogDebugAndUnoffload,
+    /// It is logged at level ERROR, and the socket goes back to the kernel.
+    LogErrorAndUnoffload,
+    /// It is logged at level ERROR, and the call fails.
+    ReturnError,
+    /// It is logged at level ERROR, and the process aborts.
+    Abort,
 }
 
 /// How accelerated sockets are protected against use by several threads at once.
@@ -206,6 +225,16 @@ impl Config {
             select_skip_os: unsigned(const { ParameterId::of("VMA_SELECT_SKIP_OS") }),
             cq_poll_batch_max: unsigned(const { ParameterId::of("VMA_CQ_POLL_BATCH_MAX") }),
             offloaded_sockets: settings.is_on(const { ParameterId::of("VMA_OFFLOADED_SOCKETS") }),
+            exception_handling: match settings
+                .number(const { ParameterId::of("VMA_EXCEPTION_HANDLING") })
+            {
+                -2 => ExceptionHandling::ExitOnFailedStart,
+                0 => ExceptionHandling::LogDebugAndUnoffload,
+                1 => ExceptionHandling::LogErrorAndUnoffload,
+                2 => ExceptionHandling::ReturnError,
+                3 => ExceptionHandling::Abort,
+                _ => ExceptionHandling::LogDebug,
+            },
             thread_mode: match settings.number(const { ParameterId::of("VMA_THREAD_MODE") }) {
                 0 => ThreadMode::Single,
                 2 => ThreadMode::MutexLock,

@@ -124,6 +124,7 @@ fn set_up(
         },
     };
     let settings = Settings {
+        exceptions: engine::ExceptionHandling::LeaveToKernel,
         offloaded_sockets: true,
         thread_mode,
         rx_poll: -1,

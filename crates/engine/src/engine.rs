@@ -10,6 +10,7 @@ use libc::c_int;
 use ring::{Backend, FramePool, ThreadMode};
 use stats::{PoolSlot, Segment, SocketStats};
 
+use crate::exception::ExceptionHandling;
 use crate::fd_table::FdTable;
 use crate::interface::Interface;
 use crate::interrupt;
@@ -27,6 +28,8 @@ use crate::udp::UdpSocket;
 pub struct Settings {
     /// `VMA_OFFLOADED_SOCKETS`
     pub offloaded_sockets: bool,
+    /// `VMA_EXCEPTION_HANDLING`
+    pub exceptions: ExceptionHandling,
     /// `VMA_THREAD_MODE`
     pub thread_mode: ThreadMode,
     /// `VMA_RX_POLL`: polls of a blocking receive call before it sleeps; negative means without end.
@@ -79,6 +82,8 @@ pub struct Engine<B: Backend> {
     segment: Segment,
     unseen: &'static SocketStats,
     pool_stats: PoolSlot,
+    /// An interface could not be opened.
+    open_failed: AtomicBool,
     /// This process is a child of the one that made the engine.
     forked: AtomicBool,
     process_id: libc::pid_t,
@@ -117,6 +122,7 @@ impl<B: Backend> Engine<B> {
             segment,
             unseen: Box::leak(Box::default()),
             pool_stats,
+            open_failed: AtomicBool::new(false),
             forked: AtomicBool::new(false),
             process_id: sys::process_id(),
         })
@@ -329,6 +335,11 @@ impl<B: Backend> Engine<B> {
         lock(&self.interfaces).values().any(Option::is_some)
     }
 
+    /// Whether the interfaces that were needed could not be opened, none of them.
+    pub fn has_failed_to_open(&self) -> bool {
+        self.open_failed.load(Ordering::Relaxed) && !self.has_open_interface()
+    }
+
     /// Brings gauges up to date that no packet touches, and kicks devices that were busy. Returns whether one still is.
     pub fn refresh_gauges(&self) -> bool {
         self.pool_stats.free.set(self.pool.free_count() as u64);
@@ -456,6 +467,7 @@ impl<B: Backend> Engine<B> {
             Err(error) => {
                 log::warn!("{} is not accelerated: {}", spec.name, error.what);
                 log::warn!("{}: {}", spec.name, error.remedy);
+                self.open_failed.store(true, Ordering::Relaxed);
                 return None;
             }
         };

@@ -14,6 +14,7 @@
 )]
 
 mod engine;
+mod exception;
 mod fd_table;
 mod interface;
 pub mod interrupt;
@@ -33,6 +34,7 @@ mod udp;
 mod wait;
 
 pub use engine::{Engine, Object, Settings};
+pub use exception::{ExceptionHandling, Refusal, Request};
 pub use message::Message;
 pub use mux::epoll::EpollSet;
 pub use mux::poll::PolledSockets;

@@ -6,7 +6,7 @@ use libc::c_int;
 use ring::Backend;
 
 use crate::engine::Engine;
-use crate::reason::Reason;
+use crate::exception::Request;
 use crate::sys;
 use crate::udp::UdpSocket;
 
@@ -67,6 +67,11 @@ fn effect(level: c_int, name: c_int) -> Effect {
     }
 }
 
+/// Whether an option has an effect that only the kernel brings about.
+pub(crate) fn needs_kernel(level: c_int, name: c_int) -> bool {
+    effect(level, name) == Effect::Kernel
+}
+
 const SO_RCVTIMEO_OLD: c_int = 20;
 const SO_RCVTIMEO_NEW: c_int = 66;
 
@@ -86,10 +91,7 @@ impl<B: Backend> Engine<B> {
             }
             Effect::Flows => self.addresses_changed(socket),
             Effect::Headers => socket.forget_destinations(),
-            Effect::Kernel => {
-                log::debug!("option {name} of level {level} needs the kernel");
-                self.leave_to_kernel(socket, Reason::Option);
-            }
+            Effect::Kernel => self.leave_to_kernel_for(socket, Request::Option { level, name }),
         }
     }
 
@@ -105,7 +107,7 @@ impl<B: Backend> Engine<B> {
             .store(flags & libc::O_NONBLOCK != 0, Ordering::Relaxed);
         if flags & libc::O_ASYNC != 0 {
             // The kernel raises SIGIO for what it sees.
-            self.leave_to_kernel(socket, Reason::Option);
+            self.leave_to_kernel_for(socket, Request::SignalDriven);
         }
     }
 }

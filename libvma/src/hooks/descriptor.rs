@@ -1,6 +1,6 @@
 //! Calls that make, change, copy and close descriptors.
 
-use engine::{Reason, own_descriptors};
+use engine::{Reason, Request, own_descriptors};
 use libc::{c_int, c_uint, c_ulong, c_void, sockaddr, socklen_t};
 
 use super::hook;
@@ -25,6 +25,7 @@ hook! {
                     engine.socket_opened(fd, kind & libc::SOCK_NONBLOCK != 0);
                 }
             });
+            runtime::end_if_start_failed();
         } else if fd >= 0 && let Some(engine) = runtime::engine() && engine.look_up(fd).is_some() {
             // The number was closed in a way that no hook has seen.
             let _ = contained(|| engine.descriptor_closes(fd));
@@ -199,6 +200,9 @@ hook! {
         value: *const c_void,
         len: socklen_t,
     ) -> c_int {
+        if is_refused(fd, Request::Option { level, name }) {
+            return fail(libc::EINVAL);
+        }
         // SAFETY: the arguments are the caller's own.
         let result = unsafe { real::setsockopt(fd, level, name, value, len) };
         if result == 0 && let Some((engine, socket)) = runtime::udp(fd) {
@@ -206,6 +210,18 @@ hook! {
         }
         result
     }
+}
+
+/// Whether a request is not even to be tried.
+fn is_refused(fd: c_int, request: Request) -> bool {
+    runtime::udp(fd).is_some_and(|(engine, socket)| call::is_refused(engine, socket, request))
+}
+
+/// Whether an `fcntl(2)` is not even to be tried.
+fn is_refused_control(fd: c_int, command: c_int, argument: *mut c_void) -> bool {
+    command == libc::F_SETFL
+        && argument.addr() & libc::O_ASYNC as usize != 0
+        && is_refused(fd, Request::SignalDriven)
 }
 
 /// What follows a successful `fcntl(2)`.
@@ -227,6 +243,9 @@ fn flags_changed(fd: c_int, result: c_int) -> c_int {
 hook! {
     /// `fcntl(2)`. It takes its third argument in the same register whether that is variadic or not.
     fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+        if is_refused_control(fd, command, argument) {
+            return fail(libc::EINVAL);
+        }
         // SAFETY: the arguments are the caller's own.
         controlled(fd, command, unsafe { real::fcntl(fd, command, argument) })
     }
@@ -235,6 +254,9 @@ hook! {
 hook! {
     /// `fcntl(2)` of programs built for 64-bit file offsets
     fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+        if is_refused_control(fd, command, argument) {
+            return fail(libc::EINVAL);
+        }
         // SAFETY: the arguments are the caller's own.
         controlled(fd, command, unsafe { real::fcntl64(fd, command, argument) })
     }
@@ -243,6 +265,14 @@ hook! {
 hook! {
     /// `ioctl(2)`. It takes its third argument in the same register whether that is variadic or not.
     fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+        if request == libc::FIOASYNC
+            && !argument.is_null()
+            // SAFETY: the caller passes an int.
+            && unsafe { argument.cast::<c_int>().read_unaligned() } != 0
+            && is_refused(fd, Request::SignalDriven)
+        {
+            return fail(libc::EINVAL);
+        }
         // SAFETY: the arguments are the caller's own.
         let result = unsafe { real::ioctl(fd, request, argument) };
         if result != 0 {

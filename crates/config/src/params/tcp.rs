@@ -100,10 +100,14 @@ pub(super) const PARAMETERS: [Parameter; 11] = [
         "Every segment is then acknowledged at once.",
     ),
     choice("VMA_EXCEPTION_HANDLING", "Exception handling mode", -1, EXCEPTIONS)
-        .no_effect("what is not supported always goes to the kernel, with the reason in vma_stats")
         .about(
-            "What happens when a program asks a socket for what is not supported.",
-            "From a debug message up to ending the program.",
+            "What happens when a program asks an accelerated socket for what only the kernel does.",
+            "Such as an option whose effect the accelerated path does not have. -1 and 0: the kernel \
+             does it and has the socket back, which is logged at level DEBUG. 1: the same, logged at \
+             level ERROR. 2: it is logged at level ERROR, and the call fails with EINVAL. 3: it is \
+             logged at level ERROR, and the program aborts. -2: as -1; and the process ends, with \
+             status 255, if the library cannot start or can open none of the interfaces that are \
+             needed. Otherwise sockets are then the kernel's, after a warning.",
         ),
     flag("VMA_AVOID_SYS_CALLS_ON_TCP_FD", "Avoid sys-calls on tcp fd", false)
         .no_effect(NEEDS_TCP)

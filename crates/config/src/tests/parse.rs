@@ -3,7 +3,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 use super::{PID, assert_warning, parse, parse_with_warning, value};
-use crate::{Config, DEPRECATED, LogLevel, Spec, ThreadMode, WarningKind, XdpMode};
+use crate::{
+    Config, DEPRECATED, ExceptionHandling, LogLevel, Spec, ThreadMode, WarningKind, XdpMode,
+};
 
 #[test]
 fn an_empty_environment_gives_the_documented_defaults() {
@@ -86,6 +88,19 @@ fn every_working_variable_reaches_its_field() {
 
 #[test]
 fn every_mode_has_its_number_or_word() {
+    for (number, handling) in (-2..).zip([
+        ExceptionHandling::ExitOnFailedStart,
+        ExceptionHandling::LogDebug,
+        ExceptionHandling::LogDebugAndUnoffload,
+        ExceptionHandling::LogErrorAndUnoffload,
+        ExceptionHandling::ReturnError,
+        ExceptionHandling::Abort,
+    ]) {
+        let parsed = parse([&format!("VMA_EXCEPTION_HANDLING={number}")]);
+        assert_eq!(parsed.config.exception_handling, handling);
+    }
+    let default = Config::default().exception_handling;
+    assert_eq!(default, ExceptionHandling::LogDebug);
     for (text, mode) in [
         ("VMA_THREAD_MODE=0", ThreadMode::Single),
         ("VMA_THREAD_MODE=1", ThreadMode::SpinLock),

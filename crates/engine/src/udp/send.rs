@@ -8,6 +8,7 @@ use libc::c_int;
 use ring::Backend;
 
 use crate::engine::Engine;
+use crate::exception::Request;
 use crate::interface::Transmitted;
 use crate::message::Message;
 use crate::reason::Reason;
@@ -36,7 +37,7 @@ impl<B: Backend> UdpSocket<B> {
         }
         if flags & libc::MSG_MORE != 0 {
             // The kernel keeps the part until the rest comes, so the rest must come to the kernel, too.
-            engine.leave_to_kernel(self, Reason::Message);
+            engine.leave_to_kernel_for(self, Request::MoreToCome);
         }
         if flags & !HARMLESS_FLAGS != 0 || message.has_control() {
             return SendOutcome::Kernel(Reason::Message);

@@ -154,6 +154,11 @@ impl<B: Backend> UdpSocket<B> {
         unsafe { &*self.counters.load(Ordering::Relaxed) }
     }
 
+    /// A descriptor of the kernel's socket.
+    pub(crate) fn fd(&self) -> c_int {
+        self.shadow.fd.load(Ordering::Relaxed)
+    }
+
     /// Why the socket is not accelerated; [`Reason::Offloaded`] if it is.
     #[inline]
     pub fn reason(&self) -> Reason {

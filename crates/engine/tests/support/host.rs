@@ -21,6 +21,7 @@ pub const POOL_FRAMES: u32 = 256;
 /// What most tests want: no polling, so that a call that finds nothing sleeps at once.
 pub fn settings() -> Settings {
     Settings {
+        exceptions: engine::ExceptionHandling::LeaveToKernel,
         offloaded_sockets: true,
         thread_mode: ThreadMode::Spin,
         rx_poll: 0,
