@@ -34,6 +34,7 @@ mod running;
 mod scripted_peer;
 mod skip;
 mod sys;
+mod tun;
 
 pub use accelerated::{Accelerated, eventually, preloaded, preloaded_in_place};
 pub use c_program::{compile_c, compile_c_with};
@@ -45,3 +46,4 @@ pub use raw_link::RawLink;
 pub use running::{Finished, Running};
 pub use scripted_peer::ScriptedPeer;
 pub use skip::{Skip, skip};
+pub use tun::Tun;

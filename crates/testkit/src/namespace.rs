@@ -31,7 +31,7 @@ pub struct Namespace {
 
 impl Namespace {
     /// Makes a namespace with a name of its own that ends in `side`, with `lo` up.
-    pub(crate) fn create(side: &str) -> Result<Self, Skip> {
+    pub fn create(side: &str) -> Result<Self, Skip> {
         if !sys::is_root() {
             return Err(Skip::new("not root: network namespaces need CAP_SYS_ADMIN"));
         }

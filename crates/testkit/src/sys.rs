@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
@@ -148,10 +149,36 @@ pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result
         events: libc::POLLIN,
         revents: 0,
     };
-    // Rounded up, so that a wait of less than a millisecond is not a busy loop.
-    let timeout_msec = c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX);
-    // SAFETY: the pointer describes one `pollfd`.
-    check(unsafe { libc::poll(&raw mut entry, 1, timeout_msec) }).map(|ready| ready > 0)
+    let timeout = libc::timespec {
+        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(timeout.subsec_nanos()),
+    };
+    // SAFETY: the pointers describe one `pollfd` and one `timespec`; no signal mask is given.
+    check(unsafe { libc::ppoll(&raw mut entry, 1, &raw const timeout, ptr::null()) })
+        .map(|ready| ready > 0)
+}
+
+/// The packets of interface `name`, which is made in the calling thread's namespace: layer 3, without a header.
+pub(crate) fn tun_device(name: &CStr) -> io::Result<File> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open("/dev/net/tun")?;
+    // SAFETY: all zeroes is a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    let bytes = name.to_bytes_with_nul();
+    if bytes.len() > request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    let flags = libc::IFF_TUN | libc::IFF_NO_PI;
+    request.ifr_ifru.ifru_flags = libc::c_short::try_from(flags).expect("both are small");
+    // SAFETY: TUNSETIFF reads and writes one `ifreq`.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;
+    Ok(file)
 }
 
 /// Whether interface `name` of the calling thread's namespace can carry traffic (IFF_RUNNING).

@@ -1,0 +1,164 @@
+//! Linux itself as the stack: a namespace whose only link is a TUN device.
+
+mod info;
+mod sys;
+mod worker;
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use testkit::{Namespace, Skip, Tun};
+
+use crate::call::{Call, Outcome};
+use crate::stack::{Segment, Setup, Stack, Unreachable};
+use crate::wire;
+use worker::Answer;
+
+/// Of the kernel under test.
+const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
+
+/// Of the peer that the script plays.
+const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// A system call that is not to block must return within this time.
+const PROMPT: Duration = Duration::from_millis(100);
+
+/// The kernel's TCP. Plays one script.
+pub struct Linux {
+    namespace: Arc<Namespace>,
+    tun: Option<Tun>,
+    calls: Option<Sender<Call>>,
+    answers: Option<Receiver<Answer>>,
+    descriptors: worker::Descriptors,
+    /// What is known before the runner asks.
+    answered: Option<Answer>,
+    sniffed: VecDeque<(Duration, Segment)>,
+    start: Instant,
+    buffer: Vec<u8>,
+}
+
+impl Linux {
+    /// Makes the namespace.
+    pub fn new() -> Result<Self, Skip> {
+        Ok(Self {
+            namespace: Arc::new(Namespace::create("tun")?),
+            tun: None,
+            calls: None,
+            answers: None,
+            descriptors: worker::Descriptors::default(),
+            answered: None,
+            sniffed: VecDeque::new(),
+            start: Instant::now(),
+            buffer: vec![0; 1 << 16],
+        })
+    }
+
+    fn poll_answer(&mut self, wait: Duration) {
+        if self.answered.is_none()
+            && let Some(answers) = &self.answers
+        {
+            self.answered = answers.recv_timeout(wait).ok();
+        }
+    }
+}
+
+impl Stack for Linux {
+    fn set_up(&mut self, setup: &Setup) -> Result<(), String> {
+        let tun = Tun::create(&self.namespace, "tun0", LOCAL, setup.mtu);
+        self.tun = Some(tun.map_err(|skip| skip.reason().to_owned())?);
+        let route = ["route", "add", "192.0.2.0/24", "dev", "tun0"];
+        let route = self.namespace.ip(&route);
+        route.map_err(|error| error.to_string())?;
+        self.namespace.enter(|| sys::set_sysctls(&setup.sysctls))?;
+        let mut sysctls = setup.sysctls.iter().rev();
+        let congestion_control = sysctls.find(|(name, _)| name == sys::CONGESTION_CONTROL);
+        let congestion_control = congestion_control
+            .map_or("cubic", |(_, value)| value)
+            .to_owned();
+        let ends = worker::Ends {
+            local: (LOCAL, setup.bind_port),
+            remote: (REMOTE, setup.connect_port),
+            congestion_control,
+        };
+        let (calls, answers) = worker::spawn(
+            Arc::clone(&self.namespace),
+            ends,
+            Arc::clone(&self.descriptors),
+        );
+        (self.calls, self.answers) = (Some(calls), Some(answers));
+        self.start = Instant::now();
+        Ok(())
+    }
+
+    fn now(&mut self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn sniff(&mut self, deadline: Duration) -> Option<(Duration, Segment)> {
+        if let Some(sniffed) = self.sniffed.pop_front() {
+            return Some(sniffed);
+        }
+        let tun = self.tun.as_ref()?;
+        loop {
+            let left = deadline.saturating_sub(self.start.elapsed());
+            let received = tun.receive(&mut self.buffer, left);
+            let length = received.expect("a TUN device can be read")?;
+            let time = self.start.elapsed();
+            if let Some(segment) = wire::decode_tcp(&self.buffer[..length]) {
+                return Some((time, segment));
+            }
+        }
+    }
+
+    fn inject(&mut self, segment: &Segment) {
+        let packet = wire::encode_tcp(segment, REMOTE, LOCAL);
+        let tun = self.tun.as_ref().expect("set_up came first");
+        tun.send(&packet).expect("a TUN device takes packets");
+    }
+
+    fn inject_unreachable(&mut self, message: &Unreachable) {
+        let packet = wire::encode_unreachable(message, REMOTE, LOCAL);
+        let tun = self.tun.as_ref().expect("set_up came first");
+        tun.send(&packet).expect("a TUN device takes packets");
+    }
+
+    fn start(&mut self, call: &Call, may_block: bool) -> Result<(), String> {
+        let calls = self.calls.as_ref().expect("set_up came first");
+        let sent = calls.send(call.clone());
+        sent.map_err(|_| "the thread that makes system calls has ended".to_owned())?;
+        self.answered = None;
+        // Even a call that may block often does not.
+        self.poll_answer(if may_block {
+            Duration::from_millis(1)
+        } else {
+            PROMPT
+        });
+        Ok(())
+    }
+
+    fn outcome(&mut self) -> Option<(Duration, Outcome)> {
+        self.poll_answer(Duration::ZERO);
+        let answer = self.answered.take()?;
+        Some((
+            answer.time.saturating_duration_since(self.start),
+            answer.outcome,
+        ))
+    }
+
+    fn tcp_info(&mut self, fd: i32, name: &str) -> Option<i64> {
+        info::value(fd, name)
+    }
+}
+
+impl Drop for Linux {
+    fn drop(&mut self) {
+        // The worker ends when there are no more calls; one that blocks returns when its sockets are shut down.
+        self.calls = None;
+        for fd in worker::locked(&self.descriptors).iter() {
+            sys::shut_down(*fd);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The program of a script: a thread inside the namespace that makes its system calls.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use testkit::Namespace;
+
+use super::sys;
+use crate::call::{Call, OptionValue, Outcome};
+use crate::stack::{octet, wrong_octet};
+
+/// The descriptors that the script has open.
+pub(super) type Descriptors = Arc<Mutex<Vec<i32>>>;
+
+pub(super) fn locked(descriptors: &Descriptors) -> MutexGuard<'_, Vec<i32>> {
+    descriptors.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a call gave, and when it returned.
+pub(super) struct Answer {
+    pub(super) time: Instant,
+    pub(super) outcome: Outcome,
+}
+
+/// Where `bind` and `connect` go, and what sockets begin with.
+pub(super) struct Ends {
+    pub(super) local: (Ipv4Addr, u16),
+    pub(super) remote: (Ipv4Addr, u16),
+    pub(super) congestion_control: String,
+}
+
+/// Starts the thread. It ends when the sender of calls is gone.
+pub(super) fn spawn(
+    namespace: Arc<Namespace>,
+    ends: Ends,
+    descriptors: Descriptors,
+) -> (Sender<Call>, Receiver<Answer>) {
+    let (calls, incoming) = mpsc::channel::<Call>();
+    let (outgoing, answers) = mpsc::channel();
+    thread::spawn(move || {
+        namespace.enter(move || {
+            let mut program = Program {
+                ends,
+                descriptors,
+                positions: HashMap::new(),
+            };
+            for call in incoming {
+                let outcome = program.make(&call);
+                let time = Instant::now();
+                if outgoing.send(Answer { time, outcome }).is_err() {
+                    break;
+                }
+            }
+            program.close_all();
+        });
+    });
+    (calls, answers)
+}
+
+struct Program {
+    ends: Ends,
+    descriptors: Descriptors,
+    /// Octets written to and read from each socket.
+    positions: HashMap<i32, (u32, u32)>,
+}
+
+impl Program {
+    fn make(&mut self, call: &Call) -> Outcome {
+        let plain = |result| Outcome {
+            result: Some(result),
+            ..Outcome::default()
+        };
+        match call {
+            Call::Socket { kind } => self.opened(self.socket(*kind)),
+            Call::Bind { fd } => plain(sys::bind(*fd, self.ends.local)),
+            Call::Listen { fd, backlog } => plain(sys::listen(*fd, *backlog)),
+            Call::Accept { fd, flags } => self.opened(sys::accept(*fd, *flags)),
+            Call::Connect { fd } => plain(sys::connect(*fd, self.ends.remote)),
+            Call::Write { fd, len, flags } => self.write(*fd, *len, *flags),
+            Call::Read { fd, len, flags } => self.read(*fd, *len, *flags),
+            Call::Shutdown { fd, how } => plain(sys::shutdown(*fd, *how)),
+            Call::Close { fd } => {
+                locked(&self.descriptors).retain(|open| open != fd);
+                plain(sys::close(*fd))
+            }
+            Call::SetOption {
+                fd,
+                level,
+                name,
+                value,
+            } => plain(set_option(*fd, *level, *name, value)),
+            Call::GetOption { fd, level, name } => option(*fd, *level, *name),
+            Call::SetFlags { fd, flags } => plain(sys::set_file_flags(*fd, *flags)),
+            Call::GetFlags { fd } => plain(sys::file_flags(*fd)),
+            Call::Ioctl { fd, request } => {
+                let Ok(request) = libc::Ioctl::try_from(*request) else {
+                    return Outcome::error(libc::EINVAL);
+                };
+                let (result, value) = sys::ioctl(*fd, request);
+                Outcome {
+                    result: Some(result),
+                    output: vec![value],
+                    ..Outcome::default()
+                }
+            }
+            Call::Poll { entries, timeout } => {
+                let entry = |(fd, events): &(i32, i32)| libc::pollfd {
+                    fd: *fd,
+                    events: libc::c_short::try_from(*events).unwrap_or(0),
+                    revents: 0,
+                };
+                let mut entries: Vec<libc::pollfd> = entries.iter().map(entry).collect();
+                let result = sys::poll(&mut entries, *timeout);
+                Outcome {
+                    result: Some(result),
+                    output: entries
+                        .iter()
+                        .map(|entry| i64::from(entry.revents))
+                        .collect(),
+                    ..Outcome::default()
+                }
+            }
+            Call::EpollCreate => self.opened(sys::epoll_create()),
+            Call::EpollControl {
+                set,
+                operation,
+                fd,
+                events,
+            } => {
+                let events = u32::try_from(*events).unwrap_or(u32::MAX);
+                plain(sys::epoll_control(*set, *operation, *fd, events))
+            }
+            Call::EpollWait { set, room, timeout } => {
+                let (result, output) = sys::epoll_wait(*set, *room, *timeout);
+                Outcome {
+                    result: Some(result),
+                    output,
+                    ..Outcome::default()
+                }
+            }
+        }
+    }
+
+    fn socket(&self, kind: i32) -> Result<i64, i32> {
+        let fd = sys::socket(kind)?;
+        if let Ok(fd) = i32::try_from(fd) {
+            let name = self.ends.congestion_control.as_bytes();
+            sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name)?;
+        }
+        Ok(fd)
+    }
+
+    fn opened(&mut self, result: Result<i64, i32>) -> Outcome {
+        if let Ok(fd) = result
+            && let Ok(fd) = i32::try_from(fd)
+        {
+            locked(&self.descriptors).push(fd);
+            self.positions.remove(&fd);
+        }
+        Outcome {
+            result: Some(result),
+            ..Outcome::default()
+        }
+    }
+
+    fn write(&mut self, fd: i32, len: usize, flags: i32) -> Outcome {
+        let (written, _) = self.positions.entry(fd).or_default();
+        let data: Vec<u8> = (0..)
+            .take(len)
+            .map(|n| octet(written.wrapping_add(n)))
+            .collect();
+        let result = sys::send(fd, &data, flags);
+        if let Ok(count) = result {
+            *written = written.wrapping_add(u32::try_from(count).unwrap_or(0));
+        }
+        Outcome {
+            result: Some(result),
+            ..Outcome::default()
+        }
+    }
+
+    fn read(&mut self, fd: i32, len: usize, flags: i32) -> Outcome {
+        let (_, read) = self.positions.entry(fd).or_default();
+        let mut data = vec![0; len];
+        let result = sys::receive(fd, &mut data, flags);
+        let mut wrong = None;
+        if let Ok(count) = result
+            && flags & libc::MSG_OOB == 0
+        {
+            let count = usize::try_from(count).unwrap_or(0).min(len);
+            wrong = wrong_octet(&data[..count], *read);
+            if flags & libc::MSG_PEEK == 0 {
+                *read = read.wrapping_add(u32::try_from(count).unwrap_or(0));
+            }
+        }
+        Outcome {
+            result: Some(result),
+            wrong_octet: wrong,
+            ..Outcome::default()
+        }
+    }
+
+    /// Closes what the script left open, without a word to the peer's side.
+    fn close_all(&mut self) {
+        for fd in locked(&self.descriptors).drain(..) {
+            // The script may have closed it behind our back (by number).
+            let _ = sys::close(fd);
+        }
+    }
+}
+
+fn set_option(fd: i32, level: i32, name: i32, value: &OptionValue) -> Result<i64, i32> {
+    // As C does with what does not fit.
+    let int = |value: i64| value.to_le_bytes()[..4].to_vec();
+    let bytes = match value {
+        OptionValue::Integer(value) => int(*value),
+        OptionValue::Linger { on, seconds } => [int(i64::from(*on)), int(*seconds)].concat(),
+        OptionValue::Text(text) => text.as_bytes().to_vec(),
+    };
+    sys::set_option(fd, level, name, &bytes)
+}
+
+/// The value as `int`s.
+fn option(fd: i32, level: i32, name: i32) -> Outcome {
+    let mut value = [0; 8];
+    match sys::option(fd, level, name, &mut value) {
+        Ok(length) => {
+            let (ints, _) = value.as_chunks::<4>();
+            let ints = ints.iter().take(length / 4);
+            Outcome::with(
+                0,
+                ints.map(|int| i64::from(i32::from_ne_bytes(*int)))
+                    .collect(),
+            )
+        }
+        Err(errno) => Outcome::error(errno),
+    }
+}

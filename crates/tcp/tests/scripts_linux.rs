@@ -1,0 +1,47 @@
+//! The scripts of `scripts/` against Linux: what they claim is what the kernel does. And the scripts of the original's
+//! corpus, as a test of the runner: Linux passes them.
+
+use std::path::Path;
+
+use packetdrill::{Conditions, Failure, Linux, run};
+use testkit::or_skip;
+
+mod support;
+
+use support::scripts;
+
+/// Plays a script against the kernel.
+fn play(path: &Path) -> Result<(), Failure> {
+    let script = scripts::read(path)?;
+    let mut linux = Linux::new().expect("a namespace could be made before");
+    let conditions = Conditions {
+        remote_isn: 0,
+        all_packets: false,
+    };
+    run(&script, &mut linux, &conditions)
+}
+
+#[test]
+fn linux_does_what_the_scripts_say() {
+    drop(or_skip!(Linux::new()));
+    // They wait most of the time.
+    let failures = scripts::play_all(&scripts::own(), 4, play);
+    assert!(failures.is_empty(), "{}", scripts::report(&failures));
+}
+
+/// Not a test of this project's code under test but of the runner, and slow: by hand.
+#[test]
+#[ignore = "takes minutes; needs PACKETDRILL_CORPUS"]
+fn linux_passes_the_corpus() {
+    let corpus = std::env::var_os("PACKETDRILL_CORPUS").expect("PACKETDRILL_CORPUS is set");
+    drop(or_skip!(Linux::new()));
+    let scripts = scripts::find(Path::new(&corpus));
+    let failures = scripts::play_all(&scripts, 4, play);
+    let report = scripts::report(&failures);
+    assert!(
+        failures.is_empty(),
+        "{report}{} of {} failed",
+        failures.len(),
+        scripts.len()
+    );
+}

@@ -1,0 +1,3 @@
+//! What the tests of this directory share.
+
+pub(crate) mod scripts;
