@@ -1,18 +1,21 @@
 //! The exported functions. Each finds out whether the descriptor is ours; if not, it is a jump to the C library.
 
+mod create;
 mod descriptor;
 mod header;
 mod multiplex;
 mod passed;
 mod receive;
 mod send;
+mod setup;
 mod signal;
 mod stream;
+mod transfer;
 
 use libc::{
-    FILE, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr,
-    nfds_t, pollfd, sighandler_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
-    timeval,
+    FILE, aiocb, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr,
+    mode_t, msghdr, nfds_t, off64_t, pollfd, sigevent, sighandler_t, sigset_t, size_t, sockaddr,
+    socklen_t, ssize_t, timespec, timeval,
 };
 
 use crate::interposed::interposed;
@@ -47,6 +50,9 @@ macro_rules! exports {
         }
     };
     (@hook creates, $name:ident $arguments:tt) => { create::noted(crate::real::$name $arguments) };
+    (@hook shows, $name:ident($fd:ident $(, $argument:ident)*)) => {
+        setup::shown(stringify!($name), $fd, crate::real::$name($fd $(, $argument)*))
+    };
     (@hook $module:ident, $name:ident $arguments:tt) => { $module::$name $arguments };
 }
 interposed!(exports);

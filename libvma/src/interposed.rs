@@ -7,6 +7,7 @@
 //! * `=> <module>`: the function of this name in `hooks::<module>`;
 //! * `=> creates`: makes a descriptor that is not ours. What its number stood for is forgotten: it may have been closed in a way
 //!   that no hook has seen;
+//! * `=> shows`: shown in the log at level fine, for a socket of ours;
 //! * `=> called`: not exported, only called.
 //!
 //! Functions that are not here need nothing: what they do is right for a socket of ours as it is, because the kernel's socket
@@ -30,20 +31,83 @@ macro_rules! interposed {
             /// As `dup2`.
             fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int => descriptor;
 
+            /// Descriptors of other kinds.
+            fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int => creates;
+            /// As `open`.
+            fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int => creates;
+            /// `open` with `_FORTIFY_SOURCE`.
+            fn __open_2(path: *const c_char, flags: c_int) -> c_int => creates;
+            /// `open64` with `_FORTIFY_SOURCE`.
+            fn __open64_2(path: *const c_char, flags: c_int) -> c_int => creates;
+            /// As `open`.
+            fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int => creates;
+            /// As `open`.
+            fn openat64(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int => creates;
+            /// `openat` with `_FORTIFY_SOURCE`.
+            fn __openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int => creates;
+            /// `openat64` with `_FORTIFY_SOURCE`.
+            fn __openat64_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int => creates;
+            /// As `open`.
+            fn creat(path: *const c_char, mode: mode_t) -> c_int => creates;
+            /// As `open`.
+            fn creat64(path: *const c_char, mode: mode_t) -> c_int => creates;
+            /// As `open`, two of them.
+            fn pipe(fds: *mut c_int) -> c_int => create;
+            /// As `pipe`.
+            fn pipe2(fds: *mut c_int, flags: c_int) -> c_int => create;
+            /// As `pipe`.
+            fn socketpair(domain: c_int, kind: c_int, protocol: c_int, fds: *mut c_int) -> c_int => create;
+            /// Connections are the kernel's.
+            fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => creates;
+            /// As `accept`.
+            fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int => creates;
+            /// A set becomes ours with its first socket of ours.
+            fn epoll_create(size: c_int) -> c_int => creates;
+            /// As `epoll_create`.
+            fn epoll_create1(flags: c_int) -> c_int => creates;
+            /// As `open`.
+            fn eventfd(count: c_uint, flags: c_int) -> c_int => creates;
+            /// As `open`.
+            fn timerfd_create(clock: c_int, flags: c_int) -> c_int => creates;
+            /// As `open`.
+            fn signalfd(fd: c_int, mask: *const sigset_t, flags: c_int) -> c_int => creates;
+            /// As `open`.
+            fn memfd_create(name: *const c_char, flags: c_uint) -> c_int => creates;
+            /// As `open`.
+            fn inotify_init() -> c_int => creates;
+            /// As `open`.
+            fn inotify_init1(flags: c_int) -> c_int => creates;
+            /// As `open`.
+            fn mkostemp(template: *mut c_char, flags: c_int) -> c_int => creates;
+            /// As `open`.
+            fn mkostemp64(template: *mut c_char, flags: c_int) -> c_int => creates;
+            /// As `open`.
+            fn mkstemp(template: *mut c_char) -> c_int => creates;
+            /// As `open`.
+            fn mkstemp64(template: *mut c_char) -> c_int => creates;
+
             /// The addresses decide whether the socket can be accelerated.
-            fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int => descriptor;
+            fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int => setup;
             /// As `bind`.
-            fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int => descriptor;
+            fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int => setup;
             /// Ends calls on the kernel's socket, so they have to be the kernel's.
-            fn shutdown(fd: c_int, how: c_int) -> c_int => descriptor;
+            fn shutdown(fd: c_int, how: c_int) -> c_int => setup;
             /// Timeouts, buffers and headers follow; some options need the kernel.
-            fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int => descriptor;
+            fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int => setup;
+            /// Shown in the log at level fine; the answer is the kernel's.
+            fn listen(fd: c_int, backlog: c_int) -> c_int => shows;
+            /// As `listen`.
+            fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => shows;
+            /// As `listen`.
+            fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => shows;
+            /// As `listen`.
+            fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int => shows;
             /// Copies (`F_DUPFD`) and `O_NONBLOCK`.
             fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => descriptor;
             /// `fcntl` of programs built for 64-bit file offsets.
             fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => descriptor;
             /// `FIONBIO`, and `FIONREAD` of what is queued here.
-            fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int => descriptor;
+            fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int => setup;
 
             /// The datagram may have come past the kernel.
             fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t => receive;
@@ -59,15 +123,23 @@ macro_rules! interposed {
             fn recvfrom(fd: c_int, buffer: *mut c_void, len: size_t, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> ssize_t => receive;
             /// `recvfrom` with `_FORTIFY_SOURCE`.
             fn __recvfrom_chk(fd: c_int, buffer: *mut c_void, len: size_t, size: size_t, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> ssize_t => receive;
-            /// As `read`.
+            /// `readv` with flags, at offset -1.
+            fn preadv2(fd: c_int, parts: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t => receive;
+            /// As `preadv2`.
+            fn preadv64v2(fd: c_int, parts: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t => receive;
+            /// As `read`. Descriptors in the message (`SCM_RIGHTS`) are as if made by `open`.
             fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t => receive;
-            /// As `read`.
+            /// As `recvmsg`.
             fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int => receive;
 
             /// The datagram can go past the kernel.
             fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t => send;
             /// As `write`.
             fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t => send;
+            /// `writev` with flags, at offset -1.
+            fn pwritev2(fd: c_int, parts: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t => send;
+            /// As `pwritev2`.
+            fn pwritev64v2(fd: c_int, parts: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t => send;
             /// As `write`.
             fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t => send;
             /// As `write`.
@@ -98,7 +170,26 @@ macro_rules! interposed {
             /// As `poll`.
             fn epoll_pwait2(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int => multiplex;
 
-            /// Standard error may be another file then, which is where the log goes.
+            /// The kernel moves the data, so it has to have them; a datagram may stay open for more (`MSG_MORE`).
+            fn splice(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, len: size_t, flags: c_uint) -> ssize_t => transfer;
+            /// As `splice`.
+            fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t => transfer;
+            /// As `splice`.
+            fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t => transfer;
+            /// A thread of the C library reads, past every hook.
+            fn aio_read(control: *mut aiocb) -> c_int => transfer;
+            /// As `aio_read`.
+            fn aio_read64(control: *mut aiocb) -> c_int => transfer;
+            /// As `aio_read`.
+            fn lio_listio(mode: c_int, list: *const *mut aiocb, count: c_int, event: *mut sigevent) -> c_int => transfer;
+            /// As `aio_read`.
+            fn lio_listio64(mode: c_int, list: *const *mut aiocb, count: c_int, event: *mut sigevent) -> c_int => transfer;
+
+            /// The C library reads streams past every hook.
+            fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE => stream;
+            /// As `close`, which the C library does past the hook.
+            fn fclose(stream: *mut FILE) -> c_int => stream;
+            /// As `fclose`. Standard error may be another file then, which is where the log goes.
             fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE => stream;
             /// As `freopen`.
             fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE => stream;

@@ -46,6 +46,12 @@ pub(crate) fn udp(fd: c_int) -> Option<(&'static Engine<Device>, &'static UdpSoc
     engine.udp(fd).map(|socket| (engine, socket))
 }
 
+/// The engine, if a descriptor stands for something of ours.
+#[inline]
+pub(crate) fn look_up(fd: c_int) -> Option<&'static Engine<Device>> {
+    engine().filter(|engine| engine.look_up(fd).is_some())
+}
+
 /// The epoll set behind a descriptor, if sockets of ours are in it.
 #[inline]
 pub(crate) fn epoll(fd: c_int) -> Option<(&'static Engine<Device>, &'static EpollSet<Device>)> {

@@ -231,6 +231,23 @@ impl<B: Backend> Engine<B> {
         }
     }
 
+    /// Forgets descriptors that were closed past every hook, by a system call of the program's own: their flows would keep packets
+    /// from whoever has the port next, and their numbers may be those of other files.
+    pub(crate) fn forget_lost_descriptors(&self) {
+        let _control = self.control();
+        for fd in self.table.range(0, u32::MAX) {
+            let known = match self.table.get(fd) {
+                Some(Object::Udp(socket)) => socket.shadow.inode.load(Ordering::Relaxed),
+                Some(Object::Epoll(set)) => set.inode(),
+                None => continue,
+            };
+            if sys::inode(fd) != known {
+                log::debug!("fd {fd}: closed or replaced by a system call");
+                self.forget(fd);
+            }
+        }
+    }
+
     /// `new` stands for the same as `old` from here on.
     pub fn descriptor_duplicated(&self, old: c_int, new: c_int) {
         if self.is_other_process() {

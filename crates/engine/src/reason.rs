@@ -73,6 +73,10 @@ reasons! {
     Rule = 23, "a rule leaves it to the kernel";
     /// A rule of `libvma.conf` for `udp_receiver` says `os`. Sending is another matter.
     ReceiverRule = 24, "a rule leaves what it receives to the kernel";
+    /// `splice(2)`, `sendfile(2)`
+    InKernel = 25, "splice or sendfile moves its data in the kernel";
+    /// Streams (`fdopen(3)`) and asynchronous reads, which no hook sees.
+    InLibc = 26, "the C library itself reads it (stdio, aio)";
 }
 
 #[cfg(test)]

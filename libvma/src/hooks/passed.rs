@@ -1,9 +1,10 @@
-//! Descriptors in messages (`SCM_RIGHTS`): whoever receives one sees the kernel's socket only.
+//! Descriptors in messages (`SCM_RIGHTS`): whoever receives one sees the kernel's socket only, and has a new number for it.
 
 use std::slice;
 
 use libc::{c_int, msghdr};
 
+use super::descriptor;
 use crate::guard::contained;
 use crate::runtime;
 
@@ -12,18 +13,51 @@ use crate::runtime;
 /// # Safety
 /// `message` must be null or valid for `sendmsg(2)`.
 pub(super) unsafe fn leave_to_kernel(message: *const msghdr) {
+    let pass = |fds: &[c_int]| {
+        if let Some(engine) = runtime::engine() {
+            let _ = contained(|| fds.iter().for_each(|fd| engine.descriptor_passed(*fd)));
+        }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { for_each(message, pass) };
+}
+
+/// Forgets what the numbers of received descriptors stood for.
+///
+/// # Safety
+/// `message` must be null or as `recvmsg(2)` has left it.
+pub(super) unsafe fn noted(message: *const msghdr) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for_each(message, |fds| {
+            fds.iter().for_each(|fd| descriptor::forget(*fd))
+        })
+    };
+}
+
+/// Shows the lists of descriptors in a message, if the library is at work.
+///
+/// # Safety
+/// `message` must be null, or its control data readable for their length.
+#[inline]
+unsafe fn for_each(message: *const msghdr, each: impl FnMut(&[c_int])) {
     // SAFETY: the caller's promise.
     let Some(header) = (unsafe { message.as_ref() }) else {
         return;
     };
-    if header.msg_controllen == 0 || header.msg_control.is_null() {
+    if header.msg_controllen == 0 || header.msg_control.is_null() || runtime::engine().is_none() {
         return;
     }
-    let Some(engine) = runtime::engine() else {
-        return;
-    };
-    // SAFETY: the control data are readable for their length (sendmsg(2)); the macros stay within it.
-    let mut control = unsafe { libc::CMSG_FIRSTHDR(message) };
+    // SAFETY: the caller's promise.
+    unsafe { for_each_part(header, each) };
+}
+
+/// # Safety
+/// The control data must be readable for their length.
+#[cold]
+unsafe fn for_each_part(header: &msghdr, mut each: impl FnMut(&[c_int])) {
+    // SAFETY: the control data are readable for their length (the caller's promise); the macros stay within it.
+    let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };
     // SAFETY: null, or a header within the control data.
     while let Some(part) = unsafe { control.as_ref() } {
         // SAFETY: integers.
@@ -36,14 +70,9 @@ pub(super) unsafe fn leave_to_kernel(message: *const msghdr) {
                 (header.msg_control.addr() + header.msg_controllen).saturating_sub(data.addr());
             let count = data_len.min(room) / size_of::<c_int>();
             // SAFETY: `count` descriptors lie within the control data, which are aligned for them (cmsg(3)).
-            let descriptors = unsafe { slice::from_raw_parts(data, count) };
-            let _ = contained(|| {
-                descriptors
-                    .iter()
-                    .for_each(|fd| engine.descriptor_passed(*fd))
-            });
+            each(unsafe { slice::from_raw_parts(data, count) });
         }
         // SAFETY: as above.
-        control = unsafe { libc::CMSG_NXTHDR(message, control) };
+        control = unsafe { libc::CMSG_NXTHDR(header, control) };
     }
 }

@@ -1,12 +1,14 @@
 //! `recv(2)` and its relatives.
 
+use engine::Reason;
 use libc::{
-    c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec,
+    c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t,
+    timespec,
 };
 
-use super::{header, hook};
+use super::{header, hook, passed};
 use crate::call;
-use crate::guard::{errno, fail, set_errno};
+use crate::guard::{contained, errno, fail, set_errno};
 use crate::real;
 use crate::runtime;
 
@@ -100,7 +102,14 @@ hook! {
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::recvmsg(fd, message, flags) };
-        let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
+        let Some((engine, socket)) = runtime::udp(fd) else {
+            let result = kernel();
+            if result >= 0 {
+                // SAFETY: the kernel has just filled the message in.
+                unsafe { passed::noted(message) };
+            }
+            return result;
+        };
         // SAFETY: the message is the caller's, null or valid for recvmsg(2).
         let Some(header) = (unsafe { message.as_mut() }) else { return kernel() };
         if !header.msg_name.is_null() && header.msg_namelen.cast_signed() < 0 {
@@ -122,7 +131,14 @@ hook! {
     ) -> c_int {
         if runtime::udp(fd).is_none() || messages.is_null() {
             // SAFETY: the arguments are the caller's own.
-            return unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
+            let result = unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
+            for index in 0..usize::try_from(result).unwrap_or(0) {
+                // SAFETY: the kernel has just filled that many messages in.
+                let message = unsafe { messages.add(index) };
+                // SAFETY: as above; the header is the first field.
+                unsafe { passed::noted(message.cast::<msghdr>()) };
+            }
+            return result;
         }
         // SAFETY: null or readable, as recvmmsg(2) asks.
         let deadline = unsafe { timeout.as_ref() }.map(|timeout| {
@@ -197,5 +213,58 @@ hook! {
         let Some(mut header) = (unsafe { header::vector(parts, count) }) else { return kernel() };
         // SAFETY: the buffers are the caller's, valid for readv(2).
         unsafe { call::receive(engine, socket, &mut header, 0, kernel) }
+    }
+}
+
+hook! {
+    /// `preadv2(2)`: a socket has no offsets but -1, which is none.
+    fn preadv2(
+        fd: c_int,
+        parts: *const iovec,
+        count: c_int,
+        offset: off64_t,
+        flags: c_int,
+    ) -> ssize_t {
+        // SAFETY: the arguments are the caller's own.
+        let kernel = || unsafe { real::preadv2(fd, parts, count, offset, flags) };
+        let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
+        if offset != -1 {
+            return kernel();
+        }
+        match flags {
+            // SAFETY: the arguments are the caller's own.
+            0 => unsafe { readv(fd, parts, count) },
+            libc::RWF_NOWAIT => {
+                // Kernels before 6.5 do not have it for sockets, which is theirs to say.
+                let result = kernel();
+                if result >= 0 || errno() != libc::EAGAIN {
+                    return result;
+                }
+                // SAFETY: the buffers are the caller's.
+                let Some(mut header) = (unsafe { header::vector(parts, count) }) else {
+                    return result;
+                };
+                // SAFETY: the buffers are the caller's, valid for preadv2(2).
+                unsafe { call::receive(engine, socket, &mut header, libc::MSG_DONTWAIT, kernel) }
+            }
+            _ => {
+                let _ = contained(|| engine.leave_to_kernel(socket, Reason::Message));
+                kernel()
+            }
+        }
+    }
+}
+
+hook! {
+    /// `preadv2(2)` of programs built for 64-bit file offsets
+    fn preadv64v2(
+        fd: c_int,
+        parts: *const iovec,
+        count: c_int,
+        offset: off64_t,
+        flags: c_int,
+    ) -> ssize_t {
+        // SAFETY: the arguments are the caller's own, and offsets have 64 bits here anyway.
+        unsafe { preadv2(fd, parts, count, offset, flags) }
     }
 }

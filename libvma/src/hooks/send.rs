@@ -1,6 +1,8 @@
 //! `send(2)` and its relatives.
 
-use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{
+    c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t,
+};
 
 use super::{header, hook, passed};
 use crate::call;
@@ -121,5 +123,37 @@ hook! {
         let Some(mut header) = (unsafe { header::vector(parts, count) }) else { return kernel() };
         // SAFETY: the buffers are the caller's, valid for writev(2).
         unsafe { call::send(engine, socket, &mut header, 0, kernel) }
+    }
+}
+
+hook! {
+    /// `pwritev2(2)`: a socket has no offsets but -1, which is none.
+    fn pwritev2(
+        fd: c_int,
+        parts: *const iovec,
+        count: c_int,
+        offset: off64_t,
+        flags: c_int,
+    ) -> ssize_t {
+        if offset == -1 && flags == 0 && runtime::udp(fd).is_some() {
+            // SAFETY: the arguments are the caller's own.
+            return unsafe { writev(fd, parts, count) };
+        }
+        // SAFETY: the arguments are the caller's own.
+        unsafe { real::pwritev2(fd, parts, count, offset, flags) }
+    }
+}
+
+hook! {
+    /// `pwritev2(2)` of programs built for 64-bit file offsets
+    fn pwritev64v2(
+        fd: c_int,
+        parts: *const iovec,
+        count: c_int,
+        offset: off64_t,
+        flags: c_int,
+    ) -> ssize_t {
+        // SAFETY: the arguments are the caller's own, and offsets have 64 bits here anyway.
+        unsafe { pwritev2(fd, parts, count, offset, flags) }
     }
 }

@@ -33,6 +33,8 @@ type Members<B> = HashMap<(usize, c_int), Arc<Registration<B>>>;
 pub struct EpollSet<B: Backend> {
     pub(super) descriptors: AtomicU32,
     pub(super) epfd: AtomicI32,
+    /// Inode number behind the descriptors, which tells a set from anything but another anonymous file.
+    pub(super) inode: AtomicU64,
     pub(super) members: Mutex<Members<B>>,
     pub(super) ready: Mutex<VecDeque<Arc<Registration<B>>>>,
     /// Entries of the ready list, readable without its lock.
@@ -129,6 +131,7 @@ impl<B: Backend> EpollSet<B> {
         Self {
             descriptors: AtomicU32::new(0),
             epfd: AtomicI32::new(-1),
+            inode: AtomicU64::new(0),
             members: Mutex::new(HashMap::new()),
             ready: Mutex::new(VecDeque::new()),
             ready_count: AtomicU32::new(0),
@@ -160,6 +163,11 @@ impl<B: Backend> EpollSet<B> {
     /// The descriptor through which the set is asked.
     pub(crate) fn epfd(&self) -> &AtomicI32 {
         &self.epfd
+    }
+
+    /// Inode number behind its descriptors.
+    pub(crate) fn inode(&self) -> u64 {
+        self.inode.load(Ordering::Relaxed)
     }
 
     /// `true`: it was the last one, and the set is empty now.

@@ -97,6 +97,7 @@ impl<B: Backend> Engine<B> {
             return None;
         };
         set.epfd.store(epfd, Ordering::Relaxed);
+        set.inode.store(sys::inode(epfd), Ordering::Relaxed);
         set.descriptors.store(1, Ordering::Relaxed);
         if self.table.insert(epfd, object).is_err() {
             self.epolls.give(object);

@@ -8,8 +8,11 @@ use ring::Backend;
 use crate::sys;
 use crate::udp::UdpSocket;
 
-/// What the kernel charges a small datagram beside its payload (`skb` and its overhead).
-const KERNEL_OVERHEAD_BYTES: usize = 768;
+/// What the kernel charges to the receive buffer for a packet, rounded up: a buffer from its power-of-two caches, which holds
+/// `struct skb_shared_info` and head room, too, and `struct sk_buff` (`skb->truesize`).
+fn kernel_cost_bytes(packet: &[u8]) -> usize {
+    (packet.len() + 400).next_power_of_two() + 320
+}
 
 impl<B: Backend> UdpSocket<B> {
     /// Sends the queued datagrams, as they came, to ourselves: through a raw socket and the loopback interface they reach the
@@ -24,7 +27,7 @@ impl<B: Backend> UdpSocket<B> {
         };
         let mut room = self.receive_limit_bytes();
         self.drain_packets(|packet| {
-            let cost = packet.len() + KERNEL_OVERHEAD_BYTES;
+            let cost = kernel_cost_bytes(packet);
             let given = cost <= room && raw.send_to_self(packet);
             if given {
                 room -= cost;

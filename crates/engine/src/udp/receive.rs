@@ -244,6 +244,8 @@ impl<B: Backend> UdpSocket<B> {
                 Some(RecvOutcome::Done(len))
             }
             Err(Errno(libc::EAGAIN)) => None,
+            // The number is another file's: the socket was closed past every hook.
+            Err(Errno(libc::ENOTSOCK | libc::EBADF)) => Some(RecvOutcome::Kernel),
             Err(errno) => {
                 self.count_os_receive(Err(errno));
                 Some(RecvOutcome::Fail(errno))

@@ -26,6 +26,8 @@ use crate::wait::WaitQueue;
 pub(crate) struct Shadow {
     /// The descriptor, as long as it is open.
     pub(crate) fd: AtomicI32,
+    /// The socket's inode number: another one behind the descriptor is another socket.
+    pub(crate) inode: AtomicU64,
     /// `O_NONBLOCK`
     pub(crate) nonblocking: AtomicBool,
     /// `SO_RCVTIMEO` in nanoseconds, 0 for none.
@@ -103,9 +105,11 @@ impl<B: Backend> UdpSocket<B> {
         let counters = self.counters();
         counters.protocol.set(stats::PROTOCOL_UDP);
         counters.fd.set(fd);
-        counters.inode.set(sys::inode(fd));
+        let inode = sys::inode(fd);
+        counters.inode.set(inode);
         *lock(&self.slot) = Some(slot);
         self.shadow.fd.store(fd, Ordering::Relaxed);
+        self.shadow.inode.store(inode, Ordering::Relaxed);
         self.shadow
             .nonblocking
             .store(nonblocking, Ordering::Relaxed);

@@ -1,0 +1,58 @@
+//! Calls that make descriptors of other kinds. The number of one may still stand for a socket that was closed in a way that no
+//! hook has seen.
+
+use libc::c_int;
+
+use super::{descriptor, hook};
+use crate::real;
+
+/// Forgets what a new descriptor's number stood for.
+#[inline]
+pub(super) fn noted(fd: c_int) -> c_int {
+    descriptor::forget(fd);
+    fd
+}
+
+/// The same for two of them.
+///
+/// # Safety
+/// If `result` is 0, `fds` must be readable for two descriptors.
+#[inline]
+unsafe fn both_noted(result: c_int, fds: *const c_int) -> c_int {
+    if result == 0 {
+        // SAFETY: the caller's promise.
+        let fds = unsafe { fds.cast::<[c_int; 2]>().read() };
+        fds.into_iter().for_each(descriptor::forget);
+    }
+    result
+}
+
+hook! {
+    /// `pipe(2)`
+    fn pipe(fds: *mut c_int) -> c_int {
+        // SAFETY: the argument is the caller's own.
+        let result = unsafe { real::pipe(fds) };
+        // SAFETY: the kernel has just written both.
+        unsafe { both_noted(result, fds) }
+    }
+}
+
+hook! {
+    /// `pipe2(2)`
+    fn pipe2(fds: *mut c_int, flags: c_int) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        let result = unsafe { real::pipe2(fds, flags) };
+        // SAFETY: the kernel has just written both.
+        unsafe { both_noted(result, fds) }
+    }
+}
+
+hook! {
+    /// `socketpair(2)`
+    fn socketpair(domain: c_int, kind: c_int, protocol: c_int, fds: *mut c_int) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        let result = unsafe { real::socketpair(domain, kind, protocol, fds) };
+        // SAFETY: the kernel has just written both.
+        unsafe { both_noted(result, fds) }
+    }
+}

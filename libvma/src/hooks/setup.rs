@@ -1,0 +1,144 @@
+//! Calls that set a socket up.
+
+use engine::{Reason, Request};
+use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
+
+use super::hook;
+use crate::call;
+use crate::guard::{contained, errno, fail};
+use crate::real;
+use crate::runtime;
+
+/// Shows a call on a socket of ours in the log at level fine, as `strace(1)` would, and passes its result on.
+#[inline]
+pub(super) fn shown(name: &str, fd: c_int, result: c_int) -> c_int {
+    if log::log_enabled!(log::Level::Trace) {
+        show(name, fd, result);
+    }
+    result
+}
+
+#[cold]
+fn show(name: &str, fd: c_int, result: c_int) {
+    if runtime::look_up(fd).is_none() {
+        return;
+    }
+    let errno = errno();
+    let _ = contained(|| match result {
+        0.. => log::trace!("{name}(fd {fd}) = {result}"),
+        _ => log::trace!("{name}(fd {fd}) = {result}, errno {errno}"),
+    });
+}
+
+hook! {
+    /// `bind(2)`
+    fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        followed("bind", fd, unsafe { real::bind(fd, address, len) })
+    }
+}
+
+hook! {
+    /// `connect(2)`
+    fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        followed("connect", fd, unsafe { real::connect(fd, address, len) })
+    }
+}
+
+/// The kernel's socket has other addresses now, if the call succeeded.
+fn followed(name: &str, fd: c_int, result: c_int) -> c_int {
+    shown(name, fd, result);
+    if result == 0
+        && let Some((engine, socket)) = runtime::udp(fd)
+    {
+        call::addresses_changed(engine, socket);
+    }
+    result
+}
+
+hook! {
+    /// `shutdown(2)`: what it ends are calls on the kernel's socket, so they must be the kernel's from here on.
+    fn shutdown(fd: c_int, how: c_int) -> c_int {
+        // SAFETY: integers.
+        let result = shown("shutdown", fd, unsafe { real::shutdown(fd, how) });
+        // An unconnected socket is shut down, too, in spite of the error.
+        if (result == 0 || errno() == libc::ENOTCONN)
+            && let Some((engine, socket)) = runtime::udp(fd) {
+            let _ = contained(|| engine.leave_to_kernel(socket, Reason::ShutDown));
+        }
+        result
+    }
+}
+
+hook! {
+    /// `setsockopt(2)`
+    fn setsockopt(
+        fd: c_int,
+        level: c_int,
+        name: c_int,
+        value: *const c_void,
+        len: socklen_t,
+    ) -> c_int {
+        if is_refused(fd, Request::Option { level, name }) {
+            return fail(libc::EINVAL);
+        }
+        // SAFETY: the arguments are the caller's own.
+        let result = shown("setsockopt", fd, unsafe { real::setsockopt(fd, level, name, value, len) });
+        if result == 0 && let Some((engine, socket)) = runtime::udp(fd) {
+            let _ = contained(|| engine.option_was_set(socket, level, name));
+        }
+        result
+    }
+}
+
+/// Whether a request is not even to be tried.
+fn is_refused(fd: c_int, request: Request) -> bool {
+    runtime::udp(fd).is_some_and(|(engine, socket)| call::is_refused(engine, socket, request))
+}
+
+/// Whether an `fcntl(2)` is not even to be tried.
+pub(super) fn is_refused_control(fd: c_int, command: c_int, argument: *mut c_void) -> bool {
+    command == libc::F_SETFL
+        && argument.addr() & libc::O_ASYNC as usize != 0
+        && is_refused(fd, Request::SignalDriven)
+}
+
+pub(super) fn flags_changed(fd: c_int, result: c_int) -> c_int {
+    if let Some((engine, socket)) = runtime::udp(fd) {
+        let _ = contained(|| engine.status_flags_changed(socket));
+    }
+    result
+}
+
+hook! {
+    /// `ioctl(2)`. It takes its third argument in the same register whether that is variadic or not.
+    fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+        if request == libc::FIOASYNC
+            && !argument.is_null()
+            // SAFETY: the caller passes an int.
+            && unsafe { argument.cast::<c_int>().read_unaligned() } != 0
+            && is_refused(fd, Request::SignalDriven)
+        {
+            return fail(libc::EINVAL);
+        }
+        // SAFETY: the arguments are the caller's own.
+        let result = unsafe { real::ioctl(fd, request, argument) };
+        if result != 0 {
+            return result;
+        }
+        match request {
+            libc::FIONBIO | libc::FIOASYNC => flags_changed(fd, result),
+            libc::FIONREAD => {
+                let next = runtime::udp(fd)
+                    .and_then(|(_, socket)| contained(|| socket.next_len_after_poll()).ok().flatten());
+                if let Some(len) = next {
+                    // SAFETY: the kernel has just written an int there.
+                    unsafe { *argument.cast::<c_int>() = c_int::try_from(len).unwrap_or(c_int::MAX) };
+                }
+                result
+            }
+            _ => result,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Calls whose data no hook sees: the kernel or the C library moves them.
+
+use std::slice;
+
+use engine::Reason;
+use libc::{aiocb, c_int, c_uint, off64_t, sigevent, size_t, ssize_t};
+
+use super::hook;
+use crate::guard::contained;
+use crate::real;
+use crate::runtime;
+
+/// Leaves a socket of ours to the kernel, queued datagrams included.
+pub(super) fn leave_to_kernel(fd: c_int, reason: Reason) {
+    if let Some((engine, socket)) = runtime::udp(fd) {
+        let _ = contained(|| engine.leave_to_kernel(socket, reason));
+    }
+}
+
+hook! {
+    /// `splice(2)`
+    fn splice(
+        from: c_int,
+        from_offset: *mut off64_t,
+        to: c_int,
+        to_offset: *mut off64_t,
+        len: size_t,
+        flags: c_uint,
+    ) -> ssize_t {
+        leave_to_kernel(from, Reason::InKernel);
+        leave_to_kernel(to, Reason::InKernel);
+        // SAFETY: the arguments are the caller's own.
+        unsafe { real::splice(from, from_offset, to, to_offset, len, flags) }
+    }
+}
+
+hook! {
+    /// `sendfile(2)`
+    fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
+        leave_to_kernel(from, Reason::InKernel);
+        leave_to_kernel(to, Reason::InKernel);
+        // SAFETY: the arguments are the caller's own.
+        unsafe { real::sendfile(to, from, offset, count) }
+    }
+}
+
+hook! {
+    /// `sendfile(2)` of programs built for 64-bit file offsets
+    fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
+        // SAFETY: the arguments are the caller's own, and offsets have 64 bits here anyway.
+        unsafe { sendfile(to, from, offset, count) }
+    }
+}
+
+/// # Safety
+/// `control` must be null or readable.
+unsafe fn left_to_aio(control: *const aiocb) {
+    // SAFETY: the caller's promise.
+    if let Some(control) = unsafe { control.as_ref() } {
+        leave_to_kernel(control.aio_fildes, Reason::InLibc);
+    }
+}
+
+hook! {
+    /// `aio_read(3)`
+    fn aio_read(control: *mut aiocb) -> c_int {
+        // SAFETY: the control block is the caller's, readable for aio_read(3).
+        unsafe { left_to_aio(control) };
+        // SAFETY: as above.
+        unsafe { real::aio_read(control) }
+    }
+}
+
+hook! {
+    /// `aio_read(3)` of programs built for 64-bit file offsets
+    fn aio_read64(control: *mut aiocb) -> c_int {
+        // SAFETY: the argument is the caller's own, and offsets have 64 bits here anyway.
+        unsafe { aio_read(control) }
+    }
+}
+
+hook! {
+    /// `lio_listio(3)`
+    fn lio_listio(
+        mode: c_int,
+        list: *const *mut aiocb,
+        count: c_int,
+        event: *mut sigevent,
+    ) -> c_int {
+        if let Ok(count @ 1..) = usize::try_from(count) && !list.is_null() {
+            // SAFETY: not null, and the caller gave `count` control blocks.
+            for control in unsafe { slice::from_raw_parts(list, count) } {
+                // SAFETY: null or readable, as lio_listio(3) asks.
+                unsafe { left_to_aio(*control) };
+            }
+        }
+        // SAFETY: the arguments are the caller's own.
+        unsafe { real::lio_listio(mode, list, count, event) }
+    }
+}
+
+hook! {
+    /// `lio_listio(3)` of programs built for 64-bit file offsets
+    fn lio_listio64(
+        mode: c_int,
+        list: *const *mut aiocb,
+        count: c_int,
+        event: *mut sigevent,
+    ) -> c_int {
+        // SAFETY: the arguments are the caller's own, and offsets have 64 bits here anyway.
+        unsafe { lio_listio(mode, list, count, event) }
+    }
+}
