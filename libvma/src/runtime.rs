@@ -80,6 +80,12 @@ fn make() {
     for warning in warnings {
         log_sink::line(warning.severity, &warning.message);
     }
+    if config.log_level >= LogLevel::Debug {
+        engine::warn_in_a_box(&[
+            "VMA is currently configured with high log level".to_owned(),
+            "That is for finding faults, and slows the program down: VMA_TRACELEVEL=3".to_owned(),
+        ]);
+    }
     std::panic::set_hook(Box::new(|panic| {
         log::error!("internal error, contained: {panic}")
     }));

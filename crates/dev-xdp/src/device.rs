@@ -201,5 +201,6 @@ fn refused(what: &dyn fmt::Display, errno: Option<i32>) -> OpenError {
     OpenError {
         what: what.to_string(),
         remedy,
+        locked_memory: matches!(errno, Some(libc::ENOBUFS | libc::ENOMEM)),
     }
 }

@@ -16,6 +16,7 @@ use crate::interface::Interface;
 use crate::interrupt;
 use crate::mux::epoll::EpollSet;
 use crate::network::{InterfaceFacts, Network};
+use crate::notice;
 use crate::offload;
 use crate::own_descriptors;
 use crate::reason::Reason;
@@ -484,6 +485,11 @@ impl<B: Backend> Engine<B> {
             Err(error) => {
                 log::warn!("{} is not accelerated: {}", spec.name, error.what);
                 log::warn!("{}: {}", spec.name, error.remedy);
+                if error.locked_memory
+                    && let Some(limit_bytes) = sys::locked_memory_limit_bytes()
+                {
+                    notice::warn_in_a_box(&notice::locked_memory(limit_bytes));
+                }
                 self.open_failed.store(true, Ordering::Relaxed);
                 return None;
             }

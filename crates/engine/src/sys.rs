@@ -214,6 +214,18 @@ pub(crate) fn process_id() -> libc::pid_t {
     unsafe { libc::syscall(libc::SYS_getpid) as libc::pid_t }
 }
 
+/// `RLIMIT_MEMLOCK` in bytes; `None` without a limit.
+pub(crate) fn locked_memory_limit_bytes() -> Option<u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel writes one rlimit.
+    let result =
+        unsafe { libc::syscall(libc::SYS_getrlimit, libc::RLIMIT_MEMLOCK, &raw mut limit) };
+    (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
 /// Thread id.
 pub(crate) fn thread_id() -> libc::pid_t {
     // SAFETY: gettid has no preconditions.

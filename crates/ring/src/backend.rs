@@ -28,6 +28,8 @@ pub struct OpenError {
     pub what: String,
     /// What would help.
     pub remedy: &'static str,
+    /// The limit of locked memory (`RLIMIT_MEMLOCK`) may be the cause.
+    pub locked_memory: bool,
 }
 
 /// A kind of device.

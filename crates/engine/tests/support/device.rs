@@ -166,6 +166,7 @@ impl Backend for Device {
             return Err(OpenError {
                 what: "the test says no".to_owned(),
                 remedy: "ask the test",
+                locked_memory: false,
             });
         }
         let wire = self.wire(link.index);
