@@ -58,6 +58,7 @@ mod listener;
 mod options;
 mod path;
 mod payload;
+pub mod recovery;
 pub mod rtt;
 mod seq;
 mod state;

@@ -129,6 +129,12 @@ impl RttEstimator {
         Duration::from_nanos(srtt.saturating_add(variance)).min(self.max_rto)
     }
 
+    /// The lower bound.
+    #[must_use]
+    pub fn min_rto(&self) -> Duration {
+        self.min_rto
+    }
+
     /// The smoothed round-trip time, once there is a measurement.
     #[must_use]
     pub fn srtt(&self) -> Option<Duration> {

@@ -1,0 +1,512 @@
+//! Loss detection and recovery of the sending side: what is in flight, what is lost, what to send again and when.
+//!
+//! With SACK, losses are found by RACK and TLP (RFC 8985) on the scoreboard (RFC 6675), without it by three duplicate
+//! acknowledgements (RFC 5681 §3.2, RFC 6582). Timeouts that were not needed are recognised (RFC 5682, RFC 3522, RFC 3708)
+//! and taken back. The congestion window is [`Congestion`]'s, the timeout [`RttEstimator`]'s; this module tells them what
+//! happens.
+//!
+//! # Driving it
+//!
+//! * new data was sent: [`Recovery::on_sent`]; before it, [`Recovery::room`] says how much may go;
+//! * to send again: [`Recovery::next_to_retransmit`], then [`Recovery::on_retransmitted`], until there is none. That goes
+//!   before new data;
+//! * an acknowledgement came: [`Recovery::on_ack`];
+//! * [`Recovery::deadline`] has come: [`Recovery::on_timeout`].
+//!
+//! The limited transmit of RFC 3042 needs no code: what a duplicate acknowledgement reports has left the network, so there
+//! is room for a new segment.
+//!
+//! Differences from the RFCs, as in Linux:
+//! * SACK information outlives a timeout (RFC 2018 §8, a SHOULD, discards it) unless the receiver has thrown away what it
+//!   reported, which shows in its not acknowledging the first outstanding segment;
+//! * without SACK the first three duplicates inflate nothing (RFC 6582 §3.2): each takes one segment out of flight.
+
+mod on_ack;
+mod rack;
+mod scoreboard;
+mod tlp;
+mod undo;
+
+use core::time::Duration;
+
+use crate::congestion::{Congestion, Reduction};
+use crate::rtt::RttEstimator;
+use crate::{CaState, CongestionAlgorithm, Instant, SeqNumber};
+
+use rack::Rack;
+use tlp::Tlp;
+use undo::Undo;
+
+pub use on_ack::{Acknowledgement, Outcome};
+pub use scoreboard::{Counts, Scoreboard, SentSegment};
+
+/// Segments that may be outstanding: memory, if the application sends single octets into a large window.
+const MAX_SEGMENTS: u32 = 1 << 16;
+
+/// What a connection has negotiated and configured.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub algorithm: CongestionAlgorithm,
+    /// Octets of payload in a full segment.
+    pub mss: u32,
+    pub initial_window_segments: u8,
+    /// Both sides permitted SACK.
+    pub sack: bool,
+    pub tail_loss_probe: bool,
+    pub slow_start_after_idle: bool,
+    /// Duplicates that mean loss while no reordering was seen.
+    pub dup_threshold: u8,
+}
+
+/// What [`Recovery::on_timeout`] did. Poll for segments after any but [`Self::Nothing`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// No deadline has come.
+    Nothing,
+    /// Segments sent before one that has arrived are overdue: recovery goes on, or begins.
+    Overdue,
+    /// A tail loss probe is to be sent: a new segment, for which there is [`Recovery::room`], or the last one again.
+    Probe,
+    /// The retransmission timer has expired; the first segment is to be sent again.
+    Retransmission,
+}
+
+/// Loss recovery of one connection.
+#[derive(Clone, Debug)]
+pub struct Recovery {
+    pub congestion: Congestion,
+    pub rtt: RttEstimator,
+    scoreboard: Scoreboard,
+    rack: Rack,
+    tlp: Tlp,
+    undo: Undo,
+    state: State,
+    settings: Settings,
+    snd_una: SeqNumber,
+    snd_nxt: SeqNumber,
+    /// Without SACK: segments that duplicate acknowledgements stand for.
+    duplicates: u32,
+    /// Without SACK: the end of the last recovery (`recover` of RFC 6582 §3.1).
+    recover: SeqNumber,
+    deadlines: Deadlines,
+    probe: ProbeDue,
+    last_sent_at: Option<Instant>,
+    /// Timeouts in a row without an acknowledgement of anything new.
+    timeouts: u8,
+    total_retransmissions: u32,
+    octets_retransmitted: u64,
+    dsack_duplicates: u32,
+}
+
+/// Congestion states of Linux, where `Disorder` is `Open` with something reported out of order.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Open,
+    /// Reducing because of ECN, until `high` is acknowledged.
+    Cwr {
+        high: SeqNumber,
+    },
+    /// Fast recovery, until `high` is acknowledged.
+    Recovery {
+        high: SeqNumber,
+    },
+    /// After a timeout, until `high` is acknowledged.
+    Loss {
+        high: SeqNumber,
+        frto: Frto,
+    },
+}
+
+/// Forward RTO recovery (RFC 5682 §3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frto {
+    /// It is not known yet whether the timeout was spurious.
+    Open,
+    /// Step 2b: new data goes before retransmissions.
+    PrefersNew,
+    /// The timeout was needed.
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Deadlines {
+    retransmission: Option<Instant>,
+    probe: Option<Instant>,
+    /// RACK's: the next segment is due to be deemed lost.
+    reordering: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProbeDue {
+    No,
+    NewData,
+    Retransmission,
+}
+
+impl Recovery {
+    /// For a connection whose handshake is complete; `snd_una` is its first data octet.
+    #[must_use]
+    pub fn new(settings: Settings, rtt: RttEstimator, snd_una: SeqNumber) -> Self {
+        Self {
+            congestion: Congestion::new(
+                settings.algorithm,
+                settings.mss,
+                settings.initial_window_segments,
+            ),
+            rtt,
+            scoreboard: Scoreboard::default(),
+            rack: Rack::new(settings.dup_threshold),
+            tlp: Tlp::default(),
+            undo: Undo::default(),
+            state: State::Open,
+            settings,
+            snd_una,
+            snd_nxt: snd_una,
+            duplicates: 0,
+            recover: snd_una - 1,
+            deadlines: Deadlines::default(),
+            probe: ProbeDue::No,
+            last_sent_at: None,
+            timeouts: 0,
+            total_retransmissions: 0,
+            octets_retransmitted: 0,
+            dsack_duplicates: 0,
+        }
+    }
+
+    /// Call when there is data to send, before asking for [`Self::room`]: a window that nothing has used for long must be
+    /// probed anew (RFC 5681 §4.1).
+    pub fn before_sending(&mut self, now: Instant) {
+        if self.settings.slow_start_after_idle
+            && self.scoreboard.is_empty()
+            && let Some(last) = self.last_sent_at
+        {
+            self.congestion
+                .after_idle(now.saturating_since(last), self.rtt.base_rto());
+            self.last_sent_at = Some(now);
+        }
+    }
+
+    /// New data went out, `payload_len` octets at `seq` and maybe FIN; the device cuts them if they are longer than the MSS.
+    pub fn on_sent(&mut self, seq: SeqNumber, payload_len: u32, is_fin: bool, now: Instant) {
+        debug_assert_eq!(seq, self.snd_nxt);
+        let mut rest = payload_len;
+        let mut next = seq;
+        while rest > self.settings.mss {
+            self.scoreboard.push(next, self.settings.mss, now);
+            next += self.settings.mss;
+            rest = rest.saturating_sub(self.settings.mss);
+        }
+        let last = rest.saturating_add(u32::from(is_fin));
+        if last > 0 {
+            self.scoreboard.push(next, last, now);
+        }
+        self.snd_nxt = next + last;
+        self.last_sent_at = Some(now);
+        self.congestion
+            .on_sent(payload_len, self.in_flight(), self.snd_una, self.snd_nxt);
+        // RFC 6298 §5.1
+        if self.deadlines.retransmission.is_none() {
+            self.deadlines.retransmission = Some(now + self.rtt.rto());
+        }
+        if self.probe == ProbeDue::NewData {
+            self.probe = ProbeDue::No;
+            self.tlp.on_probe_sent(self.snd_nxt, false);
+        } else {
+            self.schedule_probe(now);
+        }
+    }
+
+    /// What to send again at once, if the congestion window has room for it. `can_send_new`: there is new data, and the
+    /// peer's window has room for it.
+    pub fn next_to_retransmit(&mut self, can_send_new: bool) -> Option<SentSegment> {
+        if self.probe == ProbeDue::Retransmission {
+            match self.scoreboard.last() {
+                Some(last) if !last.was_sacked => return Some(last),
+                Some(_) | None => self.probe = ProbeDue::No,
+            }
+        }
+        if self.scoreboard.to_retransmit() == 0 {
+            return None;
+        }
+        if let State::Loss {
+            frto: frto @ Frto::PrefersNew,
+            ..
+        } = &mut self.state
+        {
+            if can_send_new {
+                return None;
+            }
+            // RFC 5682 §3.1 step 2b: without new data, recover conventionally.
+            *frto = Frto::Done;
+        }
+        let segment = self.scoreboard.next_to_retransmit()?;
+        let needed = segment.len.min(self.settings.mss);
+        (self.in_flight().saturating_add(needed) <= self.congestion.cwnd()).then_some(segment)
+    }
+
+    /// The segment that [`Self::next_to_retransmit`] gave went out, with this timestamp (`TSval`).
+    pub fn on_retransmitted(&mut self, seq: SeqNumber, timestamp: Option<u32>, now: Instant) {
+        let is_first = seq == self.snd_una;
+        let len = self.scoreboard.on_retransmitted(seq, now);
+        self.last_sent_at = Some(now);
+        self.total_retransmissions = self.total_retransmissions.saturating_add(1);
+        self.octets_retransmitted = self.octets_retransmitted.saturating_add(u64::from(len));
+        self.congestion
+            .on_sent(len, self.in_flight(), self.snd_una, self.snd_nxt);
+        if self.probe == ProbeDue::Retransmission {
+            self.probe = ProbeDue::No;
+            self.tlp.on_probe_sent(seq + len, true);
+            return;
+        }
+        self.undo.on_retransmitted(timestamp);
+        if is_first || self.deadlines.retransmission.is_none() {
+            self.deadlines.retransmission = Some(now + self.rtt.rto());
+        }
+    }
+
+    /// A congestion mark was echoed (RFC 3168 §6.1.2). Call before [`Self::on_ack`]. Returns whether the window is reduced,
+    /// and CWR to be set on the next new segment.
+    pub fn on_ecn_echo(&mut self, now: Instant) -> bool {
+        let reduction = self.reduction(now, 0);
+        let is_reduced = self.congestion.on_congestion_event(&reduction);
+        if is_reduced {
+            // What can be undone is the last reduction only, and this one is not to be.
+            self.undo.end();
+            self.state = State::Cwr { high: self.snd_nxt };
+        }
+        is_reduced
+    }
+
+    /// A deadline may have come. `can_send_new`: there is new data, and the peer's window has room for it.
+    pub fn on_timeout(&mut self, now: Instant, can_send_new: bool) -> Timeout {
+        let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
+        if is_due(self.deadlines.reordering) {
+            self.on_reordering_timeout(now);
+            return Timeout::Overdue;
+        }
+        if is_due(self.deadlines.probe) {
+            return self.on_probe_timeout(now, can_send_new);
+        }
+        if is_due(self.deadlines.retransmission) {
+            return self.on_retransmission_timeout(now);
+        }
+        Timeout::Nothing
+    }
+
+    /// RFC 8985 §6.2: "Upon RACK reordering timer expiration"
+    fn on_reordering_timeout(&mut self, now: Instant) {
+        self.deadlines.reordering = self.rack.detect_lost(&mut self.scoreboard, now);
+        if self.scoreboard.to_retransmit() > 0 {
+            self.enter_recovery(now, 0);
+        }
+        if self.deadlines.retransmission.is_none() {
+            self.deadlines.retransmission = Some(now + self.rtt.rto());
+        }
+    }
+
+    /// RFC 8985 §7.3
+    fn on_probe_timeout(&mut self, now: Instant, can_send_new: bool) -> Timeout {
+        self.deadlines.probe = None;
+        self.deadlines.retransmission = Some(now + self.rtt.rto());
+        if self.tlp.is_under_way() || self.scoreboard.is_empty() {
+            return Timeout::Nothing;
+        }
+        self.probe = if can_send_new {
+            ProbeDue::NewData
+        } else {
+            ProbeDue::Retransmission
+        };
+        Timeout::Probe
+    }
+
+    /// RFC 6298 §5.4 to §5.7, RFC 8985 §6.3, RFC 5682 §3.1 step 1
+    fn on_retransmission_timeout(&mut self, now: Instant) -> Timeout {
+        self.deadlines = Deadlines::default();
+        if self.scoreboard.is_empty() {
+            return Timeout::Nothing;
+        }
+        let is_new_episode = match self.state {
+            State::Open | State::Cwr { .. } => true,
+            State::Recovery { high } | State::Loss { high, .. } => self.snd_una >= high,
+        };
+        let is_repeated = self.timeouts > 0;
+        if self.settings.sack {
+            self.scoreboard
+                .mark_lost_on_timeout(self.rack.timeout(), now);
+        } else {
+            self.scoreboard.mark_lost_on_timeout(Duration::ZERO, now);
+            self.duplicates = 0;
+        }
+        self.tlp.cancel();
+        self.probe = ProbeDue::No;
+        self.rtt.on_timeout();
+        self.timeouts = self.timeouts.saturating_add(1);
+        if is_new_episode {
+            self.undo.begin(self.snd_una);
+        }
+        let reduction = self.reduction(now, 0);
+        self.congestion.on_rto(&reduction);
+        // Step 1 leaves out timeouts during another recovery, whose retransmissions confuse the judgement.
+        let frto = if is_new_episode || is_repeated {
+            Frto::Open
+        } else {
+            Frto::Done
+        };
+        self.state = State::Loss {
+            high: self.snd_nxt,
+            frto,
+        };
+        self.recover = self.snd_nxt;
+        self.deadlines.retransmission = Some(now + self.rtt.rto());
+        Timeout::Retransmission
+    }
+
+    /// Segments were deemed lost: fast recovery begins, unless one is going on. `newly_delivered` octets are what the
+    /// acknowledgement that shows it reports.
+    fn enter_recovery(&mut self, now: Instant, newly_delivered: u32) {
+        if matches!(self.state, State::Recovery { .. } | State::Loss { .. }) {
+            return;
+        }
+        let reduction = self.reduction(now, newly_delivered);
+        self.congestion.on_congestion_event(&reduction);
+        self.undo.begin(self.snd_una);
+        self.tlp.cancel();
+        self.deadlines.probe = None;
+        self.state = State::Recovery { high: self.snd_nxt };
+        self.recover = self.snd_nxt;
+    }
+
+    /// RFC 9937 §6: `RecoverFS` is what was outstanding before the acknowledgement, without what had been reported earlier.
+    fn reduction(&self, now: Instant, newly_delivered: u32) -> Reduction {
+        let octets = self.scoreboard.octets();
+        Reduction {
+            now,
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+            in_flight: self.in_flight(),
+            recover_flight_size: octets
+                .outstanding
+                .saturating_sub(octets.sacked)
+                .saturating_add(newly_delivered),
+        }
+    }
+
+    /// RFC 8985 §7.2: arms the probe timer if a probe is of use.
+    fn schedule_probe(&mut self, now: Instant) {
+        self.deadlines.probe = None;
+        let is_calm = matches!(self.state, State::Open | State::Cwr { .. });
+        if !self.settings.tail_loss_probe
+            || !self.settings.sack
+            || !is_calm
+            || self.tlp.is_under_way()
+            || self.scoreboard.is_empty()
+            || self.scoreboard.segments().sacked > 0
+        {
+            return;
+        }
+        let is_single = self.scoreboard.segments().outstanding == 1;
+        let timeout = tlp::probe_timeout(self.rtt.srtt(), is_single, self.rtt.min_rto());
+        let probe = now + timeout;
+        // A probe in the place of an earlier timeout, which begins anew after it.
+        let rto = self.deadlines.retransmission;
+        self.deadlines.probe = Some(rto.map_or(probe, |rto| rto.min(probe)));
+    }
+
+    /// The path's segment size has changed: what is outstanding is cut to it.
+    ///
+    /// If `is_too_big`, the path has dropped the longer segments, and these are sent again at once, without a reaction of
+    /// congestion control (RFC 1191 §6.5).
+    pub fn set_mss(&mut self, mss: u32, is_too_big: bool) {
+        let mss = mss.max(1);
+        self.settings.mss = mss;
+        self.congestion.set_mss(mss);
+        self.scoreboard.resegment(mss, is_too_big);
+    }
+
+    /// When to call [`Self::on_timeout`].
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let Deadlines {
+            retransmission,
+            probe,
+            reordering,
+        } = self.deadlines;
+        [retransmission, probe, reordering]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Octets of new data for which the congestion window has room.
+    #[must_use]
+    pub fn room(&self) -> u32 {
+        if self.probe == ProbeDue::NewData {
+            // RFC 8985 §7.3: the probe goes regardless of the congestion window.
+            return self.settings.mss;
+        }
+        if self.scoreboard.segments().outstanding >= MAX_SEGMENTS {
+            return 0;
+        }
+        self.congestion.cwnd().saturating_sub(self.in_flight())
+    }
+
+    /// Octets in flight: neither acknowledged nor deemed lost.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        let reported = self.duplicates.saturating_mul(self.settings.mss);
+        self.scoreboard.in_flight().saturating_sub(reported)
+    }
+
+    /// What is sent and not acknowledged.
+    #[must_use]
+    pub const fn scoreboard(&self) -> &Scoreboard {
+        &self.scoreboard
+    }
+
+    /// For `TCP_INFO`.
+    #[must_use]
+    pub fn ca_state(&self) -> CaState {
+        match self.state {
+            State::Open if self.scoreboard.segments().sacked > 0 || self.duplicates > 0 => {
+                CaState::Disorder
+            }
+            State::Open => CaState::Open,
+            State::Cwr { .. } => CaState::Cwr,
+            State::Recovery { .. } => CaState::Recovery,
+            State::Loss { .. } => CaState::Loss,
+        }
+    }
+
+    /// Timeouts in a row without an acknowledgement of anything new.
+    #[must_use]
+    pub const fn timeouts(&self) -> u8 {
+        self.timeouts
+    }
+
+    /// Segments sent again over the life of the connection.
+    #[must_use]
+    pub const fn total_retransmissions(&self) -> u32 {
+        self.total_retransmissions
+    }
+
+    #[must_use]
+    pub const fn octets_retransmitted(&self) -> u64 {
+        self.octets_retransmitted
+    }
+
+    /// Duplicates that the peer reported over the life of the connection.
+    #[must_use]
+    pub const fn dsack_duplicates(&self) -> u32 {
+        self.dsack_duplicates
+    }
+
+    /// The network was seen to reorder segments.
+    #[must_use]
+    pub const fn is_reordering_seen(&self) -> bool {
+        self.rack.is_reordering_seen()
+    }
+}
+
+#[cfg(test)]
+mod tests;

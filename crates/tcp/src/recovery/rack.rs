@@ -1,0 +1,140 @@
+//! RACK: recent acknowledgement (RFC 8985 §6). A segment is lost if one that was sent sufficiently later has arrived.
+//!
+//! Difference from RFC 8985: §6.2 step 5 sets the timer for the last of the segments that are not due yet. Here it is for
+//! the first, so that each is found when it is due.
+
+use core::time::Duration;
+
+use crate::{Instant, SeqNumber};
+
+use super::scoreboard::{Scoreboard, SentSegment, sent_after};
+
+/// Recoveries for which a widened reordering window lasts without duplicates (`RACK.reo_wnd_persist`).
+const PERSIST_RECOVERIES: u8 = 16;
+
+/// The per-connection variables of RFC 8985 §5.3.
+#[derive(Clone, Debug)]
+pub(super) struct Rack {
+    /// `RACK.xmit_ts` and `RACK.end_seq`: the segment sent last of those that have arrived.
+    newest: Option<(Instant, SeqNumber)>,
+    rtt: Duration,
+    /// The highest sequence number that has arrived.
+    fack: Option<SeqNumber>,
+    is_reordering_seen: bool,
+    reo_wnd: Duration,
+    reo_wnd_mult: u32,
+    reo_wnd_persist: u8,
+    dsack_round: Option<SeqNumber>,
+    dup_threshold: u32,
+}
+
+/// What the reordering window depends on (RFC 8985 §6.2 step 4).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    pub(super) snd_una: SeqNumber,
+    pub(super) snd_nxt: SeqNumber,
+    pub(super) has_dsack: bool,
+    pub(super) is_leaving_recovery: bool,
+    pub(super) is_in_recovery: bool,
+    pub(super) segments_sacked: u32,
+    pub(super) min_rtt: Option<Duration>,
+    pub(super) srtt: Option<Duration>,
+}
+
+impl Rack {
+    pub(super) fn new(dup_threshold: u8) -> Self {
+        Self {
+            newest: None,
+            rtt: Duration::ZERO,
+            fack: None,
+            is_reordering_seen: false,
+            reo_wnd: Duration::ZERO,
+            reo_wnd_mult: 1,
+            reo_wnd_persist: 0,
+            dsack_round: None,
+            dup_threshold: u32::from(dup_threshold),
+        }
+    }
+
+    /// §6.2 steps 1 to 3 for one segment that is newly known to have arrived. `prior_fack` is [`Self::fack`] from before the
+    /// acknowledgement: what one acknowledgement reports together says nothing about order. `is_original`: its timestamp
+    /// says that it was not a retransmission that arrived.
+    pub(super) fn on_delivered(
+        &mut self,
+        segment: &SentSegment,
+        prior_fack: Option<SeqNumber>,
+        min_rtt: Option<Duration>,
+        is_original: bool,
+        now: Instant,
+    ) {
+        let end = segment.end();
+        self.fack = Some(self.fack.map_or(end, |fack| fack.max(end)));
+        if !segment.is_retransmitted && prior_fack.is_some_and(|fack| end < fack) {
+            self.is_reordering_seen = true;
+        }
+        let rtt = now - segment.sent_at;
+        // Sooner than a round trip after the retransmission, it is the original that has arrived.
+        let is_ambiguous = is_original || min_rtt.is_some_and(|least| rtt < least);
+        if segment.is_retransmitted && is_ambiguous {
+            return;
+        }
+        let is_newer = self
+            .newest
+            .is_none_or(|newest| !sent_after(newest, segment.sent_at, end));
+        if is_newer {
+            self.newest = Some((segment.sent_at, end));
+            self.rtt = rtt;
+        }
+    }
+
+    /// §6.2 step 4
+    pub(super) fn update_reo_wnd(&mut self, round: &Round) {
+        if self.dsack_round.is_some_and(|end| round.snd_una >= end) {
+            self.dsack_round = None;
+        }
+        if self.dsack_round.is_none() && round.has_dsack {
+            // Segments that were deemed lost had arrived: wait longer.
+            self.dsack_round = Some(round.snd_nxt);
+            self.reo_wnd_mult = self.reo_wnd_mult.saturating_add(1);
+            self.reo_wnd_persist = PERSIST_RECOVERIES;
+        } else if round.is_leaving_recovery {
+            self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
+            if self.reo_wnd_persist == 0 {
+                self.reo_wnd_mult = 1;
+            }
+        }
+        let is_order_trusted = !self.is_reordering_seen
+            && (round.is_in_recovery || round.segments_sacked >= self.dup_threshold);
+        self.reo_wnd = if is_order_trusted {
+            Duration::ZERO
+        } else {
+            let quarter = round
+                .min_rtt
+                .and_then(|least| least.checked_div(4))
+                .unwrap_or_default();
+            let window = quarter.saturating_mul(self.reo_wnd_mult);
+            round.srtt.map_or(window, |srtt| window.min(srtt))
+        };
+    }
+
+    /// §6.2 step 5: returns when the next segment is due.
+    pub(super) fn detect_lost(&self, scoreboard: &mut Scoreboard, now: Instant) -> Option<Instant> {
+        scoreboard.detect_lost(self.newest?, self.timeout(), now)
+    }
+
+    /// How long after its transmission a segment counts as lost if a later one has arrived.
+    pub(super) fn timeout(&self) -> Duration {
+        self.rtt.saturating_add(self.reo_wnd)
+    }
+
+    pub(super) const fn fack(&self) -> Option<SeqNumber> {
+        self.fack
+    }
+
+    pub(super) const fn is_reordering_seen(&self) -> bool {
+        self.is_reordering_seen
+    }
+}
+
+#[cfg(test)]
+mod tests;

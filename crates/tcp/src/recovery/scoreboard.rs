@@ -1,0 +1,554 @@
+//! The segments that are sent and not cumulatively acknowledged (RFC 6675 §4, with the marks of RFC 8985).
+//!
+//! Segments lie in a ring in the order of their sequence numbers. What an acknowledgement costs:
+//! * cumulative: one step for each segment that it takes away;
+//! * selective: a binary search for each block and one step for each segment that is new. Runs of segments that are known
+//!   to have arrived are jumped over by links that shorten themselves (union-find), so a peer that repeats a block of
+//!   thousands of segments, or reports them in the worst order, gains nothing;
+//! * detecting losses: one step for each segment that is found lost, since those sent once are in the order of their times
+//!   already and those sent again are queued in that order beside them.
+//!
+//! A block that covers a part of a segment does not count for it (as in Linux): receivers that keep to the boundaries of
+//! segments are the rule, and nobody can make the ring longer than what was sent.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use crate::{Instant, SeqNumber};
+
+/// A segment as the scoreboard tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentSegment {
+    pub seq: SeqNumber,
+    /// In sequence numbers: FIN counts.
+    pub len: u32,
+    /// Its last transmission.
+    pub sent_at: Instant,
+    /// It was sent more than once.
+    pub is_retransmitted: bool,
+    /// It was selectively acknowledged before.
+    pub was_sacked: bool,
+}
+
+impl SentSegment {
+    /// The sequence number behind it.
+    #[must_use]
+    pub fn end(&self) -> SeqNumber {
+        self.seq + self.len
+    }
+}
+
+/// Octets, or numbers of segments, by what is known of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Sent and not cumulatively acknowledged.
+    pub outstanding: u32,
+    /// Of these, selectively acknowledged.
+    pub sacked: u32,
+    /// Of these, deemed lost, whether retransmitted or not.
+    pub lost: u32,
+    /// Of these, retransmitted, where the retransmission is neither acknowledged nor deemed lost.
+    pub retransmitted: u32,
+}
+
+/// What is sent and not acknowledged.
+#[derive(Clone, Debug, Default)]
+pub struct Scoreboard {
+    segments: VecDeque<Segment>,
+    /// The ordinal number of the first one. Ordinals stay with their segments; they wrap.
+    base: u32,
+    octets: Counts,
+    counts: Counts,
+    /// No segment before this ordinal waits for its first decision between arrived and lost.
+    undecided: u32,
+    /// Retransmissions in the order of their times; those that do not match their segment any more are void.
+    retransmissions: VecDeque<Retransmission>,
+    /// Segments deemed lost and not retransmitted since.
+    to_retransmit: u32,
+    /// None of them is before this ordinal.
+    retransmit_hint: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    sent_at: Instant,
+    seq: SeqNumber,
+    len: u32,
+    /// If selectively acknowledged: an ordinal up to which all the following ones are, too.
+    skip: u32,
+    marks: u8,
+}
+
+const _: () = assert!(size_of::<Segment>() == 24);
+
+#[derive(Clone, Copy, Debug)]
+struct Retransmission {
+    ordinal: u32,
+    sent_at: Instant,
+}
+
+const SACKED: u8 = 1;
+const LOST: u8 = 2;
+/// A retransmission is under way.
+const RETRANSMITTED: u8 = 4;
+/// Was ever retransmitted.
+const EVER_RETRANSMITTED: u8 = 8;
+
+impl Segment {
+    const fn has(&self, marks: u8) -> bool {
+        self.marks & marks != 0
+    }
+
+    const fn waits_for_retransmission(&self) -> bool {
+        self.marks & (LOST | RETRANSMITTED) == LOST
+    }
+
+    /// Sent more than once, and whether the last transmission arrived is open.
+    const fn waits_for_decision_again(&self) -> bool {
+        self.has(EVER_RETRANSMITTED) && !self.has(SACKED) && !self.waits_for_retransmission()
+    }
+
+    fn end(&self) -> SeqNumber {
+        self.seq + self.len
+    }
+
+    fn told(&self) -> SentSegment {
+        SentSegment {
+            seq: self.seq,
+            len: self.len,
+            sent_at: self.sent_at,
+            is_retransmitted: self.has(EVER_RETRANSMITTED),
+            was_sacked: self.has(SACKED),
+        }
+    }
+}
+
+impl Counts {
+    /// Counts `amount` of a segment with these marks in, or out.
+    fn add(&mut self, marks: u8, amount: u32) {
+        self.change(marks, |count| count.saturating_add(amount));
+    }
+
+    fn remove(&mut self, marks: u8, amount: u32) {
+        self.change(marks, |count| count.saturating_sub(amount));
+    }
+
+    fn change(&mut self, marks: u8, change: impl Fn(u32) -> u32) {
+        self.outstanding = change(self.outstanding);
+        for (mark, count) in [
+            (SACKED, &mut self.sacked),
+            (LOST, &mut self.lost),
+            (RETRANSMITTED, &mut self.retransmitted),
+        ] {
+            if marks & mark != 0 {
+                *count = change(*count);
+            }
+        }
+    }
+}
+
+impl Scoreboard {
+    /// A segment is sent for the first time. Sequence numbers must follow on each other.
+    pub fn push(&mut self, seq: SeqNumber, len: u32, sent_at: Instant) {
+        debug_assert!(len > 0);
+        debug_assert!(self.segments.back().is_none_or(|last| last.end() == seq));
+        self.segments.push_back(Segment {
+            sent_at,
+            seq,
+            len,
+            skip: 0,
+            marks: 0,
+        });
+        self.octets.add(0, len);
+        self.counts.add(0, 1);
+    }
+
+    /// Everything before `snd_una` has arrived. Tells `delivered` of each segment that this acknowledges wholly.
+    pub fn acknowledge(&mut self, snd_una: SeqNumber, mut delivered: impl FnMut(&SentSegment)) {
+        while let Some(segment) = self.segments.front_mut() {
+            if segment.end() > snd_una {
+                if segment.seq < snd_una {
+                    let gone = snd_una - segment.seq;
+                    segment.seq = snd_una;
+                    segment.len = segment.len.saturating_sub(gone);
+                    let marks = segment.marks;
+                    self.octets.remove(marks, gone);
+                }
+                break;
+            }
+            let segment = *segment;
+            self.segments.pop_front();
+            self.base = self.base.wrapping_add(1);
+            self.octets.remove(segment.marks, segment.len);
+            self.counts.remove(segment.marks, 1);
+            if segment.waits_for_retransmission() {
+                self.to_retransmit = self.to_retransmit.saturating_sub(1);
+            }
+            delivered(&segment.told());
+        }
+        if self.segments.is_empty() {
+            self.retransmissions.clear();
+        }
+        // Ordinals that fell behind would mean something else once they have wrapped.
+        if self.index(self.undecided).is_none() {
+            self.undecided = self.base;
+        }
+        if self.index(self.retransmit_hint).is_none() {
+            self.retransmit_hint = self.base;
+        }
+    }
+
+    /// The block from `start` to `end` has arrived. Tells `delivered` of each segment for which that is news.
+    pub fn sack(
+        &mut self,
+        start: SeqNumber,
+        end: SeqNumber,
+        mut delivered: impl FnMut(&SentSegment),
+    ) {
+        let mut index = self.segments.partition_point(|segment| segment.seq < start);
+        loop {
+            index = self.next_unsacked(index);
+            let Some(segment) = self.segments.get(index) else {
+                break;
+            };
+            if segment.end() > end {
+                break;
+            }
+            delivered(&segment.told());
+            let marks = segment.marks & EVER_RETRANSMITTED | SACKED;
+            self.set_marks(index, marks);
+            let next = self.ordinal(index.saturating_add(1));
+            if let Some(segment) = self.segments.get_mut(index) {
+                segment.skip = next;
+            }
+        }
+    }
+
+    /// RFC 8985 §6.2 step 5: deems lost what was sent before `newest`, the segment sent last of those that have arrived, and
+    /// `timeout` ago or more. Returns when the next one of them is due.
+    pub fn detect_lost(
+        &mut self,
+        newest: (Instant, SeqNumber),
+        timeout: Duration,
+        now: Instant,
+    ) -> Option<Instant> {
+        let sent_once = self.detect_lost_transmissions(newest, timeout, now);
+        let sent_again = self.detect_lost_retransmissions(newest, timeout, now);
+        match (sent_once, sent_again) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn detect_lost_transmissions(
+        &mut self,
+        newest: (Instant, SeqNumber),
+        timeout: Duration,
+        now: Instant,
+    ) -> Option<Instant> {
+        let mut index = self.index(self.undecided).unwrap_or(0);
+        let mut next = None;
+        while let Some(segment) = self.segments.get(index) {
+            if !segment.has(SACKED | LOST | EVER_RETRANSMITTED) {
+                if !sent_after(newest, segment.sent_at, segment.end()) {
+                    break;
+                }
+                let due = segment.sent_at + timeout;
+                if due > now {
+                    next = Some(due);
+                    break;
+                }
+                self.mark_lost(index);
+            }
+            index = index.saturating_add(1);
+        }
+        self.undecided = self.ordinal(index);
+        next
+    }
+
+    fn detect_lost_retransmissions(
+        &mut self,
+        newest: (Instant, SeqNumber),
+        timeout: Duration,
+        now: Instant,
+    ) -> Option<Instant> {
+        while let Some(&Retransmission { ordinal, sent_at }) = self.retransmissions.front() {
+            let index = self.index(ordinal);
+            let segment = index.and_then(|index| self.segments.get(index));
+            if let (Some(index), Some(segment)) = (index, segment)
+                && segment.sent_at == sent_at
+                && segment.waits_for_decision_again()
+            {
+                if !sent_after(newest, sent_at, segment.end()) {
+                    return None;
+                }
+                let due = sent_at + timeout;
+                if due > now {
+                    return Some(due);
+                }
+                self.mark_lost(index);
+            }
+            self.retransmissions.pop_front();
+        }
+        None
+    }
+
+    /// The first segment is deemed lost, or its retransmission is.
+    pub fn mark_first_lost(&mut self) {
+        if self
+            .segments
+            .front()
+            .is_some_and(|first| !first.has(SACKED))
+        {
+            self.mark_lost(0);
+        }
+    }
+
+    /// The retransmission timer has expired (RFC 8985 §6.3): deems lost the first segment and those sent `timeout` ago or
+    /// more. If the first one had been reported as arrived, the receiver has thrown data away, and nothing that it
+    /// reported counts (RFC 2018 §8).
+    pub fn mark_lost_on_timeout(&mut self, timeout: Duration, now: Instant) {
+        let is_reneging = self.is_reneging();
+        for (index, segment) in self.segments.iter_mut().enumerate() {
+            if is_reneging {
+                segment.marks &= !SACKED;
+            }
+            if segment.has(SACKED) {
+                continue;
+            }
+            if index == 0 || is_reneging || segment.sent_at + timeout <= now {
+                segment.marks = segment.marks & !RETRANSMITTED | LOST;
+            }
+        }
+        self.count_again();
+    }
+
+    /// Nothing was lost after all: takes back what is not known to have arrived.
+    pub fn unmark_lost(&mut self) {
+        for segment in &mut self.segments {
+            segment.marks &= !LOST;
+        }
+        self.count_again();
+    }
+
+    /// The path takes `max_len` octets at most from here on: cuts what is longer, and deems it lost if `is_lost`.
+    pub fn resegment(&mut self, max_len: u32, is_lost: bool) {
+        let max_len = max_len.max(1);
+        if self.segments.iter().all(|segment| segment.len <= max_len) {
+            return;
+        }
+        let mut cut = VecDeque::with_capacity(self.segments.len().saturating_mul(2));
+        for segment in &self.segments {
+            let mut rest = *segment;
+            if is_lost && rest.len > max_len && !rest.has(SACKED) {
+                rest.marks = rest.marks & !RETRANSMITTED | LOST;
+            }
+            while rest.len > max_len {
+                cut.push_back(Segment {
+                    len: max_len,
+                    ..rest
+                });
+                rest.seq += max_len;
+                rest.len = rest.len.saturating_sub(max_len);
+            }
+            cut.push_back(rest);
+        }
+        self.segments = cut;
+        self.count_again();
+    }
+
+    /// The first segment that is deemed lost and not retransmitted since.
+    pub fn next_to_retransmit(&mut self) -> Option<SentSegment> {
+        if self.to_retransmit == 0 {
+            return None;
+        }
+        let mut index = self.index(self.retransmit_hint).unwrap_or(0);
+        loop {
+            let segment = self.segments.get(index)?;
+            if segment.waits_for_retransmission() {
+                let told = segment.told();
+                self.retransmit_hint = self.ordinal(index);
+                return Some(told);
+            }
+            index = index.saturating_add(1);
+        }
+    }
+
+    /// The segment at `seq` is sent again. Returns its length, 0 if there is none.
+    pub fn on_retransmitted(&mut self, seq: SeqNumber, now: Instant) -> u32 {
+        let index = self.segments.partition_point(|segment| segment.seq < seq);
+        let ordinal = self.ordinal(index);
+        let Some(segment) = self.segments.get_mut(index) else {
+            return 0;
+        };
+        debug_assert!(segment.seq == seq && !segment.has(SACKED));
+        segment.sent_at = now;
+        let (marks, len) = (segment.marks, segment.len);
+        self.set_marks(index, marks | RETRANSMITTED | EVER_RETRANSMITTED);
+        self.retransmissions.push_back(Retransmission {
+            ordinal,
+            sent_at: now,
+        });
+        len
+    }
+
+    /// The last segment sent.
+    #[must_use]
+    pub fn last(&self) -> Option<SentSegment> {
+        self.segments.back().map(Segment::told)
+    }
+
+    /// The first segment not cumulatively acknowledged.
+    #[must_use]
+    pub fn first(&self) -> Option<SentSegment> {
+        self.segments.front().map(Segment::told)
+    }
+
+    /// The first segment was reported as arrived and is not acknowledged: the receiver has thrown it away (RFC 2018 §8).
+    #[must_use]
+    pub fn is_reneging(&self) -> bool {
+        self.segments.front().is_some_and(|first| first.has(SACKED))
+    }
+
+    /// Octets by what is known of them.
+    #[must_use]
+    pub const fn octets(&self) -> Counts {
+        self.octets
+    }
+
+    /// Segments by what is known of them.
+    #[must_use]
+    pub const fn segments(&self) -> Counts {
+        self.counts
+    }
+
+    /// Octets in flight: `pipe` of RFC 6675 §4.
+    #[must_use]
+    pub const fn in_flight(&self) -> u32 {
+        let Counts {
+            outstanding,
+            sacked,
+            lost,
+            retransmitted,
+        } = self.octets;
+        outstanding
+            .saturating_sub(sacked)
+            .saturating_sub(lost)
+            .saturating_add(retransmitted)
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Segments deemed lost and not retransmitted since.
+    #[must_use]
+    pub const fn to_retransmit(&self) -> u32 {
+        self.to_retransmit
+    }
+
+    fn mark_lost(&mut self, index: usize) {
+        let Some(segment) = self.segments.get(index) else {
+            return;
+        };
+        let marks = segment.marks & !RETRANSMITTED | LOST;
+        self.set_marks(index, marks);
+        let ordinal = self.ordinal(index);
+        let hint = self.index(self.retransmit_hint).unwrap_or(0);
+        if self.to_retransmit == 1 || index < hint {
+            self.retransmit_hint = ordinal;
+        }
+    }
+
+    /// Sets the marks of a segment and keeps the counts true.
+    fn set_marks(&mut self, index: usize, marks: u8) {
+        let Some(segment) = self.segments.get_mut(index) else {
+            return;
+        };
+        let (before, len) = (segment.waits_for_retransmission(), segment.len);
+        self.octets.remove(segment.marks, len);
+        self.counts.remove(segment.marks, 1);
+        segment.marks = marks;
+        self.octets.add(marks, len);
+        self.counts.add(marks, 1);
+        match (before, segment.waits_for_retransmission()) {
+            (false, true) => self.to_retransmit = self.to_retransmit.saturating_add(1),
+            (true, false) => self.to_retransmit = self.to_retransmit.saturating_sub(1),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    /// After a change to many segments: counts and links from the segments alone.
+    fn count_again(&mut self) {
+        self.octets = Counts::default();
+        self.counts = Counts::default();
+        self.to_retransmit = 0;
+        self.undecided = self.base;
+        self.retransmit_hint = self.base;
+        self.retransmissions.clear();
+        let mut ordinal = self.base;
+        for segment in &mut self.segments {
+            self.octets.add(segment.marks, segment.len);
+            self.counts.add(segment.marks, 1);
+            if segment.waits_for_retransmission() {
+                self.to_retransmit = self.to_retransmit.saturating_add(1);
+            }
+            if segment.waits_for_decision_again() {
+                self.retransmissions.push_back(Retransmission {
+                    ordinal,
+                    sent_at: segment.sent_at,
+                });
+            }
+            ordinal = ordinal.wrapping_add(1);
+            segment.skip = ordinal;
+        }
+        self.retransmissions
+            .make_contiguous()
+            .sort_unstable_by_key(|sent| (sent.sent_at, sent.ordinal.wrapping_sub(self.base)));
+    }
+
+    /// The first segment from `index` on that is not selectively acknowledged. Halves the links it passes.
+    fn next_unsacked(&mut self, mut index: usize) -> usize {
+        while let Some(segment) = self.segments.get(index)
+            && segment.has(SACKED)
+        {
+            let Some(next) = self.index(segment.skip) else {
+                return self.segments.len();
+            };
+            let Some(beyond) = self.segments.get(next) else {
+                return next;
+            };
+            let skip = if beyond.has(SACKED) {
+                beyond.skip
+            } else {
+                segment.skip
+            };
+            if let Some(segment) = self.segments.get_mut(index) {
+                segment.skip = skip;
+            }
+            index = self.index(skip).unwrap_or(self.segments.len());
+        }
+        index
+    }
+
+    fn ordinal(&self, index: usize) -> u32 {
+        // Fewer than 2^32 segments fit into a window of at most 2^30 octets.
+        self.base
+            .wrapping_add(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    /// Where the segment of that ordinal is, or would be next; `None` if it is gone.
+    fn index(&self, ordinal: u32) -> Option<usize> {
+        let offset = usize::try_from(ordinal.wrapping_sub(self.base)).ok()?;
+        (offset <= self.segments.len()).then_some(offset)
+    }
+}
+
+/// RFC 8985 §6.2 step 2: `RACK_sent_after`.
+pub(super) fn sent_after(newest: (Instant, SeqNumber), sent_at: Instant, end: SeqNumber) -> bool {
+    newest.0 > sent_at || newest.0 == sent_at && newest.1 > end
+}
+
+#[cfg(test)]
+mod tests;
