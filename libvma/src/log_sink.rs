@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use config::{Config, LogLevel, LogLine};
+use descriptors::duplicate_out_of_the_way;
 use libc::c_int;
 
 pub(crate) use stderr::adopt as standard_error_is_for_the_log;
@@ -124,15 +125,14 @@ fn open(path: &[u8]) -> Option<c_int> {
     if fd < 0 {
         return None;
     }
-    // SAFETY: fcntl with an integer argument.
-    let high = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, 1000) };
-    if high < 0 {
-        return Some(fd as c_int);
-    }
+    let fd = fd as c_int;
+    let Some(high) = duplicate_out_of_the_way(fd) else {
+        return Some(fd);
+    };
     // SAFETY: the descriptor is ours.
     unsafe { libc::syscall(libc::SYS_close, fd) };
-    engine::own_descriptors::add_kept_by_child(high as c_int);
-    Some(high as c_int)
+    engine::own_descriptors::add_kept_by_child(high);
+    Some(high)
 }
 
 /// The `log` crate's side of the sink.

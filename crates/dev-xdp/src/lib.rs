@@ -13,7 +13,6 @@
 pub mod bpf;
 mod channels;
 mod device;
-mod fd;
 pub mod floor;
 mod queue;
 mod rings;

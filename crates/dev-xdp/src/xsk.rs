@@ -7,9 +7,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
+use descriptors::move_out_of_the_way;
 use ring::FramePool;
 
-use crate::fd::move_out_of_the_way;
 use crate::queue::{Consumer, Layout, Producer};
 
 /// An entry of the RX and TX rings (`struct xdp_desc`).

@@ -1,77 +1,66 @@
-//! The library's own descriptors in the program's table: what `close_range(2)` must leave alone, and what a forked child has to
-//! close so that an interface's packets stay with the parent.
+//! The library's own descriptors in the program's table: what `close(2)` and `close_range(2)` must leave alone, and what a forked
+//! child has to close so that an interface's packets stay with the parent.
 
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
+use descriptors::DescriptorTable;
 use libc::c_int;
 
 use crate::sys;
 
-/// More descriptors than the library ever has; one that finds no place is only less protected.
-const MAX: usize = 1024;
-const FREE: i64 = -1;
-/// Set beside descriptors that a forked child keeps.
-const KEPT_BY_CHILD: i64 = 1 << 32;
+/// Not the library's.
+const NONE: u8 = 0;
+/// A forked child closes it.
+const CLOSED_BY_CHILD: u8 = 1;
+/// A forked child keeps it.
+const KEPT_BY_CHILD: u8 = 2;
 
-static DESCRIPTORS: [AtomicI64; MAX] = [const { AtomicI64::new(FREE) }; MAX];
-/// Slots that have ever been used: the others need not be looked at.
-static USED: AtomicUsize = AtomicUsize::new(0);
-
-fn slots() -> &'static [AtomicI64] {
-    &DESCRIPTORS[..USED.load(Ordering::Acquire)]
-}
+static DESCRIPTORS: DescriptorTable<AtomicU8> = DescriptorTable::new();
 
 /// Whether a descriptor is the library's: the program cannot have it.
+#[inline]
 pub fn contains(fd: c_int) -> bool {
-    let is_it = |slot: &AtomicI64| {
-        let value = slot.load(Ordering::Relaxed);
-        value != FREE && value & !KEPT_BY_CHILD == i64::from(fd)
-    };
-    slots().iter().any(is_it)
+    DESCRIPTORS
+        .get(fd)
+        .is_some_and(|entry| entry.load(Ordering::Relaxed) != NONE)
 }
 
 /// Takes note of a descriptor that a forked child closes.
 pub fn add(fd: c_int) {
-    insert(i64::from(fd));
+    set(fd, CLOSED_BY_CHILD);
 }
 
 /// Takes note of a descriptor that a forked child keeps, such as that of the log.
 pub fn add_kept_by_child(fd: c_int) {
-    insert(i64::from(fd) | KEPT_BY_CHILD);
+    set(fd, KEPT_BY_CHILD);
 }
 
 /// The descriptor is about to be closed.
 pub(crate) fn remove(fd: c_int) {
-    for slot in slots() {
-        let value = slot.load(Ordering::Relaxed);
-        if value != FREE && value & !KEPT_BY_CHILD == i64::from(fd) {
-            slot.store(FREE, Ordering::Release);
-        }
+    if let Some(entry) = DESCRIPTORS.get(fd) {
+        entry.store(NONE, Ordering::Release);
     }
 }
 
 /// Closes what a forked child must not have. Async-signal-safe.
 pub(crate) fn close_in_child() {
-    for slot in slots() {
-        let value = slot.load(Ordering::Acquire);
-        if value != FREE && value & KEPT_BY_CHILD == 0 {
-            slot.store(FREE, Ordering::Relaxed);
-            sys::close(value as c_int);
+    for (fd, entry) in DESCRIPTORS.range(0, u32::MAX) {
+        if entry.load(Ordering::Acquire) == CLOSED_BY_CHILD {
+            entry.store(NONE, Ordering::Relaxed);
+            sys::close(fd);
         }
     }
 }
 
 /// The parts of a range of descriptors in which none of the library's own lies, in order.
 pub fn ranges_without(first: u32, last: u32) -> Vec<(u32, u32)> {
-    let own = slots()
-        .iter()
-        .map(|slot| slot.load(Ordering::Acquire))
-        .filter(|fd| *fd != FREE);
-    let mut own: Vec<u32> = own.map(|fd| (fd & !KEPT_BY_CHILD) as u32).collect();
-    own.sort_unstable();
+    let own = DESCRIPTORS
+        .range(first, last)
+        .filter(|(_, entry)| entry.load(Ordering::Acquire) != NONE)
+        .map(|(fd, _)| fd.cast_unsigned());
     let mut ranges = Vec::new();
     let mut next = Some(first);
-    for fd in own.into_iter().filter(|fd| (first..=last).contains(fd)) {
+    for fd in own {
         if let Some(start) = next.filter(|start| *start < fd) {
             ranges.push((start, fd - 1));
         }
@@ -84,15 +73,10 @@ pub fn ranges_without(first: u32, last: u32) -> Vec<(u32, u32)> {
     ranges
 }
 
-fn insert(value: i64) {
-    for (index, slot) in DESCRIPTORS.iter().enumerate() {
-        if slot
-            .compare_exchange(FREE, value, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
-        {
-            USED.fetch_max(index + 1, Ordering::AcqRel);
-            return;
-        }
+fn set(fd: c_int, what: u8) {
+    // A descriptor beyond the table is only less protected.
+    if let Some(entry) = DESCRIPTORS.get_or_make(fd) {
+        entry.store(what, Ordering::Release);
     }
 }
 
@@ -104,6 +88,7 @@ mod tests {
     fn ranges_leave_out_what_is_ours() {
         add(2_000_000);
         add_kept_by_child(2_000_002);
+        assert!(contains(2_000_000) && contains(2_000_002) && !contains(2_000_001));
         let parts = ranges_without(1_999_990, 2_000_010);
         assert_eq!(
             parts,
@@ -119,6 +104,11 @@ mod tests {
         assert_eq!(
             ranges_without(1_999_990, 2_000_010),
             [(1_999_990, 2_000_010)]
+        );
+        assert_eq!(
+            ranges_without(4_000_000, u32::MAX),
+            [(4_000_000, u32::MAX)],
+            "also beyond the table"
         );
     }
 }

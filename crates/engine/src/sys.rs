@@ -5,6 +5,7 @@ use std::io;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use descriptors::duplicate_out_of_the_way;
 use libc::{c_int, c_long, c_void};
 
 use crate::own_descriptors;
@@ -48,9 +49,6 @@ impl Drop for OwnedFd {
     }
 }
 
-/// Where the library's own descriptors begin, if the limits allow.
-const HIGH_FD: c_int = 1000;
-
 /// Closes a descriptor.
 pub(crate) fn close(fd: c_int) {
     // SAFETY: closing touches no memory.
@@ -63,13 +61,7 @@ pub(crate) fn eventfd() -> Result<OwnedFd, Errno> {
     // SAFETY: eventfd2 takes integers.
     let fd = check(unsafe { libc::syscall(libc::SYS_eventfd2, 0, flags) })? as c_int;
     let low = OwnedFd(fd);
-    // SAFETY: fcntl with an integer argument.
-    let high = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, HIGH_FD) };
-    let fd = if high < 0 {
-        low
-    } else {
-        OwnedFd(high as c_int)
-    };
+    let fd = duplicate_out_of_the_way(fd).map_or(low, OwnedFd);
     own_descriptors::add(fd.0);
     Ok(fd)
 }

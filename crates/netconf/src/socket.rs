@@ -3,11 +3,11 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use descriptors::move_out_of_the_way;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
-use rustix::process::{Resource, getrlimit};
 
 use crate::error::Error;
 
@@ -101,21 +101,6 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-/// Moves a descriptor to 1000 or above, or near the end of a lower limit, so that the program around
-/// sees the numbers it would see without this library. Where no number is left it stays.
-fn move_out_of_the_way(fd: OwnedFd) -> OwnedFd {
-    rustix::io::fcntl_dupfd_cloexec(&fd, lowest_number()).unwrap_or(fd)
-}
-
-/// Where the descriptors of this library begin.
-pub(crate) fn lowest_number() -> i32 {
-    const USUAL: i32 = 1000;
-    /// How many numbers to leave for them below a low limit; what 1000 leaves of the usual 1024.
-    const ROOM: u64 = 24;
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    i32::try_from(limit.saturating_sub(ROOM)).map_or(USUAL, |high| high.min(USUAL))
 }
 
 #[cfg(test)]

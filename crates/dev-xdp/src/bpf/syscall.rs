@@ -8,9 +8,10 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use descriptors::move_out_of_the_way;
+
 use super::error::BpfError;
 use super::insn::Instruction;
-use crate::fd::move_out_of_the_way;
 
 /// What a map is (`enum bpf_map_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

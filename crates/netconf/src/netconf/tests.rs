@@ -1,12 +1,12 @@
 use std::fs;
 use std::os::fd::AsRawFd;
 
+use descriptors::lowest_number;
 use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::net::sockopt;
 use testkit::{Namespaces, or_skip};
 
 use super::*;
-use crate::socket::lowest_number;
 
 #[test]
 fn descriptors_are_high_and_close_on_exec() {
