@@ -16,6 +16,7 @@
 mod engine;
 mod exception;
 mod fd_table;
+mod frames;
 mod interface;
 pub mod interrupt;
 mod message;
