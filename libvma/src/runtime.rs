@@ -7,8 +7,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use config::{
-    BannerFacts, Config, ExceptionHandling, LogLevel, MemoryKind, Parsed, SystemFacts, ThreadMode,
-    XdpMode,
+    BannerFacts, Config, ExceptionHandling, LogLevel, Parsed, SystemFacts, ThreadMode, XdpMode,
 };
 use dev_xdp::XdpBackend;
 use engine::{Engine, EpollSet, NetconfNetwork, Object, Settings, UdpSocket, monitor};
@@ -234,12 +233,6 @@ fn settings(config: &Config) -> Settings {
         select_skip_os: config.select_skip_os,
         poll_batch_max: config.cq_poll_batch_max as usize,
         pool_frames: config.xdp_pool_frames,
-        pages: match config.memory {
-            MemoryKind::HugePages => ring::Pages::Huge,
-            MemoryKind::Contiguous => ring::Pages::Contiguous,
-            MemoryKind::Ordinary => ring::Pages::Ordinary,
-        },
-        pages_are_asked_for: config.memory_is_set,
     }
 }
 

@@ -62,10 +62,6 @@ pub struct Config {
     pub exception_handling: ExceptionHandling,
     /// `VMA_THREAD_MODE`: how sockets are protected against concurrent use.
     pub thread_mode: ThreadMode,
-    /// `VMA_MEM_ALLOC_TYPE`: what the frames' memory is made of.
-    pub memory: MemoryKind,
-    /// Whether the environment says so.
-    pub memory_is_set: bool,
     /// `VMA_XDP_MODE`: where the XDP program runs.
     pub xdp_mode: XdpMode,
     /// `VMA_XDP_POOL_FRAMES`: how many frames all rings share, a power of two in 1024..1048576.
@@ -102,19 +98,6 @@ pub enum ThreadMode {
     /// With spin locks that yield the processor.
     MoreThreadsThanCores,
 }
-
-/// What frames' memory is made of. Huge pages that are not to be had are replaced by ordinary ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryKind {
-    /// Huge pages from the system's reserve.
-    HugePages,
-    /// Large pages where the kernel finds some.
-    Contiguous,
-    /// Ordinary pages.
-    Ordinary,
-}
-
-const MEMORY: ParameterId = ParameterId::of("VMA_MEM_ALLOC_TYPE");
 
 /// Where the XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,12 +241,6 @@ impl Config {
                 3 => ThreadMode::MoreThreadsThanCores,
                 _ => ThreadMode::SpinLock,
             },
-            memory: match settings.number(MEMORY) {
-                2 => MemoryKind::HugePages,
-                1 | 3 => MemoryKind::Contiguous,
-                _ => MemoryKind::Ordinary,
-            },
-            memory_is_set: settings.is_from_environment(MEMORY),
             xdp_mode: match *settings.value(const { ParameterId::of("VMA_XDP_MODE") }) {
                 Value::Word("native") => XdpMode::Native,
                 Value::Word("generic") => XdpMode::Generic,

@@ -34,9 +34,7 @@ mod value;
 mod warning;
 
 pub use crate::banner::{BannerFacts, SystemFacts, banner};
-pub use crate::config::{
-    Config, Effective, ExceptionHandling, MemoryKind, Parsed, ThreadMode, XdpMode,
-};
+pub use crate::config::{Config, Effective, ExceptionHandling, Parsed, ThreadMode, XdpMode};
 pub use crate::deprecated::{DEPRECATED, Deprecated};
 pub use crate::docs::parameters_markdown;
 pub use crate::level::LogLevel;

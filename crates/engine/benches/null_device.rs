@@ -125,8 +125,6 @@ fn set_up(
     };
     let settings = Settings {
         exceptions: engine::ExceptionHandling::LeaveToKernel,
-        pages: ring::Pages::Ordinary,
-        pages_are_asked_for: false,
         offloaded_sockets: true,
         thread_mode,
         rx_poll: -1,

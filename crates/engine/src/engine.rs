@@ -7,12 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use config::rules::{ProcessRule, ProcessRules, RuleError};
 use libc::c_int;
-use ring::{Backend, FramePool, Pages, ThreadMode};
+use ring::{Backend, FramePool, ThreadMode};
 use stats::{PoolSlot, Segment, SocketStats};
 
 use crate::exception::ExceptionHandling;
 use crate::fd_table::FdTable;
-use crate::frames;
 use crate::interface::Interface;
 use crate::interrupt;
 use crate::mux::epoll::EpollSet;
@@ -48,10 +47,6 @@ pub struct Settings {
     pub poll_batch_max: usize,
     /// Frames of the pool.
     pub pool_frames: u32,
-    /// `VMA_MEM_ALLOC_TYPE`
-    pub pages: Pages,
-    /// The user has set it.
-    pub pages_are_asked_for: bool,
 }
 
 /// Bytes of a frame. The kernel takes 256 of them for itself, which leaves room for an Ethernet MTU of 1500.
@@ -106,7 +101,7 @@ impl<B: Backend> Engine<B> {
         network: Box<dyn Network>,
         segment: Segment,
     ) -> std::io::Result<Self> {
-        let pool = frames::make_pool(&settings, FRAME_BYTES)?;
+        let pool = FramePool::new(settings.pool_frames, FRAME_BYTES, settings.thread_mode)?;
         let reason_names: Vec<_> = Reason::ALL.iter().map(|reason| reason.text()).collect();
         segment.reason_names(&reason_names);
         let pool_stats = segment.claim_pool();

@@ -16,7 +16,6 @@
 mod engine;
 mod exception;
 mod fd_table;
-mod frames;
 mod interface;
 pub mod interrupt;
 mod message;

@@ -17,5 +17,5 @@ pub use backend::{
 };
 pub use flow::{Flow, FlowTable, Protocol};
 pub use lock::{Lock, LockGuard, ThreadMode};
-pub use memory::{FrameMemory, HUGE_PAGE_BYTES, Pages};
+pub use memory::FrameMemory;
 pub use pool::{Frame, FramePool};

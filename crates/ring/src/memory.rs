@@ -3,37 +3,6 @@
 use std::io;
 use std::ptr::NonNull;
 
-/// What memory is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pages {
-    /// Whatever the kernel has.
-    Ordinary,
-    /// Large pages where the kernel finds some (transparent huge pages).
-    Contiguous,
-    /// Pages of 2 MiB from the system's reserve.
-    Huge,
-}
-
-/// Takes the pages of a mapping: where a control group limits huge pages, that is when they are refused, and
-/// without this call by `SIGBUS`. Unmaps what cannot be had.
-fn populate(address: *mut libc::c_void, len_bytes: usize) -> io::Result<()> {
-    // SAFETY: the range is a mapping that nobody else knows yet.
-    if unsafe { libc::madvise(address, len_bytes, libc::MADV_POPULATE_WRITE) } == 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    if error.raw_os_error() == Some(libc::EINVAL) {
-        // Before Linux 5.14.
-        return Ok(());
-    }
-    // SAFETY: as above.
-    unsafe { libc::munmap(address, len_bytes.next_multiple_of(HUGE_PAGE_BYTES)) };
-    Err(error)
-}
-
-/// Size of a huge page.
-pub const HUGE_PAGE_BYTES: usize = 2 << 20;
-
 /// Page-aligned memory shared with devices. It is never unmapped while the process lives, because a device may
 /// still write to it.
 #[derive(Debug)]
@@ -50,21 +19,14 @@ unsafe impl Sync for FrameMemory {}
 impl FrameMemory {
     /// Maps `len_bytes` of zeroed memory. A forked child does not get it: pages that a device has pinned would
     /// have to be copied at fork, and the child has no use for them.
-    ///
-    /// # Errors
-    /// The system refused, for [`Pages::Huge`] usually because too few are reserved (`/proc/sys/vm/nr_hugepages`).
-    pub fn map(len_bytes: usize, pages: Pages) -> io::Result<Self> {
-        let huge = match pages {
-            Pages::Huge => libc::MAP_HUGETLB | libc::MAP_HUGE_2MB,
-            Pages::Ordinary | Pages::Contiguous => 0,
-        };
+    pub fn map(len_bytes: usize) -> io::Result<Self> {
         // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
         let address = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 len_bytes,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | huge,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
                 -1,
                 0,
             )
@@ -75,15 +37,6 @@ impl FrameMemory {
         // A refusal costs fork its speed, nothing else.
         // SAFETY: the range is the mapping made above.
         unsafe { libc::madvise(address, len_bytes, libc::MADV_DONTFORK) };
-        match pages {
-            Pages::Ordinary => {}
-            Pages::Contiguous => {
-                // Advice that is not taken costs speed only.
-                // SAFETY: as above.
-                unsafe { libc::madvise(address, len_bytes, libc::MADV_HUGEPAGE) };
-            }
-            Pages::Huge => populate(address, len_bytes)?,
-        }
         let base = NonNull::new(address.cast::<u8>())
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         Ok(Self { base, len_bytes })

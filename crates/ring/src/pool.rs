@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::lock::{Lock, ThreadMode};
-use crate::memory::{FrameMemory, Pages};
+use crate::memory::FrameMemory;
 
 /// A chunk of the pool and the part of it that holds data.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,24 +52,8 @@ impl FramePool {
     /// If `frame_bytes` is not a power of two between 2048 and 4096, what AF_XDP takes as a chunk
     /// (kernel `net/xdp/xdp_umem.c`).
     pub fn new(frame_count: u32, frame_bytes: u16, mode: ThreadMode) -> io::Result<Self> {
-        Self::with_pages(frame_count, frame_bytes, mode, Pages::Ordinary)
-    }
-
-    /// The same in memory of a certain kind.
-    ///
-    /// # Errors
-    /// There is none of that kind.
-    ///
-    /// # Panics
-    /// As [`Self::new`].
-    pub fn with_pages(
-        frame_count: u32,
-        frame_bytes: u16,
-        mode: ThreadMode,
-        pages: Pages,
-    ) -> io::Result<Self> {
         assert!(frame_bytes.is_power_of_two() && (2048..=4096).contains(&frame_bytes));
-        let memory = FrameMemory::map(frame_count as usize * usize::from(frame_bytes), pages)?;
+        let memory = FrameMemory::map(frame_count as usize * usize::from(frame_bytes))?;
         // The most recently freed frame is the first to be used again: its lines are still in the cache.
         let free = (0..frame_count).rev().collect();
         Ok(Self {
@@ -313,30 +297,5 @@ mod tests {
             assert_eq!(pool.free_count() + held.len(), 32);
         }
         held.into_iter().for_each(|frame| pool.give(frame));
-    }
-
-    #[test]
-    fn frames_are_usable_in_memory_of_every_kind() {
-        for pages in [Pages::Ordinary, Pages::Contiguous, Pages::Huge] {
-            let pool = match FramePool::with_pages(1024, 2048, ThreadMode::Spin, pages) {
-                Ok(pool) => pool,
-                // Most machines reserve none.
-                Err(error) if pages == Pages::Huge => {
-                    assert_eq!(error.raw_os_error(), Some(libc::ENOMEM));
-                    continue;
-                }
-                Err(error) => panic!("{pages:?}: {error}"),
-            };
-            assert_eq!(pool.memory().len_bytes(), 2 << 20);
-            let base = pool.memory().base().as_ptr();
-            for offset in [0, (2 << 20) - 1] {
-                // SAFETY: within the pool's memory.
-                let byte = unsafe { base.add(offset) };
-                // SAFETY: nobody else uses that memory.
-                unsafe { byte.write_volatile(7) };
-                // SAFETY: as above.
-                assert_eq!(unsafe { byte.read_volatile() }, 7);
-            }
-        }
     }
 }

@@ -1,37 +1,124 @@
-//! One connection.
+//! One connection. Its parts are the clauses of RFC 9293 §3.10, each in a module of its own.
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use wire::tcp::Header;
 
+use crate::event::Events;
+use crate::receive::Receiver;
+use crate::receive::window::ReceiveWindow;
+use crate::recovery::{Recovery, Settings};
+use crate::rtt::RttEstimator;
+use crate::send::Sender;
+use crate::timers::Timers;
 use crate::{
-    Config, Ecn, Error, Event, IcmpError, Info, Instant, OptionError, Options, Path, Payload,
-    ReadError, Secrets, SeqNumber, SocketOption, State, Transmit, UrgentError, WriteError,
+    Config, Ecn, Error, Event, Instant, Options, Path, Payload, Secrets, SeqNumber, State,
 };
+
+mod acknowledge;
+mod application;
+mod close;
+mod ecn;
+mod handshake;
+mod icmp;
+mod incoming;
+mod info;
+mod options;
+mod segment;
+mod time_wait;
+mod timeout;
+mod timestamps;
+mod transmit;
+
+use ecn::EcnState;
+use info::Counters;
+use timestamps::TimestampState;
+
+pub use close::Shutdown;
 
 /// A connection from its first SYN to CLOSED. How to drive one is in the [crate's documentation](crate).
 #[derive(Debug)]
 pub struct Connection<P> {
     config: Arc<Config>,
     options: Options,
+    path: Path,
     state: State,
-    received: Vec<P>,
+    receiver: Receiver<P>,
+    sender: Sender,
+    /// Losses, the congestion window, round-trip times.
+    recovery: Recovery,
+    timestamps: TimestampState,
+    ecn: EcnState,
+    timers: Timers,
+    pending: Pending,
+    handshake: Handshake,
+    liveness: Liveness,
+    counters: Counters,
+    events: Events,
+    error: Option<Error>,
+    /// What ICMP told of a connection that may live on; the reason if it times out.
+    soft_error: Option<Error>,
+    /// The application is gone; nobody reads or writes.
+    is_orphan: bool,
+    /// `shutdown(SHUT_RD)`.
+    is_read_shut: bool,
 }
 
-/// Which directions to end (`shutdown(2)`).
+/// Segments to send that are not data.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pending {
+    /// SYN or SYN-ACK, by the state.
+    syn: bool,
+    reset: Option<Reset>,
+    probe: Option<Probe>,
+}
+
+/// A reset to send, as RFC 9293 §3.10.7 spells it out.
+#[derive(Clone, Copy, Debug)]
+struct Reset {
+    seq: SeqNumber,
+    ack: Option<SeqNumber>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shutdown {
-    /// What comes from the peer from here on is still acknowledged, and what is there can still be read (as Linux).
-    Read,
-    /// Everything written is sent, then FIN.
-    Write,
-    Both,
+enum Probe {
+    /// Makes the peer acknowledge: RFC 9293 §3.8.4.
+    KeepAlive,
+    /// RFC 9293 §3.8.6.1: as much data as the window allows, or none.
+    Window,
 }
 
-#[expect(
-    unused_variables,
-    reason = "the interface; the engine behind it follows"
-)]
+/// What is known from the SYNs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Handshake {
+    is_passive: bool,
+    retransmits: u8,
+    syn_sent_at: Instant,
+    /// The MSS that the peer announced.
+    peer_mss: u16,
+    has_sack: bool,
+    has_window_scaling: bool,
+}
+
+/// Signs of the peer's life.
+#[derive(Clone, Copy, Debug, Default)]
+struct Liveness {
+    /// The last segment that was acceptable.
+    last_heard_at: Instant,
+    last_ack_at: Instant,
+    last_data_sent_at: Instant,
+    /// Probes without an answer, and when the first was due.
+    probes: u8,
+    probing_since: Instant,
+    /// Doublings of the interval between window probes.
+    probe_backoff: u8,
+    /// When the present series of retransmission timeouts began.
+    retransmitting_since: Instant,
+    /// The last answer to a segment outside of the window.
+    last_challenge_at: Option<Instant>,
+}
+
 impl<P: Payload> Connection<P> {
     /// Active open: the SYN is what `poll_transmit` gives first.
     pub fn connect(
@@ -41,7 +128,10 @@ impl<P: Payload> Connection<P> {
         path: Path,
         secrets: Secrets,
     ) -> Self {
-        unimplemented!()
+        let mut connection = Self::closed(now, config, options, path, secrets);
+        connection.state = State::SynSent;
+        connection.pending.syn = true;
+        connection
     }
 
     /// Passive open by the received SYN: the SYN-ACK is what `poll_transmit` gives first. Everything else that arrives on
@@ -56,146 +146,145 @@ impl<P: Payload> Connection<P> {
         syn: &Header,
         ecn: Ecn,
     ) -> Self {
-        unimplemented!()
+        let mut connection = Self::closed(now, config, options, path, secrets);
+        connection.handshake.is_passive = true;
+        connection.state = State::SynReceived;
+        connection.take_syn(now, syn);
+        connection.agree_to_ecn(syn, ecn);
+        connection.pending.syn = true;
+        connection
     }
 
-    /// A segment arrived. `payload` is its data, without padding; `None` if it has none. Checksum and addresses have been
-    /// checked.
-    pub fn on_segment(&mut self, now: Instant, header: &Header, ecn: Ecn, payload: Option<P>) {
-        unimplemented!()
-    }
-
-    /// [`poll_timeout`](Self::poll_timeout)'s time has come; harmless before.
-    pub fn on_timeout(&mut self, now: Instant) {
-        unimplemented!()
-    }
-
-    /// An ICMP error about a segment of this connection arrived. `seq` is that of the quoted segment.
-    pub fn on_icmp(&mut self, now: Instant, error: IcmpError, seq: SeqNumber) {
-        unimplemented!()
-    }
-
-    /// Appends to the stream; returns how many octets had room. `more` is `MSG_MORE`.
-    pub fn write(&mut self, now: Instant, data: &[u8], more: bool) -> Result<usize, WriteError> {
-        unimplemented!()
-    }
-
-    /// As [`write`](Self::write), and the last octet taken is urgent (`MSG_OOB`).
-    pub fn write_urgent(&mut self, now: Instant, data: &[u8]) -> Result<usize, WriteError> {
-        unimplemented!()
-    }
-
-    /// Moves received octets into `buffer`; returns how many, 0 at the end of the stream (and for an empty `buffer`).
-    ///
-    /// Stops before urgent data, as Linux does.
-    pub fn read(&mut self, now: Instant, buffer: &mut [u8]) -> Result<usize, ReadError> {
-        unimplemented!()
-    }
-
-    /// Takes the next received data as it is in the device's memory; `None` at the end of the stream.
-    pub fn read_payload(&mut self, now: Instant) -> Result<Option<P>, ReadError> {
-        unimplemented!()
-    }
-
-    /// What [`read`](Self::read) would give, in pieces.
-    pub fn peek(&self) -> impl Iterator<Item = &[u8]> {
-        self.received.iter().map(AsRef::as_ref)
-    }
-
-    /// The urgent octet (`MSG_OOB`); `peek` leaves it there.
-    pub fn read_urgent(&mut self, peek: bool) -> Result<u8, UrgentError> {
-        unimplemented!()
-    }
-
-    /// Whether the next octet to read is the urgent mark (`SIOCATMARK`).
-    pub fn is_at_mark(&self) -> bool {
-        unimplemented!()
-    }
-
-    /// Ends directions. `false` if there is no connection (`ENOTCONN`).
-    pub fn shutdown(&mut self, now: Instant, how: Shutdown) -> bool {
-        unimplemented!()
-    }
-
-    /// The application lets go (`close(2)`): what was written is sent and acknowledged in the background; unread data
-    /// resets the connection (RFC 2525 §2.17), as does `is_abortive` (`SO_LINGER` with zero).
-    /// To be driven on until [`Event::Closed`] or [`Event::TimeWait`].
-    pub fn close(&mut self, now: Instant, is_abortive: bool) {
-        unimplemented!()
-    }
-
-    /// Changes an option.
-    pub fn set_option(&mut self, now: Instant, option: SocketOption) -> Result<(), OptionError> {
-        unimplemented!()
-    }
-
-    /// The options as they are.
-    pub fn options(&self) -> &Options {
-        &self.options
-    }
-
-    /// The next segment to send, if there is one to be sent at `now`. Call until `false`.
-    pub fn poll_transmit(&mut self, now: Instant, transmit: &mut Transmit) -> bool {
-        unimplemented!()
-    }
-
-    /// The payload of a segment that the last [`poll_transmit`](Self::poll_transmit) gave, in up to two pieces.
-    pub fn payload(&self, transmit: &Transmit) -> [&[u8]; 2] {
-        unimplemented!()
-    }
-
-    /// When to call [`on_timeout`](Self::on_timeout), unless something else changes it before.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        unimplemented!()
+    fn closed(
+        now: Instant,
+        config: Arc<Config>,
+        options: Options,
+        path: Path,
+        secrets: Secrets,
+    ) -> Self {
+        let mss = advertised_mss(&path, &options);
+        let window = ReceiveWindow::new(
+            options.receive_buffer,
+            options.is_receive_buffer_locked,
+            options.window_clamp,
+            mss,
+            &config,
+        );
+        Self {
+            state: State::Closed,
+            receiver: Receiver::new(window, mss),
+            sender: Sender::new(secrets.iss),
+            recovery: Recovery::new(
+                settings(&config, &options, u32::from(mss), false),
+                RttEstimator::new(config.rto_min, config.rto_max),
+                secrets.iss + 1,
+            ),
+            timestamps: TimestampState::new(secrets.timestamp_offset),
+            ecn: EcnState::default(),
+            timers: Timers::default(),
+            pending: Pending::default(),
+            handshake: Handshake::default(),
+            liveness: Liveness {
+                last_heard_at: now,
+                last_ack_at: now,
+                ..Liveness::default()
+            },
+            counters: Counters::default(),
+            events: Events::default(),
+            error: None,
+            soft_error: None,
+            is_orphan: false,
+            is_read_shut: false,
+            config,
+            options,
+            path,
+        }
     }
 
     /// The next event. Call until `None`.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
-        unimplemented!()
+        self.events.next()
     }
 
+    /// When to call [`on_timeout`](Self::on_timeout), unless something else changes it before.
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        match (self.timers.next(), self.recovery.deadline()) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// The connection's state.
+    #[inline]
     pub fn state(&self) -> State {
         self.state
     }
 
     /// Passive and before its handshake's last ACK: not in the accept queue yet.
     pub fn is_embryonic(&self) -> bool {
-        unimplemented!()
+        self.handshake.is_passive && self.state == State::SynReceived
     }
 
-    /// A read would not block (`POLLIN`): `SO_RCVLOWAT` octets, the end of the stream, or an error.
-    pub fn is_readable(&self) -> bool {
-        unimplemented!()
+    /// Gives back memory that is only kept for speed; for connections that are idle.
+    pub fn shrink(&mut self) {
+        self.sender.queue.shrink();
     }
 
-    /// A write would not block (`POLLOUT`), by Linux's measure: a third of the buffer is free and fewer than
-    /// `TCP_NOTSENT_LOWAT` octets wait.
-    pub fn is_writable(&self) -> bool {
-        unimplemented!()
+    /// Panics if the parts contradict each other; for tests.
+    pub fn check_invariants(&self) {
+        if self.state == State::Closed {
+            return;
+        }
+        self.receiver.check_invariants();
+        self.sender.check_invariants();
+        assert!(
+            !self.sender.is_outstanding() || self.poll_timeout().is_some(),
+            "something is outstanding and no timer is set in {:?}",
+            self.state
+        );
+        if self.state.is_synchronized() {
+            assert_eq!(self.state.has_peer_fin(), self.receiver.has_received_fin());
+        }
     }
 
-    /// Octets that can be read (`SIOCINQ`).
-    pub fn readable_len(&self) -> usize {
-        unimplemented!()
+    fn rto(&self) -> Duration {
+        self.recovery.rtt.rto()
     }
 
-    /// Octets written but not acknowledged (`SIOCOUTQ`).
-    pub fn unacknowledged_len(&self) -> usize {
-        unimplemented!()
-    }
-
-    /// Octets written but never sent (`SIOCOUTQNSD`).
-    pub fn unsent_len(&self) -> usize {
-        unimplemented!()
-    }
-
-    /// Fetches and clears the error (`SO_ERROR`).
-    pub fn take_error(&mut self) -> Option<Error> {
-        unimplemented!()
-    }
-
-    /// `TCP_INFO`.
-    pub fn info(&self, now: Instant) -> Info {
-        unimplemented!()
+    /// Nothing is to be sent again.
+    fn forget_outstanding(&mut self) {
+        let settings = settings(
+            &self.config,
+            &self.options,
+            u32::from(self.mss()),
+            self.handshake.has_sack,
+        );
+        self.recovery = Recovery::new(settings, self.recovery.rtt.clone(), self.sender.snd_nxt);
     }
 }
+
+/// What recovery needs to know of `mss` and the rest.
+fn settings(config: &Config, options: &Options, mss: u32, has_sack: bool) -> Settings {
+    Settings {
+        algorithm: options.congestion,
+        mss,
+        initial_window_segments: config.initial_window_segments,
+        sack: has_sack,
+        tail_loss_probe: config.tail_loss_probe,
+        slow_start_after_idle: config.slow_start_after_idle,
+        dup_threshold: config.reordering,
+    }
+}
+
+/// RFC 9293 §3.7.1: what to announce.
+fn advertised_mss(path: &Path, options: &Options) -> u16 {
+    match options.max_segment {
+        0 => path.mss(),
+        user => user.min(path.mss()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

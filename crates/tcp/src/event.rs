@@ -102,8 +102,6 @@ pub enum WriteError {
 pub enum ReadError {
     /// `EAGAIN`: nothing there; [`Event::Readable`] follows.
     WouldBlock,
-    /// `ENOTCONN`: the handshake is not over (SYN-SENT), or there never was one.
-    NotConnected,
     /// The connection failed; fetches the error as [`Connection::take_error`](crate::Connection::take_error) does.
     Failed(Error),
 }

@@ -58,11 +58,14 @@ mod listener;
 mod options;
 mod path;
 mod payload;
+mod receive;
 pub mod recovery;
 pub mod rtt;
+mod send;
 mod seq;
 mod state;
 mod time;
+mod timers;
 mod transmit;
 
 pub use config::{Config, EcnMode};

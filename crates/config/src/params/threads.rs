@@ -94,10 +94,9 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
             "Whether each socket keeps some buffers for itself.",
             "Saves trips to the shared pool. With 1 unused buffers are taken back from time to time.",
         ),
-    choice("VMA_MEM_ALLOC_TYPE", "Mem Allocate type", 2, MEMORY).about(
+    choice("VMA_MEM_ALLOC_TYPE", "Mem Allocate type", 2, MEMORY).no_effect(NOT_BUILT).about(
         "What kind of memory buffers are made of.",
-        "0: ordinary pages. 1: large pages where the kernel finds some (transparent huge pages). 2: \
-         huge pages of 2 MiB from the system's reserve (/proc/sys/vm/nr_hugepages); if there are not \
-         enough, as 0, with a warning if this variable is set. 3: as 1.",
+        "0: ordinary pages. 1: contiguous pages. 2: huge pages. 3: memory that the program \
+         provides. When the kind is not available, ordinary pages are used.",
     ),
 ];

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use super::{PID, assert_warning, parse, parse_with_warning, value};
 use crate::{
-    Config, DEPRECATED, ExceptionHandling, LogLevel, MemoryKind, Spec, ThreadMode, WarningKind,
-    XdpMode,
+    Config, DEPRECATED, ExceptionHandling, LogLevel, Spec, ThreadMode, WarningKind, XdpMode,
 };
 
 #[test]
@@ -102,20 +101,6 @@ fn every_mode_has_its_number_or_word() {
     }
     let default = Config::default().exception_handling;
     assert_eq!(default, ExceptionHandling::LogDebug);
-    for (text, memory) in [
-        ("VMA_MEM_ALLOC_TYPE=0", MemoryKind::Ordinary),
-        ("VMA_MEM_ALLOC_TYPE=1", MemoryKind::Contiguous),
-        ("VMA_MEM_ALLOC_TYPE=2", MemoryKind::HugePages),
-        ("VMA_MEM_ALLOC_TYPE=3", MemoryKind::Contiguous),
-    ] {
-        let config = parse([text]).config;
-        assert_eq!((config.memory, config.memory_is_set), (memory, true));
-    }
-    let config = parse(["VMA_SPEC=latency"]).config;
-    assert_eq!(
-        (config.memory, config.memory_is_set),
-        (MemoryKind::HugePages, false)
-    );
     for (text, mode) in [
         ("VMA_THREAD_MODE=0", ThreadMode::Single),
         ("VMA_THREAD_MODE=1", ThreadMode::SpinLock),

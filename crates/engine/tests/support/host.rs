@@ -22,8 +22,6 @@ pub const POOL_FRAMES: u32 = 256;
 pub fn settings() -> Settings {
     Settings {
         exceptions: engine::ExceptionHandling::LeaveToKernel,
-        pages: ring::Pages::Ordinary,
-        pages_are_asked_for: false,
         offloaded_sockets: true,
         thread_mode: ThreadMode::Spin,
         rx_poll: 0,

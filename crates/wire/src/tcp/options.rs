@@ -43,6 +43,12 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
+    /// No blocks.
+    pub const EMPTY: Self = Self {
+        blocks: [SackBlock { left: 0, right: 0 }; Self::MAX],
+        len: 0,
+    };
+
     /// The most blocks of a segment; three beside timestamps.
     pub const MAX: usize = 4;
 

@@ -1,0 +1,98 @@
+//! Acknowledgements: RFC 9293 §3.10.7.4, "fifth, check the ACK field", with RFC 5961 §5.
+
+use wire::tcp::Flags;
+
+use super::Connection;
+use super::segment::{Incoming, Verdict};
+use crate::recovery::Acknowledgement;
+use crate::send::AckClass;
+use crate::timers::Timer;
+use crate::{Event, Instant, Payload};
+
+impl<P: Payload> Connection<P> {
+    #[inline]
+    pub(super) fn check_ack(&mut self, now: Instant, segment: &Incoming<'_>) -> Verdict {
+        match self.sender.classify_ack(segment.ack) {
+            AckClass::New | AckClass::Current => self.take_ack(now, segment),
+            // Overtaken by a later one; its SACK blocks may be news, its data is.
+            AckClass::Old => {
+                self.report_ack(now, segment, false);
+                Verdict::Continue
+            }
+            // RFC 5961 §5.2: "All incoming segments whose ACK value doesn't satisfy the above condition MUST be discarded and an
+            // ACK sent back."
+            AckClass::TooOld | AckClass::Unsent => {
+                self.challenge(now);
+                Verdict::Drop
+            }
+        }
+    }
+
+    #[inline]
+    fn take_ack(&mut self, now: Instant, segment: &Incoming<'_>) -> Verdict {
+        let has_new_window =
+            self.sender
+                .update_window(segment.seq, segment.ack, segment.header.window);
+        self.liveness.last_ack_at = now;
+        self.liveness.probes = 0;
+        // `MSG_MORE` holds until something happens (Linux: `tcp_push_pending_frames` does not know of it).
+        self.sender.is_more = false;
+        if self.sender.is_outstanding() {
+            let is_plain = segment.is_empty() && !has_new_window;
+            let had_room = self.has_send_room();
+            let acked = self.report_ack(now, segment, is_plain);
+            if acked > 0 {
+                self.counters.octets_acked =
+                    self.counters.octets_acked.wrapping_add(u64::from(acked));
+                self.soft_error = None;
+                let is_fin_acked = self.sender.on_ack(segment.ack);
+                self.grow_send_buffer();
+                if !had_room && self.has_send_room() {
+                    self.events.raise(Event::Writable);
+                }
+                if is_fin_acked && self.on_fin_acknowledged(now) == Verdict::Drop {
+                    return Verdict::Drop;
+                }
+            }
+        }
+        if self.timers.is_set(Timer::Retransmit) {
+            self.review_window_probe(now);
+        }
+        Verdict::Continue
+    }
+
+    /// Tells recovery; returns the number of sequence numbers newly acknowledged.
+    fn report_ack(&mut self, now: Instant, segment: &Incoming<'_>, is_plain: bool) -> u32 {
+        if self.ecn.is_on && segment.has(Flags::ECE) && self.recovery.on_ecn_echo(now) {
+            self.ecn.owes_cwr = true;
+        }
+        let echo = match segment.header.options.timestamps {
+            Some(timestamps) if self.timestamps.is_on => self
+                .timestamps
+                .round_trip(now, timestamps.echo)
+                .map(|elapsed| (timestamps.echo, elapsed)),
+            _ => None,
+        };
+        let outcome = self.recovery.on_ack(&Acknowledgement {
+            now,
+            ack: segment.ack,
+            sack: segment.header.options.sack.as_slice(),
+            is_plain,
+            echo,
+        });
+        outcome.acked
+    }
+
+    /// The timer of window probes was set; with more window it may not be needed (`tcp_ack_probe`).
+    fn review_window_probe(&mut self, now: Instant) {
+        if !self.state.is_synchronized() {
+            return;
+        }
+        self.timers.stop(Timer::Retransmit);
+        // If the window still blocks, the next `poll_transmit` sets the timer again, with its backoff.
+        if self.sender.window_end() > self.sender.snd_nxt {
+            self.liveness.probe_backoff = 0;
+        }
+        self.liveness.probing_since = now;
+    }
+}

@@ -1,0 +1,304 @@
+//! What the application does with an open connection: RFC 9293 §3.10.2 and §3.10.3, with the results of Linux.
+
+use super::Connection;
+use crate::timers::Timer;
+use crate::{Error, Event, Instant, Payload, ReadError, State, UrgentError, WriteError};
+
+impl<P: Payload> Connection<P> {
+    /// Appends to the stream; returns how many octets had room. `more` is `MSG_MORE`.
+    ///
+    /// # Errors
+    /// See [`WriteError`]. Nothing was written.
+    #[inline]
+    pub fn write(&mut self, _now: Instant, data: &[u8], more: bool) -> Result<usize, WriteError> {
+        self.check_writable()?;
+        let room = self.send_room();
+        let taken = data.get(..room).unwrap_or(data);
+        if taken.is_empty() && !data.is_empty() {
+            return Err(WriteError::WouldBlock);
+        }
+        self.sender.queue.push(taken);
+        self.sender.is_more = more;
+        Ok(taken.len())
+    }
+
+    /// As [`write`](Self::write), and the last octet taken is urgent (`MSG_OOB`).
+    ///
+    /// # Errors
+    /// See [`WriteError`]. Nothing was written.
+    pub fn write_urgent(&mut self, now: Instant, data: &[u8]) -> Result<usize, WriteError> {
+        let count = self.write(now, data, false)?;
+        if count > 0 {
+            self.sender.urgent_end = Some(self.sender.queue.end());
+        }
+        Ok(count)
+    }
+
+    fn check_writable(&mut self) -> Result<(), WriteError> {
+        if let Some(error) = self.error.take() {
+            return Err(WriteError::Failed(error));
+        }
+        if self.sender.is_fin_queued {
+            return Err(WriteError::BrokenPipe);
+        }
+        match self.state {
+            State::Established | State::CloseWait => Ok(()),
+            State::SynSent | State::SynReceived => Err(WriteError::WouldBlock),
+            State::Closed
+            | State::FinWait1
+            | State::FinWait2
+            | State::Closing
+            | State::LastAck
+            | State::TimeWait => Err(WriteError::BrokenPipe),
+        }
+    }
+
+    /// Moves received octets into `buffer`; returns how many, 0 at the end of the stream (and for an empty `buffer`).
+    ///
+    /// Stops before urgent data, as Linux does.
+    ///
+    /// # Errors
+    /// See [`ReadError`]. Nothing was read.
+    #[inline]
+    pub fn read(&mut self, now: Instant, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        self.skip_urgent_octet();
+        let most = self.len_to_mark();
+        let limited = match buffer.get_mut(..most) {
+            Some(limited) => limited,
+            None => buffer,
+        };
+        let count = self.receiver.queue.read(limited);
+        if count == 0 {
+            return self.nothing_to_read().map(|()| 0);
+        }
+        self.after_read(now);
+        Ok(count)
+    }
+
+    /// Takes the next received data as it is in the device's memory; `None` at the end of the stream.
+    ///
+    /// Urgent data is not looked for: with `SO_OOBINLINE` off and an urgent octet about, use [`read`](Self::read).
+    ///
+    /// # Errors
+    /// See [`ReadError`]. Nothing was read.
+    pub fn read_payload(&mut self, now: Instant) -> Result<Option<P>, ReadError> {
+        match self.receiver.queue.pop() {
+            Some(payload) => {
+                self.after_read(now);
+                Ok(Some(payload))
+            }
+            None => self.nothing_to_read().map(|()| None),
+        }
+    }
+
+    /// Forgets up to `count` received octets, which were used by way of [`peek`](Self::peek) (`MSG_TRUNC`); returns how many.
+    pub fn skip(&mut self, now: Instant, count: usize) -> usize {
+        let count = count.min(self.receiver.queue.len());
+        self.receiver.queue.skip(count);
+        if count > 0 {
+            self.after_read(now);
+        }
+        count
+    }
+
+    /// What can be read, in pieces; nothing is taken.
+    pub fn peek(&self) -> impl Iterator<Item = &[u8]> {
+        self.receiver.queue.iter()
+    }
+
+    /// `tcp_recvmsg_locked` with an empty queue: the error first, then the end of the stream.
+    fn nothing_to_read(&mut self) -> Result<(), ReadError> {
+        if let Some(error) = self.error.take() {
+            return Err(ReadError::Failed(error));
+        }
+        if self.is_at_end() {
+            Ok(())
+        } else {
+            Err(ReadError::WouldBlock)
+        }
+    }
+
+    /// Nothing will be read any more, beside what is queued.
+    fn is_at_end(&self) -> bool {
+        self.receiver.has_received_fin() || self.is_read_shut || self.state == State::Closed
+    }
+
+    /// Auto-tuning, and an acknowledgement if the peer should hear of the room (`tcp_cleanup_rbuf`).
+    #[inline]
+    fn after_read(&mut self, now: Instant) {
+        let read_nxt = self.receiver.read_nxt();
+        self.receiver.urgent.on_read(read_nxt);
+        if !self.state.can_receive() {
+            return;
+        }
+        self.receiver.window.on_read(now, read_nxt, &self.config);
+        let unacknowledged = self.receiver.window.unacknowledged(self.receiver.rcv_nxt);
+        let is_empty = self.receiver.queue.len() == 0;
+        if self
+            .receiver
+            .acks
+            .wants_ack_after_read(unacknowledged, is_empty)
+            || self.receiver.should_update_window()
+        {
+            self.receiver.acks.owe_one();
+        }
+    }
+
+    /// The urgent octet (`MSG_OOB`); `peek` leaves it there.
+    ///
+    /// # Errors
+    /// See [`UrgentError`].
+    pub fn read_urgent(&mut self, peek: bool) -> Result<u8, UrgentError> {
+        if self.options.is_oob_inline {
+            return Err(UrgentError::None);
+        }
+        self.receiver.urgent.read(peek)
+    }
+
+    /// Whether the next octet to read is the urgent mark (`SIOCATMARK`).
+    pub fn is_at_mark(&self) -> bool {
+        self.receiver.urgent.mark() == Some(self.receiver.read_nxt())
+    }
+
+    /// An urgent octet has arrived and was not read (`POLLPRI`).
+    pub fn has_urgent(&self) -> bool {
+        self.receiver.urgent.is_received()
+    }
+
+    /// Out of the stream: at the mark, reading goes on behind it.
+    fn skip_urgent_octet(&mut self) {
+        if self.is_at_mark() && !self.options.is_oob_inline && self.receiver.queue.len() > 0 {
+            self.receiver.queue.skip(1);
+            self.receiver.urgent.on_read(self.receiver.read_nxt());
+        }
+    }
+
+    /// Octets before the urgent one: a read stops there, so that the application notices.
+    #[inline]
+    fn len_to_mark(&self) -> usize {
+        let distance = self
+            .receiver
+            .urgent
+            .mark()
+            .map(|mark| mark.distance_from(self.receiver.read_nxt()));
+        match distance {
+            // At the mark with `SO_OOBINLINE`: the octet is read as any other.
+            Some(distance @ 1..) => usize::try_from(distance).unwrap_or(usize::MAX),
+            Some(_) | None => usize::MAX,
+        }
+    }
+
+    /// A read would not block (`POLLIN`): `SO_RCVLOWAT` octets, the end of the stream, or an error.
+    #[inline]
+    pub fn is_readable(&self) -> bool {
+        self.receiver.queue.len() >= self.readable_threshold()
+            || self.error.is_some()
+            || self.is_at_end()
+    }
+
+    /// `tcp_epollin_ready`: what is waited for cannot be more than what has room.
+    #[inline]
+    pub(super) fn readable_threshold(&self) -> usize {
+        self.options
+            .receive_low_water
+            .min(self.receiver.window.buffer() / 2)
+            .max(1) as usize
+    }
+
+    /// A write would not block (`POLLOUT`), by Linux's measure: a third of the buffer is free and fewer than
+    /// `TCP_NOTSENT_LOWAT` octets wait. True as well if a write would fail at once.
+    #[inline]
+    pub fn is_writable(&self) -> bool {
+        match self.state {
+            State::SynSent | State::SynReceived => false,
+            State::Established | State::CloseWait if !self.sender.is_fin_queued => {
+                self.has_send_room() || self.error.is_some()
+            }
+            _ => true,
+        }
+    }
+
+    /// `sk_stream_is_writeable`
+    #[inline]
+    pub(super) fn has_send_room(&self) -> bool {
+        let queued = self.sender.queue.len();
+        let limit = self.options.send_buffer as usize;
+        limit.saturating_sub(queued) >= queued / 2
+            && self.sender.unsent() < self.options.not_sent_low_water
+    }
+
+    #[inline]
+    fn send_room(&self) -> usize {
+        (self.options.send_buffer as usize).saturating_sub(self.sender.queue.len())
+    }
+
+    /// The buffer of an application that did not choose one follows the congestion window (`tcp_sndbuf_expand`): twice of
+    /// it, since as much is acknowledged while the next is sent.
+    pub(super) fn grow_send_buffer(&mut self) {
+        if self.options.is_send_buffer_locked {
+            return;
+        }
+        let wanted = self
+            .recovery
+            .congestion
+            .cwnd()
+            .saturating_mul(4)
+            .min(self.config.send_buffer_max);
+        self.options.send_buffer = self.options.send_buffer.max(wanted);
+    }
+
+    /// Octets that can be read (`SIOCINQ`).
+    pub fn readable_len(&self) -> usize {
+        self.receiver.queue.len()
+    }
+
+    /// Octets written but not acknowledged (`SIOCOUTQ`).
+    pub fn unacknowledged_len(&self) -> usize {
+        self.sender.queue.len()
+    }
+
+    /// Octets written but never sent (`SIOCOUTQNSD`).
+    pub fn unsent_len(&self) -> usize {
+        self.sender.unsent() as usize
+    }
+
+    /// Fetches and clears the error (`SO_ERROR`).
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.error.take().or_else(|| self.soft_error.take())
+    }
+
+    /// Whether there is an error to fetch (`POLLERR`).
+    pub fn has_error(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// The connection is over for a reason that the application must know.
+    pub(super) fn fail(&mut self, error: Error) {
+        self.error = Some(error);
+        self.events.raise(Event::Failed);
+        self.enter_closed();
+    }
+
+    /// CLOSED: nothing more is sent, but for a pending reset. What was received can still be read.
+    pub(super) fn enter_closed(&mut self) {
+        self.state = State::Closed;
+        self.timers.stop_all();
+        self.pending.syn = false;
+        self.pending.probe = None;
+        self.sender.queue.clear();
+        self.forget_outstanding();
+        self.events.raise(Event::Closed);
+    }
+
+    /// RFC 9293 §3.8.4: keepalive starts when the connection is open and its option on.
+    pub(super) fn restart_keep_alive(&mut self, now: Instant) {
+        if self.options.is_keep_alive && self.state.is_synchronized() {
+            self.timers.set(Timer::KeepAlive, now + self.keep_idle());
+        } else {
+            self.timers.stop(Timer::KeepAlive);
+        }
+    }
+}

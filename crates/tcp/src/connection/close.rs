@@ -1,0 +1,161 @@
+//! Closing: RFC 9293 §3.6 and §3.10.4, and what Linux does for applications that are gone.
+
+use core::time::Duration;
+
+use super::Connection;
+use super::segment::Verdict;
+use crate::options::Linger2;
+use crate::timers::Timer;
+use crate::{Event, Instant, Payload, State};
+
+/// Which directions to end (`shutdown(2)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// What comes from the peer from here on is still acknowledged, and what is there can still be read (as Linux).
+    Read,
+    /// Everything written is sent, then FIN.
+    Write,
+    Both,
+}
+
+impl<P: Payload> Connection<P> {
+    /// Ends directions. `false` if there is no connection (`ENOTCONN`).
+    pub fn shutdown(&mut self, _now: Instant, how: Shutdown) -> bool {
+        if matches!(self.state, State::Closed | State::SynSent) {
+            return false;
+        }
+        if how != Shutdown::Write {
+            self.is_read_shut = true;
+            self.events.raise(Event::Readable);
+        }
+        if how != Shutdown::Read {
+            self.queue_fin();
+        }
+        true
+    }
+
+    /// The application lets go (`close(2)`): what was written is sent and acknowledged in the background; unread data
+    /// resets the connection (RFC 2525 §2.17), as does `is_abortive` (`SO_LINGER` with zero).
+    /// To be driven on until [`Event::Closed`] or [`Event::TimeWait`].
+    pub fn close(&mut self, now: Instant, is_abortive: bool) {
+        self.is_orphan = true;
+        let has_unread = self.receiver.queue.len() > 0;
+        self.receiver.discard();
+        match self.state {
+            State::Closed => {}
+            State::SynSent => self.enter_closed(),
+            // A connection that is over for the network is over.
+            State::TimeWait => {}
+            _ if has_unread || is_abortive => {
+                // RFC 9293 §3.10.5: "If the connection is in [the states of synchronized connections with something to
+                // abort], send a reset segment: <SEQ=SND.NXT><CTL=RST>".
+                self.send_reset();
+                self.enter_closed();
+            }
+            State::FinWait2 => self.enter_orphan_fin_wait_2(now),
+            _ => self.queue_fin(),
+        }
+    }
+
+    /// RFC 9293 §3.10.4: "Queue this until all preceding SENDs have been segmentized, then form a FIN segment and send it."
+    fn queue_fin(&mut self) {
+        match self.state {
+            // The handshake ends first; `establish` goes on from here.
+            State::SynReceived => {}
+            State::Established => self.state = State::FinWait1,
+            State::CloseWait => self.state = State::LastAck,
+            State::Closed
+            | State::SynSent
+            | State::FinWait1
+            | State::FinWait2
+            | State::Closing
+            | State::LastAck
+            | State::TimeWait => return,
+        }
+        self.sender.is_fin_queued = true;
+        self.sender.is_more = false;
+        // What was held back for want of more data will see no more.
+        if self.timers.is_set(Timer::Retransmit) && !self.sender.is_outstanding() {
+            self.timers.stop(Timer::Retransmit);
+        }
+    }
+
+    /// The peer's FIN is the next thing in the stream: RFC 9293 §3.10.7.4, "eighth, check the FIN bit".
+    pub(super) fn take_fin(&mut self, now: Instant) {
+        if !self.state.can_receive() {
+            return;
+        }
+        // "advance RCV.NXT over the FIN, and send an acknowledgment for the FIN."
+        self.receiver.rcv_nxt += 1;
+        self.receiver.acks.owe_one();
+        self.events.raise(Event::PeerClosed);
+        self.events.raise(Event::Readable);
+        match self.state {
+            State::Established => self.state = State::CloseWait,
+            // "If our FIN has been ACKed (perhaps in this segment), then enter TIME-WAIT [...]; otherwise, enter the CLOSING
+            // state."
+            State::FinWait1 => self.state = State::Closing,
+            State::FinWait2 => self.enter_time_wait(now),
+            State::Closed
+            | State::SynSent
+            | State::SynReceived
+            | State::CloseWait
+            | State::Closing
+            | State::LastAck
+            | State::TimeWait => {}
+        }
+    }
+
+    /// Our FIN is acknowledged: RFC 9293 §3.10.7.4, fifth check, by states.
+    pub(super) fn on_fin_acknowledged(&mut self, now: Instant) -> Verdict {
+        match self.state {
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                if self.is_orphan {
+                    self.enter_orphan_fin_wait_2(now);
+                }
+                if self.state == State::Closed {
+                    Verdict::Drop
+                } else {
+                    Verdict::Continue
+                }
+            }
+            State::Closing => {
+                self.enter_time_wait(now);
+                Verdict::Drop
+            }
+            State::LastAck => {
+                self.enter_closed();
+                Verdict::Drop
+            }
+            State::Closed
+            | State::SynSent
+            | State::SynReceived
+            | State::Established
+            | State::FinWait2
+            | State::CloseWait
+            | State::TimeWait => Verdict::Continue,
+        }
+    }
+
+    /// Nobody would notice a peer that never closes: `tcp_fin_timeout`, `TCP_LINGER2`.
+    fn enter_orphan_fin_wait_2(&mut self, now: Instant) {
+        let time = match self.options.linger2_secs {
+            Linger2::Never => {
+                self.send_reset();
+                self.enter_closed();
+                return;
+            }
+            Linger2::Configured => self.config.fin_timeout,
+            Linger2::Secs(secs) => Duration::from_secs(u64::from(secs)),
+        };
+        self.timers.stop(Timer::KeepAlive);
+        self.timers.set(Timer::Linger, now + time);
+    }
+
+    /// Data for an application that is gone.
+    pub(super) fn abort_on_data(&mut self) {
+        self.send_reset();
+        self.enter_closed();
+    }
+}

@@ -1,0 +1,86 @@
+//! Explicit congestion notification (RFC 3168 §6.1).
+
+use wire::tcp::{Flags, Header};
+
+use super::Connection;
+use super::segment::Incoming;
+use crate::{Ecn, EcnMode, Payload};
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EcnState {
+    /// Both sides agreed.
+    pub(super) is_on: bool,
+    /// The peer's network marked a packet: ECE on acknowledgements until CWR comes.
+    is_echoing: bool,
+    /// We reduced the window: CWR on the next new data.
+    pub(super) owes_cwr: bool,
+    /// A codepoint was seen (`TCPI_OPT_ECN_SEEN`).
+    pub(super) is_seen: bool,
+}
+
+impl<P: Payload> Connection<P> {
+    /// RFC 3168 §6.1.1: the flags with which a SYN asks. A retransmitted one does not (§6.1.1.1): something on the path may
+    /// drop it for that.
+    pub(super) fn ecn_setup_flags(&self) -> Flags {
+        if self.config.ecn == EcnMode::On && self.handshake.retransmits == 0 {
+            Flags::ECE | Flags::CWR
+        } else {
+            Flags::NONE
+        }
+    }
+
+    /// A SYN that asks for ECN.
+    pub(super) fn agree_to_ecn(&mut self, syn: &Header, ecn: Ecn) {
+        // RFC 3168 §6.1.1: a SYN must not be ECN-capable itself; such a network cannot be trusted.
+        self.ecn.is_on = self.config.ecn != EcnMode::Off
+            && syn.flags.contains(Flags::ECE | Flags::CWR)
+            && ecn == Ecn::NotEct;
+    }
+
+    /// The SYN-ACK to our SYN.
+    pub(super) fn learn_ecn(&mut self, syn_ack: &Header) {
+        self.ecn.is_on = self.config.ecn == EcnMode::On
+            && self.handshake.retransmits == 0
+            && syn_ack.flags.contains(Flags::ECE)
+            && !syn_ack.flags.contains(Flags::CWR);
+    }
+
+    /// The marks of a segment with data.
+    #[inline]
+    pub(super) fn on_ecn_marks(&mut self, segment: &Incoming<'_>) {
+        if !self.ecn.is_on {
+            return;
+        }
+        // RFC 3168 §6.1.3: "When it receives a CWR packet [...] it stops setting the ECN-Echo flag", which a mark on the
+        // same packet starts again.
+        if segment.has(Flags::CWR) {
+            self.ecn.is_echoing = false;
+            // The sender waits for an answer before it grows its window.
+            self.receiver.acks.owe_one();
+        }
+        match segment.ecn {
+            Ecn::Ce => {
+                self.ecn.is_seen = true;
+                if !self.ecn.is_echoing {
+                    self.ecn.is_echoing = true;
+                    self.receiver
+                        .acks
+                        .enter_quick_mode(&self.config, self.receiver.window.offered());
+                    self.receiver.acks.owe_one();
+                }
+            }
+            Ecn::Ect0 | Ecn::Ect1 => self.ecn.is_seen = true,
+            Ecn::NotEct => {}
+        }
+    }
+
+    /// ECE for an outgoing acknowledgement.
+    #[inline]
+    pub(super) fn ecn_echo(&self) -> Flags {
+        if self.ecn.is_echoing {
+            Flags::ECE
+        } else {
+            Flags::NONE
+        }
+    }
+}

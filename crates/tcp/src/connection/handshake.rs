@@ -1,0 +1,218 @@
+//! Opening: RFC 9293 §3.5 and §3.10.7.3, with the options of RFC 7323 and RFC 2018.
+
+use wire::tcp::{Flags, Header};
+
+use super::segment::{Incoming, Verdict};
+use super::{Connection, Reset, advertised_mss, settings};
+use crate::recovery::Recovery;
+use crate::send::AckClass;
+use crate::timers::Timer;
+use crate::{Error, Event, Instant, Payload, SeqNumber, State};
+
+impl<P: Payload> Connection<P> {
+    /// RFC 9293 §3.10.7.3: SYN-SENT.
+    pub(super) fn on_segment_in_syn_sent(
+        &mut self,
+        now: Instant,
+        segment: &Incoming<'_>,
+        payload: Option<P>,
+    ) {
+        if self.check_ack_in_syn_sent(now, segment) == Verdict::Drop {
+            return;
+        }
+        let has_ack = segment.has(Flags::ACK);
+        // "Second, check the RST bit. If the RST bit is set [and] the ACK was acceptable [...] signal to the user "error:
+        // connection reset""; without ACK it is dropped.
+        if segment.has(Flags::RST) {
+            if has_ack {
+                self.fail(Error::Refused);
+            }
+            return;
+        }
+        // "Fifth, if neither of the SYN or RST bits is set, then drop the segment".
+        if !segment.has(Flags::SYN) {
+            return;
+        }
+        self.take_syn(now, segment.header);
+        if !has_ack {
+            // Simultaneous open: "Otherwise, enter SYN-RECEIVED, form a SYN,ACK segment [...] and send it." Its sequence
+            // number is that of the SYN.
+            self.agree_to_ecn(segment.header, segment.ecn);
+            self.state = State::SynReceived;
+            self.pending.syn = true;
+            return;
+        }
+        self.learn_ecn(segment.header);
+        self.sender.on_ack(segment.ack);
+        self.sample_handshake_rtt(now, segment);
+        self.establish(now);
+        self.receiver
+            .acks
+            .enter_quick_mode(&self.config, self.receiver.window.offered());
+        self.receiver.acks.owe_one();
+        // "If there are other controls or text in the segment, then continue processing at the sixth step".
+        if segment.len > 0 || segment.has(Flags::FIN) {
+            let text = Incoming {
+                seq: segment.seq + 1,
+                ..*segment
+            };
+            self.take_text(now, &text, payload);
+        }
+    }
+
+    /// "First, check the ACK bit."
+    fn check_ack_in_syn_sent(&mut self, now: Instant, segment: &Incoming<'_>) -> Verdict {
+        if !segment.has(Flags::ACK) {
+            return Verdict::Continue;
+        }
+        // "If SEG.ACK =< ISS, or SEG.ACK > SND.NXT, send a reset (unless the RST bit is set [...])".
+        let is_acceptable = self.sender.classify_ack(segment.ack) == AckClass::New;
+        // As Linux: the echo of a timestamp that was not sent comes from an old connection.
+        let is_old_echo = segment.header.options.timestamps.is_some_and(|timestamps| {
+            let sent = self.timestamps.value(self.handshake.syn_sent_at);
+            timestamps.echo != 0
+                && self.config.timestamps
+                && self.handshake.retransmits == 0
+                && timestamps.echo.wrapping_sub(sent)
+                    > self.timestamps.value(now).wrapping_sub(sent)
+        });
+        if is_acceptable && !is_old_echo {
+            return Verdict::Continue;
+        }
+        if !segment.has(Flags::RST) {
+            self.pending.reset = Some(Reset {
+                seq: segment.ack,
+                ack: None,
+            });
+        }
+        Verdict::Drop
+    }
+
+    /// What the peer's SYN says. RFC 7323 §2.2 and RFC 2018 §2: options are on if both SYNs have them.
+    pub(super) fn take_syn(&mut self, now: Instant, syn: &Header) {
+        let seq = SeqNumber(syn.seq);
+        self.receiver.start(seq);
+        self.sender.start_window(seq, u32::from(syn.window));
+        let options = &syn.options;
+        // RFC 9293 §3.7.1: "If an MSS Option is not received at connection setup, TCP implementations MUST assume a default
+        // send MSS of 536".
+        self.handshake.peer_mss = options.mss.unwrap_or(DEFAULT_MSS);
+        self.handshake.has_sack = self.config.sack && options.sack_permitted;
+        match options.window_scale {
+            Some(scale) if self.config.window_scaling => {
+                self.handshake.has_window_scaling = true;
+                self.sender.scale = scale;
+            }
+            _ => self.handshake.has_window_scaling = false,
+        }
+        if let (true, Some(timestamps)) = (self.config.timestamps, options.timestamps) {
+            self.timestamps.is_on = true;
+            self.timestamps.update(now, timestamps.value);
+        }
+    }
+
+    /// SYN-RECEIVED: RFC 9293 §3.10.7.4, fifth check.
+    pub(super) fn check_ack_in_syn_received(
+        &mut self,
+        now: Instant,
+        segment: &Incoming<'_>,
+    ) -> Verdict {
+        // "If SND.UNA < SEG.ACK =< SND.NXT, then enter ESTABLISHED state". "If the segment acknowledgment is not acceptable,
+        // form a reset segment".
+        if self.sender.classify_ack(segment.ack) != AckClass::New {
+            self.pending.reset = Some(Reset {
+                seq: segment.ack,
+                ack: None,
+            });
+            return Verdict::Drop;
+        }
+        self.pending.syn = false;
+        self.sender.on_ack(segment.ack);
+        let window = u32::from(segment.header.window)
+            << if self.handshake.has_window_scaling {
+                self.sender.scale
+            } else {
+                0
+            };
+        self.sender.start_window(segment.seq, window);
+        self.sample_handshake_rtt(now, segment);
+        self.establish(now);
+        Verdict::Continue
+    }
+
+    fn sample_handshake_rtt(&mut self, now: Instant, segment: &Incoming<'_>) {
+        let mss = u32::from(self.handshake.peer_mss);
+        if self.handshake.retransmits == 0 {
+            self.recovery
+                .rtt
+                .on_sample(now, now - self.handshake.syn_sent_at, 0, mss);
+            return;
+        }
+        // RFC 6298 §3: Karn's algorithm, unless the timestamp tells which SYN was answered.
+        let echo = segment
+            .header
+            .options
+            .timestamps
+            .map_or(0, |timestamps| timestamps.echo);
+        match self.timestamps.round_trip(now, echo) {
+            Some(sample) if self.timestamps.is_on => {
+                self.recovery.rtt.on_sample(now, sample, 0, mss)
+            }
+            _ => self.recovery.rtt.on_handshake_retransmitted(),
+        }
+    }
+
+    fn establish(&mut self, now: Instant) {
+        if !self.handshake.has_window_scaling {
+            self.sender.scale = 0;
+        }
+        self.state = if self.sender.is_fin_queued {
+            State::FinWait1
+        } else {
+            State::Established
+        };
+        self.timers.stop(Timer::Retransmit);
+        let is_scaling = self.handshake.has_window_scaling;
+        self.receiver
+            .window
+            .on_established(now, self.receiver.rcv_nxt, is_scaling);
+        let mss = u32::from(self.mss());
+        let settings = settings(&self.config, &self.options, mss, self.handshake.has_sack);
+        self.recovery = Recovery::new(settings, self.recovery.rtt.clone(), self.sender.snd_una);
+        // RFC 5681 §3.1, RFC 6298 §5.7; one lost SYN may be chance (Linux).
+        if self.handshake.retransmits > 1 {
+            self.recovery.congestion.on_handshake_retransmitted();
+        }
+        self.grow_send_buffer();
+        self.liveness.last_heard_at = now;
+        self.restart_keep_alive(now);
+        self.events.raise(Event::Connected);
+        self.events.raise(Event::Writable);
+    }
+
+    /// Octets of payload in a full segment beside the options that every segment carries (RFC 6691).
+    #[inline]
+    pub(super) fn mss(&self) -> u16 {
+        let options_len = if self.timestamps.is_on {
+            TIMESTAMPS_LEN
+        } else {
+            0
+        };
+        let user = self.options.max_segment;
+        let mss = self.handshake.peer_mss.min(self.path.mss());
+        let mss = if user > 0 { mss.min(user) } else { mss };
+        mss.saturating_sub(options_len).max(MIN_MSS)
+    }
+
+    /// What our own SYN announces.
+    pub(super) fn advertised_mss(&self) -> u16 {
+        advertised_mss(&self.path, &self.options)
+    }
+}
+
+/// RFC 9293 §3.7.1, for IPv4.
+const DEFAULT_MSS: u16 = 536;
+/// A peer that announces less wants us to send headers only (`TCP_MIN_SND_MSS`).
+const MIN_MSS: u16 = 48 - 40;
+/// The timestamps option with its padding, in octets.
+const TIMESTAMPS_LEN: u16 = 12;

@@ -1,0 +1,372 @@
+//! Arriving segments: RFC 9293 §3.10.7.4 in its order, with the checks of RFC 7323 §5 and RFC 5961 in theirs.
+
+use wire::tcp::{Flags, Header};
+
+use super::segment::{Incoming, Verdict};
+use super::{Connection, Reset};
+use crate::receive::Arrival;
+use crate::timers::Timer;
+use crate::{Ecn, Error, Event, Instant, Payload, State};
+
+impl<P: Payload> Connection<P> {
+    /// A segment arrived. `payload` is its data, without padding; `None` if it has none. Checksum and addresses have been
+    /// checked.
+    #[inline]
+    pub fn on_segment(&mut self, now: Instant, header: &Header, ecn: Ecn, payload: Option<P>) {
+        let len = payload.as_ref().map_or(0, |payload| payload.as_ref().len());
+        // IP packets are at most 65535 octets.
+        let segment = Incoming::new(header, u32::try_from(len).unwrap_or(0), ecn);
+        self.counters.segments_in = self.counters.segments_in.wrapping_add(1);
+        match self.state {
+            State::Closed => {}
+            State::SynSent => self.on_segment_in_syn_sent(now, &segment, payload),
+            State::TimeWait => self.on_segment_in_time_wait(now, &segment),
+            _ => self.on_segment_synchronized(now, &segment, payload),
+        }
+    }
+
+    #[inline]
+    fn on_segment_synchronized(
+        &mut self,
+        now: Instant,
+        segment: &Incoming<'_>,
+        payload: Option<P>,
+    ) {
+        if self.check_timestamp(now, segment) == Verdict::Drop
+            || self.check_sequence(now, segment) == Verdict::Drop
+            || segment.has(Flags::RST | Flags::SYN) && self.check_control(now, segment) == Verdict::Drop
+            // "Fifth, check the ACK field: if the ACK bit is off, drop the segment and return".
+            || !segment.has(Flags::ACK)
+        {
+            return;
+        }
+        if self.state == State::SynReceived
+            && self.check_ack_in_syn_received(now, segment) == Verdict::Drop
+        {
+            return;
+        }
+        if self.check_ack(now, segment) == Verdict::Drop {
+            return;
+        }
+        self.take_timestamp(now, segment);
+        if self.state == State::TimeWait || self.state == State::Closed {
+            return;
+        }
+        self.take_text(now, segment, payload);
+    }
+
+    /// RFC 7323 §5.3 R1: PAWS, for all but resets.
+    #[inline]
+    fn check_timestamp(&mut self, now: Instant, segment: &Incoming<'_>) -> Verdict {
+        if !self.timestamps.is_on {
+            return Verdict::Continue;
+        }
+        match segment.header.options.timestamps {
+            Some(timestamps) if !self.timestamps.is_old(now, timestamps.value) => Verdict::Continue,
+            // RFC 7323 §3.2 asks to drop segments without the option; Linux takes them, since middleboxes strip it.
+            None => Verdict::Continue,
+            Some(_) if segment.has(Flags::RST) => Verdict::Continue,
+            // Linux (`tcp_disordered_ack`): a bare ACK that was overtaken, not one from another incarnation.
+            Some(timestamps) if self.is_overtaken_ack(segment, timestamps.value) => {
+                Verdict::Continue
+            }
+            Some(_) => {
+                self.counters.paws_dropped = self.counters.paws_dropped.saturating_add(1);
+                self.answer_unacceptable(now, segment);
+                Verdict::Drop
+            }
+        }
+    }
+
+    fn is_overtaken_ack(&self, segment: &Incoming<'_>, value: u32) -> bool {
+        let age = self.timestamps.recent.wrapping_sub(value);
+        let rto_ms = u32::try_from(self.rto().as_millis()).unwrap_or(u32::MAX);
+        segment.is_empty()
+            && segment.seq == self.receiver.rcv_nxt
+            && segment.ack == self.sender.snd_una
+            && age <= rto_ms
+    }
+
+    /// "First, check sequence number": RFC 9293 §3.10.7.4.
+    #[inline]
+    fn check_sequence(&mut self, now: Instant, segment: &Incoming<'_>) -> Verdict {
+        if self.receiver.is_acceptable(segment.seq, segment.end()) {
+            self.liveness.last_heard_at = now;
+            return Verdict::Continue;
+        }
+        // "If an incoming segment is not acceptable, an acknowledgment should be sent in reply (unless the RST bit is set
+        // [...])".
+        if segment.has(Flags::RST) {
+            if self.is_reset_after_fin(segment) {
+                self.on_reset();
+            }
+        } else {
+            self.answer_unacceptable(now, segment);
+        }
+        Verdict::Drop
+    }
+
+    /// The answer to what is not in the window: an acknowledgement, which says what is missing or came twice. Empty segments
+    /// get few, lest two wrong sides answer each other forever (Linux's `tcp_oow_rate_limited`).
+    pub(super) fn answer_unacceptable(&mut self, now: Instant, segment: &Incoming<'_>) {
+        if segment.len == 0 || segment.has(Flags::SYN) {
+            self.challenge(now);
+            return;
+        }
+        if segment.seq < self.receiver.rcv_nxt {
+            // Our acknowledgement was lost.
+            self.receiver
+                .acks
+                .enter_quick_mode(&self.config, self.receiver.window.offered());
+            self.receiver
+                .note_duplicate(segment.seq, segment.seq + segment.len);
+        }
+        self.receiver.acks.owe_duplicate();
+    }
+
+    /// RFC 5961 §7: challenge ACKs are limited, here per connection.
+    pub(super) fn challenge(&mut self, now: Instant) {
+        let is_allowed = self
+            .liveness
+            .last_challenge_at
+            .is_none_or(|last| now - last >= self.config.invalid_ratelimit);
+        if is_allowed {
+            self.liveness.last_challenge_at = Some(now);
+            self.counters.challenges = self.counters.challenges.saturating_add(1);
+            self.receiver.acks.owe_duplicate();
+        }
+    }
+
+    /// "Second, check the RST bit", "fourth, check the SYN bit", as RFC 5961 §3.2 and §4.2 have them.
+    fn check_control(&mut self, now: Instant, segment: &Incoming<'_>) -> Verdict {
+        if segment.has(Flags::RST) {
+            // "If the RST bit is set and the sequence number exactly matches the next expected sequence number (RCV.NXT), then
+            // TCP MUST reset the connection." "[if it] does not exactly match [...] TCP MUST send an acknowledgment (challenge
+            // ACK)".
+            if segment.seq == self.receiver.rcv_nxt || self.is_reset_after_fin(segment) {
+                self.on_reset();
+            } else {
+                self.challenge(now);
+            }
+            return Verdict::Drop;
+        }
+        // The peer's SYN again: it has not seen our answer.
+        if self.state == State::SynReceived && segment.seq == self.receiver.irs {
+            let is_answer = segment.has(Flags::ACK);
+            if !is_answer {
+                self.resend_syn_ack(now);
+                return Verdict::Drop;
+            }
+            // Simultaneous open: the SYN-ACK repeats a SYN that is known; its ACK counts.
+            return Verdict::Continue;
+        }
+        // RFC 5961 §4.2: "If the SYN bit is set, irrespective of the sequence number, TCP MUST send an ACK".
+        self.challenge(now);
+        Verdict::Drop
+    }
+
+    /// Some stacks send RST with the number of the FIN instead of the one behind it (Linux's `tcp_reset_check`).
+    fn is_reset_after_fin(&self, segment: &Incoming<'_>) -> bool {
+        self.receiver.has_received_fin() && segment.seq + 1 == self.receiver.rcv_nxt
+    }
+
+    fn on_reset(&mut self) {
+        match self.state {
+            // "If this connection was initiated with a passive OPEN [...] return this connection to LISTEN state".
+            State::SynReceived if self.handshake.is_passive => self.enter_closed(),
+            State::SynReceived => self.fail(Error::Refused),
+            State::CloseWait => self.fail(Error::BrokenPipe),
+            State::Closed | State::TimeWait => self.enter_closed(),
+            State::SynSent
+            | State::Established
+            | State::FinWait1
+            | State::FinWait2
+            | State::Closing
+            | State::LastAck => self.fail(Error::Reset),
+        }
+    }
+
+    /// RFC 7323 §4.3: "If: SEG.TSval >= TS.Recent and SEG.SEQ <= Last.ACK.sent".
+    #[inline]
+    fn take_timestamp(&mut self, now: Instant, segment: &Incoming<'_>) {
+        if let Some(timestamps) = segment.header.options.timestamps
+            && self.timestamps.is_on
+            && segment.seq <= self.receiver.window.offered_from()
+        {
+            self.timestamps.update(now, timestamps.value);
+        }
+    }
+
+    /// "Sixth, check the URG bit", "seventh, process the segment text", "eighth, check the FIN bit".
+    #[inline]
+    pub(super) fn take_text(&mut self, now: Instant, segment: &Incoming<'_>, payload: Option<P>) {
+        if segment.has(Flags::URG) {
+            self.check_urgent(segment);
+        }
+        if segment.len > 0
+            && let Some(payload) = payload
+        {
+            self.take_data(now, segment, payload);
+        }
+        if segment.has(Flags::FIN) {
+            self.note_fin(segment);
+        }
+        if self.receiver.fin == Some(self.receiver.rcv_nxt) {
+            self.take_fin(now);
+        }
+        self.schedule_ack(now);
+    }
+
+    fn check_urgent(&mut self, segment: &Incoming<'_>) {
+        // "This should not occur since a FIN has been received from the remote side."
+        if self.state.can_receive() {
+            let read_nxt = self.receiver.read_nxt();
+            let rcv_nxt = self.receiver.rcv_nxt;
+            let is_new = self.receiver.urgent.announce(
+                segment.seq,
+                segment.header.urgent,
+                rcv_nxt,
+                read_nxt,
+            );
+            if is_new {
+                self.events.raise(Event::Urgent);
+            }
+        }
+    }
+
+    #[inline]
+    fn take_data(&mut self, now: Instant, segment: &Incoming<'_>, payload: P) {
+        if !self.state.can_receive() {
+            return;
+        }
+        if self.is_orphan && segment.seq + segment.len > self.receiver.rcv_nxt {
+            // RFC 2525 §2.17, RFC 9293 §3.6.1: nobody will read this, and the peer should know.
+            self.abort_on_data();
+            return;
+        }
+        self.on_ecn_marks(segment);
+        self.counters.data_segments_in = self.counters.data_segments_in.wrapping_add(1);
+        let before = self.receiver.rcv_nxt;
+        let arrival = self.receiver.place(segment.seq, payload);
+        match arrival {
+            Arrival::InOrder => self.on_data_in_order(now, segment, before),
+            // RFC 5681 §4.2: "A TCP receiver SHOULD send an immediate duplicate ACK when an out-of-order segment arrives".
+            Arrival::OutOfOrder => self.receiver.acks.owe_duplicate(),
+            Arrival::Useless => {
+                if segment.seq < before {
+                    self.receiver
+                        .acks
+                        .enter_quick_mode(&self.config, self.receiver.window.offered());
+                }
+                self.receiver.acks.owe_duplicate();
+            }
+            Arrival::NoRoom => self.counters.no_room = self.counters.no_room.saturating_add(1),
+        }
+    }
+
+    #[inline]
+    fn on_data_in_order(&mut self, now: Instant, segment: &Incoming<'_>, before: crate::SeqNumber) {
+        let added = self.receiver.rcv_nxt - before;
+        self.counters.octets_received =
+            self.counters.octets_received.wrapping_add(u64::from(added));
+        let rto = self.rto();
+        let offered = self.receiver.window.offered();
+        let is_push = segment.has(Flags::PSH);
+        self.receiver
+            .acks
+            .on_data(now, segment.len, is_push, rto, &self.config, offered);
+        self.receiver
+            .window
+            .on_data(segment.len, self.receiver.queued());
+        self.measure_receiver_rtt(now, segment);
+        // RFC 5681 §4.2: "a TCP receiver SHOULD send an immediate ACK when the incoming segment fills in all or part of a gap in
+        // the sequence space."
+        if added != segment.len || !self.receiver.is_contiguous() {
+            self.receiver.acks.owe_duplicate();
+        }
+        if self.receiver.queue.len() >= self.readable_threshold() {
+            self.events.raise(Event::Readable);
+        }
+    }
+
+    /// For auto-tuning of the buffer: `tcp_rcv_rtt_measure_ts`, `tcp_rcv_rtt_measure`.
+    #[inline]
+    fn measure_receiver_rtt(&mut self, now: Instant, segment: &Incoming<'_>) {
+        match segment.header.options.timestamps {
+            Some(timestamps) if self.timestamps.is_on => {
+                if segment.len >= u32::from(self.receiver.acks.rcv_mss())
+                    && let Some(sample) = self.timestamps.round_trip(now, timestamps.echo)
+                {
+                    self.receiver.window.on_rtt(sample);
+                }
+            }
+            _ => self
+                .receiver
+                .window
+                .on_arrival_without_timestamps(now, self.receiver.rcv_nxt),
+        }
+    }
+
+    /// A FIN counts when everything before it has arrived.
+    fn note_fin(&mut self, segment: &Incoming<'_>) {
+        let fin = segment.seq + segment.len;
+        if self.state.can_receive() {
+            self.receiver.note_fin(fin);
+        }
+        if fin != self.receiver.rcv_nxt {
+            // Ahead of data that is missing, or seen before.
+            self.receiver.acks.owe_duplicate();
+        }
+    }
+
+    /// How soon an acknowledgement is due (`__tcp_ack_snd_check`).
+    #[inline]
+    fn schedule_ack(&mut self, now: Instant) {
+        let acks = &self.receiver.acks;
+        if !acks.is_scheduled() || acks.is_owed() {
+            return;
+        }
+        let unacknowledged = self.receiver.window.unacknowledged(self.receiver.rcv_nxt);
+        // RFC 5681 §4.2: "an ACK SHOULD be generated for at least every second full-sized segment".
+        let is_second = unacknowledged > u32::from(acks.rcv_mss()) && self.wants_more();
+        if is_second || acks.is_quick() {
+            self.receiver.acks.owe_one();
+            return;
+        }
+        if !self.timers.is_set(Timer::DelayedAck) {
+            let delay = acks.delay(self.recovery.rtt.srtt(), &self.config);
+            self.timers.set(Timer::DelayedAck, now + delay);
+        }
+    }
+
+    /// The window has not shrunk, or the application has less than it waits for: the peer may go on. Otherwise the
+    /// acknowledgement comes with the read that makes room.
+    fn wants_more(&self) -> bool {
+        let receiver = &self.receiver;
+        receiver.queue.len() < self.readable_threshold()
+            || receiver.window.is_growing(
+                receiver.rcv_nxt,
+                receiver.queued(),
+                receiver.acks.rcv_mss(),
+            )
+    }
+
+    fn resend_syn_ack(&mut self, now: Instant) {
+        let is_allowed = self
+            .liveness
+            .last_challenge_at
+            .is_none_or(|last| now - last >= self.config.invalid_ratelimit);
+        if is_allowed {
+            self.liveness.last_challenge_at = Some(now);
+            self.pending.syn = true;
+        }
+    }
+
+    /// RST with the numbers of this connection, for what must not go on.
+    pub(super) fn send_reset(&mut self) {
+        self.pending.reset = Some(Reset {
+            seq: self.sender.snd_nxt,
+            ack: Some(self.receiver.rcv_nxt),
+        });
+    }
+}

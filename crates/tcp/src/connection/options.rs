@@ -1,0 +1,70 @@
+//! Options of a live connection.
+
+use core::time::Duration;
+
+use super::Connection;
+use crate::{Instant, OptionError, Options, Payload, SocketOption};
+
+impl<P: Payload> Connection<P> {
+    /// Changes an option.
+    ///
+    /// # Errors
+    /// The value is outside the option's range.
+    pub fn set_option(&mut self, now: Instant, option: SocketOption) -> Result<(), OptionError> {
+        self.options.set(option)?;
+        match option {
+            SocketOption::NoDelay(true) | SocketOption::Cork(false) => self.sender.is_more = false,
+            SocketOption::QuickAck(on) => self.receiver.acks.set_quick(on, &self.config),
+            SocketOption::KeepAlive(_) | SocketOption::KeepIdle(_) => self.restart_keep_alive(now),
+            SocketOption::WindowClamp(clamp) => self.receiver.window.set_user_clamp(clamp),
+            SocketOption::ReceiveBuffer(_) => self
+                .receiver
+                .window
+                .lock_buffer(self.options.receive_buffer),
+            SocketOption::Congestion(algorithm)
+                if algorithm != self.recovery.congestion.algorithm() =>
+            {
+                let mss = u32::from(self.mss());
+                let segments = self.config.initial_window_segments;
+                self.recovery.congestion =
+                    crate::congestion::Congestion::new(algorithm, mss, segments);
+            }
+            SocketOption::MaxPacingRate(_)
+            | SocketOption::Congestion(_)
+            | SocketOption::NoDelay(false)
+            | SocketOption::Cork(true)
+            | SocketOption::KeepInterval(_)
+            | SocketOption::KeepCount(_)
+            | SocketOption::UserTimeout(_)
+            | SocketOption::MaxSegment(_)
+            | SocketOption::SendBuffer(_)
+            | SocketOption::ReceiveLowWater(_)
+            | SocketOption::NotSentLowWater(_)
+            | SocketOption::SynCount(_)
+            | SocketOption::Linger2(_)
+            | SocketOption::OobInline(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The options as they are.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(super) fn keep_idle(&self) -> Duration {
+        Duration::from_secs(u64::from(self.options.keep_idle_secs))
+    }
+
+    pub(super) fn keep_interval(&self) -> Duration {
+        Duration::from_secs(u64::from(self.options.keep_interval_secs))
+    }
+
+    /// `TCP_USER_TIMEOUT`, if set.
+    pub(super) fn user_timeout(&self) -> Option<Duration> {
+        match self.options.user_timeout_ms {
+            0 => None,
+            millis => Some(Duration::from_millis(u64::from(millis))),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Clause by clause, with virtual time.
+
+mod close;
+mod data;
+mod harness;
+mod open;
+mod validation;

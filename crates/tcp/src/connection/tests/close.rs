@@ -1,0 +1,300 @@
+//! Closing in all orders: RFC 9293 §3.6, §3.10.4, §3.10.7.4; RFC 2525 §2.17.
+
+use std::time::Duration;
+
+use super::harness::*;
+use crate::{Error, Event, ReadError, Shutdown, SocketOption, State, WriteError};
+use wire::tcp::Flags;
+
+#[test]
+fn rfc9293_figure12_normal_close() {
+    let mut solo = Solo::established();
+    solo.connection.shutdown(solo.now, Shutdown::Write);
+    assert_eq!(solo.state(), State::FinWait1);
+    assert_eq!(solo.poll_one().brief(), (1, 0, FIN_ACK));
+    solo.receive(ack(1, 2));
+    assert_eq!(solo.state(), State::FinWait2);
+    // Half-closed: data still comes.
+    solo.receive(data(1, 2, b"late"));
+    assert_eq!(solo.read(), b"late");
+    solo.poll();
+    solo.receive(fin(5, 2));
+    assert_eq!(solo.state(), State::TimeWait);
+    let sent = solo.poll_one();
+    assert_eq!((sent.brief(), sent.ack()), ((2, 0, ACK), 6));
+    assert!(solo.events().contains(&Event::TimeWait));
+    assert_eq!(solo.connection.read(solo.now, &mut [0]), Ok(0));
+    assert_eq!(solo.skip_to_timer(), Duration::from_secs(60));
+    assert_eq!(solo.events(), [Event::Closed]);
+}
+
+#[test]
+fn passive_close() {
+    let mut solo = Solo::established();
+    solo.receive(fin(1, 1));
+    assert_eq!(solo.state(), State::CloseWait);
+    assert_eq!(solo.events(), [Event::Readable, Event::PeerClosed]);
+    assert_eq!(solo.poll_one().ack(), 2);
+    assert_eq!(solo.connection.read(solo.now, &mut [0]), Ok(0));
+    solo.write(b"bye");
+    assert_eq!(solo.poll_one().payload, b"bye");
+    solo.connection.close(solo.now, false);
+    assert_eq!(solo.state(), State::LastAck);
+    assert_eq!(solo.poll_one().brief(), (4, 0, FIN_ACK));
+    solo.receive(ack(2, 5));
+    assert_eq!(solo.state(), State::Closed);
+    assert_eq!(solo.events(), [Event::Closed]);
+    assert_eq!(solo.connection.poll_timeout(), None);
+}
+
+#[test]
+fn rfc9293_figure13_simultaneous_close() {
+    let mut solo = Solo::established();
+    solo.connection.shutdown(solo.now, Shutdown::Write);
+    solo.poll();
+    solo.receive(fin(1, 1));
+    assert_eq!(solo.state(), State::Closing);
+    let sent = solo.poll_one();
+    assert_eq!((sent.brief(), sent.ack()), ((2, 0, ACK), 2));
+    solo.receive(ack(2, 2));
+    assert_eq!(solo.state(), State::TimeWait);
+}
+
+#[test]
+fn fin_and_its_ack_in_one_segment_go_straight_to_time_wait() {
+    let mut solo = Solo::established();
+    solo.connection.shutdown(solo.now, Shutdown::Write);
+    solo.poll();
+    solo.receive(fin(1, 2));
+    assert_eq!(solo.state(), State::TimeWait);
+    assert_eq!(solo.poll_one().ack(), 2);
+}
+
+#[test]
+fn fin_rides_on_the_last_data() {
+    let mut solo = Solo::established();
+    solo.write(b"last");
+    solo.connection.close(solo.now, false);
+    assert_eq!(solo.poll_one().brief(), (1, 4, FIN_ACK | Flags::PSH));
+    solo.receive(ack(1, 6));
+    assert_eq!(solo.state(), State::FinWait2);
+}
+
+#[test]
+fn a_lost_fin_is_sent_again() {
+    let mut solo = Solo::established();
+    solo.write(b"last");
+    solo.poll();
+    solo.connection.close(solo.now, false);
+    assert_eq!(solo.poll_one().brief(), (5, 0, FIN_ACK));
+    solo.receive(ack(1, 5));
+    let again = solo.advance(ms(1500));
+    assert!(!again.is_empty());
+    assert!(
+        again.iter().all(|sent| sent.brief() == (5, 0, FIN_ACK)),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn a_fin_ahead_of_a_gap_waits_for_the_data() {
+    let mut solo = Solo::established();
+    solo.receive(fin(5, 1));
+    assert_eq!(solo.state(), State::Established);
+    assert_eq!(solo.poll_one().ack(), 1);
+    solo.receive(data(1, 1, b"data"));
+    assert_eq!(solo.state(), State::CloseWait);
+    assert_eq!(solo.poll_one().ack(), 6);
+    assert_eq!(solo.read(), b"data");
+    assert_eq!(solo.connection.read(solo.now, &mut [0]), Ok(0));
+}
+
+#[test]
+fn a_repeated_fin_is_acknowledged_again() {
+    let mut solo = Solo::established();
+    solo.receive(fin(1, 1));
+    solo.poll();
+    solo.receive(fin(1, 1));
+    assert_eq!(solo.poll_one().ack(), 2);
+    assert_eq!(solo.state(), State::CloseWait);
+}
+
+#[test]
+fn rfc2525_2_17_close_with_unread_data_resets() {
+    let mut solo = Solo::established();
+    solo.receive(data(1, 1, b"unread"));
+    solo.poll();
+    solo.connection.close(solo.now, false);
+    assert_eq!(solo.poll_one().brief(), (1, 0, Flags::RST | ACK));
+    assert_eq!(solo.state(), State::Closed);
+    assert_eq!(solo.connection.poll_timeout(), None);
+}
+
+#[test]
+fn data_for_an_application_that_is_gone_is_reset() {
+    let mut solo = Solo::established();
+    solo.connection.close(solo.now, false);
+    solo.poll();
+    solo.receive(data(1, 2, b"data"));
+    assert_eq!(solo.poll_one().flags, Flags::RST | ACK);
+    assert_eq!(solo.state(), State::Closed);
+}
+
+#[test]
+fn linger_zero_resets() {
+    let mut solo = Solo::established();
+    solo.write(b"data");
+    solo.connection.close(solo.now, true);
+    assert_eq!(solo.poll_one().flags, Flags::RST | ACK);
+    assert_eq!(solo.events().last(), Some(&Event::Closed));
+}
+
+#[test]
+fn an_orphan_in_fin_wait_2_is_given_up_after_its_time() {
+    let mut solo = Solo::established();
+    solo.connection.close(solo.now, false);
+    solo.poll();
+    solo.receive(ack(1, 2));
+    assert_eq!(solo.state(), State::FinWait2);
+    assert_eq!(solo.skip_to_timer(), Duration::from_secs(60));
+    assert_eq!(solo.state(), State::Closed);
+    solo.assert_silent();
+
+    let mut solo = Solo::established();
+    solo.set(SocketOption::Linger2(Some(Duration::from_secs(3))));
+    solo.connection.close(solo.now, false);
+    solo.poll();
+    solo.receive(ack(1, 2));
+    assert_eq!(solo.skip_to_timer(), Duration::from_secs(3));
+
+    let mut solo = Solo::established();
+    solo.set(SocketOption::Linger2(None));
+    solo.connection.close(solo.now, false);
+    solo.poll();
+    solo.receive(ack(1, 2));
+    assert_eq!(solo.poll_one().flags, Flags::RST | ACK);
+    assert_eq!(solo.state(), State::Closed);
+}
+
+#[test]
+fn a_half_closed_application_may_wait_for_ever() {
+    let mut solo = Solo::established();
+    solo.connection.shutdown(solo.now, Shutdown::Write);
+    solo.poll();
+    solo.receive(ack(1, 2));
+    assert_eq!(solo.connection.poll_timeout(), None);
+}
+
+#[test]
+fn results_after_the_ends_are_those_of_linux() {
+    let mut solo = Solo::established();
+    solo.connection.shutdown(solo.now, Shutdown::Write);
+    let write = solo.connection.write(solo.now, b"x", false);
+    assert_eq!(write, Err(WriteError::BrokenPipe));
+    assert_eq!(
+        solo.connection.read(solo.now, &mut [0]),
+        Err(ReadError::WouldBlock)
+    );
+    solo.poll();
+    solo.receive(rst(1));
+    assert_eq!(
+        solo.connection.read(solo.now, &mut [0]),
+        Err(ReadError::Failed(Error::Reset))
+    );
+    assert_eq!(solo.connection.read(solo.now, &mut [0]), Ok(0));
+    let write = solo.connection.write(solo.now, b"x", false);
+    assert_eq!(write, Err(WriteError::BrokenPipe));
+    assert!(!solo.connection.shutdown(solo.now, Shutdown::Both));
+}
+
+#[test]
+fn what_was_received_before_a_reset_can_be_read() {
+    let mut solo = Solo::established();
+    solo.receive(data(1, 1, b"data"));
+    solo.receive(rst(5));
+    assert_eq!(solo.read(), b"data");
+    assert_eq!(
+        solo.connection.read(solo.now, &mut [0]),
+        Err(ReadError::Failed(Error::Reset))
+    );
+}
+
+#[test]
+fn a_reset_after_the_peers_fin_is_a_broken_pipe() {
+    let mut solo = Solo::established();
+    solo.receive(fin(1, 1));
+    solo.receive(rst(2));
+    assert_eq!(solo.connection.take_error(), Some(Error::BrokenPipe));
+}
+
+#[test]
+fn shutdown_of_reading_ends_the_stream_but_keeps_what_comes() {
+    let mut solo = Solo::established();
+    solo.connection.shutdown(solo.now, Shutdown::Read);
+    assert!(solo.connection.is_readable());
+    assert_eq!(solo.connection.read(solo.now, &mut [0]), Ok(0));
+    solo.receive(data(1, 1, b"data"));
+    assert_eq!(solo.poll_one().ack(), 5);
+    assert_eq!(solo.read(), b"data");
+}
+
+#[test]
+fn close_before_the_handshake_is_over() {
+    let mut solo = Solo::connecting(crate::Config::default(), crate::Options::default());
+    solo.poll();
+    solo.connection.close(solo.now, false);
+    assert_eq!(solo.state(), State::Closed);
+    solo.assert_silent();
+}
+
+#[test]
+fn rfc9293_3_10_7_4_time_wait_acknowledges_the_fin_again_and_starts_over() {
+    let mut solo = Solo::established();
+    solo.connection.shutdown(solo.now, Shutdown::Write);
+    solo.poll();
+    solo.receive(fin(1, 2));
+    solo.poll();
+    solo.advance(Duration::from_secs(50));
+    solo.receive(fin(1, 2));
+    assert_eq!(solo.poll_one().ack(), 2);
+    assert_eq!(solo.skip_to_timer(), Duration::from_secs(60));
+}
+
+#[test]
+fn rfc6191_time_wait_ends_for_a_newer_syn() {
+    let mut solo = Solo::established();
+    solo.connection.shutdown(solo.now, Shutdown::Write);
+    solo.poll();
+    solo.receive(fin(1, 2));
+    let syn = |seq: u32| wire::tcp::Header {
+        seq: IRS.wrapping_add(seq),
+        flags: Flags::SYN,
+        ..wire::tcp::Header::default()
+    };
+    assert!(solo.connection.accepts_syn(&syn(3)));
+    assert!(!solo.connection.accepts_syn(&syn(2)));
+    assert!(!solo.connection.accepts_syn(&wire::tcp::Header {
+        flags: Flags::SYN | ACK,
+        ..syn(3)
+    }));
+}
+
+#[test]
+fn two_connections_close_whoever_begins() {
+    for first in 0..2 {
+        let mut pair = Pair::established();
+        pair.transfer(0, 10_000);
+        let now = pair.now;
+        pair.host(first).close(now, false);
+        pair.run(ms(50));
+        assert_eq!(pair.host(first).state(), State::FinWait2);
+        let now = pair.now;
+        pair.host(1 - first).close(now, false);
+        pair.run(ms(50));
+        // An orphan keeps its own time in FIN-WAIT-2, then TIME-WAIT.
+        assert_eq!(pair.host(first).state(), State::TimeWait);
+        assert_eq!(pair.host(1 - first).state(), State::Closed);
+        pair.run(Duration::from_secs(61));
+        assert_eq!(pair.host(first).state(), State::Closed);
+    }
+}

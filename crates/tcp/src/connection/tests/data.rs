@@ -1,0 +1,545 @@
+//! Data in both directions: RFC 9293 §3.7.4, §3.8; RFC 5681; RFC 2018; Linux where these leave a choice.
+
+use std::time::Duration;
+
+use super::harness::*;
+use crate::{
+    Config, Ecn, Error, Event, Options, ReadError, SocketOption, State, UrgentError, WriteError,
+};
+use wire::tcp::Flags;
+
+#[test]
+fn data_is_cut_into_segments_and_pushed_at_the_end() {
+    let mut solo = Solo::established();
+    solo.write(&[7; 2500]);
+    let sent = solo.poll();
+    assert_eq!(
+        briefs(&sent),
+        [(1, 1000, ACK), (1001, 1000, ACK), (2001, 500, PSH_ACK)]
+    );
+    assert!(
+        sent.iter()
+            .all(|segment| segment.payload.iter().all(|octet| *octet == 7))
+    );
+    assert_eq!(solo.connection.unacknowledged_len(), 2500);
+    solo.receive(ack(1, 2501));
+    assert_eq!(solo.connection.unacknowledged_len(), 0);
+    solo.assert_silent();
+    assert_eq!(solo.connection.poll_timeout(), None);
+}
+
+#[test]
+fn rfc6928_the_initial_window_is_ten_segments() {
+    let mut solo = Solo::established();
+    solo.write(&[0; 16_000]);
+    assert_eq!(solo.poll().len(), 10);
+    solo.receive(ack(1, 2001));
+    // Slow start: each acknowledged segment lets two go.
+    assert_eq!(solo.poll().len(), 4);
+}
+
+#[test]
+fn rfc9293_3_7_4_nagle_holds_a_small_segment_while_one_is_outstanding() {
+    let mut solo = Solo::established();
+    solo.write(b"a");
+    assert_eq!(solo.poll_one().brief(), (1, 1, PSH_ACK));
+    solo.write(b"b");
+    solo.write(b"c");
+    solo.assert_silent();
+    solo.receive(ack(1, 2));
+    assert_eq!(solo.poll_one().brief(), (2, 2, PSH_ACK));
+    solo.write(b"d");
+    solo.assert_silent();
+    solo.set(SocketOption::NoDelay(true));
+    assert_eq!(solo.poll_one().brief(), (4, 1, PSH_ACK));
+}
+
+#[test]
+fn minshall_full_segments_do_not_hold_back_a_small_one() {
+    let mut solo = Solo::established();
+    solo.write(&[0; 1500]);
+    assert_eq!(briefs(&solo.poll()), [(1, 1000, ACK), (1001, 500, PSH_ACK)]);
+}
+
+#[test]
+fn cork_sends_full_segments_only_for_up_to_200_ms() {
+    let mut solo = Solo::established();
+    solo.set(SocketOption::Cork(true));
+    solo.write(&[0; 1200]);
+    assert_eq!(solo.poll_one().brief(), (1, 1000, ACK));
+    solo.receive(ack(1, 1001));
+    solo.assert_silent();
+    assert_eq!(solo.skip_to_timer(), ms(200));
+    assert_eq!(solo.poll_one().brief(), (1001, 200, PSH_ACK));
+    solo.receive(ack(1, 1201));
+    solo.write(b"more");
+    solo.assert_silent();
+    solo.set(SocketOption::Cork(false));
+    assert_eq!(solo.poll_one().payload, b"more");
+}
+
+#[test]
+fn msg_more_waits_for_the_rest() {
+    let mut solo = Solo::established();
+    assert_eq!(solo.connection.write(solo.now, b"head", true), Ok(4));
+    solo.assert_silent();
+    solo.write(b"body");
+    assert_eq!(solo.poll_one().payload, b"headbody");
+}
+
+#[test]
+fn a_write_takes_what_has_room_and_says_when_there_is_more() {
+    let mut solo = Solo::established();
+    let size = solo.connection.options().send_buffer as usize;
+    assert_eq!(
+        solo.connection.write(solo.now, &vec![0; size + 10], false),
+        Ok(size)
+    );
+    let more = solo.connection.write(solo.now, b"x", false);
+    assert_eq!(more, Err(WriteError::WouldBlock));
+    assert!(!solo.connection.is_writable());
+    let mut acked = 1;
+    while !solo.connection.is_writable() {
+        let sent = solo.poll();
+        let last = sent.last().expect("the window is open");
+        acked = last.seq() + u32::try_from(last.payload.len()).unwrap();
+        assert!(solo.events().is_empty());
+        solo.receive(ack(1, acked));
+    }
+    assert!(acked as usize > size / 4);
+    assert_eq!(solo.events(), [Event::Writable]);
+}
+
+#[test]
+fn received_data_is_read_in_order_and_the_first_segments_are_acknowledged_at_once() {
+    let mut solo = Solo::established();
+    solo.receive(data(1, 1, b"hello "));
+    assert_eq!(solo.events(), [Event::Readable]);
+    assert_eq!(solo.poll_one().brief(), (1, 0, ACK));
+    solo.receive(data(7, 1, b"world"));
+    assert_eq!(solo.read(), b"hello world");
+    assert_eq!(
+        solo.connection.read(solo.now, &mut [0; 4]),
+        Err(ReadError::WouldBlock)
+    );
+    assert_eq!(solo.poll_one().ack(), 12);
+}
+
+/// Leaves the quick acknowledgements of the beginning behind; returns the next sequence number.
+fn warm_up(solo: &mut Solo) -> u32 {
+    let mut seq = 1;
+    for _ in 0..20 {
+        solo.receive(data(seq, 1, &[0; 1000]));
+        solo.read();
+        solo.poll();
+        seq += 1000;
+    }
+    solo.advance(ms(60));
+    solo.poll();
+    seq
+}
+
+#[test]
+fn rfc5681_section4_2_every_second_full_segment_is_acknowledged_and_others_after_a_delay() {
+    let mut solo = Solo::established();
+    let seq = warm_up(&mut solo);
+    solo.receive(data(seq, 1, &[0; 1000]));
+    solo.read();
+    solo.assert_silent();
+    solo.receive(data(seq + 1000, 1, &[0; 1000]));
+    solo.read();
+    assert_eq!(solo.poll_one().ack(), seq + 2000);
+    solo.receive(data(seq + 2000, 1, &[0; 1000]));
+    solo.read();
+    solo.assert_silent();
+    let delay = solo.skip_to_timer();
+    assert!(ms(20) <= delay && delay <= ms(200), "{delay:?}");
+    assert_eq!(solo.poll_one().ack(), seq + 3000);
+}
+
+#[test]
+fn an_acknowledgement_rides_on_data() {
+    let mut solo = Solo::established();
+    let seq = warm_up(&mut solo);
+    solo.receive(data(seq, 1, b"request"));
+    solo.read();
+    solo.assert_silent();
+    solo.write(b"reply");
+    let sent = solo.poll_one();
+    assert_eq!(
+        (sent.payload.as_slice(), sent.ack()),
+        (&b"reply"[..], seq + 7)
+    );
+    solo.receive(ack(seq + 7, 6));
+    assert_eq!(solo.connection.poll_timeout(), None);
+}
+
+#[test]
+fn quickack_acknowledges_at_once() {
+    let mut solo = Solo::established();
+    let seq = warm_up(&mut solo);
+    solo.receive(data(seq, 1, &[0; 10]));
+    solo.assert_silent();
+    solo.set(SocketOption::QuickAck(true));
+    assert_eq!(solo.poll_one().ack(), seq + 10);
+}
+
+#[test]
+fn rfc5681_section4_2_each_segment_behind_a_gap_gives_a_duplicate_with_sack() {
+    let mut solo = Solo::established();
+    solo.receive(data(1, 1, &[1; 100]));
+    solo.poll();
+    solo.receive(data(201, 1, &[3; 100]));
+    solo.receive(data(401, 1, &[5; 100]));
+    let sent = solo.poll();
+    assert_eq!(sent.len(), 2);
+    assert!(sent.iter().all(|segment| segment.ack() == 101));
+    assert_eq!(sent[0].sack(), [(401, 501), (201, 301)]);
+    solo.receive(data(101, 1, &[2; 100]));
+    let sent = solo.poll_one();
+    assert_eq!((sent.ack(), sent.sack()), (301, vec![(401, 501)]));
+    solo.receive(data(301, 1, &[4; 100]));
+    let sent = solo.poll_one();
+    assert_eq!((sent.ack(), sent.sack()), (501, vec![]));
+    let read = solo.read();
+    let expected: Vec<u8> = (1..=5).flat_map(|value| [value; 100]).collect();
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn rfc2883_what_came_twice_is_reported() {
+    let mut solo = Solo::established();
+    solo.receive(data(1, 1, &[1; 100]));
+    solo.poll();
+    solo.receive(data(1, 1, &[1; 100]));
+    let sent = solo.poll_one();
+    assert_eq!((sent.ack(), sent.sack()), (101, vec![(1, 101)]));
+    solo.receive(data(51, 1, &[1; 100]));
+    let sent = solo.poll_one();
+    assert_eq!((sent.ack(), sent.sack()), (151, vec![(51, 101)]));
+}
+
+#[test]
+fn the_window_closes_as_data_waits_and_opens_when_it_is_read() {
+    let mut solo = Solo::established();
+    let mut seq = 1;
+    let mut window = u32::from(u16::MAX);
+    while window > 0 {
+        let len = window.min(1000);
+        solo.receive(data(seq, 1, &vec![0; len as usize]));
+        seq += len;
+        let sent = solo.advance(ms(500));
+        for segment in solo.poll().iter().chain(&sent) {
+            window = u32::from(segment.window);
+        }
+    }
+    // RFC 9293 §3.8.6: a segment beyond the window is answered and not taken.
+    let waiting = solo.connection.readable_len();
+    solo.receive(data(seq, 1, b"probe"));
+    let sent = solo.poll_one();
+    assert_eq!((sent.ack(), sent.window), (seq, 0));
+    assert_eq!(solo.connection.readable_len(), waiting);
+    // RFC 9293 §3.8.6.2.2: no update for little room.
+    let mut buffer = [0; 100];
+    solo.connection.read(solo.now, &mut buffer).unwrap();
+    solo.assert_silent();
+    assert_eq!(solo.read().len(), waiting - 100);
+    let sent = solo.poll_one();
+    assert!(sent.window > 30_000, "{}", sent.window);
+}
+
+#[test]
+fn rfc9293_3_8_6_1_a_closed_window_is_probed_with_growing_intervals() {
+    let mut solo = Solo::established();
+    solo.window = 1000;
+    solo.write(&[0; 3000]);
+    solo.receive(ack(1, 1));
+    assert_eq!(solo.poll_one().brief(), (1, 1000, ACK));
+    solo.window = 0;
+    solo.receive(ack(1, 1001));
+    solo.assert_silent();
+    let mut last = Duration::ZERO;
+    for _ in 0..5 {
+        let delay = solo.skip_to_timer();
+        assert!(delay >= last * 2 && delay >= ms(200), "{delay:?}");
+        last = delay;
+        assert_eq!(solo.poll_one().brief(), (1000, 0, ACK));
+        solo.receive(ack(1, 1001));
+        solo.assert_silent();
+    }
+    solo.window = 2000;
+    solo.receive(ack(1, 1001));
+    assert_eq!(solo.poll().len(), 2);
+}
+
+#[test]
+fn rfc9293_3_8_6_2_1_a_window_smaller_than_a_segment_waits_for_the_probe_timer() {
+    let mut solo = Solo::established();
+    solo.window = 300;
+    solo.receive(ack(1, 1));
+    solo.write(&[0; 1000]);
+    solo.assert_silent();
+    solo.skip_to_timer();
+    assert_eq!(solo.poll_one().brief(), (1, 300, PSH_ACK));
+}
+
+#[test]
+fn probes_without_an_answer_end_the_connection() {
+    let mut solo = Solo::established();
+    solo.window = 0;
+    solo.receive(ack(1, 1));
+    solo.write(b"data");
+    solo.assert_silent();
+    let probes = solo.advance(Duration::from_secs(3600)).len();
+    assert_eq!(probes, 15);
+    assert_eq!(solo.connection.take_error(), Some(Error::TimedOut));
+    assert_eq!(solo.state(), State::Closed);
+}
+
+#[test]
+fn what_is_not_acknowledged_is_sent_again_until_retries2() {
+    let mut solo = Solo::established();
+    solo.write(b"data");
+    solo.poll();
+    let start = solo.now;
+    let again = solo.advance(Duration::from_secs(3600));
+    assert!(again.iter().all(|sent| sent.payload == b"data"));
+    assert_eq!(solo.connection.take_error(), Some(Error::TimedOut));
+    assert!(solo.events().contains(&Event::Failed));
+    // 924.6 s as ip-sysctl.rst says, and the first timeout.
+    let info = solo.connection.info(start);
+    assert!(again.len() >= 15, "{} {info:?}", again.len());
+}
+
+#[test]
+fn rfc5482_user_timeout_bounds_the_time_without_acknowledgement() {
+    let mut solo = Solo::established();
+    solo.set(SocketOption::UserTimeout(ms(5000)));
+    solo.write(b"data");
+    solo.poll();
+    solo.advance(ms(4000));
+    assert_eq!(solo.state(), State::Established);
+    solo.advance(ms(15_000));
+    assert_eq!(solo.connection.take_error(), Some(Error::TimedOut));
+}
+
+#[test]
+fn rfc9293_3_8_4_keepalive_probes_and_gives_up() {
+    let options = [
+        SocketOption::KeepAlive(true),
+        SocketOption::KeepIdle(Duration::from_secs(10)),
+        SocketOption::KeepInterval(Duration::from_secs(2)),
+        SocketOption::KeepCount(3),
+    ];
+    let mut solo = Solo::established();
+    for option in options {
+        solo.set(option);
+    }
+    assert_eq!(solo.skip_to_timer(), Duration::from_secs(10));
+    assert_eq!(solo.poll_one().brief(), (0, 0, ACK));
+    solo.receive(ack(1, 1));
+    // Ten seconds after the answer, not two.
+    let sent = solo.advance(Duration::from_millis(9900));
+    assert!(sent.is_empty(), "{sent:?}");
+    let sent = solo.advance(Duration::from_secs(60));
+    assert_eq!(
+        briefs(&sent),
+        [
+            (0, 0, ACK),
+            (0, 0, ACK),
+            (0, 0, ACK),
+            (1, 0, Flags::RST | ACK)
+        ]
+    );
+    assert_eq!(solo.connection.take_error(), Some(Error::TimedOut));
+}
+
+#[test]
+fn three_duplicates_send_the_first_segment_again_at_once() {
+    let mut solo = Solo::established();
+    solo.write(&[0; 10_000]);
+    assert_eq!(solo.poll().len(), 10);
+    solo.now = solo.now + ms(20);
+    for end in [2001, 3001] {
+        solo.receive(sack(1, &[(1001, end)]));
+        let sent = solo.poll();
+        assert!(sent.iter().all(|segment| segment.seq() > 1), "{sent:?}");
+    }
+    solo.receive(sack(1, &[(1001, 4001)]));
+    let sent = solo.poll();
+    assert_eq!(sent[0].brief(), (1, 1000, ACK));
+    let info = solo.connection.info(solo.now);
+    assert_eq!(info.total_retrans, 1);
+    assert!(info.snd_ssthresh < 10);
+}
+
+#[test]
+fn rfc8985_7_a_tail_loss_is_probed_before_the_timeout() {
+    let mut solo = Solo::established();
+    solo.write(&[0; 1000]);
+    solo.poll();
+    solo.now = solo.now + ms(20);
+    solo.receive(ack(1, 1001));
+    solo.write(&[0; 3000]);
+    assert_eq!(solo.poll().len(), 3);
+    let delay = solo.skip_to_timer();
+    assert!(delay < ms(100), "{delay:?}");
+    assert_eq!(solo.poll_one().seq(), 3001);
+}
+
+#[test]
+fn urgent_data_as_linux_has_it() {
+    let mut solo = Solo::established();
+    solo.receive(Segment {
+        flags: ACK | Flags::URG,
+        urgent: 4,
+        ..data(1, 1, b"abcXdef")
+    });
+    assert_eq!(solo.events(), [Event::Readable, Event::Urgent]);
+    assert!(solo.connection.has_urgent());
+    assert_eq!(solo.connection.read_urgent(true), Ok(b'X'));
+    // A read stops before the mark.
+    assert_eq!(solo.read(), b"abc");
+    assert!(solo.connection.is_at_mark());
+    assert_eq!(solo.connection.read_urgent(false), Ok(b'X'));
+    assert_eq!(solo.connection.read_urgent(false), Err(UrgentError::None));
+    assert_eq!(solo.read(), b"def");
+    assert!(!solo.connection.is_at_mark());
+
+    let count = solo.connection.write_urgent(solo.now, b"stop");
+    assert_eq!(count, Ok(4));
+    let sent = solo.poll_one();
+    assert_eq!((sent.flags, sent.urgent), (PSH_ACK | Flags::URG, 4));
+}
+
+#[test]
+fn urgent_data_stays_in_the_stream_with_oobinline() {
+    let mut solo = Solo::established();
+    solo.set(SocketOption::OobInline(true));
+    solo.receive(Segment {
+        flags: ACK | Flags::URG,
+        urgent: 4,
+        ..data(1, 1, b"abcXdef")
+    });
+    assert_eq!(solo.connection.read_urgent(false), Err(UrgentError::None));
+    assert_eq!(solo.read(), b"abc");
+    assert!(solo.connection.is_at_mark());
+    assert_eq!(solo.read(), b"Xdef");
+}
+
+#[test]
+fn urgent_data_may_be_announced_before_it_comes() {
+    let mut solo = Solo::established();
+    solo.receive(Segment {
+        flags: ACK | Flags::URG,
+        urgent: 3,
+        ..ack(1, 1)
+    });
+    assert_eq!(solo.events(), [Event::Urgent]);
+    assert_eq!(
+        solo.connection.read_urgent(false),
+        Err(UrgentError::NotReceived)
+    );
+    solo.receive(data(1, 1, b"abX"));
+    assert_eq!(solo.connection.read_urgent(false), Ok(b'X'));
+}
+
+#[test]
+fn rfc3168_6_1_3_a_mark_is_echoed_until_the_window_is_reduced() {
+    let config = Config {
+        ecn: crate::EcnMode::On,
+        ..Config::default()
+    };
+    let mut solo = Solo::connecting(config, Options::default());
+    solo.poll();
+    let mut answer = syn_ack(wire::tcp::Options {
+        mss: Some(1000),
+        ..wire::tcp::Options::default()
+    });
+    answer.flags |= Flags::ECE;
+    solo.receive(answer);
+    solo.poll();
+
+    solo.receive_marked(data(1, 1, b"a"), Ecn::Ce);
+    assert_eq!(solo.poll_one().flags, ACK | Flags::ECE);
+    solo.receive_marked(data(2, 1, b"b"), Ecn::Ect0);
+    assert_eq!(solo.poll_one().flags, ACK | Flags::ECE);
+    let mut reduced = data(3, 1, b"c");
+    reduced.flags |= Flags::CWR;
+    solo.receive_marked(reduced, Ecn::Ect0);
+    assert_eq!(solo.poll_one().flags, ACK);
+
+    // The other way: an echo reduces the window once, and the next data says so.
+    solo.write(&[0; 10_000]);
+    let sent = solo.poll();
+    assert!(sent.iter().all(|segment| segment.ecn == Ecn::Ect0));
+    let before = solo.connection.info(solo.now).snd_cwnd;
+    for number in [1001, 2001] {
+        let mut echo = ack(4, number);
+        echo.flags |= Flags::ECE;
+        solo.receive(echo);
+    }
+    solo.write(&[0; 5000]);
+    solo.receive(ack(4, 10_001));
+    let sent = solo.poll();
+    assert_eq!(sent[0].flags, ACK | Flags::CWR);
+    assert!(
+        sent[1..]
+            .iter()
+            .all(|segment| !segment.flags.contains(Flags::CWR))
+    );
+    assert!(solo.connection.info(solo.now).snd_cwnd < before);
+}
+
+#[test]
+fn a_large_transfer_arrives_whole() {
+    let mut pair = Pair::established();
+    let time = pair.transfer(0, 3_000_000);
+    assert!(time < Duration::from_secs(3), "{time:?}");
+    let now = pair.now;
+    let info = pair.host(0).info(now);
+    assert_eq!(info.total_retrans, 0);
+}
+
+#[test]
+fn a_transfer_survives_loss() {
+    for percent in [1, 5, 20] {
+        let mut pair = Pair::established();
+        let mut seed = 42u64;
+        pair.drops = Box::new(move |_, _, _| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % 100 < percent
+        });
+        let time = pair.transfer(0, 500_000);
+        assert!(time < Duration::from_secs(600), "{percent} %: {time:?}");
+    }
+}
+
+#[test]
+fn transfers_in_both_directions_survive_loss_without_sack_and_timestamps() {
+    let config = Config {
+        sack: false,
+        timestamps: false,
+        ..Config::default()
+    };
+    let mut pair = Pair::new(config, ms(5));
+    pair.run(ms(100));
+    let mut seed = 7u64;
+    pair.drops = Box::new(move |_, _, _| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33).is_multiple_of(50)
+    });
+    pair.transfer(0, 300_000);
+    pair.transfer(1, 300_000);
+}
+
+#[test]
+fn the_receive_buffer_grows_with_what_is_read() {
+    let mut pair = Pair::established();
+    let now = pair.now;
+    let before = pair.host(1).info(now).rcv_wnd;
+    pair.transfer(0, 10_000_000);
+    let now = pair.now;
+    let after = pair.host(1).info(now).rcv_wnd;
+    assert!(after > before * 4, "{before} {after}");
+}

@@ -1,0 +1,203 @@
+//! Timers: RFC 9293 §3.8.1, §3.8.3, §3.8.4, §3.8.6.1, and how long Linux tries.
+
+use core::time::Duration;
+
+use super::transmit::MAX_BACKOFF;
+use super::{Connection, Probe};
+use crate::recovery::Timeout;
+use crate::timers::Timer;
+use crate::{Error, Instant, Payload, State};
+
+impl<P: Payload> Connection<P> {
+    /// [`poll_timeout`](Self::poll_timeout)'s time has come; harmless before.
+    pub fn on_timeout(&mut self, now: Instant) {
+        if self.poll_timeout().is_none_or(|at| at > now) {
+            return;
+        }
+        if self.timers.take_expired(Timer::DelayedAck, now) {
+            let rto = self.rto();
+            self.receiver.acks.on_timeout(rto, &self.config);
+        }
+        // What pacing held back is sent by the next `poll_transmit`.
+        self.timers.take_expired(Timer::Pacing, now);
+        if self.timers.take_expired(Timer::Linger, now) {
+            self.enter_closed();
+        }
+        if self.timers.take_expired(Timer::Retransmit, now) {
+            if self.state.is_synchronized() {
+                self.on_blocked_timeout(now);
+            } else {
+                self.on_handshake_timeout(now);
+            }
+        }
+        if self.recovery.deadline().is_some_and(|at| at <= now) {
+            self.on_recovery_timeout(now);
+        }
+        if self.timers.take_expired(Timer::KeepAlive, now) {
+            self.on_keep_alive_timeout(now);
+        }
+    }
+
+    /// SYN or SYN-ACK was not answered.
+    fn on_handshake_timeout(&mut self, now: Instant) {
+        let limit = match (self.state, self.options.syn_count) {
+            (State::SynReceived, _) => self.config.syn_ack_retries,
+            (_, 0) => self.config.syn_retries,
+            (_, count) => count,
+        };
+        let waited = now - self.handshake.syn_sent_at;
+        let is_out_of_time = self.user_timeout().is_some_and(|timeout| waited >= timeout);
+        if self.handshake.retransmits >= limit || is_out_of_time {
+            if self.is_embryonic() {
+                // Nobody knows of it yet.
+                self.enter_closed();
+            } else {
+                self.time_out();
+            }
+            return;
+        }
+        self.handshake.retransmits = self.handshake.retransmits.saturating_add(1);
+        self.recovery.rtt.on_timeout();
+        self.pending.syn = true;
+    }
+
+    fn on_recovery_timeout(&mut self, now: Instant) {
+        let can_send_new =
+            self.sender.has_unsent() && self.sender.window_end() > self.sender.snd_nxt;
+        if self.recovery.on_timeout(now, can_send_new) != Timeout::Retransmission {
+            return;
+        }
+        let timeouts = self.recovery.timeouts();
+        if timeouts <= 1 {
+            self.liveness.retransmitting_since = now;
+            return;
+        }
+        if self.is_out_of_retransmissions(now, timeouts) {
+            self.time_out();
+        } else if self.config.mtu_black_hole_detection && timeouts > self.config.retries1 {
+            self.suspect_black_hole();
+        }
+    }
+
+    /// RFC 9293 §3.8.3 (R2), RFC 5482: `tcp_write_timeout`.
+    fn is_out_of_retransmissions(&self, now: Instant, timeouts: u8) -> bool {
+        let elapsed = now - self.liveness.retransmitting_since;
+        if self.sender.snd_wnd == 0 {
+            // The peer closed its window over what it was sent, but lives.
+            return now - self.liveness.last_heard_at > self.config.rto_max;
+        }
+        if let Some(timeout) = self.user_timeout() {
+            return elapsed >= timeout;
+        }
+        let retries = if self.is_orphan {
+            self.orphan_retries(timeouts)
+        } else {
+            self.config.retries2
+        };
+        elapsed >= self.time_of_retries(retries)
+    }
+
+    /// `tcp_orphan_retries`: few if the peer gives no sign at all.
+    fn orphan_retries(&self, timeouts: u8) -> u8 {
+        match self.config.orphan_retries {
+            _ if self.soft_error.is_some() && timeouts > 1 => 0,
+            0 => 8,
+            retries => retries,
+        }
+    }
+
+    /// How long so many retransmissions take, beginning with the least timeout (`tcp_model_timeout`): so the number of
+    /// retransmissions on a slow path is smaller, the time the same.
+    fn time_of_retries(&self, retries: u8) -> Duration {
+        let mut total = Duration::ZERO;
+        let mut timeout = RTO_BASE;
+        for _ in 0..=retries {
+            total = total.saturating_add(timeout);
+            timeout = timeout.saturating_mul(2).min(self.config.rto_max);
+        }
+        total
+    }
+
+    /// Nothing is outstanding and data waits: for the peer's window or a full segment.
+    fn on_blocked_timeout(&mut self, now: Instant) {
+        if self.sender.is_outstanding() || !self.sender.has_unsent() {
+            return;
+        }
+        let is_window_open =
+            u32::try_from(self.sender.window_end().distance_from(self.sender.snd_nxt))
+                .is_ok_and(|window| window >= self.sender.unsent().clamp(1, u32::from(self.mss())));
+        if is_window_open {
+            // Corked for long enough.
+            self.sender.is_more = false;
+            self.pending.probe = Some(Probe::Window);
+            return;
+        }
+        let elapsed = now - self.liveness.probing_since;
+        let limit = if self.is_orphan {
+            self.orphan_retries(self.liveness.probes)
+        } else {
+            self.config.retries2
+        };
+        let is_out_of_time = self
+            .user_timeout()
+            .is_some_and(|timeout| self.liveness.probes > 0 && elapsed >= timeout);
+        // RFC 9293 §3.8.6.1: "As long as the receiving TCP peer continues to send acknowledgments in response to the probe
+        // segments, the sending TCP peer MUST allow the connection to stay open."
+        if is_out_of_time || self.liveness.probes >= limit {
+            self.time_out();
+            return;
+        }
+        self.liveness.probes = self.liveness.probes.saturating_add(1);
+        self.liveness.probe_backoff = self
+            .liveness
+            .probe_backoff
+            .saturating_add(1)
+            .min(MAX_BACKOFF);
+        self.pending.probe = Some(Probe::Window);
+        let shift = u32::from(self.liveness.probe_backoff);
+        let delay = self
+            .rto()
+            .saturating_mul(1 << shift)
+            .min(self.config.rto_max);
+        self.timers.set(Timer::Retransmit, now + delay);
+    }
+
+    /// RFC 9293 §3.8.4, `tcp_keepalive_timer`.
+    fn on_keep_alive_timeout(&mut self, now: Instant) {
+        if !self.options.is_keep_alive || !self.state.is_synchronized() {
+            return;
+        }
+        // "Keep-alive packets MUST only be sent when no sent data is outstanding, and no data or acknowledgment packets have been
+        // received for the connection within an interval".
+        let elapsed = now - self.liveness.last_heard_at;
+        let next = if self.sender.is_outstanding() || self.sender.has_unsent() {
+            self.keep_idle()
+        } else if elapsed >= self.keep_idle() {
+            let probes = self.liveness.probes;
+            let is_dead = match self.user_timeout() {
+                Some(timeout) => elapsed >= timeout && probes > 0,
+                None => probes >= self.options.keep_count,
+            };
+            if is_dead {
+                self.send_reset();
+                self.time_out();
+                return;
+            }
+            self.liveness.probes = probes.saturating_add(1);
+            self.pending.probe = Some(Probe::KeepAlive);
+            self.keep_interval()
+        } else {
+            self.keep_idle().saturating_sub(elapsed)
+        };
+        self.timers.set(Timer::KeepAlive, now + next);
+    }
+
+    /// ETIMEDOUT, unless ICMP told why.
+    fn time_out(&mut self) {
+        let error = self.soft_error.take().unwrap_or(Error::TimedOut);
+        self.fail(error);
+    }
+}
+
+/// `TCP_RTO_MIN`, from which Linux reckons `tcp_retries2` whatever the real timeout is.
+const RTO_BASE: Duration = Duration::from_millis(200);

@@ -1,0 +1,361 @@
+//! What to send next: RFC 9293 §3.10.2, §3.8.
+
+use core::time::Duration;
+
+use wire::tcp::{Flags, Header, Options as HeaderOptions, SackBlocks};
+
+use super::{Connection, Probe, Reset};
+use crate::recovery::SentSegment;
+use crate::send::{Blocked, Limits, NewSegment};
+use crate::timers::Timer;
+use crate::{Ecn, Instant, Payload, SeqNumber, State, Transmit};
+
+impl<P: Payload> Connection<P> {
+    /// The next segment to send, if there is one to be sent at `now`. Call until `false`.
+    ///
+    /// In this order: a reset; SYN; what is to be sent again; new data, as the windows and Nagle allow, with FIN; probes; an
+    /// acknowledgement that nothing else carried.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Instant, transmit: &mut Transmit) -> bool {
+        if let Some(reset) = self.pending.reset.take() {
+            self.emit_reset(now, reset, transmit);
+            return true;
+        }
+        match self.state {
+            State::Closed => return false,
+            State::SynSent | State::SynReceived => {
+                if self.pending.syn {
+                    self.emit_syn(now, transmit);
+                    return true;
+                }
+                if self.state == State::SynSent {
+                    return false;
+                }
+            }
+            State::TimeWait => {}
+            State::Established
+            | State::FinWait1
+            | State::FinWait2
+            | State::CloseWait
+            | State::Closing
+            | State::LastAck => {
+                if self.emit_data(now, transmit) {
+                    return true;
+                }
+                if let Some(probe) = self.pending.probe.take() {
+                    self.emit_probe(now, probe, transmit);
+                    return true;
+                }
+            }
+        }
+        if self.receiver.acks.is_owed() {
+            self.emit_ack(now, self.sender.snd_nxt, transmit);
+            return true;
+        }
+        false
+    }
+
+    /// The payload of a segment that the last [`poll_transmit`](Self::poll_transmit) gave, in up to two pieces.
+    #[inline]
+    pub fn payload(&self, transmit: &Transmit) -> [&[u8]; 2] {
+        self.sender
+            .queue
+            .slices(transmit.start, transmit.payload_len)
+    }
+
+    fn emit_data(&mut self, now: Instant, transmit: &mut Transmit) -> bool {
+        let has_unsent = self.sender.has_unsent();
+        if !has_unsent && !self.sender.is_outstanding() {
+            return false;
+        }
+        let can_send_new = has_unsent && self.sender.window_end() > self.sender.snd_nxt;
+        if let Some(lost) = self.recovery.next_to_retransmit(can_send_new)
+            // The peer may have taken window back; its edge is probed with the first segment only.
+            && (lost.seq < self.sender.window_end() || lost.seq == self.sender.snd_una)
+        {
+            self.emit_again(now, &lost, transmit);
+            return true;
+        }
+        if !has_unsent {
+            return false;
+        }
+        if !self.sender.is_outstanding() {
+            self.recovery.before_sending(now);
+        }
+        let mss = u32::from(self.mss()).saturating_sub(self.sack_len());
+        let limits = Limits {
+            mss,
+            congestion: self.recovery.room(),
+            piece: self.path.max_offload_len.max(mss),
+        };
+        match self.sender.next_segment(&limits, &self.options) {
+            Ok(segment) => {
+                self.emit_new(now, &segment, mss, transmit);
+                true
+            }
+            Err(blocked) => {
+                self.on_blocked(now, blocked);
+                false
+            }
+        }
+    }
+
+    /// With nothing outstanding no acknowledgement will come that sets things going again.
+    fn on_blocked(&mut self, now: Instant, blocked: Blocked) {
+        if self.sender.is_outstanding() || self.timers.is_set(Timer::Retransmit) {
+            return;
+        }
+        let delay = match blocked {
+            // RFC 9293 §3.8.6.1: "The sending TCP peer must regularly transmit at least one octet of new data (if available), or
+            // retransmit to the receiving TCP peer even if the send window is zero".
+            Blocked::Window => {
+                let shift = u32::from(self.liveness.probe_backoff.min(MAX_BACKOFF));
+                if self.liveness.probes == 0 {
+                    self.liveness.probing_since = now;
+                }
+                self.rto()
+                    .saturating_mul(1 << shift)
+                    .min(self.config.rto_max)
+            }
+            // tcp(7): "there is a 200 millisecond ceiling on the time for which output is corked".
+            Blocked::Cork => CORK_CEILING,
+            Blocked::Empty | Blocked::Congestion | Blocked::Nagle => return,
+        };
+        self.timers.set(Timer::Retransmit, now + delay);
+    }
+
+    #[inline]
+    fn emit_new(&mut self, now: Instant, segment: &NewSegment, mss: u32, transmit: &mut Transmit) {
+        let mut flags = data_flags(segment.is_push, segment.is_fin);
+        transmit.ecn = Ecn::NotEct;
+        if self.ecn.is_on && segment.len > 0 {
+            transmit.ecn = Ecn::Ect0;
+            // RFC 3168 §6.1.2: "the TCP source sets the CWR flag in the TCP header of the first new data packet".
+            if self.ecn.owes_cwr {
+                self.ecn.owes_cwr = false;
+                flags |= Flags::CWR;
+            }
+        }
+        self.fill(now, segment.start, flags, segment.len, transmit);
+        transmit.segment_len = u16::try_from(mss).unwrap_or(u16::MAX);
+        self.sender.on_sent(segment, mss);
+        self.recovery
+            .on_sent(segment.start, segment.len, segment.is_fin, now);
+        // The probe timer is recovery's from here on.
+        self.timers.stop(Timer::Retransmit);
+        self.liveness.probe_backoff = 0;
+        self.liveness.last_data_sent_at = now;
+        self.counters.on_data_sent(segment.len);
+        self.after_ack_sent(now, segment.len > 0);
+    }
+
+    /// Sends a segment again: without ECT (RFC 3168 §6.1.5).
+    fn emit_again(&mut self, now: Instant, lost: &SentSegment, transmit: &mut Transmit) {
+        let queue_end = self.sender.queue.end();
+        let is_fin = lost.end() > queue_end;
+        let len = lost.len.saturating_sub(u32::from(is_fin));
+        let is_push = len > 0 && lost.seq + len == queue_end;
+        transmit.ecn = Ecn::NotEct;
+        self.fill(now, lost.seq, data_flags(is_push, is_fin), len, transmit);
+        transmit.segment_len = self.mss();
+        let timestamp = transmit
+            .header
+            .options
+            .timestamps
+            .map(|timestamps| timestamps.value);
+        self.recovery.on_retransmitted(lost.seq, timestamp, now);
+        self.liveness.last_data_sent_at = now;
+        self.counters.on_data_sent(len);
+        self.after_ack_sent(now, len > 0);
+    }
+
+    fn emit_probe(&mut self, now: Instant, probe: Probe, transmit: &mut Transmit) {
+        let window =
+            u32::try_from(self.sender.window_end().distance_from(self.sender.snd_nxt)).unwrap_or(0);
+        let mss = u32::from(self.mss()).saturating_sub(self.sack_len());
+        let len = self.sender.unsent().min(window).min(mss);
+        if probe == Probe::Window && len > 0 && !self.sender.is_outstanding() {
+            // Less than a segment, against the silly window syndrome, but better than nothing for ever.
+            let segment = NewSegment {
+                start: self.sender.snd_nxt,
+                len,
+                is_fin: false,
+                is_push: true,
+            };
+            self.emit_new(now, &segment, mss, transmit);
+            return;
+        }
+        // As Linux (`tcp_xmit_probe_skb`): an old number makes the peer answer and tells it nothing.
+        self.emit_ack(now, self.sender.snd_una - 1, transmit);
+    }
+
+    fn emit_ack(&mut self, now: Instant, seq: SeqNumber, transmit: &mut Transmit) {
+        transmit.ecn = Ecn::NotEct;
+        self.fill(now, seq, Flags::ACK, 0, transmit);
+        transmit.segment_len = self.mss();
+        self.after_ack_sent(now, false);
+    }
+
+    /// Header and place of a segment of a synchronized connection.
+    #[inline]
+    fn fill(
+        &mut self,
+        now: Instant,
+        seq: SeqNumber,
+        flags: Flags,
+        len: u32,
+        transmit: &mut Transmit,
+    ) {
+        let mut flags = flags | self.ecn_echo();
+        let mut urgent = 0;
+        if let Some(end) = self.sender.urgent_end
+            && let Ok(pointer) = u16::try_from(end.distance_from(seq))
+        {
+            // RFC 9293 §3.8.5: the pointer is to the octet behind the urgent ones (RFC 6093 §3.1).
+            flags |= Flags::URG;
+            urgent = pointer;
+        }
+        let window = self.receiver.advertise();
+        let sack = if self.handshake.has_sack && self.receiver.has_sack_blocks() {
+            self.sack_blocks(len)
+        } else {
+            SackBlocks::default()
+        };
+        transmit.header = Header {
+            seq: seq.0,
+            ack: self.receiver.rcv_nxt.0,
+            flags,
+            window,
+            urgent,
+            options: HeaderOptions {
+                timestamps: self.timestamps.option(now),
+                sack,
+                ..HeaderOptions::default()
+            },
+        };
+        transmit.start = seq;
+        transmit.payload_len = len;
+        self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
+    }
+
+    /// RFC 2018 §4: "data sent out of order SHOULD be reported in as many SACK blocks as possible", beside `len` octets of
+    /// payload.
+    #[cold]
+    fn sack_blocks(&mut self, len: u32) -> SackBlocks {
+        let room = u32::from(self.mss())
+            .saturating_sub(len)
+            .saturating_sub(SACK_OPTION_LEN);
+        let fitting = (room / SACK_BLOCK_LEN) as usize;
+        let most = if self.timestamps.is_on { 3 } else { 4 };
+        self.receiver
+            .take_sack_blocks(fitting.min(most), self.config.dsack)
+    }
+
+    /// Octets that SACK blocks take from a segment's payload.
+    #[inline]
+    fn sack_len(&self) -> u32 {
+        if self.handshake.has_sack && self.receiver.has_sack_blocks() {
+            let most: u32 = if self.timestamps.is_on { 3 } else { 4 };
+            SACK_OPTION_LEN.saturating_add(most.saturating_mul(SACK_BLOCK_LEN))
+        } else {
+            0
+        }
+    }
+
+    #[inline]
+    fn after_ack_sent(&mut self, now: Instant, has_data: bool) {
+        self.receiver.acks.on_ack_sent(now, has_data);
+        self.timers.stop(Timer::DelayedAck);
+    }
+
+    fn emit_syn(&mut self, now: Instant, transmit: &mut Transmit) {
+        self.pending.syn = false;
+        let is_answer = self.state == State::SynReceived;
+        let timestamps = if is_answer {
+            self.timestamps.is_on
+        } else {
+            self.config.timestamps
+        };
+        let options = HeaderOptions {
+            mss: Some(self.advertised_mss()),
+            window_scale: (self.config.window_scaling
+                && (!is_answer || self.handshake.has_window_scaling))
+                .then(|| self.receiver.window.scale()),
+            sack_permitted: self.config.sack && (!is_answer || self.handshake.has_sack),
+            timestamps: timestamps.then(|| wire::tcp::Timestamps {
+                value: self.timestamps.value(now),
+                echo: self.timestamps.recent,
+            }),
+            sack: SackBlocks::default(),
+        };
+        let (flags, ack) = if is_answer {
+            let ecn = if self.ecn.is_on {
+                Flags::ECE
+            } else {
+                Flags::NONE
+            };
+            (Flags::SYN | Flags::ACK | ecn, self.receiver.rcv_nxt)
+        } else {
+            (Flags::SYN | self.ecn_setup_flags(), SeqNumber(0))
+        };
+        let window = self.receiver.window.advertise_in_syn(self.receiver.rcv_nxt);
+        *transmit = Transmit {
+            header: Header {
+                seq: self.sender.iss.0,
+                ack: ack.0,
+                flags,
+                window,
+                urgent: 0,
+                options,
+            },
+            start: self.sender.iss,
+            ..Transmit::default()
+        };
+        self.sender.snd_nxt = self.sender.iss + 1;
+        if self.handshake.retransmits == 0 {
+            self.handshake.syn_sent_at = now;
+        }
+        self.timers.set(Timer::Retransmit, now + self.rto());
+        self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
+    }
+
+    fn emit_reset(&mut self, now: Instant, reset: Reset, transmit: &mut Transmit) {
+        let (flags, ack) = match reset.ack {
+            Some(ack) => (Flags::RST | Flags::ACK, ack),
+            None => (Flags::RST, SeqNumber(0)),
+        };
+        *transmit = Transmit {
+            header: Header {
+                seq: reset.seq.0,
+                ack: ack.0,
+                flags,
+                options: HeaderOptions {
+                    timestamps: self.timestamps.option(now),
+                    ..HeaderOptions::default()
+                },
+                ..Header::default()
+            },
+            start: reset.seq,
+            ..Transmit::default()
+        };
+        self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
+    }
+}
+
+fn data_flags(is_push: bool, is_fin: bool) -> Flags {
+    let mut flags = Flags::ACK;
+    if is_push {
+        flags |= Flags::PSH;
+    }
+    if is_fin {
+        flags |= Flags::FIN;
+    }
+    flags
+}
+
+/// The SACK option without blocks, padded.
+const SACK_OPTION_LEN: u32 = 4;
+const SACK_BLOCK_LEN: u32 = 8;
+const CORK_CEILING: Duration = Duration::from_millis(200);
+/// Enough to reach every `rto_max` from a millisecond.
+pub(super) const MAX_BACKOFF: u8 = 20;

@@ -1,0 +1,246 @@
+//! The receiving side of a connection: what has arrived, what may arrive, and what to tell of it.
+
+use wire::tcp::SackBlocks;
+
+use crate::{Payload, SeqNumber};
+
+pub(crate) mod ack_policy;
+pub(crate) mod assembler;
+pub(crate) mod queue;
+pub(crate) mod urgent;
+pub(crate) mod window;
+
+use ack_policy::AckPolicy;
+use assembler::{Assembler, Range};
+use queue::ReceiveQueue;
+use urgent::Urgent;
+use window::ReceiveWindow;
+
+/// The variables of RFC 9293 §3.3.1, figure "Receive Sequence Variables", and the data behind them.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver<P> {
+    /// The next sequence number expected.
+    pub(crate) rcv_nxt: SeqNumber,
+    /// The initial one of the peer.
+    pub(crate) irs: SeqNumber,
+    pub(crate) queue: ReceiveQueue<P>,
+    assembler: Assembler<P>,
+    pub(crate) window: ReceiveWindow,
+    pub(crate) acks: AckPolicy,
+    pub(crate) urgent: Urgent,
+    /// Where the peer's FIN is, once it has told.
+    pub(crate) fin: Option<SeqNumber>,
+    /// The application shut reading down, or is gone: data is acknowledged and thrown away.
+    pub(crate) is_discarding: bool,
+    /// Segments that came out of order.
+    pub(crate) out_of_order_count: u32,
+}
+
+/// What became of a segment's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It, and perhaps what waited behind it, can be read.
+    InOrder,
+    /// There is a gap before it.
+    OutOfOrder,
+    /// All of it was there, or beyond the window.
+    Useless,
+    /// There is no memory for it.
+    NoRoom,
+}
+
+impl<P: Payload> Receiver<P> {
+    pub(crate) fn new(window: ReceiveWindow, mss: u16) -> Self {
+        Self {
+            rcv_nxt: SeqNumber(0),
+            irs: SeqNumber(0),
+            queue: ReceiveQueue::default(),
+            assembler: Assembler::default(),
+            window,
+            acks: AckPolicy::new(mss),
+            urgent: Urgent::default(),
+            fin: None,
+            is_discarding: false,
+            out_of_order_count: 0,
+        }
+    }
+
+    /// The peer's SYN has the sequence number `irs`.
+    pub(crate) fn start(&mut self, irs: SeqNumber) {
+        self.irs = irs;
+        self.rcv_nxt = irs + 1;
+        self.window.start_at(self.rcv_nxt);
+    }
+
+    /// The next octet that the application reads.
+    #[inline]
+    pub(crate) fn read_nxt(&self) -> SeqNumber {
+        let fin = u32::from(self.has_received_fin());
+        self.rcv_nxt - fin - self.queued()
+    }
+
+    /// Octets to be read; the window bounds them.
+    #[inline]
+    pub(crate) fn queued(&self) -> u32 {
+        u32::try_from(self.queue.len()).unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    pub(crate) fn has_received_fin(&self) -> bool {
+        self.fin.is_some_and(|fin| self.rcv_nxt > fin)
+    }
+
+    /// Nothing waits behind a gap.
+    #[inline]
+    pub(crate) fn is_contiguous(&self) -> bool {
+        self.assembler.is_empty()
+    }
+
+    /// RFC 9293 §3.4, table 6: whether a segment has a sequence number in the window.
+    ///
+    /// Two deliberate differences, both Linux's: a segment that merely overlaps the window's left edge is acceptable
+    /// whatever its end (its acknowledgement is of use; the data is trimmed), and with a window of zero a segment that
+    /// starts at the edge is (its data is dropped).
+    #[inline]
+    pub(crate) fn is_acceptable(&self, seq: SeqNumber, end: SeqNumber) -> bool {
+        end >= self.window.offered_from()
+            && seq <= self.rcv_nxt + self.window.remaining(self.rcv_nxt)
+    }
+
+    /// Places data that starts at `seq`. The caller has checked that the segment is acceptable.
+    #[inline]
+    pub(crate) fn place(&mut self, seq: SeqNumber, mut payload: P) -> Arrival {
+        let len = u32::try_from(payload.as_ref().len()).unwrap_or(u32::MAX);
+        let mut seq = seq;
+        let mut end = seq + len;
+        if end <= self.rcv_nxt {
+            self.assembler.note_duplicate(Range::new(seq, end));
+            return Arrival::Useless;
+        }
+        if seq < self.rcv_nxt {
+            self.assembler.note_duplicate(Range::new(seq, self.rcv_nxt));
+            payload.trim_front((self.rcv_nxt - seq) as usize);
+            seq = self.rcv_nxt;
+        }
+        let mut right_edge = self.rcv_nxt + self.window.remaining(self.rcv_nxt);
+        if let Some(fin) = self.fin {
+            right_edge = right_edge.min(fin);
+        }
+        if end > right_edge {
+            if seq >= right_edge {
+                return Arrival::Useless;
+            }
+            payload.truncate((right_edge - seq) as usize);
+            end = right_edge;
+        }
+        self.urgent.pick(seq, payload.as_ref());
+        if seq == self.rcv_nxt {
+            self.place_in_order(end, payload)
+        } else {
+            self.place_behind_gap(seq, payload)
+        }
+    }
+
+    #[inline]
+    fn place_in_order(&mut self, end: SeqNumber, payload: P) -> Arrival {
+        if self.is_discarding {
+            self.rcv_nxt = end;
+        } else {
+            let footprint = self.queue.footprint();
+            let limit = self.window.buffer() as usize;
+            if footprint.saturating_add(self.assembler.footprint()) > limit {
+                self.assembler.prune(limit.saturating_sub(footprint));
+            }
+            if footprint > limit.saturating_mul(OVERCOMMIT) {
+                return Arrival::NoRoom;
+            }
+            self.rcv_nxt = end;
+            self.queue.push(payload, footprint > limit / 2);
+        }
+        if !self.assembler.is_empty() {
+            self.drain_assembler();
+        }
+        Arrival::InOrder
+    }
+
+    fn drain_assembler(&mut self) {
+        while let Some(payload) = self.assembler.pop_at(self.rcv_nxt) {
+            self.rcv_nxt += u32::try_from(payload.as_ref().len()).unwrap_or(u32::MAX);
+            if !self.is_discarding {
+                self.queue.push(payload, false);
+            }
+        }
+        self.assembler.on_advance(self.rcv_nxt);
+    }
+
+    fn place_behind_gap(&mut self, seq: SeqNumber, payload: P) -> Arrival {
+        self.out_of_order_count = self.out_of_order_count.saturating_add(1);
+        let memory = self
+            .queue
+            .footprint()
+            .saturating_add(self.assembler.footprint());
+        if memory > (self.window.buffer() as usize).saturating_mul(OVERCOMMIT) {
+            return Arrival::NoRoom;
+        }
+        self.assembler.insert(seq, payload);
+        Arrival::OutOfOrder
+    }
+
+    /// The peer's FIN is at `fin`, unless it sent data behind that.
+    pub(crate) fn note_fin(&mut self, fin: SeqNumber) {
+        if self.fin.is_none()
+            && fin >= self.rcv_nxt
+            && self.assembler.end().is_none_or(|end| end <= fin)
+        {
+            self.fin = Some(fin);
+        }
+    }
+
+    /// A segment without anything new came again: RFC 2883 §4 reports it.
+    pub(crate) fn note_duplicate(&mut self, seq: SeqNumber, end: SeqNumber) {
+        if seq < end && seq < self.rcv_nxt {
+            self.assembler
+                .note_duplicate(Range::new(seq, end.min(self.rcv_nxt)));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_sack_blocks(&self) -> bool {
+        self.assembler.has_blocks()
+    }
+
+    pub(crate) fn take_sack_blocks(&mut self, max: usize, with_duplicate: bool) -> SackBlocks {
+        self.assembler.take_blocks(max, with_duplicate)
+    }
+
+    /// The header field of an acknowledgement that goes out.
+    #[inline]
+    pub(crate) fn advertise(&mut self) -> u16 {
+        let queued = self.queued();
+        self.window
+            .advertise(self.rcv_nxt, queued, self.acks.rcv_mss())
+    }
+
+    /// Whether the peer should hear of the room that reading made.
+    pub(crate) fn should_update_window(&self) -> bool {
+        self.window
+            .should_update(self.rcv_nxt, self.queued(), self.acks.rcv_mss())
+    }
+
+    /// Throws away what was not read and what will come.
+    pub(crate) fn discard(&mut self) {
+        self.queue.clear();
+        self.assembler = Assembler::default();
+        self.is_discarding = true;
+    }
+
+    pub(crate) fn check_invariants(&self) {
+        self.queue.check_invariants();
+        self.assembler.check_invariants(self.rcv_nxt);
+        assert!(self.fin.is_none_or(|fin| self.rcv_nxt <= fin + 1));
+    }
+}
+
+/// Frames are seldom full. Up to this multiple of the buffer they may be held for data that the window allowed; from half
+/// the buffer on small segments share frames. Beyond it segments are dropped, as Linux does beyond `sk_rcvbuf`.
+const OVERCOMMIT: usize = 4;

@@ -1,0 +1,219 @@
+//! When to acknowledge: at once or later (RFC 1122 §4.2.3.2, RFC 5681 §4.2), with Linux's adaptive delay.
+
+use core::time::Duration;
+
+use crate::{Config, Instant};
+
+/// The delayed-acknowledgement state (`inet_connection_sock.icsk_ack`).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AckPolicy {
+    /// Acknowledgements to send at once: one for data in order, one for each segment that must be a duplicate.
+    owed: u8,
+    /// One is due, at the latest when the timer of delayed acknowledgements says so.
+    is_scheduled: bool,
+    /// Acknowledgements that will not be delayed: at the start the peer's slow start needs them.
+    quick: u8,
+    /// Data goes both ways: an acknowledgement will have data to ride on.
+    is_interactive: bool,
+    /// Received data was marked PSH since the last acknowledgement; several times.
+    is_pushed: bool,
+    is_pushed_again: bool,
+    /// The delay; zero before the first data.
+    delay: Duration,
+    last_data_at: Instant,
+    /// The peer's segment size, from what arrives (`rcv_mss`).
+    rcv_mss: u16,
+    last_segment_len: u16,
+}
+
+impl AckPolicy {
+    /// `rcv_mss` starts low (`tcp_initialize_rcv_mss`): it only rises by evidence.
+    pub(crate) fn new(advertised_mss: u16) -> Self {
+        Self {
+            rcv_mss: (advertised_mss / 2).clamp(MIN_RCV_MSS, TCP_MSS_DEFAULT),
+            ..Self::default()
+        }
+    }
+
+    /// Data arrived in order (`tcp_event_data_recv`).
+    #[inline]
+    pub(crate) fn on_data(
+        &mut self,
+        now: Instant,
+        len: u32,
+        is_push: bool,
+        rto: Duration,
+        config: &Config,
+        window: u32,
+    ) {
+        self.is_scheduled = true;
+        self.measure_rcv_mss(len, is_push);
+        let minimum = config.delayed_ack_min;
+        if self.delay.is_zero() {
+            // The first data: the peer is in slow start.
+            self.enter_quick_mode(config, window);
+            self.delay = minimum;
+        } else {
+            let gap = now - self.last_data_at;
+            if gap <= half(minimum) {
+                self.delay = half(self.delay).saturating_add(half(minimum));
+            } else if gap < self.delay {
+                self.delay = half(self.delay).saturating_add(gap).min(rto);
+            } else if gap > rto {
+                // The peer restarted after idleness, perhaps in slow start.
+                self.enter_quick_mode(config, window);
+            }
+        }
+        self.last_data_at = now;
+    }
+
+    fn measure_rcv_mss(&mut self, len: u32, is_push: bool) {
+        let len = u16::try_from(len).unwrap_or(u16::MAX);
+        self.last_segment_len = len;
+        if len >= self.rcv_mss {
+            self.rcv_mss = len;
+        } else if is_push {
+            // A short segment with PSH was short because there was no more.
+            self.is_pushed_again = self.is_pushed;
+            self.is_pushed = true;
+        }
+    }
+
+    /// As many acknowledgements at once as a window of half-segments has, at most the configured number.
+    pub(crate) fn enter_quick_mode(&mut self, config: &Config, window: u32) {
+        let segments = window
+            .checked_div(u32::from(self.rcv_mss).saturating_mul(2))
+            .unwrap_or(0)
+            .max(2);
+        let quick = u8::try_from(segments)
+            .unwrap_or(u8::MAX)
+            .min(config.quick_acks);
+        self.quick = self.quick.max(quick);
+        self.is_interactive = false;
+        self.delay = config.delayed_ack_min;
+    }
+
+    /// `TCP_QUICKACK`.
+    pub(crate) fn set_quick(&mut self, on: bool, config: &Config) {
+        if on {
+            self.is_interactive = false;
+            self.quick = self.quick.max(config.quick_acks);
+            if self.is_scheduled {
+                self.owe_one();
+            }
+        } else {
+            self.is_interactive = true;
+        }
+    }
+
+    /// In order, but nothing may be delayed.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.quick > 0 && !self.is_interactive
+    }
+
+    /// Acknowledge at once; further data in order needs no second.
+    #[inline]
+    pub(crate) fn owe_one(&mut self) {
+        self.owed = self.owed.max(1);
+    }
+
+    /// Acknowledge at once, and once for each segment that asks so: RFC 5681 §4.2: "A TCP receiver SHOULD send an
+    /// immediate duplicate ACK when an out-of-order segment arrives".
+    pub(crate) fn owe_duplicate(&mut self) {
+        self.owed = self.owed.saturating_add(1);
+    }
+
+    #[inline]
+    pub(crate) fn is_owed(&self) -> bool {
+        self.owed > 0
+    }
+
+    /// One is due, if not at once.
+    #[inline]
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.is_scheduled
+    }
+
+    /// An acknowledgement went out, with `has_data` as part of a data segment.
+    #[inline]
+    pub(crate) fn on_ack_sent(&mut self, now: Instant, has_data: bool) {
+        self.owed = self.owed.saturating_sub(1);
+        self.is_scheduled = false;
+        self.is_pushed = false;
+        self.is_pushed_again = false;
+        self.quick = self.quick.saturating_sub(1);
+        if has_data {
+            self.owed = 0;
+            // A reply to what just came: `tcp_event_data_sent`.
+            if now - self.last_data_at < self.delay {
+                self.is_interactive = true;
+            }
+        }
+    }
+
+    /// The timer of delayed acknowledgements (`tcp_delack_timer_handler`).
+    pub(crate) fn on_timeout(&mut self, rto: Duration, config: &Config) {
+        if !self.is_scheduled {
+            return;
+        }
+        if self.is_interactive {
+            self.is_interactive = false;
+            self.delay = config.delayed_ack_min;
+        } else {
+            self.delay = self.delay.saturating_mul(2).min(rto);
+        }
+        self.owe_one();
+    }
+
+    /// How long the acknowledgement may wait (`tcp_send_delayed_ack`).
+    #[inline]
+    pub(crate) fn delay(&self, srtt: Option<Duration>, config: &Config) -> Duration {
+        if self.delay <= config.delayed_ack_min {
+            return self.delay;
+        }
+        let is_bounded = self.is_interactive || self.is_pushed;
+        let mut most = if is_bounded {
+            config.delayed_ack_max
+        } else {
+            MAX_DELAY
+        };
+        if let Some(srtt) = srtt {
+            most = most.min(srtt.max(config.delayed_ack_min));
+        }
+        self.delay.min(most)
+    }
+
+    /// Reading emptied the queue: whether the peer's last segment is to be acknowledged at once, for it may wait for that
+    /// (`__tcp_cleanup_rbuf`).
+    pub(crate) fn wants_ack_after_read(&self, unacknowledged: u32, is_queue_empty: bool) -> bool {
+        self.is_scheduled
+            && (unacknowledged > u32::from(self.rcv_mss)
+                || (is_queue_empty
+                    && (self.is_pushed_again || self.is_pushed && !self.is_interactive)))
+    }
+
+    #[inline]
+    pub(crate) fn rcv_mss(&self) -> u16 {
+        self.rcv_mss
+    }
+
+    pub(crate) fn last_data_at(&self) -> Instant {
+        self.last_data_at
+    }
+
+    /// The current delay, for `TCP_INFO`.
+    pub(crate) fn ato(&self) -> Duration {
+        self.delay
+    }
+}
+
+fn half(duration: Duration) -> Duration {
+    duration.checked_div(2).unwrap_or_default()
+}
+
+/// RFC 1122 §4.2.3.2: "the delay MUST be less than 0.5 seconds".
+const MAX_DELAY: Duration = Duration::from_millis(500);
+/// `TCP_MIN_MSS`
+const MIN_RCV_MSS: u16 = 88;
+/// RFC 9293 §3.7.1.
+const TCP_MSS_DEFAULT: u16 = 536;

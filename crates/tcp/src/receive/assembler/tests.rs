@@ -1,0 +1,121 @@
+use super::*;
+
+/// Just below the wrap.
+const BASE: SeqNumber = SeqNumber(u32::MAX - 50);
+
+fn insert(assembler: &mut Assembler<Vec<u8>>, start: u32, end: u32) {
+    let data: Vec<u8> = (start..end)
+        .map(|octet| u8::try_from(octet % 251).unwrap())
+        .collect();
+    assembler.insert(BASE + start, data);
+    assembler.check_invariants(BASE);
+}
+
+fn blocks(assembler: &mut Assembler<Vec<u8>>) -> Vec<(u32, u32)> {
+    let blocks = assembler.take_blocks(4, true);
+    let offset = |seq: u32| seq.wrapping_sub(BASE.0);
+    blocks
+        .as_slice()
+        .iter()
+        .map(|block| (offset(block.left), offset(block.right)))
+        .collect()
+}
+
+fn drain(assembler: &mut Assembler<Vec<u8>>, from: u32) -> u32 {
+    let mut next = BASE + from;
+    while let Some(payload) = assembler.pop_at(next) {
+        for octet in payload {
+            let offset = next - BASE;
+            assert_eq!(u32::from(octet), offset % 251);
+            next += 1;
+        }
+    }
+    assembler.on_advance(next);
+    assembler.check_invariants(next);
+    next - BASE
+}
+
+#[test]
+fn rfc2018_section4_the_first_block_is_the_last_to_have_changed() {
+    let mut assembler = Assembler::default();
+    insert(&mut assembler, 10, 20);
+    insert(&mut assembler, 30, 40);
+    insert(&mut assembler, 50, 60);
+    assert_eq!(blocks(&mut assembler), [(50, 60), (30, 40), (10, 20)]);
+    insert(&mut assembler, 20, 25);
+    assert_eq!(blocks(&mut assembler), [(10, 25), (50, 60), (30, 40)]);
+    insert(&mut assembler, 25, 30);
+    assert_eq!(blocks(&mut assembler), [(10, 40), (50, 60)]);
+    assert_eq!(drain(&mut assembler, 0), 0);
+    assert_eq!(drain(&mut assembler, 10), 40);
+    assert_eq!(blocks(&mut assembler), [(50, 60)]);
+}
+
+#[test]
+fn rfc2883_section4_a_duplicate_is_the_first_block_once() {
+    let mut assembler = Assembler::default();
+    insert(&mut assembler, 10, 20);
+    insert(&mut assembler, 15, 30);
+    assert_eq!(blocks(&mut assembler), [(15, 20), (10, 30)]);
+    assert_eq!(blocks(&mut assembler), [(10, 30)]);
+    insert(&mut assembler, 12, 14);
+    assert_eq!(blocks(&mut assembler), [(12, 14), (10, 30)]);
+}
+
+#[test]
+fn overlaps_keep_each_octet_once() {
+    for (start, end) in [(5, 35), (10, 20), (15, 35), (12, 18), (5, 12), (1, 100)] {
+        let mut assembler = Assembler::default();
+        insert(&mut assembler, 10, 20);
+        insert(&mut assembler, 25, 30);
+        insert(&mut assembler, start, end);
+        let first = start.min(10);
+        let expected = if end >= 25 { end.max(30) } else { end.max(20) };
+        assert_eq!(drain(&mut assembler, first), expected, "{start}..{end}");
+    }
+}
+
+#[test]
+fn pieces_below_rcv_nxt_are_dropped() {
+    let mut assembler = Assembler::default();
+    insert(&mut assembler, 10, 20);
+    insert(&mut assembler, 20, 40);
+    assert_eq!(drain(&mut assembler, 30), 40);
+    assert!(assembler.is_empty());
+    assert_eq!(assembler.footprint(), 0);
+}
+
+#[test]
+fn pruning_drops_the_furthest_first_and_its_blocks() {
+    let mut assembler = Assembler::default();
+    insert(&mut assembler, 10, 20);
+    insert(&mut assembler, 30, 40);
+    insert(&mut assembler, 50, 60);
+    assembler.prune(20);
+    assert_eq!(blocks(&mut assembler), [(30, 40), (10, 20)]);
+    assembler.prune(0);
+    assert!(!assembler.has_blocks());
+}
+
+#[test]
+fn random_insertions_reassemble() {
+    let mut seed = 1u32;
+    for _ in 0..200 {
+        let mut assembler = Assembler::default();
+        let mut received = [false; 200];
+        for _ in 0..30 {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let start = 1 + (seed >> 8) % 150;
+            let end = start + 1 + (seed >> 20) % 40;
+            insert(&mut assembler, start, end);
+            received[start as usize..end as usize].fill(true);
+        }
+        received[0] = true;
+        let expected = received
+            .iter()
+            .position(|is_received| !is_received)
+            .unwrap();
+        let got = drain(&mut assembler, 1);
+        assert_eq!(got as usize, expected);
+    }
+}

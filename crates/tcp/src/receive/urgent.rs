@@ -1,0 +1,89 @@
+//! Urgent data as Linux has it: one octet, the one before the urgent pointer (RFC 6093 §3.1), taken out of the stream.
+
+use crate::{SeqNumber, UrgentError};
+
+/// The urgent octet of the receiving side (`tcp_check_urg`, `tcp_urg`, `tcp_recv_urg`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Urgent {
+    state: UrgentState,
+    seq: SeqNumber,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum UrgentState {
+    #[default]
+    None,
+    NotReceived,
+    Received(u8),
+    /// Read, but not passed in the stream yet.
+    Read,
+}
+
+impl Urgent {
+    /// A segment with URG; `pointer` is its field. Returns whether a new octet is announced.
+    pub(crate) fn announce(
+        &mut self,
+        seq: SeqNumber,
+        pointer: u16,
+        rcv_nxt: SeqNumber,
+        read_nxt: SeqNumber,
+    ) -> bool {
+        // RFC 6093 §2.1, §3.1: the pointer is that of the octet behind the urgent one.
+        let at = seq + u32::from(pointer).saturating_sub(1);
+        if at < read_nxt || at < rcv_nxt || (self.state != UrgentState::None && at <= self.seq) {
+            return false;
+        }
+        *self = Self {
+            state: UrgentState::NotReceived,
+            seq: at,
+        };
+        true
+    }
+
+    /// Data starting at `seq` arrived; picks the octet from it.
+    #[inline]
+    pub(crate) fn pick(&mut self, seq: SeqNumber, data: &[u8]) {
+        if self.state != UrgentState::NotReceived {
+            return;
+        }
+        let offset = self.seq.distance_from(seq);
+        if let Some(octet) = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| data.get(offset))
+        {
+            self.state = UrgentState::Received(*octet);
+        }
+    }
+
+    /// `recv(MSG_OOB)`.
+    pub(crate) fn read(&mut self, peek: bool) -> Result<u8, UrgentError> {
+        match self.state {
+            UrgentState::None | UrgentState::Read => Err(UrgentError::None),
+            UrgentState::NotReceived => Err(UrgentError::NotReceived),
+            UrgentState::Received(octet) => {
+                if !peek {
+                    self.state = UrgentState::Read;
+                }
+                Ok(octet)
+            }
+        }
+    }
+
+    /// The octet's place in the stream until it is passed.
+    #[inline]
+    pub(crate) fn mark(&self) -> Option<SeqNumber> {
+        (self.state != UrgentState::None).then_some(self.seq)
+    }
+
+    /// The octet is there (`POLLPRI`).
+    pub(crate) fn is_received(&self) -> bool {
+        matches!(self.state, UrgentState::Received(_))
+    }
+
+    /// The application has read up to `read_nxt`.
+    pub(crate) fn on_read(&mut self, read_nxt: SeqNumber) {
+        if self.mark().is_some_and(|mark| mark < read_nxt) {
+            self.state = UrgentState::None;
+        }
+    }
+}

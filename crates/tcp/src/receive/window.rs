@@ -1,0 +1,336 @@
+//! The window to offer (RFC 9293 §3.8.6) and how the buffer behind it grows (kernel `tcp_select_window`,
+//! `tcp_grow_window`, `tcp_rcv_space_adjust`).
+
+use core::time::Duration;
+
+use wire::tcp::MAX_WINDOW_SCALE;
+
+use crate::{Config, Instant, SeqNumber};
+
+/// Window and buffer of the receiving side, in octets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReceiveWindow {
+    /// `SO_RCVBUF`: memory; half of it is for data (`tcp_adv_win_scale` = 1).
+    buffer: u32,
+    is_buffer_locked: bool,
+    /// What was offered, from the last acknowledgement's number on (`RCV.WND`).
+    offered: u32,
+    /// The last acknowledgement's number.
+    offered_from: SeqNumber,
+    /// RFC 7323 §2: the shift of the windows we send.
+    scale: u8,
+    /// The most that is offered at present: grows with proof that the peer sends full segments (`rcv_ssthresh`).
+    threshold: u32,
+    /// The most that is ever offered (`window_clamp`).
+    clamp: u32,
+    user_clamp: u32,
+    mss: u16,
+    /// Auto-tuning: what the application read in the last round trip, and where that one began.
+    space: u32,
+    space_from: SeqNumber,
+    space_since: Instant,
+    /// The round-trip time as the receiver sees it; zero without a measurement.
+    rtt: Duration,
+    rtt_from: SeqNumber,
+    rtt_since: Instant,
+}
+
+impl ReceiveWindow {
+    /// `tcp_select_initial_window`, with `mss` as announced to the peer.
+    pub(crate) fn new(
+        buffer: u32,
+        is_buffer_locked: bool,
+        user_clamp: u32,
+        mss: u16,
+        config: &Config,
+    ) -> Self {
+        let space = window_of(buffer);
+        let clamp = if user_clamp > 0 {
+            user_clamp.min(space)
+        } else {
+            space
+        };
+        // The scale is fixed for the whole life, so it must do for all that the buffer can grow to.
+        let most = if is_buffer_locked || user_clamp > 0 {
+            clamp
+        } else {
+            space.max(config.receive_buffer_max)
+        };
+        let scale = if config.window_scaling {
+            scale_for(most)
+        } else {
+            0
+        };
+        // Before the scale is agreed upon nothing above 65535 can be said, and windows in whole segments are used best.
+        let initial = clamp.min(u32::from(u16::MAX));
+        let mss_octets = u32::from(mss.max(1));
+        let offered = if initial > mss_octets {
+            round_down(initial, mss_octets)
+        } else {
+            initial
+        };
+        Self {
+            buffer,
+            is_buffer_locked,
+            offered,
+            scale,
+            threshold: offered,
+            clamp: clamp.min(u32::from(u16::MAX) << scale),
+            user_clamp,
+            mss,
+            space: offered,
+            ..Self::default()
+        }
+    }
+
+    /// The handshake is over; `is_scaling` says whether both sides agreed to scale.
+    pub(crate) fn on_established(&mut self, now: Instant, rcv_nxt: SeqNumber, is_scaling: bool) {
+        if !is_scaling {
+            self.scale = 0;
+            self.clamp = self.clamp.min(u32::from(u16::MAX));
+        }
+        self.space_from = rcv_nxt;
+        self.space_since = now;
+        self.rtt_since = now;
+    }
+
+    /// The first acknowledgement number that goes out, with the SYN.
+    pub(crate) fn start_at(&mut self, rcv_nxt: SeqNumber) {
+        self.offered_from = rcv_nxt;
+        self.rtt_from = rcv_nxt;
+        self.space_from = rcv_nxt;
+    }
+
+    /// The part of the offered window that is not used up: what is acceptable from `rcv_nxt` on.
+    #[inline]
+    pub(crate) fn remaining(&self, rcv_nxt: SeqNumber) -> u32 {
+        let used = rcv_nxt.distance_from(self.offered_from);
+        u32::try_from(i64::from(self.offered).saturating_sub(i64::from(used))).unwrap_or(0)
+    }
+
+    /// Octets received since the last acknowledgement.
+    #[inline]
+    pub(crate) fn unacknowledged(&self, rcv_nxt: SeqNumber) -> u32 {
+        u32::try_from(rcv_nxt.distance_from(self.offered_from)).unwrap_or(0)
+    }
+
+    /// Chooses the window for an acknowledgement of `rcv_nxt` with `queued` octets unread. Returns the header field.
+    #[inline]
+    pub(crate) fn advertise(&mut self, rcv_nxt: SeqNumber, queued: u32, rcv_mss: u16) -> u16 {
+        let current = self.remaining(rcv_nxt);
+        let mut window = self.select(queued, rcv_mss, current);
+        // RFC 9293 §3.8.6: "a TCP receiver SHOULD NOT shrink the window" (SHLD-14).
+        if window < current {
+            window = round_up(current, 1 << self.scale);
+        }
+        let most = u32::from(u16::MAX) << self.scale;
+        let window = window.min(most);
+        self.offered = window;
+        self.offered_from = rcv_nxt;
+        u16::try_from(window >> self.scale).unwrap_or(u16::MAX)
+    }
+
+    /// The window of a SYN, which is never scaled (RFC 7323 §2.2).
+    pub(crate) fn advertise_in_syn(&mut self, rcv_nxt: SeqNumber) -> u16 {
+        self.offered_from = rcv_nxt;
+        self.offered = self.offered.min(u32::from(u16::MAX));
+        u16::try_from(self.offered).unwrap_or(u16::MAX)
+    }
+
+    /// `__tcp_select_window`: avoids the silly window syndrome (RFC 9293 §3.8.6.2.2) on the receiving side.
+    fn select(&self, queued: u32, rcv_mss: u16, current: u32) -> u32 {
+        let full = window_of(self.buffer).min(self.clamp);
+        let mut free = window_of(self.buffer).saturating_sub(queued);
+        let mss = u32::from(rcv_mss).min(full).max(1);
+        if free < full / 2 {
+            free = round_down(free, 1 << self.scale);
+            // Nothing, until it is worth a segment.
+            if free < full >> 4 || free < mss {
+                return 0;
+            }
+        }
+        let free = free.min(self.threshold);
+        if self.scale > 0 {
+            return round_up(free, 1 << self.scale);
+        }
+        // Without a scale the steps are whole segments.
+        if current <= free.saturating_sub(mss) || current > free {
+            round_down(free, mss)
+        } else {
+            current
+        }
+    }
+
+    /// Data arrived in order, `len` octets of it, with `queued` unread (`tcp_grow_window`).
+    #[inline]
+    pub(crate) fn on_data(&mut self, len: u32, queued: u32) {
+        if len < GROWTH_LEN_MIN {
+            return;
+        }
+        let room = self
+            .clamp
+            .min(window_of(self.buffer).saturating_sub(queued));
+        if let Some(room) = room.checked_sub(self.threshold) {
+            let growth = u32::from(self.mss).saturating_mul(2);
+            self.threshold = self.threshold.saturating_add(growth.min(room));
+        }
+    }
+
+    /// A round-trip time from timestamps: that of a segment of full size (`tcp_rcv_rtt_measure_ts`).
+    pub(crate) fn on_rtt(&mut self, sample: Duration) {
+        self.rtt = if self.rtt.is_zero() {
+            sample
+        } else {
+            // A moving average over eight, and never above a new low one for long.
+            self.rtt
+                .saturating_mul(7)
+                .saturating_add(sample)
+                .checked_div(8)
+                .unwrap_or_default()
+        };
+    }
+
+    /// Without timestamps: a window of data takes at least a round trip (`tcp_rcv_rtt_measure`).
+    pub(crate) fn on_arrival_without_timestamps(&mut self, now: Instant, rcv_nxt: SeqNumber) {
+        if rcv_nxt < self.rtt_from {
+            return;
+        }
+        let elapsed = now - self.rtt_since;
+        if self.rtt_since != Instant::ZERO && (self.rtt.is_zero() || elapsed < self.rtt) {
+            self.rtt = elapsed;
+        }
+        self.rtt_from = rcv_nxt + self.offered.max(1);
+        self.rtt_since = now;
+    }
+
+    /// The application has read up to `read_nxt`: dynamic right-sizing (`tcp_rcv_space_adjust`), so that the buffer holds
+    /// twice of what it reads in a round trip.
+    pub(crate) fn on_read(&mut self, now: Instant, read_nxt: SeqNumber, config: &Config) {
+        let elapsed = now - self.space_since;
+        if self.rtt.is_zero() || elapsed < self.rtt {
+            return;
+        }
+        let copied = u32::try_from(read_nxt.distance_from(self.space_from)).unwrap_or(0);
+        if copied > self.space {
+            if config.moderate_receive_buffer && !self.is_buffer_locked && self.user_clamp == 0 {
+                self.grow_buffer(copied, config);
+            }
+            self.space = copied;
+        }
+        self.space_from = read_nxt;
+        self.space_since = now;
+    }
+
+    fn grow_buffer(&mut self, copied: u32, config: &Config) {
+        let mss = u64::from(self.mss);
+        let copied = u64::from(copied);
+        let space = u64::from(self.space.max(1));
+        let wanted = copied
+            .saturating_mul(2)
+            .saturating_add(mss.saturating_mul(16));
+        // A sender in slow start doubles in the next round trip.
+        let growth = wanted
+            .saturating_mul(copied.saturating_sub(space))
+            .checked_div(space)
+            .unwrap_or(0);
+        let wanted = wanted.saturating_add(growth.saturating_mul(2));
+        let buffer = u32::try_from(wanted.saturating_mul(2))
+            .unwrap_or(u32::MAX)
+            .min(config.receive_buffer_max);
+        if buffer > self.buffer {
+            self.set_buffer(buffer);
+        }
+    }
+
+    /// `SO_RCVBUF` from the application: fixed from here on.
+    pub(crate) fn lock_buffer(&mut self, buffer: u32) {
+        self.is_buffer_locked = true;
+        self.set_buffer(buffer);
+    }
+
+    fn set_buffer(&mut self, buffer: u32) {
+        self.buffer = buffer;
+        self.clamp = window_of(buffer).min(u32::from(u16::MAX) << self.scale);
+        if self.user_clamp > 0 {
+            self.clamp = self.clamp.min(self.user_clamp);
+        }
+    }
+
+    /// `TCP_WINDOW_CLAMP`.
+    pub(crate) fn set_user_clamp(&mut self, clamp: u32) {
+        self.user_clamp = clamp;
+        self.set_buffer(self.buffer);
+        self.threshold = self.threshold.min(self.clamp);
+    }
+
+    /// Whether reading made the window at least twice what the peer knows of, so that it should hear of it.
+    pub(crate) fn should_update(&self, rcv_nxt: SeqNumber, queued: u32, rcv_mss: u16) -> bool {
+        let current = self.remaining(rcv_nxt);
+        if current.saturating_mul(2) > self.clamp {
+            return false;
+        }
+        let window = self.select(queued, rcv_mss, current);
+        window > 0 && window >= current.saturating_mul(2)
+    }
+
+    #[inline]
+    pub(crate) fn is_growing(&self, rcv_nxt: SeqNumber, queued: u32, rcv_mss: u16) -> bool {
+        self.select(queued, rcv_mss, self.remaining(rcv_nxt)) >= self.offered
+    }
+
+    #[inline]
+    pub(crate) fn buffer(&self) -> u32 {
+        self.buffer
+    }
+
+    pub(crate) fn scale(&self) -> u8 {
+        self.scale
+    }
+
+    pub(crate) fn offered(&self) -> u32 {
+        self.offered
+    }
+
+    pub(crate) fn offered_from(&self) -> SeqNumber {
+        self.offered_from
+    }
+
+    pub(crate) fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    pub(crate) fn rtt(&self) -> Duration {
+        self.rtt
+    }
+
+    pub(crate) fn space(&self) -> u32 {
+        self.space
+    }
+}
+
+/// The octets of data that a buffer has room for, beside its overhead (`tcp_adv_win_scale` = 1).
+const fn window_of(buffer: u32) -> u32 {
+    buffer / 2
+}
+
+/// The least scale with which `window` can be expressed.
+fn scale_for(window: u32) -> u8 {
+    let bits = u32::BITS.saturating_sub(window.leading_zeros());
+    u8::try_from(bits.saturating_sub(16))
+        .unwrap_or(0)
+        .min(MAX_WINDOW_SCALE)
+}
+
+const fn round_down(value: u32, unit: u32) -> u32 {
+    match value.checked_rem(unit) {
+        Some(rest) => value.saturating_sub(rest),
+        None => value,
+    }
+}
+
+const fn round_up(value: u32, unit: u32) -> u32 {
+    round_down(value.saturating_add(unit.saturating_sub(1)), unit)
+}
+
+/// Shorter segments are no evidence that the buffer is used well.
+const GROWTH_LEN_MIN: u32 = 128;

@@ -1,0 +1,298 @@
+//! The sending side of a connection: what is to be sent and what the peer's window and Nagle let go.
+
+use crate::{Options, SeqNumber};
+
+pub(crate) mod queue;
+
+use queue::SendQueue;
+
+/// The variables of RFC 9293 §3.3.1, figure "Send Sequence Variables", and the data behind them.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    pub(crate) iss: SeqNumber,
+    pub(crate) snd_una: SeqNumber,
+    pub(crate) snd_nxt: SeqNumber,
+    /// Scaled.
+    pub(crate) snd_wnd: u32,
+    snd_wl1: SeqNumber,
+    /// The largest window ever offered (`MAX.SND.WND` of RFC 5961 §5).
+    pub(crate) max_wnd: u32,
+    /// RFC 7323 §2: the shift of the windows that come.
+    pub(crate) scale: u8,
+    pub(crate) queue: SendQueue,
+    /// The application is done: FIN follows the queue.
+    pub(crate) is_fin_queued: bool,
+    /// `SND.UP`: behind the last urgent octet.
+    pub(crate) urgent_end: Option<SeqNumber>,
+    /// The end of the last segment sent that was smaller than the others (Minshall's variant of Nagle).
+    small_end: SeqNumber,
+    /// The last write said that more would follow (`MSG_MORE`).
+    pub(crate) is_more: bool,
+    /// The end of the last segment sent with PSH.
+    pushed: SeqNumber,
+}
+
+/// New data to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NewSegment {
+    pub(crate) start: SeqNumber,
+    pub(crate) len: u32,
+    pub(crate) is_fin: bool,
+    pub(crate) is_push: bool,
+}
+
+/// Why there is nothing to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// Everything is sent.
+    Empty,
+    /// By the peer's window.
+    Window,
+    /// By the congestion window.
+    Congestion,
+    /// RFC 9293 §3.7.4: a small segment is outstanding.
+    Nagle,
+    /// `TCP_CORK` or `MSG_MORE`.
+    Cork,
+}
+
+/// What bounds new data, beside the peer's window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Octets of payload in a segment.
+    pub(crate) mss: u32,
+    /// Octets that the congestion window has room for.
+    pub(crate) congestion: u32,
+    /// Octets that may go in one piece: one segment, or more if the device cuts them.
+    pub(crate) piece: u32,
+}
+
+impl Sender {
+    pub(crate) fn new(iss: SeqNumber) -> Self {
+        Self {
+            iss,
+            snd_una: iss,
+            snd_nxt: iss,
+            snd_wnd: 0,
+            snd_wl1: SeqNumber(0),
+            max_wnd: 0,
+            scale: 0,
+            queue: SendQueue::new(iss + 1),
+            is_fin_queued: false,
+            urgent_end: None,
+            small_end: iss,
+            is_more: false,
+            pushed: iss,
+        }
+    }
+
+    /// The first window, from SYN or SYN-ACK, where it is not scaled.
+    pub(crate) fn start_window(&mut self, seq: SeqNumber, window: u32) {
+        self.snd_wl1 = seq;
+        self.snd_wnd = window;
+        self.max_wnd = self.max_wnd.max(window);
+    }
+
+    /// RFC 9293 §3.10.7.4, fifth check: takes the window of an acceptable ACK unless the segment is older than the one that
+    /// the present window came with. Returns whether it changed.
+    ///
+    /// As in Linux there is no `SND.WL2`: a segment that acknowledges something new is newer, and among segments with the
+    /// same numbers the larger window is (or zero, which must not be missed).
+    #[inline]
+    pub(crate) fn update_window(&mut self, seq: SeqNumber, ack: SeqNumber, field: u16) -> bool {
+        let window = u32::from(field) << self.scale;
+        let is_newer = ack > self.snd_una
+            || seq > self.snd_wl1
+            || (seq == self.snd_wl1 && (window > self.snd_wnd || window == 0));
+        if !is_newer {
+            return false;
+        }
+        self.snd_wl1 = seq;
+        if window == self.snd_wnd {
+            return false;
+        }
+        self.snd_wnd = window;
+        self.max_wnd = self.max_wnd.max(window);
+        true
+    }
+
+    /// The next new segment.
+    #[inline]
+    pub(crate) fn next_segment(
+        &self,
+        limits: &Limits,
+        options: &Options,
+    ) -> Result<NewSegment, Blocked> {
+        if self.is_fin_sent() {
+            return Err(Blocked::Empty);
+        }
+        let start = self.snd_nxt;
+        let unsent = self.unsent();
+        let window = u32::try_from(self.window_end().distance_from(start)).unwrap_or(0);
+        if unsent == 0 {
+            return self.bare_fin(window);
+        }
+        let len = unsent.min(limits.mss);
+        // RFC 9293 §3.8.6.2.1: not a part of what could go in one segment; the probe timer overrides that.
+        if len > window {
+            return Err(Blocked::Window);
+        }
+        if len > limits.congestion {
+            return Err(Blocked::Congestion);
+        }
+        if len < limits.mss {
+            self.check_small(options)?;
+        }
+        let len = self.extend_piece(len, unsent, window, limits, options);
+        let end = start + len;
+        let is_last = len == unsent;
+        Ok(NewSegment {
+            start,
+            len,
+            is_fin: is_last && self.is_fin_queued && len < window,
+            is_push: is_last || end > self.pushed + self.max_wnd / 2,
+        })
+    }
+
+    fn bare_fin(&self, window: u32) -> Result<NewSegment, Blocked> {
+        if !self.is_fin_queued {
+            return Err(Blocked::Empty);
+        }
+        if window == 0 {
+            return Err(Blocked::Window);
+        }
+        Ok(NewSegment {
+            start: self.snd_nxt,
+            len: 0,
+            is_fin: true,
+            is_push: false,
+        })
+    }
+
+    /// Whether a segment smaller than the MSS, the last there is, may go.
+    fn check_small(&self, options: &Options) -> Result<(), Blocked> {
+        let is_urgent = self.urgent_end.is_some_and(|end| end > self.snd_nxt);
+        if self.is_fin_queued || is_urgent {
+            return Ok(());
+        }
+        if options.is_cork || self.is_more {
+            return Err(Blocked::Cork);
+        }
+        // RFC 9293 §3.7.4 with Minshall's modification, as in Linux: only a small segment holds back the next one.
+        let is_small_outstanding = self.small_end > self.snd_una && self.small_end <= self.snd_nxt;
+        if !options.is_no_delay && is_small_outstanding {
+            return Err(Blocked::Nagle);
+        }
+        Ok(())
+    }
+
+    /// With a device that segments: as many whole segments as everything allows, and the small rest if it may go.
+    fn extend_piece(
+        &self,
+        len: u32,
+        unsent: u32,
+        window: u32,
+        limits: &Limits,
+        options: &Options,
+    ) -> u32 {
+        if limits.piece < limits.mss.saturating_mul(2) || len < limits.mss {
+            return len;
+        }
+        let most = unsent.min(window).min(limits.congestion).min(limits.piece);
+        let rest = most.checked_rem(limits.mss).unwrap_or(0);
+        if rest > 0 && most == unsent && self.check_small(options).is_ok() {
+            return most;
+        }
+        most.saturating_sub(rest).max(len)
+    }
+
+    /// What [`next_segment`](Self::next_segment) or a probe decided went out.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, segment: &NewSegment, mss: u32) {
+        debug_assert!(segment.start == self.snd_nxt && !self.is_fin_sent());
+        let end = segment.start + segment.len;
+        self.snd_nxt = end + u32::from(segment.is_fin);
+        if segment.len.checked_rem(mss).unwrap_or(0) != 0 {
+            self.small_end = end;
+        }
+        if segment.is_push {
+            self.pushed = end;
+        }
+    }
+
+    /// `SND.UNA` advances to `ack`. Returns whether our FIN is acknowledged by it.
+    #[inline]
+    pub(crate) fn on_ack(&mut self, ack: SeqNumber) -> bool {
+        self.snd_una = ack;
+        self.queue.advance(ack);
+        if self.urgent_end.is_some_and(|end| end <= ack) {
+            self.urgent_end = None;
+        }
+        self.is_fin_sent() && ack == self.snd_nxt
+    }
+
+    /// `SND.UNA + SND.WND`
+    #[inline]
+    pub(crate) fn window_end(&self) -> SeqNumber {
+        self.snd_una + self.snd_wnd
+    }
+
+    /// Octets written but never sent.
+    #[inline]
+    pub(crate) fn unsent(&self) -> u32 {
+        u32::try_from(self.queue.end().distance_from(self.snd_nxt)).unwrap_or(0)
+    }
+
+    /// Something, FIN included, was never sent.
+    #[inline]
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.unsent() > 0 || (self.is_fin_queued && !self.is_fin_sent())
+    }
+
+    /// Something was sent and not acknowledged.
+    #[inline]
+    pub(crate) fn is_outstanding(&self) -> bool {
+        self.snd_nxt != self.snd_una
+    }
+
+    #[inline]
+    pub(crate) fn is_fin_sent(&self) -> bool {
+        self.is_fin_queued && self.snd_nxt > self.queue.end()
+    }
+
+    /// RFC 5961 §5.2 and RFC 9293 §3.10.7.4: which acknowledgements are believed.
+    #[inline]
+    pub(crate) fn classify_ack(&self, ack: SeqNumber) -> AckClass {
+        if ack > self.snd_nxt {
+            AckClass::Unsent
+        } else if ack > self.snd_una {
+            AckClass::New
+        } else if ack == self.snd_una {
+            AckClass::Current
+        } else if ack >= self.snd_una - self.max_wnd {
+            AckClass::Old
+        } else {
+            AckClass::TooOld
+        }
+    }
+
+    pub(crate) fn check_invariants(&self) {
+        assert!(self.snd_una <= self.snd_nxt);
+        assert!(self.snd_nxt <= self.queue.end() + u32::from(self.is_fin_queued));
+        // SYN is before the queue.
+        assert!(self.queue.start() == self.snd_una.max(self.iss + 1) || self.queue.len() == 0);
+    }
+}
+
+/// How an acknowledgement number relates to what was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AckClass {
+    New,
+    /// `SND.UNA` again.
+    Current,
+    Old,
+    /// RFC 5961 §5: an attacker's guess.
+    TooOld,
+    /// Acknowledges what was never sent.
+    Unsent,
+}
