@@ -12,7 +12,8 @@ Usage: cargo xtask <command>
 
   setup                 install what demo, test and bench need (as root; otherwise say how)
   demo                  sockperf over a veth pair, on the kernel and with libvma preloaded
-  test [--quick]        format, lints, tests, documentation, licences; --quick: format, lints, unit tests
+  test [--quick]        format, lints, tests, documentation, licences, fuzzing; --quick: format, lints, unit tests
+  fuzz [--seconds N]    every fuzz target for N seconds (1 to 86400, default 30)
   bench [--rounds N] [--json FILE] [--check]
                         latency and throughput against the kernel and against the bare device;
                         N rounds (5 to 1000, default 5), JSON into FILE (default target/bench.json),
@@ -24,6 +25,10 @@ Usage: cargo xtask <command>
 const LEAST_ROUNDS: u32 = 5;
 const MOST_ROUNDS: u32 = 1000;
 
+/// How long each fuzz target runs unless told otherwise.
+pub(crate) const FUZZ_SECONDS: u32 = 30;
+const MOST_FUZZ_SECONDS: u32 = 86_400;
+
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
@@ -31,6 +36,7 @@ pub(crate) enum Task {
     Setup,
     Demo,
     Test { quick: bool },
+    Fuzz { seconds: u32 },
     Bench(BenchOptions),
     Docs,
 }
@@ -55,6 +61,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Tas
                 Some("demo") => Task::Demo,
                 Some("docs") => Task::Docs,
                 Some("test") => return parse_test(&mut arguments),
+                Some("fuzz") => return parse_fuzz(&mut arguments),
                 Some("bench") => return parse_bench(&mut arguments),
                 _ => {
                     let reason = format!("there is no command {}", command.display());
@@ -81,6 +88,24 @@ fn parse_test(arguments: &mut Parser) -> Result<Task, Failure> {
         }
     }
     Ok(Task::Test { quick })
+}
+
+fn parse_fuzz(arguments: &mut Parser) -> Result<Task, Failure> {
+    let mut seconds = FUZZ_SECONDS;
+    while let Some(argument) = arguments.next().map_err(usage_error)? {
+        match argument {
+            Arg::Long("seconds") => {
+                let value = arguments.value().map_err(usage_error)?;
+                seconds = value.parse().map_err(usage_error)?;
+                if !(1..=MOST_FUZZ_SECONDS).contains(&seconds) {
+                    let reason = format!("--seconds is 1 to {MOST_FUZZ_SECONDS}");
+                    return Err(Failure::Usage(reason));
+                }
+            }
+            other => return Err(usage_error(other.unexpected())),
+        }
+    }
+    Ok(Task::Fuzz { seconds })
 }
 
 fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
@@ -129,7 +154,7 @@ mod tests {
             .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
             .filter(|word| !word.is_empty())
             .collect();
-        assert_eq!(commands, ["setup", "demo", "test", "bench", "docs"]);
+        assert_eq!(commands, ["setup", "demo", "test", "fuzz", "bench", "docs"]);
         for command in commands {
             parse_words(command).unwrap();
         }
@@ -149,6 +174,11 @@ mod tests {
                 check: true,
             }))
         );
+        assert_eq!(parse_words("fuzz"), Ok(Task::Fuzz { seconds: 30 }));
+        assert_eq!(
+            parse_words("fuzz --seconds 5"),
+            Ok(Task::Fuzz { seconds: 5 })
+        );
         assert!(parse_words("demo --quick").unwrap_err().contains("--quick"));
         assert!(parse_words("test --check").unwrap_err().contains("--check"));
         assert!(parse_words("setup now").unwrap_err().contains("now"));
@@ -160,6 +190,8 @@ mod tests {
             ("", "a command is needed"),
             ("tset", "tset"),
             ("--tset", "--tset"),
+            ("fuzz --seconds 0", "1 to 86400"),
+            ("fuzz --seconds 86401", "1 to 86400"),
             ("bench --rounds", "--rounds"),
             ("bench --rounds many", "many"),
             ("bench --rounds 4", "5 to 1000"),

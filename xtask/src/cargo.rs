@@ -65,12 +65,22 @@ impl Artifacts {
 
 /// Runs a cargo command that builds, with cargo's own progress on standard error.
 pub(crate) fn build(arguments: &[&str]) -> Result<Artifacts, Failure> {
+    build_with(arguments, &[])
+}
+
+/// The same with these variables in its environment.
+pub(crate) fn build_with(
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> Result<Artifacts, Failure> {
     say(format_args!("building: cargo {}", arguments.join(" ")));
     let format = ["--message-format=json-render-diagnostics"];
     let arguments = [arguments, &format].concat();
     let mut artifacts = Artifacts::default();
     let note = |line: &str| artifacts.note(line);
-    let status = process::run_reading(command(&arguments), Read::Stdout, note)?;
+    let mut building = command(&arguments);
+    building.envs(variables.iter().copied());
+    let status = process::run_reading(building, Read::Stdout, note)?;
     process::success(&command(&arguments), status)?;
     Ok(artifacts)
 }

@@ -5,8 +5,10 @@ mod totals;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::arguments::FUZZ_SECONDS;
 use crate::cargo;
 use crate::failure::Failure;
+use crate::fuzz;
 use crate::interrupt;
 use crate::needs::Purpose;
 use crate::output::{print, say};
@@ -62,6 +64,9 @@ pub(crate) fn run(quick: bool) -> Result<(), Failure> {
     }
     let mut totals = Totals::default();
     steps.push(tests(quick, &mut totals)?);
+    if !quick {
+        steps.push(step("fuzzing", || fuzz::run_targets(FUZZ_SECONDS))?);
+    }
 
     let passed = !steps
         .iter()

@@ -12,6 +12,7 @@ mod cargo;
 mod checks;
 mod demo;
 mod failure;
+mod fuzz;
 mod interrupt;
 mod measure;
 mod median;
@@ -45,6 +46,7 @@ fn run(task: Task) -> Result<(), Failure> {
         Task::Setup => setup::everything(),
         Task::Demo => demo::run(),
         Task::Test { quick } => checks::run(quick),
+        Task::Fuzz { seconds } => fuzz::run(seconds),
         Task::Bench(options) => bench::run(&options),
         Task::Docs => cargo::regenerate_documents(),
     }

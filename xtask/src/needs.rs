@@ -51,6 +51,12 @@ const NEEDS: &[Need] = &[
         why: "runs both ends of the kernel's sockperf on one CPU",
     },
     Need {
+        program: "c++",
+        package: "g++",
+        testing_only: true,
+        why: "compiles libFuzzer",
+    },
+    Need {
         program: "kill",
         package: "procps",
         testing_only: true,

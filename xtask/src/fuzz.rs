@@ -1,0 +1,202 @@
+//! `cargo xtask fuzz`: every target of `fuzz/targets`, guided by coverage, for a while each.
+//!
+//! The stable compiler inserts the counters that libFuzzer reads; a C++ compiler builds libFuzzer itself. Seeds are in
+//! `fuzz/corpus`, words that random changes would hardly hit on in `fuzz/dictionaries`; what a run finds beside them stays in cargo's target directory, where the next run begins with it.
+
+use std::collections::VecDeque;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cargo;
+use crate::failure::Failure;
+use crate::needs::Purpose;
+use crate::output::say;
+use crate::process::{self, Read};
+use crate::setup;
+
+/// Counters for each edge of the program, their places, and what comparisons compare: what libFuzzer asks of a compiler.
+const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing";
+/// An input that takes longer, in seconds, is a failure.
+const INPUT_SEC_MAX: u32 = 5;
+const INPUT_BYTES_MAX: u32 = 1024;
+/// Lines of a failed run that are shown: the stack and the input.
+const LINES_SHOWN: usize = 60;
+
+/// Installs what is missing and runs.
+pub(crate) fn run(seconds: u32) -> Result<(), Failure> {
+    setup::ensure(Purpose::Testing)?;
+    say(run_targets(seconds)?);
+    Ok(())
+}
+
+/// Runs every target, also after one has failed, and says how many inputs were tried.
+pub(crate) fn run_targets(seconds: u32) -> Result<String, Failure> {
+    let directory = cargo::workspace().join("fuzz");
+    let mut format = cargo::command(&["fmt", "--check"]);
+    format.current_dir(&directory);
+    process::run(format)?;
+    let target_directory = env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| cargo::workspace().join("target"), PathBuf::from)
+        .join("fuzz");
+    let programs = build(&directory, &target_directory)?;
+    let mut failed = Vec::new();
+    let mut summary = Vec::new();
+    for target in targets(&directory)? {
+        let program = programs.path(&target)?;
+        match run_target(&target, program, &directory, &target_directory, seconds) {
+            Ok(inputs) => summary.push(format!("{target}: {inputs} inputs")),
+            Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+            Err(failure) => {
+                say(&failure);
+                failed.push(target);
+            }
+        }
+    }
+    if failed.is_empty() {
+        Ok(summary.join(", "))
+    } else {
+        Err(Failure::Reason(format!(
+            "found something: {}",
+            failed.join(", ")
+        )))
+    }
+}
+
+/// The names of the targets: what is a source file there.
+fn targets(directory: &Path) -> Result<Vec<String>, Failure> {
+    let mut targets: Vec<String> = fs::read_dir(directory.join("targets"))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    targets.sort_unstable();
+    Ok(targets)
+}
+
+fn build(directory: &Path, target_directory: &Path) -> Result<cargo::Artifacts, Failure> {
+    let [manifest, target_directory] = [&directory.join("Cargo.toml"), target_directory]
+        .map(|path| path.to_string_lossy().into_owned());
+    let host = host()?;
+    // Naming the target keeps the counters out of build scripts.
+    let arguments = [
+        "build",
+        "--release",
+        "--locked",
+        "--bins",
+        "--manifest-path",
+        &manifest,
+        "--target-dir",
+        &target_directory,
+        "--target",
+        &host,
+    ];
+    cargo::build_with(&arguments, &[("RUSTFLAGS", COVERAGE)])
+}
+
+/// The compiler's own target.
+fn host() -> Result<String, Failure> {
+    let compiler = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(compiler).arg("-vV").output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .map(str::to_owned)
+        .ok_or_else(|| Failure::new("rustc -vV does not name the host"))
+}
+
+/// Runs one target; the number of inputs it tried.
+fn run_target(
+    target: &str,
+    program: &Path,
+    directory: &Path,
+    target_directory: &Path,
+    seconds: u32,
+) -> Result<u64, Failure> {
+    say(format_args!("fuzzing {target} for {seconds} s"));
+    let found = target_directory.join("found").join(target);
+    let seeds = directory.join("corpus").join(target);
+    fs::create_dir_all(&found)?;
+    if fs::read_dir(&seeds).map_or(0, Iterator::count) == 0 {
+        return Err(Failure::Reason(format!(
+            "{target}: no seeds in {}",
+            seeds.display()
+        )));
+    }
+    let mut prefix = OsString::from("-artifact_prefix=");
+    prefix.push(target_directory.join(format!("{target}-")));
+    let dictionary = directory.join("dictionaries").join(target);
+    let mut words = OsString::from("-dict=");
+    words.push(&dictionary);
+    let mut command = Command::new(program);
+    command
+        .args([
+            format!("-max_total_time={seconds}"),
+            format!("-timeout={INPUT_SEC_MAX}"),
+            format!("-max_len={INPUT_BYTES_MAX}"),
+            "-rss_limit_mb=2048".to_owned(),
+            "-print_final_stats=1".to_owned(),
+        ])
+        .args(dictionary.is_file().then_some(words))
+        .arg(prefix)
+        .args([&found, &seeds])
+        .env_remove("LD_PRELOAD");
+    let mut inputs = 0;
+    let mut lines = VecDeque::new();
+    let status = process::run_reading(command, Read::StdoutAndStderr, |line| {
+        inputs = executed(line).unwrap_or(inputs);
+        lines.push_back(line.to_owned());
+        if lines.len() > LINES_SHOWN {
+            lines.pop_front();
+        }
+    })?;
+    if !status.success() {
+        lines.iter().for_each(say);
+        return Err(Failure::Reason(format!(
+            "{target} ended with {status}; to try the input again: {} <the file above>",
+            program.display()
+        )));
+    }
+    if inputs == 0 {
+        return Err(Failure::Reason(format!("{target} tried nothing")));
+    }
+    Ok(inputs)
+}
+
+/// The number of inputs, in libFuzzer's final statistics.
+fn executed(line: &str) -> Option<u64> {
+    let number = line.strip_prefix("stat::number_of_executed_units:")?;
+    number.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_is_built_and_has_seeds() {
+        let directory = cargo::workspace().join("fuzz");
+        let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
+        let targets = targets(&directory).unwrap();
+        assert!(targets.contains(&"conf".to_owned()));
+        for target in targets {
+            assert!(
+                manifest.contains(&format!("path = \"targets/{target}.rs\"")),
+                "{target} has no [[bin]]"
+            );
+            let seeds = fs::read_dir(directory.join("corpus").join(&target));
+            assert!(seeds.unwrap().count() > 0, "{target} has no seeds");
+        }
+    }
+
+    #[test]
+    fn the_final_statistics_tell_the_number_of_inputs() {
+        let line = "stat::number_of_executed_units: 168986";
+        assert_eq!(executed(line), Some(168_986));
+        assert_eq!(executed("stat::average_exec_per_sec: 5"), None);
+    }
+}
