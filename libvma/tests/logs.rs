@@ -289,7 +289,7 @@ fn lines_of_many_threads_stay_whole() {
     assert_eq!(lines.count(), 8 * 50);
     for line in log.lines() {
         assert!(line.starts_with(" Pid: "), "{line:?}");
-        assert_eq!(line.matches(" VMA ").count(), 1, "{line:?}");
+        assert_eq!(line.matches(" Tid: ").count(), 1, "{line:?}");
     }
 }
 
