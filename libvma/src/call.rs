@@ -2,8 +2,8 @@
 //! hands over to the kernel what is the kernel's.
 
 use engine::{
-    Engine, Errno, Message, MuxCall, MuxOutcome, Reason, RecvCall, RecvOutcome, Refusal, Request,
-    SendOutcome, Sleep, UdpSocket,
+    Engine, Errno, Follows, Message, MuxCall, MuxOutcome, Reason, RecvCall, RecvOutcome, Refusal,
+    Request, SendOutcome, Sleep, UdpSocket,
 };
 use libc::{c_int, msghdr, sigset_t, ssize_t};
 
@@ -62,6 +62,7 @@ pub(crate) unsafe fn send(
     socket: &'static UdpSocket<Device>,
     header: &mut msghdr,
     flags: c_int,
+    follows: Follows,
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
     if flags & libc::MSG_MORE != 0 && is_refused(engine, socket, Request::MoreToCome) {
@@ -70,7 +71,7 @@ pub(crate) unsafe fn send(
     let attempt = contained(|| {
         // SAFETY: the caller's promise.
         let message = unsafe { Message::new(header) };
-        socket.send(engine, &message, flags)
+        socket.send(engine, &message, flags, follows)
     });
     match attempt {
         Ok(SendOutcome::Done(len)) => len.cast_signed(),

@@ -190,7 +190,7 @@ fn send(engine: &Engine<NullBackend>, socket: &'static UdpSocket<NullBackend>) {
     // SAFETY: the header points at live buffers of the lengths that it says.
     let message = unsafe { Message::new(&mut header) };
     assert_eq!(
-        socket.send(engine, &message, 0),
+        socket.send(engine, &message, 0, engine::Follows::Unknown),
         SendOutcome::Done(PAYLOAD.len())
     );
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use config::rules::{ProcessRule, ProcessRules, RuleError};
 use libc::c_int;
@@ -21,7 +21,7 @@ use crate::offload;
 use crate::own_descriptors;
 use crate::reason::Reason;
 use crate::slab::Slab;
-use crate::sys;
+use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
 
 /// What the configuration says to the engine.
@@ -85,6 +85,10 @@ pub struct Engine<B: Backend> {
     pool_stats: PoolSlot,
     /// An interface could not be opened.
     open_failed: AtomicBool,
+    /// Wakes the internal thread to look after frames that wait in a sending ring, once the thread runs.
+    sender_watch: OnceLock<sys::OwnedFd>,
+    /// A sending ring has, perhaps, frames of which its device was not told.
+    frames_wait: AtomicBool,
     /// This process is a child of the one that made the engine.
     forked: AtomicBool,
     process_id: libc::pid_t,
@@ -124,6 +128,8 @@ impl<B: Backend> Engine<B> {
             unseen: Box::leak(Box::default()),
             pool_stats,
             open_failed: AtomicBool::new(false),
+            sender_watch: OnceLock::new(),
+            frames_wait: AtomicBool::new(false),
             forked: AtomicBool::new(false),
             process_id: sys::process_id(),
         })
@@ -373,6 +379,57 @@ impl<B: Backend> Engine<B> {
             > 0
     }
 
+    /// The internal thread runs and looks after senders from here on. Returns the descriptor that calls it.
+    pub(crate) fn begin_sender_watch(&self) -> Result<c_int, Errno> {
+        let fd = sys::eventfd()?;
+        Ok(self.sender_watch.get_or_init(|| fd).raw())
+    }
+
+    /// Whether the internal thread looks after frames that wait in a sending ring.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.sender_watch.get().is_some()
+    }
+
+    /// A frame was left to a later kick.
+    #[inline]
+    pub(crate) fn frames_wait(&self) {
+        if !self.frames_wait.load(Ordering::Relaxed) {
+            self.frames_wait.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Makes every device send what was left to a later kick.
+    #[inline]
+    pub(crate) fn start_waiting(&self) {
+        if self.frames_wait.load(Ordering::Relaxed) {
+            self.frames_wait.store(false, Ordering::Relaxed);
+            lock(&self.interfaces)
+                .values()
+                .flatten()
+                .for_each(|interface| interface.start_waiting());
+        }
+    }
+
+    /// A frame was left to a later kick, and nobody looks after it yet: calls the internal thread.
+    #[cold]
+    pub(crate) fn watch_senders(&self) {
+        self.frames_wait();
+        if let Some(fd) = self.sender_watch.get() {
+            sys::signal_eventfd(fd);
+        }
+    }
+
+    /// Looks after senders that have stopped. Returns whether to look again soon.
+    pub(crate) fn look_after_senders(&self) -> bool {
+        if let Some(fd) = self.sender_watch.get() {
+            sys::drain_eventfd(fd);
+        }
+        let interfaces = lock(&self.interfaces);
+        let again = |interface: &&Interface<B>| interface.look_after_waiting();
+        interfaces.values().flatten().copied().filter(again).count() > 0
+    }
+
     /// Called before `fork(2)`: the sockets that there are go back to the kernel, because parent and child will both have them,
     /// and either may use them.
     pub fn before_fork(&self) {
@@ -408,9 +465,10 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// Removes the statistics file: the process ends.
+    /// Sends what waits and removes the statistics file: the process ends.
     pub fn process_ends(&self) {
         if !self.is_other_process() {
+            self.start_waiting();
             self.segment.unlink();
         }
     }
@@ -527,6 +585,7 @@ impl<B: Backend> Engine<B> {
                 let is_last = attachment.descriptors == 0;
                 drop(attachment);
                 if is_last {
+                    self.start_waiting();
                     socket.drop_flows();
                     socket.close();
                     self.sockets.give(object);

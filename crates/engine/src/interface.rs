@@ -11,6 +11,7 @@ use ring::{
 use stats::RingSlot;
 use wire::{ChecksumPolicy, Malformed, UdpTemplate};
 
+use crate::doorbell::{self, Doorbell, Follows, Ring};
 use crate::message::Message;
 use crate::udp::{DirectReceive, Received, UdpSocket};
 
@@ -30,6 +31,7 @@ pub(crate) struct Interface<B: Backend> {
     checksum_policy: ChecksumPolicy,
     pool: &'static FramePool,
     poll_batch_max: usize,
+    doorbell: Doorbell,
     /// Frames are in the sending ring that the device did not take at the last kick.
     kick_pending: AtomicBool,
     lost: AtomicBool,
@@ -87,6 +89,7 @@ impl<B: Backend> Interface<B> {
             },
             pool,
             poll_batch_max,
+            doorbell: Doorbell::default(),
             kick_pending: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
@@ -142,10 +145,29 @@ impl<B: Backend> Interface<B> {
         self.stats
             .rx_dropped_no_frame
             .add(dropped.saturating_sub(known));
-        if self.kick_pending.load(Ordering::Relaxed) {
+        if self.kick_pending.load(Ordering::Relaxed) || self.doorbell.is_waiting() {
             self.run_kick();
         }
         self.kick_pending.load(Ordering::Relaxed)
+    }
+
+    /// Tells the device of the last frames of a sender that has stopped. Returns whether to look again soon.
+    pub(crate) fn look_after_waiting(&self) -> bool {
+        self.doorbell.look(|| self.run_kick())
+    }
+
+    /// What to do about a frame that [`Self::transmit`] has just put into the ring.
+    #[inline]
+    pub(crate) fn frame_queued(&self, follows: Follows, watch: bool) -> Ring {
+        self.doorbell
+            .frame_queued(doorbell::ticks(), follows, watch)
+    }
+
+    /// Tells the device of frames that were left to a later call, if there are any.
+    pub(crate) fn start_waiting(&self) {
+        if self.doorbell.is_waiting() {
+            self.run_kick();
+        }
     }
 
     /// A sleeper was woken by the device.
@@ -295,7 +317,10 @@ impl<B: Backend> Interface<B> {
     #[inline]
     fn run_kick(&self) {
         self.stats.tx_kicks.add(1);
-        match self.kick.kick() {
+        let (frames, begun) = (self.doorbell.rings(), doorbell::ticks());
+        let outcome = self.kick.kick();
+        self.doorbell.rung(frames, begun, doorbell::ticks());
+        match outcome {
             KickOutcome::Done => {
                 if self.kick_pending.load(Ordering::Relaxed) {
                     self.kick_pending.store(false, Ordering::Relaxed);

@@ -13,6 +13,7 @@
     reason = "the kernel's interfaces mix widths; what is cast is bounded by a ring, a message or a system call's result"
 )]
 
+mod doorbell;
 mod engine;
 mod exception;
 mod fd_table;
@@ -34,6 +35,7 @@ mod sys;
 mod udp;
 mod wait;
 
+pub use doorbell::Follows;
 pub use engine::{Engine, Object, Settings};
 pub use exception::{ExceptionHandling, Refusal, Request};
 pub use message::Message;

@@ -1,5 +1,7 @@
-//! The library's internal thread: follows the network's configuration, keeps slow gauges up to date, and finds descriptors that
-//! were closed past every hook. It never touches a packet.
+//! The library's internal thread: follows the network's configuration, keeps slow gauges up to date, finds descriptors that
+//! were closed past every hook, and gets the last datagrams of a bulk sender out. It never touches a packet.
+
+use std::time::{Duration, Instant};
 
 use ring::Backend;
 
@@ -7,35 +9,48 @@ use crate::engine::Engine;
 use crate::netconf_network::NetconfNetwork;
 use crate::sys;
 
-/// How often gauges are brought up to date.
-const GAUGE_INTERVAL_MSEC: libc::c_int = 500;
+/// How often gauges are brought up to date and descriptors looked at.
+const IDLE_INTERVAL: Duration = Duration::from_millis(500);
 /// How often a device is kicked that was too busy.
-const BUSY_INTERVAL_MSEC: libc::c_int = 5;
-/// How often descriptors are looked at, at most.
-const LOOK_INTERVAL_NSEC: u64 = 450_000_000;
+const BUSY_INTERVAL: Duration = Duration::from_millis(5);
+/// How often the thread looks whether a bulk sender has stopped: twice this is what its last datagrams may be late.
+const SENDER_INTERVAL: Duration = Duration::from_micros(200);
 
 /// Runs until the process ends. The caller has blocked every signal for this thread.
 pub fn run<B: Backend>(engine: &'static Engine<B>, network: &NetconfNetwork) {
     // The thread that made this one may have real-time priority and one core, where this one would disturb it.
     sys::become_ordinary_thread();
-    let mut interval_msec = GAUGE_INTERVAL_MSEC;
-    let mut look_due_nsec = 0;
+    // Without the descriptor, every datagram is sent at once.
+    let sender_watch = engine.begin_sender_watch().unwrap_or(-1);
+    let mut watches_senders = false;
+    let (mut gauges_due, mut look_due) = (Instant::now(), Instant::now());
     loop {
-        let mut fds = [libc::pollfd {
-            fd: network.events_fd(),
+        let mut fds = [network.events_fd(), sender_watch].map(|fd| libc::pollfd {
+            fd,
             events: libc::POLLIN,
             revents: 0,
-        }];
-        sys::wait(&mut fds, interval_msec);
-        if sys::tick_nsec() >= look_due_nsec {
-            engine.forget_lost_descriptors();
-            look_due_nsec = sys::tick_nsec() + LOOK_INTERVAL_NSEC;
+        });
+        let idle = gauges_due.saturating_duration_since(Instant::now());
+        sys::wait(
+            &mut fds,
+            if watches_senders {
+                SENDER_INTERVAL
+            } else {
+                idle
+            },
+        );
+        if watches_senders || fds[1].revents != 0 {
+            watches_senders = engine.look_after_senders();
         }
-        interval_msec = if engine.refresh_gauges() {
-            BUSY_INTERVAL_MSEC
-        } else {
-            GAUGE_INTERVAL_MSEC
-        };
+        let now = Instant::now();
+        if now >= look_due {
+            engine.forget_lost_descriptors();
+            look_due = now + IDLE_INTERVAL;
+        }
+        if now >= gauges_due {
+            let busy = engine.refresh_gauges();
+            gauges_due = now + if busy { BUSY_INTERVAL } else { IDLE_INTERVAL };
+        }
         if fds[0].revents & libc::POLLNVAL != 0 {
             log::error!("the network configuration is not followed any more");
             return;

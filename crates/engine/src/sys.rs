@@ -4,6 +4,7 @@
 use std::io;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
 
 use descriptors::duplicate_out_of_the_way;
 use libc::{c_int, c_long, c_void};
@@ -244,6 +245,18 @@ fn clock_nsec(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// A counter that runs at a constant rate, of no particular unit, and takes a few nanoseconds to read.
+#[inline]
+pub(crate) fn cycle_counter() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: every x86_64 processor has the instruction.
+        unsafe { std::arch::x86_64::_rdtsc() }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    now_nsec()
+}
+
 /// `poll(2)` without waiting.
 pub(crate) fn poll_now(fds: &mut [libc::pollfd]) -> Result<usize, Errno> {
     let none = libc::timespec {
@@ -425,10 +438,10 @@ pub(crate) fn become_ordinary_thread() {
 }
 
 /// `poll(2)` for the library's own thread.
-pub(crate) fn wait(fds: &mut [libc::pollfd], timeout_msec: c_int) {
+pub(crate) fn wait(fds: &mut [libc::pollfd], timeout: Duration) {
     let timeout = libc::timespec {
-        tv_sec: libc::time_t::from(timeout_msec / 1000),
-        tv_nsec: c_long::from(timeout_msec % 1000) * 1_000_000,
+        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
     };
     let (mask, mask_len) = (std::ptr::null::<libc::sigset_t>(), 0usize);
     // SAFETY: the kernel writes `revents` of `fds`, which we hold mutably, and reads `timeout`.

@@ -4,6 +4,8 @@ use libc::{
     c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t,
 };
 
+use engine::Follows;
+
 use super::{header, hook, passed};
 use crate::call;
 use crate::guard::{errno, set_errno};
@@ -30,7 +32,7 @@ hook! {
             header.msg_namelen = to_len;
         }
         // SAFETY: buffer and address are the caller's, valid for sendto(2).
-        unsafe { call::send(engine, socket, &mut header, flags, kernel) }
+        unsafe { call::send(engine, socket, &mut header, flags, Follows::Unknown, kernel) }
     }
 }
 
@@ -49,19 +51,33 @@ hook! {
 hook! {
     /// `sendmsg(2)`
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-        // SAFETY: the arguments are the caller's own.
-        let kernel = || unsafe { real::sendmsg(fd, message, flags) };
-        let Some((engine, socket)) = runtime::udp(fd) else {
-            // SAFETY: the message is the caller's, null or valid for sendmsg(2).
-            unsafe { passed::leave_to_kernel(message) };
-            return kernel();
-        };
-        // SAFETY: the message is the caller's, null or valid for sendmsg(2).
-        let Some(header) = (unsafe { message.as_ref() }) else { return kernel() };
-        let mut header = *header;
-        // SAFETY: as above; the copy points at the same buffers.
-        unsafe { call::send(engine, socket, &mut header, flags, kernel) }
+        // SAFETY: the message is the caller's own.
+        unsafe { send_message(fd, message, flags, Follows::Unknown) }
     }
+}
+
+/// # Safety
+/// That of `sendmsg(2)`.
+unsafe fn send_message(
+    fd: c_int,
+    message: *const msghdr,
+    flags: c_int,
+    follows: Follows,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let kernel = || unsafe { real::sendmsg(fd, message, flags) };
+    let Some((engine, socket)) = runtime::udp(fd) else {
+        // SAFETY: the message is the caller's, null or valid for sendmsg(2).
+        unsafe { passed::leave_to_kernel(message) };
+        return kernel();
+    };
+    // SAFETY: the message is the caller's, null or valid for sendmsg(2).
+    let Some(header) = (unsafe { message.as_ref() }) else {
+        return kernel();
+    };
+    let mut header = *header;
+    // SAFETY: as above; the copy points at the same buffers.
+    unsafe { call::send(engine, socket, &mut header, flags, follows, kernel) }
 }
 
 hook! {
@@ -79,14 +95,16 @@ hook! {
         }
         let mut sent = 0;
         // The kernel takes at most UIO_MAXIOV messages at once.
-        for index in 0..count.min(1024) {
+        let count = count.min(1024);
+        for index in 0..count {
             // SAFETY: the caller gave `count` messages.
             let message = unsafe { messages.add(index as usize) };
             // SAFETY: as above.
             let message = unsafe { &mut *message };
             let saved = errno();
+            let follows = if index + 1 < count { Follows::Message } else { Follows::Unknown };
             // SAFETY: the message is the caller's, valid for sendmsg(2).
-            let result = unsafe { sendmsg(fd, &raw const message.msg_hdr, flags) };
+            let result = unsafe { send_message(fd, &raw const message.msg_hdr, flags, follows) };
             let Ok(len) = c_uint::try_from(result) else {
                 if sent == 0 {
                     return -1;
@@ -122,7 +140,7 @@ hook! {
         // SAFETY: the buffers are the caller's.
         let Some(mut header) = (unsafe { header::vector(parts, count) }) else { return kernel() };
         // SAFETY: the buffers are the caller's, valid for writev(2).
-        unsafe { call::send(engine, socket, &mut header, 0, kernel) }
+        unsafe { call::send(engine, socket, &mut header, 0, Follows::Unknown, kernel) }
     }
 }
 

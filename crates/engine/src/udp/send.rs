@@ -7,6 +7,7 @@ use config::rules::ProcessRules;
 use libc::c_int;
 use ring::Backend;
 
+use crate::doorbell::{Follows, Ring};
 use crate::engine::Engine;
 use crate::exception::Request;
 use crate::interface::Transmitted;
@@ -31,7 +32,29 @@ const HARMLESS_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MS
 impl<B: Backend> UdpSocket<B> {
     /// Sends a datagram past the kernel if that is possible.
     #[inline]
-    pub fn send(&self, engine: &Engine<B>, message: &Message<'_>, flags: c_int) -> SendOutcome {
+    pub fn send(
+        &self,
+        engine: &Engine<B>,
+        message: &Message<'_>,
+        flags: c_int,
+        follows: Follows,
+    ) -> SendOutcome {
+        let outcome = self.send_past_kernel(engine, message, flags, follows);
+        if matches!(outcome, SendOutcome::Kernel(_)) {
+            // What was sent before leaves before.
+            engine.start_waiting();
+        }
+        outcome
+    }
+
+    #[inline]
+    fn send_past_kernel(
+        &self,
+        engine: &Engine<B>,
+        message: &Message<'_>,
+        flags: c_int,
+        follows: Follows,
+    ) -> SendOutcome {
         if !self.sends_past_kernel() {
             return SendOutcome::Kernel(self.reason());
         }
@@ -101,7 +124,11 @@ impl<B: Backend> UdpSocket<B> {
                 self.note_thread(&self.sender, &counters.tx_thread);
                 drop(send);
                 if needs_kick {
-                    interface.start();
+                    match interface.frame_queued(follows, engine.is_watched()) {
+                        Ring::Now => interface.start(),
+                        Ring::Later => engine.frames_wait(),
+                        Ring::LaterAndWatch => engine.watch_senders(),
+                    }
                 }
                 return SendOutcome::Done(len);
             }

@@ -217,7 +217,9 @@ fn send_one(host: &Host<Device>, shared: &Shared, random: &mut Random) {
     (header.msg_name, header.msg_namelen) = ((&raw mut name).cast(), 16);
     // SAFETY: the header describes live buffers.
     let message = unsafe { Message::new(&mut header) };
-    if let engine::SendOutcome::Done(_) = socket.send(host.engine, &message, 0) {
+    if let engine::SendOutcome::Done(_) =
+        socket.send(host.engine, &message, 0, engine::Follows::Unknown)
+    {
         shared.sent.fetch_add(1, Ordering::Relaxed);
     }
 }

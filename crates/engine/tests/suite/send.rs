@@ -6,7 +6,7 @@ use engine::{NextHop, Reason, SendOutcome, Settings};
 use ring::null::NullBackend;
 use wire::{ChecksumPolicy, parse_udp4};
 
-use crate::support::calls::{header, send, send_header, send_parts};
+use crate::support::calls::{header, send, send_followed, send_header, send_parts};
 use crate::support::host::{Host, settings};
 use crate::support::isolation::{isolated, with_addresses};
 use crate::support::network::through;
@@ -50,6 +50,30 @@ fn a_datagram_on_the_wire_is_what_was_sent() {
         let counted = socket.snapshot(&host).unwrap();
         assert_eq!(counted.tx_packets, 9);
         assert_eq!(counted.tx_bytes, 1 + 2 + 3 + 63 + 64 + 65 + 1471 + 1472);
+    });
+}
+
+#[test]
+fn the_device_is_told_once_of_the_messages_of_one_call() {
+    isolated(|| {
+        let host = null_host();
+        let socket = host.any();
+        for _ in 0..9 {
+            assert_eq!(send_followed(&socket, PEER, b"m"), SendOutcome::Done(1));
+        }
+        assert_eq!(host.device.kicks(), 0);
+        assert_eq!(send(&socket, Some(PEER), b"m"), SendOutcome::Done(1));
+        assert_eq!(host.device.kicks(), 1);
+        // What the kernel sends comes after what was sent before.
+        send_followed(&socket, PEER, b"m");
+        let large = [0; 4000];
+        let outcome = send(&socket, Some(PEER), &large);
+        assert_eq!(outcome, SendOutcome::Kernel(Reason::TooLarge));
+        assert_eq!(host.device.kicks(), 2);
+        // And a socket that ends leaves nothing behind.
+        send_followed(&socket, PEER, b"m");
+        drop(socket);
+        assert_eq!(host.device.kicks(), 3);
     });
 }
 

@@ -3,7 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::RawFd;
 
-use engine::{Engine, Errno, Message, RecvCall, RecvOutcome, SendOutcome, Sleep, UdpSocket};
+use engine::{
+    Engine, Errno, Follows, Message, RecvCall, RecvOutcome, SendOutcome, Sleep, UdpSocket,
+};
 use libc::c_int;
 use ring::Backend;
 
@@ -192,6 +194,27 @@ pub fn send_parts<B: Backend>(
     send_header(socket, &mut header, flags)
 }
 
+/// One message of `sendmmsg(2)` that is not its last.
+pub fn send_followed<B: Backend>(
+    socket: &Socket<B>,
+    to: SocketAddrV4,
+    payload: &[u8],
+) -> SendOutcome {
+    let mut parts = [libc::iovec {
+        iov_base: payload.as_ptr().cast_mut().cast(),
+        iov_len: payload.len(),
+    }];
+    let mut name = sockaddr(libc::AF_INET, to);
+    let mut header = header(&mut parts);
+    header.msg_name = (&raw mut name).cast();
+    header.msg_namelen = size_of_val(&name) as libc::socklen_t;
+    // SAFETY: the header describes live buffers.
+    let message = unsafe { Message::new(&mut header) };
+    socket
+        .ours()
+        .send(socket.engine, &message, 0, Follows::Message)
+}
+
 /// One send call with a header that the test has made.
 pub fn send_header<B: Backend>(
     socket: &Socket<B>,
@@ -200,5 +223,7 @@ pub fn send_header<B: Backend>(
 ) -> SendOutcome {
     // SAFETY: the callers' headers describe live buffers, or lengths that the engine must not touch.
     let message = unsafe { Message::new(header) };
-    socket.ours().send(socket.engine, &message, flags)
+    socket
+        .ours()
+        .send(socket.engine, &message, flags, Follows::Unknown)
 }
