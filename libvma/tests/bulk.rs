@@ -15,6 +15,7 @@ const LATE: Duration = Duration::from_millis(200);
 /// Makes room for everything that is sent, however late the receiver runs.
 fn make_room(socket: &UdpSocket) {
     let bytes: libc::c_int = 512 << 20;
+    let len = libc::socklen_t::try_from(size_of_val(&bytes)).unwrap();
     // SAFETY: the kernel reads one integer.
     let result = unsafe {
         libc::setsockopt(
@@ -22,7 +23,7 @@ fn make_room(socket: &UdpSocket) {
             libc::SOL_SOCKET,
             libc::SO_RCVBUFFORCE,
             (&raw const bytes).cast(),
-            size_of_val(&bytes) as libc::socklen_t,
+            len,
         )
     };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
