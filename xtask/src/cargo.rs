@@ -90,7 +90,7 @@ pub(crate) fn regenerate_documents() -> Result<(), Failure> {
     let mut parameters = command(&["test", "--quiet", "--package", "config", "docs_are_current"]);
     parameters.env("UPDATE_DOCS", "1");
     process::run(parameters)?;
-    say("docs/parameters.md is current");
+    say("docs/parameters.md and man/vma.7 are current");
     Ok(())
 }
 

@@ -58,6 +58,11 @@ pub static DEPRECATED: &[Deprecated] = &[
         "VMA_TX_MAX_INLINE",
         "use VMA_TX_MAX_INLINE instead",
     ),
+    renamed(
+        "VMA_CQ_DRAIN_WCE_MAX",
+        "VMA_PROGRESS_ENGINE_WCE_MAX",
+        "use VMA_PROGRESS_ENGINE_WCE_MAX instead",
+    ),
     Deprecated {
         name: "VMA_SELECT_POLL_OS_FORCE",
         advice: "use VMA_SELECT_POLL_OS_RATIO=1 and VMA_SELECT_SKIP_OS=1 instead",

@@ -187,7 +187,7 @@ fn type_name(kind: Kind) -> &'static str {
     }
 }
 
-fn default_text(parameter: &Parameter) -> String {
+pub(crate) fn default_text(parameter: &Parameter) -> String {
     environment_text(&parameter.default_value())
 }
 
@@ -199,7 +199,7 @@ fn environment_text(value: &Value) -> String {
 }
 
 /// Splits the accepted names into the one to use and the others, the latter as prose.
-fn names_and_aliases(names: &[&str], name: &str) -> (String, String) {
+pub(crate) fn names_and_aliases(names: &[&str], name: &str) -> (String, String) {
     let aliases = names
         .iter()
         .filter(|alias| **alias != name)

@@ -5,7 +5,7 @@
 //!
 //! - [`Config::parse`]: an environment in, the configuration and warnings out;
 //! - [`banner()`]: the lines that are printed at start-up;
-//! - [`parameters_markdown`]: the reference page `docs/parameters.md`;
+//! - [`parameters_markdown`] and [`man_page`]: the reference pages `docs/parameters.md` and `man/vma.7`;
 //! - [`Config::effective`]: what the statistics segment publishes.
 //!
 //! Beside it, [`rules`] reads `libvma.conf`.
@@ -24,6 +24,7 @@ mod docs;
 mod environment;
 mod level;
 mod log_format;
+mod man;
 mod params;
 mod parse;
 mod preset;
@@ -39,6 +40,7 @@ pub use crate::deprecated::{DEPRECATED, Deprecated};
 pub use crate::docs::parameters_markdown;
 pub use crate::level::LogLevel;
 pub use crate::log_format::LogLine;
+pub use crate::man::man_page;
 pub use crate::params::{
     Choice, Form, GROUPS, Group, Kind, PARAMETERS, Parameter, ParameterId, Rule, Status, Word,
 };
