@@ -47,6 +47,10 @@ pub struct Config {
     pub fin_timeout: Duration,
     /// 2 MSL (`TCP_TIMEWAIT_LEN`).
     pub time_wait: Duration,
+    /// `tcp_rmem[1]`: the receive buffer to begin with, in octets.
+    pub receive_buffer_default: u32,
+    /// `tcp_wmem[1]`: the send buffer to begin with, in octets.
+    pub send_buffer_default: u32,
     /// `tcp_rmem[2]`: how far the receive buffer grows by itself, in octets.
     pub receive_buffer_max: u32,
     /// `tcp_wmem[2]`: how far the send buffer grows by itself, in octets.
@@ -103,6 +107,8 @@ impl Default for Config {
             delayed_ack_max: Duration::from_millis(200),
             fin_timeout: Duration::from_secs(60),
             time_wait: Duration::from_secs(60),
+            receive_buffer_default: 128 << 10,
+            send_buffer_default: 16 << 10,
             receive_buffer_max: 6 << 20,
             send_buffer_max: 4 << 20,
             moderate_receive_buffer: true,

@@ -162,6 +162,7 @@ impl<P: Payload> Connection<P> {
         path: Path,
         secrets: Secrets,
     ) -> Self {
+        let options = options.with_defaults(&config);
         let mss = advertised_mss(&path, &options);
         let window = ReceiveWindow::new(
             options.receive_buffer,

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use crate::Config;
+
 /// One option and its value, as `set_option` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketOption {
@@ -62,6 +64,7 @@ pub struct Options {
     /// `None`: stays for the configured time.
     pub(crate) linger2_secs: Linger2,
     pub(crate) window_clamp: u32,
+    /// The configured one until the application chooses; so is the receive buffer.
     pub(crate) send_buffer: u32,
     pub(crate) receive_buffer: u32,
     pub(crate) receive_low_water: u32,
@@ -98,8 +101,8 @@ impl Default for Options {
             user_timeout_ms: 0,
             linger2_secs: Linger2::Configured,
             window_clamp: 0,
-            send_buffer: DEFAULT_SEND_BUFFER,
-            receive_buffer: DEFAULT_RECEIVE_BUFFER,
+            send_buffer: 0,
+            receive_buffer: 0,
             receive_low_water: 1,
             not_sent_low_water: u32::MAX,
             max_segment: 0,
@@ -165,6 +168,101 @@ impl Options {
         }
         Ok(())
     }
+
+    /// Fills in what the application did not choose.
+    pub(crate) fn with_defaults(mut self, config: &Config) -> Self {
+        if !self.is_send_buffer_locked {
+            self.send_buffer = config.send_buffer_default;
+        }
+        if !self.is_receive_buffer_locked {
+            self.receive_buffer = config.receive_buffer_default;
+        }
+        self
+    }
+}
+
+/// The values, for `getsockopt(2)`; units as in [`SocketOption`].
+impl Options {
+    pub fn no_delay(&self) -> bool {
+        self.is_no_delay
+    }
+
+    pub fn cork(&self) -> bool {
+        self.is_cork
+    }
+
+    pub fn keep_alive(&self) -> bool {
+        self.is_keep_alive
+    }
+
+    pub fn keep_idle(&self) -> Duration {
+        Duration::from_secs(u64::from(self.keep_idle_secs))
+    }
+
+    pub fn keep_interval(&self) -> Duration {
+        Duration::from_secs(u64::from(self.keep_interval_secs))
+    }
+
+    pub fn keep_count(&self) -> u8 {
+        self.keep_count
+    }
+
+    pub fn user_timeout(&self) -> Duration {
+        Duration::from_millis(u64::from(self.user_timeout_ms))
+    }
+
+    /// What the application asked for; the one in use is [`Info::snd_mss`](crate::Info::snd_mss).
+    pub fn max_segment(&self) -> u16 {
+        self.max_segment
+    }
+
+    pub fn window_clamp(&self) -> u32 {
+        self.window_clamp
+    }
+
+    pub fn send_buffer(&self) -> u32 {
+        self.send_buffer
+    }
+
+    /// What the application asked for; auto-tuning may have gone beyond it
+    /// ([`Connection::receive_buffer`](crate::Connection::receive_buffer)).
+    pub fn receive_buffer(&self) -> u32 {
+        self.receive_buffer
+    }
+
+    pub fn receive_low_water(&self) -> u32 {
+        self.receive_low_water
+    }
+
+    pub fn not_sent_low_water(&self) -> u32 {
+        self.not_sent_low_water
+    }
+
+    /// `None` for the configured number.
+    pub fn syn_count(&self) -> Option<u8> {
+        (self.syn_count > 0).then_some(self.syn_count)
+    }
+
+    pub fn max_pacing_rate(&self) -> u64 {
+        self.max_pacing_rate
+    }
+
+    pub fn congestion(&self) -> CongestionAlgorithm {
+        self.congestion
+    }
+
+    pub fn oob_inline(&self) -> bool {
+        self.is_oob_inline
+    }
+
+    /// `None` for not at all.
+    pub fn linger2(&self, config: &Config) -> Option<Duration> {
+        match self.linger2_secs {
+            Linger2::Never => None,
+            Linger2::Configured => Some(config.fin_timeout),
+            Linger2::Secs(secs) => Some(Duration::from_secs(u64::from(secs))),
+        }
+    }
 }
 
 fn keep_alive_secs(time: Duration) -> Result<u16, OptionError> {
@@ -180,10 +278,6 @@ fn in_range<T: PartialOrd>(value: T, min: T, max: T) -> Result<T, OptionError> {
     }
 }
 
-/// `tcp_wmem[1]`.
-const DEFAULT_SEND_BUFFER: u32 = 16 << 10;
-/// `tcp_rmem[1]`.
-const DEFAULT_RECEIVE_BUFFER: u32 = 128 << 10;
 /// `SOCK_MIN_SNDBUF`.
 const MIN_SEND_BUFFER: u32 = 4608;
 /// `SOCK_MIN_RCVBUF`.

@@ -296,7 +296,8 @@ impl<P: Payload> Connection<P> {
     /// RFC 9293 §3.8.4: keepalive starts when the connection is open and its option on.
     pub(super) fn restart_keep_alive(&mut self, now: Instant) {
         if self.options.is_keep_alive && self.state.is_synchronized() {
-            self.timers.set(Timer::KeepAlive, now + self.keep_idle());
+            self.timers
+                .set(Timer::KeepAlive, now + self.options.keep_idle());
         } else {
             self.timers.stop(Timer::KeepAlive);
         }

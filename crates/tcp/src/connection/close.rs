@@ -1,10 +1,7 @@
 //! Closing: RFC 9293 §3.6 and §3.10.4, and what Linux does for applications that are gone.
 
-use core::time::Duration;
-
 use super::Connection;
 use super::segment::Verdict;
-use crate::options::Linger2;
 use crate::timers::Timer;
 use crate::{Event, Instant, Payload, State};
 
@@ -140,14 +137,10 @@ impl<P: Payload> Connection<P> {
 
     /// Nobody would notice a peer that never closes: `tcp_fin_timeout`, `TCP_LINGER2`.
     fn enter_orphan_fin_wait_2(&mut self, now: Instant) {
-        let time = match self.options.linger2_secs {
-            Linger2::Never => {
-                self.send_reset();
-                self.enter_closed();
-                return;
-            }
-            Linger2::Configured => self.config.fin_timeout,
-            Linger2::Secs(secs) => Duration::from_secs(u64::from(secs)),
+        let Some(time) = self.options.linger2(&self.config) else {
+            self.send_reset();
+            self.enter_closed();
+            return;
         };
         self.timers.stop(Timer::KeepAlive);
         self.timers.set(Timer::Linger, now + time);

@@ -52,12 +52,9 @@ impl<P: Payload> Connection<P> {
         &self.options
     }
 
-    pub(super) fn keep_idle(&self) -> Duration {
-        Duration::from_secs(u64::from(self.options.keep_idle_secs))
-    }
-
-    pub(super) fn keep_interval(&self) -> Duration {
-        Duration::from_secs(u64::from(self.options.keep_interval_secs))
+    /// The receive buffer in use, in octets.
+    pub fn receive_buffer(&self) -> u32 {
+        self.receiver.window.buffer()
     }
 
     /// `TCP_USER_TIMEOUT`, if set.

@@ -171,8 +171,8 @@ impl<P: Payload> Connection<P> {
         // received for the connection within an interval".
         let elapsed = now - self.liveness.last_heard_at;
         let next = if self.sender.is_outstanding() || self.sender.has_unsent() {
-            self.keep_idle()
-        } else if elapsed >= self.keep_idle() {
+            self.options.keep_idle()
+        } else if elapsed >= self.options.keep_idle() {
             let probes = self.liveness.probes;
             let is_dead = match self.user_timeout() {
                 Some(timeout) => elapsed >= timeout && probes > 0,
@@ -185,9 +185,9 @@ impl<P: Payload> Connection<P> {
             }
             self.liveness.probes = probes.saturating_add(1);
             self.pending.probe = Some(Probe::KeepAlive);
-            self.keep_interval()
+            self.options.keep_interval()
         } else {
-            self.keep_idle().saturating_sub(elapsed)
+            self.options.keep_idle().saturating_sub(elapsed)
         };
         self.timers.set(Timer::KeepAlive, now + next);
     }
