@@ -67,7 +67,7 @@ impl Linux {
 
 impl Stack for Linux {
     fn set_up(&mut self, setup: &Setup) -> Result<(), String> {
-        let tun = Tun::create(&self.namespace, "tun0", LOCAL, setup.mtu);
+        let tun = Tun::with_offload(&self.namespace, "tun0", LOCAL, setup.mtu);
         self.tun = Some(tun.map_err(|skip| skip.reason().to_owned())?);
         let route = ["route", "add", "192.0.2.0/24", "dev", "tun0"];
         let route = self.namespace.ip(&route);
@@ -88,6 +88,9 @@ impl Stack for Linux {
             ends,
             Arc::clone(&self.descriptors),
         );
+        // The thread is ready: the script's time begins.
+        let ready = answers.recv();
+        ready.map_err(|_| "the thread that makes system calls has ended".to_owned())?;
         (self.calls, self.answers) = (Some(calls), Some(answers));
         self.start = Instant::now();
         Ok(())

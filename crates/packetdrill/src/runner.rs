@@ -24,6 +24,10 @@ pub struct Conditions {
     pub remote_isn: u32,
     /// Whether a packet that the script does not mention is a failure even if nothing is expected after it.
     pub all_packets: bool,
+    /// Whether PSH may be missing or additional: who sends decides where to push within a stream (RFC 9293 §3.9.1.2).
+    pub any_push: bool,
+    /// The least tolerance of times, for a stack whose clock is not the script's.
+    pub least_tolerance: Duration,
 }
 
 /// Why a script did not pass.
@@ -91,7 +95,10 @@ pub fn run(script: &Script, stack: &mut dyn Stack, conditions: &Conditions) -> R
     set_up.map_err(|problem| fail(start, problem))?;
     let mut run = Run {
         stack,
-        settings,
+        settings: Settings {
+            tolerance: settings.tolerance.max(conditions.least_tolerance),
+            ..settings
+        },
         conditions,
         queue: VecDeque::new(),
         connection: Connection::new(&setup, conditions.remote_isn),
@@ -289,7 +296,12 @@ impl Run<'_> {
             return Err((None, Problem::Unsupported(message)));
         };
         let differs = |message: String| (None, Problem::Differs(message));
-        let mut expectation = Expectation::new(wanted, packet.ip, self.settings.strict_segments);
+        let mut expectation = Expectation::new(
+            wanted,
+            packet.ip,
+            self.settings.strict_segments,
+            self.conditions.any_push,
+        );
         loop {
             let Some((time, segment)) = self.next_sent(end) else {
                 let wanted = expectation.describe_rest();

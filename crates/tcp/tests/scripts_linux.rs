@@ -2,6 +2,7 @@
 //! corpus, as a test of the runner: Linux passes them.
 
 use std::path::Path;
+use std::time::Duration;
 
 use packetdrill::{Conditions, Failure, Linux, run};
 use testkit::or_skip;
@@ -17,6 +18,9 @@ fn play(path: &Path) -> Result<(), Failure> {
     let conditions = Conditions {
         remote_isn: 0,
         all_packets: false,
+        any_push: false,
+        // The machine does other things, too.
+        least_tolerance: Duration::from_millis(15),
     };
     run(&script, &mut linux, &conditions)
 }
@@ -25,7 +29,12 @@ fn play(path: &Path) -> Result<(), Failure> {
 fn linux_does_what_the_scripts_say() {
     drop(or_skip!(Linux::new()));
     // They wait most of the time.
-    let failures = scripts::play_all(&scripts::own(), 4, play);
+    let mut failures = scripts::play_all(&scripts::own(), 4, play);
+    // A machine that stood still for a moment is not a finding. Alone, they are not disturbed by each other.
+    for _ in 0..2 {
+        let again: Vec<_> = failures.into_iter().map(|(path, _)| path).collect();
+        failures = scripts::play_all(&again, 1, play);
+    }
     assert!(failures.is_empty(), "{}", scripts::report(&failures));
 }
 

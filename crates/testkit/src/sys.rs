@@ -158,8 +158,9 @@ pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result
         .map(|ready| ready > 0)
 }
 
-/// The packets of interface `name`, which is made in the calling thread's namespace: layer 3, without a header.
-pub(crate) fn tun_device(name: &CStr) -> io::Result<File> {
+/// The packets of interface `name`, which is made in the calling thread's namespace: layer 3. With `offload`, each
+/// begins with a `virtio_net_hdr` and may be longer than the MTU (TSO).
+pub(crate) fn tun_device(name: &CStr, offload: bool) -> io::Result<File> {
     let file = File::options()
         .read(true)
         .write(true)
@@ -174,10 +175,16 @@ pub(crate) fn tun_device(name: &CStr) -> io::Result<File> {
     for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
         *to = *from as libc::c_char;
     }
-    let flags = libc::IFF_TUN | libc::IFF_NO_PI;
+    let header = if offload { libc::IFF_VNET_HDR } else { 0 };
+    let flags = libc::IFF_TUN | libc::IFF_NO_PI | header;
     request.ifr_ifru.ifru_flags = libc::c_short::try_from(flags).expect("both are small");
     // SAFETY: TUNSETIFF reads and writes one `ifreq`.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;
+    if offload {
+        let what = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO_ECN;
+        // SAFETY: TUNSETOFFLOAD takes an integer.
+        check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, what) })?;
+    }
     Ok(file)
 }
 

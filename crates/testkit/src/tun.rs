@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -15,7 +15,12 @@ use crate::sys;
 #[derive(Debug)]
 pub struct Tun {
     file: File,
+    /// Of the header before each packet.
+    header_len: usize,
 }
+
+/// `struct virtio_net_hdr`: all zeroes is a packet as it is.
+const OFFLOAD_HEADER_LEN: usize = 10;
 
 impl Tun {
     /// Makes interface `name` in `namespace`, with `address` (prefix length 24), up. Like all links of tests it has no
@@ -26,21 +31,56 @@ impl Tun {
         address: Ipv4Addr,
         mtu_bytes: u16,
     ) -> Result<Self, Skip> {
+        Self::make(namespace, name, address, mtu_bytes, false)
+    }
+
+    /// As [`Tun::create`], for a kernel that leaves segmentation to the device: TCP packets may be longer than the MTU,
+    /// and their checksums are not filled in.
+    pub fn with_offload(
+        namespace: &Namespace,
+        name: &str,
+        address: Ipv4Addr,
+        mtu_bytes: u16,
+    ) -> Result<Self, Skip> {
+        Self::make(namespace, name, address, mtu_bytes, true)
+    }
+
+    fn make(
+        namespace: &Namespace,
+        name: &str,
+        address: Ipv4Addr,
+        mtu_bytes: u16,
+        offload: bool,
+    ) -> Result<Self, Skip> {
         let reason = |error: io::Error| Skip::new(format!("cannot make a TUN device: {error}"));
         let link = CString::new(name).map_err(|error| reason(error.into()))?;
-        let file = namespace.enter(|| sys::tun_device(&link)).map_err(reason)?;
+        let file = namespace
+            .enter(|| sys::tun_device(&link, offload))
+            .map_err(reason)?;
         let lines = format!(
             "link set {name} mtu {mtu_bytes} addrgenmode none\n\
              address add {address}/24 dev {name}\n\
              link set {name} up\n"
         );
         namespace.ip_batch(&lines).map_err(reason)?;
-        Ok(Self { file })
+        let header_len = if offload { OFFLOAD_HEADER_LEN } else { 0 };
+        Ok(Self { file, header_len })
     }
 
     /// Lets `packet` arrive at the namespace's kernel.
     pub fn send(&self, packet: &[u8]) -> io::Result<()> {
-        (&self.file).write_all(packet)
+        let header = [0; OFFLOAD_HEADER_LEN];
+        let parts = [
+            IoSlice::new(&header[..self.header_len]),
+            IoSlice::new(packet),
+        ];
+        let written = (&self.file).write_vectored(&parts)?;
+        assert_eq!(
+            written,
+            self.header_len + packet.len(),
+            "a TUN device takes whole packets"
+        );
+        Ok(())
     }
 
     /// The next packet that the namespace's kernel sends, into `buffer`; `None` if there is none within `timeout`.
@@ -48,8 +88,13 @@ impl Tun {
     pub fn receive(&self, buffer: &mut [u8], timeout: Duration) -> io::Result<Option<usize>> {
         let deadline = Instant::now() + timeout;
         loop {
-            match (&self.file).read(buffer) {
-                Ok(length) => return Ok(Some(length)),
+            let mut header = [0; OFFLOAD_HEADER_LEN];
+            let (header, packet) = (
+                IoSliceMut::new(&mut header[..self.header_len]),
+                IoSliceMut::new(buffer),
+            );
+            match (&self.file).read_vectored(&mut [header, packet]) {
+                Ok(length) => return Ok(Some(length.saturating_sub(self.header_len))),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }

@@ -33,7 +33,7 @@ pub(super) struct Ends {
     pub(super) congestion_control: String,
 }
 
-/// Starts the thread. It ends when the sender of calls is gone.
+/// Starts the thread. Its first answer is to no call and says that it is ready. It ends when the sender of calls is gone.
 pub(super) fn spawn(
     namespace: Arc<Namespace>,
     ends: Ends,
@@ -48,6 +48,13 @@ pub(super) fn spawn(
                 descriptors,
                 positions: HashMap::new(),
             };
+            let ready = Answer {
+                time: Instant::now(),
+                outcome: Outcome::default(),
+            };
+            if outgoing.send(ready).is_err() {
+                return;
+            }
             for call in incoming {
                 let outcome = program.make(&call);
                 let time = Instant::now();

@@ -10,16 +10,23 @@ pub(super) struct Expectation<'script> {
     wanted: &'script TcpSegment,
     ip: IpFields,
     strict: bool,
+    any_push: bool,
     /// Octets seen so far.
     seen: u32,
 }
 
 impl<'script> Expectation<'script> {
-    pub(super) fn new(wanted: &'script TcpSegment, ip: IpFields, strict: bool) -> Self {
+    pub(super) fn new(
+        wanted: &'script TcpSegment,
+        ip: IpFields,
+        strict: bool,
+        any_push: bool,
+    ) -> Self {
         Self {
             wanted,
             ip,
             strict,
+            any_push,
             seen: 0,
         }
     }
@@ -32,13 +39,16 @@ impl<'script> Expectation<'script> {
         let is_part = !self.strict && len > 0 && len < left;
         // Offload sets these on the last part, and CWR on the first.
         let mut open = if is_part { flags::FIN | flags::PSH } else { 0 };
+        // Who sends may push more than must be pushed, and Linux does by the size of its buffers.
+        if self.any_push || wanted.flags & flags::PSH == 0 {
+            open |= flags::PSH;
+        }
         if self.seen > 0 || wanted.ace.is_some() {
             open |= flags::CWR;
         }
         if wanted.ace.is_some() {
             open |= flags::ECE;
         }
-        // A stack without offload may push each part.
         let premature = is_part && actual.flags & flags::FIN != 0;
         if (actual.flags ^ wanted.flags) & !open != 0 || premature {
             return Err("the flags differ".to_owned());

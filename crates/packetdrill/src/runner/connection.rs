@@ -20,6 +20,7 @@ pub(super) struct Connection {
     /// Of the script's SYN and of the wire's.
     local: Isn,
     remote: Isn,
+    has_remote_isn: bool,
     /// From the script's timestamps that were sent to the wire's.
     timestamps: HashMap<u32, u32>,
     /// The first of them.
@@ -73,6 +74,7 @@ impl Connection {
             remote_port: FIRST_REMOTE_PORT,
             local: Isn::default(),
             remote: Isn::default(),
+            has_remote_isn: false,
             timestamps: HashMap::new(),
             first_timestamp: None,
         }
@@ -105,6 +107,7 @@ impl Connection {
         self.phase = Phase::Known;
         (self.local_port, self.remote_port) = (local_port, remote_port);
         (self.local, self.remote) = (Isn::default(), Isn::default());
+        self.has_remote_isn = false;
         self.timestamps.clear();
         self.first_timestamp = None;
     }
@@ -136,7 +139,9 @@ impl Connection {
             self.next_remote_port += 1;
             self.begin(self.bind_port, port);
         }
-        if is_syn {
+        // Later SYNs of the connection have other numbers or the same; neither is its initial one.
+        if is_syn && !self.has_remote_isn {
+            self.has_remote_isn = true;
             self.remote = Isn {
                 script: script.seq,
                 wire: script.seq.wrapping_add(self.base_isn),

@@ -94,6 +94,8 @@ fn play(rest: &str, sent: Vec<(Duration, Segment)>) -> Result<(), String> {
     let conditions = Conditions {
         remote_isn: 500,
         all_packets: true,
+        any_push: false,
+        least_tolerance: Duration::ZERO,
     };
     run(&script, &mut puppet, &conditions).map_err(|failure| failure.to_string())
 }
@@ -162,6 +164,8 @@ fn call(text: &str, outcomes: Vec<(Duration, Outcome)>) -> (Result<(), String>, 
     let conditions = Conditions {
         remote_isn: 0,
         all_packets: true,
+        any_push: false,
+        least_tolerance: Duration::ZERO,
     };
     let result = run(&script, &mut puppet, &conditions);
     (result.map_err(|failure| failure.to_string()), puppet)

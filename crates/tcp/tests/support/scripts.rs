@@ -1,5 +1,6 @@
 //! Scripts: found, read and played many at a time.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -37,9 +38,14 @@ pub(crate) fn find(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Where the scripts of this crate are.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts")
+}
+
 /// The scripts of this crate.
 pub(crate) fn own() -> Vec<PathBuf> {
-    let own = find(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts"));
+    let own = find(&root());
     assert!(!own.is_empty(), "no scripts");
     own
 }
@@ -79,6 +85,69 @@ pub(crate) fn play_all(
     let mut failures = failures.into_inner().expect("no thread panicked");
     failures.sort_by(|a, b| a.0.cmp(&b.0));
     failures
+}
+
+/// Scripts that are known to differ, with the reason: lines of `name: reason`. `#` begins a comment.
+pub(crate) struct Expected {
+    file: PathBuf,
+    reasons: BTreeMap<String, String>,
+}
+
+impl Expected {
+    /// Reads `name` in the directory of tests.
+    pub(crate) fn read(name: &str) -> Self {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests")
+            .join(name);
+        let text =
+            fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let lines = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let pairs = lines.map(|line| {
+            let (script, reason) = line
+                .split_once(": ")
+                .unwrap_or_else(|| panic!("{line:?} has no reason"));
+            (script.to_owned(), reason.to_owned())
+        });
+        Self {
+            reasons: pairs.collect(),
+            file,
+        }
+    }
+
+    /// What is wrong: scripts that fail unexpectedly, that pass unexpectedly, or that are listed and not there.
+    pub(crate) fn judge(
+        &self,
+        root: &Path,
+        scripts: &[PathBuf],
+        failures: &[(PathBuf, Failure)],
+    ) -> String {
+        let name = |path: &PathBuf| {
+            path.strip_prefix(root)
+                .unwrap_or(path)
+                .to_string_lossy()
+                .into_owned()
+        };
+        let failed: BTreeSet<String> = failures.iter().map(|(path, _)| name(path)).collect();
+        let unexpected = failures
+            .iter()
+            .filter(|(path, _)| !self.reasons.contains_key(&name(path)));
+        let mut text: String = unexpected
+            .map(|(_, failure)| format!("{failure}\n\n"))
+            .collect();
+        for script in self
+            .reasons
+            .keys()
+            .filter(|script| !failed.contains(*script))
+        {
+            let there = scripts.iter().any(|path| name(path) == *script);
+            let what = if there { "passes" } else { "is not there" };
+            text += &format!("{script} {what}, but {} lists it\n", self.file.display());
+        }
+        text
+    }
 }
 
 /// The failures as text, or nothing.

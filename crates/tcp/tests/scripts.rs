@@ -1,0 +1,62 @@
+//! Scripts against the engine, in virtual time: those of `scripts/`, and the corpus of google/packetdrill if
+//! `PACKETDRILL_CORPUS` says where its `gtests/net/tcp` is.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use packetdrill::{Conditions, Failure, run};
+
+mod support;
+
+use support::engine::Engine;
+use support::scripts::{self, Expected};
+
+/// Plays a script; `isn` are the initial sequence numbers of the engine and its peer.
+fn play(path: &Path, isn: (u32, u32), is_own: bool) -> Result<(), Failure> {
+    let script = scripts::read(path)?;
+    let mut engine = Engine::new(isn.0);
+    let conditions = Conditions {
+        remote_isn: isn.1,
+        all_packets: is_own,
+        any_push: !is_own,
+        least_tolerance: Duration::ZERO,
+    };
+    run(&script, &mut engine, &conditions)
+}
+
+fn own_scripts_with(isn: (u32, u32)) {
+    let scripts = scripts::own();
+    let failures = scripts::play_all(&scripts, 2, |path| play(path, isn, true));
+    let wrong = Expected::read("scripts_expected.txt").judge(&scripts::root(), &scripts, &failures);
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn the_engine_does_what_the_scripts_say() {
+    own_scripts_with((0x1000_0000, 0));
+}
+
+#[test]
+fn the_same_holds_where_sequence_numbers_wrap_around() {
+    own_scripts_with((u32::MAX - 700, u32::MAX - 50));
+}
+
+#[test]
+fn the_corpus_differs_only_where_it_is_known_to() {
+    let Some(corpus) = std::env::var_os("PACKETDRILL_CORPUS") else {
+        testkit::skip(
+            "PACKETDRILL_CORPUS is not set (the path of gtests/net/tcp of google/packetdrill)",
+        );
+        return;
+    };
+    let corpus = PathBuf::from(corpus);
+    let scripts = scripts::find(&corpus);
+    let failures = scripts::play_all(&scripts, 2, |path| play(path, (0x1000_0000, 0), false));
+    let wrong = Expected::read("packetdrill_expected.txt").judge(&corpus, &scripts, &failures);
+    let passed = scripts.len() - failures.len();
+    assert!(
+        wrong.is_empty(),
+        "{wrong}{passed} of {} passed",
+        scripts.len()
+    );
+}

@@ -1,0 +1,381 @@
+//! The engine as a stack with sockets, in virtual time: what a kernel has around it, as little of it as scripts need.
+
+mod calls;
+mod info;
+mod poll;
+mod settings;
+mod sockets;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use packetdrill::script::TcpOption;
+use packetdrill::{Call, Outcome, Segment, Setup, Stack, Unreachable, wire};
+use tcp::{
+    Config, Connection, Ecn, Event, Flags, Header, IcmpError, Instant, ListenDisposition, Options,
+    Path, Secrets, SeqNumber, Transmit, reset_for,
+};
+
+use sockets::{Embryo, Kind, Socket};
+
+/// The engine with sockets.
+pub(crate) struct Engine {
+    now: Instant,
+    setup: Setup,
+    config: Arc<Config>,
+    /// What sockets begin with.
+    options: Options,
+    path: Path,
+    /// Initial sequence numbers come from here, one after another.
+    next_iss: u32,
+    next_port: u16,
+    connections: BTreeMap<usize, Held>,
+    next_connection: usize,
+    sockets: BTreeMap<i32, Socket>,
+    transmit: Transmit,
+    outbox: VecDeque<(Instant, Segment)>,
+    pending: Option<calls::Pending>,
+    finished: Option<(Instant, Outcome)>,
+}
+
+/// A connection and whose it is.
+struct Held {
+    connection: Connection<Vec<u8>>,
+    local_port: u16,
+    remote_port: u16,
+    /// The listening socket whose queue counts it.
+    embryo: Option<Embryo>,
+    /// Octets written and read by the application.
+    written: u32,
+    read: u32,
+    /// It failed, and nobody has been told.
+    has_error: bool,
+}
+
+/// The first ephemeral port.
+const FIRST_PORT: u16 = 32_768;
+
+/// How many rounds of timers at one instant are a connection that does not wait.
+const MAX_ROUNDS: u32 = 10_000;
+
+impl Engine {
+    /// `iss` is the first connection's initial sequence number.
+    pub(crate) fn new(iss: u32) -> Self {
+        Self {
+            // Not the clock's origin: that time is not zero must not matter.
+            now: EPOCH,
+            setup: Setup {
+                sysctls: Vec::new(),
+                mtu: 1500,
+                bind_port: 0,
+                connect_port: 0,
+            },
+            config: Arc::new(Config::default()),
+            options: Options::default(),
+            path: Path::ipv4(1500),
+            next_iss: iss,
+            next_port: FIRST_PORT,
+            connections: BTreeMap::new(),
+            next_connection: 0,
+            sockets: BTreeMap::new(),
+            transmit: Transmit::default(),
+            outbox: VecDeque::new(),
+            pending: None,
+            finished: None,
+        }
+    }
+
+    fn hold(
+        &mut self,
+        connection: Connection<Vec<u8>>,
+        ports: (u16, u16),
+        embryo: Option<Embryo>,
+    ) -> usize {
+        let id = self.next_connection;
+        self.next_connection += 1;
+        let held = Held {
+            connection,
+            local_port: ports.0,
+            remote_port: ports.1,
+            embryo,
+            written: 0,
+            read: 0,
+            has_error: false,
+        };
+        self.connections.insert(id, held);
+        id
+    }
+
+    fn secrets(&mut self) -> Secrets {
+        let iss = SeqNumber(self.next_iss);
+        self.next_iss = self.next_iss.wrapping_add(0x1234_5678);
+        Secrets {
+            iss,
+            timestamp_offset: self.next_iss,
+        }
+    }
+
+    fn find(&self, local_port: u16, remote_port: u16) -> Option<usize> {
+        let matches =
+            |held: &Held| held.local_port == local_port && held.remote_port == remote_port;
+        // The newest: an older one is closed.
+        self.connections
+            .iter()
+            .rev()
+            .find(|(_, held)| matches(held))
+            .map(|(id, _)| *id)
+    }
+
+    /// Sends what there is to send, hands out events, and lets a call that waits look again.
+    fn settle(&mut self) {
+        for id in self.connections.keys().copied().collect::<Vec<_>>() {
+            self.settle_connection(id);
+        }
+        self.retry();
+    }
+
+    fn settle_connection(&mut self, id: usize) {
+        let Some(held) = self.connections.get_mut(&id) else {
+            return;
+        };
+        let ports = (held.local_port, held.remote_port);
+        while held.connection.poll_transmit(self.now, &mut self.transmit) {
+            let payload = held.connection.payload(&self.transmit).concat();
+            self.outbox
+                .push_back((self.now, to_segment(&self.transmit, ports, payload)));
+        }
+        held.connection.check_invariants();
+        let mut events = Vec::new();
+        while let Some(event) = held.connection.poll_event() {
+            events.push(event);
+        }
+        for event in events {
+            self.on_event(id, event);
+        }
+    }
+
+    fn on_event(&mut self, id: usize, event: Event) {
+        let embryo = self.connections.get_mut(&id).and_then(|held| {
+            let over = matches!(event, Event::Connected | Event::Closed | Event::Failed);
+            if over { held.embryo.take() } else { None }
+        });
+        if let Some(Embryo { listener }) = embryo
+            && let Some(Socket {
+                kind: Kind::Listening { listener, queue },
+                ..
+            }) = self.sockets.get_mut(&listener)
+        {
+            if event == Event::Connected {
+                listener.on_established();
+                queue.push_back(id);
+            } else {
+                listener.on_embryonic_closed();
+            }
+        }
+        if event == Event::Failed
+            && let Some(held) = self.connections.get_mut(&id)
+        {
+            held.has_error = true;
+        }
+        self.note_edge(id, event);
+        if event == Event::Closed {
+            let is_open = self
+                .sockets
+                .values()
+                .any(|socket| socket.kind.connection() == Some(id));
+            let waits = self.sockets.values().any(|socket| socket.kind.queues(id));
+            if !is_open && !waits {
+                self.connections.remove(&id);
+            }
+        }
+    }
+
+    fn deliver(&mut self, segment: &Segment) {
+        let header = to_header(segment);
+        let ecn = Ecn::from_tos(segment.tos);
+        let ports = (segment.destination, segment.source);
+        if let Some(id) = self.find(ports.0, ports.1)
+            && self.connections[&id].connection.state() != tcp::State::Closed
+        {
+            let held = self.connections.get_mut(&id).expect("just found");
+            if held.connection.is_embryonic()
+                && let Some(embryo) = &held.embryo
+                && let Some(Socket {
+                    kind: Kind::Listening { listener, .. },
+                    ..
+                }) = self.sockets.get_mut(&embryo.listener)
+                && !listener.admits(&header)
+            {
+                return;
+            }
+            let payload = Some(segment.payload.clone()).filter(|payload| !payload.is_empty());
+            held.connection.on_segment(self.now, &header, ecn, payload);
+            return;
+        }
+        let listening = self.sockets.iter_mut().find(|(_, socket)| {
+            socket.port == Some(segment.destination)
+                && matches!(socket.kind, Kind::Listening { .. })
+        });
+        let mut disposition = ListenDisposition::Reset;
+        let mut found = None;
+        if let Some((fd, socket)) = listening
+            && let Kind::Listening { listener, .. } = &mut socket.kind
+        {
+            disposition = listener.on_segment(&header);
+            found = Some((*fd, socket.options.clone()));
+        }
+        match (disposition, found) {
+            (ListenDisposition::Open, Some((fd, options))) => {
+                let (config, path) = (Arc::clone(&self.config), self.path);
+                let secrets = self.secrets();
+                let connection =
+                    Connection::accept(self.now, config, options, path, secrets, &header, ecn);
+                self.hold(connection, ports, Some(Embryo { listener: fd }));
+            }
+            (ListenDisposition::Reset, _) => {
+                let len = u32::try_from(segment.payload.len()).expect("a segment's length");
+                if reset_for(&header, len, &mut self.transmit) {
+                    let reset = to_segment(&self.transmit, ports, Vec::new());
+                    self.outbox.push_back((self.now, reset));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The next instant at which something happens by itself.
+    fn next_timeout(&self) -> Option<Instant> {
+        let connections = self
+            .connections
+            .values()
+            .filter_map(|held| held.connection.poll_timeout());
+        connections
+            .chain(self.pending.as_ref().and_then(calls::Pending::deadline))
+            .min()
+    }
+}
+
+/// The script's time zero.
+const EPOCH: Instant = Instant::from_nanos(5_000_000_000);
+
+fn since_epoch(now: Instant) -> Duration {
+    now.saturating_since(EPOCH)
+}
+
+impl Stack for Engine {
+    fn set_up(&mut self, setup: &Setup) -> Result<(), String> {
+        let (config, options) = settings::of(&setup.sysctls)?;
+        self.config = Arc::new(config);
+        self.options = options;
+        self.path = Path::ipv4(setup.mtu);
+        self.setup = setup.clone();
+        Ok(())
+    }
+
+    fn now(&mut self) -> Duration {
+        since_epoch(self.now)
+    }
+
+    fn sniff(&mut self, deadline: Duration) -> Option<(Duration, Segment)> {
+        let deadline = EPOCH + deadline;
+        let mut rounds = 0;
+        loop {
+            if let Some((time, segment)) = self.outbox.pop_front() {
+                return Some((since_epoch(time), segment));
+            }
+            let due = self.next_timeout().filter(|due| *due <= deadline);
+            let Some(due) = due else {
+                self.now = self.now.max(deadline);
+                self.retry();
+                return None;
+            };
+            rounds = if due <= self.now { rounds + 1 } else { 0 };
+            assert!(rounds < MAX_ROUNDS, "a timer does not let time pass");
+            self.now = self.now.max(due);
+            for held in self.connections.values_mut() {
+                if held
+                    .connection
+                    .poll_timeout()
+                    .is_some_and(|timeout| timeout <= self.now)
+                {
+                    held.connection.on_timeout(self.now);
+                }
+            }
+            self.settle();
+        }
+    }
+
+    fn inject(&mut self, segment: &Segment) {
+        self.deliver(segment);
+        self.settle();
+    }
+
+    fn inject_unreachable(&mut self, message: &Unreachable) {
+        let error = match message.code {
+            0 | 5 | 6 | 9 | 11 => IcmpError::NetUnreachable,
+            2 => IcmpError::ProtocolUnreachable,
+            3 => IcmpError::PortUnreachable,
+            4 => IcmpError::PacketTooBig { mtu: message.mtu },
+            _ => IcmpError::HostUnreachable,
+        };
+        if let Some(id) = self.find(message.source, message.destination) {
+            let held = self.connections.get_mut(&id).expect("just found");
+            held.connection.on_icmp(error, SeqNumber(message.seq));
+        }
+        self.settle();
+    }
+
+    fn start(&mut self, call: &Call, _: bool) -> Result<(), String> {
+        self.finished = None;
+        self.begin(call)?;
+        self.settle();
+        Ok(())
+    }
+
+    fn outcome(&mut self) -> Option<(Duration, Outcome)> {
+        let (time, outcome) = self.finished.take()?;
+        Some((since_epoch(time), outcome))
+    }
+
+    fn tcp_info(&mut self, fd: i32, name: &str) -> Option<i64> {
+        let socket = self.sockets.get(&fd)?;
+        let held = self.connections.get(&socket.kind.connection()?)?;
+        info::value(&held.connection.info(self.now), name)
+    }
+}
+
+/// A header as the engine takes it; the options go by way of their bytes, so that their order is compared too.
+pub(crate) fn to_header(segment: &Segment) -> Header {
+    let list = wire::encode_options(&segment.options);
+    let flags = Flags::from_bits(segment.flags);
+    Header {
+        seq: segment.seq,
+        ack: segment.ack,
+        flags,
+        window: segment.window,
+        urgent: segment.urgent,
+        options: ::wire::tcp::Options::parse(&list, flags.contains(Flags::SYN)),
+    }
+}
+
+/// What the engine sends from `ports` (local, remote).
+pub(crate) fn to_segment(transmit: &Transmit, ports: (u16, u16), payload: Vec<u8>) -> Segment {
+    let mut list = [0; ::wire::tcp::MAX_OPTIONS_LEN];
+    let len = transmit.header.options.emit(&mut list);
+    let options: Vec<TcpOption> =
+        wire::decode_options(&list[..len]).expect("the engine's options are well-formed");
+    Segment {
+        source: ports.0,
+        destination: ports.1,
+        seq: transmit.header.seq,
+        ack: transmit.header.ack,
+        flags: transmit.header.flags.bits(),
+        ae: false,
+        window: transmit.header.window,
+        urgent: transmit.header.urgent,
+        options,
+        payload,
+        tos: transmit.ecn as u8,
+    }
+}
