@@ -25,6 +25,7 @@ mod icmp;
 mod incoming;
 mod info;
 mod options;
+mod repair;
 mod segment;
 mod time_wait;
 mod timeout;
@@ -36,6 +37,7 @@ use info::Counters;
 use timestamps::TimestampState;
 
 pub use close::Shutdown;
+pub use repair::{Inconsistent, RepairTimestamps, RepairWindow, Snapshot};
 
 /// A connection from its first SYN to CLOSED. How to drive one is in the [crate's documentation](crate).
 #[derive(Debug)]

@@ -69,7 +69,9 @@ mod timers;
 mod transmit;
 
 pub use config::{Config, EcnMode};
-pub use connection::{Connection, Shutdown};
+pub use connection::{
+    Connection, Inconsistent, RepairTimestamps, RepairWindow, Shutdown, Snapshot,
+};
 pub use event::{Error, Event, ReadError, UrgentError, WriteError};
 pub use info::{CaState, Info, WindowScales};
 pub use listener::{ListenDisposition, Listener};

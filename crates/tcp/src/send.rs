@@ -231,6 +231,11 @@ impl Sender {
         self.is_fin_sent() && ack == self.snd_nxt
     }
 
+    /// `SND.WL1`
+    pub(crate) fn snd_wl1(&self) -> SeqNumber {
+        self.snd_wl1
+    }
+
     /// `SND.UNA + SND.WND`
     #[inline]
     pub(crate) fn window_end(&self) -> SeqNumber {

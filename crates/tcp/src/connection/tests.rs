@@ -4,4 +4,5 @@ mod close;
 mod data;
 mod harness;
 mod open;
+mod repair;
 mod validation;

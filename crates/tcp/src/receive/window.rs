@@ -306,6 +306,15 @@ impl ReceiveWindow {
     pub(crate) fn space(&self) -> u32 {
         self.space
     }
+
+    /// Continues where another stack left off (`TCP_REPAIR_WINDOW`).
+    pub(crate) fn restore(&mut self, scale: u8, offered: u32, offered_from: SeqNumber) {
+        self.scale = scale.min(MAX_WINDOW_SCALE);
+        self.offered = offered;
+        self.offered_from = offered_from;
+        self.threshold = self.threshold.max(offered);
+        self.set_buffer(self.buffer);
+    }
 }
 
 /// The octets of data that a buffer has room for, beside its overhead (`tcp_adv_win_scale` = 1).

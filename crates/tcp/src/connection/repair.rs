@@ -1,0 +1,209 @@
+//! Moving a connection from one stack to another: all that the peer can notice of it, as `TCP_REPAIR` takes and gives it
+//! (kernel `net/ipv4/tcp.c`, `do_tcp_setsockopt`; CRIU's `soccr` is its user).
+
+use std::sync::Arc;
+
+use super::{Connection, settings};
+use crate::receive::queue::ReceiveQueue;
+use crate::recovery::Recovery;
+use crate::send::queue::SendQueue;
+use crate::timers::Timer;
+use crate::{Config, Instant, Options, Path, Payload, Secrets, SeqNumber, State, WindowScales};
+
+/// The state of a connection.
+///
+/// Data that arrived out of order is not part of it, and the peer sends it again (RFC 2018 §8). Round-trip times, the
+/// congestion window and losses are not, either: the next stack measures anew. All as with `TCP_REPAIR`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot<P> {
+    pub state: State,
+    pub options: Options,
+    pub snd_una: SeqNumber,
+    /// Up to here, FIN included, everything was sent.
+    pub snd_nxt: SeqNumber,
+    /// Everything written from `snd_una` on, sent or not (`TCP_SEND_QUEUE`).
+    pub unacknowledged: Vec<u8>,
+    /// The next sequence number expected: behind FIN if that has arrived (`TCP_RECV_QUEUE`'s `TCP_QUEUE_SEQ`).
+    pub rcv_nxt: SeqNumber,
+    /// What was not read; it ends at `rcv_nxt`, or at the FIN before that.
+    pub unread: Vec<P>,
+    /// `struct tcp_repair_window`
+    pub window: RepairWindow,
+    /// The MSS that the peer announced (`TCPOPT_MAXSEG`).
+    pub peer_mss: u16,
+    /// `TCPOPT_WINDOW`; `None` if there is no scaling.
+    pub window_scales: Option<WindowScales>,
+    /// `TCPOPT_SACK_PERM`
+    pub has_sack: bool,
+    /// `TCPOPT_TIMESTAMP`; `None` without timestamps.
+    pub timestamps: Option<RepairTimestamps>,
+}
+
+/// `TCP_REPAIR_WINDOW`, in octets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RepairWindow {
+    pub snd_wl1: SeqNumber,
+    pub snd_wnd: u32,
+    pub max_window: u32,
+    pub rcv_wnd: u32,
+    pub rcv_wup: SeqNumber,
+}
+
+/// The timestamps option's clock (`TCP_TIMESTAMP`), and what the peer's showed last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RepairTimestamps {
+    /// `TSval` at the time of the snapshot.
+    pub value: u32,
+    /// `TS.Recent`
+    pub recent: u32,
+}
+
+/// The parts of a snapshot contradict each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inconsistent;
+
+impl<P: Payload> Connection<P> {
+    /// Takes the connection out of this stack; nothing is sent for it any more. `None` if there is nothing to continue:
+    /// before the handshake is over, in TIME-WAIT and in CLOSED.
+    pub fn export(mut self, now: Instant) -> Option<Snapshot<P>> {
+        if !self.state.is_synchronized() || self.state == State::TimeWait {
+            return None;
+        }
+        let sender = &self.sender;
+        let receiver = &mut self.receiver;
+        let len = u32::try_from(sender.queue.len()).unwrap_or(u32::MAX);
+        let unacknowledged = sender.queue.slices(sender.queue.start(), len).concat();
+        let unread = std::iter::from_fn(|| receiver.queue.pop()).collect();
+        Some(Snapshot {
+            state: self.state,
+            snd_una: sender.snd_una,
+            snd_nxt: sender.snd_nxt,
+            unacknowledged,
+            rcv_nxt: receiver.rcv_nxt,
+            unread,
+            window: RepairWindow {
+                snd_wl1: sender.snd_wl1(),
+                snd_wnd: sender.snd_wnd,
+                max_window: sender.max_wnd,
+                rcv_wnd: receiver.window.offered(),
+                rcv_wup: receiver.window.offered_from(),
+            },
+            peer_mss: self.handshake.peer_mss,
+            window_scales: self.handshake.has_window_scaling.then(|| WindowScales {
+                snd: sender.scale,
+                rcv: receiver.window.scale(),
+            }),
+            has_sack: self.handshake.has_sack,
+            timestamps: self.timestamps.is_on.then(|| RepairTimestamps {
+                value: self.timestamps.value(now),
+                recent: self.timestamps.recent,
+            }),
+            options: self.options,
+        })
+    }
+
+    /// Goes on with a connection that another stack began.
+    ///
+    /// # Errors
+    /// The snapshot's parts contradict each other.
+    pub fn import(
+        now: Instant,
+        config: Arc<Config>,
+        path: Path,
+        snapshot: Snapshot<P>,
+    ) -> Result<Self, Inconsistent> {
+        check(&snapshot)?;
+        let secrets = Secrets {
+            iss: snapshot.snd_una - 1,
+            timestamp_offset: 0,
+        };
+        let mut connection = Self::closed(now, config, snapshot.options.clone(), path, secrets);
+        connection.state = snapshot.state;
+        connection.handshake.peer_mss = snapshot.peer_mss.max(1);
+        connection.handshake.has_sack = snapshot.has_sack;
+        connection.handshake.has_window_scaling = snapshot.window_scales.is_some();
+        if let Some(timestamps) = snapshot.timestamps {
+            connection.timestamps.is_on = true;
+            connection.timestamps.offset = timestamps
+                .value
+                .wrapping_sub(connection.timestamps.value(now));
+            connection.timestamps.update(now, timestamps.recent);
+        }
+        connection.import_receiver(now, &snapshot);
+        connection.import_sender(now, &snapshot);
+        for payload in snapshot.unread {
+            connection.receiver.queue.push(payload, false);
+        }
+        connection.grow_send_buffer();
+        connection.restart_keep_alive(now);
+        if connection.state == State::FinWait2 && connection.is_orphan {
+            connection
+                .timers
+                .set(Timer::Linger, now + connection.config.fin_timeout);
+        }
+        Ok(connection)
+    }
+
+    fn import_receiver(&mut self, now: Instant, snapshot: &Snapshot<P>) {
+        let receiver = &mut self.receiver;
+        receiver.rcv_nxt = snapshot.rcv_nxt;
+        receiver.irs = snapshot.rcv_nxt - 1;
+        receiver.queue = ReceiveQueue::default();
+        if snapshot.state.has_peer_fin() {
+            receiver.fin = Some(snapshot.rcv_nxt - 1);
+        }
+        let window = &snapshot.window;
+        let scale = snapshot.window_scales.map_or(0, |scales| scales.rcv);
+        receiver
+            .window
+            .on_established(now, snapshot.rcv_nxt, snapshot.window_scales.is_some());
+        receiver
+            .window
+            .restore(scale, window.rcv_wnd, window.rcv_wup);
+    }
+
+    fn import_sender(&mut self, now: Instant, snapshot: &Snapshot<P>) {
+        let is_fin_acked = is_fin_acknowledged(snapshot.state);
+        let sender = &mut self.sender;
+        sender.snd_una = snapshot.snd_una;
+        sender.scale = snapshot.window_scales.map_or(0, |scales| scales.snd);
+        sender.start_window(snapshot.window.snd_wl1, snapshot.window.snd_wnd);
+        sender.max_wnd = sender.max_wnd.max(snapshot.window.max_window);
+        sender.queue = SendQueue::new(snapshot.snd_una - u32::from(is_fin_acked));
+        sender.queue.push(&snapshot.unacknowledged);
+        sender.is_fin_queued = snapshot.state.has_fin();
+        sender.snd_nxt = snapshot.snd_nxt;
+        let mss = u32::from(self.mss());
+        let settings = settings(&self.config, &self.options, mss, snapshot.has_sack);
+        self.recovery = Recovery::new(settings, self.recovery.rtt.clone(), snapshot.snd_una);
+        // What was sent is taken as sent at this moment: it is not acknowledged, or lost, before a timeout says so.
+        let in_flight = snapshot.snd_nxt - snapshot.snd_una;
+        if in_flight > 0 {
+            let is_fin_sent = self.sender.is_fin_sent();
+            let octets = in_flight.saturating_sub(u32::from(is_fin_sent));
+            self.recovery
+                .on_sent(snapshot.snd_una, octets, is_fin_sent, now);
+        }
+    }
+}
+
+fn is_fin_acknowledged(state: State) -> bool {
+    matches!(state, State::FinWait2 | State::TimeWait)
+}
+
+fn check<P>(snapshot: &Snapshot<P>) -> Result<(), Inconsistent> {
+    let len = u32::try_from(snapshot.unacknowledged.len()).map_err(|_| Inconsistent)?;
+    let has_open_fin = snapshot.state.has_fin() && !is_fin_acknowledged(snapshot.state);
+    let in_flight = snapshot.snd_nxt.distance_from(snapshot.snd_una);
+    let most = i64::from(len).saturating_add(i64::from(has_open_fin));
+    let is_consistent = snapshot.state.is_synchronized()
+        && snapshot.state != State::TimeWait
+        && (0..=most).contains(&i64::from(in_flight))
+        && (!is_fin_acknowledged(snapshot.state) || len == 0)
+        && snapshot.window.rcv_wup <= snapshot.rcv_nxt;
+    if is_consistent {
+        Ok(())
+    } else {
+        Err(Inconsistent)
+    }
+}

@@ -1,0 +1,133 @@
+//! Export and import: neither the peer nor the application can tell.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::harness::*;
+use crate::{Config, Inconsistent, Path, SeqNumber, Shutdown, State};
+
+fn reincarnate(connection: Conn, now: crate::Instant) -> Conn {
+    let snapshot = connection.export(now).expect("can be exported");
+    // Another stack: another clock's origin, another configuration.
+    Conn::import(now, Arc::new(Config::default()), Path::ipv4(MTU), snapshot)
+        .expect("is consistent")
+}
+
+#[test]
+fn a_transfer_goes_on_in_another_stack() {
+    for side in 0..2 {
+        let mut pair = Pair::established();
+        let mut seed = 3u64;
+        pair.drops = Box::new(move |_, _, _| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33).is_multiple_of(30)
+        });
+        for _ in 0..5 {
+            pair.transfer(0, 50_000);
+            // Something is under way when the connection moves.
+            let now = pair.now;
+            pair.host(0).write(now, &[1; 5000], false).unwrap();
+            pair.run(ms(5));
+            let now = pair.now;
+            let moved = reincarnate(pair.hosts[side].take().unwrap(), now);
+            pair.hosts[side] = Some(moved);
+            pair.host(side).check_invariants();
+            pair.run(Duration::from_secs(5));
+            let mut buffer = [0; 5000];
+            let mut read = 0;
+            while read < 5000 {
+                let now = pair.now;
+                let count = pair
+                    .host(1)
+                    .read(now, &mut buffer)
+                    .expect("all of it has come");
+                assert!(buffer[..count].iter().all(|octet| *octet == 1));
+                read += count;
+            }
+        }
+    }
+}
+
+#[test]
+fn every_state_goes_on_where_it_was() {
+    let close = |solo: &mut Solo| {
+        solo.connection.shutdown(solo.now, Shutdown::Write);
+    };
+    type Step = Box<dyn Fn(&mut Solo)>;
+    let cases: [(State, Vec<Step>); 6] = [
+        (State::Established, vec![]),
+        (State::FinWait1, vec![Box::new(close)]),
+        (
+            State::FinWait2,
+            vec![Box::new(close), Box::new(|solo| solo.receive(ack(1, 2)))],
+        ),
+        (
+            State::CloseWait,
+            vec![Box::new(|solo| solo.receive(fin(1, 1)))],
+        ),
+        (
+            State::Closing,
+            vec![Box::new(close), Box::new(|solo| solo.receive(fin(1, 1)))],
+        ),
+        (
+            State::LastAck,
+            vec![Box::new(|solo| solo.receive(fin(1, 1))), Box::new(close)],
+        ),
+    ];
+    for (state, steps) in cases {
+        let mut solo = Solo::established();
+        for step in steps {
+            step(&mut solo);
+            solo.poll();
+        }
+        assert_eq!(solo.state(), state);
+        solo.connection = reincarnate(solo.connection, solo.now);
+        solo.connection.check_invariants();
+        assert_eq!(solo.state(), state);
+        // The rest of the connection's life.
+        if !state.has_fin() {
+            close(&mut solo);
+        }
+        solo.poll();
+        solo.receive(ack(1 + u32::from(state.has_peer_fin()), 2));
+        if !state.has_peer_fin() {
+            solo.receive(fin(1, 2));
+        }
+        let expected = if matches!(state, State::CloseWait | State::LastAck) {
+            State::Closed
+        } else {
+            State::TimeWait
+        };
+        assert_eq!(solo.state(), expected, "from {state:?}");
+    }
+}
+
+#[test]
+fn what_cannot_go_on_is_not_exported() {
+    let connecting = Solo::connecting(Config::default(), crate::Options::default());
+    assert!(connecting.connection.export(connecting.now).is_none());
+}
+
+#[test]
+fn contradictions_are_refused() {
+    let mut solo = Solo::established();
+    solo.write(b"data");
+    solo.poll();
+    let snapshot = solo.connection.export(solo.now).unwrap();
+    assert_eq!(snapshot.unacknowledged, b"data");
+    let config = Arc::new(Config::default());
+    let mut broken = [
+        snapshot.clone(),
+        snapshot.clone(),
+        snapshot.clone(),
+        snapshot,
+    ];
+    broken[0].snd_nxt += 1;
+    broken[1].snd_nxt = broken[1].snd_una - 1;
+    broken[2].state = State::FinWait2;
+    broken[3].window.rcv_wup = SeqNumber(broken[3].rcv_nxt.0.wrapping_add(1));
+    for snapshot in broken {
+        let result = Conn::import(solo.now, config.clone(), Path::ipv4(MTU), snapshot);
+        assert_eq!(result.err(), Some(Inconsistent));
+    }
+}
