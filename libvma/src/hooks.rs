@@ -5,6 +5,7 @@ mod descriptor;
 mod header;
 mod multiplex;
 mod passed;
+mod process;
 mod receive;
 mod send;
 mod setup;
@@ -39,6 +40,7 @@ macro_rules! exports {
         $(exports! { @export $hook, $name $arguments -> $result })*
     };
     (@export called, $($prototype:tt)*) => {};
+    (@export variadic, $($prototype:tt)*) => {};
     (@export $hook:ident, $name:ident($($argument:ident: $type:ty),*) -> $result:ty) => {
         /// # Safety
         /// That of the C library's function of this name.

@@ -8,6 +8,7 @@
 //! * `=> creates`: makes a descriptor that is not ours. What its number stood for is forgotten: it may have been closed in a way
 //!   that no hook has seen;
 //! * `=> shows`: shown in the log at level fine, for a socket of ours;
+//! * `=> variadic`: as `=> process`, exported by `hooks::process::variadic` itself;
 //! * `=> called`: not exported, only called.
 //!
 //! Functions that are not here need nothing: what they do is right for a socket of ours as it is, because the kernel's socket
@@ -200,6 +201,33 @@ macro_rules! interposed {
             fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t => signal;
             /// Changes whether a handler interrupts calls.
             fn siginterrupt(signal: c_int, flag: c_int) -> c_int => signal;
+
+            /// The new program finds in its sockets what waits for it in user space.
+            fn execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int => process;
+            /// As `execve`.
+            fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int => process;
+            /// As `execve`.
+            fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int => process;
+            /// As `execve`.
+            fn execvpe(file: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int => process;
+            /// As `execve`.
+            fn fexecve(fd: c_int, arguments: *const *const c_char, environment: *const *const c_char) -> c_int => process;
+            /// As `execve`.
+            fn execveat(directory: c_int, path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char, flags: c_int) -> c_int => process;
+            /// As `execve`; the arguments are the call's own.
+            fn execl(path: *const c_char, argument: *const c_char) -> c_int => variadic;
+            /// As `execl`.
+            fn execlp(file: *const c_char, argument: *const c_char) -> c_int => variadic;
+            /// As `execl`.
+            fn execle(path: *const c_char, argument: *const c_char) -> c_int => variadic;
+            /// A child goes on with the sockets, and with what waits in them.
+            fn _exit(status: c_int) -> ! => process;
+            /// As `_exit`.
+            fn _Exit(status: c_int) -> ! => process;
+            /// As `_exit`: the process that calls it ends in the C library.
+            fn daemon(stays_in_directory: c_int, keeps_streams: c_int) -> c_int => process;
+            /// The program that is started uses the descriptor.
+            fn posix_spawn_file_actions_adddup2(actions: *mut libc::posix_spawn_file_actions_t, fd: c_int, new: c_int) -> c_int => process;
             /// Where a thread that polls can be cancelled.
             fn pthread_testcancel() -> () => called;
         }

@@ -14,6 +14,7 @@ mod epoll_waits;
 mod guard;
 mod hooks;
 mod interposed;
+mod life;
 mod log_sink;
 mod real;
 mod rules_file;

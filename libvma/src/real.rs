@@ -18,6 +18,7 @@ macro_rules! real_functions {
         fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty => $hook:ident;
     )*) => {
         /// Where the functions are; null as long as they were not looked up.
+        #[allow(non_snake_case, reason = "the C library's names")]
         struct Addresses {
             $($name: AtomicPtr<c_void>,)*
         }
@@ -36,6 +37,7 @@ macro_rules! real_functions {
             /// That of the C library's function of this name.
             #[inline]
             #[allow(dead_code, reason = "a hook may do with another function what that of its own name does")]
+            #[allow(non_snake_case, reason = "the C library's names")]
             pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
                 let mut address = ADDRESSES.$name.load(Ordering::Relaxed);
                 if address.is_null() {

@@ -1,20 +1,21 @@
-//! The library's life in a process: started by the first socket that it could accelerate, inert in forked children.
+//! The library's life in a process: started by the first socket that it could accelerate.
 
 use std::ffi::CStr;
 use std::fmt;
 use std::ptr;
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use config::{
     BannerFacts, Config, ExceptionHandling, LogLevel, Parsed, SystemFacts, ThreadMode, XdpMode,
 };
 use dev_xdp::XdpBackend;
 use engine::{Engine, EpollSet, NetconfNetwork, Object, Settings, UdpSocket, monitor};
-use libc::c_int;
+use libc::{c_int, c_uint};
 use stats::{Capacity, Identity, Segment, Setting};
 
 use crate::guard;
+use crate::life;
+pub(crate) use crate::life::has_ancestors;
 use crate::log_sink;
 use crate::real;
 use crate::rules_file;
@@ -29,19 +30,28 @@ const RINGS_MAX: u32 = 16;
 /// Rules of `libvma.conf` that the statistics have room for.
 const RULES_MAX: u32 = 64;
 
-static ENGINE: AtomicPtr<Engine<Device>> = AtomicPtr::new(ptr::null_mut());
-
 /// The engine, if it runs in this process.
 #[inline]
 pub(crate) fn engine() -> Option<&'static Engine<Device>> {
-    // SAFETY: the pointer is null or comes from Box::leak (see `make`).
-    let engine = unsafe { ENGINE.load(Ordering::Acquire).as_ref() }?;
-    (!engine.is_forked()).then_some(engine)
+    life::engine()
 }
 
-/// The UDP socket behind a descriptor, if it is one of ours.
+/// The UDP socket behind a descriptor that is about to be used, if it is one of ours. One that ancestors have in user space
+/// comes back to the kernel.
 #[inline]
 pub(crate) fn udp(fd: c_int) -> Option<(&'static Engine<Device>, &'static UdpSocket<Device>)> {
+    let found = udp_to_send(fd);
+    if found.is_none() {
+        recall(fd);
+    }
+    found
+}
+
+/// The same for sending, which the kernel can do for a descendant while its ancestor receives.
+#[inline]
+pub(crate) fn udp_to_send(
+    fd: c_int,
+) -> Option<(&'static Engine<Device>, &'static UdpSocket<Device>)> {
     let engine = engine()?;
     engine.udp(fd).map(|socket| (engine, socket))
 }
@@ -52,20 +62,64 @@ pub(crate) fn look_up(fd: c_int) -> Option<&'static Engine<Device>> {
     engine().filter(|engine| engine.look_up(fd).is_some())
 }
 
-/// The epoll set behind a descriptor, if sockets of ours are in it.
+/// The epoll set behind a descriptor that is about to be used, if sockets of ours are in it.
 #[inline]
 pub(crate) fn epoll(fd: c_int) -> Option<(&'static Engine<Device>, &'static EpollSet<Device>)> {
-    let engine = engine()?;
-    match engine.look_up(fd)? {
-        Object::Epoll(set) => Some((engine, set)),
-        Object::Udp(_) => None,
+    if let Some(engine) = engine()
+        && let Some(object) = engine.look_up(fd)
+    {
+        return match object {
+            Object::Epoll(set) => Some((engine, set)),
+            Object::Udp(_) => None,
+        };
+    }
+    recall(fd);
+    None
+}
+
+/// A descriptor is about to be used: what an ancestor of this process has in user space of it comes back to the kernel first.
+#[inline]
+pub(crate) fn recall(fd: c_int) {
+    if has_ancestors() {
+        recall_from_ancestors(fd);
+    }
+}
+
+#[cold]
+fn recall_from_ancestors(fd: c_int) {
+    for engine in life::ancestors().filter(|engine| engine.look_up(fd).is_some()) {
+        let _ = guard::contained(|| engine.inherited_is_used(fd));
+    }
+}
+
+/// The same for all of several.
+#[inline]
+pub(crate) fn recall_all(fds: impl Iterator<Item = c_int>) {
+    if has_ancestors() {
+        fds.for_each(recall_from_ancestors);
+    }
+}
+
+/// Descriptors from `first` to `last` are about to be closed, which ancestors need not know of.
+#[inline]
+pub(crate) fn forget_inherited(first: c_uint, last: c_uint) {
+    if has_ancestors() {
+        forget_ancestors(first, last);
+    }
+}
+
+#[cold]
+fn forget_ancestors(first: c_uint, last: c_uint) {
+    for engine in life::ancestors().filter(|engine| engine.has_any(first, last)) {
+        if !life::is_vfork_child() {
+            engine.inherited_close(first, last);
+        }
     }
 }
 
 /// Starts the library, once. `None`: it cannot run here, and the log has said why.
 pub(crate) fn start() -> Option<&'static Engine<Device>> {
-    static START: Once = Once::new();
-    START.call_once(make);
+    life::start(make);
     engine()
 }
 
@@ -73,22 +127,28 @@ fn environment() -> Parsed {
     Config::parse(std::env::vars_os(), std::process::id())
 }
 
-fn make() {
+fn make() -> Option<(Engine<Device>, NetconfNetwork)> {
     let Parsed { config, warnings } = environment();
-    log_sink::start(&config);
-    print_banner(&config);
-    for warning in warnings {
-        log_sink::line(warning.severity, &warning.message);
+    let is_child = has_ancestors();
+    if is_child {
+        log::debug!("a child of a process with sockets of its own opens its own, too");
+    } else {
+        log_sink::start(&config);
+        print_banner(&config);
+        for warning in warnings {
+            log_sink::line(warning.severity, &warning.message);
+        }
+        if config.log_level >= LogLevel::Debug {
+            engine::warn_in_a_box(&[
+                "VMA is currently configured with high log level".to_owned(),
+                "That is for finding faults, and slows the program down: VMA_TRACELEVEL=3"
+                    .to_owned(),
+            ]);
+        }
+        std::panic::set_hook(Box::new(|panic| {
+            log::error!("internal error, contained: {panic}")
+        }));
     }
-    if config.log_level >= LogLevel::Debug {
-        engine::warn_in_a_box(&[
-            "VMA is currently configured with high log level".to_owned(),
-            "That is for finding faults, and slows the program down: VMA_TRACELEVEL=3".to_owned(),
-        ]);
-    }
-    std::panic::set_hook(Box::new(|panic| {
-        log::error!("internal error, contained: {panic}")
-    }));
     let network = match NetconfNetwork::open() {
         Ok(network) => network,
         Err(error) => {
@@ -96,7 +156,7 @@ fn make() {
                 &config,
                 &format_args!("the network configuration cannot be read: {error}"),
             );
-            return;
+            return None;
         }
     };
     let backend = XdpBackend::new(match config.xdp_mode {
@@ -113,18 +173,22 @@ fn make() {
     match engine {
         Ok(engine) => {
             engine.follow_rules(rules_file::load(&config));
-            if NETWORK.set(network).is_ok() {
-                ENGINE.store(Box::leak(Box::new(engine)), Ordering::Release);
-                register_process_hooks();
-                let needs_interface =
-                    config.exception_handling == ExceptionHandling::ExitOnFailedStart;
-                NEEDS_INTERFACE.store(needs_interface, Ordering::Relaxed);
+            // A child may find the interface in its parent's hands.
+            let needs_interface =
+                config.exception_handling == ExceptionHandling::ExitOnFailedStart && !is_child;
+            NEEDS_INTERFACE.store(needs_interface, Ordering::Relaxed);
+            if !is_child {
+                end_process_orderly();
                 if config.handle_sigintr {
                     signals::end_calls_on_sigint();
                 }
             }
+            Some((engine, network))
         }
-        Err(error) => start_failed(&config, &format_args!("no memory for frames: {error}")),
+        Err(error) => {
+            start_failed(&config, &format_args!("no memory for frames: {error}"));
+            None
+        }
     }
 }
 
@@ -157,15 +221,14 @@ pub(crate) fn end_if_start_failed() {
     }
 }
 
-static NETWORK: std::sync::OnceLock<NetconfNetwork> = std::sync::OnceLock::new();
-
 /// Starts the internal thread if an interface is open and the thread does not run yet.
 pub(crate) fn watch_network(engine: &'static Engine<Device>) {
-    static STARTED: AtomicBool = AtomicBool::new(false);
-    if !engine.has_open_interface() || STARTED.swap(true, Ordering::Relaxed) {
+    if !engine.has_open_interface() {
         return;
     }
-    let Some(network) = NETWORK.get() else { return };
+    let Some(network) = life::network().filter(|_| life::is_first_watcher()) else {
+        return;
+    };
     let mut all = SignalSet::all();
     all.swap_with_current();
     let thread = std::thread::Builder::new()
@@ -175,8 +238,11 @@ pub(crate) fn watch_network(engine: &'static Engine<Device>) {
             monitor::run(engine, network);
         });
     all.swap_with_current();
-    if let Err(error) = thread {
-        log::error!("changes of the network configuration are not followed: no thread: {error}");
+    match thread {
+        Ok(_) => engine.internal_thread_started(),
+        Err(error) => {
+            log::error!("changes of the network configuration are not followed: no thread: {error}")
+        }
     }
 }
 
@@ -340,26 +406,19 @@ fn system_facts() -> Option<SystemFacts> {
     })
 }
 
-fn register_process_hooks() {
-    extern "C" fn before_fork() {
-        if let Some(engine) = engine() {
-            let _ = guard::contained(|| engine.before_fork());
-        }
+/// The process ends: vma_stats need not see it any more, and what descendants have of it goes on.
+pub(crate) fn process_ends() {
+    if let Some(engine) = engine() {
+        let _ = guard::contained(|| engine.process_ends());
     }
-    extern "C" fn forked_child() {
-        if let Some(engine) = engine() {
-            engine.after_fork_in_child();
-        }
+}
+
+fn end_process_orderly() {
+    extern "C" fn at_exit() {
+        process_ends();
     }
-    extern "C" fn process_exits() {
-        if let Some(engine) = engine() {
-            engine.process_ends();
-        }
-    }
-    // SAFETY: the functions live as long as the library, which is never unloaded once its hooks are in use.
-    unsafe { libc::pthread_atfork(Some(before_fork), None, Some(forked_child)) };
-    // SAFETY: as above.
-    unsafe { libc::atexit(process_exits) };
+    // SAFETY: the function lives as long as the library, which is never unloaded once its hooks are in use.
+    unsafe { libc::atexit(at_exit) };
 }
 
 /// Runs before the program's own constructors and `main`.
@@ -367,6 +426,7 @@ fn register_process_hooks() {
 #[used]
 static CONSTRUCTOR: extern "C" fn() = {
     extern "C" fn constructor() {
+        life::begin();
         real::resolve_all();
         log_sink::process_starts();
         // A crash may come before the first socket. Programs without the variable pay for a look at the environment.

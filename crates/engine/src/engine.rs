@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddrV4;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use config::rules::{ProcessRule, ProcessRules, RuleError};
@@ -12,6 +12,7 @@ use stats::{PoolSlot, Segment, SocketStats};
 
 use crate::exception::ExceptionHandling;
 use crate::fd_table::FdTable;
+use crate::fork::Sharing;
 use crate::interface::Interface;
 use crate::interrupt;
 use crate::mux::epoll::EpollSet;
@@ -52,6 +53,9 @@ pub struct Settings {
 /// Bytes of a frame. The kernel takes 256 of them for itself, which leaves room for an Ethernet MTU of 1500.
 const FRAME_BYTES: u16 = 2048;
 
+/// How long an interface that could not be opened is left alone.
+const OPEN_AGAIN_NSEC: u64 = 1_000_000_000;
+
 /// What a descriptor stands for.
 #[derive(Debug)]
 #[allow(
@@ -76,7 +80,8 @@ pub struct Engine<B: Backend> {
     pub(crate) table: FdTable<Object<B>>,
     sockets: Slab<Object<B>>,
     pub(crate) epolls: Slab<Object<B>>,
-    interfaces: Mutex<HashMap<u32, Option<&'static Interface<B>>>>,
+    /// Those that could not be opened have the time of the last attempt.
+    interfaces: Mutex<HashMap<u32, Result<&'static Interface<B>, u64>>>,
     control: Mutex<()>,
     /// Replaced as a whole, never freed: sockets keep what they have seen.
     rules: RwLock<&'static ProcessRules>,
@@ -89,8 +94,9 @@ pub struct Engine<B: Backend> {
     sender_watch: OnceLock<sys::OwnedFd>,
     /// A sending ring has, perhaps, frames of which its device was not told.
     frames_wait: AtomicBool,
-    /// This process is a child of the one that made the engine.
-    forked: AtomicBool,
+    pub(crate) sharing: Sharing,
+    /// In a forked child, where this engine is its parent's: the engine of the parent's own parent.
+    pub(crate) older: AtomicPtr<Self>,
     process_id: libc::pid_t,
 }
 
@@ -130,7 +136,8 @@ impl<B: Backend> Engine<B> {
             open_failed: AtomicBool::new(false),
             sender_watch: OnceLock::new(),
             frames_wait: AtomicBool::new(false),
-            forked: AtomicBool::new(false),
+            sharing: Sharing::new(),
+            older: AtomicPtr::new(std::ptr::null_mut()),
             process_id: sys::process_id(),
         })
     }
@@ -194,6 +201,10 @@ impl<B: Backend> Engine<B> {
 
     /// Takes note of a new UDP socket over IPv4 of the kernel's.
     pub fn socket_opened(&self, fd: c_int, nonblocking: bool) {
+        if self.is_other_process() {
+            // The number is one of a child of `vfork(2)`.
+            return;
+        }
         let _control = self.control();
         self.forget(fd);
         let object = self.sockets.take(|| {
@@ -201,12 +212,18 @@ impl<B: Backend> Engine<B> {
                 self.pool,
                 self.settings.thread_mode,
                 self.unseen,
+                self.sharing.place(),
             ))
         });
         let Object::Udp(socket) = object else {
             unreachable!("the slab holds sockets only")
         };
-        socket.open(fd, nonblocking, self.segment.claim_socket());
+        socket.open(
+            fd,
+            nonblocking,
+            self.segment.claim_socket(),
+            self.sharing.forks(),
+        );
         if let Some(rule) = offload::program_rule(self.rules()) {
             socket.leave_to_kernel_by_rule(self, rule);
         }
@@ -255,10 +272,11 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// `new` stands for the same as `old` from here on.
+    /// `new` stands for the same as `old` from here on. A child of `vfork(2)` copies a descriptor because the program that it
+    /// is about to execute shall use it.
     pub fn descriptor_duplicated(&self, old: c_int, new: c_int) {
         if self.is_other_process() {
-            return;
+            return self.descriptor_passed(old);
         }
         let control = self.control();
         let Some(object) = self.table.get(old) else {
@@ -284,6 +302,13 @@ impl<B: Backend> Engine<B> {
                     set.leave_sockets_to_kernel(self, Reason::Option);
                 }
             }
+        }
+    }
+
+    /// A program that a child executes is to have the descriptor. Only a child of `vfork(2)` says so for itself alone.
+    pub fn descriptor_handed_down(&self, fd: c_int) {
+        if self.is_other_process() {
+            self.descriptor_passed(fd);
         }
     }
 
@@ -324,7 +349,7 @@ impl<B: Backend> Engine<B> {
         let _control = self.control();
         let present = self.network.interfaces();
         for (index, interface) in &*lock(&self.interfaces) {
-            let Some(interface) = interface else { continue };
+            let Ok(interface) = interface else { continue };
             match present.iter().find(|facts| facts.spec.index == *index) {
                 Some(facts) => interface.follow_mac(facts.spec.mac),
                 None => interface.mark_lost(),
@@ -332,7 +357,7 @@ impl<B: Backend> Engine<B> {
         }
         // What could not be opened, or was lost, gets another chance.
         lock(&self.interfaces)
-            .retain(|_, interface| interface.is_some_and(|interface| !interface.is_lost()));
+            .retain(|_, interface| interface.is_ok_and(|interface| !interface.is_lost()));
         self.follow_kernel_everywhere();
         // Destinations that were resolved meanwhile may show what was before.
         self.network_generation.fetch_add(1, Ordering::Release);
@@ -356,7 +381,7 @@ impl<B: Backend> Engine<B> {
 
     /// Whether a device is open.
     pub fn has_open_interface(&self) -> bool {
-        lock(&self.interfaces).values().any(Option::is_some)
+        lock(&self.interfaces).values().any(Result::is_ok)
     }
 
     /// Whether the interfaces that were needed could not be opened, none of them.
@@ -430,34 +455,6 @@ impl<B: Backend> Engine<B> {
         interfaces.values().flatten().copied().filter(again).count() > 0
     }
 
-    /// Called before `fork(2)`: the sockets that there are go back to the kernel, because parent and child will both have them,
-    /// and either may use them.
-    pub fn before_fork(&self) {
-        let _control = self.control();
-        for fd in self.table.range(0, u32::MAX) {
-            if let Some(Object::Udp(socket)) = self.table.get(fd)
-                && socket.is_offloaded()
-            {
-                socket.leave_to_kernel(self, Reason::Forked);
-            }
-        }
-    }
-
-    /// Called in a child of `fork(2)`: closes the descriptors of the library, so that the interface's packets stay with
-    /// the parent and end with it. Async-signal-safe.
-    pub fn after_fork_in_child(&self) {
-        self.forked.store(true, Ordering::Relaxed);
-        own_descriptors::close_in_child();
-        // What the child still counts must not show in the parent's file. If that fails, nobody is to be told.
-        let _ = self.segment.detach_after_fork();
-    }
-
-    /// Whether this is a child of the process that made the engine.
-    #[inline]
-    pub fn is_forked(&self) -> bool {
-        self.forked.load(Ordering::Relaxed)
-    }
-
     /// `SIGINT` with `VMA_HANDLE_SIGINTR`: no call waits any more. Async-signal-safe.
     pub fn interrupt_all(&self) {
         if !self.is_other_process() {
@@ -465,11 +462,12 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// Sends what waits and removes the statistics file: the process ends.
+    /// The process ends: sends what waits, removes the statistics file, and leaves to the kernel what descendants still have.
     pub fn process_ends(&self) {
         if !self.is_other_process() {
             self.start_waiting();
             self.segment.unlink();
+            self.leave_shared_to_kernel();
         }
     }
 
@@ -483,6 +481,10 @@ impl<B: Backend> Engine<B> {
         &*self.network
     }
 
+    pub(crate) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
     pub(crate) fn count_reason(&self, reason: Reason) {
         self.segment.count_reason(reason as u32);
     }
@@ -493,7 +495,7 @@ impl<B: Backend> Engine<B> {
         let mut facts = self.network.interfaces();
         facts.retain(|interface| {
             // A closed interface that is down cannot be opened; an open one keeps its flows until it is up again.
-            interface.up || matches!(open.get(&interface.spec.index), Some(Some(_)))
+            interface.up || matches!(open.get(&interface.spec.index), Some(Ok(_)))
         });
         facts
     }
@@ -515,13 +517,16 @@ impl<B: Backend> Engine<B> {
     /// An interface, opened if it was not.
     pub(crate) fn open_interface(&self, index: u32) -> Result<&'static Interface<B>, Reason> {
         let mut interfaces = lock(&self.interfaces);
-        if let Some(known) = interfaces.get(&index) {
-            return match known {
-                Some(interface) if interface.is_lost() => Err(Reason::DeviceLost),
-                Some(interface) => Ok(interface),
-                None => Err(Reason::OpenFailed),
-            };
-        }
+        let failed_before = match interfaces.get(&index) {
+            Some(Ok(interface)) if interface.is_lost() => return Err(Reason::DeviceLost),
+            Some(Ok(interface)) => return Ok(interface),
+            // Another process may have had it, and have ended since.
+            Some(Err(failed_nsec)) if sys::tick_nsec() < failed_nsec + OPEN_AGAIN_NSEC => {
+                return Err(Reason::OpenFailed);
+            }
+            Some(Err(_)) => true,
+            None => false,
+        };
         let facts = self
             .network
             .interfaces()
@@ -531,24 +536,35 @@ impl<B: Backend> Engine<B> {
         if !facts.eligible || !facts.up {
             return Err(Reason::Route);
         }
-        let opened = self.open_device(facts);
-        interfaces.insert(index, opened);
+        let opened = self.open_device(facts, failed_before);
+        interfaces.insert(index, opened.ok_or_else(sys::tick_nsec));
         opened.ok_or(Reason::OpenFailed)
     }
 
-    fn open_device(&self, facts: InterfaceFacts) -> Option<&'static Interface<B>> {
+    fn open_device(
+        &self,
+        facts: InterfaceFacts,
+        failed_before: bool,
+    ) -> Option<&'static Interface<B>> {
         let spec = facts.spec;
         let port = match self.backend.open(&spec, self.pool) {
             Ok(port) => port,
             Err(error) => {
-                log::warn!("{} is not accelerated: {}", spec.name, error.what);
-                log::warn!("{}: {}", spec.name, error.remedy);
                 if error.locked_memory
+                    && !failed_before
                     && let Some(limit_bytes) = sys::locked_memory_limit_bytes()
                 {
                     notice::warn_in_a_box(&notice::locked_memory(limit_bytes));
                 }
                 self.open_failed.store(true, Ordering::Relaxed);
+                // Once is enough for a reader.
+                let level = if failed_before {
+                    log::Level::Debug
+                } else {
+                    log::Level::Warn
+                };
+                log::log!(level, "{} is not accelerated: {}", spec.name, error.what);
+                log::log!(level, "{}: {}", spec.name, error.remedy);
                 return None;
             }
         };
@@ -587,6 +603,10 @@ impl<B: Backend> Engine<B> {
                 if is_last {
                     self.start_waiting();
                     socket.drop_flows();
+                    if self.may_be_shared(socket) {
+                        socket.give_queue_to_kernel();
+                    }
+                    socket.release();
                     socket.close();
                     self.sockets.give(object);
                 } else {
@@ -628,7 +648,7 @@ impl<B: Backend> Engine<B> {
     }
 
     /// Whether we run in a child that shares our memory (`vfork(2)`) or has a copy of it.
-    fn is_other_process(&self) -> bool {
+    pub(crate) fn is_other_process(&self) -> bool {
         sys::process_id() != self.process_id
     }
 

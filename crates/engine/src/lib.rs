@@ -17,6 +17,7 @@ mod doorbell;
 mod engine;
 mod exception;
 mod fd_table;
+mod fork;
 mod interface;
 pub mod interrupt;
 mod message;

@@ -1,5 +1,6 @@
-//! The library's internal thread: follows the network's configuration, keeps slow gauges up to date, finds descriptors that
-//! were closed past every hook, and gets the last datagrams of a bulk sender out. It never touches a packet.
+//! The library's internal thread: follows the network's configuration, keeps slow gauges up to date, leaves sockets to the kernel
+//! that a forked child asks for, finds descriptors that were closed past every hook, and gets the last datagrams of a bulk
+//! sender out.
 
 use std::time::{Duration, Instant};
 
@@ -20,12 +21,13 @@ const SENDER_INTERVAL: Duration = Duration::from_micros(200);
 pub fn run<B: Backend>(engine: &'static Engine<B>, network: &NetconfNetwork) {
     // The thread that made this one may have real-time priority and one core, where this one would disturb it.
     sys::become_ordinary_thread();
-    // Without the descriptor, every datagram is sent at once.
+    // poll(2) looks away from a negative number. Without the second descriptor, every datagram is sent at once.
+    let doorbell = engine.sharing.bell().unwrap_or(-1);
     let sender_watch = engine.begin_sender_watch().unwrap_or(-1);
     let mut watches_senders = false;
     let (mut gauges_due, mut look_due) = (Instant::now(), Instant::now());
     loop {
-        let mut fds = [network.events_fd(), sender_watch].map(|fd| libc::pollfd {
+        let mut fds = [network.events_fd(), sender_watch, doorbell].map(|fd| libc::pollfd {
             fd,
             events: libc::POLLIN,
             revents: 0,
@@ -51,8 +53,12 @@ pub fn run<B: Backend>(engine: &'static Engine<B>, network: &NetconfNetwork) {
             let busy = engine.refresh_gauges();
             gauges_due = now + if busy { BUSY_INTERVAL } else { IDLE_INTERVAL };
         }
+        if fds[2].revents & libc::POLLIN != 0 {
+            engine.answer_descendants();
+        }
         if fds[0].revents & libc::POLLNVAL != 0 {
             log::error!("the network configuration is not followed any more");
+            engine.sharing.stop_listening();
             return;
         }
         if fds[0].revents != 0 {

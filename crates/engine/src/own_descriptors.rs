@@ -17,6 +17,13 @@ const KEPT_BY_CHILD: u8 = 2;
 
 static DESCRIPTORS: DescriptorTable<AtomicU8> = DescriptorTable::new();
 
+/// Whether the library has descriptors.
+pub fn any() -> bool {
+    DESCRIPTORS
+        .range(0, u32::MAX)
+        .any(|(_, entry)| entry.load(Ordering::Relaxed) != NONE)
+}
+
 /// Whether a descriptor is the library's: the program cannot have it.
 #[inline]
 pub fn contains(fd: c_int) -> bool {

@@ -6,10 +6,16 @@ use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use descriptors::duplicate_out_of_the_way;
 use libc::{c_int, c_long, c_void};
 
 use crate::own_descriptors;
+
+mod process;
+
+pub(crate) use process::{
+    FileId, closes_on_exec, file_id, futex_wait, futex_wake_all, message_pair, send_message,
+    take_message,
+};
 
 /// An `errno` value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +67,7 @@ pub(crate) fn eventfd() -> Result<OwnedFd, Errno> {
     let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
     // SAFETY: eventfd2 takes integers.
     let fd = check(unsafe { libc::syscall(libc::SYS_eventfd2, 0, flags) })? as c_int;
-    let low = OwnedFd(fd);
-    let fd = duplicate_out_of_the_way(fd).map_or(low, OwnedFd);
+    let fd = process::to_high_number(OwnedFd(fd));
     own_descriptors::add(fd.0);
     Ok(fd)
 }

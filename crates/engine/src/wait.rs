@@ -4,7 +4,8 @@
 //! sleeps on the waiter's eventfd beside the devices' descriptors. Whoever makes a socket ready pays one load when
 //! nobody sleeps.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::sys;
@@ -39,9 +40,33 @@ impl Waiter {
     }
 }
 
+type Stock = Mutex<Vec<Arc<Waiter>>>;
+
+/// Made when it is first needed; null before.
+static STOCK: AtomicPtr<Stock> = AtomicPtr::new(ptr::null_mut());
+
 fn stock() -> MutexGuard<'static, Vec<Arc<Waiter>>> {
-    static STOCK: Mutex<Vec<Arc<Waiter>>> = Mutex::new(Vec::new());
-    STOCK.lock().unwrap_or_else(PoisonError::into_inner)
+    let mut stock = STOCK.load(Ordering::Acquire);
+    if stock.is_null() {
+        let fresh = Box::into_raw(Box::new(Stock::default()));
+        match STOCK.compare_exchange(stock, fresh, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => stock = fresh,
+            Err(other) => {
+                // SAFETY: `fresh` came from Box::into_raw above and was not published.
+                drop(unsafe { Box::from_raw(fresh) });
+                stock = other;
+            }
+        }
+    }
+    // SAFETY: a published stock is never freed.
+    unsafe { &*stock }
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// In a forked child: the descriptors of the parent's stock are closed, and its lock may be held by a thread that is not here.
+pub(crate) fn forget_stock() {
+    STOCK.store(ptr::null_mut(), Ordering::Release);
 }
 
 /// The threads that wait for one object.

@@ -19,6 +19,7 @@ hook! {
             && kind & !flags == libc::SOCK_DGRAM
             && matches!(protocol, 0 | libc::IPPROTO_UDP);
         if fd >= 0 && is_udp {
+            forget(fd);
             let _ = contained(|| {
                 if let Some(engine) = runtime::start() {
                     engine.socket_opened(fd, kind & libc::SOCK_NONBLOCK != 0);
@@ -46,11 +47,14 @@ hook! {
 
 /// Whether a descriptor belongs to the library, and the caller does not.
 fn is_own(fd: c_int) -> bool {
-    runtime::engine().is_some() && own_descriptors::contains(fd) && !guard::is_inside()
+    own_descriptors::contains(fd) && !guard::is_inside()
 }
 
 /// Ends what a descriptor stands for, before the kernel can give its number to another thread.
 pub(super) fn forget(fd: c_int) {
+    if let Ok(number) = c_uint::try_from(fd) {
+        runtime::forget_inherited(number, number);
+    }
     if let Some(engine) = runtime::look_up(fd) {
         let _ = contained(|| engine.descriptor_closes(fd));
     }
@@ -63,13 +67,17 @@ hook! {
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
         // Flags that leave descriptors open, or that the kernel will refuse.
         let closes = flags & !CLOSE_RANGE_UNSHARE == 0;
-        let Some(engine) = runtime::engine().filter(|_| closes) else {
+        let engine = runtime::engine();
+        if !closes || (engine.is_none() && !own_descriptors::any()) {
             // SAFETY: integers.
             return unsafe { real::close_range(first, last, flags) };
-        };
+        }
+        runtime::forget_inherited(first, last);
         let mut gaps = Vec::new();
         let _ = contained(|| {
-            engine.descriptors_close(first, last);
+            if let Some(engine) = engine {
+                engine.descriptors_close(first, last);
+            }
             gaps = own_descriptors::ranges_without(first, last);
         });
         if gaps.is_empty() {
@@ -102,19 +110,18 @@ fn duplicated(old: c_int, new: c_int) -> c_int {
     if new == libc::STDERR_FILENO && old != new {
         log_sink::standard_error_is_for_the_log();
     }
-    let Some(engine) = runtime::engine().filter(|_| new >= 0) else {
-        return new;
-    };
-    if engine.look_up(old).is_none() {
-        return create::noted(new);
+    match runtime::look_up(old).filter(|_| new >= 0) {
+        Some(engine) => {
+            let _ = contained(|| engine.descriptor_duplicated(old, new));
+            new
+        }
+        None => create::noted(new),
     }
-    let _ = contained(|| engine.descriptor_duplicated(old, new));
-    new
 }
 
 /// Ends what `new` stands for, which is about to become a copy of `old`, unless the kernel will refuse that.
 fn replaced(old: c_int, new: c_int) {
-    if old != new && runtime::look_up(new).is_some() && is_open(old) {
+    if old != new && (runtime::look_up(new).is_some() || runtime::has_ancestors()) && is_open(old) {
         forget(new);
     }
 }
@@ -130,6 +137,7 @@ fn is_open(fd: c_int) -> bool {
 hook! {
     /// `dup(2)`
     fn dup(fd: c_int) -> c_int {
+        runtime::recall(fd);
         // SAFETY: an integer.
         duplicated(fd, unsafe { real::dup(fd) })
     }
@@ -141,6 +149,7 @@ hook! {
         if is_own(new) {
             return fail(libc::EBUSY);
         }
+        runtime::recall(old);
         replaced(old, new);
         // SAFETY: integers.
         duplicated(old, unsafe { real::dup2(old, new) })
@@ -153,11 +162,29 @@ hook! {
         if is_own(new) {
             return fail(libc::EBUSY);
         }
+        runtime::recall(old);
         if flags & !libc::O_CLOEXEC == 0 {
             replaced(old, new);
         }
         // SAFETY: integers.
         duplicated(old, unsafe { real::dup3(old, new, flags) })
+    }
+}
+
+/// What precedes `fcntl(2)`.
+fn about_to_control(fd: c_int, command: c_int, argument: *mut c_void) {
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC | libc::F_SETFL => runtime::recall(fd),
+        libc::F_SETFD if argument.addr() & libc::FD_CLOEXEC as usize == 0 => handed_down(fd),
+        _ => {}
+    }
+}
+
+/// A program that a child executes shall have the descriptor.
+pub(super) fn handed_down(fd: c_int) {
+    runtime::recall(fd);
+    if let Some(engine) = runtime::look_up(fd) {
+        let _ = contained(|| engine.descriptor_handed_down(fd));
     }
 }
 
@@ -173,6 +200,7 @@ fn controlled(fd: c_int, command: c_int, result: c_int) -> c_int {
 hook! {
     /// `fcntl(2)`. It takes its third argument in the same register whether that is variadic or not.
     fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+        about_to_control(fd, command, argument);
         if setup::is_refused_control(fd, command, argument) {
             return fail(libc::EINVAL);
         }
@@ -184,6 +212,7 @@ hook! {
 hook! {
     /// `fcntl(2)` of programs built for 64-bit file offsets
     fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+        about_to_control(fd, command, argument);
         if setup::is_refused_control(fd, command, argument) {
             return fail(libc::EINVAL);
         }

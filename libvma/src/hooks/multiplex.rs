@@ -62,9 +62,9 @@ hook! {
     fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::poll(fds, count, timeout) };
-        let Some(engine) = runtime::engine() else { return kernel() };
         // SAFETY: the descriptors are the caller's.
         let Some(list) = (unsafe { descriptors(fds, count) }) else { return kernel() };
+        let Some(engine) = runtime::engine() else { return kernel() };
         poll_ours(engine, list, msec_to_nsec(timeout), std::ptr::null(), kernel).unwrap_or_else(kernel)
     }
 }
@@ -86,9 +86,9 @@ hook! {
     fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::ppoll(fds, count, timeout, mask) };
-        let Some(engine) = runtime::engine() else { return kernel() };
         // SAFETY: the descriptors are the caller's.
         let list = unsafe { descriptors(fds, count) };
+        let Some(engine) = runtime::engine() else { return kernel() };
         // SAFETY: the timeout is the caller's, null or readable.
         let wait = timespec_to_nsec(unsafe { timeout.as_ref() });
         let (Some(list), Ok(wait)) = (list, wait) else { return kernel() };
@@ -119,7 +119,9 @@ hook! {
 unsafe fn descriptors<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> {
     let count = usize::try_from(count).ok()?;
     // SAFETY: the caller's promise; null is handled.
-    (!fds.is_null()).then(|| unsafe { slice::from_raw_parts_mut(fds, count) })
+    let list = (!fds.is_null()).then(|| unsafe { slice::from_raw_parts_mut(fds, count) })?;
+    runtime::recall_all(list.iter().map(|polled| polled.fd));
+    Some(list)
 }
 
 hook! {
@@ -133,6 +135,8 @@ hook! {
     ) -> c_int {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::select(count, read, write, except, timeout) };
+        // SAFETY: the sets are the caller's.
+        unsafe { recall_selected(count, [read, write, except]) };
         let Some(engine) = runtime::engine() else { return kernel() };
         // SAFETY: the timeout is the caller's, null or readable.
         let wait = match unsafe { timeout.as_ref() } {
@@ -174,6 +178,8 @@ hook! {
     ) -> c_int {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::pselect(count, read, write, except, timeout, mask) };
+        // SAFETY: the sets are the caller's.
+        unsafe { recall_selected(count, [read, write, except]) };
         let Some(engine) = runtime::engine() else { return kernel() };
         // SAFETY: the timeout is the caller's, null or readable.
         let wait = timespec_to_nsec(unsafe { timeout.as_ref() });
@@ -273,6 +279,17 @@ impl Sets {
     }
 }
 
+/// # Safety
+/// The sets must be null or valid for `count` descriptors.
+unsafe fn recall_selected(count: c_int, [read, write, except]: [*mut fd_set; 3]) {
+    if runtime::has_ancestors() {
+        // SAFETY: the caller's promise.
+        let sets = unsafe { Sets::new(count, read, write, except) };
+        let fds = sets.iter().flat_map(|sets| &sets.fds);
+        runtime::recall_all(fds.map(|polled| polled.fd));
+    }
+}
+
 /// `select(2)` with sockets of ours in the sets. `None`: there are none.
 fn select_ours(
     engine: &'static Engine<Device>,
@@ -299,6 +316,9 @@ fn select_ours(
 hook! {
     /// `epoll_ctl(2)`
     fn epoll_ctl(epfd: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+        if operation != libc::EPOLL_CTL_DEL {
+            runtime::recall(fd);
+        }
         // SAFETY: the arguments are the caller's own.
         let result = unsafe { real::epoll_ctl(epfd, operation, fd, event) };
         if result == 0 && let Some(engine) = runtime::engine() && engine.look_up(fd).is_some() {

@@ -14,6 +14,7 @@ use crate::runtime;
 /// `message` must be null or valid for `sendmsg(2)`.
 pub(super) unsafe fn leave_to_kernel(message: *const msghdr) {
     let pass = |fds: &[c_int]| {
+        runtime::recall_all(fds.iter().copied());
         if let Some(engine) = runtime::engine() {
             let _ = contained(|| fds.iter().for_each(|fd| engine.descriptor_passed(*fd)));
         }
@@ -45,7 +46,8 @@ unsafe fn for_each(message: *const msghdr, each: impl FnMut(&[c_int])) {
     let Some(header) = (unsafe { message.as_ref() }) else {
         return;
     };
-    if header.msg_controllen == 0 || header.msg_control.is_null() || runtime::engine().is_none() {
+    let is_at_work = runtime::engine().is_some() || runtime::has_ancestors();
+    if header.msg_controllen == 0 || header.msg_control.is_null() || !is_at_work {
         return;
     }
     // SAFETY: the caller's promise.

@@ -24,7 +24,7 @@ hook! {
     ) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::sendto(fd, buffer, len, flags, to, to_len) };
-        let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
+        let Some((engine, socket)) = runtime::udp_to_send(fd) else { return kernel() };
         let mut part = iovec { iov_base: buffer.cast_mut(), iov_len: len };
         let mut header = header::one(&mut part);
         if !to.is_null() {
@@ -39,7 +39,7 @@ hook! {
 hook! {
     /// `send(2)`
     fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
-        if runtime::udp(fd).is_none() {
+        if runtime::udp_to_send(fd).is_none() {
             // SAFETY: the arguments are the caller's own.
             return unsafe { real::send(fd, buffer, len, flags) };
         }
@@ -66,7 +66,7 @@ unsafe fn send_message(
 ) -> ssize_t {
     // SAFETY: the caller's promise.
     let kernel = || unsafe { real::sendmsg(fd, message, flags) };
-    let Some((engine, socket)) = runtime::udp(fd) else {
+    let Some((engine, socket)) = runtime::udp_to_send(fd) else {
         // SAFETY: the message is the caller's, null or valid for sendmsg(2).
         unsafe { passed::leave_to_kernel(message) };
         return kernel();
@@ -83,7 +83,7 @@ unsafe fn send_message(
 hook! {
     /// `sendmmsg(2)`
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
-        if runtime::udp(fd).is_none() || messages.is_null() {
+        if runtime::udp_to_send(fd).is_none() || messages.is_null() {
             for index in 0..if messages.is_null() { 0 } else { count.min(1024) } {
                 // SAFETY: the caller gave `count` messages.
                 let message = unsafe { messages.add(index as usize) };
@@ -122,7 +122,7 @@ hook! {
 hook! {
     /// `write(2)`
     fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
-        if runtime::udp(fd).is_none() {
+        if runtime::udp_to_send(fd).is_none() {
             // SAFETY: the arguments are the caller's own.
             return unsafe { real::write(fd, buffer, len) };
         }
@@ -136,7 +136,7 @@ hook! {
     fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::writev(fd, parts, count) };
-        let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
+        let Some((engine, socket)) = runtime::udp_to_send(fd) else { return kernel() };
         // SAFETY: the buffers are the caller's.
         let Some(mut header) = (unsafe { header::vector(parts, count) }) else { return kernel() };
         // SAFETY: the buffers are the caller's, valid for writev(2).
@@ -153,7 +153,7 @@ hook! {
         offset: off64_t,
         flags: c_int,
     ) -> ssize_t {
-        if offset == -1 && flags == 0 && runtime::udp(fd).is_some() {
+        if offset == -1 && flags == 0 && runtime::udp_to_send(fd).is_some() {
             // SAFETY: the arguments are the caller's own.
             return unsafe { writev(fd, parts, count) };
         }

@@ -3,7 +3,7 @@
 use engine::{Reason, Request};
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 
-use super::hook;
+use super::{descriptor, hook};
 use crate::call;
 use crate::guard::{contained, errno, fail};
 use crate::real;
@@ -33,6 +33,7 @@ fn show(name: &str, fd: c_int, result: c_int) {
 hook! {
     /// `bind(2)`
     fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+        runtime::recall(fd);
         // SAFETY: the arguments are the caller's own.
         followed("bind", fd, unsafe { real::bind(fd, address, len) })
     }
@@ -41,6 +42,7 @@ hook! {
 hook! {
     /// `connect(2)`
     fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+        runtime::recall(fd);
         // SAFETY: the arguments are the caller's own.
         followed("connect", fd, unsafe { real::connect(fd, address, len) })
     }
@@ -60,6 +62,7 @@ fn followed(name: &str, fd: c_int, result: c_int) -> c_int {
 hook! {
     /// `shutdown(2)`: what it ends are calls on the kernel's socket, so they must be the kernel's from here on.
     fn shutdown(fd: c_int, how: c_int) -> c_int {
+        runtime::recall(fd);
         // SAFETY: integers.
         let result = shown("shutdown", fd, unsafe { real::shutdown(fd, how) });
         // An unconnected socket is shut down, too, in spite of the error.
@@ -114,6 +117,11 @@ pub(super) fn flags_changed(fd: c_int, result: c_int) -> c_int {
 hook! {
     /// `ioctl(2)`. It takes its third argument in the same register whether that is variadic or not.
     fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+        match request {
+            libc::FIONBIO | libc::FIOASYNC | libc::FIONREAD => runtime::recall(fd),
+            libc::FIONCLEX => descriptor::handed_down(fd),
+            _ => {}
+        }
         if request == libc::FIOASYNC
             && !argument.is_null()
             // SAFETY: the caller passes an int.

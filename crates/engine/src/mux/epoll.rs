@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockResult};
 
 use libc::{c_int, epoll_event};
 use ring::Backend;
@@ -27,7 +27,7 @@ const EPOLLONESHOT: u32 = libc::EPOLLONESHOT as u32;
 
 /// Registrations by socket and descriptor, as the kernel has them: a number that was closed while its socket lives on through a
 /// copy may come into the set again with another socket.
-type Members<B> = HashMap<(usize, c_int), Arc<Registration<B>>>;
+pub(crate) type Members<B> = HashMap<(usize, c_int), Arc<Registration<B>>>;
 
 /// An epoll set with sockets of ours in it. Lives in type-stable memory.
 pub struct EpollSet<B: Backend> {
@@ -65,6 +65,10 @@ pub(crate) struct Registration<B: Backend> {
 }
 
 impl<B: Backend> Registration<B> {
+    pub(crate) fn socket(&self) -> &'static UdpSocket<B> {
+        self.socket
+    }
+
     /// The socket has got a datagram. Under the socket's lock.
     pub(crate) fn socket_readable(self: &Arc<Self>) {
         let wanted = self.events.load(Ordering::Relaxed) & READABLE != 0;
@@ -127,6 +131,11 @@ impl<B: Backend> Registration<B> {
 }
 
 impl<B: Backend> EpollSet<B> {
+    /// The sockets of the set, if no other thread is changing them.
+    pub(crate) fn try_members(&self) -> TryLockResult<MutexGuard<'_, Members<B>>> {
+        self.members.try_lock()
+    }
+
     pub(super) fn new() -> Self {
         Self {
             descriptors: AtomicU32::new(0),

@@ -73,6 +73,7 @@ impl<B: Backend> UdpSocket<B> {
             // Not bound yet, or not any more: connect(2) to AF_UNSPEC gives a port back that the kernel had chosen.
             if self.reason() != Reason::NotBound {
                 self.drop_flows();
+                self.release();
                 self.set_reason(Reason::NotBound);
                 self.interfaces_changed();
             }
@@ -90,6 +91,11 @@ impl<B: Backend> UdpSocket<B> {
         let interfaces = engine.interface_facts();
         let refusal = match offload::plan(&facts, &interfaces) {
             Ok(_) if only_sends => return,
+            Ok(_) if !self.hold() => {
+                self.commit();
+                self.drop_flows();
+                Reason::Forked.into()
+            }
             Ok(flows) => self.change_flows(engine, &flows).into(),
             Err(refusal) => {
                 self.drop_flows();
@@ -113,6 +119,9 @@ impl<B: Backend> UdpSocket<B> {
                 self.set_reason(Reason::NoInterface);
             }
         }
+        if self.reason() != Reason::Offloaded {
+            self.release();
+        }
         self.interfaces_changed();
     }
 
@@ -123,6 +132,7 @@ impl<B: Backend> UdpSocket<B> {
         }
         self.drop_flows();
         self.give_queue_to_kernel();
+        self.release();
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         log::debug!("fd {fd}: back to the kernel: {}", reason.text());
         engine.count_reason(reason);

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use ring::Backend;
 
+use crate::reason::Reason;
 use crate::sys;
 use crate::udp::UdpSocket;
 
@@ -18,7 +19,7 @@ impl<B: Backend> UdpSocket<B> {
     /// Sends the queued datagrams, as they came, to ourselves: through a raw socket and the loopback interface they reach the
     /// kernel's socket with the addresses that they had. What does not fit there, or cannot be sent, stays in the queue, where
     /// receive calls find it first.
-    pub(super) fn give_queue_to_kernel(&self) {
+    pub(crate) fn give_queue_to_kernel(&self) {
         if self.pending() == 0 {
             return;
         }
@@ -35,5 +36,14 @@ impl<B: Backend> UdpSocket<B> {
             given
         });
         self.shadow.readable_hint.store(true, Ordering::Relaxed);
+    }
+
+    /// Leaves the socket to the kernel until it follows the kernel again. Under the engine's control lock.
+    pub(crate) fn lend_to_kernel(&self, reason: Reason) {
+        self.drop_flows();
+        self.give_queue_to_kernel();
+        self.release();
+        self.set_reason(reason);
+        self.interfaces_changed();
     }
 }

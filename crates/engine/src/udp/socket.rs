@@ -12,6 +12,7 @@ use libc::c_int;
 use ring::{Backend, FramePool, Lock, ThreadMode};
 use stats::{SocketSlot, SocketStats};
 
+use crate::fork::SharedSocket;
 use crate::interface::InterfaceSet;
 use crate::reason::Reason;
 use crate::sys;
@@ -66,6 +67,10 @@ pub struct UdpSocket<B: Backend> {
     /// Where a socket counts that the statistics segment has no room for.
     pub(super) unseen: &'static SocketStats,
     pub(super) pool: &'static FramePool,
+    /// What descendants of the process know of the socket. `None`: there was no memory for it, and it stays with the kernel.
+    shared: Option<&'static SharedSocket>,
+    /// How often the process had forked when the socket was opened.
+    forks_before: AtomicU32,
 }
 
 impl<B: Backend> UdpSocket<B> {
@@ -73,6 +78,7 @@ impl<B: Backend> UdpSocket<B> {
         pool: &'static FramePool,
         mode: ThreadMode,
         unseen: &'static SocketStats,
+        shared: Option<&'static SharedSocket>,
     ) -> Self {
         Self {
             generation: AtomicU32::new(0),
@@ -93,11 +99,13 @@ impl<B: Backend> UdpSocket<B> {
             counters: AtomicPtr::new(ptr::from_ref(unseen).cast_mut()),
             unseen,
             pool,
+            shared,
+            forks_before: AtomicU32::new(0),
         }
     }
 
     /// Begins a life of the object, for a new descriptor of the kernel.
-    pub(crate) fn open(&self, fd: c_int, nonblocking: bool, slot: SocketSlot) {
+    pub(crate) fn open(&self, fd: c_int, nonblocking: bool, slot: SocketSlot, forks_before: u32) {
         if let Some(counters) = slot.lasting() {
             self.counters
                 .store(ptr::from_ref(counters).cast_mut(), Ordering::Relaxed);
@@ -108,6 +116,7 @@ impl<B: Backend> UdpSocket<B> {
         let inode = sys::inode(fd);
         counters.inode.set(inode);
         *lock(&self.slot) = Some(slot);
+        self.forks_before.store(forks_before, Ordering::Relaxed);
         self.shadow.fd.store(fd, Ordering::Relaxed);
         self.shadow.inode.store(inode, Ordering::Relaxed);
         self.shadow
@@ -149,6 +158,39 @@ impl<B: Backend> UdpSocket<B> {
     #[inline]
     pub(crate) fn generation(&self) -> u32 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// Its place in the memory that descendants of the process share, with the number of this life. `None`: it is closed.
+    pub(crate) fn shared(&self) -> Option<(&'static SharedSocket, u32)> {
+        let generation = self.generation();
+        let shared = self.shared?;
+        (!generation.is_multiple_of(2)).then_some((shared, generation))
+    }
+
+    /// Whether a descendant asks for the socket, and does not have it yet.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let wanted = self
+            .shared()
+            .is_some_and(|(shared, generation)| shared.is_wanted(generation));
+        wanted && !self.is_committed()
+    }
+
+    /// Before packets come past the kernel. `false`: a descendant uses the socket, or could not say so.
+    pub(super) fn hold(&self) -> bool {
+        self.shared()
+            .is_some_and(|(shared, generation)| shared.hold(generation))
+    }
+
+    /// The socket's packets are the kernel's: descendants need not wait for them.
+    pub(crate) fn release(&self) {
+        if let Some(shared) = self.shared {
+            shared.release();
+        }
+    }
+
+    /// How often the process had forked when the socket was opened.
+    pub(crate) fn forks_before(&self) -> u32 {
+        self.forks_before.load(Ordering::Relaxed)
     }
 
     /// The socket's counters in the statistics segment.
@@ -222,7 +264,7 @@ impl<B: Backend> UdpSocket<B> {
         reason == Reason::Offloaded as u32 || reason == Reason::ReceiverRule as u32
     }
 
-    pub(super) fn set_reason(&self, reason: Reason) {
+    pub(crate) fn set_reason(&self, reason: Reason) {
         self.set_reason_by_rule(reason, None);
     }
 
@@ -260,7 +302,7 @@ impl<B: Backend> UdpSocket<B> {
     }
 
     /// The epoll sets that the socket is in learn that its interfaces have changed.
-    pub(super) fn interfaces_changed(&self) {
+    pub(crate) fn interfaces_changed(&self) {
         let registrations = self.receive.lock().registrations();
         registrations
             .iter()

@@ -1,0 +1,151 @@
+//! The side of the process whose sockets they are.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use libc::c_int;
+use ring::Backend;
+
+use crate::engine::{Engine, Object};
+use crate::fork::doorbell::Doorbell;
+use crate::fork::shared::{SharedMemory, SharedSocket};
+use crate::reason::Reason;
+use crate::sys;
+use crate::udp::UdpSocket;
+
+/// What an engine has to share sockets with descendants of its process.
+#[derive(Debug)]
+pub(crate) struct Sharing {
+    memory: SharedMemory,
+    pub(super) doorbell: Option<Doorbell>,
+    /// The internal thread listens to the doorbell, or will as soon as it runs.
+    is_heard: AtomicBool,
+    /// Forks so far.
+    forks: AtomicU32,
+}
+
+impl Sharing {
+    pub(crate) fn new() -> Self {
+        Self {
+            memory: SharedMemory::default(),
+            doorbell: Doorbell::new(),
+            is_heard: AtomicBool::new(false),
+            forks: AtomicU32::new(0),
+        }
+    }
+
+    /// A place in shared memory for an object of the slab.
+    pub(crate) fn place(&self) -> Option<&'static SharedSocket> {
+        self.memory.take()
+    }
+
+    /// How often the process has forked.
+    pub(crate) fn forks(&self) -> u32 {
+        self.forks.load(Ordering::Relaxed)
+    }
+
+    /// The descriptor for the internal thread to watch.
+    pub(crate) fn bell(&self) -> Option<c_int> {
+        self.doorbell.as_ref().map(Doorbell::fd)
+    }
+
+    /// The internal thread is about to end.
+    pub(crate) fn stop_listening(&self) {
+        self.is_heard.store(false, Ordering::Relaxed);
+    }
+}
+
+impl<B: Backend> Engine<B> {
+    /// The internal thread has been started.
+    pub fn internal_thread_started(&self) {
+        let can_ring = self.sharing.doorbell.is_some();
+        self.sharing.is_heard.store(can_ring, Ordering::Relaxed);
+    }
+
+    /// Called before `fork(2)`. The sockets stay accelerated if the child can ask for them.
+    pub fn before_fork(&self) {
+        self.sharing.forks.fetch_add(1, Ordering::Relaxed);
+        if !self.sharing.is_heard.load(Ordering::Relaxed) {
+            self.leave_all_to_kernel(|_| true);
+        }
+    }
+
+    /// Leaves every socket to the kernel that a child may have.
+    pub fn leave_shared_to_kernel(&self) {
+        if self.sharing.forks() > 0 {
+            self.leave_all_to_kernel(|socket| self.may_be_shared(socket));
+        }
+    }
+
+    /// Leaves every accelerated socket to the kernel: a child is about to take the process's place.
+    pub fn leave_everything_to_kernel(&self) {
+        if !self.is_other_process() {
+            self.leave_all_to_kernel(|_| true);
+        }
+    }
+
+    /// Descendants have rung: the sockets that they ask for become the kernel's.
+    pub(crate) fn answer_descendants(&self) {
+        if let Some(doorbell) = &self.sharing.doorbell {
+            doorbell.answer();
+        }
+        let _control = self.control();
+        for fd in self.table.range(0, u32::MAX) {
+            if let Some(Object::Udp(socket)) = self.table.get(fd)
+                && socket.is_wanted()
+            {
+                socket.leave_to_kernel(self, Reason::Forked);
+            }
+        }
+    }
+
+    /// Whether a descendant may have the socket: it was open at a fork.
+    pub(crate) fn may_be_shared(&self, socket: &UdpSocket<B>) -> bool {
+        socket.forks_before() != self.sharing.forks()
+    }
+
+    fn leave_all_to_kernel(&self, wanted: impl Fn(&UdpSocket<B>) -> bool) {
+        self.start_waiting();
+        let _control = self.control();
+        for fd in self.table.range(0, u32::MAX) {
+            if let Some(Object::Udp(socket)) = self.table.get(fd)
+                && socket.is_offloaded()
+                && wanted(socket)
+            {
+                socket.leave_to_kernel(self, Reason::Forked);
+            }
+        }
+    }
+
+    /// Called before `execve(2)` in the process itself: what waits in user space, in either direction, would end with it. The sockets that survive
+    /// become the kernel's, for as long as [`exec_failed`](Self::exec_failed) does not say otherwise.
+    pub fn before_exec(&self) {
+        if self.is_other_process() {
+            return;
+        }
+        self.start_waiting();
+        let _control = self.control();
+        for fd in self.table.range(0, u32::MAX) {
+            if let Some(Object::Udp(socket)) = self.table.get(fd)
+                && socket.is_offloaded()
+                && !sys::closes_on_exec(fd)
+            {
+                socket.lend_to_kernel(Reason::Passed);
+            }
+        }
+    }
+
+    /// The program goes on, after [`before_exec`](Self::before_exec).
+    pub fn exec_failed(&self) {
+        if self.is_other_process() {
+            return;
+        }
+        let _control = self.control();
+        for fd in self.table.range(0, u32::MAX) {
+            if let Some(Object::Udp(socket)) = self.table.get(fd)
+                && socket.reason() == Reason::Passed
+            {
+                socket.follow_kernel(self);
+            }
+        }
+    }
+}

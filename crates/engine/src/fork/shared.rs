@@ -1,0 +1,144 @@
+//! What a process and its descendants say to each other about a socket, in memory that `fork(2)` shares.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::sys;
+
+/// One socket. Generations are those of the owner's object, odd and never 0 while it is open, so a descendant that was born
+/// in an earlier life of the object asks for nothing that it does not have.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct SharedSocket {
+    /// Generation whose packets come past the kernel, 0 for none. Descendants wait on it.
+    held: AtomicU32,
+    /// Latest generation that a descendant has asked for.
+    wanted: AtomicU32,
+}
+
+const _: () = assert!(size_of::<SharedSocket>() == 8 && align_of::<SharedSocket>() == 4);
+
+impl SharedSocket {
+    /// The owner is about to take the socket's packets past the kernel. `false`: a descendant uses the socket.
+    ///
+    /// Either this sees the descendant's wish, or the descendant sees that it has to ring and wait.
+    pub(crate) fn hold(&self, generation: u32) -> bool {
+        self.held.store(generation, Ordering::SeqCst);
+        !self.is_wanted(generation)
+    }
+
+    /// The owner has left the socket's packets to the kernel.
+    pub(crate) fn release(&self) {
+        if self.held.swap(0, Ordering::SeqCst) != 0 {
+            sys::futex_wake_all(&self.held);
+        }
+    }
+
+    /// Whether a descendant asks for the socket.
+    pub(crate) fn is_wanted(&self, generation: u32) -> bool {
+        self.wanted.load(Ordering::SeqCst) == generation
+    }
+
+    /// A descendant asks for the socket.
+    pub(super) fn want(&self, generation: u32) {
+        self.wanted.fetch_max(generation, Ordering::SeqCst);
+    }
+
+    /// Whether the owner still has the socket's packets.
+    pub(super) fn is_held(&self, generation: u32) -> bool {
+        self.held.load(Ordering::SeqCst) == generation
+    }
+
+    /// Waits until the owner has released the socket, or `limit` has passed.
+    pub(super) fn wait(&self, generation: u32, limit: Duration) {
+        sys::futex_wait(&self.held, generation, limit);
+    }
+}
+
+/// Where the engine takes them from. They are never given back: the objects that they belong to live in type-stable memory.
+#[derive(Debug, Default)]
+pub(super) struct SharedMemory {
+    unused: Mutex<&'static [SharedSocket]>,
+}
+
+/// Bytes that are mapped at a time.
+const CHUNK_BYTES: usize = 4096;
+
+impl SharedMemory {
+    /// A place that was never used. `None`: no memory.
+    pub(super) fn take(&self) -> Option<&'static SharedSocket> {
+        let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+        if unused.is_empty() {
+            *unused = map()?;
+        }
+        let (first, rest) = unused.split_first()?;
+        *unused = rest;
+        Some(first)
+    }
+}
+
+fn map() -> Option<&'static [SharedSocket]> {
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
+    let address = unsafe { libc::mmap(std::ptr::null_mut(), CHUNK_BYTES, access, flags, -1, 0) };
+    let first =
+        NonNull::new(address.cast::<SharedSocket>()).filter(|_| address != libc::MAP_FAILED)?;
+    let places = NonNull::slice_from_raw_parts(first, CHUNK_BYTES / size_of::<SharedSocket>());
+    // SAFETY: the mapping is page-aligned, zeroed, which is a value of two atomic integers, of this size, and never unmapped.
+    Some(unsafe { places.as_ref() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> &'static SharedSocket {
+        SharedMemory::default().take().unwrap()
+    }
+
+    #[test]
+    fn a_wish_before_or_after_is_seen() {
+        let place = place();
+        assert!(place.hold(3) && place.is_held(3));
+        place.want(3);
+        assert!(place.is_wanted(3) && !place.hold(3));
+        place.release();
+        assert!(!place.is_held(3));
+    }
+
+    #[test]
+    fn a_wish_for_an_earlier_life_is_none_for_this_one() {
+        let place = place();
+        place.want(5);
+        place.want(3);
+        assert!(place.is_wanted(5));
+        assert!(place.hold(7) && !place.is_held(5));
+    }
+
+    #[test]
+    fn a_wait_ends_with_the_release_or_with_its_limit() {
+        let place = place();
+        assert!(place.hold(1));
+        place.wait(1, Duration::from_millis(1));
+        assert!(place.is_held(1), "only the limit has passed");
+        std::thread::scope(|scope| {
+            scope.spawn(|| place.release());
+            while place.is_held(1) {
+                place.wait(1, Duration::from_secs(10));
+            }
+        });
+        place.wait(1, Duration::from_secs(10));
+    }
+
+    #[test]
+    fn places_are_given_out_once_over_several_chunks() {
+        let memory = SharedMemory::default();
+        let places: std::collections::HashSet<_> = (0..1500)
+            .map(|_| std::ptr::from_ref(memory.take().unwrap()).addr())
+            .collect();
+        assert_eq!(places.len(), 1500);
+    }
+}

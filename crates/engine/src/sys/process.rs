@@ -1,0 +1,107 @@
+//! System calls between a process and its descendants.
+
+use std::mem;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use descriptors::duplicate_out_of_the_way;
+use libc::c_int;
+
+use super::{Errno, OwnedFd, check};
+use crate::own_descriptors;
+
+/// What tells a socket from every other one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+/// What a descriptor stands for; `None` if it is closed.
+pub(crate) fn file_id(fd: c_int) -> Option<FileId> {
+    // SAFETY: all-zero is a value of this struct of integers.
+    let mut status: libc::stat = unsafe { mem::zeroed() };
+    // SAFETY: the kernel writes one `struct stat`.
+    let result = unsafe { libc::syscall(libc::SYS_fstat, fd, &raw mut status) };
+    (result == 0).then_some(FileId {
+        device: status.st_dev,
+        inode: status.st_ino,
+    })
+}
+
+/// Two connected sockets for messages, which never block, with high numbers. A forked child keeps the second only.
+pub(crate) fn message_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let mut fds: [c_int; 2] = [-1; 2];
+    // SAFETY: the kernel writes two descriptors.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_socketpair,
+            libc::AF_UNIX,
+            kind,
+            0,
+            fds.as_mut_ptr(),
+        )
+    })?;
+    let [first, second] = fds.map(|fd| to_high_number(OwnedFd(fd)));
+    own_descriptors::add(first.0);
+    own_descriptors::add_kept_by_child(second.0);
+    Ok((first, second))
+}
+
+/// Gives a descriptor a number where programs do not expect their own, if the limits allow.
+pub(super) fn to_high_number(low: OwnedFd) -> OwnedFd {
+    duplicate_out_of_the_way(low.0).map_or(low, OwnedFd)
+}
+
+/// Sends an empty message, without a signal when nobody can receive it.
+pub(crate) fn send_message(fd: c_int) -> Result<(), Errno> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    let (data, len) = (std::ptr::null::<u8>(), 0usize);
+    let (to, to_len) = (std::ptr::null::<libc::sockaddr>(), 0);
+    // SAFETY: there are no data and no address to read.
+    check(unsafe { libc::syscall(libc::SYS_sendto, fd, data, len, flags, to, to_len) }).map(|_| ())
+}
+
+/// Takes a message; `false`: there is none.
+pub(crate) fn take_message(fd: c_int) -> bool {
+    let (data, len) = (std::ptr::null_mut::<u8>(), 0usize);
+    let (from, from_len) = (
+        std::ptr::null_mut::<libc::sockaddr>(),
+        std::ptr::null_mut::<libc::socklen_t>(),
+    );
+    let flags = libc::MSG_DONTWAIT;
+    // SAFETY: nothing is written: there is no buffer and no room for an address.
+    unsafe { libc::syscall(libc::SYS_recvfrom, fd, data, len, flags, from, from_len) >= 0 }
+}
+
+/// Whether `execve(2)` closes the descriptor.
+pub(crate) fn closes_on_exec(fd: c_int) -> bool {
+    // SAFETY: fcntl with F_GETFD takes no pointer.
+    let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD) };
+    flags >= 0 && flags as c_int & libc::FD_CLOEXEC != 0
+}
+
+/// Waits until another process wakes those that wait on `word`, unless it is not `expected` any more, or `limit` has passed.
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Duration) {
+    let limit = libc::timespec {
+        tv_sec: limit.as_secs() as libc::time_t,
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    // SAFETY: the word outlives the call, and the kernel reads one timespec.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            expected,
+            &raw const limit,
+        )
+    };
+}
+
+/// Wakes everybody who waits on `word`, in every process.
+pub(crate) fn futex_wake_all(word: &AtomicU32) {
+    // SAFETY: the word outlives the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, c_int::MAX) };
+}

@@ -1,0 +1,127 @@
+//! How a process ends, or becomes another program.
+
+#[cfg(target_arch = "x86_64")]
+mod variadic;
+
+use libc::{c_char, c_int, posix_spawn_file_actions_t};
+
+use super::hook;
+use crate::guard::contained;
+use crate::real;
+use crate::runtime;
+
+type Strings = *const *const c_char;
+
+/// The program that `execute` starts finds in its sockets what waits for it in user space. If it does not start, the sockets
+/// are accelerated again.
+fn executing(execute: impl FnOnce() -> c_int) -> c_int {
+    let engine = runtime::engine();
+    if let Some(engine) = engine {
+        let _ = contained(|| engine.before_exec());
+    }
+    let result = execute();
+    if let Some(engine) = engine {
+        let _ = contained(|| engine.exec_failed());
+    }
+    result
+}
+
+hook! {
+    /// `execve(2)`
+    fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        executing(|| unsafe { real::execve(path, arguments, environment) })
+    }
+}
+
+hook! {
+    /// `execv(3)`
+    fn execv(path: *const c_char, arguments: Strings) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        executing(|| unsafe { real::execv(path, arguments) })
+    }
+}
+
+hook! {
+    /// `execvp(3)`
+    fn execvp(file: *const c_char, arguments: Strings) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        executing(|| unsafe { real::execvp(file, arguments) })
+    }
+}
+
+hook! {
+    /// `execvpe(3)`
+    fn execvpe(file: *const c_char, arguments: Strings, environment: Strings) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        executing(|| unsafe { real::execvpe(file, arguments, environment) })
+    }
+}
+
+hook! {
+    /// `fexecve(3)`
+    fn fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        executing(|| unsafe { real::fexecve(fd, arguments, environment) })
+    }
+}
+
+hook! {
+    /// `execveat(2)`
+    fn execveat(
+        directory: c_int,
+        path: *const c_char,
+        arguments: Strings,
+        environment: Strings,
+        flags: c_int,
+    ) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        executing(|| unsafe { real::execveat(directory, path, arguments, environment, flags) })
+    }
+}
+
+hook! {
+    /// `_exit(2)`: a parent that ends this way after `fork(2)` leaves its sockets to the child.
+    fn _exit(status: c_int) -> ! {
+        runtime::process_ends();
+        // SAFETY: an integer.
+        unsafe { real::_exit(status) }
+    }
+}
+
+hook! {
+    /// `_Exit(3)`
+    #[allow(non_snake_case, reason = "the C library's name")]
+    fn _Exit(status: c_int) -> ! {
+        runtime::process_ends();
+        // SAFETY: an integer.
+        unsafe { real::_exit(status) }
+    }
+}
+
+hook! {
+    /// `daemon(3)`: the process forks and ends inside of the C library, and its child goes on with the sockets.
+    fn daemon(stays_in_directory: c_int, keeps_streams: c_int) -> c_int {
+        if let Some(engine) = runtime::engine() {
+            let _ = contained(|| engine.leave_everything_to_kernel());
+        }
+        // SAFETY: integers.
+        unsafe { real::daemon(stays_in_directory, keeps_streams) }
+    }
+}
+
+hook! {
+    /// `posix_spawn_file_actions_adddup2(3)`: the program that is to be started shall use the descriptor.
+    fn posix_spawn_file_actions_adddup2(
+        actions: *mut posix_spawn_file_actions_t,
+        fd: c_int,
+        new: c_int,
+    ) -> c_int {
+        runtime::recall(fd);
+        if let Some(engine) = runtime::engine() && engine.look_up(fd).is_some() {
+            let _ = contained(|| engine.descriptor_passed(fd));
+        }
+        // SAFETY: the arguments are the caller's own.
+        unsafe { real::posix_spawn_file_actions_adddup2(actions, fd, new) }
+    }
+}

@@ -1,0 +1,217 @@
+//! What the library has in one process.
+//!
+//! It lies in memory that a child finds wiped (`MADV_WIPEONFORK`), whatever made the child: so no child takes its parent's engine
+//! for its own, not even one of clone(2), which runs no handlers, or in another library's handler that runs before ours. A
+//! child of `vfork(2)` has its parent's memory and is told from it by its process id.
+
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+
+use engine::{Engine, NetconfNetwork};
+use libc::c_int;
+
+use crate::guard;
+use crate::runtime::Device;
+
+/// All-zero, it is that of a process that has just been forked.
+#[repr(C)]
+struct Life {
+    engine: AtomicPtr<Engine<Device>>,
+    network: AtomicPtr<NetconfNetwork>,
+    /// The process; 0: nobody has looked around in it yet.
+    pid: AtomicI32,
+    /// [`NOT_STARTED`], [`STARTING`] or [`STARTED`].
+    start: AtomicU32,
+    is_watched: AtomicBool,
+    is_looking_around: AtomicBool,
+}
+
+const NOT_STARTED: u32 = 0;
+const STARTING: u32 = 1;
+const STARTED: u32 = 2;
+
+/// Serves where no memory can be wiped; the handler of fork(2) does it then.
+static UNWIPED: Life = Life {
+    engine: AtomicPtr::new(ptr::null_mut()),
+    network: AtomicPtr::new(ptr::null_mut()),
+    pid: AtomicI32::new(0),
+    start: AtomicU32::new(NOT_STARTED),
+    is_watched: AtomicBool::new(false),
+    is_looking_around: AtomicBool::new(false),
+};
+static LIFE: AtomicPtr<Life> = AtomicPtr::new((&raw const UNWIPED).cast_mut());
+
+/// The engine of this process, in memory that children have a copy of.
+static LATEST: AtomicPtr<Engine<Device>> = AtomicPtr::new(ptr::null_mut());
+/// The engine of the nearest ancestor that had one, to which the older ones are linked.
+static INHERITED: AtomicPtr<Engine<Device>> = AtomicPtr::new(ptr::null_mut());
+
+#[inline]
+fn life() -> &'static Life {
+    // SAFETY: never null, and what it points at is never unmapped.
+    unsafe { &*LIFE.load(Ordering::Relaxed) }
+}
+
+/// The engine of this process.
+#[inline]
+pub(crate) fn engine() -> Option<&'static Engine<Device>> {
+    let life = life();
+    // SAFETY: null, or a leaked box (see `start`).
+    let engine = unsafe { life.engine.load(Ordering::Acquire).as_ref() };
+    if engine.is_none() {
+        look_around(life);
+    }
+    engine
+}
+
+/// The snapshot of the network that the engine of this process uses.
+pub(crate) fn network() -> Option<&'static NetconfNetwork> {
+    // SAFETY: null, or a leaked box (see `start`).
+    unsafe { life().network.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether this process was forked from one that had an engine.
+#[inline]
+pub(crate) fn has_ancestors() -> bool {
+    !INHERITED.load(Ordering::Relaxed).is_null()
+}
+
+/// The engines of the ancestors, nearest first.
+pub(crate) fn ancestors() -> impl Iterator<Item = &'static Engine<Device>> {
+    // SAFETY: null, or a leaked box.
+    let nearest = unsafe { INHERITED.load(Ordering::Acquire).as_ref() };
+    std::iter::successors(nearest, |engine| engine.older())
+}
+
+/// Whether we run in a child of `vfork(2)`, which shares our memory.
+pub(crate) fn is_vfork_child() -> bool {
+    let life = life();
+    look_around(life);
+    let pid = life.pid.load(Ordering::Relaxed);
+    pid != 0 && pid != process_id()
+}
+
+/// The first caller starts the engine with `make`; others wait for it.
+pub(crate) fn start(make: impl FnOnce() -> Option<(Engine<Device>, NetconfNetwork)>) {
+    begin();
+    if is_vfork_child() {
+        return;
+    }
+    let life = life();
+    loop {
+        let first =
+            life.start
+                .compare_exchange(NOT_STARTED, STARTING, Ordering::AcqRel, Ordering::Acquire);
+        match first {
+            Ok(_) => break,
+            Err(STARTED) => return,
+            // SAFETY: sched_yield has no preconditions.
+            Err(_) => drop(unsafe { libc::sched_yield() }),
+        }
+    }
+    let _ended = Ended(life);
+    if let Some((engine, network)) = make() {
+        let engine = Box::into_raw(Box::new(engine));
+        life.network
+            .store(Box::into_raw(Box::new(network)), Ordering::Release);
+        LATEST.store(engine, Ordering::Release);
+        life.engine.store(engine, Ordering::Release);
+    }
+}
+
+/// The start has ended, also if it panicked.
+struct Ended(&'static Life);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.start.store(STARTED, Ordering::Release);
+    }
+}
+
+/// `true` for the first caller in this process.
+pub(crate) fn is_first_watcher() -> bool {
+    !life().is_watched.swap(true, Ordering::Relaxed)
+}
+
+/// At the process's beginning: in the constructor, or in a hook that another library's constructor calls before.
+pub(crate) fn begin() {
+    static BEGUN: AtomicBool = AtomicBool::new(false);
+    if BEGUN.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    if let Some(wiped) = map_wiped() {
+        LIFE.store(wiped.as_ptr(), Ordering::Release);
+    }
+    life().pid.store(process_id(), Ordering::Relaxed);
+    // SAFETY: the function lives as long as the library, which is never unloaded.
+    unsafe { libc::pthread_atfork(Some(before_fork), None, Some(forked)) };
+}
+
+fn map_wiped() -> Option<NonNull<Life>> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let len = size_of::<Life>();
+    // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
+    let address = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, -1, 0) };
+    if address == libc::MAP_FAILED {
+        return None;
+    }
+    // SAFETY: the range is the mapping made above.
+    let is_wiped = unsafe { libc::madvise(address, len, libc::MADV_WIPEONFORK) } == 0;
+    NonNull::new(address.cast()).filter(|_| is_wiped)
+}
+
+extern "C" fn before_fork() {
+    if let Some(engine) = engine() {
+        let _ = guard::contained(|| engine.before_fork());
+    }
+}
+
+/// In the child. The library's descriptors must not stay open in it until it happens to use a socket.
+extern "C" fn forked() {
+    let life = life();
+    if ptr::eq(life, &raw const UNWIPED) {
+        life.engine.store(ptr::null_mut(), Ordering::Relaxed);
+        life.network.store(ptr::null_mut(), Ordering::Relaxed);
+        life.pid.store(0, Ordering::Relaxed);
+        life.start.store(NOT_STARTED, Ordering::Relaxed);
+        life.is_watched.store(false, Ordering::Relaxed);
+        life.is_looking_around.store(false, Ordering::Relaxed);
+    }
+    look_around(life);
+}
+
+/// A child that looks around for the first time makes its parent's engine one of its ancestors'.
+#[inline]
+fn look_around(life: &'static Life) {
+    if life.pid.load(Ordering::Acquire) == 0 {
+        look_around_first(life);
+    }
+}
+
+#[cold]
+fn look_around_first(life: &'static Life) {
+    // A signal handler must not find it half done.
+    if guard::contained(|| inherit(life)).is_err() {
+        inherit(life);
+    }
+}
+
+fn inherit(life: &'static Life) {
+    if life.is_looking_around.swap(true, Ordering::AcqRel) {
+        // Another thread is at it, and will be done in a moment.
+        return;
+    }
+    let parents = LATEST.swap(ptr::null_mut(), Ordering::AcqRel);
+    // SAFETY: null, or a leaked box.
+    if let Some(engine) = unsafe { parents.as_ref() } {
+        engine.become_inherited(INHERITED.load(Ordering::Relaxed));
+        INHERITED.store(parents, Ordering::Release);
+    }
+    life.pid.store(process_id(), Ordering::Release);
+}
+
+fn process_id() -> c_int {
+    // SAFETY: getpid has no preconditions.
+    unsafe { libc::syscall(libc::SYS_getpid) as c_int }
+}
