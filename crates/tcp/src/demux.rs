@@ -1,0 +1,182 @@
+//! Which connection a segment is for: from its addresses and ports to the owner's number of the connection or listener.
+
+use core::net::SocketAddr;
+
+mod table;
+
+pub use table::{FlowTable, MAX_VALUE};
+
+/// Finds connections by both ends, and listeners by the local one. Values are at most [`MAX_VALUE`].
+///
+/// An IPv4 connection takes a slot of 16 octets (IPv6: 40), and between three eighths and three quarters of the slots are
+/// in use. Peers choose addresses and ports, so the hash is keyed: nobody without the key can make flows collide.
+#[derive(Clone, Debug)]
+pub struct Demux {
+    connections: Connections,
+    listeners: Connections,
+}
+
+/// One table for each version of IP.
+#[derive(Clone, Debug)]
+struct Connections {
+    ipv4: FlowTable<12>,
+    ipv6: FlowTable<36>,
+}
+
+/// A flow as octets.
+enum Key {
+    Ipv4([u8; 12]),
+    Ipv6([u8; 36]),
+}
+
+impl Demux {
+    /// `key` is random and secret.
+    #[must_use]
+    pub fn new(key: [u8; 16]) -> Self {
+        let tables = Connections {
+            ipv4: FlowTable::new(key),
+            ipv6: FlowTable::new(key),
+        };
+        Self {
+            connections: tables.clone(),
+            listeners: tables,
+        }
+    }
+
+    /// Adds a connection.
+    ///
+    /// # Errors
+    /// There is one with these ends already: its value.
+    pub fn insert(&mut self, local: SocketAddr, remote: SocketAddr, value: u32) -> Result<(), u32> {
+        self.connections.insert(&Key::new(local, remote), value)
+    }
+
+    /// Takes a connection out.
+    pub fn remove(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+        self.connections.remove(&Key::new(local, remote))
+    }
+
+    /// The connection between two ends.
+    #[inline]
+    #[must_use]
+    pub fn connection(&self, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+        self.connections.look_up(&Key::new(local, remote))
+    }
+
+    /// Adds a listener on an address, or on all of them if it is unspecified.
+    ///
+    /// # Errors
+    /// There is one on exactly this address and port already: its value.
+    pub fn listen(&mut self, local: SocketAddr, value: u32) -> Result<(), u32> {
+        self.listeners.insert(&Key::of_listener(local), value)
+    }
+
+    /// Takes a listener out.
+    pub fn unlisten(&mut self, local: SocketAddr) -> Option<u32> {
+        self.listeners.remove(&Key::of_listener(local))
+    }
+
+    /// The listener for a SYN to `local`: one on the address before one on all of them.
+    #[must_use]
+    pub fn listener(&self, local: SocketAddr) -> Option<u32> {
+        self.listeners
+            .look_up(&Key::of_listener(local))
+            .or_else(|| {
+                self.listeners
+                    .look_up(&Key::of_listener(unspecified(local)))
+            })
+    }
+
+    /// Connections that are in.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.connections
+            .ipv4
+            .len()
+            .saturating_add(self.connections.ipv6.len())
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Connections {
+    fn insert(&mut self, key: &Key, value: u32) -> Result<(), u32> {
+        match key {
+            Key::Ipv4(key) => self.ipv4.insert(key, value),
+            Key::Ipv6(key) => self.ipv6.insert(key, value),
+        }
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<u32> {
+        match key {
+            Key::Ipv4(key) => self.ipv4.remove(key),
+            Key::Ipv6(key) => self.ipv6.remove(key),
+        }
+    }
+
+    #[inline]
+    fn look_up(&self, key: &Key) -> Option<u32> {
+        match key {
+            Key::Ipv4(key) => self.ipv4.look_up(key),
+            Key::Ipv6(key) => self.ipv6.look_up(key),
+        }
+    }
+}
+
+impl Key {
+    #[inline]
+    fn new(local: SocketAddr, remote: SocketAddr) -> Self {
+        match (local, remote) {
+            (SocketAddr::V4(local), SocketAddr::V4(remote)) => Self::Ipv4(ipv4_key(local, remote)),
+            (SocketAddr::V6(_), _) | (_, SocketAddr::V6(_)) => Self::Ipv6(ipv6_key(local, remote)),
+        }
+    }
+
+    /// No segment comes from port 0 of no address.
+    fn of_listener(local: SocketAddr) -> Self {
+        Self::new(local, SocketAddr::new(unspecified(local).ip(), 0))
+    }
+}
+
+/// The key of a flow over IPv4: addresses and ports in network order, the local ones first.
+#[inline]
+#[must_use]
+pub fn ipv4_key(local: core::net::SocketAddrV4, remote: core::net::SocketAddrV4) -> [u8; 12] {
+    let [a0, a1, a2, a3] = local.ip().octets();
+    let [b0, b1, b2, b3] = remote.ip().octets();
+    let [p0, p1] = local.port().to_be_bytes();
+    let [q0, q1] = remote.port().to_be_bytes();
+    [a0, a1, a2, a3, b0, b1, b2, b3, p0, p1, q0, q1]
+}
+
+fn ipv6_key(local: SocketAddr, remote: SocketAddr) -> [u8; 36] {
+    let octets = |address: SocketAddr| match address {
+        SocketAddr::V4(address) => address.ip().to_ipv6_mapped().octets(),
+        SocketAddr::V6(address) => address.ip().octets(),
+    };
+    let fields: [&[u8]; 4] = [
+        &octets(local),
+        &octets(remote),
+        &local.port().to_be_bytes(),
+        &remote.port().to_be_bytes(),
+    ];
+    let mut key = [0; 36];
+    for (byte, value) in key.iter_mut().zip(fields.into_iter().flatten()) {
+        *byte = *value;
+    }
+    key
+}
+
+fn unspecified(address: SocketAddr) -> SocketAddr {
+    let ip = match address {
+        SocketAddr::V4(_) => core::net::Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => core::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! Sending at a rate (`SO_MAX_PACING_RATE`): when the next segment may leave.
+
+use core::time::Duration;
+
+use crate::Instant;
+
+/// No rate (`SO_MAX_PACING_RATE` as it is by default).
+pub const UNLIMITED: u64 = u64::MAX;
+
+/// What may leave at once, as time at the rate: about what timers resolve. Linux's `sk_pacing_shift` gives the same.
+const BURST: Duration = Duration::from_millis(1);
+
+/// Paces one connection, by the generic cell rate algorithm (ITU-T I.371): the time at which what was sent would have left
+/// at exactly the rate may be ahead of the clock by a burst.
+#[derive(Clone, Copy, Debug)]
+pub struct Pacer {
+    octets_per_second: u64,
+    /// What was sent has left by then, at the rate.
+    busy_until: Instant,
+    /// What whole nanoseconds have left over: octets times 10^9, below the rate.
+    remainder: u64,
+    burst: Duration,
+}
+
+impl Default for Pacer {
+    fn default() -> Self {
+        Self {
+            octets_per_second: UNLIMITED,
+            busy_until: Instant::ZERO,
+            remainder: 0,
+            burst: BURST,
+        }
+    }
+}
+
+impl Pacer {
+    /// Sets the rate in octets a second; [`UNLIMITED`] for none. Zero stands for one octet a second. Two segments of `mss`
+    /// octets may always leave together, for the sake of delayed acknowledgements.
+    pub fn set_rate(&mut self, octets_per_second: u64, mss: u32) {
+        self.octets_per_second = octets_per_second.max(1);
+        self.remainder = 0;
+        let (two_segments, _) = self.time_for(mss.saturating_mul(2));
+        self.burst = two_segments.max(BURST);
+    }
+
+    #[must_use]
+    pub const fn is_limited(&self) -> bool {
+        self.octets_per_second != UNLIMITED
+    }
+
+    /// In octets a second.
+    #[must_use]
+    pub const fn rate(&self) -> u64 {
+        self.octets_per_second
+    }
+
+    /// `octets` leave at `now`.
+    #[inline]
+    pub fn on_sent(&mut self, octets: u32, now: Instant) {
+        if self.is_limited() {
+            let (time, remainder) = self.time_for(octets);
+            self.busy_until = self.busy_until.max(now) + time;
+            self.remainder = remainder;
+        }
+    }
+
+    /// When the next segment may leave; `None` for at once.
+    #[inline]
+    #[must_use]
+    pub fn next_at(&self, now: Instant) -> Option<Instant> {
+        if !self.is_limited() {
+            return None;
+        }
+        // A segment may begin while less than a burst is ahead of the clock.
+        let ahead = self.busy_until.saturating_since(now);
+        let excess = ahead.saturating_sub(self.burst);
+        (!excess.is_zero()).then(|| now + excess)
+    }
+
+    /// How long `octets` take at the rate, and what is left over.
+    fn time_for(&self, octets: u32) -> (Duration, u64) {
+        if !self.is_limited() {
+            return (Duration::ZERO, 0);
+        }
+        let dividend = u64::from(octets)
+            .saturating_mul(1_000_000_000)
+            .saturating_add(self.remainder);
+        let nanos = dividend.checked_div(self.octets_per_second).unwrap_or(0);
+        let remainder = dividend.checked_rem(self.octets_per_second).unwrap_or(0);
+        (Duration::from_nanos(nanos), remainder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Octets that leave within `time` if there is always a segment to send.
+    fn sent_within(pacer: &mut Pacer, time: Duration, len: u32) -> u64 {
+        let (mut now, mut sent) = (Instant::ZERO, 0);
+        while now <= Instant::ZERO + time {
+            match pacer.next_at(now) {
+                Some(at) => now = at,
+                None => {
+                    pacer.on_sent(len, now);
+                    sent += u64::from(len);
+                }
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn without_a_rate_everything_leaves_at_once() {
+        let mut pacer = Pacer::default();
+        pacer.on_sent(u32::MAX, Instant::ZERO);
+        assert_eq!(pacer.next_at(Instant::ZERO), None);
+        assert!(!pacer.is_limited());
+    }
+
+    #[test]
+    fn the_rate_is_kept_to_a_burst() {
+        for (rate, millis) in [
+            (10_000, 5_000),
+            (1_000_000, 2_000),
+            (125_000_000, 100),
+            (12_500_000_000, 20),
+        ] {
+            let mut pacer = Pacer::default();
+            pacer.set_rate(rate, 1448);
+            let sent = sent_within(&mut pacer, Duration::from_millis(millis), 1448);
+            let exact = rate * millis / 1000;
+            let burst = (rate / 1000).max(2 * 1448) + 1448;
+            assert!(sent >= exact, "{sent} at {rate}");
+            assert!(sent <= exact + burst, "{sent} at {rate}");
+        }
+    }
+
+    #[test]
+    fn idleness_saves_up_a_burst_and_no_more() {
+        let mut pacer = Pacer::default();
+        pacer.set_rate(1_000_000, 1000);
+        pacer.on_sent(1000, Instant::ZERO);
+        let now = Instant::ZERO + Duration::from_secs(100);
+        for _ in 0..3 {
+            assert_eq!(pacer.next_at(now), None);
+            pacer.on_sent(1000, now);
+        }
+        // Three milliseconds' worth, of which two are the burst.
+        assert_eq!(pacer.next_at(now), Some(now + Duration::from_millis(1)));
+    }
+
+    #[test]
+    fn a_rate_can_be_taken_back() {
+        let mut pacer = Pacer::default();
+        pacer.set_rate(0, 1000);
+        assert_eq!(pacer.rate(), 1);
+        pacer.on_sent(100_000, Instant::ZERO);
+        assert!(pacer.next_at(Instant::ZERO).is_some());
+        pacer.set_rate(UNLIMITED, 1000);
+        assert_eq!(pacer.next_at(Instant::ZERO), None);
+    }
+}

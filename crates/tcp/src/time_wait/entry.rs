@@ -1,0 +1,181 @@
+//! What is left of one connection, and what it does with segments.
+
+use wire::tcp::{Flags, Header, Options, Timestamps};
+
+use crate::{Instant, SeqNumber};
+
+use super::Settings;
+
+/// What TIME-WAIT needs of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Residue {
+    /// Behind our FIN.
+    pub snd_nxt: SeqNumber,
+    /// Behind the peer's FIN.
+    pub rcv_nxt: SeqNumber,
+    /// The window field of an acknowledgement, scaled as the connection's were.
+    pub window: u16,
+    /// If timestamps were agreed on.
+    pub timestamps: Option<TimestampState>,
+}
+
+/// The state of the timestamps option (RFC 7323 §4.3, §5.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimestampState {
+    /// `TS.Recent`
+    pub recent: u32,
+    /// Added to the clock, in milliseconds, for `TSval`.
+    pub offset: u32,
+}
+
+/// What to do with a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Drop,
+    /// Send an acknowledgement.
+    Answer(Answer),
+    /// The SYN of a new incarnation (RFC 6191): the entry is gone, and a listener may accept it, with an initial sequence
+    /// number not before `iss`, beyond all that the old one used (as Linux chooses it).
+    Open {
+        iss: SeqNumber,
+    },
+    /// A reset: the entry is gone.
+    Closed,
+}
+
+/// The acknowledgement that repeats where the connection was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub header: Header,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) expires: Instant,
+    /// When the last answer was sent, in milliseconds of the clock; 0 for never.
+    answered_millis: u32,
+    pub(super) previous: u32,
+    pub(super) next: u32,
+    pub(super) key: [u8; 12],
+    snd_nxt: SeqNumber,
+    rcv_nxt: SeqNumber,
+    ts_recent: u32,
+    ts_offset: u32,
+    window: u16,
+    has_timestamps: bool,
+}
+
+const _: () = assert!(size_of::<Entry>() == 56);
+
+impl Entry {
+    pub(super) fn new(key: [u8; 12], residue: &Residue) -> Self {
+        let Residue {
+            snd_nxt,
+            rcv_nxt,
+            window,
+            timestamps,
+        } = *residue;
+        let TimestampState { recent, offset } = timestamps.unwrap_or(TimestampState {
+            recent: 0,
+            offset: 0,
+        });
+        Self {
+            expires: Instant::ZERO,
+            answered_millis: 0,
+            previous: super::NIL,
+            next: super::NIL,
+            key,
+            snd_nxt,
+            rcv_nxt,
+            ts_recent: recent,
+            ts_offset: offset,
+            window,
+            has_timestamps: timestamps.is_some(),
+        }
+    }
+
+    /// RFC 9293 §3.10.7.4 for TIME-WAIT, in the order of Linux's `tcp_timewait_state_process`. The second value: the wait
+    /// begins anew.
+    pub(super) fn judge(
+        &mut self,
+        header: &Header,
+        payload_len: u32,
+        settings: &Settings,
+        now: Instant,
+    ) -> (Verdict, bool) {
+        let seq = SeqNumber(header.seq);
+        let has = |flags| header.flags.contains(flags);
+        let timestamps = header.options.timestamps.filter(|_| self.has_timestamps);
+        // RFC 7323 §5.3
+        let is_old =
+            timestamps.is_some_and(|timestamps| is_before(timestamps.value, self.ts_recent));
+        let is_empty = payload_len == 0 && !header.flags.intersects(Flags::SYN | Flags::FIN);
+        if !is_old && seq == self.rcv_nxt && (is_empty || has(Flags::RST)) {
+            if has(Flags::RST) {
+                // RFC 1337 §3 (F1): "ignore RST segments in TIME-WAIT state"
+                return if settings.rfc1337 {
+                    (Verdict::Drop, false)
+                } else {
+                    (Verdict::Closed, false)
+                };
+            }
+            if let Some(timestamps) = timestamps {
+                self.ts_recent = timestamps.value;
+            }
+            return (Verdict::Drop, true);
+        }
+        if has(Flags::RST) {
+            return (Verdict::Drop, false);
+        }
+        if has(Flags::SYN) && !has(Flags::ACK) && !is_old {
+            // RFC 6191 §2, RFC 1122 §4.2.2.13: what comes is newer than all that the old incarnation sent.
+            let is_later =
+                timestamps.is_some_and(|timestamps| is_before(self.ts_recent, timestamps.value));
+            if seq > self.rcv_nxt || is_later {
+                let iss = self.snd_nxt + 65_535 + 2;
+                return (Verdict::Open { iss }, false);
+            }
+        }
+        // "The only thing that can arrive in this state is a retransmission of the remote FIN. Acknowledge it, and restart the
+        // 2 MSL timeout." A SYN without ACK may be a new connection's, whose second try will be accepted.
+        let restarts = is_old || has(Flags::ACK);
+        (self.answer(settings, now), restarts)
+    }
+
+    fn answer(&mut self, settings: &Settings, now: Instant) -> Verdict {
+        let millis = millis(now);
+        let since = u128::from(millis.wrapping_sub(self.answered_millis));
+        if self.answered_millis != 0 && since < settings.answer_interval.as_millis() {
+            return Verdict::Drop;
+        }
+        self.answered_millis = millis.max(1);
+        let timestamps = self.has_timestamps.then(|| Timestamps {
+            value: millis.wrapping_add(self.ts_offset),
+            echo: self.ts_recent,
+        });
+        Verdict::Answer(Answer {
+            header: Header {
+                seq: self.snd_nxt.0,
+                ack: self.rcv_nxt.0,
+                flags: Flags::ACK,
+                window: self.window,
+                urgent: 0,
+                options: Options {
+                    timestamps,
+                    ..Options::default()
+                },
+            },
+        })
+    }
+}
+
+/// The clock of timestamps: milliseconds modulo 2^32.
+#[allow(clippy::cast_possible_truncation, reason = "the clock wraps")]
+const fn millis(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000) as u32
+}
+
+/// Timestamps are compared as sequence numbers are (RFC 7323 §5.2).
+const fn is_before(one: u32, other: u32) -> bool {
+    one.wrapping_sub(other).cast_signed() < 0
+}
