@@ -70,6 +70,31 @@ const NEEDS: &[Need] = &[
     },
 ];
 
+/// A line for each program that the tests compare with and without the library: its name, its Debian package, and "service"
+/// if that starts one.
+const COMPARED: &str = include_str!("../../libvma/tests/programs/packages.txt");
+
+/// Packages of programs that the tests compare and that are not in the PATH. Without `services`, those are left out that
+/// start a service, which nobody wants on a machine that is not only for tests.
+pub(crate) fn missing_compared(services: bool) -> Vec<&'static str> {
+    missing_compared_in(services, &env::var_os("PATH").unwrap_or_default())
+}
+
+fn missing_compared_in(services: bool, path: &OsStr) -> Vec<&'static str> {
+    let mut packages: Vec<_> = COMPARED
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ');
+            let (program, package) = (words.next()?, words.next()?);
+            let wanted = services || words.next().is_none();
+            (wanted && !is_in_path(program, path)).then_some(package)
+        })
+        .collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
 /// What is not in the PATH.
 pub(crate) fn missing(purpose: Purpose) -> Vec<&'static Need> {
     missing_in(purpose, &env::var_os("PATH").unwrap_or_default())
@@ -128,6 +153,16 @@ mod tests {
         assert_eq!(effective_user(status), Some(0));
         assert_eq!(effective_user("Uid:\t0\t1000\t0\t0\n"), Some(1000));
         assert_eq!(effective_user("Gid:\t0\t0\t0\t0\n"), None);
+    }
+
+    #[test]
+    fn compared_programs_bring_a_service_only_where_that_is_wanted() {
+        let (few, all) = (
+            missing_compared_in(false, OsStr::new("")),
+            missing_compared_in(true, OsStr::new("")),
+        );
+        assert!(few.contains(&"socat") && !few.contains(&"nginx-light"));
+        assert!(all.contains(&"nginx-light") && few.iter().all(|package| all.contains(package)));
     }
 
     #[test]

@@ -36,6 +36,9 @@ pub(crate) fn ensure(purpose: Purpose) -> Result<(), Failure> {
     if !components.is_empty() {
         install_components(&components)?;
     }
+    if purpose == Purpose::Testing {
+        install_compared();
+    }
     let still: Vec<&str> = needs::missing(purpose)
         .iter()
         .map(|need| need.program)
@@ -50,16 +53,43 @@ pub(crate) fn ensure(purpose: Purpose) -> Result<(), Failure> {
     )))
 }
 
+/// Installs programs that the tests compare with and without the library, if root asks. Without one of them its test is
+/// skipped: no failure here.
+fn install_compared() {
+    let missing = needs::missing_compared(skips_are_failures());
+    if missing.is_empty() {
+        return;
+    }
+    let arguments = [INSTALL, missing.as_slice()].concat();
+    let has_apt_get = needs::is_in_path("apt-get", &env::var_os("PATH").unwrap_or_default());
+    if !needs::is_root() || !has_apt_get {
+        say(format_args!(
+            "setup: tests of programs that are not here will be skipped (to install: apt-get {})",
+            arguments.join(" ")
+        ));
+        return;
+    }
+    let installed = apt_get(&["update"]).and_then(|()| apt_get(&arguments));
+    if let Err(failure) = installed {
+        say(format_args!(
+            "setup: going on without these, their tests will be skipped: {failure}"
+        ));
+    }
+}
+
+/// Whether this is a machine for tests, on which all of them must run.
+fn skips_are_failures() -> bool {
+    env::var_os("VMA_TEST_NO_SKIP").is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+const INSTALL: &[&str] = &["install", "--yes", "--no-install-recommends"];
+
 /// The arguments of apt-get that install `missing`.
 fn install_arguments(missing: &[&Need]) -> Vec<&'static str> {
     let mut packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
     packages.sort_unstable();
     packages.dedup();
-    [
-        &["install", "--yes", "--no-install-recommends"],
-        packages.as_slice(),
-    ]
-    .concat()
+    [INSTALL, packages.as_slice()].concat()
 }
 
 fn install_packages(missing: &[&Need]) -> Result<(), Failure> {

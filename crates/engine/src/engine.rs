@@ -129,7 +129,7 @@ impl<B: Backend> Engine<B> {
             epolls: Slab::new(),
             interfaces: Mutex::new(HashMap::new()),
             control: Mutex::new(()),
-            rules: RwLock::new(Box::leak(Box::default())),
+            rules: RwLock::new(const { &ProcessRules::NONE }),
             segment,
             unseen: Box::leak(Box::default()),
             pool_stats,

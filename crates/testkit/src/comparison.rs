@@ -196,7 +196,7 @@ fn preload_with_debug_log(
 }
 
 /// The lines of both outputs, those that differ marked.
-fn difference(expected: &str, seen: &str) -> String {
+pub fn difference(expected: &str, seen: &str) -> String {
     let (expected, seen): (Vec<_>, Vec<_>) = (expected.lines().collect(), seen.lines().collect());
     // Length of the longest common subsequence of what is left from each pair of lines on.
     let mut common = vec![vec![0_u32; seen.len() + 1]; expected.len() + 1];
@@ -232,7 +232,7 @@ fn difference(expected: &str, seen: &str) -> String {
 }
 
 /// The end of the program's errors and the library's log, without its banner.
-fn log_tail(log: &str) -> String {
+pub fn log_tail(log: &str) -> String {
     const LINES: usize = 25;
     let is_banner = |line: &&str| line.contains("VMA DETAILS:") || line.contains("VMA INFO:");
     let lines: Vec<_> = log.lines().filter(|line| !is_banner(line)).collect();

@@ -38,7 +38,9 @@ mod tun;
 
 pub use accelerated::{Accelerated, eventually, preloaded, preloaded_in_place};
 pub use c_program::{compile_c, compile_c_with};
-pub use comparison::{Comparison, THREAD_MODE_VARIANTS, THREADED_VARIANTS, VARIANTS, Variant};
+pub use comparison::{
+    Comparison, THREAD_MODE_VARIANTS, THREADED_VARIANTS, VARIANTS, Variant, difference, log_tail,
+};
 pub use library::libvma_path;
 pub use namespace::Namespace;
 pub use pair::{Namespaces, Pair};
@@ -46,4 +48,5 @@ pub use raw_link::RawLink;
 pub use running::{Finished, Running};
 pub use scripted_peer::ScriptedPeer;
 pub use skip::{Skip, skip};
+pub use sys::is_root;
 pub use tun::Tun;

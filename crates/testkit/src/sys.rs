@@ -14,7 +14,7 @@ use std::time::Duration;
 use libc::c_int;
 
 /// Whether the effective user is root.
-pub(crate) fn is_root() -> bool {
+pub fn is_root() -> bool {
     // SAFETY: `geteuid` has no preconditions and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }

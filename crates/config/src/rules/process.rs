@@ -30,6 +30,9 @@ enum Origin {
 }
 
 impl ProcessRules {
+    /// No rules.
+    pub const NONE: Self = Self { rules: Vec::new() };
+
     /// The rules of `file`, which was read from `path`, for a process that runs `program` (without its directory) with this
     /// `VMA_APPLICATION_ID`.
     pub fn new(file: &RuleFile, path: &str, program: &str, application_id: &str) -> Self {

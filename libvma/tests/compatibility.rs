@@ -1,0 +1,130 @@
+//! Nothing breaks under preload: ordinary programs say and return the same with the library as without it.
+//!
+//! Each program is a script in `tests/programs`, run by bash with the library preloaded into bash and all that it starts.
+
+#[path = "compatibility/echo.rs"]
+mod echo;
+#[path = "compatibility/evidence.rs"]
+mod evidence;
+#[path = "compatibility/programs.rs"]
+mod programs;
+#[path = "compatibility/stage.rs"]
+mod stage;
+
+use std::fmt::Write;
+use std::path::Path;
+
+use programs::{PROGRAMS, Program};
+use stage::{Run, Stage};
+use testkit::{Finished, or_skip};
+
+/// Fewer than this on a Debian machine with root, and the matrix says too little.
+const PROGRAMS_MIN: usize = 25;
+
+/// Packets past the kernel that a program which talks UDP over IPv4 has at least.
+const ACCELERATED_PACKETS_MIN: u64 = 4;
+
+/// A way to run with the library.
+struct Way {
+    name: &'static str,
+    environment: &'static [(&'static str, &'static str)],
+    /// Whether standard error must be the same, too: the library says nothing there.
+    quiet: bool,
+}
+
+const WAYS: [Way; 4] = [
+    Way {
+        name: "default settings",
+        environment: &[],
+        quiet: false,
+    },
+    Way {
+        name: "VMA_TRACELEVEL=0",
+        environment: &[("VMA_TRACELEVEL", "0")],
+        quiet: true,
+    },
+    Way {
+        name: "VMA_SPEC=latency",
+        environment: &[("VMA_TRACELEVEL", "0"), ("VMA_SPEC", "latency")],
+        quiet: true,
+    },
+    Way {
+        name: "a debug log in a file",
+        environment: &[("VMA_TRACELEVEL", "debug")],
+        quiet: true,
+    },
+];
+
+fn compare(name: &'static str) {
+    let (_, program) = PROGRAMS
+        .iter()
+        .find(|(other, _)| *other == name)
+        .expect("the test comes from the table");
+    or_skip!(program.is_here());
+    let stage = or_skip!(Stage::new(name));
+    let bare = stage
+        .run(None)
+        .unwrap_or_else(|error| panic!("{name} without the library: {error}"));
+    assert!(
+        bare.finished.status.success() && !bare.finished.stdout.is_empty(),
+        "{name} fails without the library: {:#?}",
+        bare.finished
+    );
+    let mut differences = String::new();
+    for way in &WAYS {
+        let told = match stage.run(Some(way.environment)) {
+            Ok(seen) => judge(program, way, &bare.finished, &seen),
+            Err(error) => error.to_string(),
+        };
+        if !told.is_empty() {
+            let _ = write!(differences, "\n=== {name}, {}\n{told}", way.name);
+        }
+    }
+    assert!(differences.is_empty(), "{differences}");
+}
+
+/// What is different, in words; nothing if nothing is.
+fn judge(program: &Program, way: &Way, bare: &Finished, seen: &Run) -> String {
+    let mut told = String::new();
+    if seen.finished.status != bare.status {
+        let _ = writeln!(told, "{}, not {}", seen.finished.status, bare.status);
+    }
+    let mut compare = |stream: &str, expected: &str, got: &str| {
+        let (expected, got) = ((program.normalise)(expected), (program.normalise)(got));
+        if expected != got {
+            let difference = testkit::difference(&expected, &got);
+            let _ = writeln!(told, "{stream}:\n{difference}");
+        }
+    };
+    compare("standard output", &bare.stdout, &seen.finished.stdout);
+    if way.quiet {
+        compare("standard error", &bare.stderr, &seen.finished.stderr);
+    }
+    if program.accelerated && seen.packets < ACCELERATED_PACKETS_MIN {
+        let _ = writeln!(told, "only {} packets went past the kernel", seen.packets);
+    }
+    if !seen.left_over.is_empty() {
+        let _ = writeln!(told, "left behind: {:?}", seen.left_over);
+    }
+    if !told.is_empty() {
+        let words = [seen.finished.stderr.as_str(), &seen.log].concat();
+        let _ = writeln!(told, "log:\n{}", testkit::log_tail(&words));
+    }
+    told
+}
+
+/// Skips must not empty the matrix where all of it can run: a Debian machine with root.
+#[test]
+fn enough_programs_are_here() {
+    let here: Vec<_> = PROGRAMS
+        .iter()
+        .filter(|(_, program)| program.is_here().is_ok())
+        .map(|(name, _)| name)
+        .collect();
+    let must = testkit::is_root() && Path::new("/etc/debian_version").exists();
+    assert!(
+        !must || here.len() >= PROGRAMS_MIN,
+        "only {} programs are here: {here:?} (cargo xtask setup)",
+        here.len()
+    );
+}

@@ -1,0 +1,77 @@
+//! The echo service (RFC 862) at the peer's end, over UDP and TCP, without the library.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use testkit::Namespace;
+
+const PORT: u16 = 7;
+
+/// How long the end of the service may take.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// The service. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Echo {
+    stop: Arc<AtomicBool>,
+}
+
+impl Echo {
+    /// Starts it on an address of a namespace.
+    ///
+    /// # Errors
+    ///
+    /// The sockets cannot be made.
+    pub(crate) fn start(namespace: &Namespace, address: Ipv4Addr) -> io::Result<Self> {
+        let sockets = || -> io::Result<_> {
+            Ok((
+                UdpSocket::bind((address, PORT))?,
+                TcpListener::bind((address, PORT))?,
+            ))
+        };
+        let (udp, tcp) = namespace.enter(sockets)?;
+        udp.set_read_timeout(Some(INTERVAL))?;
+        tcp.set_nonblocking(true)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        thread::spawn(move || serve_datagrams(&udp, &stopped));
+        let stopped = Arc::clone(&stop);
+        thread::spawn(move || serve_streams(&tcp, &stopped));
+        Ok(Self { stop })
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn serve_datagrams(socket: &UdpSocket, stop: &AtomicBool) {
+    let mut buffer = vec![0; 65536];
+    while !stop.load(Ordering::Relaxed) {
+        // Errors are time-outs, and those of clients that are gone.
+        if let Ok((len, client)) = socket.recv_from(&mut buffer) {
+            drop(socket.send_to(&buffer[..len], client));
+        }
+    }
+}
+
+fn serve_streams(listener: &TcpListener, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        match listener.accept() {
+            Ok((stream, _)) => drop(thread::spawn(move || serve_stream(&stream))),
+            Err(_) => thread::sleep(INTERVAL),
+        }
+    }
+}
+
+fn serve_stream(stream: &TcpStream) {
+    // The accepted socket does not inherit the mode (accept(2)). Errors are those of clients that are gone.
+    let (mut from, mut to) = (stream, stream);
+    drop(io::copy(&mut from, &mut to));
+}

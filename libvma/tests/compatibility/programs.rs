@@ -1,0 +1,126 @@
+//! The programs of the matrix.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::{env, fs};
+
+use testkit::Skip;
+
+use crate::stage::PATH;
+
+/// A line for each program: its name, the Debian package that brings it, and whether that starts a service.
+const PACKAGES: &str = include_str!("../programs/packages.txt");
+
+/// One row of the matrix. Its name is also that of its script, `tests/programs/<name>.sh`.
+pub(crate) struct Program {
+    /// What must be in the PATH, beyond what every Debian system has.
+    needs: &'static [&'static str],
+    /// Whether it talks UDP over IPv4 with another machine: then it must have done so past the kernel.
+    pub(crate) accelerated: bool,
+    /// Takes out of its output what differs between two runs.
+    pub(crate) normalise: fn(&str) -> String,
+}
+
+const fn needs(needs: &'static [&'static str]) -> Program {
+    Program {
+        needs,
+        accelerated: false,
+        normalise: str::to_owned,
+    }
+}
+
+impl Program {
+    const fn accelerated(mut self) -> Self {
+        self.accelerated = true;
+        self
+    }
+
+    const fn normalised(mut self, normalise: fn(&str) -> String) -> Self {
+        self.normalise = normalise;
+        self
+    }
+
+    /// Whether it can run on this machine.
+    pub(crate) fn is_here(&self) -> Result<(), Skip> {
+        for need in self.needs {
+            let package = PACKAGES
+                .lines()
+                .filter_map(|line| line.split_once(' '))
+                .find_map(|(program, package)| (program == *need).then_some(package))
+                .expect("the list has every program of the table");
+            if !is_in_path(need) {
+                let reason = format!("{need} is not installed (Debian package {package})");
+                return Err(Skip::new(reason));
+            }
+        }
+        Ok(())
+    }
+}
+
+macro_rules! programs {
+    ($($name:ident: $program:expr,)*) => {
+        pub(crate) const PROGRAMS: &[(&str, Program)] = &[$((stringify!($name), $program)),*];
+
+        mod tests {
+            $(#[test] fn $name() { crate::compare(stringify!($name)); })*
+        }
+    };
+}
+
+programs! {
+    coreutils: needs(&[]),
+    bash: needs(&[]),
+    dash: needs(&["dash"]),
+    find: needs(&[]),
+    archives: needs(&["xz", "bzip2"]),
+    python_processes: needs(&["python3"]),
+    python_sockets: needs(&["python3"]).accelerated(),
+    perl: needs(&["perl"]).accelerated(),
+    node: needs(&["node"]).accelerated(),
+    java: needs(&["java"]).accelerated(),
+    make: needs(&["make", "gcc"]),
+    git: needs(&["git"]),
+    curl: needs(&["curl", "dnsmasq"]).accelerated(),
+    ssh: needs(&["sshd"]),
+    rsync: needs(&["rsync"]),
+    redis: needs(&["redis-server", "redis-benchmark"]),
+    nginx: needs(&["nginx", "curl"]),
+    memcached: needs(&["memcached", "python3"]).accelerated(),
+    postgres: needs(&["psql"]),
+    sqlite: needs(&["sqlite3"]),
+    tmux: needs(&["tmux"]),
+    strace: needs(&["strace", "python3"]).accelerated(),
+    gdb: needs(&["gdb", "gcc"]).accelerated(),
+    valgrind: needs(&["valgrind", "gcc"]).normalised(without_unhandled),
+    users: needs(&[]),
+    sudo: needs(&["sudo"]),
+    dns: needs(&["dig", "host", "dnsmasq"]),
+    dnsmasq: needs(&["dnsmasq", "dig"]),
+    socat: needs(&["socat"]).accelerated(),
+    netcat: needs(&["nc"]).accelerated(),
+    iperf3: needs(&["iperf3"]).accelerated(),
+    sockperf: needs(&["sockperf"]).accelerated(),
+    busybox: needs(&["busybox", "curl"]),
+    openssl: needs(&["openssl"]).accelerated(),
+    stunnel: needs(&["stunnel", "openssl"]),
+    haproxy: needs(&["haproxy", "curl"]),
+    network_tools: needs(&["ping", "tc"]),
+    traceroute: needs(&["traceroute"]),
+    chrony: needs(&["chronyd"]),
+}
+
+fn is_in_path(program: &str) -> bool {
+    env::split_paths(OsStr::new(PATH)).any(|directory| {
+        fs::metadata(Path::join(&directory, program))
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    })
+}
+
+/// Without the words of valgrind about system calls that it does not know: AF_XDP needs some.
+fn without_unhandled(output: &str) -> String {
+    let lines = output
+        .lines()
+        .filter(|line| !line.contains("WARNING: unhandled eBPF command"));
+    lines.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,171 @@
+//! Where a program runs: a namespace joined to its peer's, a directory of its own, and an environment that is the same
+//! every time.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::sync::OnceLock;
+use std::time::Duration;
+use std::{env, fs, io};
+
+use testkit::{Finished, Namespaces, Pair, Running, Skip, eventually};
+
+use crate::echo::Echo;
+use crate::evidence;
+
+/// Longest time that one run may take.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long processes that the program does not wait for may take to end.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Where Debian's programs are.
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The namespaces and the directory of one program. The directory holds `home`, made anew for each run, `log` and
+/// `statistics`.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pair: Pair,
+    _echo: Echo,
+    scripts: PathBuf,
+    name: &'static str,
+    directory: PathBuf,
+}
+
+/// What a run said and did.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) finished: Finished,
+    /// Packets that all its processes received and sent past the kernel.
+    pub(crate) packets: u64,
+    /// Command lines of processes that still ran at its end.
+    pub(crate) left_over: Vec<String>,
+    /// The library's log files, one after the other.
+    pub(crate) log: String,
+}
+
+impl Stage {
+    /// Makes the namespaces and the directory.
+    ///
+    /// # Panics
+    ///
+    /// If the library cannot be built or copied.
+    pub(crate) fn new(name: &'static str) -> Result<Self, Skip> {
+        let pair = Namespaces::pair()?;
+        let directory = base().join(name);
+        fs::create_dir_all(&directory).expect("the test may write to the temporary directory");
+        let echo =
+            Echo::start(&pair.a, Pair::ADDRESS_A).expect("the fresh namespace has its ports free");
+        // Else the ICMP errors of one run leave none for the next.
+        pair.a
+            .enter(|| fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0"))
+            .expect("root may change the namespace's limits");
+        let stage = Self {
+            pair,
+            _echo: echo,
+            scripts: Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs"),
+            name,
+            directory,
+        };
+        Ok(stage)
+    }
+
+    /// Runs the program: without the library, or with it and these variables.
+    ///
+    /// # Errors
+    ///
+    /// It did not end in time.
+    pub(crate) fn run(&self, environment: Option<&[(&str, &str)]>) -> io::Result<Run> {
+        let [home, log, statistics] = ["home", "log", "statistics"].map(|name| {
+            let directory = self.directory.join(name);
+            // The first run finds nothing to remove.
+            drop(fs::remove_dir_all(&directory));
+            fs::create_dir_all(&directory).expect("the directory above is ours");
+            // Some programs run as another user.
+            fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).expect("as above");
+            directory
+        });
+        let mut command = self.command(&home);
+        if let Some(environment) = environment {
+            command
+                .env("LD_PRELOAD", library())
+                .env("VMA_STATS_SHMEM_DIR", &statistics)
+                .envs(environment.iter().copied());
+            if environment.contains(&("VMA_TRACELEVEL", "debug")) {
+                command.env("VMA_LOG_FILE", log.join("%d"));
+            }
+        }
+        let run = || Running::start(command)?.wait(TIMEOUT);
+        let (finished, packets) = evidence::packets_past_kernel(&statistics, run);
+        let left_over = self.end_left_over();
+        Ok(Run {
+            finished: finished?,
+            packets,
+            left_over,
+            log: contents(&log),
+        })
+    }
+
+    fn command(&self, home: &Path) -> Command {
+        let mut command = self.pair.b.command("/bin/bash");
+        command
+            .args(["-e", "-u", "-o", "pipefail"])
+            .arg(self.scripts.join(format!("{}.sh", self.name)))
+            .env_clear()
+            .current_dir(home)
+            .envs([("PATH", PATH), ("LC_ALL", "C.UTF-8"), ("TZ", "UTC")])
+            .envs([("HOME", home), ("PROGRAMS", &self.scripts)])
+            .env("BASH_ENV", self.scripts.join("common.bash"))
+            .env("SELF", Pair::ADDRESS_B.to_string())
+            .env("PEER", Pair::ADDRESS_A.to_string())
+            .env("PEER_NETNS", self.pair.a.name());
+        command
+    }
+
+    /// Ends what still runs in the namespaces after a moment, and says what it was.
+    fn end_left_over(&self) -> Vec<String> {
+        let pids = || [self.pair.a.pids(), self.pair.b.pids()].concat();
+        if eventually(GRACE, || pids().is_empty()) {
+            return Vec::new();
+        }
+        let end = |pid: i32| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            // SAFETY: kill takes plain integers.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+            String::from_utf8_lossy(&words).replace('\0', " ")
+        };
+        pids().into_iter().map(end).collect()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // What remains is in the temporary directory, under the name of an ended process.
+        drop(fs::remove_dir_all(&self.directory));
+        drop(fs::remove_dir(base()));
+    }
+}
+
+fn base() -> PathBuf {
+    env::temp_dir().join(format!("vmat-programs-{}", process::id()))
+}
+
+/// A copy of the library that every user may read.
+fn library() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let built = testkit::libvma_path().unwrap_or_else(|error| panic!("{error}"));
+        let copy = base().join("libvma.so");
+        fs::copy(built, &copy).expect("the test may write to the temporary directory");
+        copy
+    })
+}
+
+/// All files of a directory.
+fn contents(directory: &Path) -> String {
+    let files = fs::read_dir(directory).expect("made by this run").flatten();
+    let read = |file: fs::DirEntry| fs::read(file.path()).unwrap_or_default();
+    let texts = files.map(|file| String::from_utf8_lossy(&read(file)).into_owned());
+    texts.collect()
+}

@@ -1,0 +1,2 @@
+# dgram, http, worker_threads, child processes.
+node "$PROGRAMS/node.js"

@@ -1,0 +1,2 @@
+# IO::Socket, IO::Select, processes.
+perl "$PROGRAMS/perl.pl"

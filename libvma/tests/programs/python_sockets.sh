@@ -1,0 +1,2 @@
+# selectors, socketserver, asyncio and plain sockets.
+/usr/bin/python3 "$PROGRAMS/python_sockets.py"
