@@ -115,6 +115,13 @@ fn a_port_that_a_rule_names_is_the_kernels_and_the_other_is_not() {
             ":3".to_owned()
         )
     );
+    let settings = echoes.program.reader().settings().unwrap();
+    let file = settings.iter().find(|it| it.name == "VMA_CONFIG_FILE");
+    let file = file.map(|it| (it.value.as_str(), it.origin.as_str()));
+    assert_eq!(file, Some((echoes.file.to_str().unwrap(), "environment")));
+    let polls = settings.iter().find(|it| it.name == "VMA_RX_POLL");
+    let polls = polls.map(|it| (it.value.as_str(), it.origin.as_str()));
+    assert_eq!(polls, Some(("100000", "default")));
     // The rule is for what is received: answers go past the kernel once the peer's hardware address is known.
     assert!(ruled.tx_packets > 40, "{ruled:?}");
 }

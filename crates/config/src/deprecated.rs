@@ -86,15 +86,16 @@ pub static DEPRECATED: &[Deprecated] = &[
     ),
     gone(
         "VMA_TX_OFFLOAD",
-        "use VMA_OFFLOADED_SOCKETS, which covers both directions",
+        "to leave what is sent to the kernel, use \"use os udp_sender *:*\" in libvma.conf",
     ),
     gone(
         "VMA_RX_OFFLOAD",
-        "use VMA_OFFLOADED_SOCKETS, which covers both directions",
+        "to leave what is received to the kernel, use \"use os udp_receiver *:*\" in libvma.conf",
     ),
     gone(
         "VMA_UC_OFFLOAD",
-        "unicast is accelerated like multicast; VMA_OFFLOADED_SOCKETS=0 turns both off",
+        "unicast is accelerated; to leave it to the kernel, use rules for its addresses in libvma.conf, or \
+         VMA_OFFLOADED_SOCKETS=0 for everything",
     ),
     gone(
         "VMA_IGMP",
