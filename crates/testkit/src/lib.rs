@@ -1,5 +1,5 @@
 //! What tests of this workspace need of a Linux machine: network namespaces joined by a veth pair,
-//! programs that run inside them (with or without a preloaded library), and raw Ethernet access.
+//! programs that run inside them (with or without a preloaded library), raw Ethernet access, and lossy links.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -27,9 +27,11 @@ mod accelerated;
 mod c_program;
 mod comparison;
 mod library;
+pub mod link;
 mod namespace;
 mod pair;
 mod raw_link;
+mod relay;
 mod running;
 mod scripted_peer;
 mod skip;
@@ -45,6 +47,7 @@ pub use library::libvma_path;
 pub use namespace::Namespace;
 pub use pair::{Namespaces, Pair};
 pub use raw_link::RawLink;
+pub use relay::{Port, Relay};
 pub use running::{Finished, Running};
 pub use scripted_peer::ScriptedPeer;
 pub use skip::{Skip, skip};

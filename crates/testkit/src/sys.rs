@@ -144,17 +144,24 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<u
 
 /// Waits until `fd` is readable; false if `timeout` passed first.
 pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
-    let mut entry = libc::pollfd {
+    wait_any_readable(&[fd], timeout)
+}
+
+/// Waits until one of `fds` is readable; false if `timeout` passed first.
+pub(crate) fn wait_any_readable(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<bool> {
+    let entry = |fd: &BorrowedFd<'_>| libc::pollfd {
         fd: fd.as_raw_fd(),
         events: libc::POLLIN,
         revents: 0,
     };
+    let mut entries: Vec<_> = fds.iter().map(entry).collect();
+    let count = libc::nfds_t::try_from(entries.len()).expect("tests have few descriptors");
     let timeout = libc::timespec {
         tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: libc::c_long::from(timeout.subsec_nanos()),
     };
-    // SAFETY: the pointers describe one `pollfd` and one `timespec`; no signal mask is given.
-    check(unsafe { libc::ppoll(&raw mut entry, 1, &raw const timeout, ptr::null()) })
+    // SAFETY: the pointers describe `count` entries and one `timespec`; no signal mask is given.
+    check(unsafe { libc::ppoll(entries.as_mut_ptr(), count, &raw const timeout, ptr::null()) })
         .map(|ready| ready > 0)
 }
 

@@ -58,7 +58,7 @@ impl Tun {
             .enter(|| sys::tun_device(&link, offload))
             .map_err(reason)?;
         let lines = format!(
-            "link set {name} mtu {mtu_bytes} addrgenmode none\n\
+            "link set {name} mtu {mtu_bytes} txqueuelen {QUEUE_PACKETS} addrgenmode none\n\
              address add {address}/24 dev {name}\n\
              link set {name} up\n"
         );
@@ -88,15 +88,8 @@ impl Tun {
     pub fn receive(&self, buffer: &mut [u8], timeout: Duration) -> io::Result<Option<usize>> {
         let deadline = Instant::now() + timeout;
         loop {
-            let mut header = [0; OFFLOAD_HEADER_LEN];
-            let (header, packet) = (
-                IoSliceMut::new(&mut header[..self.header_len]),
-                IoSliceMut::new(buffer),
-            );
-            match (&self.file).read_vectored(&mut [header, packet]) {
-                Ok(length) => return Ok(Some(length.saturating_sub(self.header_len))),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
+            if let Some(length) = self.try_receive(buffer)? {
+                return Ok(Some(length));
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || !sys::wait_readable(self.file.as_fd(), left)? {
@@ -104,7 +97,24 @@ impl Tun {
             }
         }
     }
+
+    /// The next packet if there is one. Returns its length.
+    pub(crate) fn try_receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let mut header = [0; OFFLOAD_HEADER_LEN];
+        let (header, packet) = (
+            IoSliceMut::new(&mut header[..self.header_len]),
+            IoSliceMut::new(buffer),
+        );
+        match (&self.file).read_vectored(&mut [header, packet]) {
+            Ok(length) => Ok(Some(length.saturating_sub(self.header_len))),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
+
+/// What the kernel sends while the test is not looking must not be lost: losses are the test's to make.
+const QUEUE_PACKETS: u32 = 10_000;
 
 impl AsFd for Tun {
     fn as_fd(&self) -> BorrowedFd<'_> {

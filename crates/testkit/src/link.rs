@@ -1,0 +1,350 @@
+//! A model of a link: what it does to packets, as pure computation. Time is a [`Duration`] since an origin of the caller,
+//! virtual (simulations) or real ([`Relay`](crate::Relay)).
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+/// What a link is like, in one direction. The default is a perfect one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conditions {
+    /// Packets leave one after another at this rate; `None`: at once.
+    pub rate_bits_per_second: Option<u64>,
+    /// From leaving to arriving.
+    pub delay: Duration,
+    /// How many packets may wait for the rate; those that come while it is full are dropped.
+    pub queue_packets: usize,
+    /// What does not arrive although it left.
+    pub loss: Loss,
+    /// Probability that a packet arrives `reorder_delay` late, behind some that left after it.
+    pub reorder: f64,
+    pub reorder_delay: Duration,
+    /// Probability that a packet arrives twice.
+    pub duplicate: f64,
+}
+
+/// Packets that do not arrive.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Loss {
+    #[default]
+    None,
+    /// Each with this probability, independently.
+    Random(f64),
+    /// Many in a row (Gilbert's model): a burst begins with probability `start` at each packet and ends with probability
+    /// `end`; nothing arrives in between. Its mean length is 1 / `end`, the mean loss `start` / (`start` + `end`).
+    Burst { start: f64, end: f64 },
+}
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self {
+            rate_bits_per_second: None,
+            delay: Duration::ZERO,
+            queue_packets: 1000,
+            loss: Loss::None,
+            reorder: 0.0,
+            reorder_delay: Duration::ZERO,
+            duplicate: 0.0,
+        }
+    }
+}
+
+/// What happened to packets so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounts {
+    /// Came in.
+    pub packets: u64,
+    /// Dropped because the queue was full.
+    pub dropped: u64,
+    /// Lost on the way.
+    pub lost: u64,
+    /// Made late.
+    pub reordered: u64,
+    /// Arrived twice.
+    pub duplicated: u64,
+}
+
+/// One direction of a link, and the packets `T` on it. The same seed and the same packets have the same fate.
+#[derive(Debug)]
+pub struct Link<T> {
+    conditions: Conditions,
+    random: Random,
+    is_in_burst: bool,
+    /// When the packets that still wait for the rate leave.
+    departures: VecDeque<Duration>,
+    last_departure: Duration,
+    on_the_way: BinaryHeap<Reverse<Arrival<T>>>,
+    next_number: u64,
+    counts: LinkCounts,
+}
+
+#[derive(Debug)]
+struct Arrival<T> {
+    at: Duration,
+    /// Those of one instant arrive in the order in which they left.
+    number: u64,
+    packet: T,
+}
+
+impl<T> PartialEq for Arrival<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<T> Eq for Arrival<T> {}
+
+impl<T> PartialOrd for Arrival<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Arrival<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+impl<T: Clone> Link<T> {
+    pub fn new(conditions: Conditions, seed: u64) -> Self {
+        Self {
+            conditions,
+            random: Random::new(seed),
+            is_in_burst: false,
+            departures: VecDeque::new(),
+            last_departure: Duration::ZERO,
+            on_the_way: BinaryHeap::new(),
+            next_number: 0,
+            counts: LinkCounts::default(),
+        }
+    }
+
+    /// Other conditions for the packets to come.
+    pub fn set_conditions(&mut self, conditions: Conditions) {
+        self.conditions = conditions;
+    }
+
+    /// A packet of `len_bytes` comes to the link. Time must not go back from call to call.
+    pub fn push(&mut self, now: Duration, len_bytes: usize, packet: T) {
+        self.counts.packets += 1;
+        let Some(departure) = self.departure(now, len_bytes) else {
+            self.counts.dropped += 1;
+            return;
+        };
+        if self.is_lost() {
+            self.counts.lost += 1;
+            return;
+        }
+        let mut at = departure + self.conditions.delay;
+        if self.random.happens(self.conditions.duplicate) {
+            self.counts.duplicated += 1;
+            self.arrive(at, packet.clone());
+        }
+        if self.random.happens(self.conditions.reorder) {
+            self.counts.reordered += 1;
+            at += self.conditions.reorder_delay;
+        }
+        self.arrive(at, packet);
+    }
+
+    /// When the next packet arrives.
+    pub fn next_at(&self) -> Option<Duration> {
+        self.on_the_way.peek().map(|Reverse(arrival)| arrival.at)
+    }
+
+    /// The next packet that has arrived at `now`.
+    pub fn pop(&mut self, now: Duration) -> Option<T> {
+        self.next_at().filter(|at| *at <= now)?;
+        self.on_the_way.pop().map(|Reverse(arrival)| arrival.packet)
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> LinkCounts {
+        self.counts
+    }
+
+    /// When the packet leaves; `None` if the queue is full.
+    fn departure(&mut self, now: Duration, len_bytes: usize) -> Option<Duration> {
+        let Some(rate) = self.conditions.rate_bits_per_second else {
+            return Some(now);
+        };
+        while self.departures.front().is_some_and(|left| *left <= now) {
+            self.departures.pop_front();
+        }
+        if self.departures.len() >= self.conditions.queue_packets {
+            return None;
+        }
+        let nanos = (len_bytes as u64 * 8).saturating_mul(1_000_000_000) / rate.max(1);
+        self.last_departure = self.last_departure.max(now) + Duration::from_nanos(nanos);
+        self.departures.push_back(self.last_departure);
+        Some(self.last_departure)
+    }
+
+    fn is_lost(&mut self) -> bool {
+        match self.conditions.loss {
+            Loss::None => false,
+            Loss::Random(probability) => self.random.happens(probability),
+            Loss::Burst { start, end } => {
+                let turn = if self.is_in_burst { end } else { start };
+                self.is_in_burst ^= self.random.happens(turn);
+                self.is_in_burst
+            }
+        }
+    }
+
+    fn arrive(&mut self, at: Duration, packet: T) {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.on_the_way
+            .push(Reverse(Arrival { at, number, packet }));
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number; all are equally likely.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// True with `probability`.
+    pub fn happens(&mut self, probability: f64) -> bool {
+        // 53 bits are what a f64 holds exactly.
+        let unit = (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        unit < probability
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Sends `count` packets of 1250 octets, one each `interval`; when and which arrived.
+    fn arrivals(conditions: Conditions, count: u32, interval: Duration) -> Vec<(Duration, u32)> {
+        let mut link = Link::new(conditions, 7);
+        for number in 0..count {
+            link.push(interval * number, 1250, number);
+        }
+        let mut arrived = Vec::new();
+        while let Some(at) = link.next_at() {
+            arrived.push((at, link.pop(at).unwrap()));
+        }
+        arrived
+    }
+
+    #[test]
+    fn a_perfect_link_delivers_at_once_and_in_order() {
+        let arrived = arrivals(Conditions::default(), 100, Duration::ZERO);
+        assert_eq!(
+            arrived,
+            (0..100).map(|n| (Duration::ZERO, n)).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn rate_delay_and_queue_add_up() {
+        let conditions = Conditions {
+            rate_bits_per_second: Some(10_000_000),
+            delay: 5 * MS,
+            queue_packets: 3,
+            ..Conditions::default()
+        };
+        // 1250 octets take a millisecond; three of those that come together have room.
+        let expected = [(6 * MS, 0), (7 * MS, 1), (8 * MS, 2)];
+        assert_eq!(arrivals(conditions, 10, Duration::ZERO), expected);
+        // Those that come as fast as they leave all have room.
+        assert_eq!(arrivals(conditions, 10, MS).len(), 10);
+    }
+
+    #[test]
+    fn nothing_is_delivered_early() {
+        let conditions = Conditions {
+            delay: MS,
+            ..Conditions::default()
+        };
+        let mut link = Link::new(conditions, 1);
+        link.push(Duration::ZERO, 100, "packet");
+        assert_eq!(link.pop(MS - Duration::from_nanos(1)), None);
+        assert_eq!(link.pop(MS), Some("packet"));
+    }
+
+    #[test]
+    fn random_loss_is_as_frequent_as_asked_for() {
+        let conditions = Conditions {
+            loss: Loss::Random(0.03),
+            ..Conditions::default()
+        };
+        let arrived = arrivals(conditions, 100_000, Duration::ZERO).len();
+        assert!((96_500..97_500).contains(&arrived), "{arrived}");
+    }
+
+    #[test]
+    fn burst_loss_comes_in_bursts() {
+        let conditions = Conditions {
+            loss: Loss::Burst {
+                start: 0.002,
+                end: 0.2,
+            },
+            ..Conditions::default()
+        };
+        let arrived = arrivals(conditions, 100_000, Duration::ZERO);
+        let lost = 100_000 - arrived.len();
+        assert!((700..1300).contains(&lost), "{lost}");
+        let bursts = arrived.windows(2).filter(|pair| pair[1].1 - pair[0].1 > 1);
+        let bursts = bursts.count();
+        assert!((3..8).contains(&(lost / bursts)), "{lost} in {bursts}");
+    }
+
+    #[test]
+    fn a_late_packet_is_overtaken() {
+        let conditions = Conditions {
+            delay: MS,
+            reorder: 0.3,
+            reorder_delay: MS / 2,
+            ..Conditions::default()
+        };
+        let arrived = arrivals(conditions, 1000, MS / 10);
+        let overtaken = arrived.windows(2).filter(|pair| pair[0].1 > pair[1].1);
+        assert!(overtaken.count() > 100);
+        assert_eq!(arrived.len(), 1000);
+    }
+
+    #[test]
+    fn a_duplicate_arrives_twice() {
+        let conditions = Conditions {
+            duplicate: 1.0,
+            ..Conditions::default()
+        };
+        let arrived = arrivals(conditions, 3, MS);
+        assert_eq!(
+            arrived.iter().map(|it| it.1).collect::<Vec<_>>(),
+            [0, 0, 1, 1, 2, 2]
+        );
+    }
+
+    #[test]
+    fn a_seed_decides_everything() {
+        let conditions = Conditions {
+            loss: Loss::Random(0.5),
+            reorder: 0.5,
+            reorder_delay: MS,
+            ..Conditions::default()
+        };
+        let once = arrivals(conditions, 1000, MS / 10);
+        assert_eq!(once, arrivals(conditions, 1000, MS / 10));
+    }
+}
