@@ -110,9 +110,8 @@ struct Liveness {
     last_heard_at: Instant,
     last_ack_at: Instant,
     last_data_sent_at: Instant,
-    /// Probes without an answer, and when the first was due.
+    /// Probes without an answer.
     probes: u8,
-    probing_since: Instant,
     /// Doublings of the interval between window probes.
     probe_backoff: u8,
     /// When the present series of retransmission timeouts began.

@@ -231,10 +231,11 @@ impl Recovery {
         }
         if let State::Loss {
             frto: frto @ Frto::PrefersNew,
-            ..
+            high,
         } = &mut self.state
         {
-            if can_send_new {
+            // Once new data is under way, step 3 waits for what it brings.
+            if can_send_new || self.snd_nxt > *high {
                 return None;
             }
             // RFC 5682 §3.1 step 2b: without new data, recover conventionally.

@@ -30,6 +30,8 @@ pub(crate) struct Sender {
     pub(crate) is_more: bool,
     /// The end of the last segment sent with PSH.
     pushed: SeqNumber,
+    /// What was written up to here goes at once, whatever Nagle and the cork say.
+    flush_end: SeqNumber,
 }
 
 /// New data to send.
@@ -83,6 +85,7 @@ impl Sender {
             small_end: iss,
             is_more: false,
             pushed: iss,
+            flush_end: iss,
         }
     }
 
@@ -172,7 +175,7 @@ impl Sender {
     /// Whether a segment smaller than the MSS, the last there is, may go.
     fn check_small(&self, options: &Options) -> Result<(), Blocked> {
         let is_urgent = self.urgent_end.is_some_and(|end| end > self.snd_nxt);
-        if self.is_fin_queued || is_urgent {
+        if self.is_fin_queued || is_urgent || self.flush_end >= self.queue.end() {
             return Ok(());
         }
         if options.is_cork || self.is_more {
@@ -229,6 +232,12 @@ impl Sender {
             self.urgent_end = None;
         }
         self.is_fin_sent() && ack == self.snd_nxt
+    }
+
+    /// Lets what was written so far go at once.
+    pub(crate) fn flush(&mut self) {
+        self.is_more = false;
+        self.flush_end = self.queue.end();
     }
 
     /// `SND.WL1`

@@ -14,6 +14,8 @@ pub(crate) enum Timer {
     Linger,
     /// The next paced segment.
     Pacing,
+    /// `TCP_USER_TIMEOUT`, once something was sent again or probed for.
+    UserTimeout,
 }
 
 /// When each timer expires.
@@ -27,7 +29,7 @@ impl Default for Timers {
 }
 
 impl Timers {
-    const COUNT: usize = 5;
+    const COUNT: usize = 6;
 
     #[inline]
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {

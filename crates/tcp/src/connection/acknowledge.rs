@@ -35,6 +35,7 @@ impl<P: Payload> Connection<P> {
                 .update_window(segment.seq, segment.ack, segment.header.window);
         self.liveness.last_ack_at = now;
         self.liveness.probes = 0;
+        self.timers.stop(Timer::UserTimeout);
         // `MSG_MORE` holds until something happens (Linux: `tcp_push_pending_frames` does not know of it).
         self.sender.is_more = false;
         if self.sender.is_outstanding() {
@@ -56,7 +57,7 @@ impl<P: Payload> Connection<P> {
             }
         }
         if self.timers.is_set(Timer::Retransmit) {
-            self.review_window_probe(now);
+            self.review_window_probe();
         }
         Verdict::Continue
     }
@@ -84,7 +85,7 @@ impl<P: Payload> Connection<P> {
     }
 
     /// The timer of window probes was set; with more window it may not be needed (`tcp_ack_probe`).
-    fn review_window_probe(&mut self, now: Instant) {
+    fn review_window_probe(&mut self) {
         if !self.state.is_synchronized() {
             return;
         }
@@ -93,6 +94,5 @@ impl<P: Payload> Connection<P> {
         if self.sender.window_end() > self.sender.snd_nxt {
             self.liveness.probe_backoff = 0;
         }
-        self.liveness.probing_since = now;
     }
 }

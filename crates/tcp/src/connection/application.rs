@@ -232,6 +232,9 @@ impl<P: Payload> Connection<P> {
 
     #[inline]
     fn send_room(&self) -> usize {
+        if self.sender.unsent() >= self.options.not_sent_low_water {
+            return 0;
+        }
         (self.options.send_buffer as usize).saturating_sub(self.sender.queue.len())
     }
 

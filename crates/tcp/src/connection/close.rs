@@ -145,10 +145,4 @@ impl<P: Payload> Connection<P> {
         self.timers.stop(Timer::KeepAlive);
         self.timers.set(Timer::Linger, now + time);
     }
-
-    /// Data for an application that is gone.
-    pub(super) fn abort_on_data(&mut self) {
-        self.send_reset();
-        self.enter_closed();
-    }
 }

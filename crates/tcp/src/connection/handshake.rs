@@ -46,9 +46,6 @@ impl<P: Payload> Connection<P> {
         self.sender.on_ack(segment.ack);
         self.sample_handshake_rtt(now, segment);
         self.establish(now);
-        self.receiver
-            .acks
-            .enter_quick_mode(&self.config, self.receiver.window.offered());
         self.receiver.acks.owe_one();
         // "If there are other controls or text in the segment, then continue processing at the sixth step".
         if segment.len > 0 || segment.has(Flags::FIN) {
@@ -185,6 +182,7 @@ impl<P: Payload> Connection<P> {
         }
         self.grow_send_buffer();
         self.liveness.last_heard_at = now;
+        self.receiver.acks.on_established(now);
         self.restart_keep_alive(now);
         self.events.raise(Event::Connected);
         self.events.raise(Event::Writable);

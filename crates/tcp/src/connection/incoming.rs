@@ -6,7 +6,7 @@ use super::segment::{Incoming, Verdict};
 use super::{Connection, Reset};
 use crate::receive::Arrival;
 use crate::timers::Timer;
-use crate::{Ecn, Error, Event, Instant, Payload, State};
+use crate::{Ecn, Error, Event, Instant, Payload, SeqNumber, State};
 
 impl<P: Payload> Connection<P> {
     /// A segment arrived. `payload` is its data, without padding; `None` if it has none. Checksum and addresses have been
@@ -18,7 +18,7 @@ impl<P: Payload> Connection<P> {
         let segment = Incoming::new(header, u32::try_from(len).unwrap_or(0), ecn);
         self.counters.segments_in = self.counters.segments_in.wrapping_add(1);
         match self.state {
-            State::Closed => {}
+            State::Closed => self.refuse(&segment),
             State::SynSent => self.on_segment_in_syn_sent(now, &segment, payload),
             State::TimeWait => self.on_segment_in_time_wait(now, &segment),
             _ => self.on_segment_synchronized(now, &segment, payload),
@@ -157,7 +157,8 @@ impl<P: Payload> Connection<P> {
                 self.resend_syn_ack(now);
                 return Verdict::Drop;
             }
-            // Simultaneous open: the SYN-ACK repeats a SYN that is known; its ACK counts.
+            // Simultaneous open: the SYN-ACK repeats a SYN that is known; its ACK counts, and the peer waits for ours.
+            self.receiver.acks.owe_one();
             return Verdict::Continue;
         }
         // RFC 5961 §4.2: "If the SYN bit is set, irrespective of the sequence number, TCP MUST send an ACK".
@@ -241,7 +242,8 @@ impl<P: Payload> Connection<P> {
         }
         if self.is_orphan && segment.seq + segment.len > self.receiver.rcv_nxt {
             // RFC 2525 §2.17, RFC 9293 §3.6.1: nobody will read this, and the peer should know.
-            self.abort_on_data();
+            self.refuse(segment);
+            self.enter_closed();
             return;
         }
         self.on_ecn_marks(segment);
@@ -265,7 +267,7 @@ impl<P: Payload> Connection<P> {
     }
 
     #[inline]
-    fn on_data_in_order(&mut self, now: Instant, segment: &Incoming<'_>, before: crate::SeqNumber) {
+    fn on_data_in_order(&mut self, now: Instant, segment: &Incoming<'_>, before: SeqNumber) {
         let added = self.receiver.rcv_nxt - before;
         self.counters.octets_received =
             self.counters.octets_received.wrapping_add(u64::from(added));
@@ -360,6 +362,25 @@ impl<P: Payload> Connection<P> {
             self.liveness.last_challenge_at = Some(now);
             self.pending.syn = true;
         }
+    }
+
+    /// RFC 9293 §3.10.7.1: the answer to a segment that no connection expects.
+    #[cold]
+    pub(super) fn refuse(&mut self, segment: &Incoming<'_>) {
+        if segment.has(Flags::RST) {
+            return;
+        }
+        self.pending.reset = Some(if segment.has(Flags::ACK) {
+            Reset {
+                seq: segment.ack,
+                ack: None,
+            }
+        } else {
+            Reset {
+                seq: SeqNumber(0),
+                ack: Some(segment.end()),
+            }
+        });
     }
 
     /// RST with the numbers of this connection, for what must not go on.

@@ -13,7 +13,9 @@ impl<P: Payload> Connection<P> {
     pub fn set_option(&mut self, now: Instant, option: SocketOption) -> Result<(), OptionError> {
         self.options.set(option)?;
         match option {
-            SocketOption::NoDelay(true) | SocketOption::Cork(false) => self.sender.is_more = false,
+            // tcp(7): "setting this option forces an explicit flush of pending output, even if TCP_CORK is currently set".
+            SocketOption::NoDelay(true) => self.sender.flush(),
+            SocketOption::Cork(false) => self.sender.is_more = false,
             SocketOption::QuickAck(on) => self.receiver.acks.set_quick(on, &self.config),
             SocketOption::KeepAlive(_) | SocketOption::KeepIdle(_) => self.restart_keep_alive(now),
             SocketOption::WindowClamp(clamp) => self.receiver.window.set_user_clamp(clamp),

@@ -33,8 +33,20 @@ impl<P: Payload> Connection<P> {
         if self.recovery.deadline().is_some_and(|at| at <= now) {
             self.on_recovery_timeout(now);
         }
+        if self.timers.take_expired(Timer::UserTimeout, now) {
+            self.time_out();
+        }
         if self.timers.take_expired(Timer::KeepAlive, now) {
             self.on_keep_alive_timeout(now);
+        }
+    }
+
+    /// RFC 5482: the peer has so long to acknowledge something, from the transmission that was in vain or the first probe on.
+    fn start_user_timeout(&mut self, since: Instant) {
+        if let Some(timeout) = self.user_timeout()
+            && !self.timers.is_set(Timer::UserTimeout)
+        {
+            self.timers.set(Timer::UserTimeout, since + timeout);
         }
     }
 
@@ -64,12 +76,18 @@ impl<P: Payload> Connection<P> {
     fn on_recovery_timeout(&mut self, now: Instant) {
         let can_send_new =
             self.sender.has_unsent() && self.sender.window_end() > self.sender.snd_nxt;
+        let first_sent_at = self
+            .recovery
+            .scoreboard()
+            .first()
+            .map_or(now, |first| first.sent_at);
         if self.recovery.on_timeout(now, can_send_new) != Timeout::Retransmission {
             return;
         }
+        self.start_user_timeout(first_sent_at);
         let timeouts = self.recovery.timeouts();
         if timeouts <= 1 {
-            self.liveness.retransmitting_since = now;
+            self.liveness.retransmitting_since = first_sent_at;
             return;
         }
         if self.is_out_of_retransmissions(now, timeouts) {
@@ -86,8 +104,8 @@ impl<P: Payload> Connection<P> {
             // The peer closed its window over what it was sent, but lives.
             return now - self.liveness.last_heard_at > self.config.rto_max;
         }
-        if let Some(timeout) = self.user_timeout() {
-            return elapsed >= timeout;
+        if self.user_timeout().is_some() {
+            return false;
         }
         let retries = if self.is_orphan {
             self.orphan_retries(timeouts)
@@ -128,25 +146,21 @@ impl<P: Payload> Connection<P> {
                 .is_ok_and(|window| window >= self.sender.unsent().clamp(1, u32::from(self.mss())));
         if is_window_open {
             // Corked for long enough.
-            self.sender.is_more = false;
-            self.pending.probe = Some(Probe::Window);
+            self.sender.flush();
             return;
         }
-        let elapsed = now - self.liveness.probing_since;
         let limit = if self.is_orphan {
             self.orphan_retries(self.liveness.probes)
         } else {
             self.config.retries2
         };
-        let is_out_of_time = self
-            .user_timeout()
-            .is_some_and(|timeout| self.liveness.probes > 0 && elapsed >= timeout);
         // RFC 9293 §3.8.6.1: "As long as the receiving TCP peer continues to send acknowledgments in response to the probe
         // segments, the sending TCP peer MUST allow the connection to stay open."
-        if is_out_of_time || self.liveness.probes >= limit {
+        if self.liveness.probes >= limit {
             self.time_out();
             return;
         }
+        self.start_user_timeout(now);
         self.liveness.probes = self.liveness.probes.saturating_add(1);
         self.liveness.probe_backoff = self
             .liveness

@@ -110,9 +110,6 @@ impl<P: Payload> Connection<P> {
             // retransmit to the receiving TCP peer even if the send window is zero".
             Blocked::Window => {
                 let shift = u32::from(self.liveness.probe_backoff.min(MAX_BACKOFF));
-                if self.liveness.probes == 0 {
-                    self.liveness.probing_since = now;
-                }
                 self.rto()
                     .saturating_mul(1 << shift)
                     .min(self.config.rto_max)

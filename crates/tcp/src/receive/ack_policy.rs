@@ -51,7 +51,7 @@ impl AckPolicy {
         let minimum = config.delayed_ack_min;
         if self.delay.is_zero() {
             // The first data: the peer is in slow start.
-            self.enter_quick_mode(config, window);
+            self.grant_quick(config, window);
             self.delay = minimum;
         } else {
             let gap = now - self.last_data_at;
@@ -61,7 +61,7 @@ impl AckPolicy {
                 self.delay = half(self.delay).saturating_add(gap).min(rto);
             } else if gap > rto {
                 // The peer restarted after idleness, perhaps in slow start.
-                self.enter_quick_mode(config, window);
+                self.grant_quick(config, window);
             }
         }
         self.last_data_at = now;
@@ -79,8 +79,15 @@ impl AckPolicy {
         }
     }
 
-    /// As many acknowledgements at once as a window of half-segments has, at most the configured number.
+    /// Something is wrong on the way: no delays for a while, even if data goes both ways.
     pub(crate) fn enter_quick_mode(&mut self, config: &Config, window: u32) {
+        self.grant_quick(config, window);
+        self.is_interactive = false;
+        self.delay = config.delayed_ack_min;
+    }
+
+    /// As many acknowledgements at once as a window of half-segments has, at most the configured number.
+    fn grant_quick(&mut self, config: &Config, window: u32) {
         let segments = window
             .checked_div(u32::from(self.rcv_mss).saturating_mul(2))
             .unwrap_or(0)
@@ -89,8 +96,11 @@ impl AckPolicy {
             .unwrap_or(u8::MAX)
             .min(config.quick_acks);
         self.quick = self.quick.max(quick);
-        self.is_interactive = false;
-        self.delay = config.delayed_ack_min;
+    }
+
+    /// The handshake is over; idleness counts from here.
+    pub(crate) fn on_established(&mut self, now: Instant) {
+        self.last_data_at = now;
     }
 
     /// `TCP_QUICKACK`.

@@ -287,7 +287,8 @@ impl Recovery {
         match self.state {
             State::Open => false,
             State::Cwr { high } => {
-                if self.snd_una >= high {
+                // As Linux: until something sent with CWR is acknowledged.
+                if self.snd_una > high {
                     self.state = State::Open;
                 }
                 false
@@ -372,7 +373,9 @@ impl Recovery {
         if self.settings.sack {
             let round = self.round(has_dsack, false);
             self.rack.update_reo_wnd(&round);
-            self.deadlines.reordering = self.rack.detect_lost(&mut self.scoreboard, now);
+            if self.rack.take_advanced() {
+                self.deadlines.reordering = self.rack.detect_lost(&mut self.scoreboard, now);
+            }
         } else if self.duplicates >= u32::from(self.settings.dup_threshold)
             && matches!(self.state, State::Open | State::Cwr { .. })
             && self.snd_una > self.recover

@@ -17,6 +17,9 @@ const PERSIST_RECOVERIES: u8 = 16;
 pub(super) struct Rack {
     /// `RACK.xmit_ts` and `RACK.end_seq`: the segment sent last of those that have arrived.
     newest: Option<(Instant, SeqNumber)>,
+    /// It has changed since losses were looked for: as in Linux, nothing else makes a segment overdue beside its timer. What
+    /// was undone is not deemed lost again at once for the same reason.
+    is_advanced: bool,
     rtt: Duration,
     /// The highest sequence number that has arrived.
     fack: Option<SeqNumber>,
@@ -45,6 +48,7 @@ impl Rack {
     pub(super) fn new(dup_threshold: u8) -> Self {
         Self {
             newest: None,
+            is_advanced: false,
             rtt: Duration::ZERO,
             fack: None,
             is_reordering_seen: false,
@@ -83,6 +87,7 @@ impl Rack {
             .is_none_or(|newest| !sent_after(newest, segment.sent_at, end));
         if is_newer {
             self.newest = Some((segment.sent_at, end));
+            self.is_advanced = true;
             self.rtt = rtt;
         }
     }
@@ -125,6 +130,11 @@ impl Rack {
     /// How long after its transmission a segment counts as lost if a later one has arrived.
     pub(super) fn timeout(&self) -> Duration {
         self.rtt.saturating_add(self.reo_wnd)
+    }
+
+    /// Whether an acknowledgement makes it worth while to look for losses; once.
+    pub(super) fn take_advanced(&mut self) -> bool {
+        core::mem::take(&mut self.is_advanced)
     }
 
     pub(super) const fn fack(&self) -> Option<SeqNumber> {

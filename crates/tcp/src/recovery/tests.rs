@@ -443,8 +443,11 @@ fn a_mark_reduces_once_a_round_and_is_not_undone() {
     flow.ack(1, &[(0, 1)]);
     assert_eq!(flow.recovery.congestion.ssthresh(), 5 * MSS);
     flow.ack(10, &[]);
-    assert_eq!(flow.recovery.ca_state(), CaState::Open);
     assert_eq!(flow.recovery.congestion.cwnd(), 5 * MSS);
+    assert_eq!(flow.recovery.ca_state(), CaState::Cwr);
+    flow.send(1);
+    flow.ack(11, &[]);
+    assert_eq!(flow.recovery.ca_state(), CaState::Open);
     flow.send(1);
     assert!(flow.recovery.on_ecn_echo(flow.now));
 }

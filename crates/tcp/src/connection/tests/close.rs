@@ -136,8 +136,13 @@ fn data_for_an_application_that_is_gone_is_reset() {
     solo.connection.close(solo.now, false);
     solo.poll();
     solo.receive(data(1, 2, b"data"));
-    assert_eq!(solo.poll_one().flags, Flags::RST | ACK);
+    assert_eq!(solo.poll_one().brief(), (2, 0, Flags::RST));
     assert_eq!(solo.state(), State::Closed);
+    // CLOSED answers as if there were no connection.
+    solo.receive(data(1, 2, b"data"));
+    assert_eq!(solo.poll_one().brief(), (2, 0, Flags::RST));
+    solo.receive(rst(1));
+    solo.assert_silent();
 }
 
 #[test]
