@@ -5,9 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use libc::c_int;
 
+use crate::real;
+
 /// What the library knows of a thread.
 struct Thread {
-    /// How deep it is inside the library.
+    /// How deep it is inside the library; [`ANYWHERE`] beside that.
     depth: Cell<u32>,
     /// Signals that came meanwhile and wait, blocked, until it is out again: bit n for signal n + 1.
     deferred: Cell<u64>,
@@ -16,6 +18,11 @@ struct Thread {
 thread_local! {
     static THREAD: Thread = const { Thread { depth: Cell::new(0), deferred: Cell::new(0) } };
 }
+
+/// Set while the thread may be cancelled at any instruction (`PTHREAD_CANCEL_ASYNCHRONOUS`).
+const ANYWHERE: u32 = 1 << 31;
+const ASYNCHRONOUS: c_int = 1;
+const DEFERRED: c_int = 0;
 
 /// Why a decision was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +44,8 @@ pub(crate) fn contained<T>(decide: impl FnOnce() -> T) -> Result<T, Refused> {
 
 #[inline]
 fn contained_in<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Result<T, Refused> {
-    if thread.depth.get() > 0 {
-        return Err(Refused::Inside);
+    if thread.depth.get() != 0 {
+        return contained_unless_inside(thread, decide);
     }
     thread.depth.set(1);
     let saved = errno();
@@ -51,10 +58,37 @@ fn contained_in<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Result<T, Ref
     outcome
 }
 
+/// A thread that may be cancelled at any instruction may not be in here: it would leave locks behind.
+#[cold]
+fn contained_unless_inside<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Result<T, Refused> {
+    if thread.depth.get() != ANYWHERE {
+        return Err(Refused::Inside);
+    }
+    let mut old = 0;
+    // SAFETY: `old` is writable.
+    unsafe { real::pthread_setcanceltype(DEFERRED, &raw mut old) };
+    thread.depth.set(0);
+    let outcome = contained_in(thread, decide);
+    thread.depth.set(ANYWHERE);
+    // Cancels the thread if that was asked for meanwhile. Nothing is held that has to be given back, but an outcome.
+    // SAFETY: as above.
+    unsafe { real::pthread_setcanceltype(ASYNCHRONOUS, &raw mut old) };
+    outcome
+}
+
+/// Takes note of the thread's cancellation type.
+pub(crate) fn may_be_cancelled_anywhere(anywhere: bool) {
+    let _ = THREAD.try_with(|thread| {
+        if thread.depth.get() & !ANYWHERE == 0 {
+            thread.depth.set(if anywhere { ANYWHERE } else { 0 });
+        }
+    });
+}
+
 /// Whether this thread is inside the library.
 pub(crate) fn is_inside() -> bool {
     THREAD
-        .try_with(|thread| thread.depth.get() > 0)
+        .try_with(|thread| thread.depth.get() & !ANYWHERE > 0)
         .unwrap_or(false)
 }
 

@@ -11,6 +11,7 @@ mod send;
 mod setup;
 mod signal;
 mod stream;
+mod thread;
 mod transfer;
 
 use libc::{

@@ -228,6 +228,8 @@ macro_rules! interposed {
             fn daemon(stays_in_directory: c_int, keeps_streams: c_int) -> c_int => process;
             /// The program that is started uses the descriptor.
             fn posix_spawn_file_actions_adddup2(actions: *mut libc::posix_spawn_file_actions_t, fd: c_int, new: c_int) -> c_int => process;
+            /// A thread that may be cancelled at any instruction is not while it is in the library.
+            fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int => thread;
             /// Where a thread that polls can be cancelled.
             fn pthread_testcancel() -> () => called;
         }

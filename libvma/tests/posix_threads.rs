@@ -7,6 +7,8 @@ testkit::compare_cases!(
         unbound,
         late_poll,
         cancelled,
+        cancelled_anywhere,
+        cancelled_before,
         several_receivers,
         sleeper_and_drainer,
         one_shot_pool,

@@ -285,14 +285,28 @@ pub fn thread_token() -> usize {
 
 /// `membarrier(2)`: makes the other threads of the process run a full barrier.
 mod membarrier {
-    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    const UNKNOWN: u8 = 0;
+    const AVAILABLE: u8 = 1;
+    const MISSING: u8 = 2;
 
     const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
     const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 
+    /// Registers the process once; a forked child inherits that. No thread waits for another here: a child may be born
+    /// at any moment.
     pub(super) fn available() -> bool {
-        static REGISTERED: OnceLock<bool> = OnceLock::new();
-        *REGISTERED.get_or_init(|| !cfg!(miri) && call(REGISTER_PRIVATE_EXPEDITED))
+        static REGISTERED: AtomicU8 = AtomicU8::new(UNKNOWN);
+        match REGISTERED.load(Ordering::Relaxed) {
+            UNKNOWN => {
+                let registered = !cfg!(miri) && call(REGISTER_PRIVATE_EXPEDITED);
+                let known = if registered { AVAILABLE } else { MISSING };
+                REGISTERED.store(known, Ordering::Relaxed);
+                registered
+            }
+            known => known == AVAILABLE,
+        }
     }
 
     pub(super) fn all_threads() {

@@ -1,6 +1,7 @@
 /* Several threads on one socket. */
 #include "case.h"
 #include <sys/epoll.h>
+#include <sys/select.h>
 
 static int fd = -1;
 static int set = -1;
@@ -90,6 +91,31 @@ static void late_poll(void)
     say_recv("recv", fd, 64, 0);
 }
 
+static void *select_once(void *unused)
+{
+    (void)unused;
+    fd_set in;
+    FD_ZERO(&in);
+    FD_SET(fd, &in);
+    return (void *)(long)select(fd + 1, &in, NULL, NULL, NULL);
+}
+
+static void *read_once(void *unused)
+{
+    (void)unused;
+    char buffer[64];
+    return (void *)read(fd, buffer, sizeof buffer);
+}
+
+static void *receive_message_once(void *unused)
+{
+    (void)unused;
+    char buffer[64];
+    struct iovec part = {buffer, sizeof buffer};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    return (void *)recvmsg(fd, &message, 0);
+}
+
 static int cleaned;
 
 static void clean(void *unused)
@@ -106,14 +132,14 @@ static void *wait_with_cleanup(void *run)
     return NULL;
 }
 
-static void cancel_each(void)
+static void cancel_each(void *(*run)(void *), int msec)
 {
-    void *(*waits[])(void *) = {receive_once, poll_once, epoll_once};
-    const char *names[] = {"recv", "poll", "epoll_wait"};
-    for (int i = 0; i < 3; i++) {
+    void *(*waits[])(void *) = {receive_once, poll_once, epoll_once, select_once, read_once, receive_message_once};
+    const char *names[] = {"recv", "poll", "epoll_wait", "select", "read", "recvmsg"};
+    for (int i = 0; i < 6; i++) {
         cleaned = 0;
-        pthread_t thread = start(wait_with_cleanup, (void *)waits[i]);
-        sleep_msec(150);
+        pthread_t thread = start(run, (void *)waits[i]);
+        sleep_msec(msec);
         errno = pthread_cancel(thread);
         must(errno == 0, "pthread_cancel", __LINE__);
         long result = join(thread);
@@ -131,8 +157,48 @@ static void cancelled(void)
     set = epoll_create1(0);
     struct epoll_event event = {.events = EPOLLIN};
     MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
-    cancel_each();
-    cancel_each();
+    cancel_each(wait_with_cleanup, 150);
+    cancel_each(wait_with_cleanup, 150);
+}
+
+static void *wait_with_asynchronous_cancellation(void *run)
+{
+    int old = -1;
+    pthread_cleanup_push(clean, NULL);
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
+    ((void *(*)(void *))run)(NULL);
+    pthread_cleanup_pop(0);
+    return (void *)(long)old;
+}
+
+/* Cancelled wherever the thread is: in a system call, or in a library that polls. */
+static void cancelled_anywhere(void)
+{
+    fd = bound();
+    set = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+    for (int i = 0; i < 4; i++)
+        cancel_each(wait_with_asynchronous_cancellation, 20 + i);
+}
+
+/* Cancelled before the call: the call is where it happens. */
+static void *cancel_itself(void *run)
+{
+    pthread_cleanup_push(clean, NULL);
+    pthread_cancel(pthread_self());
+    ((void *(*)(void *))run)(NULL);
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void cancelled_before(void)
+{
+    fd = bound();
+    set = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+    cancel_each(cancel_itself, 20);
 }
 
 #define LETTERS 26
@@ -313,6 +379,7 @@ static void shut_down(void)
     say("shutdown of an unconnected one", shutdown(other, SHUT_RDWR));
 }
 
-CASES({"unbound", unbound}, {"late_poll", late_poll}, {"cancelled", cancelled}, {"several_receivers", several_receivers},
+CASES({"unbound", unbound}, {"late_poll", late_poll}, {"cancelled", cancelled}, {"cancelled_anywhere", cancelled_anywhere},
+      {"cancelled_before", cancelled_before}, {"several_receivers", several_receivers},
       {"sleeper_and_drainer", sleeper_and_drainer}, {"one_shot_pool", one_shot_pool}, {"destructor", destructor},
       {"shut_down", shut_down})
