@@ -93,7 +93,6 @@ pub(crate) fn is_vfork_child() -> bool {
 
 /// The first caller starts the engine with `make`; others wait for it.
 pub(crate) fn start(make: impl FnOnce() -> Option<(Engine<Device>, NetconfNetwork)>) {
-    begin();
     if is_vfork_child() {
         return;
     }
@@ -133,12 +132,8 @@ pub(crate) fn is_first_watcher() -> bool {
     !life().is_watched.swap(true, Ordering::Relaxed)
 }
 
-/// At the process's beginning: in the constructor, or in a hook that another library's constructor calls before.
+/// At the process's beginning, once.
 pub(crate) fn begin() {
-    static BEGUN: AtomicBool = AtomicBool::new(false);
-    if BEGUN.swap(true, Ordering::AcqRel) {
-        return;
-    }
     if let Some(wiped) = map_wiped() {
         LIFE.store(wiped.as_ptr(), Ordering::Release);
     }

@@ -119,8 +119,20 @@ fn forget_ancestors(first: c_uint, last: c_uint) {
 
 /// Starts the library, once. `None`: it cannot run here, and the log has said why.
 pub(crate) fn start() -> Option<&'static Engine<Device>> {
+    begin();
     life::start(make);
     engine()
+}
+
+/// At the process's beginning: in the constructor, or in a hook that another library's constructor calls before.
+fn begin() {
+    static BEGUN: AtomicBool = AtomicBool::new(false);
+    if BEGUN.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    life::begin();
+    real::resolve_all();
+    log_sink::process_starts();
 }
 
 /// The parameters. A program that has more rights than its caller (set-user-ID) takes none from the caller, who could have it
@@ -431,9 +443,7 @@ fn end_process_orderly() {
 #[used]
 static CONSTRUCTOR: extern "C" fn() = {
     extern "C" fn constructor() {
-        life::begin();
-        real::resolve_all();
-        log_sink::process_starts();
+        begin();
         // A crash may come before the first socket. Programs without the variable pay for a look at the environment.
         if std::env::var_os("VMA_HANDLE_SIGSEGV").is_some() && environment().config.handle_sigsegv {
             signals::log_backtraces();

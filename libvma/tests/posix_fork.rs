@@ -4,9 +4,13 @@ use std::path::Path;
 
 use testkit::{Comparison, Variant, or_skip};
 
-/// Some of the programs have several threads: not the latency profile's own thread mode.
-const VARIANTS: [Variant; 3] = [
+/// Those of the programs that have several threads break the promise of the latency profile's own thread mode.
+const VARIANTS: [Variant; 4] = [
     ("default settings", &[]),
+    (
+        "VMA_SPEC=latency for one thread",
+        &[("VMA_SPEC", "latency")],
+    ),
     (
         "VMA_SPEC=latency",
         &[("VMA_SPEC", "latency"), ("VMA_THREAD_MODE", "1")],
@@ -45,4 +49,5 @@ cases!(
     raw_clone,
     in_a_handler,
     stopped_owner,
+    fork_in_a_storm,
 );

@@ -9,6 +9,8 @@ testkit::compare_cases!(
         masks,
         actions,
         inside_a_handler,
+        closed_by_a_handler,
+        answered_by_a_handler,
         long_jump,
         child_ends,
     ]

@@ -560,6 +560,72 @@ static void in_a_handler(void)
     printf("born %d\n", born);
 }
 
+enum { STORM_THREADS = 3 };
+
+static int storm_ends;
+
+/* Does everything that takes a lock, without a pause. */
+static void *storm(void *unused)
+{
+    (void)unused;
+    char buffer[64];
+    struct sockaddr_in peer = address(PEER, PEER_PORT);
+    struct epoll_event event = {.events = EPOLLIN};
+    while (!__atomic_load_n(&storm_ends, __ATOMIC_RELAXED)) {
+        int own = bound(), own_set = epoll_create1(0);
+        epoll_ctl(own_set, EPOLL_CTL_ADD, own, &event);
+        for (int i = 0; i < 20; i++) {
+            sendto(own, "S 3 20 0 0 0", 12, 0, generic(&peer), sizeof peer);
+            epoll_wait(own_set, &event, 1, i % 2);
+            while (recv(own, buffer, sizeof buffer, MSG_DONTWAIT) > 0)
+                ;
+            recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
+            free(malloc((size_t)(i * 100)));
+        }
+        close(dup(own));
+        close(own);
+        close(own_set);
+    }
+    return NULL;
+}
+
+/* Children are born while other threads are anywhere in the library, and need what these threads had locked. */
+static void fork_in_a_storm(void)
+{
+    pthread_t threads[STORM_THREADS];
+    int bad = 0, children = 0;
+    for (int i = 0; i < STORM_THREADS; i++)
+        pthread_create(&threads[i], NULL, storm, NULL);
+    for (double begun = now_sec(); now_sec() - begun < 3; children++) {
+        fd = bound();
+        ask(fd, 5, 20);
+        pid_t child = fork();
+        MUST(child);
+        if (child == 0) {
+            alarm(5);
+            char buffer[64];
+            int own = bound(), own_set = epoll_create1(0), copy = dup(own);
+            struct epoll_event event = {.events = EPOLLIN};
+            epoll_ctl(own_set, EPOLL_CTL_ADD, own, &event);
+            epoll_wait(own_set, &event, 1, 0);
+            if (children % 2)
+                recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
+            free(malloc(1000));
+            _exit(close(copy) || close(own) || close(own_set) || close(fd));
+        }
+        int status = -1;
+        MUST(waitpid(child, &status, 0));
+        bad += status != 0;
+        MUST(close(fd));
+    }
+    __atomic_store_n(&storm_ends, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < STORM_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    fprintf(stderr, "%d children\n", children);
+    printf("enough %d bad %d\n", children > 20, bad);
+    works(bound(), 20);
+}
+
 /* A stopped owner does not hold its child for ever, and the child's wish is not forgotten. */
 static void stopped_owner(void)
 {
@@ -597,4 +663,4 @@ CASES({"queued", queued}, {"unused", unused}, {"waits", waits}, {"waits_long", w
       {"both_wait", both_wait}, {"several_children", several_children}, {"parent_exits", parent_exits},
       {"daemonised", daemonised}, {"changes", changes}, {"bound_later", bound_later},
       {"atfork_handlers", atfork_handlers}, {"raw_clone", raw_clone}, {"in_a_handler", in_a_handler},
-      {"stopped_owner", stopped_owner})
+      {"stopped_owner", stopped_owner}, {"fork_in_a_storm", fork_in_a_storm})

@@ -1,5 +1,5 @@
-/* forker <ip> <port> <children>: receives numbered datagrams, while it starts that many children in every way there is. Says
- * what it received when a datagram says "end". Ends when its standard input does. */
+/* forker <ip> <port> <children>: receives numbered datagrams and answers every tenth, while it starts that many children in
+ * every way there is. Says what it received when a datagram says "end". Ends when its standard input does. */
 #include "case.h"
 #include <spawn.h>
 
@@ -50,14 +50,17 @@ int main(int argc, char **argv)
     printf("ready\n");
     fflush(stdout);
     for (;;) {
-        ssize_t len = recv(fd, buffer, sizeof buffer - 1, 0);
+        struct sockaddr_in from;
+        socklen_t from_len = sizeof from;
+        ssize_t len = recvfrom(fd, buffer, sizeof buffer - 1, 0, (struct sockaddr *)&from, &from_len);
         MUST(len);
         buffer[len] = 0;
         if (strcmp(buffer, "end") == 0)
             break;
         int number = atoi(buffer) & ((1 << 20) - 1);
         twice += seen[number]++;
-        received++;
+        if (++received % 10 == 0)
+            MUST(sendto(fd, "ten", 3, 0, generic(&from), from_len));
         if (received % 50 == 0 && children < wanted) {
             pid_t child = start_child(children++);
             MUST(child);

@@ -214,6 +214,56 @@ static void inside_a_handler(void)
     }
 }
 
+static void close_the_socket(int signal)
+{
+    (void)signal;
+    handled += close(shared_fd) == 0;
+}
+
+/* The handler closes the socket in which its thread waits. */
+static void closed_by_a_handler(void)
+{
+    for (int restart = 0; restart < 2; restart++) {
+        struct sigaction action = {.sa_handler = close_the_socket, .sa_flags = restart ? SA_RESTART : 0};
+        MUST(sigaction(SIGUSR1, &action, NULL));
+        handled = 0;
+        shared_fd = bound();
+        signal_in(50);
+        say_recv("recv", shared_fd, 64, 0);
+        printf("closed %d\n", handled);
+        handled = 0;
+        shared_fd = bound();
+        struct pollfd polled = {shared_fd, POLLIN, 0};
+        signal_in(50);
+        say("poll", poll(&polled, 1, 2000));
+        printf("closed %d\n", handled);
+    }
+    int fd = bound();
+    have(fd, 1, 20);
+    say_recv("recv", fd, 64, 0);
+}
+
+static void send_from_the_socket(int signal)
+{
+    (void)signal;
+    struct sockaddr_in peer = address(PEER, PEER_PORT);
+    handled += sendto(shared_fd, "S 1 30 0 0 0", 12, 0, generic(&peer), sizeof peer) == 12;
+}
+
+/* The handler asks for what its thread waits for. */
+static void answered_by_a_handler(void)
+{
+    struct sigaction action = {.sa_handler = send_from_the_socket, .sa_flags = SA_RESTART};
+    MUST(sigaction(SIGUSR1, &action, NULL));
+    shared_fd = bound();
+    for (int i = 0; i < 5; i++) {
+        handled = 0;
+        signal_in(20 + i);
+        say_recv("recv", shared_fd, 64, 0);
+        printf("sent %d\n", handled);
+    }
+}
+
 static sigjmp_buf out;
 
 static void leave(int signal)
@@ -265,4 +315,5 @@ static void child_ends(void)
 }
 
 CASES({"receiving", receiving}, {"waiting", waiting}, {"masks", masks}, {"actions", actions},
-      {"inside_a_handler", inside_a_handler}, {"long_jump", long_jump}, {"child_ends", child_ends})
+      {"inside_a_handler", inside_a_handler}, {"closed_by_a_handler", closed_by_a_handler},
+      {"answered_by_a_handler", answered_by_a_handler}, {"long_jump", long_jump}, {"child_ends", child_ends})
