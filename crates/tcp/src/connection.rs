@@ -6,6 +6,7 @@ use std::sync::Arc;
 use wire::tcp::Header;
 
 use crate::event::Events;
+use crate::pacing::Pacer;
 use crate::receive::Receiver;
 use crate::receive::window::ReceiveWindow;
 use crate::recovery::{Recovery, Settings};
@@ -50,6 +51,8 @@ pub struct Connection<P> {
     sender: Sender,
     /// Losses, the congestion window, round-trip times.
     recovery: Recovery,
+    /// `SO_MAX_PACING_RATE`.
+    pacer: Pacer,
     timestamps: TimestampState,
     ecn: EcnState,
     timers: Timers,
@@ -181,6 +184,7 @@ impl<P: Payload> Connection<P> {
                 RttEstimator::new(config.rto_min, config.rto_max),
                 secrets.iss + 1,
             ),
+            pacer: Pacer::default(),
             timestamps: TimestampState::new(secrets.timestamp_offset),
             ecn: EcnState::default(),
             timers: Timers::default(),
@@ -249,6 +253,13 @@ impl<P: Payload> Connection<P> {
         if self.state.is_synchronized() {
             assert_eq!(self.state.has_peer_fin(), self.receiver.has_received_fin());
         }
+    }
+
+    /// After a change of the rate, the segment size or the algorithm.
+    fn start_pacing(&mut self) {
+        let mss = u32::from(self.mss());
+        self.pacer.set_rate(self.options.max_pacing_rate, mss);
+        self.recovery.congestion.set_paced(self.pacer.is_limited());
     }
 
     fn rto(&self) -> Duration {

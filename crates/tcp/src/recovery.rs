@@ -502,6 +502,13 @@ impl Recovery {
         self.dsack_duplicates
     }
 
+    /// Whether the next acknowledgement matters even if nothing is outstanding: it tells what became of a tail loss probe.
+    #[inline]
+    #[must_use]
+    pub const fn is_probe_under_way(&self) -> bool {
+        self.tlp.is_under_way()
+    }
+
     /// The network was seen to reorder segments.
     #[must_use]
     pub const fn is_reordering_seen(&self) -> bool {

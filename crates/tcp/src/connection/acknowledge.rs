@@ -55,6 +55,10 @@ impl<P: Payload> Connection<P> {
                     return Verdict::Drop;
                 }
             }
+        } else if self.recovery.is_probe_under_way() || !segment.header.options.sack.is_empty() {
+            // What came twice tells that a reduction or a probe was not needed (RFC 3708, RFC 8985 §7.4.2).
+            let is_plain = segment.is_empty() && !has_new_window;
+            self.report_ack(now, segment, is_plain);
         }
         if self.timers.is_set(Timer::Retransmit) {
             self.review_window_probe();

@@ -180,6 +180,7 @@ impl<P: Payload> Connection<P> {
         if self.handshake.retransmits > 1 {
             self.recovery.congestion.on_handshake_retransmitted();
         }
+        self.start_pacing();
         self.grow_send_buffer();
         self.liveness.last_heard_at = now;
         self.receiver.acks.on_established(now);

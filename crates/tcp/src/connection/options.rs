@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::Connection;
+use crate::timers::Timer;
 use crate::{Instant, OptionError, Options, Payload, SocketOption};
 
 impl<P: Payload> Connection<P> {
@@ -30,9 +31,13 @@ impl<P: Payload> Connection<P> {
                 let segments = self.config.initial_window_segments;
                 self.recovery.congestion =
                     crate::congestion::Congestion::new(algorithm, mss, segments);
+                self.start_pacing();
             }
-            SocketOption::MaxPacingRate(_)
-            | SocketOption::Congestion(_)
+            SocketOption::MaxPacingRate(_) => {
+                self.start_pacing();
+                self.timers.stop(Timer::Pacing);
+            }
+            SocketOption::Congestion(_)
             | SocketOption::NoDelay(false)
             | SocketOption::Cork(true)
             | SocketOption::KeepInterval(_)

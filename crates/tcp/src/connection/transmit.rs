@@ -73,6 +73,9 @@ impl<P: Payload> Connection<P> {
             // The peer may have taken window back; its edge is probed with the first segment only.
             && (lost.seq < self.sender.window_end() || lost.seq == self.sender.snd_una)
         {
+            if self.is_paced_until_later(now) {
+                return false;
+            }
             self.emit_again(now, &lost, transmit);
             return true;
         }
@@ -89,6 +92,7 @@ impl<P: Payload> Connection<P> {
             piece: self.path.max_offload_len.max(mss),
         };
         match self.sender.next_segment(&limits, &self.options) {
+            Ok(_) if self.is_paced_until_later(now) => false,
             Ok(segment) => {
                 self.emit_new(now, &segment, mss, transmit);
                 true
@@ -98,6 +102,15 @@ impl<P: Payload> Connection<P> {
                 false
             }
         }
+    }
+
+    /// The pacing rate holds the next segment back; its timer is set.
+    fn is_paced_until_later(&mut self, now: Instant) -> bool {
+        let next = self.pacer.next_at(now);
+        if let Some(at) = next {
+            self.timers.set(Timer::Pacing, at);
+        }
+        next.is_some()
     }
 
     /// With nothing outstanding no acknowledgement will come that sets things going again.
@@ -136,6 +149,7 @@ impl<P: Payload> Connection<P> {
         self.fill(now, segment.start, flags, segment.len, transmit);
         transmit.segment_len = u16::try_from(mss).unwrap_or(u16::MAX);
         self.sender.on_sent(segment, mss);
+        self.pacer.on_sent(segment.len, now);
         self.recovery
             .on_sent(segment.start, segment.len, segment.is_fin, now);
         // The probe timer is recovery's from here on.
@@ -161,6 +175,7 @@ impl<P: Payload> Connection<P> {
             .timestamps
             .map(|timestamps| timestamps.value);
         self.recovery.on_retransmitted(lost.seq, timestamp, now);
+        self.pacer.on_sent(len, now);
         self.liveness.last_data_sent_at = now;
         self.counters.on_data_sent(len);
         self.after_ack_sent(now, len > 0);

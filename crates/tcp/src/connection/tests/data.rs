@@ -543,3 +543,67 @@ fn the_receive_buffer_grows_with_what_is_read() {
     let after = pair.host(1).info(now).rcv_wnd;
     assert!(after > before * 4, "{before} {after}");
 }
+
+/// RFC 8985 §7.4.2: the duplicate's report comes when nothing is outstanding any more.
+#[test]
+fn rfc8985_section7_4_2_a_probe_of_what_had_arrived_reduces_nothing() {
+    for has_duplicate_report in [true, false] {
+        let mut solo = Solo::established();
+        solo.write(&[1; 10_000]);
+        assert_eq!(solo.poll().len(), 10);
+        let passed = solo.skip_to_timer();
+        assert!(passed < ms(200), "{passed:?}");
+        let probe = solo.poll_one();
+        assert_eq!(probe.brief().0, 9001);
+        solo.receive(ack(1, 10_001));
+        let blocks: &[(u32, u32)] = if has_duplicate_report {
+            &[(9001, 10_001)]
+        } else {
+            &[]
+        };
+        solo.receive(sack(10_001, blocks));
+        solo.write(&[1; 1000]);
+        solo.poll();
+        solo.receive(ack(1, 11_001));
+        let info = solo.connection.info(solo.now);
+        assert_eq!(info.snd_ssthresh, u32::MAX / 2, "{has_duplicate_report}");
+    }
+}
+
+/// RFC 3708 §2
+#[test]
+fn rfc3708_a_duplicate_reported_after_everything_arrived_undoes_the_reduction() {
+    let mut solo = Solo::established();
+    solo.write(&[1; 10_000]);
+    solo.poll();
+    solo.now = solo.now + ms(20);
+    solo.receive(sack(1, &[(1001, 4001)]));
+    assert_eq!(solo.poll_one().brief().0, 1);
+    solo.receive(ack(1, 10_001));
+    assert!(solo.connection.info(solo.now).snd_ssthresh < 10);
+    solo.receive(sack(10_001, &[(1, 1001)]));
+    let info = solo.connection.info(solo.now);
+    assert_eq!(info.snd_ssthresh, u32::MAX / 2);
+    assert_eq!(info.dsack_duplicates, 1);
+}
+
+#[test]
+fn a_pacing_rate_spreads_segments_and_can_be_taken_back() {
+    let mut solo = Solo::established();
+    // 100 segments of 1000 octets a second: two at once, then one each 10 ms.
+    solo.set(SocketOption::MaxPacingRate(100_000));
+    solo.write(&[1; 10_000]);
+    let first = solo.poll().len();
+    assert!((2..=3).contains(&first), "{first}");
+    solo.assert_silent();
+    let start = solo.now;
+    let mut sent = first;
+    while sent < 6 {
+        assert_eq!(solo.skip_to_timer(), ms(10));
+        assert_eq!(solo.poll().len(), 1);
+        sent += 1;
+    }
+    assert_eq!(solo.now - start, ms(10) * u32::try_from(6 - first).unwrap());
+    solo.set(SocketOption::MaxPacingRate(u64::MAX));
+    assert_eq!(solo.poll().len(), 4);
+}
