@@ -70,6 +70,8 @@ pub struct Config {
     pub abort_on_overflow: bool,
     /// `tcp_syncookies`.
     pub syn_cookies: bool,
+    /// SYNs a second that one listening socket answers (`VMA_TCP_MAX_SYN_RATE`); 0 for no limit.
+    pub syn_rate_max: u32,
 }
 
 /// `tcp_ecn` (RFC 3168).
@@ -118,6 +120,7 @@ impl Default for Config {
             quick_acks: 16,
             abort_on_overflow: false,
             syn_cookies: true,
+            syn_rate_max: 0,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::receive::window::ReceiveWindow;
 use crate::recovery::{Recovery, Settings};
 use crate::rtt::RttEstimator;
 use crate::send::Sender;
-use crate::timers::Timers;
+use crate::timers::{Timer, Timers};
 use crate::{
     Config, Ecn, Error, Event, Instant, Options, Path, Payload, Secrets, SeqNumber, State,
 };
@@ -36,6 +36,8 @@ mod transmit;
 use ecn::EcnState;
 use info::Counters;
 use timestamps::TimestampState;
+
+pub(crate) use timestamps::timestamp_value;
 
 pub use close::Shutdown;
 pub use repair::{Inconsistent, RepairTimestamps, RepairWindow, Snapshot};
@@ -99,11 +101,14 @@ enum Probe {
 struct Handshake {
     is_passive: bool,
     retransmits: u8,
+    /// Zero if that is not known.
     syn_sent_at: Instant,
     /// The MSS that the peer announced.
     peer_mss: u16,
     has_sack: bool,
     has_window_scaling: bool,
+    /// Waits for data before it counts as established (`TCP_DEFER_ACCEPT`); so many SYN-ACKs long.
+    deferral: u8,
 }
 
 /// Signs of the peer's life.
@@ -157,6 +162,30 @@ impl<P: Payload> Connection<P> {
         connection.agree_to_ecn(syn, ecn);
         connection.pending.syn = true;
         connection
+    }
+
+    /// Passive open by the ACK that brings a cookie back: as if `syn` had been received and its answer with `iss` sent.
+    pub(crate) fn resume(
+        now: Instant,
+        config: Arc<Config>,
+        options: Options,
+        path: Path,
+        secrets: Secrets,
+        syn: &Header,
+    ) -> Self {
+        let mut connection = Self::accept(now, config, options, path, secrets, syn, Ecn::NotEct);
+        connection.pending.syn = false;
+        connection.sender.snd_nxt = secrets.iss + 1;
+        connection
+            .timers
+            .set(Timer::Retransmit, now + connection.rto());
+        connection
+    }
+
+    /// Whether a bare ACK is to be forgotten, `deferral` SYN-ACKs long.
+    pub(crate) fn defers_accept(&mut self, deferral: u8) -> bool {
+        self.handshake.deferral = deferral;
+        self.handshake.retransmits < deferral
     }
 
     fn closed(

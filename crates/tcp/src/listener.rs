@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use wire::tcp::{Flags, Header};
 
-use crate::Config;
+use crate::syn_rate::SynRate;
+use crate::{Config, Connection, Instant, Payload};
+
+mod cookie;
+
+pub use cookie::SecretFlow;
 
 /// The queues of a listening socket, as counts; the connections themselves are the owner's.
 ///
@@ -17,6 +22,10 @@ pub struct Listener {
     half_open_count: u32,
     accept_count: u32,
     overflow_count: u64,
+    syn_rate: SynRate,
+    /// `TCP_DEFER_ACCEPT`, as a number of SYN-ACKs.
+    deferral: u8,
+    last_cookie_at: Option<Instant>,
 }
 
 /// What to do with a segment for a listening socket.
@@ -24,22 +33,26 @@ pub struct Listener {
 pub enum ListenDisposition {
     /// Make a connection with [`Connection::accept`](crate::Connection::accept).
     Open,
-    /// Answer with a cookie and keep nothing.
+    /// Answer with a cookie ([`Listener::answer_with_cookie`]) and keep nothing.
     Cookie,
-    /// Answer with a reset ([`reset_for`](crate::reset_for)), unless the segment brings a valid cookie.
+    /// Answer with a reset ([`reset_for`](crate::reset_for)), unless the segment brings a cookie back
+    /// ([`Listener::accept_cookie`]).
     Reset,
     Ignore,
 }
 
 impl Listener {
     /// `backlog` is `listen(2)`'s, limited by `somaxconn`.
-    pub fn new(config: Arc<Config>, backlog: u32) -> Self {
+    pub fn new(now: Instant, config: Arc<Config>, backlog: u32) -> Self {
         Self {
+            syn_rate: SynRate::new(config.syn_rate_max, now),
             config,
             backlog,
             half_open_count: 0,
             accept_count: 0,
             overflow_count: 0,
+            deferral: 0,
+            last_cookie_at: None,
         }
     }
 
@@ -48,8 +61,13 @@ impl Listener {
         self.backlog = backlog;
     }
 
+    /// `TCP_DEFER_ACCEPT`: a connection counts as established when data comes, or after so many seconds; 0 for at once.
+    pub fn set_defer_accept(&mut self, secs: u32) {
+        self.deferral = syn_acks_within(secs);
+    }
+
     /// RFC 9293 §3.10.7.2, LISTEN state. After [`ListenDisposition::Open`] the connection is counted as half-open.
-    pub fn on_segment(&mut self, header: &Header) -> ListenDisposition {
+    pub fn on_segment(&mut self, now: Instant, header: &Header) -> ListenDisposition {
         // "First, check for a RST": ignored. "Second, check for an ACK": reset. "Third, check for a SYN". "Fourth, other
         // data or control": dropped.
         if header.flags.contains(Flags::RST) {
@@ -62,6 +80,10 @@ impl Listener {
         if !header.flags.contains(Flags::SYN) || header.flags.contains(Flags::FIN) {
             return ListenDisposition::Ignore;
         }
+        // `VMA_TCP_MAX_SYN_RATE`
+        if !self.syn_rate.admits(now) {
+            return ListenDisposition::Ignore;
+        }
         if self.is_accept_queue_full() {
             self.overflow_count = self.overflow_count.saturating_add(1);
             return ListenDisposition::Ignore;
@@ -69,6 +91,7 @@ impl Listener {
         // `inet_csk_reqsk_queue_is_full`
         if self.half_open_count >= self.backlog.max(1) {
             return if self.config.syn_cookies {
+                self.last_cookie_at = Some(now);
                 ListenDisposition::Cookie
             } else {
                 ListenDisposition::Ignore
@@ -78,14 +101,27 @@ impl Listener {
         ListenDisposition::Open
     }
 
-    /// Whether an embryonic connection of this listener may have the segment. While the accept queue is full, the ACK that
-    /// would establish it is dropped; the peer is reminded by the next SYN-ACK.
-    pub fn admits(&mut self, header: &Header) -> bool {
-        let is_admitted = header.flags.contains(Flags::RST) || !self.is_accept_queue_full();
-        if !is_admitted {
+    /// Whether an embryonic connection of this listener may have a segment with `payload_len` octets of data. While the
+    /// accept queue is full, the ACK that would establish it is dropped; the peer is reminded by the next SYN-ACK. So is a
+    /// bare ACK while the application waits for data (`TCP_DEFER_ACCEPT`).
+    pub fn admits<P: Payload>(
+        &mut self,
+        connection: &mut Connection<P>,
+        header: &Header,
+        payload_len: usize,
+    ) -> bool {
+        if !header.flags.contains(Flags::ACK) || header.flags.intersects(Flags::RST | Flags::SYN) {
+            return true;
+        }
+        let is_bare = payload_len == 0 && !header.flags.contains(Flags::FIN);
+        if is_bare && connection.defers_accept(self.deferral) {
+            return false;
+        }
+        let is_full = self.is_accept_queue_full();
+        if is_full {
             self.overflow_count = self.overflow_count.saturating_add(1);
         }
-        is_admitted
+        !is_full
     }
 
     /// An embryonic connection was established and waits for `accept`.
@@ -124,3 +160,20 @@ impl Listener {
         self.accept_count > self.backlog
     }
 }
+
+/// How many SYN-ACKs are sent within so many seconds (`secs_to_retrans`).
+fn syn_acks_within(secs: u32) -> u8 {
+    if secs == 0 {
+        return 0;
+    }
+    let (mut count, mut interval, mut total) = (1u8, 1u32, 1u32);
+    while secs > total && count < u8::MAX {
+        count = count.saturating_add(1);
+        interval = interval.saturating_mul(2).min(120);
+        total = total.saturating_add(interval);
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests;

@@ -139,6 +139,9 @@ impl<P: Payload> Connection<P> {
 
     fn sample_handshake_rtt(&mut self, now: Instant, segment: &Incoming<'_>) {
         let mss = u32::from(self.handshake.peer_mss);
+        if self.handshake.syn_sent_at == Instant::ZERO {
+            return;
+        }
         if self.handshake.retransmits == 0 {
             self.recovery
                 .rtt

@@ -4,6 +4,7 @@ use wire::tcp::{Flags, Header};
 
 use super::Connection;
 use super::segment::Incoming;
+use crate::time_wait::{Residue, TimestampState};
 use crate::timers::Timer;
 use crate::{Event, Instant, Payload, SeqNumber, State};
 
@@ -13,6 +14,21 @@ impl<P: Payload> Connection<P> {
         self.timers.stop_all();
         self.timers.set(Timer::Linger, now + self.config.time_wait);
         self.events.raise(Event::TimeWait);
+    }
+
+    /// What a [`TimeWaitTable`](crate::time_wait::TimeWaitTable) needs to go on for the connection, which then can go.
+    /// After [`Event::TimeWait`] and [`poll_transmit`](Self::poll_transmit); `None` in other states.
+    pub fn residue(&self) -> Option<Residue> {
+        (self.state == State::TimeWait).then(|| Residue {
+            snd_nxt: self.sender.snd_nxt,
+            rcv_nxt: self.receiver.rcv_nxt,
+            window: u16::try_from(self.receiver.window.offered() >> self.receiver.window.scale())
+                .unwrap_or(u16::MAX),
+            timestamps: self.timestamps.is_on.then_some(TimestampState {
+                recent: self.timestamps.recent,
+                offset: self.timestamps.offset,
+            }),
+        })
     }
 
     /// RFC 9293 §3.10.7.4 for TIME-WAIT, as Linux's `tcp_timewait_state_process` has it.

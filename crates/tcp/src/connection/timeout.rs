@@ -70,7 +70,12 @@ impl<P: Payload> Connection<P> {
         }
         self.handshake.retransmits = self.handshake.retransmits.saturating_add(1);
         self.recovery.rtt.on_timeout();
-        self.pending.syn = true;
+        // As Linux (`syn_ack_recalc`): a peer that has answered is reminded at the end of the wait only.
+        if self.handshake.retransmits < self.handshake.deferral {
+            self.timers.set(Timer::Retransmit, now + self.rto());
+        } else {
+            self.pending.syn = true;
+        }
     }
 
     fn on_recovery_timeout(&mut self, now: Instant) {

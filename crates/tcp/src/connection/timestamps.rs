@@ -30,7 +30,7 @@ impl TimestampState {
     /// `TSval`: a clock of milliseconds (RFC 7323 §5.4: "between 1 ms and 1 sec per tick").
     #[inline]
     pub(super) fn value(&self, now: Instant) -> u32 {
-        millis(now).wrapping_add(self.offset)
+        timestamp_value(now, self.offset)
     }
 
     /// The option for an outgoing segment.
@@ -71,6 +71,12 @@ impl TimestampState {
             self.recent_at = now;
         }
     }
+}
+
+/// The clock of a connection whose offset is `offset`.
+#[inline]
+pub(crate) fn timestamp_value(now: Instant, offset: u32) -> u32 {
+    millis(now).wrapping_add(offset)
 }
 
 #[inline]

@@ -205,7 +205,7 @@ impl Engine {
                     kind: Kind::Listening { listener, .. },
                     ..
                 }) = self.sockets.get_mut(&embryo.listener)
-                && !listener.admits(&header)
+                && !listener.admits(&mut held.connection, &header, segment.payload.len())
             {
                 return;
             }
@@ -222,7 +222,7 @@ impl Engine {
         if let Some((fd, socket)) = listening
             && let Kind::Listening { listener, .. } = &mut socket.kind
         {
-            disposition = listener.on_segment(&header);
+            disposition = listener.on_segment(self.now, &header);
             found = Some((*fd, socket.options.clone()));
         }
         match (disposition, found) {

@@ -187,12 +187,13 @@ impl Engine {
     fn listen(&mut self, fd: i32, backlog: i32) -> Result<i64, i32> {
         let config = Arc::clone(&self.config);
         let backlog = u32::try_from(backlog).unwrap_or(4096);
+        let now = self.now;
         let socket = self.socket(fd)?;
         match &mut socket.kind {
             Kind::Listening { listener, .. } => listener.set_backlog(backlog),
             Kind::Fresh => {
                 socket.kind = Kind::Listening {
-                    listener: Listener::new(config, backlog),
+                    listener: Listener::new(now, config, backlog),
                     queue: VecDeque::new(),
                 };
             }
