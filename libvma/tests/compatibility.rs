@@ -2,8 +2,6 @@
 //!
 //! Each program is a script in `tests/programs`, run by bash with the library preloaded into bash and all that it starts.
 
-#[path = "compatibility/echo.rs"]
-mod echo;
 #[path = "compatibility/evidence.rs"]
 mod evidence;
 #[path = "compatibility/programs.rs"]

@@ -26,6 +26,7 @@
 mod accelerated;
 mod c_program;
 mod comparison;
+mod echo;
 mod library;
 pub mod link;
 mod namespace;
@@ -43,6 +44,7 @@ pub use c_program::{compile_c, compile_c_with};
 pub use comparison::{
     Comparison, THREAD_MODE_VARIANTS, THREADED_VARIANTS, VARIANTS, Variant, difference, log_tail,
 };
+pub use echo::Echo;
 pub use library::libvma_path;
 pub use namespace::Namespace;
 pub use pair::{Namespaces, Pair};

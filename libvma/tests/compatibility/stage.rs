@@ -8,9 +8,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use std::{env, fs, io};
 
-use testkit::{Finished, Namespaces, Pair, Running, Skip, eventually};
+use testkit::{Echo, Finished, Namespaces, Pair, Running, Skip, eventually};
 
-use crate::echo::Echo;
 use crate::evidence;
 
 /// Longest time that one run may take.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use testkit::Namespace;
+use crate::namespace::Namespace;
 
 const PORT: u16 = 7;
 
@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 
 /// The service. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Echo {
+pub struct Echo {
     stop: Arc<AtomicBool>,
 }
 
@@ -26,7 +26,7 @@ impl Echo {
     /// # Errors
     ///
     /// The sockets cannot be made.
-    pub(crate) fn start(namespace: &Namespace, address: Ipv4Addr) -> io::Result<Self> {
+    pub fn start(namespace: &Namespace, address: Ipv4Addr) -> io::Result<Self> {
         let sockets = || -> io::Result<_> {
             Ok((
                 UdpSocket::bind((address, PORT))?,
