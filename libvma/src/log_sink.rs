@@ -6,6 +6,7 @@ mod stderr;
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -22,6 +23,7 @@ const LINE_BYTES_MAX: usize = 512;
 struct Sink {
     /// `None`: standard error.
     file: Option<c_int>,
+    path: Option<PathBuf>,
     level: LogLevel,
     details: u8,
     colors: bool,
@@ -31,6 +33,7 @@ static SINK: OnceLock<Sink> = OnceLock::new();
 /// The log before its configuration is known.
 static EARLY: Sink = Sink {
     file: None,
+    path: None,
     level: LogLevel::Info,
     details: 0,
     colors: false,
@@ -45,10 +48,11 @@ pub(crate) fn process_starts() {
 
 /// Starts the log. A file that cannot be opened is said on standard error, where the log then goes.
 pub(crate) fn start(config: &Config) {
-    let path = config.log_file.as_ref();
-    let file = path.and_then(|path| open(path.as_os_str().as_bytes()));
+    let path = config.log_file.as_deref();
+    let file = path.and_then(open).map(out_of_the_way);
     let sink = Sink {
         file,
+        path: path.map(Path::to_owned),
         level: config.log_level,
         details: config.log_details,
         // Nobody looks at a file's colours, even if the file is a terminal's.
@@ -63,6 +67,19 @@ pub(crate) fn start(config: &Config) {
             "VMA_LOG_FILE: cannot open {}: the log goes to standard error",
             path.display()
         );
+    }
+}
+
+/// In a forked child: its log goes on in a file of its own, if the name says so (`%d` is the process id).
+pub(crate) fn continue_in_child(config: &Config) {
+    let Some(sink) = SINK.get().filter(|sink| sink.path != config.log_file) else {
+        return;
+    };
+    if let (Some(known), Some(own)) = (sink.file, config.log_file.as_deref().and_then(open)) {
+        // SAFETY: dup3 takes integers, and both descriptors are ours.
+        unsafe { libc::syscall(libc::SYS_dup3, own, known, libc::O_CLOEXEC) };
+        // SAFETY: the descriptor is ours.
+        unsafe { libc::syscall(libc::SYS_close, own) };
     }
 }
 
@@ -108,8 +125,8 @@ impl Sink {
     }
 }
 
-fn open(path: &[u8]) -> Option<c_int> {
-    let path = CString::new(path).ok()?;
+fn open(path: &Path) -> Option<c_int> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
     // Appending: several processes may have been given the same file.
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND | libc::O_CLOEXEC;
     // SAFETY: the path ends with a null byte.
@@ -122,17 +139,18 @@ fn open(path: &[u8]) -> Option<c_int> {
             0o644,
         )
     };
-    if fd < 0 {
-        return None;
-    }
-    let fd = fd as c_int;
+    (fd >= 0).then_some(fd as c_int)
+}
+
+/// Gives the log's descriptor a number that the program does not meet, where one is left.
+fn out_of_the_way(fd: c_int) -> c_int {
     let Some(high) = duplicate_out_of_the_way(fd) else {
-        return Some(fd);
+        return fd;
     };
     // SAFETY: the descriptor is ours.
     unsafe { libc::syscall(libc::SYS_close, fd) };
     engine::own_descriptors::add_kept_by_child(high);
-    Some(high)
+    high
 }
 
 /// The `log` crate's side of the sink.

@@ -148,6 +148,7 @@ fn make() -> Option<(Engine<Device>, NetconfNetwork)> {
     let Parsed { config, warnings } = environment();
     let is_child = has_ancestors();
     if is_child {
+        log_sink::continue_in_child(&config);
         log::debug!("a child of a process with sockets of its own opens its own, too");
     } else {
         log_sink::start(&config);

@@ -244,3 +244,30 @@ fn a_child_has_the_interface_after_its_parent() {
     );
     kill(pid);
 }
+
+/// `VMA_LOG_FILE` with the process id in it: each process has its own.
+#[test]
+fn a_child_with_sockets_has_a_log_of_its_own() {
+    let pair = or_skip!(Namespaces::pair());
+    let directory = std::env::temp_dir().join(format!("vmat-child-log-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let mut command = preloaded(&pair.b, &program("servers")).unwrap();
+    command
+        .args(["child", &Pair::ADDRESS_B.to_string(), "7510"])
+        .env("VMA_TRACELEVEL", "debug")
+        .env("VMA_LOG_FILE", directory.join("log.%d"));
+    let mut server = start(command);
+    let child = speaker(&mut server);
+    let log = |pid: u32| std::fs::read_to_string(directory.join(format!("log.{pid}")));
+    let (of_parent, of_child) = (log(server.process().pid()).unwrap(), log(child).unwrap());
+    kill(child);
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert!(
+        of_parent.contains("VMA_VERSION") && !of_parent.contains("7511"),
+        "{of_parent}"
+    );
+    assert!(
+        !of_child.contains("VMA_VERSION") && of_child.contains("7511"),
+        "{of_child}"
+    );
+}

@@ -39,6 +39,7 @@ cases!(
     waits_long,
     sends,
     generations,
+    lineage,
     both_wait,
     several_children,
     parent_exits,

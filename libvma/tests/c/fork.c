@@ -220,6 +220,36 @@ static void generations(void)
     works(fd, 21);
 }
 
+/* Every generation opens a socket, and the last uses those of all. */
+static void lineage(void)
+{
+    enum { GENERATIONS = 4 };
+    int fds[GENERATIONS], level = 0;
+    pid_t child = 0;
+    for (; level < GENERATIONS && child == 0; level++) {
+        alarm(10);
+        fds[level] = bound();
+        have(fds[level], 1, 20 + level);
+        fflush(stdout);
+        if (level < GENERATIONS - 1) {
+            child = fork();
+            MUST(child);
+        }
+    }
+    if (child != 0) {
+        MUST(waitpid(child, NULL, 0));
+        works(fds[level - 1], 40 + level);
+    } else {
+        for (int i = 0; i < GENERATIONS; i++)
+            say_recv("in the last", fds[i], 64, MSG_DONTWAIT);
+        for (int i = 0; i < GENERATIONS; i++)
+            works(fds[i], 30 + i);
+    }
+    fflush(stdout);
+    if (level > 1 || child == 0)
+        _exit(0);
+}
+
 /* The parent waits in recv while the child does. */
 static void both_wait(void)
 {
@@ -659,7 +689,7 @@ static void stopped_owner(void)
     MUST(waitpid(owner, NULL, 0));
 }
 
-CASES({"queued", queued}, {"unused", unused}, {"waits", waits}, {"waits_long", waits_long}, {"sends", sends}, {"generations", generations},
+CASES({"queued", queued}, {"unused", unused}, {"waits", waits}, {"waits_long", waits_long}, {"sends", sends}, {"generations", generations}, {"lineage", lineage},
       {"both_wait", both_wait}, {"several_children", several_children}, {"parent_exits", parent_exits},
       {"daemonised", daemonised}, {"changes", changes}, {"bound_later", bound_later},
       {"atfork_handlers", atfork_handlers}, {"raw_clone", raw_clone}, {"in_a_handler", in_a_handler},
