@@ -7,6 +7,7 @@ mod multiplex;
 mod passed;
 mod process;
 mod receive;
+mod select;
 mod send;
 mod setup;
 mod signal;

@@ -3,5 +3,12 @@
 testkit::compare_cases!(
     "wait",
     VARIANTS,
-    [poll_one, poll_mixed, poll_all_ready, selecting, ppolling,]
+    [
+        poll_one,
+        poll_mixed,
+        poll_all_ready,
+        selecting,
+        selecting_all,
+        ppolling,
+    ]
 );

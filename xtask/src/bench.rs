@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: libvma against the kernel's sockets and against the bare device.
 
+mod cost;
 mod floor;
-mod null_device;
 mod report;
 mod system;
 mod verdict;
@@ -19,7 +19,7 @@ use crate::needs::Purpose;
 use crate::output::{print, say};
 use crate::setup;
 use crate::sockperf::Latency;
-use null_device::Cost;
+use cost::Cost;
 use system::System;
 
 /// Time of one sockperf measurement and of one of the floor.
@@ -37,6 +37,8 @@ struct Round {
     libvma_throughput: Throughput,
     /// The socket layer alone.
     costs: Vec<Cost>,
+    /// Hooks, on descriptors that are not libvma's.
+    hooks: Vec<Cost>,
 }
 
 pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
@@ -52,14 +54,10 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
         "--example",
         "floor",
     ])?;
-    let null_device = cargo::build(&[
-        "bench",
-        "--no-run",
-        "--package",
-        "engine",
-        "--bench",
-        "null_device",
-    ])?;
+    let alone = Alone {
+        null_device: build_bench("engine", "null_device")?,
+        hooks: build_bench("libvma", "hooks")?,
+    };
 
     let stage = Stage::new(library.to_owned())?;
     say(format_args!("{} rounds of about 30 s each", options.rounds));
@@ -67,7 +65,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     let mut busy = Meter::default();
     for number in 1..=options.rounds {
         busy.look()?;
-        let round = measure_round(&stage, &floor, &null_device)
+        let round = measure_round(&stage, &floor, &alone)
             .map_err(|failure| failure.during(format_args!("round {number}")))?;
         say(format_args!(
             "  round {number} of {}: {}",
@@ -95,11 +93,17 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-fn measure_round(
-    stage: &Stage,
-    floor: &Artifacts,
-    null_device: &Artifacts,
-) -> Result<Round, Failure> {
+/// Benchmarks of a part by itself.
+struct Alone {
+    null_device: Artifacts,
+    hooks: Artifacts,
+}
+
+fn build_bench(package: &str, name: &str) -> Result<Artifacts, Failure> {
+    cargo::build(&["bench", "--no-run", "--package", package, "--bench", name])
+}
+
+fn measure_round(stage: &Stage, floor: &Artifacts, alone: &Alone) -> Result<Round, Failure> {
     interrupt::check()?;
     let (kernel, _) = stage.ping_pong(Sockets::Kernel, SECONDS)?;
     let (one_cpu, _) = stage.ping_pong(Sockets::KernelOneCpu, SECONDS)?;
@@ -107,7 +111,8 @@ fn measure_round(
     let floor = floor::measure(floor.path("floor")?, &stage.pair, SECONDS)?;
     let kernel_throughput = stage.throughput(Sockets::Kernel, SECONDS)?;
     let libvma_throughput = stage.throughput(Sockets::Libvma, SECONDS)?;
-    let costs = null_device::measure(null_device.path("null_device")?)?;
+    let costs = cost::measure(alone.null_device.path("null_device")?)?;
+    let hooks = cost::measure(alone.hooks.path("hooks")?)?;
     Ok(Round {
         kernel,
         one_cpu,
@@ -116,6 +121,7 @@ fn measure_round(
         kernel_throughput,
         libvma_throughput,
         costs,
+        hooks,
     })
 }
 

@@ -6,5 +6,5 @@
 mod number;
 mod table;
 
-pub use number::{duplicate_out_of_the_way, lowest_number, move_out_of_the_way};
+pub use number::{duplicate_out_of_the_way, lowest_number, move_out_of_the_way, table_size};
 pub use table::DescriptorTable;

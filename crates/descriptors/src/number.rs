@@ -44,6 +44,15 @@ fn lowest_below(limit: libc::rlim_t) -> RawFd {
     RawFd::try_from(limit.saturating_sub(ROOM)).map_or(USUAL, |lowest| lowest.min(USUAL))
 }
 
+/// How many descriptors the kernel's table of this process has room for, open or not. `None`: there is no `/proc`.
+pub fn table_size() -> Option<RawFd> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let size = status
+        .lines()
+        .find_map(|line| line.strip_prefix("FDSize:"))?;
+    size.trim().parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +63,12 @@ mod tests {
         assert_eq!(lowest_below(1024), 1000);
         assert_eq!(lowest_below(256), 232);
         assert_eq!(lowest_below(10), 0);
+    }
+
+    #[test]
+    fn the_table_has_room_for_what_is_open() {
+        let (reader, _writer) = std::io::pipe().unwrap();
+        assert!(table_size().unwrap() > reader.as_raw_fd());
     }
 
     #[test]

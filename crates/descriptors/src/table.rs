@@ -39,6 +39,7 @@ impl<E: Default + Sync> DescriptorTable<E> {
     }
 
     /// The entry of a descriptor. `None`: it is beyond the table.
+    #[inline]
     pub fn get_or_make(&self, fd: RawFd) -> Option<&E> {
         let (chunk, index) = split(fd)?;
         match self.chunk(chunk) {

@@ -190,6 +190,12 @@ impl<B: Backend> Engine<B> {
         self.table.get(fd)
     }
 
+    /// No descriptor above this one was ever one of ours; -1 if none was.
+    #[inline]
+    pub fn highest_descriptor(&self) -> c_int {
+        self.table.highest()
+    }
+
     /// The UDP socket behind a descriptor.
     #[inline]
     pub fn udp(&self, fd: c_int) -> Option<&'static UdpSocket<B>> {

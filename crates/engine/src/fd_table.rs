@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use descriptors::DescriptorTable;
 
@@ -11,6 +11,8 @@ use descriptors::DescriptorTable;
 pub(crate) struct FdTable<T: 'static> {
     /// Only `&'static T` are stored.
     entries: Box<DescriptorTable<AtomicPtr<T>>>,
+    /// The highest descriptor that ever was in the table; -1 for none.
+    highest: AtomicI32,
     _objects: PhantomData<&'static T>,
 }
 
@@ -18,6 +20,7 @@ impl<T> FdTable<T> {
     pub(crate) fn new() -> Self {
         Self {
             entries: Box::new(DescriptorTable::new()),
+            highest: AtomicI32::new(-1),
             _objects: PhantomData,
         }
     }
@@ -35,6 +38,7 @@ impl<T> FdTable<T> {
         new: &'static T,
     ) -> Result<Option<&'static T>, ()> {
         let entry = self.entries.get_or_make(fd).ok_or(())?;
+        self.highest.fetch_max(fd, Ordering::Relaxed);
         Ok(object(
             entry.swap(ptr::from_ref(new).cast_mut(), Ordering::AcqRel),
         ))
@@ -47,6 +51,12 @@ impl<T> FdTable<T> {
                 .get(fd)?
                 .swap(ptr::null_mut(), Ordering::AcqRel),
         )
+    }
+
+    /// No descriptor above this one was ever in the table; -1 if none was.
+    #[inline]
+    pub(crate) fn highest(&self) -> libc::c_int {
+        self.highest.load(Ordering::Relaxed)
     }
 
     /// The descriptors in use from `first` to `last`, in order.
@@ -85,5 +95,6 @@ mod tests {
         assert_eq!(table.remove(5), None);
         assert_eq!(table.remove(70_000), None);
         assert_eq!(table.range(0, u32::MAX).collect::<Vec<_>>(), [5000]);
+        assert_eq!(table.highest(), 5000);
     }
 }

@@ -48,5 +48,5 @@ pub use network::{FixedNetwork, InterfaceFacts, Network, NetworkChange, NextHop}
 pub use notice::warn_in_a_box;
 pub use reason::Reason;
 pub use sleep::Sleep;
-pub use sys::Errno;
+pub use sys::{Errno, tick_nsec};
 pub use udp::{RecvCall, RecvOutcome, SendOutcome, UdpSocket};

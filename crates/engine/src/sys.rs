@@ -236,7 +236,7 @@ pub(crate) fn now_nsec() -> u64 {
 }
 
 /// Monotonic time of the last tick of the kernel, in nanoseconds: a few milliseconds coarse, and cheap.
-pub(crate) fn tick_nsec() -> u64 {
+pub fn tick_nsec() -> u64 {
     clock_nsec(libc::CLOCK_MONOTONIC_COARSE)
 }
 

@@ -1,5 +1,6 @@
 /* poll, select and epoll with sockets of every kind. */
 #include "case.h"
+#include <sys/resource.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 
@@ -117,6 +118,30 @@ static void say_select(const char *what, int count, fd_set *in, fd_set *out, int
         printf("  [%d] in %d out %d\n", i, in ? !!FD_ISSET(fds[i], in) : -1, out ? !!FD_ISSET(fds[i], out) : -1);
 }
 
+/* As many as there may be, in sets that are shorter: the kernel looks at what its table of descriptors has room for. */
+static void selecting_all(void)
+{
+    struct rlimit limit = {1 << 20, 1 << 20};
+    struct {
+        fd_set set;
+        char canary[200];
+    } all;
+    int fd = bound();
+    if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+        MUST(getrlimit(RLIMIT_NOFILE, &limit));
+    memset(&all, 0, sizeof all);
+    FD_SET(fd, &all.set);
+    ask_for(fd, 1, 20, 100, 0, 0);
+    say("select", select((int)limit.rlim_cur, &all.set, NULL, NULL, NULL));
+    printf("set %d\n", FD_ISSET(fd, &all.set) != 0);
+    say_recv("recv", fd, 64, MSG_DONTWAIT);
+    struct timeval soon = {0, 100000};
+    say("select, empty", select((int)limit.rlim_cur, &all.set, NULL, NULL, &soon));
+    printf("set %d\n", FD_ISSET(fd, &all.set) != 0);
+    say("select of none", select(0, NULL, NULL, NULL, &soon));
+    say("select of a negative number", select(-1, &all.set, NULL, NULL, &soon));
+}
+
 static void selecting(void)
 {
     int ours = bound(), local = bound_to("127.0.0.1", 0), pipes[2];
@@ -183,5 +208,5 @@ static void ppolling(void)
     printf("%x\n", polled.revents);
 }
 
-CASES({"poll_one", poll_one}, {"poll_mixed", poll_mixed}, {"poll_all_ready", poll_all_ready}, {"selecting", selecting},
+CASES({"poll_one", poll_one}, {"poll_mixed", poll_mixed}, {"poll_all_ready", poll_all_ready}, {"selecting", selecting}, {"selecting_all", selecting_all},
       {"ppolling", ppolling})

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Round;
-use super::null_device::Cost;
+use super::cost::Cost;
 use super::system::System;
 use super::verdict::{Limit, Verdict};
 use crate::measure::{PING_PONG_BYTES, THROUGHPUT_BYTES, Throughput};
@@ -22,6 +22,7 @@ pub(super) struct Medians {
     pub(super) kernel_throughput: Throughput,
     pub(super) libvma_throughput: Throughput,
     pub(super) costs: Vec<Cost>,
+    pub(super) hooks: Vec<Cost>,
     pub(super) ratios: Ratios,
     rounds: usize,
 }
@@ -63,14 +64,21 @@ impl Medians {
             sent_per_sec: median(rounds.iter().map(|round| of(round).sent_per_sec)),
             received_per_sec: median(rounds.iter().map(|round| of(round).received_per_sec)),
         };
-        let cases = rounds.first().map_or(&[][..], |round| &round.costs);
-        let cost = |case: &Cost| {
-            let of_all = rounds.iter().flat_map(|round| &round.costs);
-            let same = of_all.filter(|cost| cost.name == case.name);
-            Cost {
-                name: case.name.clone(),
-                nsec: median(same.map(|cost| cost.nsec)),
-            }
+        let costs = |of: fn(&Round) -> &[Cost]| -> Vec<Cost> {
+            let median_of = |case: &Cost| {
+                let of_all = rounds.iter().flat_map(of);
+                let same = of_all.filter(|cost| cost.name == case.name);
+                Cost {
+                    name: case.name.clone(),
+                    nsec: median(same.map(|cost| cost.nsec)),
+                }
+            };
+            rounds
+                .first()
+                .map_or(&[][..], of)
+                .iter()
+                .map(median_of)
+                .collect()
         };
         Self {
             kernel: latency(|round| &round.kernel),
@@ -79,7 +87,8 @@ impl Medians {
             floor: latency(|round| &round.floor),
             kernel_throughput: throughput(|round| &round.kernel_throughput),
             libvma_throughput: throughput(|round| &round.libvma_throughput),
-            costs: cases.iter().map(cost).collect(),
+            costs: costs(|round| &round.costs),
+            hooks: costs(|round| &round.hooks),
             ratios: Ratios::of(rounds),
             rounds: rounds.len(),
         }
@@ -169,19 +178,24 @@ pub(super) fn table(medians: &Medians, verdicts: &[Verdict]) -> String {
             gain
         ]);
     }
-    for (index, cost) in medians.costs.iter().enumerate() {
-        let what = if index == 0 {
-            "socket layer alone, a message"
-        } else {
-            ""
-        };
-        rows.push(row![
-            what,
-            format!("{} nsec", cost.name),
-            "",
-            "",
-            format!("{:.1}", cost.nsec)
-        ]);
+    let hooks = Cost::dearest_of_families(&medians.hooks);
+    let parts = [
+        (
+            "socket layer alone, a message",
+            medians.costs.iter().collect(),
+        ),
+        ("hook alone, another's descriptor", hooks),
+    ];
+    for (what, costs) in parts {
+        for (index, cost) in costs.into_iter().enumerate() {
+            rows.push(row![
+                if index == 0 { what } else { "" },
+                format!("{} nsec", cost.name),
+                "",
+                "",
+                format!("{:.1}", cost.nsec)
+            ]);
+        }
     }
 
     let mut text = format!(
@@ -215,7 +229,7 @@ pub(super) fn json(
         values(
             [&round.kernel, &round.one_cpu, &round.libvma, &round.floor],
             [&round.kernel_throughput, &round.libvma_throughput],
-            &round.costs,
+            [&round.costs, &round.hooks],
         )
     };
     let verdict = |verdict: &Verdict| {
@@ -236,14 +250,14 @@ pub(super) fn json(
         "medians": values(
             [&medians.kernel, &medians.one_cpu, &medians.libvma, &medians.floor],
             [&medians.kernel_throughput, &medians.libvma_throughput],
-            &medians.costs,
+            [&medians.costs, &medians.hooks],
         ),
         "rounds": rounds.iter().map(round).collect::<Vec<_>>(),
         "checks": verdicts.iter().map(verdict).collect::<Vec<_>>(),
     })
 }
 
-fn values(latencies: [&Latency; 4], throughputs: [&Throughput; 2], costs: &[Cost]) -> Value {
+fn values(latencies: [&Latency; 4], throughputs: [&Throughput; 2], costs: [&[Cost]; 2]) -> Value {
     let latency = |latency: &Latency| {
         json!({
             "p50_usec": latency.p50_usec,
@@ -259,9 +273,12 @@ fn values(latencies: [&Latency; 4], throughputs: [&Throughput; 2], costs: &[Cost
     };
     let [kernel, one_cpu, libvma, floor] = latencies;
     let [kernel_throughput, libvma_throughput] = throughputs;
-    let costs = costs
-        .iter()
-        .map(|cost| (cost.name.clone(), json!(cost.nsec)));
+    let [socket_layer, hooks] = costs.map(|costs| -> serde_json::Map<_, _> {
+        let named = costs
+            .iter()
+            .map(|cost| (cost.name.clone(), json!(cost.nsec)));
+        named.collect()
+    });
     json!({
         "ping_pong_half_round_trip": {
             "kernel": latency(kernel),
@@ -273,7 +290,8 @@ fn values(latencies: [&Latency; 4], throughputs: [&Throughput; 2], costs: &[Cost
             "kernel": throughput(kernel_throughput),
             "libvma": throughput(libvma_throughput),
         },
-        "socket_layer_nsec": costs.collect::<serde_json::Map<_, _>>(),
+        "socket_layer_nsec": socket_layer,
+        "hook_nsec": hooks,
     })
 }
 
@@ -309,6 +327,11 @@ pub(super) mod tests {
             kernel_throughput: throughput(100_000.0),
             libvma_throughput: throughput(300_000.0),
             costs: vec![cost("receive", 30.0), cost("send", 60.0)],
+            hooks: vec![
+                cost("receive: read", 2.0),
+                cost("receive: recv", 3.0),
+                cost("poll: poll", 7.0),
+            ],
         }
     }
 
@@ -319,20 +342,23 @@ pub(super) mod tests {
         let expected = "
 medians of 3 rounds
 
-                                               kernel  on one CPU  libvma  floor  gain  of floor
-ping-pong 64 B, half round trip      p50 usec   50.00       10.00    2.00   1.60  5.00      1.25
-                                     p99 usec  100.00       20.00    5.00   3.20  4.00      1.56
-                                   p99.9 usec  200.00       40.00    8.00   6.40  5.00      1.25
-throughput 14 B                        sent/s  200000              600000         3.00
-                                   received/s  100000              300000         3.00
-socket layer alone, a message    receive nsec                        30.0
-                                    send nsec                        60.0
+                                                      kernel  on one CPU  libvma  floor  gain  of floor
+ping-pong 64 B, half round trip             p50 usec   50.00       10.00    2.00   1.60  5.00      1.25
+                                            p99 usec  100.00       20.00    5.00   3.20  4.00      1.56
+                                          p99.9 usec  200.00       40.00    8.00   6.40  5.00      1.25
+throughput 14 B                               sent/s  200000              600000         3.00
+                                          received/s  100000              300000         3.00
+socket layer alone, a message           receive nsec                        30.0
+                                           send nsec                        60.0
+hook alone, another's descriptor  receive: recv nsec                         3.0
+                                     poll: poll nsec                         7.0
 
 p50, kernel / libvma                25.00    at least 4  pass
 p50, libvma / floor                  1.25  at most 1.25  pass
 p99, libvma / faster kernel          0.25     at most 1  pass
 messages received, libvma / kernel   3.00    at least 2  pass
 socket layer, dearest case (nsec)   60.00    at most 80  pass
+hook, dearest case (nsec)            7.00    at most 15  pass
 ";
         assert_eq!(text, expected);
     }

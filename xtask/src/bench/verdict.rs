@@ -1,5 +1,6 @@
 //! The numbers that the project promises.
 
+use super::cost::Cost;
 use super::report::Medians;
 
 /// One promise and what was measured.
@@ -27,11 +28,7 @@ impl Verdict {
 
 pub(super) fn all(medians: &Medians) -> Vec<Verdict> {
     let ratios = &medians.ratios;
-    let slowest = medians
-        .costs
-        .iter()
-        .map(|cost| cost.nsec)
-        .fold(f64::NAN, f64::max);
+    let slowest = |costs: &[Cost]| costs.iter().map(|cost| cost.nsec).fold(f64::NAN, f64::max);
     vec![
         // Against the kernel as it runs by itself. The gain over the faster of the two kernel lines stands in the table.
         Verdict {
@@ -56,8 +53,14 @@ pub(super) fn all(medians: &Medians) -> Vec<Verdict> {
         },
         Verdict {
             name: "socket layer, dearest case (nsec)",
-            value: slowest,
+            value: slowest(&medians.costs),
             limit: Limit::AtMost(80.0),
+        },
+        // What a program pays for descriptors that are none of libvma's business.
+        Verdict {
+            name: "hook, dearest case (nsec)",
+            value: slowest(&medians.hooks),
+            limit: Limit::AtMost(15.0),
         },
     ]
 }
@@ -88,7 +91,7 @@ mod tests {
     fn every_number_is_judged() {
         let verdicts = all(&Medians::of(&[super::super::report::tests::round(1.0)]));
         let values: Vec<f64> = verdicts.iter().map(|verdict| verdict.value).collect();
-        assert_eq!(values, [25.0, 1.25, 0.25, 3.0, 60.0]);
+        assert_eq!(values, [25.0, 1.25, 0.25, 3.0, 60.0, 7.0]);
         assert!(verdicts.iter().all(Verdict::passed));
     }
 }

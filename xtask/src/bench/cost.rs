@@ -1,4 +1,4 @@
-//! The socket layer alone, on a device that costs nothing.
+//! What calls cost by themselves: the socket layer on a device that costs nothing, and hooks before calls that do nothing.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,10 +11,34 @@ use crate::process::{self, Read};
 /// What one case costs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cost {
-    /// `receive` or `send`, and how.
+    /// `receive` or `send`, and how; of a hook `<family>: <call>`.
     pub(super) name: String,
     /// Of one message.
     pub(super) nsec: f64,
+}
+
+impl Cost {
+    /// The dearest of each family, in the families' order.
+    pub(super) fn dearest_of_families(costs: &[Self]) -> Vec<&Self> {
+        let mut dearest: Vec<&Self> = Vec::new();
+        for cost in costs {
+            match dearest
+                .iter_mut()
+                .find(|other| other.family() == cost.family())
+            {
+                Some(other) if cost.nsec > other.nsec => *other = cost,
+                Some(_) => {}
+                None => dearest.push(cost),
+            }
+        }
+        dearest
+    }
+
+    fn family(&self) -> &str {
+        self.name
+            .split_once(':')
+            .map_or(&self.name, |(family, _)| family)
+    }
 }
 
 /// Runs the benchmark once.
@@ -34,7 +58,8 @@ pub(super) fn measure(program: &Path) -> Result<Vec<Cost>, Failure> {
     let costs: Vec<Cost> = output.lines().filter_map(cost).collect();
     if costs.is_empty() {
         return Err(Failure::Reason(format!(
-            "null_device printed no result: {output}"
+            "{} printed no result: {output}",
+            program.display()
         )));
     }
     Ok(costs)
@@ -52,6 +77,22 @@ fn cost(line: &str) -> Option<Cost> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_family_shows_its_dearest() {
+        let cost = |name: &str, nsec| Cost {
+            name: name.to_owned(),
+            nsec,
+        };
+        let costs = [
+            cost("a: x", 1.0),
+            cost("b: y", 2.0),
+            cost("a: z", 3.0),
+            cost("a: w", 2.5),
+        ];
+        let dearest = Cost::dearest_of_families(&costs);
+        assert_eq!(dearest, [&costs[2], &costs[1]]);
+    }
 
     #[test]
     fn lines_without_a_cost_are_left_out() {

@@ -1,0 +1,278 @@
+//! `select(2)`.
+
+use std::time::Instant;
+
+use engine::Engine;
+use libc::{c_int, c_short, fd_set, pollfd, sigset_t, timespec, timeval};
+
+use super::hook;
+use super::multiplex::{NSEC_PER_SEC, poll_ours, timespec_to_nsec};
+use crate::guard::{contained, fail};
+use crate::real;
+use crate::runtime::{self, Device};
+
+hook! {
+    /// `select(2)`
+    fn select(
+        count: c_int,
+        read: *mut fd_set,
+        write: *mut fd_set,
+        except: *mut fd_set,
+        timeout: *mut timeval,
+    ) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        let kernel = || unsafe { real::select(count, read, write, except, timeout) };
+        // SAFETY: the sets are the caller's.
+        unsafe { Sets::recall(count, [read, write, except]) };
+        let Some(engine) = runtime::engine() else { return kernel() };
+        // SAFETY: the sets are the caller's.
+        let Some(sets) = (unsafe { Sets::with_ours(engine, count, [read, write, except]) }) else {
+            return kernel();
+        };
+        // SAFETY: the timeout is the caller's, null or readable.
+        let wait = match unsafe { timeout.as_ref() } {
+            None => None,
+            Some(time) if time.tv_sec < 0 || time.tv_usec < 0 => return kernel(),
+            Some(time) => Some(
+                time.tv_sec.unsigned_abs().saturating_mul(NSEC_PER_SEC)
+                    .saturating_add(time.tv_usec.unsigned_abs().saturating_mul(1000)),
+            ),
+        };
+        let begun = Instant::now();
+        // SAFETY: the sets are the caller's.
+        let result = unsafe { select_ours(engine, &sets, wait, std::ptr::null(), kernel) };
+        let Some(result) = result else { return kernel() };
+        // Linux leaves the time that was not slept.
+        // SAFETY: null or writable, as select(2) asks.
+        if let (Some(left), Some(wait)) = (unsafe { timeout.as_mut() }, wait) {
+            let passed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let rest = wait.saturating_sub(passed);
+            left.tv_sec = libc::time_t::try_from(rest / NSEC_PER_SEC).unwrap_or(libc::time_t::MAX);
+            left.tv_usec = (rest % NSEC_PER_SEC / 1000) as libc::suseconds_t;
+        }
+        result
+    }
+}
+
+hook! {
+    /// `pselect(2)`
+    fn pselect(
+        count: c_int,
+        read: *mut fd_set,
+        write: *mut fd_set,
+        except: *mut fd_set,
+        timeout: *const timespec,
+        mask: *const sigset_t,
+    ) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        let kernel = || unsafe { real::pselect(count, read, write, except, timeout, mask) };
+        // SAFETY: the sets are the caller's.
+        unsafe { Sets::recall(count, [read, write, except]) };
+        let Some(engine) = runtime::engine() else { return kernel() };
+        // SAFETY: the sets are the caller's.
+        let Some(sets) = (unsafe { Sets::with_ours(engine, count, [read, write, except]) }) else {
+            return kernel();
+        };
+        // SAFETY: the timeout is the caller's, null or readable.
+        let Ok(wait) = timespec_to_nsec(unsafe { timeout.as_ref() }) else { return kernel() };
+        // SAFETY: the sets are the caller's.
+        unsafe { select_ours(engine, &sets, wait, mask, kernel) }.unwrap_or_else(kernel)
+    }
+}
+
+/// `select(2)` with something of ours in the sets. `None`: it is for the kernel all the same.
+///
+/// # Safety
+/// The sets must be as `Sets::with_ours` asks.
+unsafe fn select_ours(
+    engine: &'static Engine<Device>,
+    sets: &Sets,
+    timeout_nsec: Option<u64>,
+    mask: *const sigset_t,
+    kernel: impl Fn() -> c_int + Copy,
+) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    let mut fds = unsafe { sets.polled() };
+    let result = poll_ours(engine, &mut fds, timeout_nsec, mask, kernel)?;
+    if result < 0 {
+        return Some(result);
+    }
+    if fds
+        .iter()
+        .any(|polled| polled.revents & libc::POLLNVAL != 0)
+    {
+        return Some(fail(libc::EBADF));
+    }
+    // SAFETY: the caller's promise.
+    Some(unsafe { sets.store(&fds) })
+}
+
+/// What makes a descriptor ready in each set (kernel `fs/select.c`).
+const READY: [c_short; 3] = [
+    libc::POLLIN | libc::POLLRDNORM | libc::POLLRDBAND | libc::POLLHUP | libc::POLLERR,
+    libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND | libc::POLLERR,
+    libc::POLLPRI,
+];
+/// What is asked for.
+const ASKED: [c_short; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
+
+/// The three sets of a `select(2)`. Programs with more than `FD_SETSIZE` descriptors pass longer sets than the type says.
+struct Sets {
+    count: c_int,
+    sets: [*mut fd_set; 3],
+}
+
+impl Sets {
+    /// The sets, if a descriptor in them stands for something of ours.
+    ///
+    /// # Safety
+    /// The sets must be null or valid for `count` descriptors, or for as many as the kernel's table of them has.
+    #[inline]
+    unsafe fn with_ours(
+        engine: &Engine<Device>,
+        count: c_int,
+        sets: [*mut fd_set; 3],
+    ) -> Option<Self> {
+        let within_reach = Self {
+            count: count.min(engine.highest_descriptor().saturating_add(1)),
+            sets,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { within_reach.are_ours(engine) }.then(|| Self {
+            count: kernel_count(count),
+            sets,
+        })
+    }
+
+    /// The sets are about to be used, perhaps with something in them that ancestors of the process have in user space.
+    ///
+    /// # Safety
+    /// That of `with_ours`.
+    #[inline]
+    unsafe fn recall(count: c_int, sets: [*mut fd_set; 3]) {
+        if runtime::has_ancestors() {
+            let count = kernel_count(count);
+            // SAFETY: the caller's promise.
+            let fds = unsafe { Self { count, sets }.polled() };
+            runtime::recall_all(fds.iter().map(|polled| polled.fd));
+        }
+    }
+
+    /// Whether a descriptor in the sets stands for something of ours.
+    ///
+    /// # Safety
+    /// The sets must be null or valid for `self.count` descriptors.
+    #[inline]
+    unsafe fn are_ours(&self, engine: &Engine<Device>) -> bool {
+        (0..self.word_count()).any(|index| {
+            // SAFETY: the caller's promise.
+            let [read, write, except] = unsafe { self.words(index) };
+            bits(index, read | write | except).any(|fd| engine.look_up(fd).is_some())
+        })
+    }
+
+    /// The descriptors as for `poll(2)`.
+    ///
+    /// # Safety
+    /// That of `with_ours`.
+    unsafe fn polled(&self) -> Vec<pollfd> {
+        let mut fds = Vec::new();
+        for index in 0..self.word_count() {
+            // SAFETY: the caller's promise.
+            let words = unsafe { self.words(index) };
+            for fd in bits(index, words[0] | words[1] | words[2]) {
+                let asked = words
+                    .into_iter()
+                    .zip(ASKED)
+                    .filter(|(word, _)| word & bit(fd) != 0);
+                let events = asked.fold(0, |events, (_, asked)| events | asked);
+                fds.push(pollfd {
+                    fd,
+                    events,
+                    revents: 0,
+                });
+            }
+        }
+        fds
+    }
+
+    /// Writes the result into the application's sets and returns the number of bits set.
+    ///
+    /// # Safety
+    /// That of `with_ours`; `fds` must come from `polled`.
+    unsafe fn store(&self, fds: &[pollfd]) -> c_int {
+        let mut count = 0;
+        for polled in fds {
+            for ((set, asked), ready) in self.sets.iter().zip(ASKED).zip(READY) {
+                if polled.events & asked == 0 {
+                    continue;
+                }
+                let is_ready = polled.revents & ready != 0;
+                count += c_int::from(is_ready);
+                if is_ready {
+                    continue;
+                }
+                // SAFETY: the bit was read from this set.
+                let word = unsafe {
+                    set.cast::<u64>()
+                        .add(polled.fd.unsigned_abs() as usize / 64)
+                };
+                // SAFETY: as above.
+                let others = unsafe { word.read() } & !bit(polled.fd);
+                // SAFETY: as above.
+                unsafe { word.write(others) };
+            }
+        }
+        count
+    }
+
+    /// Words in a set; the kernel, too, reads whole ones.
+    fn word_count(&self) -> usize {
+        usize::try_from(self.count).unwrap_or(0).div_ceil(64)
+    }
+
+    /// A word of each set, without what lies beyond `count`.
+    ///
+    /// # Safety
+    /// That of `with_ours`; the word must lie within the sets.
+    #[inline]
+    unsafe fn words(&self, index: usize) -> [u64; 3] {
+        let beyond = (index + 1) * 64 - (self.count.unsigned_abs() as usize).min((index + 1) * 64);
+        self.sets.map(|set| {
+            if set.is_null() {
+                return 0;
+            }
+            // SAFETY: the caller's promise.
+            let word = unsafe { set.cast::<u64>().add(index) };
+            // SAFETY: the caller's promise.
+            let word = unsafe { word.read() };
+            word & (u64::MAX >> beyond)
+        })
+    }
+}
+
+/// How many descriptors the kernel looks at: not more than its table has (`fs/select.c`). Programs rely on that, which pass the
+/// limit on descriptors and sets of `FD_SETSIZE`.
+fn kernel_count(count: c_int) -> c_int {
+    if count <= libc::FD_SETSIZE as c_int {
+        return count;
+    }
+    let size = contained(descriptors::table_size).ok().flatten();
+    size.map_or(count, |size| count.min(size))
+}
+
+/// The descriptors whose bits are set in a word of a set.
+#[inline]
+fn bits(index: usize, mut word: u64) -> impl Iterator<Item = c_int> {
+    std::iter::from_fn(move || {
+        let lowest = word.trailing_zeros() as usize;
+        (word != 0).then(|| {
+            word &= word - 1;
+            (index * 64 + lowest) as c_int
+        })
+    })
+}
+
+fn bit(fd: c_int) -> u64 {
+    1 << (fd.unsigned_abs() % 64)
+}
