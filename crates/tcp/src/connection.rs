@@ -239,6 +239,11 @@ impl<P: Payload> Connection<P> {
     /// The next event. Call until `None`.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
+        // Room comes from acknowledgements and, as far as `TCP_NOTSENT_LOWAT` is concerned, from sending.
+        if self.sender.is_blocked && self.is_writable() {
+            self.sender.is_blocked = false;
+            self.events.raise(Event::Writable);
+        }
         self.events.next()
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct Sender {
     small_end: SeqNumber,
     /// The last write said that more would follow (`MSG_MORE`).
     pub(crate) is_more: bool,
+    /// A write was refused or partial, and nobody has been told since that there is room (`SOCK_NOSPACE`).
+    pub(crate) is_blocked: bool,
     /// The end of the last segment sent with PSH.
     pushed: SeqNumber,
     /// What was written up to here goes at once, whatever Nagle and the cork say.
@@ -84,6 +86,7 @@ impl Sender {
             urgent_end: None,
             small_end: iss,
             is_more: false,
+            is_blocked: false,
             pushed: iss,
             flush_end: iss,
         }

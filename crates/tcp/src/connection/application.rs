@@ -14,6 +14,7 @@ impl<P: Payload> Connection<P> {
         self.check_writable()?;
         let room = self.send_room();
         let taken = data.get(..room).unwrap_or(data);
+        self.sender.is_blocked = taken.len() < data.len();
         if taken.is_empty() && !data.is_empty() {
             return Err(WriteError::WouldBlock);
         }
