@@ -2,5 +2,9 @@
 
 #[allow(dead_code, reason = "not every test plays scripts against the engine")]
 pub(crate) mod engine;
+#[allow(dead_code, reason = "not every test has a network")]
+pub(crate) mod network;
+#[allow(dead_code, reason = "not every test has two endpoints")]
+pub(crate) mod pair;
 #[allow(dead_code, reason = "not every test uses all of it")]
 pub(crate) mod scripts;

@@ -48,8 +48,14 @@ fn set(config: &mut Config, options: &mut Options, name: &str, value: &str) -> O
         "tcp_retries2" => config.retries2 = small()?,
         "tcp_orphan_retries" => config.orphan_retries = small()?,
         "tcp_fin_timeout" => config.fin_timeout = Duration::from_secs(u64::from(number?)),
-        "tcp_rmem" => config.receive_buffer_max = *numbers.get(2)?,
-        "tcp_wmem" => config.send_buffer_max = *numbers.get(2)?,
+        "tcp_rmem" => {
+            config.receive_buffer_default = *numbers.get(1)?;
+            config.receive_buffer_max = *numbers.get(2)?;
+        }
+        "tcp_wmem" => {
+            config.send_buffer_default = *numbers.get(1)?;
+            config.send_buffer_max = *numbers.get(2)?;
+        }
         "tcp_moderate_rcvbuf" => config.moderate_receive_buffer = on()?,
         "tcp_mtu_probing" if number? < 2 => config.mtu_black_hole_detection = on()?,
         "tcp_base_mss" => config.base_mss = u16::try_from(number?).ok()?,

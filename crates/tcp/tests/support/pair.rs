@@ -1,0 +1,456 @@
+//! Two applications, two endpoints and a network between them, in virtual time.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use packetdrill::{octet, wrong_octet};
+use tcp::{
+    Config, Connection, Error, Event, Instant, Options, Path, ReadError, Secrets, SeqNumber,
+    Shutdown, State, Transmit, WriteError, reset_for,
+};
+
+use super::network::{InFlight, Link, Packet, Rng};
+
+/// What an application does.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Octets to send.
+    pub(crate) to_send: u32,
+    /// Octets of one write, at most.
+    pub(crate) write_size: u64,
+    /// Octets of one read, at most.
+    pub(crate) read_size: u64,
+    /// Rests between writes and between reads, at most.
+    pub(crate) write_rest: Duration,
+    pub(crate) read_rest: Duration,
+    pub(crate) ending: Ending,
+}
+
+/// How an application ends its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Everything sent, then `shutdown(SHUT_WR)`, read to the end, `close`.
+    HalfClose,
+    /// Everything sent, then `close`. For a peer that sends nothing.
+    Close,
+    /// The peer's end is waited for first.
+    AfterPeer,
+    /// A reset, after so many octets were written.
+    Abort(u32),
+}
+
+/// One side.
+pub(crate) struct End {
+    pub(crate) connection: Option<Connection<Vec<u8>>>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) options: Options,
+    pub(crate) path: Path,
+    secrets: Secrets,
+    plan: Plan,
+    rng: Rng,
+    pub(crate) written: u32,
+    pub(crate) read: u32,
+    /// When the application next writes and reads; `None` waits for an event.
+    write_at: Option<Instant>,
+    read_at: Option<Instant>,
+    pub(crate) peer_has_ended: bool,
+    has_shut_down: bool,
+    pub(crate) has_closed: bool,
+    pub(crate) error: Option<Error>,
+    transmit: Transmit,
+    /// When octets were last read, and the longest time between two reads that gave any.
+    pub(crate) last_progress: Instant,
+    pub(crate) longest_stall: Duration,
+}
+
+impl End {
+    pub(crate) fn new(
+        config: Config,
+        options: Options,
+        path: Path,
+        iss: u32,
+        plan: Plan,
+        rng: Rng,
+    ) -> Self {
+        Self {
+            connection: None,
+            config: Arc::new(config),
+            options,
+            path,
+            secrets: Secrets {
+                iss: SeqNumber(iss),
+                timestamp_offset: iss.rotate_left(7),
+            },
+            plan,
+            rng,
+            written: 0,
+            read: 0,
+            write_at: None,
+            read_at: None,
+            peer_has_ended: false,
+            has_shut_down: false,
+            has_closed: false,
+            error: None,
+            transmit: Transmit::default(),
+            last_progress: Instant::ZERO,
+            longest_stall: Duration::ZERO,
+        }
+    }
+
+    fn state(&self) -> State {
+        self.connection
+            .as_ref()
+            .map_or(State::Closed, Connection::state)
+    }
+
+    /// Nothing more will happen that the application could notice.
+    pub(crate) fn is_over(&self) -> bool {
+        self.has_closed && matches!(self.state(), State::Closed | State::TimeWait)
+    }
+
+    fn has_written_all(&self) -> bool {
+        self.written == self.plan.to_send || self.error.is_some()
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        let timer = self.connection.as_ref().and_then(Connection::poll_timeout);
+        let timer = timer.filter(|_| self.state() != State::TimeWait || !self.has_closed);
+        [timer, self.write_at, self.read_at]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn rest(&mut self, most: Duration) -> Duration {
+        // Mostly none.
+        if most.is_zero() || self.rng.chance(700_000) {
+            return Duration::ZERO;
+        }
+        self.rng.duration(most)
+    }
+
+    fn on_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Connected => {
+                self.write_at = Some(now);
+                self.read_at = Some(now);
+            }
+            Event::Writable if !self.has_written_all() => self.write_at = Some(now),
+            Event::Readable | Event::PeerClosed => self.read_at = self.read_at.or(Some(now)),
+            Event::Failed => {
+                // The application learns of it by its next call.
+                self.read_at = Some(now);
+                self.write_at = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// The application's turn.
+    fn act(&mut self, now: Instant) {
+        if self.has_closed || self.connection.is_none() {
+            (self.write_at, self.read_at) = (None, None);
+            return;
+        }
+        if self.write_at.is_some_and(|at| at <= now) {
+            self.write_some(now);
+        }
+        if self.read_at.is_some_and(|at| at <= now) {
+            self.read_some(now);
+        }
+        self.end(now);
+    }
+
+    fn write_some(&mut self, now: Instant) {
+        let left = u64::from(self.plan.to_send - self.written);
+        if left == 0 {
+            self.write_at = None;
+            return;
+        }
+        let len = self.rng.between(1, self.plan.write_size).min(left);
+        let data: Vec<u8> = (0..)
+            .take(usize::try_from(len).expect("a write"))
+            .map(|n| octet(self.written.wrapping_add(n)))
+            .collect();
+        let more = self.rng.chance(20_000);
+        let connection = self.connection.as_mut().expect("checked by the caller");
+        match connection.write(now, &data, more) {
+            Ok(count) => {
+                assert!(
+                    0 < count && count <= data.len(),
+                    "a write of {} took {count}",
+                    data.len()
+                );
+                self.written += u32::try_from(count).expect("a write");
+                let rest = self.rest(self.plan.write_rest);
+                self.write_at = Some(now + rest);
+                if self.written == self.plan.to_send {
+                    self.write_at = None;
+                }
+            }
+            Err(WriteError::WouldBlock) => self.write_at = None,
+            Err(WriteError::BrokenPipe) => {
+                self.write_at = None;
+                self.error = self.error.or(Some(Error::BrokenPipe));
+            }
+            Err(WriteError::Failed(error)) => {
+                self.write_at = None;
+                self.error = Some(error);
+            }
+        }
+    }
+
+    fn read_some(&mut self, now: Instant) {
+        let len = self.rng.between(1, self.plan.read_size);
+        let mut buffer = vec![0; usize::try_from(len).expect("a read")];
+        let connection = self.connection.as_mut().expect("checked by the caller");
+        match connection.read(now, &mut buffer) {
+            Ok(0) => {
+                self.peer_has_ended = true;
+                self.read_at = None;
+            }
+            Ok(count) => {
+                let wrong = wrong_octet(&buffer[..count], self.read);
+                assert_eq!(
+                    wrong, None,
+                    "the stream is wrong behind octet {}",
+                    self.read
+                );
+                self.read += u32::try_from(count).expect("a read");
+                self.longest_stall = self
+                    .longest_stall
+                    .max(now.saturating_since(self.last_progress));
+                self.last_progress = now;
+                let rest = self.rest(self.plan.read_rest);
+                self.read_at = Some(now + rest);
+            }
+            Err(ReadError::WouldBlock) => self.read_at = None,
+            Err(ReadError::Failed(error)) => {
+                self.error = Some(error);
+                self.read_at = None;
+            }
+        }
+    }
+
+    fn end(&mut self, now: Instant) {
+        let has_written_all = self.has_written_all();
+        let connection = self.connection.as_mut().expect("checked by the caller");
+        let may_end =
+            connection.state() != State::SynSent && connection.state() != State::SynReceived;
+        let is_done = match self.plan.ending {
+            Ending::HalfClose => {
+                if has_written_all && may_end && !self.has_shut_down {
+                    self.has_shut_down = true;
+                    connection.shutdown(now, Shutdown::Write);
+                }
+                self.has_shut_down && (self.peer_has_ended || self.error.is_some())
+            }
+            Ending::Close => has_written_all && may_end,
+            Ending::AfterPeer => has_written_all && (self.peer_has_ended || self.error.is_some()),
+            Ending::Abort(after) => {
+                self.written >= after.min(self.plan.to_send) && may_end || self.error.is_some()
+            }
+        };
+        if is_done || self.error.is_some() {
+            connection.close(now, matches!(self.plan.ending, Ending::Abort(_)));
+            self.has_closed = true;
+            (self.write_at, self.read_at) = (None, None);
+        }
+    }
+}
+
+/// Both sides and the way between them. Side 0 connects.
+pub(crate) struct Pair {
+    pub(crate) now: Instant,
+    pub(crate) ends: [End; 2],
+    /// Other pairs may share them.
+    pub(crate) links: [Rc<RefCell<Link>>; 2],
+    in_flight: [InFlight<Packet>; 2],
+    rng: Rng,
+    /// Now and then the machine stands still for so long, and everything is late.
+    pub(crate) clock_jump: Duration,
+    /// Checks each endpoint's invariants after each step.
+    pub(crate) check: bool,
+}
+
+impl Pair {
+    pub(crate) fn new(
+        ends: [End; 2],
+        links: [Rc<RefCell<Link>>; 2],
+        start: Instant,
+        rng: Rng,
+    ) -> Self {
+        let mut pair = Self {
+            now: start,
+            ends,
+            links,
+            in_flight: [InFlight::new(), InFlight::new()],
+            rng,
+            clock_jump: Duration::ZERO,
+            check: true,
+        };
+        let end = &mut pair.ends[0];
+        let config = Arc::clone(&end.config);
+        let connection =
+            Connection::connect(start, config, end.options.clone(), end.path, end.secrets);
+        end.connection = Some(connection);
+        for end in &mut pair.ends {
+            end.last_progress = start;
+        }
+        pair.settle();
+        pair
+    }
+
+    /// When the next thing happens.
+    pub(crate) fn next_time(&self) -> Option<Instant> {
+        let arrivals = self.in_flight.iter().filter_map(InFlight::next_arrival);
+        let wakes = self.ends.iter().filter_map(End::next_wake);
+        arrivals.chain(wakes).min()
+    }
+
+    /// Lets the next thing happen; false if nothing ever will.
+    pub(crate) fn step(&mut self) -> bool {
+        let Some(next) = self.next_time() else {
+            return false;
+        };
+        self.now = self.now.max(next);
+        if !self.clock_jump.is_zero() && self.rng.chance(2_000) {
+            self.now = self.now + self.rng.duration(self.clock_jump);
+        }
+        for side in 0..2 {
+            while let Some(packet) = self.in_flight[side].pop(self.now) {
+                self.deliver(side, packet);
+            }
+            if let Some(connection) = &mut self.ends[side].connection
+                && connection.poll_timeout().is_some_and(|at| at <= self.now)
+            {
+                connection.on_timeout(self.now);
+            }
+        }
+        self.settle();
+        true
+    }
+
+    fn deliver(&mut self, side: usize, packet: Packet) {
+        let end = &mut self.ends[side];
+        let is_gone = end.state() == State::Closed;
+        if end.connection.is_none() && packet.header.flags == tcp::Flags::SYN
+            || end.connection.is_none() && is_ecn_syn(packet.header.flags)
+        {
+            let (config, options) = (Arc::clone(&end.config), end.options.clone());
+            let (path, secrets) = (end.path, end.secrets);
+            let (header, ecn) = (&packet.header, packet.ecn);
+            let connection =
+                Connection::accept(self.now, config, options, path, secrets, header, ecn);
+            end.connection = Some(connection);
+        } else if is_gone {
+            let len = u32::try_from(packet.payload.len()).expect("a segment");
+            let mut reset = Transmit::default();
+            if reset_for(&packet.header, len, &mut reset) {
+                self.send(
+                    side,
+                    Packet {
+                        header: reset.header,
+                        ecn: reset.ecn,
+                        payload: Vec::new(),
+                    },
+                );
+            }
+        } else if let Some(connection) = &mut end.connection {
+            let payload = Some(packet.payload).filter(|payload| !payload.is_empty());
+            connection.on_segment(self.now, &packet.header, packet.ecn, payload);
+        }
+    }
+
+    fn send(&mut self, side: usize, mut packet: Packet) {
+        let arrivals = self.links[side].borrow_mut().send(self.now, &mut packet);
+        for arrival in arrivals.into_iter().flatten() {
+            self.in_flight[1 - side].push(arrival, packet.clone());
+        }
+    }
+
+    /// Events, applications and segments, until nothing more happens at this instant.
+    fn settle(&mut self) {
+        for side in 0..2 {
+            let mut rounds = 0;
+            loop {
+                let packets = self.transmit(side);
+                let end = &mut self.ends[side];
+                let mut events = 0;
+                if let Some(connection) = &mut end.connection {
+                    if self.check {
+                        connection.check_invariants();
+                    }
+                    let mut seen = Vec::new();
+                    while let Some(event) = connection.poll_event() {
+                        seen.push(event);
+                    }
+                    events = seen.len();
+                    for event in seen {
+                        end.on_event(self.now, event);
+                    }
+                }
+                let wants = [end.write_at, end.read_at]
+                    .into_iter()
+                    .flatten()
+                    .any(|at| at <= self.now);
+                if wants || !end.has_closed {
+                    end.act(self.now);
+                }
+                let wants = [end.write_at, end.read_at]
+                    .into_iter()
+                    .flatten()
+                    .any(|at| at <= self.now);
+                rounds += 1;
+                assert!(rounds < 100_000, "side {side} does not come to rest");
+                if packets == 0 && events == 0 && !wants {
+                    break;
+                }
+            }
+            // What the application did last may want to be sent.
+            self.transmit(side);
+        }
+    }
+
+    fn transmit(&mut self, side: usize) -> u32 {
+        let mut count = 0;
+        loop {
+            let end = &mut self.ends[side];
+            let Some(connection) = &mut end.connection else {
+                return count;
+            };
+            if !connection.poll_transmit(self.now, &mut end.transmit) {
+                return count;
+            }
+            let packet = Packet {
+                header: end.transmit.header,
+                ecn: end.transmit.ecn,
+                payload: connection.payload(&end.transmit).concat(),
+            };
+            assert_eq!(
+                packet.payload.len(),
+                end.transmit.payload_len as usize,
+                "payload and its length"
+            );
+            let mtu = usize::from(end.path.mtu);
+            assert!(
+                packet.payload.len() + 40 <= mtu,
+                "{} octets and an MTU of {mtu}",
+                packet.payload.len()
+            );
+            count += 1;
+            assert!(count < 100_000, "side {side} sends without end");
+            self.send(side, packet);
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.ends.iter().all(End::is_over)
+    }
+}
+
+fn is_ecn_syn(flags: tcp::Flags) -> bool {
+    flags == tcp::Flags::SYN | tcp::Flags::ECE | tcp::Flags::CWR
+}
