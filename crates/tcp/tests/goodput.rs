@@ -15,48 +15,9 @@ use tcp::{Config, Instant, Options, Path};
 
 mod support;
 
-use support::network::{Conditions, Link, Rng};
+use support::links::{self, PATHS, TROUBLES, Trouble};
+use support::network::{Link, Rng};
 use support::pair::{End, Ending, Pair, Plan};
-
-/// What a path does to packets.
-#[derive(Clone, Copy)]
-struct Trouble {
-    name: &'static str,
-    loss: u32,
-    burst: u64,
-    reorder: u32,
-}
-
-const fn trouble(name: &'static str, loss: u32, burst: u64, reorder: u32) -> Trouble {
-    Trouble {
-        name,
-        loss,
-        burst,
-        reorder,
-    }
-}
-
-const TROUBLES: [Trouble; 7] = [
-    trouble("none", 0, 0, 0),
-    trouble("loss 0.1 %", 1_000, 0, 0),
-    trouble("loss 1 %", 10_000, 0, 0),
-    trouble("loss 3 %", 30_000, 0, 0),
-    trouble("bursts of 8", 500, 7, 0),
-    trouble("reordering 10 %", 0, 0, 100_000),
-    trouble("reordering 30 %", 0, 0, 300_000),
-];
-
-/// Rate in Mbit/s and round-trip time in microseconds.
-const PATHS: [(u64, u64); 8] = [
-    (10_000, 20),
-    (10_000, 200),
-    (1_000, 100),
-    (1_000, 1_000),
-    (1_000, 10_000),
-    (100, 10_000),
-    (100, 100_000),
-    (10, 100_000),
-];
 
 /// What a transfer showed.
 struct Outcome {
@@ -84,17 +45,10 @@ fn whole(octets: f64) -> u32 {
 }
 
 fn link(rate: u64, rtt: Duration, trouble: Trouble, seed: u64) -> Rc<RefCell<Link>> {
-    let octets_per_second = rate * 125_000;
-    let product = octets_per_second * u64::try_from(rtt.as_micros()).expect("short") / 1_000_000;
-    let mut conditions = Conditions::perfect(rtt / 2);
-    conditions.rate = Some(octets_per_second);
-    conditions.queue = product.max(150_000);
-    conditions.loss = trouble.loss;
-    conditions.burst = trouble.burst;
-    conditions.reorder = trouble.reorder;
-    // Behind up to sixteen packets of full size, or a quarter of a round trip.
-    conditions.reorder_delay = Duration::from_nanos(16 * 1_538 * 8_000 / rate).min(rtt / 4);
-    Rc::new(RefCell::new(Link::new(conditions, Rng::new(seed))))
+    Rc::new(RefCell::new(Link::new(
+        links::conditions(rate, rtt, trouble),
+        Rng::new(seed),
+    )))
 }
 
 fn ends(octets: u32, seed: u64) -> [End; 2] {
