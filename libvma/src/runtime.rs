@@ -146,12 +146,10 @@ fn environment() -> Parsed {
 
 fn make() -> Option<(Engine<Device>, NetconfNetwork)> {
     let Parsed { config, warnings } = environment();
-    // Of a process that started the library before, with or without success. Its log is this one's, too.
-    static STARTED: AtomicBool = AtomicBool::new(false);
-    let is_child = STARTED.swap(true, Ordering::Relaxed);
+    let is_child = has_ancestors();
     if is_child {
         log_sink::continue_in_child(&config);
-        log::debug!("a child opens sockets of its own");
+        log::debug!("a child of a process with sockets of its own opens its own, too");
     } else {
         log_sink::start(&config);
         print_banner(&config);

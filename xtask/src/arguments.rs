@@ -12,12 +12,16 @@ Usage: cargo xtask <command>
 
   setup                 install what demo, test and bench need (as root; otherwise say how)
   demo                  sockperf over a veth pair, on the kernel and with libvma preloaded
-  test [--quick]        format, lints, tests, documentation, licences, fuzzing; --quick: format, lints, unit tests
+  test [--quick]        format, lints, tests, documentation, licences, fuzzing, instruction counts;
+                        --quick: format, lints, unit tests
   fuzz [--seconds N]    every fuzz target for N seconds (1 to 86400, default 30)
   bench [--rounds N] [--json FILE] [--check]
                         latency and throughput against the kernel and against the bare device;
                         N rounds (5 to 1000, default 5), JSON into FILE (default target/bench.json),
                         --check: fail if a number is missed
+  instructions [--update]
+                        count the instructions of the TCP engine with valgrind and compare them with the
+                        committed table; --update: write the table again
   docs                  write the generated documents again
 ";
 
@@ -38,6 +42,7 @@ pub(crate) enum Task {
     Test { quick: bool },
     Fuzz { seconds: u32 },
     Bench(BenchOptions),
+    Instructions { update: bool },
     Docs,
 }
 
@@ -63,6 +68,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Tas
                 Some("test") => return parse_test(&mut arguments),
                 Some("fuzz") => return parse_fuzz(&mut arguments),
                 Some("bench") => return parse_bench(&mut arguments),
+                Some("instructions") => return parse_instructions(&mut arguments),
                 _ => {
                     let reason = format!("there is no command {}", command.display());
                     return Err(Failure::Usage(reason));
@@ -88,6 +94,17 @@ fn parse_test(arguments: &mut Parser) -> Result<Task, Failure> {
         }
     }
     Ok(Task::Test { quick })
+}
+
+fn parse_instructions(arguments: &mut Parser) -> Result<Task, Failure> {
+    let mut update = false;
+    while let Some(argument) = arguments.next().map_err(usage_error)? {
+        match argument {
+            Arg::Long("update") => update = true,
+            other => return Err(usage_error(other.unexpected())),
+        }
+    }
+    Ok(Task::Instructions { update })
 }
 
 fn parse_fuzz(arguments: &mut Parser) -> Result<Task, Failure> {
@@ -154,7 +171,18 @@ mod tests {
             .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
             .filter(|word| !word.is_empty())
             .collect();
-        assert_eq!(commands, ["setup", "demo", "test", "fuzz", "bench", "docs"]);
+        assert_eq!(
+            commands,
+            [
+                "setup",
+                "demo",
+                "test",
+                "fuzz",
+                "bench",
+                "instructions",
+                "docs"
+            ]
+        );
         for command in commands {
             parse_words(command).unwrap();
         }
@@ -178,6 +206,10 @@ mod tests {
         assert_eq!(
             parse_words("fuzz --seconds 5"),
             Ok(Task::Fuzz { seconds: 5 })
+        );
+        assert_eq!(
+            parse_words("instructions --update"),
+            Ok(Task::Instructions { update: true })
         );
         assert!(parse_words("demo --quick").unwrap_err().contains("--quick"));
         assert!(parse_words("test --check").unwrap_err().contains("--check"));

@@ -9,6 +9,7 @@ use crate::arguments::FUZZ_SECONDS;
 use crate::cargo;
 use crate::failure::Failure;
 use crate::fuzz;
+use crate::instructions;
 use crate::interrupt;
 use crate::needs::Purpose;
 use crate::output::{print, say};
@@ -66,6 +67,7 @@ pub(crate) fn run(quick: bool) -> Result<(), Failure> {
     steps.push(tests(quick, &mut totals)?);
     if !quick {
         steps.push(step("fuzzing", || fuzz::run_targets(FUZZ_SECONDS))?);
+        steps.push(instruction_counts()?);
     }
 
     let passed = !steps
@@ -112,12 +114,26 @@ fn licences() -> Result<Step, Failure> {
     if setup::has_subcommand("deny") {
         return simple_step("licences", cargo::command(&["deny", "check"]));
     }
-    Ok(Step {
-        name: "licences",
-        outcome: Outcome::Skipped("cargo-deny is not installed (cargo install cargo-deny)"),
+    Ok(skipped(
+        "licences",
+        "cargo-deny is not installed (cargo install cargo-deny)",
+    ))
+}
+
+fn instruction_counts() -> Result<Step, Failure> {
+    if let Some(reason) = instructions::missing() {
+        return Ok(skipped("instructions", reason));
+    }
+    step("instructions", instructions::check)
+}
+
+fn skipped(name: &'static str, reason: &'static str) -> Step {
+    Step {
+        name,
+        outcome: Outcome::Skipped(reason),
         time: Duration::ZERO,
         note: String::new(),
-    })
+    }
 }
 
 /// All tests of the workspace, or only those inside its crates.

@@ -13,6 +13,7 @@ mod checks;
 mod demo;
 mod failure;
 mod fuzz;
+mod instructions;
 mod interrupt;
 mod measure;
 mod median;
@@ -48,6 +49,7 @@ fn run(task: Task) -> Result<(), Failure> {
         Task::Test { quick } => checks::run(quick),
         Task::Fuzz { seconds } => fuzz::run(seconds),
         Task::Bench(options) => bench::run(&options),
+        Task::Instructions { update } => instructions::run(update),
         Task::Docs => cargo::regenerate_documents(),
     }
 }

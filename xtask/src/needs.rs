@@ -68,6 +68,12 @@ const NEEDS: &[Need] = &[
         testing_only: true,
         why: "a test of sockperf-rs delivers signals with it",
     },
+    Need {
+        program: "valgrind",
+        package: "valgrind",
+        testing_only: true,
+        why: "counts the instructions of the TCP engine",
+    },
 ];
 
 /// A line for each program that the tests compare with and without the library: its name, its Debian package, and "service"
@@ -107,6 +113,11 @@ pub(crate) fn missing_in(purpose: Purpose, path: &OsStr) -> Vec<&'static Need> {
         .filter(|need| purpose == Purpose::Testing || !need.testing_only)
         .filter(|need| !is_in_path(need.program, path))
         .collect()
+}
+
+/// Whether a program is in the PATH.
+pub(crate) fn has(program: &str) -> bool {
+    is_in_path(program, &env::var_os("PATH").unwrap_or_default())
 }
 
 /// Whether one of the directories of `path` holds an executable file of this name.

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use wire::tcp::Header;
 
 use crate::event::Events;
-use crate::pacing::{Pacer, UNLIMITED};
+use crate::pacing::Pacer;
 use crate::receive::Receiver;
 use crate::receive::window::ReceiveWindow;
 use crate::recovery::{Recovery, Settings};
 use crate::rtt::RttEstimator;
 use crate::send::Sender;
-use crate::time::Nanos;
 use crate::timers::{Timer, Timers};
 use crate::{
     Config, Ecn, Error, Event, Instant, Options, Path, Payload, Secrets, SeqNumber, State,
@@ -55,8 +54,7 @@ pub struct Connection<P> {
     /// Losses, the congestion window, round-trip times.
     recovery: Recovery,
     /// `SO_MAX_PACING_RATE`.
-    /// With a rate only (`SO_MAX_PACING_RATE`).
-    pacer: Option<Box<Pacer>>,
+    pacer: Pacer,
     timestamps: TimestampState,
     ecn: EcnState,
     timers: Timers,
@@ -73,9 +71,6 @@ pub struct Connection<P> {
     /// `shutdown(SHUT_RD)`.
     is_read_shut: bool,
 }
-
-/// A million of them shall fit into a gigabyte and a half with all that finds them and wakes them.
-const _: () = assert!(size_of::<Connection<Vec<u8>>>() <= 1024);
 
 /// Segments to send that are not data.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,6 +101,8 @@ enum Probe {
 struct Handshake {
     is_passive: bool,
     retransmits: u8,
+    /// Zero if that is not known.
+    syn_sent_at: Instant,
     /// The MSS that the peer announced.
     peer_mss: u16,
     has_sack: bool,
@@ -120,12 +117,13 @@ struct Liveness {
     /// The last segment that was acceptable.
     last_heard_at: Instant,
     last_ack_at: Instant,
+    last_data_sent_at: Instant,
     /// Probes without an answer.
     probes: u8,
     /// Doublings of the interval between window probes.
     probe_backoff: u8,
-    /// When that was sent first which is being sent again: during the handshake the first SYN, if that is known.
-    retransmitting_since: Option<Instant>,
+    /// When the present series of retransmission timeouts began.
+    retransmitting_since: Instant,
     /// The last answer to a segment outside of the window.
     last_challenge_at: Option<Instant>,
 }
@@ -215,7 +213,7 @@ impl<P: Payload> Connection<P> {
                 RttEstimator::new(config.rto_min, config.rto_max),
                 secrets.iss + 1,
             ),
-            pacer: None,
+            pacer: Pacer::default(),
             timestamps: TimestampState::new(secrets.timestamp_offset),
             ecn: EcnState::default(),
             timers: Timers::default(),
@@ -272,7 +270,6 @@ impl<P: Payload> Connection<P> {
     /// Gives back memory that is only kept for speed; for connections that are idle.
     pub fn shrink(&mut self) {
         self.sender.queue.shrink();
-        self.receiver.shrink();
     }
 
     /// Panics if the parts contradict each other; for tests.
@@ -295,23 +292,12 @@ impl<P: Payload> Connection<P> {
     /// After a change of the rate, the segment size or the algorithm.
     fn start_pacing(&mut self) {
         let mss = u32::from(self.mss());
-        let rate = self.options.max_pacing_rate;
-        if rate == UNLIMITED {
-            self.pacer = None;
-        } else {
-            self.pacer.get_or_insert_default().set_rate(rate, mss);
-        }
-        self.recovery.congestion.set_paced(self.pacer.is_some());
+        self.pacer.set_rate(self.options.max_pacing_rate, mss);
+        self.recovery.congestion.set_paced(self.pacer.is_limited());
     }
 
-    #[inline]
     fn rto(&self) -> Duration {
         self.recovery.rtt.rto()
-    }
-
-    #[inline]
-    fn rto_nanos(&self) -> Nanos {
-        self.recovery.rtt.rto_nanos()
     }
 
     /// Nothing is to be sent again.

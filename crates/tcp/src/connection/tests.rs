@@ -5,5 +5,4 @@ mod data;
 mod harness;
 mod open;
 mod repair;
-mod requirements;
 mod validation;

@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 
-use crate::time::Nanos;
 use crate::{Config, Instant};
 
 /// The delayed-acknowledgement state (`inet_connection_sock.icsk_ack`).
@@ -20,7 +19,7 @@ pub(crate) struct AckPolicy {
     is_pushed: bool,
     is_pushed_again: bool,
     /// The delay; zero before the first data.
-    delay: Nanos,
+    delay: Duration,
     last_data_at: Instant,
     /// The peer's segment size, from what arrives (`rcv_mss`).
     rcv_mss: u16,
@@ -43,25 +42,24 @@ impl AckPolicy {
         now: Instant,
         len: u32,
         is_push: bool,
-        rto: Nanos,
+        rto: Duration,
         config: &Config,
         window: u32,
     ) {
         self.is_scheduled = true;
         self.measure_rcv_mss(len, is_push);
-        let minimum = Nanos::from(config.delayed_ack_min);
-        let (half_minimum, half_delay) = (minimum.get() / 2, self.delay.get() / 2);
-        if self.delay == Nanos::ZERO {
+        let minimum = config.delayed_ack_min;
+        if self.delay.is_zero() {
             // The first data: the peer is in slow start.
             self.grant_quick(config, window);
             self.delay = minimum;
         } else {
-            let gap = now.nanos_since(self.last_data_at);
-            if gap <= half_minimum {
-                self.delay = Nanos::new(half_delay.saturating_add(half_minimum));
-            } else if gap < self.delay.get() {
-                self.delay = Nanos::new(half_delay.saturating_add(gap)).min(rto);
-            } else if gap > rto.get() {
+            let gap = now - self.last_data_at;
+            if gap <= half(minimum) {
+                self.delay = half(self.delay).saturating_add(half(minimum));
+            } else if gap < self.delay {
+                self.delay = half(self.delay).saturating_add(gap).min(rto);
+            } else if gap > rto {
                 // The peer restarted after idleness, perhaps in slow start.
                 self.grant_quick(config, window);
             }
@@ -85,7 +83,7 @@ impl AckPolicy {
     pub(crate) fn enter_quick_mode(&mut self, config: &Config, window: u32) {
         self.grant_quick(config, window);
         self.is_interactive = false;
-        self.delay = config.delayed_ack_min.into();
+        self.delay = config.delayed_ack_min;
     }
 
     /// As many acknowledgements at once as a window of half-segments has, at most the configured number.
@@ -157,30 +155,30 @@ impl AckPolicy {
         if has_data {
             self.owed = 0;
             // A reply to what just came: `tcp_event_data_sent`.
-            if now.nanos_since(self.last_data_at) < self.delay.get() {
+            if now - self.last_data_at < self.delay {
                 self.is_interactive = true;
             }
         }
     }
 
     /// The timer of delayed acknowledgements (`tcp_delack_timer_handler`).
-    pub(crate) fn on_timeout(&mut self, rto: Nanos, config: &Config) {
+    pub(crate) fn on_timeout(&mut self, rto: Duration, config: &Config) {
         if !self.is_scheduled {
             return;
         }
         if self.is_interactive {
             self.is_interactive = false;
-            self.delay = config.delayed_ack_min.into();
+            self.delay = config.delayed_ack_min;
         } else {
-            self.delay = Nanos::new(self.delay.get().saturating_mul(2)).min(rto);
+            self.delay = self.delay.saturating_mul(2).min(rto);
         }
         self.owe_one();
     }
 
     /// How long the acknowledgement may wait (`tcp_send_delayed_ack`).
     #[inline]
-    pub(crate) fn delay(&self, srtt: Option<Duration>, config: &Config) -> Nanos {
-        if self.delay <= config.delayed_ack_min.into() {
+    pub(crate) fn delay(&self, srtt: Option<Duration>, config: &Config) -> Duration {
+        if self.delay <= config.delayed_ack_min {
             return self.delay;
         }
         let is_bounded = self.is_interactive || self.is_pushed;
@@ -192,7 +190,7 @@ impl AckPolicy {
         if let Some(srtt) = srtt {
             most = most.min(srtt.max(config.delayed_ack_min));
         }
-        self.delay.min(most.into())
+        self.delay.min(most)
     }
 
     /// Reading emptied the queue: whether the peer's last segment is to be acknowledged at once, for it may wait for that
@@ -215,8 +213,12 @@ impl AckPolicy {
 
     /// The current delay, for `TCP_INFO`.
     pub(crate) fn ato(&self) -> Duration {
-        self.delay.duration()
+        self.delay
     }
+}
+
+fn half(duration: Duration) -> Duration {
+    duration.checked_div(2).unwrap_or_default()
 }
 
 /// RFC 1122 §4.2.3.2: "the delay MUST be less than 0.5 seconds".

@@ -5,7 +5,6 @@
 
 use core::time::Duration;
 
-use crate::time::Nanos;
 use crate::{Instant, SeqNumber};
 
 use super::scoreboard::{Scoreboard, SentSegment, sent_after};
@@ -21,11 +20,11 @@ pub(super) struct Rack {
     /// It has changed since losses were looked for: as in Linux, nothing else makes a segment overdue beside its timer. What
     /// was undone is not deemed lost again at once for the same reason.
     is_advanced: bool,
-    rtt: Nanos,
+    rtt: Duration,
     /// The highest sequence number that has arrived.
     fack: Option<SeqNumber>,
     is_reordering_seen: bool,
-    reo_wnd: Nanos,
+    reo_wnd: Duration,
     reo_wnd_mult: u32,
     reo_wnd_persist: u8,
     dsack_round: Option<SeqNumber>,
@@ -50,10 +49,10 @@ impl Rack {
         Self {
             newest: None,
             is_advanced: false,
-            rtt: Nanos::ZERO,
+            rtt: Duration::ZERO,
             fack: None,
             is_reordering_seen: false,
-            reo_wnd: Nanos::ZERO,
+            reo_wnd: Duration::ZERO,
             reo_wnd_mult: 1,
             reo_wnd_persist: 0,
             dsack_round: None,
@@ -89,7 +88,7 @@ impl Rack {
         if is_newer {
             self.newest = Some((segment.sent_at, end));
             self.is_advanced = true;
-            self.rtt = rtt.into();
+            self.rtt = rtt;
         }
     }
 
@@ -112,14 +111,14 @@ impl Rack {
         let is_order_trusted = !self.is_reordering_seen
             && (round.is_in_recovery || round.segments_sacked >= self.dup_threshold);
         self.reo_wnd = if is_order_trusted {
-            Nanos::ZERO
+            Duration::ZERO
         } else {
             let quarter = round
                 .min_rtt
                 .and_then(|least| least.checked_div(4))
                 .unwrap_or_default();
             let window = quarter.saturating_mul(self.reo_wnd_mult);
-            round.srtt.map_or(window, |srtt| window.min(srtt)).into()
+            round.srtt.map_or(window, |srtt| window.min(srtt))
         };
     }
 
@@ -130,7 +129,7 @@ impl Rack {
 
     /// How long after its transmission a segment counts as lost if a later one has arrived.
     pub(super) fn timeout(&self) -> Duration {
-        Duration::from_nanos(self.rtt.get().saturating_add(self.reo_wnd.get()))
+        self.rtt.saturating_add(self.reo_wnd)
     }
 
     /// Whether an acknowledgement makes it worth while to look for losses; once.

@@ -1,5 +1,3 @@
-use core::time::Duration;
-
 use super::*;
 use crate::Instant;
 
