@@ -146,10 +146,12 @@ fn environment() -> Parsed {
 
 fn make() -> Option<(Engine<Device>, NetconfNetwork)> {
     let Parsed { config, warnings } = environment();
-    let is_child = has_ancestors();
+    // Of a process that started the library before, with or without success. Its log is this one's, too.
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    let is_child = STARTED.swap(true, Ordering::Relaxed);
     if is_child {
         log_sink::continue_in_child(&config);
-        log::debug!("a child of a process with sockets of its own opens its own, too");
+        log::debug!("a child opens sockets of its own");
     } else {
         log_sink::start(&config);
         print_banner(&config);

@@ -487,10 +487,6 @@ impl<B: Backend> Engine<B> {
         &*self.network
     }
 
-    pub(crate) fn segment(&self) -> &Segment {
-        &self.segment
-    }
-
     pub(crate) fn count_reason(&self, reason: Reason) {
         self.segment.count_reason(reason as u32);
     }

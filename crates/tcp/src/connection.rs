@@ -6,12 +6,13 @@ use std::sync::Arc;
 use wire::tcp::Header;
 
 use crate::event::Events;
-use crate::pacing::Pacer;
+use crate::pacing::{Pacer, UNLIMITED};
 use crate::receive::Receiver;
 use crate::receive::window::ReceiveWindow;
 use crate::recovery::{Recovery, Settings};
 use crate::rtt::RttEstimator;
 use crate::send::Sender;
+use crate::time::Nanos;
 use crate::timers::{Timer, Timers};
 use crate::{
     Config, Ecn, Error, Event, Instant, Options, Path, Payload, Secrets, SeqNumber, State,
@@ -54,7 +55,8 @@ pub struct Connection<P> {
     /// Losses, the congestion window, round-trip times.
     recovery: Recovery,
     /// `SO_MAX_PACING_RATE`.
-    pacer: Pacer,
+    /// With a rate only (`SO_MAX_PACING_RATE`).
+    pacer: Option<Box<Pacer>>,
     timestamps: TimestampState,
     ecn: EcnState,
     timers: Timers,
@@ -71,6 +73,9 @@ pub struct Connection<P> {
     /// `shutdown(SHUT_RD)`.
     is_read_shut: bool,
 }
+
+/// A million of them shall fit into a gigabyte and a half with all that finds them and wakes them.
+const _: () = assert!(size_of::<Connection<Vec<u8>>>() <= 1024);
 
 /// Segments to send that are not data.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,8 +106,6 @@ enum Probe {
 struct Handshake {
     is_passive: bool,
     retransmits: u8,
-    /// Zero if that is not known.
-    syn_sent_at: Instant,
     /// The MSS that the peer announced.
     peer_mss: u16,
     has_sack: bool,
@@ -117,13 +120,12 @@ struct Liveness {
     /// The last segment that was acceptable.
     last_heard_at: Instant,
     last_ack_at: Instant,
-    last_data_sent_at: Instant,
     /// Probes without an answer.
     probes: u8,
     /// Doublings of the interval between window probes.
     probe_backoff: u8,
-    /// When the present series of retransmission timeouts began.
-    retransmitting_since: Instant,
+    /// When that was sent first which is being sent again: during the handshake the first SYN, if that is known.
+    retransmitting_since: Option<Instant>,
     /// The last answer to a segment outside of the window.
     last_challenge_at: Option<Instant>,
 }
@@ -213,7 +215,7 @@ impl<P: Payload> Connection<P> {
                 RttEstimator::new(config.rto_min, config.rto_max),
                 secrets.iss + 1,
             ),
-            pacer: Pacer::default(),
+            pacer: None,
             timestamps: TimestampState::new(secrets.timestamp_offset),
             ecn: EcnState::default(),
             timers: Timers::default(),
@@ -270,6 +272,7 @@ impl<P: Payload> Connection<P> {
     /// Gives back memory that is only kept for speed; for connections that are idle.
     pub fn shrink(&mut self) {
         self.sender.queue.shrink();
+        self.receiver.shrink();
     }
 
     /// Panics if the parts contradict each other; for tests.
@@ -292,12 +295,23 @@ impl<P: Payload> Connection<P> {
     /// After a change of the rate, the segment size or the algorithm.
     fn start_pacing(&mut self) {
         let mss = u32::from(self.mss());
-        self.pacer.set_rate(self.options.max_pacing_rate, mss);
-        self.recovery.congestion.set_paced(self.pacer.is_limited());
+        let rate = self.options.max_pacing_rate;
+        if rate == UNLIMITED {
+            self.pacer = None;
+        } else {
+            self.pacer.get_or_insert_default().set_rate(rate, mss);
+        }
+        self.recovery.congestion.set_paced(self.pacer.is_some());
     }
 
+    #[inline]
     fn rto(&self) -> Duration {
         self.recovery.rtt.rto()
+    }
+
+    #[inline]
+    fn rto_nanos(&self) -> Nanos {
+        self.recovery.rtt.rto_nanos()
     }
 
     /// Nothing is to be sent again.

@@ -24,7 +24,8 @@ pub(crate) struct Receiver<P> {
     /// The initial one of the peer.
     pub(crate) irs: SeqNumber,
     pub(crate) queue: ReceiveQueue<P>,
-    assembler: Assembler<P>,
+    /// Most connections never need one.
+    assembler: Option<Box<Assembler<P>>>,
     pub(crate) window: ReceiveWindow,
     pub(crate) acks: AckPolicy,
     pub(crate) urgent: Urgent,
@@ -55,7 +56,7 @@ impl<P: Payload> Receiver<P> {
             rcv_nxt: SeqNumber(0),
             irs: SeqNumber(0),
             queue: ReceiveQueue::default(),
-            assembler: Assembler::default(),
+            assembler: None,
             window,
             acks: AckPolicy::new(mss),
             urgent: Urgent::default(),
@@ -93,7 +94,9 @@ impl<P: Payload> Receiver<P> {
     /// Nothing waits behind a gap.
     #[inline]
     pub(crate) fn is_contiguous(&self) -> bool {
-        self.assembler.is_empty()
+        self.assembler
+            .as_ref()
+            .is_none_or(|assembler| assembler.is_empty())
     }
 
     /// RFC 9293 §3.4, table 6: whether a segment has a sequence number in the window.
@@ -114,11 +117,12 @@ impl<P: Payload> Receiver<P> {
         let mut seq = seq;
         let mut end = seq + len;
         if end <= self.rcv_nxt {
-            self.assembler.note_duplicate(Range::new(seq, end));
+            self.assembler().note_duplicate(Range::new(seq, end));
             return Arrival::Useless;
         }
         if seq < self.rcv_nxt {
-            self.assembler.note_duplicate(Range::new(seq, self.rcv_nxt));
+            let duplicate = Range::new(seq, self.rcv_nxt);
+            self.assembler().note_duplicate(duplicate);
             payload.trim_front((self.rcv_nxt - seq) as usize);
             seq = self.rcv_nxt;
         }
@@ -148,8 +152,8 @@ impl<P: Payload> Receiver<P> {
         } else {
             let footprint = self.queue.footprint();
             let limit = self.window.buffer() as usize;
-            if footprint.saturating_add(self.assembler.footprint()) > limit {
-                self.assembler.prune(limit.saturating_sub(footprint));
+            if footprint.saturating_add(self.assembler_footprint()) > limit {
+                self.assembler().prune(limit.saturating_sub(footprint));
             }
             if footprint > limit.saturating_mul(OVERCOMMIT) {
                 return Arrival::NoRoom;
@@ -157,20 +161,38 @@ impl<P: Payload> Receiver<P> {
             self.rcv_nxt = end;
             self.queue.push(payload, footprint > limit / 2);
         }
-        if !self.assembler.is_empty() {
-            self.drain_assembler();
+        if let Some(mut assembler) = self.assembler.take() {
+            self.drain(&mut assembler);
+            self.assembler = Some(assembler);
         }
         Arrival::InOrder
     }
 
-    fn drain_assembler(&mut self) {
-        while let Some(payload) = self.assembler.pop_at(self.rcv_nxt) {
+    fn drain(&mut self, assembler: &mut Assembler<P>) {
+        while let Some(payload) = assembler.pop_at(self.rcv_nxt) {
             self.rcv_nxt += u32::try_from(payload.as_ref().len()).unwrap_or(u32::MAX);
             if !self.is_discarding {
                 self.queue.push(payload, false);
             }
         }
-        self.assembler.on_advance(self.rcv_nxt);
+        assembler.on_advance(self.rcv_nxt);
+    }
+
+    fn assembler(&mut self) -> &mut Assembler<P> {
+        self.assembler.get_or_insert_default()
+    }
+
+    fn assembler_footprint(&self) -> usize {
+        self.assembler
+            .as_ref()
+            .map_or(0, |assembler| assembler.footprint())
+    }
+
+    /// Gives back memory that is only kept for speed.
+    pub(crate) fn shrink(&mut self) {
+        if self.is_contiguous() && !self.has_sack_blocks() {
+            self.assembler = None;
+        }
     }
 
     fn place_behind_gap(&mut self, seq: SeqNumber, payload: P) -> Arrival {
@@ -178,11 +200,11 @@ impl<P: Payload> Receiver<P> {
         let memory = self
             .queue
             .footprint()
-            .saturating_add(self.assembler.footprint());
+            .saturating_add(self.assembler_footprint());
         if memory > (self.window.buffer() as usize).saturating_mul(OVERCOMMIT) {
             return Arrival::NoRoom;
         }
-        self.assembler.insert(seq, payload);
+        self.assembler().insert(seq, payload);
         Arrival::OutOfOrder
     }
 
@@ -190,7 +212,7 @@ impl<P: Payload> Receiver<P> {
     pub(crate) fn note_fin(&mut self, fin: SeqNumber) {
         if self.fin.is_none()
             && fin >= self.rcv_nxt
-            && self.assembler.end().is_none_or(|end| end <= fin)
+            && self.assembler().end().is_none_or(|end| end <= fin)
         {
             self.fin = Some(fin);
         }
@@ -199,18 +221,20 @@ impl<P: Payload> Receiver<P> {
     /// A segment without anything new came again: RFC 2883 §4 reports it.
     pub(crate) fn note_duplicate(&mut self, seq: SeqNumber, end: SeqNumber) {
         if seq < end && seq < self.rcv_nxt {
-            self.assembler
-                .note_duplicate(Range::new(seq, end.min(self.rcv_nxt)));
+            let duplicate = Range::new(seq, end.min(self.rcv_nxt));
+            self.assembler().note_duplicate(duplicate);
         }
     }
 
     #[inline]
     pub(crate) fn has_sack_blocks(&self) -> bool {
-        self.assembler.has_blocks()
+        self.assembler
+            .as_ref()
+            .is_some_and(|assembler| assembler.has_blocks())
     }
 
     pub(crate) fn take_sack_blocks(&mut self, max: usize, with_duplicate: bool) -> SackBlocks {
-        self.assembler.take_blocks(max, with_duplicate)
+        self.assembler().take_blocks(max, with_duplicate)
     }
 
     /// The header field of an acknowledgement that goes out.
@@ -230,13 +254,15 @@ impl<P: Payload> Receiver<P> {
     /// Throws away what was not read and what will come.
     pub(crate) fn discard(&mut self) {
         self.queue.clear();
-        self.assembler = Assembler::default();
+        self.assembler = None;
         self.is_discarding = true;
     }
 
     pub(crate) fn check_invariants(&self) {
         self.queue.check_invariants();
-        self.assembler.check_invariants(self.rcv_nxt);
+        if let Some(assembler) = &self.assembler {
+            assembler.check_invariants(self.rcv_nxt);
+        }
         assert!(self.fin.is_none_or(|fin| self.rcv_nxt <= fin + 1));
     }
 }

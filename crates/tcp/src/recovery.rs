@@ -207,7 +207,7 @@ impl Recovery {
             .on_sent(payload_len, self.in_flight(), self.snd_una, self.snd_nxt);
         // RFC 6298 §5.1
         if self.deadlines.retransmission.is_none() {
-            self.deadlines.retransmission = Some(now + self.rtt.rto());
+            self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
         }
         if self.probe == ProbeDue::NewData {
             self.probe = ProbeDue::No;
@@ -262,7 +262,7 @@ impl Recovery {
         }
         self.undo.on_retransmitted(timestamp);
         if is_first || self.deadlines.retransmission.is_none() {
-            self.deadlines.retransmission = Some(now + self.rtt.rto());
+            self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
         }
     }
 
@@ -302,14 +302,14 @@ impl Recovery {
             self.enter_recovery(now, 0);
         }
         if self.deadlines.retransmission.is_none() {
-            self.deadlines.retransmission = Some(now + self.rtt.rto());
+            self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
         }
     }
 
     /// RFC 8985 §7.3
     fn on_probe_timeout(&mut self, now: Instant, can_send_new: bool) -> Timeout {
         self.deadlines.probe = None;
-        self.deadlines.retransmission = Some(now + self.rtt.rto());
+        self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
         if self.tlp.is_under_way() || self.scoreboard.is_empty() {
             return Timeout::Nothing;
         }
@@ -359,7 +359,7 @@ impl Recovery {
             frto,
         };
         self.recover = self.snd_nxt;
-        self.deadlines.retransmission = Some(now + self.rtt.rto());
+        self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
         Timeout::Retransmission
     }
 
@@ -483,6 +483,12 @@ impl Recovery {
     #[must_use]
     pub const fn timeouts(&self) -> u8 {
         self.timeouts
+    }
+
+    /// When data was sent last.
+    #[must_use]
+    pub const fn last_sent_at(&self) -> Option<Instant> {
+        self.last_sent_at
     }
 
     /// Segments sent again over the life of the connection.

@@ -11,6 +11,7 @@ mod windowed_min;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::time::Nanos;
 
 pub use windowed_min::WindowedMin;
 
@@ -24,26 +25,25 @@ pub const DEFAULT_MAX_RTO: Duration = Duration::from_secs(120);
 /// The shortest lower bound that can be set: what timers resolve.
 const LEAST_MIN_RTO: Duration = Duration::from_millis(1);
 /// RFC 8985 §6.2 step 1 wants a minimum over a window, against route changes; Linux's is five minutes.
-const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
+const MIN_RTT_WINDOW_MILLIS: u32 = 300_000;
 
 /// Estimates the round-trip time and the retransmission timeout of one connection.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
     smoothed: Option<Smoothed>,
-    min_rtt: WindowedMin,
-    min_rto: Duration,
-    max_rto: Duration,
-    /// Before the first measurement.
-    initial_rto: Duration,
+    min_rtt: WindowedMin<MIN_RTT_WINDOW_MILLIS>,
+    min_rto: Nanos,
+    max_rto: Nanos,
+    /// A SYN was lost and there is no measurement yet.
+    has_lost_syn: bool,
     /// Timeouts since the last measurement; each doubles the timeout.
     backoff: u8,
 }
 
-/// In nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Smoothed {
-    srtt: u64,
-    rttvar: u64,
+    srtt: Nanos,
+    rttvar: Nanos,
 }
 
 impl Default for RttEstimator {
@@ -56,13 +56,13 @@ impl RttEstimator {
     /// `min_rto` is raised to 1 ms, `max_rto` to `min_rto`.
     #[must_use]
     pub fn new(min_rto: Duration, max_rto: Duration) -> Self {
-        let min_rto = min_rto.max(LEAST_MIN_RTO);
+        let min_rto = Nanos::from(min_rto.max(LEAST_MIN_RTO));
         Self {
             smoothed: None,
-            min_rtt: WindowedMin::new(MIN_RTT_WINDOW),
+            min_rtt: WindowedMin::default(),
             min_rto,
-            max_rto: max_rto.max(min_rto),
-            initial_rto: INITIAL_RTO,
+            max_rto: Nanos::from(max_rto).max(min_rto),
+            has_lost_syn: false,
             backoff: 0,
         }
     }
@@ -72,12 +72,12 @@ impl RttEstimator {
     pub fn on_sample(&mut self, now: Instant, sample: Duration, flight_size: u32, mss: u32) {
         self.min_rtt.update(now, sample);
         self.backoff = 0;
-        let sample = nanos(sample);
+        let sample = Nanos::from(sample);
         self.smoothed = Some(match self.smoothed {
             // RFC 6298 §2.2
             None => Smoothed {
                 srtt: sample,
-                rttvar: sample / 2,
+                rttvar: Nanos::new(sample.get() / 2),
             },
             Some(old) => old.updated(sample, expected_samples(flight_size, mss)),
         });
@@ -90,7 +90,7 @@ impl RttEstimator {
 
     /// RFC 6298 §5.5: "The host MUST set RTO <- RTO * 2".
     pub fn on_timeout(&mut self) {
-        if self.rto() < self.max_rto {
+        if self.rto_nanos() < self.max_rto {
             self.backoff = self.backoff.saturating_add(1);
         }
     }
@@ -102,50 +102,63 @@ impl RttEstimator {
 
     /// RFC 6298 §5.7: begin at 3 s when a SYN had to be retransmitted and gave no measurement.
     pub fn on_handshake_retransmitted(&mut self) {
-        self.initial_rto = RTO_AFTER_LOST_SYN;
+        self.has_lost_syn = true;
         self.backoff = 0;
     }
 
     /// Changes the lower bound on a live connection (`TCP_RTO_MIN_US`).
     pub fn set_min_rto(&mut self, min_rto: Duration) {
-        self.min_rto = min_rto.clamp(LEAST_MIN_RTO, self.max_rto);
+        self.min_rto = min_rto.clamp(LEAST_MIN_RTO, self.max_rto.duration()).into();
     }
 
     /// The retransmission timeout with its backoff.
     #[must_use]
     pub fn rto(&self) -> Duration {
+        self.rto_nanos().duration()
+    }
+
+    #[inline]
+    pub(crate) fn rto_nanos(&self) -> Nanos {
         // Past 2^24 times the least timeout every maximum is reached.
-        let backed_off = nanos(self.base_rto()).saturating_mul(1 << self.backoff.min(24));
-        Duration::from_nanos(backed_off).min(self.max_rto)
+        let base = self.base_rto_nanos().get();
+        Nanos::new(base.saturating_mul(1 << self.backoff.min(24))).min(self.max_rto)
     }
 
     /// The retransmission timeout without backoff.
     #[must_use]
     pub fn base_rto(&self) -> Duration {
+        self.base_rto_nanos().duration()
+    }
+
+    #[inline]
+    fn base_rto_nanos(&self) -> Nanos {
         let Some(Smoothed { srtt, rttvar }) = self.smoothed else {
-            return self.initial_rto.max(self.min_rto);
+            let initial = if self.has_lost_syn {
+                RTO_AFTER_LOST_SYN
+            } else {
+                INITIAL_RTO
+            };
+            return Nanos::from(initial).max(self.min_rto);
         };
-        let variance = rttvar.saturating_mul(4).max(nanos(self.min_rto));
-        Duration::from_nanos(srtt.saturating_add(variance)).min(self.max_rto)
+        let variance = rttvar.get().saturating_mul(4).max(self.min_rto.get());
+        Nanos::new(srtt.get().saturating_add(variance)).min(self.max_rto)
     }
 
     /// The lower bound.
     #[must_use]
     pub fn min_rto(&self) -> Duration {
-        self.min_rto
+        self.min_rto.duration()
     }
 
     /// The smoothed round-trip time, once there is a measurement.
     #[must_use]
     pub fn srtt(&self) -> Option<Duration> {
-        self.smoothed
-            .map(|smoothed| Duration::from_nanos(smoothed.srtt))
+        self.smoothed.map(|smoothed| smoothed.srtt.duration())
     }
 
     #[must_use]
     pub fn rttvar(&self) -> Option<Duration> {
-        self.smoothed
-            .map(|smoothed| Duration::from_nanos(smoothed.rttvar))
+        self.smoothed.map(|smoothed| smoothed.rttvar.duration())
     }
 
     /// The least round-trip time of the last five minutes.
@@ -164,11 +177,16 @@ impl RttEstimator {
 impl Smoothed {
     /// RFC 6298 §2.3 with `alpha = 1/8` and `beta = 1/4`, both divided by the expected samples per round trip
     /// (RFC 7323 appendix G), lest frequent samples shorten the memory.
-    fn updated(self, sample: u64, expected_samples: u64) -> Self {
-        let error = self.srtt.abs_diff(sample);
+    fn updated(self, sample: Nanos, expected_samples: u64) -> Self {
+        let (srtt, rttvar) = (self.srtt.get(), self.rttvar.get());
+        let error = srtt.abs_diff(sample.get());
         Self {
-            srtt: moved(self.srtt, sample, expected_samples.saturating_mul(8)),
-            rttvar: moved(self.rttvar, error, expected_samples.saturating_mul(4)),
+            srtt: Nanos::new(moved(
+                srtt,
+                sample.get(),
+                expected_samples.saturating_mul(8),
+            )),
+            rttvar: Nanos::new(moved(rttvar, error, expected_samples.saturating_mul(4))),
         }
     }
 }
@@ -188,10 +206,6 @@ fn expected_samples(flight_size: u32, mss: u32) -> u64 {
     u64::from(flight_size)
         .div_ceil(u64::from(mss.max(1)).saturating_mul(2))
         .max(1)
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -1,32 +1,49 @@
 //! Points in time, as the caller's clock gives them.
 
+use core::fmt;
+use core::num::NonZeroU64;
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
 /// A point on the caller's monotonic clock, in nanoseconds from an origin of its choice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(u64);
+///
+/// Inside it is one more, so that an `Option` of it is as small: a connection has a dozen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(NonZeroU64);
 
 impl Instant {
     /// The clock's origin.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self::from_nanos(0);
 
     /// `nanos` after the clock's origin.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
+        Self(NonZeroU64::MIN.saturating_add(nanos))
     }
 
     /// Nanoseconds since the clock's origin.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get().wrapping_sub(1)
     }
 
     /// Time since `earlier`; zero if that is later (a clock that steps back must not do harm).
     #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.nanos_since(earlier))
+    }
+
+    /// Milliseconds since the clock's origin, modulo 2^32.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+    pub(crate) const fn wrapping_millis(self) -> u32 {
+        (self.as_nanos() / 1_000_000) as u32
+    }
+
+    /// As [`Self::saturating_since`], in nanoseconds.
+    #[must_use]
+    pub(crate) const fn nanos_since(self, earlier: Self) -> u64 {
+        self.0.get().saturating_sub(earlier.0.get())
     }
 }
 
@@ -35,8 +52,7 @@ impl Add<Duration> for Instant {
 
     /// Saturates at the clock's end, 584 years away.
     fn add(self, duration: Duration) -> Self {
-        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_add(nanos))
+        self + Nanos::from(duration)
     }
 }
 
@@ -48,6 +64,76 @@ impl Sub for Instant {
         self.saturating_since(earlier)
     }
 }
+
+impl Add<Nanos> for Instant {
+    type Output = Self;
+
+    fn add(self, nanos: Nanos) -> Self {
+        Self(self.0.saturating_add(nanos.get()))
+    }
+}
+
+impl Default for Instant {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_tuple("Instant")
+            .field(&self.as_nanos())
+            .finish()
+    }
+}
+
+/// A span of time in nanoseconds: half the size of a [`Duration`], which has seconds apart, and cheaper to reckon with.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Nanos(NonZeroU64);
+
+impl Nanos {
+    pub(crate) const ZERO: Self = Self::new(0);
+
+    /// One more inside, as with [`Instant`].
+    pub(crate) const fn new(nanos: u64) -> Self {
+        Self(NonZeroU64::MIN.saturating_add(nanos))
+    }
+
+    pub(crate) const fn get(self) -> u64 {
+        self.0.get().wrapping_sub(1)
+    }
+
+    pub(crate) const fn duration(self) -> Duration {
+        Duration::from_nanos(self.get())
+    }
+}
+
+impl Default for Nanos {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl fmt::Debug for Nanos {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.duration().fmt(formatter)
+    }
+}
+
+impl From<Duration> for Nanos {
+    /// Saturates at 584 years.
+    #[inline]
+    fn from(duration: Duration) -> Self {
+        let nanos = duration
+            .as_secs()
+            .saturating_mul(1_000_000_000)
+            .saturating_add(u64::from(duration.subsec_nanos()));
+        Self::new(nanos)
+    }
+}
+
+const _: () = assert!(size_of::<Option<Instant>>() == 8 && size_of::<Option<Nanos>>() == 8);
 
 #[cfg(test)]
 mod tests {

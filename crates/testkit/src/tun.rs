@@ -57,8 +57,10 @@ impl Tun {
         let file = namespace
             .enter(|| sys::tun_device(&link, offload))
             .map_err(reason)?;
+        // In this order: an MTU below 1280 takes IPv6 from the link, and its settings with it.
         let lines = format!(
-            "link set {name} mtu {mtu_bytes} txqueuelen {QUEUE_PACKETS} addrgenmode none\n\
+            "link set {name} addrgenmode none\n\
+             link set {name} mtu {mtu_bytes} txqueuelen {QUEUE_PACKETS}\n\
              address add {address}/24 dev {name}\n\
              link set {name} up\n"
         );

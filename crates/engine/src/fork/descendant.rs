@@ -1,5 +1,6 @@
 //! The side of a descendant, for which the engine of its parent is a memory: the table says which descriptors it inherited. No
-//! lock of that engine is taken: at the fork another thread may have held it.
+//! lock of that engine is taken: at the fork another thread may have held it. Nothing is counted either: the counters are
+//! the parent's, in memory that both share.
 
 use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
@@ -27,8 +28,6 @@ impl<B: Backend> Engine<B> {
         self.older.store(older, Ordering::Relaxed);
         own_descriptors::close_in_child();
         wait::forget_stock();
-        // What the child still counts must not show in the parent's file. If that fails, nobody is to be told.
-        let _ = self.segment().detach_after_fork();
     }
 
     /// The engine of the process that forked this one's.

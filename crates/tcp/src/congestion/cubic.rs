@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use crate::Instant;
+use crate::time::Nanos;
 
 use super::hystart::HyStart;
 use super::{Ack, Controller, MAX_CWND, Window};
@@ -14,18 +15,18 @@ const MAX_DISTANCE_MILLIS: u64 = 1 << 20;
 /// Fractional bits of the Reno-friendly estimate.
 const ESTIMATE_BITS: u32 = 10;
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Cubic {
     memory: Memory,
     /// The congestion avoidance stage, if it has begun.
     epoch: Option<Epoch>,
     /// The initial slow start is HyStart++'s (RFC 9406 §4.3: later ones are not).
-    hystart: HyStart,
+    hystart: Option<Box<HyStart>>,
     had_reduction: bool,
-    last_rtt: Duration,
+    last_rtt: Nanos,
     last_ack_at: Instant,
     /// What [`Controller::on_spurious`] restores.
-    before_reduction: Option<(Memory, Option<Epoch>, bool)>,
+    before_reduction: Option<Box<(Memory, Option<Epoch>, bool)>>,
 }
 
 /// What reductions leave behind, in octets.
@@ -44,7 +45,7 @@ struct Epoch {
     /// The plateau of the curve, in octets.
     origin: u32,
     /// Milliseconds from the start to the plateau.
-    k_millis: u64,
+    k_millis: u32,
     /// `W_est`, in 1/1024 octets.
     estimate: u64,
     /// Growth that does not make up an octet yet, in octets times the window.
@@ -54,7 +55,7 @@ struct Epoch {
 impl Controller for Cubic {
     fn on_ack(&mut self, window: &mut Window, ack: &Ack) {
         if let Some(rtt) = ack.rtt {
-            self.last_rtt = rtt;
+            self.last_rtt = rtt.into();
         }
         self.last_ack_at = ack.now;
         let mut acked = ack.acked;
@@ -62,7 +63,7 @@ impl Controller for Cubic {
             acked = if self.had_reduction {
                 window.slow_start(acked, u32::MAX)
             } else {
-                self.hystart.on_ack(window, ack)
+                self.hystart.get_or_insert_default().on_ack(window, ack)
             };
             if acked == 0 {
                 return;
@@ -72,7 +73,7 @@ impl Controller for Cubic {
         let epoch = self
             .epoch
             .get_or_insert_with(|| Epoch::begin(window, memory, ack.now));
-        epoch.grow(window, memory, acked, ack.now, self.last_rtt);
+        epoch.grow(window, memory, acked, ack.now, self.last_rtt.duration());
     }
 
     fn on_unused_window(&mut self, now: Instant) {
@@ -83,7 +84,7 @@ impl Controller for Cubic {
     }
 
     fn on_reduction(&mut self, window: &Window, _now: Instant) -> u32 {
-        self.before_reduction = Some((self.memory, self.epoch, self.had_reduction));
+        self.before_reduction = Some(Box::new((self.memory, self.epoch, self.had_reduction)));
         self.had_reduction = true;
         self.epoch = None;
         let cwnd = window.cwnd;
@@ -108,7 +109,8 @@ impl Controller for Cubic {
 
     /// §4.9.2
     fn on_spurious(&mut self) {
-        if let Some((memory, epoch, had_reduction)) = self.before_reduction.take() {
+        if let Some(before) = self.before_reduction.take() {
+            let (memory, epoch, had_reduction) = *before;
             self.memory = memory;
             self.epoch = epoch;
             self.had_reduction = had_reduction;
@@ -185,7 +187,7 @@ impl Epoch {
     fn window_at(&self, elapsed: Duration, mss: u32) -> u32 {
         let elapsed_millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let distance = elapsed_millis
-            .abs_diff(self.k_millis)
+            .abs_diff(u64::from(self.k_millis))
             .min(MAX_DISTANCE_MILLIS);
         let cube = distance.saturating_mul(distance).saturating_mul(distance);
         // 0.4 * mss * cube / 10^9. What would overflow has no need of the lower digits.
@@ -195,7 +197,7 @@ impl Epoch {
             None => (cube / 5_000_000_000).saturating_mul(double_mss),
         };
         let difference = u32::try_from(difference).unwrap_or(u32::MAX);
-        if elapsed_millis >= self.k_millis {
+        if elapsed_millis >= u64::from(self.k_millis) {
             self.origin.saturating_add(difference)
         } else {
             self.origin.saturating_sub(difference)
@@ -204,9 +206,10 @@ impl Epoch {
 }
 
 /// §4.2 equation 2: `K = cubic root((W_max - cwnd_epoch) / C)`, in milliseconds, of octets.
-fn k_millis(missing: u32, mss: u32) -> u64 {
+fn k_millis(missing: u32, mss: u32) -> u32 {
     let scaled = u64::from(missing).saturating_mul(2_500_000_000);
-    cube_root(scaled.checked_div(u64::from(mss)).unwrap_or(0))
+    // Cube roots of 64 bits have 22.
+    u32::try_from(cube_root(scaled.checked_div(u64::from(mss)).unwrap_or(0))).unwrap_or(u32::MAX)
 }
 
 /// `value * numerator / denominator` with `denominator > 0`.

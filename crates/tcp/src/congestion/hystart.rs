@@ -1,15 +1,15 @@
 //! HyStart++ (RFC 9406): leaves the initial slow start when round trips lengthen, before segments are lost.
 
-use core::time::Duration;
-
 use crate::SeqNumber;
+use crate::time::Nanos;
 
 use super::{Ack, Window};
 
 // RFC 9406 §4.3
-const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
-const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
-const MIN_RTT_DIVISOR: u32 = 8;
+/// In nanoseconds.
+const MIN_RTT_THRESH: u64 = 4_000_000;
+const MAX_RTT_THRESH: u64 = 16_000_000;
+const MIN_RTT_DIVISOR: u64 = 8;
 const RTT_SAMPLES: u32 = 8;
 const CSS_GROWTH_DIVISOR: u32 = 4;
 const CSS_ROUNDS: u32 = 5;
@@ -21,8 +21,8 @@ const L: u32 = 8;
 pub(super) struct HyStart {
     /// The round ends when this is acknowledged (`windowEnd`).
     window_end: Option<SeqNumber>,
-    last_round_min_rtt: Option<Duration>,
-    current_round_min_rtt: Option<Duration>,
+    last_round_min_rtt: Option<Nanos>,
+    current_round_min_rtt: Option<Nanos>,
     samples: u32,
     conservative: Option<Conservative>,
 }
@@ -30,7 +30,7 @@ pub(super) struct HyStart {
 /// Conservative slow start (CSS).
 #[derive(Clone, Copy, Debug)]
 struct Conservative {
-    baseline_min_rtt: Duration,
+    baseline_min_rtt: Nanos,
     rounds: u32,
 }
 
@@ -43,7 +43,7 @@ impl HyStart {
         if round_ended {
             self.begin_round(ack);
         }
-        if let Some(rtt) = ack.rtt {
+        if let Some(rtt) = ack.rtt.map(Nanos::from) {
             self.current_round_min_rtt = Some(
                 self.current_round_min_rtt
                     .map_or(rtt, |least| least.min(rtt)),
@@ -94,11 +94,9 @@ impl HyStart {
                 let Some(last) = self.last_round_min_rtt else {
                     return;
                 };
-                let threshold = last
-                    .checked_div(MIN_RTT_DIVISOR)
-                    .unwrap_or_default()
-                    .clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
-                if current >= last.saturating_add(threshold) {
+                let threshold =
+                    (last.get() / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
+                if current.get() >= last.get().saturating_add(threshold) {
                     self.conservative = Some(Conservative {
                         baseline_min_rtt: current,
                         rounds: 0,

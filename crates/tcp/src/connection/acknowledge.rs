@@ -75,7 +75,7 @@ impl<P: Payload> Connection<P> {
             Some(timestamps) if self.timestamps.is_on => self
                 .timestamps
                 .round_trip(now, timestamps.echo)
-                .map(|elapsed| (timestamps.echo, elapsed)),
+                .map(|elapsed| (timestamps.echo, elapsed.duration())),
             _ => None,
         };
         let outcome = self.recovery.on_ack(&Acknowledgement {

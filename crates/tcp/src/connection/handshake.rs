@@ -66,7 +66,9 @@ impl<P: Payload> Connection<P> {
         let is_acceptable = self.sender.classify_ack(segment.ack) == AckClass::New;
         // As Linux: the echo of a timestamp that was not sent comes from an old connection.
         let is_old_echo = segment.header.options.timestamps.is_some_and(|timestamps| {
-            let sent = self.timestamps.value(self.handshake.syn_sent_at);
+            let sent = self
+                .timestamps
+                .value(self.liveness.retransmitting_since.unwrap_or(now));
             timestamps.echo != 0
                 && self.config.timestamps
                 && self.handshake.retransmits == 0
@@ -139,13 +141,11 @@ impl<P: Payload> Connection<P> {
 
     fn sample_handshake_rtt(&mut self, now: Instant, segment: &Incoming<'_>) {
         let mss = u32::from(self.handshake.peer_mss);
-        if self.handshake.syn_sent_at == Instant::ZERO {
+        let Some(syn_sent_at) = self.liveness.retransmitting_since else {
             return;
-        }
+        };
         if self.handshake.retransmits == 0 {
-            self.recovery
-                .rtt
-                .on_sample(now, now - self.handshake.syn_sent_at, 0, mss);
+            self.recovery.rtt.on_sample(now, now - syn_sent_at, 0, mss);
             return;
         }
         // RFC 6298 §3: Karn's algorithm, unless the timestamp tells which SYN was answered.
@@ -156,7 +156,7 @@ impl<P: Payload> Connection<P> {
             .map_or(0, |timestamps| timestamps.echo);
         match self.timestamps.round_trip(now, echo) {
             Some(sample) if self.timestamps.is_on => {
-                self.recovery.rtt.on_sample(now, sample, 0, mss)
+                self.recovery.rtt.on_sample(now, sample.duration(), 0, mss)
             }
             _ => self.recovery.rtt.on_handshake_retransmitted(),
         }

@@ -71,7 +71,6 @@ impl<P: Payload> Connection<P> {
                 Verdict::Continue
             }
             Some(_) => {
-                self.counters.paws_dropped = self.counters.paws_dropped.saturating_add(1);
                 self.answer_unacceptable(now, segment);
                 Verdict::Drop
             }
@@ -132,7 +131,6 @@ impl<P: Payload> Connection<P> {
             .is_none_or(|last| now - last >= self.config.invalid_ratelimit);
         if is_allowed {
             self.liveness.last_challenge_at = Some(now);
-            self.counters.challenges = self.counters.challenges.saturating_add(1);
             self.receiver.acks.owe_duplicate();
         }
     }
@@ -262,7 +260,8 @@ impl<P: Payload> Connection<P> {
                 }
                 self.receiver.acks.owe_duplicate();
             }
-            Arrival::NoRoom => self.counters.no_room = self.counters.no_room.saturating_add(1),
+            // As Linux: it will come again.
+            Arrival::NoRoom => {}
         }
     }
 
@@ -271,7 +270,7 @@ impl<P: Payload> Connection<P> {
         let added = self.receiver.rcv_nxt - before;
         self.counters.octets_received =
             self.counters.octets_received.wrapping_add(u64::from(added));
-        let rto = self.rto();
+        let rto = self.rto_nanos();
         let offered = self.receiver.window.offered();
         let is_push = segment.has(Flags::PSH);
         self.receiver

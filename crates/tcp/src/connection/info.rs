@@ -12,9 +12,6 @@ pub(super) struct Counters {
     pub(super) octets_acked: u64,
     pub(super) octets_received: u64,
     pub(super) octets_sent: u64,
-    pub(super) challenges: u32,
-    pub(super) paws_dropped: u32,
-    pub(super) no_room: u32,
 }
 
 impl Counters {
@@ -57,7 +54,7 @@ impl<P: Payload> Connection<P> {
             sacked: counts.sacked,
             lost: counts.lost,
             retrans: counts.retransmitted,
-            last_data_sent: now - self.liveness.last_data_sent_at,
+            last_data_sent: now - self.recovery.last_sent_at().unwrap_or(Instant::ZERO),
             last_data_received: now - self.receiver.acks.last_data_at(),
             last_ack_received: now - self.liveness.last_ack_at,
             path_mtu: u32::from(self.path.mtu),

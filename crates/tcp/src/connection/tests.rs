@@ -5,4 +5,5 @@ mod data;
 mod harness;
 mod open;
 mod repair;
+mod requirements;
 mod validation;

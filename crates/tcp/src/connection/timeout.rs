@@ -15,7 +15,7 @@ impl<P: Payload> Connection<P> {
             return;
         }
         if self.timers.take_expired(Timer::DelayedAck, now) {
-            let rto = self.rto();
+            let rto = self.rto_nanos();
             self.receiver.acks.on_timeout(rto, &self.config);
         }
         // What pacing held back is sent by the next `poll_transmit`.
@@ -57,7 +57,7 @@ impl<P: Payload> Connection<P> {
             (_, 0) => self.config.syn_retries,
             (_, count) => count,
         };
-        let waited = now - self.handshake.syn_sent_at;
+        let waited = now - self.liveness.retransmitting_since.unwrap_or(now);
         let is_out_of_time = self.user_timeout().is_some_and(|timeout| waited >= timeout);
         if self.handshake.retransmits >= limit || is_out_of_time {
             if self.is_embryonic() {
@@ -72,7 +72,7 @@ impl<P: Payload> Connection<P> {
         self.recovery.rtt.on_timeout();
         // As Linux (`syn_ack_recalc`): a peer that has answered is reminded at the end of the wait only.
         if self.handshake.retransmits < self.handshake.deferral {
-            self.timers.set(Timer::Retransmit, now + self.rto());
+            self.timers.set(Timer::Retransmit, now + self.rto_nanos());
         } else {
             self.pending.syn = true;
         }
@@ -92,7 +92,7 @@ impl<P: Payload> Connection<P> {
         self.start_user_timeout(first_sent_at);
         let timeouts = self.recovery.timeouts();
         if timeouts <= 1 {
-            self.liveness.retransmitting_since = first_sent_at;
+            self.liveness.retransmitting_since = Some(first_sent_at);
             return;
         }
         if self.is_out_of_retransmissions(now, timeouts) {
@@ -104,7 +104,7 @@ impl<P: Payload> Connection<P> {
 
     /// RFC 9293 §3.8.3 (R2), RFC 5482: `tcp_write_timeout`.
     fn is_out_of_retransmissions(&self, now: Instant, timeouts: u8) -> bool {
-        let elapsed = now - self.liveness.retransmitting_since;
+        let elapsed = now - self.liveness.retransmitting_since.unwrap_or(now);
         if self.sender.snd_wnd == 0 {
             // The peer closed its window over what it was sent, but lives.
             return now - self.liveness.last_heard_at > self.config.rto_max;

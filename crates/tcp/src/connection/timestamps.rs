@@ -1,10 +1,9 @@
 //! Timestamps and PAWS (RFC 7323 §3 to §5).
 
-use core::time::Duration;
-
 use wire::tcp::Timestamps;
 
 use crate::Instant;
+use crate::time::Nanos;
 
 /// The timestamp state of one connection.
 #[derive(Clone, Copy, Debug)]
@@ -43,12 +42,14 @@ impl TimestampState {
     }
 
     /// The round-trip time that an echo proves; its resolution is a millisecond.
-    pub(super) fn round_trip(&self, now: Instant, echo: u32) -> Option<Duration> {
+    #[inline]
+    pub(super) fn round_trip(&self, now: Instant, echo: u32) -> Option<Nanos> {
         if echo == 0 {
             return None;
         }
         let elapsed = self.value(now).wrapping_sub(echo);
-        (elapsed < MAX_ROUND_TRIP_MS).then(|| Duration::from_millis(u64::from(elapsed.max(1))))
+        (elapsed < MAX_ROUND_TRIP_MS)
+            .then(|| Nanos::new(u64::from(elapsed.max(1)).saturating_mul(1_000_000)))
     }
 
     /// RFC 7323 §5.3 R1: the segment's timestamp is older than what was seen, and that is not itself too old to compare with.
@@ -56,7 +57,7 @@ impl TimestampState {
     pub(super) fn is_old(&self, now: Instant, value: u32) -> bool {
         // One tick of tolerance, `TCP_PAWS_WINDOW`.
         is_before(value.wrapping_add(PAWS_WINDOW), self.recent)
-            && now - self.recent_at < PAWS_OUTDATED
+            && now.nanos_since(self.recent_at) < PAWS_OUTDATED
             && self.recent != 0
     }
 
@@ -64,7 +65,7 @@ impl TimestampState {
     #[inline]
     pub(super) fn update(&mut self, now: Instant, value: u32) {
         if !is_before(value, self.recent)
-            || now - self.recent_at >= PAWS_OUTDATED
+            || now.nanos_since(self.recent_at) >= PAWS_OUTDATED
             || self.recent == 0
         {
             self.recent = value;
@@ -76,7 +77,7 @@ impl TimestampState {
 /// The clock of a connection whose offset is `offset`.
 #[inline]
 pub(crate) fn timestamp_value(now: Instant, offset: u32) -> u32 {
-    millis(now).wrapping_add(offset)
+    now.wrapping_millis().wrapping_add(offset)
 }
 
 #[inline]
@@ -84,19 +85,9 @@ fn is_before(left: u32, right: u32) -> bool {
     left.wrapping_sub(right).cast_signed() < 0
 }
 
-/// Milliseconds on the clock, modulo 2^32.
-#[inline]
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "modulo 2^32, as the option"
-)]
-fn millis(now: Instant) -> u32 {
-    (now.as_nanos() / 1_000_000) as u32
-}
-
 /// `TCP_PAWS_WINDOW`, in ticks.
 const PAWS_WINDOW: u32 = 1;
-/// RFC 7323 §5.5: "24 days".
-const PAWS_OUTDATED: Duration = Duration::from_secs(24 * 24 * 3600);
+/// RFC 7323 §5.5: "24 days", in nanoseconds.
+const PAWS_OUTDATED: u64 = 24 * 24 * 3600 * 1_000_000_000;
 /// An echo that claims more was made up.
 const MAX_ROUND_TRIP_MS: u32 = 600_000;

@@ -106,7 +106,7 @@ impl<P: Payload> Connection<P> {
 
     /// The pacing rate holds the next segment back; its timer is set.
     fn is_paced_until_later(&mut self, now: Instant) -> bool {
-        let next = self.pacer.next_at(now);
+        let next = self.pacer.as_ref().and_then(|pacer| pacer.next_at(now));
         if let Some(at) = next {
             self.timers.set(Timer::Pacing, at);
         }
@@ -149,13 +149,14 @@ impl<P: Payload> Connection<P> {
         self.fill(now, segment.start, flags, segment.len, transmit);
         transmit.segment_len = u16::try_from(mss).unwrap_or(u16::MAX);
         self.sender.on_sent(segment, mss);
-        self.pacer.on_sent(segment.len, now);
+        if let Some(pacer) = &mut self.pacer {
+            pacer.on_sent(segment.len, now);
+        }
         self.recovery
             .on_sent(segment.start, segment.len, segment.is_fin, now);
         // The probe timer is recovery's from here on.
         self.timers.stop(Timer::Retransmit);
         self.liveness.probe_backoff = 0;
-        self.liveness.last_data_sent_at = now;
         self.counters.on_data_sent(segment.len);
         self.after_ack_sent(now, segment.len > 0);
     }
@@ -175,8 +176,9 @@ impl<P: Payload> Connection<P> {
             .timestamps
             .map(|timestamps| timestamps.value);
         self.recovery.on_retransmitted(lost.seq, timestamp, now);
-        self.pacer.on_sent(len, now);
-        self.liveness.last_data_sent_at = now;
+        if let Some(pacer) = &mut self.pacer {
+            pacer.on_sent(len, now);
+        }
         self.counters.on_data_sent(len);
         self.after_ack_sent(now, len > 0);
     }
@@ -325,9 +327,9 @@ impl<P: Payload> Connection<P> {
         };
         self.sender.snd_nxt = self.sender.iss + 1;
         if self.handshake.retransmits == 0 {
-            self.handshake.syn_sent_at = now;
+            self.liveness.retransmitting_since = Some(now);
         }
-        self.timers.set(Timer::Retransmit, now + self.rto());
+        self.timers.set(Timer::Retransmit, now + self.rto_nanos());
         self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
     }
 

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::time::Nanos;
 use crate::{Config, Instant};
 
 /// The delayed-acknowledgement state (`inet_connection_sock.icsk_ack`).
@@ -19,7 +20,7 @@ pub(crate) struct AckPolicy {
     is_pushed: bool,
     is_pushed_again: bool,
     /// The delay; zero before the first data.
-    delay: Duration,
+    delay: Nanos,
     last_data_at: Instant,
     /// The peer's segment size, from what arrives (`rcv_mss`).
     rcv_mss: u16,
@@ -42,24 +43,25 @@ impl AckPolicy {
         now: Instant,
         len: u32,
         is_push: bool,
-        rto: Duration,
+        rto: Nanos,
         config: &Config,
         window: u32,
     ) {
         self.is_scheduled = true;
         self.measure_rcv_mss(len, is_push);
-        let minimum = config.delayed_ack_min;
-        if self.delay.is_zero() {
+        let minimum = Nanos::from(config.delayed_ack_min);
+        let (half_minimum, half_delay) = (minimum.get() / 2, self.delay.get() / 2);
+        if self.delay == Nanos::ZERO {
             // The first data: the peer is in slow start.
             self.grant_quick(config, window);
             self.delay = minimum;
         } else {
-            let gap = now - self.last_data_at;
-            if gap <= half(minimum) {
-                self.delay = half(self.delay).saturating_add(half(minimum));
-            } else if gap < self.delay {
-                self.delay = half(self.delay).saturating_add(gap).min(rto);
-            } else if gap > rto {
+            let gap = now.nanos_since(self.last_data_at);
+            if gap <= half_minimum {
+                self.delay = Nanos::new(half_delay.saturating_add(half_minimum));
+            } else if gap < self.delay.get() {
+                self.delay = Nanos::new(half_delay.saturating_add(gap)).min(rto);
+            } else if gap > rto.get() {
                 // The peer restarted after idleness, perhaps in slow start.
                 self.grant_quick(config, window);
             }
@@ -83,7 +85,7 @@ impl AckPolicy {
     pub(crate) fn enter_quick_mode(&mut self, config: &Config, window: u32) {
         self.grant_quick(config, window);
         self.is_interactive = false;
-        self.delay = config.delayed_ack_min;
+        self.delay = config.delayed_ack_min.into();
     }
 
     /// As many acknowledgements at once as a window of half-segments has, at most the configured number.
@@ -155,30 +157,30 @@ impl AckPolicy {
         if has_data {
             self.owed = 0;
             // A reply to what just came: `tcp_event_data_sent`.
-            if now - self.last_data_at < self.delay {
+            if now.nanos_since(self.last_data_at) < self.delay.get() {
                 self.is_interactive = true;
             }
         }
     }
 
     /// The timer of delayed acknowledgements (`tcp_delack_timer_handler`).
-    pub(crate) fn on_timeout(&mut self, rto: Duration, config: &Config) {
+    pub(crate) fn on_timeout(&mut self, rto: Nanos, config: &Config) {
         if !self.is_scheduled {
             return;
         }
         if self.is_interactive {
             self.is_interactive = false;
-            self.delay = config.delayed_ack_min;
+            self.delay = config.delayed_ack_min.into();
         } else {
-            self.delay = self.delay.saturating_mul(2).min(rto);
+            self.delay = Nanos::new(self.delay.get().saturating_mul(2)).min(rto);
         }
         self.owe_one();
     }
 
     /// How long the acknowledgement may wait (`tcp_send_delayed_ack`).
     #[inline]
-    pub(crate) fn delay(&self, srtt: Option<Duration>, config: &Config) -> Duration {
-        if self.delay <= config.delayed_ack_min {
+    pub(crate) fn delay(&self, srtt: Option<Duration>, config: &Config) -> Nanos {
+        if self.delay <= config.delayed_ack_min.into() {
             return self.delay;
         }
         let is_bounded = self.is_interactive || self.is_pushed;
@@ -190,7 +192,7 @@ impl AckPolicy {
         if let Some(srtt) = srtt {
             most = most.min(srtt.max(config.delayed_ack_min));
         }
-        self.delay.min(most)
+        self.delay.min(most.into())
     }
 
     /// Reading emptied the queue: whether the peer's last segment is to be acknowledged at once, for it may wait for that
@@ -213,12 +215,8 @@ impl AckPolicy {
 
     /// The current delay, for `TCP_INFO`.
     pub(crate) fn ato(&self) -> Duration {
-        self.delay
+        self.delay.duration()
     }
-}
-
-fn half(duration: Duration) -> Duration {
-    duration.checked_div(2).unwrap_or_default()
 }
 
 /// RFC 1122 §4.2.3.2: "the delay MUST be less than 0.5 seconds".

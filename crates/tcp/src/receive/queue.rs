@@ -8,8 +8,9 @@ use crate::Payload;
 #[derive(Clone, Debug)]
 pub(crate) struct ReceiveQueue<P> {
     payloads: VecDeque<P>,
-    len: usize,
-    footprint: usize,
+    /// The window bounds both.
+    len: u32,
+    footprint: u32,
 }
 
 impl<P> Default for ReceiveQueue<P> {
@@ -26,23 +27,22 @@ impl<P: Payload> ReceiveQueue<P> {
     /// Appends data. With `is_compacting` it is copied behind what is there already, if that has the room.
     #[inline]
     pub(crate) fn push(&mut self, payload: P, is_compacting: bool) {
-        let added = payload.as_ref().len();
-        self.len = self.len.saturating_add(added);
+        self.len = self.len.saturating_add(octets(payload.as_ref().len()));
         if is_compacting
             && let Some(last) = self.payloads.back_mut()
             && last.try_append(payload.as_ref())
         {
             return;
         }
-        self.footprint = self.footprint.saturating_add(payload.footprint());
+        self.footprint = self.footprint.saturating_add(octets(payload.footprint()));
         self.payloads.push_back(payload);
     }
 
     /// Takes the first handle out.
     pub(crate) fn pop(&mut self) -> Option<P> {
         let payload = self.payloads.pop_front()?;
-        self.len = self.len.saturating_sub(payload.as_ref().len());
-        self.footprint = self.footprint.saturating_sub(payload.footprint());
+        self.len = self.len.saturating_sub(octets(payload.as_ref().len()));
+        self.footprint = self.footprint.saturating_sub(octets(payload.footprint()));
         self.release_if_empty();
         Some(payload)
     }
@@ -72,15 +72,15 @@ impl<P: Payload> ReceiveQueue<P> {
                 break;
             }
         }
-        self.len = self.len.saturating_sub(count);
+        self.len = self.len.saturating_sub(octets(count));
         self.release_if_empty();
         count
     }
 
     /// Forgets the first `count` octets.
     pub(crate) fn skip(&mut self, mut count: usize) {
-        count = count.min(self.len);
-        self.len = self.len.saturating_sub(count);
+        count = count.min(self.len());
+        self.len = self.len.saturating_sub(octets(count));
         while count > 0
             && let Some(first) = self.payloads.front_mut()
         {
@@ -96,7 +96,7 @@ impl<P: Payload> ReceiveQueue<P> {
 
     fn drop_first(&mut self) {
         if let Some(payload) = self.payloads.pop_front() {
-            self.footprint = self.footprint.saturating_sub(payload.footprint());
+            self.footprint = self.footprint.saturating_sub(octets(payload.footprint()));
         }
     }
 
@@ -120,20 +120,25 @@ impl<P: Payload> ReceiveQueue<P> {
     /// Octets.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     /// Octets of memory that the handles keep from other use.
     #[inline]
     pub(crate) fn footprint(&self) -> usize {
-        self.footprint
+        self.footprint as usize
     }
 
     pub(crate) fn check_invariants(&self) {
         let len: usize = self.iter().map(<[u8]>::len).sum();
-        assert_eq!(self.len, len);
+        assert_eq!(self.len(), len);
         assert!(self.iter().all(|piece| !piece.is_empty()));
     }
+}
+
+/// Lengths are those of segments and windows.
+fn octets(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
 }
 
 /// Handles whose list is not worth giving back.

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use wire::tcp::MAX_WINDOW_SCALE;
 
+use crate::time::Nanos;
 use crate::{Config, Instant, SeqNumber};
 
 /// Window and buffer of the receiving side, in octets.
@@ -30,7 +31,7 @@ pub(crate) struct ReceiveWindow {
     space_from: SeqNumber,
     space_since: Instant,
     /// The round-trip time as the receiver sees it; zero without a measurement.
-    rtt: Duration,
+    rtt: Nanos,
     rtt_from: SeqNumber,
     rtt_since: Instant,
 }
@@ -177,16 +178,17 @@ impl ReceiveWindow {
     }
 
     /// A round-trip time from timestamps: that of a segment of full size (`tcp_rcv_rtt_measure_ts`).
-    pub(crate) fn on_rtt(&mut self, sample: Duration) {
-        self.rtt = if self.rtt.is_zero() {
+    #[inline]
+    pub(crate) fn on_rtt(&mut self, sample: Nanos) {
+        self.rtt = if self.rtt == Nanos::ZERO {
             sample
         } else {
-            // A moving average over eight, and never above a new low one for long.
-            self.rtt
+            let sum = self
+                .rtt
+                .get()
                 .saturating_mul(7)
-                .saturating_add(sample)
-                .checked_div(8)
-                .unwrap_or_default()
+                .saturating_add(sample.get());
+            Nanos::new(sum / 8)
         };
     }
 
@@ -195,8 +197,8 @@ impl ReceiveWindow {
         if rcv_nxt < self.rtt_from {
             return;
         }
-        let elapsed = now - self.rtt_since;
-        if self.rtt_since != Instant::ZERO && (self.rtt.is_zero() || elapsed < self.rtt) {
+        let elapsed = Nanos::new(now.nanos_since(self.rtt_since));
+        if self.rtt_since != Instant::ZERO && (self.rtt == Nanos::ZERO || elapsed < self.rtt) {
             self.rtt = elapsed;
         }
         self.rtt_from = rcv_nxt + self.offered.max(1);
@@ -206,8 +208,8 @@ impl ReceiveWindow {
     /// The application has read up to `read_nxt`: dynamic right-sizing (`tcp_rcv_space_adjust`), so that the buffer holds
     /// twice of what it reads in a round trip.
     pub(crate) fn on_read(&mut self, now: Instant, read_nxt: SeqNumber, config: &Config) {
-        let elapsed = now - self.space_since;
-        if self.rtt.is_zero() || elapsed < self.rtt {
+        let elapsed = now.nanos_since(self.space_since);
+        if self.rtt == Nanos::ZERO || elapsed < self.rtt.get() {
             return;
         }
         let copied = u32::try_from(read_nxt.distance_from(self.space_from)).unwrap_or(0);
@@ -300,7 +302,7 @@ impl ReceiveWindow {
     }
 
     pub(crate) fn rtt(&self) -> Duration {
-        self.rtt
+        self.rtt.duration()
     }
 
     pub(crate) fn space(&self) -> u32 {

@@ -409,7 +409,7 @@ impl Recovery {
         if self.scoreboard.is_empty() {
             self.deadlines = super::Deadlines::default();
         } else if report.acked > 0 {
-            self.deadlines.retransmission = Some(now + self.rtt.rto());
+            self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
             self.schedule_probe(now);
         } else if report.has_sacked {
             // RFC 8985 §7.2: RACK has evidence to go by.

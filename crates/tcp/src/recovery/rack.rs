@@ -5,6 +5,7 @@
 
 use core::time::Duration;
 
+use crate::time::Nanos;
 use crate::{Instant, SeqNumber};
 
 use super::scoreboard::{Scoreboard, SentSegment, sent_after};
@@ -20,11 +21,11 @@ pub(super) struct Rack {
     /// It has changed since losses were looked for: as in Linux, nothing else makes a segment overdue beside its timer. What
     /// was undone is not deemed lost again at once for the same reason.
     is_advanced: bool,
-    rtt: Duration,
+    rtt: Nanos,
     /// The highest sequence number that has arrived.
     fack: Option<SeqNumber>,
     is_reordering_seen: bool,
-    reo_wnd: Duration,
+    reo_wnd: Nanos,
     reo_wnd_mult: u32,
     reo_wnd_persist: u8,
     dsack_round: Option<SeqNumber>,
@@ -49,10 +50,10 @@ impl Rack {
         Self {
             newest: None,
             is_advanced: false,
-            rtt: Duration::ZERO,
+            rtt: Nanos::ZERO,
             fack: None,
             is_reordering_seen: false,
-            reo_wnd: Duration::ZERO,
+            reo_wnd: Nanos::ZERO,
             reo_wnd_mult: 1,
             reo_wnd_persist: 0,
             dsack_round: None,
@@ -88,7 +89,7 @@ impl Rack {
         if is_newer {
             self.newest = Some((segment.sent_at, end));
             self.is_advanced = true;
-            self.rtt = rtt;
+            self.rtt = rtt.into();
         }
     }
 
@@ -111,14 +112,14 @@ impl Rack {
         let is_order_trusted = !self.is_reordering_seen
             && (round.is_in_recovery || round.segments_sacked >= self.dup_threshold);
         self.reo_wnd = if is_order_trusted {
-            Duration::ZERO
+            Nanos::ZERO
         } else {
             let quarter = round
                 .min_rtt
                 .and_then(|least| least.checked_div(4))
                 .unwrap_or_default();
             let window = quarter.saturating_mul(self.reo_wnd_mult);
-            round.srtt.map_or(window, |srtt| window.min(srtt))
+            round.srtt.map_or(window, |srtt| window.min(srtt)).into()
         };
     }
 
@@ -129,7 +130,7 @@ impl Rack {
 
     /// How long after its transmission a segment counts as lost if a later one has arrived.
     pub(super) fn timeout(&self) -> Duration {
-        self.rtt.saturating_add(self.reo_wnd)
+        Duration::from_nanos(self.rtt.get().saturating_add(self.reo_wnd.get()))
     }
 
     /// Whether an acknowledgement makes it worth while to look for losses; once.

@@ -62,7 +62,9 @@ pub struct Scoreboard {
     /// No segment before this ordinal waits for its first decision between arrived and lost.
     undecided: u32,
     /// Retransmissions in the order of their times; those that do not match their segment any more are void.
-    retransmissions: VecDeque<Retransmission>,
+    /// Few connections have any.
+    #[allow(clippy::box_collection, reason = "three words less in each connection")]
+    retransmissions: Option<Box<VecDeque<Retransmission>>>,
     /// Segments deemed lost and not retransmitted since.
     to_retransmit: u32,
     /// None of them is before this ordinal.
@@ -187,7 +189,7 @@ impl Scoreboard {
             delivered(&segment.told());
         }
         if self.segments.is_empty() {
-            self.retransmissions.clear();
+            self.retransmissions = None;
         }
         // Ordinals that fell behind would mean something else once they have wrapped.
         if self.index(self.undecided).is_none() {
@@ -272,7 +274,11 @@ impl Scoreboard {
         timeout: Duration,
         now: Instant,
     ) -> Option<Instant> {
-        while let Some(&Retransmission { ordinal, sent_at }) = self.retransmissions.front() {
+        while let Some(&Retransmission { ordinal, sent_at }) = self
+            .retransmissions
+            .as_ref()
+            .and_then(|queue| queue.front())
+        {
             let index = self.index(ordinal);
             let segment = index.and_then(|index| self.segments.get(index));
             if let (Some(index), Some(segment)) = (index, segment)
@@ -288,7 +294,9 @@ impl Scoreboard {
                 }
                 self.mark_lost(index);
             }
-            self.retransmissions.pop_front();
+            if let Some(queue) = &mut self.retransmissions {
+                queue.pop_front();
+            }
         }
         None
     }
@@ -385,10 +393,12 @@ impl Scoreboard {
         segment.sent_at = now;
         let (marks, len) = (segment.marks, segment.len);
         self.set_marks(index, marks | RETRANSMITTED | EVER_RETRANSMITTED);
-        self.retransmissions.push_back(Retransmission {
-            ordinal,
-            sent_at: now,
-        });
+        self.retransmissions
+            .get_or_insert_default()
+            .push_back(Retransmission {
+                ordinal,
+                sent_at: now,
+            });
         len
     }
 
@@ -486,7 +496,7 @@ impl Scoreboard {
         self.to_retransmit = 0;
         self.undecided = self.base;
         self.retransmit_hint = self.base;
-        self.retransmissions.clear();
+        self.retransmissions = None;
         let mut ordinal = self.base;
         for segment in &mut self.segments {
             self.octets.add(segment.marks, segment.len);
@@ -495,17 +505,21 @@ impl Scoreboard {
                 self.to_retransmit = self.to_retransmit.saturating_add(1);
             }
             if segment.waits_for_decision_again() {
-                self.retransmissions.push_back(Retransmission {
-                    ordinal,
-                    sent_at: segment.sent_at,
-                });
+                self.retransmissions
+                    .get_or_insert_default()
+                    .push_back(Retransmission {
+                        ordinal,
+                        sent_at: segment.sent_at,
+                    });
             }
             ordinal = ordinal.wrapping_add(1);
             segment.skip = ordinal;
         }
-        self.retransmissions
-            .make_contiguous()
-            .sort_unstable_by_key(|sent| (sent.sent_at, sent.ordinal.wrapping_sub(self.base)));
+        if let Some(queue) = &mut self.retransmissions {
+            queue
+                .make_contiguous()
+                .sort_unstable_by_key(|sent| (sent.sent_at, sent.ordinal.wrapping_sub(self.base)));
+        }
     }
 
     /// The first segment from `index` on that is not selectively acknowledged. Halves the links it passes.

@@ -46,9 +46,13 @@ impl Scoreboard {
                 assert!(index >= self.index(self.undecided).unwrap());
             }
             if segment.waits_for_decision_again() {
-                let queued = self.retransmissions.iter().any(|sent| {
-                    self.index(sent.ordinal) == Some(index) && sent.sent_at == segment.sent_at
-                });
+                let queued = self
+                    .retransmissions
+                    .iter()
+                    .flat_map(|queue| queue.iter())
+                    .any(|sent| {
+                        self.index(sent.ordinal) == Some(index) && sent.sent_at == segment.sent_at
+                    });
                 assert!(queued, "no decision would be made");
             }
             if segment.has(SACKED) {
@@ -64,7 +68,11 @@ impl Scoreboard {
         assert_eq!(self.octets, octets);
         assert_eq!(self.counts, counts);
         assert_eq!(self.to_retransmit, to_retransmit);
-        let times = self.retransmissions.iter().map(|sent| sent.sent_at);
+        let times = self
+            .retransmissions
+            .iter()
+            .flat_map(|queue| queue.iter())
+            .map(|sent| sent.sent_at);
         assert!(times.is_sorted());
     }
 }
