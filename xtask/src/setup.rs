@@ -176,7 +176,7 @@ mod tests {
         let twice = [missing.as_slice(), &missing].concat();
         assert_eq!(
             install_arguments(&twice).join(" "),
-            "install --yes --no-install-recommends g++ gcc iproute2 procps sockperf strace util-linux"
+            "install --yes --no-install-recommends g++ gcc iproute2 procps sockperf strace util-linux valgrind"
         );
     }
 }
