@@ -2,6 +2,8 @@
 
 #[allow(dead_code, reason = "not every test plays scripts against the engine")]
 pub(crate) mod engine;
+#[allow(dead_code, reason = "one test and a fuzz target have a hostile peer")]
+pub(crate) mod hostile;
 #[allow(dead_code, reason = "not every test measures goodput")]
 pub(crate) mod links;
 #[allow(dead_code, reason = "not every test has a network")]
