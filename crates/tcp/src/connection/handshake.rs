@@ -215,6 +215,6 @@ impl<P: Payload> Connection<P> {
 /// RFC 9293 §3.7.1, for IPv4.
 const DEFAULT_MSS: u16 = 536;
 /// A peer that announces less wants us to send headers only (`TCP_MIN_SND_MSS`).
-const MIN_MSS: u16 = 48 - 40;
+pub(super) const MIN_MSS: u16 = 48 - 40;
 /// The timestamps option with its padding, in octets.
 const TIMESTAMPS_LEN: u16 = 12;

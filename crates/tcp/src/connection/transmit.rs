@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use wire::tcp::{Flags, Header, Options as HeaderOptions, SackBlocks};
 
+use super::handshake::MIN_MSS;
 use super::{Connection, Probe, Reset};
 use crate::recovery::SentSegment;
 use crate::send::{Blocked, Limits, NewSegment};
@@ -85,7 +86,7 @@ impl<P: Payload> Connection<P> {
         if !self.sender.is_outstanding() {
             self.recovery.before_sending(now);
         }
-        let mss = u32::from(self.mss()).saturating_sub(self.sack_len());
+        let mss = self.room_beside_options();
         let limits = Limits {
             mss,
             congestion: self.recovery.room(),
@@ -186,7 +187,7 @@ impl<P: Payload> Connection<P> {
     fn emit_probe(&mut self, now: Instant, probe: Probe, transmit: &mut Transmit) {
         let window =
             u32::try_from(self.sender.window_end().distance_from(self.sender.snd_nxt)).unwrap_or(0);
-        let mss = u32::from(self.mss()).saturating_sub(self.sack_len());
+        let mss = self.room_beside_options();
         let len = self.sender.unsent().min(window).min(mss);
         if probe == Probe::Window && len > 0 && !self.sender.is_outstanding() {
             // Less than a segment, against the silly window syndrome, but better than nothing for ever.
@@ -263,6 +264,13 @@ impl<P: Payload> Connection<P> {
         let most = if self.timestamps.is_on { 3 } else { 4 };
         self.receiver
             .take_sack_blocks(fitting.min(most), self.config.dsack)
+    }
+
+    /// Octets of payload in a full segment, beside all its options. Never nought, however small the peer's MSS is.
+    #[inline]
+    fn room_beside_options(&self) -> u32 {
+        let mss = u32::from(self.mss());
+        mss.saturating_sub(self.sack_len()).max(MIN_MSS.into())
     }
 
     /// Octets that SACK blocks take from a segment's payload.
