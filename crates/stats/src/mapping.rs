@@ -48,8 +48,6 @@ unsafe impl Shared for RuleStats {}
 pub(crate) struct Region {
     base: NonNull<u8>,
     bytes: usize,
-    /// Whether a forked child shares it with its parent.
-    shared: bool,
 }
 
 // SAFETY: a region is memory that is valid for good; it is reached through atomics only.
@@ -73,7 +71,6 @@ impl Region {
         Self {
             base,
             bytes: lines * CACHE_LINE_BYTES,
-            shared: false,
         }
     }
 
@@ -82,7 +79,6 @@ impl Region {
         Ok(Self {
             base: sys::map_shared(fd, bytes)?,
             bytes,
-            shared: true,
         })
     }
 
@@ -99,32 +95,6 @@ impl Region {
         // pattern and written through atomics only.
         Some(unsafe { std::slice::from_raw_parts(first.cast().as_ptr(), entries) })
     }
-
-    /// In a forked child: puts a private copy in the place of memory that is shared with the parent,
-    /// at the same address. Makes only system calls, so it may run where the heap is locked.
-    pub(crate) fn make_private(&self) -> io::Result<()> {
-        if !self.shared {
-            return Ok(());
-        }
-        let copy = sys::map_anonymous(self.bytes)?;
-        // SAFETY: this region, which stays.
-        let from = unsafe { words(self.base, self.bytes) };
-        // SAFETY: the mapping just made; the slice is not used after it moves.
-        let to = unsafe { words(copy, self.bytes) };
-        for (to, from) in to.iter().zip(from) {
-            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        sys::move_over(copy, self.base, self.bytes)
-    }
-}
-
-/// Memory as words.
-///
-/// # Safety
-/// `base` MUST be cache-line aligned and `bytes` bytes from it mapped and writable for `'a`.
-unsafe fn words<'a>(base: NonNull<u8>, bytes: usize) -> &'a [AtomicU64] {
-    // SAFETY: promised by the caller; every bit pattern is a valid word.
-    unsafe { std::slice::from_raw_parts(base.cast().as_ptr(), bytes / size_of::<AtomicU64>()) }
 }
 
 /// An entry in a region or on the heap. One pointer either way, so that the packet path does not care.

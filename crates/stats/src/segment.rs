@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::FILE_PREFIX;
 use crate::error::CreateError;
@@ -61,27 +61,24 @@ pub struct Setting<'a> {
 /// after the segment is dropped; dropping it takes the file away (see [`unlink`](Self::unlink)).
 ///
 /// After `fork` the child shares the memory of a published segment with its parent. The child's
-/// claims get private memory and its releases and reason counts do nothing, but counters of slots
-/// that it inherited would still go to the parent's file:
-/// [`detach_after_fork`](Self::detach_after_fork) ends that. It is for the child half of
-/// `pthread_atfork`; a `vfork` child, which runs in its parent's memory, must not call it.
+/// claims get private memory and its releases and reason counts do nothing; counters of slots that it
+/// inherited are its parent's, and not for it to write. It makes a segment of its own.
 pub struct Segment {
     core: &'static Core,
 }
 
 /// The process that may change the segment.
 #[derive(Debug)]
-pub(crate) struct Owner(AtomicU32);
+pub(crate) struct Owner(u32);
 
 impl Owner {
     pub(crate) fn is_this_process(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == sys::process_id()
+        self.0 == sys::process_id()
     }
 }
 
 /// Everything behind a segment; leaked with the memory it describes, so that slots can refer to it.
 struct Core {
-    region: Region,
     owner: Owner,
     /// Set while the file exists.
     published: AtomicBool,
@@ -187,10 +184,9 @@ impl Segment {
             reasons: Section::new(&region, plan.reasons, reasons),
             settings: Section::new(&region, plan.settings, settings),
             rules: Section::new(&region, plan.rules, rules),
-            owner: Owner(AtomicU32::new(pid)),
+            owner: Owner(pid),
             published: AtomicBool::new(file.is_some()),
             file,
-            region,
         };
         Self {
             core: Box::leak(Box::new(core)),
@@ -289,22 +285,6 @@ impl Segment {
     /// Whether a file of this process exists for readers.
     pub fn is_published(&self) -> bool {
         self.core.owner.is_this_process() && self.core.published.load(Ordering::Relaxed)
-    }
-
-    /// In a forked child: from here on, inherited slots and this segment count in the child's own
-    /// memory, which no reader sees. The parent's file is left alone. Makes system calls only, so it
-    /// may run in a `pthread_atfork` handler; other threads must not exist.
-    pub fn detach_after_fork(&self) -> io::Result<()> {
-        if self.core.owner.is_this_process() {
-            return Ok(());
-        }
-        self.core.region.make_private()?;
-        self.core.published.store(false, Ordering::Relaxed);
-        self.core
-            .owner
-            .0
-            .store(sys::process_id(), Ordering::Relaxed);
-        Ok(())
     }
 }
 

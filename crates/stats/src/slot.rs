@@ -16,9 +16,8 @@ pub type PoolSlot = Slot<PoolStats>;
 
 /// Derefs to the counters, at the price of a pointer; dropping it gives the entry to the next user.
 ///
-/// A slot does not borrow the segment. When the section was full, or the process is a forked child
-/// that has not called [`detach_after_fork`](crate::Segment::detach_after_fork), the counters lie in
-/// private memory that no reader sees, so the packet path has no special case.
+/// A slot does not borrow the segment. When the section was full, or the segment is a parent's, the
+/// counters lie in private memory that no reader sees, so the packet path has no special case.
 #[derive(Debug)]
 pub struct Slot<E> {
     entry: EntryRef<E>,

@@ -187,15 +187,6 @@ pub(crate) fn map_shared(fd: &Fd, bytes: usize) -> io::Result<NonNull<u8>> {
     )
 }
 
-pub(crate) fn map_anonymous(bytes: usize) -> io::Result<NonNull<u8>> {
-    map(
-        bytes,
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-        -1,
-    )
-}
-
 pub(crate) fn map_for_reading(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {
     map(bytes, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd())
 }
@@ -207,27 +198,6 @@ fn map(bytes: usize, protection: c_int, flags: c_int, fd: c_int) -> io::Result<N
         return Err(io::Error::last_os_error());
     }
     NonNull::new(address.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
-}
-
-/// Moves the mapping `from` to the place of `to`, which it replaces in one step.
-pub(crate) fn move_over(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) -> io::Result<()> {
-    // SAFETY: both are whole mappings of `bytes` bytes of this module's making; references into `to`
-    // stay valid because memory with the same content and permissions takes its place.
-    let address = unsafe {
-        libc::mremap(
-            from.as_ptr().cast(),
-            bytes,
-            bytes,
-            libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
-            to.as_ptr(),
-        )
-    };
-    if address == libc::MAP_FAILED {
-        let error = io::Error::last_os_error();
-        unmap(from, bytes);
-        return Err(error);
-    }
-    Ok(())
 }
 
 pub(crate) fn unmap(base: NonNull<u8>, bytes: usize) {
