@@ -3,5 +3,11 @@
 testkit::compare_cases!(
     "options",
     VARIANTS,
-    [control_messages, buffers, sending, multicast,]
+    [
+        packet_information,
+        control_messages,
+        buffers,
+        sending,
+        multicast,
+    ]
 );

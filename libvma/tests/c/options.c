@@ -1,5 +1,6 @@
 /* Socket options, before and after packets flow. */
 #include "case.h"
+#include <net/if.h>
 
 static void set_int(const char *what, int fd, int level, int name, int value)
 {
@@ -129,4 +130,34 @@ static void multicast(void)
     say_recv("unicast", fd, 64, 0);
 }
 
-CASES({"control_messages", control_messages}, {"buffers", buffers}, {"sending", sending}, {"multicast", multicast})
+/* Datagrams that came before the option was set came by no other interface than those after it. The kernel does not
+ * say by which (0); a program that is told "lo" would answer there. */
+static void packet_information(void)
+{
+    int fd = bound_to("0.0.0.0", 7132);
+    have(fd, 3, 20);
+    set_int("IP_PKTINFO", fd, IPPROTO_IP, IP_PKTINFO, 1);
+    for (int i = 0; i < 4; i++) {
+        char data[64], control[256], name[IF_NAMESIZE] = "none", ip[INET_ADDRSTRLEN] = "none";
+        struct iovec part = {data, sizeof data};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+        if (say("recvmsg", recvmsg(fd, &message, MSG_DONTWAIT)) < 0)
+            continue;
+        struct cmsghdr *item = CMSG_FIRSTHDR(&message);
+        if (item && item->cmsg_type == IP_PKTINFO) {
+            struct in_pktinfo info;
+            memcpy(&info, CMSG_DATA(item), sizeof info);
+            if_indextoname((unsigned)info.ipi_ifindex, name);
+            inet_ntop(AF_INET, &info.ipi_addr, ip, sizeof ip);
+        }
+        printf("  %.8s on %s to %s\n", data, strcmp(name, "lo") == 0 ? "lo" : "the link", ip);
+    }
+    MUST(close(fd));
+    fd = bound_to("0.0.0.0", 7132);
+    have(fd, 3, 20);
+    say("to vb", setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "vb", 3));
+    for (int i = 0; i < 4; i++)
+        say_recv("recv", fd, 64, MSG_DONTWAIT);
+}
+
+CASES({"packet_information", packet_information}, {"control_messages", control_messages}, {"buffers", buffers}, {"sending", sending}, {"multicast", multicast})
