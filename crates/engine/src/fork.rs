@@ -2,12 +2,12 @@
 //! first. The parent keeps its sockets accelerated until a descendant uses one; from then on that one is the kernel's.
 //!
 //! The descendant cannot reach into its parent, so it asks: it writes its wish into memory that both share
-//! ([`shared`]), and rings the parent's [`doorbell`], on which the parent's internal thread waits. Most children never do, as
+//! ([`shared`]), and rings the parent's [`recall_line`], on which the parent's internal thread waits. Most children never do, as
 //! they execute another program.
 
 mod descendant;
-mod doorbell;
 mod owner;
+mod recall_line;
 mod shared;
 
 pub(crate) use owner::Sharing;

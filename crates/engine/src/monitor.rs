@@ -22,12 +22,12 @@ pub fn run<B: Backend>(engine: &'static Engine<B>, network: &NetconfNetwork) {
     // The thread that made this one may have real-time priority and one core, where this one would disturb it.
     sys::become_ordinary_thread();
     // poll(2) looks away from a negative number. Without the second descriptor, every datagram is sent at once.
-    let doorbell = engine.sharing.bell().unwrap_or(-1);
+    let recalls = engine.sharing.recall_fd().unwrap_or(-1);
     let sender_watch = engine.begin_sender_watch().unwrap_or(-1);
     let mut watches_senders = false;
     let (mut gauges_due, mut look_due) = (Instant::now(), Instant::now());
     loop {
-        let mut fds = [network.events_fd(), sender_watch, doorbell].map(|fd| libc::pollfd {
+        let mut fds = [network.events_fd(), sender_watch, recalls].map(|fd| libc::pollfd {
             fd,
             events: libc::POLLIN,
             revents: 0,

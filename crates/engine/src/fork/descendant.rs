@@ -10,7 +10,7 @@ use libc::c_int;
 use ring::Backend;
 
 use crate::engine::{Engine, Object};
-use crate::fork::doorbell::Rung;
+use crate::fork::recall_line::Rung;
 use crate::mux::epoll::EpollSet;
 use crate::udp::UdpSocket;
 use crate::{own_descriptors, sys, wait};
@@ -72,9 +72,9 @@ impl<B: Backend> Engine<B> {
         while shared.is_held(generation) {
             let ring = || {
                 self.sharing
-                    .doorbell
+                    .recall_line
                     .as_ref()
-                    .map(|doorbell| doorbell.ring())
+                    .map(|recall_line| recall_line.ring())
             };
             if ring() != Some(Rung::Heard) || sys::now_nsec() >= deadline {
                 return;

@@ -6,7 +6,7 @@ use libc::c_int;
 use ring::Backend;
 
 use crate::engine::{Engine, Object};
-use crate::fork::doorbell::Doorbell;
+use crate::fork::recall_line::RecallLine;
 use crate::fork::shared::{SharedMemory, SharedSocket};
 use crate::reason::Reason;
 use crate::sys;
@@ -16,8 +16,8 @@ use crate::udp::UdpSocket;
 #[derive(Debug)]
 pub(crate) struct Sharing {
     memory: SharedMemory,
-    pub(super) doorbell: Option<Doorbell>,
-    /// The internal thread listens to the doorbell, or will as soon as it runs.
+    pub(super) recall_line: Option<RecallLine>,
+    /// The internal thread listens to the line, or will as soon as it runs.
     is_heard: AtomicBool,
     /// Forks so far.
     forks: AtomicU32,
@@ -27,7 +27,7 @@ impl Sharing {
     pub(crate) fn new() -> Self {
         Self {
             memory: SharedMemory::default(),
-            doorbell: Doorbell::new(),
+            recall_line: RecallLine::new(),
             is_heard: AtomicBool::new(false),
             forks: AtomicU32::new(0),
         }
@@ -44,8 +44,8 @@ impl Sharing {
     }
 
     /// The descriptor for the internal thread to watch.
-    pub(crate) fn bell(&self) -> Option<c_int> {
-        self.doorbell.as_ref().map(Doorbell::fd)
+    pub(crate) fn recall_fd(&self) -> Option<c_int> {
+        self.recall_line.as_ref().map(RecallLine::fd)
     }
 
     /// The internal thread is about to end.
@@ -57,7 +57,7 @@ impl Sharing {
 impl<B: Backend> Engine<B> {
     /// The internal thread has been started.
     pub fn internal_thread_started(&self) {
-        let can_ring = self.sharing.doorbell.is_some();
+        let can_ring = self.sharing.recall_line.is_some();
         self.sharing.is_heard.store(can_ring, Ordering::Relaxed);
     }
 
@@ -85,8 +85,8 @@ impl<B: Backend> Engine<B> {
 
     /// Descendants have rung: the sockets that they ask for become the kernel's.
     pub(crate) fn answer_descendants(&self) {
-        if let Some(doorbell) = &self.sharing.doorbell {
-            doorbell.answer();
+        if let Some(recall_line) = &self.sharing.recall_line {
+            recall_line.answer();
         }
         let _control = self.control();
         for fd in self.table.range(0, u32::MAX) {

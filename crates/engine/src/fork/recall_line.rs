@@ -7,7 +7,7 @@ use crate::sys;
 
 /// Both ends.
 #[derive(Debug)]
-pub(super) struct Doorbell {
+pub(super) struct RecallLine {
     /// A forked child closes it, so that the button finds out when the owner is gone.
     bell: sys::OwnedFd,
     button: sys::OwnedFd,
@@ -24,7 +24,7 @@ pub(super) enum Rung {
     Nobody,
 }
 
-impl Doorbell {
+impl RecallLine {
     /// `None`: no descriptors are to be had.
     pub(super) fn new() -> Option<Self> {
         let (bell, button) = sys::message_pair().ok()?;
@@ -75,22 +75,22 @@ mod tests {
 
     #[test]
     fn it_rings_until_it_is_answered() {
-        let doorbell = Doorbell::new().unwrap();
-        assert!(!is_readable(doorbell.fd()));
+        let recall_line = RecallLine::new().unwrap();
+        assert!(!is_readable(recall_line.fd()));
         for _ in 0..2000 {
-            assert_eq!(doorbell.ring(), Rung::Heard);
+            assert_eq!(recall_line.ring(), Rung::Heard);
         }
-        assert!(is_readable(doorbell.fd()));
-        doorbell.answer();
-        assert!(!is_readable(doorbell.fd()));
+        assert!(is_readable(recall_line.fd()));
+        recall_line.answer();
+        assert!(!is_readable(recall_line.fd()));
     }
 
     #[test]
     fn a_number_that_is_another_file_now_is_left_alone() {
-        let mut doorbell = Doorbell::new().unwrap();
-        let other = Doorbell::new().unwrap();
-        doorbell.button_file = other.button_file;
-        assert_eq!(doorbell.ring(), Rung::Nobody);
-        assert!(!is_readable(doorbell.fd()));
+        let mut recall_line = RecallLine::new().unwrap();
+        let other = RecallLine::new().unwrap();
+        recall_line.button_file = other.button_file;
+        assert_eq!(recall_line.ring(), Rung::Nobody);
+        assert!(!is_readable(recall_line.fd()));
     }
 }
