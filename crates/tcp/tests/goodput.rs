@@ -59,6 +59,7 @@ fn ends(octets: u32, seed: u64) -> [End; 2] {
         write_rest: Duration::ZERO,
         read_rest: Duration::ZERO,
         ending,
+        takes_payloads: false,
     };
     let plans = [plan(octets, Ending::HalfClose), plan(0, Ending::HalfClose)];
     let mut rng = Rng::new(seed);

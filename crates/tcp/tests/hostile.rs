@@ -16,7 +16,7 @@ use support::hostile;
 use support::network::Rng;
 
 /// Half a minute of a small machine.
-const SEEDS: u64 = 1_000_000;
+const SEEDS: u64 = 500_000;
 
 fn play(seed: u64) {
     let mut rng = Rng::new(seed);

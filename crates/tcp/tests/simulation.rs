@@ -120,6 +120,7 @@ fn plans(rng: &mut Rng) -> [Plan; 2] {
             write_rest: Duration::from_millis(rng.pick(&[0, 1, 300])),
             read_rest: Duration::from_millis(rng.pick(&[0, 1, 300])),
             ending: Ending::HalfClose,
+            takes_payloads: rng.chance(200_000),
         }
     });
     match rng.between(0, 9) {
@@ -160,7 +161,11 @@ fn simulate(seed: u64, tells: bool) {
         let mtu = rng.pick(&[296, 576, 1_500, 9_000]);
         let (config, options) = (config(&mut rng), options(&mut rng));
         let (iss, own) = (initial_number(&mut rng), Rng::new(rng.next()));
-        End::new(config, options, Path::ipv4(mtu), iss, plan, own)
+        let path = Path {
+            max_offload_len: rng.pick(&[0, 0, 5_000, 60_000]),
+            ..Path::ipv4(mtu)
+        };
+        End::new(config, options, path, iss, plan, own)
     });
     let links = [(); 2].map(|()| {
         let link = Link::new(conditions(&mut rng), Rng::new(rng.next()));

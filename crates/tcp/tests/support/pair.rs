@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use packetdrill::{octet, wrong_octet};
 use tcp::{
-    Config, Connection, Error, Event, Instant, Options, Path, ReadError, Secrets, SeqNumber,
+    Config, Connection, Error, Event, Flags, Instant, Options, Path, ReadError, Secrets, SeqNumber,
     Shutdown, State, Transmit, WriteError, reset_for,
 };
 
@@ -26,6 +26,8 @@ pub(crate) struct Plan {
     pub(crate) write_rest: Duration,
     pub(crate) read_rest: Duration,
     pub(crate) ending: Ending,
+    /// Data is taken as it lies in the device's memory.
+    pub(crate) takes_payloads: bool,
 }
 
 /// How an application ends its connection.
@@ -206,7 +208,15 @@ impl End {
         let len = self.rng.between(1, self.plan.read_size);
         let mut buffer = vec![0; usize::try_from(len).expect("a read")];
         let connection = self.connection.as_mut().expect("checked by the caller");
-        match connection.read(now, &mut buffer) {
+        let result = if self.plan.takes_payloads {
+            connection.read_payload(now).map(|payload| {
+                buffer = payload.unwrap_or_default();
+                buffer.len()
+            })
+        } else {
+            connection.read(now, &mut buffer)
+        };
+        match result {
             Ok(0) => {
                 self.peer_has_ended = true;
                 self.read_at = None;
@@ -336,7 +346,7 @@ impl Pair {
     fn deliver(&mut self, side: usize, packet: Packet) {
         let end = &mut self.ends[side];
         let is_gone = end.state() == State::Closed;
-        if end.connection.is_none() && packet.header.flags == tcp::Flags::SYN
+        if end.connection.is_none() && packet.header.flags == Flags::SYN
             || end.connection.is_none() && is_ecn_syn(packet.header.flags)
         {
             let (config, options) = (Arc::clone(&end.config), end.options.clone());
@@ -424,25 +434,23 @@ impl Pair {
             if !connection.poll_transmit(self.now, &mut end.transmit) {
                 return count;
             }
-            let packet = Packet {
-                header: end.transmit.header,
-                ecn: end.transmit.ecn,
-                payload: connection.payload(&end.transmit).concat(),
-            };
+            let payload = connection.payload(&end.transmit).concat();
+            let (len, mtu) = (end.transmit.payload_len, end.path.mtu);
             assert_eq!(
-                packet.payload.len(),
-                end.transmit.payload_len as usize,
+                u32::try_from(payload.len()),
+                Ok(len),
                 "payload and its length"
             );
-            let mtu = usize::from(end.path.mtu);
-            assert!(
-                packet.payload.len() + 40 <= mtu,
-                "{} octets and an MTU of {mtu}",
-                packet.payload.len()
-            );
+            for packet in cut(&end.transmit, &payload) {
+                let len = packet.payload.len();
+                assert!(
+                    len + 40 <= usize::from(mtu),
+                    "{len} octets and an MTU of {mtu}"
+                );
+                self.send(side, packet);
+            }
             count += 1;
             assert!(count < 100_000, "side {side} sends without end");
-            self.send(side, packet);
         }
     }
 
@@ -451,6 +459,39 @@ impl Pair {
     }
 }
 
-fn is_ecn_syn(flags: tcp::Flags) -> bool {
-    flags == tcp::Flags::SYN | tcp::Flags::ECE | tcp::Flags::CWR
+/// The packets of one transmission, as a device with segmentation offload makes them.
+fn cut(transmit: &Transmit, payload: &[u8]) -> Vec<Packet> {
+    let piece_len = usize::from(transmit.segment_len);
+    if payload.len() <= piece_len || piece_len == 0 {
+        return vec![Packet {
+            header: transmit.header,
+            ecn: transmit.ecn,
+            payload: payload.to_vec(),
+        }];
+    }
+    let (on_last, on_first) = (Flags::FIN | Flags::PSH, Flags::CWR);
+    let count = payload.len().div_ceil(piece_len);
+    let pieces = payload.chunks(piece_len).enumerate().map(|(index, piece)| {
+        let mut header = transmit.header;
+        let offset = u32::try_from(index * piece_len).expect("less than a window");
+        header.seq = header.seq.wrapping_add(offset);
+        let mut dropped = Flags::NONE;
+        if index + 1 < count {
+            dropped |= on_last;
+        }
+        if index > 0 {
+            dropped |= on_first;
+        }
+        header.flags = Flags::from_bits(header.flags.bits() & !dropped.bits());
+        Packet {
+            header,
+            ecn: transmit.ecn,
+            payload: piece.to_vec(),
+        }
+    });
+    pieces.collect()
+}
+
+fn is_ecn_syn(flags: Flags) -> bool {
+    flags == Flags::SYN | Flags::ECE | Flags::CWR
 }
