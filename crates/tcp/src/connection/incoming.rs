@@ -270,9 +270,10 @@ impl<P: Payload> Connection<P> {
         let added = self.receiver.rcv_nxt - before;
         self.counters.octets_received =
             self.counters.octets_received.wrapping_add(u64::from(added));
-        let rto = self.rto_nanos();
         let offered = self.receiver.window.offered();
         let is_push = segment.has(Flags::PSH);
+        let rtt = &self.recovery.rtt;
+        let rto = || rtt.rto_nanos();
         self.receiver
             .acks
             .on_data(now, segment.len, is_push, rto, &self.config, offered);
@@ -295,10 +296,11 @@ impl<P: Payload> Connection<P> {
     fn measure_receiver_rtt(&mut self, now: Instant, segment: &Incoming<'_>) {
         match segment.header.options.timestamps {
             Some(timestamps) if self.timestamps.is_on => {
-                if segment.len >= u32::from(self.receiver.acks.rcv_mss())
-                    && let Some(sample) = self.timestamps.round_trip(now, timestamps.echo)
+                if self.receiver.window.is_new_echo(timestamps.echo)
+                    && segment.len >= u32::from(self.receiver.acks.rcv_mss())
                 {
-                    self.receiver.window.on_rtt(sample);
+                    let sample = self.timestamps.round_trip(now, timestamps.echo);
+                    self.receiver.window.on_rtt(timestamps.echo, sample);
                 }
             }
             _ => self

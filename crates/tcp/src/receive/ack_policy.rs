@@ -43,7 +43,7 @@ impl AckPolicy {
         now: Instant,
         len: u32,
         is_push: bool,
-        rto: Nanos,
+        rto: impl Fn() -> Nanos,
         config: &Config,
         window: u32,
     ) {
@@ -60,8 +60,8 @@ impl AckPolicy {
             if gap <= half_minimum {
                 self.delay = Nanos::new(half_delay.saturating_add(half_minimum));
             } else if gap < self.delay.get() {
-                self.delay = Nanos::new(half_delay.saturating_add(gap)).min(rto);
-            } else if gap > rto.get() {
+                self.delay = Nanos::new(half_delay.saturating_add(gap)).min(rto());
+            } else if gap > rto().get() {
                 // The peer restarted after idleness, perhaps in slow start.
                 self.grant_quick(config, window);
             }

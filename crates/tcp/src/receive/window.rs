@@ -32,7 +32,8 @@ pub(crate) struct ReceiveWindow {
     space_since: Instant,
     /// The round-trip time as the receiver sees it; zero without a measurement.
     rtt: Nanos,
-    rtt_from: SeqNumber,
+    /// With timestamps the echo that was measured last; without, the sequence number at which a round trip ends.
+    rtt_mark: SeqNumber,
     rtt_since: Instant,
 }
 
@@ -98,21 +99,22 @@ impl ReceiveWindow {
     /// The first acknowledgement number that goes out, with the SYN.
     pub(crate) fn start_at(&mut self, rcv_nxt: SeqNumber) {
         self.offered_from = rcv_nxt;
-        self.rtt_from = rcv_nxt;
+        self.rtt_mark = rcv_nxt;
         self.space_from = rcv_nxt;
     }
 
     /// The part of the offered window that is not used up: what is acceptable from `rcv_nxt` on.
     #[inline]
     pub(crate) fn remaining(&self, rcv_nxt: SeqNumber) -> u32 {
-        let used = rcv_nxt.distance_from(self.offered_from);
-        u32::try_from(i64::from(self.offered).saturating_sub(i64::from(used))).unwrap_or(0)
+        // `RCV.NXT` is never before the last acknowledgement, nor beyond the window that it offered.
+        self.offered
+            .saturating_sub(rcv_nxt.0.wrapping_sub(self.offered_from.0))
     }
 
     /// Octets received since the last acknowledgement.
     #[inline]
     pub(crate) fn unacknowledged(&self, rcv_nxt: SeqNumber) -> u32 {
-        u32::try_from(rcv_nxt.distance_from(self.offered_from)).unwrap_or(0)
+        rcv_nxt.0.wrapping_sub(self.offered_from.0)
     }
 
     /// Chooses the window for an acknowledgement of `rcv_nxt` with `queued` octets unread. Returns the header field.
@@ -179,7 +181,11 @@ impl ReceiveWindow {
 
     /// A round-trip time from timestamps: that of a segment of full size (`tcp_rcv_rtt_measure_ts`).
     #[inline]
-    pub(crate) fn on_rtt(&mut self, sample: Nanos) {
+    pub(crate) fn on_rtt(&mut self, echo: u32, sample: Option<Nanos>) {
+        self.rtt_mark = SeqNumber(echo);
+        let Some(sample) = sample else {
+            return;
+        };
         self.rtt = if self.rtt == Nanos::ZERO {
             sample
         } else {
@@ -192,16 +198,22 @@ impl ReceiveWindow {
         };
     }
 
+    /// Whether an echo says more than the last one: the clock ticks in milliseconds.
+    #[inline]
+    pub(crate) fn is_new_echo(&self, echo: u32) -> bool {
+        self.rtt_mark.0 != echo
+    }
+
     /// Without timestamps: a window of data takes at least a round trip (`tcp_rcv_rtt_measure`).
     pub(crate) fn on_arrival_without_timestamps(&mut self, now: Instant, rcv_nxt: SeqNumber) {
-        if rcv_nxt < self.rtt_from {
+        if rcv_nxt < self.rtt_mark {
             return;
         }
         let elapsed = Nanos::new(now.nanos_since(self.rtt_since));
         if self.rtt_since != Instant::ZERO && (self.rtt == Nanos::ZERO || elapsed < self.rtt) {
             self.rtt = elapsed;
         }
-        self.rtt_from = rcv_nxt + self.offered.max(1);
+        self.rtt_mark = rcv_nxt + self.offered.max(1);
         self.rtt_since = now;
     }
 
