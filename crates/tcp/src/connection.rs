@@ -74,6 +74,14 @@ pub struct Connection<P> {
     is_read_shut: bool,
 }
 
+/// Where a connection is in both directions (RFC 9293 §3.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    pub snd_una: SeqNumber,
+    pub snd_nxt: SeqNumber,
+    pub rcv_nxt: SeqNumber,
+}
+
 /// A million of them shall fit into a gigabyte and a half with all that finds them and wakes them.
 const _: () = assert!(size_of::<Connection<Vec<u8>>>() <= 1024);
 
@@ -267,6 +275,15 @@ impl<P: Payload> Connection<P> {
     /// Passive and before its handshake's last ACK: not in the accept queue yet.
     pub fn is_embryonic(&self) -> bool {
         self.handshake.is_passive && self.state == State::SynReceived
+    }
+
+    /// The sequence numbers, for whoever must reset the peer in this process's stead.
+    pub fn numbers(&self) -> Numbers {
+        Numbers {
+            snd_una: self.sender.snd_una,
+            snd_nxt: self.sender.snd_nxt,
+            rcv_nxt: self.receiver.rcv_nxt,
+        }
     }
 
     /// Gives back memory that is only kept for speed; for connections that are idle.

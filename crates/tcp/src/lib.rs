@@ -77,7 +77,7 @@ mod transmit;
 
 pub use config::{Config, EcnMode};
 pub use connection::{
-    Connection, Inconsistent, RepairTimestamps, RepairWindow, Shutdown, Snapshot,
+    Connection, Inconsistent, Numbers, RepairTimestamps, RepairWindow, Shutdown, Snapshot,
 };
 pub use event::{Error, Event, ReadError, UrgentError, WriteError};
 pub use info::{CaState, Info, WindowScales};

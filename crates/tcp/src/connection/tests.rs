@@ -1,5 +1,6 @@
 //! Clause by clause, with virtual time.
 
+mod chaos;
 mod close;
 mod data;
 mod harness;

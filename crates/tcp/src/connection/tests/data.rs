@@ -607,3 +607,130 @@ fn a_pacing_rate_spreads_segments_and_can_be_taken_back() {
     solo.set(SocketOption::MaxPacingRate(u64::MAX));
     assert_eq!(solo.poll().len(), 4);
 }
+
+/// A connection over a device that cuts segments.
+fn offloading() -> Solo {
+    let mut solo = Solo::established();
+    solo.connection.path.max_offload_len = 64_000;
+    solo
+}
+
+#[test]
+fn a_device_that_segments_gets_pieces_of_whole_segments() {
+    let mut solo = offloading();
+    solo.set(SocketOption::SendBuffer(100_000));
+    solo.write(&[0; 12_300]);
+    // Ten segments are what the congestion window allows.
+    assert_eq!(solo.poll_one().brief(), (1, 10_000, ACK));
+    let info = solo.connection.info(solo.now);
+    assert_eq!((info.unacked, info.octets_not_sent), (10, 2300));
+    solo.receive(ack(1, 10_001));
+    assert_eq!(solo.poll_one().brief(), (10_001, 2300, PSH_ACK));
+    // Segments are lost one by one.
+    solo.write(&[0; 10_000]);
+    solo.poll();
+    solo.now = solo.now + ms(20);
+    for end in [14_301, 15_301, 16_301] {
+        solo.receive(sack(12_301, &[(13_301, end)]));
+    }
+    let sent = solo.poll();
+    assert_eq!(sent[0].brief(), (12_301, 1000, ACK));
+}
+
+#[test]
+fn a_piece_ends_where_nagle_and_the_window_say() {
+    let mut solo = offloading();
+    solo.write(b"x");
+    assert_eq!(solo.poll_one().payload.len(), 1);
+    solo.write(&[0; 3500]);
+    assert_eq!(solo.poll_one().brief(), (2, 3000, ACK));
+    solo.window = 3999;
+    solo.receive(ack(1, 3002));
+    assert_eq!(solo.poll_one().payload.len(), 500);
+    solo.receive(ack(1, 3502));
+    solo.write(&[0; 8000]);
+    assert_eq!(solo.poll_one().payload.len(), 3000);
+}
+
+#[test]
+fn rfc4821_a_path_that_swallows_large_segments_gets_smaller_ones() {
+    let config = Config {
+        mtu_black_hole_detection: true,
+        ..Config::default()
+    };
+    let mut solo = Solo::established_with(config, Options::default());
+    solo.write(&[0; 3000]);
+    solo.poll();
+    let sent = solo.advance(Duration::from_secs(30));
+    let last = sent.last().expect("it was sent again");
+    assert!(last.payload.len() < 800, "{sent:?}");
+    assert_eq!(last.seq(), 1);
+}
+
+#[test]
+fn a_path_mtu_that_grows_again_is_used() {
+    let mut solo = Solo::established();
+    solo.connection.set_path_mtu(600);
+    solo.write(&[0; 1000]);
+    assert_eq!(briefs(&solo.poll()), [(1, 560, ACK), (561, 440, PSH_ACK)]);
+    solo.receive(ack(1, 1001));
+    solo.connection.set_path_mtu(1500);
+    solo.write(&[0; 1000]);
+    assert_eq!(solo.poll_one().payload.len(), 1000);
+}
+
+#[test]
+fn received_data_can_be_taken_as_it_is() {
+    let mut solo = Solo::established();
+    solo.receive(data(1, 1, b"first"));
+    solo.receive(data(6, 1, b"second"));
+    let peeked: Vec<u8> = solo.connection.peek().flatten().copied().collect();
+    assert_eq!(peeked, b"firstsecond");
+    assert_eq!(solo.connection.skip(solo.now, 2), 2);
+    assert_eq!(
+        solo.connection.read_payload(solo.now),
+        Ok(Some(b"rst".to_vec()))
+    );
+    assert_eq!(
+        solo.connection.read_payload(solo.now),
+        Ok(Some(b"second".to_vec()))
+    );
+    assert_eq!(
+        solo.connection.read_payload(solo.now),
+        Err(ReadError::WouldBlock)
+    );
+}
+
+#[test]
+fn so_rcvlowat_holds_back_readiness() {
+    let mut solo = Solo::established();
+    solo.set(SocketOption::ReceiveLowWater(100));
+    solo.receive(data(1, 1, &[0; 99]));
+    assert!(solo.events().is_empty() && !solo.connection.is_readable());
+    solo.receive(data(100, 1, &[0; 1]));
+    assert_eq!(solo.events(), [Event::Readable]);
+    assert!(solo.connection.is_readable());
+}
+
+#[test]
+fn many_small_segments_share_memory_and_do_not_exceed_it() {
+    let mut solo = Solo::established();
+    // Each handle keeps what a frame has, as a device's would.
+    for index in 0..60_000u32 {
+        let mut payload = Vec::with_capacity(2048);
+        payload.push(1);
+        let header = wire::tcp::Header {
+            seq: IRS.wrapping_add(1 + index),
+            ack: ISS.wrapping_add(1),
+            flags: ACK,
+            window: 65_535,
+            ..wire::tcp::Header::default()
+        };
+        solo.connection
+            .on_segment(solo.now, &header, Ecn::NotEct, Some(payload));
+        solo.poll();
+    }
+    assert_eq!(solo.connection.readable_len(), 60_000);
+    let frames = solo.connection.peek().count();
+    assert!(frames < 200, "{frames}");
+}
