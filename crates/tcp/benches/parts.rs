@@ -70,7 +70,7 @@ fn congestion(algorithm: CongestionAlgorithm) {
             acked: MSS,
             delivered: MSS,
             in_flight,
-            more_lost: false,
+            is_safe: true,
             rtt: Some(RTT),
         }));
         // As on a path with room for a megabyte.

@@ -7,8 +7,10 @@
 //! Differences from the RFCs:
 //! * `ssthresh` derives from the window instead of `FlightSize` (RFC 5681 §3.1 equation 4), as in Linux. RFC 9438 §4.6 permits
 //!   that where the window does not grow beyond what is in flight, which [`Usage`] ensures.
-//! * One acknowledgement may grow NewReno's window in slow start by all that it acknowledges, as in Linux (`L` of RFC 3465
-//!   §2.2 is unlimited): receivers that merge segments acknowledge dozens at once. CUBIC follows RFC 9406 §4.2: eight segments.
+//! * One acknowledgement may grow the window in slow start by all that it reports, as in Linux (`L` is unlimited in RFC 3465
+//!   §2.2; RFC 9406 §4.3 recommends eight segments): receivers that merge segments acknowledge dozens at once.
+//! * What counts as acknowledged is what an acknowledgement that advances reports as delivered, as in Linux: segments that
+//!   were selectively acknowledged before let the window grow no more (RFC 3465 §2.1 counts them).
 //! * After a retransmission timeout the window is what is still in flight and one segment (RFC 5681 §3.1: one segment),
 //!   since RFC 8985 §6.3 declares only those segments lost that are overdue.
 
@@ -70,14 +72,15 @@ pub struct Ack {
     /// After the acknowledgement.
     pub snd_una: SeqNumber,
     pub snd_nxt: SeqNumber,
-    /// Octets newly acknowledged cumulatively.
+    /// Octets that let the window grow: [`Self::delivered`] if `SND.UNA` has advanced or the network is known to reorder
+    /// segments much, else none (Linux's `tcp_may_raise_cwnd`).
     pub acked: u32,
     /// Octets newly known to have arrived: cumulatively or selectively acknowledged.
     pub delivered: u32,
     /// Octets in flight after the acknowledgement, without those that are deemed lost.
     pub in_flight: u32,
-    /// It let further segments be deemed lost.
-    pub more_lost: bool,
+    /// It advances `SND.UNA` and lets no further segments be deemed lost: `SafeACK` of RFC 9937 §6.
+    pub is_safe: bool,
     /// Round-trip time of the latest segment acknowledged, if it was sent once.
     pub rtt: Option<Duration>,
 }
@@ -101,8 +104,6 @@ pub struct Window {
     pub cwnd: u32,
     pub ssthresh: u32,
     pub mss: u32,
-    /// Segments leave one by one, not in bursts.
-    pub paced: bool,
 }
 
 impl Window {
@@ -111,12 +112,12 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// Slow start (RFC 5681 §3.1 with RFC 3465): grows by at most `limit` of `acked`, not beyond `ssthresh`. Returns what of
-    /// `acked` is left for congestion avoidance.
-    fn slow_start(&mut self, acked: u32, limit: u32) -> u32 {
+    /// Slow start (RFC 5681 §3.1 with RFC 3465): grows by `acked`, not beyond `ssthresh`. Returns what of `acked` is left for
+    /// congestion avoidance.
+    fn slow_start(&mut self, acked: u32) -> u32 {
         let grown = self
             .cwnd
-            .saturating_add(acked.min(limit))
+            .saturating_add(acked)
             .min(self.ssthresh.max(self.cwnd));
         let used = grown.saturating_sub(self.cwnd);
         let reached = grown >= self.ssthresh;
@@ -226,7 +227,6 @@ impl Congestion {
                 // RFC 5681 §3.1: "The initial value of ssthresh SHOULD be set arbitrarily high".
                 ssthresh: u32::MAX,
                 mss,
-                paced: false,
             },
             state,
             phase: Phase::Open,
@@ -345,11 +345,6 @@ impl Congestion {
     /// The path's maximum segment size has changed.
     pub fn set_mss(&mut self, mss: u32) {
         self.window.mss = mss.max(1);
-    }
-
-    /// Whether segments leave one by one at a rate instead of in bursts.
-    pub fn set_paced(&mut self, paced: bool) {
-        self.window.paced = paced;
     }
 
     /// Octets that may be in flight.

@@ -318,7 +318,6 @@ impl<P: Payload> Connection<P> {
         } else {
             self.pacer.get_or_insert_default().set_rate(rate, mss);
         }
-        self.recovery.congestion.set_paced(self.pacer.is_some());
     }
 
     #[inline]

@@ -515,10 +515,16 @@ impl Recovery {
         self.tlp.is_under_way()
     }
 
-    /// The network was seen to reorder segments.
+    /// `tcpi_reordering`, in segments.
     #[must_use]
-    pub const fn is_reordering_seen(&self) -> bool {
-        self.rack.is_reordering_seen()
+    pub fn reordering(&self) -> u32 {
+        self.rack.reordering(self.settings.mss)
+    }
+
+    /// Acknowledgements that showed that the network reorders segments.
+    #[must_use]
+    pub fn reorderings(&self) -> u32 {
+        self.rack.reorderings()
     }
 }
 

@@ -61,7 +61,7 @@ impl Controller for Cubic {
         let mut acked = ack.acked;
         if window.in_slow_start() {
             acked = if self.had_reduction {
-                window.slow_start(acked, u32::MAX)
+                window.slow_start(acked)
             } else {
                 self.hystart.get_or_insert_default().on_ack(window, ack)
             };

@@ -13,8 +13,6 @@ const MIN_RTT_DIVISOR: u64 = 8;
 const RTT_SAMPLES: u32 = 8;
 const CSS_GROWTH_DIVISOR: u32 = 4;
 const CSS_ROUNDS: u32 = 5;
-/// Segments by which one acknowledgement may grow the window of a sender that does not pace.
-const L: u32 = 8;
 
 /// The state of one connection's initial slow start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,20 +49,15 @@ impl HyStart {
             self.samples = self.samples.saturating_add(1);
             self.judge();
         }
-        let limit = if window.paced {
-            u32::MAX
-        } else {
-            window.mss.saturating_mul(L)
-        };
         match &mut self.conservative {
-            None => window.slow_start(ack.acked, limit),
+            None => window.slow_start(ack.acked),
             Some(conservative) => {
                 let rounds = conservative.rounds;
                 if rounds >= CSS_ROUNDS {
                     window.ssthresh = window.cwnd;
                     return ack.acked;
                 }
-                window.slow_start(ack.acked.min(limit) / CSS_GROWTH_DIVISOR, u32::MAX)
+                window.slow_start(ack.acked / CSS_GROWTH_DIVISOR)
             }
         }
     }

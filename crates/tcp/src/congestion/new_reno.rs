@@ -16,7 +16,7 @@ impl Controller for NewReno {
     fn on_ack(&mut self, window: &mut Window, ack: &Ack) {
         let mut acked = ack.acked;
         if window.in_slow_start() {
-            acked = window.slow_start(acked, u32::MAX);
+            acked = window.slow_start(acked);
         }
         // RFC 3465 §2.1: one segment for each window's worth of octets acknowledged.
         self.acked = self.acked.saturating_add(acked);

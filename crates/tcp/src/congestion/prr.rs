@@ -39,9 +39,9 @@ impl Prr {
                 .saturating_sub(self.out)
         } else {
             // "If SafeACK: SndCnt += MSS" (slow start reduction bound), else conservative reduction bound.
-            let safe_ack = ack.acked > 0 && !ack.more_lost;
+
             let bound = self.delivered.saturating_sub(self.out).max(ack.delivered);
-            let bound = bound.saturating_add(if safe_ack { window.mss } else { 0 });
+            let bound = bound.saturating_add(if ack.is_safe { window.mss } else { 0 });
             bound.min(window.ssthresh.saturating_sub(ack.in_flight))
         };
         // "Force a fast retransmit upon entering recovery": a whole segment, of which octets fall short.

@@ -47,7 +47,7 @@ impl Flow {
             acked: octets,
             delivered: octets,
             in_flight: self.in_flight(),
-            more_lost: false,
+            is_safe: true,
             rtt: Some(Duration::from_millis(100)),
         });
     }
@@ -171,7 +171,7 @@ fn recovery_reduces_the_window_in_proportion() {
             acked: 0,
             delivered: MSS,
             in_flight,
-            more_lost: false,
+            is_safe: false,
             rtt: None,
         });
         while in_flight + MSS <= flow.congestion.cwnd() {
@@ -204,7 +204,7 @@ fn heavy_loss_is_followed_by_slow_start_only_while_acknowledgements_are_safe() {
         acked: MSS,
         delivered: MSS,
         in_flight: 2 * MSS,
-        more_lost: false,
+        is_safe: true,
         rtt: None,
     };
     let mut congestion = Congestion::new(CongestionAlgorithm::NewReno, MSS, 10);
@@ -214,7 +214,7 @@ fn heavy_loss_is_followed_by_slow_start_only_while_acknowledgements_are_safe() {
     congestion.on_ack(&ack);
     assert_eq!(congestion.cwnd(), 4 * MSS);
     unsafe_acks.on_ack(&Ack {
-        more_lost: true,
+        is_safe: false,
         ..ack
     });
     assert_eq!(unsafe_acks.cwnd(), 3 * MSS);
@@ -234,7 +234,7 @@ fn entering_recovery_lets_one_segment_leave() {
         acked: 0,
         delivered: 1,
         in_flight: 9 * MSS - 1,
-        more_lost: false,
+        is_safe: false,
         rtt: None,
     });
     assert_eq!(flow.congestion.cwnd(), 10 * MSS - 1);

@@ -83,7 +83,8 @@ impl<P: Payload> Connection<P> {
         if !has_unsent {
             return false;
         }
-        if !self.sender.is_outstanding() {
+        // Idleness ends with data that can go; a window that is closed does not count as use.
+        if can_send_new && !self.sender.is_outstanding() {
             self.recovery.before_sending(now);
         }
         let mss = self.room_beside_options();

@@ -56,6 +56,7 @@ struct News<'a> {
     delivered: u32,
     is_sacking: bool,
     has_sacked: bool,
+    has_reordered: bool,
     /// Transmission times of segments sent once: the first and the last acknowledged, the first reported.
     first_acked_at: Option<Instant>,
     last_acked_at: Option<Instant>,
@@ -75,7 +76,7 @@ impl News<'_> {
         }
         self.delivered = self.delivered.saturating_add(segment.len);
         self.has_sacked |= self.is_sacking;
-        self.rack.on_delivered(
+        self.has_reordered |= self.rack.on_delivered(
             segment,
             self.prior_fack,
             self.min_rtt,
@@ -155,10 +156,14 @@ impl Recovery {
             now: ack.now,
             snd_una: self.snd_una,
             snd_nxt: self.snd_nxt,
-            acked: report.acked,
+            acked: if report.acked > 0 || self.rack.is_reordering_high(self.settings.mss) {
+                report.delivered
+            } else {
+                0
+            },
             delivered: report.delivered,
             in_flight: self.in_flight(),
-            more_lost: outcome.lost > 0,
+            is_safe: report.acked > 0 && outcome.lost == 0,
             rtt: report.latest_rtt,
         });
         self.arm_timers(ack.now, &report);
@@ -199,6 +204,7 @@ impl Recovery {
             delivered: 0,
             is_sacking: false,
             has_sacked: false,
+            has_reordered: false,
             first_acked_at: None,
             last_acked_at: None,
             first_sacked_at: None,
@@ -206,10 +212,6 @@ impl Recovery {
             has_original: false,
         };
         self.snd_una = snd_una;
-        if acked > 0 {
-            self.scoreboard
-                .acknowledge(snd_una, |segment| news.on_delivered(segment));
-        }
         if self.settings.sack {
             news.is_sacking = true;
             for block in ack.sack {
@@ -221,8 +223,16 @@ impl Recovery {
                 }
             }
         }
+        if acked > 0 {
+            news.is_sacking = false;
+            self.scoreboard
+                .acknowledge(snd_una, |segment| news.on_delivered(segment));
+        }
+        if news.has_reordered {
+            news.rack.note_reordering();
+        }
         let echoed = ack.echo.filter(|_| acked > 0).map(|(_, rtt)| rtt);
-        let report = Report {
+        let mut report = Report {
             acked,
             delivered: news.delivered,
             has_sacked: news.has_sacked,
@@ -234,15 +244,19 @@ impl Recovery {
         };
         if !self.settings.sack {
             let gone = segments_before.saturating_sub(self.scoreboard.segments().outstanding);
-            self.count_duplicates(&report, gone);
+            report.delivered = self.count_duplicates(&report, gone);
         }
         report
     }
 
-    /// Without SACK each duplicate acknowledgement stands for a segment that has left the network.
-    fn count_duplicates(&mut self, report: &Report, gone: u32) {
+    /// Without SACK each duplicate acknowledgement stands for a segment that has left the network. Returns the octets that
+    /// the acknowledgement reports as delivered by that measure (RFC 9937 §6, `DeliveredData`).
+    fn count_duplicates(&mut self, report: &Report, gone: u32) -> u32 {
+        let mut delivered = report.delivered;
         if report.acked > 0 {
             // The first of them filled the hole; the others had been counted.
+            let counted = self.duplicates.min(gone.saturating_sub(1));
+            delivered = delivered.saturating_sub(counted.saturating_mul(self.settings.mss));
             self.duplicates = self.duplicates.saturating_sub(gone.saturating_sub(1));
             if !matches!(self.state, State::Recovery { high } if self.snd_una < high) {
                 self.duplicates = 0;
@@ -253,8 +267,12 @@ impl Recovery {
             }
         } else if report.is_duplicate && !matches!(self.state, State::Loss { .. }) {
             let most = self.scoreboard.segments().outstanding.saturating_sub(1);
-            self.duplicates = self.duplicates.saturating_add(1).min(most);
+            if self.duplicates < most {
+                self.duplicates = self.duplicates.saturating_add(1);
+                delivered = self.settings.mss;
+            }
         }
+        delivered
     }
 
     fn judge_probe(

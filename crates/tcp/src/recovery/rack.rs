@@ -12,6 +12,8 @@ use super::scoreboard::{Scoreboard, SentSegment, sent_after};
 
 /// Recoveries for which a widened reordering window lasts without duplicates (`RACK.reo_wnd_persist`).
 const PERSIST_RECOVERIES: u8 = 16;
+/// `tcp_max_reordering`
+const MAX_REORDERING: u32 = 300;
 
 /// The per-connection variables of RFC 8985 §5.3.
 #[derive(Clone, Debug)]
@@ -24,12 +26,15 @@ pub(super) struct Rack {
     rtt: Nanos,
     /// The highest sequence number that has arrived.
     fack: Option<SeqNumber>,
-    is_reordering_seen: bool,
+    /// Acknowledgements that showed reordering (`RACK.reordering_seen`).
+    reorderings: u16,
+    /// How far a segment was overtaken, at most.
+    reordering_octets: u32,
     reo_wnd: Nanos,
-    reo_wnd_mult: u32,
+    reo_wnd_mult: u16,
     reo_wnd_persist: u8,
     dsack_round: Option<SeqNumber>,
-    dup_threshold: u32,
+    dup_threshold: u8,
 }
 
 /// What the reordering window depends on (RFC 8985 §6.2 step 4).
@@ -52,18 +57,19 @@ impl Rack {
             is_advanced: false,
             rtt: Nanos::ZERO,
             fack: None,
-            is_reordering_seen: false,
+            reorderings: 0,
+            reordering_octets: 0,
             reo_wnd: Nanos::ZERO,
             reo_wnd_mult: 1,
             reo_wnd_persist: 0,
             dsack_round: None,
-            dup_threshold: u32::from(dup_threshold),
+            dup_threshold,
         }
     }
 
     /// §6.2 steps 1 to 3 for one segment that is newly known to have arrived. `prior_fack` is [`Self::fack`] from before the
     /// acknowledgement: what one acknowledgement reports together says nothing about order. `is_original`: its timestamp
-    /// says that it was not a retransmission that arrived.
+    /// says that it was not a retransmission that arrived. Returns whether the segment was overtaken by others.
     pub(super) fn on_delivered(
         &mut self,
         segment: &SentSegment,
@@ -71,26 +77,33 @@ impl Rack {
         min_rtt: Option<Duration>,
         is_original: bool,
         now: Instant,
-    ) {
+    ) -> bool {
         let end = segment.end();
+        let mut is_overtaken = false;
         self.fack = Some(self.fack.map_or(end, |fack| fack.max(end)));
-        if !segment.is_retransmitted && prior_fack.is_some_and(|fack| end < fack) {
-            self.is_reordering_seen = true;
+        if !segment.is_retransmitted
+            && let Some(fack) = prior_fack
+            && end < fack
+        {
+            is_overtaken = true;
+            self.reordering_octets = self.reordering_octets.max(fack - segment.seq);
         }
         let rtt = now - segment.sent_at;
         // Sooner than a round trip after the retransmission, it is the original that has arrived.
         let is_ambiguous = is_original || min_rtt.is_some_and(|least| rtt < least);
         if segment.is_retransmitted && is_ambiguous {
-            return;
+            return false;
         }
         let is_newer = self
             .newest
             .is_none_or(|newest| !sent_after(newest, segment.sent_at, end));
+        // As in the RFC's pseudocode and in Linux: of the segment looked at last, which may have been under way for longer.
+        self.rtt = rtt.into();
         if is_newer {
             self.newest = Some((segment.sent_at, end));
             self.is_advanced = true;
-            self.rtt = rtt.into();
         }
+        is_overtaken
     }
 
     /// §6.2 step 4
@@ -109,8 +122,8 @@ impl Rack {
                 self.reo_wnd_mult = 1;
             }
         }
-        let is_order_trusted = !self.is_reordering_seen
-            && (round.is_in_recovery || round.segments_sacked >= self.dup_threshold);
+        let is_order_trusted = self.reorderings == 0
+            && (round.is_in_recovery || round.segments_sacked >= u32::from(self.dup_threshold));
         self.reo_wnd = if is_order_trusted {
             Nanos::ZERO
         } else {
@@ -118,7 +131,7 @@ impl Rack {
                 .min_rtt
                 .and_then(|least| least.checked_div(4))
                 .unwrap_or_default();
-            let window = quarter.saturating_mul(self.reo_wnd_mult);
+            let window = quarter.saturating_mul(u32::from(self.reo_wnd_mult));
             round.srtt.map_or(window, |srtt| window.min(srtt)).into()
         };
     }
@@ -142,8 +155,27 @@ impl Rack {
         self.fack
     }
 
-    pub(super) const fn is_reordering_seen(&self) -> bool {
-        self.is_reordering_seen
+    /// An acknowledgement showed reordering.
+    pub(super) fn note_reordering(&mut self) {
+        self.reorderings = self.reorderings.saturating_add(1);
+    }
+
+    /// How many did.
+    pub(super) fn reorderings(&self) -> u32 {
+        u32::from(self.reorderings)
+    }
+
+    /// The network reorders more than the duplicates that mean loss.
+    pub(super) fn is_reordering_high(&self, mss: u32) -> bool {
+        self.reordering_octets > mss.saturating_mul(u32::from(self.dup_threshold))
+    }
+
+    /// `tcpi_reordering`: by how many segments one was overtaken, but not less than the duplicates that mean loss.
+    pub(super) fn reordering(&self, mss: u32) -> u32 {
+        let least = u32::from(self.dup_threshold);
+        self.reordering_octets
+            .div_ceil(mss.max(1))
+            .clamp(least, MAX_REORDERING.max(least))
     }
 }
 

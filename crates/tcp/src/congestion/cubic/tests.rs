@@ -74,7 +74,6 @@ fn in_avoidance(cwnd: u32, mss: u32) -> Window {
         cwnd,
         ssthresh: cwnd,
         mss,
-        paced: false,
     }
 }
 
@@ -86,7 +85,7 @@ fn ack(acked: u32, now: Instant, rtt: Duration) -> Ack {
         acked,
         delivered: acked,
         in_flight: 0,
-        more_lost: false,
+        is_safe: true,
         rtt: Some(rtt),
     }
 }

@@ -19,7 +19,6 @@ impl Start {
                 cwnd: 16 * MSS,
                 ssthresh: u32::MAX,
                 mss: MSS,
-                paced: false,
             },
             snd_una: SeqNumber(u32::MAX - 10_000),
         }
@@ -40,7 +39,7 @@ impl Start {
                     acked: MSS,
                     delivered: MSS,
                     in_flight: segments * MSS,
-                    more_lost: false,
+                    is_safe: true,
                     rtt: Some(Duration::from_millis(rtt_millis)),
                 },
             );
@@ -127,24 +126,4 @@ fn shorter_round_trips_resume_slow_start() {
     start.round(12);
     assert!(!start.is_conservative());
     assert!(start.window.in_slow_start());
-}
-
-#[test]
-fn a_merged_acknowledgement_grows_by_eight_segments_unless_paced() {
-    let ack = Ack {
-        now: Instant::ZERO,
-        snd_una: SeqNumber(40 * MSS),
-        snd_nxt: SeqNumber(80 * MSS),
-        acked: 40 * MSS,
-        delivered: 40 * MSS,
-        in_flight: 40 * MSS,
-        more_lost: false,
-        rtt: None,
-    };
-    let mut start = Start::new();
-    start.hystart.on_ack(&mut start.window, &ack);
-    assert_eq!(start.window.cwnd, 24 * MSS);
-    start.window.paced = true;
-    start.hystart.on_ack(&mut start.window, &ack);
-    assert_eq!(start.window.cwnd, 64 * MSS);
 }

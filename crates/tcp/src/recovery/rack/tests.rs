@@ -49,7 +49,7 @@ fn in_order_networks_need_no_window_in_recovery_or_after_three_segments() {
         });
         assert_eq!(rack.reo_wnd.duration(), Duration::from_millis(millis));
     }
-    rack.is_reordering_seen = true;
+    rack.note_reordering();
     rack.update_reo_wnd(&Round {
         segments_sacked: 9,
         is_in_recovery: true,
@@ -104,19 +104,21 @@ fn duplicates_widen_the_window_once_a_round_and_for_sixteen_recoveries() {
 fn an_original_behind_what_had_arrived_before_shows_reordering() {
     let mut rack = Rack::new(3);
     let fack = rack.fack();
-    rack.on_delivered(&segment(4, at(4)), fack, None, false, at(50));
+    assert!(!rack.on_delivered(&segment(4, at(4)), fack, None, false, at(50)));
     // Reported by the same acknowledgement: no order is known.
-    rack.on_delivered(&segment(2, at(2)), fack, None, false, at(50));
-    assert!(!rack.is_reordering_seen());
+    assert!(!rack.on_delivered(&segment(2, at(2)), fack, None, false, at(50)));
     let fack = rack.fack();
     let retransmitted = SentSegment {
         is_retransmitted: true,
         ..segment(1, at(1))
     };
-    rack.on_delivered(&retransmitted, fack, None, false, at(60));
-    assert!(!rack.is_reordering_seen());
-    rack.on_delivered(&segment(3, at(3)), fack, None, false, at(60));
-    assert!(rack.is_reordering_seen());
+    assert!(!rack.on_delivered(&retransmitted, fack, None, false, at(60)));
+    assert_eq!(rack.reordering(100), 3);
+    assert!(rack.on_delivered(&segment(3, at(3)), fack, None, false, at(60)));
+    // From the start of the segment to the end of what overtook it.
+    assert_eq!(rack.reordering(100), 3);
+    assert_eq!(rack.reordering(40), 5);
+    assert_eq!(rack.reordering(0), 200);
 }
 
 /// §6.2 steps 1 and 2

@@ -246,7 +246,7 @@ fn reordering_is_learnt() {
             seed,
         };
         let (_, recovery) = transfer(network, settings(), true, 2000);
-        assert!(recovery.is_reordering_seen());
+        assert!(recovery.reorderings() > 0);
         let again = recovery.total_retransmissions();
         assert!(again < 60, "seed {seed}: {again} of 2000");
     }
