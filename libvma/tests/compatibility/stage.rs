@@ -4,7 +4,6 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
-use std::sync::OnceLock;
 use std::time::Duration;
 use std::{env, fs, io};
 
@@ -22,13 +21,14 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The namespaces and the directory of one program. The directory holds `home`, made anew for each run, `log` and
-/// `statistics`.
+/// `statistics`, and a copy of the library.
 #[derive(Debug)]
 pub(crate) struct Stage {
     pair: Pair,
     _echo: Echo,
     scripts: PathBuf,
     name: &'static str,
+    library: PathBuf,
     directory: PathBuf,
 }
 
@@ -65,6 +65,7 @@ impl Stage {
             _echo: echo,
             scripts: Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs"),
             name,
+            library: copy_library(&directory),
             directory,
         };
         Ok(stage)
@@ -88,7 +89,7 @@ impl Stage {
         let mut command = self.command(&home);
         if let Some(environment) = environment {
             command
-                .env("LD_PRELOAD", library())
+                .env("LD_PRELOAD", &self.library)
                 .env("VMA_STATS_SHMEM_DIR", &statistics)
                 .envs(environment.iter().copied());
             if environment.contains(&("VMA_TRACELEVEL", "debug")) {
@@ -150,15 +151,12 @@ fn base() -> PathBuf {
     env::temp_dir().join(format!("vmat-programs-{}", process::id()))
 }
 
-/// A copy of the library that every user may read.
-fn library() -> &'static Path {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let built = testkit::libvma_path().unwrap_or_else(|error| panic!("{error}"));
-        let copy = base().join("libvma.so");
-        fs::copy(built, &copy).expect("the test may write to the temporary directory");
-        copy
-    })
+/// Copies the library into `directory`, where every user may read it.
+fn copy_library(directory: &Path) -> PathBuf {
+    let built = testkit::libvma_path().unwrap_or_else(|error| panic!("{error}"));
+    let copy = directory.join("libvma.so");
+    fs::copy(built, &copy).expect("the test may write to the temporary directory");
+    copy
 }
 
 /// All files of a directory.
