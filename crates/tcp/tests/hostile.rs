@@ -4,7 +4,9 @@
 
 use std::collections::HashSet;
 use std::env;
+use std::fs;
 use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -60,6 +62,22 @@ fn nothing_that_a_peer_sends_does_harm() {
         failed == u64::MAX,
         "seed {failed} failed; replay it with HOSTILE_SEEDS={failed}"
     );
+}
+
+/// What the fuzzer begins with, and what it once found.
+#[test]
+fn what_was_found_once_stays_mended() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/tcp");
+    let entries = fs::read_dir(&directory).expect("the fuzzer's corpus");
+    let inputs: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    assert!(!inputs.is_empty(), "{} is empty", directory.display());
+    for input in inputs {
+        let bytes = fs::read(&input).expect("a file of the corpus");
+        let result = panic::catch_unwind(|| hostile::run(&bytes));
+        assert!(result.is_ok(), "{}", input.display());
+    }
 }
 
 #[test]

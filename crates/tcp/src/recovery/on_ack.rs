@@ -178,7 +178,8 @@ impl Recovery {
         let is_within_second = ack.sack.get(1).is_some_and(|second| {
             SeqNumber(second.left) <= start && end <= SeqNumber(second.right)
         });
-        if start >= end || !(is_below || is_within_second) || end > self.snd_nxt {
+        // Neither is the later of two numbers that are 2^31 apart.
+        if end <= start || !(is_below || is_within_second) || end > self.snd_nxt {
             return None;
         }
         let segments = (end - start).div_ceil(self.settings.mss.max(1));
