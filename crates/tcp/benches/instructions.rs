@@ -27,8 +27,9 @@ use wire::tcp::{SackBlock, SackBlocks};
 
 type Case = (&'static str, fn(u32));
 
-const CASES: [Case; 8] = [
-    ("receive-ack-each", receive_ack_each),
+const CASES: [Case; 9] = [
+    ("receive-and-ack", receive_and_ack),
+    ("receive-read-ack", receive_read_ack),
     ("receive-ack-second", receive_ack_second),
     ("send", send),
     ("acknowledged", acknowledged),
@@ -112,16 +113,54 @@ impl Bench {
     }
 }
 
-fn receive_ack_each(rounds: u32) {
-    let mut bench = Bench::new(Config {
+/// Acknowledges each segment at once.
+fn quick_acks() -> Bench {
+    Bench::new(Config {
         quick_acks: u8::MAX,
         ..Config::default()
-    });
-    for round in 0..rounds {
+    })
+}
+
+impl Bench {
+    /// Grants quick acknowledgements again before they are used up.
+    fn stay_quick(&mut self, round: u32) {
         if round % 100 == 0 {
             let quick = SocketOption::QuickAck(true);
-            bench.connection.set_option(bench.now, quick).unwrap();
+            self.connection.set_option(self.now, quick).unwrap();
         }
+    }
+}
+
+fn receive_and_ack(rounds: u32) {
+    let mut bench = quick_acks();
+    for round in 0..rounds {
+        bench.stay_quick(round);
+        bench.pass_micros(1);
+        let has_ack = counted(|| {
+            let frame = Some(Frame::new(MSS));
+            bench
+                .connection
+                .on_segment(bench.now, &bench.header, Ecn::NotEct, frame);
+            bench
+                .connection
+                .poll_transmit(bench.now, &mut bench.transmit)
+        });
+        assert!(has_ack);
+        bench.header.seq = bench.header.seq.wrapping_add(u32::from(MSS));
+        bench.connection.read_payload(bench.now).unwrap();
+        support::poll(
+            &mut bench.connection,
+            bench.now,
+            &mut bench.transmit,
+            |_| {},
+        );
+    }
+}
+
+fn receive_read_ack(rounds: u32) {
+    let mut bench = quick_acks();
+    for round in 0..rounds {
+        bench.stay_quick(round);
         assert_eq!(bench.receive(), 1);
     }
 }
