@@ -87,10 +87,16 @@ pub(crate) fn build_with(
 
 /// Writes every generated document again.
 pub(crate) fn regenerate_documents() -> Result<(), Failure> {
-    let mut parameters = command(&["test", "--quiet", "--package", "config", "docs_are_current"]);
-    parameters.env("UPDATE_DOCS", "1");
-    process::run(parameters)?;
-    say("docs/parameters.md and man/vma.7 are current");
+    let generators = [
+        ["config", "--lib", "docs_are_current"],
+        ["tcp", "--test=requirements", "the_report_is_current"],
+    ];
+    for [package, target, test] in generators {
+        let mut generator = command(&["test", "--quiet", "--package", package, target, test]);
+        generator.env("UPDATE_DOCS", "1");
+        process::run(generator)?;
+    }
+    say("docs/parameters.md, docs/tcp-requirements.md and man/vma.7 are current");
     Ok(())
 }
 

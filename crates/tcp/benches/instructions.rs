@@ -124,7 +124,7 @@ fn quick_acks() -> Bench {
 impl Bench {
     /// Grants quick acknowledgements again before they are used up.
     fn stay_quick(&mut self, round: u32) {
-        if round % 100 == 0 {
+        if round.is_multiple_of(100) {
             let quick = SocketOption::QuickAck(true);
             self.connection.set_option(self.now, quick).unwrap();
         }

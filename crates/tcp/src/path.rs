@@ -24,6 +24,10 @@ impl Path {
         }
     }
 
+    pub(crate) const fn is_ipv6(&self) -> bool {
+        self.ip_header_len > 20
+    }
+
     /// The MSS to announce (RFC 9293 §3.7.1, RFC 6691): options are not subtracted.
     #[must_use]
     pub const fn mss(&self) -> u16 {

@@ -46,6 +46,7 @@ fn parse(frame: &[u8]) -> Result<tcp::Segment, Malformed> {
     tcp::parse_tcp4(frame, ChecksumPolicy::Verify)
 }
 
+// Requirement: RFC 9293 MUST-2
 #[test]
 fn a_segment_comes_back_with_everything_it_had() {
     let frame = frame(&header(), &[b"abc", b"", b"defg"]);
@@ -75,6 +76,7 @@ fn ethernet_padding_is_not_payload() {
     assert_eq!(parse(&frame).unwrap().payload_len, 1);
 }
 
+// Requirement: RFC 9293 MUST-3
 #[test]
 fn every_flipped_bit_behind_the_ip_header_is_noticed() {
     let frame = frame(&header(), &[b"payload"]);
@@ -173,6 +175,7 @@ fn any_options() -> impl Strategy<Value = Options> {
 }
 
 proptest! {
+    // Requirement: RFC 9293 MUST-5, MUST-64, MUST-68
     #[test]
     fn generated_segments_come_back(
         seq: u32, ack: u32, bits: u8, window: u16, urgent: u16,
@@ -193,6 +196,7 @@ proptest! {
         prop_assert_eq!(&frame[usize::from(segment.payload_offset)..], &payload[..]);
     }
 
+    // Requirement: RFC 9293 MUST-7
     #[test]
     fn no_bytes_make_the_parsers_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
         let _ = parse(&bytes);

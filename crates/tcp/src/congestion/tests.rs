@@ -95,6 +95,7 @@ fn the_initial_window_is_ten_segments_or_fewer_large_ones() {
     assert_eq!(congestion.cwnd(), 1460);
 }
 
+// Requirement: RFC 9293 MUST-19
 #[test]
 fn slow_start_doubles_each_round() {
     for algorithm in [CongestionAlgorithm::NewReno, CongestionAlgorithm::Cubic] {
@@ -107,6 +108,7 @@ fn slow_start_doubles_each_round() {
 }
 
 /// RFC 5681 §3.1, equations 3 and 4
+// Requirement: RFC 9293 MUST-19
 #[test]
 fn new_reno_halves_and_grows_by_one_segment_per_round() {
     let mut flow = Flow::new(CongestionAlgorithm::NewReno);

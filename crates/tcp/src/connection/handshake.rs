@@ -94,8 +94,8 @@ impl<P: Payload> Connection<P> {
         self.sender.start_window(seq, u32::from(syn.window));
         let options = &syn.options;
         // RFC 9293 §3.7.1: "If an MSS Option is not received at connection setup, TCP implementations MUST assume a default
-        // send MSS of 536".
-        self.handshake.peer_mss = options.mss.unwrap_or(DEFAULT_MSS);
+        // send MSS of 536 (576 - 40) for IPv4 or 1220 (1280 - 60) for IPv6".
+        self.handshake.peer_mss = options.mss.unwrap_or_else(|| self.default_mss());
         self.handshake.has_sack = self.config.sack && options.sack_permitted;
         match options.window_scale {
             Some(scale) if self.config.window_scaling => {
@@ -206,14 +206,24 @@ impl<P: Payload> Connection<P> {
         mss.saturating_sub(options_len).max(MIN_MSS)
     }
 
+    /// What a peer takes that does not say.
+    fn default_mss(&self) -> u16 {
+        if self.path.is_ipv6() {
+            DEFAULT_MSS_IPV6
+        } else {
+            DEFAULT_MSS_IPV4
+        }
+    }
+
     /// What our own SYN announces.
     pub(super) fn advertised_mss(&self) -> u16 {
         advertised_mss(&self.path, &self.options)
     }
 }
 
-/// RFC 9293 §3.7.1, for IPv4.
-const DEFAULT_MSS: u16 = 536;
+/// RFC 9293 §3.7.1: what every host takes, which is what the smallest MTU has room for.
+const DEFAULT_MSS_IPV4: u16 = 536;
+const DEFAULT_MSS_IPV6: u16 = 1220;
 /// A peer that announces less wants us to send headers only (`TCP_MIN_SND_MSS`).
 pub(super) const MIN_MSS: u16 = 48 - 40;
 /// The timestamps option with its padding, in octets.

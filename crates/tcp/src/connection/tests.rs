@@ -1,6 +1,7 @@
 //! Clause by clause, with virtual time.
 
 mod chaos;
+mod clauses;
 mod close;
 mod data;
 mod harness;

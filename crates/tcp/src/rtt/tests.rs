@@ -25,6 +25,7 @@ fn without_a_measurement_the_timeout_is_one_second() {
 }
 
 /// RFC 6298 §2.2
+// Requirement: RFC 9293 MUST-18
 #[test]
 fn the_first_measurement_sets_both_estimates() {
     let mut estimator = precise();
@@ -65,6 +66,7 @@ fn the_timeout_stays_the_minimum_above_the_round_trip() {
 }
 
 /// RFC 6298 §5.5, §2.5
+// Requirement: RFC 9293 MUST-19
 #[test]
 fn each_timeout_doubles_up_to_two_minutes() {
     let mut estimator = RttEstimator::default();

@@ -6,6 +6,7 @@ use super::harness::*;
 use crate::{Error, Event, ReadError, Shutdown, SocketOption, State, WriteError};
 use wire::tcp::Flags;
 
+// Requirement: RFC 9293 MUST-13
 #[test]
 fn rfc9293_figure12_normal_close() {
     let mut solo = Solo::established();
@@ -28,6 +29,7 @@ fn rfc9293_figure12_normal_close() {
     assert_eq!(solo.events(), [Event::Closed]);
 }
 
+// Requirement: RFC 9293 MUST-12
 #[test]
 fn passive_close() {
     let mut solo = Solo::established();
@@ -119,6 +121,7 @@ fn a_repeated_fin_is_acknowledged_again() {
     assert_eq!(solo.state(), State::CloseWait);
 }
 
+// Requirement: RFC 9293 SHLD-3
 #[test]
 fn rfc2525_2_17_close_with_unread_data_resets() {
     let mut solo = Solo::established();
@@ -212,6 +215,7 @@ fn results_after_the_ends_are_those_of_linux() {
     assert!(!solo.connection.shutdown(solo.now, Shutdown::Both));
 }
 
+// Requirement: RFC 9293 MUST-12
 #[test]
 fn what_was_received_before_a_reset_can_be_read() {
     let mut solo = Solo::established();
@@ -265,6 +269,7 @@ fn rfc9293_3_10_7_4_time_wait_acknowledges_the_fin_again_and_starts_over() {
     assert_eq!(solo.skip_to_timer(), Duration::from_secs(60));
 }
 
+// Requirement: RFC 9293 SHLD-4
 #[test]
 fn rfc6191_time_wait_ends_for_a_newer_syn() {
     let mut solo = Solo::established();

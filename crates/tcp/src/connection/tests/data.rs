@@ -38,6 +38,7 @@ fn rfc6928_the_initial_window_is_ten_segments() {
     assert_eq!(solo.poll().len(), 4);
 }
 
+// Requirement: RFC 9293 MUST-17, SHLD-7
 #[test]
 fn rfc9293_3_7_4_nagle_holds_a_small_segment_while_one_is_outstanding() {
     let mut solo = Solo::established();
@@ -61,6 +62,7 @@ fn minshall_full_segments_do_not_hold_back_a_small_one() {
     assert_eq!(briefs(&solo.poll()), [(1, 1000, ACK), (1001, 500, PSH_ACK)]);
 }
 
+// Requirement: RFC 9293 MUST-60
 #[test]
 fn cork_sends_full_segments_only_for_up_to_200_ms() {
     let mut solo = Solo::established();
@@ -139,6 +141,7 @@ fn warm_up(solo: &mut Solo) -> u32 {
     seq
 }
 
+// Requirement: RFC 9293 SHLD-18, SHLD-19
 #[test]
 fn rfc5681_section4_2_every_second_full_segment_is_acknowledged_and_others_after_a_delay() {
     let mut solo = Solo::established();
@@ -157,6 +160,7 @@ fn rfc5681_section4_2_every_second_full_segment_is_acknowledged_and_others_after
     assert_eq!(solo.poll_one().ack(), seq + 3000);
 }
 
+// Requirement: RFC 9293 MUST-58
 #[test]
 fn an_acknowledgement_rides_on_data() {
     let mut solo = Solo::established();
@@ -184,6 +188,7 @@ fn quickack_acknowledges_at_once() {
     assert_eq!(solo.poll_one().ack(), seq + 10);
 }
 
+// Requirement: RFC 9293 SHLD-31
 #[test]
 fn rfc5681_section4_2_each_segment_behind_a_gap_gives_a_duplicate_with_sack() {
     let mut solo = Solo::established();
@@ -219,6 +224,7 @@ fn rfc2883_what_came_twice_is_reported() {
     assert_eq!((sent.ack(), sent.sack()), (151, vec![(51, 101)]));
 }
 
+// Requirement: RFC 9293 MUST-39
 #[test]
 fn the_window_closes_as_data_waits_and_opens_when_it_is_read() {
     let mut solo = Solo::established();
@@ -248,6 +254,7 @@ fn the_window_closes_as_data_waits_and_opens_when_it_is_read() {
     assert!(sent.window > 30_000, "{}", sent.window);
 }
 
+// Requirement: RFC 9293 MUST-36, SHLD-30
 #[test]
 fn rfc9293_3_8_6_1_a_closed_window_is_probed_with_growing_intervals() {
     let mut solo = Solo::established();
@@ -272,6 +279,7 @@ fn rfc9293_3_8_6_1_a_closed_window_is_probed_with_growing_intervals() {
     assert_eq!(solo.poll().len(), 2);
 }
 
+// Requirement: RFC 9293 MUST-38
 #[test]
 fn rfc9293_3_8_6_2_1_a_window_smaller_than_a_segment_waits_for_the_probe_timer() {
     let mut solo = Solo::established();
@@ -296,6 +304,7 @@ fn probes_without_an_answer_end_the_connection() {
     assert_eq!(solo.state(), State::Closed);
 }
 
+// Requirement: RFC 9293 MUST-20
 #[test]
 fn what_is_not_acknowledged_is_sent_again_until_retries2() {
     let mut solo = Solo::established();
@@ -311,6 +320,7 @@ fn what_is_not_acknowledged_is_sent_again_until_retries2() {
     assert!(again.len() >= 15, "{} {info:?}", again.len());
 }
 
+// Requirement: RFC 9293 MUST-21
 #[test]
 fn rfc5482_user_timeout_bounds_the_time_without_acknowledgement() {
     let mut solo = Solo::established();
@@ -323,6 +333,7 @@ fn rfc5482_user_timeout_bounds_the_time_without_acknowledgement() {
     assert_eq!(solo.connection.take_error(), Some(Error::TimedOut));
 }
 
+// Requirement: RFC 9293 MUST-24, MUST-27, MUST-29, SHLD-12
 #[test]
 fn rfc9293_3_8_4_keepalive_probes_and_gives_up() {
     let options = [
@@ -387,6 +398,7 @@ fn rfc8985_7_a_tail_loss_is_probed_before_the_timeout() {
     assert_eq!(solo.poll_one().seq(), 3001);
 }
 
+// Requirement: RFC 9293 MUST-30, MUST-33
 #[test]
 fn urgent_data_as_linux_has_it() {
     let mut solo = Solo::established();
@@ -427,6 +439,7 @@ fn urgent_data_stays_in_the_stream_with_oobinline() {
     assert_eq!(solo.read(), b"Xdef");
 }
 
+// Requirement: RFC 9293 MUST-32
 #[test]
 fn urgent_data_may_be_announced_before_it_comes() {
     let mut solo = Solo::established();

@@ -26,6 +26,7 @@ const ALL_OPTIONS: HeaderOptions = HeaderOptions {
     sack: wire::tcp::SackBlocks::EMPTY,
 };
 
+// Requirement: RFC 9293 MUST-14, MUST-67, SHLD-5
 #[test]
 fn active_open_sends_syn_with_the_options_of_linux_and_acknowledges_the_answer() {
     let mut solo = Solo::connecting(Config::default(), Options::default());
@@ -154,6 +155,7 @@ fn rfc9293_3_10_7_3_a_reset_counts_with_an_acceptable_ack_only() {
     solo.assert_silent();
 }
 
+// Requirement: RFC 9293 MUST-10
 #[test]
 fn rfc9293_figure8_simultaneous_open() {
     let mut solo = Solo::connecting(Config::default(), Options::default());
@@ -173,6 +175,7 @@ fn rfc9293_figure8_simultaneous_open() {
     assert!(solo.events().contains(&Event::Connected));
 }
 
+// Requirement: RFC 9293 MUST-22
 #[test]
 fn syn_is_repeated_six_times_with_doubling_intervals_as_in_linux() {
     let mut solo = Solo::connecting(Config::default(), Options::default());
@@ -225,6 +228,7 @@ fn rfc9293_3_10_7_4_an_unacceptable_ack_in_syn_received_is_reset() {
     assert_eq!(solo.state(), State::SynReceived);
 }
 
+// Requirement: RFC 9293 SHLD-8
 #[test]
 fn rfc3168_6_1_1_ecn_is_asked_for_and_agreed_to() {
     let config = Config {

@@ -1,11 +1,12 @@
-//! Requirements of RFC 9293 that no other test is about. Which test stands for which requirement is listed in
-//! `tests/rfc9293.rs`.
+//! Requirements of RFC 9293 that no other test is about. Which test holds which requirement is in
+//! `docs/tcp-requirements.md`.
 
 use super::harness::*;
 use crate::{Config, Error, Event, Options, State};
 use wire::tcp::{Flags, Options as HeaderOptions, Timestamps};
 
 /// MUST-1: "The window size MUST be treated as an unsigned number".
+// Requirement: RFC 9293 MUST-1
 #[test]
 fn must_1_a_window_beyond_the_sign_bit_is_large() {
     let mut solo = Solo::established();
@@ -29,6 +30,7 @@ fn must_1_a_window_beyond_the_sign_bit_is_large() {
 
 /// MUST-11: "a TCP implementation MUST keep track of whether a connection has reached SYN-RECEIVED state as the result of a
 /// passive OPEN or an active OPEN."
+// Requirement: RFC 9293 MUST-11
 #[test]
 fn must_11_a_reset_in_syn_received_means_what_the_open_was() {
     let mut active = Solo::connecting(Config::default(), Options::default());
@@ -56,6 +58,7 @@ fn must_11_a_reset_in_syn_received_means_what_the_open_was() {
 }
 
 /// MUST-15: "If an MSS Option is not received at connection setup, TCP implementations MUST assume a default send MSS of 536".
+// Requirement: RFC 9293 MUST-15
 #[test]
 fn must_15_without_the_option_segments_have_536_octets() {
     let mut solo = Solo::connecting(Config::default(), Options::default());
@@ -68,6 +71,7 @@ fn must_15_without_the_option_segments_have_536_octets() {
 
 /// MUST-16: "The maximum size of a segment that a TCP endpoint really sends, the 'effective send MSS', MUST be the smaller of
 /// the send MSS [...] and the largest transmission size permitted by the IP layer", less the options in each segment.
+// Requirement: RFC 9293 MUST-16
 #[test]
 fn must_16_segments_fit_the_peer_the_path_and_their_options() {
     for (announced, has_timestamps, expected) in [
@@ -93,6 +97,7 @@ fn must_16_segments_fit_the_peer_the_path_and_their_options() {
 }
 
 /// MUST-34: "A sending TCP peer MUST be robust against window shrinking".
+// Requirement: RFC 9293 MUST-34, MUST-35, SHLD-15, SHLD-16, SHLD-17
 #[test]
 fn must_34_a_window_that_is_taken_back_stops_new_data_only() {
     let mut solo = Solo::established();
@@ -127,6 +132,7 @@ fn must_34_a_window_that_is_taken_back_stops_new_data_only() {
 
 /// MUST-37: "As long as the receiving TCP peer continues to send acknowledgments in response to the probe segments, the sending
 /// TCP peer MUST allow the connection to stay open."
+// Requirement: RFC 9293 MUST-37
 #[test]
 fn must_37_a_window_may_stay_closed_while_probes_are_answered() {
     let mut solo = Solo::established();
@@ -151,6 +157,7 @@ fn must_37_a_window_may_stay_closed_while_probes_are_answered() {
 }
 
 /// MUST-59: "a TCP endpoint MUST process all queued segments before sending any ACK".
+// Requirement: RFC 9293 MUST-58, MUST-59
 #[test]
 fn must_59_segments_that_came_together_get_one_acknowledgement() {
     let mut solo = Solo::established();
@@ -161,6 +168,7 @@ fn must_59_segments_that_came_together_get_one_acknowledgement() {
 }
 
 /// MUST-60, MUST-61: "A TCP endpoint MUST NOT buffer data indefinitely", "and MUST set the PSH bit in the last buffered segment".
+// Requirement: RFC 9293 MUST-61, SHLD-27, SHLD-28
 #[test]
 fn must_61_the_last_segment_is_pushed() {
     let mut solo = Solo::established();
@@ -174,6 +182,7 @@ fn must_61_the_last_segment_is_pushed() {
 }
 
 /// MUST-62: the urgent pointer points behind the urgent data. MUST-31: which may be as long as one likes.
+// Requirement: RFC 9293 MUST-31, MUST-62
 #[test]
 fn must_62_the_pointer_is_behind_urgent_data_of_any_length() {
     let mut solo = Solo::established();
@@ -192,6 +201,7 @@ fn must_62_the_pointer_is_behind_urgent_data_of_any_length() {
 }
 
 /// MUST-65: "The MSS Option [...] MUST NOT be sent" on segments without SYN; nor are the other options of the handshake.
+// Requirement: RFC 9293 MUST-65
 #[test]
 fn must_65_only_syns_carry_options_of_the_handshake() {
     let mut solo = Solo::connecting(Config::default(), Options::default());
@@ -214,6 +224,7 @@ fn must_65_only_syns_carry_options_of_the_handshake() {
 }
 
 /// MUST-66: "A TCP receiver MUST process the RST and URG fields of all incoming segments, even when the receive window is zero".
+// Requirement: RFC 9293 MUST-66
 #[test]
 fn must_66_a_closed_window_still_hears_resets_acknowledgements_and_urgency() {
     let closed = || {

@@ -155,6 +155,7 @@ fn rfc7323_5_5_timestamps_older_than_24_days_are_not_compared_with() {
     assert_eq!(solo.connection.readable_len(), 4);
 }
 
+// Requirement: RFC 9293 MUST-47, MUST-56, SHLD-25
 #[test]
 fn rfc5927_icmp_errors_do_not_end_an_open_connection() {
     let mut solo = Solo::established();
@@ -169,6 +170,7 @@ fn rfc5927_icmp_errors_do_not_end_an_open_connection() {
     assert_eq!(solo.connection.take_error(), Some(Error::HostUnreachable));
 }
 
+// Requirement: RFC 9293 MUST-54, MUST-56(SYN-SENT)
 #[test]
 fn an_icmp_error_ends_a_connection_that_is_being_opened() {
     let mut solo = Solo::connecting(Config::default(), Options::default());
@@ -181,6 +183,7 @@ fn an_icmp_error_ends_a_connection_that_is_being_opened() {
     assert_eq!(solo.connection.take_error(), Some(Error::Refused));
 }
 
+// Requirement: RFC 9293 MUST-54, SHLD-6
 #[test]
 fn rfc1191_a_smaller_path_mtu_sends_again_in_smaller_segments() {
     let mut solo = Solo::established();

@@ -31,6 +31,7 @@ fn blocks(count: u32) -> SackBlocks {
         .collect()
 }
 
+// Requirement: RFC 9293 MUST-4, MUST-69
 #[test]
 fn the_list_of_a_syn_is_that_of_linux() {
     assert_eq!(
@@ -82,6 +83,7 @@ fn a_truncated_list_is_read_up_to_the_option_that_runs_over() {
     }
 }
 
+// Requirement: RFC 9293 MUST-7
 #[test]
 fn illegal_lengths_end_or_skip() {
     // Zero and one would loop or stand still.

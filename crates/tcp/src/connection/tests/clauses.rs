@@ -1,0 +1,11 @@
+//! Clauses of RFCs that no scenario of the other modules is about. A comment before each test names the requirements that it
+//! holds (`requirements/`).
+
+mod acknowledgements;
+mod keep_alive;
+mod loss;
+mod messages;
+mod opening;
+mod options;
+mod urgent;
+mod window;
