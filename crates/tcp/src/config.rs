@@ -30,8 +30,10 @@ pub struct Config {
     pub rto_min: Duration,
     /// The greatest (`TCP_RTO_MAX`).
     pub rto_max: Duration,
-    /// `tcp_syn_retries`.
+    /// `tcp_syn_retries`: retransmissions of a SYN with doubling intervals.
     pub syn_retries: u8,
+    /// `tcp_syn_linear_timeouts`: those before, with equal intervals.
+    pub syn_linear_timeouts: u8,
     /// `tcp_synack_retries`.
     pub syn_ack_retries: u8,
     /// `tcp_retries1`: retransmissions after which the path is suspected.
@@ -101,6 +103,7 @@ impl Default for Config {
             rto_min: Duration::from_millis(200),
             rto_max: Duration::from_secs(120),
             syn_retries: 6,
+            syn_linear_timeouts: 4,
             syn_ack_retries: 5,
             retries1: 3,
             retries2: 15,

@@ -36,6 +36,7 @@ mod transmit;
 
 use ecn::EcnState;
 use info::Counters;
+use segment::Incoming;
 use timestamps::TimestampState;
 
 pub(crate) use timestamps::timestamp_value;
@@ -190,6 +191,12 @@ impl<P: Payload> Connection<P> {
             .timers
             .set(Timer::Retransmit, now + connection.rto());
         connection
+    }
+
+    /// `tcp_abort_on_overflow`: nobody has room for the connection that this ACK would establish.
+    pub(crate) fn abort_embryo(&mut self, header: &Header) {
+        self.refuse(&Incoming::new(header, 0, Ecn::NotEct));
+        self.enter_closed();
     }
 
     /// Whether a bare ACK is to be forgotten, `deferral` SYN-ACKs long.

@@ -120,6 +120,9 @@ impl Listener {
         let is_full = self.is_accept_queue_full();
         if is_full {
             self.overflow_count = self.overflow_count.saturating_add(1);
+            if self.config.abort_on_overflow {
+                connection.abort_embryo(header);
+            }
         }
         !is_full
     }

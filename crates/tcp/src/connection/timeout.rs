@@ -52,11 +52,16 @@ impl<P: Payload> Connection<P> {
 
     /// SYN or SYN-ACK was not answered.
     fn on_handshake_timeout(&mut self, now: Instant) {
-        let limit = match (self.state, self.options.syn_count) {
+        let retries = match (self.state, self.options.syn_count) {
             (State::SynReceived, _) => self.config.syn_ack_retries,
             (_, 0) => self.config.syn_retries,
             (_, count) => count,
         };
+        let linear = match self.state {
+            State::SynSent => self.config.syn_linear_timeouts,
+            _ => 0,
+        };
+        let limit = retries.saturating_add(linear);
         let waited = now - self.liveness.retransmitting_since.unwrap_or(now);
         let is_out_of_time = self.user_timeout().is_some_and(|timeout| waited >= timeout);
         if self.handshake.retransmits >= limit || is_out_of_time {
@@ -69,7 +74,9 @@ impl<P: Payload> Connection<P> {
             return;
         }
         self.handshake.retransmits = self.handshake.retransmits.saturating_add(1);
-        self.recovery.rtt.on_timeout();
+        if self.handshake.retransmits > linear {
+            self.recovery.rtt.on_timeout();
+        }
         // As Linux (`syn_ack_recalc`): a peer that has answered is reminded at the end of the wait only.
         if self.handshake.retransmits < self.handshake.deferral {
             self.timers.set(Timer::Retransmit, now + self.rto_nanos());

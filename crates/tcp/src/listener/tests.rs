@@ -92,6 +92,28 @@ fn the_queues_hold_what_linux_lets_them_hold() {
 }
 
 #[test]
+fn tcp_abort_on_overflow_resets_instead_of_forgetting() {
+    let config = Config {
+        abort_on_overflow: true,
+        ..Config::default()
+    };
+    let mut listener = listener(config, 0);
+    assert_eq!(listener.on_segment(NOW, &syn()), ListenDisposition::Open);
+    listener.on_established();
+    let mut late = embryo(&syn());
+    let ack = Header {
+        seq: 1001,
+        ack: 8,
+        ..header(Flags::ACK)
+    };
+    assert!(!listener.admits(&mut late, &ack, 0));
+    let mut reset = Transmit::default();
+    assert!(late.poll_transmit(NOW, &mut reset));
+    assert_eq!((reset.header.flags, reset.header.seq), (Flags::RST, 8));
+    assert_eq!(late.state(), State::Closed);
+}
+
+#[test]
 fn without_cookies_a_full_queue_ignores() {
     let config = Config {
         syn_cookies: false,

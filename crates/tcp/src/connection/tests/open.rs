@@ -177,11 +177,11 @@ fn rfc9293_figure8_simultaneous_open() {
 
 // Requirement: RFC 9293 MUST-22
 #[test]
-fn syn_is_repeated_six_times_with_doubling_intervals_as_in_linux() {
+fn syn_is_repeated_with_equal_and_then_doubling_intervals_as_in_linux() {
     let mut solo = Solo::connecting(Config::default(), Options::default());
     solo.poll();
-    for shift in 0..6 {
-        assert_eq!(solo.skip_to_timer(), ms(1000 << shift));
+    for seconds in [1, 1, 1, 1, 1, 2, 4, 8, 16, 32] {
+        assert_eq!(solo.skip_to_timer(), ms(1000 * seconds));
         assert_eq!(solo.poll_one().brief(), (0, 0, Flags::SYN));
     }
     assert_eq!(solo.skip_to_timer(), ms(64_000));

@@ -43,6 +43,7 @@ fn set(config: &mut Config, options: &mut Options, name: &str, value: &str) -> O
         "tcp_reordering" => config.reordering = small()?,
         "tcp_early_retrans" => config.tail_loss_probe = on()?,
         "tcp_syn_retries" => config.syn_retries = small()?,
+        "tcp_syn_linear_timeouts" => config.syn_linear_timeouts = small()?,
         "tcp_synack_retries" => config.syn_ack_retries = small()?,
         "tcp_retries1" => config.retries1 = small()?,
         "tcp_retries2" => config.retries2 = small()?,
@@ -71,7 +72,6 @@ fn set(config: &mut Config, options: &mut Options, name: &str, value: &str) -> O
         "tcp_notsent_lowat" => options.set(SocketOption::NotSentLowWater(number?)).ok()?,
         // What only Linux has, in the state in which the engine always is.
         "tcp_recovery" if value == "1" => {}
-        "tcp_syn_linear_timeouts" if value == "0" => {}
         "tcp_frto"
         | "tcp_fack"
         | "tcp_tso_win_divisor"
