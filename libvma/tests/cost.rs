@@ -175,3 +175,16 @@ fn a_sleeping_process_uses_no_processor() {
     socket.send_to(b"wake up", (Pair::ADDRESS_B, 7700)).unwrap();
     assert_eq!(socket.recv(&mut [0; 64]).unwrap(), 7);
 }
+
+#[test]
+fn the_first_socket_needs_little_stack() {
+    let pair = or_skip!(Namespaces::pair());
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/small_stack.c");
+    let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+    // Without optimisation everything takes several times as much.
+    let bytes = if cfg!(debug_assertions) { 80 } else { 24 } * 1024;
+    let mut command = preloaded(&pair.b, &program).unwrap();
+    command.args([Pair::ADDRESS_B.to_string(), bytes.to_string()]);
+    let finished = Running::start(command).unwrap().wait(SOON).unwrap();
+    assert_eq!(finished.stdout, "bound: 0\n", "{finished:?}");
+}

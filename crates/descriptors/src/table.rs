@@ -1,5 +1,6 @@
 //! A table by descriptor number: two levels, looked up without locks, with memory up to the highest number in use.
 
+use std::alloc::{self, Layout};
 use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -29,6 +30,18 @@ impl<E: Default + Sync> DescriptorTable<E> {
         Self {
             chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNK_COUNT],
         }
+    }
+
+    /// An empty table of 32 KiB that was never on the stack, of which a thread may have no more than 16 KiB.
+    pub fn boxed() -> Box<Self> {
+        let layout = Layout::new::<Self>();
+        // SAFETY: the layout is not of size zero.
+        let table = unsafe { alloc::alloc_zeroed(layout) }.cast::<Self>();
+        if table.is_null() {
+            alloc::handle_alloc_error(layout);
+        }
+        // SAFETY: the global allocator gave the memory for this layout, and null pointers in every place are an empty table.
+        unsafe { Box::from_raw(table) }
     }
 
     /// The entry of a descriptor. `None`: there is no memory for it yet, so nothing is there.

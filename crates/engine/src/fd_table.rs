@@ -19,7 +19,7 @@ pub(crate) struct FdTable<T: 'static> {
 impl<T> FdTable<T> {
     pub(crate) fn new() -> Self {
         Self {
-            entries: Box::new(DescriptorTable::new()),
+            entries: DescriptorTable::boxed(),
             highest: AtomicI32::new(-1),
             _objects: PhantomData,
         }
