@@ -1,4 +1,4 @@
-//! IPv4 headers without options (RFC 791 §3.1).
+//! IPv4 headers (RFC 791 §3.1).
 
 use core::net::Ipv4Addr;
 
@@ -31,40 +31,49 @@ pub(crate) struct Packet<'a> {
     /// Without the Ethernet padding that may follow in the frame.
     pub(crate) payload: &'a [u8],
     pub(crate) payload_len: u16,
+    /// Where the payload is in the frame.
+    pub(crate) payload_offset: u16,
 }
 
-/// The whole packet of `protocol` that an untagged Ethernet frame carries; `other_protocol` if it is of another one.
+/// What a packet has to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Expected {
+    pub(crate) protocol: u8,
+    /// The answer for another protocol.
+    pub(crate) otherwise: Malformed,
+    /// The header may have options, which are skipped; if not, that is [`Malformed::HeaderLength`].
+    pub(crate) may_have_options: bool,
+}
+
+/// The whole packet that an untagged Ethernet frame carries.
 #[inline]
-pub(crate) fn parse_frame(
-    frame: &[u8],
-    protocol: u8,
-    other_protocol: Malformed,
-) -> Result<Packet<'_>, Malformed> {
+pub(crate) fn parse_frame(frame: &[u8], expected: Expected) -> Result<Packet<'_>, Malformed> {
     let (header, behind) = frame
         .split_first_chunk::<FRAME_HEADERS_LEN>()
         .ok_or(Malformed::Truncated)?;
     if u16::from_be_bytes([header[12], header[13]]) != ethernet::TYPE_IPV4 {
         return Err(Malformed::NotIpv4);
     }
+    let mut sum = checksum::sum(&header[14..], 0);
+    let mut options_len = 0;
+    let mut behind = behind;
     if header[14] != VERSION_AND_IHL {
-        let is_version_4 = header[14] >> 4 == VERSION_AND_IHL >> 4;
-        return Err(if is_version_4 {
-            Malformed::HeaderLength
-        } else {
-            Malformed::NotIpv4
-        });
+        let (options, rest) = split_options(header[14], behind, expected.may_have_options)?;
+        sum = checksum::sum(options, sum);
+        options_len = u16::try_from(options.len()).unwrap_or(u16::MAX);
+        behind = rest;
     }
-    if checksum::fold(checksum::sum(&header[14..], 0)) != 0xffff {
+    if checksum::fold(sum) != 0xffff {
         return Err(Malformed::IpChecksum);
     }
     if u16::from_be_bytes([header[20], header[21]]) & FRAGMENT_MASK != 0 {
         return Err(Malformed::Fragment);
     }
-    if header[23] != protocol {
-        return Err(other_protocol);
+    if header[23] != expected.protocol {
+        return Err(expected.otherwise);
     }
     let payload_len = u16::from_be_bytes([header[16], header[17]])
-        .checked_sub(HEADER_LEN)
+        .checked_sub(HEADER_LEN.wrapping_add(options_len))
         .ok_or(Malformed::LengthMismatch)?;
     Ok(Packet {
         source: Ipv4Addr::new(header[26], header[27], header[28], header[29]),
@@ -75,7 +84,29 @@ pub(crate) fn parse_frame(
             .get(..usize::from(payload_len))
             .ok_or(Malformed::Truncated)?,
         payload_len,
+        payload_offset: ethernet::HEADER_LEN
+            .wrapping_add(HEADER_LEN)
+            .wrapping_add(options_len),
     })
+}
+
+/// The options of a header whose first byte is not that of one without, and what is behind them.
+#[cold]
+fn split_options(
+    version_and_ihl: u8,
+    behind: &[u8],
+    may_have_options: bool,
+) -> Result<(&[u8], &[u8]), Malformed> {
+    if version_and_ihl >> 4 != VERSION_AND_IHL >> 4 {
+        return Err(Malformed::NotIpv4);
+    }
+    let options_words = (version_and_ihl & 0xf)
+        .checked_sub(VERSION_AND_IHL & 0xf)
+        .filter(|_| may_have_options)
+        .ok_or(Malformed::HeaderLength)?;
+    behind
+        .split_at_checked(usize::from(options_words).wrapping_mul(4))
+        .ok_or(Malformed::Truncated)
 }
 
 const FRAME_HEADERS_LEN: usize = (ethernet::HEADER_LEN + HEADER_LEN) as usize;

@@ -3,7 +3,7 @@
 use core::net::SocketAddrV4;
 use core::ops::{BitOr, BitOrAssign};
 
-use crate::{ChecksumPolicy, Malformed, checksum, ethernet, ipv4};
+use crate::{ChecksumPolicy, Malformed, checksum, ipv4};
 
 mod options;
 mod template;
@@ -121,13 +121,19 @@ pub struct Segment {
     pub ttl: u8,
 }
 
-/// Parses an untagged Ethernet frame that carries one whole TCP segment in IPv4 without options.
+/// Parses an untagged Ethernet frame that carries one whole TCP segment in IPv4. Options of the IP header are skipped
+/// (RFC 9293 MUST-50).
 ///
 /// Checks everything that makes the segment one of a connection, except that the addresses are ours.
 /// Bytes behind the IPv4 packet are Ethernet padding and ignored.
 #[inline]
 pub fn parse_tcp4(frame: &[u8], policy: ChecksumPolicy) -> Result<Segment, Malformed> {
-    let packet = ipv4::parse_frame(frame, ipv4::PROTOCOL_TCP, Malformed::NotTcp)?;
+    let expected = ipv4::Expected {
+        protocol: ipv4::PROTOCOL_TCP,
+        otherwise: Malformed::NotTcp,
+        may_have_options: true,
+    };
+    let packet = ipv4::parse_frame(frame, expected)?;
     let header = packet
         .payload
         .first_chunk::<{ MIN_HEADER_LEN as usize }>()
@@ -173,11 +179,9 @@ pub fn parse_tcp4(frame: &[u8], policy: ChecksumPolicy) -> Result<Segment, Malfo
             urgent: u16::from_be_bytes([header[18], header[19]]),
             options: Options::parse(list, flags.contains(Flags::SYN)),
         },
-        payload_offset: IP_PAYLOAD_OFFSET.wrapping_add(header_len),
+        payload_offset: packet.payload_offset.wrapping_add(header_len),
         payload_len,
         tos: packet.tos,
         ttl: packet.ttl,
     })
 }
-
-const IP_PAYLOAD_OFFSET: u16 = ethernet::HEADER_LEN + ipv4::HEADER_LEN;

@@ -41,7 +41,12 @@ pub struct UdpDatagram {
 /// behind the IPv4 packet are Ethernet padding and ignored.
 #[inline]
 pub fn parse_udp4(frame: &[u8], policy: ChecksumPolicy) -> Result<UdpDatagram, Malformed> {
-    let packet = ipv4::parse_frame(frame, ipv4::PROTOCOL_UDP, Malformed::NotUdp)?;
+    let expected = ipv4::Expected {
+        protocol: ipv4::PROTOCOL_UDP,
+        otherwise: Malformed::NotUdp,
+        may_have_options: false,
+    };
+    let packet = ipv4::parse_frame(frame, expected)?;
     let header = packet
         .payload
         .first_chunk::<{ UDP_HEADER_LEN as usize }>()

@@ -112,6 +112,34 @@ fn an_ip_packet_too_short_for_the_header_is_rejected() {
     assert_eq!(parse(&frame), Err(Malformed::LengthMismatch));
 }
 
+/// RFC 9293 MUST-50: "A TCP implementation MUST ignore unrecognized IP options".
+#[test]
+fn ip_options_are_skipped() {
+    let plain = frame(&header(), &[b"payload"]);
+    for words in 1..=10u8 {
+        let options = vec![1; usize::from(words) * 4];
+        let mut frame = plain.clone();
+        frame.splice(34..34, options);
+        frame[14] += words;
+        frame[17] += words * 4;
+        frame[24..26].copy_from_slice(&[0, 0]);
+        let end = 34 + usize::from(words) * 4;
+        let sum = !checksum::fold(checksum::sum(&frame[14..end], 0));
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        let segment = parse(&frame).unwrap();
+        assert_eq!(segment.header, header());
+        assert_eq!(&frame[usize::from(segment.payload_offset)..], b"payload");
+        for len in 0..frame.len() {
+            assert_eq!(parse(&frame[..len]), Err(Malformed::Truncated), "{len}");
+        }
+        frame[35] ^= 1;
+        assert_eq!(parse(&frame), Err(Malformed::IpChecksum));
+    }
+    let mut short = plain;
+    short[14] = 0x44;
+    assert_eq!(parse(&short), Err(Malformed::HeaderLength));
+}
+
 #[test]
 fn partial_checksum_is_accepted_only_where_asked_for() {
     let mut frame = frame(&header(), &[b"abcd"]);
