@@ -2,11 +2,11 @@
 //!
 //! [`Congestion`] owns what all algorithms share: the window, the episodes of reduction (once per round trip), rate reduction
 //! during recovery (PRR), undoing a reduction that was not needed, restart after idleness, and that a window grows only while
-//! the sender uses it. What differs is behind [`Controller`].
+//! the sender uses it. What differs is behind `Controller`.
 //!
 //! Differences from the RFCs:
 //! * `ssthresh` derives from the window instead of `FlightSize` (RFC 5681 §3.1 equation 4), as in Linux. RFC 9438 §4.6 permits
-//!   that where the window does not grow beyond what is in flight, which [`Usage`] ensures.
+//!   that where the window does not grow beyond what is in flight, which `Usage` ensures.
 //! * One acknowledgement may grow the window in slow start by all that it reports, as in Linux (`L` is unlimited in RFC 3465
 //!   §2.2; RFC 9406 §4.3 recommends eight segments): receivers that merge segments acknowledge dozens at once.
 //! * What counts as acknowledged is what an acknowledgement that advances reports as delivered, as in Linux: segments that
@@ -98,7 +98,7 @@ pub struct Reduction {
     pub recover_flight_size: u32,
 }
 
-/// The window that a [`Controller`] works on, in octets.
+/// The window that a `Controller` works on, in octets.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     pub cwnd: u32,

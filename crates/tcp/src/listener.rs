@@ -13,7 +13,7 @@ pub use cookie::SecretFlow;
 
 /// The queues of a listening socket, as counts; the connections themselves are the owner's.
 ///
-/// Half-open connections are ordinary [`Connection`](crate::Connection)s in SYN-RECEIVED, which are found by their flow
+/// Half-open connections are ordinary [`Connection`]s in SYN-RECEIVED, which are found by their flow
 /// like all others. They count until they are established (and wait for `accept`) or die.
 #[derive(Debug)]
 pub struct Listener {
@@ -31,7 +31,7 @@ pub struct Listener {
 /// What to do with a segment for a listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenDisposition {
-    /// Make a connection with [`Connection::accept`](crate::Connection::accept).
+    /// Make a connection with [`Connection::accept`].
     Open,
     /// Answer with a cookie ([`Listener::answer_with_cookie`]) and keep nothing.
     Cookie,
