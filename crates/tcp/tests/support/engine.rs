@@ -7,6 +7,7 @@ mod settings;
 mod sockets;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use packetdrill::script::TcpOption;
 use packetdrill::{Call, Outcome, Segment, Setup, Stack, Unreachable, wire};
 use tcp::{
     Config, Connection, Ecn, Event, Flags, Header, IcmpError, Instant, ListenDisposition, Options,
-    Path, Secrets, SeqNumber, Transmit, reset_for,
+    Path, SecretFlow, SecretKey, Secrets, SeqNumber, Transmit, reset_for,
 };
 
 use sockets::{Embryo, Kind, Socket};
@@ -213,34 +214,64 @@ impl Engine {
             held.connection.on_segment(self.now, &header, ecn, payload);
             return;
         }
+        self.deliver_to_listener(segment, &header, ecn);
+    }
+
+    /// A segment of no connection.
+    fn deliver_to_listener(&mut self, segment: &Segment, header: &Header, ecn: Ecn) {
+        let ports = (segment.destination, segment.source);
+        let (now, path) = (self.now, self.path);
         let listening = self.sockets.iter_mut().find(|(_, socket)| {
             socket.port == Some(segment.destination)
                 && matches!(socket.kind, Kind::Listening { .. })
         });
-        let mut disposition = ListenDisposition::Reset;
-        let mut found = None;
-        if let Some((fd, socket)) = listening
-            && let Kind::Listening { listener, .. } = &mut socket.kind
-        {
-            disposition = listener.on_segment(self.now, &header);
-            found = Some((*fd, socket.options.clone()));
-        }
-        match (disposition, found) {
-            (ListenDisposition::Open, Some((fd, options))) => {
-                let (config, path) = (Arc::clone(&self.config), self.path);
+        let Some((fd, socket)) = listening else {
+            self.reset(segment, header);
+            return;
+        };
+        let Kind::Listening { listener, .. } = &mut socket.kind else {
+            return;
+        };
+        let (fd, options) = (*fd, socket.options.clone());
+        let flow = SecretFlow {
+            key: &KEY,
+            local: (Ipv4Addr::LOCALHOST, ports.0).into(),
+            remote: (Ipv4Addr::LOCALHOST, ports.1).into(),
+        };
+        match listener.on_segment(now, header) {
+            ListenDisposition::Open => {
+                let config = Arc::clone(&self.config);
                 let secrets = self.secrets();
                 let connection =
-                    Connection::accept(self.now, config, options, path, secrets, &header, ecn);
+                    Connection::accept(now, config, options, path, secrets, header, ecn);
                 self.hold(connection, ports, Some(Embryo { listener: fd }));
             }
-            (ListenDisposition::Reset, _) => {
-                let len = u32::try_from(segment.payload.len()).expect("a segment's length");
-                if reset_for(&header, len, &mut self.transmit) {
-                    let reset = to_segment(&self.transmit, ports, Vec::new());
-                    self.outbox.push_back((self.now, reset));
+            ListenDisposition::Cookie => {
+                let transmit = &mut self.transmit;
+                listener.answer_with_cookie(now, &flow, &path, &options, header, transmit);
+                let answer = to_segment(&self.transmit, ports, Vec::new());
+                self.outbox.push_back((now, answer));
+            }
+            ListenDisposition::Reset => {
+                match listener.accept_cookie(now, &flow, path, options, header) {
+                    Some(mut connection) => {
+                        let payload = Some(segment.payload.clone()).filter(|data| !data.is_empty());
+                        connection.on_segment(now, header, ecn, payload);
+                        self.hold(connection, ports, Some(Embryo { listener: fd }));
+                    }
+                    None => self.reset(segment, header),
                 }
             }
-            _ => {}
+            ListenDisposition::Ignore => {}
+        }
+    }
+
+    fn reset(&mut self, segment: &Segment, header: &Header) {
+        let len = u32::try_from(segment.payload.len()).expect("a segment's length");
+        if reset_for(header, len, &mut self.transmit) {
+            let ports = (segment.destination, segment.source);
+            let reset = to_segment(&self.transmit, ports, Vec::new());
+            self.outbox.push_back((self.now, reset));
         }
     }
 
@@ -255,6 +286,9 @@ impl Engine {
             .min()
     }
 }
+
+/// Of the cookies.
+const KEY: SecretKey = SecretKey::new(*b"not so secret...");
 
 /// The script's time zero.
 const EPOCH: Instant = Instant::from_nanos(5_000_000_000);
