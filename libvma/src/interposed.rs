@@ -63,9 +63,9 @@ macro_rules! interposed {
             /// As `accept`.
             fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int => creates;
             /// A set becomes ours with its first socket of ours.
-            fn epoll_create(size: c_int) -> c_int => creates;
+            fn epoll_create(size: c_int) -> c_int => create;
             /// As `epoll_create`.
-            fn epoll_create1(flags: c_int) -> c_int => creates;
+            fn epoll_create1(flags: c_int) -> c_int => create;
             /// As `open`.
             fn eventfd(count: c_uint, flags: c_int) -> c_int => creates;
             /// As `open`.

@@ -16,6 +16,7 @@ use crate::fork::Sharing;
 use crate::interface::Interface;
 use crate::interrupt;
 use crate::mux::epoll::EpollSet;
+use crate::mux::epoll_may_be_shared;
 use crate::network::{InterfaceFacts, Network};
 use crate::notice;
 use crate::offload;
@@ -320,6 +321,7 @@ impl<B: Backend> Engine<B> {
 
     /// A descriptor goes to another process, which knows the kernel's socket only.
     pub fn descriptor_passed(&self, fd: c_int) {
+        epoll_may_be_shared(fd);
         match self.look_up(fd) {
             Some(Object::Udp(socket)) => self.leave_to_kernel(socket, Reason::Passed),
             Some(Object::Epoll(set)) => set.leave_sockets_to_kernel(self, Reason::Passed),

@@ -42,7 +42,7 @@ pub use exception::{ExceptionHandling, Refusal, Request};
 pub use message::Message;
 pub use mux::epoll::EpollSet;
 pub use mux::poll::PolledSockets;
-pub use mux::{MuxCall, MuxOutcome};
+pub use mux::{MuxCall, MuxOutcome, epoll_may_be_shared};
 pub use netconf_network::NetconfNetwork;
 pub use network::{FixedNetwork, InterfaceFacts, Network, NetworkChange, NextHop};
 pub use notice::warn_in_a_box;

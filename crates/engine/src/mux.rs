@@ -5,5 +5,7 @@ pub(crate) mod epoll;
 mod epoll_calls;
 mod eviction;
 pub(crate) mod poll;
+mod unshared;
 
 pub use call::{MuxCall, MuxOutcome};
+pub use unshared::epoll_may_be_shared;

@@ -4,7 +4,9 @@
 use libc::c_int;
 
 use super::{descriptor, hook};
+use crate::guard::contained;
 use crate::real;
+use crate::runtime;
 
 /// Forgets what a new descriptor's number stood for.
 #[inline]
@@ -55,4 +57,30 @@ hook! {
         // SAFETY: the kernel has just written both.
         unsafe { both_noted(result, fds) }
     }
+}
+
+hook! {
+    /// `epoll_create(2)`
+    fn epoll_create(size: c_int) -> c_int {
+        // SAFETY: an integer.
+        epoll_noted(unsafe { real::epoll_create(size) })
+    }
+}
+
+hook! {
+    /// `epoll_create1(2)`
+    fn epoll_create1(flags: c_int) -> c_int {
+        // SAFETY: an integer.
+        epoll_noted(unsafe { real::epoll_create1(flags) })
+    }
+}
+
+fn epoll_noted(fd: c_int) -> c_int {
+    noted(fd);
+    if fd >= 0
+        && let Some(engine) = runtime::engine()
+    {
+        let _ = contained(|| engine.epoll_created(fd));
+    }
+    fd
 }

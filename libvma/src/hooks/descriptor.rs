@@ -1,6 +1,6 @@
 //! Calls that make sockets, and copy and close descriptors.
 
-use engine::own_descriptors;
+use engine::{epoll_may_be_shared, own_descriptors};
 use libc::{c_int, c_uint, c_void};
 
 use super::{create, hook, setup};
@@ -52,6 +52,7 @@ fn is_own(fd: c_int) -> bool {
 
 /// Ends what a descriptor stands for, before the kernel can give its number to another thread.
 pub(super) fn forget(fd: c_int) {
+    epoll_may_be_shared(fd);
     if let Ok(number) = c_uint::try_from(fd) {
         runtime::forget_inherited(number, number);
     }
@@ -107,6 +108,8 @@ hook! {
 
 /// `new` is another descriptor of what `old` stands for, if `new` is one at all.
 fn duplicated(old: c_int, new: c_int) -> c_int {
+    epoll_may_be_shared(old);
+    epoll_may_be_shared(new);
     if new == libc::STDERR_FILENO && old != new {
         log_sink::standard_error_is_for_the_log();
     }

@@ -131,6 +131,9 @@ hook! {
         }
         // SAFETY: the arguments are the caller's own.
         let result = unsafe { real::epoll_ctl(epfd, operation, fd, event) };
+        if operation == libc::EPOLL_CTL_ADD {
+            engine::epoll_may_be_shared(fd);
+        }
         if result == 0 && let Some(engine) = runtime::engine() && engine.look_up(fd).is_some() {
             // SAFETY: the kernel has just read the event, or does not want one.
             let event = (!event.is_null()).then(|| unsafe { event.read_unaligned() });

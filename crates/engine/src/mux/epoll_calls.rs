@@ -9,6 +9,7 @@ use ring::Backend;
 use crate::engine::{Engine, Object};
 use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
 use crate::mux::epoll::{EpollSet, Registration, key};
+use crate::mux::unshared::is_unshared;
 use crate::reason::Reason;
 use crate::sleep::Sleep;
 use crate::sys::{self, Errno};
@@ -102,6 +103,9 @@ impl<B: Backend> Engine<B> {
         if self.table.insert(epfd, object).is_err() {
             self.epolls.give(object);
             return None;
+        }
+        if is_unshared(epfd) {
+            return Some(set);
         }
         // The descriptor may have been copied while the set was the kernel's alone.
         let others = sys::other_epolls(epfd);
