@@ -60,6 +60,7 @@ fn ends(octets: u32, seed: u64) -> [End; 2] {
         read_rest: Duration::ZERO,
         ending,
         takes_payloads: false,
+        changes_options: false,
     };
     let plans = [plan(octets, Ending::HalfClose), plan(0, Ending::HalfClose)];
     let mut rng = Rng::new(seed);

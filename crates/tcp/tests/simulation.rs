@@ -121,6 +121,7 @@ fn plans(rng: &mut Rng) -> [Plan; 2] {
             read_rest: Duration::from_millis(rng.pick(&[0, 1, 300])),
             ending: Ending::HalfClose,
             takes_payloads: rng.chance(200_000),
+            changes_options: rng.chance(200_000),
         }
     });
     match rng.between(0, 9) {

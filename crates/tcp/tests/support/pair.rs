@@ -8,7 +8,7 @@ use std::time::Duration;
 use packetdrill::{octet, wrong_octet};
 use tcp::{
     Config, Connection, Error, Event, Flags, Instant, Options, Path, ReadError, Secrets, SeqNumber,
-    Shutdown, State, Transmit, WriteError, reset_for,
+    Shutdown, SocketOption, State, Transmit, WriteError, reset_for,
 };
 
 use super::network::{InFlight, Link, Packet, Rng};
@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) ending: Ending,
     /// Data is taken as it lies in the device's memory.
     pub(crate) takes_payloads: bool,
+    /// Options are changed in the midst of it.
+    pub(crate) changes_options: bool,
 }
 
 /// How an application ends its connection.
@@ -156,6 +158,9 @@ impl End {
             (self.write_at, self.read_at) = (None, None);
             return;
         }
+        if self.plan.changes_options && self.rng.chance(30_000) {
+            self.change_an_option(now);
+        }
         if self.write_at.is_some_and(|at| at <= now) {
             self.write_some(now);
         }
@@ -163,6 +168,21 @@ impl End {
             self.read_some(now);
         }
         self.end(now);
+    }
+
+    fn change_an_option(&mut self, now: Instant) {
+        let on = self.rng.chance(500_000);
+        let option = match self.rng.between(0, 4) {
+            0 => SocketOption::NoDelay(on),
+            1 => SocketOption::Cork(on),
+            2 => SocketOption::QuickAck(on),
+            3 => SocketOption::ReceiveBuffer(self.rng.pick(&[2_304, 10_000, 100_000])),
+            _ => SocketOption::SendBuffer(self.rng.pick(&[4_608, 10_000, 100_000])),
+        };
+        let connection = self.connection.as_mut().expect("checked by the caller");
+        connection
+            .set_option(now, option)
+            .expect("the value is in range");
     }
 
     fn write_some(&mut self, now: Instant) {
