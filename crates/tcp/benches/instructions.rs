@@ -17,13 +17,16 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{Frame, IRS, ISS, MEMORY, MSS};
+use support::{Frame, IRS, ISS, MEMORY};
 use tcp::demux::Demux;
 use tcp::timer_wheel::TimerWheel;
 use tcp::{
     Config, Connection, Ecn, Flags, Header, Instant, Options, SeqNumber, SocketOption, Transmit,
 };
 use wire::tcp::{SackBlock, SackBlocks};
+
+/// Full segments with timestamps over Ethernet.
+const MSS: u16 = 1448;
 
 type Case = (&'static str, fn(u32));
 

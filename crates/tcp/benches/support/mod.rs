@@ -53,8 +53,6 @@ impl Payload for Frame {
 
 pub(crate) const ISS: SeqNumber = SeqNumber(1000);
 pub(crate) const IRS: u32 = 5000;
-/// Full segments with timestamps over Ethernet.
-pub(crate) const MSS: u16 = 1448;
 
 /// An active open with all options of Linux; what it sends is SYN.
 pub(crate) fn connecting(now: Instant, config: Arc<Config>, options: Options) -> Connection<Frame> {
