@@ -145,8 +145,15 @@ impl<P: Payload> Receiver<P> {
         }
     }
 
+    /// No gap, FIN or urgent octet complicates what comes next.
     #[inline]
-    fn place_in_order(&mut self, end: SeqNumber, payload: P) -> Arrival {
+    pub(crate) fn expects_data_only(&self) -> bool {
+        self.assembler.is_none() && self.fin.is_none() && self.urgent.mark().is_none()
+    }
+
+    /// Appends what is next in the stream, all of it within the window.
+    #[inline]
+    pub(crate) fn place_in_order(&mut self, end: SeqNumber, payload: P) -> Arrival {
         if self.is_discarding {
             self.rcv_nxt = end;
         } else {

@@ -122,6 +122,12 @@ impl Sender {
         true
     }
 
+    /// A segment with the present window and `seq`, which is not older than any before, was acceptable.
+    #[inline]
+    pub(crate) fn note_newer(&mut self, seq: SeqNumber) {
+        self.snd_wl1 = seq;
+    }
+
     /// The next new segment.
     #[inline]
     pub(crate) fn next_segment(

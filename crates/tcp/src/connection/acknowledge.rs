@@ -33,11 +33,7 @@ impl<P: Payload> Connection<P> {
         let has_new_window =
             self.sender
                 .update_window(segment.seq, segment.ack, segment.header.window);
-        self.liveness.last_ack_at = now;
-        self.liveness.probes = 0;
-        self.timers.stop(Timer::UserTimeout);
-        // `MSG_MORE` holds until something happens (Linux: `tcp_push_pending_frames` does not know of it).
-        self.sender.is_more = false;
+        self.note_peer_alive(now);
         if self.sender.is_outstanding() {
             let is_plain = segment.is_empty() && !has_new_window;
             let had_room = self.has_send_room();

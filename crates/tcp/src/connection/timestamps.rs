@@ -61,6 +61,12 @@ impl TimestampState {
             && self.recent != 0
     }
 
+    /// Older than `TS.Recent`, whatever that is worth.
+    #[inline]
+    pub(super) fn is_before_recent(&self, value: u32) -> bool {
+        is_before(value, self.recent)
+    }
+
     /// RFC 7323 §4.3: takes the timestamp of a segment that is at the left edge of what was acknowledged last.
     #[inline]
     pub(super) fn update(&mut self, now: Instant, value: u32) {
