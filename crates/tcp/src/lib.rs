@@ -103,7 +103,7 @@ pub use connection::{
 };
 pub use event::{Error, Event, ReadError, UrgentError, WriteError};
 pub use info::{CaState, Info, WindowScales};
-pub use listener::{ListenDisposition, Listener, SecretFlow};
+pub use listener::{CookieError, ListenDisposition, Listener, SecretFlow};
 pub use options::{CongestionAlgorithm, OptionError, Options, SocketOption};
 pub use path::{IcmpError, Path, Secrets};
 pub use payload::Payload;

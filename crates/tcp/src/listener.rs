@@ -9,7 +9,7 @@ use crate::{Config, Connection, Instant, Payload};
 
 mod cookie;
 
-pub use cookie::SecretFlow;
+pub use cookie::{CookieError, SecretFlow};
 
 /// The queues of a listening socket, as counts; the connections themselves are the owner's.
 ///

@@ -20,6 +20,15 @@ pub struct SecretFlow<'a> {
     pub remote: SocketAddr,
 }
 
+/// Why an ACK opens no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CookieError {
+    /// It brings no cookie of the last two minutes back; the answer is a reset.
+    Invalid,
+    /// There is no room in the accept queue; nothing is answered, and the peer will try again.
+    QueueFull,
+}
+
 impl Listener {
     /// The SYN-ACK for a SYN of which nothing is kept. `options` are those that the connection would have.
     pub fn answer_with_cookie(
@@ -72,7 +81,10 @@ impl Listener {
     }
 
     /// The connection of an ACK that brings a cookie back. It is embryonic and counted as half-open: the ACK itself is its
-    /// first segment. `None`, and the answer is a reset, if there was no such cookie in the last two minutes.
+    /// first segment.
+    ///
+    /// # Errors
+    /// See [`CookieError`].
     pub fn accept_cookie<P: Payload>(
         &mut self,
         now: Instant,
@@ -80,17 +92,22 @@ impl Listener {
         path: Path,
         options: Options,
         ack: &Header,
-    ) -> Option<Connection<P>> {
+    ) -> Result<Connection<P>, CookieError> {
         // As Linux (`tcp_synq_no_recent_overflow`): guessing is in vain while none were issued.
         let is_recent = self.last_cookie_at.is_some_and(|at| now - at < COOKIE_LIFE);
         let is_plain =
             ack.flags.contains(Flags::ACK) && !ack.flags.intersects(Flags::RST | Flags::SYN);
-        if !is_recent || !is_plain || self.is_accept_queue_full() {
-            return None;
+        if !is_recent || !is_plain {
+            return Err(CookieError::Invalid);
         }
         let cookie = SeqNumber(ack.ack) - 1;
         let seq = SeqNumber(ack.seq) - 1;
-        let peer_mss = syn_cookie::verify(flow.key, flow.local, flow.remote, seq, cookie, now)?;
+        let peer_mss = syn_cookie::verify(flow.key, flow.local, flow.remote, seq, cookie, now)
+            .ok_or(CookieError::Invalid)?;
+        if self.is_accept_queue_full() {
+            self.overflow_count = self.overflow_count.saturating_add(1);
+            return Err(CookieError::QueueFull);
+        }
         let timestamps = ack.options.timestamps.filter(|_| self.config.timestamps);
         let agreed = timestamps.map(|timestamps| syn_cookie::options_from(timestamps.echo));
         let has_ecn = agreed.is_some_and(|agreed| agreed.ecn);
@@ -117,7 +134,7 @@ impl Listener {
             ..flow.key.secrets(flow.local, flow.remote, now)
         };
         self.half_open_count = self.half_open_count.saturating_add(1);
-        Some(Connection::resume(
+        Ok(Connection::resume(
             now,
             self.config.clone(),
             options,

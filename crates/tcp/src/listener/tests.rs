@@ -213,9 +213,9 @@ fn through_a_cookie(options: HeaderOptions) -> (Listener, Connection<Vec<u8>>, H
         ack: ack.ack.wrapping_add(100),
         ..ack
     };
-    let none: Option<Connection<Vec<u8>>> =
+    let refused: Result<Connection<Vec<u8>>, _> =
         listener.accept_cookie(now, &flow(&key), path, Options::default(), &forged);
-    assert!(none.is_none());
+    assert_eq!(refused.err(), Some(CookieError::Invalid));
     let mut connection: Connection<Vec<u8>> = listener
         .accept_cookie(now, &flow(&key), path, Options::default(), &ack)
         .expect("the cookie is good");
@@ -299,12 +299,21 @@ fn cookies_are_not_looked_at_unless_some_were_issued() {
         ..header(Flags::ACK)
     };
     let path = Path::ipv4(1500);
-    let accept = |listener: &mut Listener, now| -> Option<Connection<Vec<u8>>> {
-        listener.accept_cookie(now, &flow(&key), path, Options::default(), &ack)
+    let accept = |listener: &mut Listener, now| {
+        let accepted: Result<Connection<Vec<u8>>, _> =
+            listener.accept_cookie(now, &flow(&key), path, Options::default(), &ack);
+        accepted.map(drop)
     };
-    assert!(accept(&mut listener, NOW).is_none());
+    assert_eq!(accept(&mut listener, NOW), Err(CookieError::Invalid));
     listener.on_segment(NOW, &syn());
     listener.on_segment(NOW, &syn());
-    assert!(accept(&mut listener, NOW).is_some());
-    assert!(accept(&mut listener, NOW + Duration::from_secs(120)).is_none());
+    assert_eq!(accept(&mut listener, NOW), Ok(()));
+    let late = NOW + Duration::from_secs(120);
+    assert_eq!(accept(&mut listener, late), Err(CookieError::Invalid));
+    // The backlog is one, and Linux lets one more wait.
+    listener.on_established();
+    listener.on_established();
+    let overflow_count = listener.overflow_count();
+    assert_eq!(accept(&mut listener, NOW), Err(CookieError::QueueFull));
+    assert_eq!(listener.overflow_count(), overflow_count + 1);
 }

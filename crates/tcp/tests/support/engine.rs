@@ -14,8 +14,9 @@ use std::time::Duration;
 use packetdrill::script::TcpOption;
 use packetdrill::{Call, Outcome, Segment, Setup, Stack, Unreachable, wire};
 use tcp::{
-    Config, Connection, Ecn, Event, Flags, Header, IcmpError, Instant, ListenDisposition, Options,
-    Path, SecretFlow, SecretKey, Secrets, SeqNumber, Transmit, reset_for,
+    Config, Connection, CookieError, Ecn, Event, Flags, Header, IcmpError, Instant,
+    ListenDisposition, Options, Path, SecretFlow, SecretKey, Secrets, SeqNumber, Transmit,
+    reset_for,
 };
 
 use sockets::{Embryo, Kind, Socket};
@@ -254,12 +255,13 @@ impl Engine {
             }
             ListenDisposition::Reset => {
                 match listener.accept_cookie(now, &flow, path, options, header) {
-                    Some(mut connection) => {
+                    Ok(mut connection) => {
                         let payload = Some(segment.payload.clone()).filter(|data| !data.is_empty());
                         connection.on_segment(now, header, ecn, payload);
                         self.hold(connection, ports, Some(Embryo { listener: fd }));
                     }
-                    None => self.reset(segment, header),
+                    Err(CookieError::Invalid) => self.reset(segment, header),
+                    Err(CookieError::QueueFull) => {}
                 }
             }
             ListenDisposition::Ignore => {}
