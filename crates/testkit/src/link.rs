@@ -2,7 +2,7 @@
 //! virtual (simulations) or real ([`Relay`](crate::Relay)).
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::time::Duration;
 
 /// What a link is like, in one direction. The default is a perfect one.
@@ -12,11 +12,11 @@ pub struct Conditions {
     pub rate_bits_per_second: Option<u64>,
     /// From leaving to arriving.
     pub delay: Duration,
-    /// How many packets may wait for the rate; those that come while it is full are dropped.
-    pub queue_packets: usize,
+    /// How much may wait for the rate, in octets; a packet that has no room is dropped.
+    pub queue_octets: u64,
     /// What does not arrive although it left.
     pub loss: Loss,
-    /// Probability that a packet arrives `reorder_delay` late, behind some that left after it.
+    /// Probability that a packet arrives up to `reorder_delay` late, behind some that left after it.
     pub reorder: f64,
     pub reorder_delay: Duration,
     /// Probability that a packet arrives twice.
@@ -33,6 +33,8 @@ pub enum Loss {
     /// Many in a row (Gilbert's model): a burst begins with probability `start` at each packet and ends with probability
     /// `end`; nothing arrives in between. Its mean length is 1 / `end`, the mean loss `start` / (`start` + `end`).
     Burst { start: f64, end: f64 },
+    /// Always `len` in a row, from each packet on that is hit with probability `start`.
+    Run { start: f64, len: u32 },
 }
 
 impl Default for Conditions {
@@ -40,7 +42,7 @@ impl Default for Conditions {
         Self {
             rate_bits_per_second: None,
             delay: Duration::ZERO,
-            queue_packets: 1000,
+            queue_octets: 1_000_000,
             loss: Loss::None,
             reorder: 0.0,
             reorder_delay: Duration::ZERO,
@@ -70,9 +72,10 @@ pub struct Link<T> {
     conditions: Conditions,
     random: Random,
     is_in_burst: bool,
-    /// When the packets that still wait for the rate leave.
-    departures: VecDeque<Duration>,
-    last_departure: Duration,
+    /// Packets of a run that are still to be lost.
+    run_left: u32,
+    /// When the last of the packets that wait for the rate has left.
+    busy_until: Duration,
     on_the_way: BinaryHeap<Reverse<Arrival<T>>>,
     next_number: u64,
     counts: LinkCounts,
@@ -112,8 +115,8 @@ impl<T: Clone> Link<T> {
             conditions,
             random: Random::new(seed),
             is_in_burst: false,
-            departures: VecDeque::new(),
-            last_departure: Duration::ZERO,
+            run_left: 0,
+            busy_until: Duration::ZERO,
             on_the_way: BinaryHeap::new(),
             next_number: 0,
             counts: LinkCounts::default(),
@@ -143,7 +146,7 @@ impl<T: Clone> Link<T> {
         }
         if self.random.happens(self.conditions.reorder) {
             self.counts.reordered += 1;
-            at += self.conditions.reorder_delay;
+            at += self.conditions.reorder_delay.mul_f64(self.random.unit());
         }
         self.arrive(at, packet);
     }
@@ -169,16 +172,15 @@ impl<T: Clone> Link<T> {
         let Some(rate) = self.conditions.rate_bits_per_second else {
             return Some(now);
         };
-        while self.departures.front().is_some_and(|left| *left <= now) {
-            self.departures.pop_front();
-        }
-        if self.departures.len() >= self.conditions.queue_packets {
+        let waiting = self.busy_until.saturating_sub(now);
+        let queued = u128::from(rate) * waiting.as_nanos() / (8 * NANOS);
+        if queued + len_bytes as u128 > u128::from(self.conditions.queue_octets) {
             return None;
         }
-        let nanos = (len_bytes as u64 * 8).saturating_mul(1_000_000_000) / rate.max(1);
-        self.last_departure = self.last_departure.max(now) + Duration::from_nanos(nanos);
-        self.departures.push_back(self.last_departure);
-        Some(self.last_departure)
+        let nanos = len_bytes as u128 * 8 * NANOS / u128::from(rate.max(1));
+        let time = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        self.busy_until = self.busy_until.max(now) + time;
+        Some(self.busy_until)
     }
 
     fn is_lost(&mut self) -> bool {
@@ -189,6 +191,14 @@ impl<T: Clone> Link<T> {
                 let turn = if self.is_in_burst { end } else { start };
                 self.is_in_burst ^= self.random.happens(turn);
                 self.is_in_burst
+            }
+            Loss::Run { start, len } => {
+                if self.random.happens(start) {
+                    self.run_left = len;
+                }
+                let is_lost = self.run_left > 0;
+                self.run_left = self.run_left.saturating_sub(1);
+                is_lost
             }
         }
     }
@@ -221,11 +231,17 @@ impl Random {
 
     /// True with `probability`.
     pub fn happens(&mut self, probability: f64) -> bool {
+        self.unit() < probability
+    }
+
+    /// From 0 to 1, without 1.
+    pub fn unit(&mut self) -> f64 {
         // 53 bits are what a f64 holds exactly.
-        let unit = (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-        unit < probability
+        (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
+
+const NANOS: u128 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -260,7 +276,7 @@ mod tests {
         let conditions = Conditions {
             rate_bits_per_second: Some(10_000_000),
             delay: 5 * MS,
-            queue_packets: 3,
+            queue_octets: 3 * 1250,
             ..Conditions::default()
         };
         // 1250 octets take a millisecond; three of those that come together have room.
@@ -307,6 +323,24 @@ mod tests {
         let bursts = arrived.windows(2).filter(|pair| pair[1].1 - pair[0].1 > 1);
         let bursts = bursts.count();
         assert!((3..8).contains(&(lost / bursts)), "{lost} in {bursts}");
+    }
+
+    #[test]
+    fn runs_of_losses_have_their_length() {
+        let conditions = Conditions {
+            loss: Loss::Run {
+                start: 0.001,
+                len: 8,
+            },
+            ..Conditions::default()
+        };
+        let arrived = arrivals(conditions, 100_000, Duration::ZERO);
+        let gaps = arrived.windows(2).map(|pair| pair[1].1 - pair[0].1 - 1);
+        let runs: Vec<u32> = gaps.filter(|gap| *gap > 0).collect();
+        assert!((60..140).contains(&runs.len()), "{}", runs.len());
+        // Some begin within others.
+        let exact = runs.iter().filter(|run| **run == 8).count();
+        assert!(exact * 10 > runs.len() * 9, "{runs:?}");
     }
 
     #[test]

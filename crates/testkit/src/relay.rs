@@ -152,7 +152,7 @@ fn take(
         let Some(len) = from.receive(now, buffer)? else {
             return Ok(count);
         };
-        link.push(now, len, buffer[..len].to_vec());
+        link.push(now, len + ETHERNET_OVERHEAD, buffer[..len].to_vec());
     }
     Ok(BATCH)
 }
@@ -166,6 +166,9 @@ fn give(link: &mut Link<Vec<u8>>, to: &mut impl Port, now: Duration) -> io::Resu
     }
     Ok(BATCH)
 }
+
+/// What a packet takes of a link's rate beside itself: header, checksum, preamble and gap.
+const ETHERNET_OVERHEAD: usize = 14 + 4 + 8 + 12;
 
 const BATCH: usize = 16;
 

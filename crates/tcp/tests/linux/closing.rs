@@ -19,7 +19,7 @@ const SOME: u64 = 100_000;
 const FORGETFUL: Conditions = Conditions {
     rate_bits_per_second: None,
     delay: Duration::from_millis(1),
-    queue_packets: 1000,
+    queue_octets: 1_000_000,
     loss: Loss::Random(0.1),
     reorder: 0.1,
     reorder_delay: Duration::from_millis(2),

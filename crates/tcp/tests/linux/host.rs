@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tcp::{
-    Config, Connection, Ecn, Event, Header, Instant, ListenDisposition, Listener, Options, Path,
-    Secrets, SeqNumber, Transmit, reset_for,
+    Config, Connection, CookieError, Ecn, Event, Header, Instant, ListenDisposition, Listener,
+    Options, Path, SecretFlow, SecretKey, Transmit, reset_for,
 };
 use testkit::Port;
-use testkit::link::Random;
 use wire::tcp::{Segment, Template, parse_tcp4};
 use wire::{ChecksumPolicy, EthernetAddresses, ethernet};
 
@@ -25,10 +24,12 @@ pub(crate) struct Host {
     /// What connections begin with.
     pub(crate) options: Options,
     path: Path,
-    random: Random,
+    key: SecretKey,
     /// In the order of their opening; they stay when they are closed.
     pub(crate) connections: Vec<Held>,
     listening: Option<Listening>,
+    /// Connections that were opened by a cookie.
+    pub(crate) cookie_count: u32,
     outbox: VecDeque<Vec<u8>>,
     transmit: Transmit,
     frame: Vec<u8>,
@@ -59,9 +60,10 @@ impl Host {
             config: Arc::new(config),
             options: Options::default(),
             path: Path::ipv4(mtu_bytes),
-            random: Random::new(seed),
+            key: SecretKey::new((u128::from(seed) * 0x9e37_79b9_7f4a_7c15).to_le_bytes()),
             connections: Vec::new(),
             listening: None,
+            cookie_count: 0,
             outbox: VecDeque::new(),
             transmit: Transmit::default(),
             frame: vec![0; 1 << 16],
@@ -72,7 +74,8 @@ impl Host {
     /// Begins to open a connection; its number.
     pub(crate) fn connect(&mut self, now: Instant, remote: SocketAddrV4) -> usize {
         let port = u16::try_from(40_000 + self.connections.len()).expect("few connections");
-        let secrets = self.secrets();
+        let local = SocketAddrV4::new(self.address, port);
+        let secrets = self.key.secrets(local.into(), remote.into(), now);
         let (config, options) = (Arc::clone(&self.config), self.options.clone());
         let connection = Connection::connect(now, config, options, self.path, secrets);
         self.hold(connection, port, remote)
@@ -115,14 +118,6 @@ impl Host {
             template: Template::new(NO_LINK_ADDRESSES, local, remote, 64, 0, true),
         });
         self.connections.len() - 1
-    }
-
-    fn secrets(&mut self) -> Secrets {
-        let [a, b, c, d, rest @ ..] = self.random.next_u64().to_le_bytes();
-        Secrets {
-            iss: SeqNumber(u32::from_le_bytes([a, b, c, d])),
-            timestamp_offset: u32::from_le_bytes(rest),
-        }
     }
 
     /// The next segment of any connection; its length in `buffer`.
@@ -179,7 +174,7 @@ impl Host {
         });
         let ecn = Ecn::from_tos(segment.tos);
         let Some(id) = found else {
-            self.open(now, segment, ecn);
+            self.open(now, segment, ecn, payload);
             return;
         };
         let held = &mut self.connections[id];
@@ -197,44 +192,63 @@ impl Host {
         self.take_events(id);
     }
 
-    fn open(&mut self, now: Instant, segment: &Segment, ecn: Ecn) {
+    /// For the listening socket, or for nobody.
+    fn open(&mut self, now: Instant, segment: &Segment, ecn: Ecn, payload: &[u8]) {
+        let (header, path) = (&segment.header, self.path);
+        let flow = SecretFlow {
+            key: &self.key,
+            local: segment.destination.into(),
+            remote: segment.source.into(),
+        };
         let listening = self.listening.as_mut();
-        let disposition = listening
-            .filter(|listening| listening.port == segment.destination.port())
-            .map_or(ListenDisposition::Reset, |listening| {
-                listening.listener.on_segment(now, &segment.header)
-            });
-        match disposition {
+        let listening = listening.filter(|listening| listening.port == segment.destination.port());
+        let Some(Listening { listener, .. }) = listening else {
+            self.send_reset(segment);
+            return;
+        };
+        match listener.on_segment(now, header) {
             ListenDisposition::Open => {
-                let secrets = self.secrets();
-                let connection = Connection::accept(
-                    now,
-                    Arc::clone(&self.config),
-                    self.options.clone(),
-                    self.path,
-                    secrets,
-                    &segment.header,
-                    ecn,
-                );
+                let secrets = self.key.secrets(flow.local, flow.remote, now);
+                let (config, options) = (Arc::clone(&self.config), self.options.clone());
+                let connection =
+                    Connection::accept(now, config, options, path, secrets, header, ecn);
                 self.hold(connection, segment.destination.port(), segment.source);
             }
+            ListenDisposition::Cookie => {
+                let (options, mut answer) = (&self.options, Transmit::default());
+                listener.answer_with_cookie(now, &flow, &path, options, header, &mut answer);
+                self.send_alone(segment, &answer.header);
+            }
             ListenDisposition::Reset => {
-                let mut reset = Transmit::default();
-                if reset_for(&segment.header, u32::from(segment.payload_len), &mut reset) {
-                    self.send_reset(segment, &reset.header);
+                let options = self.options.clone();
+                match listener.accept_cookie(now, &flow, path, options, header) {
+                    Ok(connection) => {
+                        self.cookie_count += 1;
+                        self.hold(connection, segment.destination.port(), segment.source);
+                        self.deliver(now, segment, payload);
+                    }
+                    Err(CookieError::Invalid) => self.send_reset(segment),
+                    Err(CookieError::QueueFull) => {}
                 }
             }
-            // This host bakes no cookies.
-            ListenDisposition::Cookie | ListenDisposition::Ignore => {}
+            ListenDisposition::Ignore => {}
         }
     }
 
-    fn send_reset(&mut self, segment: &Segment, header: &Header) {
+    fn send_reset(&mut self, segment: &Segment) {
+        let mut reset = Transmit::default();
+        if reset_for(&segment.header, u32::from(segment.payload_len), &mut reset) {
+            self.send_alone(segment, &reset.header);
+        }
+    }
+
+    /// An answer to `segment` without a connection.
+    fn send_alone(&mut self, segment: &Segment, header: &Header) {
         let (local, remote) = (segment.destination, segment.source);
         let template = Template::new(NO_LINK_ADDRESSES, local, remote, 64, 0, true);
         let len = template
             .emit(&mut self.frame, 0, 0, header, [])
-            .expect("a reset fits");
+            .expect("a header fits");
         self.outbox
             .push_back(self.frame[LINK_HEADER_LEN..len].to_vec());
     }

@@ -40,6 +40,8 @@ pub(crate) struct Setup {
     pub(crate) mtu_bytes: u16,
     /// Of the kernel, below `net.ipv4`.
     pub(crate) sysctls: &'static [(&'static str, &'static str)],
+    /// Of the link's fate.
+    pub(crate) seed: u64,
 }
 
 impl Default for Setup {
@@ -49,6 +51,7 @@ impl Default for Setup {
             config: Config::default(),
             mtu_bytes: 1500,
             sysctls: &[],
+            seed: 42,
         }
     }
 }
@@ -75,10 +78,10 @@ impl Lab {
                     .unwrap_or_else(|error| panic!("net.ipv4.{name}={value}: {error}"));
             }
         });
-        let host = Host::new(ENGINE, setup.mtu_bytes, setup.config, SEED);
+        let host = Host::new(ENGINE, setup.mtu_bytes, setup.config, setup.seed);
         Ok(Self {
             namespace: Arc::new(namespace),
-            relay: Relay::new(host, tun, setup.conditions, SEED),
+            relay: Relay::new(host, tun, setup.conditions, setup.seed),
         })
     }
 
@@ -143,13 +146,7 @@ impl Lab {
 
     /// The kernel listens.
     pub(crate) fn kernel_listener(&self) -> TcpListener {
-        let listener = self.namespace.enter(|| {
-            let socket = cubic_socket()?;
-            socket.bind(&SocketAddrV4::new(KERNEL, PORT).into())?;
-            socket.listen(BACKLOG)?;
-            Ok::<_, io::Error>(socket.into())
-        });
-        listener.expect("the port is free")
+        kernel_listener(&self.namespace)
     }
 
     /// An established connection: both ends.
@@ -237,10 +234,26 @@ impl Lab {
     }
 }
 
+/// A listening socket of the kernel of `namespace`, whose address is [`KERNEL`].
+pub(crate) fn kernel_listener(namespace: &Namespace) -> TcpListener {
+    let listener = namespace.enter(|| {
+        let socket = cubic_socket()?;
+        socket.bind(&SocketAddrV4::new(KERNEL, PORT).into())?;
+        socket.listen(BACKLOG)?;
+        Ok::<_, io::Error>(socket.into())
+    });
+    listener.expect("the port is free")
+}
+
 /// Blocks until the engine has accepted; to be called inside of the namespace.
 pub(crate) fn kernel_connect() -> io::Result<TcpStream> {
+    kernel_connect_to(ENGINE)
+}
+
+/// Blocks until the host has accepted; to be called inside of the namespace.
+pub(crate) fn kernel_connect_to(host: Ipv4Addr) -> io::Result<TcpStream> {
     let socket = cubic_socket()?;
-    socket.connect(&SocketAddrV4::new(ENGINE, PORT).into())?;
+    socket.connect(&SocketAddrV4::new(host, PORT).into())?;
     Ok(socket.into())
 }
 
@@ -252,5 +265,3 @@ fn cubic_socket() -> io::Result<Socket> {
 }
 
 const BACKLOG: i32 = 16;
-
-const SEED: u64 = 42;

@@ -5,10 +5,14 @@
 //! not be shorter.
 
 mod closing;
+mod fairness;
+mod goodput;
 mod host;
 mod lab;
 mod options;
 mod pattern;
 mod refusing;
+#[path = "../support/mod.rs"]
+mod support;
 mod transfer;
 mod waiting;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 use tcp::{Error, Event, State};
+use testkit::link::Conditions;
 use testkit::or_skip;
 
 use crate::lab::{KERNEL, Lab, PORT, Setup, kernel_connect};
@@ -54,15 +55,7 @@ fn an_engine_with_a_full_queue_lets_the_kernel_wait() {
 
     let mut numbers = Vec::new();
     for _ in 0..COUNT {
-        let id = lab.accept();
-        let mut number = [0xff];
-        lab.run_until("its octet", |host, now| {
-            let connection = &mut host.connections[id].connection;
-            connection.read(now, &mut number).is_ok()
-        });
-        numbers.push(number[0]);
-        let now = lab.now();
-        lab.host().connections[id].connection.close(now, false);
+        numbers.push(accept_octet_and_close(&mut lab));
     }
     numbers.sort_unstable();
     assert_eq!(numbers, [0, 1, 2, 3]);
@@ -102,6 +95,53 @@ fn a_kernel_with_a_full_queue_lets_the_engine_wait() {
     for id in late {
         lab.reach(id, State::Established);
     }
+}
+
+/// SYNs that come before any handshake is over find the queue of half-open connections full.
+#[test]
+fn the_kernel_brings_cookies_back() {
+    const COUNT: u8 = 4;
+    let mut lab = or_skip!(Lab::with(Setup {
+        conditions: Conditions {
+            delay: Duration::from_millis(100),
+            ..Conditions::default()
+        },
+        ..Setup::default()
+    }));
+    let now = lab.now();
+    lab.host().listen(now, PORT, 1);
+    let threads: Vec<_> = (0..COUNT)
+        .map(|number| {
+            lab.spawn(move || {
+                let mut stream = kernel_connect()?;
+                stream.write_all(&[number])?;
+                stream.read(&mut [0])
+            })
+        })
+        .collect();
+    let mut numbers = Vec::new();
+    for _ in 0..COUNT {
+        numbers.push(accept_octet_and_close(&mut lab));
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, [0, 1, 2, 3]);
+    assert!(lab.host().cookie_count > 0);
+    for thread in threads {
+        assert_eq!(lab.join("the end", thread).unwrap(), 0);
+    }
+}
+
+/// The first octet of the next connection that is accepted.
+fn accept_octet_and_close(lab: &mut Lab) -> u8 {
+    let id = lab.accept();
+    let mut octet = [0xff];
+    lab.run_until("its octet", |host, now| {
+        let connection = &mut host.connections[id].connection;
+        connection.read(now, &mut octet).is_ok()
+    });
+    let now = lab.now();
+    lab.host().connections[id].connection.close(now, false);
+    octet[0]
 }
 
 #[test]

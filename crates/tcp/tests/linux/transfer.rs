@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 pub(crate) const LOSSY: Conditions = Conditions {
     rate_bits_per_second: Some(200_000_000),
     delay: Duration::from_millis(1),
-    queue_packets: 200,
+    queue_octets: 300_000,
     loss: Loss::Random(0.01),
     reorder: 0.05,
     reorder_delay: Duration::from_millis(1),
@@ -65,9 +65,16 @@ fn a_gibibyte_goes_both_ways() {
 
 #[test]
 fn losses_are_made_up_for() {
-    for opener in OPENERS {
+    let bursts = Conditions {
+        loss: Loss::Burst {
+            start: 0.002,
+            end: 0.2,
+        },
+        ..LOSSY
+    };
+    for (opener, conditions) in OPENERS.into_iter().zip([LOSSY, bursts]) {
         let mut lab = or_skip!(Lab::with(Setup {
-            conditions: LOSSY,
+            conditions,
             ..Setup::default()
         }));
         let id = transfer(&mut lab, opener, 4 * MIB);

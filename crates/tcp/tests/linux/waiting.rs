@@ -17,7 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const DEAD: Conditions = Conditions {
     rate_bits_per_second: None,
     delay: Duration::ZERO,
-    queue_packets: 1000,
+    queue_octets: 1_000_000,
     loss: Loss::Random(1.0),
     reorder: 0.0,
     reorder_delay: Duration::ZERO,
