@@ -297,6 +297,7 @@ impl<P: Payload> Connection<P> {
     pub fn shrink(&mut self) {
         self.sender.queue.shrink();
         self.receiver.shrink();
+        self.recovery.shrink();
     }
 
     /// Panics if the parts contradict each other; for tests.

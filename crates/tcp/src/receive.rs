@@ -200,6 +200,7 @@ impl<P: Payload> Receiver<P> {
         if self.is_contiguous() && !self.has_sack_blocks() {
             self.assembler = None;
         }
+        self.queue.shrink();
     }
 
     fn place_behind_gap(&mut self, seq: SeqNumber, payload: P) -> Arrival {

@@ -485,6 +485,11 @@ impl Recovery {
         self.timeouts
     }
 
+    /// Gives back memory that is only kept for speed.
+    pub(crate) fn shrink(&mut self) {
+        self.scoreboard.shrink();
+    }
+
     /// When data was sent last.
     #[must_use]
     pub const fn last_sent_at(&self) -> Option<Instant> {

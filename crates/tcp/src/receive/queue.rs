@@ -107,6 +107,13 @@ impl<P: Payload> ReceiveQueue<P> {
         }
     }
 
+    /// Gives the list's memory back if it is empty.
+    pub(crate) fn shrink(&mut self) {
+        if self.payloads.is_empty() {
+            self.payloads = VecDeque::new();
+        }
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();

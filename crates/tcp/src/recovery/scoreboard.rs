@@ -150,6 +150,13 @@ impl Counts {
 }
 
 impl Scoreboard {
+    /// Gives memory back if nothing is outstanding.
+    pub(crate) fn shrink(&mut self) {
+        if self.segments.is_empty() {
+            self.segments = VecDeque::new();
+        }
+    }
+
     /// A segment is sent for the first time. Sequence numbers must follow on each other.
     pub fn push(&mut self, seq: SeqNumber, len: u32, sent_at: Instant) {
         debug_assert!(len > 0);
