@@ -134,7 +134,7 @@ mod tests {
     }
 
     /// RFC 6528 §3
-    // Requirement: RFC 9293 MUST-8
+    // Requirement: RFC 9293 MUST-8; RFC 6528 3-1
     #[test]
     fn a_flow_s_numbers_rise_by_one_each_four_microseconds() {
         let (local, remote) = ("192.0.2.1:1000", "192.0.2.2:80");
@@ -145,7 +145,7 @@ mod tests {
         }
     }
 
-    // Requirement: RFC 9293 MUST-9, SHLD-1
+    // Requirement: RFC 9293 MUST-9, SHLD-1; RFC 6528 3-1, 3-2
     #[test]
     fn each_part_of_the_flow_and_the_key_matter() {
         let numbers = [

@@ -113,6 +113,7 @@ fn an_ip_packet_too_short_for_the_header_is_rejected() {
 }
 
 /// RFC 9293 MUST-50: "A TCP implementation MUST ignore unrecognized IP options".
+// Requirement: RFC 9293 MUST-50
 #[test]
 fn ip_options_are_skipped() {
     let plain = frame(&header(), &[b"payload"]);

@@ -84,6 +84,7 @@ impl Flow {
 }
 
 /// RFC 6928 §2
+// Requirement: RFC 5681 3.1-1; RFC 6928 2-1
 #[test]
 fn the_initial_window_is_ten_segments_or_fewer_large_ones() {
     assert_eq!(initial_window(1460, 10), 14_600);
@@ -95,7 +96,7 @@ fn the_initial_window_is_ten_segments_or_fewer_large_ones() {
     assert_eq!(congestion.cwnd(), 1460);
 }
 
-// Requirement: RFC 9293 MUST-19
+// Requirement: RFC 9293 MUST-19; RFC 5681 3.1-3
 #[test]
 fn slow_start_doubles_each_round() {
     for algorithm in [CongestionAlgorithm::NewReno, CongestionAlgorithm::Cubic] {
@@ -108,7 +109,7 @@ fn slow_start_doubles_each_round() {
 }
 
 /// RFC 5681 §3.1, equations 3 and 4
-// Requirement: RFC 9293 MUST-19
+// Requirement: RFC 9293 MUST-19; RFC 5681 3.1-4, 3.1-5
 #[test]
 fn new_reno_halves_and_grows_by_one_segment_per_round() {
     let mut flow = Flow::new(CongestionAlgorithm::NewReno);
@@ -124,6 +125,7 @@ fn new_reno_halves_and_grows_by_one_segment_per_round() {
 }
 
 /// RFC 5681 §4.3, RFC 3168 §6.1.2
+// Requirement: RFC 6582 3.2-2; RFC 6675 5-1
 #[test]
 fn one_window_of_data_is_reduced_once() {
     let mut flow = Flow::new(CongestionAlgorithm::NewReno);
@@ -139,6 +141,7 @@ fn one_window_of_data_is_reduced_once() {
     assert_eq!(flow.congestion.ssthresh(), 2500);
 }
 
+// Requirement: RFC 5681 3.1-5
 #[test]
 fn no_threshold_is_below_two_segments() {
     for algorithm in [CongestionAlgorithm::NewReno, CongestionAlgorithm::Cubic] {
@@ -154,6 +157,7 @@ fn no_threshold_is_below_two_segments() {
 }
 
 /// RFC 9937 §6: after a recovery the window is `ssthresh`; during it one segment leaves for about two delivered.
+// Requirement: RFC 9937 6-1
 #[test]
 fn recovery_reduces_the_window_in_proportion() {
     let mut flow = Flow::new(CongestionAlgorithm::NewReno);
@@ -190,6 +194,7 @@ fn recovery_reduces_the_window_in_proportion() {
 }
 
 /// RFC 9937 §6: below `ssthresh` the conservative bound sends what was delivered, and one more per safe acknowledgement.
+// Requirement: RFC 9937 6-2
 #[test]
 fn heavy_loss_is_followed_by_slow_start_only_while_acknowledgements_are_safe() {
     let event = Reduction {
@@ -222,6 +227,7 @@ fn heavy_loss_is_followed_by_slow_start_only_while_acknowledgements_are_safe() {
     assert_eq!(unsafe_acks.cwnd(), 3 * MSS);
 }
 
+// Requirement: RFC 6675 5-2; RFC 9937 6-3
 #[test]
 fn entering_recovery_lets_one_segment_leave() {
     let mut flow = Flow::new(CongestionAlgorithm::NewReno);
@@ -243,6 +249,7 @@ fn entering_recovery_lets_one_segment_leave() {
 }
 
 /// RFC 5681 §3.1: the threshold is lowered by the first timeout only.
+// Requirement: RFC 5681 3.1-7
 #[test]
 fn a_second_timeout_keeps_the_threshold() {
     let mut flow = Flow::new(CongestionAlgorithm::NewReno);
@@ -261,6 +268,7 @@ fn a_second_timeout_keeps_the_threshold() {
 }
 
 /// RFC 4015 §3.2, RFC 9438 §4.9.2
+// Requirement: RFC 9438 4.9-1
 #[test]
 fn a_spurious_reduction_is_undone() {
     for algorithm in [CongestionAlgorithm::NewReno, CongestionAlgorithm::Cubic] {
@@ -316,6 +324,7 @@ fn half_a_window_in_use_grows_in_slow_start_only() {
 }
 
 /// RFC 2861 §3, RFC 5681 §4.1
+// Requirement: RFC 5681 4.1-1
 #[test]
 fn idleness_halves_the_window_per_timeout_down_to_the_restart_window() {
     let rto = Duration::from_millis(200);

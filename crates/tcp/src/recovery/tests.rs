@@ -150,6 +150,7 @@ fn a_piece_that_the_device_cuts_is_several_segments() {
 }
 
 /// RFC 8985 §3.4's fast recovery, with RFC 5681's threshold for networks that keep the order.
+// Requirement: RFC 6675 4-1
 #[test]
 fn three_segments_behind_a_hole_begin_recovery() {
     let mut flow = Flow::new();
@@ -171,6 +172,7 @@ fn three_segments_behind_a_hole_begin_recovery() {
 }
 
 /// RFC 8985 §6.2: fewer than three, but a quarter of a round trip has passed.
+// Requirement: RFC 8985 6.2-6
 #[test]
 fn one_segment_behind_a_hole_begins_recovery_after_the_reordering_window() {
     let mut flow = Flow::new();
@@ -235,6 +237,7 @@ fn the_end_of_a_flight_is_probed_and_its_loss_recovered() {
     assert_eq!(flow.retransmit(false), [2]);
 }
 
+// Requirement: RFC 8985 7.3-1
 #[test]
 fn a_probe_prefers_new_data_and_ignores_the_window() {
     let mut flow = Flow::new();
@@ -250,6 +253,7 @@ fn a_probe_prefers_new_data_and_ignores_the_window() {
 }
 
 /// RFC 8985 §7.4.2
+// Requirement: RFC 8985 7.4-1
 #[test]
 fn a_loss_that_the_probe_repaired_reduces_the_window() {
     let mut flow = Flow::new();
@@ -285,6 +289,7 @@ fn a_loss_that_the_probe_repaired_reduces_the_window() {
 }
 
 /// RFC 6298 §5
+// Requirement: RFC 6298 5-4, 5-5; RFC 5681 3.1-6
 #[test]
 fn timeouts_double_and_send_the_first_segment() {
     let mut flow = Flow::with(Settings {
@@ -315,6 +320,7 @@ fn timeouts_double_and_send_the_first_segment() {
 }
 
 /// RFC 7323 §4.1
+// Requirement: RFC 7323 4.1-1; RFC 6298 3-1
 #[test]
 fn a_timestamp_measures_what_was_sent_twice() {
     let mut flow = Flow::new();
@@ -431,6 +437,7 @@ fn duplicates_of_all_retransmissions_undo_the_reduction() {
 }
 
 /// RFC 3168 §6.1.2
+// Requirement: RFC 3168 6.1.2-1
 #[test]
 fn a_mark_reduces_once_a_round_and_is_not_undone() {
     let mut flow = Flow::new();
@@ -453,6 +460,7 @@ fn a_mark_reduces_once_a_round_and_is_not_undone() {
 }
 
 /// RFC 6582 §3.2
+// Requirement: RFC 6582 3.2-1, 3.2-3
 #[test]
 fn without_sack_each_partial_acknowledgement_shows_the_next_hole() {
     let mut flow = Flow::without_sack();
@@ -496,6 +504,7 @@ fn data_and_window_updates_are_no_duplicates() {
 }
 
 /// RFC 3042
+// Requirement: RFC 5681 3.2-2
 #[test]
 fn the_first_duplicates_let_new_segments_out() {
     for mut flow in [Flow::new(), Flow::without_sack()] {
@@ -525,6 +534,7 @@ fn a_smaller_path_sends_again_what_was_too_long() {
     assert_eq!(flow.recovery.congestion.ssthresh(), u32::MAX);
 }
 
+// Requirement: RFC 5681 4.1-1
 #[test]
 fn an_idle_window_is_probed_anew() {
     let mut flow = Flow::new();

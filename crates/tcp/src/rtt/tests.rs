@@ -16,6 +16,7 @@ fn precise() -> RttEstimator {
 }
 
 /// RFC 6298 §2.1
+// Requirement: RFC 6298 2-1
 #[test]
 fn without_a_measurement_the_timeout_is_one_second() {
     let estimator = RttEstimator::default();
@@ -25,7 +26,7 @@ fn without_a_measurement_the_timeout_is_one_second() {
 }
 
 /// RFC 6298 §2.2
-// Requirement: RFC 9293 MUST-18
+// Requirement: RFC 9293 MUST-18; RFC 6298 2-2
 #[test]
 fn the_first_measurement_sets_both_estimates() {
     let mut estimator = precise();
@@ -36,6 +37,7 @@ fn the_first_measurement_sets_both_estimates() {
 }
 
 /// RFC 6298 §2.3
+// Requirement: RFC 6298 2-3
 #[test]
 fn later_measurements_are_smoothed() {
     let mut estimator = precise();
@@ -51,6 +53,7 @@ fn later_measurements_are_smoothed() {
     assert_eq!(estimator.rto(), Duration::from_micros(100_000 + 4 * 63_125));
 }
 
+// Requirement: RFC 6298 2-4, 4-1
 #[test]
 fn the_timeout_stays_the_minimum_above_the_round_trip() {
     let mut estimator = RttEstimator::default();
@@ -66,7 +69,7 @@ fn the_timeout_stays_the_minimum_above_the_round_trip() {
 }
 
 /// RFC 6298 §5.5, §2.5
-// Requirement: RFC 9293 MUST-19
+// Requirement: RFC 9293 MUST-19; RFC 6298 2-5, 5-5
 #[test]
 fn each_timeout_doubles_up_to_two_minutes() {
     let mut estimator = RttEstimator::default();
@@ -84,6 +87,7 @@ fn each_timeout_doubles_up_to_two_minutes() {
 }
 
 /// RFC 6298 §5.7
+// Requirement: RFC 6298 5-7
 #[test]
 fn data_begins_at_three_seconds_after_a_lost_syn() {
     let mut estimator = RttEstimator::default();

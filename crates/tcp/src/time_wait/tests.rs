@@ -69,6 +69,7 @@ fn other_flows_are_not_concerned() {
 }
 
 /// RFC 9293 §3.10.7.4, eighth: "Acknowledge it, and restart the 2 MSL timeout."
+// Requirement: RFC 1337 3-2
 #[test]
 fn a_retransmitted_fin_is_answered_and_restarts_the_wait() {
     let mut table = table();
@@ -114,6 +115,7 @@ fn the_last_acknowledgement_of_the_peer_is_dropped() {
 }
 
 /// RFC 1337, RFC 5961 §3.2
+// Requirement: RFC 1337 3-1
 #[test]
 fn a_reset_ends_the_wait_only_if_exact_and_permitted() {
     let mut table = table();
@@ -138,6 +140,7 @@ fn a_reset_ends_the_wait_only_if_exact_and_permitted() {
 }
 
 /// RFC 6191 §2
+// Requirement: RFC 6191 2-1, 2-2
 #[test]
 fn a_newer_syn_opens_the_next_incarnation() {
     let iss = SND_NXT + 65_537;
@@ -170,6 +173,7 @@ fn a_newer_syn_opens_the_next_incarnation() {
 }
 
 /// A SYN that does not open must not keep the entry alive: its next try shall find the way free.
+// Requirement: RFC 6191 2-3
 #[test]
 fn a_refused_syn_does_not_restart_the_wait() {
     let mut table = table();

@@ -91,6 +91,7 @@ fn ack(acked: u32, now: Instant, rtt: Duration) -> Ack {
 }
 
 proptest! {
+    // Requirement: RFC 9438 4.2-1, 4.3-1, 4.6-1
     #[test]
     fn follows_the_floating_point_reference(
         initial_segments in 4_u32..3_000,
@@ -162,6 +163,7 @@ fn cube_roots_are_exact_around_cubes_and_at_the_ends() {
 }
 
 /// RFC 9438 §4.6, §4.7
+// Requirement: RFC 9438 4.7-1
 #[test]
 fn a_loss_below_the_last_plateau_makes_room() {
     let mut cubic = Cubic::default();
@@ -184,6 +186,7 @@ fn a_loss_below_the_last_plateau_makes_room() {
 }
 
 /// RFC 9438 §4.2: the curve is flat at `W_max` after `K` seconds.
+// Requirement: RFC 9438 4.2-1
 #[test]
 fn the_window_is_back_at_the_plateau_after_k() {
     let mut cubic = Cubic::default();
@@ -204,6 +207,7 @@ fn the_window_is_back_at_the_plateau_after_k() {
 }
 
 /// RFC 9438 §5.8
+// Requirement: RFC 9438 5.8-1
 #[test]
 fn time_without_use_of_the_window_does_not_count() {
     let rtt = Duration::from_millis(50);
@@ -234,6 +238,7 @@ fn time_without_use_of_the_window_does_not_count() {
 }
 
 /// RFC 9438 §4.8
+// Requirement: RFC 9438 4.8-1
 #[test]
 fn after_a_timeout_the_stage_begins_on_the_plateau() {
     let mut cubic = Cubic::default();

@@ -62,6 +62,7 @@ fn constant_round_trips_keep_the_window_doubling() {
 }
 
 /// RFC 9406 §4.2, with the bounds of §4.3
+// Requirement: RFC 9406 4.2-1
 #[test]
 fn an_eighth_more_delay_begins_conservative_slow_start() {
     for (first, second, conservative) in [
@@ -86,6 +87,7 @@ fn an_eighth_more_delay_begins_conservative_slow_start() {
     }
 }
 
+// Requirement: RFC 9406 4.2-2
 #[test]
 fn too_few_samples_say_nothing() {
     let mut start = Start::new();
@@ -96,6 +98,7 @@ fn too_few_samples_say_nothing() {
     assert!(!start.is_conservative());
 }
 
+// Requirement: RFC 9406 4.2-3, 4.2-4
 #[test]
 fn conservative_slow_start_grows_by_a_quarter_and_ends_after_five_rounds() {
     let mut start = Start::new();
@@ -116,6 +119,7 @@ fn conservative_slow_start_grows_by_a_quarter_and_ends_after_five_rounds() {
 }
 
 /// RFC 9406 §4.2: "If currentRoundMinRTT < cssBaselineMinRtt: resume slow start"
+// Requirement: RFC 9406 4.2-5
 #[test]
 fn shorter_round_trips_resume_slow_start() {
     let mut start = Start::new();

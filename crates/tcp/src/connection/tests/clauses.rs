@@ -2,10 +2,12 @@
 //! holds (`requirements/`).
 
 mod acknowledgements;
+mod ecn;
 mod keep_alive;
 mod loss;
 mod messages;
 mod opening;
 mod options;
+mod timestamps;
 mod urgent;
 mod window;

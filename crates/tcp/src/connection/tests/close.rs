@@ -269,7 +269,7 @@ fn rfc9293_3_10_7_4_time_wait_acknowledges_the_fin_again_and_starts_over() {
     assert_eq!(solo.skip_to_timer(), Duration::from_secs(60));
 }
 
-// Requirement: RFC 9293 SHLD-4
+// Requirement: RFC 9293 SHLD-4; RFC 6191 2-2
 #[test]
 fn rfc6191_time_wait_ends_for_a_newer_syn() {
     let mut solo = Solo::established();

@@ -28,6 +28,7 @@ fn data_is_cut_into_segments_and_pushed_at_the_end() {
     assert_eq!(solo.connection.poll_timeout(), None);
 }
 
+// Requirement: RFC 6928 2-1
 #[test]
 fn rfc6928_the_initial_window_is_ten_segments() {
     let mut solo = Solo::established();
@@ -141,7 +142,7 @@ fn warm_up(solo: &mut Solo) -> u32 {
     seq
 }
 
-// Requirement: RFC 9293 SHLD-18, SHLD-19
+// Requirement: RFC 9293 SHLD-18, SHLD-19; RFC 5681 4.2-2
 #[test]
 fn rfc5681_section4_2_every_second_full_segment_is_acknowledged_and_others_after_a_delay() {
     let mut solo = Solo::established();
@@ -188,7 +189,7 @@ fn quickack_acknowledges_at_once() {
     assert_eq!(solo.poll_one().ack(), seq + 10);
 }
 
-// Requirement: RFC 9293 SHLD-31
+// Requirement: RFC 9293 SHLD-31; RFC 2018 3-1, 4-1; RFC 5681 4.2-3
 #[test]
 fn rfc5681_section4_2_each_segment_behind_a_gap_gives_a_duplicate_with_sack() {
     let mut solo = Solo::established();
@@ -211,6 +212,7 @@ fn rfc5681_section4_2_each_segment_behind_a_gap_gives_a_duplicate_with_sack() {
     assert_eq!(read, expected);
 }
 
+// Requirement: RFC 2883 4-2
 #[test]
 fn rfc2883_what_came_twice_is_reported() {
     let mut solo = Solo::established();
@@ -320,7 +322,7 @@ fn what_is_not_acknowledged_is_sent_again_until_retries2() {
     assert!(again.len() >= 15, "{} {info:?}", again.len());
 }
 
-// Requirement: RFC 9293 MUST-21
+// Requirement: RFC 9293 MUST-21; RFC 5482 3-1
 #[test]
 fn rfc5482_user_timeout_bounds_the_time_without_acknowledgement() {
     let mut solo = Solo::established();
@@ -365,6 +367,7 @@ fn rfc9293_3_8_4_keepalive_probes_and_gives_up() {
     assert_eq!(solo.connection.take_error(), Some(Error::TimedOut));
 }
 
+// Requirement: RFC 5681 3.2-1
 #[test]
 fn three_duplicates_send_the_first_segment_again_at_once() {
     let mut solo = Solo::established();
@@ -457,6 +460,7 @@ fn urgent_data_may_be_announced_before_it_comes() {
     assert_eq!(solo.connection.read_urgent(false), Ok(b'X'));
 }
 
+// Requirement: RFC 3168 6.1.2-2, 6.1.3-1
 #[test]
 fn rfc3168_6_1_3_a_mark_is_echoed_until_the_window_is_reduced() {
     let config = Config {
@@ -558,6 +562,7 @@ fn the_receive_buffer_grows_with_what_is_read() {
 }
 
 /// RFC 8985 §7.4.2: the duplicate's report comes when nothing is outstanding any more.
+// Requirement: RFC 8985 7.4-2
 #[test]
 fn rfc8985_section7_4_2_a_probe_of_what_had_arrived_reduces_nothing() {
     for has_duplicate_report in [true, false] {
@@ -665,6 +670,7 @@ fn a_piece_ends_where_nagle_and_the_window_say() {
     assert_eq!(solo.poll_one().payload.len(), 3000);
 }
 
+// Requirement: RFC 4821 7.7-1
 #[test]
 fn rfc4821_a_path_that_swallows_large_segments_gets_smaller_ones() {
     let config = Config {

@@ -26,7 +26,7 @@ const ALL_OPTIONS: HeaderOptions = HeaderOptions {
     sack: wire::tcp::SackBlocks::EMPTY,
 };
 
-// Requirement: RFC 9293 MUST-14, MUST-67, SHLD-5
+// Requirement: RFC 9293 MUST-14, MUST-67, SHLD-5; RFC 7323 2.3-1, 3.2-4
 #[test]
 fn active_open_sends_syn_with_the_options_of_linux_and_acknowledges_the_answer() {
     let mut solo = Solo::connecting(Config::default(), Options::default());
@@ -55,6 +55,7 @@ fn active_open_sends_syn_with_the_options_of_linux_and_acknowledges_the_answer()
     assert_eq!(solo.connection.info(solo.now).snd_mss, 1400 - 12);
 }
 
+// Requirement: RFC 7323 2.2-1, 3.2-2
 #[test]
 fn rfc7323_section2_options_are_off_unless_both_sides_have_them() {
     let mut solo = Solo::connecting(Config::default(), Options::default());
@@ -70,6 +71,7 @@ fn rfc7323_section2_options_are_off_unless_both_sides_have_them() {
     );
 }
 
+// Requirement: RFC 7323 2.3-3
 #[test]
 fn passive_open_answers_with_what_the_syn_offered() {
     let mut solo = Solo::accepting(Config::default(), &syn(ALL_OPTIONS));
@@ -93,6 +95,7 @@ fn passive_open_answers_with_what_the_syn_offered() {
     solo.assert_silent();
 }
 
+// Requirement: RFC 7323 2.2-1
 #[test]
 fn passive_open_leaves_out_what_the_syn_did_not_offer() {
     let bare = syn(HeaderOptions::default());
@@ -228,7 +231,7 @@ fn rfc9293_3_10_7_4_an_unacceptable_ack_in_syn_received_is_reset() {
     assert_eq!(solo.state(), State::SynReceived);
 }
 
-// Requirement: RFC 9293 SHLD-8
+// Requirement: RFC 9293 SHLD-8; RFC 3168 6.1.1-1
 #[test]
 fn rfc3168_6_1_1_ecn_is_asked_for_and_agreed_to() {
     let config = Config {

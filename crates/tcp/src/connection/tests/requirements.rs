@@ -157,7 +157,7 @@ fn must_37_a_window_may_stay_closed_while_probes_are_answered() {
 }
 
 /// MUST-59: "a TCP endpoint MUST process all queued segments before sending any ACK".
-// Requirement: RFC 9293 MUST-58, MUST-59
+// Requirement: RFC 9293 MUST-58, MUST-59; RFC 5681 4.2-4
 #[test]
 fn must_59_segments_that_came_together_get_one_acknowledgement() {
     let mut solo = Solo::established();
@@ -201,7 +201,7 @@ fn must_62_the_pointer_is_behind_urgent_data_of_any_length() {
 }
 
 /// MUST-65: "The MSS Option [...] MUST NOT be sent" on segments without SYN; nor are the other options of the handshake.
-// Requirement: RFC 9293 MUST-65
+// Requirement: RFC 9293 MUST-65; RFC 7323 2.2-1; RFC 2018 2-1
 #[test]
 fn must_65_only_syns_carry_options_of_the_handshake() {
     let mut solo = Solo::connecting(Config::default(), Options::default());

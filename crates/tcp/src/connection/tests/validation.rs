@@ -4,6 +4,7 @@ use super::harness::*;
 use crate::{Config, Error, IcmpError, Options, SeqNumber, State};
 use wire::tcp::{Flags, Options as HeaderOptions, Timestamps};
 
+// Requirement: RFC 5961 3.2-1, 3.2-2, 3.2-3
 #[test]
 fn rfc5961_3_2_a_reset_counts_at_rcv_nxt_only() {
     let mut solo = Solo::established();
@@ -20,6 +21,7 @@ fn rfc5961_3_2_a_reset_counts_at_rcv_nxt_only() {
     assert_eq!(solo.connection.take_error(), Some(Error::Reset));
 }
 
+// Requirement: RFC 5961 4.2-1
 #[test]
 fn rfc5961_4_2_a_syn_is_challenged() {
     let mut solo = Solo::established();
@@ -33,6 +35,7 @@ fn rfc5961_4_2_a_syn_is_challenged() {
     assert_eq!(solo.state(), State::Established);
 }
 
+// Requirement: RFC 5961 5.2-1, 5.2-2
 #[test]
 fn rfc5961_5_2_acknowledgements_far_off_are_challenged_and_their_data_dropped() {
     for number in [2u32, 0u32.wrapping_sub(70_000)] {
@@ -50,6 +53,7 @@ fn rfc5961_5_2_acknowledgements_far_off_are_challenged_and_their_data_dropped() 
     assert_eq!(solo.connection.readable_len(), 4);
 }
 
+// Requirement: RFC 5961 7-1
 #[test]
 fn rfc5961_7_challenges_are_limited() {
     let mut solo = Solo::established();
@@ -105,6 +109,7 @@ fn with_timestamps() -> Solo {
     solo
 }
 
+// Requirement: RFC 7323 5.3-1
 #[test]
 fn rfc7323_5_3_paws_drops_old_duplicates_with_an_answer() {
     let mut solo = with_timestamps();
@@ -126,6 +131,7 @@ fn rfc7323_5_3_paws_drops_old_duplicates_with_an_answer() {
     assert_eq!(solo.state(), State::Closed);
 }
 
+// Requirement: RFC 7323 4.3-1
 #[test]
 fn rfc7323_4_3_the_echo_is_that_of_the_segment_at_the_left_edge() {
     let mut solo = with_timestamps();
@@ -143,6 +149,7 @@ fn rfc7323_4_3_the_echo_is_that_of_the_segment_at_the_left_edge() {
     assert_eq!(solo.poll_one().options.timestamps.unwrap().echo, 1200);
 }
 
+// Requirement: RFC 7323 5.5-1
 #[test]
 fn rfc7323_5_5_timestamps_older_than_24_days_are_not_compared_with() {
     let mut solo = with_timestamps();

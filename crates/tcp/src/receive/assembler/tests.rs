@@ -35,6 +35,7 @@ fn drain(assembler: &mut Assembler<Vec<u8>>, from: u32) -> u32 {
     next - BASE
 }
 
+// Requirement: RFC 2018 4-1, 4-3
 #[test]
 fn rfc2018_section4_the_first_block_is_the_last_to_have_changed() {
     let mut assembler = Assembler::default();
@@ -51,6 +52,7 @@ fn rfc2018_section4_the_first_block_is_the_last_to_have_changed() {
     assert_eq!(blocks(&mut assembler), [(50, 60)]);
 }
 
+// Requirement: RFC 2883 4-1, 4-3
 #[test]
 fn rfc2883_section4_a_duplicate_is_the_first_block_once() {
     let mut assembler = Assembler::default();

@@ -30,6 +30,7 @@ fn round() -> Round {
 }
 
 /// §6.2 step 4: "RACK.reo_wnd_mult * RACK.min_RTT / 4", not more than SRTT
+// Requirement: RFC 8985 6.2-4
 #[test]
 fn the_reordering_window_is_a_quarter_of_the_round_trip() {
     let mut rack = Rack::new(3);
@@ -37,6 +38,7 @@ fn the_reordering_window_is_a_quarter_of_the_round_trip() {
     assert_eq!(rack.reo_wnd.duration(), Duration::from_millis(10));
 }
 
+// Requirement: RFC 8985 6.2-3
 #[test]
 fn in_order_networks_need_no_window_in_recovery_or_after_three_segments() {
     let mut rack = Rack::new(3);
@@ -58,6 +60,7 @@ fn in_order_networks_need_no_window_in_recovery_or_after_three_segments() {
     assert_eq!(rack.reo_wnd.duration(), Duration::from_millis(10));
 }
 
+// Requirement: RFC 8985 6.2-4
 #[test]
 fn duplicates_widen_the_window_once_a_round_and_for_sixteen_recoveries() {
     let mut rack = Rack::new(3);
@@ -100,6 +103,7 @@ fn duplicates_widen_the_window_once_a_round_and_for_sixteen_recoveries() {
 }
 
 /// §6.2 step 3
+// Requirement: RFC 8985 6.2-2
 #[test]
 fn an_original_behind_what_had_arrived_before_shows_reordering() {
     let mut rack = Rack::new(3);
@@ -122,6 +126,7 @@ fn an_original_behind_what_had_arrived_before_shows_reordering() {
 }
 
 /// §6.2 steps 1 and 2
+// Requirement: RFC 8985 6.2-1
 #[test]
 fn the_segment_sent_last_counts_unless_its_retransmission_cannot_have_arrived() {
     let mut rack = Rack::new(3);

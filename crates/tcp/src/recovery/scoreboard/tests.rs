@@ -112,6 +112,7 @@ fn blocks_count_for_whole_segments_and_once() {
     board.check();
 }
 
+// Requirement: RFC 8985 6.2-5
 #[test]
 fn what_was_sent_before_an_arrived_segment_is_lost_when_its_time_has_passed() {
     let mut board = board_of(SeqNumber(0), 5);
@@ -141,6 +142,7 @@ fn of_segments_sent_at_once_those_before_the_arrived_one_are_lost() {
     assert_eq!(board.to_retransmit(), 2);
 }
 
+// Requirement: RFC 8985 6.1-1
 #[test]
 fn lost_segments_are_retransmitted_in_order_and_can_be_lost_again() {
     let mut board = board_of(SeqNumber(0), 5);
@@ -172,6 +174,7 @@ fn lost_segments_are_retransmitted_in_order_and_can_be_lost_again() {
     board.check();
 }
 
+// Requirement: RFC 8985 6.3-1
 #[test]
 fn a_timeout_spares_what_was_sent_just_before_it() {
     let mut board = board_of(SeqNumber(0), 5);
@@ -185,6 +188,7 @@ fn a_timeout_spares_what_was_sent_just_before_it() {
 }
 
 /// RFC 2018 §8
+// Requirement: RFC 2018 5-1; RFC 6675 5.1-1
 #[test]
 fn a_receiver_that_throws_data_away_is_not_believed_any_more() {
     let mut board = board_of(SeqNumber(0), 5);
@@ -372,6 +376,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
+    // Requirement: RFC 6675 4-2
     #[test]
     fn agrees_with_the_model(operations in prop::collection::vec(operation(), 1..150)) {
         let mut board = Scoreboard::default();

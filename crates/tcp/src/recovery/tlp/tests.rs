@@ -17,6 +17,7 @@ fn with_probe(is_retransmission: bool) -> Tlp {
 }
 
 /// §7.2
+// Requirement: RFC 8985 7.2-1
 #[test]
 fn the_timeout_is_two_round_trips_and_the_delay_of_a_lone_acknowledgement() {
     let delayed = Duration::from_millis(200);

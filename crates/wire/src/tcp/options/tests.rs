@@ -53,6 +53,7 @@ fn options_of_a_syn_are_skipped_elsewhere() {
     assert_eq!(parsed, expected);
 }
 
+// Requirement: RFC 2018 4-2
 #[test]
 fn sack_blocks_fill_the_room_and_no_more() {
     let alone = Options {
@@ -102,6 +103,7 @@ fn illegal_lengths_end_or_skip() {
     assert_eq!(Options::parse(&[2, 4, 0, 0], true).mss, None);
 }
 
+// Requirement: RFC 7323 2.3-2
 #[test]
 fn window_scale_is_limited_to_14() {
     assert_eq!(Options::parse(&[3, 3, 255, 0], true).window_scale, Some(14));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::harness::*;
 
-// Requirement: RFC 9293 MUST-40
+// Requirement: RFC 9293 MUST-40; RFC 5681 4.2-1
 #[test]
 fn no_delay_reaches_half_a_second() {
     for gap in [1, 10, 50, 150, 300, 450, 900, 2000] {
