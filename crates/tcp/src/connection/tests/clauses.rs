@@ -8,6 +8,7 @@ mod loss;
 mod messages;
 mod opening;
 mod options;
+mod states;
 mod timestamps;
 mod urgent;
 mod window;
