@@ -219,8 +219,8 @@ impl AckPolicy {
     }
 }
 
-/// RFC 1122 §4.2.3.2: "the delay MUST be less than 0.5 seconds".
-const MAX_DELAY: Duration = Duration::from_millis(500);
+/// RFC 9293 §3.8.6.3 (MUST-40): "the delay MUST be less than 0.5 seconds"; Linux's is half a second.
+const MAX_DELAY: Duration = Duration::from_millis(499);
 /// `TCP_MIN_MSS`
 const MIN_RCV_MSS: u16 = 88;
 /// RFC 9293 §3.7.1.
