@@ -4,7 +4,7 @@
 //! with `SA_RESTART`. A thread that polls in user space must see the same, so the library counts the handlers that
 //! it runs.
 //!
-//! With `VMA_HANDLE_SIGINTR` a `SIGINT` ends the waiting of every thread, for good: [`interrupt_all`].
+//! With `VMA_HANDLE_SIGINTR` a `SIGINT` ends the waiting of every thread, for good: `interrupt_all`.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -74,7 +74,7 @@ static NOBODY_WAITS: AtomicBool = AtomicBool::new(false);
 /// Every sleeper watches it. It is written to once and never read.
 static WAKES_ALL: OnceLock<sys::OwnedFd> = OnceLock::new();
 
-/// To be called before [`interrupt_all`] can be.
+/// To be called before `interrupt_all` can be.
 ///
 /// # Errors
 /// No descriptor is to be had.
