@@ -1,55 +1,16 @@
 //! Nanoseconds per segment of a connection, headers as values (no parsing): `cargo bench -p tcp --bench connection`.
-//!
-//! With `--instructions N` nothing is timed: N rounds of receiving and N of sending run, for callgrind:
-//! `valgrind --tool=callgrind --toggle-collect='*receive_round*' <binary> --instructions 10000`.
 
 #![allow(clippy::print_stdout, reason = "the report of a benchmark")]
 #![allow(clippy::unwrap_used, reason = "the connections are our own")]
+
+mod support;
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tcp::{
-    Config, Connection, Ecn, Flags, Header, Instant, Options, Path, Payload, Secrets, SeqNumber,
-    Transmit,
-};
-use wire::tcp::{Options as HeaderOptions, Timestamps};
-
-/// A handle on octets that are somewhere else, as in the engine.
-#[derive(Clone, Copy, Debug)]
-struct Frame {
-    start: u16,
-    len: u16,
-}
-
-static MEMORY: [u8; 2048] = [0x5a; 2048];
-
-impl AsRef<[u8]> for Frame {
-    fn as_ref(&self) -> &[u8] {
-        &MEMORY[usize::from(self.start)..usize::from(self.start) + usize::from(self.len)]
-    }
-}
-
-impl Payload for Frame {
-    fn trim_front(&mut self, count: usize) {
-        let count = u16::try_from(count).unwrap().min(self.len);
-        self.start += count;
-        self.len -= count;
-    }
-
-    fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(u16::try_from(len).unwrap());
-    }
-
-    fn footprint(&self) -> usize {
-        2048
-    }
-
-    fn try_append(&mut self, _octets: &[u8]) -> bool {
-        false
-    }
-}
+use support::{Frame, MEMORY, established, first_segment};
+use tcp::{Config, Connection, Ecn, Header, Instant, Options, Transmit};
 
 /// A connection whose peer is played.
 struct Bench {
@@ -63,77 +24,29 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let now = Instant::from_nanos(1_000_000_000);
-        let mut connection = Connection::connect(
-            now,
-            Arc::new(Config::default()),
-            Options::default(),
-            Path::ipv4(1500),
-            Secrets {
-                iss: SeqNumber(1000),
-                timestamp_offset: 0,
-            },
-        );
-        let mut transmit = Transmit::default();
-        assert!(connection.poll_transmit(now, &mut transmit));
-        let mut header = Header {
-            seq: 5000,
-            ack: 1001,
-            flags: Flags::SYN | Flags::ACK,
-            window: 65_535,
-            urgent: 0,
-            options: HeaderOptions {
-                mss: Some(1460),
-                window_scale: Some(7),
-                sack_permitted: true,
-                timestamps: Some(Timestamps {
-                    value: 1,
-                    echo: 1000,
-                }),
-                ..HeaderOptions::default()
-            },
-        };
-        connection.on_segment(now, &header, Ecn::NotEct, None);
-        header = Header {
-            seq: 5001,
-            flags: Flags::ACK,
-            options: HeaderOptions {
-                timestamps: Some(Timestamps {
-                    value: 1,
-                    echo: 1000,
-                }),
-                ..HeaderOptions::default()
-            },
-            ..header
-        };
+        let mut connection = established(now, Arc::new(Config::default()), Options::default());
         connection
             .set_option(now, tcp::SocketOption::NoDelay(true))
             .unwrap();
         let mut bench = Self {
             connection,
-            now,
-            transmit,
-            header,
+            now: now + Duration::from_millis(1),
+            transmit: Transmit::default(),
+            header: first_segment(),
         };
         bench.poll();
         bench
     }
 
-    fn poll(&mut self) -> usize {
-        let mut count = 0;
-        while self.connection.poll_transmit(self.now, &mut self.transmit) {
-            black_box(&self.transmit);
-            count += 1;
-        }
-        while self.connection.poll_event().is_some() {}
-        black_box(self.connection.poll_timeout());
-        count
+    fn poll(&mut self) -> u32 {
+        support::poll(&mut self.connection, self.now, &mut self.transmit, |_| {})
     }
 
     /// A segment in order arrives, is read, and its acknowledgement leaves (every second one has one).
     #[inline(never)]
     fn receive_round(&mut self, len: u16) {
         self.now = self.now + Duration::from_micros(1);
-        let frame = Frame { start: 100, len };
+        let frame = Frame::new(len);
         self.connection
             .on_segment(self.now, &self.header, Ecn::NotEct, Some(frame));
         self.header.seq = self.header.seq.wrapping_add(u32::from(len));
@@ -160,19 +73,6 @@ impl Bench {
 }
 
 fn main() {
-    let mut arguments = std::env::args().skip_while(|argument| argument != "--instructions");
-    if let Some(rounds) = arguments.nth(1) {
-        let rounds: u32 = rounds.parse().unwrap();
-        let mut bench = Bench::new();
-        for _ in 0..rounds {
-            bench.receive_round(1448);
-        }
-        for _ in 0..rounds {
-            bench.send_round(&MEMORY[..64]);
-            bench.acknowledge_round(64);
-        }
-        return;
-    }
     println!(
         "size of a connection: {} octets",
         size_of::<Connection<Frame>>()
