@@ -240,6 +240,45 @@ fn exact_flows_match_all_of_the_five_tuple() {
 }
 
 #[test]
+fn ports_that_share_a_slot_are_told_apart() {
+    let fixture = or_skip!(Fixture::new());
+    let maps = &fixture.maps;
+    let port = |number| SocketAddrV4::new(ADDRESS, number);
+    let neighbour = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), OPEN.port());
+    let same_slot = [port(OPEN.port() + 256), port(OPEN.port() + 512), neighbour];
+    let verdict = |to| {
+        fixture
+            .program
+            .test_run(&frame_between(PEER, to, b"x"))
+            .unwrap()
+    };
+    for other in same_slot {
+        assert_eq!(verdict(other), Verdict::Pass, "{other} was not added");
+        maps.add_port(other, UDP, PortMode::AnySource).unwrap();
+        assert_eq!((verdict(other), verdict(OPEN)), (OURS, OURS));
+    }
+    // The one in the slot goes, the others stay.
+    maps.remove_port(neighbour, UDP).unwrap();
+    assert_eq!(verdict(neighbour), Verdict::Pass);
+    for other in [OPEN, same_slot[0], same_slot[1]] {
+        assert_eq!(verdict(other), OURS, "{other}");
+    }
+    // One that others have pushed out of the slot goes.
+    maps.remove_port(same_slot[0], UDP).unwrap();
+    assert_eq!(
+        (verdict(same_slot[0]), verdict(OPEN)),
+        (Verdict::Pass, OURS)
+    );
+    // The one in the slot is for one peer only from here on.
+    maps.add_port(OPEN, UDP, PortMode::AnySource).unwrap();
+    assert_eq!(verdict(OPEN), OURS);
+    maps.add_port(OPEN, UDP, PortMode::ExactFlows).unwrap();
+    assert_eq!(verdict(OPEN), Verdict::Pass);
+    maps.add_port(OPEN, UDP, PortMode::AnySource).unwrap();
+    assert_eq!(verdict(OPEN), OURS);
+}
+
+#[test]
 fn entries_of_another_protocol_do_not_count() {
     let fixture = or_skip!(Fixture::new());
     let (port, tcp) = (SocketAddrV4::new(ADDRESS, 80), 6);

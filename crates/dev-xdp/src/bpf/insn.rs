@@ -61,6 +61,7 @@ pub(super) enum Width {
     U32 = 0x00,
     U16 = 0x08,
     U8 = 0x10,
+    U64 = 0x18,
 }
 
 /// A 64-bit operation.

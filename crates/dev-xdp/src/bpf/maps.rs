@@ -1,5 +1,6 @@
 //! The maps that tell the XDP program which datagrams are ours.
 
+use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
@@ -15,6 +16,9 @@ pub(super) const FLOW_KEY_BYTES: usize = 16;
 /// Receive queues that an interface can have; more are refused by [`FlowMaps::set_xsk`].
 const QUEUES_MAX: u32 = 1024;
 
+/// Slots of the array in front of the port map: one for each value of a port's lower byte.
+const SLOTS: u32 = 256;
+
 /// The ports and flows to redirect, and the AF_XDP socket of each receive queue.
 ///
 /// Changes take effect with the next packet. A protocol is an IP protocol number; the program knows UDP
@@ -22,6 +26,9 @@ const QUEUES_MAX: u32 = 1024;
 #[derive(Debug)]
 pub struct FlowMaps {
     ports: Map<PORT_KEY_BYTES, 4>,
+    /// In each slot the key of one [`PortMode::AnySource`] port, or zeros: found without the hash of the port map, which takes
+    /// 50 ns a packet.
+    slots: Map<4, PORT_KEY_BYTES>,
     flows: Map<FLOW_KEY_BYTES, 4>,
     xsks: Map<4, 4>,
 }
@@ -46,6 +53,12 @@ impl FlowMaps {
                 capacity,
                 "create the XDP port map",
             )?,
+            slots: Map::create(
+                MapKind::Array,
+                SLOTS_NAME,
+                SLOTS,
+                "create the XDP port array",
+            )?,
             flows: Map::create(
                 MapKind::Hash,
                 FLOWS_NAME,
@@ -68,15 +81,34 @@ impl FlowMaps {
         protocol: u8,
         mode: PortMode,
     ) -> Result<(), BpfError> {
+        let key = port_key(local, protocol);
+        let failed = |cause| BpfError::new("add a port to the XDP port map", cause);
+        if mode != PortMode::AnySource {
+            self.clear_slot(&key).map_err(failed)?;
+        }
         self.ports
-            .update(&port_key(local, protocol), &(mode as u32).to_ne_bytes())
-            .map_err(|cause| BpfError::new("add a port to the XDP port map", cause))
+            .update(&key, &(mode as u32).to_ne_bytes())
+            .map_err(failed)?;
+        if mode == PortMode::AnySource {
+            // Another port that had the slot is found in the map.
+            self.slots.update(&slot(&key), &key).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// The port is not redirected for everybody any more.
+    fn clear_slot(&self, key: &[u8; PORT_KEY_BYTES]) -> io::Result<()> {
+        if self.slots.lookup(&slot(key))? == Some(*key) {
+            self.slots.update(&slot(key), &[0; PORT_KEY_BYTES])?;
+        }
+        Ok(())
     }
 
     /// Leaves packets to `local` to the kernel. An error (`ENOENT`) if they were.
     pub fn remove_port(&self, local: SocketAddrV4, protocol: u8) -> Result<(), BpfError> {
-        self.ports
-            .delete(&port_key(local, protocol))
+        let key = port_key(local, protocol);
+        self.clear_slot(&key)
+            .and_then(|()| self.ports.delete(&key))
             .map_err(|cause| BpfError::new("remove a port from the XDP port map", cause))
     }
 
@@ -130,8 +162,18 @@ impl FlowMaps {
     }
 
     /// The descriptors that the maps occupy.
-    pub fn fds(&self) -> [RawFd; 3] {
-        [self.ports.as_fd(), self.flows.as_fd(), self.xsks.as_fd()].map(|fd| fd.as_raw_fd())
+    pub fn fds(&self) -> [RawFd; 4] {
+        let maps = [
+            &self.ports as &dyn AsFd,
+            &self.slots,
+            &self.flows,
+            &self.xsks,
+        ];
+        maps.map(|map| map.as_fd().as_raw_fd())
+    }
+
+    pub(super) fn slots_fd(&self) -> BorrowedFd<'_> {
+        self.slots.as_fd()
     }
 
     pub(super) fn ports_fd(&self) -> BorrowedFd<'_> {
@@ -153,6 +195,11 @@ fn port_key(local: SocketAddrV4, protocol: u8) -> [u8; PORT_KEY_BYTES] {
     [a, b, c, d, p, q, protocol, 0]
 }
 
+/// Where the array has a port.
+fn slot(key: &[u8; PORT_KEY_BYTES]) -> [u8; 4] {
+    u32::from(key[PORT_LOW_BYTE]).to_ne_bytes()
+}
+
 fn flow_key(local: SocketAddrV4, peer: SocketAddrV4, protocol: u8) -> [u8; FLOW_KEY_BYTES] {
     let mut key = [0; FLOW_KEY_BYTES];
     key[0..4].copy_from_slice(&peer.ip().octets());
@@ -163,9 +210,13 @@ fn flow_key(local: SocketAddrV4, peer: SocketAddrV4, protocol: u8) -> [u8; FLOW_
     key
 }
 
+/// The lower byte of the port in the key.
+const PORT_LOW_BYTE: usize = 5;
+
 /// The program looks only whether a flow is there.
 const FLOW_PRESENT: u32 = 1;
 
 const PORTS_NAME: Name = *b"vma_ports\0\0\0\0\0\0\0";
+const SLOTS_NAME: Name = *b"vma_slots\0\0\0\0\0\0\0";
 const FLOWS_NAME: Name = *b"vma_flows\0\0\0\0\0\0\0";
 const XSKS_NAME: Name = *b"vma_xsks\0\0\0\0\0\0\0\0";

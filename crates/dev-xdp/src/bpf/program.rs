@@ -7,7 +7,7 @@ use super::asm::{Assembler, BadJump};
 use super::error::BpfError;
 use super::insn::Condition::{AnyBitOf, Equal, Greater, Less, NotEqual};
 use super::insn::Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
-use super::insn::Width::{U8, U16, U32};
+use super::insn::Width::{U8, U16, U32, U64};
 use super::insn::{Helper, Instruction};
 use super::maps::{FLOW_KEY_BYTES, PORT_KEY_BYTES};
 use super::syscall::{self, Name};
@@ -141,6 +141,7 @@ fn assemble(
     let mut a = Assembler::default();
     let pass = a.label();
     let matched = a.label();
+    let not_in_slot = a.label();
 
     a.mov(R6, R1);
     a.load(R7, U32, R6, context::DATA);
@@ -220,6 +221,20 @@ fn assemble(
     a.store(U16, R10, PORT_KEY + 4, R1);
     a.store(U8, R10, PORT_KEY + 6, R9);
     a.store(U8, R10, PORT_KEY + 7, 0);
+
+    // Mostly it is the one in the slot of its lower byte.
+    a.load(R1, U8, R7, frame::DESTINATION_PORT + 1);
+    a.store(U32, R10, SLOT_INDEX, R1);
+    a.load_map(R1, maps.slots_fd());
+    a.mov(R2, R10);
+    a.add(R2, i32::from(SLOT_INDEX));
+    a.call(Helper::MapLookupElement);
+    a.jump_if(R0, Equal, 0, not_in_slot);
+    a.load(R1, U64, R0, 0);
+    a.load(R2, U64, R10, PORT_KEY);
+    a.jump_if(R1, Equal, R2, matched);
+
+    a.place(not_in_slot);
     a.load_map(R1, maps.ports_fd());
     a.mov(R2, R10);
     a.add(R2, i32::from(PORT_KEY));
@@ -303,6 +318,7 @@ const UDP_HEADER_BYTES: i32 = 8;
 /// Where the keys are, from the end of the stack frame.
 const PORT_KEY: i16 = -8;
 const FLOW_KEY: i16 = -24;
+const SLOT_INDEX: i16 = -28;
 const _: () = assert!(PORT_KEY_BYTES == 8 && FLOW_KEY_BYTES == 16);
 
 const FLOOR_NAME: [u8; 16] = *b"vma_floor\0\0\0\0\0\0\0";

@@ -19,6 +19,8 @@ use super::insn::Instruction;
 pub(super) enum MapKind {
     /// Key and value of any size; memory is taken as entries are added.
     Hash = 1,
+    /// Index to a value of any size, zero at first. A look-up is a few instructions of the program itself.
+    Array = 2,
     /// Index to AF_XDP socket.
     XskMap = 17,
 }
