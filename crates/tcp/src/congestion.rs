@@ -342,9 +342,10 @@ impl Congestion {
         }
     }
 
-    /// The path's maximum segment size has changed.
+    /// The path's maximum segment size has changed. One segment can always go.
     pub fn set_mss(&mut self, mss: u32) {
         self.window.mss = mss.max(1);
+        self.window.cwnd = self.window.cwnd.max(self.window.mss);
     }
 
     /// Octets that may be in flight.

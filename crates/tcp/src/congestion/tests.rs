@@ -402,3 +402,18 @@ fn names_and_numbers_are_those_of_vma_and_linux() {
     assert_eq!(CongestionAlgorithm::from_vma_value(3), None);
     assert_eq!(CongestionAlgorithm::from_name(b"bbr"), None);
 }
+
+#[test]
+fn a_longer_segment_fits_into_the_window_of_a_timeout() {
+    let mut congestion = Congestion::new(CongestionAlgorithm::NewReno, 536, 10);
+    congestion.on_rto(&Reduction {
+        now: Instant::ZERO,
+        snd_una: SeqNumber(0),
+        snd_nxt: SeqNumber(5360),
+        in_flight: 0,
+        recover_flight_size: 5360,
+    });
+    assert_eq!(congestion.cwnd(), 536);
+    congestion.set_mss(1460);
+    assert_eq!(congestion.cwnd(), 1460);
+}

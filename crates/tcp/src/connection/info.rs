@@ -66,7 +66,8 @@ impl<P: Payload> Connection<P> {
             } else {
                 segments(ssthresh)
             },
-            snd_cwnd: segments(congestion.cwnd()),
+            // In recovery it may be a part of a segment, which Linux, counting segments, takes for one.
+            snd_cwnd: segments(congestion.cwnd()).max(u32::from(congestion.cwnd() > 0)),
             advertised_mss: u32::from(self.advertised_mss()),
             reordering: self.recovery.reordering(),
             rcv_rtt: self.receiver.window.rtt(),

@@ -456,7 +456,7 @@ impl Victim {
         let info = self.connection.info(self.now);
         assert!(
             info.snd_cwnd > 0 || self.connection.state() == State::Closed,
-            "no window"
+            "no window: {info:?}"
         );
         without_data
     }
