@@ -1,40 +1,16 @@
 //! Programs that become others or start others, on the kernel and with the library.
 
-use std::path::Path;
-
-use testkit::{Comparison, Variant, or_skip};
-
-/// Some of the programs have several threads: not the latency profile's own thread mode.
-const VARIANTS: [Variant; 3] = [
-    ("default settings", &[]),
-    (
-        "VMA_SPEC=latency",
-        &[("VMA_SPEC", "latency"), ("VMA_THREAD_MODE", "1")],
-    ),
-    (
-        "sleeping at once",
-        &[("VMA_RX_POLL", "0"), ("VMA_SELECT_POLL", "0")],
-    ),
-];
-
-fn compare(case: &str) {
-    let comparison = or_skip!(Comparison::new());
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/exec.c");
-    let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-    comparison.assert_same(&program, &[case], &VARIANTS);
-}
-
-macro_rules! cases {
-    ($($case:ident),* $(,)?) => { $(#[test] fn $case() { compare(stringify!($case)); })* };
-}
-
-cases!(
-    executed,
-    many_arguments,
-    refused,
-    from_a_thread,
-    vforked,
-    vforked_first,
-    handed_down,
-    commands,
+testkit::compare_cases!(
+    "exec",
+    THREADED_VARIANTS,
+    [
+        executed,
+        many_arguments,
+        refused,
+        from_a_thread,
+        vforked,
+        vforked_first,
+        handed_down,
+        commands,
+    ],
 );

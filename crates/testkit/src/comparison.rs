@@ -34,6 +34,18 @@ pub const THREADED_VARIANTS: &[Variant] = &[
     SLEEPING,
 ];
 
+/// The ways for programs that fork: those of threaded ones, and the latency profile with its own thread mode. A program
+/// that has several threads breaks that promise of its own.
+pub const FORKING_VARIANTS: &[Variant] = &[
+    DEFAULT,
+    (
+        "VMA_SPEC=latency for one thread",
+        &[("VMA_SPEC", "latency")],
+    ),
+    THREADED_VARIANTS[1],
+    SLEEPING,
+];
+
 /// The ways for programs whose threads use one socket: every thread mode that allows it.
 pub const THREAD_MODE_VARIANTS: &[Variant] = &[
     ("mutexes", &[("VMA_THREAD_MODE", "2")]),

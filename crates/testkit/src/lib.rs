@@ -42,7 +42,8 @@ mod tun;
 pub use accelerated::{Accelerated, eventually, preloaded, preloaded_in_place};
 pub use c_program::{compile_c, compile_c_with};
 pub use comparison::{
-    Comparison, THREAD_MODE_VARIANTS, THREADED_VARIANTS, VARIANTS, Variant, difference, log_tail,
+    Comparison, FORKING_VARIANTS, THREAD_MODE_VARIANTS, THREADED_VARIANTS, VARIANTS, Variant,
+    difference, log_tail,
 };
 pub use echo::Echo;
 pub use library::libvma_path;
