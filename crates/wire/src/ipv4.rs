@@ -2,7 +2,7 @@
 
 use core::net::Ipv4Addr;
 
-use crate::{Malformed, checksum, ethernet};
+use crate::{EthernetAddresses, Malformed, checksum, ethernet};
 
 /// Length of an IPv4 header without options, in bytes.
 pub const HEADER_LEN: u16 = 20;
@@ -21,6 +21,40 @@ pub const PROTOCOL_UDP: u8 = 17;
 
 /// Protocol number of TCP.
 pub const PROTOCOL_TCP: u8 = 6;
+
+/// Length of the Ethernet and IPv4 headers, in bytes.
+pub(crate) const HEADERS_LEN: usize = (ethernet::HEADER_LEN + HEADER_LEN) as usize;
+
+/// What the headers of all packets to one destination have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Addressing {
+    pub(crate) eth: EthernetAddresses,
+    pub(crate) source: Ipv4Addr,
+    pub(crate) destination: Ipv4Addr,
+    pub(crate) protocol: u8,
+    pub(crate) ttl: u8,
+    pub(crate) tos: u8,
+    pub(crate) dont_fragment: bool,
+}
+
+impl Addressing {
+    /// The Ethernet and IPv4 headers; total length, identification and checksum are zero.
+    pub(crate) fn headers(&self) -> [u8; HEADERS_LEN] {
+        let mut bytes = [0; HEADERS_LEN];
+        bytes[0..6].copy_from_slice(&self.eth.destination);
+        bytes[6..12].copy_from_slice(&self.eth.source);
+        bytes[12..14].copy_from_slice(&ethernet::TYPE_IPV4.to_be_bytes());
+        bytes[14] = VERSION_AND_IHL;
+        bytes[15] = self.tos;
+        let flags = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
+        bytes[20..22].copy_from_slice(&flags.to_be_bytes());
+        bytes[22] = self.ttl;
+        bytes[23] = self.protocol;
+        bytes[26..30].copy_from_slice(&self.source.octets());
+        bytes[30..34].copy_from_slice(&self.destination.octets());
+        bytes
+    }
+}
 
 /// An IPv4 packet within a frame.
 pub(crate) struct Packet<'a> {

@@ -2,7 +2,7 @@ use core::net::SocketAddrV4;
 
 use crate::checksum::{self, add, word};
 use crate::udp::{HEADERS_LEN, UDP_HEADER_LEN};
-use crate::{EthernetAddresses, ethernet, ipv4};
+use crate::{EthernetAddresses, ipv4};
 
 /// The Ethernet, IPv4 and UDP headers of one destination, with everything filled in but the lengths,
 /// the IPv4 identification and the checksums.
@@ -34,22 +34,17 @@ impl UdpTemplate {
         tos: u8,
         dont_fragment: bool,
     ) -> Self {
-        let mut bytes = [0; Self::HEADER_LEN];
-        bytes[0..6].copy_from_slice(&eth.destination);
-        bytes[6..12].copy_from_slice(&eth.source);
-        bytes[12..14].copy_from_slice(&ethernet::TYPE_IPV4.to_be_bytes());
-        bytes[14] = ipv4::VERSION_AND_IHL;
-        bytes[15] = tos;
-        let flags = if dont_fragment {
-            ipv4::DONT_FRAGMENT
-        } else {
-            0
+        let addressing = ipv4::Addressing {
+            eth,
+            source: *source.ip(),
+            destination: *destination.ip(),
+            protocol: ipv4::PROTOCOL_UDP,
+            ttl,
+            tos,
+            dont_fragment,
         };
-        bytes[20..22].copy_from_slice(&flags.to_be_bytes());
-        bytes[22] = ttl;
-        bytes[23] = ipv4::PROTOCOL_UDP;
-        bytes[26..30].copy_from_slice(&source.ip().octets());
-        bytes[30..34].copy_from_slice(&destination.ip().octets());
+        let mut bytes = [0; Self::HEADER_LEN];
+        bytes[..ipv4::HEADERS_LEN].copy_from_slice(&addressing.headers());
         bytes[34..36].copy_from_slice(&source.port().to_be_bytes());
         bytes[36..38].copy_from_slice(&destination.port().to_be_bytes());
 

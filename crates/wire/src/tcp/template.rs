@@ -21,7 +21,7 @@ pub struct Template {
 
 impl Template {
     /// Length of the headers before the TCP header, in bytes.
-    pub const IP_HEADERS_LEN: usize = (ethernet::HEADER_LEN + ipv4::HEADER_LEN) as usize;
+    pub const IP_HEADERS_LEN: usize = ipv4::HEADERS_LEN;
 
     /// The longest that the headers of a segment can be, in bytes.
     pub const MAX_HEADERS_LEN: usize =
@@ -36,22 +36,16 @@ impl Template {
         tos: u8,
         dont_fragment: bool,
     ) -> Self {
-        let mut bytes = [0; Self::IP_HEADERS_LEN];
-        bytes[0..6].copy_from_slice(&eth.destination);
-        bytes[6..12].copy_from_slice(&eth.source);
-        bytes[12..14].copy_from_slice(&ethernet::TYPE_IPV4.to_be_bytes());
-        bytes[14] = ipv4::VERSION_AND_IHL;
-        bytes[15] = tos & !ECN_MASK;
-        let flags = if dont_fragment {
-            ipv4::DONT_FRAGMENT
-        } else {
-            0
+        let addressing = ipv4::Addressing {
+            eth,
+            source: *source.ip(),
+            destination: *destination.ip(),
+            protocol: ipv4::PROTOCOL_TCP,
+            ttl,
+            tos: tos & !ECN_MASK,
+            dont_fragment,
         };
-        bytes[20..22].copy_from_slice(&flags.to_be_bytes());
-        bytes[22] = ttl;
-        bytes[23] = ipv4::PROTOCOL_TCP;
-        bytes[26..30].copy_from_slice(&source.ip().octets());
-        bytes[30..34].copy_from_slice(&destination.ip().octets());
+        let bytes = addressing.headers();
 
         let [source_high, source_low] = source.port().to_be_bytes();
         let [destination_high, destination_low] = destination.port().to_be_bytes();
