@@ -5,7 +5,6 @@ mod totals;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::arguments::FUZZ_SECONDS;
 use crate::cargo;
 use crate::failure::Failure;
 use crate::fuzz;
@@ -66,7 +65,7 @@ pub(crate) fn run(quick: bool) -> Result<(), Failure> {
     let mut totals = Totals::default();
     steps.push(tests(quick, &mut totals)?);
     if !quick {
-        steps.push(step("fuzzing", || fuzz::run_targets(FUZZ_SECONDS))?);
+        steps.push(step("fuzzing", || fuzz::run_targets(None))?);
         steps.push(instruction_counts()?);
     }
 

@@ -22,20 +22,25 @@ const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-l
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing";
 /// An input that takes longer, in seconds, is a failure.
-const INPUT_SEC_MAX: u32 = 5;
+const INPUT_SEC_MAX: u32 = 20;
 const INPUT_BYTES_MAX: u32 = 1024;
 /// Lines of a failed run that are shown: the stack and the input.
 const LINES_SHOWN: usize = 60;
 
-/// Installs what is missing and runs.
-pub(crate) fn run(seconds: u32) -> Result<(), Failure> {
+/// How long a target runs unless told otherwise, in seconds. That of TCP has whole connections to find its way through.
+fn default_seconds(target: &str) -> u32 {
+    if target == "tcp" { 60 } else { 30 }
+}
+
+/// Installs what is missing and runs, each target for `seconds` or else for its own time.
+pub(crate) fn run(seconds: Option<u32>) -> Result<(), Failure> {
     setup::ensure(Purpose::Testing)?;
     say(run_targets(seconds)?);
     Ok(())
 }
 
-/// Runs every target, also after one has failed, and says how many inputs were tried.
-pub(crate) fn run_targets(seconds: u32) -> Result<String, Failure> {
+/// As [`run`], with everything installed; also after a target has failed. Says how many inputs were tried.
+pub(crate) fn run_targets(seconds: Option<u32>) -> Result<String, Failure> {
     let directory = cargo::workspace().join("fuzz");
     let mut format = cargo::command(&["fmt", "--check"]);
     format.current_dir(&directory);
@@ -48,6 +53,7 @@ pub(crate) fn run_targets(seconds: u32) -> Result<String, Failure> {
     let mut summary = Vec::new();
     for target in targets(&directory)? {
         let program = programs.path(&target)?;
+        let seconds = seconds.unwrap_or_else(|| default_seconds(&target));
         match run_target(&target, program, &directory, &target_directory, seconds) {
             Ok(inputs) => summary.push(format!("{target}: {inputs} inputs")),
             Err(Failure::Interrupted) => return Err(Failure::Interrupted),
@@ -183,6 +189,8 @@ mod tests {
         let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
         let targets = targets(&directory).unwrap();
         assert!(targets.contains(&"conf".to_owned()));
+        // The one with a time of its own.
+        assert!(targets.contains(&"tcp".to_owned()));
         for target in targets {
             assert!(
                 manifest.contains(&format!("path = \"targets/{target}.rs\"")),
