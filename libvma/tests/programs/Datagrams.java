@@ -28,7 +28,7 @@ class Datagrams {
             } catch (SocketTimeoutException error) {
                 System.out.println(error.getMessage());
             }
-            socket.setSoTimeout(5000);
+            socket.setSoTimeout(30000);
             socket.send(new DatagramPacket("old".getBytes(), 3, ECHO));
             var packet = new DatagramPacket(new byte[10], 10);
             socket.receive(packet);
@@ -71,7 +71,7 @@ class Datagrams {
                 channels.add(channel);
             }
             var seen = new TreeSet<Integer>();
-            while (seen.size() < 5 && selector.select(5000) > 0) {
+            while (seen.size() < 5 && selector.select(30000) > 0) {
                 for (var key : selector.selectedKeys()) {
                     var buffer = ByteBuffer.allocate(10);
                     ((DatagramChannel) key.channel()).read(buffer);
@@ -97,12 +97,13 @@ class Datagrams {
             try {
                 return "received " + socket.receive(ByteBuffer.allocate(10));
             } catch (Exception error) {
-                return error.getClass().getSimpleName();
+                // AsynchronousCloseException, or its superclass if the thread was not in the call yet.
+                return error instanceof ClosedChannelException ? "closed" : error.toString();
             }
         });
         Thread.sleep(100);
         socket.close();
-        System.out.println(receiver.get(5, TimeUnit.SECONDS));
+        System.out.println(receiver.get(30, TimeUnit.SECONDS));
     }
 
     static int connected(int n) throws Exception {

@@ -10,12 +10,13 @@ peer() {
 
 # Waits until a command succeeds.
 until_true() {
-    local attempt
-    for attempt in {1..1000}; do
+    local end=$((SECONDS + 60))
+    while [ $SECONDS -lt $end ]; do
         if "$@" >/dev/null 2>&1; then
             return 0
         fi
-        read -rt 0.01 <> <(:) || :
+        # No process substitution, which would change $!.
+        sleep 0.02
     done
     echo "never true: $*"
     return 1
@@ -39,8 +40,18 @@ until_peer_listening() {
     until_true peer_listens "$1" "$2"
 }
 
-# Ends a background process of this script and says nothing.
+# Ends background processes of this script and says nothing: bash may tell of their end with any command.
 end() {
-    kill "$@"
-    wait "$@" || :
+    { kill "$@" && { wait "$@" || :; }; } 2>/dev/null
+}
+
+# Runs a measurement until it succeeds, five times at most, for the machine may be busy; prints what the last one said.
+measure() {
+    local attempt said=
+    for attempt in {1..5}; do
+        if said=$("$@"); then
+            break
+        fi
+    done
+    echo "$said"
 }

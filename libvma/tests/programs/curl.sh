@@ -12,6 +12,6 @@ curl --silent --head "http://$PEER:8000/small" | head -n 1
 curl --silent "tftp://$PEER/small"
 curl --silent "tftp://$PEER/numbers" | md5sum
 curl --silent "tftp://$PEER/absent" || echo "curl: $?"
-curl --silent --max-time 1 "http://127.0.0.1:1/" || echo "curl: $?"
+curl --silent --max-time 30 "http://127.0.0.1:1/" || echo "curl: $?"
 curl --silent "file://$HOME/served/small"
-end $http $tftp 2>/dev/null
+end $http $tftp

@@ -1,7 +1,7 @@
 # Debian's /bin/sh.
 dash -euc '
 # When a shell says "Terminated" is a matter of time.
-(set -m; sleep 5 & kill $!; wait $! || echo "killed $?") 2>/dev/null
+(set -m; sleep 60 & kill $!; wait $! || echo "killed $?") 2>/dev/null
 x=$(seq 3 | while read n; do echo "<$n>"; done); echo "$x"
 trap "echo bye" EXIT
 mkfifo f; (echo through >f) & read line <f; echo "$line"

@@ -13,4 +13,4 @@ echo 4 >origin/file4; git -C origin add .; git -C origin commit --quiet -m "comm
 git -C remote pull --quiet; cat remote/file4
 git -C remote ls-remote; git -C remote archive HEAD | tar -t; git -C copy fetch --quiet; git -C copy status -sb
 git bisect 2>/dev/null || echo "bisect: $?"
-end $daemon 2>/dev/null
+end $daemon

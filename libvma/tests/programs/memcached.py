@@ -3,7 +3,7 @@ import os, socket, struct
 
 server = (os.environ["SELF"], 11211)
 udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-udp.settimeout(5)
+udp.settimeout(30)
 
 
 def ask(number, text):

@@ -16,7 +16,7 @@ curl -s "http://$SELF/"; curl -s "http://$SELF/numbers" | md5sum; curl -s "http:
 peer curl -s "http://$SELF/numbers" | md5sum
 curl -s -o /dev/null -w '%{http_code}\n' "http://$SELF/absent"
 curl -s --compressed "http://$SELF/index.html" -r 0-2; echo
-nginx -p "$HOME" -c "$HOME/conf" -e "$HOME/logs/error" -s reload; sleep 0.3
+nginx -p "$HOME" -c "$HOME/conf" -e "$HOME/logs/error" -s reload; sleep 0.3 # Old and new workers answer alike.
 for i in {1..40}; do curl -s "http://$SELF/"; done | sort | uniq -c | tr -s ' '
 nginx -p "$HOME" -c "$HOME/conf" -e "$HOME/logs/error" -s quit; wait $server
 wc -l <logs/access; grep -c '\[alert\]\|\[crit\]\|\[emerg\]' logs/error || :

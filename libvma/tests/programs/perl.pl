@@ -11,7 +11,7 @@ my $udp = IO::Socket::INET->new(Proto => "udp", PeerAddr => $ENV{PEER}, PeerPort
 my $select = IO::Select->new($udp);
 for my $n (1 .. 5) {
     $udp->send("datagram $n") or die "send: $!";
-    die "nothing came" unless $select->can_read(5);
+    die "nothing came" unless $select->can_read(30);
     $udp->recv(my $answer, 100);
     print "$answer\n";
 }

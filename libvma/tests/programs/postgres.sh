@@ -10,9 +10,10 @@ sql() { psql -h "$SELF" -U owner -At postgres "$@"; }
 sql -c 'create table t as select n, md5(n::text) m from generate_series(1, 20000) n' -c 'select count(*), max(m) from t'
 sql -c "copy t to program 'md5sum >$PWD/sum; chmod a+r $PWD/sum'"; cut -c -32 sum
 psql -h "$PWD" -U owner -At postgres -c 'set max_parallel_workers_per_gather=2' -c 'select sum(n) from t'
-sql -c 'create table listens (n int)'
-(sql -c 'listen news' -c 'insert into listens values (1)' -c 'select pg_sleep(3)' -c 'select 1' | cut -d ' ' -f 1-4) & listener=$!
-until_true sql -c 'select 1 / count(*) from listens'; sql -c 'notify news' >/dev/null; wait $listener
+sql -c 'create table listens (n int)' -c 'create table told (n int)'
+(sql -c 'listen news' -c 'insert into listens values (1)' -c 'do $$ begin while not exists (select from told) loop perform pg_sleep(0.1); end loop; end $$' \
+    -c 'select 1' | cut -d ' ' -f 1-4) & listener=$!
+until_true sql -c 'select 1 / count(*) from listens'; sql -c 'notify news' -c 'insert into told values (1)' >/dev/null; wait $listener
 pgbench -h "$SELF" -U owner -i -q postgres 2>/dev/null
 pgbench -h "$SELF" -U owner -c 4 -j 2 -t 20 postgres 2>/dev/null | grep processed
 end $server

@@ -24,7 +24,7 @@ def main():
     print(run(["echo", "preexec"], preexec_fn=os.getpid, capture_output=True).stdout)
     print(run(["echo", "spawned"], close_fds=False, stdout=subprocess.PIPE).stdout)
     try:
-        run(["sleep", "5"], timeout=0.1)
+        run(["sleep", "60"], timeout=0.1)
     except subprocess.TimeoutExpired as error:
         print(type(error), error.cmd)
     r, w = os.pipe()
@@ -66,7 +66,7 @@ def main():
     got = threading.Event()
     signal.signal(signal.SIGALRM, lambda *_: got.set())
     signal.setitimer(signal.ITIMER_REAL, 0.05)
-    print(got.wait(5))
+    print(got.wait(30))
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]); os.kill(os.getpid(), signal.SIGUSR1)
     print(signal.sigwait([signal.SIGUSR1]).name)
     reader, writer = socket.socketpair()

@@ -7,7 +7,7 @@ ECHO = (PEER, 7)
 def udp(address=(SELF, 0)):
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.bind(address)
-    s.settimeout(5)
+    s.settimeout(30)
     return s
 
 
@@ -34,7 +34,7 @@ def plain():
     except TimeoutError as error:
         print(error)
     print(s.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE), s.fileno() > 2)
-    s.settimeout(5)
+    s.settimeout(30)
     file = s.makefile("rb"); s.send(b"line\nanother\n"); print(file.readline()); file.close()
     t = udp(); t.connect((PEER, 9))
     try:
@@ -57,7 +57,7 @@ def selector(kind):
             s.sendto(b"%d" % n, ECHO)
         seen = set()
         while len(seen) < 5:
-            events = selector.select(5)
+            events = selector.select(30)
             assert events, seen
             for key, _ in events:
                 assert key.fileobj.recv(10) == b"%d" % key.data
@@ -106,7 +106,7 @@ class Client(asyncio.DatagramProtocol):
 async def asynchronous():
     loop = asyncio.get_running_loop()
     transport, client = await loop.create_datagram_endpoint(Client, remote_addr=ECHO)
-    print(await asyncio.wait_for(client.done, 5)); transport.close()
+    print(await asyncio.wait_for(client.done, 30)); transport.close()
     clients = [await loop.create_datagram_endpoint(Client, remote_addr=ECHO) for _ in range(5)]
     print(len(await asyncio.gather(*(client.done for _, client in clients))))
     for transport, _ in clients:
@@ -122,7 +122,7 @@ async def asynchronous():
     child = await asyncio.create_subprocess_exec("cat", stdin=-1, stdout=-1)
     print((await child.communicate(b"to a child"))[0], child.returncode)
     try:
-        await asyncio.wait_for(asyncio.sleep(5), 0.02)
+        await asyncio.wait_for(asyncio.sleep(60), 0.02)
     except asyncio.TimeoutError:
         print("timeout")
 

@@ -6,7 +6,7 @@ strace -e trace=write -e status=successful -o trace echo traced; grep -c 'write(
 strace -f -o /dev/null /usr/bin/python3 -c '
 import socket, threading, os
 def ask():
-    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect((os.environ["PEER"], 7)); s.settimeout(10)
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect((os.environ["PEER"], 7)); s.settimeout(30)
     s.send(b"traced datagram"); print(s.recv(100))
     s.send(b"traced datagram"); print(s.recv(100))
 threads = [threading.Thread(target=ask) for _ in range(3)]

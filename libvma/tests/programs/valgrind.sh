@@ -21,7 +21,7 @@ int main(void)
         sendto(fd, text, strlen(text), 0, (struct sockaddr *)&to, sizeof to);
         struct epoll_event ready;
         struct pollfd polled = {fd, POLLIN, 0};
-        int count = i % 2 ? poll(&polled, 1, 5000) : epoll_wait(set, &ready, 1, 5000);
+        int count = i % 2 ? poll(&polled, 1, 30000) : epoll_wait(set, &ready, 1, 30000);
         socklen_t len = sizeof from;
         ssize_t got = recvfrom(fd, answer, 100, 0, (struct sockaddr *)&from, &len);
         printf("%d %zd %.*s %u\n", count, got, (int)got, answer, len);
