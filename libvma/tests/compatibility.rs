@@ -60,14 +60,21 @@ fn compare(name: &'static str) {
         .expect("the test comes from the table");
     or_skip!(program.is_here());
     let stage = or_skip!(Stage::new(name));
+    testkit::retry_if_paused(|| differences(name, program, &stage))
+        .unwrap_or_else(|differences| panic!("{differences}"));
+}
+
+/// Runs the program without the library, and with it in every way.
+fn differences(name: &str, program: &Program, stage: &Stage) -> Result<(), String> {
     let bare = stage
         .run(None)
-        .unwrap_or_else(|error| panic!("{name} without the library: {error}"));
-    assert!(
-        bare.finished.status.success() && !bare.finished.stdout.is_empty(),
-        "{name} fails without the library: {:#?}",
-        bare.finished
-    );
+        .map_err(|error| format!("{name} without the library: {error}"))?;
+    if !bare.finished.status.success() || bare.finished.stdout.is_empty() {
+        return Err(format!(
+            "{name} fails without the library: {:#?}",
+            bare.finished
+        ));
+    }
     let mut differences = String::new();
     for way in &WAYS {
         let told = match stage.run(Some(way.environment)) {
@@ -78,7 +85,11 @@ fn compare(name: &'static str) {
             let _ = write!(differences, "\n=== {name}, {}\n{told}", way.name);
         }
     }
-    assert!(differences.is_empty(), "{differences}");
+    if differences.is_empty() {
+        Ok(())
+    } else {
+        Err(differences)
+    }
 }
 
 /// What is different, in words; nothing if nothing is.

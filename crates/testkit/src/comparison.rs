@@ -7,12 +7,13 @@ use std::time::Duration;
 use crate::library::libvma_path;
 use crate::namespace::Namespace;
 use crate::pair::{Namespaces, Pair};
+use crate::pause::retry_if_paused;
 use crate::running::{Finished, Running};
 use crate::scripted_peer::ScriptedPeer;
 use crate::skip::Skip;
 
 /// How long a compared program may run.
-const TIMEOUT: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(150);
 
 /// A way to run the library: a name for messages, and environment variables.
 pub type Variant = (&'static str, &'static [(&'static str, &'static str)]);
@@ -151,17 +152,26 @@ impl Comparison {
     ///
     /// If anything differs, with both outputs.
     pub fn assert_same(&self, program: &Path, arguments: &[&str], variants: &[Variant]) {
+        retry_if_paused(|| self.compare(program, arguments, variants))
+            .unwrap_or_else(|differences| panic!("{differences}"));
+    }
+
+    fn compare(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        variants: &[Variant],
+    ) -> Result<(), String> {
         let shown = format!("{} {}", program.display(), arguments.join(" "));
         let expected = self
             .on_kernel(program, arguments)
-            .unwrap_or_else(|error| panic!("{shown} on the kernel: {error}"));
-        assert!(
-            expected.status.success() && !expected.stdout.is_empty(),
-            "{shown} fails on the kernel itself ({}):\n{}{}",
-            expected.status,
-            expected.stdout,
-            expected.stderr
-        );
+            .map_err(|error| format!("{shown} on the kernel: {error}"))?;
+        if !expected.status.success() || expected.stdout.is_empty() {
+            return Err(format!(
+                "{shown} fails on the kernel itself ({}):\n{}{}",
+                expected.status, expected.stdout, expected.stderr
+            ));
+        }
         let mut differences = String::new();
         let mut told = Vec::new();
         for (name, environment) in variants {
@@ -187,7 +197,11 @@ impl Comparison {
                 differences += &format!("\n== {shown}, {name}: no socket was accelerated\n");
             }
         }
-        assert!(differences.is_empty(), "{differences}");
+        if differences.is_empty() {
+            Ok(())
+        } else {
+            Err(differences)
+        }
     }
 }
 

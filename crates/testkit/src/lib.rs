@@ -21,6 +21,8 @@
 //! A test that the machine cannot run says so and passes. Where that must not happen (a CI machine
 //! known to be able), set `VMA_TEST_NO_SKIP=1`, and a skip becomes a failure.
 //!
+//! Tests that depend on time do not fail because the machine stood still: see [`retry_if_paused`].
+//!
 //! `unsafe` is confined to the private module `sys`.
 
 mod accelerated;
@@ -31,6 +33,7 @@ mod library;
 pub mod link;
 mod namespace;
 mod pair;
+mod pause;
 mod raw_link;
 mod relay;
 mod running;
@@ -49,6 +52,7 @@ pub use echo::Echo;
 pub use library::libvma_path;
 pub use namespace::Namespace;
 pub use pair::{Namespaces, Pair};
+pub use pause::{longest_pause, retry_if_paused};
 pub use raw_link::RawLink;
 pub use relay::{Port, Relay};
 pub use running::{Finished, Running};

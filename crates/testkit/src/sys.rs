@@ -25,6 +25,16 @@ pub(crate) fn kill(pid: i32, signal: c_int) -> io::Result<()> {
     check(unsafe { libc::kill(pid, signal) }).map(drop)
 }
 
+/// Keeps the calling thread on one CPU.
+pub(crate) fn pin_to_cpu(cpu: usize) -> io::Result<()> {
+    // SAFETY: a set of CPUs is plain bits; all zero is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    // SAFETY: the set is this function's; a number that does not fit is left out.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: the kernel reads the set, whose size is given; 0 is the calling thread.
+    check(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) }).map(drop)
+}
+
 /// Moves the calling thread into the network namespace that `namespace` refers to.
 pub(crate) fn enter_network_namespace(namespace: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the descriptor is open (borrowed), and a network namespace is a property of the thread.

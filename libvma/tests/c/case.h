@@ -70,7 +70,7 @@ UNUSED static void sleep_msec(int msec)
 UNUSED static void say_waited(const char *what, double begun, int msec)
 {
     double passed = (now_sec() - begun) * 1000;
-    const char *verdict = passed < msec - 3 ? "too short" : passed > msec + 2500 ? "too long" : "as asked";
+    const char *verdict = passed < msec - 3 ? "too short" : passed > msec + 8000 ? "too long" : "as asked";
     printf("%s waited %s\n", what, verdict);
     if (strcmp(verdict, "as asked") != 0)
         fprintf(stderr, "%s: %.1f ms for %d ms\n", what, passed, msec);
@@ -136,7 +136,7 @@ UNUSED static void ask(int fd, int count, int len)
 UNUSED static void await_data(int fd)
 {
     struct pollfd polled = {fd, POLLIN, 0};
-    if (poll(&polled, 1, 5000) != 1) {
+    if (poll(&polled, 1, 20000) != 1) {
         printf("nothing came\n");
         exit(1);
     }
@@ -188,7 +188,7 @@ struct test_case {
 UNUSED static int run_case(int argc, char **argv, const struct test_case *cases, size_t count)
 {
     /* A case that hangs is a case that fails. */
-    alarm(12);
+    alarm(40);
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t i = 0; argc == 2 && i < count; i++) {
         if (strcmp(cases[i].name, argv[1]) == 0) {
