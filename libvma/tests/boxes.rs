@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use testkit::{Namespaces, Running, or_skip, preloaded, preloaded_in_place};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 fn program(name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));

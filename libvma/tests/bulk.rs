@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use testkit::{Accelerated, Namespaces, Pair, or_skip, preloaded};
+use testkit::{Accelerated, Namespaces, Pair, or_skip, panic_unless_paused, preloaded};
 
 const PORT: u16 = 7600;
 const COUNT: u32 = 100_000;
@@ -47,49 +47,52 @@ fn last_of(socket: &UdpSocket) -> (u32, Instant) {
 
 #[test]
 fn the_last_datagrams_of_a_bulk_sender_leave_soon() {
-    let pair = or_skip!(Namespaces::pair());
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/bulk.c");
-    let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-    let peer = pair
-        .a
-        .enter(|| UdpSocket::bind((Pair::ADDRESS_A, PORT)))
-        .unwrap();
-    make_room(&peer);
-    peer.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::pair());
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/bulk.c");
+        let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+        let peer = pair
+            .a
+            .enter(|| UdpSocket::bind((Pair::ADDRESS_A, PORT)))
+            .unwrap();
+        make_room(&peer);
+        peer.set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
 
-    let mut command = preloaded(&pair.b, &program).unwrap();
-    command.args([
-        &Pair::ADDRESS_A.to_string(),
-        &PORT.to_string(),
-        &COUNT.to_string(),
-    ]);
-    let mut sender = Accelerated::start(command).unwrap();
-    let receiver = std::thread::spawn(move || last_of(&peer));
-    let input = sender.process().stdin().unwrap();
-    assert!(
-        sender
-            .process()
-            .wait_for_output("sent", Duration::from_secs(20)),
-        "{}",
-        sender.process().stderr()
-    );
-    let sent = Instant::now();
-    let (last, came) = receiver.join().unwrap();
-    assert_eq!(last, COUNT - 1);
-    let late = came.saturating_duration_since(sent);
-    assert!(
-        late < LATE,
-        "the last datagram came {late:?} after the last call"
-    );
+        let mut command = preloaded(&pair.b, &program).unwrap();
+        command.args([
+            &Pair::ADDRESS_A.to_string(),
+            &PORT.to_string(),
+            &COUNT.to_string(),
+        ]);
+        let mut sender = Accelerated::start(command).unwrap();
+        let receiver = std::thread::spawn(move || last_of(&peer));
+        let input = sender.process().stdin().unwrap();
+        assert!(
+            sender
+                .process()
+                .wait_for_output("sent", Duration::from_secs(60)),
+            "{}",
+            sender.process().stderr()
+        );
+        let sent = Instant::now();
+        let (last, came) = receiver.join().unwrap();
+        assert_eq!(last, COUNT - 1);
+        let late = came.saturating_duration_since(sent);
+        assert!(
+            late < LATE,
+            "the last datagram came {late:?} after the last call"
+        );
 
-    let rings = sender.reader().rings().unwrap();
-    let (packets, kicks) = (rings[0].tx_packets, rings[0].tx_kicks);
-    assert!(packets >= u64::from(COUNT), "{packets}");
-    // Without optimisation the library itself takes longer than what passes for a pause.
-    if !cfg!(debug_assertions) {
-        assert!(kicks < packets, "{kicks} kicks for {packets} datagrams");
-    }
-    drop(input);
-    let finished = sender.into_process().wait(Duration::from_secs(5)).unwrap();
-    assert!(finished.status.success(), "{finished:?}");
+        let rings = sender.reader().rings().unwrap();
+        let (packets, kicks) = (rings[0].tx_packets, rings[0].tx_kicks);
+        assert!(packets >= u64::from(COUNT), "{packets}");
+        // Without optimisation the library itself takes longer than what passes for a pause.
+        if !cfg!(debug_assertions) {
+            assert!(kicks < packets, "{kicks} kicks for {packets} datagrams");
+        }
+        drop(input);
+        let finished = sender.into_process().wait(Duration::from_secs(60)).unwrap();
+        assert!(finished.status.success(), "{finished:?}");
+    });
 }

@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use stats::{Reader, SocketSnapshot};
-use testkit::{Accelerated, Namespaces, Pair, eventually, or_skip, preloaded};
+use testkit::{Accelerated, Namespaces, Pair, eventually, or_skip, panic_unless_paused, preloaded};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 fn program(name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
@@ -20,9 +20,7 @@ fn client(pair: &Pair) -> UdpSocket {
         .a
         .enter(|| UdpSocket::bind((Pair::ADDRESS_A, 0)))
         .unwrap();
-    socket
-        .set_read_timeout(Some(Duration::from_secs(3)))
-        .unwrap();
+    socket.set_read_timeout(Some(SOON)).unwrap();
     socket
 }
 
@@ -109,33 +107,36 @@ fn kill(pid: u32) {
 /// 100 children, in every way there is, that never use the socket.
 #[test]
 fn a_parent_stays_accelerated_while_it_starts_children() {
-    const COUNT: usize = 20_000;
-    let pair = or_skip!(Namespaces::pair());
-    let mut command = preloaded(&pair.b, &program("forker")).unwrap();
-    command.args([&Pair::ADDRESS_B.to_string(), "7500", "100"]);
-    let mut forker = start(command);
-    send_numbers(&client(&pair), (Pair::ADDRESS_B, 7500).into(), COUNT);
-    assert!(
-        forker.process().wait_for_output("received", SOON),
-        "{}",
-        forker.process().stderr()
-    );
-    let output = forker.process().stdout();
-    assert!(
-        output.contains(&format!("received {COUNT} twice 0 children 100 failed 0")),
-        "{output}"
-    );
-    let sockets = forker.sockets();
-    assert!(sockets[0].offloaded, "{sockets:?}");
-    // All, and the word that ends them.
-    assert_eq!(sockets[0].rx_packets, COUNT as u64 + 1, "{sockets:?}");
-    assert_eq!(sockets[0].rx_os_packets, 0, "{sockets:?}");
+    panic_unless_paused(|| {
+        const COUNT: usize = 20_000;
+        let pair = or_skip!(Namespaces::pair());
+        let mut command = preloaded(&pair.b, &program("forker")).unwrap();
+        command.args([&Pair::ADDRESS_B.to_string(), "7500", "100"]);
+        let mut forker = start(command);
+        send_numbers(&client(&pair), (Pair::ADDRESS_B, 7500).into(), COUNT);
+        assert!(
+            forker.process().wait_for_output("received", SOON),
+            "{}",
+            forker.process().stderr()
+        );
+        let output = forker.process().stdout();
+        assert!(
+            output.contains(&format!("received {COUNT} twice 0 children 100 failed 0")),
+            "{output}"
+        );
+        let sockets = forker.sockets();
+        assert!(sockets[0].offloaded, "{sockets:?}");
+        // All, and the word that ends them.
+        assert_eq!(sockets[0].rx_packets, COUNT as u64 + 1, "{sockets:?}");
+        assert_eq!(sockets[0].rx_os_packets, 0, "{sockets:?}");
+    });
 }
 
 #[test]
 fn python_runs_subprocesses_and_stays_accelerated() {
-    const COUNT: usize = 3000;
-    const SCRIPT: &str = "
+    panic_unless_paused(|| {
+        const COUNT: usize = 3000;
+        const SCRIPT: &str = "
 import socket, subprocess, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind((sys.argv[1], 7501))
@@ -156,118 +157,125 @@ while True:
 print('received', received, 'good', good, flush=True)
 sys.stdin.read()
 ";
-    let pair = or_skip!(Namespaces::pair());
-    let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
-    command.args(["-c", SCRIPT, &Pair::ADDRESS_B.to_string()]);
-    let mut python = start(command);
-    send_numbers(&client(&pair), (Pair::ADDRESS_B, 7501).into(), COUNT);
-    let has_ended = eventually(SOON, || python.process().stdout().contains("good"));
-    assert!(has_ended, "{}", python.process().stderr());
-    let output = python.process().stdout();
-    assert!(
-        output.contains(&format!("received {COUNT} good 50")),
-        "{output}{:?}{:?}",
-        python.sockets(),
-        python.reader().rings()
-    );
-    let sockets = python.sockets();
-    assert!(sockets[0].offloaded, "{sockets:?}");
-    assert_eq!(sockets[0].rx_packets, COUNT as u64 + 1, "{sockets:?}");
+        let pair = or_skip!(Namespaces::pair());
+        let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
+        command.args(["-c", SCRIPT, &Pair::ADDRESS_B.to_string()]);
+        let mut python = start(command);
+        send_numbers(&client(&pair), (Pair::ADDRESS_B, 7501).into(), COUNT);
+        let has_ended = eventually(SOON, || python.process().stdout().contains("good"));
+        assert!(has_ended, "{}", python.process().stderr());
+        let output = python.process().stdout();
+        assert!(
+            output.contains(&format!("received {COUNT} good 50")),
+            "{output}{:?}{:?}",
+            python.sockets(),
+            python.reader().rings()
+        );
+        let sockets = python.sockets();
+        assert!(sockets[0].offloaded, "{sockets:?}");
+        assert_eq!(sockets[0].rx_packets, COUNT as u64 + 1, "{sockets:?}");
+    });
 }
 
 /// Several processes on one socket: only the kernel can choose between them.
 #[test]
 fn children_serve_their_parents_socket() {
-    let pair = or_skip!(Namespaces::pair());
-    let mut server = start_server(&pair, "preforked", 7502);
-    ping(&client(&pair), 7502, 500);
-    let log = server.process().stderr();
-    assert!(log.contains("shared with a child since fork"), "{log}");
-    let sockets = server.sockets();
-    assert!(!sockets[0].offloaded, "{sockets:?}");
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::pair());
+        let mut server = start_server(&pair, "preforked", 7502);
+        ping(&client(&pair), 7502, 500);
+        let log = server.process().stderr();
+        assert!(log.contains("shared with a child since fork"), "{log}");
+        let sockets = server.sockets();
+        assert!(!sockets[0].offloaded, "{sockets:?}");
+    });
 }
 
 /// The parent receives and its children answer: sending takes nothing away from the parent.
 #[test]
 fn children_answer_through_their_parents_socket() {
-    let pair = or_skip!(Namespaces::pair());
-    let server = start_server(&pair, "answers", 7503);
-    ping(&client(&pair), 7503, 200);
-    let sockets = server.sockets();
-    assert!(sockets[0].offloaded, "{sockets:?}");
-    assert_eq!(sockets[0].rx_packets, 200, "{sockets:?}");
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::pair());
+        let server = start_server(&pair, "answers", 7503);
+        ping(&client(&pair), 7503, 200);
+        let sockets = server.sockets();
+        assert!(sockets[0].offloaded, "{sockets:?}");
+        assert_eq!(sockets[0].rx_packets, 200, "{sockets:?}");
+    });
 }
 
 #[test]
 fn a_daemon_serves_on_and_accelerates_what_it_opens_itself() {
-    let pair = or_skip!(Namespaces::pair());
-    let mut server = start_server(&pair, "daemon", 7504);
-    let client = client(&pair);
-    ping(&client, 7504, 100);
-    ping(&client, 7505, 100);
-    let pid = speaker(&mut server);
-    let sockets = sockets_of(pid);
-    assert_eq!(sockets.len(), 1, "{sockets:?}");
-    assert!(sockets[0].offloaded, "{sockets:?}");
-    assert!(sockets[0].rx_packets >= 100, "{sockets:?}");
-    let log = server.process().stderr();
-    assert_eq!(log.matches("VMA_VERSION").count(), 1, "{log}");
-    kill(pid);
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::pair());
+        let mut server = start_server(&pair, "daemon", 7504);
+        let client = client(&pair);
+        ping(&client, 7504, 100);
+        ping(&client, 7505, 100);
+        let pid = speaker(&mut server);
+        let sockets = sockets_of(pid);
+        assert_eq!(sockets.len(), 1, "{sockets:?}");
+        assert!(sockets[0].offloaded, "{sockets:?}");
+        assert!(sockets[0].rx_packets >= 100, "{sockets:?}");
+        let log = server.process().stderr();
+        assert_eq!(log.matches("VMA_VERSION").count(), 1, "{log}");
+        kill(pid);
+    });
 }
 
 /// One process an interface: a child has it when its parent is gone.
 #[test]
 fn a_child_has_the_interface_after_its_parent() {
-    let pair = or_skip!(Namespaces::pair());
-    let mut server = start_server(&pair, "child", 7506);
-    let client = client(&pair);
-    ping(&client, 7507, 50);
-    let pid = speaker(&mut server);
-    let sockets = sockets_of(pid);
-    assert!(!sockets[0].offloaded, "{sockets:?}");
-    let log = server.process().stderr();
-    assert!(log.contains("the interface could not be opened"), "{log}");
-    let of_parent = server.sockets();
-    assert!(of_parent[0].offloaded, "{of_parent:?} {log}");
-    drop(server.process().stdin());
-    let is_alone = eventually(SOON, || server.process().stdout().contains("alone"));
-    assert!(is_alone, "{}", server.process().stderr());
-    ping(&client, 7508, 50);
-    let is_accelerated = || {
-        let of = |socket: &SocketSnapshot| socket.offloaded && socket.rx_packets >= 50;
-        sockets_of(pid).iter().any(of)
-    };
-    assert!(
-        eventually(Duration::from_secs(2), is_accelerated),
-        "{:?}",
-        sockets_of(pid)
-    );
-    kill(pid);
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::pair());
+        let mut server = start_server(&pair, "child", 7506);
+        let client = client(&pair);
+        ping(&client, 7507, 50);
+        let pid = speaker(&mut server);
+        let sockets = sockets_of(pid);
+        assert!(!sockets[0].offloaded, "{sockets:?}");
+        let log = server.process().stderr();
+        assert!(log.contains("the interface could not be opened"), "{log}");
+        let of_parent = server.sockets();
+        assert!(of_parent[0].offloaded, "{of_parent:?} {log}");
+        drop(server.process().stdin());
+        let is_alone = eventually(SOON, || server.process().stdout().contains("alone"));
+        assert!(is_alone, "{}", server.process().stderr());
+        ping(&client, 7508, 50);
+        let is_accelerated = || {
+            let of = |socket: &SocketSnapshot| socket.offloaded && socket.rx_packets >= 50;
+            sockets_of(pid).iter().any(of)
+        };
+        assert!(eventually(SOON, is_accelerated), "{:?}", sockets_of(pid));
+        kill(pid);
+    });
 }
 
 /// `VMA_LOG_FILE` with the process id in it: each process has its own.
 #[test]
 fn a_child_with_sockets_has_a_log_of_its_own() {
-    let pair = or_skip!(Namespaces::pair());
-    let directory = std::env::temp_dir().join(format!("vmat-child-log-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    let mut command = preloaded(&pair.b, &program("servers")).unwrap();
-    command
-        .args(["child", &Pair::ADDRESS_B.to_string(), "7510"])
-        .env("VMA_TRACELEVEL", "debug")
-        .env("VMA_LOG_FILE", directory.join("log.%d"));
-    let mut server = start(command);
-    let child = speaker(&mut server);
-    let log = |pid: u32| std::fs::read_to_string(directory.join(format!("log.{pid}")));
-    let (of_parent, of_child) = (log(server.process().pid()).unwrap(), log(child).unwrap());
-    kill(child);
-    std::fs::remove_dir_all(&directory).unwrap();
-    assert!(
-        of_parent.contains("VMA_VERSION") && !of_parent.contains("7511"),
-        "{of_parent}"
-    );
-    assert!(
-        !of_child.contains("VMA_VERSION") && of_child.contains("7511"),
-        "{of_child}"
-    );
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::pair());
+        let directory = std::env::temp_dir().join(format!("vmat-child-log-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let mut command = preloaded(&pair.b, &program("servers")).unwrap();
+        command
+            .args(["child", &Pair::ADDRESS_B.to_string(), "7510"])
+            .env("VMA_TRACELEVEL", "debug")
+            .env("VMA_LOG_FILE", directory.join("log.%d"));
+        let mut server = start(command);
+        let child = speaker(&mut server);
+        let log = |pid: u32| std::fs::read_to_string(directory.join(format!("log.{pid}")));
+        let (of_parent, of_child) = (log(server.process().pid()).unwrap(), log(child).unwrap());
+        kill(child);
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert!(
+            of_parent.contains("VMA_VERSION") && !of_parent.contains("7511"),
+            "{of_parent}"
+        );
+        assert!(
+            !of_child.contains("VMA_VERSION") && of_child.contains("7511"),
+            "{of_child}"
+        );
+    });
 }

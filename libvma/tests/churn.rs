@@ -13,7 +13,7 @@ const SECONDS: u64 = 5;
 fn ports() -> impl Iterator<Item = u16> {
     (7400..7432).chain([7450])
 }
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Sends each port its own number, as fast as it can, until told to stop.
 fn blast(socket: &UdpSocket, stop: &AtomicBool) {
@@ -86,7 +86,7 @@ fn churn(pair: &Pair, program: &Path, environment: &[(&str, &str)]) {
     );
     // Frames of closed sockets are back in the pool, but for those that the device holds.
     let pools = || churn.reader().pools().unwrap();
-    let all_back = eventually(Duration::from_secs(3), || {
+    let all_back = eventually(SOON, || {
         pools().iter().all(|pool| pool.free * 2 > pool.frames)
     });
     assert!(all_back, "{:?}", pools());

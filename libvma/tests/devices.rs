@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use exchange::{Preloaded, exchange_on};
-use testkit::{Accelerated, Namespaces, Pair, or_skip, preloaded};
+use testkit::{Accelerated, Namespaces, Pair, or_skip, panic_unless_paused, preloaded};
 
 const BOTH: Preloaded = Preloaded {
     driver: true,
@@ -19,43 +19,55 @@ const REFLECTOR: Preloaded = Preloaded {
     driver: false,
     reflector: true,
 };
-const TIMEOUT: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(150);
 
 #[test]
 fn several_queues() {
-    let pair = or_skip!(Namespaces::new().queues(3).create());
-    exchange_on(&pair, BOTH, 5_000, &[], TIMEOUT);
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::new().queues(3).create());
+        exchange_on(&pair, BOTH, 5_000, &[], TIMEOUT);
+    });
 }
 
 #[test]
 fn several_queues_and_a_kernel_peer() {
-    let pair = or_skip!(Namespaces::new().queues(2).create());
-    exchange_on(&pair, REFLECTOR, 5_000, &[], TIMEOUT);
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::new().queues(2).create());
+        exchange_on(&pair, REFLECTOR, 5_000, &[], TIMEOUT);
+    });
 }
 
 #[test]
 fn native_mode() {
-    let pair = or_skip!(Namespaces::pair());
-    exchange_on(&pair, BOTH, 5_000, &[("VMA_XDP_MODE", "native")], TIMEOUT);
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::pair());
+        exchange_on(&pair, BOTH, 5_000, &[("VMA_XDP_MODE", "native")], TIMEOUT);
+    });
 }
 
 #[test]
 fn native_mode_and_a_kernel_peer() {
-    let pair = or_skip!(Namespaces::pair());
-    let native = [("VMA_XDP_MODE", "native")];
-    exchange_on(&pair, REFLECTOR, 5_000, &native, TIMEOUT);
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::pair());
+        let native = [("VMA_XDP_MODE", "native")];
+        exchange_on(&pair, REFLECTOR, 5_000, &native, TIMEOUT);
+    });
 }
 
 #[test]
 fn generic_mode() {
-    let pair = or_skip!(Namespaces::pair());
-    exchange_on(&pair, BOTH, 5_000, &[("VMA_XDP_MODE", "generic")], TIMEOUT);
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::pair());
+        exchange_on(&pair, BOTH, 5_000, &[("VMA_XDP_MODE", "generic")], TIMEOUT);
+    });
 }
 
 #[test]
 fn one_thread() {
-    let pair = or_skip!(Namespaces::pair());
-    exchange_on(&pair, BOTH, 5_000, &[("VMA_THREAD_MODE", "0")], TIMEOUT);
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::pair());
+        exchange_on(&pair, BOTH, 5_000, &[("VMA_THREAD_MODE", "0")], TIMEOUT);
+    });
 }
 
 /// What a receiver in `b` says of datagrams that a kernel socket in `a` sends. `library`: with the library, and with
@@ -88,7 +100,7 @@ fn received(
     send(&sender);
     std::thread::sleep(Duration::from_millis(300));
     sender.send(b"end").unwrap();
-    let finished = receiver.into_process().wait(Duration::from_secs(10));
+    let finished = receiver.into_process().wait(TIMEOUT);
     let finished = finished.unwrap_or_else(|error| panic!("{library:?}: {error}"));
     // What comes through the kernel may be overtaken.
     let mut lines: Vec<_> = finished.stdout.lines().collect();
@@ -112,29 +124,33 @@ fn send_sizes(sender: &UdpSocket) {
 
 #[test]
 fn jumbo_frames() {
-    let run = |library| {
-        let pair = Namespaces::new().mtu(9000).create()?;
-        Ok::<_, testkit::Skip>(received(library, &pair, send_sizes, |_| {}))
-    };
-    let (expected, seen) = (or_skip!(run(None)), or_skip!(run(Some(&[]))));
-    assert_eq!(expected, seen);
+    panic_unless_paused(|| {
+        let run = |library| {
+            let pair = Namespaces::new().mtu(9000).create()?;
+            Ok::<_, testkit::Skip>(received(library, &pair, send_sizes, |_| {}))
+        };
+        let (expected, seen) = (or_skip!(run(None)), or_skip!(run(Some(&[]))));
+        assert_eq!(expected, seen);
+    });
 }
 
 #[test]
 fn the_mtu_grows_while_a_socket_is_open() {
-    let grow = |pair: &Pair| {
-        for (namespace, link) in [(&pair.a, "va"), (&pair.b, "vb")] {
-            let line = ["link", "set", link, "mtu", "9000"];
-            namespace.ip(&line).unwrap();
-        }
-        std::thread::sleep(Duration::from_millis(500));
-    };
-    let run = |library| {
-        let pair = Namespaces::pair()?;
-        Ok::<_, testkit::Skip>(received(library, &pair, send_sizes, grow))
-    };
-    let (expected, seen) = (or_skip!(run(None)), or_skip!(run(Some(&[]))));
-    assert_eq!(expected, seen);
+    panic_unless_paused(|| {
+        let grow = |pair: &Pair| {
+            for (namespace, link) in [(&pair.a, "va"), (&pair.b, "vb")] {
+                let line = ["link", "set", link, "mtu", "9000"];
+                namespace.ip(&line).unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        };
+        let run = |library| {
+            let pair = Namespaces::pair()?;
+            Ok::<_, testkit::Skip>(received(library, &pair, send_sizes, grow))
+        };
+        let (expected, seen) = (or_skip!(run(None)), or_skip!(run(Some(&[]))));
+        assert_eq!(expected, seen);
+    });
 }
 
 /// One send call that the kernel cuts into datagrams of `segment` bytes, as late as it can (`UDP_SEGMENT`).
@@ -183,10 +199,14 @@ fn compare_segmented(environment: &[(&str, &str)]) {
 #[test]
 #[ignore = "generic XDP on veth sees a peer's UDP_SEGMENT datagrams as one frame that nothing marks; see ARCHITECTURE.md"]
 fn datagrams_that_the_peers_kernel_segments_late() {
-    compare_segmented(&[]);
+    panic_unless_paused(|| {
+        compare_segmented(&[]);
+    });
 }
 
 #[test]
 fn datagrams_that_the_peers_kernel_segments_late_in_native_mode() {
-    compare_segmented(&[("VMA_XDP_MODE", "native")]);
+    panic_unless_paused(|| {
+        compare_segmented(&[("VMA_XDP_MODE", "native")]);
+    });
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use testkit::{Finished, Namespaces, Pair, Running, or_skip, preloaded, preloaded_in_place};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 /// Requests that only the kernel can fulfil: the case, the call in it, and the library's words.
 const REQUESTS: [(&str, &str, &str); 4] = [
     (

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use testkit::{Finished, Namespaces, Running, or_skip, preloaded, preloaded_in_place};
+use testkit::{
+    Finished, Namespaces, Running, or_skip, panic_unless_paused, preloaded, preloaded_in_place,
+};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 const BACKTRACE: (&str, &str) = ("VMA_HANDLE_SIGSEGV", "1");
 
 fn program() -> PathBuf {
@@ -169,36 +171,38 @@ fn without_a_handler_ctrl_c_ends_the_process_and_leaves_nothing_behind() {
 
 #[test]
 fn ctrl_c_ends_every_wait_and_runs_the_program_s_handler() {
-    let pair = or_skip!(Namespaces::pair());
-    let _peer = testkit::ScriptedPeer::start(&pair.a).unwrap();
-    for polls in ["0", "1000", "-1"] {
-        let command = preloaded(&pair.b, &program()).unwrap();
-        let environment = [
-            ("VMA_HANDLE_SIGINTR", "1"),
-            ("VMA_TRACELEVEL", "debug"),
-            ("VMA_RX_POLL", polls),
-            ("VMA_SELECT_POLL", polls),
-        ];
-        let seen = run_in_own_directory(command, "interrupt_threads", &environment);
-        assert!(seen.status.success(), "{polls}: {seen:?}");
-        let (waits, rest) = seen.stdout.split_once("handled 1\n").unwrap();
-        let mut waits: Vec<_> = waits.lines().collect();
-        waits[1..].sort_unstable();
-        let expected = [
-            "signal",
-            "epoll_wait: -1 EINTR",
-            "poll: -1 EINTR",
-            "recv: -1 EINTR",
-            "select: -1 EINTR",
-        ];
-        assert_eq!(waits, expected, "{polls}");
-        let expected = "recv that would wait: -1 EINTR\nrecv that does not: -1 EAGAIN\n\
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::pair());
+        let _peer = testkit::ScriptedPeer::start(&pair.a).unwrap();
+        for polls in ["0", "1000", "-1"] {
+            let command = preloaded(&pair.b, &program()).unwrap();
+            let environment = [
+                ("VMA_HANDLE_SIGINTR", "1"),
+                ("VMA_TRACELEVEL", "debug"),
+                ("VMA_RX_POLL", polls),
+                ("VMA_SELECT_POLL", polls),
+            ];
+            let seen = run_in_own_directory(command, "interrupt_threads", &environment);
+            assert!(seen.status.success(), "{polls}: {seen:?}");
+            let (waits, rest) = seen.stdout.split_once("handled 1\n").unwrap();
+            let mut waits: Vec<_> = waits.lines().collect();
+            waits[1..].sort_unstable();
+            let expected = [
+                "signal",
+                "epoll_wait: -1 EINTR",
+                "poll: -1 EINTR",
+                "recv: -1 EINTR",
+                "select: -1 EINTR",
+            ];
+            assert_eq!(waits, expected, "{polls}");
+            let expected = "recv that would wait: -1 EINTR\nrecv that does not: -1 EAGAIN\n\
                         recv of what is there: 20\n";
-        assert!(rest.starts_with(expected), "{polls}: {rest}");
-        assert!(
-            rest.contains("poll without waiting: 0\n"),
-            "{polls}: {rest}"
-        );
-        assert_eq!(seen.stderr.matches(": offloaded").count(), 2, "{polls}");
-    }
+            assert!(rest.starts_with(expected), "{polls}: {rest}");
+            assert!(
+                rest.contains("poll without waiting: 0\n"),
+                "{polls}: {rest}"
+            );
+            assert_eq!(seen.stderr.matches(": offloaded").count(), 2, "{polls}");
+        }
+    });
 }

@@ -14,7 +14,7 @@ fn exchange(preloaded: Preloaded, requests: u64, environment: &[(&str, &str)], t
     exchange_on(&pair, preloaded, requests, environment, timeout);
 }
 
-const TIMEOUT: Duration = Duration::from_secs(50);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 #[test]
 fn kernel_driver_and_accelerated_reflector() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use testkit::{Finished, Running, preloaded_in_place};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 fn log_program() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/log.c");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use testkit::{Accelerated, Namespace, Namespaces, Pair, eventually, or_skip, preloaded};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 
 fn echo_program() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/echo.c");
@@ -31,9 +31,7 @@ fn client(pair: &Pair) -> UdpSocket {
         .a
         .enter(|| UdpSocket::bind((Pair::ADDRESS_A, 0)))
         .unwrap();
-    socket
-        .set_read_timeout(Some(Duration::from_secs(2)))
-        .unwrap();
+    socket.set_read_timeout(Some(SOON)).unwrap();
     socket
 }
 
@@ -57,9 +55,7 @@ fn kernel_receives(pair: &Pair, client: &UdpSocket, port: u16) -> bool {
         .b
         .enter(|| UdpSocket::bind((Pair::ADDRESS_B, port)))
         .unwrap();
-    socket
-        .set_read_timeout(Some(Duration::from_millis(500)))
-        .unwrap();
+    socket.set_read_timeout(Some(SOON)).unwrap();
     client
         .send_to(b"for the kernel", (Pair::ADDRESS_B, port))
         .unwrap();

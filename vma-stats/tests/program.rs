@@ -62,7 +62,7 @@ fn publisher() {
     };
     let _published = publish(Path::new(&dir));
     println!("published");
-    std::thread::sleep(Duration::from_secs(60));
+    std::thread::sleep(Duration::from_secs(600));
 }
 
 /// A process that publishes in `dir`; killed, and its file left behind, at the end of the test.
@@ -344,7 +344,7 @@ fn full_output_is_an_error() {
 
 /// Waits a bounded time for exit code 0; kills the program otherwise.
 fn ended_well(watcher: &mut Child) -> bool {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     while Instant::now() < end {
         if let Some(status) = watcher.try_wait().unwrap() {
             return status.success();

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use testkit::{Namespaces, Pair, RawLink, or_skip};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 const NEXT_HOP: IpAddr = IpAddr::V4(Pair::ADDRESS_B);
 
 /// Takes in events until `condition` holds; fails after a while.

@@ -52,7 +52,7 @@ pub use echo::Echo;
 pub use library::libvma_path;
 pub use namespace::Namespace;
 pub use pair::{Namespaces, Pair};
-pub use pause::{longest_pause, retry_if_paused};
+pub use pause::{longest_pause, panic_unless_paused, retry_if_paused};
 pub use raw_link::RawLink;
 pub use relay::{Port, Relay};
 pub use running::{Finished, Running};

@@ -168,7 +168,7 @@ fn run_ip(arguments: &[&str], input: &str) -> io::Result<String> {
 /// Kills what runs in the namespace, then deletes it. Errors are left alone: somebody else may have
 /// been faster, and what remains is swept by the next test process.
 fn remove(name: &str) {
-    let deadline = Instant::now() + Duration::from_secs(2);
+    let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let pids = pids(name);
         // A test process whose main thread is inside must not kill itself.

@@ -7,7 +7,7 @@ use crate::namespace::Namespace;
 use crate::skip::Skip;
 
 /// How long a fresh link may take until it carries traffic; the kernel needs milliseconds.
-const CARRIER_TIMEOUT: Duration = Duration::from_secs(5);
+const CARRIER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a [`Pair`] is made of; start from [`Namespaces::new`] or take [`Namespaces::pair`].
 #[derive(Clone, Debug)]

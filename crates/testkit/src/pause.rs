@@ -2,6 +2,7 @@
 //! up their share.
 
 use std::io::{self, Write};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -62,21 +63,28 @@ pub fn longest_pause<T>(body: impl FnOnce() -> T) -> (T, Duration) {
 /// # Errors
 ///
 /// The last attempt's.
-pub fn retry_if_paused<T, E: std::fmt::Display>(
-    mut attempt: impl FnMut() -> Result<T, E>,
-) -> Result<T, E> {
+pub fn retry_if_paused<T, E>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     for _ in 1..ATTEMPTS {
         let (result, pause) = longest_pause(&mut attempt);
-        match result {
-            Err(error) if pause >= LONG => {
-                let line = format!("again, for the machine stood still for {pause:?}: {error}\n");
-                // Seen also when the test passes in the end, as a skip is.
-                drop(io::stderr().write_all(line.as_bytes()));
-            }
-            result => return result,
+        if result.is_ok() || pause < LONG {
+            return result;
         }
+        let name = thread::current().name().unwrap_or_default().to_owned();
+        let line = format!("{name} again: the machine stood still for {pause:?}\n");
+        // Seen also when the test passes in the end, as a skip is.
+        drop(io::stderr().write_all(line.as_bytes()));
     }
     attempt()
+}
+
+/// [`retry_if_paused`] for a test that fails by a panic.
+///
+/// # Panics
+///
+/// As the last attempt.
+pub fn panic_unless_paused(test: impl Fn()) {
+    retry_if_paused(|| panic::catch_unwind(AssertUnwindSafe(&test)))
+        .unwrap_or_else(|cause| panic::resume_unwind(cause));
 }
 
 #[cfg(test)]
@@ -98,6 +106,12 @@ mod tests {
             Ok::<_, String>(attempts)
         });
         assert_eq!(result, Ok(1));
+    }
+
+    #[test]
+    #[should_panic(expected = "always")]
+    fn the_last_panic_is_the_caller_s() {
+        panic_unless_paused(|| panic!("always"));
     }
 
     #[test]

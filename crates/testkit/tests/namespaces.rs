@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use testkit::{Namespaces, Pair, RawLink, Running, or_skip};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(100);
 
 #[test]

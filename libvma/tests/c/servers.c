@@ -18,7 +18,7 @@ static pid_t start(int fd)
     pid_t child = fork();
     MUST(child);
     if (child == 0) {
-        alarm(60);
+        alarm(200);
         serve(fd);
     }
     return child;
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
         start(before);
         int after = bound_to(ip, port + 1);
         say_ready();
-        alarm(60);
+        alarm(200);
         serve(after);
     }
     if (strcmp(way, "child") == 0) {
@@ -94,7 +94,7 @@ int main(int argc, char **argv)
         close(own);
         start(bound_to(ip, port + 1));
         say_ready();
-        alarm(60);
+        alarm(200);
         while (getppid() == parent)
             sleep_msec(20);
         sleep_msec(1500);

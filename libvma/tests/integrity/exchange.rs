@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use testkit::{Accelerated, Namespace, Pair};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Which ends have the library.
 #[derive(Clone, Copy, Debug)]

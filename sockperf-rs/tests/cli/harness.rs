@@ -11,6 +11,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::eventually;
+
+/// More than any step takes, on a machine that stands still at times.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// The original, as the distribution installs it.
 pub(crate) const ORIGINAL: &str = "/usr/bin/sockperf";
@@ -48,7 +52,7 @@ fn with_arguments(mut command: Command, arguments: &str) -> Command {
     command
 }
 
-/// Runs a program to its end, which must come within 60 seconds.
+/// Runs a program to its end, which must come in time.
 pub(crate) fn output(mut command: Command) -> Output {
     let child = command
         .stdout(Stdio::piped())
@@ -61,7 +65,7 @@ pub(crate) fn output(mut command: Command) -> Output {
     let watchdog = thread::spawn(move || {
         let start = Instant::now();
         while !watched.load(Ordering::Relaxed) {
-            if start.elapsed() > Duration::from_secs(60) {
+            if start.elapsed() > LONGEST {
                 kill_process(id, Signal::KILL).ok();
                 return;
             }
@@ -174,21 +178,19 @@ impl Server {
     pub(crate) fn end(mut self, signal: Signal) -> (Option<i32>, String) {
         kill_process(pid(&self.child), signal).unwrap();
         while self.read_line().is_some() {}
-        // A server that is silent for so long but still there has not obeyed.
-        let status = self.child.try_wait().unwrap();
-        let status = status.unwrap_or_else(|| {
-            thread::sleep(Duration::from_millis(200));
-            self.child
-                .try_wait()
-                .unwrap()
-                .expect("the server did not end")
-        });
+        let mut status = None;
+        let has_ended = || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        };
+        assert!(eventually(LONGEST, has_ended), "the server did not end");
+        let status = status.expect("it has ended");
         (status.code(), plain(&std::mem::take(&mut self.text)))
     }
 
-    /// Adds a line to the text; `None` after the last one, or when none comes for 20 seconds.
+    /// Adds a line to the text; `None` after the last one, or when none comes for long.
     fn read_line(&mut self) -> Option<()> {
-        let line = self.lines.recv_timeout(Duration::from_secs(20)).ok()?;
+        let line = self.lines.recv_timeout(LONGEST).ok()?;
         self.text += &(line + "\n");
         Some(())
     }

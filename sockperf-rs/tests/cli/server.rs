@@ -12,7 +12,7 @@ fn client(server: &Server) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(server.address()).unwrap();
     socket
-        .set_read_timeout(Some(Duration::from_secs(5)))
+        .set_read_timeout(Some(Duration::from_secs(30)))
         .unwrap();
     socket
 }
@@ -158,7 +158,7 @@ fn blocked_and_spinning_servers_end_on_a_signal() {
         let (code, text) = server.end(signal);
         assert_eq!(code, Some(0), "{arguments}");
         assert!(
-            start.elapsed() < Duration::from_secs(5),
+            start.elapsed() < Duration::from_secs(30),
             "{arguments}: {:?}",
             start.elapsed()
         );

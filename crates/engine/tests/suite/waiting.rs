@@ -112,11 +112,14 @@ fn a_timeout_ends_polling_and_sleeping_calls() {
             assert_eq!(receive(&socket, 0), Err(AGAIN), "{polls}");
             let took = begun.elapsed();
             assert!(took >= Duration::from_millis(29), "{polls}: {took:?}");
-            assert!(took < Duration::from_secs(5), "{polls}: {took:?}");
+            assert!(took < Duration::from_secs(30), "{polls}: {took:?}");
             // It does not make a call without waiting wait.
-            let begun = Instant::now();
-            assert_eq!(receive(&socket, libc::MSG_DONTWAIT), Err(AGAIN));
-            assert!(begun.elapsed() < Duration::from_millis(20));
+            let takes_no_time = (0..100).any(|_| {
+                let begun = Instant::now();
+                assert_eq!(receive(&socket, libc::MSG_DONTWAIT), Err(AGAIN));
+                begun.elapsed() < Duration::from_millis(20)
+            });
+            assert!(takes_no_time);
         }
     });
 }

@@ -54,7 +54,7 @@ fn a_lost_reply_ends_the_wait_and_the_next_question_is_answered() {
         ),
         "{result:?}"
     );
-    assert!(start.elapsed() < REPLY_TIMEOUT * 3);
+    assert!(start.elapsed() < REPLY_TIMEOUT * 20);
     let answer = connection
         .ask("look up a route", question([127, 0, 0, 1]))
         .unwrap();
@@ -71,7 +71,7 @@ fn replies_to_others_do_not_prolong_the_wait() {
     let start = Instant::now();
     let result = connection.receive("wait in vain", 4711, |_| ControlFlow::Continue(()));
     assert!(matches!(result, Err(Error::Timeout { .. })), "{result:?}");
-    assert!(start.elapsed() < REPLY_TIMEOUT * 3);
+    assert!(start.elapsed() < REPLY_TIMEOUT * 20);
 }
 
 #[test]
