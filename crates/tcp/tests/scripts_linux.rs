@@ -31,7 +31,7 @@ fn linux_does_what_the_scripts_say() {
     // They wait most of the time.
     let mut failures = scripts::play_all(&scripts::own(), 4, play);
     // A machine that stood still for a moment is not a finding. Alone, they are not disturbed by each other.
-    for _ in 0..2 {
+    for _ in 0..8 {
         let again: Vec<_> = failures.into_iter().map(|(path, _)| path).collect();
         failures = scripts::play_all(&again, 1, play);
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tcp::Config;
 use testkit::link::Conditions;
-use testkit::{Namespace, Port, Relay, Skip, Tun, or_skip};
+use testkit::{Namespace, Port, Relay, Skip, Tun, or_skip, panic_unless_paused};
 
 use crate::goodput::Reader;
 use crate::host::{Host, instant};
@@ -142,35 +142,37 @@ fn shares(
 
 #[test]
 fn the_engine_and_linux_share_a_bottleneck() {
-    const RATE_MEGABITS: u64 = 30;
-    let time = Duration::from_secs(15);
-    let conditions = Conditions {
-        rate_bits_per_second: Some(RATE_MEGABITS * 1_000_000),
-        delay: Duration::from_millis(10),
-        // As much as is on the way.
-        queue_octets: RATE_MEGABITS * 125_000 * 20 / 1000,
-        ..Conditions::default()
-    };
-    let packet_time = Duration::from_nanos(1538 * 8_000 / RATE_MEGABITS);
-    let shares = or_skip!(shares(
-        conditions,
-        packet_time,
-        Duration::from_secs(5),
-        time
-    ));
-    let sum = shares[0] + shares[1];
-    let jain = sum * sum / (2.0 * (shares[0] * shares[0] + shares[1] * shares[1]));
-    let megabits = shares.map(|share| share * 8.0 / 1e6 / time.as_secs_f64());
-    println!(
-        "the engine {:.2}, Linux {:.2} Mbit/s, Jain's index {jain:.3}",
-        megabits[0], megabits[1]
-    );
-    assert!(
-        jain >= 0.95,
-        "Jain's index is {jain:.3}: {megabits:?} Mbit/s"
-    );
-    assert!(
-        megabits[0] + megabits[1] > 0.7 * RATE_MEGABITS as f64,
-        "{megabits:?} Mbit/s"
-    );
+    panic_unless_paused(|| {
+        const RATE_MEGABITS: u64 = 30;
+        let time = Duration::from_secs(15);
+        let conditions = Conditions {
+            rate_bits_per_second: Some(RATE_MEGABITS * 1_000_000),
+            delay: Duration::from_millis(10),
+            // As much as is on the way.
+            queue_octets: RATE_MEGABITS * 125_000 * 20 / 1000,
+            ..Conditions::default()
+        };
+        let packet_time = Duration::from_nanos(1538 * 8_000 / RATE_MEGABITS);
+        let shares = or_skip!(shares(
+            conditions,
+            packet_time,
+            Duration::from_secs(5),
+            time
+        ));
+        let sum = shares[0] + shares[1];
+        let jain = sum * sum / (2.0 * (shares[0] * shares[0] + shares[1] * shares[1]));
+        let megabits = shares.map(|share| share * 8.0 / 1e6 / time.as_secs_f64());
+        println!(
+            "the engine {:.2}, Linux {:.2} Mbit/s, Jain's index {jain:.3}",
+            megabits[0], megabits[1]
+        );
+        assert!(
+            jain >= 0.95,
+            "Jain's index is {jain:.3}: {megabits:?} Mbit/s"
+        );
+        assert!(
+            megabits[0] + megabits[1] > 0.7 * RATE_MEGABITS as f64,
+            "{megabits:?} Mbit/s"
+        );
+    });
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use std::{env, fs, io, thread};
 
 use testkit::link::{Conditions, Loss};
-use testkit::{Namespace, Port, Relay, Skip, Tun, or_skip};
+use testkit::{Namespace, Port, Relay, Skip, Tun, or_skip, panic_unless_paused};
 
 use crate::lab::{ENGINE, KERNEL, Lab, Setup, kernel_connect_to};
 use crate::pattern::Pump;
@@ -216,21 +216,23 @@ fn megabits(octets: f64) -> f64 {
 /// cannot do it.
 #[test]
 fn goodput_is_like_that_of_linux() {
-    for trouble in [TROUBLES[0], TROUBLES[2], TROUBLES[5]] {
-        let point = Point {
-            rate_megabits: 100,
-            rtt: Duration::from_millis(10),
-            trouble,
-        };
-        let outcomes = or_skip!(point.compare(Duration::from_secs(5), 1));
-        let [engine, linux] = outcomes.map(|outcome| megabits(outcome.goodput));
-        println!("{} {engine:.2} Linux {linux:.2} Mbit/s", point.name());
-        assert!(
-            engine >= linux * 0.6,
-            "{} {engine:.2} Mbit/s, Linux {linux:.2}",
-            point.name()
-        );
-    }
+    panic_unless_paused(|| {
+        for trouble in [TROUBLES[0], TROUBLES[2], TROUBLES[5]] {
+            let point = Point {
+                rate_megabits: 100,
+                rtt: Duration::from_millis(10),
+                trouble,
+            };
+            let outcomes = or_skip!(point.compare(Duration::from_secs(5), 1));
+            let [engine, linux] = outcomes.map(|outcome| megabits(outcome.goodput));
+            println!("{} {engine:.2} Linux {linux:.2} Mbit/s", point.name());
+            assert!(
+                engine >= linux * 0.6,
+                "{} {engine:.2} Mbit/s, Linux {linux:.2}",
+                point.name()
+            );
+        }
+    });
 }
 
 const ROUNDS: u64 = 3;
