@@ -94,7 +94,8 @@ fn the_kernel_closes_first() {
         close(lab, id, false);
         kernel_read_end(lab, &stream);
         lab.reach(id, State::Closed);
-        lab.reach_kernel(&["TIME-WAIT"]);
+        // A second copy of the engine's FIN is acknowledged once more, to nobody: the reset ends TIME-WAIT at once.
+        lab.reach_kernel_any(&[&["TIME-WAIT"], &[]]);
         assert!(!lab.host().connections[id].connection.has_error());
     });
 }
@@ -162,7 +163,8 @@ fn the_engine_goes_on_after_the_kernel_has_shut_down() {
         close(lab, id, false);
         kernel_read_end(lab, &stream);
         lab.reach(id, State::Closed);
-        lab.reach_kernel(&["TIME-WAIT"]);
+        // A second copy of the engine's FIN is acknowledged once more, to nobody: the reset ends TIME-WAIT at once.
+        lab.reach_kernel_any(&[&["TIME-WAIT"], &[]]);
     });
 }
 

@@ -204,14 +204,23 @@ impl Lab {
 
     /// Relays until the kernel's sockets are in these states.
     pub(crate) fn reach_kernel(&mut self, states: &[&str]) {
+        self.reach_kernel_any(&[states]);
+    }
+
+    /// The same, for one of several endings.
+    pub(crate) fn reach_kernel_any(&mut self, endings: &[&[&str]]) {
         // The program is slow: not after each packet.
         for _ in 0..600 {
-            if self.kernel_states() == states {
+            let states = self.kernel_states();
+            if endings.iter().any(|ending| states == *ending) {
                 return;
             }
             self.run(Duration::from_millis(50));
         }
-        panic!("the kernel does not reach {states:?}\n{}", self.describe());
+        panic!(
+            "the kernel reaches none of {endings:?}\n{}",
+            self.describe()
+        );
     }
 
     /// What ss(8) says inside.
