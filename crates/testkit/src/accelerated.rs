@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Once;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{env, fs, io, process, thread};
 
 use stats::{Reader, SocketSnapshot};
 
 use crate::library::libvma_path;
 use crate::namespace::Namespace;
+use crate::pause::Patience;
 use crate::running::Running;
 
 /// A program that runs with the library.
@@ -152,12 +153,12 @@ impl Accelerated {
 
 /// Looks every few milliseconds until `done`; false after `timeout`.
 pub fn eventually(timeout: Duration, mut done: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + timeout;
+    let mut patience = Patience::new(timeout);
     loop {
         if done() {
             return true;
         }
-        if Instant::now() >= deadline {
+        if patience.is_over() {
             return false;
         }
         thread::sleep(Duration::from_millis(5));

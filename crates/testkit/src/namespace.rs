@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::pause::Patience;
 use crate::skip::Skip;
 use crate::sys;
 
@@ -111,10 +112,10 @@ impl Namespace {
     /// Waits until interface `link` can carry traffic, which follows "up" with a delay.
     pub fn wait_until_running(&self, link: &str, timeout: Duration) -> io::Result<()> {
         let name = CString::new(link)?;
-        let deadline = Instant::now() + timeout;
+        let mut patience = Patience::new(timeout);
         self.enter(|| {
             while !sys::interface_is_running(&name)? {
-                if Instant::now() > deadline {
+                if patience.is_over() {
                     let message = format!("{link} has no carrier after {timeout:?}");
                     return Err(io::Error::new(io::ErrorKind::TimedOut, message));
                 }

@@ -18,6 +18,32 @@ const LONG: Duration = Duration::from_millis(30);
 /// How often [`retry_if_paused`] tries.
 const ATTEMPTS: u32 = 6;
 
+/// A limit of time that pauses of the machine do not use up: one look to the next counts as a tenth of a second at most.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    left: Duration,
+    looked: Instant,
+}
+
+impl Patience {
+    const LOOK_MAX: Duration = Duration::from_millis(100);
+
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self {
+            left: limit,
+            looked: Instant::now(),
+        }
+    }
+
+    /// Asked in a loop: whether the time has passed.
+    pub(crate) fn is_over(&mut self) -> bool {
+        let passed = self.looked.elapsed();
+        self.looked += passed;
+        self.left = self.left.saturating_sub(passed.min(Self::LOOK_MAX));
+        self.left.is_zero()
+    }
+}
+
 /// Runs `body`; also returns the longest time for which a CPU did not run a thread that wanted to.
 pub fn longest_pause<T>(body: impl FnOnce() -> T) -> (T, Duration) {
     let stop = AtomicBool::new(false);
@@ -96,6 +122,18 @@ mod tests {
         let (value, pause) = longest_pause(|| 7);
         assert_eq!(value, 7);
         assert!(pause < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_pause_does_not_use_up_the_patience() {
+        let mut patience = Patience::new(Duration::from_millis(250));
+        // As after a pause.
+        patience.looked -= Duration::from_secs(100);
+        assert!(!patience.is_over());
+        patience.looked -= Duration::from_secs(100);
+        assert!(!patience.is_over());
+        patience.looked -= Duration::from_secs(100);
+        assert!(patience.is_over());
     }
 
     #[test]

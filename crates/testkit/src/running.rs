@@ -6,8 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::pause::Patience;
 use crate::sys;
 
 /// How often a waiting call looks again.
@@ -101,14 +102,14 @@ impl Running {
     /// Waits until `text` appears in standard output or standard error; false after `timeout`, or as
     /// soon as the child has ended without printing it.
     pub fn wait_for_output(&mut self, text: &str, timeout: Duration) -> bool {
-        let deadline = Instant::now() + timeout;
+        let mut patience = Patience::new(timeout);
         loop {
             // In this order: what a child printed just before its end is seen.
             let ended = !matches!(self.status(), Ok(None));
             if self.stdout().contains(text) || self.stderr().contains(text) {
                 return true;
             }
-            if ended || Instant::now() >= deadline {
+            if ended || patience.is_over() {
                 return false;
             }
             thread::sleep(POLL_INTERVAL);
@@ -118,7 +119,7 @@ impl Running {
     /// Waits until the child ends by itself. After `timeout` it is killed, and the error (of kind
     /// `TimedOut`) says what it had printed.
     pub fn wait(mut self, timeout: Duration) -> io::Result<Finished> {
-        let deadline = Instant::now() + timeout;
+        let mut patience = Patience::new(timeout);
         loop {
             if let Some(status) = self.status()? {
                 return Ok(Finished {
@@ -127,7 +128,7 @@ impl Running {
                     stderr: self.stderr(),
                 });
             }
-            if Instant::now() >= deadline {
+            if patience.is_over() {
                 let message = format!(
                     "still running after {timeout:?}\nstdout: {}\nstderr: {}",
                     self.stdout(),
@@ -169,6 +170,8 @@ fn contents(file: &File) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     const SOON: Duration = Duration::from_secs(10);
