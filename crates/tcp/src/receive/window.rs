@@ -80,7 +80,8 @@ impl ReceiveWindow {
             clamp: clamp.min(u32::from(u16::MAX) << scale),
             user_clamp,
             mss,
-            space: offered,
+            // Less than the window that is offered at first (`tcp_init_buffer_space`): whoever fills that can never bring more.
+            space: offered.min(mss_octets.saturating_mul(INITIAL_SPACE_SEGMENTS)),
             ..Self::default()
         }
     }
@@ -355,5 +356,29 @@ const fn round_up(value: u32, unit: u32) -> u32 {
     round_down(value.saturating_add(unit.saturating_sub(1)), unit)
 }
 
+/// What a peer sends in its first round trip (`TCP_INIT_CWND`).
+const INITIAL_SPACE_SEGMENTS: u32 = 10;
+
 /// Shorter segments are no evidence that the buffer is used well.
 const GROWTH_LEN_MIN: u32 = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_window_that_is_used_up_lets_the_buffer_grow() {
+        let config = Config::default();
+        let buffer = config.receive_buffer_default;
+        let mut window = ReceiveWindow::new(buffer, false, 0, 1460, &config);
+        let start = Instant::from_nanos(1);
+        window.start_at(SeqNumber(7));
+        window.on_established(start, SeqNumber(7), true);
+        let round_trip = Duration::from_millis(10);
+        window.on_rtt(1, Some(round_trip.into()));
+        // More than is offered cannot come in one round trip.
+        let read_nxt = SeqNumber(7) + window.offered();
+        window.on_read(start + round_trip, read_nxt, &config);
+        assert!(window.buffer() > buffer);
+    }
+}
