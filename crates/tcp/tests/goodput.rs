@@ -2,20 +2,20 @@
 //! a difference. `UPDATE_GOODPUT=1` writes the table anew.
 
 use std::cell::RefCell;
-use std::fmt::Write as _;
 use std::fs;
-use std::path::Path as FilePath;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tcp::{Config, Instant, Options, Path};
+use tcp::{Config, Instant, Options};
+use testkit::link::Loss;
 
 mod support;
 
-use support::links::{self, PATHS, TROUBLES, Trouble};
+use support::links::{Goodput, Point, SEEDS};
 use support::network::{Link, Rng};
 use support::pair::{End, Ending, Pair, Plan};
 
@@ -23,32 +23,16 @@ use support::pair::{End, Ending, Pair, Plan};
 struct Outcome {
     /// Octets a second of the last three quarters.
     goodput: f64,
-    /// Segments sent again, per octet of all.
-    retransmitted: f64,
+    octets_sent: u64,
+    octets_retransmitted: u64,
     longest_stall: Duration,
 }
 
-const MSS: f64 = 1448.0;
-
-/// Rate at which payload goes over a link of `rate` Mbit/s, in octets a second.
-fn bound(rate: u64) -> f64 {
-    rate as f64 * 1e6 / 8.0 * MSS / (MSS + 90.0)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "an amount below 2^32"
-)]
-fn whole(octets: f64) -> u32 {
-    octets as u32
-}
-
-fn link(rate: u64, rtt: Duration, trouble: Trouble, seed: u64) -> Rc<RefCell<Link>> {
-    Rc::new(RefCell::new(Link::new(
-        links::conditions(rate, rtt, trouble),
-        Rng::new(seed),
-    )))
+/// The two directions of the path.
+fn links(point: &Point, seed: u64) -> [Rc<RefCell<Link>>; 2] {
+    let [forward, backward] = point.conditions();
+    [(forward, seed), (backward, !seed)]
+        .map(|(conditions, seed)| Rc::new(RefCell::new(Link::new(conditions.into(), seed))))
 }
 
 fn ends(octets: u32, seed: u64) -> [End; 2] {
@@ -70,7 +54,7 @@ fn ends(octets: u32, seed: u64) -> [End; 2] {
         End::new(
             Config::default(),
             Options::default(),
-            Path::ipv4(1500),
+            tcp::Path::ipv4(1500),
             iss,
             plan,
             own,
@@ -78,23 +62,11 @@ fn ends(octets: u32, seed: u64) -> [End; 2] {
     })
 }
 
-fn transfer(rate: u64, rtt: Duration, trouble: Trouble) -> Outcome {
-    // A hundred round trips or two seconds, but not more than a test has time for.
-    let duration = (rtt * 100).max(Duration::from_secs(2)).as_secs_f64();
-    let octets = whole((bound(rate) * duration).min(24e6));
-    let seed = 42;
-    let no_trouble = Trouble {
-        loss: 0,
-        burst: 0,
-        ..trouble
-    };
-    let links = [
-        link(rate, rtt, trouble, seed),
-        link(rate, rtt, no_trouble, seed + 1),
-    ];
+fn transfer(point: &Point, seed: u64) -> Outcome {
+    let octets = point.octets();
     let mut pair = Pair::new(
         ends(octets, seed),
-        links,
+        links(point, seed),
         Instant::from_nanos(1),
         Rng::new(seed),
     );
@@ -115,79 +87,97 @@ fn transfer(rate: u64, rtt: Duration, trouble: Trouble) -> Outcome {
         .info(pair.now);
     Outcome {
         goodput: f64::from(octets - read) / elapsed,
-        retransmitted: info.octets_retransmitted as f64 / info.octets_sent.max(1) as f64,
+        octets_sent: info.octets_sent,
+        octets_retransmitted: info.octets_retransmitted,
         longest_stall: pair.ends[1].longest_stall,
     }
 }
 
 /// A line of the table, and what is wrong with it.
-fn cell(rate: u64, rtt_micros: u64, trouble: Trouble) -> (String, String) {
-    let rtt = Duration::from_micros(rtt_micros);
-    let outcome = transfer(rate, rtt, trouble);
-    let share = outcome.goodput / bound(rate) * 100.0;
+struct Cell {
+    line: String,
+    wrong: String,
+}
+
+fn cell(point: &Point) -> Cell {
+    let outcomes = SEEDS.map(|seed| transfer(point, seed));
+    let goodput = Goodput::of(&outcomes.each_ref().map(|outcome| outcome.goodput));
+    let sent: u64 = outcomes.iter().map(|outcome| outcome.octets_sent).sum();
+    let retransmitted = outcomes.iter().map(|outcome| outcome.octets_retransmitted);
+    let retransmitted = retransmitted.sum::<u64>() as f64 / sent as f64;
+    let stalls = outcomes.iter().map(|outcome| outcome.longest_stall);
+    let longest_stall = stalls.max().expect("several");
     let line = format!(
-        "{rate:>6} Mbit/s {:>7.2} ms  {:<16} {:>9.2} Mbit/s {share:>5.1} %  {:>5.2} %  {:>8.2} ms",
-        rtt.as_secs_f64() * 1e3,
-        trouble.name,
-        outcome.goodput * 8.0 / 1e6,
-        outcome.retransmitted * 100.0,
-        outcome.longest_stall.as_secs_f64() * 1e3,
+        "{} {} Mbit/s {:>5.1} %  {:>5.2} %  {:>8.2} ms",
+        point.name(),
+        goodput.format(),
+        goodput.mean * 125_000.0 / point.bound() * 100.0,
+        retransmitted * 100.0,
+        longest_stall.as_secs_f64() * 1e3,
     );
-    let mut wrong = String::new();
-    let is_clean = trouble.loss == 0 && trouble.reorder == 0;
-    if is_clean && share < 90.0 {
-        writeln!(wrong, "less than 90 % of the link: {line}").expect("a string");
-    }
     // An RTO is 200 ms at least. A retransmission that is lost as well doubles it, which is not rare at 3 %.
-    let longest = (Duration::from_millis(200) + rtt * 2) * 2;
-    if trouble.loss < 30_000 && outcome.longest_stall > longest {
-        writeln!(wrong, "stands still for more than two RTO: {line}").expect("a string");
-    }
-    (line, wrong)
+    let is_rto_backed_off = matches!(point.trouble.loss, Loss::Random(loss) if loss >= 0.03);
+    let longest = (Duration::from_millis(200) + point.rtt * 2) * 2;
+    let wrong = if !is_rto_backed_off && longest_stall > longest {
+        format!("stands still for more than two RTO: {line}\n")
+    } else {
+        String::new()
+    };
+    Cell { line, wrong }
 }
 
 const HEADING: &str = "\
 # Goodput of one connection (CUBIC, SACK, timestamps, MSS 1448), simulated. Written by tests/goodput.rs.
-# rate of link, round trip, trouble, goodput, share of the link, octets sent again, longest time without data
-# Goodput is that of the last three quarters of a transfer. More than the link has is data that waited behind a hole before.
+# rate of link, round trip, trouble, goodput (mean of five seeds ± its standard error), share of the link, octets sent
+# again, longest time without data. Goodput is that of the last three quarters of a transfer. More than the link has is
+# data that waited behind a hole before.
 ";
 
-#[test]
-fn goodput_is_as_it_was() {
-    let cells: Vec<_> = PATHS
-        .iter()
-        .flat_map(|(rate, rtt)| TROUBLES.map(|trouble| (*rate, *rtt, trouble)))
-        .collect();
-    let results = Mutex::new(vec![(String::new(), String::new()); cells.len()]);
+/// What [`cell`] makes of all points.
+fn cells() -> Vec<Cell> {
+    let points: Vec<Point> = Point::all().collect();
+    let cells: Vec<Mutex<Option<Cell>>> = points.iter().map(|_| Mutex::new(None)).collect();
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some((rate, rtt, trouble)) = cells.get(index) else {
+                    let Some(point) = points.get(index) else {
                         break;
                     };
-                    let result = cell(*rate, *rtt, *trouble);
-                    results.lock().expect("no thread panicked")[index] = result;
+                    *cells[index].lock().expect("no thread panicked") = Some(cell(point));
                 }
             });
         }
     });
-    let results = results.into_inner().expect("no thread panicked");
-    let lines = results.iter().map(|(line, _)| format!("{line}\n"));
-    let table = HEADING.to_owned() + &lines.collect::<String>();
-    let file = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("tests/goodput.txt");
+    let cells = cells.into_iter();
+    let cells = cells.map(|cell| cell.into_inner().expect("no thread panicked"));
+    cells.map(|cell| cell.expect("all were done")).collect()
+}
+
+fn table(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests")
+        .join(name)
+}
+
+#[test]
+fn goodput_is_as_it_was() {
+    let cells = cells();
+    let lines = cells.iter().map(|cell| format!("{}\n", cell.line));
+    let written = HEADING.to_owned() + &lines.collect::<String>();
+    let file = table("goodput.txt");
     if std::env::var_os("UPDATE_GOODPUT").is_some() {
-        fs::write(&file, &table).expect("the table can be written");
+        fs::write(&file, &written).expect("the table can be written");
     }
-    let wrong: String = results.iter().map(|(_, wrong)| wrong.as_str()).collect();
+    let wrong: String = cells.iter().map(|cell| cell.wrong.as_str()).collect();
     assert!(wrong.is_empty(), "{wrong}");
     let committed = fs::read_to_string(&file).unwrap_or_default();
     assert!(
-        committed == table,
+        committed == written,
         "the table has changed; if that is meant, run with UPDATE_GOODPUT=1:\n{}",
-        difference(&committed, &table)
+        difference(&committed, &written)
     );
 }
 
@@ -202,11 +192,8 @@ fn difference(before: &str, after: &str) -> String {
 /// Two connections through one queue share it (Jain's index).
 #[test]
 fn two_connections_share_a_bottleneck() {
-    let (rate, rtt) = (100, Duration::from_millis(20));
-    let links = [
-        link(rate, rtt, TROUBLES[0], 1),
-        link(rate, rtt, TROUBLES[0], 2),
-    ];
+    let point = Point::clean(100, Duration::from_millis(20));
+    let links = links(&point, 1);
     // More than they can send.
     let octets = 1_000_000_000;
     let mut pairs = [11, 12].map(|seed| {
@@ -243,7 +230,7 @@ fn two_connections_share_a_bottleneck() {
     let sum = shares[0] + shares[1];
     let jain = sum * sum / (2.0 * (shares[0] * shares[0] + shares[1] * shares[1]));
     assert!(jain >= 0.95, "Jain's index is {jain:.3}: {shares:?}");
-    let used = sum / 20.0 / bound(rate);
+    let used = sum / 20.0 / point.bound();
     assert!(
         used >= 0.9,
         "only {:.1} % of the link are used",

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use tcp::{Config, CongestionAlgorithm, EcnMode, Instant, Options, Path, SocketOption, State};
+use testkit::link::Loss;
 
 mod support;
 
@@ -30,28 +31,35 @@ const MOST_STEPS: u32 = 400_000;
 fn conditions(rng: &mut Rng) -> Conditions {
     let delay = Duration::from_micros(rng.pick(&[10, 100, 1_000, 10_000, 100_000]));
     let mut conditions = Conditions::perfect(delay);
-    conditions.reorder_delay = delay * 3;
+    let link = &mut conditions.link;
+    link.reorder_delay = delay * 3;
     if rng.chance(300_000) {
-        conditions.rate = Some(rng.pick(&[10_000, 100_000, 1_000_000, 100_000_000]));
+        link.rate_bits_per_second = Some(rng.pick(&[80_000, 800_000, 8_000_000, 800_000_000]));
         // Two of the largest packets, at least.
-        conditions.queue = rng.pick(&[20_000, 200_000]);
+        link.queue_octets = rng.pick(&[20_000, 200_000]);
     }
     if rng.chance(600_000) {
         // More than a few hundredths in bursts would be more loss than anybody can repair before he gives up.
-        (conditions.loss, conditions.burst) = rng.pick(&[
-            (1_000, 0),
-            (10_000, 0),
-            (50_000, 0),
-            (150_000, 0),
-            (1_000, 5),
-            (10_000, 5),
+        link.loss = rng.pick(&[
+            Loss::Random(0.001),
+            Loss::Random(0.01),
+            Loss::Random(0.05),
+            Loss::Random(0.15),
+            Loss::Run {
+                start: 0.001,
+                len: 6,
+            },
+            Loss::Run {
+                start: 0.01,
+                len: 6,
+            },
         ]);
     }
     if rng.chance(300_000) {
-        conditions.duplicate = rng.pick(&[1_000, 50_000, 300_000]);
+        link.duplicate = rng.pick(&[0.001, 0.05, 0.3]);
     }
     if rng.chance(300_000) {
-        conditions.reorder = rng.pick(&[1_000, 50_000, 300_000]);
+        link.reorder = rng.pick(&[0.001, 0.05, 0.3]);
     }
     if rng.chance(200_000) {
         conditions.corrupt = rng.pick(&[1_000, 50_000]);
@@ -169,7 +177,7 @@ fn simulate(seed: u64, tells: bool) {
         End::new(config, options, path, iss, plan, own)
     });
     let links = [(); 2].map(|()| {
-        let link = Link::new(conditions(&mut rng), Rng::new(rng.next()));
+        let link = Link::new(conditions(&mut rng), rng.next());
         Rc::new(RefCell::new(link))
     });
     let start = Instant::from_nanos(rng.pick(&[0, 1, 1_000_000_000_000, u64::MAX / 4]));
@@ -226,7 +234,7 @@ fn check_result(pair: &Pair, sent: [u32; 2], is_abortive: bool) {
     let packets: u64 = pair
         .links
         .iter()
-        .map(|link| link.borrow().packet_count)
+        .map(|link| link.borrow().counts().packets)
         .sum();
     let octets = u64::from(sent[0]) + u64::from(sent[1]);
     // The smallest segments, each lost and probed for many times, and then some.

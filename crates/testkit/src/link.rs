@@ -66,9 +66,9 @@ pub struct LinkCounts {
     pub duplicated: u64,
 }
 
-/// One direction of a link, and the packets `T` on it. The same seed and the same packets have the same fate.
-#[derive(Debug)]
-pub struct Link<T> {
+/// Decides what becomes of packets in one direction of a link. The same seed and the same packets have the same fate.
+#[derive(Clone, Debug)]
+pub struct Fate {
     conditions: Conditions,
     random: Random,
     is_in_burst: bool,
@@ -76,9 +76,15 @@ pub struct Link<T> {
     run_left: u32,
     /// When the last of the packets that wait for the rate has left.
     busy_until: Duration,
+    counts: LinkCounts,
+}
+
+/// One direction of a link: a [`Fate`], and the packets `T` on their way.
+#[derive(Debug)]
+pub struct Link<T> {
+    fate: Fate,
     on_the_way: BinaryHeap<Reverse<Arrival<T>>>,
     next_number: u64,
-    counts: LinkCounts,
 }
 
 #[derive(Debug)]
@@ -109,7 +115,7 @@ impl<T> Ord for Arrival<T> {
     }
 }
 
-impl<T: Clone> Link<T> {
+impl Fate {
     pub fn new(conditions: Conditions, seed: u64) -> Self {
         Self {
             conditions,
@@ -117,8 +123,6 @@ impl<T: Clone> Link<T> {
             is_in_burst: false,
             run_left: 0,
             busy_until: Duration::ZERO,
-            on_the_way: BinaryHeap::new(),
-            next_number: 0,
             counts: LinkCounts::default(),
         }
     }
@@ -128,38 +132,27 @@ impl<T: Clone> Link<T> {
         self.conditions = conditions;
     }
 
-    /// A packet of `len_bytes` comes to the link. Time must not go back from call to call.
-    pub fn push(&mut self, now: Duration, len_bytes: usize, packet: T) {
+    /// When a packet of `len_bytes` that comes to the link at `now` arrives: never, once or twice. Time must not go back from
+    /// call to call.
+    pub fn arrivals(&mut self, now: Duration, len_bytes: usize) -> [Option<Duration>; 2] {
         self.counts.packets += 1;
         let Some(departure) = self.departure(now, len_bytes) else {
             self.counts.dropped += 1;
-            return;
+            return [None; 2];
         };
         if self.is_lost() {
             self.counts.lost += 1;
-            return;
+            return [None; 2];
         }
-        let mut at = departure + self.conditions.delay;
-        if self.random.happens(self.conditions.duplicate) {
-            self.counts.duplicated += 1;
-            self.arrive(at, packet.clone());
-        }
+        let punctual = departure + self.conditions.delay;
+        let is_duplicated = self.random.happens(self.conditions.duplicate);
+        self.counts.duplicated += u64::from(is_duplicated);
+        let mut at = punctual;
         if self.random.happens(self.conditions.reorder) {
             self.counts.reordered += 1;
             at += self.conditions.reorder_delay.mul_f64(self.random.unit());
         }
-        self.arrive(at, packet);
-    }
-
-    /// When the next packet arrives.
-    pub fn next_at(&self) -> Option<Duration> {
-        self.on_the_way.peek().map(|Reverse(arrival)| arrival.at)
-    }
-
-    /// The next packet that has arrived at `now`.
-    pub fn pop(&mut self, now: Duration) -> Option<T> {
-        self.next_at().filter(|at| *at <= now)?;
-        self.on_the_way.pop().map(|Reverse(arrival)| arrival.packet)
+        [is_duplicated.then_some(punctual), Some(at)]
     }
 
     /// What happened so far.
@@ -201,6 +194,48 @@ impl<T: Clone> Link<T> {
                 is_lost
             }
         }
+    }
+}
+
+impl<T: Clone> Link<T> {
+    pub fn new(conditions: Conditions, seed: u64) -> Self {
+        Self {
+            fate: Fate::new(conditions, seed),
+            on_the_way: BinaryHeap::new(),
+            next_number: 0,
+        }
+    }
+
+    /// Other conditions for the packets to come.
+    pub fn set_conditions(&mut self, conditions: Conditions) {
+        self.fate.set_conditions(conditions);
+    }
+
+    /// A packet of `len_bytes` comes to the link. Time must not go back from call to call.
+    pub fn push(&mut self, now: Duration, len_bytes: usize, packet: T) {
+        let [second, first] = self.fate.arrivals(now, len_bytes);
+        if let Some(at) = second {
+            self.arrive(at, packet.clone());
+        }
+        if let Some(at) = first {
+            self.arrive(at, packet);
+        }
+    }
+
+    /// When the next packet arrives.
+    pub fn next_at(&self) -> Option<Duration> {
+        self.on_the_way.peek().map(|Reverse(arrival)| arrival.at)
+    }
+
+    /// The next packet that has arrived at `now`.
+    pub fn pop(&mut self, now: Duration) -> Option<T> {
+        self.next_at().filter(|at| *at <= now)?;
+        self.on_the_way.pop().map(|Reverse(arrival)| arrival.packet)
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> LinkCounts {
+        self.fate.counts()
     }
 
     fn arrive(&mut self, at: Duration, packet: T) {

@@ -1,4 +1,7 @@
 //! A cable between two ends, in user space and in real time, that treats packets as [`Link`]s say.
+//!
+//! Where time stands still while anything runs (User-Mode Linux with `time-travel=inf-cpu`), it is exact at any rate: see
+//! [`Relay::in_virtual_time`].
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -51,6 +54,10 @@ pub struct Relay<A, B> {
     backward: Link<Vec<u8>>,
     start: Instant,
     buffer: Vec<u8>,
+    /// In virtual time: what the clock said after the last wait. It says the same until the next one.
+    virtual_now: Option<Duration>,
+    /// Which ends may have packets to receive.
+    readable: [bool; 2],
 }
 
 impl<A: Port, B: Port> Relay<A, B> {
@@ -63,7 +70,17 @@ impl<A: Port, B: Port> Relay<A, B> {
             backward: Link::new(conditions, !seed),
             start: Instant::now(),
             buffer: vec![0; 1 << 16],
+            virtual_now: None,
+            readable: [true; 2],
         }
+    }
+
+    /// Waits as long as it takes and to the nanosecond, and never by looking again, since that would not end where time
+    /// stands still for whoever runs. For the thread that calls it.
+    pub fn in_virtual_time(mut self) -> io::Result<Self> {
+        sys::wait_exactly()?;
+        self.virtual_now = Some(self.start.elapsed());
+        Ok(self)
     }
 
     /// Other conditions for the packets to come, from `a` to `b` and back.
@@ -79,11 +96,11 @@ impl<A: Port, B: Port> Relay<A, B> {
 
     /// Time since the relay was made.
     pub fn now(&self) -> Duration {
-        self.start.elapsed()
+        self.virtual_now.unwrap_or_else(|| self.start.elapsed())
     }
 
-    /// Relays until `is_done`, which is asked at least each millisecond and after whatever happens; false after
-    /// `limit`.
+    /// Relays until `is_done`, which is asked at least each millisecond (in virtual time, each 50) and after whatever
+    /// happens; false after `limit`.
     pub fn run_until(
         &mut self,
         limit: Duration,
@@ -99,7 +116,11 @@ impl<A: Port, B: Port> Relay<A, B> {
                 return Ok(false);
             }
             if !self.move_packets(now)? {
-                self.wait(deadline.min(now + LONGEST_WAIT))?;
+                if self.virtual_now.is_some() {
+                    self.wait_in_virtual_time(deadline.min(now + LONGEST_VIRTUAL_WAIT))?;
+                } else {
+                    self.wait(deadline.min(now + LONGEST_WAIT))?;
+                }
             }
         }
     }
@@ -112,23 +133,32 @@ impl<A: Port, B: Port> Relay<A, B> {
     /// A few packets of each kind, so that no direction waits for another; false if there was none.
     fn move_packets(&mut self, now: Duration) -> io::Result<bool> {
         let buffer = &mut self.buffer;
-        let sent = take(&mut self.a, &mut self.forward, now, buffer)?
-            + take(&mut self.b, &mut self.backward, now, buffer)?;
-        let arrived = give(&mut self.forward, &mut self.b, now)?
-            + give(&mut self.backward, &mut self.a, now)?;
-        Ok(sent + arrived > 0)
+        let mut count = 0;
+        if self.readable[0] {
+            count += take(&mut self.a, &mut self.forward, now, buffer)?;
+        }
+        if self.readable[1] {
+            count += take(&mut self.b, &mut self.backward, now, buffer)?;
+        }
+        count += give(&mut self.forward, &mut self.b, now)?;
+        count += give(&mut self.backward, &mut self.a, now)?;
+        Ok(count > 0)
     }
 
-    /// Until something happens; at most until `deadline`.
-    fn wait(&self, deadline: Duration) -> io::Result<()> {
+    /// When something happens without a packet from outside; `deadline` at the latest.
+    fn next_at(&self, deadline: Duration) -> Duration {
         let moments = [
             self.forward.next_at(),
             self.backward.next_at(),
             self.a.timeout(),
             self.b.timeout(),
         ];
-        let next = moments.into_iter().flatten().fold(deadline, Duration::min);
-        let left = next.saturating_sub(self.now());
+        moments.into_iter().flatten().fold(deadline, Duration::min)
+    }
+
+    /// Until something happens; at most until `deadline`.
+    fn wait(&self, deadline: Duration) -> io::Result<()> {
+        let left = self.next_at(deadline).saturating_sub(self.now());
         // Waking up takes about as long: what comes sooner is waited for by looking again.
         if left < SHORTEST_SLEEP {
             thread::yield_now();
@@ -139,6 +169,17 @@ impl<A: Port, B: Port> Relay<A, B> {
             .flatten()
             .collect();
         sys::wait_any_readable(&descriptors, left - SHORTEST_SLEEP / 2).map(drop)
+    }
+
+    /// As [`Self::wait`], and notes who has something to receive: a system call takes long in a User-Mode Linux.
+    fn wait_in_virtual_time(&mut self, deadline: Duration) -> io::Result<()> {
+        let left = self.next_at(deadline).saturating_sub(self.now());
+        let ends = [self.a.descriptor(), self.b.descriptor()];
+        let descriptors: Vec<_> = ends.into_iter().flatten().collect();
+        let mut readable = sys::wait_any_readable(&descriptors, left)?.into_iter();
+        self.readable = ends.map(|end| end.is_none() || readable.next() == Some(true));
+        self.virtual_now = Some(self.start.elapsed());
+        Ok(())
     }
 }
 
@@ -173,5 +214,7 @@ const ETHERNET_OVERHEAD: usize = 14 + 4 + 8 + 12;
 const BATCH: usize = 16;
 
 const LONGEST_WAIT: Duration = Duration::from_millis(1);
+
+const LONGEST_VIRTUAL_WAIT: Duration = Duration::from_millis(50);
 
 const SHORTEST_SLEEP: Duration = Duration::from_micros(60);

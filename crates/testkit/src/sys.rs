@@ -154,11 +154,14 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<u
 
 /// Waits until `fd` is readable; false if `timeout` passed first.
 pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
-    wait_any_readable(&[fd], timeout)
+    Ok(wait_any_readable(&[fd], timeout)?[0])
 }
 
-/// Waits until one of `fds` is readable; false if `timeout` passed first.
-pub(crate) fn wait_any_readable(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<bool> {
+/// Waits until one of `fds` is readable or `timeout` has passed, and says which are.
+pub(crate) fn wait_any_readable(
+    fds: &[BorrowedFd<'_>],
+    timeout: Duration,
+) -> io::Result<Vec<bool>> {
     let entry = |fd: &BorrowedFd<'_>| libc::pollfd {
         fd: fd.as_raw_fd(),
         events: libc::POLLIN,
@@ -171,8 +174,15 @@ pub(crate) fn wait_any_readable(fds: &[BorrowedFd<'_>], timeout: Duration) -> io
         tv_nsec: libc::c_long::from(timeout.subsec_nanos()),
     };
     // SAFETY: the pointers describe `count` entries and one `timespec`; no signal mask is given.
-    check(unsafe { libc::ppoll(entries.as_mut_ptr(), count, &raw const timeout, ptr::null()) })
-        .map(|ready| ready > 0)
+    check(unsafe { libc::ppoll(entries.as_mut_ptr(), count, &raw const timeout, ptr::null()) })?;
+    Ok(entries.iter().map(|entry| entry.revents != 0).collect())
+}
+
+/// Timeouts of the calling thread's waits are exact; otherwise the kernel adds 50 us, to wake up for several at once.
+pub(crate) fn wait_exactly() -> io::Result<()> {
+    let slack_nanos: libc::c_ulong = 1;
+    // SAFETY: PR_SET_TIMERSLACK takes an integer.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_nanos) }).map(drop)
 }
 
 /// The packets of interface `name`, which is made in the calling thread's namespace: layer 3. With `offload`, each

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::namespace::Namespace;
@@ -57,9 +58,14 @@ impl Tun {
         let file = namespace
             .enter(|| sys::tun_device(&link, offload))
             .map_err(reason)?;
-        // In this order: an MTU below 1280 takes IPv6 from the link, and its settings with it.
+        // In this order: an MTU below 1280 takes IPv6 from the link, and its settings with it. A kernel may have no IPv6.
+        let no_ipv6_address = if Path::new("/proc/sys/net/ipv6").exists() {
+            format!("link set {name} addrgenmode none\n")
+        } else {
+            String::new()
+        };
         let lines = format!(
-            "link set {name} addrgenmode none\n\
+            "{no_ipv6_address}\
              link set {name} mtu {mtu_bytes} txqueuelen {QUEUE_PACKETS}\n\
              address add {address}/24 dev {name}\n\
              link set {name} up\n"
