@@ -12,7 +12,7 @@ Usage: cargo xtask <command>
 
   setup                 install what demo, test and bench need (as root; otherwise say how)
   demo                  sockperf over a veth pair, on the kernel and with libvma preloaded
-  test [--quick]        format, lints, tests, documentation, licences, fuzzing, instruction counts;
+  test [--quick]        format, lints, documentation, licences, tests, models, fuzzing, instruction counts;
                         --quick: format, lints, unit tests
   fuzz [--seconds N]    every fuzz target for N seconds (1 to 86400, default 30, and 60 for tcp)
   bench [--rounds N] [--json FILE] [--check]

@@ -65,6 +65,7 @@ pub(crate) fn run(quick: bool) -> Result<(), Failure> {
     let mut totals = Totals::default();
     steps.push(tests(quick, &mut totals)?);
     if !quick {
+        steps.push(models(&mut totals)?);
         steps.push(step("fuzzing", || fuzz::run_targets(None))?);
         steps.push(instruction_counts()?);
     }
@@ -154,6 +155,36 @@ fn tests(quick: bool, totals: &mut Totals) -> Result<Step, Failure> {
         Ok(String::new())
     })?;
     step.note = totals.to_string();
+    Ok(step)
+}
+
+/// The models of `models/`: what threads share without locks, in every order.
+fn models(totals: &mut Totals) -> Result<Step, Failure> {
+    let directory = cargo::workspace().join("models");
+    let here = |arguments: &[&str]| {
+        let mut command = cargo::command(arguments);
+        command.current_dir(&directory);
+        command
+    };
+    let test = || {
+        let mut command = here(&["test", "--locked", "--target-dir"]);
+        command.arg(cargo::target_directory().join("models"));
+        command
+    };
+    let before = totals.passed;
+    let mut step = step("models", || {
+        process::run(here(&["fmt", "--check"]))?;
+        let status = process::run_reading(test(), Read::StdoutAndStderr, |line| {
+            say(line);
+            totals.note(line);
+        })?;
+        process::success(&test(), status)?;
+        if totals.passed == before {
+            return Err(Failure::new("no model ran"));
+        }
+        Ok(String::new())
+    })?;
+    step.note = format!("{} passed", totals.passed - before);
     Ok(step)
 }
 

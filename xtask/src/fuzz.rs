@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::cargo;
@@ -45,9 +45,7 @@ pub(crate) fn run_targets(seconds: Option<u32>) -> Result<String, Failure> {
     let mut format = cargo::command(&["fmt", "--check"]);
     format.current_dir(&directory);
     process::run(format)?;
-    let target_directory = env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| cargo::workspace().join("target"), PathBuf::from)
-        .join("fuzz");
+    let target_directory = cargo::target_directory().join("fuzz");
     let programs = build(&directory, &target_directory)?;
     let mut failed = Vec::new();
     let mut summary = Vec::new();

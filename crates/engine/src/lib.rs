@@ -32,6 +32,7 @@ pub mod own_descriptors;
 mod reason;
 mod slab;
 mod sleep;
+mod sync;
 mod sys;
 mod udp;
 mod wait;

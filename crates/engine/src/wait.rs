@@ -4,11 +4,14 @@
 //! sleeps on the waiter's eventfd beside the devices' descriptors. Whoever makes a socket ready pays one load when
 //! nobody sleeps.
 
+mod queue;
+
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::sys;
+pub(crate) use queue::WaitQueue;
 
 /// A sleeping thread: an eventfd.
 #[derive(Debug)]
@@ -67,46 +70,4 @@ fn stock() -> MutexGuard<'static, Vec<Arc<Waiter>>> {
 /// In a forked child: the descriptors of the parent's stock are closed, and its lock may be held by a thread that is not here.
 pub(crate) fn forget_stock() {
     STOCK.store(ptr::null_mut(), Ordering::Release);
-}
-
-/// The threads that wait for one object.
-#[derive(Debug, Default)]
-pub(crate) struct WaitQueue {
-    count: AtomicU32,
-    waiters: Mutex<Vec<Arc<Waiter>>>,
-}
-
-impl WaitQueue {
-    /// Registers a sleeper. Before it sleeps it must look at the object once more, under the object's lock: then
-    /// either it sees what was delivered, or the deliverer, who took the lock later, sees its count.
-    pub(crate) fn add(&self, waiter: &Arc<Waiter>) {
-        self.lock().push(Arc::clone(waiter));
-        self.count.fetch_add(1, Ordering::Release);
-    }
-
-    /// Ends a registration.
-    pub(crate) fn remove(&self, waiter: &Arc<Waiter>) {
-        let mut waiters = self.lock();
-        if let Some(index) = waiters.iter().position(|other| Arc::ptr_eq(other, waiter)) {
-            waiters.swap_remove(index);
-            self.count.fetch_sub(1, Ordering::Release);
-        }
-    }
-
-    /// Wakes everybody. Called after the object changed and its lock was released.
-    #[inline]
-    pub(crate) fn wake_all(&self) {
-        if self.count.load(Ordering::Relaxed) != 0 {
-            self.wake_sleepers();
-        }
-    }
-
-    #[cold]
-    fn wake_sleepers(&self) {
-        self.lock().iter().for_each(|waiter| waiter.wake());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Waiter>>> {
-        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }

@@ -11,6 +11,7 @@ pub mod lock;
 pub mod memory;
 pub mod null;
 pub mod pool;
+mod sync;
 
 pub use backend::{
     Backend, Kick, KickOutcome, LinkSpec, OpenError, Port, RxRing, Steering, TxRing,

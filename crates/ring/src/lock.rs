@@ -12,7 +12,11 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_fence};
+
+pub use crate::sync::thread_token;
+use crate::sync::{
+    AtomicBool, AtomicUsize, Futex, Ordering, SPINS_BEFORE_YIELD, membarrier, owner_fence, relax,
+};
 
 /// How threads share the sockets of the process (`VMA_THREAD_MODE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,14 +38,13 @@ pub struct Lock<T> {
     /// Set while the owner is inside by the biased way.
     owner_inside: AtomicBool,
     /// 0 free, 1 held, 2 held and somebody sleeps on it.
-    state: AtomicU32,
+    state: Futex,
     mode: ThreadMode,
     value: UnsafeCell<T>,
 }
 
 const UNOWNED: usize = 0;
 const SHARED: usize = 1;
-const SPINS_BEFORE_YIELD: u32 = 200;
 const YIELDS_BEFORE_SLEEP: u32 = 16;
 
 // SAFETY: the lock hands out `&mut T` to one thread at a time, so sharing it needs only that `T` may move.
@@ -57,7 +60,7 @@ impl<T> Lock<T> {
         Self {
             owner: AtomicUsize::new(if biased { UNOWNED } else { SHARED }),
             owner_inside: AtomicBool::new(false),
-            state: AtomicU32::new(0),
+            state: Futex::new(0),
             mode: if mode == ThreadMode::Single {
                 ThreadMode::Spin
             } else {
@@ -115,7 +118,7 @@ impl<T> Lock<T> {
         self.owner_inside.store(true, Ordering::Relaxed);
         // Pairs with the membarrier of `revoke_bias`: either that thread sees the store above, or we see its
         // store to `owner` below. The processor's own barrier is paid by the revoking side only.
-        compiler_fence(Ordering::SeqCst);
+        owner_fence();
         if self.owner.load(Ordering::Relaxed) == me {
             return Some(LockGuard {
                 lock: self,
@@ -185,7 +188,7 @@ impl<T> Lock<T> {
             }
         }
         while self.state.swap(2, Ordering::Acquire) != 0 {
-            futex::wait(&self.state, 2);
+            self.state.wait(2);
         }
     }
 
@@ -194,7 +197,7 @@ impl<T> Lock<T> {
         if matches!(self.mode, ThreadMode::Spin | ThreadMode::Single) {
             self.state.store(0, Ordering::Release);
         } else if self.state.swap(0, Ordering::Release) == 2 {
-            futex::wake_one(&self.state);
+            self.state.wake_one();
         }
     }
 }
@@ -253,168 +256,6 @@ impl<T> Drop for LockGuard<'_, T> {
     }
 }
 
-fn relax(tries: &mut u32) {
-    *tries = tries.saturating_add(1);
-    if *tries < SPINS_BEFORE_YIELD {
-        std::hint::spin_loop();
-    } else {
-        // SAFETY: sched_yield has no preconditions.
-        unsafe { libc::sched_yield() };
-    }
-}
-
-/// A number that differs between the live threads of the process and is neither 0 nor 1.
-#[inline]
-pub fn thread_token() -> usize {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        let token: usize;
-        // SAFETY: on x86-64 Linux the first word of the thread control block is its own address (ELF TLS ABI),
-        // and reading it has no side effects.
-        unsafe {
-            std::arch::asm!("mov {}, fs:0", out(reg) token, options(nostack, preserves_flags, readonly, pure));
-        }
-        token
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    {
-        thread_local!(static TOKEN: u8 = const { 0 });
-        TOKEN.with(|byte| std::ptr::from_ref(byte).addr())
-    }
-}
-
-/// `membarrier(2)`: makes the other threads of the process run a full barrier.
-mod membarrier {
-    use std::sync::atomic::{AtomicU8, Ordering};
-
-    const UNKNOWN: u8 = 0;
-    const AVAILABLE: u8 = 1;
-    const MISSING: u8 = 2;
-
-    const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
-    const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
-
-    /// Registers the process once; a forked child inherits that. No thread waits for another here: a child may be born
-    /// at any moment.
-    pub(super) fn available() -> bool {
-        static REGISTERED: AtomicU8 = AtomicU8::new(UNKNOWN);
-        match REGISTERED.load(Ordering::Relaxed) {
-            UNKNOWN => {
-                let registered = !cfg!(miri) && call(REGISTER_PRIVATE_EXPEDITED);
-                let known = if registered { AVAILABLE } else { MISSING };
-                REGISTERED.store(known, Ordering::Relaxed);
-                registered
-            }
-            known => known == AVAILABLE,
-        }
-    }
-
-    pub(super) fn all_threads() {
-        let done = call(PRIVATE_EXPEDITED);
-        debug_assert!(done, "membarrier was registered");
-    }
-
-    fn call(command: libc::c_int) -> bool {
-        // SAFETY: membarrier takes integers and touches no memory of ours.
-        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
-    }
-}
-
-mod futex {
-    use std::sync::atomic::AtomicU32;
-
-    pub(super) fn wait(word: &AtomicU32, expected: u32) {
-        call(word, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, expected);
-    }
-
-    pub(super) fn wake_one(word: &AtomicU32) {
-        call(word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
-    }
-
-    fn call(word: &AtomicU32, operation: libc::c_int, value: u32) {
-        let timeout = std::ptr::null::<libc::timespec>();
-        // SAFETY: `word` outlives the call and the timeout is null, which FUTEX_WAIT and FUTEX_WAKE allow.
-        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, timeout) };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-
-    const MODES: [ThreadMode; 4] = [
-        ThreadMode::Single,
-        ThreadMode::Spin,
-        ThreadMode::Mutex,
-        ThreadMode::Yield,
-    ];
-
-    fn rounds() -> u64 {
-        if cfg!(miri) { 50 } else { 50_000 }
-    }
-
-    #[test]
-    fn threads_never_meet_inside() {
-        for mode in MODES {
-            let lock = Arc::new(Lock::new(mode, (0u64, 0u64)));
-            // The first taker owns a biased lock; the others revoke it in the middle of its work.
-            drop(lock.lock());
-            let threads: Vec<_> = (0..4)
-                .map(|_| {
-                    let lock = Arc::clone(&lock);
-                    std::thread::spawn(move || {
-                        for _ in 0..rounds() {
-                            let mut pair = lock.lock();
-                            pair.0 += 1;
-                            pair.1 += 1;
-                            assert_eq!(pair.0, pair.1, "{mode:?}");
-                        }
-                    })
-                })
-                .collect();
-            for _ in 0..rounds() {
-                let mut pair = lock.lock();
-                pair.0 += 1;
-                pair.1 += 1;
-            }
-            threads
-                .into_iter()
-                .for_each(|thread| thread.join().unwrap());
-            assert_eq!(lock.lock().0, 5 * rounds(), "{mode:?}");
-        }
-    }
-
-    #[test]
-    fn bias_survives_one_thread_and_ends_with_the_second() {
-        let lock = Arc::new(Lock::new(ThreadMode::Single, 0));
-        for _ in 0..10 {
-            *lock.lock() += 1;
-        }
-        if membarrier::available() {
-            assert_eq!(lock.owner.load(Ordering::Relaxed), thread_token());
-        }
-        let other = Arc::clone(&lock);
-        std::thread::spawn(move || *other.lock() += 1)
-            .join()
-            .unwrap();
-        assert_eq!(lock.owner.load(Ordering::Relaxed), SHARED);
-        assert_eq!(*lock.lock(), 11);
-    }
-
-    #[test]
-    fn try_lock_fails_while_held_elsewhere() {
-        for mode in MODES {
-            let lock = Arc::new(Lock::new(mode, ()));
-            let guard = lock.lock();
-            let other = Arc::clone(&lock);
-            let taken = std::thread::spawn(move || other.try_lock().is_some())
-                .join()
-                .unwrap();
-            assert!(!taken, "{mode:?}");
-            drop(guard);
-            assert!(lock.try_lock().is_some(), "{mode:?}");
-        }
-    }
-}
+#[cfg(all(test, not(loom)))]
+#[path = "lock/tests.rs"] // The models include this file from another place.
+mod tests;

@@ -11,6 +11,7 @@ use crate::schema::FieldKind;
 
 mod endpoint;
 mod text;
+mod versioned;
 
 pub use endpoint::Endpoint;
 pub use text::Text;

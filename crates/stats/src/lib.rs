@@ -38,6 +38,7 @@ mod reader;
 mod schema;
 mod segment;
 mod slot;
+mod sync;
 
 pub use error::{CreateError, ReadError};
 pub use field::{Counter, Descriptor, Endpoint, Flag, Gauge, LargeNumber, Number, Text};

@@ -1,61 +1,11 @@
 //! What a process and its descendants say to each other about a socket, in memory that `fork(2)` shares.
 
+mod socket;
+
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use crate::sys;
-
-/// One socket. Generations are those of the owner's object, odd and never 0 while it is open, so a descendant that was born
-/// in an earlier life of the object asks for nothing that it does not have.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct SharedSocket {
-    /// Generation whose packets come past the kernel, 0 for none. Descendants wait on it.
-    held: AtomicU32,
-    /// Latest generation that a descendant has asked for.
-    wanted: AtomicU32,
-}
-
-const _: () = assert!(size_of::<SharedSocket>() == 8 && align_of::<SharedSocket>() == 4);
-
-impl SharedSocket {
-    /// The owner is about to take the socket's packets past the kernel. `false`: a descendant uses the socket.
-    ///
-    /// Either this sees the descendant's wish, or the descendant sees that it has to ring and wait.
-    pub(crate) fn hold(&self, generation: u32) -> bool {
-        self.held.store(generation, Ordering::SeqCst);
-        !self.is_wanted(generation)
-    }
-
-    /// The owner has left the socket's packets to the kernel.
-    pub(crate) fn release(&self) {
-        if self.held.swap(0, Ordering::SeqCst) != 0 {
-            sys::futex_wake_all(&self.held);
-        }
-    }
-
-    /// Whether a descendant asks for the socket.
-    pub(crate) fn is_wanted(&self, generation: u32) -> bool {
-        self.wanted.load(Ordering::SeqCst) == generation
-    }
-
-    /// A descendant asks for the socket.
-    pub(super) fn want(&self, generation: u32) {
-        self.wanted.fetch_max(generation, Ordering::SeqCst);
-    }
-
-    /// Whether the owner still has the socket's packets.
-    pub(super) fn is_held(&self, generation: u32) -> bool {
-        self.held.load(Ordering::SeqCst) == generation
-    }
-
-    /// Waits until the owner has released the socket, or `limit` has passed.
-    pub(super) fn wait(&self, generation: u32, limit: Duration) {
-        sys::futex_wait(&self.held, generation, limit);
-    }
-}
+pub(crate) use socket::SharedSocket;
 
 /// Where the engine takes them from. They are never given back: the objects that they belong to live in type-stable memory.
 #[derive(Debug, Default)]
@@ -93,6 +43,8 @@ fn map() -> Option<&'static [SharedSocket]> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn place() -> &'static SharedSocket {

@@ -1,0 +1,3 @@
+//! Atomics that `models/` replaces to try every interleaving of what uses them.
+
+pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};

@@ -1,0 +1,48 @@
+use std::sync::Arc;
+
+use loom::thread;
+
+use crate::every_order;
+use crate::shared_socket::SharedSocket;
+use crate::sync::{AtomicU32, Ordering};
+
+const GENERATION: u32 = 1;
+
+/// Both at once would mean that the child reads from the kernel what the parent takes past it.
+#[test]
+fn a_wish_is_seen_or_the_socket_is_held() {
+    every_order(4, || {
+        let shared = Arc::new(SharedSocket::default());
+        let descendant = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.want(GENERATION);
+                shared.is_held(GENERATION)
+            })
+        };
+        let owner_takes_it = shared.hold(GENERATION);
+        let descendant_waits = descendant.join().unwrap();
+        assert!(!owner_takes_it || descendant_waits);
+    });
+}
+
+#[test]
+fn what_the_owner_gave_to_the_kernel_is_there_when_the_wait_ends() {
+    every_order(4, || {
+        let shared = Arc::new(SharedSocket::default());
+        let in_kernel = Arc::new(AtomicU32::new(0));
+        assert!(shared.hold(GENERATION));
+        let owner = {
+            let (shared, in_kernel) = (Arc::clone(&shared), Arc::clone(&in_kernel));
+            thread::spawn(move || {
+                in_kernel.store(1, Ordering::Relaxed);
+                shared.release();
+            })
+        };
+        shared.want(GENERATION);
+        if !shared.is_held(GENERATION) {
+            assert_eq!(in_kernel.load(Ordering::Relaxed), 1);
+        }
+        owner.join().unwrap();
+    });
+}
