@@ -26,6 +26,7 @@ mod handshake;
 mod icmp;
 mod incoming;
 mod info;
+mod layout;
 mod options;
 mod repair;
 mod segment;
@@ -45,34 +46,37 @@ pub use close::Shutdown;
 pub use repair::{Inconsistent, RepairTimestamps, RepairWindow, Snapshot};
 
 /// A connection from its first SYN to CLOSED. How to drive one is in the [crate's documentation](crate).
+///
+/// The order of the fields is that of `connection/layout.rs`: with a million connections a received segment costs the cache
+/// lines that it touches.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Connection<P> {
-    config: Arc<Config>,
-    options: Options,
-    path: Path,
-    state: State,
-    receiver: Receiver<P>,
-    sender: Sender,
-    /// Losses, the congestion window, round-trip times.
-    recovery: Recovery,
-    /// `SO_MAX_PACING_RATE`.
-    /// With a rate only (`SO_MAX_PACING_RATE`).
+    /// `SO_MAX_PACING_RATE`: with a rate only.
     pacer: Option<Box<Pacer>>,
+    sender: Sender,
+    config: Arc<Config>,
     timestamps: TimestampState,
-    ecn: EcnState,
-    timers: Timers,
-    pending: Pending,
-    handshake: Handshake,
     liveness: Liveness,
     counters: Counters,
+    pending: Pending,
+    state: State,
+    ecn: EcnState,
     events: Events,
     error: Option<Error>,
-    /// What ICMP told of a connection that may live on; the reason if it times out.
-    soft_error: Option<Error>,
     /// The application is gone; nobody reads or writes.
     is_orphan: bool,
     /// `shutdown(SHUT_RD)`.
     is_read_shut: bool,
+    receiver: Receiver<P>,
+    timers: Timers,
+    /// Losses, the congestion window, round-trip times.
+    recovery: Recovery,
+    options: Options,
+    path: Path,
+    handshake: Handshake,
+    /// What ICMP told of a connection that may live on; the reason if it times out.
+    soft_error: Option<Error>,
 }
 
 /// Where a connection is in both directions (RFC 9293 §3.3.1).
@@ -83,8 +87,8 @@ pub struct Numbers {
     pub rcv_nxt: SeqNumber,
 }
 
-/// A million of them shall fit into a gigabyte and a half with all that finds them and wakes them.
-const _: () = assert!(size_of::<Connection<Vec<u8>>>() <= 1024);
+/// A million of them shall fit into a gigabyte and a half with all that finds them and wakes them (`benches/many_connections.rs`).
+const _: () = assert!(size_of::<Connection<Vec<u8>>>() <= 1088);
 
 /// Segments to send that are not data.
 #[derive(Clone, Copy, Debug, Default)]
@@ -125,6 +129,7 @@ struct Handshake {
 
 /// Signs of the peer's life.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 struct Liveness {
     /// The last segment that was acceptable.
     last_heard_at: Instant,
@@ -223,7 +228,7 @@ impl<P: Payload> Connection<P> {
         );
         Self {
             state: State::Closed,
-            receiver: Receiver::new(window, mss),
+            receiver: Receiver::new(window, mss, options.receive_low_water),
             sender: Sender::new(secrets.iss),
             recovery: Recovery::new(
                 settings(&config, &options, u32::from(mss), false),
@@ -267,10 +272,28 @@ impl<P: Payload> Connection<P> {
     /// When to call [`on_timeout`](Self::on_timeout), unless something else changes it before.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        match (self.timers.next(), self.recovery.deadline()) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        }
+        self.timers.next()
+    }
+
+    /// The same for an owner that keeps a timer for the connection, which is to be armed for the time that is given, if one is.
+    /// It is not told of later times: [`on_timeout`](Self::on_timeout) may find nothing to do; after it this is to be asked
+    /// again. So most segments let that timer, and its memory, alone.
+    #[inline]
+    pub fn poll_wake_up(&mut self) -> Option<Instant> {
+        self.timers.take_wake_up()
+    }
+
+    /// To be called after whatever may change what recovery waits for or what it knows of round trips.
+    #[inline]
+    fn follow_recovery(&mut self) {
+        self.follow_deadline();
+        self.receiver.acks.rto = self.recovery.rtt.rto_nanos();
+    }
+
+    /// The same after sending, which tells nothing of round trips.
+    #[inline]
+    fn follow_deadline(&mut self) {
+        self.timers.put(Timer::Recovery, self.recovery.deadline());
     }
 
     /// The connection's state.
@@ -307,6 +330,12 @@ impl<P: Payload> Connection<P> {
         }
         self.receiver.check_invariants();
         self.sender.check_invariants();
+        self.timers.check_invariants();
+        assert_eq!(self.timers.get(Timer::Recovery), self.recovery.deadline());
+        if self.state.can_receive() {
+            assert_eq!(self.receiver.acks.rto, self.rto_nanos());
+        }
+        assert_eq!(self.receiver.low_water, self.options.receive_low_water);
         assert!(
             !self.sender.is_outstanding() || self.poll_timeout().is_some(),
             "something is outstanding and no timer is set in {:?}",
@@ -347,6 +376,7 @@ impl<P: Payload> Connection<P> {
             self.handshake.has_sack,
         );
         self.recovery = Recovery::new(settings, self.recovery.rtt.clone(), self.sender.snd_nxt);
+        self.follow_recovery();
     }
 }
 

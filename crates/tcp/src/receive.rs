@@ -18,6 +18,7 @@ use window::ReceiveWindow;
 
 /// The variables of RFC 9293 §3.3.1, figure "Receive Sequence Variables", and the data behind them.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Receiver<P> {
     /// The next sequence number expected.
     pub(crate) rcv_nxt: SeqNumber,
@@ -31,6 +32,8 @@ pub(crate) struct Receiver<P> {
     pub(crate) urgent: Urgent,
     /// Where the peer's FIN is, once it has told.
     pub(crate) fin: Option<SeqNumber>,
+    /// `SO_RCVLOWAT`, a copy of what the options say.
+    pub(crate) low_water: u32,
     /// The application shut reading down, or is gone: data is acknowledged and thrown away.
     pub(crate) is_discarding: bool,
     /// Segments that came out of order.
@@ -51,7 +54,7 @@ pub(crate) enum Arrival {
 }
 
 impl<P: Payload> Receiver<P> {
-    pub(crate) fn new(window: ReceiveWindow, mss: u16) -> Self {
+    pub(crate) fn new(window: ReceiveWindow, mss: u16, low_water: u32) -> Self {
         Self {
             rcv_nxt: SeqNumber(0),
             irs: SeqNumber(0),
@@ -61,6 +64,7 @@ impl<P: Payload> Receiver<P> {
             acks: AckPolicy::new(mss),
             urgent: Urgent::default(),
             fin: None,
+            low_water,
             is_discarding: false,
             out_of_order_count: 0,
         }

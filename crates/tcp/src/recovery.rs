@@ -426,6 +426,7 @@ impl Recovery {
     }
 
     /// When to call [`Self::on_timeout`].
+    #[inline]
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let Deadlines {

@@ -7,33 +7,36 @@ pub(crate) mod queue;
 use queue::SendQueue;
 
 /// The variables of RFC 9293 §3.3.1, figure "Send Sequence Variables", and the data behind them.
+///
+/// In this order: what received data does not touch comes first (`connection/layout.rs`).
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Sender {
     pub(crate) iss: SeqNumber,
+    /// The largest window ever offered (`MAX.SND.WND` of RFC 5961 §5).
+    pub(crate) max_wnd: u32,
+    /// The end of the last segment sent that was smaller than the others (Minshall's variant of Nagle).
+    small_end: SeqNumber,
+    /// The end of the last segment sent with PSH.
+    pushed: SeqNumber,
+    /// What was written up to here goes at once, whatever Nagle and the cork say.
+    flush_end: SeqNumber,
+    pub(crate) queue: SendQueue,
     pub(crate) snd_una: SeqNumber,
     pub(crate) snd_nxt: SeqNumber,
     /// Scaled.
     pub(crate) snd_wnd: u32,
     snd_wl1: SeqNumber,
-    /// The largest window ever offered (`MAX.SND.WND` of RFC 5961 §5).
-    pub(crate) max_wnd: u32,
-    /// RFC 7323 §2: the shift of the windows that come.
-    pub(crate) scale: u8,
-    pub(crate) queue: SendQueue,
-    /// The application is done: FIN follows the queue.
-    pub(crate) is_fin_queued: bool,
     /// `SND.UP`: behind the last urgent octet.
     pub(crate) urgent_end: Option<SeqNumber>,
-    /// The end of the last segment sent that was smaller than the others (Minshall's variant of Nagle).
-    small_end: SeqNumber,
+    /// RFC 7323 §2: the shift of the windows that come.
+    pub(crate) scale: u8,
+    /// The application is done: FIN follows the queue.
+    pub(crate) is_fin_queued: bool,
     /// The last write said that more would follow (`MSG_MORE`).
     pub(crate) is_more: bool,
     /// A write was refused or partial, and nobody has been told since that there is room (`SOCK_NOSPACE`).
     pub(crate) is_blocked: bool,
-    /// The end of the last segment sent with PSH.
-    pushed: SeqNumber,
-    /// What was written up to here goes at once, whatever Nagle and the cork say.
-    flush_end: SeqNumber,
 }
 
 /// New data to send.
@@ -72,6 +75,10 @@ pub(crate) struct Limits {
 }
 
 impl Sender {
+    /// Where that begins which received data touches, in octets.
+    pub(crate) const RECEIVING: usize =
+        core::mem::offset_of!(Self, queue) + core::mem::offset_of!(SendQueue, start);
+
     pub(crate) fn new(iss: SeqNumber) -> Self {
         Self {
             iss,
@@ -300,6 +307,7 @@ impl Sender {
     }
 
     pub(crate) fn check_invariants(&self) {
+        self.queue.check_invariants();
         assert!(self.snd_una <= self.snd_nxt);
         assert!(self.snd_nxt <= self.queue.end() + u32::from(self.is_fin_queued));
         // SYN is before the queue.

@@ -81,6 +81,7 @@ impl<P: Payload> Connection<P> {
             is_plain,
             echo,
         });
+        self.follow_recovery();
         outcome.acked
     }
 

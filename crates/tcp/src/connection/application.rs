@@ -203,8 +203,8 @@ impl<P: Payload> Connection<P> {
     /// `tcp_epollin_ready`: what is waited for cannot be more than what has room.
     #[inline]
     pub(super) fn readable_threshold(&self) -> usize {
-        self.options
-            .receive_low_water
+        self.receiver
+            .low_water
             .min(self.receiver.window.buffer() / 2)
             .max(1) as usize
     }

@@ -179,6 +179,7 @@ impl<P: Payload> Connection<P> {
         let mss = u32::from(self.mss());
         let settings = settings(&self.config, &self.options, mss, self.handshake.has_sack);
         self.recovery = Recovery::new(settings, self.recovery.rtt.clone(), self.sender.snd_una);
+        self.follow_recovery();
         // RFC 5681 §3.1, RFC 6298 §5.7; one lost SYN may be chance (Linux).
         if self.handshake.retransmits > 1 {
             self.recovery.congestion.on_handshake_retransmitted();

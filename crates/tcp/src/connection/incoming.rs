@@ -328,11 +328,9 @@ impl<P: Payload> Connection<P> {
             self.counters.octets_received.wrapping_add(u64::from(added));
         let offered = self.receiver.window.offered();
         let is_push = segment.has(Flags::PSH);
-        let rtt = &self.recovery.rtt;
-        let rto = || rtt.rto_nanos();
         self.receiver
             .acks
-            .on_data(now, segment.len, is_push, rto, &self.config, offered);
+            .on_data(now, segment.len, is_push, &self.config, offered);
         self.receiver
             .window
             .on_data(segment.len, self.receiver.queued());
@@ -393,7 +391,7 @@ impl<P: Payload> Connection<P> {
             return;
         }
         if !self.timers.is_set(Timer::DelayedAck) {
-            let delay = acks.delay(self.recovery.rtt.srtt(), &self.config);
+            let delay = acks.delay(|| self.recovery.rtt.srtt(), &self.config);
             self.timers.set(Timer::DelayedAck, now + delay);
         }
     }

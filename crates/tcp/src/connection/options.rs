@@ -24,6 +24,9 @@ impl<P: Payload> Connection<P> {
                 .receiver
                 .window
                 .lock_buffer(self.options.receive_buffer),
+            SocketOption::ReceiveLowWater(_) => {
+                self.receiver.low_water = self.options.receive_low_water;
+            }
             SocketOption::Congestion(algorithm)
                 if algorithm != self.recovery.congestion.algorithm() =>
             {
@@ -45,7 +48,6 @@ impl<P: Payload> Connection<P> {
             | SocketOption::UserTimeout(_)
             | SocketOption::MaxSegment(_)
             | SocketOption::SendBuffer(_)
-            | SocketOption::ReceiveLowWater(_)
             | SocketOption::NotSentLowWater(_)
             | SocketOption::SynCount(_)
             | SocketOption::Linger2(_)

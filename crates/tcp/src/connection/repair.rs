@@ -184,6 +184,7 @@ impl<P: Payload> Connection<P> {
             self.recovery
                 .on_sent(snapshot.snd_una, octets, is_fin_sent, now);
         }
+        self.follow_recovery();
     }
 }
 

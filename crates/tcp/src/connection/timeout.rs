@@ -11,6 +11,7 @@ use crate::{Error, Instant, Payload, State};
 impl<P: Payload> Connection<P> {
     /// [`poll_timeout`](Self::poll_timeout)'s time has come; harmless before.
     pub fn on_timeout(&mut self, now: Instant) {
+        self.timers.on_wake_up(now);
         if self.poll_timeout().is_none_or(|at| at > now) {
             return;
         }
@@ -30,7 +31,7 @@ impl<P: Payload> Connection<P> {
                 self.on_handshake_timeout(now);
             }
         }
-        if self.recovery.deadline().is_some_and(|at| at <= now) {
+        if self.timers.take_expired(Timer::Recovery, now) {
             self.on_recovery_timeout(now);
         }
         if self.timers.take_expired(Timer::UserTimeout, now) {
@@ -93,7 +94,9 @@ impl<P: Payload> Connection<P> {
             .scoreboard()
             .first()
             .map_or(now, |first| first.sent_at);
-        if self.recovery.on_timeout(now, can_send_new) != Timeout::Retransmission {
+        let timeout = self.recovery.on_timeout(now, can_send_new);
+        self.follow_recovery();
+        if timeout != Timeout::Retransmission {
             return;
         }
         self.start_user_timeout(first_sent_at);

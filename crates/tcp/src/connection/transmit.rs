@@ -156,6 +156,7 @@ impl<P: Payload> Connection<P> {
         }
         self.recovery
             .on_sent(segment.start, segment.len, segment.is_fin, now);
+        self.follow_deadline();
         // The probe timer is recovery's from here on.
         self.timers.stop(Timer::Retransmit);
         self.liveness.probe_backoff = 0;
@@ -178,6 +179,7 @@ impl<P: Payload> Connection<P> {
             .timestamps
             .map(|timestamps| timestamps.value);
         self.recovery.on_retransmitted(lost.seq, timestamp, now);
+        self.follow_deadline();
         if let Some(pacer) = &mut self.pacer {
             pacer.on_sent(len, now);
         }
@@ -208,7 +210,8 @@ impl<P: Payload> Connection<P> {
     fn emit_ack(&mut self, now: Instant, seq: SeqNumber, transmit: &mut Transmit) {
         transmit.ecn = Ecn::NotEct;
         self.fill(now, seq, Flags::ACK, 0, transmit);
-        transmit.segment_len = self.mss();
+        // Nothing is to be cut.
+        transmit.segment_len = u16::MAX;
         self.after_ack_sent(now, false);
     }
 
@@ -232,7 +235,7 @@ impl<P: Payload> Connection<P> {
             urgent = pointer;
         }
         let window = self.receiver.advertise();
-        let sack = if self.handshake.has_sack && self.receiver.has_sack_blocks() {
+        let sack = if self.receiver.has_sack_blocks() && self.handshake.has_sack {
             self.sack_blocks(len)
         } else {
             SackBlocks::default()

@@ -21,6 +21,8 @@ pub(crate) struct AckPolicy {
     is_pushed_again: bool,
     /// The delay; zero before the first data.
     delay: Nanos,
+    /// The retransmission timeout, a copy of what [`RttEstimator`](crate::rtt::RttEstimator) says: it is nearer.
+    pub(crate) rto: Nanos,
     last_data_at: Instant,
     /// The peer's segment size, from what arrives (`rcv_mss`).
     rcv_mss: u16,
@@ -43,7 +45,6 @@ impl AckPolicy {
         now: Instant,
         len: u32,
         is_push: bool,
-        rto: impl Fn() -> Nanos,
         config: &Config,
         window: u32,
     ) {
@@ -60,8 +61,8 @@ impl AckPolicy {
             if gap <= half_minimum {
                 self.delay = Nanos::new(half_delay.saturating_add(half_minimum));
             } else if gap < self.delay.get() {
-                self.delay = Nanos::new(half_delay.saturating_add(gap)).min(rto());
-            } else if gap > rto().get() {
+                self.delay = Nanos::new(half_delay.saturating_add(gap)).min(self.rto);
+            } else if gap > self.rto.get() {
                 // The peer restarted after idleness, perhaps in slow start.
                 self.grant_quick(config, window);
             }
@@ -179,7 +180,7 @@ impl AckPolicy {
 
     /// How long the acknowledgement may wait (`tcp_send_delayed_ack`).
     #[inline]
-    pub(crate) fn delay(&self, srtt: Option<Duration>, config: &Config) -> Nanos {
+    pub(crate) fn delay(&self, srtt: impl Fn() -> Option<Duration>, config: &Config) -> Nanos {
         if self.delay <= config.delayed_ack_min.into() {
             return self.delay;
         }
@@ -189,7 +190,7 @@ impl AckPolicy {
         } else {
             MAX_DELAY
         };
-        if let Some(srtt) = srtt {
+        if let Some(srtt) = srtt() {
             most = most.min(srtt.max(config.delayed_ack_min));
         }
         self.delay.min(most.into())

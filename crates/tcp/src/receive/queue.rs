@@ -5,20 +5,34 @@ use std::collections::VecDeque;
 use crate::Payload;
 
 /// Handles of received data in the order of the stream.
+///
+/// Most connections have at most one unread: that one lies in the connection itself, so that it costs no allocation and no
+/// cache line of its own.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct ReceiveQueue<P> {
-    payloads: VecDeque<P>,
+    #[allow(
+        clippy::box_collection,
+        reason = "most connections never have one, and it lies amid what every segment touches"
+    )]
+    rest: Option<Box<VecDeque<P>>>,
+    /// Handles in `rest`.
+    more: u32,
     /// The window bounds both.
     len: u32,
     footprint: u32,
+    /// Nothing if nothing is queued.
+    first: Option<P>,
 }
 
 impl<P> Default for ReceiveQueue<P> {
     fn default() -> Self {
         Self {
-            payloads: VecDeque::new(),
+            first: None,
             len: 0,
             footprint: 0,
+            more: 0,
+            rest: None,
         }
     }
 }
@@ -29,21 +43,45 @@ impl<P: Payload> ReceiveQueue<P> {
     pub(crate) fn push(&mut self, payload: P, is_compacting: bool) {
         self.len = self.len.saturating_add(octets(payload.as_ref().len()));
         if is_compacting
-            && let Some(last) = self.payloads.back_mut()
+            && let Some(last) = self.last_mut()
             && last.try_append(payload.as_ref())
         {
             return;
         }
         self.footprint = self.footprint.saturating_add(octets(payload.footprint()));
-        self.payloads.push_back(payload);
+        if self.first.is_none() {
+            self.first = Some(payload);
+        } else {
+            self.rest.get_or_insert_default().push_back(payload);
+            self.more = self.more.saturating_add(1);
+        }
+    }
+
+    fn last_mut(&mut self) -> Option<&mut P> {
+        if self.more == 0 {
+            return self.first.as_mut();
+        }
+        self.rest.as_mut()?.back_mut()
     }
 
     /// Takes the first handle out.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<P> {
-        let payload = self.payloads.pop_front()?;
+        let payload = self.take_first()?;
         self.len = self.len.saturating_sub(octets(payload.as_ref().len()));
+        Some(payload)
+    }
+
+    /// The first handle, which is replaced by the next; `len` is the caller's.
+    #[inline]
+    fn take_first(&mut self) -> Option<P> {
+        let payload = self.first.take()?;
         self.footprint = self.footprint.saturating_sub(octets(payload.footprint()));
-        self.release_if_empty();
+        if self.more > 0 {
+            self.first = self.rest.as_mut().and_then(|rest| rest.pop_front());
+            self.more = self.more.saturating_sub(1);
+            self.release_if_empty();
+        }
         Some(payload)
     }
 
@@ -51,7 +89,7 @@ impl<P: Payload> ReceiveQueue<P> {
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> usize {
         let mut unfilled = buffer;
         let mut count: usize = 0;
-        while let Some(first) = self.payloads.front_mut() {
+        while let Some(first) = &mut self.first {
             let data = first.as_ref();
             let part_len = data.len().min(unfilled.len());
             let (Some((target, rest)), Some(part)) = (
@@ -67,13 +105,12 @@ impl<P: Payload> ReceiveQueue<P> {
                 first.trim_front(part_len);
                 break;
             }
-            self.drop_first();
+            self.take_first();
             if unfilled.is_empty() {
                 break;
             }
         }
         self.len = self.len.saturating_sub(octets(count));
-        self.release_if_empty();
         count
     }
 
@@ -82,7 +119,7 @@ impl<P: Payload> ReceiveQueue<P> {
         count = count.min(self.len());
         self.len = self.len.saturating_sub(octets(count));
         while count > 0
-            && let Some(first) = self.payloads.front_mut()
+            && let Some(first) = &mut self.first
         {
             let len = first.as_ref().len();
             if len > count {
@@ -90,27 +127,24 @@ impl<P: Payload> ReceiveQueue<P> {
                 break;
             }
             count = count.saturating_sub(len);
-            self.drop_first();
-        }
-    }
-
-    fn drop_first(&mut self) {
-        if let Some(payload) = self.payloads.pop_front() {
-            self.footprint = self.footprint.saturating_sub(octets(payload.footprint()));
+            self.take_first();
         }
     }
 
     /// A connection that once had a burst shall not keep the list of its handles.
     fn release_if_empty(&mut self) {
-        if self.payloads.is_empty() && self.payloads.capacity() > KEPT_CAPACITY {
-            self.payloads = VecDeque::new();
+        if self.more == 0
+            && let Some(rest) = &self.rest
+            && rest.capacity() > KEPT_CAPACITY
+        {
+            self.rest = None;
         }
     }
 
     /// Gives the list's memory back if it is empty.
     pub(crate) fn shrink(&mut self) {
-        if self.payloads.is_empty() {
-            self.payloads = VecDeque::new();
+        if self.more == 0 {
+            self.rest = None;
         }
     }
 
@@ -121,7 +155,8 @@ impl<P: Payload> ReceiveQueue<P> {
 
     /// The data in pieces.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.payloads.iter().map(AsRef::as_ref)
+        let rest = self.rest.iter().flat_map(|rest| rest.iter());
+        self.first.iter().chain(rest).map(AsRef::as_ref)
     }
 
     /// Octets.
@@ -140,6 +175,9 @@ impl<P: Payload> ReceiveQueue<P> {
         let len: usize = self.iter().map(<[u8]>::len).sum();
         assert_eq!(self.len(), len);
         assert!(self.iter().all(|piece| !piece.is_empty()));
+        let rest = self.rest.as_ref().map_or(0, |rest| rest.len());
+        assert_eq!(self.more as usize, rest);
+        assert!(self.first.is_some() || self.more == 0);
     }
 }
 

@@ -6,9 +6,12 @@ use crate::SeqNumber;
 
 /// Octets from [`start`](Self::start) on, in a ring that grows with use.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub(crate) struct SendQueue {
     ring: VecDeque<u8>,
-    start: SeqNumber,
+    pub(super) start: SeqNumber,
+    /// What start and length of the ring say, too; received segments ask for nothing else.
+    end: SeqNumber,
 }
 
 impl SendQueue {
@@ -16,6 +19,7 @@ impl SendQueue {
         Self {
             ring: VecDeque::new(),
             start,
+            end: start,
         }
     }
 
@@ -23,6 +27,7 @@ impl SendQueue {
     #[inline]
     pub(crate) fn push(&mut self, data: &[u8]) {
         self.ring.extend(data);
+        self.end += u32::try_from(data.len()).unwrap_or(u32::MAX);
     }
 
     /// Forgets what is before `seq`, which is acknowledged.
@@ -43,6 +48,7 @@ impl SendQueue {
 
     pub(crate) fn clear(&mut self) {
         self.ring = VecDeque::new();
+        self.end = self.start;
     }
 
     /// `len` octets from `seq` on, as far as they exist, in up to two pieces.
@@ -73,12 +79,16 @@ impl SendQueue {
     /// The sequence number behind the last octet.
     #[inline]
     pub(crate) fn end(&self) -> SeqNumber {
-        self.start + u32::try_from(self.ring.len()).unwrap_or(u32::MAX)
+        self.end
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.ring.len()
+        (self.end - self.start) as usize
+    }
+
+    pub(crate) fn check_invariants(&self) {
+        assert_eq!(self.len(), self.ring.len());
     }
 }
 
