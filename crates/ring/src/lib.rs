@@ -1,4 +1,4 @@
-//! What every back-end has in common: frames and their pool, the ring traits, the flow table and the locks.
+//! What every back-end has in common: frames and their pool, the ring traits, the flow table, the locks and a prefetch.
 //!
 //! A back-end (`dev-xdp`, the null device) implements [`Backend`]; the engine is generic over it, so that a call
 //! into a ring on the data path is a direct call.
@@ -11,6 +11,7 @@ pub mod lock;
 pub mod memory;
 pub mod null;
 pub mod pool;
+mod prefetch;
 mod sync;
 
 pub use backend::{
@@ -20,3 +21,4 @@ pub use flow::{Flow, FlowTable, Protocol};
 pub use lock::{Lock, LockGuard, ThreadMode};
 pub use memory::FrameMemory;
 pub use pool::{Frame, FramePool};
+pub use prefetch::prefetch;

@@ -15,14 +15,17 @@
 
 mod support;
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::Duration;
 
+use ring::prefetch;
 use support::{Frame, IRS};
-use tcp::demux::Demux;
+use tcp::demux::{Burst, Demux, in_turn};
 use tcp::timer_wheel::TimerWheel;
 use tcp::{Config, Connection, Ecn, Header, Instant, Options, SocketOption, Transmit};
 
@@ -31,65 +34,97 @@ const FEW: u32 = 10;
 const PAYLOAD_LEN: u16 = 64;
 /// Segments that a driver takes from the device at once.
 const BURST: usize = 64;
-const CACHE_LINE: usize = 64;
 
 fn main() {
     // cargo itself gives `--bench`.
     let many = std::env::args().skip(1).find_map(|word| word.parse().ok());
     let many: u32 = many.unwrap_or(MANY);
     println!(
-        "size of a connection: {} octets",
-        size_of::<Connection<Frame>>()
+        "size of a connection: {} octets, of which a segment touches {} lines",
+        size_of::<Connection<Frame>>(),
+        Driver::new(1).connections[0].lines().count(),
     );
-
-    let mut few = Driver::new(FEW);
     let base = report(
-        "10 connections, all busy",
-        &mut few,
+        "10 connections",
+        &mut Driver::new(FEW),
         FEW,
-        Fetch::Later,
+        Order::Singly,
         None,
     );
-    drop(few);
-
-    let before = resident();
-    let mut driver = Driver::new(many);
-    let octets = resident().saturating_sub(before);
-    println!(
-        "{many} connections: {} MiB, {} octets each, all in",
-        octets >> 20,
-        octets / u64::from(many)
-    );
-    let base = Some(base);
-    report(
-        "10 busy, the others idle",
-        &mut driver,
-        FEW,
-        Fetch::Later,
-        base,
-    );
-    report("any of all", &mut driver, many, Fetch::Later, base);
-    report(
-        "any of all, a burst is fetched ahead",
-        &mut driver,
-        many,
-        Fetch::Ahead,
-        base,
-    );
-    memory(&mut driver, many);
-    let octets = resident().saturating_sub(before);
-    println!(
-        "after that: {} MiB, {} octets each",
-        octets >> 20,
-        octets / u64::from(many)
-    );
+    for (name, advice) in [
+        ("pages of 4 KiB", libc::MADV_NOHUGEPAGE),
+        ("pages of 2 MiB", libc::MADV_HUGEPAGE),
+    ] {
+        ADVICE.store(advice, Relaxed);
+        let before = resident();
+        let mut driver = Driver::new(many);
+        let octets = || resident().saturating_sub(before);
+        let each = |octets: u64| octets / u64::from(many);
+        println!(
+            "{many} connections, {name}: {} MiB, {} octets each, all in",
+            octets() >> 20,
+            each(octets())
+        );
+        report("  10 of them", &mut driver, FEW, Order::Singly, Some(base));
+        report(
+            "  any, one by one",
+            &mut driver,
+            many,
+            Order::Singly,
+            Some(base),
+        );
+        report(
+            "  any, in bursts of 64",
+            &mut driver,
+            many,
+            Order::InBursts,
+            Some(base),
+        );
+        memory(&mut driver, many);
+        println!("  after that: {} octets each", each(octets()));
+    }
 }
 
-/// Whether the memory of a burst's connections is asked for before the first segment is processed.
+/// How a driver meets its segments.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fetch {
-    Later,
-    Ahead,
+enum Order {
+    /// It knows of none before the one before it is done.
+    Singly,
+    InBursts,
+}
+
+/// Large memory with pages as [`ADVICE`] says: so a driver would place its connections and tables.
+struct Pages;
+
+#[global_allocator]
+static PAGES: Pages = Pages;
+
+static ADVICE: AtomicI32 = AtomicI32::new(libc::MADV_NORMAL);
+const HUGE_PAGE: usize = 2 << 20;
+
+fn whole_pages(layout: Layout) -> Layout {
+    if layout.size() < HUGE_PAGE {
+        return layout;
+    }
+    layout.align_to(HUGE_PAGE).unwrap_or(layout)
+}
+
+// SAFETY: all is the system's, with a larger alignment for large memory both when it is taken and when it is given back.
+unsafe impl GlobalAlloc for Pages {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the layout is the caller's, which is not empty.
+        let start = unsafe { System.alloc(whole_pages(layout)) };
+        if layout.size() >= HUGE_PAGE && !start.is_null() {
+            // SAFETY: the range was just allocated, and the advice does not change what is there.
+            unsafe { libc::madvise(start.cast(), layout.size(), ADVICE.load(Relaxed)) };
+        }
+        start
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: `alloc` took it with this layout.
+        unsafe { System.dealloc(start, whole_pages(layout)) };
+    }
 }
 
 struct Driver {
@@ -130,12 +165,11 @@ impl Driver {
             random: Random(1),
             acks: 0,
         };
-        ask_for_huge_pages(&driver.connections);
         for index in 0..count {
             let mut connection = support::established(now, config.clone(), options.clone());
             connection.shrink();
             driver.flows.insert(local(), remote(index), index).unwrap();
-            driver.timers.arm(index, connection.poll_timeout().unwrap());
+            driver.timers.arm(index, connection.poll_wake_up().unwrap());
             driver.connections.push(connection);
         }
         driver
@@ -163,37 +197,37 @@ impl Driver {
 
     /// Everything that a burst costs, but for the device.
     #[inline(never)]
-    fn process(&mut self, burst: &[Arrival], fetch: Fetch) {
-        self.now = self.now + Duration::from_micros(1);
-        if fetch == Fetch::Later {
-            for arrival in burst {
-                let index = self.flows.connection(local(), arrival.remote).unwrap();
-                self.receive(index, &arrival.header);
+    fn process(&mut self, arrivals: &[Arrival], order: Order) {
+        self.now = self.now + Duration::from_micros(10);
+        match order {
+            Order::Singly => {
+                for arrival in arrivals {
+                    let index = self.flows.connection(local(), arrival.remote).unwrap();
+                    self.receive(index, &arrival.header);
+                }
             }
-            return;
-        }
-        // What is behind the look-ups is read for all at once; in `receive` one would wait for the other.
-        let mut indices = [0; BURST];
-        for (index, arrival) in indices.iter_mut().zip(burst) {
-            *index = self.flows.connection(local(), arrival.remote).unwrap();
-        }
-        for index in indices {
-            prefetch(&self.connections[index as usize]);
-            black_box(self.timers.is_armed(index));
-        }
-        for (index, arrival) in indices.into_iter().zip(burst) {
-            self.receive(index, &arrival.header);
+            Order::InBursts => in_turn(
+                &mut Received {
+                    driver: self,
+                    arrivals,
+                },
+                arrivals.len(),
+            ),
         }
     }
 
+    #[inline]
     fn receive(&mut self, index: u32, header: &Header) {
         let connection = &mut self.connections[index as usize];
         let frame = Some(Frame::new(PAYLOAD_LEN));
         connection.on_segment(self.now, header, Ecn::NotEct, frame);
         black_box(connection.read_payload(self.now).unwrap());
-        let acks = support::poll(connection, self.now, &mut self.transmit, |_| {});
-        self.acks += u64::from(acks);
-        if let Some(at) = connection.poll_timeout() {
+        while connection.poll_transmit(self.now, &mut self.transmit) {
+            black_box(&self.transmit);
+            self.acks += 1;
+        }
+        while connection.poll_event().is_some() {}
+        if let Some(at) = connection.poll_wake_up() {
             self.timers.arm(index, at);
         }
     }
@@ -208,9 +242,38 @@ impl Driver {
     }
 }
 
-/// Prints what the best tenth of many short runs takes at most (the others were disturbed by something else on the machine), and
-/// how many times `base` that is; returns it, in nanoseconds a segment.
-fn report(name: &str, driver: &mut Driver, busy: u32, fetch: Fetch, base: Option<f64>) -> f64 {
+struct Received<'a> {
+    driver: &'a mut Driver,
+    arrivals: &'a [Arrival],
+}
+
+impl Burst for Received<'_> {
+    fn demux(&self) -> &Demux {
+        &self.driver.flows
+    }
+
+    fn ends(&self, index: usize) -> (SocketAddr, SocketAddr) {
+        (local(), self.arrivals[index].remote)
+    }
+
+    fn prefetch(&self, address: *const u8) {
+        prefetch(address);
+    }
+
+    fn prefetch_connection(&self, value: u32) {
+        for line in self.driver.connections[value as usize].lines() {
+            prefetch(line);
+        }
+    }
+
+    fn process(&mut self, index: usize, value: Option<u32>) {
+        self.driver
+            .receive(value.unwrap(), &self.arrivals[index].header);
+    }
+}
+
+/// Prints what short runs take, and how many times `base` that is; returns it, in nanoseconds a segment.
+fn report(name: &str, driver: &mut Driver, busy: u32, order: Order, base: Option<f64>) -> f64 {
     const RUNS: usize = 2000;
     const BURSTS: usize = 20;
     let mut nanos = Vec::new();
@@ -223,7 +286,7 @@ fn report(name: &str, driver: &mut Driver, busy: u32, fetch: Fetch, base: Option
         let bursts: Vec<_> = (0..BURSTS).map(|_| driver.burst(busy)).collect();
         let start = std::time::Instant::now();
         for burst in &bursts {
-            driver.process(burst, fetch);
+            driver.process(burst, order);
         }
         let elapsed = start.elapsed().as_secs_f64() * 1e9;
         nanos.push(elapsed / (BURSTS * BURST) as f64);
@@ -233,29 +296,39 @@ fn report(name: &str, driver: &mut Driver, busy: u32, fetch: Fetch, base: Option
         (RUNS * BURSTS * BURST) as u64,
         "an ACK for each segment"
     );
-    nanos.sort_by(f64::total_cmp);
-    let quick = nanos[RUNS / 10];
+    let quick = best_tenth(nanos);
     let factor = base.map_or_else(String::new, |base| format!("{:6.2} times", quick / base));
-    println!("{name:40} {quick:8.1} ns a segment {factor}");
+    println!("{name:36} {quick:7.1} ns a segment {factor}");
     quick
 }
 
 /// What the machine's memory makes of one cache line of any connection: the yardstick of the numbers above.
 fn memory(driver: &mut Driver, many: u32) {
-    const READS: u32 = 1_000_000;
+    const RUNS: usize = 1000;
+    const READS: u32 = 1000;
     for (name, is_chained) in [("each after the other", true), ("all at once", false)] {
-        let start = std::time::Instant::now();
-        let mut previous = 0;
-        for _ in 0..READS {
-            let index = driver.random.below(many) ^ previous;
-            let state = black_box(&driver.connections[index as usize]).state();
-            // Nought, which the processor cannot know before the line is there.
-            let zero = black_box(u32::from(state == tcp::State::Closed));
-            previous = if is_chained { zero } else { 0 };
+        let mut nanos = Vec::new();
+        for _ in 0..RUNS {
+            let start = std::time::Instant::now();
+            let mut previous = 0;
+            for _ in 0..READS {
+                let index = driver.random.below(many) ^ previous;
+                let state = black_box(&driver.connections[index as usize]).state();
+                // Nought, which the processor cannot know before the line is there.
+                let zero = black_box(u32::from(state == tcp::State::Closed));
+                previous = if is_chained { zero } else { 0 };
+            }
+            nanos.push(start.elapsed().as_secs_f64() * 1e9 / f64::from(READS));
         }
-        let nanos = start.elapsed().as_secs_f64() * 1e9 / f64::from(READS);
-        println!("one line of any connection, {name:20} {nanos:8.1} ns");
+        let name = format!("  one line of any, {name}");
+        println!("{name:36} {:7.1} ns", best_tenth(nanos));
     }
+}
+
+/// What the best tenth took at most: the others were disturbed by something else on the machine.
+fn best_tenth(mut nanos: Vec<f64>) -> f64 {
+    nanos.sort_by(f64::total_cmp);
+    nanos[nanos.len() / 10]
 }
 
 fn local() -> SocketAddr {
@@ -272,36 +345,6 @@ fn resident() -> u64 {
     let statm = fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
     pages * 4096
-}
-
-/// With pages of 4 KiB, most of what a random connection costs would be the look-up of its page's address.
-fn ask_for_huge_pages(connections: &Vec<Connection<Frame>>) {
-    let len = connections.capacity() * size_of::<Connection<Frame>>();
-    let start = connections.as_ptr() as usize;
-    let aligned = start.next_multiple_of(HUGE_PAGE);
-    if let Some(len) = (start + len).checked_sub(aligned) {
-        let start = aligned as *mut libc::c_void;
-        // SAFETY: the range is inside of the array's memory, and the advice does not change what is there.
-        unsafe { libc::madvise(start, len, libc::MADV_HUGEPAGE) };
-    }
-}
-
-const HUGE_PAGE: usize = 2 << 20;
-
-/// Asks for all cache lines of a connection.
-#[cfg(target_arch = "x86_64")]
-fn prefetch(connection: &Connection<Frame>) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    let start = std::ptr::from_ref(connection).cast::<i8>();
-    for offset in (0..size_of::<Connection<Frame>>()).step_by(CACHE_LINE) {
-        // SAFETY: a prefetch of any address does nothing that a program can see.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset)) };
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn prefetch(connection: &Connection<Frame>) {
-    black_box(connection.state());
 }
 
 /// A linear congruential generator (Knuth's MMIX).

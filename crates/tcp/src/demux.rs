@@ -2,8 +2,10 @@
 
 use core::net::SocketAddr;
 
+mod burst;
 mod table;
 
+pub use burst::{Burst, in_turn};
 pub use table::{FlowTable, MAX_VALUE};
 
 /// Finds connections by both ends, and listeners by the local one. Values are at most [`MAX_VALUE`].
@@ -14,6 +16,15 @@ pub use table::{FlowTable, MAX_VALUE};
 pub struct Demux {
     connections: Connections,
     listeners: Connections,
+    /// Changes of the connections, modulo 2^32.
+    changes: u32,
+}
+
+/// A look-up whose hash is reckoned, but that has touched no memory of the table's.
+#[derive(Clone, Copy, Debug)]
+pub struct Prepared {
+    key: Key,
+    hash: u64,
 }
 
 /// One table for each version of IP.
@@ -24,6 +35,7 @@ struct Connections {
 }
 
 /// A flow as octets.
+#[derive(Clone, Copy, Debug)]
 enum Key {
     Ipv4([u8; 12]),
     Ipv6([u8; 36]),
@@ -40,6 +52,7 @@ impl Demux {
         Self {
             connections: tables.clone(),
             listeners: tables,
+            changes: 0,
         }
     }
 
@@ -48,11 +61,13 @@ impl Demux {
     /// # Errors
     /// There is one with these ends already: its value.
     pub fn insert(&mut self, local: SocketAddr, remote: SocketAddr, value: u32) -> Result<(), u32> {
+        self.changes = self.changes.wrapping_add(1);
         self.connections.insert(&Key::new(local, remote), value)
     }
 
     /// Takes a connection out.
     pub fn remove(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+        self.changes = self.changes.wrapping_add(1);
         self.connections.remove(&Key::new(local, remote))
     }
 
@@ -61,6 +76,39 @@ impl Demux {
     #[must_use]
     pub fn connection(&self, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
         self.connections.look_up(&Key::new(local, remote))
+    }
+
+    /// The first half of [`connection`](Self::connection).
+    #[inline]
+    #[must_use]
+    pub fn prepare(&self, local: SocketAddr, remote: SocketAddr) -> Prepared {
+        let key = Key::new(local, remote);
+        let hash = match &key {
+            Key::Ipv4(key) => self.connections.ipv4.hash(key),
+            Key::Ipv6(key) => self.connections.ipv6.hash(key),
+        };
+        Prepared { key, hash }
+    }
+
+    /// The memory that the second half will look at first, for the processor to fetch.
+    #[inline]
+    #[must_use]
+    pub fn address(&self, look_up: &Prepared) -> *const u8 {
+        match look_up.key {
+            Key::Ipv4(_) => self.connections.ipv4.address(look_up.hash),
+            Key::Ipv6(_) => self.connections.ipv6.address(look_up.hash),
+        }
+    }
+
+    /// The second half.
+    #[inline]
+    #[must_use]
+    pub fn finish(&self, look_up: &Prepared) -> Option<u32> {
+        let Prepared { key, hash } = look_up;
+        match key {
+            Key::Ipv4(key) => self.connections.ipv4.look_up_hashed(*hash, key),
+            Key::Ipv6(key) => self.connections.ipv6.look_up_hashed(*hash, key),
+        }
     }
 
     /// Adds a listener on an address, or on all of them if it is unspecified.

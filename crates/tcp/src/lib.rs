@@ -35,6 +35,11 @@
 //! # }
 //! ```
 //!
+//! With very many connections the cost of a segment is that of the memory that it touches. A driver then keeps a
+//! [`TimerWheel`](timer_wheel::TimerWheel) and arms it by [`poll_wake_up`](Connection::poll_wake_up), which seldom has anything
+//! to say, and lets [`demux::in_turn`] process what arrived, which has memory fetched for later segments while it works on
+//! the first.
+//!
 //! Received data is an owned handle ([`Payload`]) that stays in the connection until it is read. Data to send is copied
 //! once, into the connection's send queue, and lent to the driver as slices.
 //!

@@ -49,8 +49,31 @@ impl<const N: usize> FlowTable<N> {
     #[inline]
     #[must_use]
     pub fn look_up(&self, key: &[u8; N]) -> Option<u32> {
-        let slot = self.slots.get(self.find(key)?)?;
+        self.look_up_hashed(self.hash(key), key)
+    }
+
+    /// The first half of a look-up, which needs none of the table's memory.
+    #[inline]
+    #[must_use]
+    pub fn hash(&self, key: &[u8; N]) -> u64 {
+        self.hasher.hash(key)
+    }
+
+    /// The second half; `hash` is [`hash`](Self::hash)'s.
+    #[inline]
+    #[must_use]
+    pub fn look_up_hashed(&self, hash: u64, key: &[u8; N]) -> Option<u32> {
+        let slot = self.slots.get(self.find(hash, key)?)?;
         (slot.value != EMPTY).then_some(slot.value)
+    }
+
+    /// Where the second half begins to look.
+    #[inline]
+    #[must_use]
+    pub fn address(&self, hash: u64) -> *const u8 {
+        let mask = self.slots.len().wrapping_sub(1);
+        let slot = self.slots.get(home(hash, mask));
+        slot.map_or(core::ptr::null(), |slot| core::ptr::from_ref(slot).cast())
     }
 
     /// # Errors
@@ -65,7 +88,8 @@ impl<const N: usize> FlowTable<N> {
         if self.len >= slots.saturating_sub(slots / 4) {
             self.grow();
         }
-        if let Some(slot) = self.find(key).and_then(|index| self.slots.get_mut(index)) {
+        let index = self.find(self.hash(key), key);
+        if let Some(slot) = index.and_then(|index| self.slots.get_mut(index)) {
             *slot = Slot { key: *key, value };
             self.len = self.len.saturating_add(1);
         }
@@ -73,7 +97,7 @@ impl<const N: usize> FlowTable<N> {
     }
 
     pub fn remove(&mut self, key: &[u8; N]) -> Option<u32> {
-        let index = self.find(key)?;
+        let index = self.find(self.hash(key), key)?;
         let removed = self.slots.get(index)?.value;
         if removed == EMPTY {
             return None;
@@ -103,9 +127,9 @@ impl<const N: usize> FlowTable<N> {
 
     /// Where the key is, or where it would be; `None` if there are no slots.
     #[inline]
-    fn find(&self, key: &[u8; N]) -> Option<usize> {
+    fn find(&self, hash: u64, key: &[u8; N]) -> Option<usize> {
         let mask = self.slots.len().checked_sub(1)?;
-        let mut index = self.home(key, mask);
+        let mut index = home(hash, mask);
         loop {
             let slot = self.slots.get(index)?;
             if slot.value == EMPTY || slot.key == *key {
@@ -128,7 +152,7 @@ impl<const N: usize> FlowTable<N> {
                 break;
             }
             // It may move if its home is not between the gap and it.
-            let home = self.home(&slot.key, mask);
+            let home = home(self.hash(&slot.key), mask);
             let from_home = index.wrapping_sub(home) & mask;
             let from_gap = index.wrapping_sub(gap) & mask;
             if from_home >= from_gap {
@@ -144,7 +168,7 @@ impl<const N: usize> FlowTable<N> {
         let old = core::mem::replace(&mut self.slots, vec![Slot::EMPTY; slots]);
         for slot in old {
             if slot.value != EMPTY
-                && let Some(index) = self.find(&slot.key)
+                && let Some(index) = self.find(self.hash(&slot.key), &slot.key)
             {
                 self.put(index, slot);
             }
@@ -156,15 +180,15 @@ impl<const N: usize> FlowTable<N> {
             *place = slot;
         }
     }
+}
 
-    #[inline]
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "the mask takes the lower bits"
-    )]
-    fn home(&self, key: &[u8; N], mask: usize) -> usize {
-        self.hasher.hash(key) as usize & mask
-    }
+#[inline]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the mask takes the lower bits"
+)]
+const fn home(hash: u64, mask: usize) -> usize {
+    hash as usize & mask
 }
 
 impl<const N: usize> Slot<N> {
@@ -224,7 +248,7 @@ mod tests {
             .filter(|value| {
                 let mut key = [0; 12];
                 key[..4].copy_from_slice(&value.to_be_bytes());
-                one.home(&key, 1023) == other.home(&key, 1023)
+                home(one.hash(&key), 1023) == home(other.hash(&key), 1023)
             })
             .count();
         assert!(same < 20, "{same}");
