@@ -11,19 +11,20 @@ use crate::guard::{self, Refused, contained, fail};
 use crate::real;
 use crate::runtime::{self, Device, SignalSet};
 
-/// A receive call. `kernel` makes the same call to the kernel.
+/// A receive call on the socket that was found behind `fd`. `kernel` makes the same call to the kernel.
 ///
 /// # Safety
 /// `header` must be valid for `recvmsg(2)`.
 #[inline]
 pub(crate) unsafe fn receive(
     engine: &'static Engine<Device>,
+    fd: c_int,
     socket: &'static UdpSocket<Device>,
     header: &mut msghdr,
     flags: c_int,
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
-    let mut call = RecvCall::begin(engine, socket, flags);
+    let mut call = RecvCall::begin(engine, fd, socket, flags);
     loop {
         let attempt = contained(|| {
             // SAFETY: the caller's promise.
@@ -52,13 +53,14 @@ pub(crate) unsafe fn receive(
     }
 }
 
-/// A send call. `kernel` makes the same call to the kernel.
+/// A send call on the socket that was found behind `fd`. `kernel` makes the same call to the kernel.
 ///
 /// # Safety
 /// `header` must be valid for `sendmsg(2)`.
 #[inline]
 pub(crate) unsafe fn send(
     engine: &'static Engine<Device>,
+    fd: c_int,
     socket: &'static UdpSocket<Device>,
     header: &mut msghdr,
     flags: c_int,
@@ -71,7 +73,7 @@ pub(crate) unsafe fn send(
     let attempt = contained(|| {
         // SAFETY: the caller's promise.
         let message = unsafe { Message::new(header) };
-        socket.send(engine, &message, flags, follows)
+        socket.send(engine, fd, &message, flags, follows)
     });
     match attempt {
         Ok(SendOutcome::Done(len)) => len.cast_signed(),

@@ -7,7 +7,7 @@
 
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket as KernelSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Instant;
 
 use engine::{
@@ -43,10 +43,12 @@ fn main() {
         let (mut received, mut sent) = (Vec::new(), Vec::new());
         // Where frames and buffers happen to lie in memory matters by tens of nanoseconds, so each engine is one sample.
         for _ in 0..ENGINES {
-            let (engine, socket) = set_up(mode);
+            let (engine, fd, socket) = set_up(mode);
             let mut buffer = [0u8; 2048];
-            received.extend(measure(batches, || receive(engine, socket, &mut buffer)));
-            sent.extend(measure(batches, || send(engine, socket)));
+            received.extend(measure(batches, || {
+                receive(engine, fd, socket, &mut buffer)
+            }));
+            sent.extend(measure(batches, || send(engine, fd, socket)));
         }
         println!(
             "{{\"name\":\"receive{suffix}\",\"nsec\":{:.1}}}",
@@ -76,6 +78,7 @@ fn set_up(
     thread_mode: ring::ThreadMode,
 ) -> (
     &'static Engine<NullBackend>,
+    RawFd,
     &'static UdpSocket<NullBackend>,
 ) {
     let kernel = Box::leak(Box::new(
@@ -149,15 +152,17 @@ fn set_up(
     );
     let engine = Engine::new(settings, backend, Box::new(network), segment).expect("address space");
     let engine = Box::leak(Box::new(engine));
-    engine.socket_opened(kernel.as_raw_fd(), false);
-    let socket = engine.udp(kernel.as_raw_fd()).expect("just opened");
+    let fd = kernel.as_raw_fd();
+    engine.socket_opened(fd, false);
+    let socket = engine.udp(fd).expect("just opened");
     engine.addresses_changed(socket);
     assert_eq!(socket.reason(), engine::Reason::Offloaded);
-    (engine, socket)
+    (engine, fd, socket)
 }
 
 fn receive(
     engine: &Engine<NullBackend>,
+    fd: RawFd,
     socket: &'static UdpSocket<NullBackend>,
     buffer: &mut [u8; 2048],
 ) {
@@ -167,7 +172,7 @@ fn receive(
         iov_len: buffer.len(),
     };
     let mut header = header(&mut part, &mut name);
-    let mut call = RecvCall::begin(engine, socket, 0);
+    let mut call = RecvCall::begin(engine, fd, socket, 0);
     // SAFETY: the header points at live buffers of the lengths that it says.
     let mut message = unsafe { Message::new(&mut header) };
     match socket.receive(engine, &mut call, &mut message, 0) {
@@ -176,7 +181,7 @@ fn receive(
     }
 }
 
-fn send(engine: &Engine<NullBackend>, socket: &'static UdpSocket<NullBackend>) {
+fn send(engine: &Engine<NullBackend>, fd: RawFd, socket: &'static UdpSocket<NullBackend>) {
     let mut payload = PAYLOAD;
     let mut name = [0u8; 16];
     name[..2].copy_from_slice(&libc::AF_INET.to_ne_bytes()[..2]);
@@ -190,7 +195,7 @@ fn send(engine: &Engine<NullBackend>, socket: &'static UdpSocket<NullBackend>) {
     // SAFETY: the header points at live buffers of the lengths that it says.
     let message = unsafe { Message::new(&mut header) };
     assert_eq!(
-        socket.send(engine, &message, 0, engine::Follows::Unknown),
+        socket.send(engine, fd, &message, 0, engine::Follows::Unknown),
         SendOutcome::Done(PAYLOAD.len())
     );
 }

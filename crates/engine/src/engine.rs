@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddrV4;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -138,7 +139,7 @@ impl<B: Backend> Engine<B> {
             sender_watch: OnceLock::new(),
             frames_wait: AtomicBool::new(false),
             sharing: Sharing::new(),
-            older: AtomicPtr::new(std::ptr::null_mut()),
+            older: AtomicPtr::new(ptr::null_mut()),
             process_id: sys::process_id(),
         })
     }
@@ -204,6 +205,13 @@ impl<B: Backend> Engine<B> {
             Object::Udp(socket) => Some(socket),
             Object::Epoll(_) => None,
         }
+    }
+
+    /// Whether the socket is still what the descriptor stands for: it may have been closed since it was looked up, and the
+    /// object be another socket's.
+    #[inline]
+    pub(crate) fn is_behind(&self, fd: c_int, socket: &UdpSocket<B>) -> bool {
+        self.udp(fd).is_some_and(|other| ptr::eq(other, socket))
     }
 
     /// Takes note of a new UDP socket over IPv4 of the kernel's.
@@ -644,7 +652,7 @@ impl<B: Backend> Engine<B> {
         let same = |fd: &c_int| {
             self.table
                 .get(*fd)
-                .is_some_and(|other| std::ptr::eq(other, object))
+                .is_some_and(|other| ptr::eq(other, object))
         };
         let other = self.table.range(0, u32::MAX).find(same)?;
         known.store(other, Ordering::Relaxed);

@@ -20,7 +20,7 @@ hook! {
         let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
         let mut part = iovec { iov_base: buffer, iov_len: len };
         // SAFETY: the buffer is the caller's, valid for recv(2).
-        unsafe { call::receive(engine, socket, &mut header::one(&mut part), flags, kernel) }
+        unsafe { call::receive(engine, fd, socket, &mut header::one(&mut part), flags, kernel) }
     }
 }
 
@@ -60,7 +60,7 @@ hook! {
             }
         }
         // SAFETY: buffer and address are the caller's, valid for recvfrom(2).
-        let result = unsafe { call::receive(engine, socket, &mut header, flags, kernel) };
+        let result = unsafe { call::receive(engine, fd, socket, &mut header, flags, kernel) };
         if result < 0 || from.is_null() {
             return result;
         }
@@ -116,7 +116,7 @@ hook! {
             return kernel();
         }
         // SAFETY: as above.
-        unsafe { call::receive(engine, socket, header, flags, kernel) }
+        unsafe { call::receive(engine, fd, socket, header, flags, kernel) }
     }
 }
 
@@ -187,7 +187,7 @@ hook! {
         }
         let mut part = iovec { iov_base: buffer, iov_len: len };
         // SAFETY: the buffer is the caller's, valid for read(2).
-        unsafe { call::receive(engine, socket, &mut header::one(&mut part), 0, kernel) }
+        unsafe { call::receive(engine, fd, socket, &mut header::one(&mut part), 0, kernel) }
     }
 }
 
@@ -212,7 +212,7 @@ hook! {
         // SAFETY: the buffers are the caller's.
         let Some(mut header) = (unsafe { header::vector(parts, count) }) else { return kernel() };
         // SAFETY: the buffers are the caller's, valid for readv(2).
-        unsafe { call::receive(engine, socket, &mut header, 0, kernel) }
+        unsafe { call::receive(engine, fd, socket, &mut header, 0, kernel) }
     }
 }
 
@@ -245,7 +245,7 @@ hook! {
                     return result;
                 };
                 // SAFETY: the buffers are the caller's, valid for preadv2(2).
-                unsafe { call::receive(engine, socket, &mut header, libc::MSG_DONTWAIT, kernel) }
+                unsafe { call::receive(engine, fd, socket, &mut header, libc::MSG_DONTWAIT, kernel) }
             }
             _ => {
                 let _ = contained(|| engine.leave_to_kernel(socket, Reason::Message));

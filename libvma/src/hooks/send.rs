@@ -32,7 +32,7 @@ hook! {
             header.msg_namelen = to_len;
         }
         // SAFETY: buffer and address are the caller's, valid for sendto(2).
-        unsafe { call::send(engine, socket, &mut header, flags, Follows::Unknown, kernel) }
+        unsafe { call::send(engine, fd, socket, &mut header, flags, Follows::Unknown, kernel) }
     }
 }
 
@@ -77,7 +77,7 @@ unsafe fn send_message(
     };
     let mut header = *header;
     // SAFETY: as above; the copy points at the same buffers.
-    unsafe { call::send(engine, socket, &mut header, flags, follows, kernel) }
+    unsafe { call::send(engine, fd, socket, &mut header, flags, follows, kernel) }
 }
 
 hook! {
@@ -140,7 +140,7 @@ hook! {
         // SAFETY: the buffers are the caller's.
         let Some(mut header) = (unsafe { header::vector(parts, count) }) else { return kernel() };
         // SAFETY: the buffers are the caller's, valid for writev(2).
-        unsafe { call::send(engine, socket, &mut header, 0, Follows::Unknown, kernel) }
+        unsafe { call::send(engine, fd, socket, &mut header, 0, Follows::Unknown, kernel) }
     }
 }
 

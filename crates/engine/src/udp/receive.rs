@@ -52,16 +52,27 @@ const POLLS_PER_CHECK: u32 = 64;
 /// Polls before the caller gets a chance to be cancelled.
 const POLLS_PER_ATTEMPT: u32 = 1 << 14;
 
+/// The generation of a socket that is not open; each that is has an odd one.
+const CLOSED: u32 = 0;
+
 impl RecvCall {
-    /// Begins a call. `flags` are the application's.
+    /// Begins a call on the socket that was found behind a descriptor. `flags` are the application's.
     #[inline]
-    pub fn begin<B: Backend>(engine: &Engine<B>, socket: &UdpSocket<B>, flags: c_int) -> Self {
+    pub fn begin<B: Backend>(
+        engine: &Engine<B>,
+        fd: c_int,
+        socket: &UdpSocket<B>,
+        flags: c_int,
+    ) -> Self {
+        // In this order: an object that is behind the descriptor afterwards has this number, or an earlier one.
+        let generation = socket.generation();
+        let is_open = engine.is_behind(fd, socket);
         let settings = engine.settings();
         let blocking =
             flags & libc::MSG_DONTWAIT == 0 && !socket.shadow.nonblocking.load(Ordering::Relaxed);
         let timeout = socket.shadow.receive_timeout_nsec.load(Ordering::Relaxed);
         Self {
-            generation: socket.generation(),
+            generation: if is_open { generation } else { CLOSED },
             mark: Mark::now(),
             blocking,
             deadline_nsec: (blocking && timeout > 0)

@@ -30,16 +30,17 @@ pub enum SendOutcome {
 const HARMLESS_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;
 
 impl<B: Backend> UdpSocket<B> {
-    /// Sends a datagram past the kernel if that is possible.
+    /// Sends a datagram past the kernel if that is possible. `fd` is the descriptor that the socket was found behind.
     #[inline]
     pub fn send(
         &self,
         engine: &Engine<B>,
+        fd: c_int,
         message: &Message<'_>,
         flags: c_int,
         follows: Follows,
     ) -> SendOutcome {
-        let outcome = self.send_past_kernel(engine, message, flags, follows);
+        let outcome = self.send_past_kernel(engine, fd, message, flags, follows);
         if matches!(outcome, SendOutcome::Kernel(_)) {
             // What was sent before leaves before.
             engine.start_waiting();
@@ -51,6 +52,7 @@ impl<B: Backend> UdpSocket<B> {
     fn send_past_kernel(
         &self,
         engine: &Engine<B>,
+        fd: c_int,
         message: &Message<'_>,
         flags: c_int,
         follows: Follows,
@@ -71,6 +73,11 @@ impl<B: Backend> UdpSocket<B> {
         let mut resolved = false;
         loop {
             let mut send = self.send.lock();
+            // Under this lock the object does not begin another life: what it has belongs to this descriptor, or the
+            // descriptor has been closed.
+            if !engine.is_behind(fd, self) {
+                return SendOutcome::Kernel(Reason::Message);
+            }
             let Some(address) = name.or(send.peer) else {
                 return SendOutcome::Kernel(Reason::Message);
             };

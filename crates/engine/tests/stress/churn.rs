@@ -162,7 +162,10 @@ fn connect(host: &Host<Device>, shared: &Shared, random: &mut Random) {
 }
 
 fn options(host: &Host<Device>, shared: &Shared, random: &mut Random) {
-    let Some(socket) = shared.any_fd(random).and_then(|fd| host.engine.udp(fd)) else {
+    let Some(fd) = shared.any_fd(random) else {
+        return;
+    };
+    let Some(socket) = host.engine.udp(fd) else {
         return;
     };
     let (level, name) = match random.below(8) {
@@ -203,7 +206,10 @@ fn inject(host: &Host<Device>, shared: &Shared, random: &mut Random) {
 }
 
 fn send_one(host: &Host<Device>, shared: &Shared, random: &mut Random) {
-    let Some(socket) = shared.any_fd(random).and_then(|fd| host.engine.udp(fd)) else {
+    let Some(fd) = shared.any_fd(random) else {
+        return;
+    };
+    let Some(socket) = host.engine.udp(fd) else {
         return;
     };
     let last = random.below(250) as u8;
@@ -218,7 +224,7 @@ fn send_one(host: &Host<Device>, shared: &Shared, random: &mut Random) {
     // SAFETY: the header describes live buffers.
     let message = unsafe { Message::new(&mut header) };
     if let engine::SendOutcome::Done(_) =
-        socket.send(host.engine, &message, 0, engine::Follows::Unknown)
+        socket.send(host.engine, fd, &message, 0, engine::Follows::Unknown)
     {
         shared.sent.fetch_add(1, Ordering::Relaxed);
     }
@@ -237,7 +243,7 @@ fn receive_on(host: &Host<Device>, shared: &Shared, fd: RawFd) {
     let mut buffer = [0; 2048];
     // A blocking call that gives up instead of sleeping: registers, looks again, takes its registration back.
     let flags = if fd % 2 == 0 { libc::MSG_DONTWAIT } else { 0 };
-    let mut call = Receiving::of(host.engine, socket, flags);
+    let mut call = Receiving::of(host.engine, fd, socket, flags);
     match call.attempt(&mut buffer) {
         RecvOutcome::Done(len) => {
             let bytes = &buffer[..len];

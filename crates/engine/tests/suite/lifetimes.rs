@@ -2,9 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use engine::{Errno, RecvOutcome, Settings};
+use engine::{Errno, Reason, RecvOutcome, SendOutcome, Settings};
 
-use crate::support::calls::{Receiving, receive, sleep_until_woken};
+use crate::send::null_host;
+use crate::support::calls::{Receiving, header, part, receive, send, send_on, sleep_until_woken};
 use crate::support::host::{Host, kernel_socket, settings};
 use crate::support::isolation::isolated;
 use crate::support::multiplex::{IN, poll, polled};
@@ -49,7 +50,7 @@ fn a_call_that_begins_after_the_close_fails() {
             // Looked up before the close, used after it.
             let ours = socket.ours();
             host.engine.descriptor_closes(socket.fd());
-            let mut call = Receiving::of(host.engine, ours, flags);
+            let mut call = Receiving::of(host.engine, socket.fd(), ours, flags);
             let outcome = call.attempt(&mut [0; 8]);
             assert!(
                 matches!(outcome, RecvOutcome::Fail(BAD_FD)),
@@ -94,6 +95,39 @@ fn a_call_never_reads_its_successors_socket() {
                 "{through_kernel}"
             );
         }
+    });
+}
+
+/// Looked up before the close, used after it, when the object is another socket's.
+#[test]
+fn a_late_call_never_uses_the_object_s_next_socket() {
+    isolated(|| {
+        let host = Host::with(polling(-1));
+        let first = host.any();
+        let (fd, ours) = (first.fd(), first.ours());
+        host.engine.descriptor_closes(fd);
+        let second = host.any();
+        assert!(std::ptr::eq(ours, second.ours()), "used again");
+        host.arrives(PEER, second.at(OUR_IP), b"mine");
+        for flags in [0, libc::MSG_DONTWAIT] {
+            let outcome = Receiving::of(host.engine, fd, ours, flags).attempt(&mut [0; 8]);
+            assert!(matches!(outcome, RecvOutcome::Fail(BAD_FD)), "{outcome:?}");
+        }
+        assert_eq!(receive(&second, libc::MSG_DONTWAIT), Ok(b"mine".to_vec()));
+    });
+    isolated(|| {
+        let host = null_host();
+        let first = host.any();
+        let (fd, ours) = (first.fd(), first.ours());
+        host.engine.descriptor_closes(fd);
+        let second = host.any();
+        assert!(std::ptr::eq(ours, second.ours()), "used again");
+        second.connect(PEER);
+        let mut payload = *b"x";
+        let mut parts = [part(&mut payload)];
+        let outcome = send_on(host.engine, fd, ours, &mut header(&mut parts), 0);
+        assert_eq!(outcome, SendOutcome::Kernel(Reason::Message));
+        assert_eq!(send(&second, None, b"x"), SendOutcome::Done(1));
     });
 }
 

@@ -29,14 +29,19 @@ pub struct Receiving<B: Backend> {
 
 impl<B: Backend> Receiving<B> {
     pub fn begin(socket: &Socket<B>, flags: c_int) -> Self {
-        Self::of(socket.engine, socket.ours(), flags)
+        Self::of(socket.engine, socket.fd(), socket.ours(), flags)
     }
 
-    pub fn of(engine: &'static Engine<B>, socket: &'static UdpSocket<B>, flags: c_int) -> Self {
+    pub fn of(
+        engine: &'static Engine<B>,
+        fd: c_int,
+        socket: &'static UdpSocket<B>,
+        flags: c_int,
+    ) -> Self {
         Self {
             engine,
             socket,
-            call: RecvCall::begin(engine, socket, flags),
+            call: RecvCall::begin(engine, fd, socket, flags),
             flags,
         }
     }
@@ -107,7 +112,7 @@ pub fn receive_on<B: Backend>(
     flags: c_int,
 ) -> Result<Vec<u8>, Errno> {
     let mut buffer = vec![0; 4096];
-    let mut call = Receiving::of(engine, socket, flags);
+    let mut call = Receiving::of(engine, fd, socket, flags);
     loop {
         match call.attempt(&mut buffer) {
             RecvOutcome::Done(len) => {
@@ -212,7 +217,7 @@ pub fn send_followed<B: Backend>(
     let message = unsafe { Message::new(&mut header) };
     socket
         .ours()
-        .send(socket.engine, &message, 0, Follows::Message)
+        .send(socket.engine, socket.fd(), &message, 0, Follows::Message)
 }
 
 /// One send call with a header that the test has made.
@@ -221,9 +226,18 @@ pub fn send_header<B: Backend>(
     header: &mut libc::msghdr,
     flags: c_int,
 ) -> SendOutcome {
+    send_on(socket.engine, socket.fd(), socket.ours(), header, flags)
+}
+
+/// Sends on a socket that was looked up at some time.
+pub fn send_on<B: Backend>(
+    engine: &Engine<B>,
+    fd: RawFd,
+    socket: &UdpSocket<B>,
+    header: &mut libc::msghdr,
+    flags: c_int,
+) -> SendOutcome {
     // SAFETY: the callers' headers describe live buffers, or lengths that the engine must not touch.
     let message = unsafe { Message::new(header) };
-    socket
-        .ours()
-        .send(socket.engine, &message, flags, Follows::Unknown)
+    socket.send(engine, fd, &message, flags, Follows::Unknown)
 }
