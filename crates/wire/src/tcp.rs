@@ -5,9 +5,11 @@ use core::ops::{BitOr, BitOrAssign};
 
 use crate::{ChecksumPolicy, Malformed, checksum, ipv4};
 
+mod fast_open;
 mod options;
 mod template;
 
+pub use fast_open::FastOpen;
 pub use options::{MAX_OPTIONS_LEN, MAX_WINDOW_SCALE, Options, SackBlock, SackBlocks, Timestamps};
 pub use template::Template;
 

@@ -5,7 +5,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use proptest::prelude::*;
-use wire::tcp::{self, Flags, Header, Options, SackBlock, Template, Timestamps};
+use wire::tcp::{self, FastOpen, Flags, Header, Options, SackBlock, Template, Timestamps};
 use wire::{ChecksumPolicy, EthernetAddresses, Malformed, checksum};
 
 const SOURCE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 40_000);
@@ -183,9 +183,17 @@ fn any_options() -> impl Strategy<Value = Options> {
         any::<bool>(),
         proptest::option::of((any::<u32>(), any::<u32>())),
         proptest::collection::vec((any::<u32>(), any::<u32>()), 0..=3),
+        proptest::option::of((0usize..=8, any::<bool>())),
     )
         .prop_map(
-            |(mss, window_scale, sack_permitted, timestamps, blocks)| Options {
+            |(mss, window_scale, sack_permitted, timestamps, blocks, fast_open)| Options {
+                // Only beside the MSS.
+                fast_open: fast_open
+                    .filter(|_| mss.is_some())
+                    .map(|(pairs, is_experimental)| {
+                        FastOpen::from_cookie(&[7; 16][..2 * pairs], is_experimental)
+                            .unwrap_or_else(|| FastOpen::request(is_experimental))
+                    }),
                 mss,
                 window_scale,
                 sack_permitted,

@@ -1,4 +1,6 @@
-//! TCP options (RFC 9293 §3.2): those of RFC 9293, 7323 and 2018.
+//! TCP options (RFC 9293 §3.2): those of RFC 9293, 7323, 2018 and 7413.
+
+use super::fast_open::{self, FastOpen};
 
 /// The longest option list, in bytes: a data offset of 15 words less the fixed header.
 pub const MAX_OPTIONS_LEN: usize = 40;
@@ -17,6 +19,8 @@ pub struct Options {
     pub sack_permitted: bool,
     pub timestamps: Option<Timestamps>,
     pub sack: SackBlocks,
+    /// Fast Open (RFC 7413 §4.1.1). On SYN only, beside the MSS: without that it is not written.
+    pub fast_open: Option<FastOpen>,
 }
 
 /// The timestamps option (RFC 7323 §3.2).
@@ -184,6 +188,14 @@ impl Options {
                         .collect();
                 }
             }
+            (fast_open::FAST_OPEN, cookie) if is_syn => {
+                self.fast_open = FastOpen::parse(self.fast_open, cookie, false);
+            }
+            (fast_open::EXPERIMENT, data) if is_syn => {
+                if let Some(cookie) = data.strip_prefix(&fast_open::MAGIC) {
+                    self.fast_open = FastOpen::parse(self.fast_open, cookie, true);
+                }
+            }
             _ => {}
         }
     }
@@ -259,23 +271,30 @@ impl Options {
                 writer.put(&block.right.to_be_bytes());
             }
         }
+        if let Some(fast_open) = &self.fast_open {
+            fast_open.emit(&mut writer);
+        }
         writer.len
     }
 }
 
-struct Writer<'a> {
+pub(super) struct Writer<'a> {
     target: &'a mut [u8; MAX_OPTIONS_LEN],
     len: usize,
 }
 
 impl Writer<'_> {
-    /// The largest list without SACK blocks is 20 bytes, and blocks are counted before: all of it fits.
-    fn put(&mut self, bytes: &[u8]) {
+    /// The largest list of a SYN, with Fast Open, is 40 bytes; SACK blocks are counted before: all of it fits.
+    pub(super) fn put(&mut self, bytes: &[u8]) {
         let end = self.len.wrapping_add(bytes.len());
         if let Some(target) = self.target.get_mut(self.len..end) {
             target.copy_from_slice(bytes);
             self.len = end;
         }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.len
     }
 
     const fn room(&self) -> usize {
@@ -284,7 +303,7 @@ impl Writer<'_> {
 }
 
 const END: u8 = 0;
-const NOP: u8 = 1;
+pub(super) const NOP: u8 = 1;
 const MSS: u8 = 2;
 const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;

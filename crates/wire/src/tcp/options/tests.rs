@@ -14,6 +14,7 @@ const SYN: Options = Options {
         blocks: [SackBlock { left: 0, right: 0 }; 4],
         len: 0,
     },
+    fast_open: None,
 };
 
 fn emitted(options: Options) -> Vec<u8> {
@@ -107,4 +108,42 @@ fn illegal_lengths_end_or_skip() {
 #[test]
 fn window_scale_is_limited_to_14() {
     assert_eq!(Options::parse(&[3, 3, 255, 0], true).window_scale, Some(14));
+}
+
+// Requirement: RFC 7413 4.1.1-1
+#[test]
+fn fast_open_has_two_forms_and_whole_words() {
+    let request = FastOpen::request(false);
+    let cookie = FastOpen::from_cookie(&[1, 2, 3, 4], false).unwrap();
+    let long = FastOpen::from_cookie(&[7; 16], true).unwrap();
+    for (option, expected) in [
+        (request, vec![34, 2, 1, 1]),
+        (FastOpen::request(true), vec![254, 4, 0xf9, 0x89]),
+        (cookie, vec![34, 6, 1, 2, 3, 4, 1, 1]),
+        (long, [vec![254, 20, 0xf9, 0x89], vec![7; 16]].concat()),
+    ] {
+        let options = Options {
+            fast_open: Some(option),
+            ..SYN
+        };
+        let list = emitted(options);
+        assert_eq!(list[20..], expected);
+        assert_eq!(Options::parse(&list, true), options);
+        assert_eq!(Options::parse(&list, false).fast_open, None, "not a SYN");
+    }
+}
+
+// Requirement: RFC 7413 4.1.1-2
+#[test]
+fn cookies_of_impossible_lengths_are_none() {
+    let parse = |list: &[u8]| Options::parse(list, true).fast_open;
+    assert_eq!(parse(&[34, 5, 1, 2, 3]), None);
+    assert_eq!(parse(&[34, 4, 1, 2]), None);
+    assert_eq!(parse(&[vec![34, 20], vec![0; 18]].concat()), None);
+    assert_eq!(parse(&[254, 4, 0xf9, 0x88]), None, "another experiment");
+    // The last one counts.
+    let cookie = FastOpen::from_cookie(&[9; 4], false);
+    assert_eq!(parse(&[34, 2, 34, 6, 9, 9, 9, 9]), cookie);
+    assert_eq!(parse(&[34, 6, 9, 9, 9, 9, 34, 3, 1]), cookie);
+    assert_eq!(parse(&[34, 6, 9, 9, 9, 9, 34, 4, 1, 1]), None);
 }
