@@ -64,13 +64,13 @@ impl ReceiveWindow {
             0
         };
         // Before the scale is agreed upon nothing above 65535 can be said, and windows in whole segments are used best.
-        let initial = clamp.min(u32::from(u16::MAX));
         let mss_octets = u32::from(mss.max(1));
-        let offered = if initial > mss_octets {
-            round_down(initial, mss_octets)
+        let whole = if clamp > mss_octets {
+            round_down(clamp, mss_octets)
         } else {
-            initial
+            clamp
         };
+        let offered = whole.min(u32::from(u16::MAX));
         Self {
             buffer,
             is_buffer_locked,
@@ -145,7 +145,8 @@ impl ReceiveWindow {
     fn select(&self, queued: u32, rcv_mss: u16, current: u32) -> u32 {
         let full = window_of(self.buffer).min(self.clamp);
         let mut free = window_of(self.buffer).saturating_sub(queued);
-        let mss = u32::from(rcv_mss).min(full).max(1);
+        // A segment longer than what was ever offered must not make every window too small for it.
+        let mss = u32::from(rcv_mss).min(full).min(self.threshold).max(1);
         if free < full / 2 {
             free = round_down(free, 1 << self.scale);
             // Nothing, until it is worth a segment.
