@@ -46,6 +46,17 @@ pub enum Call {
         /// `MSG_*`.
         flags: i32,
     },
+    /// `sendto` or `sendmsg` with `MSG_FASTOPEN`, which connects to the script's remote address first.
+    FastOpen {
+        /// The socket.
+        fd: i32,
+        /// Octets.
+        len: usize,
+        /// `MSG_*`.
+        flags: i32,
+        /// Whether the address is one; else it is of the family `AF_UNSPEC`.
+        has_address: bool,
+    },
     /// `read`, `recv`, `recvfrom`, `recvmsg`.
     Read {
         /// The socket.
@@ -151,6 +162,8 @@ pub enum OptionValue {
     },
     /// A name.
     Text(String),
+    /// Any octets.
+    Octets(Vec<u8>),
 }
 
 /// What a system call gave.
@@ -295,11 +308,17 @@ impl Arguments<'_> {
             "sendmsg" => (message_len(self.at(1)?)?, self.int(2)?),
             _ => (self.size(2)?, self.int(3)?),
         };
-        if flags & FAST_OPEN != 0 {
-            return Err("a write that connects (MSG_FASTOPEN)".to_owned());
-        }
         if matches!(self.at(1)?, Expression::Word(_)) {
             return Err("a write from no memory".to_owned());
+        }
+        if flags & FAST_OPEN != 0 {
+            let family = self.syscall.arguments.get(4).and_then(evaluate);
+            return Ok(Call::FastOpen {
+                fd,
+                len,
+                flags,
+                has_address: family != Some(i64::from(libc::AF_UNSPEC)),
+            });
         }
         Ok(Call::Write { fd, len, flags })
     }
@@ -326,6 +345,11 @@ impl Arguments<'_> {
                 linger(&values[0])?
             }
             linger_value @ Expression::Struct(_) => linger(linger_value)?,
+            Expression::Text(text) if self.int(2)? == libc::TCP_FASTOPEN_KEY => {
+                let mut octets = unescaped(text)?;
+                octets.resize(self.size(4)?, 0);
+                OptionValue::Octets(octets)
+            }
             Expression::Text(text) => OptionValue::Text(text.clone()),
             _ => OptionValue::Integer(self.number(3)?),
         };
@@ -405,6 +429,19 @@ fn linger(value: &Expression) -> Result<OptionValue, String> {
         on: field("onoff")? != 0,
         seconds: field("linger")?,
     })
+}
+
+/// The octets of a string, in which `\x` and two digits stand for one.
+fn unescaped(text: &str) -> Result<Vec<u8>, String> {
+    let mut parts = text.split("\\x");
+    let mut octets = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let digits = part.get(..2).ok_or_else(|| format!("string {text:?}"))?;
+        let octet = u8::from_str_radix(digits, 16).map_err(|_| format!("string {text:?}"))?;
+        octets.push(octet);
+        octets.extend(&part.as_bytes()[2..]);
+    }
+    Ok(octets)
 }
 
 /// Octets of an I/O vector `[{..., 10}, {..., 20}]`.

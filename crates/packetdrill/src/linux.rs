@@ -14,14 +14,9 @@ use testkit::{Namespace, Skip, Tun};
 
 use crate::call::{Call, Outcome};
 use crate::stack::{Segment, Setup, Stack, Unreachable};
+use crate::sysctl::Change;
 use crate::wire;
 use worker::Answer;
-
-/// Of the kernel under test.
-const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
-
-/// Of the peer that the script plays.
-const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 /// A system call that is not to block must return within this time.
 const PROMPT: Duration = Duration::from_millis(100);
@@ -30,6 +25,9 @@ const PROMPT: Duration = Duration::from_millis(100);
 pub struct Linux {
     namespace: Arc<Namespace>,
     tun: Option<Tun>,
+    /// Of the peer that the script plays, and of the kernel.
+    remote: Ipv4Addr,
+    local: Ipv4Addr,
     calls: Option<Sender<Call>>,
     answers: Option<Receiver<Answer>>,
     descriptors: worker::Descriptors,
@@ -46,6 +44,8 @@ impl Linux {
         Ok(Self {
             namespace: Arc::new(Namespace::create("tun")?),
             tun: None,
+            remote: Ipv4Addr::UNSPECIFIED,
+            local: Ipv4Addr::UNSPECIFIED,
             calls: None,
             answers: None,
             descriptors: worker::Descriptors::default(),
@@ -67,9 +67,11 @@ impl Linux {
 
 impl Stack for Linux {
     fn set_up(&mut self, setup: &Setup) -> Result<(), String> {
-        let tun = Tun::with_offload(&self.namespace, "tun0", LOCAL, setup.mtu);
+        (self.local, self.remote) = (setup.local, setup.remote);
+        let tun = Tun::with_offload(&self.namespace, "tun0", setup.local, setup.mtu);
         self.tun = Some(tun.map_err(|skip| skip.reason().to_owned())?);
-        let route = ["route", "add", "192.0.2.0/24", "dev", "tun0"];
+        let peer = format!("{}/32", setup.remote);
+        let route = ["route", "add", &peer, "dev", "tun0"];
         let route = self.namespace.ip(&route);
         route.map_err(|error| error.to_string())?;
         self.namespace.enter(|| sys::set_sysctls(&setup.sysctls))?;
@@ -79,8 +81,8 @@ impl Stack for Linux {
             .map_or("cubic", |(_, value)| value)
             .to_owned();
         let ends = worker::Ends {
-            local: (LOCAL, setup.bind_port),
-            remote: (REMOTE, setup.connect_port),
+            local: (setup.local, setup.bind_port),
+            remote: (setup.remote, setup.connect_port),
             congestion_control,
         };
         let (calls, answers) = worker::spawn(
@@ -94,6 +96,19 @@ impl Stack for Linux {
         (self.calls, self.answers) = (Some(calls), Some(answers));
         self.start = Instant::now();
         Ok(())
+    }
+
+    fn change(&mut self, change: &Change) -> Result<(), String> {
+        match change {
+            Change::Set(setting) => {
+                let settings = std::slice::from_ref(setting);
+                self.namespace.enter(|| sys::set_sysctls(settings))
+            }
+            Change::ForgetHosts => {
+                let flushed = self.namespace.ip(&["tcp_metrics", "flush", "all"]);
+                flushed.map(drop).map_err(|error| error.to_string())
+            }
+        }
     }
 
     fn now(&mut self) -> Duration {
@@ -117,13 +132,13 @@ impl Stack for Linux {
     }
 
     fn inject(&mut self, segment: &Segment) {
-        let packet = wire::encode_tcp(segment, REMOTE, LOCAL);
+        let packet = wire::encode_tcp(segment, self.remote, self.local);
         let tun = self.tun.as_ref().expect("set_up came first");
         tun.send(&packet).expect("a TUN device takes packets");
     }
 
     fn inject_unreachable(&mut self, message: &Unreachable) {
-        let packet = wire::encode_unreachable(message, REMOTE, LOCAL);
+        let packet = wire::encode_unreachable(message, self.remote, self.local);
         let tun = self.tun.as_ref().expect("set_up came first");
         tun.send(&packet).expect("a TUN device takes packets");
     }

@@ -4,8 +4,9 @@ mod calls;
 mod compare;
 mod connection;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::error::Place;
@@ -104,6 +105,7 @@ pub fn run(script: &Script, stack: &mut dyn Stack, conditions: &Conditions) -> R
         connection: Connection::new(&setup, conditions.remote_isn),
         fds: HashMap::new(),
         last_socket: None,
+        connected: HashSet::new(),
         pending: None,
         last_event: Duration::ZERO,
         last_was_inject: false,
@@ -137,6 +139,9 @@ impl Settings {
             mtu: 1500,
             bind_port: 8080,
             connect_port: 8080,
+            // As in the original.
+            local: Ipv4Addr::new(192, 168, 0, 1),
+            remote: Ipv4Addr::new(192, 0, 2, 1),
         };
         for option in &script.options {
             let number = option.value.as_deref().unwrap_or_default().parse::<u32>();
@@ -159,9 +164,18 @@ impl Settings {
                 "mtu" => setup.mtu = port()?,
                 "bind_port" => setup.bind_port = port()?,
                 "connect_port" => setup.connect_port = port()?,
+                "local_ip" | "remote_ip" if option.value.as_deref().is_some_and(is_ipv4) => {
+                    let address = option.value.as_deref().and_then(|value| value.parse().ok());
+                    let address = address.ok_or_else(unsupported)?;
+                    if option.name == "local_ip" {
+                        setup.local = address;
+                    } else {
+                        setup.remote = address;
+                    }
+                }
                 "ip_version" if option.value.as_deref() == Some("ipv4") => {}
-                // Segments have no addresses here; `mss` only cuts what is injected.
-                "local_ip" | "remote_ip" | "gateway_ip" | "netmask_ip" | "mss" | "define"
+                // The link is the stack's business; `mss` only cuts what is injected.
+                "gateway_ip" | "netmask_ip" | "mss" | "define"
                     if option
                         .value
                         .as_deref()
@@ -170,14 +184,18 @@ impl Settings {
             }
         }
         if let Some(command) = &script.initial {
-            setup.sysctls = commanded(command)?;
+            setup.sysctls = sysctl::settings(commanded(command)?);
         }
         Ok((settings, setup))
     }
 }
 
-fn commanded(command: &Command) -> Result<Vec<sysctl::Setting>, (Place, Problem)> {
-    sysctl::settings(&command.line).ok_or_else(|| {
+fn is_ipv4(text: &str) -> bool {
+    text.parse::<Ipv4Addr>().is_ok()
+}
+
+fn commanded(command: &Command) -> Result<Vec<sysctl::Change>, (Place, Problem)> {
+    sysctl::changes(&command.line).ok_or_else(|| {
         let message = format!("command `{}`", command.line);
         (command.place, Problem::Unsupported(message))
     })
@@ -196,6 +214,8 @@ struct Run<'run> {
     fds: HashMap<i64, i32>,
     /// The socket that code looks at: the last connected or accepted one.
     last_socket: Option<i32>,
+    /// The stack's descriptors of sockets that were connected.
+    connected: HashSet<i32>,
     pending: Option<Pending>,
     /// When the event before was to happen, or did if it was a packet that was sent.
     last_event: Duration,
@@ -237,10 +257,10 @@ impl Run<'_> {
                     self.call(syscall, origin)?;
                 }
                 Action::Command(command) => {
-                    let message = format!("command `{}` in the midst of a script", command.line);
-                    let settings = commanded(command).map_err(|(place, p)| (Some(place), p))?;
-                    if !settings.is_empty() {
-                        return Err((Some(command.place), Problem::Unsupported(message)));
+                    let changes = commanded(command).map_err(|(place, p)| (Some(place), p))?;
+                    for change in changes {
+                        let result = self.stack.change(&change).map_err(Problem::Unsupported);
+                        result.map_err(|problem| (Some(command.place), problem))?;
                     }
                 }
                 Action::Code(code) => self.code(code)?,
@@ -275,11 +295,17 @@ impl Run<'_> {
     }
 
     /// The next packet that is sent, at most [`GRACE`] after `end`.
+    ///
+    /// What an earlier connection still sends is passed over, as in the original, unless all packets count.
     fn next_sent(&mut self, end: Duration) -> Option<(Duration, Segment)> {
-        if let Some(sent) = self.queue.pop_front() {
-            return Some(sent);
+        let deadline = end + self.tolerance(end) + GRACE;
+        loop {
+            let sent = self.queue.pop_front();
+            let sent = sent.or_else(|| self.stack.sniff(deadline))?;
+            if self.conditions.all_packets || self.connection.has(&sent.1) {
+                return Some(sent);
+            }
         }
-        self.stack.sniff(end + self.tolerance(end) + GRACE)
     }
 
     /// Time may differ by a fixed amount, or by a part of the time since the event before if that is more.
@@ -406,6 +432,7 @@ impl Run<'_> {
     }
 
     fn code(&mut self, code: &Code) -> Stepped {
+        self.judge_returned()?;
         let Some(fd) = self.last_socket else {
             let message = "code without a connection".to_owned();
             return Err((Some(code.place), Problem::Unsupported(message)));

@@ -1,10 +1,11 @@
 //! What a TCP stack must offer to be played with.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::call::{Call, Outcome};
 use crate::script::TcpOption;
-use crate::sysctl::Setting;
+use crate::sysctl::{Change, Setting};
 
 /// A segment as on the wire, but for its addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +60,10 @@ pub struct Setup {
     pub bind_port: u16,
     /// The port that `connect` connects to.
     pub connect_port: u16,
+    /// The stack's address.
+    pub local: Ipv4Addr,
+    /// The address of the peer that the script plays.
+    pub remote: Ipv4Addr,
 }
 
 /// A TCP stack with sockets, its clock and one interface.
@@ -67,6 +72,9 @@ pub struct Setup {
 pub trait Stack {
     /// Prepares for a script; the error names what of the setup is not supported.
     fn set_up(&mut self, setup: &Setup) -> Result<(), String>;
+
+    /// Changes a setting in the midst of a script; the error names what is not supported.
+    fn change(&mut self, change: &Change) -> Result<(), String>;
 
     /// Time since the start of the script.
     fn now(&mut self) -> Duration;

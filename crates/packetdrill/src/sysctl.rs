@@ -1,7 +1,16 @@
-//! Shell commands of scripts that set sysctls.
+//! Shell commands of scripts that set sysctls, or change the system otherwise.
 
 /// A sysctl without `net.ipv4.`, and its value.
 pub type Setting = (String, String);
+
+/// What a command does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Sets a sysctl.
+    Set(Setting),
+    /// Forgets what is known of other hosts (`ip tcp_metrics flush`).
+    ForgetHosts,
+}
 
 /// What the corpus' `defaults.sh` sets, as far as it bears on TCP.
 const DEFAULTS: &[(&str, &str)] = &[
@@ -28,46 +37,78 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tcp_syncookies", "1"),
 ];
 
+/// Forgets hosts.
+const FLUSH: [&str; 3] = ["ip", "tcp_metrics", "flush"];
+
 /// Changes offloads.
 const ETHTOOL: [&str; 3] = ["ethtool", "-K", "tun0"];
 
-/// The settings that `command` makes, or `None` if it does something else.
-pub fn settings(command: &str) -> Option<Vec<Setting>> {
-    let mut settings = Vec::new();
+/// What `command` changes, in its order, or `None` if it does something else.
+pub fn changes(command: &str) -> Option<Vec<Change>> {
+    let mut changes = Vec::new();
     let joined = command.replace("\\\n", " ");
     let uncommented = joined
         .lines()
         .map(|line| line.split('#').next().unwrap_or_default());
+    // Behind `||` stands the same for another system.
     let commands = uncommented
         .flat_map(|line| line.split(';'))
-        .flat_map(|line| line.split("&&"));
+        .flat_map(|line| line.split("&&"))
+        .flat_map(|line| line.split("||"));
     for command in commands {
-        let words = words(command);
+        let words = without_redirections(words(command));
         let Some((program, arguments)) = words.split_first() else {
             continue;
         };
         if program.ends_with("/defaults.sh") {
-            settings.extend(
-                DEFAULTS
-                    .iter()
-                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
-            );
+            let setting = |(name, value): &(&str, &str)| {
+                Change::Set(((*name).to_owned(), (*value).to_owned()))
+            };
+            changes.extend(DEFAULTS.iter().map(setting));
         } else if program == "sysctl" || program.ends_with("/set_sysctls.py") {
             for argument in arguments {
-                if argument.starts_with('-') || argument.starts_with('>') {
-                    continue;
+                if !argument.starts_with('-') {
+                    changes.push(Change::Set(setting(argument)?));
                 }
-                settings.push(setting(argument)?);
             }
+        } else if words.starts_with(&FLUSH.map(str::to_owned)) {
+            changes.push(Change::ForgetHosts);
         } else if program.starts_with("/tmp/sysctl_restore_")
             || words.starts_with(&ETHTOOL.map(str::to_owned))
         {
             // Each script has a configuration of its own, and segments may come in any number of pieces.
+        } else if program == "nstat" {
+            // Only reads what the kernel counts.
         } else {
             return None;
         }
     }
-    Some(settings)
+    Some(changes)
+}
+
+/// The sysctls among them.
+pub fn settings(changes: Vec<Change>) -> Vec<Setting> {
+    let setting = |change| match change {
+        Change::Set(setting) => Some(setting),
+        Change::ForgetHosts => None,
+    };
+    changes.into_iter().filter_map(setting).collect()
+}
+
+/// Without `> file`, `2>&1` and the like.
+fn without_redirections(words: Vec<String>) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut is_target = false;
+    for word in words {
+        let Some((_, target)) = word.split_once('>') else {
+            if !std::mem::take(&mut is_target) {
+                kept.push(word);
+            }
+            continue;
+        };
+        is_target = target.is_empty();
+    }
+    kept
 }
 
 /// `net.ipv4.name=value` or `/proc/sys/net/ipv4/name=value`.
@@ -101,7 +142,7 @@ mod tests {
     use super::*;
 
     fn of(command: &str) -> Option<Vec<(String, String)>> {
-        settings(command)
+        changes(command).map(settings)
     }
 
     #[test]
@@ -124,9 +165,18 @@ mod tests {
     }
 
     #[test]
+    fn output_goes_nowhere_and_alternatives_are_for_other_systems() {
+        let command =
+            "sysctl -q net.ipv4.x=1 &> /dev/null ||\\\n ip tcp_metrics flush all > /dev/null 2>&1";
+        let set = Change::Set(("x".to_owned(), "1".to_owned()));
+        assert_eq!(changes(command), Some(vec![set, Change::ForgetHosts]));
+    }
+
+    #[test]
     fn other_commands_are_not_understood() {
         assert_eq!(of("ip route change default via 1.2.3.4"), None);
         assert_eq!(of("sysctl net.core.x=1"), None);
         assert_eq!(of("/tmp/sysctl_restore_${PPID}.sh"), Some(Vec::new()));
+        assert_eq!(of("nstat | grep TcpExt > /dev/null"), Some(Vec::new()));
     }
 }

@@ -3,6 +3,8 @@
 
 use core::time::Duration;
 
+use crate::FastOpenModes;
+
 /// Shared by all connections, in an `Arc`. The defaults are Linux's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -74,6 +76,11 @@ pub struct Config {
     pub syn_cookies: bool,
     /// SYNs a second that one listening socket answers (`VMA_TCP_MAX_SYN_RATE`); 0 for no limit.
     pub syn_rate_max: u32,
+    /// `tcp_fastopen` (RFC 7413).
+    pub fast_open: FastOpenModes,
+    /// `tcp_fastopen_blackhole_timeout_sec`: how long Fast Open is not used after a network has swallowed a connection;
+    /// zero for that it goes on.
+    pub fast_open_black_hole_timeout: Duration,
 }
 
 /// `tcp_ecn` (RFC 3168).
@@ -124,6 +131,8 @@ impl Default for Config {
             abort_on_overflow: false,
             syn_cookies: true,
             syn_rate_max: 0,
+            fast_open: FastOpenModes::default(),
+            fast_open_black_hole_timeout: Duration::ZERO,
         }
     }
 }

@@ -22,6 +22,7 @@ mod acknowledge;
 mod application;
 mod close;
 mod ecn;
+mod fast_open;
 mod handshake;
 mod icmp;
 mod incoming;
@@ -36,6 +37,7 @@ mod timestamps;
 mod transmit;
 
 use ecn::EcnState;
+use fast_open::FastOpenState;
 use info::Counters;
 use segment::Incoming;
 use timestamps::TimestampState;
@@ -43,6 +45,7 @@ use timestamps::TimestampState;
 pub(crate) use timestamps::timestamp_value;
 
 pub use close::Shutdown;
+pub use fast_open::FastOpenEnd;
 pub use repair::{Inconsistent, RepairTimestamps, RepairWindow, Snapshot};
 
 /// A connection from its first SYN to CLOSED. How to drive one is in the [crate's documentation](crate).
@@ -75,8 +78,8 @@ pub struct Connection<P> {
     options: Options,
     path: Path,
     handshake: Handshake,
-    /// What ICMP told of a connection that may live on; the reason if it times out.
-    soft_error: Option<Error>,
+    /// RFC 7413
+    fast_open: Option<Box<FastOpenState>>,
 }
 
 /// Where a connection is in both directions (RFC 9293 §3.3.1).
@@ -125,6 +128,8 @@ struct Handshake {
     has_window_scaling: bool,
     /// Waits for data before it counts as established (`TCP_DEFER_ACCEPT`); so many SYN-ACKs long.
     deferral: u8,
+    /// Opened by the SYN's cookie (RFC 7413): data flows, although the SYN is not acknowledged.
+    is_fast_open: bool,
 }
 
 /// Signs of the peer's life.
@@ -138,6 +143,8 @@ struct Liveness {
     probes: u8,
     /// Doublings of the interval between window probes.
     probe_backoff: u8,
+    /// What ICMP told of a connection that may live on; the reason if it times out.
+    soft_error: Option<Error>,
     /// When that was sent first which is being sent again: during the handshake the first SYN, if that is known.
     retransmitting_since: Option<Instant>,
     /// The last answer to a segment outside of the window.
@@ -249,9 +256,9 @@ impl<P: Payload> Connection<P> {
             counters: Counters::default(),
             events: Events::default(),
             error: None,
-            soft_error: None,
             is_orphan: false,
             is_read_shut: false,
+            fast_open: None,
             config,
             options,
             path,
@@ -302,9 +309,11 @@ impl<P: Payload> Connection<P> {
         self.state
     }
 
-    /// Passive and before its handshake's last ACK: not in the accept queue yet.
+    /// Passive and before its handshake's last ACK: not in the accept queue yet. One that was opened fast is.
     pub fn is_embryonic(&self) -> bool {
-        self.handshake.is_passive && self.state == State::SynReceived
+        self.handshake.is_passive
+            && self.state == State::SynReceived
+            && !self.handshake.is_fast_open
     }
 
     /// The sequence numbers, for whoever must reset the peer in this process's stead.
@@ -337,7 +346,7 @@ impl<P: Payload> Connection<P> {
         }
         assert_eq!(self.receiver.low_water, self.options.receive_low_water);
         assert!(
-            !self.sender.is_outstanding() || self.poll_timeout().is_some(),
+            !self.sender.is_outstanding() || self.pending.syn || self.poll_timeout().is_some(),
             "something is outstanding and no timer is set in {:?}",
             self.state
         );

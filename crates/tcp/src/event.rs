@@ -4,7 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Event {
-    /// The handshake is over.
+    /// The handshake is over. With a connection that was opened fast before that
+    /// ([`Connection::open_fast`](crate::Connection::open_fast)) it is reported both times.
     Connected,
     /// There is more to read than there was (`SO_RCVLOWAT` reached), or the stream ended.
     Readable,

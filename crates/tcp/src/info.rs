@@ -18,6 +18,10 @@ pub struct Info {
     pub has_sack: bool,
     pub has_ecn: bool,
     pub has_seen_ecn: bool,
+    /// Data of a SYN was acknowledged (`TCPI_OPT_SYN_DATA`).
+    pub has_syn_data: bool,
+    /// `tcpi_fastopen_client_fail`
+    pub fast_open_failure: FastOpenFailure,
     /// `None` without window scaling.
     pub window_scales: Option<WindowScales>,
     pub rto: Duration,
@@ -59,6 +63,8 @@ pub struct Info {
     pub data_segments_out: u32,
     pub octets_sent: u64,
     pub octets_retransmitted: u64,
+    /// Segments that arrived at the peer, the SYN and duplicates included.
+    pub delivered: u32,
     pub dsack_duplicates: u32,
     pub reorder_seen: u32,
     pub out_of_order_segments: u32,
@@ -71,6 +77,19 @@ pub struct Info {
 pub struct WindowScales {
     pub snd: u8,
     pub rcv: u8,
+}
+
+/// Why data did not go with the SYN, or not for good (`enum tcp_fastopen_client_fail`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FastOpenFailure {
+    /// It did, or was not to.
+    #[default]
+    None,
+    NoCookie,
+    /// The SYN-ACK acknowledged less.
+    NotAcknowledged,
+    /// It, or its answer, was lost.
+    SynRetransmitted,
 }
 
 /// Congestion state (`enum tcp_ca_state`).

@@ -48,6 +48,13 @@
 //! [`Listener`] decides which SYNs open a connection and keeps the counts of the two queues. The connections are made by
 //! [`Connection::accept`] and are the owner's from the first SYN on.
 //!
+//! # Fast Open
+//!
+//! RFC 7413: data in the SYN. A client asks its [`FastOpenCache`] how to begin and tells the connection
+//! ([`Connection::attempt_fast_open`]); what the connection learns goes back into the cache. A server asks
+//! [`Listener::fast_open`] what to reply to a SYN, and tells the connection ([`Connection::open_fast`]), which then is
+//! connected before its handshake is over.
+//!
 //! The headers are those of [`wire::tcp`]; ports and addresses are the driver's.
 //!
 //! # Differences from the RFCs
@@ -70,7 +77,6 @@
 //! * RFC 5482: `TCP_USER_TIMEOUT` works on this side; the option is not sent, and ignored (Linux).
 //! * RFC 6093: one octet is urgent, the one before the pointer (Linux).
 //! * RFC 4821: only black holes are detected, segments do not grow by probing: the driver says when the path has grown.
-//! * RFC 7413 (Fast Open) is not offered: it needs keys that survive and are shared as the kernel's are.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
@@ -81,6 +87,7 @@ pub mod congestion;
 mod connection;
 pub mod demux;
 mod event;
+mod fast_open;
 mod info;
 mod listener;
 mod options;
@@ -104,11 +111,15 @@ mod transmit;
 
 pub use config::{Config, EcnMode};
 pub use connection::{
-    Connection, Inconsistent, Numbers, RepairTimestamps, RepairWindow, Shutdown, Snapshot,
+    Connection, FastOpenEnd, Inconsistent, Numbers, RepairTimestamps, RepairWindow, Shutdown,
+    Snapshot,
 };
 pub use event::{Error, Event, ReadError, UrgentError, WriteError};
-pub use info::{CaState, Info, WindowScales};
-pub use listener::{CookieError, ListenDisposition, Listener, SecretFlow};
+pub use fast_open::{
+    FastOpen, FastOpenAttempt, FastOpenCache, FastOpenKeys, FastOpenLesson, FastOpenModes,
+};
+pub use info::{CaState, FastOpenFailure, Info, WindowScales};
+pub use listener::{CookieError, FastOpenReply, ListenDisposition, Listener, SecretFlow};
 pub use options::{CongestionAlgorithm, OptionError, Options, SocketOption};
 pub use path::{IcmpError, Path, Secrets};
 pub use payload::Payload;

@@ -8,8 +8,12 @@ use crate::syn_rate::SynRate;
 use crate::{Config, Connection, Instant, Payload};
 
 mod cookie;
+mod fast_open;
 
 pub use cookie::{CookieError, SecretFlow};
+pub use fast_open::FastOpenReply;
+
+use fast_open::FastOpenQueue;
 
 /// The queues of a listening socket, as counts; the connections themselves are the owner's.
 ///
@@ -26,6 +30,7 @@ pub struct Listener {
     /// `TCP_DEFER_ACCEPT`, as a number of SYN-ACKs.
     deferral: u8,
     last_cookie_at: Option<Instant>,
+    fast_open: FastOpenQueue,
 }
 
 /// What to do with a segment for a listening socket.
@@ -46,6 +51,7 @@ impl Listener {
     pub fn new(now: Instant, config: Arc<Config>, backlog: u32) -> Self {
         Self {
             syn_rate: SynRate::new(config.syn_rate_max, now),
+            fast_open: FastOpenQueue::new(config.fast_open, backlog),
             config,
             backlog,
             half_open_count: 0,
@@ -59,6 +65,7 @@ impl Listener {
     /// `listen(2)` again.
     pub fn set_backlog(&mut self, backlog: u32) {
         self.backlog = backlog;
+        self.fast_open.on_listen(self.config.fast_open, backlog);
     }
 
     /// `TCP_DEFER_ACCEPT`: a connection counts as established when data comes, or after so many seconds; 0 for at once.

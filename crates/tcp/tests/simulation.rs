@@ -166,6 +166,8 @@ fn simulate(seed: u64, tells: bool) {
         .iter()
         .any(|plan| matches!(plan.ending, Ending::Abort(_)));
     let sent = plans.clone().map(|plan| plan.to_send);
+    // Of a generator of its own, so that a seed's other choices are what they are without it.
+    let mut fast_open = Rng::new(!seed);
     let ends = plans.map(|plan| {
         let mtu = rng.pick(&[296, 576, 1_500, 9_000]);
         let (config, options) = (config(&mut rng), options(&mut rng));
@@ -174,7 +176,9 @@ fn simulate(seed: u64, tells: bool) {
             max_offload_len: rng.pick(&[0, 0, 5_000, 60_000]),
             ..Path::ipv4(mtu)
         };
-        End::new(config, options, path, iss, plan, own)
+        let mut end = End::new(config, options, path, iss, plan, own);
+        end.opens_fast = fast_open.chance(500_000);
+        end
     });
     let links = [(); 2].map(|()| {
         let link = Link::new(conditions(&mut rng), rng.next());

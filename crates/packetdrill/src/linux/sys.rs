@@ -76,6 +76,31 @@ pub(super) fn send(fd: c_int, data: &[u8], flags: c_int) -> Answer {
     answer(unsafe { libc::send(fd, data.as_ptr().cast(), data.len(), flags) })
 }
 
+/// As [`send`], to an address, or to one of the family `AF_UNSPEC`.
+pub(super) fn send_to(
+    fd: c_int,
+    data: &[u8],
+    flags: c_int,
+    address: Option<(Ipv4Addr, u16)>,
+) -> Answer {
+    let flags = flags | libc::MSG_NOSIGNAL;
+    let mut target = socket_address(address.unwrap_or((Ipv4Addr::UNSPECIFIED, 0)));
+    if address.is_none() {
+        target.sin_family = 0; // AF_UNSPEC
+    }
+    // SAFETY: pointers and lengths describe `data` and `target`.
+    answer(unsafe {
+        libc::sendto(
+            fd,
+            data.as_ptr().cast(),
+            data.len(),
+            flags,
+            ptr::from_ref(&target).cast(),
+            length::<libc::sockaddr_in>(),
+        )
+    })
+}
+
 pub(super) fn receive(fd: c_int, buffer: &mut [u8], flags: c_int) -> Answer {
     // SAFETY: pointer and length describe `buffer`.
     answer(unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), flags) })

@@ -87,7 +87,18 @@ impl Program {
             Call::Listen { fd, backlog } => plain(sys::listen(*fd, *backlog)),
             Call::Accept { fd, flags } => self.opened(sys::accept(*fd, *flags)),
             Call::Connect { fd } => plain(sys::connect(*fd, self.ends.remote)),
-            Call::Write { fd, len, flags } => self.write(*fd, *len, *flags),
+            Call::Write { fd, len, flags } => {
+                self.write_with(*fd, *len, |data| sys::send(*fd, data, *flags))
+            }
+            Call::FastOpen {
+                fd,
+                len,
+                flags,
+                has_address,
+            } => {
+                let address = has_address.then_some(self.ends.remote);
+                self.write_with(*fd, *len, |data| sys::send_to(*fd, data, *flags, address))
+            }
             Call::Read { fd, len, flags } => self.read(*fd, *len, *flags),
             Call::Shutdown { fd, how } => plain(sys::shutdown(*fd, *how)),
             Call::Close { fd } => {
@@ -174,13 +185,19 @@ impl Program {
         }
     }
 
-    fn write(&mut self, fd: i32, len: usize, flags: i32) -> Outcome {
+    /// Writes the next `len` octets of the socket's stream by `send`.
+    fn write_with(
+        &mut self,
+        fd: i32,
+        len: usize,
+        send: impl FnOnce(&[u8]) -> Result<i64, i32>,
+    ) -> Outcome {
         let (written, _) = self.positions.entry(fd).or_default();
         let data: Vec<u8> = (0..)
             .take(len)
             .map(|n| octet(written.wrapping_add(n)))
             .collect();
-        let result = sys::send(fd, &data, flags);
+        let result = send(&data);
         if let Ok(count) = result {
             *written = written.wrapping_add(u32::try_from(count).unwrap_or(0));
         }
@@ -227,6 +244,7 @@ fn set_option(fd: i32, level: i32, name: i32, value: &OptionValue) -> Result<i64
         OptionValue::Integer(value) => int(*value),
         OptionValue::Linger { on, seconds } => [int(i64::from(*on)), int(*seconds)].concat(),
         OptionValue::Text(text) => text.as_bytes().to_vec(),
+        OptionValue::Octets(octets) => octets.clone(),
     };
     sys::set_option(fd, level, name, &bytes)
 }

@@ -28,8 +28,11 @@ impl Run<'_> {
         let call = call.map_err(|message| (place, Problem::Unsupported(message)))?;
         match call {
             Call::Listen { .. } => self.connection.listens(),
-            Call::Connect { fd } => {
-                self.connection.connects();
+            // Only the first one of a socket makes a connection.
+            Call::Connect { fd } | Call::FastOpen { fd, .. } => {
+                if self.connected.insert(fd) {
+                    self.connection.connects();
+                }
                 self.last_socket = Some(fd);
             }
             _ => {}
@@ -53,6 +56,20 @@ impl Run<'_> {
             (None, None) => {
                 let message = format!("{} blocks", syscall.name);
                 Err((place, Problem::Differs(message)))
+            }
+        }
+    }
+
+    /// Judges the call that was under way if it has returned: what it gave, such as a descriptor, may be needed.
+    pub(super) fn judge_returned(&mut self) -> Stepped {
+        let Some(pending) = self.pending.take() else {
+            return Ok(());
+        };
+        match self.stack.outcome() {
+            Some((time, outcome)) => self.judge(&pending, time, &outcome),
+            None => {
+                self.pending = Some(pending);
+                Ok(())
             }
         }
     }
@@ -122,6 +139,7 @@ impl Run<'_> {
             && let Ok(live) = i32::try_from(live)
         {
             self.fds.insert(script, live);
+            self.connected.remove(&live);
             if !matches!(call, Call::EpollCreate) {
                 self.last_socket = Some(live);
             }

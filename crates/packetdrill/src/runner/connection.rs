@@ -21,6 +21,8 @@ pub(super) struct Connection {
     local: Isn,
     remote: Isn,
     has_remote_isn: bool,
+    /// The script has named ports: there is another connection beside this one.
+    has_company: bool,
     /// From the script's timestamps that were sent to the wire's.
     timestamps: HashMap<u32, u32>,
     /// The first of them.
@@ -75,6 +77,7 @@ impl Connection {
             local: Isn::default(),
             remote: Isn::default(),
             has_remote_isn: false,
+            has_company: false,
             timestamps: HashMap::new(),
             first_timestamp: None,
         }
@@ -112,6 +115,18 @@ impl Connection {
         self.first_timestamp = None;
     }
 
+    /// Whether a segment that is sent may be of this connection.
+    pub(super) fn has(&self, segment: &Segment) -> bool {
+        if self.has_company {
+            return true;
+        }
+        match self.phase {
+            Phase::Connecting => segment.flags & flags::SYN != 0 && segment.flags & flags::ACK == 0,
+            Phase::Known => self.ports() == (segment.source, segment.destination),
+            Phase::Listening => true,
+        }
+    }
+
     /// Takes ports and initial numbers from a SYN that is sent.
     pub(super) fn learn(&mut self, wanted: &TcpSegment, segment: &Segment) {
         if segment.flags & flags::SYN == 0 {
@@ -147,6 +162,7 @@ impl Connection {
                 wire: script.seq.wrapping_add(self.base_isn),
             };
         }
+        self.has_company |= script.ports.is_some();
         let (source, destination) = script.ports.unwrap_or((0, 0));
         let or_own = |port, own| if port == 0 { own } else { port };
         let mut options = script.options.clone().unwrap_or_default();

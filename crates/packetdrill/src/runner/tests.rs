@@ -19,6 +19,10 @@ impl Stack for Puppet {
         Ok(())
     }
 
+    fn change(&mut self, _: &sysctl::Change) -> Result<(), String> {
+        Ok(())
+    }
+
     fn now(&mut self) -> Duration {
         self.now
     }

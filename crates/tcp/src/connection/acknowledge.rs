@@ -41,7 +41,7 @@ impl<P: Payload> Connection<P> {
             if acked > 0 {
                 self.counters.octets_acked =
                     self.counters.octets_acked.wrapping_add(u64::from(acked));
-                self.soft_error = None;
+                self.liveness.soft_error = None;
                 let is_fin_acked = self.sender.on_ack(segment.ack);
                 self.grow_send_buffer();
                 if !had_room && self.has_send_room() {

@@ -44,7 +44,7 @@ impl<P: Payload> Connection<P> {
         }
         match self.state {
             State::Established | State::CloseWait => Ok(()),
-            State::SynSent | State::SynReceived => Err(WriteError::WouldBlock),
+            State::SynSent | State::SynReceived => self.check_early_write(),
             State::Closed
             | State::FinWait1
             | State::FinWait2
@@ -214,7 +214,7 @@ impl<P: Payload> Connection<P> {
     #[inline]
     pub fn is_writable(&self) -> bool {
         match self.state {
-            State::SynSent | State::SynReceived => false,
+            State::SynSent | State::SynReceived => self.is_early_writable(),
             State::Established | State::CloseWait if !self.sender.is_fin_queued => {
                 self.has_send_room() || self.error.is_some()
             }
@@ -271,7 +271,9 @@ impl<P: Payload> Connection<P> {
 
     /// Fetches and clears the error (`SO_ERROR`).
     pub fn take_error(&mut self) -> Option<Error> {
-        self.error.take().or_else(|| self.soft_error.take())
+        self.error
+            .take()
+            .or_else(|| self.liveness.soft_error.take())
     }
 
     /// Whether there is an error to fetch (`POLLERR`).
@@ -289,6 +291,9 @@ impl<P: Payload> Connection<P> {
     /// CLOSED: nothing more is sent, but for a pending reset. What was received can still be read.
     pub(super) fn enter_closed(&mut self) {
         self.state = State::Closed;
+        if self.handshake.is_fast_open {
+            self.end_fast_open(false);
+        }
         self.timers.stop_all();
         self.pending.syn = false;
         self.pending.probe = None;

@@ -43,10 +43,20 @@ impl<P: Payload> Connection<P> {
             return;
         }
         self.learn_ecn(segment.header);
+        self.learn_from_syn_ack(segment.header);
         self.sender.on_ack(segment.ack);
         self.sample_handshake_rtt(now, segment);
         self.establish(now);
-        self.receiver.acks.owe_one();
+        if self.is_writer_waiting() && !self.sender.is_outstanding() {
+            // The ACK rides on what the application is about to write.
+            let window = self.receiver.window.offered();
+            self.receiver.acks.enter_quick_mode(&self.config, window);
+            self.receiver.acks.schedule();
+            self.timers
+                .set(Timer::DelayedAck, now + self.config.delayed_ack_max);
+        } else {
+            self.receiver.acks.owe_one();
+        }
         // "If there are other controls or text in the segment, then continue processing at the sixth step".
         if segment.len > 0 || segment.has(Flags::FIN) {
             let text = Incoming {
@@ -126,7 +136,13 @@ impl<P: Payload> Connection<P> {
             return Verdict::Drop;
         }
         self.pending.syn = false;
-        self.sender.on_ack(segment.ack);
+        // Data that went out before is acknowledged by the next check.
+        let acked = if self.handshake.is_fast_open {
+            self.sender.iss + 1
+        } else {
+            segment.ack
+        };
+        self.sender.on_ack(acked);
         let window = u32::from(segment.header.window)
             << if self.handshake.has_window_scaling {
                 self.sender.scale
@@ -172,6 +188,12 @@ impl<P: Payload> Connection<P> {
             State::Established
         };
         self.timers.stop(Timer::Retransmit);
+        self.liveness.last_heard_at = now;
+        if self.handshake.is_fast_open {
+            self.establish_fast(now);
+            self.restart_keep_alive(now);
+            return;
+        }
         let is_scaling = self.handshake.has_window_scaling;
         self.receiver
             .window
@@ -184,9 +206,11 @@ impl<P: Payload> Connection<P> {
         if self.handshake.retransmits > 1 {
             self.recovery.congestion.on_handshake_retransmitted();
         }
+        if self.sender.is_outstanding() {
+            self.repeat_syn_data(now);
+        }
         self.start_pacing();
         self.grow_send_buffer();
-        self.liveness.last_heard_at = now;
         self.receiver.acks.on_established(now);
         self.restart_keep_alive(now);
         self.events.raise(Event::Connected);

@@ -22,12 +22,21 @@ impl<P: Payload> Connection<P> {
             IcmpError::PortUnreachable => Error::Refused,
             IcmpError::ParameterProblem => Error::Protocol,
         };
+        if self.is_embryonic() {
+            // POSIX has no errors of networks for `accept`: as Linux (`tcp_req_err`), it is as if nobody had called.
+            if seq == self.sender.iss
+                && !matches!(reason, Error::Refused | Error::ProtocolUnreachable)
+            {
+                self.enter_closed();
+            }
+            return;
+        }
         // RFC 9293 §3.9.2.2: soft errors must not abort a connection; RFC 5927 §4.2: hard ones neither, once it is
         // synchronized. While it is being opened Linux gives up on any.
-        if self.state == State::SynSent {
+        if self.state == State::SynSent || self.waits_for_accept() {
             self.fail(reason);
         } else {
-            self.soft_error = Some(reason);
+            self.liveness.soft_error = Some(reason);
         }
     }
 
@@ -41,6 +50,7 @@ impl<P: Payload> Connection<P> {
         if mtu < self.path.mtu {
             self.path.mtu = mtu;
             self.apply_mss(true);
+            self.repeat_syn_that_was_too_big();
         }
     }
 

@@ -21,6 +21,7 @@ impl<P: Payload> Connection<P> {
             State::Closed => self.refuse(&segment),
             State::SynSent => self.on_segment_in_syn_sent(now, &segment, payload),
             State::TimeWait => self.on_segment_in_time_wait(now, &segment),
+            State::SynReceived if self.is_syn_again(&segment) => self.resend_syn_ack(now),
             _ => match payload {
                 Some(payload) if self.is_predicted(&segment) => {
                     self.take_predicted(now, &segment, payload);
@@ -211,7 +212,9 @@ impl<P: Payload> Connection<P> {
                 self.resend_syn_ack(now);
                 return Verdict::Drop;
             }
-            // Simultaneous open: the SYN-ACK repeats a SYN that is known; its ACK counts, and the peer waits for ours.
+            // Simultaneous open: the SYN-ACK repeats a SYN that is known (RFC 2883 §4); its ACK counts, and the peer waits for
+            // ours.
+            self.receiver.note_duplicate(segment.seq, segment.seq + 1);
             self.receiver.acks.owe_one();
             return Verdict::Continue;
         }
@@ -228,6 +231,11 @@ impl<P: Payload> Connection<P> {
     fn on_reset(&mut self) {
         match self.state {
             // "If this connection was initiated with a passive OPEN [...] return this connection to LISTEN state".
+            // What was opened fast is known to the application.
+            State::SynReceived if self.handshake.is_fast_open => {
+                self.end_fast_open(true);
+                self.fail(Error::Reset);
+            }
             State::SynReceived if self.handshake.is_passive => self.enter_closed(),
             State::SynReceived => self.fail(Error::Refused),
             State::CloseWait => self.fail(Error::BrokenPipe),

@@ -32,6 +32,7 @@ impl<P: Payload> Connection<P> {
         let counts = self.recovery.scoreboard().segments();
         let congestion = &self.recovery.congestion;
         let ssthresh = congestion.ssthresh();
+        let (has_syn_data, fast_open_failure) = self.fast_open_info();
         Info {
             state: self.state,
             ca_state: self.recovery.ca_state(),
@@ -42,6 +43,8 @@ impl<P: Payload> Connection<P> {
             has_sack: self.handshake.has_sack,
             has_ecn: self.ecn.is_on,
             has_seen_ecn: self.ecn.is_seen,
+            has_syn_data,
+            fast_open_failure,
             window_scales: self.handshake.has_window_scaling.then(|| WindowScales {
                 snd: self.sender.scale,
                 rcv: self.receiver.window.scale(),
@@ -85,6 +88,12 @@ impl<P: Payload> Connection<P> {
             data_segments_out: self.counters.data_segments_out,
             octets_sent: self.counters.octets_sent,
             octets_retransmitted: self.recovery.octets_retransmitted(),
+            delivered: self
+                .recovery
+                .scoreboard()
+                .delivered()
+                .wrapping_add(self.recovery.dsack_duplicates())
+                .wrapping_add(u32::from(self.state.is_synchronized())),
             dsack_duplicates: self.recovery.dsack_duplicates(),
             reorder_seen: self.recovery.reorderings(),
             out_of_order_segments: self.receiver.out_of_order_count,

@@ -4,6 +4,7 @@ mod chaos;
 mod clauses;
 mod close;
 mod data;
+mod fast_open;
 mod harness;
 mod open;
 mod repair;

@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::transmit::MAX_BACKOFF;
 use super::{Connection, Probe};
 use crate::recovery::Timeout;
+use crate::rtt::INITIAL_RTO;
 use crate::timers::Timer;
 use crate::{Error, Instant, Payload, State};
 
@@ -54,7 +55,11 @@ impl<P: Payload> Connection<P> {
     /// SYN or SYN-ACK was not answered.
     fn on_handshake_timeout(&mut self, now: Instant) {
         let retries = match (self.state, self.options.syn_count) {
-            (State::SynReceived, _) => self.config.syn_ack_retries,
+            // One more, since the application knows of the connection (`tcp_fastopen_synack_timer`).
+            (State::SynReceived, 0) if self.handshake.is_fast_open => {
+                self.config.syn_ack_retries.saturating_add(1)
+            }
+            (State::SynReceived, _) if !self.handshake.is_fast_open => self.config.syn_ack_retries,
             (_, 0) => self.config.syn_retries,
             (_, count) => count,
         };
@@ -64,8 +69,13 @@ impl<P: Payload> Connection<P> {
         };
         let limit = retries.saturating_add(linear);
         let waited = now - self.liveness.retransmitting_since.unwrap_or(now);
-        let is_out_of_time = self.user_timeout().is_some_and(|timeout| waited >= timeout);
-        if self.handshake.retransmits >= limit || is_out_of_time {
+        // As Linux (`retransmits_timed_out`): the equal intervals do not make it longer than doubling ones would be.
+        let most = self.time_of_retries(retries, INITIAL_RTO);
+        let is_out_of_time = self.user_timeout().is_some_and(|timeout| waited >= timeout)
+            || !self.handshake.is_passive && self.handshake.retransmits > 0 && waited >= most;
+        let is_last = self.handshake.retransmits >= limit || is_out_of_time;
+        self.suspect_fast_open(self.handshake.retransmits, is_last);
+        if is_last {
             if self.is_embryonic() {
                 // Nobody knows of it yet.
                 self.enter_closed();
@@ -105,7 +115,9 @@ impl<P: Payload> Connection<P> {
             self.liveness.retransmitting_since = Some(first_sent_at);
             return;
         }
-        if self.is_out_of_retransmissions(now, timeouts) {
+        let is_last = self.is_out_of_retransmissions(now, timeouts);
+        self.suspect_fast_open(timeouts.saturating_sub(1), is_last);
+        if is_last {
             self.time_out();
         } else if self.config.mtu_black_hole_detection && timeouts > self.config.retries1 {
             self.suspect_black_hole();
@@ -127,23 +139,23 @@ impl<P: Payload> Connection<P> {
         } else {
             self.config.retries2
         };
-        elapsed >= self.time_of_retries(retries)
+        elapsed >= self.time_of_retries(retries, RTO_BASE)
     }
 
     /// `tcp_orphan_retries`: few if the peer gives no sign at all.
     fn orphan_retries(&self, timeouts: u8) -> u8 {
         match self.config.orphan_retries {
-            _ if self.soft_error.is_some() && timeouts > 1 => 0,
+            _ if self.liveness.soft_error.is_some() && timeouts > 1 => 0,
             0 => 8,
             retries => retries,
         }
     }
 
-    /// How long so many retransmissions take, beginning with the least timeout (`tcp_model_timeout`): so the number of
-    /// retransmissions on a slow path is smaller, the time the same.
-    fn time_of_retries(&self, retries: u8) -> Duration {
+    /// How long so many retransmissions take, beginning with the timeout `first` (`tcp_model_timeout`). If that is the least:
+    /// so the number of retransmissions on a slow path is smaller, the time the same.
+    fn time_of_retries(&self, retries: u8, first: Duration) -> Duration {
         let mut total = Duration::ZERO;
-        let mut timeout = RTO_BASE;
+        let mut timeout = first;
         for _ in 0..=retries {
             total = total.saturating_add(timeout);
             timeout = timeout.saturating_mul(2).min(self.config.rto_max);
@@ -223,7 +235,7 @@ impl<P: Payload> Connection<P> {
 
     /// ETIMEDOUT, unless ICMP told why.
     fn time_out(&mut self) {
-        let error = self.soft_error.take().unwrap_or(Error::TimedOut);
+        let error = self.liveness.soft_error.take().unwrap_or(Error::TimedOut);
         self.fail(error);
     }
 }

@@ -22,31 +22,37 @@ impl<P: Payload> Connection<P> {
             self.emit_reset(now, reset, transmit);
             return true;
         }
-        match self.state {
-            State::Closed => return false,
-            State::SynSent | State::SynReceived => {
-                if self.pending.syn {
-                    self.emit_syn(now, transmit);
-                    return true;
+        // Data is sent in one place, where all of that is inlined.
+        'data: {
+            match self.state {
+                State::Closed => return false,
+                State::SynSent | State::SynReceived => {
+                    if self.pending.syn {
+                        self.emit_syn(now, transmit);
+                        return true;
+                    }
+                    if self.state == State::SynSent {
+                        return false;
+                    }
+                    if !self.handshake.is_fast_open {
+                        break 'data;
+                    }
+                    self.hold_early_data();
                 }
-                if self.state == State::SynSent {
-                    return false;
-                }
+                State::TimeWait => break 'data,
+                State::Established
+                | State::FinWait1
+                | State::FinWait2
+                | State::CloseWait
+                | State::Closing
+                | State::LastAck => {}
             }
-            State::TimeWait => {}
-            State::Established
-            | State::FinWait1
-            | State::FinWait2
-            | State::CloseWait
-            | State::Closing
-            | State::LastAck => {
-                if self.emit_data(now, transmit) {
-                    return true;
-                }
-                if let Some(probe) = self.pending.probe.take() {
-                    self.emit_probe(now, probe, transmit);
-                    return true;
-                }
+            if self.emit_data(now, transmit) {
+                return true;
+            }
+            if let Some(probe) = self.pending.probe.take() {
+                self.emit_probe(now, probe, transmit);
+                return true;
             }
         }
         if self.receiver.acks.is_owed() {
@@ -64,6 +70,7 @@ impl<P: Payload> Connection<P> {
             .slices(transmit.start, transmit.payload_len)
     }
 
+    #[inline]
     fn emit_data(&mut self, now: Instant, transmit: &mut Transmit) -> bool {
         let has_unsent = self.sender.has_unsent();
         if !has_unsent && !self.sender.is_outstanding() {
@@ -294,9 +301,13 @@ impl<P: Payload> Connection<P> {
         self.timers.stop(Timer::DelayedAck);
     }
 
+    /// Apart: it needs much of the stack, which `poll_transmit` then would, too.
+    #[cold]
+    #[inline(never)]
     fn emit_syn(&mut self, now: Instant, transmit: &mut Transmit) {
         self.pending.syn = false;
         let is_answer = self.state == State::SynReceived;
+        let (fast_open, len) = self.take_syn_extras();
         let timestamps = if is_answer {
             self.timestamps.is_on
         } else {
@@ -313,6 +324,7 @@ impl<P: Payload> Connection<P> {
                 echo: self.timestamps.recent,
             }),
             sack: SackBlocks::default(),
+            fast_open,
         };
         let (flags, ack) = if is_answer {
             let ecn = if self.ecn.is_on {
@@ -334,14 +346,20 @@ impl<P: Payload> Connection<P> {
                 urgent: 0,
                 options,
             },
-            start: self.sender.iss,
+            start: self.sender.iss + 1,
+            payload_len: len,
+            segment_len: u16::try_from(len).unwrap_or(u16::MAX),
             ..Transmit::default()
         };
-        self.sender.snd_nxt = self.sender.iss + 1;
+        let end = self.sender.iss + 1 + len;
+        self.sender.snd_nxt = self.sender.snd_nxt.max(end);
+        self.counters.on_data_sent(len);
         if self.handshake.retransmits == 0 {
             self.liveness.retransmitting_since = Some(now);
         }
-        self.timers.set(Timer::Retransmit, now + self.rto_nanos());
+        let again_at = now + self.rto_nanos();
+        self.timers.set(Timer::Retransmit, again_at);
+        self.note_syn_ack_timer(again_at);
         self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
     }
 

@@ -141,6 +141,11 @@ impl AckPolicy {
         self.owed > 0
     }
 
+    /// One is due, but may wait.
+    pub(crate) fn schedule(&mut self) {
+        self.is_scheduled = true;
+    }
+
     /// One is due, if not at once.
     #[inline]
     pub(crate) fn is_scheduled(&self) -> bool {

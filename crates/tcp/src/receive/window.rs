@@ -145,8 +145,7 @@ impl ReceiveWindow {
     fn select(&self, queued: u32, rcv_mss: u16, current: u32) -> u32 {
         let full = window_of(self.buffer).min(self.clamp);
         let mut free = window_of(self.buffer).saturating_sub(queued);
-        // A segment longer than what was ever offered must not make every window too small for it.
-        let mss = u32::from(rcv_mss).min(full).min(self.threshold).max(1);
+        let mss = u32::from(rcv_mss).min(full).max(1);
         if free < full / 2 {
             free = round_down(free, 1 << self.scale);
             // Nothing, until it is worth a segment.
@@ -160,7 +159,8 @@ impl ReceiveWindow {
         }
         // Without a scale the steps are whole segments.
         if current <= free.saturating_sub(mss) || current > free {
-            round_down(free, mss)
+            // A segment longer than what was ever offered must not make every window too small for it.
+            round_down(free, mss.min(free))
         } else {
             current
         }

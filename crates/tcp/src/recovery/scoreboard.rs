@@ -454,6 +454,13 @@ impl Scoreboard {
             .saturating_add(retransmitted)
     }
 
+    /// Segments that have arrived, over the life of the connection.
+    #[must_use]
+    pub const fn delivered(&self) -> u32 {
+        // The ordinal of the first one that is outstanding is the number of those before it.
+        self.base.wrapping_add(self.counts.sacked)
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()

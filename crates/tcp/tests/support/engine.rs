@@ -1,6 +1,7 @@
 //! The engine as a stack with sockets, in virtual time: what a kernel has around it, as little of it as scripts need.
 
 mod calls;
+mod fast_open;
 mod info;
 mod poll;
 mod settings;
@@ -12,11 +13,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use packetdrill::script::TcpOption;
+use packetdrill::sysctl::Change;
 use packetdrill::{Call, Outcome, Segment, Setup, Stack, Unreachable, wire};
 use tcp::{
-    Config, Connection, CookieError, Ecn, Event, Flags, Header, IcmpError, Instant,
-    ListenDisposition, Options, Path, SecretFlow, SecretKey, Secrets, SeqNumber, Transmit,
-    reset_for,
+    Config, Connection, CookieError, Ecn, Event, FastOpenCache, FastOpenKeys, Flags, Header,
+    IcmpError, Instant, ListenDisposition, Options, Path, SecretFlow, SecretKey, Secrets,
+    SeqNumber, Transmit, reset_for,
 };
 
 use sockets::{Embryo, Kind, Socket};
@@ -29,6 +31,8 @@ pub(crate) struct Engine {
     /// What sockets begin with.
     options: Options,
     path: Path,
+    keys: FastOpenKeys,
+    cookies: FastOpenCache,
     /// Initial sequence numbers come from here, one after another.
     next_iss: u32,
     next_port: u16,
@@ -48,6 +52,8 @@ struct Held {
     remote_port: u16,
     /// The listening socket whose queue counts it.
     embryo: Option<Embryo>,
+    /// The one that it came from.
+    listener: Option<i32>,
     /// Octets written and read by the application.
     written: u32,
     read: u32,
@@ -72,10 +78,14 @@ impl Engine {
                 mtu: 1500,
                 bind_port: 0,
                 connect_port: 0,
+                local: Ipv4Addr::LOCALHOST,
+                remote: Ipv4Addr::LOCALHOST,
             },
             config: Arc::new(Config::default()),
             options: Options::default(),
             path: Path::ipv4(1500),
+            keys: FastOpenKeys::new([0; 16], None),
+            cookies: FastOpenCache::new(100),
             next_iss: iss,
             next_port: FIRST_PORT,
             connections: BTreeMap::new(),
@@ -97,6 +107,7 @@ impl Engine {
         let id = self.next_connection;
         self.next_connection += 1;
         let held = Held {
+            listener: embryo.as_ref().map(|embryo| embryo.listener),
             connection,
             local_port: ports.0,
             remote_port: ports.1,
@@ -131,10 +142,17 @@ impl Engine {
 
     /// Sends what there is to send, hands out events, and lets a call that waits look again.
     fn settle(&mut self) {
+        self.settle_connections();
+        if self.pending.is_some() {
+            self.retry();
+            self.settle_connections();
+        }
+    }
+
+    fn settle_connections(&mut self) {
         for id in self.connections.keys().copied().collect::<Vec<_>>() {
             self.settle_connection(id);
         }
-        self.retry();
     }
 
     fn settle_connection(&mut self, id: usize) {
@@ -180,6 +198,7 @@ impl Engine {
         {
             held.has_error = true;
         }
+        self.note_fast_open(id, event);
         self.note_edge(id, event);
         if event == Event::Closed {
             let is_open = self
@@ -221,7 +240,8 @@ impl Engine {
     /// A segment of no connection.
     fn deliver_to_listener(&mut self, segment: &Segment, header: &Header, ecn: Ecn) {
         let ports = (segment.destination, segment.source);
-        let (now, path) = (self.now, self.path);
+        let (now, path, keys) = (self.now, self.path, self.keys);
+        let ends = (self.setup.remote.into(), self.setup.local.into());
         let listening = self.sockets.iter_mut().find(|(_, socket)| {
             socket.port == Some(segment.destination)
                 && matches!(socket.kind, Kind::Listening { .. })
@@ -236,15 +256,19 @@ impl Engine {
         let (fd, options) = (*fd, socket.options.clone());
         let flow = SecretFlow {
             key: &KEY,
-            local: (Ipv4Addr::LOCALHOST, ports.0).into(),
-            remote: (Ipv4Addr::LOCALHOST, ports.1).into(),
+            local: (self.setup.local, ports.0).into(),
+            remote: (self.setup.remote, ports.1).into(),
         };
         match listener.on_segment(now, header) {
             ListenDisposition::Open => {
+                let len = segment.payload.len();
+                let reply = listener.fast_open(now, &keys, ends, header, len);
                 let config = Arc::clone(&self.config);
                 let secrets = self.secrets();
-                let connection =
+                let mut connection =
                     Connection::accept(now, config, options, path, secrets, header, ecn);
+                let payload = Some(segment.payload.clone()).filter(|data| !data.is_empty());
+                connection.open_fast(now, &reply, payload);
                 self.hold(connection, ports, Some(Embryo { listener: fd }));
             }
             ListenDisposition::Cookie => {
@@ -277,6 +301,16 @@ impl Engine {
         }
     }
 
+    fn take_sysctls(&mut self) -> Result<(), String> {
+        let (config, options) = settings::of(&self.setup.sysctls)?;
+        self.config = Arc::new(config);
+        self.options = options;
+        if let Some(keys) = fast_open::keys(&self.setup.sysctls)? {
+            self.keys = keys;
+        }
+        Ok(())
+    }
+
     /// The next instant at which something happens by itself.
     fn next_timeout(&self) -> Option<Instant> {
         let connections = self
@@ -301,12 +335,22 @@ fn since_epoch(now: Instant) -> Duration {
 
 impl Stack for Engine {
     fn set_up(&mut self, setup: &Setup) -> Result<(), String> {
-        let (config, options) = settings::of(&setup.sysctls)?;
-        self.config = Arc::new(config);
-        self.options = options;
         self.path = Path::ipv4(setup.mtu);
         self.setup = setup.clone();
-        Ok(())
+        self.take_sysctls()
+    }
+
+    fn change(&mut self, change: &Change) -> Result<(), String> {
+        match change {
+            Change::Set(setting) => {
+                self.setup.sysctls.push(setting.clone());
+                self.take_sysctls()
+            }
+            Change::ForgetHosts => {
+                self.cookies.clear();
+                Ok(())
+            }
+        }
     }
 
     fn now(&mut self) -> Duration {

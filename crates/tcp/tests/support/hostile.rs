@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tcp::{
-    Config, Connection, Ecn, Event, Flags, Header, IcmpError, Instant, Options, Path, Payload,
-    Secrets, SeqNumber, Shutdown, SocketOption, State, Transmit,
+    Config, Connection, Ecn, Event, FastOpen, FastOpenAttempt, FastOpenReply, Flags, Header,
+    IcmpError, Instant, Options, Path, Payload, Secrets, SeqNumber, Shutdown, SocketOption, State,
+    Transmit,
 };
 use wire::tcp::{Options as HeaderOptions, SackBlock, Timestamps};
 
@@ -120,8 +121,8 @@ struct Victim {
     connection: Connection<Counted>,
     now: Instant,
     live: Rc<Cell<usize>>,
-    /// Of the peer that is played.
-    peer_isn: u32,
+    /// The peer's sequence number behind its SYN and what that carried.
+    peer_seq: u32,
     /// What the connection expects next and what it has sent, as seen on the wire.
     expected: u32,
     sent: u32,
@@ -177,16 +178,36 @@ impl Victim {
             ..Header::default()
         };
         let is_passive = choices & 16 != 0;
-        let connection = if is_passive {
+        let mut connection = if is_passive {
             Connection::accept(now, config, options, path, secrets, &header, Ecn::NotEct)
         } else {
             Connection::connect(now, config, options, path, secrets)
         };
+        // Fast Open: data in the SYN.
+        let mut syn_len = 0;
+        if choices & 32 != 0 && is_passive {
+            syn_len = u32::from(decisions.byte());
+            let payload = (syn_len > 0).then(|| Counted::new(syn_len as usize, &live));
+            let reply = FastOpenReply {
+                is_open: true,
+                option: None,
+            };
+            connection.open_fast(now, &reply, payload);
+        } else if choices & 32 != 0 {
+            let attempt = FastOpenAttempt {
+                option: FastOpen::from_cookie(&[1; 8], false),
+                sends_data: true,
+                mss: None,
+                is_check: decisions.bit(),
+            };
+            let data = vec![7; usize::from(decisions.byte()) * 8];
+            connection.attempt_fast_open(&attempt, &data, decisions.bit());
+        }
         let mut victim = Self {
             connection,
             now,
             live,
-            peer_isn,
+            peer_seq: peer_isn.wrapping_add(1).wrapping_add(syn_len),
             expected: peer_isn,
             sent: secrets.iss.0,
             transmit: Transmit::default(),
@@ -252,7 +273,7 @@ impl Victim {
 
     fn honest_up_to(&mut self, flags: Flags, ack: u32) {
         let header = Header {
-            seq: self.peer_isn.wrapping_add(1),
+            seq: self.peer_seq,
             ack,
             flags,
             window: 512,
@@ -350,6 +371,7 @@ impl Victim {
         if decisions.byte().is_multiple_of(16) {
             options.mss = Some(u16::from(decisions.byte()) * 8);
             options.window_scale = Some(decisions.byte() % 15);
+            options.fast_open = FastOpen::from_cookie(&[decisions.byte(); 8], decisions.bit());
             options.sack_permitted = true;
         }
         let header = Header {

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use packetdrill::{octet, wrong_octet};
 use tcp::{
-    Config, Connection, Error, Event, Flags, Instant, Options, Path, ReadError, Secrets, SeqNumber,
-    Shutdown, SocketOption, State, Transmit, WriteError, reset_for,
+    Config, Connection, Error, Event, FastOpen, FastOpenAttempt, FastOpenReply, Flags, Instant,
+    Options, Path, ReadError, Secrets, SeqNumber, Shutdown, SocketOption, State, Transmit,
+    WriteError, reset_for,
 };
 
 use super::network::{InFlight, Link, Packet, Rng};
@@ -51,6 +52,8 @@ pub(crate) struct End {
     pub(crate) config: Arc<Config>,
     pub(crate) options: Options,
     pub(crate) path: Path,
+    /// Fast Open is attempted, or data of a SYN is taken.
+    pub(crate) opens_fast: bool,
     secrets: Secrets,
     plan: Plan,
     rng: Rng,
@@ -83,6 +86,7 @@ impl End {
             config: Arc::new(config),
             options,
             path,
+            opens_fast: false,
             secrets: Secrets {
                 iss: SeqNumber(iss),
                 timestamp_offset: iss.rotate_left(7),
@@ -183,6 +187,24 @@ impl End {
         connection
             .set_option(now, option)
             .expect("the value is in range");
+    }
+
+    /// The first octets of the stream go with the SYN.
+    fn write_with_syn(&mut self) {
+        let attempt = FastOpenAttempt {
+            option: FastOpen::from_cookie(&[1; 8], false),
+            sends_data: true,
+            mss: None,
+            is_check: false,
+        };
+        let len = u64::from(self.plan.to_send).min(self.plan.write_size);
+        let data: Vec<u8> = (0..)
+            .take(usize::try_from(len).expect("a write"))
+            .map(octet)
+            .collect();
+        let connection = self.connection.as_mut().expect("just made");
+        let taken = connection.attempt_fast_open(&attempt, &data, false);
+        self.written = u32::try_from(taken).expect("a segment");
     }
 
     fn write_some(&mut self, now: Instant) {
@@ -326,6 +348,9 @@ impl Pair {
         let connection =
             Connection::connect(start, config, end.options.clone(), end.path, end.secrets);
         end.connection = Some(connection);
+        if end.opens_fast {
+            end.write_with_syn();
+        }
         for end in &mut pair.ends {
             end.last_progress = start;
         }
@@ -372,8 +397,14 @@ impl Pair {
             let (config, options) = (Arc::clone(&end.config), end.options.clone());
             let (path, secrets) = (end.path, end.secrets);
             let (header, ecn) = (&packet.header, packet.ecn);
-            let connection =
+            let mut connection =
                 Connection::accept(self.now, config, options, path, secrets, header, ecn);
+            let reply = FastOpenReply {
+                is_open: end.opens_fast && header.options.fast_open.is_some(),
+                option: None,
+            };
+            let payload = Some(packet.payload).filter(|payload| !payload.is_empty());
+            connection.open_fast(self.now, &reply, payload);
             end.connection = Some(connection);
         } else if is_gone {
             let len = u32::try_from(packet.payload.len()).expect("a segment");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{Ecn, Error, IcmpError, Options, SeqNumber, Shutdown, SocketOption, State};
-use wire::tcp::{Flags, Options as HeaderOptions, SackBlock, Timestamps};
+use wire::tcp::{FastOpen, Flags, Options as HeaderOptions, SackBlock, Timestamps};
 
 struct Random(u64);
 
@@ -88,6 +88,7 @@ fn segment(random: &mut Random, solo: &Solo) -> Segment {
             mss: random.pick(&[None, Some(1), Some(65_535)]),
             window_scale: random.pick(&[None, Some(14)]),
             sack_permitted: false,
+            fast_open: random.pick(&[None, Some(FastOpen::request(false))]),
         },
         payload: vec![7; len],
     }

@@ -24,6 +24,7 @@ const ALL_OPTIONS: HeaderOptions = HeaderOptions {
         echo: 0,
     }),
     sack: wire::tcp::SackBlocks::EMPTY,
+    fast_open: None,
 };
 
 // Requirement: RFC 9293 MUST-14, MUST-67, SHLD-5; RFC 7323 2.3-1, 3.2-4

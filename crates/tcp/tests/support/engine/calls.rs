@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use packetdrill::{Call, OptionValue, Outcome, octet, wrong_octet};
 use tcp::{
-    Connection, Error, Instant, Listener, ReadError, Shutdown, SocketOption, State, UrgentError,
+    Error, FastOpenKeys, Instant, Listener, ReadError, Shutdown, SocketOption, State, UrgentError,
     WriteError,
 };
 
@@ -16,12 +16,12 @@ use super::{Engine, Held, poll, settings};
 pub(super) struct Pending {
     call: Call,
     /// Octets written or read so far.
-    done: usize,
+    pub(super) done: usize,
     wrong_octet: Option<usize>,
     /// When it gives up with nothing.
     deadline: Option<Instant>,
     /// `connect` has begun.
-    has_begun: bool,
+    pub(super) has_begun: bool,
 }
 
 impl Pending {
@@ -32,7 +32,7 @@ impl Pending {
 
 impl Held {
     /// Fetches the error, as `SO_ERROR` does.
-    fn take_error(&mut self) -> Option<i32> {
+    pub(super) fn take_error(&mut self) -> Option<i32> {
         self.has_error = false;
         self.connection.take_error().map(errno)
     }
@@ -109,7 +109,23 @@ impl Engine {
             Call::Listen { fd, backlog } => plain(self.listen(fd, backlog)),
             Call::Accept { fd, flags } => self.accept(fd, flags),
             Call::Connect { fd } => self.connect(fd, pending),
-            Call::Write { fd, len, flags } => self.write(fd, len, flags, pending),
+            Call::Write { fd, len, flags } => {
+                let is_deferred = self
+                    .sockets
+                    .get(&fd)
+                    .is_some_and(|socket| matches!(socket.kind, Kind::Deferred(_)));
+                if is_deferred || pending.has_begun {
+                    self.fast_open(fd, len, flags, true, pending)
+                } else {
+                    self.write(fd, len, flags, pending)
+                }
+            }
+            Call::FastOpen {
+                fd,
+                len,
+                flags,
+                has_address,
+            } => self.fast_open(fd, len, flags, has_address, pending),
             Call::Read { fd, len, flags } => self.read(fd, len, flags, pending),
             Call::Shutdown { fd, how } => plain(self.shutdown(fd, how)),
             Call::Close { fd } => plain(self.close(fd)),
@@ -153,7 +169,11 @@ impl Engine {
     }
 
     /// The connection of a socket; `not_connected` if it has none.
-    fn connection(&mut self, fd: i32, not_connected: i32) -> Result<(&mut Held, bool), i32> {
+    pub(super) fn connection(
+        &mut self,
+        fd: i32,
+        not_connected: i32,
+    ) -> Result<(&mut Held, bool), i32> {
         let socket = self.sockets.get(&fd).ok_or(libc::EBADF)?;
         let id = socket.kind.connection().ok_or(not_connected)?;
         let non_blocking = socket.is_non_blocking;
@@ -192,8 +212,14 @@ impl Engine {
         match &mut socket.kind {
             Kind::Listening { listener, .. } => listener.set_backlog(backlog),
             Kind::Fresh => {
+                let mut listener = Listener::new(now, config, backlog);
+                if let Some(limit) = socket.fast_open_limit {
+                    listener.set_fast_open(limit);
+                }
+                listener.set_fast_open_keys(socket.fast_open_keys);
+                listener.set_fast_open_without_cookie(socket.is_cookieless);
                 socket.kind = Kind::Listening {
-                    listener: Listener::new(now, config, backlog),
+                    listener,
                     queue: VecDeque::new(),
                 };
             }
@@ -217,6 +243,10 @@ impl Engine {
         child.values = socket.values.clone();
         child.linger = socket.linger;
         child.port = socket.port;
+        child.is_connected = true;
+        if let Some(held) = self.connections.get_mut(&id) {
+            held.connection.on_accepted();
+        }
         child.is_non_blocking = flags & libc::SOCK_NONBLOCK != 0;
         Some(Outcome::ok(self.open(child)))
     }
@@ -226,17 +256,18 @@ impl Engine {
             return Some(Outcome::error(libc::EBADF));
         };
         if matches!(socket.kind, Kind::Fresh) {
-            let (options, non_blocking) = (socket.options.clone(), socket.is_non_blocking);
-            let local = socket.port.unwrap_or(self.next_port);
-            if socket.port.is_none() {
-                self.next_port += 1;
+            let non_blocking = socket.is_non_blocking;
+            let attempt = socket.defers_connect.then(|| self.plan(fd));
+            if let Some(attempt) = attempt.filter(|attempt| attempt.sends_data) {
+                let socket = self.sockets.get_mut(&fd).expect("just seen");
+                socket.kind = Kind::Deferred(attempt);
+                return Some(Outcome::ok(0));
             }
-            let (config, path) = (Arc::clone(&self.config), self.path);
-            let secrets = self.secrets();
-            let connection = Connection::connect(self.now, config, options, path, secrets);
-            let id = self.hold(connection, (local, self.setup.connect_port), None);
-            let socket = self.sockets.get_mut(&fd).expect("just seen");
-            (socket.kind, socket.port) = (Kind::Connected(id), Some(local));
+            let id = self.open_connection(fd);
+            if let Some(attempt) = attempt {
+                let held = self.connections.get_mut(&id).expect("just made");
+                held.connection.attempt_fast_open(&attempt, &[], false);
+            }
             pending.has_begun = true;
             return non_blocking.then(|| Outcome::error(libc::EINPROGRESS));
         }
@@ -253,12 +284,11 @@ impl Engine {
             }
             State::SynSent | State::SynReceived => None,
             State::Closed => Some(Outcome::error(libc::ECONNABORTED)),
-            _ if pending.has_begun => Some(Outcome::ok(0)),
             _ => {
                 // The first connect after the handshake of one that did not wait returns 0.
                 let socket = self.sockets.get_mut(&fd).expect("just seen");
-                let first = socket.values.insert((-1, 0), 1).is_none();
-                Some(if first {
+                let first = !std::mem::replace(&mut socket.is_connected, true);
+                Some(if first || pending.has_begun {
                     Outcome::ok(0)
                 } else {
                     Outcome::error(libc::EISCONN)
@@ -267,7 +297,13 @@ impl Engine {
         }
     }
 
-    fn write(&mut self, fd: i32, len: usize, flags: i32, pending: &mut Pending) -> Option<Outcome> {
+    pub(super) fn write(
+        &mut self,
+        fd: i32,
+        len: usize,
+        flags: i32,
+        pending: &mut Pending,
+    ) -> Option<Outcome> {
         let now = self.now;
         let (held, non_blocking) = match self.connection(fd, libc::EPIPE) {
             Ok(found) => found,
@@ -311,6 +347,10 @@ impl Engine {
 
     fn read(&mut self, fd: i32, len: usize, flags: i32, pending: &mut Pending) -> Option<Outcome> {
         let now = self.now;
+        if let Some(Kind::Deferred(_)) = self.sockets.get(&fd).map(|socket| &socket.kind) {
+            // Nothing can have come.
+            return Some(Outcome::error(libc::EAGAIN));
+        }
         let (held, non_blocking) = match self.connection(fd, libc::ENOTCONN) {
             Ok(found) => found,
             Err(errno) => return Some(Outcome::error(errno)),
@@ -429,6 +469,12 @@ impl Engine {
             socket.linger = on.then_some(*seconds);
             return Ok(0);
         }
+        if level == libc::SOL_TCP
+            && let Some(result) = self.set_fast_open_option(fd, name, value)
+        {
+            return result;
+        }
+        let socket = self.socket(fd)?;
         let option = settings::option(level, name, value)
             .map_err(|errno| errno.unwrap_or(libc::ENOPROTOOPT))?;
         if let OptionValue::Integer(number) = value {
@@ -454,6 +500,56 @@ impl Engine {
                 .map_err(|_| libc::EINVAL)?;
         }
         Ok(0)
+    }
+
+    /// `None` if the option is another one.
+    fn set_fast_open_option(
+        &mut self,
+        fd: i32,
+        name: i32,
+        value: &OptionValue,
+    ) -> Option<Result<i64, i32>> {
+        let client = self.config.fast_open.client;
+        let socket = self.sockets.get_mut(&fd)?;
+        let number = match value {
+            OptionValue::Integer(number) => *number,
+            _ => 0,
+        };
+        let listener = match &mut socket.kind {
+            Kind::Listening { listener, .. } => Some(listener),
+            _ => None,
+        };
+        match name {
+            libc::TCP_FASTOPEN => {
+                let limit = u32::try_from(number).unwrap_or(0);
+                socket.fast_open_limit = Some(limit);
+                if let Some(listener) = listener {
+                    listener.set_fast_open(limit);
+                }
+            }
+            libc::TCP_FASTOPEN_KEY => {
+                let OptionValue::Octets(octets) = value else {
+                    return Some(Err(libc::EINVAL));
+                };
+                let Some(keys) = FastOpenKeys::from_octets(octets) else {
+                    return Some(Err(libc::EINVAL));
+                };
+                socket.fast_open_keys = Some(keys);
+                if let Some(listener) = listener {
+                    listener.set_fast_open_keys(Some(keys));
+                }
+            }
+            libc::TCP_FASTOPEN_CONNECT if !client => return Some(Err(libc::EOPNOTSUPP)),
+            libc::TCP_FASTOPEN_CONNECT => socket.defers_connect = number != 0,
+            settings::TCP_FASTOPEN_NO_COOKIE => {
+                socket.is_cookieless = number != 0;
+                if let Some(listener) = listener {
+                    listener.set_fast_open_without_cookie(number != 0);
+                }
+            }
+            _ => return None,
+        }
+        Some(Ok(0))
     }
 
     fn option(&mut self, fd: i32, level: i32, name: i32) -> Outcome {

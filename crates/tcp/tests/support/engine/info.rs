@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tcp::{CaState, Info, State};
+use tcp::{CaState, FastOpenFailure, Info, State};
 
 fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
@@ -43,6 +43,7 @@ pub(super) fn value(info: &Info, name: &str) -> Option<i64> {
         "tcpi_notsent_bytes" => info.octets_not_sent,
         "tcpi_data_segs_in" => info.data_segments_in,
         "tcpi_data_segs_out" => info.data_segments_out,
+        "tcpi_delivered" => info.delivered,
         "tcpi_dsack_dups" => info.dsack_duplicates,
         "tcpi_reord_seen" => info.reorder_seen,
         "tcpi_rcv_ooopack" => info.out_of_order_segments,
@@ -69,7 +70,14 @@ fn other(info: &Info, name: &str) -> Option<i64> {
                 | i64::from(info.window_scales.is_some()) << 2
                 | i64::from(info.has_ecn) << 3
                 | i64::from(info.has_seen_ecn) << 4
+                | i64::from(info.has_syn_data) << 5
         }
+        "tcpi_fastopen_client_fail" => match info.fast_open_failure {
+            FastOpenFailure::None => 0,
+            FastOpenFailure::NoCookie => 1,
+            FastOpenFailure::NotAcknowledged => 2,
+            FastOpenFailure::SynRetransmitted => 3,
+        },
         "tcpi_rto" => micros(info.rto),
         "tcpi_ato" => micros(info.ato),
         "tcpi_last_data_sent" => millis(info.last_data_sent),

@@ -19,6 +19,8 @@ impl Engine {
             return i64::from(libc::POLLNVAL);
         };
         let id = match &socket.kind {
+            // As if connected, so that the program writes (`tcp_poll`).
+            Kind::Deferred(_) => return i64::from(libc::POLLOUT),
             Kind::Fresh => return i64::from(libc::POLLOUT | libc::POLLHUP),
             Kind::Listening { queue, .. } if queue.is_empty() => return 0,
             Kind::Listening { .. } => return i64::from(libc::POLLIN),
@@ -40,7 +42,8 @@ impl Engine {
         if state == State::Closed || state.has_peer_fin() {
             ready |= libc::POLLIN | libc::POLLRDHUP;
         }
-        if !matches!(state, State::SynSent | State::SynReceived) {
+        let is_opened_fast = state == State::SynReceived && connection.is_writable();
+        if is_opened_fast || !matches!(state, State::SynSent | State::SynReceived) {
             if connection.is_readable() {
                 ready |= libc::POLLIN;
             }

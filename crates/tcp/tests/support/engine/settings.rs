@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use packetdrill::OptionValue;
 use packetdrill::sysctl::Setting;
-use tcp::{Config, CongestionAlgorithm, EcnMode, Options, SocketOption};
+use tcp::{Config, CongestionAlgorithm, EcnMode, FastOpenModes, Options, SocketOption};
 
 /// Makes a configuration; the error names a setting that the engine does not have.
 pub(super) fn of(sysctls: &[Setting]) -> Result<(Config, Options), String> {
@@ -69,6 +69,16 @@ fn set(config: &mut Config, options: &mut Options, name: &str, value: &str) -> O
             let option = SocketOption::Congestion(congestion(value)?);
             options.set(option).ok()?;
         }
+        "tcp_fastopen" => {
+            let bits = match value.strip_prefix("0x") {
+                Some(digits) => u32::from_str_radix(digits, 16).ok()?,
+                None => number?,
+            };
+            config.fast_open = FastOpenModes::from_bits(bits);
+        }
+        "tcp_fastopen_blackhole_timeout_sec" => {
+            config.fast_open_black_hole_timeout = Duration::from_secs(u64::from(number?));
+        }
         "tcp_notsent_lowat" => options.set(SocketOption::NotSentLowWater(number?)).ok()?,
         // What only Linux has, in the state in which the engine always is.
         "tcp_recovery" if value == "1" => {}
@@ -78,9 +88,10 @@ fn set(config: &mut Config, options: &mut Options, name: &str, value: &str) -> O
         | "tcp_pacing_ss_ratio"
         | "tcp_pacing_ca_ratio"
         | "tcp_min_tso_segs"
-        | "tcp_fastopen"
-        | "tcp_fastopen_key"
+        | "tcp_fastopen_cookies"
         | "tcp_autocorking" => {}
+        // By the socket layer.
+        "tcp_fastopen_key" => {}
         _ => return None,
     }
     Some(())
@@ -107,6 +118,9 @@ pub(super) fn option(
         OptionValue::Text(text) if name == libc::TCP_CONGESTION => {
             let algorithm = congestion(text).ok_or(Some(libc::ENOENT))?;
             return Ok(Some(SocketOption::Congestion(algorithm)));
+        }
+        OptionValue::Octets(_) if (level, name) == (libc::SOL_TCP, libc::TCP_FASTOPEN_KEY) => {
+            return Ok(None);
         }
         _ => return Err(None),
     };
@@ -141,7 +155,14 @@ pub(super) fn option(
         }
         (libc::SOL_SOCKET, libc::SO_OOBINLINE) => SocketOption::OobInline(on),
         (libc::SOL_SOCKET, libc::SO_REUSEADDR | libc::SO_REUSEPORT)
+        | (
+            libc::SOL_TCP,
+            libc::TCP_FASTOPEN | libc::TCP_FASTOPEN_CONNECT | TCP_FASTOPEN_NO_COOKIE,
+        )
         | (libc::SOL_IP, libc::IP_MTU_DISCOVER | libc::IP_TOS | libc::IP_TTL) => return Ok(None),
         _ => return Err(None),
     }))
 }
+
+/// Not in `libc` (kernel `include/uapi/linux/tcp.h`).
+pub(super) const TCP_FASTOPEN_NO_COOKIE: i32 = 34;

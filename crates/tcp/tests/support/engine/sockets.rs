@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use tcp::{Listener, Options};
+use tcp::{FastOpenAttempt, FastOpenKeys, Listener, Options};
 
 /// A descriptor.
 pub(super) struct Socket {
@@ -14,6 +14,15 @@ pub(super) struct Socket {
     /// `SO_LINGER`, in seconds.
     pub(super) linger: Option<i64>,
     pub(super) port: Option<u16>,
+    /// `connect` has told of the connection (`SS_CONNECTED`).
+    pub(super) is_connected: bool,
+    /// `TCP_FASTOPEN_CONNECT`
+    pub(super) defers_connect: bool,
+    /// `TCP_FASTOPEN_NO_COOKIE`
+    pub(super) is_cookieless: bool,
+    /// `TCP_FASTOPEN` and `TCP_FASTOPEN_KEY`, for when it listens.
+    pub(super) fast_open_limit: Option<u32>,
+    pub(super) fast_open_keys: Option<FastOpenKeys>,
 }
 
 pub(super) enum Kind {
@@ -25,6 +34,8 @@ pub(super) enum Kind {
         queue: VecDeque<usize>,
     },
     Connected(usize),
+    /// `connect` was called; the first write sends the SYN.
+    Deferred(FastOpenAttempt),
     Epoll(BTreeMap<i32, Watched>),
 }
 
@@ -50,6 +61,11 @@ impl Socket {
             is_non_blocking: false,
             linger: None,
             port: None,
+            is_connected: false,
+            defers_connect: false,
+            is_cookieless: false,
+            fast_open_limit: None,
+            fast_open_keys: None,
         }
     }
 }
