@@ -1,7 +1,7 @@
 //! Which memory of a connection a segment touches. With a million connections none of it is in a cache.
 //!
 //! Received data in order, its read and its acknowledgement touch one stretch in the middle of [`Connection`]: from the octet
-//! numbers of [`Sender`](crate::send::Sender) to the first of [`Timers`]. Before and behind it lie what only sending,
+//! numbers of [`Sender`] to the first of [`Timers`]. Before and behind it lie what only sending,
 //! losses, the handshake and the end need. Nothing outside of the connection is touched: not the timer wheel
 //! ([`Connection::poll_wake_up`]), and no list of a single unread payload
 //! ([`ReceiveQueue`](crate::receive::queue::ReceiveQueue)).
