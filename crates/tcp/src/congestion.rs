@@ -6,7 +6,9 @@
 //!
 //! Differences from the RFCs:
 //! * `ssthresh` derives from the window instead of `FlightSize` (RFC 5681 §3.1 equation 4), as in Linux. RFC 9438 §4.6 permits
-//!   that where the window does not grow beyond what is in flight, which `Usage` ensures.
+//!   that where the window does not grow beyond what is in flight, which `Usage` ensures but for slow start, where no more
+//!   counts than was used.
+//! * At the end of recovery the window is not always `ssthresh` at once (RFC 9937 §6): see `Congestion::after_recovery`.
 //! * One acknowledgement may grow the window in slow start by all that it reports, as in Linux (`L` is unlimited in RFC 3465
 //!   §2.2; RFC 9406 §4.3 recommends eight segments): receivers that merge segments acknowledge dozens at once.
 //! * What counts as acknowledged is what an acknowledgement that advances reports as delivered, as in Linux: segments that
@@ -253,9 +255,8 @@ impl Congestion {
                 if ack.snd_una < *high {
                     prr.on_ack(ack, &mut self.window);
                 } else {
-                    // RFC 9937 §6, at the end of recovery: "cwnd = ssthresh"
                     self.phase = Phase::Open;
-                    self.window.cwnd = self.window.ssthresh;
+                    self.window.cwnd = self.after_recovery(ack.in_flight);
                 }
                 return;
             }
@@ -322,8 +323,8 @@ impl Congestion {
         if idle <= rto || self.is_uncontrolled() {
             return;
         }
-        let Window { cwnd, mss, .. } = self.window;
-        let restart_window = initial_window(mss, self.initial_window_segments).min(cwnd);
+        let cwnd = self.window.cwnd;
+        let restart_window = self.initial_window().min(cwnd);
         self.window.ssthresh = self.window.ssthresh.max(cwnd.saturating_sub(cwnd / 4));
         let halvings = u32::try_from(
             idle.as_nanos()
@@ -382,8 +383,26 @@ impl Congestion {
             Phase::Reducing { .. } | Phase::Loss { .. } | Phase::Open => {}
         }
         self.before_reduction = Some(self.window);
+        if self.window.in_slow_start() {
+            // Slow start grows the window to twice of what is in flight, if the peer's window or the application allows no more.
+            // That says nothing about the network (RFC 5681 §3.1 equation 4 reduces `FlightSize`).
+            let used = self.usage.used(&self.window).max(self.initial_window());
+            self.window.cwnd = self.window.cwnd.min(used);
+        }
         self.window.ssthresh = controller!(&mut self.state, on_reduction(&self.window, at.now));
         true
+    }
+
+    /// RFC 9937 §6, at the end of recovery: "cwnd = ssthresh". But if nothing is in flight, because the peer's window has held
+    /// new data back, that is a burst which overflows the queue that recovery has just drained. RFC 6582 §3.2 step 3 warns of it:
+    /// at once goes a half or an initial window, and slow start brings the rest in a round trip.
+    fn after_recovery(&self, in_flight: u32) -> u32 {
+        let burst = (self.window.ssthresh / 2).max(self.initial_window());
+        self.window.ssthresh.min(in_flight.saturating_add(burst))
+    }
+
+    fn initial_window(&self) -> u32 {
+        initial_window(self.window.mss, self.initial_window_segments)
     }
 
     const fn is_uncontrolled(&self) -> bool {

@@ -34,4 +34,13 @@ impl Usage {
     pub(super) fn is_limited(&self, window: &Window) -> bool {
         self.full || (window.in_slow_start() && window.cwnd < self.most_in_flight.saturating_mul(2))
     }
+
+    /// How much of the window was used in the last round trip.
+    pub(super) const fn used(&self, window: &Window) -> u32 {
+        if self.full {
+            window.cwnd
+        } else {
+            self.most_in_flight
+        }
+    }
 }
