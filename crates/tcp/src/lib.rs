@@ -72,6 +72,8 @@
 //! * RFC 9293 §3.8.3: a connection gives up by time, not by the number of retransmissions (Linux).
 //! * RFC 7323 §3.2: segments without the option are taken, although it was agreed on: middleboxes strip it (Linux).
 //! * RFC 7323 §5.3: a bare acknowledgement that was overtaken on the way passes PAWS (Linux, `tcp_disordered_ack`).
+//! * RFC 7323 §5.3: data that was overtaken by a retransmission passes PAWS, if it is no older than what came before the
+//!   gap. To drop it, as Linux does, turns reordering during recovery into loss.
 //! * RFC 5961 §7: challenge ACKs are limited for each connection instead of all: a common limit is a side channel
 //!   (CVE-2016-5696).
 //! * RFC 5482: `TCP_USER_TIMEOUT` works on this side; the option is not sent, and ignored (Linux).

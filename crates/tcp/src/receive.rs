@@ -6,6 +6,7 @@ use crate::{Payload, SeqNumber};
 
 pub(crate) mod ack_policy;
 pub(crate) mod assembler;
+mod overtaken;
 pub(crate) mod queue;
 pub(crate) mod urgent;
 pub(crate) mod window;
@@ -261,6 +262,19 @@ impl<P: Payload> Receiver<P> {
     pub(crate) fn should_update_window(&self) -> bool {
         self.window
             .should_update(self.rcv_nxt, self.queued(), self.acks.rcv_mss())
+    }
+
+    /// Data came out of order; `received` octets had come in order since the beginning.
+    pub(crate) fn on_gap(&mut self, recent_timestamp: u32, received: u64) {
+        let window = self.window.remaining(self.rcv_nxt);
+        let overtaken = &mut self.assembler().overtaken;
+        overtaken.on_gap(recent_timestamp, received, window);
+    }
+
+    /// Whether new data with this old timestamp was overtaken by a retransmission.
+    pub(crate) fn is_overtaken(&self, timestamp: u32, received: u64) -> bool {
+        let assembler = self.assembler.as_ref();
+        assembler.is_some_and(|assembler| assembler.overtaken.admits(timestamp, received))
     }
 
     /// Throws away what was not read and what will come.

@@ -127,6 +127,9 @@ impl<P: Payload> Connection<P> {
             Some(timestamps) if self.is_overtaken_ack(segment, timestamps.value) => {
                 Verdict::Continue
             }
+            Some(timestamps) if self.is_overtaken_data(segment, timestamps.value) => {
+                Verdict::Continue
+            }
             Some(_) => {
                 self.answer_unacceptable(now, segment);
                 Verdict::Drop
@@ -141,6 +144,14 @@ impl<P: Payload> Connection<P> {
             && segment.seq == self.receiver.rcv_nxt
             && segment.ack == self.sender.snd_una
             && age <= rto_ms
+    }
+
+    fn is_overtaken_data(&self, segment: &Incoming<'_>, value: u32) -> bool {
+        segment.len > 0
+            && segment.seq >= self.receiver.rcv_nxt
+            && self
+                .receiver
+                .is_overtaken(value, self.counters.octets_received)
     }
 
     /// "First, check sequence number": RFC 9293 §3.10.7.4.
@@ -315,7 +326,11 @@ impl<P: Payload> Connection<P> {
         match arrival {
             Arrival::InOrder => self.on_data_in_order(now, segment, before),
             // RFC 5681 §4.2: "A TCP receiver SHOULD send an immediate duplicate ACK when an out-of-order segment arrives".
-            Arrival::OutOfOrder => self.receiver.acks.owe_duplicate(),
+            Arrival::OutOfOrder => {
+                self.receiver.acks.owe_duplicate();
+                let received = self.counters.octets_received;
+                self.receiver.on_gap(self.timestamps.recent, received);
+            }
             Arrival::Useless => {
                 if segment.seq < before {
                     self.receiver

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use wire::tcp::{SackBlock, SackBlocks};
 
+use super::overtaken::Overtaken;
 use crate::{Payload, SeqNumber};
 
 /// Out-of-order data, sorted, without overlaps.
@@ -17,6 +18,7 @@ pub(crate) struct Assembler<P> {
     recent_count: u8,
     /// What came twice (RFC 2883), to be reported once.
     duplicate: Option<Range>,
+    pub(crate) overtaken: Overtaken,
 }
 
 #[derive(Clone, Debug)]
@@ -61,6 +63,7 @@ impl<P> Default for Assembler<P> {
             recent: [Range::default(); SackBlocks::MAX],
             recent_count: 0,
             duplicate: None,
+            overtaken: Overtaken::default(),
         }
     }
 }
