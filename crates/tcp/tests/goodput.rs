@@ -2,6 +2,7 @@
 //! a difference. `UPDATE_GOODPUT=1` writes the table anew.
 
 use std::cell::RefCell;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -179,6 +180,52 @@ fn goodput_is_as_it_was() {
         "the table has changed; if that is meant, run with UPDATE_GOODPUT=1:\n{}",
         difference(&committed, &written)
     );
+}
+
+/// The goodputs of all points in a committed table.
+fn committed(name: &str) -> Vec<(Point, Vec<Goodput>)> {
+    let text = fs::read_to_string(table(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let goodputs = |point: Point| {
+        let columns = text
+            .lines()
+            .find_map(|line| line.strip_prefix(&point.name()));
+        let columns = columns.unwrap_or_else(|| panic!("{name} lacks {}", point.name()));
+        (point, Goodput::parse(columns))
+    };
+    Point::all().map(goodputs).collect()
+}
+
+/// The engine's goodput is at least nine tenths of what is possible where the link is the limit.
+#[test]
+fn links_are_used() {
+    let mut unused = String::new();
+    for (point, goodputs) in committed("goodput.txt") {
+        let share = goodputs[0].mean * 125_000.0 / point.bound();
+        if point.is_limited_by_link() && share < 0.9 {
+            writeln!(unused, "{} {:.1} %", point.name(), share * 100.0).expect("a string");
+        }
+    }
+    assert!(unused.is_empty(), "less than 90 % of the link:\n{unused}");
+}
+
+/// The engine's goodput is at least that of Linux at every point. Both are means of a few random transfers: a difference
+/// counts that is larger than twice its standard error, as the spread of the transfers gives it. Nobody is faster than a full
+/// link: a two-hundredth of it is the beginning and the end of transfers.
+#[test]
+fn goodput_is_at_least_that_of_linux() {
+    let engine = committed("goodput.txt");
+    let linux = committed("goodput_linux.txt");
+    let mut slower = String::new();
+    for ((point, engine), (_, linux)) in engine.iter().zip(&linux) {
+        let (engine, linux) = (engine[0], linux[0]);
+        let noise = 2.0 * engine.standard_error.hypot(linux.standard_error);
+        let full = point.bound() / 125_000.0 * 0.995;
+        if engine.mean + noise < linux.mean.min(full) {
+            let (engine, linux) = (engine.format(), linux.format());
+            writeln!(slower, "{} {engine} Mbit/s, Linux {linux}", point.name()).expect("a string");
+        }
+    }
+    assert!(slower.is_empty(), "slower than Linux:\n{slower}");
 }
 
 fn difference(before: &str, after: &str) -> String {
