@@ -67,6 +67,9 @@ impl Linux {
 
 impl Stack for Linux {
     fn set_up(&mut self, setup: &Setup) -> Result<(), String> {
+        if setup.is_ipv6 {
+            return Err("IPv6".to_owned());
+        }
         (self.local, self.remote) = (setup.local, setup.remote);
         let tun = Tun::with_offload(&self.namespace, "tun0", setup.local, setup.mtu);
         self.tun = Some(tun.map_err(|skip| skip.reason().to_owned())?);

@@ -1,5 +1,6 @@
-//! The part of Python that scripts use to look at a connection: `assert` with integers.
+//! The part of Python that scripts use to look at a connection: `assert` with integers, and names for them.
 
+use std::collections::HashMap;
 use std::fmt;
 
 /// Why code did not pass.
@@ -34,9 +35,29 @@ impl fmt::Display for CodeError {
     }
 }
 
-/// Runs `code`; `value_of` gives the value of a name.
-pub fn run(code: &str, value_of: &dyn Fn(&str) -> Option<i64>) -> Result<(), CodeError> {
+/// Runs `code`; `variables` are those of the script's code so far, `value_of` gives the values of other names.
+pub fn run(
+    code: &str,
+    variables: &mut HashMap<String, i64>,
+    value_of: &dyn Fn(&str) -> Option<i64>,
+) -> Result<(), CodeError> {
     for statement in statements(code) {
+        if let Some((name, expression)) = assignment(&statement) {
+            let known = |name: &str| variables.get(name).copied().or_else(|| value_of(name));
+            let mut evaluation = Evaluation {
+                tokens: tokens(expression)?,
+                position: 0,
+                value_of: &known,
+                seen: Vec::new(),
+            };
+            let value = evaluation.any()?;
+            if evaluation.peek().is_some() {
+                return Err(CodeError::Unsupported(statement));
+            }
+            variables.insert(name.to_owned(), value);
+            continue;
+        }
+        let known = |name: &str| variables.get(name).copied().or_else(|| value_of(name));
         let Some(assertion) = statement.strip_prefix("assert") else {
             if statement.starts_with("print") || statement == "pass" {
                 continue;
@@ -46,7 +67,7 @@ pub fn run(code: &str, value_of: &dyn Fn(&str) -> Option<i64>) -> Result<(), Cod
         let mut evaluation = Evaluation {
             tokens: tokens(assertion)?,
             position: 0,
-            value_of,
+            value_of: &known,
             seen: Vec::new(),
         };
         let holds = evaluation.any()? != 0;
@@ -60,6 +81,15 @@ pub fn run(code: &str, value_of: &dyn Fn(&str) -> Option<i64>) -> Result<(), Cod
         }
     }
     Ok(())
+}
+
+/// Name and expression of `name = expression`.
+fn assignment(statement: &str) -> Option<(&str, &str)> {
+    let (name, expression) = statement.split_once('=')?;
+    let name = name.trim();
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    (is_name && !expression.starts_with('=')).then_some((name, expression))
 }
 
 /// Logical lines without comments.
@@ -275,6 +305,19 @@ mod tests {
         })
     }
 
+    fn run_alone(code: &str) -> Result<(), CodeError> {
+        run(code, &mut HashMap::new(), &values)
+    }
+
+    #[test]
+    fn names_are_for_the_whole_script() {
+        let mut variables = HashMap::new();
+        assert_eq!(run("lost = tcpi_lost + 1", &mut variables, &values), Ok(()));
+        assert_eq!(run("assert lost == 3", &mut variables, &values), Ok(()));
+        assert!(run("assert lost == 2", &mut variables, &values).is_err());
+        assert!(run_alone("assert lost == 3").is_err());
+    }
+
     #[test]
     fn comparisons_joined_by_and_or_are_judged() {
         for (code, holds) in [
@@ -298,7 +341,7 @@ mod tests {
                 true,
             ),
         ] {
-            let result = run(code, &values);
+            let result = run_alone(code);
             assert_eq!(result.is_ok(), holds, "{code}: {result:?}");
         }
     }
@@ -306,14 +349,14 @@ mod tests {
     #[test]
     fn what_is_not_known_is_an_error_not_a_pass() {
         let unknown = CodeError::UnknownName("tcpi_bogus".to_owned());
-        assert_eq!(run("assert tcpi_bogus == 1", &values), Err(unknown));
+        assert_eq!(run_alone("assert tcpi_bogus == 1"), Err(unknown));
         for code in [
             "import os",
             "assert min(1, 2) == 1",
             "assert tcpi_rtt / 3 == 1",
             "assert 1 == 1 if 1",
         ] {
-            let result = run(code, &values);
+            let result = run_alone(code);
             assert!(
                 matches!(result, Err(CodeError::Unsupported(_))),
                 "{code}: {result:?}"
@@ -323,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_failure_shows_the_values() {
-        let error = run("assert tcpi_lost == 3", &values).unwrap_err();
+        let error = run_alone("assert tcpi_lost == 3").unwrap_err();
         assert_eq!(
             error.to_string(),
             "assert tcpi_lost == 3: false, tcpi_lost is 2"

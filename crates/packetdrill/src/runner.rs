@@ -27,6 +27,8 @@ pub struct Conditions {
     pub all_packets: bool,
     /// Whether PSH may be missing or additional: who sends decides where to push within a stream (RFC 9293 §3.9.1.2).
     pub any_push: bool,
+    /// Whether to play the script over IPv6.
+    pub is_ipv6: bool,
     /// The least tolerance of times, for a stack whose clock is not the script's.
     pub least_tolerance: Duration,
 }
@@ -90,8 +92,9 @@ pub fn run(script: &Script, stack: &mut dyn Stack, conditions: &Conditions) -> R
     };
     let start = script.events.first().map(|event| event.place);
     let start = start.unwrap_or_default();
-    let (settings, setup) =
+    let (settings, mut setup) =
         Settings::of(script).map_err(|(place, problem)| fail(place, problem))?;
+    setup.is_ipv6 = conditions.is_ipv6;
     let set_up = stack.set_up(&setup).map_err(Problem::Unsupported);
     set_up.map_err(|problem| fail(start, problem))?;
     let mut run = Run {
@@ -106,6 +109,7 @@ pub fn run(script: &Script, stack: &mut dyn Stack, conditions: &Conditions) -> R
         fds: HashMap::new(),
         last_socket: None,
         connected: HashSet::new(),
+        variables: HashMap::new(),
         pending: None,
         last_event: Duration::ZERO,
         last_was_inject: false,
@@ -139,6 +143,8 @@ impl Settings {
             mtu: 1500,
             bind_port: 8080,
             connect_port: 8080,
+            segment_len: None,
+            is_ipv6: false,
             // As in the original.
             local: Ipv4Addr::new(192, 168, 0, 1),
             remote: Ipv4Addr::new(192, 0, 2, 1),
@@ -174,8 +180,9 @@ impl Settings {
                     }
                 }
                 "ip_version" if option.value.as_deref() == Some("ipv4") => {}
-                // The link is the stack's business; `mss` only cuts what is injected.
-                "gateway_ip" | "netmask_ip" | "mss" | "define"
+                "mss" => setup.segment_len = Some(port()?),
+                // The link is the stack's business.
+                "gateway_ip" | "netmask_ip" | "define"
                     if option
                         .value
                         .as_deref()
@@ -216,6 +223,8 @@ struct Run<'run> {
     last_socket: Option<i32>,
     /// The stack's descriptors of sockets that were connected.
     connected: HashSet<i32>,
+    /// Of the script's code.
+    variables: HashMap<String, i64>,
     pending: Option<Pending>,
     /// When the event before was to happen, or did if it was a packet that was sent.
     last_event: Duration,
@@ -404,19 +413,13 @@ impl Run<'_> {
     }
 
     fn unreachable(&self, icmp: &Icmp) -> Option<Unreachable> {
-        if icmp.kind != "unreachable" || icmp.echo_id.is_some() {
+        if icmp.echo_id.is_some() {
             return None;
         }
-        let code = match icmp.code.as_deref().unwrap_or("net_unreachable") {
-            "net_unreachable" => 0,
-            "host_unreachable" => 1,
-            "protocol_unreachable" => 2,
-            "port_unreachable" => 3,
-            "frag_needed" => 4,
-            "source_route_failed" => 5,
-            "net_prohibited" => 9,
-            "host_prohibited" => 10,
-            "packet_filtered" => 13,
+        let code = match icmp.kind.as_str() {
+            "unreachable" => Self::unreachable_code(icmp)?,
+            // Of ICMPv6 (RFC 4443 §3.2).
+            "packet_too_big" => 4,
             _ => return None,
         };
         let (source, destination) = self.connection.ports();
@@ -431,6 +434,21 @@ impl Run<'_> {
         })
     }
 
+    fn unreachable_code(icmp: &Icmp) -> Option<u8> {
+        Some(match icmp.code.as_deref().unwrap_or("net_unreachable") {
+            "net_unreachable" => 0,
+            "host_unreachable" => 1,
+            "protocol_unreachable" => 2,
+            "port_unreachable" => 3,
+            "frag_needed" => 4,
+            "source_route_failed" => 5,
+            "net_prohibited" => 9,
+            "host_prohibited" => 10,
+            "packet_filtered" => 13,
+            _ => return None,
+        })
+    }
+
     fn code(&mut self, code: &Code) -> Stepped {
         self.judge_returned()?;
         let Some(fd) = self.last_socket else {
@@ -442,7 +460,7 @@ impl Run<'_> {
             let known = symbols::number(name);
             known.or_else(|| stack.borrow_mut().tcp_info(fd, name))
         };
-        python::run(&code.text, &value_of).map_err(|error| {
+        python::run(&code.text, &mut self.variables, &value_of).map_err(|error| {
             let problem = match &error {
                 CodeError::Failed { .. } => Problem::Differs(error.to_string()),
                 _ => Problem::Unsupported(error.to_string()),

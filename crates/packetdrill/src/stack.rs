@@ -60,6 +60,10 @@ pub struct Setup {
     pub bind_port: u16,
     /// The port that `connect` connects to.
     pub connect_port: u16,
+    /// Data that arrives comes in segments of at most so many octets (`--mss`), at one instant.
+    pub segment_len: Option<u16>,
+    /// The script is about IPv6, although its addresses are not.
+    pub is_ipv6: bool,
     /// The stack's address.
     pub local: Ipv4Addr,
     /// The address of the peer that the script plays.

@@ -40,6 +40,13 @@ const DEFAULTS: &[(&str, &str)] = &[
 /// Forgets hosts.
 const FLUSH: [&str; 3] = ["ip", "tcp_metrics", "flush"];
 
+/// What is as it says anyway, or how packets are queued behind the stack.
+const INDIFFERENT: [&str; 3] = [
+    "echo 3 > /sys/module/tcp_cubic/parameters/hystart_detect",
+    "tc qdisc replace dev tun0 root fq",
+    "tc qdisc replace dev tun0 root pfifo",
+];
+
 /// Changes offloads.
 const ETHTOOL: [&str; 3] = ["ethtool", "-K", "tun0"];
 
@@ -77,8 +84,8 @@ pub fn changes(command: &str) -> Option<Vec<Change>> {
             || words.starts_with(&ETHTOOL.map(str::to_owned))
         {
             // Each script has a configuration of its own, and segments may come in any number of pieces.
-        } else if program == "nstat" {
-            // Only reads what the kernel counts.
+        } else if program == "nstat" || INDIFFERENT.contains(&command.trim()) {
+            // The first only reads what the kernel counts.
         } else {
             return None;
         }
@@ -177,6 +184,9 @@ mod tests {
         assert_eq!(of("ip route change default via 1.2.3.4"), None);
         assert_eq!(of("sysctl net.core.x=1"), None);
         assert_eq!(of("/tmp/sysctl_restore_${PPID}.sh"), Some(Vec::new()));
+        let queue = "tc qdisc replace dev tun0 root pfifo";
+        assert_eq!(of(queue), Some(Vec::new()));
+        assert_eq!(of(&format!("{queue} limit 0")), None);
         assert_eq!(of("nstat | grep TcpExt > /dev/null"), Some(Vec::new()));
     }
 }

@@ -19,6 +19,7 @@ fn play(path: &Path, isn: (u32, u32), is_own: bool) -> Result<(), Failure> {
         remote_isn: isn.1,
         all_packets: is_own,
         any_push: !is_own,
+        is_ipv6: path.to_string_lossy().ends_with("-ipv6.pkt"),
         least_tolerance: Duration::ZERO,
     };
     run(&script, &mut engine, &conditions)

@@ -19,6 +19,7 @@ fn play(path: &Path) -> Result<(), Failure> {
         remote_isn: 0,
         all_packets: false,
         any_push: false,
+        is_ipv6: false,
         // The machine does other things, too.
         least_tolerance: Duration::from_millis(15),
     };

@@ -99,6 +99,7 @@ fn play(rest: &str, sent: Vec<(Duration, Segment)>) -> Result<(), String> {
         remote_isn: 500,
         all_packets: true,
         any_push: false,
+        is_ipv6: false,
         least_tolerance: Duration::ZERO,
     };
     run(&script, &mut puppet, &conditions).map_err(|failure| failure.to_string())
@@ -169,6 +170,7 @@ fn call(text: &str, outcomes: Vec<(Duration, Outcome)>) -> (Result<(), String>, 
         remote_isn: 0,
         all_packets: true,
         any_push: false,
+        is_ipv6: false,
         least_tolerance: Duration::ZERO,
     };
     let result = run(&script, &mut puppet, &conditions);

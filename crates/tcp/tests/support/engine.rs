@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use packetdrill::script::TcpOption;
+use packetdrill::script::{TcpOption, flags};
 use packetdrill::sysctl::Change;
 use packetdrill::{Call, Outcome, Segment, Setup, Stack, Unreachable, wire};
 use tcp::{
@@ -78,6 +78,8 @@ impl Engine {
                 mtu: 1500,
                 bind_port: 0,
                 connect_port: 0,
+                segment_len: None,
+                is_ipv6: false,
                 local: Ipv4Addr::LOCALHOST,
                 remote: Ipv4Addr::LOCALHOST,
             },
@@ -336,6 +338,9 @@ fn since_epoch(now: Instant) -> Duration {
 impl Stack for Engine {
     fn set_up(&mut self, setup: &Setup) -> Result<(), String> {
         self.path = Path::ipv4(setup.mtu);
+        if setup.is_ipv6 {
+            self.path.ip_header_len = 40;
+        }
         self.setup = setup.clone();
         self.take_sysctls()
     }
@@ -387,7 +392,9 @@ impl Stack for Engine {
     }
 
     fn inject(&mut self, segment: &Segment) {
-        self.deliver(segment);
+        for piece in pieces(segment, self.setup.segment_len) {
+            self.deliver(&piece);
+        }
         self.settle();
     }
 
@@ -423,6 +430,27 @@ impl Stack for Engine {
         let held = self.connections.get(&socket.kind.connection()?)?;
         info::value(&held.connection.info(self.now), name)
     }
+}
+
+/// A segment as the network brings it: in pieces of at most `len` octets, if that is given.
+fn pieces(segment: &Segment, len: Option<u16>) -> Vec<Segment> {
+    const LAST: u8 = flags::PSH | flags::FIN;
+    let len = len.map_or(usize::MAX, usize::from).max(1);
+    let count = segment.payload.len().div_ceil(len).max(1);
+    let piece = |index: usize| {
+        let start = index.saturating_mul(len).min(segment.payload.len());
+        let end = start.saturating_add(len).min(segment.payload.len());
+        let is_last = index + 1 == count;
+        Segment {
+            seq: segment
+                .seq
+                .wrapping_add(u32::try_from(start).expect("a segment's length")),
+            flags: segment.flags & if is_last { u8::MAX } else { !LAST },
+            payload: segment.payload[start..end].to_vec(),
+            ..segment.clone()
+        }
+    };
+    (0..count).map(piece).collect()
 }
 
 /// A header as the engine takes it; the options go by way of their bytes, so that their order is compared too.
