@@ -60,6 +60,16 @@ impl Assembler {
         self.alu(Alu::Subtract, destination, operand);
     }
 
+    /// `destination |= operand`
+    pub(super) fn or(&mut self, destination: Register, operand: impl Into<Operand>) {
+        self.alu(Alu::Or, destination, operand);
+    }
+
+    /// `destination <<= operand`
+    pub(super) fn shift_left(&mut self, destination: Register, operand: impl Into<Operand>) {
+        self.alu(Alu::ShiftLeft, destination, operand);
+    }
+
     /// Converts the low 16 bits between big-endian and the machine's order and clears the others.
     pub(super) fn be16(&mut self, register: Register) {
         self.push(opcode::TO_BIG_ENDIAN, register, Register::R0, 0, 16);
@@ -214,6 +224,8 @@ mod tests {
         a.add(R1, 42);
         a.add(R1, R2);
         a.sub(R1, 20);
+        a.or(R1, R2);
+        a.shift_left(R1, 48);
         a.be16(R1);
         a.load(R7, Width::U32, R6, 4);
         a.load(R1, Width::U16, R7, 12);
@@ -229,6 +241,8 @@ mod tests {
             [0x07, 0x01, 0, 0, 42, 0, 0, 0],
             [0x0f, 0x21, 0, 0, 0, 0, 0, 0],
             [0x17, 0x01, 0, 0, 20, 0, 0, 0],
+            [0x4f, 0x21, 0, 0, 0, 0, 0, 0],
+            [0x67, 0x01, 0, 0, 48, 0, 0, 0],
             [0xdc, 0x01, 0, 0, 16, 0, 0, 0],
             [0x61, 0x67, 4, 0, 0, 0, 0, 0],
             [0x69, 0x71, 12, 0, 0, 0, 0, 0],

@@ -70,6 +70,8 @@ pub(super) enum Width {
 pub(super) enum Alu {
     Add = 0x00,
     Subtract = 0x10,
+    Or = 0x40,
+    ShiftLeft = 0x60,
     Move = 0xb0,
 }
 
