@@ -179,11 +179,12 @@ fn make() -> Option<(Engine<Device>, NetconfNetwork)> {
             return None;
         }
     };
-    let backend = XdpBackend::new(match config.xdp_mode {
+    let mode = match config.xdp_mode {
         XdpMode::Auto => dev_xdp::XdpMode::Auto,
         XdpMode::Native => dev_xdp::XdpMode::Native,
         XdpMode::Generic => dev_xdp::XdpMode::Generic,
-    });
+    };
+    let backend = XdpBackend::new(mode, config.rx_prefetch_bytes as usize);
     let engine = Engine::new(
         settings(&config),
         backend,

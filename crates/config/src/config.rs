@@ -45,6 +45,8 @@ pub struct Config {
     /// `VMA_RX_UDP_POLL_OS_RATIO`: polls of the ring for each look into the kernel's socket; 0 is
     /// never.
     pub rx_udp_poll_os_ratio: u32,
+    /// `VMA_RX_PREFETCH_BYTES`: bytes of a received packet that go into the cache at once, 32..2044.
+    pub rx_prefetch_bytes: u32,
     /// `VMA_SELECT_POLL`: how long select() and its relatives poll before they sleep. -1 is for
     /// ever, otherwise 0..100000000 microseconds.
     pub select_poll_usec: i32,
@@ -220,6 +222,7 @@ impl Config {
             handle_sigsegv: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGSEGV") }),
             rx_poll: signed(const { ParameterId::of("VMA_RX_POLL") }),
             rx_udp_poll_os_ratio: unsigned(const { ParameterId::of("VMA_RX_UDP_POLL_OS_RATIO") }),
+            rx_prefetch_bytes: unsigned(const { ParameterId::of("VMA_RX_PREFETCH_BYTES") }),
             select_poll_usec: signed(const { ParameterId::of("VMA_SELECT_POLL") }),
             select_poll_os_ratio: unsigned(const { ParameterId::of("VMA_SELECT_POLL_OS_RATIO") }),
             select_skip_os: unsigned(const { ParameterId::of("VMA_SELECT_SKIP_OS") }),

@@ -15,7 +15,7 @@ use crate::steering::XdpSteering;
 use crate::xsk::{Sizes, Umem, Xsk};
 
 /// Space that the kernel keeps free in front of a received packet (`XDP_PACKET_HEADROOM`).
-const HEADROOM_BYTES: u32 = 256;
+pub(crate) const HEADROOM_BYTES: u32 = 256;
 /// Frames that an open interface keeps ready for receiving, over all its queues.
 const RX_FRAMES_MAX: u32 = 2048;
 const RX_FRAMES_PER_QUEUE_MIN: u32 = 64;
@@ -38,15 +38,18 @@ pub enum XdpMode {
 #[derive(Debug)]
 pub struct XdpBackend {
     mode: XdpMode,
+    prefetch_bytes: usize,
     /// A bound socket with the pool's memory registered, for later sockets to share.
     donor: Mutex<Option<Arc<OwnedFd>>>,
 }
 
 impl XdpBackend {
-    /// A back-end that attaches its program as `mode` says.
-    pub fn new(mode: XdpMode) -> Self {
+    /// A back-end that attaches its program as `mode` says, and brings up to `prefetch_bytes` of a received frame into the cache
+    /// as soon as it is there.
+    pub fn new(mode: XdpMode, prefetch_bytes: usize) -> Self {
         Self {
             mode,
+            prefetch_bytes,
             donor: Mutex::new(None),
         }
     }
@@ -121,7 +124,7 @@ impl XdpBackend {
             unreachable!("there is at least one queue")
         };
         Ok(Port {
-            rx: XdpRx::new(rx, pool),
+            rx: XdpRx::new(rx, pool, self.prefetch_bytes),
             tx,
             kick,
             steering: XdpSteering::new(maps, attached, frame_capacity, fds),

@@ -52,7 +52,7 @@ impl Floor {
         let xsk = Xsk::open(link_index, 0, &pool, Umem::Register, sizes, true)?;
         maps.set_xsk(0, std::os::fd::AsRawFd::as_raw_fd(&*xsk.fd))?;
         let kick = XdpKick::new(Arc::clone(&xsk.fd));
-        let rx = XdpRx::new([(xsk.rx, xsk.fill, xsk.fd)], &pool);
+        let rx = XdpRx::new([(xsk.rx, xsk.fill, xsk.fd)], &pool, FRAME_LEN);
         let tx = XdpTx::new(xsk.tx, xsk.completion);
         Ok(Self {
             pool,

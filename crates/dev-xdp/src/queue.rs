@@ -65,6 +65,16 @@ impl<T: Copy> Producer<T> {
         true
     }
 
+    /// What was written as entry number `number` of all so far, or at its place since.
+    #[inline]
+    pub(crate) fn written(&self, number: u32) -> T {
+        let index = (number & (self.layout.size - 1)) as usize;
+        // SAFETY: `index < size`.
+        let slot = unsafe { self.layout.entries.add(index) };
+        // SAFETY: only this side writes to the entries.
+        unsafe { slot.read() }
+    }
+
     /// Shows what was written to the other side.
     #[inline]
     pub(crate) fn publish(&mut self) {
@@ -121,16 +131,20 @@ impl<T: Copy> Consumer<T> {
         }
     }
 
-    /// Reads the oldest entry. Its slot is the other side's again after [`Consumer::release`].
+    /// The number of the entry that [`Consumer::pop`] returns next, of all so far, if it is there.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<T> {
+    pub(crate) fn peek(&mut self) -> Option<u32> {
         if self.next == self.producer_seen {
             // SAFETY: the ring is live (contract of `new`).
             self.producer_seen = unsafe { self.layout.producer.as_ref() }.load(Ordering::Acquire);
-            if self.next == self.producer_seen {
-                return None;
-            }
         }
+        (self.next != self.producer_seen).then_some(self.next)
+    }
+
+    /// Reads the oldest entry. Its slot is the other side's again after [`Consumer::release`].
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        self.peek()?;
         let index = (self.next & (self.layout.size - 1)) as usize;
         // SAFETY: `index < size`.
         let slot = unsafe { self.layout.entries.add(index) };

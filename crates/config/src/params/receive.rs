@@ -76,12 +76,11 @@ pub(super) const PARAMETERS: [Parameter; 13] = [
             "After how many polls in vain a polling thread offers its processor to others.",
             "For programs with more polling threads than processors. 0 never yields.",
         ),
-    number("VMA_RX_PREFETCH_BYTES", "Rx Prefetch Bytes", 256, (32, 2044))
-        .no_effect(NOT_BUILT)
-        .about(
-            "How many bytes of an incoming packet to bring into the cache.",
-            "Should cover the headers and the part of the payload that the program reads first.",
-        ),
+    number("VMA_RX_PREFETCH_BYTES", "Rx Prefetch Bytes", 256, (32, 2044)).about(
+        "How many bytes of an incoming packet to bring into the cache.",
+        "Should cover the headers and the part of the payload that the program reads first. Of a \
+         shorter packet no more than it has.",
+    ),
     number("VMA_RX_PREFETCH_BYTES_BEFORE_POLL", "Rx Prefetch Bytes Before Poll", 0, (0, 2044))
         .rule(Rule::ZeroOrAtLeast(32))
         .no_effect(NOT_BUILT)
