@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::lock::{Lock, ThreadMode};
 use crate::memory::FrameMemory;
+use crate::prefetch::prefetch;
 
 /// A chunk of the pool and the part of it that holds data.
 #[derive(Debug, PartialEq, Eq)]
@@ -191,7 +192,7 @@ impl FramePool {
         let first = self.memory.base().as_ptr().wrapping_add(address);
         (0..bytes)
             .step_by(CACHE_LINE_BYTES)
-            .for_each(|offset| prefetch_line(first.wrapping_add(offset)));
+            .for_each(|offset| prefetch(first.wrapping_add(offset)));
     }
 
     /// Gives a frame to a device: the address to put into its ring. The token is consumed; the chunk comes back
@@ -229,23 +230,6 @@ impl FramePool {
 }
 
 const CACHE_LINE_BYTES: usize = 64;
-
-/// A hint to read the line of an address soon; nothing on processors for which it is not written.
-#[inline]
-fn prefetch_line(address: *const u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch of any address, mapped or not, changes nothing that a program can see.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
-    // SAFETY: as above.
-    unsafe {
-        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, readonly, preserves_flags));
-    }
-    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-    let _ = address;
-}
 
 #[cfg(test)]
 mod tests {

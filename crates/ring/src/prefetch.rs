@@ -3,15 +3,20 @@
 /// Asks the processor to fetch the cache line at `address`, which may be any: nothing is read, and no time is waited.
 ///
 /// Tens of lines can be under way at once, while a read that needs the result of another waits for memory twice.
-/// On processors other than x86-64 this does nothing.
+/// On processors other than x86-64 and AArch64 this does nothing.
 #[inline]
 pub fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: the instruction is a hint: it reads nothing that a program can see and faults on no address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    // SAFETY: as above.
+    unsafe {
+        core::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = address;
 }
