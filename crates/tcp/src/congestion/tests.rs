@@ -417,3 +417,61 @@ fn a_longer_segment_fits_into_the_window_of_a_timeout() {
     congestion.set_mss(1460);
     assert_eq!(congestion.cwnd(), 1460);
 }
+
+/// The peer's window holds new data back during recovery: nothing is in flight at its end.
+#[test]
+fn a_window_that_opens_at_the_end_of_recovery_is_not_filled_at_once() {
+    for algorithm in [CongestionAlgorithm::NewReno, CongestionAlgorithm::Cubic] {
+        let mut flow = Flow::new(algorithm);
+        for _ in 0..4 {
+            flow.round();
+        }
+        flow.fill();
+        flow.lose();
+        let ssthresh = flow.congestion.ssthresh();
+        flow.acknowledge(flow.in_flight());
+        assert_eq!(flow.congestion.cwnd(), ssthresh / 2, "{algorithm:?}");
+        // Slow start brings the rest in a round trip.
+        flow.round();
+        assert!(
+            flow.congestion.cwnd() >= ssthresh - MSS,
+            "{algorithm:?}: {} of {ssthresh}",
+            flow.congestion.cwnd()
+        );
+    }
+}
+
+/// A few segments are no burst.
+#[test]
+fn a_small_window_is_filled_at_once_after_recovery() {
+    let mut flow = Flow::new(CongestionAlgorithm::Cubic);
+    flow.round();
+    flow.fill();
+    flow.lose();
+    flow.acknowledge(flow.in_flight());
+    assert_eq!(
+        flow.congestion.cwnd(),
+        flow.congestion.ssthresh().min(10 * MSS)
+    );
+}
+
+/// The peer's window lets 30 segments go.
+#[test]
+fn slow_start_into_a_closed_window_is_reduced_to_a_part_of_what_was_used() {
+    let mut flow = Flow::new(CongestionAlgorithm::NewReno);
+    for _ in 0..6 {
+        flow.now = flow.now + Duration::from_millis(100);
+        let room = flow.congestion.cwnd() / MSS;
+        flow.send(room.min(30));
+        for _ in 0..flow.in_flight() / MSS {
+            flow.acknowledge(MSS);
+        }
+    }
+    assert!(flow.congestion.cwnd() > 50 * MSS);
+    flow.send(30);
+    let before = flow.congestion.cwnd();
+    flow.lose();
+    assert_eq!(flow.congestion.ssthresh(), 15 * MSS);
+    flow.congestion.on_spurious();
+    assert_eq!(flow.congestion.cwnd(), before);
+}

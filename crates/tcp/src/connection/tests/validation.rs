@@ -131,6 +131,24 @@ fn rfc7323_5_3_paws_drops_old_duplicates_with_an_answer() {
     assert_eq!(solo.state(), State::Closed);
 }
 
+/// Later data that was sent before the retransmission of earlier data, and comes after it.
+#[test]
+fn data_that_a_retransmission_has_overtaken_is_not_old() {
+    let mut solo = with_timestamps();
+    let mut receive = |value, seq, text: &[u8]| {
+        solo.timestamps = Some(Timestamps { value, echo: 0 });
+        solo.receive(data(seq, 1, text));
+        solo.poll();
+        solo.connection.readable_len()
+    };
+    assert_eq!(receive(1100, 4, b"def"), 0);
+    assert_eq!(receive(1200, 1, b"abc"), 6);
+    // Ticks of tolerance do not do for this one.
+    assert_eq!(receive(1110, 7, b"ghi"), 9);
+    // Older than what came before the gap.
+    assert_eq!(receive(990, 10, b"jkl"), 9);
+}
+
 // Requirement: RFC 7323 4.3-1
 #[test]
 fn rfc7323_4_3_the_echo_is_that_of_the_segment_at_the_left_edge() {
