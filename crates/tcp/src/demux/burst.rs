@@ -15,7 +15,7 @@ use super::{Demux, Prepared};
 /// prefetch is not done before its page is found in the page tables, and a few hundred instructions behind the oldest that is
 /// not done everything stands still. So the prefetches of a group follow each other with nothing between them, and have the
 /// time in which another group is processed.
-const GROUP: usize = 16;
+const GROUP: usize = 32;
 
 /// A driver with segments to process.
 pub trait Burst {
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn every_segment_has_its_turn_and_finds_what_those_before_it_left() {
-        for count in [0, 1, 15, 16, 17, 63, 64, 65, 200] {
+        for count in [0, 1, 31, 32, 33, 127, 128, 129, 300] {
             let mut driver = Driver {
                 demux: Demux::new([3; 16]),
                 // Some follow each other closely, others far apart.
