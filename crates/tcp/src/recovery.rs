@@ -22,23 +22,25 @@
 //! * without SACK the first three duplicates inflate nothing (RFC 6582 §3.2): each takes one segment out of flight.
 
 mod on_ack;
+mod opening;
 mod rack;
 mod scoreboard;
+mod timeout;
 mod tlp;
 mod undo;
-
-use core::time::Duration;
 
 use crate::congestion::{Congestion, Reduction};
 use crate::rtt::RttEstimator;
 use crate::{CaState, CongestionAlgorithm, Instant, SeqNumber};
 
 use rack::Rack;
+use timeout::Deadlines;
 use tlp::Tlp;
 use undo::Undo;
 
 pub use on_ack::{Acknowledgement, Outcome};
 pub use scoreboard::{Counts, Scoreboard, SentSegment};
+pub use timeout::Timeout;
 
 /// Segments that may be outstanding: memory, if the application sends single octets into a large window.
 const MAX_SEGMENTS: u32 = 1 << 16;
@@ -56,19 +58,6 @@ pub struct Settings {
     pub slow_start_after_idle: bool,
     /// Duplicates that mean loss while no reordering was seen.
     pub dup_threshold: u8,
-}
-
-/// What [`Recovery::on_timeout`] did. Poll for segments after any but [`Self::Nothing`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timeout {
-    /// No deadline has come.
-    Nothing,
-    /// Segments sent before one that has arrived are overdue: recovery goes on, or begins.
-    Overdue,
-    /// A tail loss probe is to be sent: a new segment, for which there is [`Recovery::room`], or the last one again.
-    Probe,
-    /// The retransmission timer has expired; the first segment is to be sent again.
-    Retransmission,
 }
 
 /// Loss recovery of one connection.
@@ -126,14 +115,6 @@ enum Frto {
     PrefersNew,
     /// The timeout was needed.
     Done,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Deadlines {
-    retransmission: Option<Instant>,
-    probe: Option<Instant>,
-    /// RACK's: the next segment is due to be deemed lost.
-    reordering: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,90 +260,6 @@ impl Recovery {
         is_reduced
     }
 
-    /// A deadline may have come. `can_send_new`: there is new data, and the peer's window has room for it.
-    pub fn on_timeout(&mut self, now: Instant, can_send_new: bool) -> Timeout {
-        let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
-        if is_due(self.deadlines.reordering) {
-            self.on_reordering_timeout(now);
-            return Timeout::Overdue;
-        }
-        if is_due(self.deadlines.probe) {
-            return self.on_probe_timeout(now, can_send_new);
-        }
-        if is_due(self.deadlines.retransmission) {
-            return self.on_retransmission_timeout(now);
-        }
-        Timeout::Nothing
-    }
-
-    /// RFC 8985 §6.2: "Upon RACK reordering timer expiration"
-    fn on_reordering_timeout(&mut self, now: Instant) {
-        self.deadlines.reordering = self.rack.detect_lost(&mut self.scoreboard, now);
-        if self.scoreboard.to_retransmit() > 0 {
-            self.enter_recovery(now, 0);
-        }
-        if self.deadlines.retransmission.is_none() {
-            self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
-        }
-    }
-
-    /// RFC 8985 §7.3
-    fn on_probe_timeout(&mut self, now: Instant, can_send_new: bool) -> Timeout {
-        self.deadlines.probe = None;
-        self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
-        if self.tlp.is_under_way() || self.scoreboard.is_empty() {
-            return Timeout::Nothing;
-        }
-        self.probe = if can_send_new {
-            ProbeDue::NewData
-        } else {
-            ProbeDue::Retransmission
-        };
-        Timeout::Probe
-    }
-
-    /// RFC 6298 §5.4 to §5.7, RFC 8985 §6.3, RFC 5682 §3.1 step 1
-    fn on_retransmission_timeout(&mut self, now: Instant) -> Timeout {
-        self.deadlines = Deadlines::default();
-        if self.scoreboard.is_empty() {
-            return Timeout::Nothing;
-        }
-        let is_new_episode = match self.state {
-            State::Open | State::Cwr { .. } => true,
-            State::Recovery { high } | State::Loss { high, .. } => self.snd_una >= high,
-        };
-        let is_repeated = self.timeouts > 0;
-        if self.settings.sack {
-            self.scoreboard
-                .mark_lost_on_timeout(self.rack.timeout(), now);
-        } else {
-            self.scoreboard.mark_lost_on_timeout(Duration::ZERO, now);
-            self.duplicates = 0;
-        }
-        self.tlp.cancel();
-        self.probe = ProbeDue::No;
-        self.rtt.on_timeout();
-        self.timeouts = self.timeouts.saturating_add(1);
-        if is_new_episode {
-            self.undo.begin(self.snd_una);
-        }
-        let reduction = self.reduction(now, 0);
-        self.congestion.on_rto(&reduction);
-        // Step 1 leaves out timeouts during another recovery, whose retransmissions confuse the judgement.
-        let frto = if is_new_episode || is_repeated {
-            Frto::Open
-        } else {
-            Frto::Done
-        };
-        self.state = State::Loss {
-            high: self.snd_nxt,
-            frto,
-        };
-        self.recover = self.snd_nxt;
-        self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
-        Timeout::Retransmission
-    }
-
     /// Segments were deemed lost: fast recovery begins, unless one is going on. `newly_delivered` octets are what the
     /// acknowledgement that shows it reports.
     fn enter_recovery(&mut self, now: Instant, newly_delivered: u32) {
@@ -393,27 +290,6 @@ impl Recovery {
         }
     }
 
-    /// RFC 8985 §7.2: arms the probe timer if a probe is of use.
-    fn schedule_probe(&mut self, now: Instant) {
-        self.deadlines.probe = None;
-        let is_calm = matches!(self.state, State::Open | State::Cwr { .. });
-        if !self.settings.tail_loss_probe
-            || !self.settings.sack
-            || !is_calm
-            || self.tlp.is_under_way()
-            || self.scoreboard.is_empty()
-            || self.scoreboard.segments().sacked > 0
-        {
-            return;
-        }
-        let is_single = self.scoreboard.segments().outstanding == 1;
-        let timeout = tlp::probe_timeout(self.rtt.srtt(), is_single, self.rtt.min_rto());
-        let probe = now + timeout;
-        // A probe in the place of an earlier timeout, which begins anew after it.
-        let rto = self.deadlines.retransmission;
-        self.deadlines.probe = Some(rto.map_or(probe, |rto| rto.min(probe)));
-    }
-
     /// The path's segment size has changed: what is outstanding is cut to it.
     ///
     /// If `is_too_big`, the path has dropped the longer segments, and these are sent again at once, without a reaction of
@@ -423,50 +299,6 @@ impl Recovery {
         self.settings.mss = mss;
         self.congestion.set_mss(mss);
         self.scoreboard.resegment(mss, is_too_big);
-    }
-
-    /// As [`Self::on_sent`], for data that went out with the SYN: it is outstanding, and is to be sent again.
-    #[cold]
-    pub(crate) fn on_sent_in_vain(&mut self, seq: SeqNumber, len: u32, now: Instant) {
-        self.scoreboard.push(seq, len, now);
-        self.scoreboard.resegment(self.settings.mss, false);
-        self.snd_nxt = seq + len;
-        self.last_sent_at = Some(now);
-        self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
-        self.repeat_everything(now);
-    }
-
-    /// Everything outstanding is to be sent again, for a reason that is not congestion: the SYN that carried it did not
-    /// get through as it was (RFC 7413).
-    pub(crate) fn repeat_everything(&mut self, now: Instant) {
-        self.scoreboard.mark_lost_on_timeout(Duration::ZERO, now);
-        self.deadlines.probe = None;
-    }
-
-    /// Another timer, that of a SYN-ACK, stands for these.
-    pub(crate) fn hold_timers(&mut self) {
-        self.deadlines = Deadlines::default();
-    }
-
-    /// The retransmission timer begins anew if something is outstanding (RFC 6298 §5.3).
-    pub(crate) fn restart_timer(&mut self, now: Instant) {
-        let is_needed = !self.scoreboard.is_empty();
-        self.deadlines.retransmission = is_needed.then(|| now + self.rtt.rto_nanos());
-    }
-
-    /// When to call [`Self::on_timeout`].
-    #[inline]
-    #[must_use]
-    pub fn deadline(&self) -> Option<Instant> {
-        let Deadlines {
-            retransmission,
-            probe,
-            reordering,
-        } = self.deadlines;
-        [retransmission, probe, reordering]
-            .into_iter()
-            .flatten()
-            .min()
     }
 
     /// Octets of new data for which the congestion window has room.

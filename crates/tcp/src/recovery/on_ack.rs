@@ -426,7 +426,7 @@ impl Recovery {
     /// RFC 6298 §5.2, §5.3
     fn arm_timers(&mut self, now: Instant, report: &Report) {
         if self.scoreboard.is_empty() {
-            self.deadlines = super::Deadlines::default();
+            self.deadlines = super::timeout::Deadlines::default();
         } else if report.acked > 0 {
             self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
             self.schedule_probe(now);

@@ -11,45 +11,17 @@
 //! A block that covers a part of a segment does not count for it (as in Linux): receivers that keep to the boundaries of
 //! segments are the rule, and nobody can make the ring longer than what was sent.
 
-use core::time::Duration;
+mod loss;
+mod segment;
+
 use std::collections::VecDeque;
 
 use crate::{Instant, SeqNumber};
 
-/// A segment as the scoreboard tells of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SentSegment {
-    pub seq: SeqNumber,
-    /// In sequence numbers: FIN counts.
-    pub len: u32,
-    /// Its last transmission.
-    pub sent_at: Instant,
-    /// It was sent more than once.
-    pub is_retransmitted: bool,
-    /// It was selectively acknowledged before.
-    pub was_sacked: bool,
-}
+use segment::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED, Segment};
 
-impl SentSegment {
-    /// The sequence number behind it.
-    #[must_use]
-    pub fn end(&self) -> SeqNumber {
-        self.seq + self.len
-    }
-}
-
-/// Octets, or numbers of segments, by what is known of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Sent and not cumulatively acknowledged.
-    pub outstanding: u32,
-    /// Of these, selectively acknowledged.
-    pub sacked: u32,
-    /// Of these, deemed lost, whether retransmitted or not.
-    pub lost: u32,
-    /// Of these, retransmitted, where the retransmission is neither acknowledged nor deemed lost.
-    pub retransmitted: u32,
-}
+pub(super) use loss::sent_after;
+pub use segment::{Counts, SentSegment};
 
 /// What is sent and not acknowledged.
 #[derive(Clone, Debug, Default)]
@@ -72,81 +44,9 @@ pub struct Scoreboard {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Segment {
-    sent_at: Instant,
-    seq: SeqNumber,
-    len: u32,
-    /// If selectively acknowledged: an ordinal up to which all the following ones are, too.
-    skip: u32,
-    marks: u8,
-}
-
-const _: () = assert!(size_of::<Segment>() == 24);
-
-#[derive(Clone, Copy, Debug)]
 struct Retransmission {
     ordinal: u32,
     sent_at: Instant,
-}
-
-const SACKED: u8 = 1;
-const LOST: u8 = 2;
-/// A retransmission is under way.
-const RETRANSMITTED: u8 = 4;
-/// Was ever retransmitted.
-const EVER_RETRANSMITTED: u8 = 8;
-
-impl Segment {
-    const fn has(&self, marks: u8) -> bool {
-        self.marks & marks != 0
-    }
-
-    const fn waits_for_retransmission(&self) -> bool {
-        self.marks & (LOST | RETRANSMITTED) == LOST
-    }
-
-    /// Sent more than once, and whether the last transmission arrived is open.
-    const fn waits_for_decision_again(&self) -> bool {
-        self.has(EVER_RETRANSMITTED) && !self.has(SACKED) && !self.waits_for_retransmission()
-    }
-
-    fn end(&self) -> SeqNumber {
-        self.seq + self.len
-    }
-
-    fn told(&self) -> SentSegment {
-        SentSegment {
-            seq: self.seq,
-            len: self.len,
-            sent_at: self.sent_at,
-            is_retransmitted: self.has(EVER_RETRANSMITTED),
-            was_sacked: self.has(SACKED),
-        }
-    }
-}
-
-impl Counts {
-    /// Counts `amount` of a segment with these marks in, or out.
-    fn add(&mut self, marks: u8, amount: u32) {
-        self.change(marks, |count| count.saturating_add(amount));
-    }
-
-    fn remove(&mut self, marks: u8, amount: u32) {
-        self.change(marks, |count| count.saturating_sub(amount));
-    }
-
-    fn change(&mut self, marks: u8, change: impl Fn(u32) -> u32) {
-        self.outstanding = change(self.outstanding);
-        for (mark, count) in [
-            (SACKED, &mut self.sacked),
-            (LOST, &mut self.lost),
-            (RETRANSMITTED, &mut self.retransmitted),
-        ] {
-            if marks & mark != 0 {
-                *count = change(*count);
-            }
-        }
-    }
 }
 
 impl Scoreboard {
@@ -231,119 +131,6 @@ impl Scoreboard {
                 segment.skip = next;
             }
         }
-    }
-
-    /// RFC 8985 §6.2 step 5: deems lost what was sent before `newest`, the segment sent last of those that have arrived, and
-    /// `timeout` ago or more. Returns when the next one of them is due.
-    pub fn detect_lost(
-        &mut self,
-        newest: (Instant, SeqNumber),
-        timeout: Duration,
-        now: Instant,
-    ) -> Option<Instant> {
-        let sent_once = self.detect_lost_transmissions(newest, timeout, now);
-        let sent_again = self.detect_lost_retransmissions(newest, timeout, now);
-        match (sent_once, sent_again) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        }
-    }
-
-    fn detect_lost_transmissions(
-        &mut self,
-        newest: (Instant, SeqNumber),
-        timeout: Duration,
-        now: Instant,
-    ) -> Option<Instant> {
-        let mut index = self.index(self.undecided).unwrap_or(0);
-        let mut next = None;
-        while let Some(segment) = self.segments.get(index) {
-            if !segment.has(SACKED | LOST | EVER_RETRANSMITTED) {
-                if !sent_after(newest, segment.sent_at, segment.end()) {
-                    break;
-                }
-                let due = segment.sent_at + timeout;
-                if due > now {
-                    next = Some(due);
-                    break;
-                }
-                self.mark_lost(index);
-            }
-            index = index.saturating_add(1);
-        }
-        self.undecided = self.ordinal(index);
-        next
-    }
-
-    fn detect_lost_retransmissions(
-        &mut self,
-        newest: (Instant, SeqNumber),
-        timeout: Duration,
-        now: Instant,
-    ) -> Option<Instant> {
-        while let Some(&Retransmission { ordinal, sent_at }) = self
-            .retransmissions
-            .as_ref()
-            .and_then(|queue| queue.front())
-        {
-            let index = self.index(ordinal);
-            let segment = index.and_then(|index| self.segments.get(index));
-            if let (Some(index), Some(segment)) = (index, segment)
-                && segment.sent_at == sent_at
-                && segment.waits_for_decision_again()
-            {
-                if !sent_after(newest, sent_at, segment.end()) {
-                    return None;
-                }
-                let due = sent_at + timeout;
-                if due > now {
-                    return Some(due);
-                }
-                self.mark_lost(index);
-            }
-            if let Some(queue) = &mut self.retransmissions {
-                queue.pop_front();
-            }
-        }
-        None
-    }
-
-    /// The first segment is deemed lost, or its retransmission is.
-    pub fn mark_first_lost(&mut self) {
-        if self
-            .segments
-            .front()
-            .is_some_and(|first| !first.has(SACKED))
-        {
-            self.mark_lost(0);
-        }
-    }
-
-    /// The retransmission timer has expired (RFC 8985 §6.3): deems lost the first segment and those sent `timeout` ago or
-    /// more. If the first one had been reported as arrived, the receiver has thrown data away, and nothing that it
-    /// reported counts (RFC 2018 §8).
-    pub fn mark_lost_on_timeout(&mut self, timeout: Duration, now: Instant) {
-        let is_reneging = self.is_reneging();
-        for (index, segment) in self.segments.iter_mut().enumerate() {
-            if is_reneging {
-                segment.marks &= !SACKED;
-            }
-            if segment.has(SACKED) {
-                continue;
-            }
-            if index == 0 || is_reneging || segment.sent_at + timeout <= now {
-                segment.marks = segment.marks & !RETRANSMITTED | LOST;
-            }
-        }
-        self.count_again();
-    }
-
-    /// Nothing was lost after all: takes back what is not known to have arrived.
-    pub fn unmark_lost(&mut self) {
-        for segment in &mut self.segments {
-            segment.marks &= !LOST;
-        }
-        self.count_again();
     }
 
     /// The path takes `max_len` octets at most from here on: cuts what is longer, and deems it lost if `is_lost`.
@@ -472,19 +259,6 @@ impl Scoreboard {
         self.to_retransmit
     }
 
-    fn mark_lost(&mut self, index: usize) {
-        let Some(segment) = self.segments.get(index) else {
-            return;
-        };
-        let marks = segment.marks & !RETRANSMITTED | LOST;
-        self.set_marks(index, marks);
-        let ordinal = self.ordinal(index);
-        let hint = self.index(self.retransmit_hint).unwrap_or(0);
-        if self.to_retransmit == 1 || index < hint {
-            self.retransmit_hint = ordinal;
-        }
-    }
-
     /// Sets the marks of a segment and keeps the counts true.
     fn set_marks(&mut self, index: usize, marks: u8) {
         let Some(segment) = self.segments.get_mut(index) else {
@@ -571,11 +345,6 @@ impl Scoreboard {
         let offset = usize::try_from(ordinal.wrapping_sub(self.base)).ok()?;
         (offset <= self.segments.len()).then_some(offset)
     }
-}
-
-/// RFC 8985 §6.2 step 2: `RACK_sent_after`.
-pub(super) fn sent_after(newest: (Instant, SeqNumber), sent_at: Instant, end: SeqNumber) -> bool {
-    newest.0 > sent_at || newest.0 == sent_at && newest.1 > end
 }
 
 #[cfg(test)]

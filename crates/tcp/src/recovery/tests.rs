@@ -1,6 +1,8 @@
 //! Recovery against a peer whose acknowledgements the tests write, and against one behind a network that loses and
 //! reorders.
 
+use core::time::Duration;
+
 use wire::tcp::SackBlock;
 
 use super::*;

@@ -1,3 +1,4 @@
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -1,0 +1,144 @@
+//! Which segments are deemed lost, and which are not after all.
+
+use core::time::Duration;
+
+use super::segment::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED};
+use super::{Retransmission, Scoreboard};
+use crate::{Instant, SeqNumber};
+
+impl Scoreboard {
+    /// RFC 8985 §6.2 step 5: deems lost what was sent before `newest`, the segment sent last of those that have arrived, and
+    /// `timeout` ago or more. Returns when the next one of them is due.
+    pub fn detect_lost(
+        &mut self,
+        newest: (Instant, SeqNumber),
+        timeout: Duration,
+        now: Instant,
+    ) -> Option<Instant> {
+        let sent_once = self.detect_lost_transmissions(newest, timeout, now);
+        let sent_again = self.detect_lost_retransmissions(newest, timeout, now);
+        match (sent_once, sent_again) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn detect_lost_transmissions(
+        &mut self,
+        newest: (Instant, SeqNumber),
+        timeout: Duration,
+        now: Instant,
+    ) -> Option<Instant> {
+        let mut index = self.index(self.undecided).unwrap_or(0);
+        let mut next = None;
+        while let Some(segment) = self.segments.get(index) {
+            if !segment.has(SACKED | LOST | EVER_RETRANSMITTED) {
+                if !sent_after(newest, segment.sent_at, segment.end()) {
+                    break;
+                }
+                let due = segment.sent_at + timeout;
+                if due > now {
+                    next = Some(due);
+                    break;
+                }
+                self.mark_lost(index);
+            }
+            index = index.saturating_add(1);
+        }
+        self.undecided = self.ordinal(index);
+        next
+    }
+
+    fn detect_lost_retransmissions(
+        &mut self,
+        newest: (Instant, SeqNumber),
+        timeout: Duration,
+        now: Instant,
+    ) -> Option<Instant> {
+        while let Some(&Retransmission { ordinal, sent_at }) = self
+            .retransmissions
+            .as_ref()
+            .and_then(|queue| queue.front())
+        {
+            let index = self.index(ordinal);
+            let segment = index.and_then(|index| self.segments.get(index));
+            if let (Some(index), Some(segment)) = (index, segment)
+                && segment.sent_at == sent_at
+                && segment.waits_for_decision_again()
+            {
+                if !sent_after(newest, sent_at, segment.end()) {
+                    return None;
+                }
+                let due = sent_at + timeout;
+                if due > now {
+                    return Some(due);
+                }
+                self.mark_lost(index);
+            }
+            if let Some(queue) = &mut self.retransmissions {
+                queue.pop_front();
+            }
+        }
+        None
+    }
+
+    /// The first segment is deemed lost, or its retransmission is.
+    pub fn mark_first_lost(&mut self) {
+        if self
+            .segments
+            .front()
+            .is_some_and(|first| !first.has(SACKED))
+        {
+            self.mark_lost(0);
+        }
+    }
+
+    /// The retransmission timer has expired (RFC 8985 §6.3): deems lost the first segment and those sent `timeout` ago or
+    /// more. If the first one had been reported as arrived, the receiver has thrown data away, and nothing that it
+    /// reported counts (RFC 2018 §8).
+    pub fn mark_lost_on_timeout(&mut self, timeout: Duration, now: Instant) {
+        let is_reneging = self.is_reneging();
+        for (index, segment) in self.segments.iter_mut().enumerate() {
+            if is_reneging {
+                segment.marks &= !SACKED;
+            }
+            if segment.has(SACKED) {
+                continue;
+            }
+            if index == 0 || is_reneging || segment.sent_at + timeout <= now {
+                segment.marks = segment.marks & !RETRANSMITTED | LOST;
+            }
+        }
+        self.count_again();
+    }
+
+    /// Nothing was lost after all: takes back what is not known to have arrived.
+    pub fn unmark_lost(&mut self) {
+        for segment in &mut self.segments {
+            segment.marks &= !LOST;
+        }
+        self.count_again();
+    }
+
+    fn mark_lost(&mut self, index: usize) {
+        let Some(segment) = self.segments.get(index) else {
+            return;
+        };
+        let marks = segment.marks & !RETRANSMITTED | LOST;
+        self.set_marks(index, marks);
+        let ordinal = self.ordinal(index);
+        let hint = self.index(self.retransmit_hint).unwrap_or(0);
+        if self.to_retransmit == 1 || index < hint {
+            self.retransmit_hint = ordinal;
+        }
+    }
+}
+
+/// RFC 8985 §6.2 step 2: `RACK_sent_after`.
+pub(in crate::recovery) fn sent_after(
+    newest: (Instant, SeqNumber),
+    sent_at: Instant,
+    end: SeqNumber,
+) -> bool {
+    newest.0 > sent_at || newest.0 == sent_at && newest.1 > end
+}

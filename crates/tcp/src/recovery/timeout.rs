@@ -1,0 +1,150 @@
+//! What recovery waits for, and what it does when that time has come: retransmission timeout, tail loss probe, reordering
+//! timeout.
+
+use core::time::Duration;
+
+use super::{Frto, ProbeDue, Recovery, State, tlp};
+use crate::Instant;
+
+/// What [`Recovery::on_timeout`] did. Poll for segments after any but [`Self::Nothing`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// No deadline has come.
+    Nothing,
+    /// Segments sent before one that has arrived are overdue: recovery goes on, or begins.
+    Overdue,
+    /// A tail loss probe is to be sent: a new segment, for which there is [`Recovery::room`], or the last one again.
+    Probe,
+    /// The retransmission timer has expired; the first segment is to be sent again.
+    Retransmission,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Deadlines {
+    pub(super) retransmission: Option<Instant>,
+    pub(super) probe: Option<Instant>,
+    /// RACK's: the next segment is due to be deemed lost.
+    pub(super) reordering: Option<Instant>,
+}
+
+impl Recovery {
+    /// When to call [`Self::on_timeout`].
+    #[inline]
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let Deadlines {
+            retransmission,
+            probe,
+            reordering,
+        } = self.deadlines;
+        [retransmission, probe, reordering]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// A deadline may have come. `can_send_new`: there is new data, and the peer's window has room for it.
+    pub fn on_timeout(&mut self, now: Instant, can_send_new: bool) -> Timeout {
+        let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
+        if is_due(self.deadlines.reordering) {
+            self.on_reordering_timeout(now);
+            return Timeout::Overdue;
+        }
+        if is_due(self.deadlines.probe) {
+            return self.on_probe_timeout(now, can_send_new);
+        }
+        if is_due(self.deadlines.retransmission) {
+            return self.on_retransmission_timeout(now);
+        }
+        Timeout::Nothing
+    }
+
+    /// RFC 8985 §6.2: "Upon RACK reordering timer expiration"
+    fn on_reordering_timeout(&mut self, now: Instant) {
+        self.deadlines.reordering = self.rack.detect_lost(&mut self.scoreboard, now);
+        if self.scoreboard.to_retransmit() > 0 {
+            self.enter_recovery(now, 0);
+        }
+        if self.deadlines.retransmission.is_none() {
+            self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
+        }
+    }
+
+    /// RFC 8985 §7.3
+    fn on_probe_timeout(&mut self, now: Instant, can_send_new: bool) -> Timeout {
+        self.deadlines.probe = None;
+        self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
+        if self.tlp.is_under_way() || self.scoreboard.is_empty() {
+            return Timeout::Nothing;
+        }
+        self.probe = if can_send_new {
+            ProbeDue::NewData
+        } else {
+            ProbeDue::Retransmission
+        };
+        Timeout::Probe
+    }
+
+    /// RFC 6298 §5.4 to §5.7, RFC 8985 §6.3, RFC 5682 §3.1 step 1
+    fn on_retransmission_timeout(&mut self, now: Instant) -> Timeout {
+        self.deadlines = Deadlines::default();
+        if self.scoreboard.is_empty() {
+            return Timeout::Nothing;
+        }
+        let is_new_episode = match self.state {
+            State::Open | State::Cwr { .. } => true,
+            State::Recovery { high } | State::Loss { high, .. } => self.snd_una >= high,
+        };
+        let is_repeated = self.timeouts > 0;
+        if self.settings.sack {
+            self.scoreboard
+                .mark_lost_on_timeout(self.rack.timeout(), now);
+        } else {
+            self.scoreboard.mark_lost_on_timeout(Duration::ZERO, now);
+            self.duplicates = 0;
+        }
+        self.tlp.cancel();
+        self.probe = ProbeDue::No;
+        self.rtt.on_timeout();
+        self.timeouts = self.timeouts.saturating_add(1);
+        if is_new_episode {
+            self.undo.begin(self.snd_una);
+        }
+        let reduction = self.reduction(now, 0);
+        self.congestion.on_rto(&reduction);
+        // Step 1 leaves out timeouts during another recovery, whose retransmissions confuse the judgement.
+        let frto = if is_new_episode || is_repeated {
+            Frto::Open
+        } else {
+            Frto::Done
+        };
+        self.state = State::Loss {
+            high: self.snd_nxt,
+            frto,
+        };
+        self.recover = self.snd_nxt;
+        self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
+        Timeout::Retransmission
+    }
+
+    /// RFC 8985 §7.2: arms the probe timer if a probe is of use.
+    pub(super) fn schedule_probe(&mut self, now: Instant) {
+        self.deadlines.probe = None;
+        let is_calm = matches!(self.state, State::Open | State::Cwr { .. });
+        if !self.settings.tail_loss_probe
+            || !self.settings.sack
+            || !is_calm
+            || self.tlp.is_under_way()
+            || self.scoreboard.is_empty()
+            || self.scoreboard.segments().sacked > 0
+        {
+            return;
+        }
+        let is_single = self.scoreboard.segments().outstanding == 1;
+        let timeout = tlp::probe_timeout(self.rtt.srtt(), is_single, self.rtt.min_rto());
+        let probe = now + timeout;
+        // A probe in the place of an earlier timeout, which begins anew after it.
+        let rto = self.deadlines.retransmission;
+        self.deadlines.probe = Some(rto.map_or(probe, |rto| rto.min(probe)));
+    }
+}
