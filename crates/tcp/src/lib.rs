@@ -59,26 +59,9 @@
 //!
 //! # Differences from the RFCs
 //!
-//! Where Linux differs from the text, programs and peers are used to Linux. Further ones stand in [`recovery`],
-//! [`congestion`] and [`rtt`].
-//!
-//! * RFC 9293 §3.10.7.4, acceptability: a segment that reaches the left edge of the last offered window is acceptable
-//!   whatever comes before that edge, and one at a closed window's edge has its acknowledgement processed; the data is
-//!   trimmed or dropped (Linux). Losing an acknowledgement to a duplicate would cost more.
-//! * RFC 9293 §3.10.7.4, window updates: `SND.WL2` is not kept; see `Sender::update_window` (Linux).
-//! * RFC 9293 §3.7.4: Nagle waits for a small segment that is outstanding, not for any (Minshall; Linux): a large write does
-//!   not wait for a delayed acknowledgement.
-//! * RFC 9293 §3.8.6.1: a closed window is probed without data, by a segment below `SND.UNA` (Linux).
-//! * RFC 9293 §3.8.3: a connection gives up by time, not by the number of retransmissions (Linux).
-//! * RFC 7323 §3.2: segments without the option are taken, although it was agreed on: middleboxes strip it (Linux).
-//! * RFC 7323 §5.3: a bare acknowledgement that was overtaken on the way passes PAWS (Linux, `tcp_disordered_ack`).
-//! * RFC 7323 §5.3: data that was overtaken by a retransmission passes PAWS, if it is no older than what came before the
-//!   gap. To drop it, as Linux does, turns reordering during recovery into loss.
-//! * RFC 5961 §7: challenge ACKs are limited for each connection instead of all: a common limit is a side channel
-//!   (CVE-2016-5696).
-//! * RFC 5482: `TCP_USER_TIMEOUT` works on this side; the option is not sent, and ignored (Linux).
-//! * RFC 6093: one octet is urgent, the one before the pointer (Linux).
-//! * RFC 4821: only black holes are detected, segments do not grow by probing: the driver says when the path has grown.
+//! Where Linux differs from the text, programs and peers are used to Linux. `requirements/rfc*.txt` lists what the RFCs ask
+//! for, with the deviations and their reasons; `docs/tcp-requirements.md` is made from that. What concerns one algorithm
+//! only is explained in [`recovery`], [`congestion`] and [`rtt`].
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
