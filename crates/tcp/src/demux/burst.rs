@@ -192,7 +192,9 @@ mod tests {
             let mut driver = Driver {
                 demux: Demux::new([3; 16]),
                 // Some follow each other closely, others far apart.
-                ports: (0..count).map(|index| index * index % 23).collect(),
+                ports: (0..count)
+                    .map(|index| (index % 41) * (index % 41) % 23)
+                    .collect(),
                 next_value: 0,
                 processed: Vec::new(),
             };
