@@ -58,6 +58,8 @@ pub(crate) struct End {
     plan: Plan,
     rng: Rng,
     pub(crate) written: u32,
+    /// The stream from `written` on, as far as it was made for writes that took less.
+    ahead: Vec<u8>,
     pub(crate) read: u32,
     /// When the application next writes and reads; `None` waits for an event.
     write_at: Option<Instant>,
@@ -94,6 +96,7 @@ impl End {
             plan,
             rng,
             written: 0,
+            ahead: Vec::new(),
             read: 0,
             write_at: None,
             read_at: None,
@@ -214,19 +217,19 @@ impl End {
             return;
         }
         let len = self.rng.between(1, self.plan.write_size).min(left);
-        let data: Vec<u8> = (0..)
-            .take(usize::try_from(len).expect("a write"))
-            .map(|n| octet(self.written.wrapping_add(n)))
-            .collect();
+        let len = usize::try_from(len).expect("a write");
+        let made = u32::try_from(self.ahead.len()).expect("a write");
+        let missing = len.saturating_sub(self.ahead.len());
+        let next = self.written.wrapping_add(made);
+        self.ahead
+            .extend((0..).take(missing).map(|n| octet(next.wrapping_add(n))));
+        let data = &self.ahead[..len];
         let more = self.rng.chance(20_000);
         let connection = self.connection.as_mut().expect("checked by the caller");
-        match connection.write(now, &data, more) {
+        match connection.write(now, data, more) {
             Ok(count) => {
-                assert!(
-                    0 < count && count <= data.len(),
-                    "a write of {} took {count}",
-                    data.len()
-                );
+                assert!(0 < count && count <= len, "a write of {len} took {count}");
+                self.ahead.drain(..count);
                 self.written += u32::try_from(count).expect("a write");
                 let rest = self.rest(self.plan.write_rest);
                 self.write_at = Some(now + rest);
@@ -248,8 +251,10 @@ impl End {
 
     fn read_some(&mut self, now: Instant) {
         let len = self.rng.between(1, self.plan.read_size);
-        let mut buffer = vec![0; usize::try_from(len).expect("a read")];
         let connection = self.connection.as_mut().expect("checked by the caller");
+        // Zeroes for what is not there would take most of the time.
+        let most = connection.readable_len().max(1);
+        let mut buffer = vec![0; usize::try_from(len).expect("a read").min(most)];
         let result = if self.plan.takes_payloads {
             connection.read_payload(now).map(|payload| {
                 buffer = payload.unwrap_or_default();
