@@ -2,8 +2,10 @@
 
 use crate::{Options, SeqNumber};
 
+mod marks;
 pub(crate) mod queue;
 
+use marks::Marks;
 use queue::SendQueue;
 
 /// The variables of RFC 9293 §3.3.1, figure "Send Sequence Variables", and the data behind them.
@@ -27,8 +29,8 @@ pub(crate) struct Sender {
     /// Scaled.
     pub(crate) snd_wnd: u32,
     snd_wl1: SeqNumber,
-    /// `SND.UP`: behind the last urgent octet.
-    pub(crate) urgent_end: Option<SeqNumber>,
+    /// Urgent data and records.
+    marks: Option<Box<Marks>>,
     /// RFC 7323 §2: the shift of the windows that come.
     pub(crate) scale: u8,
     /// The application is done: FIN follows the queue.
@@ -90,7 +92,7 @@ impl Sender {
             scale: 0,
             queue: SendQueue::new(iss + 1),
             is_fin_queued: false,
-            urgent_end: None,
+            marks: None,
             small_end: iss,
             is_more: false,
             is_blocked: false,
@@ -151,6 +153,12 @@ impl Sender {
         if unsent == 0 {
             return self.bare_fin(window);
         }
+        if let Some(marks) = &self.marks
+            && let Some(end) = marks.record_end(start)
+            && end < self.queue.end()
+        {
+            return Self::next_of_record(start, end, window, limits);
+        }
         let len = unsent.min(limits.mss);
         // RFC 9293 §3.8.6.2.1: not a part of what could go in one segment; the probe timer overrides that.
         if len > window {
@@ -173,6 +181,38 @@ impl Sender {
         })
     }
 
+    /// Of a record with more behind it: as with Linux its last segment goes, however small; Nagle and the cork hold back what
+    /// may grow.
+    #[cold]
+    fn next_of_record(
+        start: SeqNumber,
+        end: SeqNumber,
+        window: u32,
+        limits: &Limits,
+    ) -> Result<NewSegment, Blocked> {
+        let rest = end - start;
+        let len = rest.min(limits.mss);
+        if len > window {
+            return Err(Blocked::Window);
+        }
+        if len > limits.congestion {
+            return Err(Blocked::Congestion);
+        }
+        let most = rest.min(window).min(limits.congestion).min(limits.piece);
+        let part = most.checked_rem(limits.mss).unwrap_or(0);
+        let len = if most == rest {
+            most
+        } else {
+            most.saturating_sub(part).max(len)
+        };
+        Ok(NewSegment {
+            start,
+            len,
+            is_fin: false,
+            is_push: len == rest,
+        })
+    }
+
     fn bare_fin(&self, window: u32) -> Result<NewSegment, Blocked> {
         if !self.is_fin_queued {
             return Err(Blocked::Empty);
@@ -190,7 +230,7 @@ impl Sender {
 
     /// Whether a segment smaller than the MSS, the last there is, may go.
     fn check_small(&self, options: &Options) -> Result<(), Blocked> {
-        let is_urgent = self.urgent_end.is_some_and(|end| end > self.snd_nxt);
+        let is_urgent = self.urgent_end().is_some_and(|end| end > self.snd_nxt);
         if self.is_fin_queued || is_urgent || self.flush_end >= self.queue.end() {
             return Ok(());
         }
@@ -244,10 +284,37 @@ impl Sender {
     pub(crate) fn on_ack(&mut self, ack: SeqNumber) -> bool {
         self.snd_una = ack;
         self.queue.advance(ack);
-        if self.urgent_end.is_some_and(|end| end <= ack) {
-            self.urgent_end = None;
+        if let Some(marks) = &mut self.marks
+            && marks.on_ack(ack)
+        {
+            self.marks = None;
         }
         self.is_fin_sent() && ack == self.snd_nxt
+    }
+
+    /// `SND.UP`: behind the last urgent octet.
+    #[inline]
+    pub(crate) fn urgent_end(&self) -> Option<SeqNumber> {
+        self.marks.as_ref().and_then(|marks| marks.urgent_end())
+    }
+
+    /// The last octet written is urgent.
+    pub(crate) fn mark_urgent(&mut self) {
+        let end = self.queue.end();
+        self.marks.get_or_insert_default().set_urgent_end(end);
+    }
+
+    /// A record ends before `seq`.
+    #[inline]
+    pub(crate) fn is_record_end(&self, seq: SeqNumber) -> bool {
+        let marks = self.marks.as_ref();
+        marks.is_some_and(|marks| marks.record_end(seq - 1) == Some(seq))
+    }
+
+    /// The last octet written is the last of a record.
+    pub(crate) fn mark_record(&mut self) {
+        let end = self.queue.end();
+        self.marks.get_or_insert_default().end_record(end);
     }
 
     /// Lets what was written so far go at once.

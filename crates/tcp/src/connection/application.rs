@@ -30,9 +30,17 @@ impl<P: Payload> Connection<P> {
     pub fn write_urgent(&mut self, now: Instant, data: &[u8]) -> Result<usize, WriteError> {
         let count = self.write(now, data, false)?;
         if count > 0 {
-            self.sender.urgent_end = Some(self.sender.queue.end());
+            self.sender.mark_urgent();
         }
         Ok(count)
+    }
+
+    /// What was written so far and what will be written do not share a segment (`MSG_EOR`, with the write before this). Without
+    /// effect on what is sent already.
+    pub fn end_record(&mut self) {
+        if self.sender.unsent() > 0 {
+            self.sender.mark_record();
+        }
     }
 
     fn check_writable(&mut self) -> Result<(), WriteError> {

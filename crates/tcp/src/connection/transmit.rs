@@ -176,7 +176,8 @@ impl<P: Payload> Connection<P> {
         let queue_end = self.sender.queue.end();
         let is_fin = lost.end() > queue_end;
         let len = lost.len.saturating_sub(u32::from(is_fin));
-        let is_push = len > 0 && lost.seq + len == queue_end;
+        let end = lost.seq + len;
+        let is_push = len > 0 && (end == queue_end || self.sender.is_record_end(end));
         transmit.ecn = Ecn::NotEct;
         self.fill(now, lost.seq, data_flags(is_push, is_fin), len, transmit);
         transmit.segment_len = self.mss();
@@ -234,7 +235,7 @@ impl<P: Payload> Connection<P> {
     ) {
         let mut flags = flags | self.ecn_echo();
         let mut urgent = 0;
-        if let Some(end) = self.sender.urgent_end
+        if let Some(end) = self.sender.urgent_end()
             && let Ok(pointer) = u16::try_from(end.distance_from(seq))
         {
             // RFC 9293 §3.8.5: the pointer is to the octet behind the urgent ones (RFC 6093 §3.1).

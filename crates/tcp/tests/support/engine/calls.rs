@@ -326,6 +326,9 @@ impl Engine {
                     .written
                     .wrapping_add(u32::try_from(count).expect("a script's write"));
                 pending.done += count;
+                if pending.done == len && flags & libc::MSG_EOR != 0 {
+                    held.connection.end_record();
+                }
                 pending.done < len
             }
             Err(WriteError::WouldBlock) => true,
