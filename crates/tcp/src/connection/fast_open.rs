@@ -81,6 +81,7 @@ impl<P: Payload> Connection<P> {
 
     /// The option and the number of octets of the first SYN or SYN-ACK. RFC 7413 §4.1.3.1: one that is sent again is
     /// plain, since they may be why the first was lost.
+    #[cold]
     pub(super) fn take_syn_extras(&mut self) -> (Option<FastOpen>, u32) {
         match &mut self.fast_open {
             Some(state) if !state.is_syn_sent => {
@@ -92,6 +93,7 @@ impl<P: Payload> Connection<P> {
     }
 
     /// The SYN that carried data did not fit the path: it goes again, plain and at once (`tcp_simple_retransmit`).
+    #[cold]
     pub(super) fn repeat_syn_that_was_too_big(&mut self) {
         let had_data = self
             .fast_open
@@ -105,6 +107,7 @@ impl<P: Payload> Connection<P> {
 
     /// The SYN-ACK to a SYN with which Fast Open was attempted, before its acknowledgement counts
     /// (`tcp_rcv_fastopen_synack`).
+    #[cold]
     pub(super) fn learn_from_syn_ack(&mut self, syn_ack: &Header) {
         let Some(state) = &mut self.fast_open else {
             return;
@@ -146,6 +149,7 @@ impl<P: Payload> Connection<P> {
     }
 
     /// The ACK that ends the handshake can wait for the data that will carry it.
+    #[cold]
     pub(super) fn is_writer_waiting(&self) -> bool {
         self.fast_open
             .as_ref()
@@ -248,6 +252,7 @@ impl<P: Payload> Connection<P> {
     }
 
     /// The SYN-ACK will be sent again at `at`.
+    #[cold]
     pub(super) fn note_syn_ack_timer(&mut self, at: Instant) {
         if let Some(state) = &mut self.fast_open {
             state.syn_ack_at = Some(at);

@@ -43,11 +43,14 @@ impl<P: Payload> Connection<P> {
             return;
         }
         self.learn_ecn(segment.header);
-        self.learn_from_syn_ack(segment.header);
+        let has_fast_open = self.fast_open.is_some();
+        if has_fast_open {
+            self.learn_from_syn_ack(segment.header);
+        }
         self.sender.on_ack(segment.ack);
         self.sample_handshake_rtt(now, segment);
         self.establish(now);
-        if self.is_writer_waiting() && !self.sender.is_outstanding() {
+        if has_fast_open && self.is_writer_waiting() && !self.sender.is_outstanding() {
             // The ACK rides on what the application is about to write.
             let window = self.receiver.window.offered();
             self.receiver.acks.enter_quick_mode(&self.config, window);

@@ -302,13 +302,15 @@ impl<P: Payload> Connection<P> {
         self.timers.stop(Timer::DelayedAck);
     }
 
-    /// Apart: it needs much of the stack, which `poll_transmit` then would, too.
-    #[cold]
-    #[inline(never)]
     fn emit_syn(&mut self, now: Instant, transmit: &mut Transmit) {
         self.pending.syn = false;
         let is_answer = self.state == State::SynReceived;
-        let (fast_open, len) = self.take_syn_extras();
+        let has_fast_open = self.fast_open.is_some();
+        let (fast_open, len) = if has_fast_open {
+            self.take_syn_extras()
+        } else {
+            (None, 0)
+        };
         let timestamps = if is_answer {
             self.timestamps.is_on
         } else {
@@ -360,7 +362,9 @@ impl<P: Payload> Connection<P> {
         }
         let again_at = now + self.rto_nanos();
         self.timers.set(Timer::Retransmit, again_at);
-        self.note_syn_ack_timer(again_at);
+        if has_fast_open {
+            self.note_syn_ack_timer(again_at);
+        }
         self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
     }
 

@@ -318,6 +318,9 @@ impl Victim {
                 } else {
                     self.connection.write(self.now, &data, decisions.bit())
                 };
+                if data.len() % 48 == 16 {
+                    self.connection.end_record();
+                }
             }
             12 | 13 => {
                 let mut buffer = vec![0; usize::from(decisions.byte()) * 64];

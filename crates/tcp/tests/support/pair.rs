@@ -231,6 +231,10 @@ impl End {
                 assert!(0 < count && count <= len, "a write of {len} took {count}");
                 self.ahead.drain(..count);
                 self.written += u32::try_from(count).expect("a write");
+                // Now and then, without a choice of the generator's, which would change all others.
+                if self.written.is_multiple_of(7) {
+                    connection.end_record();
+                }
                 let rest = self.rest(self.plan.write_rest);
                 self.write_at = Some(now + rest);
                 if self.written == self.plan.to_send {
