@@ -1,6 +1,8 @@
 //! How evenly the machine runs: virtual machines stand still when their host is busy, and containers when they have used
 //! up their share.
 
+use std::any::Any;
+use std::fmt::{self, Display};
 use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,14 +91,15 @@ pub fn longest_pause<T>(body: impl FnOnce() -> T) -> (T, Duration) {
 /// # Errors
 ///
 /// The last attempt's.
-pub fn retry_if_paused<T, E>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+pub fn retry_if_paused<T, E: Display>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     for _ in 1..ATTEMPTS {
         let (result, pause) = longest_pause(&mut attempt);
-        if result.is_ok() || pause < LONG {
-            return result;
-        }
+        let error = match result {
+            Err(error) if pause >= LONG => error,
+            result => return result,
+        };
         let name = thread::current().name().unwrap_or_default().to_owned();
-        let line = format!("{name} again: the machine stood still for {pause:?}\n");
+        let line = format!("{name} again: the machine stood still for {pause:?}: {error}\n");
         // Seen also when the test passes in the end, as a skip is.
         drop(io::stderr().write_all(line.as_bytes()));
     }
@@ -109,8 +112,19 @@ pub fn retry_if_paused<T, E>(mut attempt: impl FnMut() -> Result<T, E>) -> Resul
 ///
 /// As the last attempt.
 pub fn panic_unless_paused(test: impl Fn()) {
-    retry_if_paused(|| panic::catch_unwind(AssertUnwindSafe(&test)))
-        .unwrap_or_else(|cause| panic::resume_unwind(cause));
+    retry_if_paused(|| panic::catch_unwind(AssertUnwindSafe(&test)).map_err(Panic))
+        .unwrap_or_else(|Panic(cause)| panic::resume_unwind(cause));
+}
+
+/// What a panic carries.
+struct Panic(Box<dyn Any + Send>);
+
+impl Display for Panic {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| self.0.downcast_ref::<&str>().copied());
+        formatter.write_str(text.unwrap_or("a panic without words"))
+    }
 }
 
 #[cfg(test)]
