@@ -3,7 +3,8 @@
 //!
 //! Connections are held as a driver holds them: in one array, with a table of flows and a wheel of timers (keep-alive is on, so
 //! that each has one). A segment's connection is looked up; it takes the segment, which is read; the ACK leaves; the timer is
-//! armed anew. Segments come in bursts as from a device's ring, whose preparation is not measured.
+//! armed if it must be earlier. In the rows of sending the segment is an ACK, and as much as it acknowledges is written and
+//! leaves. Segments come in bursts as from a device's ring, whose preparation is not measured.
 
 #![allow(clippy::print_stdout, reason = "the report of a benchmark")]
 #![allow(
@@ -24,7 +25,7 @@ use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::Duration;
 
 use ring::prefetch;
-use support::{Frame, IRS};
+use support::{Frame, IRS, ISS, MEMORY};
 use tcp::demux::{Burst, Demux, in_turn};
 use tcp::timer_wheel::TimerWheel;
 use tcp::{Config, Connection, Ecn, Header, Instant, Options, SocketOption, Transmit};
@@ -34,6 +35,7 @@ const FEW: u32 = 10;
 const PAYLOAD_LEN: u16 = 64;
 /// Segments that a driver takes from the device at once.
 const BURST: usize = 64;
+const CACHE_LINE: usize = 64;
 
 fn main() {
     // cargo itself gives `--bench`.
@@ -44,9 +46,12 @@ fn main() {
         size_of::<Connection<Frame>>(),
         Driver::new(1).connections[0].lines().count(),
     );
-    let base = report(
-        "10 connections",
-        &mut Driver::new(FEW),
+    let mut few = Driver::new(FEW);
+    let received = report("10 connections", &mut few, FEW, Order::Singly, None);
+    few.work = Work::Send;
+    let sent = report(
+        "10 connections, sending",
+        &mut few,
         FEW,
         Order::Singly,
         None,
@@ -65,23 +70,19 @@ fn main() {
             octets() >> 20,
             each(octets())
         );
-        report("  10 of them", &mut driver, FEW, Order::Singly, Some(base));
-        report(
-            "  any, one by one",
-            &mut driver,
-            many,
-            Order::Singly,
-            Some(base),
-        );
-        report(
-            "  any, in bursts of 64",
-            &mut driver,
-            many,
-            Order::InBursts,
-            Some(base),
-        );
+        for (work, base) in [(Work::Receive, received), (Work::Send, sent)] {
+            driver.work = work;
+            let mut row = |name, busy, order| {
+                let direction = if work == Work::Send { ", sending" } else { "" };
+                let name = format!("  {name}{direction}");
+                report(&name, &mut driver, busy, order, Some(base));
+            };
+            row("10 of them", FEW, Order::Singly);
+            row("any, one by one", many, Order::Singly);
+            row("any, in bursts of 64", many, Order::InBursts);
+            println!("  after that: {} octets each", each(octets()));
+        }
         memory(&mut driver, many);
-        println!("  after that: {} octets each", each(octets()));
     }
 }
 
@@ -133,11 +134,21 @@ struct Driver {
     timers: TimerWheel,
     now: Instant,
     transmit: Transmit,
-    /// The peers' next sequence numbers.
-    peers: Vec<u32>,
+    work: Work,
+    /// The peers' next sequence numbers, and what they will acknowledge next.
+    peers: Vec<(u32, u32)>,
     random: Random,
-    /// Acknowledgements that left.
-    acks: u64,
+    /// Segments that left, one for each that arrived.
+    sent: u64,
+}
+
+/// What a segment that arrives is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// Data, which is read and acknowledged.
+    Receive,
+    /// The acknowledgement of what was sent last, upon which as much is written and sent.
+    Send,
 }
 
 /// A segment in the device's ring.
@@ -161,9 +172,10 @@ impl Driver {
             timers: TimerWheel::new(Duration::from_millis(1), now),
             now,
             transmit: Transmit::default(),
-            peers: vec![IRS + 1; count as usize],
+            work: Work::Receive,
+            peers: vec![(IRS + 1, ISS.0 + 1); count as usize],
             random: Random(1),
-            acks: 0,
+            sent: 0,
         };
         for index in 0..count {
             let mut connection = support::established(now, config.clone(), options.clone());
@@ -181,12 +193,17 @@ impl Driver {
         (0..BURST)
             .map(|_| {
                 let index = self.random.below(busy) * stride;
-                let peer = &mut self.peers[index as usize];
+                let (seq, ack) = &mut self.peers[index as usize];
                 let header = Header {
-                    seq: *peer,
+                    seq: *seq,
+                    ack: *ack,
                     ..support::first_segment()
                 };
-                *peer = peer.wrapping_add(u32::from(PAYLOAD_LEN));
+                let next = match self.work {
+                    Work::Receive => seq,
+                    Work::Send => ack,
+                };
+                *next = next.wrapping_add(u32::from(PAYLOAD_LEN));
                 Arrival {
                     remote: remote(index),
                     header,
@@ -219,12 +236,21 @@ impl Driver {
     #[inline]
     fn receive(&mut self, index: u32, header: &Header) {
         let connection = &mut self.connections[index as usize];
-        let frame = Some(Frame::new(PAYLOAD_LEN));
-        connection.on_segment(self.now, header, Ecn::NotEct, frame);
-        black_box(connection.read_payload(self.now).unwrap());
+        match self.work {
+            Work::Receive => {
+                let frame = Some(Frame::new(PAYLOAD_LEN));
+                connection.on_segment(self.now, header, Ecn::NotEct, frame);
+                black_box(connection.read_payload(self.now).unwrap());
+            }
+            Work::Send => {
+                connection.on_segment(self.now, header, Ecn::NotEct, None);
+                let data = &MEMORY[..usize::from(PAYLOAD_LEN)];
+                assert_eq!(connection.write(self.now, data, false), Ok(data.len()));
+            }
+        }
         while connection.poll_transmit(self.now, &mut self.transmit) {
-            black_box(&self.transmit);
-            self.acks += 1;
+            black_box(connection.payload(black_box(&self.transmit)));
+            self.sent += 1;
         }
         while connection.poll_event().is_some() {}
         if let Some(at) = connection.poll_wake_up() {
@@ -261,8 +287,15 @@ impl Burst for Received<'_> {
     }
 
     fn prefetch_connection(&self, value: u32) {
-        for line in self.driver.connections[value as usize].lines() {
-            prefetch(line);
+        let connection = &self.driver.connections[value as usize];
+        match self.driver.work {
+            Work::Receive => connection.lines().for_each(prefetch),
+            Work::Send => {
+                let start = std::ptr::from_ref(connection).cast::<u8>();
+                for offset in (0..size_of_val(connection)).step_by(CACHE_LINE) {
+                    prefetch(start.wrapping_add(offset));
+                }
+            }
         }
     }
 
@@ -277,7 +310,7 @@ fn report(name: &str, driver: &mut Driver, busy: u32, order: Order, base: Option
     const RUNS: usize = 2000;
     const BURSTS: usize = 20;
     let mut nanos = Vec::new();
-    driver.acks = 0;
+    driver.sent = 0;
     for run in 0..RUNS {
         // A connection gets 128 segments on the average in a run if there are few.
         if busy <= FEW || run == 0 {
@@ -292,9 +325,9 @@ fn report(name: &str, driver: &mut Driver, busy: u32, order: Order, base: Option
         nanos.push(elapsed / (BURSTS * BURST) as f64);
     }
     assert_eq!(
-        driver.acks,
+        driver.sent,
         (RUNS * BURSTS * BURST) as u64,
-        "an ACK for each segment"
+        "a segment for each"
     );
     let quick = best_tenth(nanos);
     let factor = base.map_or_else(String::new, |base| format!("{:6.2} times", quick / base));

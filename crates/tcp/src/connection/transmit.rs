@@ -65,6 +65,10 @@ impl<P: Payload> Connection<P> {
     /// The payload of a segment that the last [`poll_transmit`](Self::poll_transmit) gave, in up to two pieces.
     #[inline]
     pub fn payload(&self, transmit: &Transmit) -> [&[u8]; 2] {
+        // An acknowledgement leaves the send queue's memory alone.
+        if transmit.payload_len == 0 {
+            return [&[]; 2];
+        }
         self.sender
             .queue
             .slices(transmit.start, transmit.payload_len)
