@@ -117,9 +117,10 @@ fn is_in_path(program: &str) -> bool {
     })
 }
 
-/// Without the words of ip(8) about the namespaces of other tests, which it meets half made and half gone.
+/// Without the words of ip(8) about the namespaces of other tests, which come and go while it looks.
 fn without_other_namespaces(output: &str) -> String {
-    without(output, "Peer netns reference is invalid")
+    let output = without(output, "Peer netns reference is invalid");
+    without(&output, "Dump was interrupted and may be inconsistent")
 }
 
 /// Without the words of valgrind about system calls that it does not know: AF_XDP needs some.
