@@ -13,7 +13,8 @@
 #
 # With time-travel=inf-cpu the clock of that kernel stands still while anything in it runs, and jumps to the next timer when
 # everything sleeps. So neither the relay nor the kernel is ever late, whatever the machine: 10 Gbit/s and round trips of 20
-# microseconds are exact. Nothing is changed on the machine, and no privilege is needed.
+# microseconds are exact, and another run gives the same table. It takes an hour, as root, and changes nothing but the table on
+# the machine. Its processes must not be stopped (SIGSTOP) meanwhile: that ends a User-Mode Linux.
 set -euo pipefail
 usage="usage: virtual_time.sh LINUX_SOURCE BUILD [linux|engine]"
 source=$(realpath "${1:?$usage}")
