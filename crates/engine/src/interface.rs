@@ -48,7 +48,7 @@ struct RxSide<B: Backend> {
 /// What came of handing a datagram to an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transmitted {
-    /// In the ring; `needs_kick` asks for [`Interface::start`].
+    /// In the ring; `needs_kick` asks for [`Interface::frame_queued`].
     Sent { needs_kick: bool },
     /// No free frame or ring entry.
     Full,
@@ -146,27 +146,32 @@ impl<B: Backend> Interface<B> {
             .rx_dropped_no_frame
             .add(dropped.saturating_sub(known));
         if self.kick_pending.load(Ordering::Relaxed) || self.doorbell.is_waiting() {
-            self.run_kick();
+            self.run_kick(doorbell::ticks());
         }
         self.kick_pending.load(Ordering::Relaxed)
     }
 
     /// Tells the device of the last frames of a sender that has stopped. Returns whether to look again soon.
     pub(crate) fn look_after_waiting(&self) -> bool {
-        self.doorbell.look(|| self.run_kick())
+        self.doorbell.look(|| self.run_kick(doorbell::ticks()))
     }
 
-    /// What to do about a frame that [`Self::transmit`] has just put into the ring.
+    /// Tells the device of the frame that [`Self::transmit`] has just put into the ring, or says who has to. No lock is held
+    /// meanwhile: on veth the peer's delivery runs inside.
     #[inline]
     pub(crate) fn frame_queued(&self, follows: Follows, watch: bool) -> Ring {
-        self.doorbell
-            .frame_queued(doorbell::ticks(), follows, watch)
+        let now = doorbell::ticks();
+        let ring = self.doorbell.frame_queued(now, follows, watch);
+        if ring == Ring::Now {
+            self.run_kick(now);
+        }
+        ring
     }
 
     /// Tells the device of frames that were left to a later call, if there are any.
     pub(crate) fn start_waiting(&self) {
         if self.doorbell.is_waiting() {
-            self.run_kick();
+            self.run_kick(doorbell::ticks());
         }
     }
 
@@ -211,7 +216,7 @@ impl<B: Backend> Interface<B> {
     #[inline]
     pub(crate) fn poll_for(&self, direct: &mut Option<DirectReceive<'_, '_, B>>) -> usize {
         if self.kick_pending.load(Ordering::Relaxed) {
-            self.run_kick();
+            self.run_kick(doorbell::ticks());
         }
         let mut side = self.rx.lock();
         let RxSide { ring, flows } = &mut *side;
@@ -264,7 +269,7 @@ impl<B: Backend> Interface<B> {
         self.pool.give(frame);
     }
 
-    /// Puts a datagram into the sending ring. [`Interface::start`] makes the device send it.
+    /// Puts a datagram into the sending ring. [`Interface::frame_queued`] makes the device send it.
     #[inline]
     pub(crate) fn transmit(
         &self,
@@ -308,18 +313,13 @@ impl<B: Backend> Interface<B> {
         }
     }
 
-    /// Makes the device send what is in its ring. No lock is held meanwhile: on veth the peer's delivery runs inside.
+    /// Tells the device of the frames in its ring. What can wait comes behind the system call: the frame is on its way then.
     #[inline]
-    pub(crate) fn start(&self) {
-        self.run_kick();
-    }
-
-    #[inline]
-    fn run_kick(&self) {
-        self.stats.tx_kicks.add(1);
-        let (frames, begun) = (self.doorbell.rings(), doorbell::ticks());
+    fn run_kick(&self, now: u64) {
+        let frames = self.doorbell.rings();
         let outcome = self.kick.kick();
-        self.doorbell.rung(frames, begun, doorbell::ticks());
+        self.doorbell.rung(frames, now, doorbell::ticks());
+        self.stats.tx_kicks.add(1);
         match outcome {
             KickOutcome::Done => {
                 if self.kick_pending.load(Ordering::Relaxed) {

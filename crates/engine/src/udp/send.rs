@@ -132,7 +132,7 @@ impl<B: Backend> UdpSocket<B> {
                 drop(send);
                 if needs_kick {
                     match interface.frame_queued(follows, engine.is_watched()) {
-                        Ring::Now => interface.start(),
+                        Ring::Now => {}
                         Ring::Later => engine.frames_wait(),
                         Ring::LaterAndWatch => engine.watch_senders(),
                     }
