@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Compiles one C file with the system's compiler, as strictly as it can, and returns the program's path in
 /// `directory` (for an integration test: `env!("CARGO_TARGET_TMPDIR")`), named after the file.
@@ -22,19 +22,25 @@ pub fn compile_c(source: &Path, directory: &Path) -> io::Result<PathBuf> {
 ///
 /// As [`compile_c`].
 pub fn compile_c_with(source: &Path, directory: &Path, options: &[&str]) -> io::Result<PathBuf> {
+    // Once for all tests of a process: a program that executes itself must not be replaced while it runs.
+    static COMPILED: Mutex<Vec<(PathBuf, PathBuf)>> = Mutex::new(Vec::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, program)) = compiled.iter().find(|(known, _)| known == source) {
+        return Ok(program.clone());
+    }
+    let program = compile(source, directory, options)?;
+    compiled.push((source.to_owned(), program.clone()));
+    Ok(program)
+}
+
+fn compile(source: &Path, directory: &Path, options: &[&str]) -> io::Result<PathBuf> {
     let stem = source
         .file_stem()
         .ok_or_else(|| io::Error::other(format!("{} names no file", source.display())))?;
     fs::create_dir_all(directory)?;
     let program = directory.join(stem);
-    // Tests compile the same file side by side: each its own output, put in place whole.
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let fresh = directory.join(format!(
-        "{}.{}-{number}",
-        stem.to_string_lossy(),
-        process::id()
-    ));
+    // Test programs may run side by side: each its own output, put in place whole.
+    let fresh = directory.join(format!("{}.{}", stem.to_string_lossy(), process::id()));
     let compiled = Command::new("cc")
         .args(["-O1", "-g", "-std=gnu11", "-Wall", "-Wextra", "-Werror"])
         .arg("-o")
