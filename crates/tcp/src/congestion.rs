@@ -23,6 +23,7 @@ mod none;
 mod prr;
 mod usage;
 
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 use crate::{CongestionAlgorithm, Instant, SeqNumber};
@@ -204,7 +205,14 @@ pub struct Congestion {
     usage: Usage,
     initial_window_segments: u8,
     /// The window before the last reduction, until it is known that the reduction was right.
-    before_reduction: Option<Window>,
+    before_reduction: Option<Before>,
+}
+
+/// A window, in octets.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    cwnd: NonZeroU32,
+    ssthresh: u32,
 }
 
 impl Congestion {
@@ -308,7 +316,7 @@ impl Congestion {
         let Some(before) = self.before_reduction.take() else {
             return;
         };
-        self.window.cwnd = self.window.cwnd.max(before.cwnd);
+        self.window.cwnd = self.window.cwnd.max(before.cwnd.get());
         self.window.ssthresh = self.window.ssthresh.max(before.ssthresh);
         controller!(&mut self.state, on_spurious());
         self.phase = Phase::Open;
@@ -382,7 +390,10 @@ impl Congestion {
             }
             Phase::Reducing { .. } | Phase::Loss { .. } | Phase::Open => {}
         }
-        self.before_reduction = Some(self.window);
+        self.before_reduction = NonZeroU32::new(self.window.cwnd).map(|cwnd| Before {
+            cwnd,
+            ssthresh: self.window.ssthresh,
+        });
         if self.window.in_slow_start() {
             // Slow start grows the window to twice of what is in flight, if the peer's window or the application allows no more.
             // That says nothing about the network (RFC 5681 §3.1 equation 4 reduces `FlightSize`).

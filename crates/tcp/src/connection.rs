@@ -1,5 +1,6 @@
 //! One connection. Its parts are the clauses of RFC 9293 §3.10, each in a module of its own.
 
+use core::num::NonZeroU32;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -91,7 +92,7 @@ pub struct Numbers {
 }
 
 /// A million of them shall fit into a gigabyte and a half with all that finds them and wakes them (`benches/many_connections.rs`).
-const _: () = assert!(size_of::<Connection<Vec<u8>>>() <= 1088);
+const _: () = assert!(size_of::<Connection<Vec<u8>>>() <= 1024);
 
 /// Segments to send that are not data.
 #[derive(Clone, Copy, Debug, Default)]
@@ -145,10 +146,28 @@ struct Liveness {
     probe_backoff: u8,
     /// What ICMP told of a connection that may live on; the reason if it times out.
     soft_error: Option<Error>,
+    last_challenge: LastChallenge,
     /// When that was sent first which is being sent again: during the handshake the first SYN, if that is known.
     retransmitting_since: Option<Instant>,
-    /// The last answer to a segment outside of the window.
-    last_challenge_at: Option<Instant>,
+}
+
+/// When a segment outside of the window was answered last, in milliseconds modulo 2^32 (`last_oow_ack_time` of Linux).
+#[derive(Clone, Copy, Debug, Default)]
+struct LastChallenge(Option<NonZeroU32>);
+
+impl LastChallenge {
+    /// Whether `interval` has passed since. Then this one counts as the last.
+    fn allows_another(&mut self, now: Instant, interval: Duration) -> bool {
+        let millis = NonZeroU32::new(now.wrapping_millis()).unwrap_or(NonZeroU32::MIN);
+        let has_passed = |last: NonZeroU32| {
+            u128::from(millis.get().wrapping_sub(last.get())) >= interval.as_millis()
+        };
+        let is_allowed = self.0.is_none_or(has_passed);
+        if is_allowed {
+            self.0 = Some(millis);
+        }
+        is_allowed
+    }
 }
 
 impl<P: Payload> Connection<P> {

@@ -32,8 +32,8 @@ const MIN_RTT_WINDOW_MILLIS: u32 = 300_000;
 pub struct RttEstimator {
     smoothed: Option<Smoothed>,
     min_rtt: WindowedMin<MIN_RTT_WINDOW_MILLIS>,
-    min_rto: Nanos,
-    max_rto: Nanos,
+    min_rto_micros: u32,
+    max_rto_micros: u32,
     /// A SYN was lost and there is no measurement yet.
     has_lost_syn: bool,
     /// Timeouts since the last measurement; each doubles the timeout.
@@ -56,12 +56,12 @@ impl RttEstimator {
     /// `min_rto` is raised to 1 ms, `max_rto` to `min_rto`.
     #[must_use]
     pub fn new(min_rto: Duration, max_rto: Duration) -> Self {
-        let min_rto = Nanos::from(min_rto.max(LEAST_MIN_RTO));
+        let min_rto_micros = micros(min_rto.max(LEAST_MIN_RTO));
         Self {
             smoothed: None,
             min_rtt: WindowedMin::default(),
-            min_rto,
-            max_rto: Nanos::from(max_rto).max(min_rto),
+            min_rto_micros,
+            max_rto_micros: micros(max_rto).max(min_rto_micros),
             has_lost_syn: false,
             backoff: 0,
         }
@@ -90,7 +90,7 @@ impl RttEstimator {
 
     /// RFC 6298 §5.5: "The host MUST set RTO <- RTO * 2".
     pub fn on_timeout(&mut self) {
-        if self.rto_nanos() < self.max_rto {
+        if self.rto_nanos() < self.max_rto_nanos() {
             self.backoff = self.backoff.saturating_add(1);
         }
     }
@@ -108,7 +108,7 @@ impl RttEstimator {
 
     /// Changes the lower bound on a live connection (`TCP_RTO_MIN_US`).
     pub fn set_min_rto(&mut self, min_rto: Duration) {
-        self.min_rto = min_rto.clamp(LEAST_MIN_RTO, self.max_rto.duration()).into();
+        self.min_rto_micros = micros(min_rto.max(LEAST_MIN_RTO)).min(self.max_rto_micros);
     }
 
     /// The retransmission timeout with its backoff.
@@ -121,7 +121,7 @@ impl RttEstimator {
     pub(crate) fn rto_nanos(&self) -> Nanos {
         // Past 2^24 times the least timeout every maximum is reached.
         let base = self.base_rto_nanos().get();
-        Nanos::new(base.saturating_mul(1 << self.backoff.min(24))).min(self.max_rto)
+        Nanos::new(base.saturating_mul(1 << self.backoff.min(24))).min(self.max_rto_nanos())
     }
 
     /// The retransmission timeout without backoff.
@@ -138,16 +138,27 @@ impl RttEstimator {
             } else {
                 INITIAL_RTO
             };
-            return Nanos::from(initial).max(self.min_rto);
+            return Nanos::from(initial).max(self.min_rto_nanos());
         };
-        let variance = rttvar.get().saturating_mul(4).max(self.min_rto.get());
-        Nanos::new(srtt.get().saturating_add(variance)).min(self.max_rto)
+        let least = self.min_rto_nanos().get();
+        let variance = rttvar.get().saturating_mul(4).max(least);
+        Nanos::new(srtt.get().saturating_add(variance)).min(self.max_rto_nanos())
+    }
+
+    #[inline]
+    fn min_rto_nanos(&self) -> Nanos {
+        Nanos::new(u64::from(self.min_rto_micros).saturating_mul(1000))
+    }
+
+    #[inline]
+    fn max_rto_nanos(&self) -> Nanos {
+        Nanos::new(u64::from(self.max_rto_micros).saturating_mul(1000))
     }
 
     /// The lower bound.
     #[must_use]
     pub fn min_rto(&self) -> Duration {
-        self.min_rto.duration()
+        self.min_rto_nanos().duration()
     }
 
     /// The smoothed round-trip time, once there is a measurement.
@@ -189,6 +200,11 @@ impl Smoothed {
             rttvar: Nanos::new(moved(rttvar, error, expected_samples.saturating_mul(4))),
         }
     }
+}
+
+/// Whole microseconds, up to an hour and more.
+fn micros(time: Duration) -> u32 {
+    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
 
 /// `from` moved towards `to` by one `divisor`th of the way.

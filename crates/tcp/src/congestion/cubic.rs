@@ -19,14 +19,21 @@ const ESTIMATE_BITS: u32 = 10;
 pub(super) struct Cubic {
     memory: Memory,
     /// The congestion avoidance stage, if it has begun.
-    epoch: Option<Epoch>,
+    epoch: Option<Box<Epoch>>,
     /// The initial slow start is HyStart++'s (RFC 9406 §4.3: later ones are not).
     hystart: Option<Box<HyStart>>,
     had_reduction: bool,
     last_rtt: Nanos,
     last_ack_at: Instant,
     /// What [`Controller::on_spurious`] restores.
-    before_reduction: Option<Box<(Memory, Option<Epoch>, bool)>>,
+    before_reduction: Option<Box<Before>>,
+}
+
+#[derive(Clone, Debug)]
+struct Before {
+    memory: Memory,
+    epoch: Option<Box<Epoch>>,
+    had_reduction: bool,
 }
 
 /// What reductions leave behind, in octets.
@@ -39,7 +46,7 @@ struct Memory {
 }
 
 /// A congestion avoidance stage.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Epoch {
     start: Instant,
     /// The plateau of the curve, in octets.
@@ -72,7 +79,7 @@ impl Controller for Cubic {
         let memory = self.memory;
         let epoch = self
             .epoch
-            .get_or_insert_with(|| Epoch::begin(window, memory, ack.now));
+            .get_or_insert_with(|| Box::new(Epoch::begin(window, memory, ack.now)));
         epoch.grow(window, memory, acked, ack.now, self.last_rtt.duration());
     }
 
@@ -84,9 +91,12 @@ impl Controller for Cubic {
     }
 
     fn on_reduction(&mut self, window: &Window, _now: Instant) -> u32 {
-        self.before_reduction = Some(Box::new((self.memory, self.epoch, self.had_reduction)));
+        self.before_reduction = Some(Box::new(Before {
+            memory: self.memory,
+            epoch: self.epoch.take(),
+            had_reduction: self.had_reduction,
+        }));
         self.had_reduction = true;
-        self.epoch = None;
         let cwnd = window.cwnd;
         self.memory = Memory {
             // §4.7, fast convergence: make room for the flow whose arrival lowered our plateau:
@@ -110,10 +120,9 @@ impl Controller for Cubic {
     /// §4.9.2
     fn on_spurious(&mut self) {
         if let Some(before) = self.before_reduction.take() {
-            let (memory, epoch, had_reduction) = *before;
-            self.memory = memory;
-            self.epoch = epoch;
-            self.had_reduction = had_reduction;
+            self.memory = before.memory;
+            self.epoch = before.epoch;
+            self.had_reduction = before.had_reduction;
         }
     }
 

@@ -193,12 +193,8 @@ impl<P: Payload> Connection<P> {
 
     /// RFC 5961 §7: challenge ACKs are limited, here per connection.
     pub(super) fn challenge(&mut self, now: Instant) {
-        let is_allowed = self
-            .liveness
-            .last_challenge_at
-            .is_none_or(|last| now - last >= self.config.invalid_ratelimit);
-        if is_allowed {
-            self.liveness.last_challenge_at = Some(now);
+        let interval = self.config.invalid_ratelimit;
+        if self.liveness.last_challenge.allows_another(now, interval) {
             self.receiver.acks.owe_duplicate();
         }
     }
@@ -432,12 +428,8 @@ impl<P: Payload> Connection<P> {
     }
 
     fn resend_syn_ack(&mut self, now: Instant) {
-        let is_allowed = self
-            .liveness
-            .last_challenge_at
-            .is_none_or(|last| now - last >= self.config.invalid_ratelimit);
-        if is_allowed {
-            self.liveness.last_challenge_at = Some(now);
+        let interval = self.config.invalid_ratelimit;
+        if self.liveness.last_challenge.allows_another(now, interval) {
             self.pending.syn = true;
         }
     }

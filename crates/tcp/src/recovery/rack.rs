@@ -24,8 +24,9 @@ pub(super) struct Rack {
     /// was undone is not deemed lost again at once for the same reason.
     is_advanced: bool,
     rtt: Nanos,
-    /// The highest sequence number that has arrived.
-    fack: Option<SeqNumber>,
+    /// The highest sequence number that has arrived, if any has.
+    fack: SeqNumber,
+    has_fack: bool,
     /// Acknowledgements that showed reordering (`RACK.reordering_seen`).
     reorderings: u16,
     /// How far a segment was overtaken, at most.
@@ -33,7 +34,9 @@ pub(super) struct Rack {
     reo_wnd: Nanos,
     reo_wnd_mult: u16,
     reo_wnd_persist: u8,
-    dsack_round: Option<SeqNumber>,
+    /// The end of the round trip in which duplicates were reported, while it lasts.
+    dsack_round: SeqNumber,
+    is_dsack_round: bool,
     dup_threshold: u8,
 }
 
@@ -56,13 +59,15 @@ impl Rack {
             newest: None,
             is_advanced: false,
             rtt: Nanos::ZERO,
-            fack: None,
+            fack: SeqNumber(0),
+            has_fack: false,
             reorderings: 0,
             reordering_octets: 0,
             reo_wnd: Nanos::ZERO,
             reo_wnd_mult: 1,
             reo_wnd_persist: 0,
-            dsack_round: None,
+            dsack_round: SeqNumber(0),
+            is_dsack_round: false,
             dup_threshold,
         }
     }
@@ -80,7 +85,8 @@ impl Rack {
     ) -> bool {
         let end = segment.end();
         let mut is_overtaken = false;
-        self.fack = Some(self.fack.map_or(end, |fack| fack.max(end)));
+        self.fack = self.fack().map_or(end, |fack| fack.max(end));
+        self.has_fack = true;
         if !segment.is_retransmitted
             && let Some(fack) = prior_fack
             && end < fack
@@ -108,12 +114,13 @@ impl Rack {
 
     /// §6.2 step 4
     pub(super) fn update_reo_wnd(&mut self, round: &Round) {
-        if self.dsack_round.is_some_and(|end| round.snd_una >= end) {
-            self.dsack_round = None;
+        if round.snd_una >= self.dsack_round {
+            self.is_dsack_round = false;
         }
-        if self.dsack_round.is_none() && round.has_dsack {
+        if !self.is_dsack_round && round.has_dsack {
             // Segments that were deemed lost had arrived: wait longer.
-            self.dsack_round = Some(round.snd_nxt);
+            self.dsack_round = round.snd_nxt;
+            self.is_dsack_round = true;
             self.reo_wnd_mult = self.reo_wnd_mult.saturating_add(1);
             self.reo_wnd_persist = PERSIST_RECOVERIES;
         } else if round.is_leaving_recovery {
@@ -151,8 +158,8 @@ impl Rack {
         core::mem::take(&mut self.is_advanced)
     }
 
-    pub(super) const fn fack(&self) -> Option<SeqNumber> {
-        self.fack
+    pub(super) fn fack(&self) -> Option<SeqNumber> {
+        self.has_fack.then_some(self.fack)
     }
 
     /// An acknowledgement showed reordering.

@@ -6,52 +6,54 @@ use crate::SeqNumber;
 /// The retransmissions of the current or the last episode.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Undo {
-    /// `snd_una` at the beginning of the episode, until it is known to have been needed or not.
-    marker: Option<SeqNumber>,
+    /// `snd_una` at the beginning of the episode.
+    marker: SeqNumber,
     /// Retransmissions that were not reported as duplicates.
     not_duplicate: u32,
-    has_retransmitted: bool,
     /// Of the first retransmission, as it was sent.
-    first_timestamp: Option<u32>,
+    first_timestamp: u32,
+    /// Until the episode is known to have been needed or not.
+    is_open: bool,
+    has_retransmitted: bool,
+    has_timestamp: bool,
 }
 
 impl Undo {
     pub(super) fn begin(&mut self, snd_una: SeqNumber) {
         *self = Self {
-            marker: Some(snd_una),
+            marker: snd_una,
+            is_open: true,
             ..Self::default()
         };
     }
 
     pub(super) fn on_retransmitted(&mut self, timestamp: Option<u32>) {
-        if self.marker.is_some() {
+        if self.is_open {
             self.not_duplicate = self.not_duplicate.saturating_add(1);
             self.has_retransmitted = true;
-            if self.first_timestamp.is_none() {
+            if let (false, Some(timestamp)) = (self.has_timestamp, timestamp) {
                 self.first_timestamp = timestamp;
+                self.has_timestamp = true;
             }
         }
     }
 
     /// The peer got the octets before `end` twice, `segments` of them.
     pub(super) fn on_dsack(&mut self, end: SeqNumber, segments: u32) {
-        if self.marker.is_some_and(|marker| end > marker) {
+        if self.is_open && end > self.marker {
             self.not_duplicate = self.not_duplicate.saturating_sub(segments);
         }
     }
 
     /// RFC 3708 §2: all that was retransmitted arrived twice.
     pub(super) const fn is_all_duplicate(&self) -> bool {
-        self.marker.is_some() && self.has_retransmitted && self.not_duplicate == 0
+        self.is_open && self.has_retransmitted && self.not_duplicate == 0
     }
 
     /// RFC 3522 §3.2 step 5: what is acknowledged was sent before the first retransmission.
     pub(super) fn is_original_acknowledged(&self, echoed: Option<u32>) -> bool {
-        let (Some(_), Some(first), Some(echoed)) = (self.marker, self.first_timestamp, echoed)
-        else {
-            return false;
-        };
-        echoed.wrapping_sub(first).cast_signed() < 0
+        let is_earlier = |echoed: u32| echoed.wrapping_sub(self.first_timestamp).cast_signed() < 0;
+        self.is_open && self.has_timestamp && echoed.is_some_and(is_earlier)
     }
 
     pub(super) fn end(&mut self) {

@@ -81,7 +81,7 @@ fn duplicates_widen_the_window_once_a_round_and_for_sixteen_recoveries() {
     assert_eq!(rack.reo_wnd.duration(), Duration::from_millis(30));
     for _ in 0..20 {
         rack.update_reo_wnd(&Round {
-            snd_una: rack.dsack_round.unwrap_or(SeqNumber(0)),
+            snd_una: rack.dsack_round,
             ..duplicate
         });
     }
