@@ -10,6 +10,7 @@ testkit::compare_cases!(
         cancelled_anywhere,
         cancelled_before,
         several_receivers,
+        several_pollers,
         sleeper_and_drainer,
         one_shot_pool,
         destructor,

@@ -113,9 +113,9 @@ impl<B: Backend> Engine<B> {
             let polled = &mut fds[*index];
             polled.revents |= polled.events & WRITABLE;
         }
-        Some(MuxOutcome::Done(
-            fds.iter().filter(|polled| polled.revents != 0).count(),
-        ))
+        let count = fds.iter().filter(|polled| polled.revents != 0).count();
+        // Another thread may have taken the datagram meanwhile; zero would say that the time is over.
+        (count > 0).then_some(MuxOutcome::Done(count))
     }
 
     #[cold]
