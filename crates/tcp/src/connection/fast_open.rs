@@ -1,10 +1,9 @@
 //! Data in the SYN: RFC 7413 §4.2, both sides.
 
+use super::Connection;
 use super::segment::Incoming;
-use super::{Connection, settings};
 use crate::fast_open::{FastOpen, FastOpenAttempt, FastOpenLesson};
 use crate::listener::FastOpenReply;
-use crate::recovery::Recovery;
 use crate::timers::Timer;
 use crate::{Event, FastOpenFailure, Instant, Payload, SeqNumber, State, WriteError};
 
@@ -223,14 +222,7 @@ impl<P: Payload> Connection<P> {
         if !self.handshake.has_window_scaling {
             self.sender.scale = 0;
         }
-        let is_scaling = self.handshake.has_window_scaling;
-        self.receiver
-            .window
-            .on_established(now, self.receiver.rcv_nxt, is_scaling);
-        let mss = u32::from(self.mss());
-        let settings = settings(&self.config, &self.options, mss, self.handshake.has_sack);
-        self.recovery = Recovery::new(settings, self.recovery.rtt.clone(), self.sender.iss + 1);
-        self.follow_recovery();
+        self.begin_transfer(now, self.sender.iss + 1);
         self.start_pacing();
         self.grow_send_buffer();
         self.receiver.acks.on_established(now);

@@ -197,14 +197,7 @@ impl<P: Payload> Connection<P> {
             self.restart_keep_alive(now);
             return;
         }
-        let is_scaling = self.handshake.has_window_scaling;
-        self.receiver
-            .window
-            .on_established(now, self.receiver.rcv_nxt, is_scaling);
-        let mss = u32::from(self.mss());
-        let settings = settings(&self.config, &self.options, mss, self.handshake.has_sack);
-        self.recovery = Recovery::new(settings, self.recovery.rtt.clone(), self.sender.snd_una);
-        self.follow_recovery();
+        self.begin_transfer(now, self.sender.snd_una);
         // RFC 5681 §3.1, RFC 6298 §5.7; one lost SYN may be chance (Linux).
         if self.handshake.retransmits > 1 {
             self.recovery.congestion.on_handshake_retransmitted();
@@ -218,6 +211,18 @@ impl<P: Payload> Connection<P> {
         self.restart_keep_alive(now);
         self.events.raise(Event::Connected);
         self.events.raise(Event::Writable);
+    }
+
+    /// What is known from the SYNs holds for the data of both directions; ours begin at `first`, with a window of their own.
+    pub(super) fn begin_transfer(&mut self, now: Instant, first: SeqNumber) {
+        let is_scaling = self.handshake.has_window_scaling;
+        self.receiver
+            .window
+            .on_established(now, self.receiver.rcv_nxt, is_scaling);
+        let mss = u32::from(self.mss());
+        let settings = settings(&self.config, &self.options, mss, self.handshake.has_sack);
+        self.recovery = Recovery::new(settings, self.recovery.rtt.clone(), first);
+        self.follow_recovery();
     }
 
     /// Octets of payload in a full segment beside the options that every segment carries (RFC 6691).
