@@ -1,5 +1,7 @@
 //! The original on either side. Skipped where it is not installed.
 
+use std::process::Command;
+
 use rustix::process::Signal;
 use serde_json::Value;
 use testkit::panic_unless_paused;
@@ -86,21 +88,25 @@ fn original_ping_pong_with_our_server() {
     });
 }
 
+/// What a client of `throughput` has sent, the server has received, in order.
+fn everything_arrives(server: Server, client: fn(&str) -> Command) {
+    let command = client(&format!(
+        "tp -i 127.0.0.1 -p {} -t 1 --mps 2000 -m 300",
+        server.port
+    ));
+    let sent = number_after(&stdout(&output(command)), "sockperf: Total of ");
+    let (_, text) = server.end(Signal::INT);
+    assert_eq!(number_after(&text, "sockperf: Total "), sent, "{text}");
+    assert!(text.contains("Summary: Total Dropped/OOO: 0\n"), "{text}");
+}
+
 #[test]
 fn our_throughput_with_the_original_server() {
     panic_unless_paused(|| {
         if !has_original() {
             return;
         }
-        let server = Server::original("-g");
-        let command = ours(&format!(
-            "tp -i 127.0.0.1 -p {} -t 1 --mps 2000 -m 300",
-            server.port
-        ));
-        let sent = number_after(&stdout(&output(command)), "sockperf: Total of ");
-        let (_, text) = server.end(Signal::INT);
-        assert_eq!(number_after(&text, "sockperf: Total "), sent, "{text}");
-        assert!(text.contains("Summary: Total Dropped/OOO: 0\n"), "{text}");
+        everything_arrives(Server::original("-g"), ours);
     });
 }
 
@@ -110,15 +116,7 @@ fn original_throughput_with_our_server() {
         if !has_original() {
             return;
         }
-        let server = Server::ours("-g");
-        let command = original(&format!(
-            "tp -i 127.0.0.1 -p {} -t 1 --mps 2000 -m 300",
-            server.port
-        ));
-        let sent = number_after(&stdout(&output(command)), "sockperf: Total of ");
-        let (_, text) = server.end(Signal::INT);
-        assert_eq!(number_after(&text, "sockperf: Total "), sent, "{text}");
-        assert!(text.contains("Summary: Total Dropped/OOO: 0\n"), "{text}");
+        everything_arrives(Server::ours("-g"), original);
     });
 }
 
