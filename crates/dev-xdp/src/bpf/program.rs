@@ -228,20 +228,14 @@ fn assemble(
     // Mostly it is the one in the slot of its lower byte.
     a.load(R1, U8, R7, frame::DESTINATION_PORT + 1);
     a.store(U32, R10, SLOT_INDEX, R1);
-    a.load_map(R1, maps.slots_fd());
-    a.mov(R2, R10);
-    a.add(R2, i32::from(SLOT_INDEX));
-    a.call(Helper::MapLookupElement);
+    look_up(&mut a, maps.slots_fd(), SLOT_INDEX);
     a.jump_if(R0, Equal, 0, not_in_slot);
     a.load(R1, U64, R0, 0);
     a.jump_if(R1, Equal, R8, matched);
 
     a.place(not_in_slot);
     a.store(U64, R10, PORT_KEY, R8);
-    a.load_map(R1, maps.ports_fd());
-    a.mov(R2, R10);
-    a.add(R2, i32::from(PORT_KEY));
-    a.call(Helper::MapLookupElement);
+    look_up(&mut a, maps.ports_fd(), PORT_KEY);
     a.jump_if(R0, Equal, 0, pass);
     a.load(R1, U32, R0, 0);
     a.jump_if(R1, Equal, PortMode::AnySource as i32, matched);
@@ -257,10 +251,7 @@ fn assemble(
     a.store(U16, R10, FLOW_KEY + 10, R1);
     a.store(U32, R10, FLOW_KEY + 12, 0);
     a.store(U8, R10, FLOW_KEY + 12, R9);
-    a.load_map(R1, maps.flows_fd());
-    a.mov(R2, R10);
-    a.add(R2, i32::from(FLOW_KEY));
-    a.call(Helper::MapLookupElement);
+    look_up(&mut a, maps.flows_fd(), FLOW_KEY);
     a.jump_if(R0, Equal, 0, pass);
 
     a.place(matched);
@@ -280,6 +271,14 @@ fn assemble(
     a.mov(R0, Verdict::Pass as i32);
     a.exit();
     a.finish()
+}
+
+/// R0 = the address of what the map has under the key at this place of the stack frame, or 0.
+fn look_up(a: &mut Assembler, map: BorrowedFd<'_>, key: i16) {
+    a.load_map(R1, map);
+    a.mov(R2, R10);
+    a.add(R2, i32::from(key));
+    a.call(Helper::MapLookupElement);
 }
 
 /// Two bytes of the packet as a 16-bit load sees them.
