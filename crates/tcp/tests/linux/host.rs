@@ -3,19 +3,20 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tcp::{
     Config, Connection, CookieError, Ecn, Event, Header, Instant, ListenDisposition, Listener,
-    Options, Path, SecretFlow, SecretKey, Transmit, reset_for,
+    Options, Path, SecretFlow, SecretKey, Snapshot, Transmit, reset_for,
 };
-use testkit::Port;
+use testkit::{Port, Tun};
 use wire::tcp::{Segment, Template, parse_tcp4};
 use wire::{ChecksumPolicy, EthernetAddresses, ethernet};
 
 /// Of the link-layer header that `wire` expects and a TUN device does not have.
-const LINK_HEADER_LEN: usize = ethernet::HEADER_LEN as usize;
+pub(crate) const LINK_HEADER_LEN: usize = ethernet::HEADER_LEN as usize;
 
 /// A host. It lives in the relay's thread, and applications are what the test does between two packets.
 pub(crate) struct Host {
@@ -30,6 +31,8 @@ pub(crate) struct Host {
     listening: Option<Listening>,
     /// Connections that were opened by a cookie.
     pub(crate) cookie_count: u32,
+    /// The address is a kernel's: everything is for that.
+    pub(crate) kernel: Option<Tun>,
     outbox: VecDeque<Vec<u8>>,
     transmit: Transmit,
     frame: Vec<u8>,
@@ -64,6 +67,7 @@ impl Host {
             connections: Vec::new(),
             listening: None,
             cookie_count: 0,
+            kernel: None,
             outbox: VecDeque::new(),
             transmit: Transmit::default(),
             frame: vec![0; 1 << 16],
@@ -100,6 +104,24 @@ impl Host {
     /// Of the listening socket.
     pub(crate) fn listener(&self) -> Option<&Listener> {
         self.listening.as_ref().map(|listening| &listening.listener)
+    }
+
+    /// Takes the connection out that was opened last.
+    pub(crate) fn take_out(&mut self) -> Connection<Vec<u8>> {
+        self.connections.pop().expect("there is one").connection
+    }
+
+    /// Goes on with a connection that another stack began.
+    pub(crate) fn put_in(
+        &mut self,
+        now: Instant,
+        local: SocketAddrV4,
+        remote: SocketAddrV4,
+        snapshot: Snapshot<Vec<u8>>,
+    ) -> usize {
+        let config = Arc::clone(&self.config);
+        let connection = Connection::import(now, config, self.path, snapshot);
+        self.hold(connection.expect("is consistent"), local.port(), remote)
     }
 
     fn hold(
@@ -256,6 +278,9 @@ impl Host {
 
 impl Port for Host {
     fn receive(&mut self, now: Duration, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if let Some(kernel) = &mut self.kernel {
+            return Port::receive(kernel, now, buffer);
+        }
         if let Some(packet) = self.outbox.pop_front() {
             buffer[..packet.len()].copy_from_slice(&packet);
             return Ok(Some(packet.len()));
@@ -264,6 +289,9 @@ impl Port for Host {
     }
 
     fn send(&mut self, now: Duration, packet: &[u8]) -> io::Result<()> {
+        if let Some(kernel) = &mut self.kernel {
+            return Port::send(kernel, now, packet);
+        }
         let mut frame = Vec::with_capacity(LINK_HEADER_LEN + packet.len());
         frame.extend_from_slice(&[0; LINK_HEADER_LEN - 2]);
         frame.extend_from_slice(&ethernet::TYPE_IPV4.to_be_bytes());
@@ -275,6 +303,10 @@ impl Port for Host {
         let payload = &frame[start..start + usize::from(segment.payload_len)];
         self.deliver(instant(now), &segment, payload);
         Ok(())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.kernel.as_ref().and_then(Port::descriptor)
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -293,7 +325,7 @@ pub(crate) fn instant(now: Duration) -> Instant {
 
 const EPOCH: Instant = Instant::from_nanos(1_000_000_000_000);
 
-const NO_LINK_ADDRESSES: EthernetAddresses = EthernetAddresses {
+pub(crate) const NO_LINK_ADDRESSES: EthernetAddresses = EthernetAddresses {
     source: [0; 6],
     destination: [0; 6],
 };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 use tcp::{Config, Event, Instant, State};
-use testkit::link::Conditions;
+use testkit::link::{Conditions, Loss};
 use testkit::{Namespace, Relay, Skip, Tun};
 
 use crate::host::{Host, instant};
@@ -19,6 +19,17 @@ pub(crate) const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 2);
 
 /// Of whoever listens.
 pub(crate) const PORT: u16 = 7000;
+
+/// Nothing arrives.
+pub(crate) const DEAD: Conditions = Conditions {
+    rate_bits_per_second: None,
+    delay: Duration::ZERO,
+    queue_octets: 1_000_000,
+    loss: Loss::Random(1.0),
+    reorder: 0.0,
+    reorder_delay: Duration::ZERO,
+    duplicate: 0.0,
+};
 
 /// Nothing takes that long on a machine that works.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -12,6 +12,7 @@ mod lab;
 mod options;
 mod pattern;
 mod refusing;
+mod repair;
 #[path = "../support/mod.rs"]
 mod support;
 mod transfer;

@@ -1,6 +1,6 @@
 //! The octets that connections carry: any octet out of place is noticed.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::sync::LazyLock;
 
 use tcp::{Connection, Instant, Payload, ReadError, WriteError};
@@ -120,6 +120,36 @@ impl Pump {
                 }
                 Err(ReadError::WouldBlock) => return false,
                 Err(error) => panic!("reading octet {}: {error:?}", self.read),
+            }
+        }
+        true
+    }
+
+    /// As [`Self::write`], into a socket that does not block.
+    pub(crate) fn write_to(&mut self, mut stream: impl Write, to: u64) -> bool {
+        while self.written < to {
+            match stream.write(octets(self.written, to - self.written)) {
+                Ok(count) => self.written += count as u64,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(error) => panic!("writing octet {}: {error}", self.written),
+            }
+        }
+        true
+    }
+
+    /// As [`Self::read`], from a socket that does not block.
+    pub(crate) fn read_from(&mut self, mut stream: impl Read, to: u64) -> bool {
+        self.buffer.resize(PIECE, 0);
+        while self.read < to {
+            let most = usize::try_from(to - self.read).map_or(PIECE, |len| len.min(PIECE));
+            match stream.read(&mut self.buffer[..most]) {
+                Ok(0) => panic!("the stream ends at {}", self.read),
+                Ok(count) => {
+                    check(self.read, &self.buffer[..count]);
+                    self.read += count as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(error) => panic!("reading octet {}: {error}", self.read),
             }
         }
         true

@@ -6,23 +6,13 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use tcp::{Error, Event, SocketOption, State};
-use testkit::link::{Conditions, Loss};
+use testkit::link::Conditions;
 use testkit::{or_skip, panic_unless_paused};
 
-use crate::lab::{Lab, OPENERS, Opener};
+use crate::lab::{DEAD, Lab, OPENERS, Opener};
 use crate::pattern::{self, Pump};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-const DEAD: Conditions = Conditions {
-    rate_bits_per_second: None,
-    delay: Duration::ZERO,
-    queue_octets: 1_000_000,
-    loss: Loss::Random(1.0),
-    reorder: 0.0,
-    reorder_delay: Duration::ZERO,
-    duplicate: 0.0,
-};
 
 fn cut(lab: &mut Lab) {
     lab.relay.set_conditions(DEAD, DEAD);
