@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use wire::tcp::MAX_WINDOW_SCALE;
+
 use super::{Connection, settings};
 use crate::receive::queue::ReceiveQueue;
 use crate::recovery::Recovery;
 use crate::send::queue::SendQueue;
-use crate::timers::Timer;
 use crate::{Config, Instant, Options, Path, Payload, Secrets, SeqNumber, State, WindowScales};
 
 /// The state of a connection.
@@ -54,7 +55,7 @@ pub struct RepairWindow {
 pub struct RepairTimestamps {
     /// `TSval` at the time of the snapshot.
     pub value: u32,
-    /// `TS.Recent`
+    /// `TS.Recent`; 0 if it is not known, as from a kernel, which does not tell. Then the next segment's is taken.
     pub recent: u32,
 }
 
@@ -136,10 +137,9 @@ impl<P: Payload> Connection<P> {
         }
         connection.grow_send_buffer();
         connection.restart_keep_alive(now);
-        if connection.state == State::FinWait2 && connection.is_orphan {
-            connection
-                .timers
-                .set(Timer::Linger, now + connection.config.fin_timeout);
+        // An acknowledgement that was delayed is nobody else's to send.
+        if connection.receiver.rcv_nxt > connection.receiver.window.offered_from() {
+            connection.receiver.acks.owe_one();
         }
         Ok(connection)
     }
@@ -197,11 +197,16 @@ fn check<P>(snapshot: &Snapshot<P>) -> Result<(), Inconsistent> {
     let has_open_fin = snapshot.state.has_fin() && !is_fin_acknowledged(snapshot.state);
     let in_flight = snapshot.snd_nxt.distance_from(snapshot.snd_una);
     let most = i64::from(len).saturating_add(i64::from(has_open_fin));
+    let (window, scales) = (&snapshot.window, snapshot.window_scales.unwrap_or_default());
     let is_consistent = snapshot.state.is_synchronized()
         && snapshot.state != State::TimeWait
         && (0..=most).contains(&i64::from(in_flight))
         && (!is_fin_acknowledged(snapshot.state) || len == 0)
-        && snapshot.window.rcv_wup <= snapshot.rcv_nxt;
+        && scales.snd.max(scales.rcv) <= MAX_WINDOW_SCALE
+        // As `tcp_repair_set_window` checks it.
+        && window.max_window >= window.snd_wnd
+        && window.snd_wl1 <= snapshot.rcv_nxt + window.rcv_wnd
+        && window.rcv_wup <= snapshot.rcv_nxt;
     if is_consistent {
         Ok(())
     } else {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::harness::*;
-use crate::{Config, Inconsistent, Path, SeqNumber, Shutdown, State};
+use crate::{Config, Inconsistent, Path, SeqNumber, Shutdown, State, WindowScales};
 
 fn reincarnate(connection: Conn, now: crate::Instant) -> Conn {
     let snapshot = connection.export(now).expect("can be exported");
@@ -103,6 +103,22 @@ fn every_state_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_delayed_acknowledgement_is_sent_by_the_next_stack() {
+    let mut solo = Solo::established();
+    // Behind the quick acknowledgements of the beginning.
+    let mut next = 1;
+    loop {
+        solo.receive(data(next, 1, b"data"));
+        next += 4;
+        if solo.poll().is_empty() {
+            break;
+        }
+    }
+    solo.connection = reincarnate(solo.connection, solo.now);
+    assert_eq!(solo.poll_one().ack(), next);
+}
+
+#[test]
 fn what_cannot_go_on_is_not_exported() {
     let connecting = Solo::connecting(Config::default(), crate::Options::default());
     assert!(connecting.connection.export(connecting.now).is_none());
@@ -116,16 +132,15 @@ fn contradictions_are_refused() {
     let snapshot = solo.connection.export(solo.now).unwrap();
     assert_eq!(snapshot.unacknowledged, b"data");
     let config = Arc::new(Config::default());
-    let mut broken = [
-        snapshot.clone(),
-        snapshot.clone(),
-        snapshot.clone(),
-        snapshot,
-    ];
+    let mut broken: [_; 8] = std::array::from_fn(|_| snapshot.clone());
     broken[0].snd_nxt += 1;
     broken[1].snd_nxt = broken[1].snd_una - 1;
     broken[2].state = State::FinWait2;
     broken[3].window.rcv_wup = SeqNumber(broken[3].rcv_nxt.0.wrapping_add(1));
+    broken[4].window_scales = Some(WindowScales { snd: 15, rcv: 0 });
+    broken[5].window_scales = Some(WindowScales { snd: 0, rcv: 15 });
+    broken[6].window.max_window = broken[6].window.snd_wnd - 1;
+    broken[7].window.snd_wl1 = broken[7].rcv_nxt + broken[7].window.rcv_wnd + 1;
     for snapshot in broken {
         let result = Conn::import(solo.now, config.clone(), Path::ipv4(MTU), snapshot);
         assert_eq!(result.err(), Some(Inconsistent));
