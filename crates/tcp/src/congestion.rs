@@ -274,7 +274,7 @@ impl Congestion {
         if ack.acked == 0 {
             return;
         }
-        if self.usage.is_limited(&self.window) {
+        if self.is_limiting() {
             controller!(&mut self.state, on_ack(&mut self.window, ack));
         } else {
             controller!(&mut self.state, on_unused_window(ack.now));
@@ -355,6 +355,12 @@ impl Congestion {
     pub fn set_mss(&mut self, mss: u32) {
         self.window.mss = mss.max(1);
         self.window.cwnd = self.window.cwnd.max(self.window.mss);
+    }
+
+    /// The window, not the application or the peer, bounded what was in flight in the last round trip.
+    #[must_use]
+    pub fn is_limiting(&self) -> bool {
+        self.usage.is_limited(&self.window)
     }
 
     /// Octets that may be in flight.

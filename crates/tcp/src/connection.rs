@@ -7,7 +7,8 @@ use std::sync::Arc;
 use wire::tcp::Header;
 
 use crate::event::Events;
-use crate::pacing::{Pacer, UNLIMITED};
+use crate::outgoing::Outgoing;
+use crate::pacing::UNLIMITED;
 use crate::receive::Receiver;
 use crate::receive::window::ReceiveWindow;
 use crate::recovery::{Recovery, Settings};
@@ -29,6 +30,7 @@ mod icmp;
 mod incoming;
 mod info;
 mod layout;
+mod measure;
 mod options;
 mod repair;
 mod segment;
@@ -56,8 +58,8 @@ pub use repair::{Inconsistent, RepairTimestamps, RepairWindow, Snapshot};
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Connection<P> {
-    /// `SO_MAX_PACING_RATE`: with a rate only.
-    pacer: Option<Box<Pacer>>,
+    /// Once something was written, or a rate set.
+    outgoing: Option<Box<Outgoing>>,
     sender: Sender,
     config: Arc<Config>,
     timestamps: TimestampState,
@@ -261,7 +263,7 @@ impl<P: Payload> Connection<P> {
                 RttEstimator::new(config.rto_min, config.rto_max),
                 secrets.iss + 1,
             ),
-            pacer: None,
+            outgoing: None,
             timestamps: TimestampState::new(secrets.timestamp_offset),
             ecn: EcnState::default(),
             timers: Timers::default(),
@@ -378,11 +380,14 @@ impl<P: Payload> Connection<P> {
     fn start_pacing(&mut self) {
         let mss = u32::from(self.mss());
         let rate = self.options.max_pacing_rate;
-        if rate == UNLIMITED {
-            self.pacer = None;
-        } else {
-            self.pacer.get_or_insert_default().set_rate(rate, mss);
+        if rate != UNLIMITED || self.outgoing.is_some() {
+            self.outgoing().pacer.set_rate(rate, mss);
         }
+    }
+
+    #[inline]
+    fn outgoing(&mut self) -> &mut Outgoing {
+        self.outgoing.get_or_insert_default()
     }
 
     #[inline]

@@ -4,12 +4,15 @@ use core::time::Duration;
 
 use crate::State;
 
-/// The values of `struct tcp_info`; octets and segments as there.
+/// The values of `struct tcp_info` (Linux 6.12); octets and segments as there.
+///
+/// Not here, since Linux has no value for them either: `tcpi_fackets` and `tcpi_last_ack_sent`, always 0. `tcpi_rehash` (how
+/// often another path was chosen by another hash of the flow) is 0, too: there is no such choice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
     pub state: State,
     pub ca_state: CaState,
-    /// Retransmission timeouts in a row.
+    /// Retransmission timeouts in a row, of the SYN or SYN-ACK before the handshake is over.
     pub retransmits: u8,
     /// Zero-window or keepalive probes without an answer.
     pub probes: u8,
@@ -49,10 +52,12 @@ pub struct Info {
     pub reordering: u32,
     pub rcv_rtt: Duration,
     pub rcv_space: u32,
+    /// Segments sent again, the handshake's included.
     pub total_retrans: u32,
-    /// Octets a second.
+    /// Octets a second; `u64::MAX` if nothing is paced, where Linux shows at which rate it would.
     pub pacing_rate: u64,
     pub max_pacing_rate: u64,
+    /// In sequence numbers: the SYN of an active open counts (which Linux makes so), and FIN.
     pub octets_acked: u64,
     pub octets_received: u64,
     pub segments_out: u32,
@@ -61,15 +66,33 @@ pub struct Info {
     pub min_rtt: Duration,
     pub data_segments_in: u32,
     pub data_segments_out: u32,
+    /// Octets a second (`tcpi_delivery_rate`), 0 before there is a measurement.
+    pub delivery_rate: u64,
+    /// The application, not the network, made it what it is (`tcpi_delivery_rate_app_limited`).
+    pub is_delivery_rate_app_limited: bool,
+    /// There was something to send, or unacknowledged.
+    pub busy_time: Duration,
+    /// Of that: held back by the peer's window.
+    pub rwnd_limited: Duration,
+    /// Of that: the send buffer was too small for the network.
+    pub sndbuf_limited: Duration,
     pub octets_sent: u64,
     pub octets_retransmitted: u64,
     /// Segments that arrived at the peer, the SYN and duplicates included.
     pub delivered: u32,
+    /// Of these, those that arrived along with a congestion mark.
+    pub delivered_ce: u32,
     pub dsack_duplicates: u32,
     pub reorder_seen: u32,
     pub out_of_order_segments: u32,
     pub snd_wnd: u32,
     pub rcv_wnd: u32,
+    /// Retransmission timeouts, the handshake's included.
+    pub total_rto: u16,
+    /// Episodes of them, one that is going on included.
+    pub total_rto_recoveries: u16,
+    /// Time spent in these.
+    pub total_rto_time: Duration,
 }
 
 /// The shifts of the two windows (RFC 7323 §2).

@@ -76,6 +76,7 @@ mod fast_open;
 mod info;
 mod listener;
 mod options;
+mod outgoing;
 pub mod pacing;
 mod path;
 mod payload;

@@ -3,12 +3,13 @@
 use core::time::Duration;
 
 use crate::Instant;
+use crate::time::Nanos;
 
 /// No rate (`SO_MAX_PACING_RATE` as it is by default).
 pub const UNLIMITED: u64 = u64::MAX;
 
 /// What may leave at once, as time at the rate: about what timers resolve. Linux's `sk_pacing_shift` gives the same.
-const BURST: Duration = Duration::from_millis(1);
+const BURST: Nanos = Nanos::new(1_000_000);
 
 /// Paces one connection, by the generic cell rate algorithm (ITU-T I.371): the time at which what was sent would have left
 /// at exactly the rate may be ahead of the clock by a burst.
@@ -19,7 +20,7 @@ pub struct Pacer {
     busy_until: Instant,
     /// What whole nanoseconds have left over: octets times 10^9, below the rate.
     remainder: u64,
-    burst: Duration,
+    burst: Nanos,
 }
 
 impl Default for Pacer {
@@ -40,7 +41,7 @@ impl Pacer {
         self.octets_per_second = octets_per_second.max(1);
         self.remainder = 0;
         let (two_segments, _) = self.time_for(mss.saturating_mul(2));
-        self.burst = two_segments.max(BURST);
+        self.burst = Nanos::from(two_segments).max(BURST);
     }
 
     #[must_use]
@@ -73,7 +74,7 @@ impl Pacer {
         }
         // A segment may begin while less than a burst is ahead of the clock.
         let ahead = self.busy_until.saturating_since(now);
-        let excess = ahead.saturating_sub(self.burst);
+        let excess = ahead.saturating_sub(self.burst.duration());
         (!excess.is_zero()).then(|| now + excess)
     }
 

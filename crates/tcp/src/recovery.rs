@@ -155,6 +155,11 @@ impl Recovery {
         }
     }
 
+    /// The handshake is over: idleness counts from here on.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        self.last_sent_at = Some(now);
+    }
+
     /// Call when there is data to send, before asking for [`Self::room`]: a window that nothing has used for long must be
     /// probed anew (RFC 5681 §4.1).
     pub fn before_sending(&mut self, now: Instant) {

@@ -71,6 +71,7 @@ pub(super) fn value(fd: i32, name: &str) -> Option<i64> {
     match name {
         "tcpi_snd_wscale" => return Some(i64::from(scale & 0xf)),
         "tcpi_rcv_wscale" => return Some(i64::from(scale >> 4)),
+        "tcpi_delivery_rate_app_limited" => return Some(i64::from(structure[7] & 1)),
         "tcpi_fastopen_client_fail" => return Some(i64::from(structure[7] >> 1 & 3)),
         _ => {}
     }

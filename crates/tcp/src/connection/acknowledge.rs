@@ -44,6 +44,7 @@ impl<P: Payload> Connection<P> {
                 self.liveness.soft_error = None;
                 let is_fin_acked = self.sender.on_ack(segment.ack);
                 self.grow_send_buffer();
+                self.measure_progress(now);
                 if !had_room && self.has_send_room() {
                     self.events.raise(Event::Writable);
                 }
@@ -74,6 +75,7 @@ impl<P: Payload> Connection<P> {
                 .map(|elapsed| (timestamps.echo, elapsed.duration())),
             _ => None,
         };
+        let delivered_before = self.recovery.scoreboard().delivered();
         let outcome = self.recovery.on_ack(&Acknowledgement {
             now,
             ack: segment.ack,
@@ -82,6 +84,7 @@ impl<P: Payload> Connection<P> {
             echo,
         });
         self.follow_recovery();
+        self.measure_ack(now, segment, &outcome, delivered_before);
         outcome.acked
     }
 

@@ -10,7 +10,7 @@ impl<P: Payload> Connection<P> {
     /// # Errors
     /// See [`WriteError`]. Nothing was written.
     #[inline]
-    pub fn write(&mut self, _now: Instant, data: &[u8], more: bool) -> Result<usize, WriteError> {
+    pub fn write(&mut self, now: Instant, data: &[u8], more: bool) -> Result<usize, WriteError> {
         self.check_writable()?;
         let room = self.send_room();
         let taken = data.get(..room).unwrap_or(data);
@@ -18,6 +18,7 @@ impl<P: Payload> Connection<P> {
         if taken.is_empty() && !data.is_empty() {
             return Err(WriteError::WouldBlock);
         }
+        self.measure_write(now);
         self.sender.queue.push(taken);
         self.sender.is_more = more;
         Ok(taken.len())
@@ -299,6 +300,8 @@ impl<P: Payload> Connection<P> {
     /// CLOSED: nothing more is sent, but for a pending reset. What was received can still be read.
     pub(super) fn enter_closed(&mut self) {
         self.state = State::Closed;
+        // The time of what ends a connection, but for its timeouts.
+        self.measure_end(self.liveness.last_heard_at);
         if self.handshake.is_fast_open {
             self.end_fast_open(false);
         }

@@ -17,7 +17,7 @@ pub enum Shutdown {
 
 impl<P: Payload> Connection<P> {
     /// Ends directions. `false` if there is no connection (`ENOTCONN`).
-    pub fn shutdown(&mut self, _now: Instant, how: Shutdown) -> bool {
+    pub fn shutdown(&mut self, now: Instant, how: Shutdown) -> bool {
         if matches!(self.state, State::Closed | State::SynSent) {
             return false;
         }
@@ -26,7 +26,7 @@ impl<P: Payload> Connection<P> {
             self.events.raise(Event::Readable);
         }
         if how != Shutdown::Read {
-            self.queue_fin();
+            self.queue_fin(now);
         }
         true
     }
@@ -50,12 +50,12 @@ impl<P: Payload> Connection<P> {
                 self.enter_closed();
             }
             State::FinWait2 => self.enter_orphan_fin_wait_2(now),
-            _ => self.queue_fin(),
+            _ => self.queue_fin(now),
         }
     }
 
     /// RFC 9293 §3.10.4: "Queue this until all preceding SENDs have been segmentized, then form a FIN segment and send it."
-    fn queue_fin(&mut self) {
+    fn queue_fin(&mut self, now: Instant) {
         match self.state {
             // The handshake ends first; `establish` goes on from here.
             State::SynReceived => {}
@@ -70,6 +70,7 @@ impl<P: Payload> Connection<P> {
             | State::TimeWait => return,
         }
         self.sender.is_fin_queued = true;
+        self.measure_fin(now);
         self.sender.is_more = false;
         // What was held back for want of more data will see no more.
         if self.timers.is_set(Timer::Retransmit) && !self.sender.is_outstanding() {

@@ -47,6 +47,8 @@ impl<P: Payload> Connection<P> {
         if has_fast_open {
             self.learn_from_syn_ack(segment.header);
         }
+        let acked = segment.ack - self.sender.snd_una;
+        self.counters.octets_acked = u64::from(acked);
         self.sender.on_ack(segment.ack);
         self.sample_handshake_rtt(now, segment);
         self.establish(now);
@@ -192,6 +194,7 @@ impl<P: Payload> Connection<P> {
         };
         self.timers.stop(Timer::Retransmit);
         self.liveness.last_heard_at = now;
+        self.measure_established(now);
         if self.handshake.is_fast_open {
             self.establish_fast(now);
             self.restart_keep_alive(now);
@@ -222,6 +225,7 @@ impl<P: Payload> Connection<P> {
         let mss = u32::from(self.mss());
         let settings = settings(&self.config, &self.options, mss, self.handshake.has_sack);
         self.recovery = Recovery::new(settings, self.recovery.rtt.clone(), first);
+        self.recovery.begin(now);
         self.follow_recovery();
     }
 

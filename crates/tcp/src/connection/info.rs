@@ -1,7 +1,7 @@
 //! Counters and `TCP_INFO`.
 
 use super::Connection;
-use crate::{Info, Instant, Payload, WindowScales};
+use crate::{Info, Instant, Payload, State, WindowScales};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counters {
@@ -33,10 +33,16 @@ impl<P: Payload> Connection<P> {
         let congestion = &self.recovery.congestion;
         let ssthresh = congestion.ssthresh();
         let (has_syn_data, fast_open_failure) = self.fast_open_info();
+        let outgoing = self.outgoing.as_deref().copied().unwrap_or_default();
+        let [busy_time, rwnd_limited, sndbuf_limited] = outgoing.chronometer.times(now);
         Info {
             state: self.state,
             ca_state: self.recovery.ca_state(),
-            retransmits: self.recovery.timeouts(),
+            retransmits: if self.is_handshaking() {
+                self.handshake.retransmits
+            } else {
+                self.recovery.timeouts()
+            },
             probes: self.liveness.probes,
             backoff: self.recovery.rtt.backoff().max(self.liveness.probe_backoff),
             has_timestamps: self.timestamps.is_on,
@@ -75,7 +81,10 @@ impl<P: Payload> Connection<P> {
             reordering: self.recovery.reordering(),
             rcv_rtt: self.receiver.window.rtt(),
             rcv_space: self.receiver.window.space(),
-            total_retrans: self.recovery.total_retransmissions(),
+            total_retrans: self
+                .recovery
+                .total_retransmissions()
+                .saturating_add(self.handshake.retransmits.into()),
             pacing_rate: self.options.max_pacing_rate,
             max_pacing_rate: self.options.max_pacing_rate,
             octets_acked: self.counters.octets_acked,
@@ -86,6 +95,11 @@ impl<P: Payload> Connection<P> {
             min_rtt: self.recovery.rtt.min_rtt().unwrap_or_default(),
             data_segments_in: self.counters.data_segments_in,
             data_segments_out: self.counters.data_segments_out,
+            delivery_rate: outgoing.delivery_rate.octets_per_second(),
+            is_delivery_rate_app_limited: outgoing.delivery_rate.is_app_limited(),
+            busy_time,
+            rwnd_limited,
+            sndbuf_limited,
             octets_sent: self.counters.octets_sent,
             octets_retransmitted: self.recovery.octets_retransmitted(),
             delivered: self
@@ -94,12 +108,21 @@ impl<P: Payload> Connection<P> {
                 .delivered()
                 .wrapping_add(self.recovery.dsack_duplicates())
                 .wrapping_add(u32::from(self.state.is_synchronized())),
+            delivered_ce: outgoing.delivered_ce,
             dsack_duplicates: self.recovery.dsack_duplicates(),
             reorder_seen: self.recovery.reorderings(),
             out_of_order_segments: self.receiver.out_of_order_count,
             snd_wnd: self.sender.snd_wnd,
             rcv_wnd: self.receiver.window.remaining(self.receiver.rcv_nxt),
+            total_rto: outgoing.timeouts.total(),
+            total_rto_recoveries: outgoing.timeouts.episodes(),
+            total_rto_time: outgoing.timeouts.time(now),
         }
+    }
+
+    /// What is sent again is the SYN or its answer.
+    fn is_handshaking(&self) -> bool {
+        matches!(self.state, State::SynSent | State::SynReceived)
     }
 }
 

@@ -135,6 +135,9 @@ impl<P: Payload> Connection<P> {
         for payload in snapshot.unread {
             connection.receiver.queue.push(payload, false);
         }
+        if !snapshot.unacknowledged.is_empty() {
+            connection.measure_busy(now);
+        }
         connection.grow_send_buffer();
         connection.restart_keep_alive(now);
         // An acknowledgement that was delayed is nobody else's to send.

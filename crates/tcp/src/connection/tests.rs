@@ -6,6 +6,7 @@ mod close;
 mod data;
 mod fast_open;
 mod harness;
+mod info;
 mod open;
 mod repair;
 mod requirements;

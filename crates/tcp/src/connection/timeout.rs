@@ -36,7 +36,7 @@ impl<P: Payload> Connection<P> {
             self.on_recovery_timeout(now);
         }
         if self.timers.take_expired(Timer::UserTimeout, now) {
-            self.time_out();
+            self.time_out(now);
         }
         if self.timers.take_expired(Timer::KeepAlive, now) {
             self.on_keep_alive_timeout(now);
@@ -80,10 +80,11 @@ impl<P: Payload> Connection<P> {
                 // Nobody knows of it yet.
                 self.enter_closed();
             } else {
-                self.time_out();
+                self.time_out(now);
             }
             return;
         }
+        self.measure_timeout(now, self.handshake.retransmits == 0);
         self.handshake.retransmits = self.handshake.retransmits.saturating_add(1);
         if self.handshake.retransmits > linear {
             self.recovery.rtt.on_timeout();
@@ -111,6 +112,7 @@ impl<P: Payload> Connection<P> {
         }
         self.start_user_timeout(first_sent_at);
         let timeouts = self.recovery.timeouts();
+        self.measure_timeout(now, timeouts <= 1);
         if timeouts <= 1 {
             self.liveness.retransmitting_since = Some(first_sent_at);
             return;
@@ -118,7 +120,7 @@ impl<P: Payload> Connection<P> {
         let is_last = self.is_out_of_retransmissions(now, timeouts);
         self.suspect_fast_open(timeouts.saturating_sub(1), is_last);
         if is_last {
-            self.time_out();
+            self.time_out(now);
         } else if self.config.mtu_black_hole_detection && timeouts > self.config.retries1 {
             self.suspect_black_hole();
         }
@@ -184,7 +186,7 @@ impl<P: Payload> Connection<P> {
         // RFC 9293 §3.8.6.1: "As long as the receiving TCP peer continues to send acknowledgments in response to the probe
         // segments, the sending TCP peer MUST allow the connection to stay open."
         if self.liveness.probes >= limit {
-            self.time_out();
+            self.time_out(now);
             return;
         }
         self.start_user_timeout(now);
@@ -221,7 +223,7 @@ impl<P: Payload> Connection<P> {
             };
             if is_dead {
                 self.send_reset();
-                self.time_out();
+                self.time_out(now);
                 return;
             }
             self.liveness.probes = probes.saturating_add(1);
@@ -234,7 +236,8 @@ impl<P: Payload> Connection<P> {
     }
 
     /// ETIMEDOUT, unless ICMP told why.
-    fn time_out(&mut self) {
+    fn time_out(&mut self, now: Instant) {
+        self.measure_end(now);
         let error = self.liveness.soft_error.take().unwrap_or(Error::TimedOut);
         self.fail(error);
     }

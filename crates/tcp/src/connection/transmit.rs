@@ -104,7 +104,9 @@ impl<P: Payload> Connection<P> {
             congestion: self.recovery.room(),
             piece: self.path.max_offload_len.max(mss),
         };
-        match self.sender.next_segment(&limits, &self.options) {
+        let next = self.sender.next_segment(&limits, &self.options);
+        self.measure_receive_window(now, next == Err(Blocked::Window));
+        match next {
             Ok(_) if self.is_paced_until_later(now) => false,
             Ok(segment) => {
                 self.emit_new(now, &segment, mss, transmit);
@@ -119,7 +121,10 @@ impl<P: Payload> Connection<P> {
 
     /// The pacing rate holds the next segment back; its timer is set.
     fn is_paced_until_later(&mut self, now: Instant) -> bool {
-        let next = self.pacer.as_ref().and_then(|pacer| pacer.next_at(now));
+        let next = self
+            .outgoing
+            .as_ref()
+            .and_then(|outgoing| outgoing.pacer.next_at(now));
         if let Some(at) = next {
             self.timers.set(Timer::Pacing, at);
         }
@@ -161,13 +166,12 @@ impl<P: Payload> Connection<P> {
         }
         self.fill(now, segment.start, flags, segment.len, transmit);
         transmit.segment_len = u16::try_from(mss).unwrap_or(u16::MAX);
+        let is_alone = !self.sender.is_outstanding();
         self.sender.on_sent(segment, mss);
-        if let Some(pacer) = &mut self.pacer {
-            pacer.on_sent(segment.len, now);
-        }
         self.recovery
             .on_sent(segment.start, segment.len, segment.is_fin, now);
         self.follow_deadline();
+        self.measure_sent(now, segment.len, self.sender.snd_nxt, is_alone);
         // The probe timer is recovery's from here on.
         self.timers.stop(Timer::Retransmit);
         self.liveness.probe_backoff = 0;
@@ -192,9 +196,7 @@ impl<P: Payload> Connection<P> {
             .map(|timestamps| timestamps.value);
         self.recovery.on_retransmitted(lost.seq, timestamp, now);
         self.follow_deadline();
-        if let Some(pacer) = &mut self.pacer {
-            pacer.on_sent(len, now);
-        }
+        self.measure_sent(now, len, lost.end(), false);
         self.counters.on_data_sent(len);
         self.after_ack_sent(now, len > 0);
     }
@@ -358,6 +360,9 @@ impl<P: Payload> Connection<P> {
             segment_len: u16::try_from(len).unwrap_or(u16::MAX),
             ..Transmit::default()
         };
+        if len > 0 {
+            self.measure_busy(now);
+        }
         let end = self.sender.iss + 1 + len;
         self.sender.snd_nxt = self.sender.snd_nxt.max(end);
         self.counters.on_data_sent(len);

@@ -1,0 +1,26 @@
+//! What a connection keeps of its sending beside what recovery and congestion control need: the pacing rate, and what only
+//! `TCP_INFO` tells. A connection that only receives has none of it.
+
+mod chronometer;
+mod delivery_rate;
+mod timeouts;
+
+use crate::pacing::Pacer;
+
+pub(crate) use chronometer::{Chronometer, Limit};
+pub(crate) use delivery_rate::{DeliveryRate, Sent};
+pub(crate) use timeouts::TimeoutHistory;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outgoing {
+    /// `SO_MAX_PACING_RATE`
+    pub(crate) pacer: Pacer,
+    pub(crate) chronometer: Chronometer,
+    pub(crate) delivery_rate: DeliveryRate,
+    pub(crate) timeouts: TimeoutHistory,
+    /// Segments whose arrival was told along with a congestion mark.
+    pub(crate) delivered_ce: u32,
+}
+
+/// Two cache lines in a connection that sends.
+const _: () = assert!(size_of::<Outgoing>() <= 128);
