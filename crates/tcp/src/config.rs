@@ -73,7 +73,7 @@ pub struct Config {
     /// `tcp_abort_on_overflow`.
     pub abort_on_overflow: bool,
     /// `tcp_syncookies`.
-    pub syn_cookies: bool,
+    pub syn_cookies: SynCookies,
     /// SYNs a second that one listening socket answers (`VMA_TCP_MAX_SYN_RATE`); 0 for no limit.
     pub syn_rate_max: u32,
     /// `tcp_fastopen` (RFC 7413).
@@ -81,6 +81,17 @@ pub struct Config {
     /// `tcp_fastopen_blackhole_timeout_sec`: how long Fast Open is not used after a network has swallowed a connection;
     /// zero for that it goes on.
     pub fast_open_black_hole_timeout: Duration,
+}
+
+/// `tcp_syncookies` (RFC 4987 §3.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SynCookies {
+    /// A SYN that finds the queue full is ignored.
+    Never,
+    /// A SYN that finds the queue full is answered with one.
+    WhenFull,
+    /// Every SYN is.
+    Always,
 }
 
 /// `tcp_ecn` (RFC 3168).
@@ -129,7 +140,7 @@ impl Default for Config {
             base_mss: 1024,
             quick_acks: 16,
             abort_on_overflow: false,
-            syn_cookies: true,
+            syn_cookies: SynCookies::WhenFull,
             syn_rate_max: 0,
             fast_open: FastOpenModes::default(),
             fast_open_black_hole_timeout: Duration::ZERO,

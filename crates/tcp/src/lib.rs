@@ -95,7 +95,7 @@ pub mod timer_wheel;
 mod timers;
 mod transmit;
 
-pub use config::{Config, EcnMode};
+pub use config::{Config, EcnMode, SynCookies};
 pub use connection::{
     Connection, FastOpenEnd, Inconsistent, Numbers, RepairTimestamps, RepairWindow, Shutdown,
     Snapshot,

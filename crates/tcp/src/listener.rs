@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wire::tcp::{Flags, Header};
 
 use crate::syn_rate::SynRate;
-use crate::{Config, Connection, Instant, Payload};
+use crate::{Config, Connection, Instant, Payload, SynCookies};
 
 mod cookie;
 mod fast_open;
@@ -91,18 +91,22 @@ impl Listener {
         if !self.syn_rate.admits(now) {
             return ListenDisposition::Ignore;
         }
+        // In the order of `tcp_conn_request`. As many embryos as connections wait for accept, at most
+        // (`inet_csk_reqsk_queue_is_full`).
+        let is_full = self.half_open_count > self.backlog;
+        let wants_cookie = match self.config.syn_cookies {
+            SynCookies::Never if is_full => return ListenDisposition::Ignore,
+            SynCookies::Never => false,
+            SynCookies::WhenFull => is_full,
+            SynCookies::Always => true,
+        };
         if self.is_accept_queue_full() {
             self.overflow_count = self.overflow_count.saturating_add(1);
             return ListenDisposition::Ignore;
         }
-        // `inet_csk_reqsk_queue_is_full`
-        if self.half_open_count >= self.backlog.max(1) {
-            return if self.config.syn_cookies {
-                self.last_cookie_at = Some(now);
-                ListenDisposition::Cookie
-            } else {
-                ListenDisposition::Ignore
-            };
+        if wants_cookie {
+            self.last_cookie_at = Some(now);
+            return ListenDisposition::Cookie;
         }
         self.half_open_count = self.half_open_count.saturating_add(1);
         ListenDisposition::Open
@@ -117,7 +121,7 @@ impl Listener {
         header: &Header,
         payload_len: usize,
     ) -> bool {
-        if !header.flags.contains(Flags::ACK) || header.flags.intersects(Flags::RST | Flags::SYN) {
+        if !connection.is_established_by(header, payload_len) {
             return true;
         }
         let is_bare = payload_len == 0 && !header.flags.contains(Flags::FIN);

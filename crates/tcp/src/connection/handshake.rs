@@ -7,7 +7,7 @@ use super::{Connection, Reset, advertised_mss, settings};
 use crate::recovery::Recovery;
 use crate::send::AckClass;
 use crate::timers::Timer;
-use crate::{Error, Event, Instant, Payload, SeqNumber, State};
+use crate::{Ecn, Error, Event, Instant, Payload, SeqNumber, State};
 
 impl<P: Payload> Connection<P> {
     /// RFC 9293 §3.10.7.3: SYN-SENT.
@@ -158,6 +158,16 @@ impl<P: Payload> Connection<P> {
         self.sample_handshake_rtt(now, segment);
         self.establish(now);
         Verdict::Continue
+    }
+
+    /// Whether a segment would end the handshake of an embryo (`tcp_check_req`).
+    pub(crate) fn is_established_by(&self, header: &Header, payload_len: usize) -> bool {
+        let len = u32::try_from(payload_len).unwrap_or(u32::MAX);
+        let segment = Incoming::new(header, len, Ecn::NotEct);
+        segment.has(Flags::ACK)
+            && !segment.has(Flags::RST | Flags::SYN)
+            && self.sender.classify_ack(segment.ack) == AckClass::New
+            && self.receiver.is_acceptable(segment.seq, segment.end())
     }
 
     fn sample_handshake_rtt(&mut self, now: Instant, segment: &Incoming<'_>) {

@@ -24,6 +24,15 @@ fn syn() -> Header {
     header(Flags::SYN)
 }
 
+/// What ends the handshake of an [`embryo`].
+fn last_ack() -> Header {
+    Header {
+        seq: 1001,
+        ack: 8,
+        ..header(Flags::ACK)
+    }
+}
+
 fn embryo(syn: &Header) -> Connection<Vec<u8>> {
     let secrets = Secrets {
         iss: SeqNumber(7),
@@ -66,18 +75,17 @@ fn rfc9293_3_10_7_2_only_a_plain_syn_opens() {
 #[test]
 fn the_queues_hold_what_linux_lets_them_hold() {
     let mut listener = listener(Config::default(), 2);
-    for _ in 0..2 {
+    // One more than the backlog is half open.
+    for _ in 0..3 {
         assert_eq!(listener.on_segment(NOW, &syn()), ListenDisposition::Open);
     }
     assert_eq!(listener.on_segment(NOW, &syn()), ListenDisposition::Cookie);
     listener.on_embryonic_closed();
     assert_eq!(listener.on_segment(NOW, &syn()), ListenDisposition::Open);
     // One more than the backlog waits for `accept`.
-    for _ in 0..2 {
+    for _ in 0..3 {
         listener.on_established();
     }
-    assert_eq!(listener.on_segment(NOW, &syn()), ListenDisposition::Open);
-    listener.on_established();
     assert_eq!(
         (listener.accept_count(), listener.half_open_count()),
         (3, 0)
@@ -85,10 +93,34 @@ fn the_queues_hold_what_linux_lets_them_hold() {
     assert_eq!(listener.on_segment(NOW, &syn()), ListenDisposition::Ignore);
     assert_eq!(listener.overflow_count(), 1);
     let mut late = embryo(&syn());
-    assert!(!listener.admits(&mut late, &header(Flags::ACK), 0));
+    assert!(!listener.admits(&mut late, &last_ack(), 0));
     assert!(listener.admits(&mut late, &header(Flags::RST), 0));
     listener.on_accepted();
-    assert!(listener.admits(&mut late, &header(Flags::ACK), 0));
+    assert!(listener.admits(&mut late, &last_ack(), 0));
+}
+
+#[test]
+fn without_a_backlog_one_connection_waits() {
+    let mut listener = listener(Config::default(), 0);
+    assert_eq!(listener.on_segment(NOW, &syn()), ListenDisposition::Open);
+    assert_eq!(listener.on_segment(NOW, &syn()), ListenDisposition::Cookie);
+    listener.on_established();
+    assert_eq!(listener.on_segment(NOW, &syn()), ListenDisposition::Ignore);
+}
+
+#[test]
+fn tcp_syncookies_2_remembers_no_embryo() {
+    let config = Config {
+        syn_cookies: SynCookies::Always,
+        ..Config::default()
+    };
+    let mut listener = listener(config, 0);
+    for _ in 0..2 {
+        assert_eq!(listener.on_segment(NOW, &syn()), ListenDisposition::Cookie);
+    }
+    assert_eq!(listener.half_open_count(), 0);
+    listener.on_established();
+    assert_eq!(listener.on_segment(NOW, &syn()), ListenDisposition::Ignore);
 }
 
 #[test]
@@ -101,12 +133,21 @@ fn tcp_abort_on_overflow_resets_instead_of_forgetting() {
     assert_eq!(listener.on_segment(NOW, &syn()), ListenDisposition::Open);
     listener.on_established();
     let mut late = embryo(&syn());
-    let ack = Header {
-        seq: 1001,
-        ack: 8,
-        ..header(Flags::ACK)
-    };
-    assert!(!listener.admits(&mut late, &ack, 0));
+    // Whoever does not know the numbers has no part in it.
+    for stray in [
+        Header {
+            ack: 9,
+            ..last_ack()
+        },
+        Header {
+            seq: 900,
+            ..last_ack()
+        },
+    ] {
+        assert!(listener.admits(&mut late, &stray, 0));
+    }
+    assert_eq!(late.state(), State::SynReceived);
+    assert!(!listener.admits(&mut late, &last_ack(), 0));
     let mut reset = Transmit::default();
     assert!(late.poll_transmit(NOW, &mut reset));
     assert_eq!((reset.header.flags, reset.header.seq), (Flags::RST, 8));
@@ -116,12 +157,13 @@ fn tcp_abort_on_overflow_resets_instead_of_forgetting() {
 #[test]
 fn without_cookies_a_full_queue_ignores() {
     let config = Config {
-        syn_cookies: false,
+        syn_cookies: SynCookies::Never,
         ..Config::default()
     };
-    let mut listener = listener(config, 1);
+    let mut listener = listener(config, 0);
     assert_eq!(listener.on_segment(NOW, &syn()), ListenDisposition::Open);
     assert_eq!(listener.on_segment(NOW, &syn()), ListenDisposition::Ignore);
+    assert_eq!(listener.overflow_count(), 0);
 }
 
 #[test]
@@ -178,7 +220,7 @@ fn flow(key: &SecretKey) -> SecretFlow<'_> {
 
 /// A SYN with all options through a cookie; returns the connection after its first ACK.
 fn through_a_cookie(options: HeaderOptions) -> (Listener, Connection<Vec<u8>>, Header, Instant) {
-    let mut listener = listener(Config::default(), 1);
+    let mut listener = listener(Config::default(), 0);
     let key = SecretKey::new([7; 16]);
     listener.on_segment(NOW, &syn());
     let syn = Header { options, ..syn() };
@@ -305,8 +347,9 @@ fn cookies_are_not_looked_at_unless_some_were_issued() {
         accepted.map(drop)
     };
     assert_eq!(accept(&mut listener, NOW), Err(CookieError::Invalid));
-    listener.on_segment(NOW, &syn());
-    listener.on_segment(NOW, &syn());
+    for _ in 0..3 {
+        listener.on_segment(NOW, &syn());
+    }
     assert_eq!(accept(&mut listener, NOW), Ok(()));
     let late = NOW + Duration::from_secs(120);
     assert_eq!(accept(&mut listener, late), Err(CookieError::Invalid));

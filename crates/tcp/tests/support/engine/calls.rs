@@ -218,6 +218,9 @@ impl Engine {
                 }
                 listener.set_fast_open_keys(socket.fast_open_keys);
                 listener.set_fast_open_without_cookie(socket.is_cookieless);
+                let deferral = socket.values.get(&(libc::SOL_TCP, libc::TCP_DEFER_ACCEPT));
+                let deferral = deferral.and_then(|secs| u32::try_from(*secs).ok());
+                listener.set_defer_accept(deferral.unwrap_or(0));
                 socket.kind = Kind::Listening {
                     listener,
                     queue: VecDeque::new(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use packetdrill::OptionValue;
 use packetdrill::sysctl::Setting;
-use tcp::{Config, CongestionAlgorithm, EcnMode, FastOpenModes, Options, SocketOption};
+use tcp::{Config, CongestionAlgorithm, EcnMode, FastOpenModes, Options, SocketOption, SynCookies};
 
 /// Makes a configuration; the error names a setting that the engine does not have.
 pub(super) fn of(sysctls: &[Setting]) -> Result<(Config, Options), String> {
@@ -61,7 +61,14 @@ fn set(config: &mut Config, options: &mut Options, name: &str, value: &str) -> O
         "tcp_mtu_probing" if number? < 2 => config.mtu_black_hole_detection = on()?,
         "tcp_base_mss" => config.base_mss = u16::try_from(number?).ok()?,
         "tcp_abort_on_overflow" => config.abort_on_overflow = on()?,
-        "tcp_syncookies" if number? < 2 => config.syn_cookies = on()?,
+        "tcp_syncookies" => {
+            config.syn_cookies = match number? {
+                0 => SynCookies::Never,
+                1 => SynCookies::WhenFull,
+                2 => SynCookies::Always,
+                _ => return None,
+            }
+        }
         "tcp_invalid_ratelimit" => {
             config.invalid_ratelimit = Duration::from_millis(u64::from(number?))
         }
@@ -157,7 +164,10 @@ pub(super) fn option(
         (libc::SOL_SOCKET, libc::SO_REUSEADDR | libc::SO_REUSEPORT)
         | (
             libc::SOL_TCP,
-            libc::TCP_FASTOPEN | libc::TCP_FASTOPEN_CONNECT | TCP_FASTOPEN_NO_COOKIE,
+            libc::TCP_DEFER_ACCEPT
+            | libc::TCP_FASTOPEN
+            | libc::TCP_FASTOPEN_CONNECT
+            | TCP_FASTOPEN_NO_COOKIE,
         )
         | (libc::SOL_IP, libc::IP_MTU_DISCOVER | libc::IP_TOS | libc::IP_TTL) => return Ok(None),
         _ => return Err(None),
