@@ -12,10 +12,12 @@ use crate::Instant;
 use crate::demux::{FlowTable, ipv4_key};
 
 mod entry;
+mod judge;
 
 pub use entry::{Answer, Residue, TimestampState, Verdict};
 
 use entry::Entry;
+pub(crate) use judge::{Action, judge};
 
 /// The end of a list.
 const NIL: u32 = u32::MAX;
@@ -41,7 +43,7 @@ pub struct Settings {
     pub duration: Duration,
     /// `tcp_rfc1337`: a reset does not end it.
     pub rfc1337: bool,
-    /// `tcp_invalid_ratelimit`: answers to one connection are at least this far apart.
+    /// `tcp_invalid_ratelimit`: answers to one connection's segments without data are at least this far apart.
     pub answer_interval: Duration,
 }
 
@@ -109,7 +111,7 @@ impl TimeWaitTable {
         local: SocketAddrV4,
         remote: SocketAddrV4,
         header: &Header,
-        payload_len: u32,
+        payload_len: usize,
         now: Instant,
     ) -> Option<Verdict> {
         let index = self.flows.look_up(&ipv4_key(local, remote))?;

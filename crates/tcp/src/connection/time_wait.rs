@@ -1,12 +1,12 @@
 //! TIME-WAIT: RFC 9293 §3.6.1, RFC 6191. Owners of many connections keep it in a smaller form instead.
 
-use wire::tcp::{Flags, Header};
+use wire::tcp::Header;
 
 use super::Connection;
 use super::segment::Incoming;
-use crate::time_wait::{Residue, TimestampState};
+use crate::time_wait::{Action, Residue, TimestampState, judge};
 use crate::timers::Timer;
-use crate::{Event, Instant, Payload, SeqNumber, State};
+use crate::{Event, Instant, Payload, State};
 
 impl<P: Payload> Connection<P> {
     pub(super) fn enter_time_wait(&mut self, now: Instant) {
@@ -31,57 +31,35 @@ impl<P: Payload> Connection<P> {
         })
     }
 
-    /// RFC 9293 §3.10.7.4 for TIME-WAIT, as Linux's `tcp_timewait_state_process` has it.
     pub(super) fn on_segment_in_time_wait(&mut self, now: Instant, segment: &Incoming<'_>) {
-        let is_old = segment.header.options.timestamps.is_some_and(|timestamps| {
-            self.timestamps.is_on && self.timestamps.is_old(now, timestamps.value)
-        });
-        let is_in_window = self.receiver.is_acceptable(segment.seq, segment.end());
-        if segment.has(Flags::RST) {
-            // RFC 1337: a reset that ends TIME-WAIT early is a hazard, if a small one.
-            if is_in_window
-                && !is_old
-                && !self.config.rfc1337
-                && segment.seq == self.receiver.rcv_nxt
-            {
-                self.enter_closed();
-            }
+        let Some(residue) = self.residue() else {
             return;
+        };
+        let judgement = judge(
+            &residue,
+            segment.header,
+            segment.len as usize,
+            self.config.rfc1337,
+        );
+        if let Some(recent) = judgement.recent {
+            self.timestamps.update(now, recent);
         }
-        if segment.has(Flags::SYN) {
+        match judgement.action {
+            Action::Drop => {}
+            Action::Answer => self.receiver.acks.owe_duplicate(),
             // A new incarnation is the owner's to begin (`accepts_syn`).
-            self.challenge(now);
-            return;
+            Action::AnswerSeldom | Action::Open => self.challenge(now),
+            Action::Close => self.enter_closed(),
         }
-        if segment.is_empty() && !is_old && is_in_window {
-            return;
-        }
-        // "The only thing that can arrive in this state is a retransmission of the remote FIN. Acknowledge it, and restart the
-        // 2 MSL timeout."
-        if segment.has(Flags::FIN) && !is_old {
+        if judgement.restarts {
             self.timers.set(Timer::Linger, now + self.config.time_wait);
         }
-        self.receiver.acks.owe_duplicate();
     }
 
-    /// Whether a SYN may begin the next incarnation of a connection in TIME-WAIT: RFC 6191 §2, RFC 1122 §4.2.2.13: its
-    /// numbers are beyond all that the old one used.
+    /// Whether a SYN may begin the next incarnation of a connection in TIME-WAIT: RFC 6191 §2, RFC 1122 §4.2.2.13.
     pub fn accepts_syn(&self, syn: &Header) -> bool {
-        let is_plain_syn = syn.flags.contains(Flags::SYN)
-            && !syn.flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
-        if self.state != State::TimeWait || !is_plain_syn {
-            return false;
-        }
-        let is_newer = match syn.options.timestamps {
-            Some(timestamps) if self.timestamps.is_on => {
-                timestamps
-                    .value
-                    .wrapping_sub(self.timestamps.recent)
-                    .cast_signed()
-                    > 0
-            }
-            _ => false,
-        };
-        is_newer || SeqNumber(syn.seq) > self.receiver.rcv_nxt
+        self.residue().is_some_and(|residue| {
+            judge(&residue, syn, 0, self.config.rfc1337).action == Action::Open
+        })
     }
 }

@@ -5,6 +5,7 @@ use wire::tcp::{Flags, Header, Options, Timestamps};
 use crate::{Instant, SeqNumber};
 
 use super::Settings;
+use super::judge::{Action, judge};
 
 /// What TIME-WAIT needs of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,63 +95,55 @@ impl Entry {
         }
     }
 
-    /// RFC 9293 §3.10.7.4 for TIME-WAIT, in the order of Linux's `tcp_timewait_state_process`. The second value: the wait
-    /// begins anew.
+    /// The second value: the wait begins anew.
     pub(super) fn judge(
         &mut self,
         header: &Header,
-        payload_len: u32,
+        payload_len: usize,
         settings: &Settings,
         now: Instant,
     ) -> (Verdict, bool) {
-        let seq = SeqNumber(header.seq);
-        let has = |flags| header.flags.contains(flags);
-        let timestamps = header.options.timestamps.filter(|_| self.has_timestamps);
-        // RFC 7323 §5.3
-        let is_old =
-            timestamps.is_some_and(|timestamps| is_before(timestamps.value, self.ts_recent));
-        let is_empty = payload_len == 0 && !header.flags.intersects(Flags::SYN | Flags::FIN);
-        if !is_old && seq == self.rcv_nxt && (is_empty || has(Flags::RST)) {
-            if has(Flags::RST) {
-                // RFC 1337 §3 (F1): "ignore RST segments in TIME-WAIT state"
-                return if settings.rfc1337 {
-                    (Verdict::Drop, false)
-                } else {
-                    (Verdict::Closed, false)
-                };
-            }
-            if let Some(timestamps) = timestamps {
-                self.ts_recent = timestamps.value;
-            }
-            return (Verdict::Drop, true);
+        let judgement = judge(&self.residue(), header, payload_len, settings.rfc1337);
+        if let Some(recent) = judgement.recent {
+            self.ts_recent = recent;
         }
-        if has(Flags::RST) {
-            return (Verdict::Drop, false);
-        }
-        if has(Flags::SYN) && !has(Flags::ACK) && !is_old {
-            // RFC 6191 §2, RFC 1122 §4.2.2.13: what comes is newer than all that the old incarnation sent.
-            let is_later =
-                timestamps.is_some_and(|timestamps| is_before(self.ts_recent, timestamps.value));
-            if seq > self.rcv_nxt || is_later {
-                let iss = self.snd_nxt + 65_535 + 2;
-                return (Verdict::Open { iss }, false);
-            }
-        }
-        // "The only thing that can arrive in this state is a retransmission of the remote FIN. Acknowledge it, and restart the
-        // 2 MSL timeout." A SYN without ACK may be a new connection's, whose second try will be accepted.
-        let restarts = is_old || has(Flags::ACK);
-        (self.answer(settings, now), restarts)
+        let verdict = match judgement.action {
+            Action::Drop => Verdict::Drop,
+            Action::Answer => self.answer(now),
+            Action::AnswerSeldom => self.answer_seldom(settings, now),
+            Action::Open => Verdict::Open {
+                iss: self.snd_nxt + 65_535 + 2,
+            },
+            Action::Close => Verdict::Closed,
+        };
+        (verdict, judgement.restarts)
     }
 
-    fn answer(&mut self, settings: &Settings, now: Instant) -> Verdict {
+    fn residue(&self) -> Residue {
+        Residue {
+            snd_nxt: self.snd_nxt,
+            rcv_nxt: self.rcv_nxt,
+            window: self.window,
+            timestamps: self.has_timestamps.then_some(TimestampState {
+                recent: self.ts_recent,
+                offset: self.ts_offset,
+            }),
+        }
+    }
+
+    fn answer_seldom(&mut self, settings: &Settings, now: Instant) -> Verdict {
         let millis = millis(now);
         let since = u128::from(millis.wrapping_sub(self.answered_millis));
         if self.answered_millis != 0 && since < settings.answer_interval.as_millis() {
             return Verdict::Drop;
         }
         self.answered_millis = millis.max(1);
+        self.answer(now)
+    }
+
+    fn answer(&self, now: Instant) -> Verdict {
         let timestamps = self.has_timestamps.then(|| Timestamps {
-            value: millis.wrapping_add(self.ts_offset),
+            value: millis(now).wrapping_add(self.ts_offset),
             echo: self.ts_recent,
         });
         Verdict::Answer(Answer {
@@ -173,9 +166,4 @@ impl Entry {
 #[allow(clippy::cast_possible_truncation, reason = "the clock wraps")]
 const fn millis(now: Instant) -> u32 {
     (now.as_nanos() / 1_000_000) as u32
-}
-
-/// Timestamps are compared as sequence numbers are (RFC 7323 §5.2).
-const fn is_before(one: u32, other: u32) -> bool {
-    one.wrapping_sub(other).cast_signed() < 0
 }

@@ -103,6 +103,36 @@ fn answers_are_not_repeated_too_soon() {
     }
 }
 
+/// As `tcp_oow_rate_limited`: a peer that sends its FIN again waits for the answer, and cannot be an echo of ours.
+#[test]
+fn what_occupies_sequence_numbers_is_answered_each_time() {
+    let mut table = table();
+    let fin = header(RCV_NXT - 1, Flags::FIN | Flags::ACK, 1001);
+    let data = header(RCV_NXT - 10, Flags::ACK, 1001);
+    for millis in 100..103 {
+        let now = at(millis);
+        assert!(matches!(table.judge(&fin, now), Verdict::Answer(_)));
+        let verdict = table.on_segment(LOCAL, REMOTE, &data, 10, now);
+        assert!(matches!(verdict, Some(Verdict::Answer(_))));
+    }
+}
+
+/// As `tcp_paws_check`: some peers begin with a timestamp of zero.
+#[test]
+fn a_timestamp_of_zero_is_none() {
+    let timestamps = Some(TimestampState {
+        recent: 0,
+        offset: 0,
+    });
+    let residue = Residue {
+        timestamps,
+        ..residue()
+    };
+    let mut table = table_with(Settings::default(), &residue);
+    let reset = header(RCV_NXT, Flags::RST, u32::MAX);
+    assert_eq!(table.judge(&reset, at(20)), Verdict::Closed);
+}
+
 #[test]
 fn the_last_acknowledgement_of_the_peer_is_dropped() {
     let mut table = table();

@@ -8,13 +8,14 @@ mod settings;
 mod sockets;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
 use packetdrill::script::{TcpOption, flags};
 use packetdrill::sysctl::Change;
 use packetdrill::{Call, Outcome, Segment, Setup, Stack, Unreachable, wire};
+use tcp::time_wait::{self, TimeWaitTable, Verdict};
 use tcp::{
     Config, Connection, CookieError, Ecn, Event, FastOpenCache, FastOpenKeys, Flags, Header,
     IcmpError, Instant, ListenDisposition, Options, Path, SecretFlow, SecretKey, Secrets,
@@ -31,6 +32,7 @@ pub(crate) struct Engine {
     /// What sockets begin with.
     options: Options,
     path: Path,
+    time_wait: TimeWaitTable,
     keys: FastOpenKeys,
     cookies: FastOpenCache,
     /// Initial sequence numbers come from here, one after another.
@@ -86,6 +88,7 @@ impl Engine {
             config: Arc::new(Config::default()),
             options: Options::default(),
             path: Path::ipv4(1500),
+            time_wait: time_wait_table(&Config::default()),
             keys: FastOpenKeys::new([0; 16], None),
             cookies: FastOpenCache::new(100),
             next_iss: iss,
@@ -202,6 +205,9 @@ impl Engine {
         }
         self.note_fast_open(id, event);
         self.note_edge(id, event);
+        if event == Event::TimeWait {
+            self.enter_time_wait(id);
+        }
         if event == Event::Closed {
             let is_open = self
                 .sockets
@@ -214,12 +220,46 @@ impl Engine {
         }
     }
 
+    /// What arrives is not for the connection any more, which is only kept for whoever still has a descriptor of it.
+    fn enter_time_wait(&mut self, id: usize) {
+        let held = &self.connections[&id];
+        let (local, remote) = self.ends((held.local_port, held.remote_port));
+        let residue = held.connection.residue().expect("it is in TIME-WAIT");
+        assert!(self.time_wait.insert(local, remote, &residue, self.now));
+    }
+
+    fn ends(&self, ports: (u16, u16)) -> (SocketAddrV4, SocketAddrV4) {
+        (
+            SocketAddrV4::new(self.setup.local, ports.0),
+            SocketAddrV4::new(self.setup.remote, ports.1),
+        )
+    }
+
     fn deliver(&mut self, segment: &Segment) {
         let header = to_header(segment);
         let ecn = Ecn::from_tos(segment.tos);
         let ports = (segment.destination, segment.source);
+        let (local, remote) = self.ends(ports);
+        let (len, now) = (segment.payload.len(), self.now);
+        match self.time_wait.on_segment(local, remote, &header, len, now) {
+            None => {}
+            Some(Verdict::Drop | Verdict::Closed) => return,
+            Some(Verdict::Answer(answer)) => {
+                self.transmit = Transmit::default();
+                self.transmit.header = answer.header;
+                let answer = to_segment(&self.transmit, ports, Vec::new());
+                self.outbox.push_back((now, answer));
+                return;
+            }
+            Some(Verdict::Open { iss }) => {
+                self.next_iss = iss.0;
+                self.deliver_to_listener(segment, &header, ecn);
+                return;
+            }
+        }
+        let is_over = |state| matches!(state, tcp::State::Closed | tcp::State::TimeWait);
         if let Some(id) = self.find(ports.0, ports.1)
-            && self.connections[&id].connection.state() != tcp::State::Closed
+            && !is_over(self.connections[&id].connection.state())
         {
             let held = self.connections.get_mut(&id).expect("just found");
             if held.connection.is_embryonic()
@@ -321,8 +361,18 @@ impl Engine {
             .filter_map(|held| held.connection.poll_timeout());
         connections
             .chain(self.pending.as_ref().and_then(calls::Pending::deadline))
+            .chain(self.time_wait.next_expiry())
             .min()
     }
+}
+
+fn time_wait_table(config: &Config) -> TimeWaitTable {
+    let settings = time_wait::Settings {
+        duration: config.time_wait,
+        rfc1337: config.rfc1337,
+        answer_interval: config.invalid_ratelimit,
+    };
+    TimeWaitTable::new([0; 16], 1000, settings)
 }
 
 /// Of the cookies.
@@ -342,7 +392,9 @@ impl Stack for Engine {
             self.path.ip_header_len = 40;
         }
         self.setup = setup.clone();
-        self.take_sysctls()
+        self.take_sysctls()?;
+        self.time_wait = time_wait_table(&self.config);
+        Ok(())
     }
 
     fn change(&mut self, change: &Change) -> Result<(), String> {
@@ -378,6 +430,7 @@ impl Stack for Engine {
             rounds = if due <= self.now { rounds + 1 } else { 0 };
             assert!(rounds < MAX_ROUNDS, "a timer does not let time pass");
             self.now = self.now.max(due);
+            self.time_wait.expire(self.now);
             for held in self.connections.values_mut() {
                 if held
                     .connection
