@@ -63,10 +63,16 @@ pub struct Config {
     pub moderate_receive_buffer: bool,
     /// `tcp_invalid_ratelimit`: acknowledgements of invalid segments are this far apart.
     pub invalid_ratelimit: Duration,
-    /// `tcp_mtu_probing` = 1: reduce the segment size when a path seems to swallow large packets (RFC 4821).
-    pub mtu_black_hole_detection: bool,
-    /// `tcp_base_mss`: where that starts, in octets.
+    /// `tcp_mtu_probing` (RFC 4821).
+    pub mtu_probing: MtuProbing,
+    /// `tcp_base_mss`: where that begins, in octets.
     pub base_mss: u16,
+    /// `tcp_mtu_probe_floor`: the least MSS for a path that swallows everything, in octets; never below 256.
+    pub mtu_probe_floor: u16,
+    /// `tcp_probe_threshold`: bounds so close to each other, in octets, end the search.
+    pub mtu_probe_threshold: u16,
+    /// `tcp_probe_interval`: until it begins anew.
+    pub mtu_probe_interval: Duration,
     /// Segments acknowledged at once at the start of a connection (`TCP_MAX_QUICKACKS`; VMA's
     /// `VMA_TCP_QUICKACK`).
     pub quick_acks: u8,
@@ -105,6 +111,18 @@ pub enum EcnMode {
     Passive,
 }
 
+/// `tcp_mtu_probing`: whether the segment size that a path takes is searched for (RFC 4821).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MtuProbing {
+    /// What the network layer says is believed.
+    #[default]
+    Off,
+    /// When the path seems to swallow large packets.
+    AfterBlackHole,
+    /// From small segments on.
+    Always,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -136,8 +154,11 @@ impl Default for Config {
             send_buffer_max: 4 << 20,
             moderate_receive_buffer: true,
             invalid_ratelimit: Duration::from_millis(500),
-            mtu_black_hole_detection: false,
+            mtu_probing: MtuProbing::Off,
             base_mss: 1024,
+            mtu_probe_floor: 48,
+            mtu_probe_threshold: 8,
+            mtu_probe_interval: Duration::from_secs(600),
             quick_acks: 16,
             abort_on_overflow: false,
             syn_cookies: SynCookies::WhenFull,

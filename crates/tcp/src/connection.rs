@@ -32,6 +32,7 @@ mod info;
 mod layout;
 mod measure;
 mod options;
+mod path_mtu;
 mod repair;
 mod segment;
 mod time_wait;
@@ -380,8 +381,13 @@ impl<P: Payload> Connection<P> {
     fn start_pacing(&mut self) {
         let mss = u32::from(self.mss());
         let rate = self.options.max_pacing_rate;
-        if rate != UNLIMITED || self.outgoing.is_some() {
-            self.outgoing().pacer.set_rate(rate, mss);
+        if rate == UNLIMITED {
+            if let Some(outgoing) = &mut self.outgoing {
+                outgoing.pacer = None;
+            }
+        } else {
+            let pacer = self.outgoing().pacer.get_or_insert_default();
+            pacer.set_rate(rate, mss);
         }
     }
 

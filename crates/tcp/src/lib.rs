@@ -95,7 +95,7 @@ pub mod timer_wheel;
 mod timers;
 mod transmit;
 
-pub use config::{Config, EcnMode, SynCookies};
+pub use config::{Config, EcnMode, MtuProbing, SynCookies};
 pub use connection::{
     Connection, FastOpenEnd, Inconsistent, Numbers, RepairTimestamps, RepairWindow, Shutdown,
     Snapshot,

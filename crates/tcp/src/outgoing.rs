@@ -1,20 +1,23 @@
-//! What a connection keeps of its sending beside what recovery and congestion control need: the pacing rate, and what only
-//! `TCP_INFO` tells. A connection that only receives has none of it.
+//! What a connection keeps of its sending beside what recovery and congestion control need: the pacing rate, the search for the
+//! path's MTU, and what only `TCP_INFO` tells. A connection that only receives has none of it.
 
 mod chronometer;
 mod delivery_rate;
 mod timeouts;
 
 use crate::pacing::Pacer;
+use crate::path::search::MtuSearch;
 
 pub(crate) use chronometer::{Chronometer, Limit};
 pub(crate) use delivery_rate::{DeliveryRate, Sent};
 pub(crate) use timeouts::TimeoutHistory;
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Outgoing {
-    /// `SO_MAX_PACING_RATE`
-    pub(crate) pacer: Pacer,
+    /// `SO_MAX_PACING_RATE`: with a rate only.
+    pub(crate) pacer: Option<Box<Pacer>>,
+    /// RFC 4821
+    pub(crate) mtu_search: Option<Box<MtuSearch>>,
     pub(crate) chronometer: Chronometer,
     pub(crate) delivery_rate: DeliveryRate,
     pub(crate) timeouts: TimeoutHistory,

@@ -2,6 +2,8 @@
 
 use crate::SeqNumber;
 
+pub(crate) mod search;
+
 /// The way to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {

@@ -175,13 +175,27 @@ impl Recovery {
 
     /// New data went out, `payload_len` octets at `seq` and maybe FIN; the device cuts them if they are longer than the MSS.
     pub fn on_sent(&mut self, seq: SeqNumber, payload_len: u32, is_fin: bool, now: Instant) {
+        self.on_sent_cut(seq, payload_len, is_fin, self.settings.mss, now);
+    }
+
+    /// The same, cut into segments of `segment_len`: more than the MSS in a probe of the path (RFC 4821).
+    #[inline]
+    pub(crate) fn on_sent_cut(
+        &mut self,
+        seq: SeqNumber,
+        payload_len: u32,
+        is_fin: bool,
+        segment_len: u32,
+        now: Instant,
+    ) {
         debug_assert_eq!(seq, self.snd_nxt);
+        let segment_len = segment_len.max(self.settings.mss);
         let mut rest = payload_len;
         let mut next = seq;
-        while rest > self.settings.mss {
-            self.scoreboard.push(next, self.settings.mss, now);
-            next += self.settings.mss;
-            rest = rest.saturating_sub(self.settings.mss);
+        while rest > segment_len {
+            self.scoreboard.push(next, segment_len, now);
+            next += segment_len;
+            rest = rest.saturating_sub(segment_len);
         }
         let last = rest.saturating_add(u32::from(is_fin));
         if last > 0 {
@@ -278,6 +292,22 @@ impl Recovery {
         self.deadlines.probe = None;
         self.state = State::Recovery { high: self.snd_nxt };
         self.recover = self.snd_nxt;
+    }
+
+    /// RFC 4821 §7.6.2: if nothing is lost but a probe of the path, which is longer than the other segments by more than FIN,
+    /// that says nothing of congestion. It is cut, to be sent again.
+    fn is_lost_probe(&mut self, lost: u32) -> bool {
+        let mss = self.settings.mss;
+        let is_probe = lost == 1
+            && matches!(self.state, State::Open)
+            && self.settings.sack
+            && self.scoreboard.first().is_some_and(|first| {
+                first.len > mss.saturating_add(1) && first.seq == self.snd_una
+            });
+        if is_probe {
+            self.scoreboard.resegment(mss, true);
+        }
+        is_probe
     }
 
     /// RFC 9937 §6: `RecoverFS` is what was outstanding before the acknowledgement, without what had been reported earlier.

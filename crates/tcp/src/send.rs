@@ -292,6 +292,11 @@ impl Sender {
         self.is_fin_sent() && ack == self.snd_nxt
     }
 
+    /// Something is urgent, or a record ends in the queue.
+    pub(crate) fn has_marks(&self) -> bool {
+        self.marks.is_some()
+    }
+
     /// `SND.UP`: behind the last urgent octet.
     #[inline]
     pub(crate) fn urgent_end(&self) -> Option<SeqNumber> {

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tcp::{Config, CongestionAlgorithm, EcnMode, Instant, Options, Path, SocketOption, State};
+use tcp::{
+    Config, CongestionAlgorithm, EcnMode, Instant, MtuProbing, Options, Path, SocketOption, State,
+};
 use testkit::link::Loss;
 
 mod support;
@@ -72,6 +74,10 @@ fn conditions(rng: &mut Rng) -> Conditions {
 
 fn config(rng: &mut Rng) -> Config {
     let ecn = rng.pick(&[EcnMode::Off, EcnMode::On, EcnMode::Passive]);
+    let mtu_probing = match rng.chance(100_000) {
+        true => rng.pick(&[MtuProbing::AfterBlackHole, MtuProbing::Always]),
+        false => MtuProbing::Off,
+    };
     Config {
         timestamps: rng.chance(700_000),
         sack: rng.chance(800_000),
@@ -82,7 +88,7 @@ fn config(rng: &mut Rng) -> Config {
         syn_ack_retries: 30,
         retries2: 30,
         orphan_retries: 30,
-        mtu_black_hole_detection: rng.chance(100_000),
+        mtu_probing,
         ..Config::default()
     }
 }

@@ -45,6 +45,9 @@ impl<P: Payload> Connection<P> {
                 let is_fin_acked = self.sender.on_ack(segment.ack);
                 self.grow_send_buffer();
                 self.measure_progress(now);
+                if self.is_searching_mtu() {
+                    self.review_mtu_probe();
+                }
                 if !had_room && self.has_send_room() {
                     self.events.raise(Event::Writable);
                 }
@@ -85,6 +88,9 @@ impl<P: Payload> Connection<P> {
         });
         self.follow_recovery();
         self.measure_ack(now, segment, &outcome, delivered_before);
+        if outcome.has_lost_probe {
+            self.review_mtu_probe();
+        }
         outcome.acked
     }
 

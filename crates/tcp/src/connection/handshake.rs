@@ -232,6 +232,7 @@ impl<P: Payload> Connection<P> {
         self.receiver
             .window
             .on_established(now, self.receiver.rcv_nxt, is_scaling);
+        self.start_mtu_probing(now);
         let mss = u32::from(self.mss());
         let settings = settings(&self.config, &self.options, mss, self.handshake.has_sack);
         self.recovery = Recovery::new(settings, self.recovery.rtt.clone(), first);
@@ -242,15 +243,21 @@ impl<P: Payload> Connection<P> {
     /// Octets of payload in a full segment beside the options that every segment carries (RFC 6691).
     #[inline]
     pub(super) fn mss(&self) -> u16 {
-        let options_len = if self.timestamps.is_on {
-            TIMESTAMPS_LEN
-        } else {
-            0
-        };
+        let options_len = self.options_len();
         let user = self.options.max_segment;
         let mss = self.handshake.peer_mss.min(self.path.mss());
         let mss = if user > 0 { mss.min(user) } else { mss };
         mss.saturating_sub(options_len).max(MIN_MSS)
+    }
+
+    /// Octets of the options that every segment carries.
+    #[inline]
+    pub(super) fn options_len(&self) -> u16 {
+        if self.timestamps.is_on {
+            TIMESTAMPS_LEN
+        } else {
+            0
+        }
     }
 
     /// What a peer takes that does not say.

@@ -1,6 +1,7 @@
 //! Counters and `TCP_INFO`.
 
 use super::Connection;
+use crate::outgoing::Outgoing;
 use crate::{Info, Instant, Payload, State, WindowScales};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +34,8 @@ impl<P: Payload> Connection<P> {
         let congestion = &self.recovery.congestion;
         let ssthresh = congestion.ssthresh();
         let (has_syn_data, fast_open_failure) = self.fast_open_info();
-        let outgoing = self.outgoing.as_deref().copied().unwrap_or_default();
+        let none = Outgoing::default();
+        let outgoing = self.outgoing.as_deref().unwrap_or(&none);
         let [busy_time, rwnd_limited, sndbuf_limited] = outgoing.chronometer.times(now);
         Info {
             state: self.state,
@@ -66,7 +68,7 @@ impl<P: Payload> Connection<P> {
             last_data_sent: now - self.recovery.last_sent_at().unwrap_or(Instant::ZERO),
             last_data_received: now - self.receiver.acks.last_data_at(),
             last_ack_received: now - self.liveness.last_ack_at,
-            path_mtu: u32::from(self.path.mtu),
+            path_mtu: u32::from(self.path_mtu()),
             rcv_ssthresh: self.receiver.window.threshold(),
             rtt: self.recovery.rtt.srtt().unwrap_or_default(),
             rtt_variance: self.recovery.rtt.rttvar().unwrap_or_default(),

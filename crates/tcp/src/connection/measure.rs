@@ -53,7 +53,9 @@ impl<P: Payload> Connection<P> {
         let Some(outgoing) = &mut self.outgoing else {
             return;
         };
-        outgoing.pacer.on_sent(len, now);
+        if let Some(pacer) = &mut outgoing.pacer {
+            pacer.on_sent(len, now);
+        }
         let sent = Sent { end, is_alone };
         outgoing.delivery_rate.on_sent(sent, now);
         // As Linux (`tcp_cwnd_validate`): the network could take more, and the application has it, but no room for it.

@@ -8,6 +8,7 @@ mod fast_open;
 mod harness;
 mod info;
 mod open;
+mod path_mtu;
 mod repair;
 mod requirements;
 mod validation;

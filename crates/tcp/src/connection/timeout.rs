@@ -106,6 +106,13 @@ impl<P: Payload> Connection<P> {
             .first()
             .map_or(now, |first| first.sent_at);
         let timeout = self.recovery.on_timeout(now, can_send_new);
+        if self.is_searching_mtu() {
+            match timeout {
+                Timeout::Retransmission => self.abandon_mtu_probe(),
+                Timeout::Overdue => self.review_mtu_probe(),
+                Timeout::Nothing | Timeout::Probe => {}
+            }
+        }
         self.follow_recovery();
         if timeout != Timeout::Retransmission {
             return;
@@ -121,8 +128,8 @@ impl<P: Payload> Connection<P> {
         self.suspect_fast_open(timeouts.saturating_sub(1), is_last);
         if is_last {
             self.time_out(now);
-        } else if self.config.mtu_black_hole_detection && timeouts > self.config.retries1 {
-            self.suspect_black_hole();
+        } else if timeouts > self.config.retries1 {
+            self.suspect_black_hole(now);
         }
     }
 

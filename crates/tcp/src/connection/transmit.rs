@@ -5,6 +5,7 @@ use core::time::Duration;
 use wire::tcp::{Flags, Header, Options as HeaderOptions, SackBlocks};
 
 use super::handshake::MIN_MSS;
+use super::path_mtu::Probing;
 use super::{Connection, Probe, Reset};
 use crate::recovery::SentSegment;
 use crate::send::{Blocked, Limits, NewSegment};
@@ -81,7 +82,7 @@ impl<P: Payload> Connection<P> {
             return false;
         }
         let can_send_new = has_unsent && self.sender.window_end() > self.sender.snd_nxt;
-        if let Some(lost) = self.recovery.next_to_retransmit(can_send_new)
+        if let Some(lost) = self.next_lost(can_send_new)
             // The peer may have taken window back; its edge is probed with the first segment only.
             && (lost.seq < self.sender.window_end() || lost.seq == self.sender.snd_una)
         {
@@ -97,6 +98,13 @@ impl<P: Payload> Connection<P> {
         // Idleness ends with data that can go; a window that is closed does not count as use.
         if can_send_new && !self.sender.is_outstanding() {
             self.recovery.before_sending(now);
+        }
+        if self.is_searching_mtu() {
+            match self.emit_mtu_probe(now, transmit) {
+                Probing::Idle => {}
+                Probing::Waits => return false,
+                Probing::Sent => return true,
+            }
         }
         let mss = self.room_beside_options();
         let limits = Limits {
@@ -119,12 +127,23 @@ impl<P: Payload> Connection<P> {
         }
     }
 
+    /// What is to be sent again, in segments that are known to arrive.
+    #[inline]
+    fn next_lost(&mut self, can_send_new: bool) -> Option<SentSegment> {
+        let lost = self.recovery.next_to_retransmit(can_send_new)?;
+        if self.is_searching_mtu() && self.takes_back_mtu_probe(&lost) {
+            return self.recovery.next_to_retransmit(can_send_new);
+        }
+        Some(lost)
+    }
+
     /// The pacing rate holds the next segment back; its timer is set.
-    fn is_paced_until_later(&mut self, now: Instant) -> bool {
+    pub(super) fn is_paced_until_later(&mut self, now: Instant) -> bool {
         let next = self
             .outgoing
             .as_ref()
-            .and_then(|outgoing| outgoing.pacer.next_at(now));
+            .and_then(|outgoing| outgoing.pacer.as_ref())
+            .and_then(|pacer| pacer.next_at(now));
         if let Some(at) = next {
             self.timers.set(Timer::Pacing, at);
         }
@@ -153,7 +172,13 @@ impl<P: Payload> Connection<P> {
     }
 
     #[inline]
-    fn emit_new(&mut self, now: Instant, segment: &NewSegment, mss: u32, transmit: &mut Transmit) {
+    pub(super) fn emit_new(
+        &mut self,
+        now: Instant,
+        segment: &NewSegment,
+        mss: u32,
+        transmit: &mut Transmit,
+    ) {
         let mut flags = data_flags(segment.is_push, segment.is_fin);
         transmit.ecn = Ecn::NotEct;
         if self.ecn.is_on && segment.len > 0 {
@@ -169,7 +194,7 @@ impl<P: Payload> Connection<P> {
         let is_alone = !self.sender.is_outstanding();
         self.sender.on_sent(segment, mss);
         self.recovery
-            .on_sent(segment.start, segment.len, segment.is_fin, now);
+            .on_sent_cut(segment.start, segment.len, segment.is_fin, mss, now);
         self.follow_deadline();
         self.measure_sent(now, segment.len, self.sender.snd_nxt, is_alone);
         // The probe timer is recovery's from here on.

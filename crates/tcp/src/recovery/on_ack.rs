@@ -41,6 +41,8 @@ pub struct Outcome {
     pub has_dsack: bool,
     /// Retransmission had not been necessary, and its effects were undone.
     pub was_spurious: bool,
+    /// All that was deemed lost is a probe of the path (RFC 4821); it was cut.
+    pub has_lost_probe: bool,
 }
 
 /// What the segments that an acknowledgement reports tell together.
@@ -151,7 +153,8 @@ impl Recovery {
         }
         self.judge_probe(ack, dsack_end, &report);
         outcome.was_spurious = self.advance_state(ack, &report);
-        outcome.lost = self.detect_losses(ack.now, &report, outcome.has_dsack);
+        (outcome.lost, outcome.has_lost_probe) =
+            self.detect_losses(ack.now, &report, outcome.has_dsack);
         self.congestion.on_ack(&Ack {
             now: ack.now,
             snd_una: self.snd_una,
@@ -386,8 +389,8 @@ impl Recovery {
         true
     }
 
-    /// Returns the number of segments newly deemed lost.
-    fn detect_losses(&mut self, now: Instant, report: &Report, has_dsack: bool) -> u32 {
+    /// Returns the number of segments newly deemed lost, and whether that is a probe of the path only.
+    fn detect_losses(&mut self, now: Instant, report: &Report, has_dsack: bool) -> (u32, bool) {
         let before = self.scoreboard.to_retransmit();
         if self.settings.sack {
             let round = self.round(has_dsack, false);
@@ -404,10 +407,14 @@ impl Recovery {
             self.scoreboard.mark_first_lost();
         }
         let lost = self.scoreboard.to_retransmit().saturating_sub(before);
-        if lost > 0 {
+        if lost == 0 {
+            return (0, false);
+        }
+        let is_probe = self.is_lost_probe(lost);
+        if !is_probe {
             self.enter_recovery(now, report.delivered);
         }
-        lost
+        (lost, is_probe)
     }
 
     fn round(&self, has_dsack: bool, is_leaving_recovery: bool) -> Round {

@@ -62,7 +62,8 @@ impl Recovery {
     /// RFC 8985 §6.2: "Upon RACK reordering timer expiration"
     fn on_reordering_timeout(&mut self, now: Instant) {
         self.deadlines.reordering = self.rack.detect_lost(&mut self.scoreboard, now);
-        if self.scoreboard.to_retransmit() > 0 {
+        let lost = self.scoreboard.to_retransmit();
+        if lost > 0 && !self.is_lost_probe(lost) {
             self.enter_recovery(now, 0);
         }
         if self.deadlines.retransmission.is_none() {

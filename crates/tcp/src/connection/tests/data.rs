@@ -670,34 +670,6 @@ fn a_piece_ends_where_nagle_and_the_window_say() {
     assert_eq!(solo.poll_one().payload.len(), 3000);
 }
 
-// Requirement: RFC 4821 7.7-1
-#[test]
-fn rfc4821_a_path_that_swallows_large_segments_gets_smaller_ones() {
-    let config = Config {
-        mtu_black_hole_detection: true,
-        ..Config::default()
-    };
-    let mut solo = Solo::established_with(config, Options::default());
-    solo.write(&[0; 3000]);
-    solo.poll();
-    let sent = solo.advance(Duration::from_secs(30));
-    let last = sent.last().expect("it was sent again");
-    assert!(last.payload.len() < 800, "{sent:?}");
-    assert_eq!(last.seq(), 1);
-}
-
-#[test]
-fn a_path_mtu_that_grows_again_is_used() {
-    let mut solo = Solo::established();
-    solo.connection.set_path_mtu(600);
-    solo.write(&[0; 1000]);
-    assert_eq!(briefs(&solo.poll()), [(1, 560, ACK), (561, 440, PSH_ACK)]);
-    solo.receive(ack(1, 1001));
-    solo.connection.set_path_mtu(1500);
-    solo.write(&[0; 1000]);
-    assert_eq!(solo.poll_one().payload.len(), 1000);
-}
-
 #[test]
 fn received_data_can_be_taken_as_it_is() {
     let mut solo = Solo::established();

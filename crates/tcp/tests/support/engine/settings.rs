@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use packetdrill::OptionValue;
 use packetdrill::sysctl::Setting;
-use tcp::{Config, CongestionAlgorithm, EcnMode, FastOpenModes, Options, SocketOption, SynCookies};
+use tcp::{
+    Config, CongestionAlgorithm, EcnMode, FastOpenModes, MtuProbing, Options, SocketOption,
+    SynCookies,
+};
 
 /// Makes a configuration; the error names a setting that the engine does not have.
 pub(super) fn of(sysctls: &[Setting]) -> Result<(Config, Options), String> {
@@ -58,7 +61,19 @@ fn set(config: &mut Config, options: &mut Options, name: &str, value: &str) -> O
             config.send_buffer_max = *numbers.get(2)?;
         }
         "tcp_moderate_rcvbuf" => config.moderate_receive_buffer = on()?,
-        "tcp_mtu_probing" if number? < 2 => config.mtu_black_hole_detection = on()?,
+        "tcp_mtu_probing" => {
+            config.mtu_probing = match number? {
+                0 => MtuProbing::Off,
+                1 => MtuProbing::AfterBlackHole,
+                2 => MtuProbing::Always,
+                _ => return None,
+            }
+        }
+        "tcp_mtu_probe_floor" => config.mtu_probe_floor = u16::try_from(number?).ok()?,
+        "tcp_probe_threshold" => config.mtu_probe_threshold = u16::try_from(number?).ok()?,
+        "tcp_probe_interval" => {
+            config.mtu_probe_interval = Duration::from_secs(u64::from(number?));
+        }
         "tcp_base_mss" => config.base_mss = u16::try_from(number?).ok()?,
         "tcp_abort_on_overflow" => config.abort_on_overflow = on()?,
         "tcp_syncookies" => {
