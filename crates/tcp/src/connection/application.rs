@@ -218,8 +218,8 @@ impl<P: Payload> Connection<P> {
             .max(1) as usize
     }
 
-    /// A write would not block (`POLLOUT`), by Linux's measure: a third of the buffer is free and fewer than
-    /// `TCP_NOTSENT_LOWAT` octets wait. True as well if a write would fail at once.
+    /// A write is worth while (`POLLOUT`), by Linux's measure: a third of the buffer is free, and fewer than half of
+    /// `TCP_NOTSENT_LOWAT` octets wait. A write may have room earlier. True as well if it would fail at once.
     #[inline]
     pub fn is_writable(&self) -> bool {
         match self.state {
@@ -231,13 +231,13 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// `sk_stream_is_writeable`
+    /// `__sk_stream_is_writeable` with `wake`
     #[inline]
     pub(super) fn has_send_room(&self) -> bool {
         let queued = self.sender.queue.len();
         let limit = self.options.send_buffer as usize;
         limit.saturating_sub(queued) >= queued / 2
-            && self.sender.unsent() < self.options.not_sent_low_water
+            && self.sender.unsent().saturating_mul(2) < self.options.not_sent_low_water
     }
 
     #[inline]
