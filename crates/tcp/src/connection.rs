@@ -150,7 +150,8 @@ struct Liveness {
     /// What ICMP told of a connection that may live on; the reason if it times out.
     soft_error: Option<Error>,
     last_challenge: LastChallenge,
-    /// When that was sent first which is being sent again: during the handshake the first SYN, if that is known.
+    /// When what is not acknowledged was sent again first; during the handshake, when the first SYN was sent, if that is
+    /// known.
     retransmitting_since: Option<Instant>,
 }
 

@@ -42,6 +42,7 @@ impl<P: Payload> Connection<P> {
                 self.counters.octets_acked =
                     self.counters.octets_acked.wrapping_add(u64::from(acked));
                 self.liveness.soft_error = None;
+                self.timers.stop(Timer::UserTimeout);
                 let is_fin_acked = self.sender.on_ack(segment.ack);
                 self.grow_send_buffer();
                 self.measure_progress(now);
@@ -103,6 +104,7 @@ impl<P: Payload> Connection<P> {
         // If the window still blocks, the next `poll_transmit` sets the timer again, with its backoff.
         if self.sender.window_end() > self.sender.snd_nxt {
             self.liveness.probe_backoff = 0;
+            self.timers.stop(Timer::UserTimeout);
         }
     }
 }

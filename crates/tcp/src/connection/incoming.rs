@@ -77,7 +77,6 @@ impl<P: Payload> Connection<P> {
         self.liveness.last_heard_at = now;
         self.liveness.last_ack_at = now;
         self.liveness.probes = 0;
-        self.timers.stop(Timer::UserTimeout);
         // `MSG_MORE` holds until something happens (Linux: `tcp_push_pending_frames` does not know of it).
         self.sender.is_more = false;
     }

@@ -43,12 +43,13 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// RFC 5482: the peer has so long to acknowledge something, from the transmission that was in vain or the first probe on.
-    fn start_user_timeout(&mut self, since: Instant) {
+    /// RFC 5482: the peer has so long to acknowledge something, from the first retransmission or the first probe on (as
+    /// Linux). What acknowledges nothing does not give it more.
+    fn start_user_timeout(&mut self, now: Instant) {
         if let Some(timeout) = self.user_timeout()
             && !self.timers.is_set(Timer::UserTimeout)
         {
-            self.timers.set(Timer::UserTimeout, since + timeout);
+            self.timers.set(Timer::UserTimeout, now + timeout);
         }
     }
 
@@ -100,11 +101,6 @@ impl<P: Payload> Connection<P> {
     fn on_recovery_timeout(&mut self, now: Instant) {
         let can_send_new =
             self.sender.has_unsent() && self.sender.window_end() > self.sender.snd_nxt;
-        let first_sent_at = self
-            .recovery
-            .scoreboard()
-            .first()
-            .map_or(now, |first| first.sent_at);
         let timeout = self.recovery.on_timeout(now, can_send_new);
         if self.is_searching_mtu() {
             match timeout {
@@ -117,11 +113,11 @@ impl<P: Payload> Connection<P> {
         if timeout != Timeout::Retransmission {
             return;
         }
-        self.start_user_timeout(first_sent_at);
+        self.start_user_timeout(now);
         let timeouts = self.recovery.timeouts();
         self.measure_timeout(now, timeouts <= 1);
         if timeouts <= 1 {
-            self.liveness.retransmitting_since = Some(first_sent_at);
+            self.liveness.retransmitting_since = Some(now);
             return;
         }
         let is_last = self.is_out_of_retransmissions(now, timeouts);

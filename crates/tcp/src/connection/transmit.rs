@@ -394,12 +394,23 @@ impl<P: Payload> Connection<P> {
         if self.handshake.retransmits == 0 {
             self.liveness.retransmitting_since = Some(now);
         }
-        let again_at = now + self.rto_nanos();
+        let again_at = self.syn_again_at(now);
         self.timers.set(Timer::Retransmit, again_at);
         if has_fast_open {
             self.note_syn_ack_timer(again_at);
         }
         self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
+    }
+
+    /// When the SYN that is sent at `now` was in vain: RFC 6298, and at once when `TCP_USER_TIMEOUT` is over.
+    fn syn_again_at(&self, now: Instant) -> Instant {
+        let again_at = now + self.rto_nanos();
+        match (self.user_timeout(), self.liveness.retransmitting_since) {
+            (Some(timeout), Some(first)) if self.handshake.retransmits > 0 => {
+                again_at.min(first + timeout)
+            }
+            _ => again_at,
+        }
     }
 
     fn emit_reset(&mut self, now: Instant, reset: Reset, transmit: &mut Transmit) {
