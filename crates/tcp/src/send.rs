@@ -333,6 +333,29 @@ impl Sender {
         self.snd_wl1
     }
 
+    /// What a segment can be long to a peer that offers small windows: half of the largest window, so that two are under
+    /// way; all of it if that is very small (Linux's `tcp_bound_to_half_wnd`; RFC 9293 §3.8.6.2.1 has `Fs` = 1/2).
+    #[inline]
+    pub(crate) fn segment_bound(&self) -> u32 {
+        match self.max_wnd {
+            0 => u32::MAX,
+            window if window > TCP_MSS_DEFAULT => window / 2,
+            window => window,
+        }
+    }
+
+    /// The sequence number of a segment without data: `SND.NXT`, unless the peer has taken window back and would find that
+    /// unacceptable (Linux's `tcp_acceptable_seq`; a scaled window may have lost less than a unit).
+    #[inline]
+    pub(crate) fn acceptable_seq(&self) -> SeqNumber {
+        let beyond = self.snd_nxt.distance_from(self.window_end());
+        if beyond < 1 << self.scale {
+            self.snd_nxt
+        } else {
+            self.window_end()
+        }
+    }
+
     /// `SND.UNA + SND.WND`
     #[inline]
     pub(crate) fn window_end(&self) -> SeqNumber {
@@ -386,6 +409,9 @@ impl Sender {
         assert!(self.queue.start() == self.snd_una.max(self.iss + 1) || self.queue.len() == 0);
     }
 }
+
+/// RFC 9293 §3.7.1.
+const TCP_MSS_DEFAULT: u32 = 536;
 
 /// How an acknowledgement number relates to what was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

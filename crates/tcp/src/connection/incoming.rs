@@ -455,7 +455,7 @@ impl<P: Payload> Connection<P> {
     /// RST with the numbers of this connection, for what must not go on.
     pub(super) fn send_reset(&mut self) {
         self.pending.reset = Some(Reset {
-            seq: self.sender.snd_nxt,
+            seq: self.sender.acceptable_seq(),
             ack: Some(self.receiver.rcv_nxt),
         });
     }

@@ -57,7 +57,7 @@ impl<P: Payload> Connection<P> {
             }
         }
         if self.receiver.acks.is_owed() {
-            self.emit_ack(now, self.sender.snd_nxt, transmit);
+            self.emit_ack(now, self.sender.acceptable_seq(), transmit);
             return true;
         }
         false
@@ -313,7 +313,9 @@ impl<P: Payload> Connection<P> {
     #[inline]
     fn room_beside_options(&self) -> u32 {
         let mss = u32::from(self.mss());
-        mss.saturating_sub(self.sack_len()).max(MIN_MSS.into())
+        mss.saturating_sub(self.sack_len())
+            .min(self.sender.segment_bound())
+            .max(MIN_MSS.into())
     }
 
     /// Octets that SACK blocks take from a segment's payload.
