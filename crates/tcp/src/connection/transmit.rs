@@ -110,7 +110,7 @@ impl<P: Payload> Connection<P> {
         let limits = Limits {
             mss,
             congestion: self.recovery.room(),
-            piece: self.path.max_offload_len.max(mss),
+            piece: self.longest_piece(mss),
         };
         let next = self.sender.next_segment(&limits, &self.options);
         self.measure_receive_window(now, next == Err(Blocked::Window));
@@ -135,6 +135,16 @@ impl<P: Payload> Connection<P> {
             return self.recovery.next_to_retransmit(can_send_new);
         }
         Some(lost)
+    }
+
+    /// A device would give each segment of a piece the same urgent pointer.
+    #[inline]
+    fn longest_piece(&self, mss: u32) -> u32 {
+        if self.sender.urgent_end().is_some() {
+            mss
+        } else {
+            self.path.max_offload_len.max(mss)
+        }
     }
 
     /// The pacing rate holds the next segment back; its timer is set.
@@ -267,9 +277,10 @@ impl<P: Payload> Connection<P> {
         let mut flags = flags | self.ecn_echo();
         let mut urgent = 0;
         if let Some(end) = self.sender.urgent_end()
-            && let Ok(pointer) = u16::try_from(end.distance_from(seq))
+            && let Ok(pointer @ 1..) = u16::try_from(end.distance_from(seq))
         {
-            // RFC 9293 §3.8.5: the pointer is to the octet behind the urgent ones (RFC 6093 §3.1).
+            // RFC 9293 §3.8.5: the pointer is to the octet behind the urgent ones (RFC 6093 §3.1). From there on nothing is
+            // urgent, and with nought Linux takes the segment's first octet for it.
             flags |= Flags::URG;
             urgent = pointer;
         }

@@ -656,6 +656,18 @@ fn a_device_that_segments_gets_pieces_of_whole_segments() {
 }
 
 #[test]
+fn urgent_data_goes_in_single_segments() {
+    let mut solo = offloading();
+    solo.write(&[1; 2500]);
+    assert_eq!(solo.connection.write_urgent(solo.now, b"!"), Ok(1));
+    let pointers: Vec<_> = solo.poll().iter().map(|sent| sent.urgent).collect();
+    assert_eq!(pointers, [2501, 1501, 501]);
+    solo.set(SocketOption::NoDelay(true));
+    solo.write(b"not urgent");
+    assert_eq!(solo.poll_one().flags, PSH_ACK);
+}
+
+#[test]
 fn a_piece_ends_where_nagle_and_the_window_say() {
     let mut solo = offloading();
     solo.write(b"x");
