@@ -231,7 +231,9 @@ impl Sender {
     /// Whether a segment smaller than the MSS, the last there is, may go.
     fn check_small(&self, options: &Options) -> Result<(), Blocked> {
         let is_urgent = self.urgent_end().is_some_and(|end| end > self.snd_nxt);
-        if self.is_fin_queued || is_urgent || self.flush_end >= self.queue.end() {
+        // The end only advances, so nothing older can be equal to it; by order, half of the numbers would be.
+        let is_flushed = self.flush_end == self.queue.end();
+        if self.is_fin_queued || is_urgent || is_flushed {
             return Ok(());
         }
         if options.is_cork || self.is_more {
@@ -424,4 +426,32 @@ pub(crate) enum AckClass {
     TooOld,
     /// Acknowledges what was never sent.
     Unsent,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cork_holds_however_much_was_sent_before() {
+        let mut options = Options::default();
+        options.set(crate::SocketOption::Cork(true)).unwrap();
+        let limits = Limits {
+            mss: 1000,
+            congestion: 10_000,
+            piece: 1000,
+        };
+        for gone in [0, 1, 1 << 30, 1 << 31, 3 << 30, u32::MAX - 100] {
+            let mut sender = Sender::new(SeqNumber(7));
+            let at = SeqNumber(8) + gone;
+            (sender.snd_una, sender.snd_nxt) = (at, at);
+            sender.queue = SendQueue::new(at);
+            sender.start_window(SeqNumber(0), 10_000);
+            sender.queue.push(b"short");
+            let next = sender.next_segment(&limits, &options);
+            assert_eq!(next, Err(Blocked::Cork), "{gone} octets");
+            sender.flush();
+            assert!(sender.next_segment(&limits, &options).is_ok());
+        }
+    }
 }
