@@ -33,7 +33,7 @@ pub enum SocketOption {
     ReceiveBuffer(u32),
     /// `SO_RCVLOWAT` in octets.
     ReceiveLowWater(u32),
-    /// `TCP_NOTSENT_LOWAT` in octets.
+    /// `TCP_NOTSENT_LOWAT` in octets; 0 for the default, which is no limit.
     NotSentLowWater(u32),
     /// `TCP_SYNCNT`: 1 to 127.
     SynCount(u8),
@@ -104,7 +104,7 @@ impl Default for Options {
             send_buffer: 0,
             receive_buffer: 0,
             receive_low_water: 1,
-            not_sent_low_water: u32::MAX,
+            not_sent_low_water: NOT_SENT_LOW_WATER,
             max_segment: 0,
             keep_count: 9,
             syn_count: 0,
@@ -152,6 +152,7 @@ impl Options {
                 self.is_receive_buffer_locked = true;
             }
             SocketOption::ReceiveLowWater(octets) => self.receive_low_water = octets.max(1),
+            SocketOption::NotSentLowWater(0) => self.not_sent_low_water = NOT_SENT_LOW_WATER,
             SocketOption::NotSentLowWater(octets) => self.not_sent_low_water = octets,
             SocketOption::SynCount(count) => self.syn_count = in_range(count, 1, MAX_COUNT)?,
             SocketOption::Linger2(None) => self.linger2_secs = Linger2::Never,
@@ -278,6 +279,8 @@ fn in_range<T: PartialOrd>(value: T, min: T, max: T) -> Result<T, OptionError> {
     }
 }
 
+/// `tcp_notsent_lowat`.
+const NOT_SENT_LOW_WATER: u32 = u32::MAX;
 /// `SOCK_MIN_SNDBUF`.
 const MIN_SEND_BUFFER: u32 = 4608;
 /// `SOCK_MIN_RCVBUF`.
