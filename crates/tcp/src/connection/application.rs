@@ -314,10 +314,10 @@ impl<P: Payload> Connection<P> {
     }
 
     /// RFC 9293 §3.8.4: keepalive starts when the connection is open and its option on.
-    pub(super) fn restart_keep_alive(&mut self, now: Instant) {
+    pub(super) fn restart_keep_alive(&mut self, idle_since: Instant) {
         if self.options.is_keep_alive && self.state.is_synchronized() {
             self.timers
-                .set(Timer::KeepAlive, now + self.options.keep_idle());
+                .set(Timer::KeepAlive, idle_since + self.options.keep_idle());
         } else {
             self.timers.stop(Timer::KeepAlive);
         }

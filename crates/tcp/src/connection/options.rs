@@ -12,13 +12,17 @@ impl<P: Payload> Connection<P> {
     /// # Errors
     /// The value is outside the option's range.
     pub fn set_option(&mut self, now: Instant, option: SocketOption) -> Result<(), OptionError> {
+        let had_keep_alive = self.options.is_keep_alive;
         self.options.set(option)?;
         match option {
             // tcp(7): "setting this option forces an explicit flush of pending output, even if TCP_CORK is currently set".
             SocketOption::NoDelay(true) => self.sender.flush(),
             SocketOption::Cork(false) => self.sender.is_more = false,
             SocketOption::QuickAck(on) => self.receiver.acks.set_quick(on, &self.config),
-            SocketOption::KeepAlive(_) | SocketOption::KeepIdle(_) => self.restart_keep_alive(now),
+            SocketOption::KeepAlive(true) if had_keep_alive => {}
+            SocketOption::KeepAlive(_) => self.restart_keep_alive(now),
+            // What has passed counts (Linux's `tcp_sock_set_keepidle_locked`).
+            SocketOption::KeepIdle(_) => self.restart_keep_alive(self.liveness.last_heard_at),
             SocketOption::WindowClamp(clamp) => self.receiver.window.set_user_clamp(clamp),
             SocketOption::ReceiveBuffer(_) => self
                 .receiver
