@@ -1,5 +1,7 @@
 //! Opening: RFC 9293 §3.5 and §3.10.7.3, with the options of RFC 7323 and RFC 2018.
 
+use core::time::Duration;
+
 use wire::tcp::{Flags, Header};
 
 use super::segment::{Incoming, Verdict};
@@ -92,6 +94,10 @@ impl<P: Payload> Connection<P> {
         });
         if is_acceptable && !is_old_echo {
             return Verdict::Continue;
+        }
+        if !is_acceptable && self.handshake.retransmits == 0 {
+            // The peer still has a connection of old, which our reset ends: the SYN may come again soon (as Linux).
+            self.timers.set(Timer::Retransmit, now + SOON);
         }
         if !segment.has(Flags::RST) {
             self.pending.reset = Some(Reset {
@@ -280,5 +286,7 @@ const DEFAULT_MSS_IPV4: u16 = 536;
 const DEFAULT_MSS_IPV6: u16 = 1220;
 /// A peer that announces less wants us to send headers only (`TCP_MIN_SND_MSS`).
 pub(super) const MIN_MSS: u16 = 48 - 40;
+/// `TCP_TIMEOUT_MIN`: two ticks of Linux's clock.
+const SOON: Duration = Duration::from_millis(2);
 /// The timestamps option with its padding, in octets.
 const TIMESTAMPS_LEN: u16 = 12;
