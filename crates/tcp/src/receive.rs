@@ -96,6 +96,11 @@ impl<P: Payload> Receiver<P> {
         self.fin.is_some_and(|fin| self.rcv_nxt > fin)
     }
 
+    /// Where the last data ends, if there is a gap before it.
+    pub(crate) fn end_behind_gap(&self) -> Option<SeqNumber> {
+        self.assembler.as_ref().and_then(|assembler| assembler.end())
+    }
+
     /// Nothing waits behind a gap.
     #[inline]
     pub(crate) fn is_contiguous(&self) -> bool {

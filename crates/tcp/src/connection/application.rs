@@ -119,8 +119,11 @@ impl<P: Payload> Connection<P> {
         self.receiver.queue.iter()
     }
 
-    /// `tcp_recvmsg_locked` with an empty queue: the error first, then the end of the stream.
+    /// `tcp_recvmsg_locked` with an empty queue: the peer's FIN, the error, other ends of the stream.
     fn nothing_to_read(&mut self) -> Result<(), ReadError> {
+        if self.receiver.has_received_fin() {
+            return Ok(());
+        }
         if let Some(error) = self.error.take() {
             return Err(ReadError::Failed(error));
         }

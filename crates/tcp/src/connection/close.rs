@@ -43,6 +43,12 @@ impl<P: Payload> Connection<P> {
             State::SynSent => self.enter_closed(),
             // A connection that is over for the network is over.
             State::TimeWait => {}
+            // Both sides have sent everything (Linux's `tcp_need_reset`).
+            State::Closing | State::LastAck
+                if is_abortive && !has_unread && !self.sender.has_unsent() =>
+            {
+                self.enter_closed();
+            }
             _ if has_unread || is_abortive => {
                 // RFC 9293 §3.10.5: "If the connection is in [the states of synchronized connections with something to
                 // abort], send a reset segment: <SEQ=SND.NXT><CTL=RST>".

@@ -204,7 +204,10 @@ impl<P: Payload> Connection<P> {
             // "If the RST bit is set and the sequence number exactly matches the next expected sequence number (RCV.NXT), then
             // TCP MUST reset the connection." "[if it] does not exactly match [...] TCP MUST send an acknowledgment (challenge
             // ACK)".
-            if segment.seq == self.receiver.rcv_nxt || self.is_reset_after_fin(segment) {
+            if segment.seq == self.receiver.rcv_nxt
+                || self.is_reset_after_fin(segment)
+                || self.is_reset_behind_gap(segment)
+            {
                 self.on_reset();
             } else {
                 self.challenge(now);
@@ -234,6 +237,12 @@ impl<P: Payload> Connection<P> {
         self.receiver.has_received_fin() && segment.seq + 1 == self.receiver.rcv_nxt
     }
 
+    /// Data before the reset was lost, and its number is that behind the last data that came (as Linux). That is as hard to
+    /// guess as `RCV.NXT`.
+    fn is_reset_behind_gap(&self, segment: &Incoming<'_>) -> bool {
+        self.handshake.has_sack && self.receiver.end_behind_gap() == Some(segment.seq)
+    }
+
     fn on_reset(&mut self) {
         match self.state {
             // "If this connection was initiated with a passive OPEN [...] return this connection to LISTEN state".
@@ -243,10 +252,11 @@ impl<P: Payload> Connection<P> {
                 self.fail(Error::Reset);
             }
             State::SynReceived if self.handshake.is_passive => self.enter_closed(),
-            State::SynReceived => self.fail(Error::Refused),
             State::CloseWait => self.fail(Error::BrokenPipe),
             State::Closed | State::TimeWait => self.enter_closed(),
+            // In a simultaneous open, too, as with Linux: RFC 9293 would have it refused.
             State::SynSent
+            | State::SynReceived
             | State::Established
             | State::FinWait1
             | State::FinWait2
@@ -308,10 +318,14 @@ impl<P: Payload> Connection<P> {
         if !self.state.can_receive() {
             return;
         }
-        if self.is_orphan && segment.seq + segment.len > self.receiver.rcv_nxt {
+        if self.is_nobody_reading() && segment.seq + segment.len > self.receiver.rcv_nxt {
             // RFC 2525 §2.17, RFC 9293 §3.6.1: nobody will read this, and the peer should know.
             self.refuse(segment);
-            self.enter_closed();
+            if self.is_orphan {
+                self.enter_closed();
+            } else {
+                self.fail(Error::Reset);
+            }
             return;
         }
         self.on_ecn_marks(segment);
@@ -337,6 +351,12 @@ impl<P: Payload> Connection<P> {
             // As Linux: it will come again.
             Arrival::NoRoom => {}
         }
+    }
+
+    /// After `close`, or after `shutdown` of both directions; after that of reading alone data is accepted (as Linux).
+    #[inline]
+    fn is_nobody_reading(&self) -> bool {
+        self.is_orphan || self.is_read_shut && self.state.has_fin()
     }
 
     #[inline]

@@ -42,7 +42,7 @@ fn must_11_a_reset_in_syn_received_means_what_the_open_was() {
     active.poll();
     assert_eq!(active.state(), State::SynReceived);
     active.receive(rst(1));
-    assert_eq!(active.connection.take_error(), Some(Error::Refused));
+    assert_eq!(active.connection.take_error(), Some(Error::Reset));
 
     let syn = wire::tcp::Header {
         seq: IRS,
