@@ -98,7 +98,9 @@ impl<P: Payload> Receiver<P> {
 
     /// Where the last data ends, if there is a gap before it.
     pub(crate) fn end_behind_gap(&self) -> Option<SeqNumber> {
-        self.assembler.as_ref().and_then(|assembler| assembler.end())
+        self.assembler
+            .as_ref()
+            .and_then(|assembler| assembler.end())
     }
 
     /// Nothing waits behind a gap.

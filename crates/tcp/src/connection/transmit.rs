@@ -95,8 +95,9 @@ impl<P: Payload> Connection<P> {
         if !has_unsent {
             return false;
         }
+        let is_outstanding = self.sender.is_outstanding();
         // Idleness ends with data that can go; a window that is closed does not count as use.
-        if can_send_new && !self.sender.is_outstanding() {
+        if can_send_new && !is_outstanding {
             self.recovery.before_sending(now);
         }
         if self.is_searching_mtu() {
@@ -107,9 +108,11 @@ impl<P: Payload> Connection<P> {
             }
         }
         let mss = self.room_beside_options();
+        // One segment may always go (RFC 5681 §3.1) if nothing is under way that would let it go later.
+        let least = if is_outstanding { 0 } else { mss };
         let limits = Limits {
             mss,
-            congestion: self.recovery.room(),
+            congestion: self.recovery.room().max(least),
             piece: self.longest_piece(mss),
         };
         let next = self.sender.next_segment(&limits, &self.options);

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::harness::*;
+use crate::congestion::Congestion;
 use crate::{
-    Config, Ecn, Error, Event, Options, ReadError, SocketOption, State, UrgentError, WriteError,
+    Config, CongestionAlgorithm, Ecn, Error, Event, Options, ReadError, SocketOption, State,
+    UrgentError, WriteError,
 };
 use wire::tcp::Flags;
 
@@ -40,6 +42,18 @@ fn rfc6928_the_initial_window_is_ten_segments() {
 }
 
 // Requirement: RFC 9293 MUST-17, SHLD-7
+#[test]
+fn with_nothing_in_flight_one_segment_may_go_however_small_the_window_is() {
+    let mut solo = Solo::established();
+    // A window that was left by the reduction of a flight of small segments.
+    let algorithm = CongestionAlgorithm::NewReno;
+    solo.connection.recovery.congestion = Congestion::new(algorithm, 50, 10);
+    solo.write(&[0; 2000]);
+    assert_eq!(briefs(&solo.poll()), [(1, 1000, ACK)]);
+    solo.receive(ack(1, 1001));
+    assert_eq!(briefs(&solo.poll()), [(1001, 1000, PSH_ACK)]);
+}
+
 #[test]
 fn rfc9293_3_7_4_nagle_holds_a_small_segment_while_one_is_outstanding() {
     let mut solo = Solo::established();
