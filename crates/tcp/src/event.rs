@@ -7,11 +7,11 @@ pub enum Event {
     /// The handshake is over. With a connection that was opened fast before that
     /// ([`Connection::open_fast`](crate::Connection::open_fast)) it is reported both times.
     Connected,
-    /// There is more to read than there was (`SO_RCVLOWAT` reached), or the stream ended.
+    /// There is more to read than there was (`SO_RCVLOWAT` reached), the announced urgent octet came, or the stream ended.
     Readable,
     /// A write that had to be partial would get on again.
     Writable,
-    /// Urgent data was announced (`SIGURG`, `POLLPRI`).
+    /// Urgent data was announced (`SIGURG`).
     Urgent,
     /// The peer sent its FIN (`POLLRDHUP`).
     PeerClosed,

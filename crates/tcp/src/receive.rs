@@ -265,6 +265,17 @@ impl<P: Payload> Receiver<P> {
             .advertise(self.rcv_nxt, queued, self.acks.rcv_mss())
     }
 
+    /// The peer cannot send what an application may wait for that wants more (`SO_RCVLOWAT`): the window is all but closed, or
+    /// small segments take the memory.
+    pub(crate) fn is_full(&self) -> bool {
+        let footprint = self
+            .queue
+            .footprint()
+            .saturating_add(self.assembler_footprint());
+        let limit = (self.window.buffer() as usize).saturating_mul(OVERCOMMIT);
+        self.window.remaining(self.rcv_nxt) <= self.acks.rcv_mss().into() || footprint > limit
+    }
+
     /// Whether the peer should hear of the room that reading made.
     pub(crate) fn should_update_window(&self) -> bool {
         self.window

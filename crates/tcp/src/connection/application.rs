@@ -106,7 +106,8 @@ impl<P: Payload> Connection<P> {
 
     /// Forgets up to `count` received octets, which were used by way of [`peek`](Self::peek) (`MSG_TRUNC`); returns how many.
     pub fn skip(&mut self, now: Instant, count: usize) -> usize {
-        let count = count.min(self.receiver.queue.len());
+        self.skip_urgent_octet();
+        let count = count.min(self.receiver.queue.len()).min(self.len_to_mark());
         self.receiver.queue.skip(count);
         if count > 0 {
             self.after_read(now);
@@ -114,9 +115,17 @@ impl<P: Payload> Connection<P> {
         count
     }
 
-    /// What can be read, in pieces; nothing is taken.
+    /// What one [`read`](Self::read) could give, in pieces; nothing is taken.
     pub fn peek(&self) -> impl Iterator<Item = &[u8]> {
-        self.receiver.queue.iter()
+        let mut skipped = usize::from(self.is_at_urgent_octet());
+        let mut left = self.len_to_mark();
+        self.receiver.queue.iter().filter_map(move |piece| {
+            let rest = piece.get(skipped..).unwrap_or_default();
+            skipped = skipped.saturating_sub(piece.len());
+            let part = rest.get(..left).unwrap_or(rest);
+            left = left.saturating_sub(part.len());
+            (!part.is_empty()).then_some(part)
+        })
     }
 
     /// `tcp_recvmsg_locked` with an empty queue: the peer's FIN, the error, other ends of the stream.
@@ -183,9 +192,23 @@ impl<P: Payload> Connection<P> {
 
     /// Out of the stream: at the mark, reading goes on behind it.
     fn skip_urgent_octet(&mut self) {
-        if self.is_at_mark() && !self.options.is_oob_inline && self.receiver.queue.len() > 0 {
+        if self.is_at_urgent_octet() && self.receiver.queue.len() > 0 {
             self.receiver.queue.skip(1);
             self.receiver.urgent.on_read(self.receiver.read_nxt());
+        }
+    }
+
+    /// The next octet is the urgent one, which a read leaves out.
+    #[inline]
+    pub(super) fn is_at_urgent_octet(&self) -> bool {
+        self.is_at_mark() && !self.options.is_oob_inline
+    }
+
+    /// A new urgent octet was announced: the old one, if the application is there, does not become part of the stream
+    /// (`tcp_check_urg`).
+    pub(super) fn forget_urgent_octet(&mut self) {
+        if self.receiver.queue.len() > 0 {
+            self.receiver.queue.skip(1);
         }
     }
 
@@ -204,21 +227,23 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// A read would not block (`POLLIN`): `SO_RCVLOWAT` octets, the end of the stream, or an error.
+    /// A read would not block (`POLLIN`): `SO_RCVLOWAT` octets beside an urgent one, the end of the stream, or an error.
     #[inline]
     pub fn is_readable(&self) -> bool {
-        self.receiver.queue.len() >= self.readable_threshold()
-            || self.error.is_some()
-            || self.is_at_end()
+        self.has_readable() || self.error.is_some() || self.is_at_end()
     }
 
-    /// `tcp_epollin_ready`: what is waited for cannot be more than what has room.
+    /// `tcp_epollin_ready`: enough was received, or there is no room for more.
     #[inline]
-    pub(super) fn readable_threshold(&self) -> usize {
-        self.receiver
-            .low_water
-            .min(self.receiver.window.buffer() / 2)
-            .max(1) as usize
+    pub(super) fn has_readable(&self) -> bool {
+        let receiver = &self.receiver;
+        let least = receiver.low_water.max(1) as usize;
+        let queued = receiver.queue.len();
+        if receiver.urgent.mark().is_none() && least == 1 {
+            return queued > 0;
+        }
+        let queued = queued.saturating_sub(usize::from(self.is_at_urgent_octet()));
+        queued >= least || queued > 0 && receiver.is_full()
     }
 
     /// A write is worth while (`POLLOUT`), by Linux's measure: a third of the buffer is free, and fewer than half of
@@ -266,9 +291,16 @@ impl<P: Payload> Connection<P> {
         self.options.send_buffer = self.options.send_buffer.max(wanted);
     }
 
-    /// Octets that can be read (`SIOCINQ`).
+    /// Octets that can be read before an urgent one (`SIOCINQ`).
     pub fn readable_len(&self) -> usize {
-        self.receiver.queue.len()
+        let queued = self.receiver.queue.len();
+        if self.is_at_urgent_octet() {
+            0
+        } else if self.options.is_oob_inline {
+            queued
+        } else {
+            queued.min(self.len_to_mark())
+        }
     }
 
     /// Octets written but not acknowledged (`SIOCOUTQ`).

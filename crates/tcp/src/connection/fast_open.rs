@@ -237,7 +237,7 @@ impl<P: Payload> Connection<P> {
         self.counters.data_segments_in = self.counters.data_segments_in.wrapping_add(1);
         // The window that the SYN-ACK offers begins behind it.
         self.receiver.window.start_at(self.receiver.rcv_nxt);
-        if self.receiver.queue.len() >= self.readable_threshold() {
+        if self.has_readable() {
             self.events.raise(Event::Readable);
         }
         len > 0

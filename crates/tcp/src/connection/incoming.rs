@@ -299,6 +299,7 @@ impl<P: Payload> Connection<P> {
     fn check_urgent(&mut self, segment: &Incoming<'_>) {
         // "This should not occur since a FIN has been received from the remote side."
         if self.state.can_receive() {
+            let is_at_old = self.is_at_urgent_octet();
             let read_nxt = self.receiver.read_nxt();
             let rcv_nxt = self.receiver.rcv_nxt;
             let is_new = self.receiver.urgent.announce(
@@ -308,6 +309,9 @@ impl<P: Payload> Connection<P> {
                 read_nxt,
             );
             if is_new {
+                if is_at_old {
+                    self.forget_urgent_octet();
+                }
                 self.events.raise(Event::Urgent);
             }
         }
@@ -331,7 +335,12 @@ impl<P: Payload> Connection<P> {
         self.on_ecn_marks(segment);
         self.counters.data_segments_in = self.counters.data_segments_in.wrapping_add(1);
         let before = self.receiver.rcv_nxt;
+        let had_urgent = self.receiver.urgent.is_received();
         let arrival = self.receiver.place(segment.seq, payload);
+        if self.receiver.urgent.is_received() && !had_urgent {
+            // `POLLPRI`; the signal was due when it was announced.
+            self.events.raise(Event::Readable);
+        }
         match arrival {
             Arrival::InOrder => self.on_data_in_order(now, segment, before),
             // RFC 5681 §4.2: "A TCP receiver SHOULD send an immediate duplicate ACK when an out-of-order segment arrives".
@@ -348,8 +357,12 @@ impl<P: Payload> Connection<P> {
                 }
                 self.receiver.acks.owe_duplicate();
             }
-            // As Linux: it will come again.
-            Arrival::NoRoom => {}
+            // As Linux: it will come again. Whoever waits for more must read what there is.
+            Arrival::NoRoom => {
+                if self.has_readable() {
+                    self.events.raise(Event::Readable);
+                }
+            }
         }
     }
 
@@ -378,7 +391,7 @@ impl<P: Payload> Connection<P> {
         if added != segment.len || !self.receiver.is_contiguous() {
             self.receiver.acks.owe_duplicate();
         }
-        if self.receiver.queue.len() >= self.readable_threshold() {
+        if self.has_readable() {
             self.events.raise(Event::Readable);
         }
     }
@@ -438,7 +451,7 @@ impl<P: Payload> Connection<P> {
     /// acknowledgement comes with the read that makes room.
     fn wants_more(&self) -> bool {
         let receiver = &self.receiver;
-        receiver.queue.len() < self.readable_threshold()
+        !self.has_readable()
             || receiver.window.is_growing(
                 receiver.rcv_nxt,
                 receiver.queued(),

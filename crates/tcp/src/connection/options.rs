@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::Connection;
 use crate::timers::Timer;
-use crate::{Instant, OptionError, Options, Payload, SocketOption};
+use crate::{Event, Instant, OptionError, Options, Payload, SocketOption};
 
 impl<P: Payload> Connection<P> {
     /// Changes an option.
@@ -30,6 +30,9 @@ impl<P: Payload> Connection<P> {
                 .lock_buffer(self.options.receive_buffer),
             SocketOption::ReceiveLowWater(_) => {
                 self.receiver.low_water = self.options.receive_low_water;
+                if self.has_readable() {
+                    self.events.raise(Event::Readable);
+                }
             }
             SocketOption::Congestion(algorithm)
                 if algorithm != self.recovery.congestion.algorithm() =>
@@ -55,7 +58,13 @@ impl<P: Payload> Connection<P> {
             | SocketOption::NotSentLowWater(_)
             | SocketOption::SynCount(_)
             | SocketOption::Linger2(_)
-            | SocketOption::OobInline(_) => {}
+            | SocketOption::OobInline(false) => {}
+            // The urgent octet may be all that there is.
+            SocketOption::OobInline(true) => {
+                if self.has_readable() {
+                    self.events.raise(Event::Readable);
+                }
+            }
         }
         Ok(())
     }

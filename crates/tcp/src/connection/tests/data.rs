@@ -474,6 +474,80 @@ fn urgent_data_may_be_announced_before_it_comes() {
     assert_eq!(solo.connection.read_urgent(false), Ok(b'X'));
 }
 
+#[test]
+fn an_urgent_octet_alone_is_not_readable() {
+    let mut solo = Solo::established();
+    solo.receive(Segment {
+        flags: ACK | Flags::URG,
+        urgent: 1,
+        ..data(1, 1, b"X")
+    });
+    assert!(!solo.connection.is_readable() && solo.connection.has_urgent());
+    assert_eq!(solo.connection.peek().count(), 0);
+    let nothing = solo.connection.read(solo.now, &mut [0; 9]);
+    assert_eq!(nothing, Err(ReadError::WouldBlock));
+    // Read past the octet, it is gone.
+    assert!(!solo.connection.has_urgent());
+    solo.receive(data(2, 1, b"abc"));
+    assert_eq!(solo.read(), b"abc");
+}
+
+#[test]
+fn peeking_and_skipping_stop_where_reading_does() {
+    let mut solo = Solo::established();
+    solo.receive(Segment {
+        flags: ACK | Flags::URG,
+        urgent: 3,
+        ..data(1, 1, b"abXcd")
+    });
+    let peek = |solo: &Solo| solo.connection.peek().collect::<Vec<_>>().concat();
+    assert_eq!(solo.connection.readable_len(), 2);
+    assert_eq!(peek(&solo), b"ab");
+    assert_eq!(solo.connection.skip(solo.now, 9), 2);
+    assert_eq!(solo.connection.readable_len(), 0);
+    assert_eq!(peek(&solo), b"cd");
+    assert_eq!(solo.connection.skip(solo.now, 1), 1);
+    assert_eq!(
+        (solo.connection.readable_len(), peek(&solo)),
+        (1, b"d".to_vec())
+    );
+}
+
+#[test]
+fn an_octet_that_is_not_urgent_any_more_and_was_not_passed_is_left_out() {
+    let mut solo = Solo::established();
+    let urgent = |seq, payload: &[u8], urgent| Segment {
+        flags: ACK | Flags::URG,
+        urgent,
+        ..data(seq, 1, payload)
+    };
+    solo.receive(urgent(1, b"abX", 3));
+    assert_eq!(solo.read(), b"ab");
+    assert!(solo.connection.is_at_mark());
+    solo.receive(urgent(4, b"cdY", 3));
+    assert_eq!(solo.read(), b"cd");
+    // One that was not reached is read like any other.
+    solo.receive(urgent(7, b"eZ", 2));
+    solo.receive(urgent(9, b"fU", 2));
+    assert_eq!(solo.read(), b"eZf");
+}
+
+#[test]
+fn an_urgent_octet_that_comes_after_its_announcement_wakes() {
+    let mut solo = Solo::established();
+    solo.receive(Segment {
+        flags: ACK | Flags::URG,
+        urgent: 3,
+        ..ack(1, 1)
+    });
+    assert_eq!(solo.events(), [Event::Urgent]);
+    assert!(!solo.connection.has_urgent());
+    // Behind a gap, so that nothing else can be read.
+    solo.receive(data(3, 1, b"Xyz"));
+    assert!(solo.connection.has_urgent());
+    assert_eq!(solo.events(), [Event::Readable]);
+}
+
 // Requirement: RFC 3168 6.1.2-2, 6.1.3-1
 #[test]
 fn rfc3168_6_1_3_a_mark_is_echoed_until_the_window_is_reduced() {
@@ -727,6 +801,38 @@ fn so_rcvlowat_holds_back_readiness() {
     solo.receive(data(100, 1, &[0; 1]));
     assert_eq!(solo.events(), [Event::Readable]);
     assert!(solo.connection.is_readable());
+}
+
+#[test]
+fn so_rcvlowat_that_is_lowered_wakes() {
+    let mut solo = Solo::established();
+    solo.set(SocketOption::ReceiveLowWater(100));
+    solo.receive(data(1, 1, &[0; 50]));
+    assert!(solo.events().is_empty());
+    solo.set(SocketOption::ReceiveLowWater(50));
+    assert_eq!(solo.events(), [Event::Readable]);
+}
+
+/// `tcp_epollin_ready`: the peer cannot send what is waited for.
+#[test]
+fn so_rcvlowat_of_more_than_has_room_does_not_wait_for_ever() {
+    let mut options = Options::default();
+    options.set(SocketOption::ReceiveBuffer(20_000)).unwrap();
+    let mut solo = Solo::established_with(Config::default(), options);
+    solo.set(SocketOption::ReceiveLowWater(1_000_000));
+    let (mut seq, mut edge) = (1, 1 + solo.connection.info(solo.now).rcv_wnd);
+    while edge - seq >= 1000 {
+        assert!(solo.events().is_empty() && !solo.connection.is_readable());
+        solo.receive(data(seq, 1, &[0; 1000]));
+        seq += 1000;
+        for sent in solo.advance(ms(500)) {
+            edge = sent.ack() + u32::from(sent.window);
+        }
+    }
+    // What fits is sent when the sender's patience is over.
+    solo.receive(data(seq, 1, &vec![0; (edge - seq) as usize]));
+    assert!(solo.connection.is_readable());
+    assert_eq!(solo.events(), [Event::Readable]);
 }
 
 #[test]

@@ -370,7 +370,8 @@ impl Engine {
             });
         }
         let mut buffer = vec![0; len - pending.done];
-        let result = if flags & libc::MSG_PEEK != 0 && held.connection.readable_len() > 0 {
+        let is_peek = flags & libc::MSG_PEEK != 0;
+        let result = if is_peek && held.connection.peek().next().is_some() {
             let ready = held.connection.peek().flatten().copied();
             Ok(buffer
                 .iter_mut()

@@ -54,6 +54,9 @@ impl Engine {
         if held.has_error {
             ready |= libc::POLLERR;
         }
+        if connection.has_urgent() {
+            ready |= libc::POLLPRI;
+        }
         i64::from(ready)
     }
 
