@@ -9,7 +9,7 @@ pub enum Event {
     Connected,
     /// There is more to read than there was (`SO_RCVLOWAT` reached), the announced urgent octet came, or the stream ended.
     Readable,
-    /// A write that had to be partial would get on again.
+    /// There is room again for what the application writes.
     Writable,
     /// Urgent data was announced (`SIGURG`).
     Urgent,

@@ -37,7 +37,7 @@ pub(crate) struct Sender {
     pub(crate) is_fin_queued: bool,
     /// The last write said that more would follow (`MSG_MORE`).
     pub(crate) is_more: bool,
-    /// A write was refused or partial, and nobody has been told since that there is room (`SOCK_NOSPACE`).
+    /// There was no room after a write, or not enough for it, and nobody has been told since that there is (`SOCK_NOSPACE`).
     pub(crate) is_blocked: bool,
 }
 

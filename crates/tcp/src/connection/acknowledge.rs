@@ -7,7 +7,7 @@ use super::segment::{Incoming, Verdict};
 use crate::recovery::Acknowledgement;
 use crate::send::AckClass;
 use crate::timers::Timer;
-use crate::{Event, Instant, Payload};
+use crate::{Instant, Payload};
 
 impl<P: Payload> Connection<P> {
     #[inline]
@@ -36,7 +36,6 @@ impl<P: Payload> Connection<P> {
         self.note_peer_alive(now);
         if self.sender.is_outstanding() {
             let is_plain = segment.is_empty() && !has_new_window;
-            let had_room = self.has_send_room();
             let acked = self.report_ack(now, segment, is_plain);
             if acked > 0 {
                 self.counters.octets_acked =
@@ -48,9 +47,6 @@ impl<P: Payload> Connection<P> {
                 self.measure_progress(now);
                 if self.is_searching_mtu() {
                     self.review_mtu_probe();
-                }
-                if !had_room && self.has_send_room() {
-                    self.events.raise(Event::Writable);
                 }
                 if is_fin_acked && self.on_fin_acknowledged(now) == Verdict::Drop {
                     return Verdict::Drop;

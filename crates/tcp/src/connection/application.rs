@@ -14,13 +14,15 @@ impl<P: Payload> Connection<P> {
         self.check_writable()?;
         let room = self.send_room();
         let taken = data.get(..room).unwrap_or(data);
-        self.sender.is_blocked = taken.len() < data.len();
+        self.sender.is_blocked |= taken.len() < data.len();
         if taken.is_empty() && !data.is_empty() {
             return Err(WriteError::WouldBlock);
         }
         self.measure_write(now);
         self.sender.queue.push(taken);
         self.sender.is_more = more;
+        // Who waits for room need not have been refused any.
+        self.sender.is_blocked |= !self.has_send_room();
         Ok(taken.len())
     }
 

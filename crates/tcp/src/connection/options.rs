@@ -47,6 +47,9 @@ impl<P: Payload> Connection<P> {
                 self.start_pacing();
                 self.timers.stop(Timer::Pacing);
             }
+            SocketOption::SendBuffer(_) | SocketOption::NotSentLowWater(_) => {
+                self.sender.is_blocked |= !self.has_send_room();
+            }
             SocketOption::Congestion(_)
             | SocketOption::NoDelay(false)
             | SocketOption::Cork(true)
@@ -54,8 +57,6 @@ impl<P: Payload> Connection<P> {
             | SocketOption::KeepCount(_)
             | SocketOption::UserTimeout(_)
             | SocketOption::MaxSegment(_)
-            | SocketOption::SendBuffer(_)
-            | SocketOption::NotSentLowWater(_)
             | SocketOption::SynCount(_)
             | SocketOption::Linger2(_)
             | SocketOption::OobInline(false) => {}

@@ -127,6 +127,25 @@ fn a_write_takes_what_has_room_and_says_when_there_is_more() {
     assert_eq!(solo.events(), [Event::Writable]);
 }
 
+/// `poll` says that there is no room; nothing was refused.
+#[test]
+fn who_waits_for_room_without_having_been_refused_any_is_told() {
+    let mut solo = Solo::established();
+    solo.set(SocketOption::NotSentLowWater(1000));
+    solo.write(&[0; 10_000]);
+    assert_eq!(solo.poll().len(), 10);
+    solo.events();
+    solo.write(&[0; 5000]);
+    solo.poll();
+    assert!(!solo.connection.is_writable());
+    solo.receive(ack(1, 10_001));
+    assert!(solo.events().is_empty());
+    // There is room when it is sent, without another acknowledgement.
+    assert_eq!(solo.poll().len(), 5);
+    assert!(solo.connection.is_writable());
+    assert_eq!(solo.events(), [Event::Writable]);
+}
+
 #[test]
 fn received_data_is_read_in_order_and_the_first_segments_are_acknowledged_at_once() {
     let mut solo = Solo::established();
