@@ -17,6 +17,9 @@ pub enum Event {
     PeerClosed,
     /// The connection failed; the reason is [`Connection::take_error`](crate::Connection::take_error)'s.
     Failed,
+    /// FIN-WAIT-2 was entered: the peer has everything, our FIN included. `close` need not linger any more (`SO_LINGER`),
+    /// as when TIME-WAIT or CLOSED is entered.
+    FinWait2,
     /// TIME-WAIT was entered: the owner may replace the connection by its compact form.
     TimeWait,
     /// CLOSED was reached; nothing will be sent or reported again.
@@ -24,25 +27,26 @@ pub enum Event {
 }
 
 impl Event {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Connected,
         Self::Readable,
         Self::Writable,
         Self::Urgent,
         Self::PeerClosed,
         Self::Failed,
+        Self::FinWait2,
         Self::TimeWait,
         Self::Closed,
     ];
 
-    const fn bit(self) -> u8 {
+    const fn bit(self) -> u16 {
         1 << self as u8
     }
 }
 
 /// The events not fetched yet.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Events(u8);
+pub(crate) struct Events(u16);
 
 impl Events {
     #[inline]

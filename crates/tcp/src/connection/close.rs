@@ -115,6 +115,7 @@ impl<P: Payload> Connection<P> {
         match self.state {
             State::FinWait1 => {
                 self.state = State::FinWait2;
+                self.events.raise(Event::FinWait2);
                 if self.is_orphan {
                     self.enter_orphan_fin_wait_2(now);
                 }

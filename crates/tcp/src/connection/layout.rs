@@ -90,7 +90,7 @@ mod tests {
         inside("pending", offset_of!(Small, pending), size_of::<Pending>());
         inside("state", offset_of!(Small, state), 1);
         inside("ecn", offset_of!(Small, ecn), 4);
-        inside("events", offset_of!(Small, events), 1);
+        inside("events", offset_of!(Small, events), 2);
         inside("error", offset_of!(Small, error), 1);
         inside("is_orphan", offset_of!(Small, is_orphan), 1);
         inside("is_read_shut", offset_of!(Small, is_read_shut), 1);

@@ -13,8 +13,11 @@ fn rfc9293_figure12_normal_close() {
     solo.connection.shutdown(solo.now, Shutdown::Write);
     assert_eq!(solo.state(), State::FinWait1);
     assert_eq!(solo.poll_one().brief(), (1, 0, FIN_ACK));
+    solo.events();
     solo.receive(ack(1, 2));
     assert_eq!(solo.state(), State::FinWait2);
+    // Who lingers need not any more.
+    assert_eq!(solo.events(), [Event::FinWait2]);
     // Half-closed: data still comes.
     solo.receive(data(1, 2, b"late"));
     assert_eq!(solo.read(), b"late");
