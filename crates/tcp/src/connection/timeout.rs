@@ -120,7 +120,7 @@ impl<P: Payload> Connection<P> {
             self.liveness.retransmitting_since = Some(now);
             return;
         }
-        let is_last = self.is_out_of_retransmissions(now, timeouts);
+        let is_last = self.is_out_of_retransmissions(now);
         self.suspect_fast_open(timeouts.saturating_sub(1), is_last);
         if is_last {
             self.time_out(now);
@@ -130,9 +130,9 @@ impl<P: Payload> Connection<P> {
     }
 
     /// RFC 9293 §3.8.3 (R2), RFC 5482: `tcp_write_timeout`.
-    fn is_out_of_retransmissions(&self, now: Instant, timeouts: u8) -> bool {
+    fn is_out_of_retransmissions(&self, now: Instant) -> bool {
         let elapsed = now - self.liveness.retransmitting_since.unwrap_or(now);
-        if self.sender.snd_wnd == 0 {
+        if self.sender.snd_wnd == 0 && !self.is_orphan {
             // The peer closed its window over what it was sent, but lives.
             return now - self.liveness.last_heard_at > self.config.rto_max;
         }
@@ -140,18 +140,19 @@ impl<P: Payload> Connection<P> {
             return false;
         }
         let retries = if self.is_orphan {
-            self.orphan_retries(timeouts)
+            self.orphan_retries(self.rto())
         } else {
             self.config.retries2
         };
         elapsed >= self.time_of_retries(retries, RTO_BASE)
     }
 
-    /// `tcp_orphan_retries`: few if the peer gives no sign at all.
-    fn orphan_retries(&self, timeouts: u8) -> u8 {
+    /// `tcp_orphan_retries`: none, or as many as are configured, once the `interval` between them cannot grow any more.
+    fn orphan_retries(&self, interval: Duration) -> u8 {
+        let is_patient = interval < self.config.rto_max;
         match self.config.orphan_retries {
-            _ if self.liveness.soft_error.is_some() && timeouts > 1 => 0,
-            0 => 8,
+            0 if is_patient => 8,
+            _ if self.liveness.soft_error.is_some() && !is_patient => 0,
             retries => retries,
         }
     }
@@ -181,14 +182,19 @@ impl<P: Payload> Connection<P> {
             self.sender.flush();
             return;
         }
+        let interval = self.probe_interval();
         let limit = if self.is_orphan {
-            self.orphan_retries(self.liveness.probes)
+            self.orphan_retries(interval)
         } else {
             self.config.retries2
         };
+        // Nobody else would end it: a peer that answers each probe could hold this side's memory without end.
+        let is_given_up = self.is_orphan
+            && interval >= self.config.rto_max
+            && self.liveness.probe_backoff >= limit;
         // RFC 9293 §3.8.6.1: "As long as the receiving TCP peer continues to send acknowledgments in response to the probe
         // segments, the sending TCP peer MUST allow the connection to stay open."
-        if self.liveness.probes >= limit {
+        if is_given_up || self.liveness.probes >= limit {
             self.time_out(now);
             return;
         }
@@ -200,12 +206,16 @@ impl<P: Payload> Connection<P> {
             .saturating_add(1)
             .min(MAX_BACKOFF);
         self.pending.probe = Some(Probe::Window);
-        let shift = u32::from(self.liveness.probe_backoff);
-        let delay = self
-            .rto()
+        self.timers
+            .set(Timer::Retransmit, now + self.probe_interval());
+    }
+
+    /// Between window probes.
+    pub(super) fn probe_interval(&self) -> Duration {
+        let shift = u32::from(self.liveness.probe_backoff.min(MAX_BACKOFF));
+        self.rto()
             .saturating_mul(1 << shift)
-            .min(self.config.rto_max);
-        self.timers.set(Timer::Retransmit, now + delay);
+            .min(self.config.rto_max)
     }
 
     /// RFC 9293 §3.8.4, `tcp_keepalive_timer`.

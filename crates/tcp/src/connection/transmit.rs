@@ -171,12 +171,7 @@ impl<P: Payload> Connection<P> {
         let delay = match blocked {
             // RFC 9293 §3.8.6.1: "The sending TCP peer must regularly transmit at least one octet of new data (if available), or
             // retransmit to the receiving TCP peer even if the send window is zero".
-            Blocked::Window => {
-                let shift = u32::from(self.liveness.probe_backoff.min(MAX_BACKOFF));
-                self.rto()
-                    .saturating_mul(1 << shift)
-                    .min(self.config.rto_max)
-            }
+            Blocked::Window => self.probe_interval(),
             // tcp(7): "there is a 200 millisecond ceiling on the time for which output is corked".
             Blocked::Cork => CORK_CEILING,
             Blocked::Empty | Blocked::Congestion | Blocked::Nagle => return,

@@ -311,3 +311,29 @@ fn two_connections_close_whoever_begins() {
         assert_eq!(pair.host(first).state(), State::Closed);
     }
 }
+
+/// As with Linux it gives up when the interval of probes cannot grow any more: such peers could hold memory without end.
+#[test]
+fn an_orphan_does_not_wait_for_ever_for_a_peer_that_lives_and_takes_nothing() {
+    // What is left waits for the window, or was sent before that closed.
+    for acked in [3001, 1001] {
+        let mut solo = Solo::established();
+        solo.write(&[0; 3000]);
+        solo.poll();
+        solo.window = 0;
+        solo.receive(ack(1, acked));
+        solo.write(&[0; 1000]);
+        solo.connection.close(solo.now, false);
+        let start = solo.now;
+        solo.poll();
+        while solo.state() != State::Closed {
+            assert!(solo.now - start < Duration::from_secs(900), "{acked}");
+            solo.skip_to_timer();
+            if !solo.poll().is_empty() {
+                solo.receive(ack(1, acked));
+                solo.poll();
+            }
+        }
+        assert!(solo.now - start > Duration::from_secs(60), "{acked}");
+    }
+}
