@@ -350,11 +350,11 @@ impl Sender {
     /// unacceptable (Linux's `tcp_acceptable_seq`; a scaled window may have lost less than a unit).
     #[inline]
     pub(crate) fn acceptable_seq(&self) -> SeqNumber {
-        let beyond = self.snd_nxt.distance_from(self.window_end());
-        if beyond < 1 << self.scale {
+        let window_end = self.window_end();
+        if self.snd_nxt <= window_end || self.snd_nxt < window_end + (1 << self.scale) {
             self.snd_nxt
         } else {
-            self.window_end()
+            window_end
         }
     }
 
