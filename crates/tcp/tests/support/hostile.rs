@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tcp::{
     Config, Connection, Ecn, Event, FastOpen, FastOpenAttempt, FastOpenReply, Flags, Header,
-    IcmpError, Instant, Options, Path, Payload, Secrets, SeqNumber, Shutdown, SocketOption, State,
-    Transmit,
+    IcmpError, Inconsistent, Instant, Options, Path, Payload, Secrets, SeqNumber, Shutdown,
+    SocketOption, State, Transmit, WindowScales,
 };
 use wire::tcp::{Options as HeaderOptions, SackBlock, Timestamps};
 
@@ -31,6 +31,17 @@ impl Counted {
             data: vec![0; len],
             footprint,
             live: Rc::clone(live),
+        }
+    }
+}
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        self.live.set(self.live.get() + self.footprint);
+        Self {
+            data: self.data.clone(),
+            footprint: self.footprint,
+            live: Rc::clone(&self.live),
         }
     }
 }
@@ -422,6 +433,7 @@ impl Victim {
             2 => self
                 .connection
                 .close(self.now, decisions.byte().is_multiple_of(4)),
+            11 => self.move_over(decisions),
             kind => {
                 let error = match kind {
                     3 => IcmpError::NetUnreachable,
@@ -436,6 +448,56 @@ impl Victim {
                 self.connection.on_icmp(error, seq);
             }
         }
+    }
+
+    /// Another stack goes on with the connection, which may be told anything of it.
+    fn move_over(&mut self, decisions: &mut Decisions<'_>) {
+        let state = self.connection.state();
+        if !state.is_synchronized() || state == State::TimeWait {
+            return;
+        }
+        let (config, path) = (Arc::new(Config::default()), Path::ipv4(1500));
+        let nobody = Connection::connect(
+            self.now,
+            Arc::clone(&config),
+            Options::default(),
+            path,
+            Secrets {
+                iss: SeqNumber(0),
+                timestamp_offset: 0,
+            },
+        );
+        let connection = std::mem::replace(&mut self.connection, nobody);
+        let true_one = connection.export(self.now).expect("can go on");
+        let mut told = true_one.clone();
+        let near = |number: SeqNumber, decisions: &mut Decisions<'_>| {
+            SeqNumber(decisions.near(number.0, 70_000))
+        };
+        match decisions.byte() % 16 {
+            0 => told.snd_una = near(told.snd_una, decisions),
+            1 => told.snd_nxt = near(told.snd_nxt, decisions),
+            2 => told.rcv_nxt = near(told.rcv_nxt, decisions),
+            3 => told.window.snd_wl1 = near(told.window.snd_wl1, decisions),
+            4 => told.window.rcv_wup = near(told.window.rcv_wup, decisions),
+            5 => told.window.rcv_wnd = decisions.long(),
+            6 => told.window.snd_wnd = decisions.long(),
+            7 => told.window.max_window = decisions.long(),
+            8 => told.peer_mss = u16::from(decisions.byte()) * 8,
+            9 => {
+                told.window_scales = Some(WindowScales {
+                    snd: decisions.byte(),
+                    rcv: decisions.byte(),
+                })
+            }
+            10 => told.state = [State::FinWait1, State::LastAck][usize::from(decisions.bit())],
+            _ => {}
+        }
+        let import = |snapshot| Connection::import(self.now, Arc::clone(&config), path, snapshot);
+        self.connection = import(told)
+            .or_else(|Inconsistent| import(true_one))
+            .expect("what was exported is consistent");
+        let numbers = self.connection.numbers();
+        (self.sent, self.expected) = (numbers.snd_nxt.0, numbers.rcv_nxt.0);
     }
 
     /// Takes all that the connection gives; returns how many segments had no data.
