@@ -1,7 +1,8 @@
 //! Connections that do not come about, or not at once.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
@@ -36,19 +37,10 @@ fn the_engine_refuses() {
 #[test]
 fn an_engine_with_a_full_queue_lets_the_kernel_wait() {
     panic_unless_paused(|| {
-        const COUNT: u8 = 4;
         let mut lab = or_skip!(Lab::new());
         let now = lab.now();
         lab.host().listen(now, PORT, 1);
-        let threads: Vec<_> = (0..COUNT)
-            .map(|number| {
-                lab.spawn(move || {
-                    let mut stream = kernel_connect()?;
-                    stream.write_all(&[number])?;
-                    stream.read(&mut [0])
-                })
-            })
-            .collect();
+        let clients = spawn_clients(&lab);
         let overflows = |lab: &mut Lab| lab.host().listener().map_or(0, |it| it.overflow_count());
         lab.run_until("a full queue", |host, _| {
             let listener = host.listener().expect("it listens");
@@ -58,15 +50,7 @@ fn an_engine_with_a_full_queue_lets_the_kernel_wait() {
         assert_eq!(lab.host().listener().unwrap().accept_count(), 2);
         assert!(overflows(&mut lab) > 0);
 
-        let mut numbers = Vec::new();
-        for _ in 0..COUNT {
-            numbers.push(accept_octet_and_close(&mut lab));
-        }
-        numbers.sort_unstable();
-        assert_eq!(numbers, [0, 1, 2, 3]);
-        for thread in threads {
-            assert_eq!(lab.join("the end", thread).unwrap(), 0);
-        }
+        serve(&mut lab, clients);
     });
 }
 
@@ -109,7 +93,6 @@ fn a_kernel_with_a_full_queue_lets_the_engine_wait() {
 #[test]
 fn the_kernel_brings_cookies_back() {
     panic_unless_paused(|| {
-        const COUNT: u8 = 4;
         let mut lab = or_skip!(Lab::with(Setup {
             conditions: Conditions {
                 delay: Duration::from_millis(100),
@@ -119,26 +102,31 @@ fn the_kernel_brings_cookies_back() {
         }));
         let now = lab.now();
         lab.host().listen(now, PORT, 1);
-        let threads: Vec<_> = (0..COUNT)
-            .map(|number| {
-                lab.spawn(move || {
-                    let mut stream = kernel_connect()?;
-                    stream.write_all(&[number])?;
-                    stream.read(&mut [0])
-                })
-            })
-            .collect();
-        let mut numbers = Vec::new();
-        for _ in 0..COUNT {
-            numbers.push(accept_octet_and_close(&mut lab));
-        }
-        numbers.sort_unstable();
-        assert_eq!(numbers, [0, 1, 2, 3]);
+        let clients = spawn_clients(&lab);
+        serve(&mut lab, clients);
         assert!(lab.host().cookie_count > 0);
-        for thread in threads {
-            assert_eq!(lab.join("the end", thread).unwrap(), 0);
-        }
     });
+}
+
+/// Clients of the kernel, each of which writes an octet of its own and reads until the end of the stream.
+fn spawn_clients(lab: &Lab) -> [JoinHandle<io::Result<usize>>; 4] {
+    [0, 1, 2, 3].map(|octet| {
+        lab.spawn(move || {
+            let mut stream = kernel_connect()?;
+            stream.write_all(&[octet])?;
+            stream.read(&mut [0])
+        })
+    })
+}
+
+/// Accepts all of the clients, in whatever order they get in.
+fn serve(lab: &mut Lab, clients: [JoinHandle<io::Result<usize>>; 4]) {
+    let mut octets = clients.each_ref().map(|_| accept_octet_and_close(lab));
+    octets.sort_unstable();
+    assert_eq!(octets, [0, 1, 2, 3]);
+    for client in clients {
+        assert_eq!(lab.join("the end", client).unwrap(), 0);
+    }
 }
 
 /// The first octet of the next connection that is accepted.
