@@ -1,7 +1,9 @@
 //! Closing: RFC 9293 §3.6 and §3.10.4, and what Linux does for applications that are gone.
 
-use super::Connection;
+use core::time::Duration;
+
 use super::segment::Verdict;
+use super::{Connection, Reset};
 use crate::timers::Timer;
 use crate::{Event, Instant, Payload, State};
 
@@ -55,7 +57,13 @@ impl<P: Payload> Connection<P> {
                 self.send_reset();
                 self.enter_closed();
             }
-            State::FinWait2 => self.enter_orphan_fin_wait_2(now),
+            State::FinWait2 => match self.options.linger2(&self.config) {
+                Some(time) => self.limit_fin_wait_2(now, time),
+                None => {
+                    self.send_reset();
+                    self.enter_closed();
+                }
+            },
             _ => self.queue_fin(now),
         }
     }
@@ -116,13 +124,23 @@ impl<P: Payload> Connection<P> {
             State::FinWait1 => {
                 self.state = State::FinWait2;
                 self.events.raise(Event::FinWait2);
-                if self.is_orphan {
-                    self.enter_orphan_fin_wait_2(now);
+                if !self.is_orphan {
+                    return Verdict::Continue;
                 }
-                if self.state == State::Closed {
-                    Verdict::Drop
-                } else {
-                    Verdict::Continue
+                match self.options.linger2(&self.config) {
+                    Some(time) => {
+                        self.limit_fin_wait_2(now, time);
+                        Verdict::Continue
+                    }
+                    None => {
+                        // The ACK is one of a connection that is no more.
+                        self.pending.reset = Some(Reset {
+                            seq: self.sender.snd_nxt,
+                            ack: None,
+                        });
+                        self.enter_closed();
+                        Verdict::Drop
+                    }
                 }
             }
             State::Closing => {
@@ -144,12 +162,10 @@ impl<P: Payload> Connection<P> {
     }
 
     /// Nobody would notice a peer that never closes: `tcp_fin_timeout`, `TCP_LINGER2`.
-    fn enter_orphan_fin_wait_2(&mut self, now: Instant) {
-        let Some(time) = self.options.linger2(&self.config) else {
-            self.send_reset();
-            self.enter_closed();
-            return;
-        };
+    fn limit_fin_wait_2(&mut self, now: Instant, time: Duration) {
+        // Time for a lost ACK of ours to be asked for again (`tcp_fin_time`).
+        let least = self.rto_nanos().get().saturating_mul(7) / 2;
+        let time = time.max(Duration::from_nanos(least));
         self.timers.stop(Timer::KeepAlive);
         self.timers.set(Timer::Linger, now + time);
     }

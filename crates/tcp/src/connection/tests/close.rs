@@ -183,6 +183,16 @@ fn an_orphan_in_fin_wait_2_is_given_up_after_its_time() {
     solo.connection.close(solo.now, false);
     solo.poll();
     solo.receive(ack(1, 2));
+    let reset = solo.poll_one();
+    assert_eq!((reset.seq(), reset.flags), (2, Flags::RST));
+    assert_eq!(solo.state(), State::Closed);
+
+    let mut solo = Solo::established();
+    solo.set(SocketOption::Linger2(None));
+    solo.connection.shutdown(solo.now, Shutdown::Write);
+    solo.poll();
+    solo.receive(ack(1, 2));
+    solo.connection.close(solo.now, false);
     assert_eq!(solo.poll_one().flags, Flags::RST | ACK);
     assert_eq!(solo.state(), State::Closed);
 }
@@ -270,6 +280,22 @@ fn rfc9293_3_10_7_4_time_wait_acknowledges_the_fin_again_and_starts_over() {
     solo.receive(fin(1, 2));
     assert_eq!(solo.poll_one().ack(), 2);
     assert_eq!(solo.skip_to_timer(), Duration::from_secs(60));
+}
+
+/// As `tcp_timewait_check_oow_rate_limit`: two that wait for each other's end must not answer each other for ever.
+#[test]
+fn time_wait_answers_stray_acknowledgements_seldom() {
+    let mut solo = Solo::established();
+    solo.connection.shutdown(solo.now, Shutdown::Write);
+    solo.poll();
+    solo.receive(fin(1, 2));
+    solo.poll();
+    solo.receive(ack(5000, 2));
+    assert_eq!(solo.poll_one().ack(), 2);
+    solo.receive(ack(5000, 2));
+    solo.assert_silent();
+    solo.receive(fin(1, 2));
+    assert_eq!(solo.poll_one().ack(), 2);
 }
 
 // Requirement: RFC 9293 SHLD-4; RFC 6191 2-2
