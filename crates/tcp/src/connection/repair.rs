@@ -99,7 +99,10 @@ impl<P: Payload> Connection<P> {
                 value: self.timestamps.value(now),
                 recent: self.timestamps.recent,
             }),
-            options: self.options,
+            options: Options {
+                receive_buffer: receiver.window.buffer(),
+                ..self.options
+            },
         })
     }
 
@@ -163,10 +166,27 @@ impl<P: Payload> Connection<P> {
         receiver
             .window
             .restore(scale, window.rcv_wnd, window.rcv_wup);
+        if !self.options.is_receive_buffer_locked {
+            // What was promised to the peer has to find room, beside what waits to be read.
+            let unread: usize = snapshot.unread.iter().map(|data| data.as_ref().len()).sum();
+            let unread = u32::try_from(unread).unwrap_or(u32::MAX);
+            let needed = unread.saturating_add(window.rcv_wnd).saturating_mul(2);
+            let buffer = needed.max(snapshot.options.receive_buffer);
+            receiver
+                .window
+                .widen(buffer.min(self.config.receive_buffer_max));
+        }
     }
 
     fn import_sender(&mut self, now: Instant, snapshot: &Snapshot<P>) {
         let is_fin_acked = is_fin_acknowledged(snapshot.state);
+        if !self.options.is_send_buffer_locked {
+            let buffer = snapshot.options.send_buffer;
+            self.options.send_buffer = buffer.clamp(
+                self.options.send_buffer,
+                self.config.send_buffer_max.max(self.options.send_buffer),
+            );
+        }
         let sender = &mut self.sender;
         sender.snd_una = snapshot.snd_una;
         sender.scale = snapshot.window_scales.map_or(0, |scales| scales.snd);

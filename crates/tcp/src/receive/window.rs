@@ -331,6 +331,11 @@ impl ReceiveWindow {
         self.threshold = self.threshold.max(offered);
         self.set_buffer(self.buffer);
     }
+
+    /// At least so much memory, for a window that another stack has offered.
+    pub(crate) fn widen(&mut self, buffer: u32) {
+        self.set_buffer(self.buffer.max(buffer));
+    }
 }
 
 /// The octets of data that a buffer has room for, beside its overhead (`tcp_adv_win_scale` = 1).

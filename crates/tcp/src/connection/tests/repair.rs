@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::harness::*;
-use crate::{Config, Inconsistent, Path, SeqNumber, Shutdown, State, WindowScales};
+use crate::{Config, Inconsistent, Path, SeqNumber, Shutdown, SocketOption, State, WindowScales};
 
 fn reincarnate(connection: Conn, now: crate::Instant) -> Conn {
     let snapshot = connection.export(now).expect("can be exported");
@@ -100,6 +100,52 @@ fn every_state_goes_on_where_it_was() {
         };
         assert_eq!(solo.state(), expected, "from {state:?}");
     }
+}
+
+#[test]
+fn what_a_stack_is_given_it_can_give_away() {
+    let mut pair = Pair::established();
+    pair.transfer(0, 50_000);
+    pair.transfer(1, 20_000);
+    let now = pair.now;
+    pair.host(0).write(now, &[1; 5000], false).unwrap();
+    // Some of it is under way, and some has arrived.
+    pair.run(ms(30));
+    let now = pair.now;
+    for host in pair.hosts {
+        let snapshot = host.unwrap().export(now).unwrap();
+        assert!(snapshot.has_sack && snapshot.timestamps.is_some());
+        assert!(snapshot.window.max_window > 0);
+        let config = Arc::new(Config::default());
+        let moved = Conn::import(now, config, Path::ipv4(MTU), snapshot.clone()).unwrap();
+        assert_eq!(moved.export(now), Some(snapshot));
+    }
+}
+
+#[test]
+fn a_window_that_another_stack_offered_is_kept_open() {
+    const LEN: u32 = 1 << 20;
+    let solo = Solo::established();
+    let mut snapshot = solo.connection.export(solo.now).unwrap();
+    snapshot.window_scales = Some(WindowScales { snd: 0, rcv: 7 });
+    snapshot.window.rcv_wnd = LEN;
+    let config = Arc::new(Config::default());
+    let connection = Conn::import(solo.now, config, Path::ipv4(MTU), snapshot).unwrap();
+    let mut solo = Solo { connection, ..solo };
+    for seq in (0..LEN).step_by(1024) {
+        solo.receive(data(1 + seq, 1, &[1; 1024]));
+        solo.poll();
+    }
+    assert_eq!(solo.connection.readable_len(), LEN as usize);
+}
+
+#[test]
+fn keepalive_goes_on() {
+    let mut solo = Solo::established();
+    solo.set(SocketOption::KeepAlive(true));
+    solo.connection = reincarnate(solo.connection, solo.now);
+    assert_eq!(solo.skip_to_timer(), Duration::from_secs(7200));
+    assert_eq!(solo.poll_one().brief(), (0, 0, ACK));
 }
 
 #[test]
