@@ -210,6 +210,84 @@ fn tcp_defer_accept_waits_for_data_and_reminds_at_the_end() {
     assert_eq!(connection.state(), State::Established);
 }
 
+/// The answer with a cookie of a stack with `config` to a SYN that offers everything.
+fn answer_of(config: Config) -> Header {
+    let key = SecretKey::new([7; 16]);
+    let options = HeaderOptions {
+        mss: Some(1460),
+        window_scale: Some(7),
+        sack_permitted: true,
+        timestamps: Some(Timestamps { value: 1, echo: 0 }),
+        ..HeaderOptions::default()
+    };
+    let syn = Header {
+        options,
+        ..header(Flags::SYN | Flags::ECE | Flags::CWR)
+    };
+    let mut answer = Transmit::default();
+    let (path, flow) = (Path::ipv4(1500), flow(&key));
+    let listener = listener(config, 0);
+    listener.answer_with_cookie(NOW, &flow, &path, &Options::default(), &syn, &mut answer);
+    answer.header
+}
+
+#[test]
+fn a_cookie_agrees_to_what_the_stack_has() {
+    let agreed = |config| {
+        let header = answer_of(config);
+        let options = header.options;
+        let echo = options.timestamps.map(|timestamps| timestamps.value);
+        let carried = echo.map(crate::syn_cookie::options_from);
+        let has_ecn = header.flags.contains(Flags::ECE);
+        let scale = options.window_scale.is_some();
+        if let Some(carried) = carried {
+            assert_eq!(carried.window_scale.is_some(), scale);
+            assert_eq!(carried.sack, options.sack_permitted);
+            assert_eq!(carried.ecn, has_ecn);
+        }
+        (scale, options.sack_permitted, has_ecn, carried.is_some())
+    };
+    let config = Config::default();
+    assert_eq!(agreed(config.clone()), (true, true, true, true));
+    let no_scaling = Config {
+        window_scaling: false,
+        ..config.clone()
+    };
+    assert_eq!(agreed(no_scaling), (false, true, true, true));
+    let no_sack = Config {
+        sack: false,
+        ..config.clone()
+    };
+    assert_eq!(agreed(no_sack), (true, false, true, true));
+    let no_ecn = Config {
+        ecn: crate::EcnMode::Off,
+        ..config.clone()
+    };
+    assert_eq!(agreed(no_ecn), (true, true, false, true));
+    let no_timestamps = Config {
+        timestamps: false,
+        ..config
+    };
+    assert_eq!(agreed(no_timestamps), (false, false, false, false));
+}
+
+/// `secs_to_retrans`: intervals double up to two minutes.
+#[test]
+fn so_many_syn_acks_fit_into_a_time() {
+    for (secs, count) in [
+        (0, 0),
+        (1, 1),
+        (2, 2),
+        (3, 2),
+        (4, 3),
+        (127, 7),
+        (250, 9),
+        (u32::MAX, 255),
+    ] {
+        assert_eq!(syn_acks_within(secs), count, "{secs}");
+    }
+}
+
 fn flow(key: &SecretKey) -> SecretFlow<'_> {
     SecretFlow {
         key,
@@ -255,9 +333,16 @@ fn through_a_cookie(options: HeaderOptions) -> (Listener, Connection<Vec<u8>>, H
         ack: ack.ack.wrapping_add(100),
         ..ack
     };
-    let refused: Result<Connection<Vec<u8>>, _> =
-        listener.accept_cookie(now, &flow(&key), path, Options::default(), &forged);
-    assert_eq!(refused.err(), Some(CookieError::Invalid));
+    let syn_ack = Header {
+        flags: Flags::SYN | Flags::ACK,
+        ..ack
+    };
+    for wrong in [forged, syn_ack] {
+        let refused: Result<Connection<Vec<u8>>, _> =
+            listener.accept_cookie(now, &flow(&key), path, Options::default(), &wrong);
+        assert_eq!(refused.err(), Some(CookieError::Invalid));
+    }
+    assert_eq!(listener.half_open_count(), 1);
     let mut connection: Connection<Vec<u8>> = listener
         .accept_cookie(now, &flow(&key), path, Options::default(), &ack)
         .expect("the cookie is good");
@@ -321,6 +406,9 @@ fn a_cookie_without_timestamps_has_an_mss_only() {
     let info = connection.info(now);
     assert!(!info.has_sack && !info.has_timestamps && info.window_scales.is_none());
     assert_eq!(info.snd_mss, 1300);
+
+    let (_, connection, _, now) = through_a_cookie(HeaderOptions::default());
+    assert_eq!(connection.info(now).snd_mss, 536);
 }
 
 #[test]
@@ -351,6 +439,7 @@ fn cookies_are_not_looked_at_unless_some_were_issued() {
         listener.on_segment(NOW, &syn());
     }
     assert_eq!(accept(&mut listener, NOW), Ok(()));
+    assert_eq!(listener.half_open_count(), 3);
     let late = NOW + Duration::from_secs(120);
     assert_eq!(accept(&mut listener, late), Err(CookieError::Invalid));
     // The backlog is one, and Linux lets one more wait.

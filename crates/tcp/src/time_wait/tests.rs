@@ -89,6 +89,17 @@ fn a_retransmitted_fin_is_answered_and_restarts_the_wait() {
     assert_eq!(table.next_expiry(), Some(at(90_000)));
 }
 
+/// An old duplicate without ACK as much as any: the old connection's segments are still about.
+#[test]
+fn an_old_duplicate_restarts_the_wait() {
+    for flags in [Flags::NONE, Flags::SYN, Flags::ACK] {
+        let mut table = table();
+        let old = header(RCV_NXT - 100, flags, 999);
+        assert!(matches!(table.judge(&old, at(30_000)), Verdict::Answer(_)));
+        assert_eq!(table.next_expiry(), Some(at(90_000)));
+    }
+}
+
 #[test]
 fn answers_are_not_repeated_too_soon() {
     let mut table = table();
