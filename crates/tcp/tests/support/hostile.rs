@@ -114,6 +114,8 @@ impl Decisions<'_> {
     }
 }
 
+const RECEIVE_BUFFER_MAX: u32 = 1 << 19;
+
 /// No connection may hold more: twice its receive buffer and what one burst of segments is charged.
 const MOST_MEMORY: usize = 2 * (1 << 20);
 
@@ -158,7 +160,7 @@ impl Victim {
             timestamps: choices & 1 != 0,
             sack: choices & 2 != 0,
             window_scaling: choices & 4 != 0,
-            receive_buffer_max: 1 << 19,
+            receive_buffer_max: RECEIVE_BUFFER_MAX,
             ..Config::default()
         };
         let mut options = Options::default();
@@ -456,7 +458,11 @@ impl Victim {
         if !state.is_synchronized() || state == State::TimeWait {
             return;
         }
-        let (config, path) = (Arc::new(Config::default()), Path::ipv4(1500));
+        let config = Config {
+            receive_buffer_max: RECEIVE_BUFFER_MAX,
+            ..Config::default()
+        };
+        let (config, path) = (Arc::new(config), Path::ipv4(1500));
         let nobody = Connection::connect(
             self.now,
             Arc::clone(&config),
