@@ -88,7 +88,6 @@ impl<P: Payload> Connection<P> {
                 .value(self.liveness.retransmitting_since.unwrap_or(now));
             timestamps.echo != 0
                 && self.config.timestamps
-                && self.handshake.retransmits == 0
                 && timestamps.echo.wrapping_sub(sent)
                     > self.timestamps.value(now).wrapping_sub(sent)
         });
