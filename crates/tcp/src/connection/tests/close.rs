@@ -198,6 +198,34 @@ fn an_orphan_in_fin_wait_2_is_given_up_after_its_time() {
 }
 
 #[test]
+fn nobody_keeps_an_orphan_alive() {
+    let mut solo = Solo::established();
+    solo.set(SocketOption::KeepAlive(true));
+    solo.set(SocketOption::KeepIdle(Duration::from_secs(10)));
+    solo.connection.shutdown(solo.now, Shutdown::Write);
+    solo.poll();
+    solo.receive(ack(1, 2));
+    solo.connection.close(solo.now, false);
+    assert!(solo.advance(Duration::from_secs(59)).is_empty());
+    assert_eq!(solo.state(), State::FinWait2);
+}
+
+/// For the network the connection is over.
+#[test]
+fn what_was_not_read_in_time_wait_is_no_reason_for_a_reset() {
+    let mut solo = Solo::established();
+    solo.connection.shutdown(solo.now, Shutdown::Write);
+    solo.poll();
+    solo.receive(data(1, 2, b"not read"));
+    solo.receive(fin(9, 2));
+    solo.poll();
+    assert_eq!(solo.state(), State::TimeWait);
+    solo.connection.close(solo.now, false);
+    solo.assert_silent();
+    assert_eq!(solo.state(), State::TimeWait);
+}
+
+#[test]
 fn a_half_closed_application_may_wait_for_ever() {
     let mut solo = Solo::established();
     solo.connection.shutdown(solo.now, Shutdown::Write);
