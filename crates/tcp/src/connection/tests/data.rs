@@ -41,7 +41,6 @@ fn rfc6928_the_initial_window_is_ten_segments() {
     assert_eq!(solo.poll().len(), 4);
 }
 
-// Requirement: RFC 9293 MUST-17, SHLD-7
 #[test]
 fn with_nothing_in_flight_one_segment_may_go_however_small_the_window_is() {
     let mut solo = Solo::established();
@@ -54,6 +53,7 @@ fn with_nothing_in_flight_one_segment_may_go_however_small_the_window_is() {
     assert_eq!(briefs(&solo.poll()), [(1001, 1000, PSH_ACK)]);
 }
 
+// Requirement: RFC 9293 MUST-17, SHLD-7
 #[test]
 fn rfc9293_3_7_4_nagle_holds_a_small_segment_while_one_is_outstanding() {
     let mut solo = Solo::established();
