@@ -208,7 +208,27 @@ fn an_icmp_error_ends_a_connection_that_is_being_opened() {
     assert_eq!(solo.connection.take_error(), Some(Error::Refused));
 }
 
-// Requirement: RFC 9293 MUST-54, SHLD-6
+// Requirement: RFC 1191 3-2, 3-3
+#[test]
+fn rfc1191_a_router_cannot_make_packets_larger_nor_tiny() {
+    let mut solo = Solo::established();
+    solo.write(&[0; 2000]);
+    solo.poll();
+    let first = SeqNumber(ISS.wrapping_add(1));
+    let mut told = |mtu| {
+        let error = IcmpError::PacketTooBig { mtu };
+        solo.connection.on_icmp(error, first);
+        solo.poll();
+        solo.connection.info(solo.now).path_mtu
+    };
+    assert_eq!(told(9000), 1500);
+    assert_eq!(told(1200), 1200);
+    assert_eq!(told(1201), 1200);
+    // `min_pmtu`
+    assert_eq!(told(0), 552);
+}
+
+// Requirement: RFC 9293 MUST-54, SHLD-6; RFC 1191 3-1, 6.4-1
 #[test]
 fn rfc1191_a_smaller_path_mtu_sends_again_in_smaller_segments() {
     let mut solo = Solo::established();
