@@ -59,7 +59,9 @@ pub struct Info {
     pub max_pacing_rate: u64,
     /// In sequence numbers: the SYN of an active open counts (which Linux makes so), and FIN.
     pub octets_acked: u64,
+    /// In sequence numbers: FIN counts.
     pub octets_received: u64,
+    /// Without the SYN-ACKs of a passive open, whose SYN and last ACK are `segments_in` (which Linux makes so).
     pub segments_out: u32,
     pub segments_in: u32,
     pub octets_not_sent: u32,

@@ -39,6 +39,8 @@ pub(crate) struct Sender {
     pub(crate) is_more: bool,
     /// There was no room after a write, or not enough for it, and nobody has been told since that there is (`SOCK_NOSPACE`).
     pub(crate) is_blocked: bool,
+    /// The last write was refused or partial, and there was no room since.
+    pub(crate) is_refused: bool,
 }
 
 /// New data to send.
@@ -96,6 +98,7 @@ impl Sender {
             small_end: iss,
             is_more: false,
             is_blocked: false,
+            is_refused: false,
             pushed: iss,
             flush_end: iss,
         }

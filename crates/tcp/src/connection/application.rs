@@ -14,7 +14,8 @@ impl<P: Payload> Connection<P> {
         self.check_writable()?;
         let room = self.send_room();
         let taken = data.get(..room).unwrap_or(data);
-        self.sender.is_blocked |= taken.len() < data.len();
+        self.sender.is_refused = taken.len() < data.len();
+        self.sender.is_blocked |= self.sender.is_refused;
         if taken.is_empty() && !data.is_empty() {
             return Err(WriteError::WouldBlock);
         }

@@ -210,6 +210,11 @@ impl<P: Payload> Connection<P> {
         self.timers.stop(Timer::Retransmit);
         self.liveness.last_heard_at = now;
         self.measure_established(now);
+        if self.handshake.is_passive && !self.handshake.is_fast_open {
+            // As Linux, where the socket is made when the handshake is over: SYN and ACK.
+            self.counters.segments_in = 2;
+            self.counters.segments_out = 0;
+        }
         if self.handshake.is_fast_open {
             self.establish_fast(now);
             self.restart_keep_alive(now);

@@ -90,7 +90,10 @@ impl<P: Payload> Connection<P> {
             pacing_rate: self.options.max_pacing_rate,
             max_pacing_rate: self.options.max_pacing_rate,
             octets_acked: self.counters.octets_acked,
-            octets_received: self.counters.octets_received,
+            octets_received: self
+                .counters
+                .octets_received
+                .saturating_add(self.receiver.has_received_fin().into()),
             segments_out: self.counters.segments_out,
             segments_in: self.counters.segments_in,
             octets_not_sent: self.sender.unsent(),

@@ -59,7 +59,7 @@ impl<P: Payload> Connection<P> {
         let sent = Sent { end, is_alone };
         outgoing.delivery_rate.on_sent(sent, now);
         // As Linux (`tcp_cwnd_validate`): the network could take more, and the application has it, but no room for it.
-        if self.sender.is_blocked
+        if self.sender.is_refused
             && !self.sender.has_unsent()
             && !self.recovery.congestion.is_limiting()
             && matches!(self.state, State::Established | State::CloseWait)
@@ -99,7 +99,8 @@ impl<P: Payload> Connection<P> {
     #[inline]
     pub(super) fn measure_progress(&mut self, now: Instant) {
         let is_done = !self.sender.is_outstanding() && !self.sender.has_unsent();
-        let has_room = self.sender.is_blocked && self.has_send_room();
+        let has_room = self.sender.is_refused && self.has_send_room();
+        self.sender.is_refused &= !has_room;
         if let Some(outgoing) = &mut self.outgoing {
             if is_done {
                 outgoing.chronometer.rest(now);

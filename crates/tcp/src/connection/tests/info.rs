@@ -38,6 +38,18 @@ fn a_send_buffer_too_small_for_the_network_limits_the_sender() {
 }
 
 #[test]
+fn an_application_that_has_no_more_is_not_limited_by_its_buffer() {
+    let mut options = Options::default();
+    options.set(SocketOption::SendBuffer(5000)).unwrap();
+    let mut solo = Solo::established_with(Config::default(), options);
+    // There is no room worth waking anybody for, but nobody was refused any.
+    solo.write(&[1; 5000]);
+    solo.poll();
+    solo.now = solo.now + ms(20);
+    assert_limited(&solo, [20, 0, 0]);
+}
+
+#[test]
 fn a_connection_that_has_failed_is_not_busy_any_more() {
     let mut solo = Solo::established();
     solo.write(b"request");
