@@ -174,9 +174,14 @@ fn simulate(seed: u64, tells: bool) {
     let sent = plans.clone().map(|plan| plan.to_send);
     // Of a generator of its own, so that a seed's other choices are what they are without it.
     let mut fast_open = Rng::new(!seed);
+    let mut hole = Rng::new(seed.wrapping_mul(3));
+    let is_hole = hole.chance(50_000);
     let ends = plans.map(|plan| {
         let mtu = rng.pick(&[296, 576, 1_500, 9_000]);
-        let (config, options) = (config(&mut rng), options(&mut rng));
+        let (mut config, options) = (config(&mut rng), options(&mut rng));
+        if is_hole {
+            config.mtu_probing = hole.pick(&[MtuProbing::AfterBlackHole, MtuProbing::Always]);
+        }
         let (iss, own) = (initial_number(&mut rng), Rng::new(rng.next()));
         let path = Path {
             max_offload_len: rng.pick(&[0, 0, 5_000, 60_000]),
@@ -187,7 +192,11 @@ fn simulate(seed: u64, tells: bool) {
         end
     });
     let links = [(); 2].map(|()| {
-        let link = Link::new(conditions(&mut rng), rng.next());
+        let mut conditions = conditions(&mut rng);
+        if is_hole {
+            conditions.largest = hole.pick(&[400, 700, 1_300]);
+        }
+        let link = Link::new(conditions, rng.next());
         Rc::new(RefCell::new(link))
     });
     let start = Instant::from_nanos(rng.pick(&[0, 1, 1_000_000_000_000, u64::MAX / 4]));

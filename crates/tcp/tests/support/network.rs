@@ -53,6 +53,9 @@ pub(crate) struct Packet {
 /// Octets of IP and TCP headers with timestamps, and of Ethernet with its gaps.
 const OVERHEAD: usize = 52 + 38;
 
+/// Of IP and TCP without options.
+const HEADERS_LEN: usize = 40;
+
 /// One direction of a path.
 #[derive(Clone, Debug)]
 pub(crate) struct Conditions {
@@ -61,6 +64,8 @@ pub(crate) struct Conditions {
     pub(crate) corrupt: u32,
     /// Packets in a million that are marked as having met congestion, if they are ECN-capable.
     pub(crate) mark: u32,
+    /// Larger packets vanish without a word: octets, IP header included.
+    pub(crate) largest: usize,
 }
 
 impl Conditions {
@@ -80,6 +85,7 @@ impl From<testkit::link::Conditions> for Conditions {
             link,
             corrupt: 0,
             mark: 0,
+            largest: usize::MAX,
         }
     }
 }
@@ -90,6 +96,7 @@ pub(crate) struct Link {
     fate: Fate,
     corrupt: u32,
     mark: u32,
+    largest: usize,
     rng: Rng,
 }
 
@@ -99,6 +106,7 @@ impl Link {
             fate: Fate::new(conditions.link, seed),
             corrupt: conditions.corrupt,
             mark: conditions.mark,
+            largest: conditions.largest,
             rng: Rng::new(!seed),
         }
     }
@@ -110,6 +118,9 @@ impl Link {
         let arrivals = self.fate.arrivals(since_origin, len);
         if self.rng.chance(self.mark) && packet.ecn != Ecn::NotEct {
             packet.ecn = Ecn::Ce;
+        }
+        if packet.payload.len() + HEADERS_LEN > self.largest {
+            return [None; 2];
         }
         // What is corrupt does not pass the checksum.
         if self.rng.chance(self.corrupt) {
