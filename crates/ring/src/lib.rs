@@ -21,4 +21,4 @@ pub use flow::{Flow, FlowTable, Protocol};
 pub use lock::{Lock, LockGuard, ThreadMode};
 pub use memory::FrameMemory;
 pub use pool::{Frame, FramePool};
-pub use prefetch::prefetch;
+pub use prefetch::{prefetch, prefetch_early};

@@ -24,18 +24,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::Duration;
 
-use ring::prefetch;
+use ring::prefetch_early;
 use support::{Frame, IRS, ISS, MEMORY};
 use tcp::demux::{Burst, Demux, in_turn};
 use tcp::timer_wheel::TimerWheel;
-use tcp::{Config, Connection, Ecn, Header, Instant, Options, SocketOption, Transmit};
+use tcp::{Config, Connection, Direction, Ecn, Header, Instant, Options, SocketOption, Transmit};
 
 const MANY: u32 = 1_000_000;
 const FEW: u32 = 10;
 const PAYLOAD_LEN: u16 = 64;
 /// Segments that a driver takes from the device at once.
 const BURST: usize = 64;
-const CACHE_LINE: usize = 64;
 
 fn main() {
     // cargo itself gives `--bench`.
@@ -44,11 +43,13 @@ fn main() {
     println!(
         "size of a connection: {} octets, of which a segment touches {} lines",
         size_of::<Connection<Frame>>(),
-        Driver::new(1).connections[0].lines().count(),
+        Driver::new(1).connections[0]
+            .lines(Direction::Receive)
+            .count(),
     );
     let mut few = Driver::new(FEW);
     let received = report("10 connections", &mut few, FEW, Order::Singly, None);
-    few.work = Work::Send;
+    few.work = Direction::Send;
     let sent = report(
         "10 connections, sending",
         &mut few,
@@ -70,10 +71,14 @@ fn main() {
             octets() >> 20,
             each(octets())
         );
-        for (work, base) in [(Work::Receive, received), (Work::Send, sent)] {
+        for (work, base) in [(Direction::Receive, received), (Direction::Send, sent)] {
             driver.work = work;
             let mut row = |name, busy, order| {
-                let direction = if work == Work::Send { ", sending" } else { "" };
+                let direction = if work == Direction::Send {
+                    ", sending"
+                } else {
+                    ""
+                };
                 let name = format!("  {name}{direction}");
                 report(&name, &mut driver, busy, order, Some(base));
             };
@@ -134,21 +139,12 @@ struct Driver {
     timers: TimerWheel,
     now: Instant,
     transmit: Transmit,
-    work: Work,
+    work: Direction,
     /// The peers' next sequence numbers, and what they will acknowledge next.
     peers: Vec<(u32, u32)>,
     random: Random,
     /// Segments that left, one for each that arrived.
     sent: u64,
-}
-
-/// What a segment that arrives is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Work {
-    /// Data, which is read and acknowledged.
-    Receive,
-    /// The acknowledgement of what was sent last, upon which as much is written and sent.
-    Send,
 }
 
 /// A segment in the device's ring.
@@ -172,7 +168,7 @@ impl Driver {
             timers: TimerWheel::new(Duration::from_millis(1), now),
             now,
             transmit: Transmit::default(),
-            work: Work::Receive,
+            work: Direction::Receive,
             peers: vec![(IRS + 1, ISS.0 + 1); count as usize],
             random: Random(1),
             sent: 0,
@@ -200,8 +196,8 @@ impl Driver {
                     ..support::first_segment()
                 };
                 let next = match self.work {
-                    Work::Receive => seq,
-                    Work::Send => ack,
+                    Direction::Receive => seq,
+                    Direction::Send => ack,
                 };
                 *next = next.wrapping_add(u32::from(PAYLOAD_LEN));
                 Arrival {
@@ -237,12 +233,12 @@ impl Driver {
     fn receive(&mut self, index: u32, header: &Header) {
         let connection = &mut self.connections[index as usize];
         match self.work {
-            Work::Receive => {
+            Direction::Receive => {
                 let frame = Some(Frame::new(PAYLOAD_LEN));
                 connection.on_segment(self.now, header, Ecn::NotEct, frame);
                 black_box(connection.read_payload(self.now).unwrap());
             }
-            Work::Send => {
+            Direction::Send => {
                 connection.on_segment(self.now, header, Ecn::NotEct, None);
                 let data = &MEMORY[..usize::from(PAYLOAD_LEN)];
                 assert_eq!(connection.write(self.now, data, false), Ok(data.len()));
@@ -283,20 +279,20 @@ impl Burst for Received<'_> {
     }
 
     fn prefetch(&self, address: *const u8) {
-        prefetch(address);
+        prefetch_early(address);
     }
 
-    fn prefetch_connection(&self, value: u32) {
-        let connection = &self.driver.connections[value as usize];
-        match self.driver.work {
-            Work::Receive => connection.lines().for_each(prefetch),
-            Work::Send => {
-                let start = std::ptr::from_ref(connection).cast::<u8>();
-                for offset in (0..size_of_val(connection)).step_by(CACHE_LINE) {
-                    prefetch(start.wrapping_add(offset));
-                }
-            }
-        }
+    fn lines(&self, value: u32) -> impl Iterator<Item = *const u8> {
+        self.driver.connections[value as usize].lines(self.driver.work)
+    }
+
+    fn lines_behind(&self, value: u32) -> impl Iterator<Item = *const u8> {
+        let Driver { work, timers, .. } = &self.driver;
+        // Sending arms the timer of a connection that was idle.
+        let timer = (*work == Direction::Send).then(|| timers.address(value));
+        self.driver.connections[value as usize]
+            .lines_behind(*work)
+            .chain(timer)
     }
 
     fn process(&mut self, index: usize, value: Option<u32>) {
@@ -335,25 +331,34 @@ fn report(name: &str, driver: &mut Driver, busy: u32, order: Order, base: Option
     quick
 }
 
-/// What the machine's memory makes of one cache line of any connection: the yardstick of the numbers above.
+/// What the machine's memory makes of the lines of any connection, without work: the yardstick of the numbers above.
 fn memory(driver: &mut Driver, many: u32) {
     const RUNS: usize = 1000;
     const READS: u32 = 1000;
-    for (name, is_chained) in [("each after the other", true), ("all at once", false)] {
+    for (name, lines, is_chained) in [
+        ("one line of any, each after the other", 1, true),
+        ("one line of any, all at once", 1, false),
+        ("what is received touches, all at once", usize::MAX, false),
+    ] {
         let mut nanos = Vec::new();
         for _ in 0..RUNS {
             let start = std::time::Instant::now();
             let mut previous = 0;
             for _ in 0..READS {
                 let index = driver.random.below(many) ^ previous;
-                let state = black_box(&driver.connections[index as usize]).state();
-                // Nought, which the processor cannot know before the line is there.
-                let zero = black_box(u32::from(state == tcp::State::Closed));
+                let connection = &driver.connections[index as usize];
+                let mut octets = 0;
+                for line in connection.lines(Direction::Receive).take(lines) {
+                    // SAFETY: the line is one of the connection's.
+                    octets |= unsafe { line.read_volatile() };
+                }
+                // Nought, which the processor cannot know before the lines are there.
+                let zero = black_box(u32::from(octets)) & 0x100;
                 previous = if is_chained { zero } else { 0 };
             }
             nanos.push(start.elapsed().as_secs_f64() * 1e9 / f64::from(READS));
         }
-        let name = format!("  one line of any, {name}");
+        let name = format!("  {name}");
         println!("{name:36} {:7.1} ns", best_tenth(nanos));
     }
 }

@@ -29,7 +29,7 @@ mod handshake;
 mod icmp;
 mod incoming;
 mod info;
-mod layout;
+pub(crate) mod layout;
 mod measure;
 mod options;
 mod path_mtu;
@@ -50,6 +50,7 @@ pub(crate) use timestamps::timestamp_value;
 
 pub use close::Shutdown;
 pub use fast_open::FastOpenEnd;
+pub use layout::Direction;
 pub use repair::{Inconsistent, RepairTimestamps, RepairWindow, Snapshot};
 
 /// A connection from its first SYN to CLOSED. How to drive one is in the [crate's documentation](crate).

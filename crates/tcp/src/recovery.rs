@@ -382,6 +382,12 @@ impl Recovery {
         self.timeouts
     }
 
+    /// Where sending touches the scoreboard's memory, as addresses to prefetch.
+    #[inline]
+    pub(crate) fn lines(&self) -> [*const u8; 2] {
+        self.scoreboard.lines()
+    }
+
     /// Gives back memory that is only kept for speed.
     pub(crate) fn shrink(&mut self) {
         self.scoreboard.shrink();

@@ -97,6 +97,14 @@ impl TimerWheel {
         self.link(id, tick);
     }
 
+    /// The memory that arming timer `id` looks at first, for the processor to fetch.
+    #[inline]
+    #[must_use]
+    pub fn address(&self, id: u32) -> *const u8 {
+        let node = self.nodes.get(position(id));
+        node.map_or(core::ptr::null(), |node| core::ptr::from_ref(node).cast())
+    }
+
     /// Timer `id` does not expire any more.
     pub fn disarm(&mut self, id: u32) {
         if self.is_armed(id) {

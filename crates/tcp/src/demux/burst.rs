@@ -2,20 +2,24 @@
 //!
 //! Among a million connections neither a segment's place in the table nor its connection is in a cache. To read both costs two
 //! times the latency of memory, which is several times what the segment itself costs. With several segments at hand the
-//! processor can fetch for the later ones while it works on the first.
+//! processor can fetch for the later ones while it works on the first. Three of its limits make the order of things:
+//!
+//! * It forgets a prefetch when too many are under way: on AMD's Zen 5 beyond 30 into the first cache and beyond 60 into the
+//!   second.
+//! * A prefetch is not done before its page is found in the page tables, and a few hundred instructions behind the oldest that
+//!   is not done everything stands still. So pages are looked for together, with nothing in between.
+//! * It guesses where branches go. Where a flow is in its bucket of the table nobody can guess, so no branch asks.
 
 use core::net::SocketAddr;
 use core::ops::Range;
 
 use super::{Demux, Prepared};
 
-/// Segments whose memory is asked for together.
-///
-/// What must be fetched does not depend on the other segments, so the waits overlap, but only as far as the processor looks ahead: a
-/// prefetch is not done before its page is found in the page tables, and a few hundred instructions behind the oldest that is
-/// not done everything stands still. So the prefetches of a group follow each other with nothing between them, and have the
-/// time in which another group is processed.
-const GROUP: usize = 32;
+/// Segments whose places in the table, and whose pages, are looked for together.
+const GROUP: usize = 64;
+
+/// Lines of connections that may be under way.
+const LINES: usize = 64;
 
 /// A driver with segments to process.
 pub trait Burst {
@@ -25,125 +29,114 @@ pub trait Burst {
     /// The local and the remote end of segment `index`.
     fn ends(&self, index: usize) -> (SocketAddr, SocketAddr);
 
-    /// Asks the processor to fetch the cache line at `address`, which may be any.
+    /// Asks the processor to fetch the cache line at `address`, which may be any, into its second cache: the first one is too
+    /// small for what is under way.
     fn prefetch(&self, address: *const u8);
 
-    /// Asks for the connection, if there is one: for instance [`Connection::lines`](crate::Connection::lines).
-    fn prefetch_connection(&self, value: u32);
+    /// Where a connection is that a segment is for: for instance [`Connection::lines`](crate::Connection::lines). As many for
+    /// each, but none if a segment before has removed it.
+    fn lines(&self, value: u32) -> impl Iterator<Item = *const u8>;
+
+    /// The same of what the connection refers to, which has been fetched: for instance
+    /// [`Connection::lines_behind`](crate::Connection::lines_behind).
+    fn lines_behind(&self, value: u32) -> impl Iterator<Item = *const u8>;
 
     /// Processes segment `index`, which is for connection `value`. May add and remove connections.
     fn process(&mut self, index: usize, value: Option<u32>);
 }
 
-/// Groups that are on their way at once.
-const GROUPS: usize = 4;
-
 /// Processes segments `0..count` in this order.
 #[inline]
 pub fn in_turn(driver: &mut impl Burst, count: usize) {
-    let mut window = Window {
-        count,
-        look_ups: [None; GROUP * GROUPS],
-        found: [Found::default(); GROUP * GROUPS],
-    };
-    // Each step has the time of another before its memory is used, also at the beginning.
-    for step in 0..count.div_ceil(GROUP).saturating_add(GROUPS - 1) {
-        window.prepare(driver, step);
-        if let Some(group) = step.checked_sub(1) {
-            window.find(driver, group);
-        }
-        if let Some(group) = step.checked_sub(GROUPS - 1) {
-            window.process(driver, group);
-        }
+    for start in (0..count).step_by(GROUP) {
+        let group = start..count.min(start.saturating_add(GROUP));
+        let found = look_up(driver, group.clone());
+        process(driver, group, &found);
     }
 }
 
-/// The groups that are on their way; segment `n` has the place `n` modulo the size.
-struct Window {
-    count: usize,
-    look_ups: [Option<Prepared>; GROUP * GROUPS],
-    found: [Found; GROUP * GROUPS],
-}
-
-impl Window {
-    fn segments(&self, group: usize) -> Range<usize> {
-        let start = group.saturating_mul(GROUP).min(self.count);
-        start..start.saturating_add(GROUP).min(self.count)
-    }
-
-    /// Reckons where the connections of a group are found, and asks for that memory.
-    #[inline]
-    fn prepare(&mut self, driver: &impl Burst, group: usize) {
-        let mut addresses = [core::ptr::null(); GROUP];
-        let segments = self.segments(group);
-        for (index, address) in segments.clone().zip(&mut addresses) {
-            let (local, remote) = driver.ends(index);
-            let look_up = driver.demux().prepare(local, remote);
-            *address = driver.demux().address(&look_up);
-            if let Some(place) = self.look_ups.get_mut(index % (GROUP * GROUPS)) {
-                *place = Some(look_up);
-            }
-        }
-        for (_, address) in segments.zip(addresses) {
-            driver.prefetch(address);
-        }
-    }
-
-    /// Finds the connections of a group, and asks for them.
-    #[inline]
-    fn find(&mut self, driver: &impl Burst, group: usize) {
-        let demux = driver.demux();
-        for index in self.segments(group) {
-            let place = index % (GROUP * GROUPS);
-            if let (Some(Some(look_up)), Some(found)) =
-                (self.look_ups.get(place), self.found.get_mut(place))
-            {
-                *found = Found {
-                    value: demux.finish(look_up),
-                    changes: demux.changes,
-                };
-            }
-        }
-        for index in self.segments(group) {
-            let found = self.found.get(index % (GROUP * GROUPS));
-            if let Some(value) = found.and_then(|found| found.value) {
-                driver.prefetch_connection(value);
-            }
-        }
-    }
-
-    #[inline]
-    fn process(&self, driver: &mut impl Burst, group: usize) {
-        for index in self.segments(group) {
-            if let Some(found) = self.found.get(index % (GROUP * GROUPS)) {
-                let value = found.value(driver, index);
-                driver.process(index, value);
-            }
-        }
-    }
-}
-
-/// A look-up's result, and the state of the table that it is of.
-#[derive(Clone, Copy, Default)]
+/// What was found for each segment of a group, and the state of the table that it is of.
 struct Found {
-    value: Option<u32>,
+    values: [Option<u32>; GROUP],
     changes: u32,
 }
 
-impl Found {
-    /// The result, found again if the table has changed since: by the segments before, for instance.
-    #[inline]
-    fn value(&self, driver: &impl Burst, index: usize) -> Option<u32> {
-        if self.changes == driver.demux().changes {
-            return self.value;
-        }
+/// Finds the connections of a group.
+#[inline]
+fn look_up(driver: &impl Burst, group: Range<usize>) -> Found {
+    let demux = driver.demux();
+    let mut look_ups = [Prepared::default(); GROUP];
+    let mut addresses = [core::ptr::null(); GROUP];
+    for ((index, look_up), address) in group.clone().zip(&mut look_ups).zip(&mut addresses) {
         let (local, remote) = driver.ends(index);
-        driver.demux().connection(local, remote)
+        *look_up = demux.prepare(local, remote);
+        *address = demux.address(*look_up);
     }
+    prefetch(driver, addresses.into_iter().take(group.len()));
+    let mut values = [None; GROUP];
+    for ((index, look_up), value) in group.zip(look_ups).zip(&mut values) {
+        let (local, remote) = driver.ends(index);
+        *value = demux.finish(look_up, local, remote);
+    }
+    Found {
+        values,
+        changes: demux.changes,
+    }
+}
+
+/// Processes a group, with the connections of the next segments under way.
+#[inline]
+fn process(driver: &mut impl Burst, group: Range<usize>, found: &Found) {
+    let Found { values, changes } = found;
+    let lines = values.iter().flatten().next();
+    let lines = lines.map_or(1, |value| driver.lines(*value).count());
+    let ahead = LINES.checked_div(lines).unwrap_or(1).max(2);
+    // The first are wanted soon. Of the others the page is looked for.
+    for value in values.iter().take(ahead).flatten() {
+        prefetch(driver, driver.lines(*value));
+    }
+    let mut pages = [core::ptr::null(); GROUP];
+    for ((_, value), page) in group.clone().zip(values).zip(&mut pages).skip(ahead) {
+        let line = value.and_then(|value| driver.lines(value).next());
+        *page = line.unwrap_or_default();
+    }
+    prefetch(driver, pages.into_iter().take(group.len()).skip(ahead));
+    for value in values.iter().take(ahead / 2).flatten() {
+        prefetch(driver, driver.lines_behind(*value));
+    }
+    for (place, index) in group.enumerate() {
+        let value_after = |distance| {
+            values
+                .get(place.saturating_add(distance))
+                .copied()
+                .flatten()
+        };
+        if let Some(value) = value_after(ahead) {
+            prefetch(driver, driver.lines(value).skip(1));
+        }
+        if let Some(value) = value_after(ahead / 2) {
+            prefetch(driver, driver.lines_behind(value));
+        }
+        let value = if driver.demux().changes == *changes {
+            value_after(0)
+        } else {
+            // The segments before may have changed the answer.
+            let (local, remote) = driver.ends(index);
+            driver.demux().connection(local, remote)
+        };
+        driver.process(index, value);
+    }
+}
+
+#[inline]
+fn prefetch(driver: &impl Burst, lines: impl Iterator<Item = *const u8>) {
+    lines.for_each(|line| driver.prefetch(line));
 }
 
 #[cfg(test)]
 mod tests {
+    use core::cell::RefCell;
+
     use super::*;
 
     /// Of each connection the second segment closes it, and the next makes a new one.
@@ -152,7 +145,14 @@ mod tests {
         ports: Vec<u16>,
         next_value: u32,
         processed: Vec<(usize, Option<u32>)>,
+        /// Addresses, and how many there were when each segment was processed.
+        prefetched: RefCell<Vec<usize>>,
+        prefetched_before: Vec<usize>,
     }
+
+    /// Lines have odd addresses, which the table has not.
+    const LINES_EACH: usize = 6;
+    const BEHIND: usize = 0x81;
 
     fn ends(port: u16) -> (SocketAddr, SocketAddr) {
         (
@@ -170,12 +170,26 @@ mod tests {
             ends(self.ports[index])
         }
 
-        fn prefetch(&self, _address: *const u8) {}
+        fn prefetch(&self, address: *const u8) {
+            self.prefetched.borrow_mut().push(address.addr());
+        }
 
-        fn prefetch_connection(&self, _value: u32) {}
+        fn lines(&self, value: u32) -> impl Iterator<Item = *const u8> {
+            let value = value as usize;
+            (0..LINES_EACH)
+                .map(move |line| core::ptr::without_provenance(value << 8 | line << 1 | 1))
+        }
+
+        fn lines_behind(&self, value: u32) -> impl Iterator<Item = *const u8> {
+            [core::ptr::without_provenance(
+                (value as usize) << 8 | BEHIND,
+            )]
+            .into_iter()
+        }
 
         fn process(&mut self, index: usize, value: Option<u32>) {
             self.processed.push((index, value));
+            self.prefetched_before.push(self.prefetched.borrow().len());
             let (local, remote) = ends(self.ports[index]);
             if value.is_some() {
                 self.demux.remove(local, remote);
@@ -186,18 +200,25 @@ mod tests {
         }
     }
 
+    impl Driver {
+        fn new(ports: Vec<u16>) -> Self {
+            Self {
+                demux: Demux::new([3; 16]),
+                ports,
+                next_value: 0,
+                processed: Vec::new(),
+                prefetched: RefCell::default(),
+                prefetched_before: Vec::new(),
+            }
+        }
+    }
+
     #[test]
     fn every_segment_has_its_turn_and_finds_what_those_before_it_left() {
         for count in [0, 1, 31, 32, 33, 127, 128, 129, 300] {
-            let mut driver = Driver {
-                demux: Demux::new([3; 16]),
-                // Some follow each other closely, others far apart.
-                ports: (0..count)
-                    .map(|index| (index % 41) * (index % 41) % 23)
-                    .collect(),
-                next_value: 0,
-                processed: Vec::new(),
-            };
+            // Some follow each other closely, others far apart.
+            let ports = (0..count).map(|index| (index % 41) * (index % 41) % 23);
+            let mut driver = Driver::new(ports.collect());
             in_turn(&mut driver, usize::from(count));
             let mut open = std::collections::HashMap::new();
             let mut next_value = 0;
@@ -215,21 +236,50 @@ mod tests {
     }
 
     #[test]
+    fn each_line_is_asked_for_once_and_not_too_many_are_under_way() {
+        let mut driver = Driver::new((0..200).collect());
+        for port in 0..200 {
+            let (local, remote) = ends(port);
+            driver.demux.insert(local, remote, u32::from(port)).unwrap();
+        }
+        in_turn(&mut driver, 200);
+        let prefetched = driver.prefetched.borrow();
+        for (index, before) in driver.prefetched_before.iter().enumerate() {
+            let connection = index << 8;
+            let wanted = (0..LINES_EACH).map(|line| connection | line << 1 | 1);
+            for line in wanted.chain([connection | BEHIND]) {
+                let count = prefetched.iter().filter(|asked| **asked == line).count();
+                assert_eq!(count, 1, "{line:#x}");
+                assert!(prefetched[..*before].contains(&line), "{line:#x}");
+            }
+            // The first lines are asked for with their pages.
+            let is_later = |line: &&usize| {
+                let (of, which) = (**line >> 8, **line & 0xff);
+                **line & 1 == 1 && of > index && which != 1 && which != BEHIND
+            };
+            let under_way = prefetched[..*before].iter().filter(is_later).count();
+            assert!(under_way <= LINES, "{under_way} at {index}");
+        }
+    }
+
+    #[test]
     fn the_two_halves_of_a_look_up_are_the_whole() {
         let mut demux = Demux::new([3; 16]);
         let (local, remote) = ends(1);
         let early = demux.prepare(local, remote);
-        assert!(demux.address(&early).is_null());
-        assert_eq!(demux.finish(&early), None);
+        assert!(demux.address(early).is_null());
+        assert_eq!(demux.finish(early, local, remote), None);
         for port in 0..1000 {
             let (local, remote) = ends(port);
             demux.insert(local, remote, u32::from(port)).unwrap();
         }
         // The table has grown since.
-        assert_eq!(demux.finish(&early), Some(1));
-        assert!(!demux.address(&early).is_null());
+        assert_eq!(demux.finish(early, local, remote), Some(1));
+        assert!(!demux.address(early).is_null());
         let ipv6 = "[2001:db8::1]:80".parse().unwrap();
         demux.insert(ipv6, ipv6, 7).unwrap();
-        assert_eq!(demux.finish(&demux.prepare(ipv6, ipv6)), Some(7));
+        let look_up = demux.prepare(ipv6, ipv6);
+        assert_eq!(demux.finish(look_up, ipv6, ipv6), Some(7));
+        assert!(!demux.address(look_up).is_null());
     }
 }

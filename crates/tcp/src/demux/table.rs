@@ -1,7 +1,8 @@
 //! A hash table from flows to numbers: open addressing with linear probing, and removal that leaves no marks.
 //!
-//! Key and value are beside each other in one array, so that a look-up among millions touches one line of memory, where a
-//! general map touches two. The hash is SipHash-1-3 under a secret key.
+//! Key and value are beside each other, so that a look-up among millions touches one line of memory, where a general map
+//! touches two. What is probed are buckets of four slots, one cache line for IPv4: where in it a flow is, no branch asks, since
+//! among many flows no processor can foretell it. The hash is SipHash-1-3 under a secret key.
 
 use siphasher::sip::SipHasher13;
 
@@ -9,13 +10,15 @@ use siphasher::sip::SipHasher13;
 pub const MAX_VALUE: u32 = EMPTY - 1;
 
 const EMPTY: u32 = u32::MAX;
-const MIN_SLOTS: usize = 16;
+/// Slots in a bucket.
+const WAYS: usize = 4;
+const MIN_BUCKETS: usize = 4;
 
 /// Keys of `N` octets.
 #[derive(Clone)]
 pub struct FlowTable<const N: usize> {
-    /// A power of two.
-    slots: Vec<Slot<N>>,
+    /// A power of two. A flow is in the first bucket from its home on that had room.
+    buckets: Vec<Bucket<N>>,
     len: usize,
     hasher: SipHasher13,
 }
@@ -26,12 +29,16 @@ struct Slot<const N: usize> {
     value: u32,
 }
 
-const _: () = assert!(size_of::<Slot<12>>() == 16);
-const _: () = assert!(size_of::<Slot<36>>() == 40);
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Bucket<const N: usize>([Slot<N>; WAYS]);
+
+const _: () = assert!(size_of::<Bucket<12>>() == 64);
+const _: () = assert!(size_of::<Bucket<36>>() == 192);
 
 impl<const N: usize> core::fmt::Debug for FlowTable<N> {
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(formatter, "FlowTable({} of {})", self.len, self.slots.len())
+        write!(formatter, "FlowTable({} of {})", self.len, self.slots())
     }
 }
 
@@ -40,7 +47,7 @@ impl<const N: usize> FlowTable<N> {
     #[must_use]
     pub fn new(key: [u8; 16]) -> Self {
         Self {
-            slots: Vec::new(),
+            buckets: Vec::new(),
             len: 0,
             hasher: SipHasher13::new_with_key(&key),
         }
@@ -63,17 +70,19 @@ impl<const N: usize> FlowTable<N> {
     #[inline]
     #[must_use]
     pub fn look_up_hashed(&self, hash: u64, key: &[u8; N]) -> Option<u32> {
-        let slot = self.slots.get(self.find(hash, key)?)?;
-        (slot.value != EMPTY).then_some(slot.value)
+        let (bucket, way) = self.find(hash, key)?;
+        Some(self.buckets.get(bucket)?.0.get(way)?.value)
     }
 
     /// Where the second half begins to look.
     #[inline]
     #[must_use]
     pub fn address(&self, hash: u64) -> *const u8 {
-        let mask = self.slots.len().wrapping_sub(1);
-        let slot = self.slots.get(home(hash, mask));
-        slot.map_or(core::ptr::null(), |slot| core::ptr::from_ref(slot).cast())
+        let mask = self.buckets.len().wrapping_sub(1);
+        let bucket = self.buckets.get(home(hash, mask));
+        bucket.map_or(core::ptr::null(), |bucket| {
+            core::ptr::from_ref(bucket).cast()
+        })
     }
 
     /// # Errors
@@ -83,34 +92,27 @@ impl<const N: usize> FlowTable<N> {
         if let Some(present) = self.look_up(key) {
             return Err(present);
         }
-        // Three quarters at most, so that an empty slot is near.
-        let slots = self.slots.len();
-        if self.len >= slots.saturating_sub(slots / 4) {
+        // Three quarters at most, so that most are at home.
+        if self.len >= self.limit() {
             self.grow();
         }
-        let index = self.find(self.hash(key), key);
-        if let Some(slot) = index.and_then(|index| self.slots.get_mut(index)) {
-            *slot = Slot { key: *key, value };
-            self.len = self.len.saturating_add(1);
-        }
+        self.place(Slot { key: *key, value });
+        self.len = self.len.saturating_add(1);
         Ok(())
     }
 
     pub fn remove(&mut self, key: &[u8; N]) -> Option<u32> {
-        let index = self.find(self.hash(key), key)?;
-        let removed = self.slots.get(index)?.value;
-        if removed == EMPTY {
-            return None;
-        }
+        let (bucket, way) = self.find(self.hash(key), key)?;
+        let removed = self.buckets.get(bucket)?.0.get(way)?.value;
         self.len = self.len.saturating_sub(1);
-        self.close_gap(index);
+        self.close_gap(bucket, way);
         Some(removed)
     }
 
     /// Room for `additional` more without growing, which costs time in proportion to what is in.
     pub fn reserve(&mut self, additional: usize) {
         let needed = self.len.saturating_add(additional);
-        while self.slots.len().saturating_sub(self.slots.len() / 4) < needed {
+        while self.limit() < needed {
             self.grow();
         }
     }
@@ -125,59 +127,86 @@ impl<const N: usize> FlowTable<N> {
         self.len == 0
     }
 
-    /// Where the key is, or where it would be; `None` if there are no slots.
+    const fn slots(&self) -> usize {
+        self.buckets.len().saturating_mul(WAYS)
+    }
+
+    /// The most flows that may be in.
+    const fn limit(&self) -> usize {
+        self.slots().saturating_sub(self.buckets.len())
+    }
+
+    /// The bucket and the slot in it that the key is in.
     #[inline]
-    fn find(&self, hash: u64, key: &[u8; N]) -> Option<usize> {
-        let mask = self.slots.len().checked_sub(1)?;
+    fn find(&self, hash: u64, key: &[u8; N]) -> Option<(usize, usize)> {
+        let mask = self.buckets.len().checked_sub(1)?;
         let mut index = home(hash, mask);
         loop {
-            let slot = self.slots.get(index)?;
-            if slot.value == EMPTY || slot.key == *key {
-                return Some(index);
+            let bucket = self.buckets.get(index)?;
+            if let Some(way) = bucket.find(key) {
+                return Some((index, way));
+            }
+            if bucket.room().is_some() {
+                return None;
             }
             index = index.wrapping_add(1) & mask;
         }
     }
 
-    /// Moves back what probing has put behind the slot that becomes free, so that it is found from where it belongs.
-    fn close_gap(&mut self, mut gap: usize) {
-        let mask = self.slots.len().wrapping_sub(1);
-        let mut index = gap;
-        loop {
+    /// Puts a flow that is not in where it belongs.
+    fn place(&mut self, slot: Slot<N>) {
+        let mask = self.buckets.len().wrapping_sub(1);
+        let mut index = home(self.hash(&slot.key), mask);
+        while let Some(bucket) = self.buckets.get_mut(index) {
+            if let Some(way) = bucket.room() {
+                bucket.put(way, slot);
+                return;
+            }
             index = index.wrapping_add(1) & mask;
-            let Some(&slot) = self.slots.get(index) else {
+        }
+    }
+
+    /// Empties a slot. Flows that found its bucket full are behind it: one of them moves up, and leaves a gap itself.
+    fn close_gap(&mut self, mut gap: usize, mut way: usize) {
+        let mask = self.buckets.len().wrapping_sub(1);
+        let mut index = gap;
+        let mut is_full = true;
+        while is_full {
+            let Some(bucket) = self.buckets.get(index) else {
                 return;
             };
-            if slot.value == EMPTY {
-                break;
-            }
-            // It may move if its home is not between the gap and it.
-            let home = home(self.hash(&slot.key), mask);
-            let from_home = index.wrapping_sub(home) & mask;
+            is_full = bucket.room().is_none();
+            // Of the gap's own bucket nobody need move.
             let from_gap = index.wrapping_sub(gap) & mask;
-            if from_home >= from_gap {
-                self.put(gap, slot);
-                gap = index;
+            let passed_gap = |slot: &Slot<N>| {
+                let from_home = index.wrapping_sub(home(self.hash(&slot.key), mask)) & mask;
+                slot.value != EMPTY && from_home >= from_gap
+            };
+            if index != gap
+                && let Some(next) = bucket.0.iter().position(passed_gap)
+                && let Some(&moved) = bucket.0.get(next)
+            {
+                self.put(gap, way, moved);
+                (gap, way) = (index, next);
             }
+            index = index.wrapping_add(1) & mask;
         }
-        self.put(gap, Slot::EMPTY);
+        self.put(gap, way, Slot::EMPTY);
     }
 
     fn grow(&mut self) {
-        let slots = self.slots.len().saturating_mul(2).max(MIN_SLOTS);
-        let old = core::mem::replace(&mut self.slots, vec![Slot::EMPTY; slots]);
-        for slot in old {
-            if slot.value != EMPTY
-                && let Some(index) = self.find(self.hash(&slot.key), &slot.key)
-            {
-                self.put(index, slot);
+        let count = self.buckets.len().saturating_mul(2).max(MIN_BUCKETS);
+        let old = core::mem::replace(&mut self.buckets, vec![Bucket::EMPTY; count]);
+        for slot in old.iter().flat_map(|bucket| bucket.0) {
+            if slot.value != EMPTY {
+                self.place(slot);
             }
         }
     }
 
-    fn put(&mut self, index: usize, slot: Slot<N>) {
-        if let Some(place) = self.slots.get_mut(index) {
-            *place = slot;
+    fn put(&mut self, index: usize, way: usize, slot: Slot<N>) {
+        if let Some(bucket) = self.buckets.get_mut(index) {
+            bucket.put(way, slot);
         }
     }
 }
@@ -189,6 +218,33 @@ impl<const N: usize> FlowTable<N> {
 )]
 const fn home(hash: u64, mask: usize) -> usize {
     hash as usize & mask
+}
+
+impl<const N: usize> Bucket<N> {
+    const EMPTY: Self = Self([Slot::EMPTY; WAYS]);
+
+    /// Compares all, without a branch.
+    #[inline]
+    fn find(&self, key: &[u8; N]) -> Option<usize> {
+        let mut found = WAYS;
+        for (way, slot) in self.0.iter().enumerate() {
+            let is_it = (slot.key == *key) & (slot.value != EMPTY);
+            found = if is_it { way } else { found };
+        }
+        (found < WAYS).then_some(found)
+    }
+
+    /// An empty slot.
+    #[inline]
+    fn room(&self) -> Option<usize> {
+        self.0.iter().position(|slot| slot.value == EMPTY)
+    }
+
+    fn put(&mut self, way: usize, slot: Slot<N>) {
+        if let Some(place) = self.0.get_mut(way) {
+            *place = slot;
+        }
+    }
 }
 
 impl<const N: usize> Slot<N> {
@@ -208,19 +264,20 @@ mod tests {
 
     impl<const N: usize> FlowTable<N> {
         fn check(&self) {
-            let in_use = self.slots.iter().filter(|slot| slot.value != EMPTY);
+            let slots = self.buckets.iter().flat_map(|bucket| &bucket.0);
+            let in_use = slots.filter(|slot| slot.value != EMPTY);
             assert_eq!(in_use.clone().count(), self.len);
             for slot in in_use {
                 assert_eq!(self.look_up(&slot.key), Some(slot.value));
             }
-            assert!(self.len <= self.slots.len() / 4 * 3);
+            assert!(self.len <= self.slots() / 4 * 3);
         }
     }
 
     #[test]
     fn an_empty_table_has_no_memory_and_finds_nothing() {
         let mut table = FlowTable::<12>::new([1; 16]);
-        assert_eq!(table.slots.capacity(), 0);
+        assert_eq!(table.buckets.capacity(), 0);
         assert_eq!(table.look_up(&[0; 12]), None);
         assert_eq!(table.remove(&[0; 12]), None);
         assert!(table.is_empty());
@@ -230,13 +287,13 @@ mod tests {
     fn reserved_room_is_not_grown() {
         let mut table = FlowTable::<12>::new([1; 16]);
         table.reserve(1000);
-        let slots = table.slots.len();
+        let slots = table.slots();
         for value in 0..1000_u32 {
             let mut key = [0; 12];
             key[..4].copy_from_slice(&value.to_be_bytes());
             assert_eq!(table.insert(&key, value), Ok(()));
         }
-        assert_eq!(table.slots.len(), slots);
+        assert_eq!(table.slots(), slots);
         table.check();
     }
 

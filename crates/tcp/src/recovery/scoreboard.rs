@@ -16,6 +16,7 @@ mod segment;
 
 use std::collections::VecDeque;
 
+use crate::connection::layout;
 use crate::{Instant, SeqNumber};
 
 use segment::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED, Segment};
@@ -55,6 +56,12 @@ impl Scoreboard {
         if self.segments.is_empty() {
             self.segments = VecDeque::new();
         }
+    }
+
+    /// Where the first segment is and where the next one goes, as addresses to prefetch.
+    #[inline]
+    pub(crate) fn lines(&self) -> [*const u8; 2] {
+        layout::ends(&self.segments)
     }
 
     /// A segment is sent for the first time. Sequence numbers must follow on each other.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::SeqNumber;
+use crate::connection::layout;
 
 /// Octets from [`start`](Self::start) on, in a ring that grows with use.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +69,12 @@ impl SendQueue {
             first.get(first_range).unwrap_or_default(),
             second.get(second_range).unwrap_or_default(),
         ]
+    }
+
+    /// Where the first octet is and where the next one goes, as addresses to prefetch.
+    #[inline]
+    pub(crate) fn lines(&self) -> [*const u8; 2] {
+        layout::ends(&self.ring)
     }
 
     /// The sequence number of the first octet.
