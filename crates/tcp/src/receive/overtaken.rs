@@ -1,7 +1,8 @@
 //! Data that a retransmission has overtaken on its way, and PAWS (RFC 7323 §5.3).
 //!
 //! What fills a gap has the timestamp of a retransmission, which becomes `TS.Recent`. Data behind it that was sent earlier and
-//! comes later is old by that measure; to drop it makes losses of what was only reordered.
+//! comes later is old by that measure; to drop it makes losses of what was only reordered. With 30 % of all packets late by a
+//! fifth of a round trip of 100 ms that costs an eighth of a link of 10 Mbit/s (`tests/goodput.txt`).
 
 /// What the timestamps of such data are measured by.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,23 +19,35 @@ impl Overtaken {
     pub(crate) fn on_gap(&mut self, recent: u32, received: u64, window: u32) {
         if received >= self.until {
             self.timestamp = recent;
-            self.until = received.saturating_add(window.into());
+            self.until = received.saturating_add(window.min(MAX_SPAN).into());
         }
     }
 
     /// Whether data that comes next or later in the stream was sent after what came before the gap.
     ///
-    /// It is not from another turn of the sequence numbers either: all that was sent after that lies in two windows, and
-    /// these have no more than 2^30 octets each (RFC 7323 §2.3).
+    /// It is not from another turn of the sequence numbers either, however fast the link is: all that was sent after that lies
+    /// in two windows, this one and what the peer may have sent beyond it, which have no more than 2^30 octets each. To
+    /// someone who guesses, the timestamps between are few beside the half of all that is newer than `TS.Recent`.
     pub(crate) fn admits(&self, timestamp: u32, received: u64) -> bool {
         let age = self.timestamp.wrapping_sub(timestamp).cast_signed();
         received < self.until && age <= 0
     }
 }
 
+/// The largest window (RFC 7323 §2.3): two of them are half of the sequence numbers, by which PAWS would be needed again.
+const MAX_SPAN: u32 = 1 << 30;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_holds_for_less_than_half_of_the_sequence_numbers() {
+        let mut overtaken = Overtaken::default();
+        overtaken.on_gap(10, 5, u32::MAX);
+        assert!(overtaken.admits(10, 5 + (1 << 30) - 1));
+        assert!(!overtaken.admits(10, 5 + (1 << 30)));
+    }
 
     #[test]
     fn what_was_sent_before_the_gap_is_old() {
