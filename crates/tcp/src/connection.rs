@@ -127,7 +127,7 @@ enum Probe {
 struct Handshake {
     is_passive: bool,
     retransmits: u8,
-    /// The MSS that the peer announced.
+    /// The MSS that the peer announced, or less (`TCP_MAXSEG`).
     peer_mss: u16,
     has_sack: bool,
     has_window_scaling: bool,

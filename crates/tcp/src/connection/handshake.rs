@@ -115,7 +115,12 @@ impl<P: Payload> Connection<P> {
         let options = &syn.options;
         // RFC 9293 §3.7.1: "If an MSS Option is not received at connection setup, TCP implementations MUST assume a default
         // send MSS of 536 (576 - 40) for IPv4 or 1220 (1280 - 60) for IPv6".
-        self.handshake.peer_mss = options.mss.unwrap_or_else(|| self.default_mss());
+        let peer_mss = options.mss.unwrap_or_else(|| self.default_mss());
+        // `TCP_MAXSEG` bounds it here and not later (Linux's `tcp_parse_options`).
+        self.handshake.peer_mss = match self.options.max_segment {
+            0 => peer_mss,
+            user => peer_mss.min(user),
+        };
         self.handshake.has_sack = self.config.sack && options.sack_permitted;
         match options.window_scale {
             Some(scale) if self.config.window_scaling => {
@@ -254,9 +259,7 @@ impl<P: Payload> Connection<P> {
     #[inline]
     pub(super) fn mss(&self) -> u16 {
         let options_len = self.options_len();
-        let user = self.options.max_segment;
         let mss = self.handshake.peer_mss.min(self.path.mss());
-        let mss = if user > 0 { mss.min(user) } else { mss };
         mss.saturating_sub(options_len).max(MIN_MSS)
     }
 

@@ -30,6 +30,20 @@ fn data_is_cut_into_segments_and_pushed_at_the_end() {
     assert_eq!(solo.connection.poll_timeout(), None);
 }
 
+/// As with Linux: `mss_clamp` is fixed by the SYN.
+#[test]
+fn tcp_maxseg_of_an_open_connection_changes_nothing() {
+    let mut solo = Solo::established();
+    solo.set(SocketOption::MaxSegment(500));
+    solo.write(&[0; 1000]);
+    assert_eq!(solo.poll_one().brief(), (1, 1000, PSH_ACK));
+    let mut options = Options::default();
+    options.set(SocketOption::MaxSegment(500)).unwrap();
+    let mut solo = Solo::established_with(Config::default(), options);
+    solo.write(&[0; 1000]);
+    assert_eq!(solo.poll().len(), 2);
+}
+
 // Requirement: RFC 6928 2-1
 #[test]
 fn rfc6928_the_initial_window_is_ten_segments() {
