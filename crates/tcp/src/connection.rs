@@ -34,6 +34,7 @@ mod measure;
 mod options;
 mod path_mtu;
 mod repair;
+mod reset;
 mod segment;
 mod time_wait;
 mod timeout;
@@ -43,6 +44,7 @@ mod transmit;
 use ecn::EcnState;
 use fast_open::FastOpenState;
 use info::Counters;
+use reset::Reset;
 use segment::Incoming;
 use timestamps::TimestampState;
 
@@ -105,13 +107,6 @@ struct Pending {
     syn: bool,
     reset: Option<Reset>,
     probe: Option<Probe>,
-}
-
-/// A reset to send, as RFC 9293 §3.10.7 spells it out.
-#[derive(Clone, Copy, Debug)]
-struct Reset {
-    seq: SeqNumber,
-    ack: Option<SeqNumber>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use wire::tcp::{Flags, Header};
 
+use super::Connection;
 use super::segment::{Incoming, Verdict};
-use super::{Connection, Reset};
 use crate::receive::Arrival;
 use crate::timers::Timer;
 use crate::{Ecn, Error, Event, Instant, Payload, SeqNumber, State};
@@ -111,48 +111,6 @@ impl<P: Payload> Connection<P> {
         self.take_text(now, segment, payload);
     }
 
-    /// RFC 7323 §5.3 R1: PAWS, for all but resets.
-    #[inline]
-    fn check_timestamp(&mut self, now: Instant, segment: &Incoming<'_>) -> Verdict {
-        if !self.timestamps.is_on {
-            return Verdict::Continue;
-        }
-        match segment.header.options.timestamps {
-            Some(timestamps) if !self.timestamps.is_old(now, timestamps.value) => Verdict::Continue,
-            // RFC 7323 §3.2 asks to drop segments without the option; Linux takes them, since middleboxes strip it.
-            None => Verdict::Continue,
-            Some(_) if segment.has(Flags::RST) => Verdict::Continue,
-            // Linux (`tcp_disordered_ack`): a bare ACK that was overtaken, not one from another incarnation.
-            Some(timestamps) if self.is_overtaken_ack(segment, timestamps.value) => {
-                Verdict::Continue
-            }
-            Some(timestamps) if self.is_overtaken_data(segment, timestamps.value) => {
-                Verdict::Continue
-            }
-            Some(_) => {
-                self.answer_unacceptable(now, segment);
-                Verdict::Drop
-            }
-        }
-    }
-
-    fn is_overtaken_ack(&self, segment: &Incoming<'_>, value: u32) -> bool {
-        let age = self.timestamps.recent.wrapping_sub(value);
-        let rto_ms = u32::try_from(self.rto().as_millis()).unwrap_or(u32::MAX);
-        segment.is_empty()
-            && segment.seq == self.receiver.rcv_nxt
-            && segment.ack == self.sender.snd_una
-            && age <= rto_ms
-    }
-
-    fn is_overtaken_data(&self, segment: &Incoming<'_>, value: u32) -> bool {
-        segment.len > 0
-            && segment.seq >= self.receiver.rcv_nxt
-            && self
-                .receiver
-                .is_overtaken(value, self.counters.octets_received)
-    }
-
     /// "First, check sequence number": RFC 9293 §3.10.7.4.
     #[inline]
     fn check_sequence(&mut self, now: Instant, segment: &Incoming<'_>) -> Verdict {
@@ -201,17 +159,7 @@ impl<P: Payload> Connection<P> {
     /// "Second, check the RST bit", "fourth, check the SYN bit", as RFC 5961 §3.2 and §4.2 have them.
     fn check_control(&mut self, now: Instant, segment: &Incoming<'_>) -> Verdict {
         if segment.has(Flags::RST) {
-            // "If the RST bit is set and the sequence number exactly matches the next expected sequence number (RCV.NXT), then
-            // TCP MUST reset the connection." "[if it] does not exactly match [...] TCP MUST send an acknowledgment (challenge
-            // ACK)".
-            if segment.seq == self.receiver.rcv_nxt
-                || self.is_reset_after_fin(segment)
-                || self.is_reset_behind_gap(segment)
-            {
-                self.on_reset();
-            } else {
-                self.challenge(now);
-            }
+            self.check_reset(now, segment);
             return Verdict::Drop;
         }
         // The peer's SYN again: it has not seen our answer.
@@ -230,50 +178,6 @@ impl<P: Payload> Connection<P> {
         // RFC 5961 §4.2: "If the SYN bit is set, irrespective of the sequence number, TCP MUST send an ACK".
         self.challenge(now);
         Verdict::Drop
-    }
-
-    /// Some stacks send RST with the number of the FIN instead of the one behind it (Linux's `tcp_reset_check`).
-    fn is_reset_after_fin(&self, segment: &Incoming<'_>) -> bool {
-        self.receiver.has_received_fin() && segment.seq + 1 == self.receiver.rcv_nxt
-    }
-
-    /// Data before the reset was lost, and its number is that behind the last data that came (as Linux). That is as hard to
-    /// guess as `RCV.NXT`.
-    fn is_reset_behind_gap(&self, segment: &Incoming<'_>) -> bool {
-        self.handshake.has_sack && self.receiver.end_behind_gap() == Some(segment.seq)
-    }
-
-    fn on_reset(&mut self) {
-        match self.state {
-            // "If this connection was initiated with a passive OPEN [...] return this connection to LISTEN state".
-            // What was opened fast is known to the application.
-            State::SynReceived if self.handshake.is_fast_open => {
-                self.end_fast_open(true);
-                self.fail(Error::Reset);
-            }
-            State::SynReceived if self.handshake.is_passive => self.enter_closed(),
-            State::CloseWait => self.fail(Error::BrokenPipe),
-            State::Closed | State::TimeWait => self.enter_closed(),
-            // In a simultaneous open, too, as with Linux: RFC 9293 would have it refused.
-            State::SynSent
-            | State::SynReceived
-            | State::Established
-            | State::FinWait1
-            | State::FinWait2
-            | State::Closing
-            | State::LastAck => self.fail(Error::Reset),
-        }
-    }
-
-    /// RFC 7323 §4.3: "If: SEG.TSval >= TS.Recent and SEG.SEQ <= Last.ACK.sent".
-    #[inline]
-    fn take_timestamp(&mut self, now: Instant, segment: &Incoming<'_>) {
-        if let Some(timestamps) = segment.header.options.timestamps
-            && self.timestamps.is_on
-            && segment.seq <= self.receiver.window.offered_from()
-        {
-            self.timestamps.update(now, timestamps.value);
-        }
     }
 
     /// "Sixth, check the URG bit", "seventh, process the segment text", "eighth, check the FIN bit".
@@ -464,32 +368,5 @@ impl<P: Payload> Connection<P> {
         if self.liveness.last_challenge.allows_another(now, interval) {
             self.pending.syn = true;
         }
-    }
-
-    /// RFC 9293 §3.10.7.1: the answer to a segment that no connection expects.
-    #[cold]
-    pub(super) fn refuse(&mut self, segment: &Incoming<'_>) {
-        if segment.has(Flags::RST) {
-            return;
-        }
-        self.pending.reset = Some(if segment.has(Flags::ACK) {
-            Reset {
-                seq: segment.ack,
-                ack: None,
-            }
-        } else {
-            Reset {
-                seq: SeqNumber(0),
-                ack: Some(segment.end()),
-            }
-        });
-    }
-
-    /// RST with the numbers of this connection, for what must not go on.
-    pub(super) fn send_reset(&mut self) {
-        self.pending.reset = Some(Reset {
-            seq: self.sender.acceptable_seq(),
-            ack: Some(self.receiver.rcv_nxt),
-        });
     }
 }

@@ -220,11 +220,9 @@ impl<P: Payload> Connection<P> {
 
     /// The largest packet that the peer takes, and the application allows.
     fn largest_packet(&self) -> u16 {
-        let mss = match self.options.max_segment {
-            0 => self.handshake.peer_mss,
-            user => user.min(self.handshake.peer_mss),
-        };
-        mss.saturating_add(self.path.ip_header_len)
+        self.handshake
+            .peer_mss
+            .saturating_add(self.path.ip_header_len)
             .saturating_add(TCP_HEADER_LEN)
     }
 

@@ -6,7 +6,7 @@ use wire::tcp::{Flags, Header, Options as HeaderOptions, SackBlocks};
 
 use super::handshake::MIN_MSS;
 use super::path_mtu::Probing;
-use super::{Connection, Probe, Reset};
+use super::{Connection, Probe};
 use crate::recovery::SentSegment;
 use crate::send::{Blocked, Limits, NewSegment};
 use crate::timers::Timer;
@@ -342,108 +342,6 @@ impl<P: Payload> Connection<P> {
     fn after_ack_sent(&mut self, now: Instant, has_data: bool) {
         self.receiver.acks.on_ack_sent(now, has_data);
         self.timers.stop(Timer::DelayedAck);
-    }
-
-    fn emit_syn(&mut self, now: Instant, transmit: &mut Transmit) {
-        self.pending.syn = false;
-        let is_answer = self.state == State::SynReceived;
-        let has_fast_open = self.fast_open.is_some();
-        let (fast_open, len) = if has_fast_open {
-            self.take_syn_extras()
-        } else {
-            (None, 0)
-        };
-        let timestamps = if is_answer {
-            self.timestamps.is_on
-        } else {
-            self.config.timestamps
-        };
-        let options = HeaderOptions {
-            mss: Some(self.advertised_mss()),
-            window_scale: (self.config.window_scaling
-                && (!is_answer || self.handshake.has_window_scaling))
-                .then(|| self.receiver.window.scale()),
-            sack_permitted: self.config.sack && (!is_answer || self.handshake.has_sack),
-            timestamps: timestamps.then(|| wire::tcp::Timestamps {
-                value: self.timestamps.value(now),
-                echo: self.timestamps.recent,
-            }),
-            sack: SackBlocks::default(),
-            fast_open,
-        };
-        let (flags, ack) = if is_answer {
-            let ecn = if self.ecn.is_on {
-                Flags::ECE
-            } else {
-                Flags::NONE
-            };
-            (Flags::SYN | Flags::ACK | ecn, self.receiver.rcv_nxt)
-        } else {
-            (Flags::SYN | self.ecn_setup_flags(), SeqNumber(0))
-        };
-        let window = self.receiver.window.advertise_in_syn(self.receiver.rcv_nxt);
-        *transmit = Transmit {
-            header: Header {
-                seq: self.sender.iss.0,
-                ack: ack.0,
-                flags,
-                window,
-                urgent: 0,
-                options,
-            },
-            start: self.sender.iss + 1,
-            payload_len: len,
-            segment_len: u16::try_from(len).unwrap_or(u16::MAX),
-            ..Transmit::default()
-        };
-        if len > 0 {
-            self.measure_busy(now);
-        }
-        let end = self.sender.iss + 1 + len;
-        self.sender.snd_nxt = self.sender.snd_nxt.max(end);
-        self.counters.on_data_sent(len);
-        if self.handshake.retransmits == 0 {
-            self.liveness.retransmitting_since = Some(now);
-        }
-        let again_at = self.syn_again_at(now);
-        self.timers.set(Timer::Retransmit, again_at);
-        if has_fast_open {
-            self.note_syn_ack_timer(again_at);
-        }
-        self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
-    }
-
-    /// When the SYN that is sent at `now` was in vain: RFC 6298, and at once when `TCP_USER_TIMEOUT` is over.
-    fn syn_again_at(&self, now: Instant) -> Instant {
-        let again_at = now + self.rto_nanos();
-        match (self.user_timeout(), self.liveness.retransmitting_since) {
-            (Some(timeout), Some(first)) if self.handshake.retransmits > 0 => {
-                again_at.min(first + timeout)
-            }
-            _ => again_at,
-        }
-    }
-
-    fn emit_reset(&mut self, now: Instant, reset: Reset, transmit: &mut Transmit) {
-        let (flags, ack) = match reset.ack {
-            Some(ack) => (Flags::RST | Flags::ACK, ack),
-            None => (Flags::RST, SeqNumber(0)),
-        };
-        *transmit = Transmit {
-            header: Header {
-                seq: reset.seq.0,
-                ack: ack.0,
-                flags,
-                options: HeaderOptions {
-                    timestamps: self.timestamps.option(now),
-                    ..HeaderOptions::default()
-                },
-                ..Header::default()
-            },
-            start: reset.seq,
-            ..Transmit::default()
-        };
-        self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
     }
 }
 

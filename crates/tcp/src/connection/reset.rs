@@ -1,0 +1,113 @@
+//! Resets: RFC 9293 §3.5.2 and §3.5.3, RFC 5961 §3.2.
+
+use wire::tcp::{Flags, Header, Options as HeaderOptions};
+
+use super::Connection;
+use super::segment::Incoming;
+use crate::{Error, Instant, Payload, SeqNumber, State, Transmit};
+
+/// A reset to send, as RFC 9293 §3.10.7 spells it out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reset {
+    pub(super) seq: SeqNumber,
+    pub(super) ack: Option<SeqNumber>,
+}
+
+impl<P: Payload> Connection<P> {
+    /// RFC 5961 §3.2, of a reset in the window.
+    pub(super) fn check_reset(&mut self, now: Instant, segment: &Incoming<'_>) {
+        // "If the RST bit is set and the sequence number exactly matches the next expected sequence number (RCV.NXT), then
+        // TCP MUST reset the connection." "[if it] does not exactly match [...] TCP MUST send an acknowledgment (challenge
+        // ACK)".
+        if segment.seq == self.receiver.rcv_nxt
+            || self.is_reset_after_fin(segment)
+            || self.is_reset_behind_gap(segment)
+        {
+            self.on_reset();
+        } else {
+            self.challenge(now);
+        }
+    }
+
+    /// Some stacks send RST with the number of the FIN instead of the one behind it (Linux's `tcp_reset_check`).
+    pub(super) fn is_reset_after_fin(&self, segment: &Incoming<'_>) -> bool {
+        self.receiver.has_received_fin() && segment.seq + 1 == self.receiver.rcv_nxt
+    }
+
+    /// Data before the reset was lost, and its number is that behind the last data that came (as Linux). That is as hard to
+    /// guess as `RCV.NXT`.
+    fn is_reset_behind_gap(&self, segment: &Incoming<'_>) -> bool {
+        self.handshake.has_sack && self.receiver.end_behind_gap() == Some(segment.seq)
+    }
+
+    pub(super) fn on_reset(&mut self) {
+        match self.state {
+            // "If this connection was initiated with a passive OPEN [...] return this connection to LISTEN state".
+            // What was opened fast is known to the application.
+            State::SynReceived if self.handshake.is_fast_open => {
+                self.end_fast_open(true);
+                self.fail(Error::Reset);
+            }
+            State::SynReceived if self.handshake.is_passive => self.enter_closed(),
+            State::CloseWait => self.fail(Error::BrokenPipe),
+            State::Closed | State::TimeWait => self.enter_closed(),
+            // In a simultaneous open, too, as with Linux: RFC 9293 would have it refused.
+            State::SynSent
+            | State::SynReceived
+            | State::Established
+            | State::FinWait1
+            | State::FinWait2
+            | State::Closing
+            | State::LastAck => self.fail(Error::Reset),
+        }
+    }
+
+    /// RFC 9293 §3.10.7.1: the answer to a segment that no connection expects.
+    #[cold]
+    pub(super) fn refuse(&mut self, segment: &Incoming<'_>) {
+        if segment.has(Flags::RST) {
+            return;
+        }
+        self.pending.reset = Some(if segment.has(Flags::ACK) {
+            Reset {
+                seq: segment.ack,
+                ack: None,
+            }
+        } else {
+            Reset {
+                seq: SeqNumber(0),
+                ack: Some(segment.end()),
+            }
+        });
+    }
+
+    /// RST with the numbers of this connection, for what must not go on.
+    pub(super) fn send_reset(&mut self) {
+        self.pending.reset = Some(Reset {
+            seq: self.sender.acceptable_seq(),
+            ack: Some(self.receiver.rcv_nxt),
+        });
+    }
+
+    pub(super) fn emit_reset(&mut self, now: Instant, reset: Reset, transmit: &mut Transmit) {
+        let (flags, ack) = match reset.ack {
+            Some(ack) => (Flags::RST | Flags::ACK, ack),
+            None => (Flags::RST, SeqNumber(0)),
+        };
+        *transmit = Transmit {
+            header: Header {
+                seq: reset.seq.0,
+                ack: ack.0,
+                flags,
+                options: HeaderOptions {
+                    timestamps: self.timestamps.option(now),
+                    ..HeaderOptions::default()
+                },
+                ..Header::default()
+            },
+            start: reset.seq,
+            ..Transmit::default()
+        };
+        self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
+    }
+}
