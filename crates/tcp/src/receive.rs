@@ -235,6 +235,18 @@ impl<P: Payload> Receiver<P> {
             && self.assembler().end().is_none_or(|end| end <= fin)
         {
             self.fin = Some(fin);
+            if fin > self.rcv_nxt {
+                // It has come, like data behind a gap: RFC 2018 §3 reports numbers, of which it has one.
+                self.assembler().report(Range::new(fin, fin + 1));
+            }
+        }
+    }
+
+    /// The FIN is next.
+    pub(crate) fn take_fin(&mut self) {
+        self.rcv_nxt += 1;
+        if let Some(assembler) = &mut self.assembler {
+            assembler.on_advance(self.rcv_nxt);
         }
     }
 

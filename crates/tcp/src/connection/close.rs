@@ -98,7 +98,7 @@ impl<P: Payload> Connection<P> {
             return;
         }
         // "advance RCV.NXT over the FIN, and send an acknowledgment for the FIN."
-        self.receiver.rcv_nxt += 1;
+        self.receiver.take_fin();
         self.receiver.acks.owe_one();
         self.events.raise(Event::PeerClosed);
         self.events.raise(Event::Readable);

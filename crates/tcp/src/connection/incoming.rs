@@ -325,8 +325,8 @@ impl<P: Payload> Connection<P> {
         if self.state.can_receive() {
             self.receiver.note_fin(fin);
         }
-        if fin != self.receiver.rcv_nxt {
-            // Ahead of data that is missing, or seen before.
+        if segment.len == 0 && fin != self.receiver.rcv_nxt {
+            // Ahead of data that is missing, or seen before. With data the same is owed for that.
             self.receiver.acks.owe_duplicate();
         }
     }

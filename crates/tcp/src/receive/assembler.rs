@@ -154,7 +154,8 @@ impl<P: Payload> Assembler<P> {
         }
     }
 
-    fn report(&mut self, range: Range) {
+    /// `range` has arrived: an acknowledgement is to say so.
+    pub(crate) fn report(&mut self, range: Range) {
         let mut merged = range;
         // A range may close the gap between two.
         loop {

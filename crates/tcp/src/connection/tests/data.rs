@@ -259,6 +259,30 @@ fn rfc5681_section4_2_each_segment_behind_a_gap_gives_a_duplicate_with_sack() {
     assert_eq!(read, expected);
 }
 
+/// It has a sequence number: without it the peer would not learn that its last segment has arrived.
+#[test]
+fn rfc2018_section3_a_fin_behind_a_gap_is_reported() {
+    let mut solo = Solo::established();
+    let mut last = data(101, 1, &[2; 100]);
+    last.flags |= Flags::FIN;
+    solo.receive(last);
+    let sent = solo.poll_one();
+    assert_eq!((sent.ack(), sent.sack()), (1, vec![(101, 202)]));
+    solo.receive(data(1, 1, &[1; 100]));
+    let sent = solo.poll_one();
+    assert_eq!((sent.ack(), sent.sack()), (202, vec![]));
+    assert_eq!(solo.state(), State::CloseWait);
+
+    // Alone
+    let mut solo = Solo::established();
+    solo.receive(fin(101, 1));
+    let sent = solo.poll_one();
+    assert_eq!((sent.ack(), sent.sack()), (1, vec![(101, 102)]));
+    solo.receive(data(1, 1, &[1; 100]));
+    let sent = solo.poll_one();
+    assert_eq!((sent.ack(), sent.sack()), (102, vec![]));
+}
+
 // Requirement: RFC 2883 4-2
 #[test]
 fn rfc2883_what_came_twice_is_reported() {
