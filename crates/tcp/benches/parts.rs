@@ -87,6 +87,7 @@ fn reduction_at(now: Instant, snd_una: SeqNumber, snd_nxt: SeqNumber) -> Reducti
         snd_nxt,
         in_flight: snd_nxt - snd_una,
         recover_flight_size: snd_nxt - snd_una,
+        is_last_in_doubt: false,
     }
 }
 

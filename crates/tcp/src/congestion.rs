@@ -8,7 +8,7 @@
 //! * `ssthresh` derives from the window instead of `FlightSize` (RFC 5681 §3.1 equation 4), as in Linux. RFC 9438 §4.6 permits
 //!   that where the window does not grow beyond what is in flight, which `Usage` ensures but for slow start, where no more
 //!   counts than was used.
-//! * At the end of recovery the window is not always `ssthresh` at once (RFC 9937 §6): see `Congestion::after_recovery`.
+//! * At the end of recovery the window is not always `ssthresh` at once (RFC 9937 §6): see `Congestion::end_recovery`.
 //! * One acknowledgement may grow the window in slow start by all that it reports, as in Linux (`L` is unlimited in RFC 3465
 //!   §2.2; RFC 9406 §4.3 recommends eight segments): receivers that merge segments acknowledge dozens at once.
 //! * What counts as acknowledged is what an acknowledgement that advances reports as delivered, as in Linux: segments that
@@ -21,9 +21,9 @@ mod hystart;
 mod new_reno;
 mod none;
 mod prr;
+mod spurious;
 mod usage;
 
-use core::num::NonZeroU32;
 use core::time::Duration;
 
 use crate::{CongestionAlgorithm, Instant, SeqNumber};
@@ -32,6 +32,7 @@ use cubic::Cubic;
 use new_reno::NewReno;
 use none::Uncontrolled;
 use prr::Prr;
+use spurious::Before;
 use usage::Usage;
 
 /// No window grows beyond what window scaling can express (RFC 7323 §2.3).
@@ -99,6 +100,8 @@ pub struct Reduction {
     /// Octets that were outstanding and not known to have arrived before the acknowledgement that gives the signal:
     /// `RecoverFS` of RFC 9937 §6.
     pub recover_flight_size: u32,
+    /// It may still turn out that the reduction before was not needed.
+    pub is_last_in_doubt: bool,
 }
 
 /// The window that a `Controller` works on, in octets.
@@ -139,7 +142,7 @@ impl Window {
 }
 
 /// What differs between the algorithms.
-trait Controller {
+trait Controller: Sized {
     /// Grows the window. Called outside of fast recovery, while the sender uses its window.
     fn on_ack(&mut self, window: &mut Window, ack: &Ack);
 
@@ -152,8 +155,12 @@ trait Controller {
     /// The retransmission timer has expired.
     fn on_rto(&mut self);
 
-    /// The last reduction was not needed; its effects on the algorithm's state are taken back.
-    fn on_spurious(&mut self);
+    /// The window is about to be reduced: gives what [`Self::on_spurious`] needs to take that back. What the algorithm does not
+    /// need any more goes there.
+    fn part(&mut self) -> Self;
+
+    /// The last reduction was not needed; its effects on the algorithm's state, which was `before` then, are taken back.
+    fn on_spurious(&mut self, before: Self);
 
     /// Nothing was in flight for `idle`.
     fn on_idle(&mut self, idle: Duration);
@@ -180,6 +187,7 @@ macro_rules! controller {
         }
     };
 }
+use controller;
 
 /// Where a connection is between reductions.
 #[derive(Clone, Copy, Debug)]
@@ -204,15 +212,8 @@ pub struct Congestion {
     phase: Phase,
     usage: Usage,
     initial_window_segments: u8,
-    /// The window before the last reduction, until it is known that the reduction was right.
-    before_reduction: Option<Before>,
-}
-
-/// A window, in octets.
-#[derive(Clone, Copy, Debug)]
-struct Before {
-    cwnd: NonZeroU32,
-    ssthresh: u32,
+    /// What was before the last reduction, until it is known that the reduction was right.
+    before_reduction: Option<Box<Before>>,
 }
 
 impl Congestion {
@@ -263,8 +264,7 @@ impl Congestion {
                 if ack.snd_una < *high {
                     prr.on_ack(ack, &mut self.window);
                 } else {
-                    self.phase = Phase::Open;
-                    self.window.cwnd = self.after_recovery(ack.in_flight);
+                    self.end_recovery(ack.in_flight);
                 }
                 return;
             }
@@ -309,17 +309,6 @@ impl Congestion {
             self.window.cwnd = at.in_flight.saturating_add(self.window.mss);
         }
         self.phase = Phase::Loss { high: at.snd_nxt };
-    }
-
-    /// What looked like loss was none (RFC 4015, RFC 3708, RFC 5682): restores the window from before the last reduction.
-    pub fn on_spurious(&mut self) {
-        let Some(before) = self.before_reduction.take() else {
-            return;
-        };
-        self.window.cwnd = self.window.cwnd.max(before.cwnd.get());
-        self.window.ssthresh = self.window.ssthresh.max(before.ssthresh);
-        controller!(&mut self.state, on_spurious());
-        self.phase = Phase::Open;
     }
 
     /// Call before the first transmission after nothing was in flight for `idle`.
@@ -396,16 +385,15 @@ impl Congestion {
             }
             Phase::Reducing { .. } | Phase::Loss { .. } | Phase::Open => {}
         }
-        self.before_reduction = NonZeroU32::new(self.window.cwnd).map(|cwnd| Before {
-            cwnd,
-            ssthresh: self.window.ssthresh,
-        });
+        self.end_recovery(at.in_flight);
+        let (window, state) = (self.window, self.state.part());
         if self.window.in_slow_start() {
             // Slow start grows the window to twice of what is in flight, if the peer's window or the application allows no more.
             // That says nothing about the network (RFC 5681 §3.1 equation 4 reduces `FlightSize`).
             let used = self.usage.used(&self.window).max(self.initial_window());
             self.window.cwnd = self.window.cwnd.min(used);
         }
+        self.remember(window, state, at.is_last_in_doubt);
         self.window.ssthresh = controller!(&mut self.state, on_reduction(&self.window, at.now));
         true
     }
@@ -413,9 +401,14 @@ impl Congestion {
     /// RFC 9937 §6, at the end of recovery: "cwnd = ssthresh". But if nothing is in flight, because the peer's window has held
     /// new data back, that is a burst which overflows the queue that recovery has just drained. RFC 6582 §3.2 step 3 warns of it:
     /// at once goes a half or an initial window, and slow start brings the rest in a round trip.
-    fn after_recovery(&self, in_flight: u32) -> u32 {
-        let burst = (self.window.ssthresh / 2).max(self.initial_window());
-        self.window.ssthresh.min(in_flight.saturating_add(burst))
+    fn end_recovery(&mut self, in_flight: u32) {
+        if let Phase::Reducing { .. } = self.phase
+            && !self.is_uncontrolled()
+        {
+            let burst = (self.window.ssthresh / 2).max(self.initial_window());
+            self.window.cwnd = self.window.ssthresh.min(in_flight.saturating_add(burst));
+        }
+        self.phase = Phase::Open;
     }
 
     fn initial_window(&self) -> u32 {

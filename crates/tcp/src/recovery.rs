@@ -36,7 +36,7 @@ use crate::{CaState, CongestionAlgorithm, Instant, SeqNumber};
 use rack::Rack;
 use timeout::Deadlines;
 use tlp::Tlp;
-use undo::Undo;
+use undo::{Cause, Undo};
 
 pub use on_ack::{Acknowledgement, Outcome};
 pub use scoreboard::{Counts, Scoreboard, SentSegment};
@@ -272,8 +272,7 @@ impl Recovery {
         let reduction = self.reduction(now, 0);
         let is_reduced = self.congestion.on_congestion_event(&reduction);
         if is_reduced {
-            // What can be undone is the last reduction only, and this one is not to be.
-            self.undo.end();
+            self.confirm_reductions();
             self.state = State::Cwr { high: self.snd_nxt };
         }
         is_reduced
@@ -285,9 +284,16 @@ impl Recovery {
         if matches!(self.state, State::Recovery { .. } | State::Loss { .. }) {
             return;
         }
-        let reduction = self.reduction(now, newly_delivered);
+        let cause = if self.rack.is_order_kept() {
+            Cause::Overtaken
+        } else {
+            Cause::Late
+        };
+        let reduction = Reduction {
+            is_last_in_doubt: self.undo.begin(self.snd_una, cause),
+            ..self.reduction(now, newly_delivered)
+        };
         self.congestion.on_congestion_event(&reduction);
-        self.undo.begin(self.snd_una);
         self.tlp.cancel();
         self.deadlines.probe = None;
         self.state = State::Recovery { high: self.snd_nxt };
@@ -310,6 +316,12 @@ impl Recovery {
         is_probe
     }
 
+    /// The last reduction is not to be undone, and so none before it.
+    fn confirm_reductions(&mut self) {
+        self.undo.end();
+        self.congestion.confirm();
+    }
+
     /// RFC 9937 §6: `RecoverFS` is what was outstanding before the acknowledgement, without what had been reported earlier.
     fn reduction(&self, now: Instant, newly_delivered: u32) -> Reduction {
         let octets = self.scoreboard.octets();
@@ -322,6 +334,7 @@ impl Recovery {
                 .outstanding
                 .saturating_sub(octets.sacked)
                 .saturating_add(newly_delivered),
+            is_last_in_doubt: false,
         }
     }
 

@@ -25,15 +25,6 @@ pub(super) struct Cubic {
     had_reduction: bool,
     last_rtt: Nanos,
     last_ack_at: Instant,
-    /// What [`Controller::on_spurious`] restores.
-    before_reduction: Option<Box<Before>>,
-}
-
-#[derive(Clone, Debug)]
-struct Before {
-    memory: Memory,
-    epoch: Option<Box<Epoch>>,
-    had_reduction: bool,
 }
 
 /// What reductions leave behind, in octets.
@@ -91,11 +82,7 @@ impl Controller for Cubic {
     }
 
     fn on_reduction(&mut self, window: &Window, _now: Instant) -> u32 {
-        self.before_reduction = Some(Box::new(Before {
-            memory: self.memory,
-            epoch: self.epoch.take(),
-            had_reduction: self.had_reduction,
-        }));
+        self.epoch = None;
         self.had_reduction = true;
         let cwnd = window.cwnd;
         self.memory = Memory {
@@ -118,12 +105,19 @@ impl Controller for Cubic {
     }
 
     /// §4.9.2
-    fn on_spurious(&mut self) {
-        if let Some(before) = self.before_reduction.take() {
-            self.memory = before.memory;
-            self.epoch = before.epoch;
-            self.had_reduction = before.had_reduction;
+    fn part(&mut self) -> Self {
+        Self {
+            epoch: self.epoch.take(),
+            hystart: self.hystart.take(),
+            ..*self
         }
+    }
+
+    fn on_spurious(&mut self, before: Self) {
+        self.memory = before.memory;
+        self.epoch = before.epoch;
+        self.hystart = before.hystart;
+        self.had_reduction = before.had_reduction;
     }
 
     fn on_idle(&mut self, idle: Duration) {

@@ -38,7 +38,11 @@ impl Controller for NewReno {
         self.acked = 0;
     }
 
-    fn on_spurious(&mut self) {}
+    fn part(&mut self) -> Self {
+        *self
+    }
+
+    fn on_spurious(&mut self, _before: Self) {}
 
     fn on_idle(&mut self, _idle: Duration) {}
 }

@@ -20,7 +20,11 @@ impl Controller for Uncontrolled {
 
     fn on_rto(&mut self) {}
 
-    fn on_spurious(&mut self) {}
+    fn part(&mut self) -> Self {
+        *self
+    }
+
+    fn on_spurious(&mut self, _before: Self) {}
 
     fn on_idle(&mut self, _idle: Duration) {}
 }

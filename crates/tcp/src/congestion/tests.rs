@@ -67,6 +67,7 @@ impl Flow {
             snd_nxt: self.snd_nxt,
             in_flight: self.in_flight() - MSS,
             recover_flight_size: self.in_flight(),
+            is_last_in_doubt: false,
         }
     }
 
@@ -203,6 +204,7 @@ fn heavy_loss_is_followed_by_slow_start_only_while_acknowledgements_are_safe() {
         snd_nxt: SeqNumber(20 * MSS),
         in_flight: 2 * MSS,
         recover_flight_size: 20 * MSS,
+        is_last_in_doubt: false,
     };
     let ack = Ack {
         now: Instant::ZERO,
@@ -291,6 +293,45 @@ fn a_spurious_reduction_is_undone() {
             assert_eq!(flow.congestion.cwnd(), MSS);
         }
     }
+}
+
+/// The last reduction stands, as one of the window from before both; then it is taken back as well.
+#[test]
+fn a_spurious_reduction_before_the_last_is_undone_alone() {
+    for algorithm in [CongestionAlgorithm::NewReno, CongestionAlgorithm::Cubic] {
+        let mut flow = Flow::new(algorithm);
+        flow.round();
+        flow.fill();
+        let mut once = flow.congestion.clone();
+        once.on_congestion_event(&flow.reduction());
+        flow.lose();
+        flow.acknowledge(flow.in_flight());
+        flow.fill();
+        let again = Reduction {
+            is_last_in_doubt: true,
+            ..flow.reduction()
+        };
+        assert!(flow.congestion.on_congestion_event(&again));
+        assert!(flow.congestion.ssthresh() < once.ssthresh());
+        let cwnd = flow.congestion.cwnd();
+        flow.congestion.on_earlier_spurious(flow.now);
+        assert_eq!(flow.congestion.ssthresh(), once.ssthresh(), "{algorithm:?}");
+        assert_eq!(flow.congestion.cwnd(), cwnd, "no burst");
+        flow.congestion.on_spurious();
+        assert_eq!(flow.congestion.cwnd(), 20 * MSS, "{algorithm:?}");
+        assert_eq!(flow.congestion.ssthresh(), u32::MAX);
+    }
+}
+
+#[test]
+fn a_confirmed_reduction_is_not_undone() {
+    let mut flow = Flow::new(CongestionAlgorithm::Cubic);
+    flow.fill();
+    flow.lose();
+    flow.congestion.confirm();
+    let ssthresh = flow.congestion.ssthresh();
+    flow.congestion.on_spurious();
+    assert_eq!(flow.congestion.ssthresh(), ssthresh);
 }
 
 /// RFC 7661 §1
@@ -412,6 +453,7 @@ fn a_longer_segment_fits_into_the_window_of_a_timeout() {
         snd_nxt: SeqNumber(5360),
         in_flight: 0,
         recover_flight_size: 5360,
+        is_last_in_doubt: false,
     });
     assert_eq!(congestion.cwnd(), 536);
     congestion.set_mss(1460);

@@ -117,6 +117,14 @@ impl News<'_> {
     }
 }
 
+/// The peer has got something twice.
+#[derive(Clone, Copy, Debug)]
+struct Dsack {
+    end: SeqNumber,
+    /// The reordering window was too short.
+    is_too_early: bool,
+}
+
 /// What stays of [`News`].
 struct Report {
     acked: u32,
@@ -132,13 +140,13 @@ impl Recovery {
     pub fn on_ack(&mut self, ack: &Acknowledgement<'_>) -> Outcome {
         debug_assert!(ack.ack <= self.snd_nxt);
         let flight_size = self.scoreboard.octets().outstanding;
-        let dsack_end = self.take_dsack(ack);
+        let dsack = self.take_dsack(ack);
         let report = self.update_scoreboard(ack);
         let mut outcome = Outcome {
             acked: report.acked,
             delivered: report.delivered,
             rtt: report.rtt,
-            has_dsack: dsack_end.is_some(),
+            has_dsack: dsack.is_some(),
             ..Outcome::default()
         };
         if let Some(rtt) = report.rtt {
@@ -151,10 +159,11 @@ impl Recovery {
         if report.acked > 0 {
             self.timeouts = 0;
         }
-        self.judge_probe(ack, dsack_end, &report);
-        outcome.was_spurious = self.advance_state(ack, &report);
-        (outcome.lost, outcome.has_lost_probe) =
-            self.detect_losses(ack.now, &report, outcome.has_dsack);
+        self.judge_probe(ack, dsack.map(|dsack| dsack.end), &report);
+        outcome.was_spurious =
+            dsack.is_some() && self.undo_duplicates(ack.now) || self.advance_state(ack, &report);
+        let is_too_early = dsack.is_some_and(|dsack| dsack.is_too_early);
+        (outcome.lost, outcome.has_lost_probe) = self.detect_losses(ack.now, &report, is_too_early);
         self.congestion.on_ack(&Ack {
             now: ack.now,
             snd_una: self.snd_una,
@@ -174,7 +183,7 @@ impl Recovery {
     }
 
     /// RFC 2883 §4: a first block that is below the acknowledgement, or within the second one, reports a duplicate.
-    fn take_dsack(&mut self, ack: &Acknowledgement<'_>) -> Option<SeqNumber> {
+    fn take_dsack(&mut self, ack: &Acknowledgement<'_>) -> Option<Dsack> {
         let first = ack.sack.first().filter(|_| self.settings.sack)?;
         let (start, end) = (SeqNumber(first.left), SeqNumber(first.right));
         let is_below = end <= ack.ack;
@@ -187,8 +196,8 @@ impl Recovery {
         }
         let segments = (end - start).div_ceil(self.settings.mss.max(1));
         self.dsack_duplicates = self.dsack_duplicates.saturating_add(segments);
-        self.undo.on_dsack(end, segments);
-        Some(end)
+        let is_too_early = self.judge_duplicate(end, segments);
+        Some(Dsack { end, is_too_early })
     }
 
     fn update_scoreboard(&mut self, ack: &Acknowledgement<'_>) -> Report {
@@ -294,7 +303,7 @@ impl Recovery {
         if has_repaired_loss && matches!(self.state, State::Open) {
             let reduction = self.reduction(ack.now, report.delivered);
             if self.congestion.on_congestion_event(&reduction) {
-                self.undo.end();
+                self.confirm_reductions();
                 self.state = State::Cwr { high: self.snd_nxt };
             }
         }
@@ -303,9 +312,6 @@ impl Recovery {
     /// Undoes and ends episodes. Returns whether one was undone.
     fn advance_state(&mut self, ack: &Acknowledgement<'_>, report: &Report) -> bool {
         let is_original = report.acked > 0 && self.is_original(ack);
-        if self.undo.is_all_duplicate() {
-            return self.undo_reduction();
-        }
         match self.state {
             State::Open => false,
             State::Cwr { high } => {
@@ -362,11 +368,6 @@ impl Recovery {
         false
     }
 
-    fn is_original(&self, ack: &Acknowledgement<'_>) -> bool {
-        self.undo
-            .is_original_acknowledged(ack.echo.map(|(value, _)| value))
-    }
-
     fn set_frto(&mut self, high: SeqNumber, frto: Frto) {
         self.state = State::Loss { high, frto };
     }
@@ -377,23 +378,11 @@ impl Recovery {
         self.rack.update_reo_wnd(&round);
     }
 
-    /// RFC 4015, RFC 5682 §4: as if the episode had not been.
-    fn undo_reduction(&mut self) -> bool {
-        if self.scoreboard.segments().lost > 0 {
-            self.scoreboard.unmark_lost();
-        }
-        self.congestion.on_spurious();
-        self.rtt.reset_backoff();
-        self.undo.end();
-        self.state = State::Open;
-        true
-    }
-
     /// Returns the number of segments newly deemed lost, and whether that is a probe of the path only.
-    fn detect_losses(&mut self, now: Instant, report: &Report, has_dsack: bool) -> (u32, bool) {
+    fn detect_losses(&mut self, now: Instant, report: &Report, is_too_early: bool) -> (u32, bool) {
         let before = self.scoreboard.to_retransmit();
         if self.settings.sack {
-            let round = self.round(has_dsack, false);
+            let round = self.round(is_too_early, false);
             self.rack.update_reo_wnd(&round);
             if self.rack.take_advanced() {
                 self.deadlines.reordering = self.rack.detect_lost(&mut self.scoreboard, now);

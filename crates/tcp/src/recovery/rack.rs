@@ -129,7 +129,7 @@ impl Rack {
                 self.reo_wnd_mult = 1;
             }
         }
-        let is_order_trusted = self.reorderings == 0
+        let is_order_trusted = self.is_order_kept()
             && (round.is_in_recovery || round.segments_sacked >= u32::from(self.dup_threshold));
         self.reo_wnd = if is_order_trusted {
             Nanos::ZERO
@@ -165,6 +165,19 @@ impl Rack {
     /// An acknowledgement showed reordering.
     pub(super) fn note_reordering(&mut self) {
         self.reorderings = self.reorderings.saturating_add(1);
+    }
+
+    /// What was deemed lost only because something had overtaken it has arrived. §6.2 step 3 learns of reordering from
+    /// segments sent once, since it cannot tell the original of another from the retransmission; this one had been told.
+    pub(super) const fn on_unfounded_order(&mut self) {
+        if self.reorderings == 0 {
+            self.reorderings = 1;
+        }
+    }
+
+    /// None did.
+    pub(super) const fn is_order_kept(&self) -> bool {
+        self.reorderings == 0
     }
 
     /// How many did.

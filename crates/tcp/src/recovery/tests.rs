@@ -438,6 +438,96 @@ fn duplicates_of_all_retransmissions_undo_the_reduction() {
     assert_eq!(flow.recovery.dsack_duplicates(), 2);
 }
 
+/// The network begins to reorder: the second recovery begins before the duplicates of the first one come.
+#[test]
+fn two_recoveries_that_follow_on_each_other_are_both_undone() {
+    let mut flow = Flow::new();
+    let before = flow.recovery.congestion.cwnd();
+    flow.send(10);
+    flow.wait(40);
+    flow.ack(0, &[(1, 4)]);
+    assert_eq!(flow.retransmit(true), [0]);
+    flow.wait(1);
+    flow.ack(10, &[]);
+    flow.send(5);
+    flow.wait(40);
+    flow.ack(10, &[(11, 14)]);
+    assert_eq!(flow.retransmit(true), [10]);
+    let twice_reduced = flow.recovery.congestion.ssthresh();
+    // The first one's: what was reduced once only remains.
+    assert!(flow.ack(10, &[(0, 1), (11, 14)]).has_dsack);
+    assert_eq!(flow.recovery.congestion.ssthresh(), before / 2);
+    assert!(twice_reduced < before / 2);
+    assert_eq!(flow.recovery.ca_state(), CaState::Recovery);
+    flow.ack(15, &[]);
+    assert!(flow.ack(15, &[(10, 11)]).was_spurious);
+    assert_eq!(flow.recovery.congestion.ssthresh(), u32::MAX);
+    assert!(flow.recovery.congestion.cwnd() >= before);
+}
+
+/// The first recovery was right, the second one was not.
+#[test]
+fn a_recovery_that_was_needed_is_not_undone_with_the_next() {
+    let mut flow = Flow::new();
+    flow.send(10);
+    flow.wait(40);
+    flow.ack(0, &[(1, 4)]);
+    assert_eq!(flow.retransmit(true), [0]);
+    flow.wait(40);
+    flow.ack(10, &[]);
+    let reduced = flow.recovery.congestion.ssthresh();
+    flow.send(5);
+    flow.wait(40);
+    flow.ack(10, &[(11, 14)]);
+    assert_eq!(flow.retransmit(true), [10]);
+    flow.ack(15, &[]);
+    assert!(flow.ack(15, &[(10, 11)]).was_spurious);
+    assert_eq!(flow.recovery.congestion.ssthresh(), reduced);
+}
+
+/// A duplicate of what was sent again for nothing but its place in the order tells that the order is not kept. It does not
+/// widen the reordering window, which there was not.
+#[test]
+fn a_duplicate_tells_of_reordering() {
+    let mut flow = Flow::new();
+    flow.send(10);
+    flow.wait(40);
+    flow.ack(0, &[(1, 4)]);
+    assert_eq!(flow.retransmit(true), [0]);
+    flow.wait(1);
+    flow.ack(10, &[]);
+    assert_eq!(flow.recovery.reorderings(), 0);
+    flow.wait(40);
+    flow.ack(10, &[(0, 1)]);
+    assert_eq!(flow.recovery.reorderings(), 1);
+    // A quarter of the round trip is waited for, not a half.
+    flow.send(5);
+    flow.wait(40);
+    flow.ack(10, &[(11, 14)]);
+    assert_eq!(flow.retransmit(true), []);
+    let deadline = flow.recovery.deadline();
+    assert_eq!(deadline, Some(flow.now + RTT / 4));
+}
+
+/// A recovery begins with the acknowledgement that ends another: it reduces the window that the other one has left, not what
+/// is in flight at that moment.
+#[test]
+fn a_recovery_at_the_end_of_another_reduces_its_window() {
+    let mut flow = Flow::new();
+    flow.send(10);
+    flow.wait(40);
+    flow.ack(0, &[(1, 4)]);
+    assert_eq!(flow.retransmit(true), [0]);
+    let first = flow.recovery.congestion.ssthresh();
+    flow.ack(0, &[(1, 10)]);
+    flow.send(4);
+    flow.wait(40);
+    flow.ack(10, &[(11, 14)]);
+    assert_eq!(flow.recovery.ca_state(), CaState::Recovery);
+    assert_eq!(flow.recovery.congestion.ssthresh(), first / 2);
+    assert!(flow.recovery.congestion.cwnd() >= MSS);
+}
+
 /// RFC 3168 §6.1.2
 // Requirement: RFC 3168 6.1.2-1
 #[test]

@@ -3,8 +3,10 @@
 
 use core::time::Duration;
 
+use super::undo::Cause;
 use super::{Frto, ProbeDue, Recovery, State, tlp};
 use crate::Instant;
+use crate::congestion::Reduction;
 
 /// What [`Recovery::on_timeout`] did. Poll for segments after any but [`Self::Nothing`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,10 +110,10 @@ impl Recovery {
         self.probe = ProbeDue::No;
         self.rtt.on_timeout();
         self.timeouts = self.timeouts.saturating_add(1);
-        if is_new_episode {
-            self.undo.begin(self.snd_una);
-        }
-        let reduction = self.reduction(now, 0);
+        let reduction = Reduction {
+            is_last_in_doubt: is_new_episode && self.undo.begin(self.snd_una, Cause::Timeout),
+            ..self.reduction(now, 0)
+        };
         self.congestion.on_rto(&reduction);
         // Step 1 leaves out timeouts during another recovery, whose retransmissions confuse the judgement.
         let frto = if is_new_episode || is_repeated {
