@@ -24,8 +24,12 @@ impl Start {
         }
     }
 
-    /// A round in which every segment is acknowledged after `rtt`.
+    /// A round in which every segment is acknowledged after that time.
     fn round(&mut self, rtt_millis: u64) {
+        self.round_in(Duration::from_millis(rtt_millis));
+    }
+
+    fn round_in(&mut self, rtt: Duration) {
         let segments = self.window.cwnd / MSS;
         let snd_nxt = self.snd_una + 2 * segments * MSS;
         for _ in 0..segments {
@@ -40,7 +44,7 @@ impl Start {
                     delivered: MSS,
                     in_flight: segments * MSS,
                     is_safe: true,
-                    rtt: Some(Duration::from_millis(rtt_millis)),
+                    rtt: Some(rtt),
                 },
             );
         }
@@ -65,24 +69,27 @@ fn constant_round_trips_keep_the_window_doubling() {
 // Requirement: RFC 9406 4.2-1
 #[test]
 fn an_eighth_more_delay_begins_conservative_slow_start() {
+    // In microseconds.
     for (first, second, conservative) in [
-        (80, 89, false),
-        (80, 90, true),
-        // Not less than 4 ms,
-        (8, 11, false),
-        (8, 12, true),
+        (80_000, 89_000, false),
+        (80_000, 90_000, true),
+        (800, 899, false),
+        (800, 900, true),
+        // Not less than 10 microseconds,
+        (24, 33, false),
+        (24, 34, true),
         // not more than 16 ms.
-        (400, 415, false),
-        (400, 416, true),
+        (400_000, 415_000, false),
+        (400_000, 416_000, true),
     ] {
         let mut start = Start::new();
-        start.round(first);
-        start.round(first);
-        start.round(second);
+        start.round_in(Duration::from_micros(first));
+        start.round_in(Duration::from_micros(first));
+        start.round_in(Duration::from_micros(second));
         assert_eq!(
             start.is_conservative(),
             conservative,
-            "{first} ms then {second} ms"
+            "{first} us then {second} us"
         );
     }
 }
