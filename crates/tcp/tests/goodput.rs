@@ -102,7 +102,7 @@ struct Cell {
 
 fn cell(point: &Point) -> Cell {
     let outcomes = SEEDS.map(|seed| transfer(point, seed));
-    let goodput = Goodput::of(&outcomes.each_ref().map(|outcome| outcome.goodput));
+    let goodput = Goodput::of(point, &outcomes.each_ref().map(|outcome| outcome.goodput));
     let sent: u64 = outcomes.iter().map(|outcome| outcome.octets_sent).sum();
     let retransmitted = outcomes.iter().map(|outcome| outcome.octets_retransmitted);
     let retransmitted = retransmitted.sum::<u64>() as f64 / sent as f64;
@@ -129,9 +129,9 @@ fn cell(point: &Point) -> Cell {
 
 const HEADING: &str = "\
 # Goodput of one connection (CUBIC, SACK, timestamps, MSS 1448), simulated. Written by tests/goodput.rs.
-# rate of link, round trip, trouble, goodput (mean of five seeds ± its standard error), share of the link, octets sent
-# again, longest time without data. Goodput is that of the last three quarters of a transfer. More than the link has is
-# data that waited behind a hole before.
+# rate of link, round trip, trouble, goodput (mean of ten seeds ± its standard error), share of the link, octets sent
+# again, longest time without data. Goodput is that of the last three quarters of a transfer, but not more than the link has:
+# that is data that waited behind a hole before.
 ";
 
 /// What [`cell`] makes of all points.
@@ -208,9 +208,18 @@ fn links_are_used() {
     assert!(unused.is_empty(), "less than 90 % of the link:\n{unused}");
 }
 
-/// The engine's goodput is at least that of Linux at every point. Both are means of a few random transfers: a difference
-/// counts that is larger than twice its standard error, as the spread of the transfers gives it. Nobody is faster than a full
-/// link: a two-hundredth of it is the beginning and the end of transfers.
+/// Points at which Linux leaves the initial slow start in time, in some transfers, and the engine not: whole transfers are
+/// little longer than that and what it costs. The link is full from then on.
+const BEHIND: [(u64, u64); 2] = [(1_000, 10), (100, 100)];
+
+fn is_behind(point: &Point) -> bool {
+    let path = (point.rate_megabits, point.rtt.as_millis());
+    let is_path = |(rate, rtt): &(u64, u64)| path == (*rate, u128::from(*rtt));
+    BEHIND.iter().any(is_path) && point.trouble.name == "reordering 30 %"
+}
+
+/// The engine's goodput is at least that of Linux at every point, to the resolution of the measurement. Where that is not so,
+/// it is nearer to it than twice the standard error of the difference, as the spread of the transfers gives it.
 #[test]
 fn goodput_is_at_least_that_of_linux() {
     let engine = committed("goodput.txt");
@@ -218,9 +227,12 @@ fn goodput_is_at_least_that_of_linux() {
     let mut slower = String::new();
     for ((point, engine), (_, linux)) in engine.iter().zip(&linux) {
         let (engine, linux) = (engine[0], linux[0]);
-        let noise = 2.0 * engine.standard_error.hypot(linux.standard_error);
-        let full = point.bound() / 125_000.0 * 0.995;
-        if engine.mean + noise < linux.mean.min(full) {
+        let noise = if is_behind(point) {
+            2.0 * engine.standard_error.hypot(linux.standard_error)
+        } else {
+            linux.mean * point.resolution()
+        };
+        if engine.mean + noise < linux.mean {
             let (engine, linux) = (engine.format(), linux.format());
             writeln!(slower, "{} {engine} Mbit/s, Linux {linux}", point.name()).expect("a string");
         }

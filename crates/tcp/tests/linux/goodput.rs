@@ -37,8 +37,16 @@ impl Clock {
     }
 }
 
-/// Goodput in octets a second of `octets` that the engine sends.
-fn measure_engine(point: &Point, octets: u64, seed: u64, clock: Clock) -> Result<f64, Skip> {
+/// What a transfer showed.
+struct Outcome {
+    /// Octets a second of the last three quarters.
+    goodput: f64,
+    /// The share of the segments that were sent again.
+    retransmitted: f64,
+}
+
+/// A transfer of `octets` that the engine sends.
+fn measure_engine(point: &Point, octets: u64, seed: u64, clock: Clock) -> Result<Outcome, Skip> {
     let mut lab = Lab::with(Setup {
         seed,
         ..Setup::default()
@@ -54,11 +62,16 @@ fn measure_engine(point: &Point, octets: u64, seed: u64, clock: Clock) -> Result
         let connection = &mut relay.a.connections[id].connection;
         pump.write(now, connection, octets);
     });
-    Ok(receiving.join().expect("no panic"))
+    let now = crate::host::instant(lab.relay.now());
+    let info = lab.relay.a.connections[id].connection.info(now);
+    Ok(Outcome {
+        goodput: receiving.join().expect("no panic"),
+        retransmitted: f64::from(info.total_retrans) / f64::from(info.segments_out),
+    })
 }
 
-/// Goodput in octets a second of `octets` that Linux sends.
-fn measure_linux(point: &Point, octets: u64, seed: u64, clock: Clock) -> Result<f64, Skip> {
+/// A transfer of `octets` that Linux sends.
+fn measure_linux(point: &Point, octets: u64, seed: u64, clock: Clock) -> Result<Outcome, Skip> {
     let (a, b) = (Namespace::create("sender")?, Namespace::create("receiver")?);
     let tuns = [
         Tun::create(&a, "tun0", ENGINE, 1500)?,
@@ -85,7 +98,24 @@ fn measure_linux(point: &Point, octets: u64, seed: u64, clock: Clock) -> Result<
     let receiving = receive(stream, octets);
     relay_until_received(&mut relay, &receiving, |_| ());
     writer.join().expect("no panic").expect("all is written");
-    Ok(receiving.join().expect("no panic"))
+    let [sent, retransmitted] = a.enter(|| tcp_counters(["OutSegs", "RetransSegs"]));
+    Ok(Outcome {
+        goodput: receiving.join().expect("no panic"),
+        retransmitted: retransmitted / (sent + retransmitted),
+    })
+}
+
+/// Counters of TCP in the namespace of the calling thread, by their names in RFC 4022. Linux counts what it sends again apart.
+fn tcp_counters<const N: usize>(names: [&str; N]) -> [f64; N] {
+    let text = fs::read_to_string("/proc/thread-self/net/snmp").expect("/proc is mounted");
+    let mut rows = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let [heads, values] = [(); 2].map(|()| rows.next().expect("two rows").split_whitespace());
+    let columns: Vec<(&str, &str)> = heads.zip(values).collect();
+    names.map(|name| {
+        let column = columns.iter().find(|(head, _)| *head == name);
+        let (_, value) = column.unwrap_or_else(|| panic!("no {name}: {text}"));
+        value.parse().expect("a number")
+    })
 }
 
 /// A thread that reads `octets`. It gives the octets a second of the last three quarters.
@@ -180,7 +210,8 @@ fn goodput_is_like_that_of_linux() {
                     let linux = measure_linux(&point, octets, seed, Clock::Real);
                     (engine.join().expect("no panic"), linux)
                 });
-                let [engine, linux] = [or_skip!(engine), or_skip!(linux)].map(megabits);
+                let outcomes = [or_skip!(engine), or_skip!(linux)];
+                let [engine, linux] = outcomes.map(|outcome| megabits(outcome.goodput));
                 println!("{} {engine:.2} Linux {linux:.2} Mbit/s", point.name());
                 seen.push((engine, linux));
                 if engine >= linux * 0.6 {
@@ -199,28 +230,36 @@ fn goodput_is_like_that_of_linux() {
     });
 }
 
-/// Measures at all points, and prints line by line. The lines.
+/// Measures at all points whose names contain what the environment says, and prints line by line: the shares of the link of
+/// each seed as measured, and what the table has. The lines.
 #[expect(clippy::print_stdout, reason = "it takes long")]
-fn measure_all(measure: impl Fn(&Point, u64, u64, Clock) -> Result<f64, Skip>) -> String {
+fn measure_all(measure: impl Fn(&Point, u64, u64, Clock) -> Result<Outcome, Skip>) -> String {
     let command_line = fs::read_to_string("/proc/cmdline").expect("/proc is mounted");
     assert!(
         command_line.contains("time-travel=inf-cpu"),
         "time passes while the relay runs: the kernel's command line is {command_line}"
     );
     let mut lines = String::new();
-    for point in Point::all() {
+    let wanted = env::var("POINTS").unwrap_or_default();
+    let is_wanted = |point: &Point| point.name().contains(&wanted.replace('_', " "));
+    for point in Point::all().filter(is_wanted) {
         let octets = u64::from(point.octets());
-        let samples = SEEDS.map(|seed| {
-            let goodput = measure(&point, octets, seed, Clock::Virtual);
-            goodput.expect("a User-Mode Linux has all that is needed")
+        let outcomes = SEEDS.map(|seed| {
+            let outcome = measure(&point, octets, seed, Clock::Virtual);
+            outcome.expect("a User-Mode Linux has all that is needed")
         });
-        let goodput = Goodput::of(&samples);
-        let share = goodput.mean * 125_000.0 / point.bound() * 100.0;
+        let samples = outcomes.each_ref().map(|outcome| outcome.goodput);
+        let goodput = Goodput::of(&point, &samples);
+        let retransmitted = outcomes.iter().map(|outcome| outcome.retransmitted);
         let line = format!(
-            "{} {} Mbit/s {share:>5.1} %",
+            "{} {} Mbit/s {:>5.1} %  {:>5.2} %",
             point.name(),
-            goodput.format()
+            goodput.format(),
+            goodput.mean * 125_000.0 / point.bound() * 100.0,
+            retransmitted.sum::<f64>() / SEEDS.len() as f64 * 100.0,
         );
+        let shares = samples.map(|octets| format!("{:.1}", octets / point.bound() * 100.0));
+        println!("    {}", shares.join(" "));
         println!("{line}");
         writeln!(lines, "{line}").expect("a string");
     }
@@ -234,7 +273,7 @@ fn linux_in_virtual_time() {
     let lines = measure_all(measure_linux);
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("/proc is mounted");
     let table = HEADING.replace("{release}", release.trim()) + &lines;
-    if env::var_os("UPDATE_GOODPUT").is_some() {
+    if env::var_os("UPDATE_GOODPUT").is_some() && env::var_os("POINTS").is_none() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goodput_linux.txt");
         fs::write(file, table).expect("the table can be written");
     }
@@ -250,5 +289,5 @@ fn engine_in_virtual_time() {
 const HEADING: &str = "\
 # Goodput of one connection of Linux {release} (CUBIC, HZ=1000) to a Linux receiver through the links of goodput.txt, exact
 # because in virtual time: User-Mode Linux with time-travel=inf-cpu. Written by tests/linux/goodput.rs (virtual_time.sh).
-# rate of link, round trip, trouble, goodput (mean of five seeds ± its standard error), share of the link
+# rate of link, round trip, trouble, goodput (mean of ten seeds ± its standard error), share of the link, segments sent again
 ";

@@ -2,7 +2,10 @@
 # Measures the goodput of Linux at all points of the table in virtual time, and writes tests/goodput_linux.txt; or that of the
 # engine in its place, which is only printed.
 #
-# usage: virtual_time.sh LINUX_SOURCE BUILD [linux|engine]
+# usage: virtual_time.sh LINUX_SOURCE BUILD [linux|engine [POINTS]]
+#
+# With POINTS, a part of the names of points, only those are measured, and printed. Write _ for each blank of the name, as in
+# ms__reordering_10.
 #
 # LINUX_SOURCE is a source tree of Linux, BUILD a directory (made if it is not there) for a User-Mode Linux built from it, a
 # kernel that is a process. On Debian:
@@ -13,13 +16,14 @@
 #
 # With time-travel=inf-cpu the clock of that kernel stands still while anything in it runs, and jumps to the next timer when
 # everything sleeps. So neither the relay nor the kernel is ever late, whatever the machine: 10 Gbit/s and round trips of 20
-# microseconds are exact, and another run gives the same table. It takes an hour, as root, and changes nothing but the table on
+# microseconds are exact, and another run gives the same table. It takes an hour and a half, as root, and changes nothing but the table on
 # the machine. Its processes must not be stopped (SIGSTOP) meanwhile: that ends a User-Mode Linux.
 set -euo pipefail
-usage="usage: virtual_time.sh LINUX_SOURCE BUILD [linux|engine]"
+usage="usage: virtual_time.sh LINUX_SOURCE BUILD [linux|engine [POINTS]]"
 source=$(realpath "${1:?$usage}")
 build=$(realpath -m "${2:?$usage}")
 sender=${3:-linux}
+points=${4:+POINTS=$4}
 here=$(cd "$(dirname "$0")" && pwd)
 
 # User-Mode Linux ticks at 100 Hz and has no option for it; distributions have 250 or 1000.
@@ -34,6 +38,6 @@ kernel -j"$(nproc)" linux
 test=$(cd "$here" && cargo test -p tcp --test linux --no-run --message-format=json |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
 "$build/linux" mem=2G time-travel=inf-cpu root=/dev/root rootfstype=hostfs rootflags=/ rw quiet \
-    con0=fd:0,fd:1 init="$here/virtual_time/init.sh" TEST="$test" SENDER="$sender" UPDATE_GOODPUT=1 </dev/null |
+    con0=fd:0,fd:1 init="$here/virtual_time/init.sh" TEST="$test" SENDER="$sender" UPDATE_GOODPUT=1 $points </dev/null |
     tee "$build/measurement.log"
 grep -q '^test result: ok' "$build/measurement.log"

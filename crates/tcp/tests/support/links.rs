@@ -52,7 +52,7 @@ const PATHS: [(u64, u64); 8] = [
 ];
 
 /// Each point is measured with each of them; the packets of a seed have the same fate for every sender.
-pub(crate) const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
+pub(crate) const SEEDS: [u64; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
 /// Octets of a full segment, with timestamps.
 const MSS: f64 = 1448.0;
@@ -140,6 +140,12 @@ impl Point {
         (self.bound() * self.rtt.as_secs_f64() * 400.0).min(most) as u32
     }
 
+    /// What the measured part of a transfer is known to, as a share of it: two segments. It begins and ends with one, and the
+    /// last one of each of the application's writes may be short and has as long headers.
+    pub(crate) fn resolution(&self) -> f64 {
+        2.0 * MSS / (f64::from(self.octets()) * 0.75)
+    }
+
     /// Whether the link and not the losses limit what can be transferred: even the least window of a period, 0.7 / 0.85 of the
     /// average by the response functions of RFC 9438 §5.1 (which are per loss event: a run of losses is one), fills it.
     pub(crate) fn is_limited_by_link(&self) -> bool {
@@ -166,10 +172,12 @@ pub(crate) struct Goodput {
 }
 
 impl Goodput {
-    /// Of at least two samples, in octets a second.
-    pub(crate) fn of(samples: &[f64]) -> Self {
+    /// Of at least two samples at `point`, in octets a second. A transfer that seems faster than the link has got octets that
+    /// had come, behind a hole, before it was measured: it counts as one that uses the whole link.
+    pub(crate) fn of(point: &Point, samples: &[f64]) -> Self {
         let count = samples.len() as f64;
-        let megabits = samples.iter().map(|octets| octets * 8.0 / 1e6);
+        let samples = samples.iter().map(|octets| octets.min(point.bound()));
+        let megabits = samples.map(|octets| octets * 8.0 / 1e6);
         let mean = megabits.clone().sum::<f64>() / count;
         let squares: f64 = megabits.map(|sample| (sample - mean).powi(2)).sum();
         Self {
