@@ -37,12 +37,14 @@ impl<P: Payload> Connection<P> {
             && ecn == Ecn::NotEct;
     }
 
-    /// The SYN-ACK to our SYN.
+    /// The SYN-ACK to our SYN. It may answer the first one, which asked, although others that did not went after it (as
+    /// Linux): the peer then takes its agreement for ours.
     pub(super) fn learn_ecn(&mut self, syn_ack: &Header) {
         self.ecn.is_on = self.config.ecn == EcnMode::On
-            && self.handshake.retransmits == 0
             && syn_ack.flags.contains(Flags::ECE)
             && !syn_ack.flags.contains(Flags::CWR);
+        // The window was reduced for the lost SYN.
+        self.ecn.owes_cwr = self.ecn.is_on && self.handshake.retransmits > 0;
     }
 
     /// The marks of a segment with data.
