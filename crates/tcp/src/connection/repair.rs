@@ -36,6 +36,9 @@ pub struct Snapshot<P> {
     pub window_scales: Option<WindowScales>,
     /// `TCPOPT_SACK_PERM`
     pub has_sack: bool,
+    /// Both sides agreed to ECN (`TCPI_OPT_ECN`): without, a mark that the network puts on the peer's data would not be echoed.
+    /// A kernel tells, but takes no such thing.
+    pub has_ecn: bool,
     /// `TCPOPT_TIMESTAMP`; `None` without timestamps.
     pub timestamps: Option<RepairTimestamps>,
 }
@@ -95,6 +98,7 @@ impl<P: Payload> Connection<P> {
                 rcv: receiver.window.scale(),
             }),
             has_sack: self.handshake.has_sack,
+            has_ecn: self.ecn.is_on,
             timestamps: self.timestamps.is_on.then(|| RepairTimestamps {
                 value: self.timestamps.value(now),
                 recent: self.timestamps.recent,
@@ -125,6 +129,7 @@ impl<P: Payload> Connection<P> {
         connection.state = snapshot.state;
         connection.handshake.peer_mss = snapshot.peer_mss.max(1);
         connection.handshake.has_sack = snapshot.has_sack;
+        connection.ecn.is_on = snapshot.has_ecn;
         connection.handshake.has_window_scaling = snapshot.window_scales.is_some();
         if let Some(timestamps) = snapshot.timestamps {
             connection.timestamps.is_on = true;

@@ -3,8 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use wire::tcp::Options as HeaderOptions;
+
 use super::harness::*;
-use crate::{Config, Inconsistent, Path, SeqNumber, Shutdown, SocketOption, State, WindowScales};
+use crate::{
+    Config, Ecn, EcnMode, Flags, Inconsistent, Path, SeqNumber, Shutdown, SocketOption, State,
+    WindowScales,
+};
 
 fn reincarnate(connection: Conn, now: crate::Instant) -> Conn {
     let snapshot = connection.export(now).expect("can be exported");
@@ -137,6 +142,26 @@ fn a_window_that_another_stack_offered_is_kept_open() {
         solo.poll();
     }
     assert_eq!(solo.connection.readable_len(), LEN as usize);
+}
+
+#[test]
+fn marks_of_the_network_are_echoed_by_the_next_stack() {
+    let config = Config {
+        ecn: EcnMode::On,
+        ..Config::default()
+    };
+    let mut solo = Solo::connecting(config, crate::Options::default());
+    solo.poll();
+    solo.receive(Segment {
+        flags: Flags::SYN | ACK | Flags::ECE,
+        ..syn_ack(HeaderOptions::default())
+    });
+    solo.poll();
+    solo.connection = reincarnate(solo.connection, solo.now);
+    solo.receive_marked(data(1, 1, b"marked"), Ecn::Ce);
+    assert_eq!(solo.poll_one().flags, ACK | Flags::ECE);
+    solo.write(b"data");
+    assert_eq!(solo.poll_one().ecn, Ecn::Ect0);
 }
 
 #[test]

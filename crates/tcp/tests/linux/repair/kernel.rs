@@ -70,6 +70,7 @@ pub(crate) fn take_out(stream: TcpStream) -> io::Result<Snapshot<Vec<u8>>> {
         peer_mss: u16::try_from(peer_mss).expect("an MSS"),
         window_scales: has_option(TCPI_OPT_WSCALE).then_some(WindowScales { snd, rcv }),
         has_sack: has_option(TCPI_OPT_SACK),
+        has_ecn: has_option(TCPI_OPT_ECN),
         // The kernel does not tell what it saw last of the peer's clock.
         timestamps: has_option(TCPI_OPT_TIMESTAMPS)
             .then_some(RepairTimestamps { value, recent: 0 }),
@@ -321,6 +322,7 @@ const TCP_SEND_QUEUE: c_int = 2;
 const TCPI_OPT_TIMESTAMPS: u8 = 1;
 const TCPI_OPT_SACK: u8 = 2;
 const TCPI_OPT_WSCALE: u8 = 4;
+const TCPI_OPT_ECN: u8 = 8;
 const SIOCOUTQNSD: libc::Ioctl = 0x894b;
 
 // kernel `include/net/tcp.h`
