@@ -84,6 +84,16 @@ fn rfc9293_3_7_4_nagle_holds_a_small_segment_while_one_is_outstanding() {
     assert_eq!(solo.poll_one().brief(), (4, 1, PSH_ACK));
 }
 
+/// As `tcp_nagle_test`.
+#[test]
+fn nagle_does_not_hold_urgent_data() {
+    let mut solo = Solo::established();
+    solo.write(b"a");
+    solo.poll();
+    assert_eq!(solo.connection.write_urgent(solo.now, b"b"), Ok(1));
+    assert_eq!(solo.poll_one().payload, b"b");
+}
+
 #[test]
 fn minshall_full_segments_do_not_hold_back_a_small_one() {
     let mut solo = Solo::established();

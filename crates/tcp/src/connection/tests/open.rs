@@ -270,3 +270,23 @@ fn two_connections_shake_hands() {
         assert_eq!(info.rtt, ms(20));
     }
 }
+
+/// RFC 5681 §3.1; as in Linux one lost SYN may be chance.
+#[test]
+fn data_begins_with_one_segment_after_two_lost_syns() {
+    for (lost, expected) in [(1, 10), (2, 1)] {
+        let mut solo = Solo::connecting(Config::default(), Options::default());
+        solo.poll();
+        for _ in 0..lost {
+            solo.skip_to_timer();
+            assert_eq!(solo.poll_one().flags, Flags::SYN);
+        }
+        solo.receive(syn_ack(HeaderOptions {
+            mss: Some(1000),
+            ..HeaderOptions::default()
+        }));
+        solo.poll();
+        solo.write(&[0; 12_000]);
+        assert_eq!(solo.poll().len(), expected, "{lost} lost");
+    }
+}

@@ -178,6 +178,13 @@ fn rfc7323_5_5_timestamps_older_than_24_days_are_not_compared_with() {
     });
     solo.receive(data(1, 1, b"data"));
     assert_eq!(solo.connection.readable_len(), 4);
+    // What came counts from here on.
+    solo.timestamps = Some(Timestamps {
+        value: 1000u32.wrapping_sub(100_010),
+        echo: 0,
+    });
+    solo.receive(data(5, 1, b"old"));
+    assert_eq!(solo.connection.readable_len(), 4);
 }
 
 // Requirement: RFC 9293 MUST-47, MUST-56, SHLD-25
