@@ -224,6 +224,8 @@ fn urgent_data_of_the_kernel_arrives() {
         host.connections[id].connection.info(now).octets_received == 7
     });
     let now = lab.now();
+    // As SIOCINQ: up to the urgent octet.
+    assert_eq!(lab.host().connections[id].connection.readable_len(), 3);
     let held = &mut lab.host().connections[id];
     assert!(held.events.contains(&Event::Urgent));
     let connection = &mut held.connection;
