@@ -1,4 +1,10 @@
 //! CUBIC (RFC 9438), in integers: octets, milliseconds, and 1/1024 octets for the Reno-friendly estimate.
+//!
+//! Difference from the RFC: with round trips below 100 microseconds the Reno-friendly estimate always grows by a segment a
+//! round (`alpha_cubic` of 1), as it does with Reno. The RFC has 9/17 at first, so that Reno gets as much with its deeper cuts.
+//! But those who share such paths are Linux's CUBIC: its clock ticks in milliseconds, and between two ticks its growth only
+//! gets faster, up to one and a half to two segments a round (measured with 20 us). There a flow that keeps to 9/17 has 0.9 of
+//! its goodput at 1 % loss, and with 1 it has as much.
 
 use core::time::Duration;
 
@@ -12,6 +18,8 @@ use super::{Ack, Controller, MAX_CWND, Window};
 const BETA_TENTHS: u32 = 7;
 /// A clock that far from `K` has long hit every bound; so cubes fit 64 bits.
 const MAX_DISTANCE_MILLIS: u64 = 1 << 20;
+/// A tenth of a tick of Linux's clock.
+const SHORT_RTT: Duration = Duration::from_micros(100);
 /// Fractional bits of the Reno-friendly estimate.
 const ESTIMATE_BITS: u32 = 10;
 
@@ -151,7 +159,9 @@ impl Epoch {
     ) {
         let cwnd = window.cwnd.max(1);
         let elapsed = now - self.start;
-        self.update_estimate(cwnd, memory, acked, window.mss);
+        let is_halved =
+            rtt >= SHORT_RTT && self.estimate >> ESTIMATE_BITS < memory.cwnd_prior.into();
+        self.update_estimate(cwnd, acked, window.mss, is_halved);
 
         let estimate = u32::try_from(self.estimate >> ESTIMATE_BITS).unwrap_or(u32::MAX);
         // §4.3: in the Reno-friendly region "cwnd SHOULD be set to W_est".
@@ -174,11 +184,10 @@ impl Epoch {
             .min(MAX_CWND);
     }
 
-    /// §4.3: `W_est = W_est + alpha_cubic * (segments_acked / cwnd)`, where `alpha_cubic` is `3 * (1 - beta) / (1 + beta)`, that
-    /// is 9/17, until the window before the reduction is reached, and 1 from then on.
-    fn update_estimate(&mut self, cwnd: u32, memory: Memory, acked: u32, mss: u32) {
-        let below_prior = (self.estimate >> ESTIMATE_BITS) < u64::from(memory.cwnd_prior);
-        let (numerator, denominator) = if below_prior { (9, 17) } else { (1, 1) };
+    /// §4.3: `W_est = W_est + alpha_cubic * (segments_acked / cwnd)`, where `alpha_cubic` is 1, or `3 * (1 - beta) / (1 + beta)`,
+    /// that is 9/17, if it `is_halved`: until the window before the reduction is reached.
+    fn update_estimate(&mut self, cwnd: u32, acked: u32, mss: u32, is_halved: bool) {
+        let (numerator, denominator) = if is_halved { (9, 17) } else { (1, 1) };
         let segments = u64::from(acked.min(cwnd)).saturating_mul(u64::from(mss));
         let growth = (segments << ESTIMATE_BITS)
             .saturating_mul(numerator)
