@@ -231,6 +231,8 @@ fn check<P>(snapshot: &Snapshot<P>) -> Result<(), Inconsistent> {
         && (0..=most).contains(&i64::from(in_flight))
         && (!is_fin_acknowledged(snapshot.state) || len == 0)
         && scales.snd.max(scales.rcv) <= MAX_WINDOW_SCALE
+        // No header can have promised more. What follows would be taken back, and with it what the peer has sent.
+        && window.rcv_wnd >> scales.rcv <= u32::from(u16::MAX)
         // As `tcp_repair_set_window` checks it.
         && window.max_window >= window.snd_wnd
         && window.snd_wl1 <= snapshot.rcv_nxt + window.rcv_wnd
