@@ -170,7 +170,7 @@ impl<P: Payload> Connection<P> {
             .on_established(now, snapshot.rcv_nxt, snapshot.window_scales.is_some());
         receiver
             .window
-            .restore(scale, window.rcv_wnd, window.rcv_wup);
+            .restore(scale, promised_window(snapshot), window.rcv_wup);
         if !self.options.is_receive_buffer_locked {
             // What was promised to the peer has to find room, beside what waits to be read.
             let unread: usize = snapshot.unread.iter().map(|data| data.as_ref().len()).sum();
@@ -195,7 +195,10 @@ impl<P: Payload> Connection<P> {
         let sender = &mut self.sender;
         sender.snd_una = snapshot.snd_una;
         sender.scale = snapshot.window_scales.map_or(0, |scales| scales.snd);
-        sender.start_window(snapshot.window.snd_wl1, snapshot.window.snd_wnd);
+        // No later update is to be older than what the peer may send.
+        let window_end = snapshot.window.rcv_wup + promised_window(snapshot);
+        let snd_wl1 = snapshot.window.snd_wl1.min(window_end);
+        sender.start_window(snd_wl1, snapshot.window.snd_wnd);
         sender.max_wnd = sender.max_wnd.max(snapshot.window.max_window);
         sender.queue = SendQueue::new(snapshot.snd_una - u32::from(is_fin_acked));
         sender.queue.push(&snapshot.unacknowledged);
@@ -216,6 +219,12 @@ impl<P: Payload> Connection<P> {
     }
 }
 
+/// What a header can say of `RCV.WND`: what is beyond would be taken back with the next one.
+fn promised_window<P>(snapshot: &Snapshot<P>) -> u32 {
+    let scale = snapshot.window_scales.map_or(0, |scales| scales.rcv);
+    snapshot.window.rcv_wnd.min(u32::from(u16::MAX) << scale)
+}
+
 fn is_fin_acknowledged(state: State) -> bool {
     matches!(state, State::FinWait2 | State::TimeWait)
 }
@@ -231,8 +240,6 @@ fn check<P>(snapshot: &Snapshot<P>) -> Result<(), Inconsistent> {
         && (0..=most).contains(&i64::from(in_flight))
         && (!is_fin_acknowledged(snapshot.state) || len == 0)
         && scales.snd.max(scales.rcv) <= MAX_WINDOW_SCALE
-        // No header can have promised more. What follows would be taken back, and with it what the peer has sent.
-        && window.rcv_wnd >> scales.rcv <= u32::from(u16::MAX)
         // As `tcp_repair_set_window` checks it.
         && window.max_window >= window.snd_wnd
         && window.snd_wl1 <= snapshot.rcv_nxt + window.rcv_wnd
