@@ -61,6 +61,14 @@ impl Flow {
         self.has_timestamps.then(|| u32::try_from(millis).unwrap())
     }
 
+    /// Ten segments go out; the first seems lost, and is sent again.
+    fn begin_recovery(&mut self) {
+        self.send(10);
+        self.wait(40);
+        self.ack(0, &[(1, 4)]);
+        assert_eq!(self.retransmit(true), [0]);
+    }
+
     fn send(&mut self, segments: u32) {
         self.recovery.before_sending(self.now);
         for _ in 0..segments {
@@ -207,10 +215,7 @@ fn reordering_within_the_window_is_no_loss() {
 #[test]
 fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
     let mut flow = Flow::new();
-    flow.send(10);
-    flow.wait(40);
-    flow.ack(0, &[(1, 4)]);
-    assert_eq!(flow.retransmit(true), [0]);
+    flow.begin_recovery();
     flow.wait(1);
     flow.ack(0, &[(1, 10)]);
     flow.send(1);
@@ -443,10 +448,7 @@ fn duplicates_of_all_retransmissions_undo_the_reduction() {
 fn two_recoveries_that_follow_on_each_other_are_both_undone() {
     let mut flow = Flow::new();
     let before = flow.recovery.congestion.cwnd();
-    flow.send(10);
-    flow.wait(40);
-    flow.ack(0, &[(1, 4)]);
-    assert_eq!(flow.retransmit(true), [0]);
+    flow.begin_recovery();
     flow.wait(1);
     flow.ack(10, &[]);
     flow.send(5);
@@ -469,10 +471,7 @@ fn two_recoveries_that_follow_on_each_other_are_both_undone() {
 #[test]
 fn a_recovery_that_was_needed_is_not_undone_with_the_next() {
     let mut flow = Flow::new();
-    flow.send(10);
-    flow.wait(40);
-    flow.ack(0, &[(1, 4)]);
-    assert_eq!(flow.retransmit(true), [0]);
+    flow.begin_recovery();
     flow.wait(40);
     flow.ack(10, &[]);
     let reduced = flow.recovery.congestion.ssthresh();
@@ -490,10 +489,7 @@ fn a_recovery_that_was_needed_is_not_undone_with_the_next() {
 #[test]
 fn a_duplicate_tells_of_reordering() {
     let mut flow = Flow::new();
-    flow.send(10);
-    flow.wait(40);
-    flow.ack(0, &[(1, 4)]);
-    assert_eq!(flow.retransmit(true), [0]);
+    flow.begin_recovery();
     flow.wait(1);
     flow.ack(10, &[]);
     assert_eq!(flow.recovery.reorderings(), 0);
@@ -514,10 +510,7 @@ fn a_duplicate_tells_of_reordering() {
 #[test]
 fn a_recovery_at_the_end_of_another_reduces_its_window() {
     let mut flow = Flow::new();
-    flow.send(10);
-    flow.wait(40);
-    flow.ack(0, &[(1, 4)]);
-    assert_eq!(flow.retransmit(true), [0]);
+    flow.begin_recovery();
     let first = flow.recovery.congestion.ssthresh();
     flow.ack(0, &[(1, 10)]);
     flow.send(4);
