@@ -17,7 +17,7 @@ use queue::ReceiveQueue;
 use urgent::Urgent;
 use window::ReceiveWindow;
 
-/// The variables of RFC 9293 §3.3.1, figure "Receive Sequence Variables", and the data behind them.
+/// The variables of RFC 9293 §3.3.1, table 3 ("Receive Sequence Variables"), and the data behind them.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Receiver<P> {
@@ -111,7 +111,7 @@ impl<P: Payload> Receiver<P> {
             .is_none_or(|assembler| assembler.is_empty())
     }
 
-    /// RFC 9293 §3.4, table 6: whether a segment has a sequence number in the window.
+    /// RFC 9293 §3.4, table 5: whether a segment has a sequence number in the window.
     ///
     /// Two deliberate differences, both Linux's: a segment that merely overlaps the window's left edge is acceptable
     /// whatever its end (its acknowledgement is of use; the data is trimmed), and with a window of zero a segment that

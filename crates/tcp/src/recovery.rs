@@ -17,8 +17,8 @@
 //! is room for a new segment.
 //!
 //! Differences from the RFCs, as in Linux:
-//! * SACK information outlives a timeout (RFC 2018 §8, a SHOULD, discards it) unless the receiver has thrown away what it
-//!   reported, which shows in its not acknowledging the first outstanding segment;
+//! * SACK information outlives a timeout (RFC 6675 §5.1; RFC 2018 §5, a SHOULD, discarded it) unless the receiver has thrown
+//!   away what it reported, which shows in its not acknowledging the first outstanding segment;
 //! * without SACK the first three duplicates inflate nothing (RFC 6582 §3.2): each takes one segment out of flight.
 
 mod on_ack;
@@ -341,7 +341,7 @@ impl Recovery {
     /// The path's segment size has changed: what is outstanding is cut to it.
     ///
     /// If `is_too_big`, the path has dropped the longer segments, and these are sent again at once, without a reaction of
-    /// congestion control (RFC 1191 §6.5).
+    /// congestion control (RFC 1191 §6.4).
     pub fn set_mss(&mut self, mss: u32, is_too_big: bool) {
         let mss = mss.max(1);
         self.settings.mss = mss;

@@ -8,7 +8,7 @@ pub(crate) mod queue;
 use marks::Marks;
 use queue::SendQueue;
 
-/// The variables of RFC 9293 §3.3.1, figure "Send Sequence Variables", and the data behind them.
+/// The variables of RFC 9293 §3.3.1, table 2 ("Send Sequence Variables"), and the data behind them.
 ///
 /// In this order: what received data does not touch comes first (`connection/layout.rs`).
 #[derive(Clone, Debug)]

@@ -39,7 +39,6 @@ impl Prr {
                 .saturating_sub(self.out)
         } else {
             // "If SafeACK: SndCnt += MSS" (slow start reduction bound), else conservative reduction bound.
-
             let bound = self.delivered.saturating_sub(self.out).max(ack.delivered);
             let bound = bound.saturating_add(if ack.is_safe { window.mss } else { 0 });
             bound.min(window.ssthresh.saturating_sub(ack.in_flight))

@@ -1,5 +1,5 @@
 //! Whether the sender uses its window. One that it does not use says nothing about the network and must not grow
-//! (RFC 7661 §1, RFC 9438 §4.2: "cwnd must not increase if the flow is application limited").
+//! (RFC 7661 §1; RFC 9438 §5.8, of application-limited flows).
 
 use crate::SeqNumber;
 

@@ -31,7 +31,7 @@ impl<P: Payload> Connection<P> {
             }
             return;
         }
-        // RFC 9293 §3.9.2.2: soft errors must not abort a connection; RFC 5927 §4.2: hard ones neither, once it is
+        // RFC 9293 §3.9.2.2: soft errors must not abort a connection; RFC 5927 §5.2: hard ones neither, once it is
         // synchronized. While it is being opened Linux gives up on any.
         if self.state == State::SynSent || self.waits_for_accept() {
             self.fail(reason);

@@ -1,6 +1,6 @@
 //! Whether an episode of retransmission was needed: by echoed timestamps (Eifel, RFC 3522) and by duplicates that the peer
 //! reports (RFC 3708).
-
+//!
 //! Evidence takes a round trip, and an episode that begins meanwhile may be as unfounded as the one before: while a network
 //! begins to reorder, one follows on the other. So the last two are kept. What they sent again does not overlap.
 

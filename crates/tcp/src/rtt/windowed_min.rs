@@ -81,7 +81,6 @@ impl<const WINDOW_MILLIS: u32> WindowedMin<WINDOW_MILLIS> {
 
 #[cfg(test)]
 mod tests {
-
     use std::collections::VecDeque;
 
     use proptest::prelude::*;
