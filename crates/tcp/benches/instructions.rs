@@ -290,7 +290,7 @@ fn open_close(rounds: u32) {
         };
         counted(|| {
             let mut connection = support::established(now, config, Options::default());
-            connection.close(now, false);
+            connection.close(now);
             support::poll(&mut connection, now, &mut transmit, |_| {});
             connection.on_segment(now, &fin, Ecn::NotEct, None);
             support::poll(&mut connection, now, &mut transmit, |_| {});

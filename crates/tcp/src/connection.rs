@@ -53,7 +53,7 @@ pub(crate) use timestamps::timestamp_value;
 pub use close::Shutdown;
 pub use fast_open::FastOpenEnd;
 pub use layout::Direction;
-pub use repair::{Inconsistent, RepairTimestamps, RepairWindow, Snapshot};
+pub use repair::{InvalidSnapshot, RepairTimestamps, RepairWindow, Snapshot};
 
 /// A connection from its first SYN to CLOSED. How to drive one is in the [crate's documentation](crate).
 ///
@@ -91,7 +91,7 @@ pub struct Connection<P> {
 
 /// Where a connection is in both directions (RFC 9293 §3.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Numbers {
+pub struct SequenceNumbers {
     pub snd_una: SeqNumber,
     pub snd_nxt: SeqNumber,
     pub rcv_nxt: SeqNumber,
@@ -336,8 +336,8 @@ impl<P: Payload> Connection<P> {
     }
 
     /// The sequence numbers, for whoever must reset the peer in this process's stead.
-    pub fn numbers(&self) -> Numbers {
-        Numbers {
+    pub fn numbers(&self) -> SequenceNumbers {
+        SequenceNumbers {
             snd_una: self.sender.snd_una,
             snd_nxt: self.sender.snd_nxt,
             rcv_nxt: self.receiver.rcv_nxt,

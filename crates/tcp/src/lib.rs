@@ -97,8 +97,8 @@ mod transmit;
 
 pub use config::{Config, EcnMode, MtuProbing, SynCookies};
 pub use connection::{
-    Connection, Direction, FastOpenEnd, Inconsistent, Numbers, RepairTimestamps, RepairWindow,
-    Shutdown, Snapshot,
+    Connection, Direction, FastOpenEnd, InvalidSnapshot, RepairTimestamps, RepairWindow,
+    SequenceNumbers, Shutdown, Snapshot,
 };
 pub use event::{Error, Event, ReadError, UrgentError, WriteError};
 pub use fast_open::{

@@ -17,11 +17,33 @@ pub enum State {
 }
 
 impl State {
+    /// Every state, in the order of their declaration.
+    pub const ALL: [Self; 10] = [
+        Self::Closed,
+        Self::SynSent,
+        Self::SynReceived,
+        Self::Established,
+        Self::FinWait1,
+        Self::FinWait2,
+        Self::CloseWait,
+        Self::Closing,
+        Self::LastAck,
+        Self::TimeWait,
+    ];
+
     /// Both initial sequence numbers are known to both sides.
     #[inline]
     #[must_use]
     pub const fn is_synchronized(self) -> bool {
         !matches!(self, Self::Closed | Self::SynSent | Self::SynReceived)
+    }
+
+    /// A connection in this state can be moved to another stack ([`Connection::export`](crate::Connection::export)): the
+    /// handshake is over, and the peer may still send or await something.
+    #[inline]
+    #[must_use]
+    pub const fn is_exportable(self) -> bool {
+        self.is_synchronized() && !matches!(self, Self::TimeWait)
     }
 
     /// The application may write.
@@ -56,5 +78,17 @@ impl State {
             self,
             Self::CloseWait | Self::Closing | Self::LastAck | Self::TimeWait
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::State;
+
+    #[test]
+    fn every_state_is_listed_once() {
+        for (index, state) in State::ALL.into_iter().enumerate() {
+            assert_eq!(state as usize, index, "{state:?}");
+        }
     }
 }

@@ -172,15 +172,25 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// The urgent octet (`MSG_OOB`); `peek` leaves it there.
+    /// Takes the urgent octet (`MSG_OOB`).
     ///
     /// # Errors
     /// See [`UrgentError`].
-    pub fn read_urgent(&mut self, peek: bool) -> Result<u8, UrgentError> {
+    pub fn read_urgent(&mut self) -> Result<u8, UrgentError> {
+        let octet = self.peek_urgent()?;
+        self.receiver.urgent.take();
+        Ok(octet)
+    }
+
+    /// The urgent octet, which stays there (`MSG_OOB` with `MSG_PEEK`).
+    ///
+    /// # Errors
+    /// See [`UrgentError`].
+    pub fn peek_urgent(&self) -> Result<u8, UrgentError> {
         if self.options.is_oob_inline {
             return Err(UrgentError::None);
         }
-        self.receiver.urgent.read(peek)
+        self.receiver.urgent.octet()
     }
 
     /// Whether the next octet to read is the urgent mark (`SIOCATMARK`).

@@ -34,38 +34,48 @@ impl<P: Payload> Connection<P> {
     }
 
     /// The application lets go (`close(2)`): what was written is sent and acknowledged in the background; unread data
-    /// resets the connection (RFC 2525 §2.17), as does `is_abortive` (`SO_LINGER` with zero).
-    /// To be driven on until [`Event::Closed`] or [`Event::TimeWait`].
-    pub fn close(&mut self, now: Instant, is_abortive: bool) {
-        self.is_orphan = true;
-        let has_unread = self.receiver.queue.len() > 0;
-        self.receiver.discard();
+    /// resets the connection (RFC 2525 §2.17). To be driven on until [`Event::Closed`] or [`Event::TimeWait`].
+    pub fn close(&mut self, now: Instant) {
+        let has_unread = self.orphan();
         match self.state {
-            State::Closed => {}
-            State::SynSent => self.enter_closed(),
             // A connection that is over for the network is over.
-            State::TimeWait => {}
-            // Both sides have sent everything (Linux's `tcp_need_reset`).
-            State::Closing | State::LastAck
-                if is_abortive && !has_unread && !self.sender.has_unsent() =>
-            {
-                self.enter_closed();
-            }
-            _ if has_unread || is_abortive => {
-                // RFC 9293 §3.10.5: "If the connection is in [the states of synchronized connections with something to
-                // abort], send a reset segment: <SEQ=SND.NXT><CTL=RST>".
-                self.send_reset();
-                self.enter_closed();
-            }
+            State::Closed | State::TimeWait => {}
+            State::SynSent => self.enter_closed(),
+            _ if has_unread => self.reset_and_close(),
             State::FinWait2 => match self.options.linger2(&self.config) {
                 Some(time) => self.limit_fin_wait_2(now, time),
-                None => {
-                    self.send_reset();
-                    self.enter_closed();
-                }
+                None => self.reset_and_close(),
             },
             _ => self.queue_fin(now),
         }
+    }
+
+    /// The application lets go and nothing more is to be sent (`close(2)` with an `SO_LINGER` of zero): RFC 9293 §3.10.5,
+    /// ABORT. To be driven on until [`Event::Closed`] or [`Event::TimeWait`].
+    pub fn abort(&mut self) {
+        let has_unread = self.orphan();
+        match self.state {
+            State::Closed | State::TimeWait => {}
+            State::SynSent => self.enter_closed(),
+            // Both sides have sent everything (Linux's `tcp_need_reset`).
+            State::Closing | State::LastAck if !has_unread && !self.sender.has_unsent() => {
+                self.enter_closed();
+            }
+            _ => self.reset_and_close(),
+        }
+    }
+
+    /// Nobody will read or write any more. Returns whether received data was thrown away.
+    fn orphan(&mut self) -> bool {
+        self.is_orphan = true;
+        let has_unread = self.receiver.queue.len() > 0;
+        self.receiver.discard();
+        has_unread
+    }
+
+    fn reset_and_close(&mut self) {
+        self.send_reset();
+        self.enter_closed();
     }
 
     /// RFC 9293 §3.10.4: "Queue this until all preceding SENDs have been segmentized, then form a FIN segment and send it."

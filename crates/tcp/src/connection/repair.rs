@@ -64,13 +64,13 @@ pub struct RepairTimestamps {
 
 /// The parts of a snapshot contradict each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inconsistent;
+pub struct InvalidSnapshot;
 
 impl<P: Payload> Connection<P> {
     /// Takes the connection out of this stack; nothing is sent for it any more. `None` if there is nothing to continue:
     /// before the handshake is over, in TIME-WAIT and in CLOSED.
     pub fn export(mut self, now: Instant) -> Option<Snapshot<P>> {
-        if !self.state.is_synchronized() || self.state == State::TimeWait {
+        if !self.state.is_exportable() {
             return None;
         }
         let sender = &self.sender;
@@ -119,7 +119,7 @@ impl<P: Payload> Connection<P> {
         config: Arc<Config>,
         path: Path,
         snapshot: Snapshot<P>,
-    ) -> Result<Self, Inconsistent> {
+    ) -> Result<Self, InvalidSnapshot> {
         check(&snapshot)?;
         let secrets = Secrets {
             iss: snapshot.snd_una - 1,
@@ -229,24 +229,23 @@ fn is_fin_acknowledged(state: State) -> bool {
     matches!(state, State::FinWait2 | State::TimeWait)
 }
 
-fn check<P>(snapshot: &Snapshot<P>) -> Result<(), Inconsistent> {
-    let len = u32::try_from(snapshot.unacknowledged.len()).map_err(|_| Inconsistent)?;
+fn check<P>(snapshot: &Snapshot<P>) -> Result<(), InvalidSnapshot> {
+    let len = u32::try_from(snapshot.unacknowledged.len()).map_err(|_| InvalidSnapshot)?;
     let has_open_fin = snapshot.state.has_fin() && !is_fin_acknowledged(snapshot.state);
     let in_flight = snapshot.snd_nxt.distance_from(snapshot.snd_una);
     let most = i64::from(len).saturating_add(i64::from(has_open_fin));
     let (window, scales) = (&snapshot.window, snapshot.window_scales.unwrap_or_default());
-    let is_consistent = snapshot.state.is_synchronized()
-        && snapshot.state != State::TimeWait
+    let is_consistent = snapshot.state.is_exportable()
         && (0..=most).contains(&i64::from(in_flight))
         && (!is_fin_acknowledged(snapshot.state) || len == 0)
         && scales.snd.max(scales.rcv) <= MAX_WINDOW_SCALE
         // As `tcp_repair_set_window` checks it.
         && window.max_window >= window.snd_wnd
-        && window.snd_wl1 <= snapshot.rcv_nxt + window.rcv_wnd
+        && window.snd_wl1 <= snapshot.rcv_nxt + promised_window(snapshot)
         && window.rcv_wup <= snapshot.rcv_nxt;
     if is_consistent {
         Ok(())
     } else {
-        Err(Inconsistent)
+        Err(InvalidSnapshot)
     }
 }

@@ -55,17 +55,19 @@ impl Urgent {
         }
     }
 
-    /// `recv(MSG_OOB)`.
-    pub(crate) fn read(&mut self, peek: bool) -> Result<u8, UrgentError> {
+    /// What `recv(MSG_OOB)` gives.
+    pub(crate) fn octet(&self) -> Result<u8, UrgentError> {
         match self.state {
             UrgentState::None | UrgentState::Read => Err(UrgentError::None),
             UrgentState::NotReceived => Err(UrgentError::NotReceived),
-            UrgentState::Received(octet) => {
-                if !peek {
-                    self.state = UrgentState::Read;
-                }
-                Ok(octet)
-            }
+            UrgentState::Received(octet) => Ok(octet),
+        }
+    }
+
+    /// The application has taken [`octet`](Self::octet).
+    pub(crate) fn take(&mut self) {
+        if self.is_received() {
+            self.state = UrgentState::Read;
         }
     }
 

@@ -47,10 +47,9 @@ fn shut_down(lab: &mut Lab, id: usize) {
     assert!(connection.shutdown(now, Shutdown::Write));
 }
 
-fn close(lab: &mut Lab, id: usize, is_abortive: bool) {
+fn close(lab: &mut Lab, id: usize) {
     let now = lab.now();
-    let connection = &mut lab.host().connections[id].connection;
-    connection.close(now, is_abortive);
+    lab.host().connections[id].connection.close(now);
 }
 
 /// The engine reads the end of the stream.
@@ -91,7 +90,7 @@ fn the_kernel_closes_first() {
         stream.shutdown(net::Shutdown::Write).unwrap();
         read_end(lab, id);
         lab.reach(id, State::CloseWait);
-        close(lab, id, false);
+        close(lab, id);
         kernel_read_end(lab, &stream);
         lab.reach(id, State::Closed);
         // A second copy of the engine's FIN is acknowledged once more, to nobody: the reset ends TIME-WAIT at once.
@@ -160,7 +159,7 @@ fn the_engine_goes_on_after_the_kernel_has_shut_down() {
             pump.write(now, &mut host.connections[id].connection, SOME)
         });
         lab.join("reading", reader).unwrap();
-        close(lab, id, false);
+        close(lab, id);
         kernel_read_end(lab, &stream);
         lab.reach(id, State::Closed);
         // A second copy of the engine's FIN is acknowledged once more, to nobody: the reset ends TIME-WAIT at once.
@@ -181,7 +180,7 @@ fn what_was_written_arrives_after_a_close() {
             let connection = &mut host.connections[id].connection;
             let is_written = pump.write(now, connection, SOME);
             if is_written {
-                connection.close(now, false);
+                connection.close(now);
             }
             is_written
         });
@@ -197,7 +196,7 @@ fn the_engine_resets() {
     for opener in OPENERS {
         let mut lab = or_skip!(Lab::new());
         let (id, stream) = lab.open(opener);
-        close(&mut lab, id, true);
+        lab.host().connections[id].connection.abort();
         lab.reach(id, State::Closed);
         let error = kernel_read_error(&mut lab, stream);
         assert_eq!(error, ErrorKind::ConnectionReset);
@@ -213,7 +212,7 @@ fn the_engine_resets_when_it_has_not_read_all() {
     lab.run_until("data", |host, _| {
         host.connections[id].connection.is_readable()
     });
-    close(&mut lab, id, false);
+    close(&mut lab, id);
     lab.reach(id, State::Closed);
     let error = kernel_read_error(&mut lab, stream);
     assert_eq!(error, ErrorKind::ConnectionReset);
@@ -242,7 +241,7 @@ fn the_kernel_resets() {
 fn data_for_an_application_that_is_gone_is_answered_with_a_reset() {
     let mut lab = or_skip!(Lab::new());
     let (id, mut stream) = lab.open(Opener::Kernel);
-    close(&mut lab, id, false);
+    close(&mut lab, id);
     kernel_read_end(&mut lab, &stream);
     lab.reach(id, State::FinWait2);
     // The first write finds it out, the second says so.

@@ -234,8 +234,8 @@ fn urgent_data_of_the_kernel_arrives() {
     assert_eq!(connection.read(now, &mut buffer), Ok(3));
     assert_eq!(&buffer[..3], b"abc");
     assert!(connection.is_at_mark());
-    assert_eq!(connection.read_urgent(false), Ok(b'X'));
-    assert_eq!(connection.read_urgent(false), Err(UrgentError::None));
+    assert_eq!(connection.read_urgent(), Ok(b'X'));
+    assert_eq!(connection.read_urgent(), Err(UrgentError::None));
     assert_eq!(connection.read(now, &mut buffer), Ok(3));
     assert_eq!(&buffer[..3], b"def");
     assert_eq!(

@@ -138,7 +138,7 @@ fn accept_octet_and_close(lab: &mut Lab) -> u8 {
         connection.read(now, &mut octet).is_ok()
     });
     let now = lab.now();
-    lab.host().connections[id].connection.close(now, false);
+    lab.host().connections[id].connection.close(now);
     octet[0]
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tcp::{
     Config, Connection, Ecn, Event, FastOpen, FastOpenAttempt, FastOpenReply, Flags, Header,
-    IcmpError, Inconsistent, Instant, Options, Path, Payload, Secrets, SeqNumber, Shutdown,
+    IcmpError, Instant, InvalidSnapshot, Options, Path, Payload, Secrets, SeqNumber, Shutdown,
     SocketOption, State, Transmit, WindowScales,
 };
 use wire::tcp::{Options as HeaderOptions, SackBlock, Timestamps};
@@ -274,7 +274,7 @@ impl Victim {
             self.honest(Flags::FIN | Flags::ACK);
         }
         if target == 8 {
-            self.connection.close(now, false);
+            self.connection.close(now);
             self.drain();
         }
     }
@@ -338,7 +338,11 @@ impl Victim {
             12 | 13 => {
                 let mut buffer = vec![0; usize::from(decisions.byte()) * 64];
                 let _ = self.connection.read(self.now, &mut buffer);
-                let _ = self.connection.read_urgent(decisions.bit());
+                let _ = if decisions.bit() {
+                    self.connection.peek_urgent()
+                } else {
+                    self.connection.read_urgent()
+                };
             }
             14 => self.change_option(decisions),
             _ => self.end_or_icmp(decisions),
@@ -432,9 +436,8 @@ impl Victim {
             1 => {
                 self.connection.shutdown(self.now, Shutdown::Read);
             }
-            2 => self
-                .connection
-                .close(self.now, decisions.byte().is_multiple_of(4)),
+            2 if decisions.byte().is_multiple_of(4) => self.connection.abort(),
+            2 => self.connection.close(self.now),
             11 => self.move_over(decisions),
             kind => {
                 let error = match kind {
@@ -454,8 +457,7 @@ impl Victim {
 
     /// Another stack goes on with the connection, which may be told anything of it.
     fn move_over(&mut self, decisions: &mut Decisions<'_>) {
-        let state = self.connection.state();
-        if !state.is_synchronized() || state == State::TimeWait {
+        if !self.connection.state().is_exportable() {
             return;
         }
         let config = Config {
@@ -500,7 +502,7 @@ impl Victim {
         }
         let import = |snapshot| Connection::import(self.now, Arc::clone(&config), path, snapshot);
         self.connection = import(told)
-            .or_else(|Inconsistent| import(true_one))
+            .or_else(|InvalidSnapshot| import(true_one))
             .expect("what was exported is consistent");
         let numbers = self.connection.numbers();
         (self.sent, self.expected) = (numbers.snd_nxt.0, numbers.rcv_nxt.0);

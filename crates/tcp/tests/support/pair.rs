@@ -315,7 +315,11 @@ impl End {
             }
         };
         if is_done || self.error.is_some() {
-            connection.close(now, matches!(self.plan.ending, Ending::Abort(_)));
+            if let Ending::Abort(_) = self.plan.ending {
+                connection.abort();
+            } else {
+                connection.close(now);
+            }
             self.has_closed = true;
             (self.write_at, self.read_at) = (None, None);
         }

@@ -108,7 +108,10 @@ fn call(random: &mut Random, solo: &mut Solo) {
         }
         9 => {
             let _ = connection.write_urgent(now, b"!");
-            let _ = connection.read_urgent(random.next(2) == 0);
+            let _ = match random.next(2) {
+                0 => connection.peek_urgent(),
+                _ => connection.read_urgent(),
+            };
         }
         10 => {
             let _ = connection.read_payload(now);
@@ -147,7 +150,10 @@ fn call(random: &mut Random, solo: &mut Solo) {
                 random.pick(&[Shutdown::Read, Shutdown::Write, Shutdown::Both]),
             );
         }
-        15 if random.next(200) == 0 => connection.close(now, random.next(4) == 0),
+        15 if random.next(200) == 0 => match random.next(4) {
+            0 => connection.abort(),
+            _ => connection.close(now),
+        },
         _ => {
             let _ = connection.skip(now, 3);
         }

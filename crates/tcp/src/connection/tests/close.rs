@@ -43,7 +43,7 @@ fn passive_close() {
     assert_eq!(solo.connection.read(solo.now, &mut [0]), Ok(0));
     solo.write(b"bye");
     assert_eq!(solo.poll_one().payload, b"bye");
-    solo.connection.close(solo.now, false);
+    solo.connection.close(solo.now);
     assert_eq!(solo.state(), State::LastAck);
     assert_eq!(solo.poll_one().brief(), (4, 0, FIN_ACK));
     solo.receive(ack(2, 5));
@@ -79,7 +79,7 @@ fn fin_and_its_ack_in_one_segment_go_straight_to_time_wait() {
 fn fin_rides_on_the_last_data() {
     let mut solo = Solo::established();
     solo.write(b"last");
-    solo.connection.close(solo.now, false);
+    solo.connection.close(solo.now);
     assert_eq!(solo.poll_one().brief(), (1, 4, FIN_ACK | Flags::PSH));
     solo.receive(ack(1, 6));
     assert_eq!(solo.state(), State::FinWait2);
@@ -90,7 +90,7 @@ fn a_lost_fin_is_sent_again() {
     let mut solo = Solo::established();
     solo.write(b"last");
     solo.poll();
-    solo.connection.close(solo.now, false);
+    solo.connection.close(solo.now);
     assert_eq!(solo.poll_one().brief(), (5, 0, FIN_ACK));
     solo.receive(ack(1, 5));
     let again = solo.advance(ms(1500));
@@ -130,7 +130,7 @@ fn rfc2525_2_17_close_with_unread_data_resets() {
     let mut solo = Solo::established();
     solo.receive(data(1, 1, b"unread"));
     solo.poll();
-    solo.connection.close(solo.now, false);
+    solo.connection.close(solo.now);
     assert_eq!(solo.poll_one().brief(), (1, 0, Flags::RST | ACK));
     assert_eq!(solo.state(), State::Closed);
     assert_eq!(solo.connection.poll_timeout(), None);
@@ -139,7 +139,7 @@ fn rfc2525_2_17_close_with_unread_data_resets() {
 #[test]
 fn data_for_an_application_that_is_gone_is_reset() {
     let mut solo = Solo::established();
-    solo.connection.close(solo.now, false);
+    solo.connection.close(solo.now);
     solo.poll();
     solo.receive(data(1, 2, b"data"));
     assert_eq!(solo.poll_one().brief(), (2, 0, Flags::RST));
@@ -155,7 +155,7 @@ fn data_for_an_application_that_is_gone_is_reset() {
 fn linger_zero_resets() {
     let mut solo = Solo::established();
     solo.write(b"data");
-    solo.connection.close(solo.now, true);
+    solo.connection.abort();
     assert_eq!(solo.poll_one().flags, Flags::RST | ACK);
     assert_eq!(solo.events().last(), Some(&Event::Closed));
 }
@@ -163,7 +163,7 @@ fn linger_zero_resets() {
 #[test]
 fn an_orphan_in_fin_wait_2_is_given_up_after_its_time() {
     let mut solo = Solo::established();
-    solo.connection.close(solo.now, false);
+    solo.connection.close(solo.now);
     solo.poll();
     solo.receive(ack(1, 2));
     assert_eq!(solo.state(), State::FinWait2);
@@ -173,14 +173,14 @@ fn an_orphan_in_fin_wait_2_is_given_up_after_its_time() {
 
     let mut solo = Solo::established();
     solo.set(SocketOption::Linger2(Some(Duration::from_secs(3))));
-    solo.connection.close(solo.now, false);
+    solo.connection.close(solo.now);
     solo.poll();
     solo.receive(ack(1, 2));
     assert_eq!(solo.skip_to_timer(), Duration::from_secs(3));
 
     let mut solo = Solo::established();
     solo.set(SocketOption::Linger2(None));
-    solo.connection.close(solo.now, false);
+    solo.connection.close(solo.now);
     solo.poll();
     solo.receive(ack(1, 2));
     let reset = solo.poll_one();
@@ -192,7 +192,7 @@ fn an_orphan_in_fin_wait_2_is_given_up_after_its_time() {
     solo.connection.shutdown(solo.now, Shutdown::Write);
     solo.poll();
     solo.receive(ack(1, 2));
-    solo.connection.close(solo.now, false);
+    solo.connection.close(solo.now);
     assert_eq!(solo.poll_one().flags, Flags::RST | ACK);
     assert_eq!(solo.state(), State::Closed);
 }
@@ -205,7 +205,7 @@ fn nobody_keeps_an_orphan_alive() {
     solo.connection.shutdown(solo.now, Shutdown::Write);
     solo.poll();
     solo.receive(ack(1, 2));
-    solo.connection.close(solo.now, false);
+    solo.connection.close(solo.now);
     assert!(solo.advance(Duration::from_secs(59)).is_empty());
     assert_eq!(solo.state(), State::FinWait2);
 }
@@ -220,7 +220,7 @@ fn what_was_not_read_in_time_wait_is_no_reason_for_a_reset() {
     solo.receive(fin(9, 2));
     solo.poll();
     assert_eq!(solo.state(), State::TimeWait);
-    solo.connection.close(solo.now, false);
+    solo.connection.close(solo.now);
     solo.assert_silent();
     assert_eq!(solo.state(), State::TimeWait);
 }
@@ -292,7 +292,7 @@ fn shutdown_of_reading_ends_the_stream_but_keeps_what_comes() {
 fn close_before_the_handshake_is_over() {
     let mut solo = Solo::connecting(crate::Config::default(), crate::Options::default());
     solo.poll();
-    solo.connection.close(solo.now, false);
+    solo.connection.close(solo.now);
     assert_eq!(solo.state(), State::Closed);
     solo.assert_silent();
 }
@@ -352,11 +352,11 @@ fn two_connections_close_whoever_begins() {
         let mut pair = Pair::established();
         pair.transfer(0, 10_000);
         let now = pair.now;
-        pair.host(first).close(now, false);
+        pair.host(first).close(now);
         pair.run(ms(50));
         assert_eq!(pair.host(first).state(), State::FinWait2);
         let now = pair.now;
-        pair.host(1 - first).close(now, false);
+        pair.host(1 - first).close(now);
         pair.run(ms(50));
         // An orphan keeps its own time in FIN-WAIT-2, then TIME-WAIT.
         assert_eq!(pair.host(first).state(), State::TimeWait);
@@ -377,7 +377,7 @@ fn an_orphan_does_not_wait_for_ever_for_a_peer_that_lives_and_takes_nothing() {
         solo.window = 0;
         solo.receive(ack(1, acked));
         solo.write(&[0; 1000]);
-        solo.connection.close(solo.now, false);
+        solo.connection.close(solo.now);
         let start = solo.now;
         solo.poll();
         while solo.state() != State::Closed {

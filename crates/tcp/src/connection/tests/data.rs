@@ -493,12 +493,12 @@ fn urgent_data_as_linux_has_it() {
     });
     assert_eq!(solo.events(), [Event::Readable, Event::Urgent]);
     assert!(solo.connection.has_urgent());
-    assert_eq!(solo.connection.read_urgent(true), Ok(b'X'));
+    assert_eq!(solo.connection.peek_urgent(), Ok(b'X'));
     // A read stops before the mark.
     assert_eq!(solo.read(), b"abc");
     assert!(solo.connection.is_at_mark());
-    assert_eq!(solo.connection.read_urgent(false), Ok(b'X'));
-    assert_eq!(solo.connection.read_urgent(false), Err(UrgentError::None));
+    assert_eq!(solo.connection.read_urgent(), Ok(b'X'));
+    assert_eq!(solo.connection.read_urgent(), Err(UrgentError::None));
     assert_eq!(solo.read(), b"def");
     assert!(!solo.connection.is_at_mark());
 
@@ -517,7 +517,7 @@ fn urgent_data_stays_in_the_stream_with_oobinline() {
         urgent: 4,
         ..data(1, 1, b"abcXdef")
     });
-    assert_eq!(solo.connection.read_urgent(false), Err(UrgentError::None));
+    assert_eq!(solo.connection.read_urgent(), Err(UrgentError::None));
     assert_eq!(solo.read(), b"abc");
     assert!(solo.connection.is_at_mark());
     assert_eq!(solo.read(), b"Xdef");
@@ -533,12 +533,9 @@ fn urgent_data_may_be_announced_before_it_comes() {
         ..ack(1, 1)
     });
     assert_eq!(solo.events(), [Event::Urgent]);
-    assert_eq!(
-        solo.connection.read_urgent(false),
-        Err(UrgentError::NotReceived)
-    );
+    assert_eq!(solo.connection.read_urgent(), Err(UrgentError::NotReceived));
     solo.receive(data(1, 1, b"abX"));
-    assert_eq!(solo.connection.read_urgent(false), Ok(b'X'));
+    assert_eq!(solo.connection.read_urgent(), Ok(b'X'));
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn a_stream_whose_data_never_came_looks_like_a_black_hole_and_data_clears_it() {
         } else {
             solo.receive(fin(100, 4));
         }
-        solo.connection.close(solo.now, true);
+        solo.connection.abort();
         let lesson = solo.connection.take_fast_open_lesson().unwrap();
         assert_eq!(
             (lesson.is_black_hole, lesson.is_cleared),

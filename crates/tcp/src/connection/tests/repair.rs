@@ -7,7 +7,7 @@ use wire::tcp::Options as HeaderOptions;
 
 use super::harness::*;
 use crate::{
-    Config, Ecn, EcnMode, Flags, Inconsistent, Path, SeqNumber, Shutdown, SocketOption, State,
+    Config, Ecn, EcnMode, Flags, InvalidSnapshot, Path, SeqNumber, Shutdown, SocketOption, State,
     WindowScales,
 };
 
@@ -79,6 +79,8 @@ fn every_state_goes_on_where_it_was() {
             vec![Box::new(|solo| solo.receive(fin(1, 1))), Box::new(close)],
         ),
     ];
+    let exportable = State::ALL.into_iter().filter(|state| state.is_exportable());
+    assert!(exportable.eq(cases.iter().map(|(state, _)| *state)));
     for (state, steps) in cases {
         let mut solo = Solo::established();
         for step in steps {
@@ -203,7 +205,7 @@ fn contradictions_are_refused() {
     let snapshot = solo.connection.export(solo.now).unwrap();
     assert_eq!(snapshot.unacknowledged, b"data");
     let config = Arc::new(Config::default());
-    let mut broken: [_; 8] = std::array::from_fn(|_| snapshot.clone());
+    let mut broken: [_; 9] = std::array::from_fn(|_| snapshot.clone());
     broken[0].snd_nxt += 1;
     broken[1].snd_nxt = broken[1].snd_una - 1;
     broken[2].state = State::FinWait2;
@@ -212,8 +214,11 @@ fn contradictions_are_refused() {
     broken[5].window_scales = Some(WindowScales { snd: 0, rcv: 15 });
     broken[6].window.max_window = broken[6].window.snd_wnd - 1;
     broken[7].window.snd_wl1 = broken[7].rcv_nxt + broken[7].window.rcv_wnd + 1;
+    // Without scaling no header can have offered that much.
+    broken[8].window.rcv_wnd = 1 << 20;
+    broken[8].window.snd_wl1 = broken[8].rcv_nxt + (1 << 20);
     for snapshot in broken {
         let result = Conn::import(solo.now, config.clone(), Path::ipv4(MTU), snapshot);
-        assert_eq!(result.err(), Some(Inconsistent));
+        assert_eq!(result.err(), Some(InvalidSnapshot));
     }
 }

@@ -362,7 +362,11 @@ impl Engine {
             Err(errno) => return Some(Outcome::error(errno)),
         };
         if flags & libc::MSG_OOB != 0 {
-            let result = held.connection.read_urgent(flags & libc::MSG_PEEK != 0);
+            let result = if flags & libc::MSG_PEEK != 0 {
+                held.connection.peek_urgent()
+            } else {
+                held.connection.read_urgent()
+            };
             return Some(match result {
                 Ok(_) => Outcome::ok(1),
                 Err(UrgentError::None) => Outcome::error(libc::EINVAL),
@@ -440,7 +444,7 @@ impl Engine {
                     .connections
                     .get_mut(id)
                     .expect("queued connections are held");
-                held.connection.close(self.now, true);
+                held.connection.abort();
                 closed.push(*id);
             }
             self.connections.retain(|_, held| {
@@ -458,7 +462,11 @@ impl Engine {
                 .connections
                 .get_mut(&id)
                 .expect("sockets keep their connections");
-            held.connection.close(self.now, is_abortive);
+            if is_abortive {
+                held.connection.abort();
+            } else {
+                held.connection.close(self.now);
+            }
         }
         Ok(0)
     }

@@ -34,6 +34,6 @@ fn whether_urgent_data_remains_can_be_asked() {
         ..announcement(1, 3)
     });
     assert!(solo.connection.has_urgent());
-    assert_eq!(solo.connection.read_urgent(false), Ok(b'X'));
+    assert_eq!(solo.connection.read_urgent(), Ok(b'X'));
     assert!(!solo.connection.has_urgent());
 }
