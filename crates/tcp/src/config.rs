@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use crate::FastOpenModes;
+use crate::rtt::{DEFAULT_MAX_RTO, DEFAULT_MIN_RTO};
 
 /// Shared by all connections, in an `Arc`. The defaults are Linux's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +45,9 @@ pub struct Config {
     pub retries2: u8,
     /// `tcp_orphan_retries`, where 0 stands for 8.
     pub orphan_retries: u8,
-    /// Bounds of the delayed acknowledgement (`TCP_DELACK_MIN`, `TCP_DELACK_MAX`).
+    /// How long an acknowledgement is delayed at least, if it is (`TCP_DELACK_MIN`).
     pub delayed_ack_min: Duration,
+    /// How long one is delayed at most that data of this side may carry (`TCP_DELACK_MAX`).
     pub delayed_ack_max: Duration,
     /// `tcp_fin_timeout`: how long an orphan stays in FIN-WAIT-2.
     pub fin_timeout: Duration,
@@ -136,8 +138,8 @@ impl Default for Config {
             slow_start_after_idle: true,
             reordering: 3,
             tail_loss_probe: true,
-            rto_min: Duration::from_millis(200),
-            rto_max: Duration::from_secs(120),
+            rto_min: DEFAULT_MIN_RTO,
+            rto_max: DEFAULT_MAX_RTO,
             syn_retries: 6,
             syn_linear_timeouts: 4,
             syn_ack_retries: 5,

@@ -1,11 +1,11 @@
 //! One connection. Its parts are the clauses of RFC 9293 §3.10, each in a module of its own.
 
-use core::num::NonZeroU32;
 use core::time::Duration;
 use std::sync::Arc;
 
 use wire::tcp::Header;
 
+use crate::challenge::LastChallenge;
 use crate::event::Events;
 use crate::outgoing::Outgoing;
 use crate::pacing::UNLIMITED;
@@ -48,12 +48,11 @@ use reset::Reset;
 use segment::Incoming;
 use timestamps::TimestampState;
 
-pub(crate) use timestamps::timestamp_value;
-
 pub use close::Shutdown;
 pub use fast_open::FastOpenEnd;
 pub use layout::Direction;
 pub use repair::{InvalidSnapshot, RepairTimestamps, RepairWindow, Snapshot};
+pub use reset::reset_for;
 
 /// A connection from its first SYN to CLOSED. How to drive one is in the [crate's documentation](crate).
 ///
@@ -149,25 +148,6 @@ struct Liveness {
     /// When what is not acknowledged was sent again first; during the handshake, when the first SYN was sent, if that is
     /// known.
     retransmitting_since: Option<Instant>,
-}
-
-/// When a segment outside of the window was answered last, in milliseconds modulo 2^32 (`last_oow_ack_time` of Linux).
-#[derive(Clone, Copy, Debug, Default)]
-struct LastChallenge(Option<NonZeroU32>);
-
-impl LastChallenge {
-    /// Whether `interval` has passed since. Then this one counts as the last.
-    fn allows_another(&mut self, now: Instant, interval: Duration) -> bool {
-        let millis = NonZeroU32::new(now.wrapping_millis()).unwrap_or(NonZeroU32::MIN);
-        let has_passed = |last: NonZeroU32| {
-            u128::from(millis.get().wrapping_sub(last.get())) >= interval.as_millis()
-        };
-        let is_allowed = self.0.is_none_or(has_passed);
-        if is_allowed {
-            self.0 = Some(millis);
-        }
-        is_allowed
-    }
 }
 
 impl<P: Payload> Connection<P> {

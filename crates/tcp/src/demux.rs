@@ -2,6 +2,8 @@
 
 use core::net::SocketAddr;
 
+use crate::address;
+
 mod burst;
 mod table;
 
@@ -207,13 +209,9 @@ pub fn ipv4_key(local: core::net::SocketAddrV4, remote: core::net::SocketAddrV4)
 }
 
 fn ipv6_key(local: SocketAddr, remote: SocketAddr) -> [u8; 36] {
-    let octets = |address: SocketAddr| match address {
-        SocketAddr::V4(address) => address.ip().to_ipv6_mapped().octets(),
-        SocketAddr::V6(address) => address.ip().octets(),
-    };
     let fields: [&[u8]; 4] = [
-        &octets(local),
-        &octets(remote),
+        &address::octets(local.ip()),
+        &address::octets(remote.ip()),
         &local.port().to_be_bytes(),
         &remote.port().to_be_bytes(),
     ];

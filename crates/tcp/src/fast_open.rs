@@ -5,6 +5,8 @@ use core::net::IpAddr;
 
 use siphasher::sip::SipHasher24;
 
+use crate::address;
+
 mod cache;
 
 pub use cache::{FastOpenAttempt, FastOpenCache, FastOpenLesson};
@@ -122,7 +124,7 @@ fn mac(key: &[u8; 16], client: IpAddr, server: IpAddr) -> [u8; 8] {
         }
         (client, server) => {
             let mut message = [0; 32];
-            let octets = [ipv6_octets(client), ipv6_octets(server)];
+            let octets = [client, server].map(address::octets);
             for (octet, value) in message.iter_mut().zip(octets.as_flattened()) {
                 *octet = *value;
             }
@@ -130,13 +132,6 @@ fn mac(key: &[u8; 16], client: IpAddr, server: IpAddr) -> [u8; 8] {
         }
     };
     hash.to_le_bytes()
-}
-
-fn ipv6_octets(address: IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
-    }
 }
 
 #[cfg(test)]

@@ -67,6 +67,8 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 #![warn(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+mod address;
+mod challenge;
 mod config;
 pub mod congestion;
 mod connection;
@@ -75,6 +77,7 @@ mod event;
 mod fast_open;
 mod info;
 mod listener;
+mod mss;
 mod options;
 mod outgoing;
 pub mod pacing;
@@ -93,12 +96,13 @@ mod time;
 pub mod time_wait;
 pub mod timer_wheel;
 mod timers;
+mod timestamp;
 mod transmit;
 
 pub use config::{Config, EcnMode, MtuProbing, SynCookies};
 pub use connection::{
     Connection, Direction, FastOpenEnd, InvalidSnapshot, RepairTimestamps, RepairWindow,
-    SequenceNumbers, Shutdown, Snapshot,
+    SequenceNumbers, Shutdown, Snapshot, reset_for,
 };
 pub use event::{Error, Event, ReadError, UrgentError, WriteError};
 pub use fast_open::{
@@ -113,5 +117,5 @@ pub use secret::SecretKey;
 pub use seq::SeqNumber;
 pub use state::State;
 pub use time::Instant;
-pub use transmit::{Ecn, Transmit, reset_for};
+pub use transmit::{Ecn, Transmit};
 pub use wire::tcp::{Flags, Header};

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::Config;
+use crate::{Config, mss};
 
 /// One option and its value, as `set_option` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl Options {
             }
             SocketOption::MaxSegment(0) => self.max_segment = 0,
             SocketOption::MaxSegment(mss) => {
-                self.max_segment = in_range(mss, MIN_MSS, MAX_MSS)?;
+                self.max_segment = in_range(mss, mss::MIN_ANNOUNCED, MAX_MSS)?;
             }
             SocketOption::WindowClamp(clamp) => self.window_clamp = clamp,
             SocketOption::SendBuffer(octets) => {
@@ -285,8 +285,6 @@ const NOT_SENT_LOW_WATER: u32 = u32::MAX;
 const MIN_SEND_BUFFER: u32 = 4608;
 /// `SOCK_MIN_RCVBUF`.
 const MIN_RECEIVE_BUFFER: u32 = 2304;
-/// `TCP_MIN_MSS`.
-const MIN_MSS: u16 = 88;
 /// `MAX_TCP_WINDOW`.
 const MAX_MSS: u16 = 32767;
 /// `MAX_TCP_KEEPIDLE`.

@@ -1,6 +1,8 @@
 //! What the network layer knows of a connection's way.
 
-use crate::SeqNumber;
+use wire::tcp::MIN_HEADER_LEN;
+
+use crate::{SeqNumber, mss};
 
 pub(crate) mod search;
 
@@ -26,23 +28,29 @@ impl Path {
         }
     }
 
-    pub(crate) const fn is_ipv6(&self) -> bool {
-        self.ip_header_len > 20
-    }
-
     /// The MSS to announce (RFC 9293 §3.7.1, RFC 6691): options are not subtracted.
     #[must_use]
     pub const fn mss(&self) -> u16 {
         let mss = self
             .mtu
             .saturating_sub(self.ip_header_len)
-            .saturating_sub(20);
-        if mss < MIN_MSS { MIN_MSS } else { mss }
+            .saturating_sub(MIN_HEADER_LEN);
+        if mss < mss::MIN_ANNOUNCED {
+            mss::MIN_ANNOUNCED
+        } else {
+            mss
+        }
+    }
+
+    /// The MSS of a peer that announces none (RFC 9293 §3.7.1).
+    pub(crate) const fn default_mss(&self) -> u16 {
+        if self.ip_header_len > 20 {
+            mss::DEFAULT_IPV6
+        } else {
+            mss::DEFAULT_IPV4
+        }
     }
 }
-
-/// RFC 1122 §4.2.2.6 asks for 536 of a peer; less than this would be mostly headers (`TCP_MIN_MSS`).
-const MIN_MSS: u16 = 88;
 
 /// What an attacker must not be able to guess; from the flow and a secret key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

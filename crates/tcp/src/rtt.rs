@@ -19,8 +19,12 @@ pub use windowed_min::WindowedMin;
 pub const INITIAL_RTO: Duration = Duration::from_secs(1);
 /// RFC 6298 §5.7: the timeout to begin with after a handshake that was retransmitted.
 pub const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
+/// `TCP_RTO_MIN`
 pub const DEFAULT_MIN_RTO: Duration = Duration::from_millis(200);
+/// `TCP_RTO_MAX`
 pub const DEFAULT_MAX_RTO: Duration = Duration::from_secs(120);
+/// `TCP_TIMEOUT_MIN`, two ticks of Linux's clock: the shortest time that is worth waiting for.
+pub(crate) const TIMEOUT_MIN: Duration = Duration::from_millis(2);
 
 /// The shortest lower bound that can be set: what timers resolve.
 const LEAST_MIN_RTO: Duration = Duration::from_millis(1);

@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 
 use siphasher::sip::SipHasher24;
 
-use crate::{Instant, Secrets, SeqNumber};
+use crate::{Instant, Secrets, SeqNumber, address};
 
 /// A secret key from a source of random numbers that is fit for cryptography, one for all connections of a stack.
 #[derive(Clone, Copy)]
@@ -80,22 +80,15 @@ impl SecretKey {
         let fields: [&[u8]; 6] = [
             &(purpose as u32).to_be_bytes(),
             &count.to_be_bytes(),
-            &octets(local),
+            &address::octets(local.ip()),
             &local.port().to_be_bytes(),
-            &octets(remote),
+            &address::octets(remote.ip()),
             &remote.port().to_be_bytes(),
         ];
         for (byte, value) in message.iter_mut().zip(fields.into_iter().flatten()) {
             *byte = *value;
         }
         truncated(SipHasher24::new_with_key(&self.0).hash(&message))
-    }
-}
-
-fn octets(address: SocketAddr) -> [u8; 16] {
-    match address {
-        SocketAddr::V4(address) => address.ip().to_ipv6_mapped().octets(),
-        SocketAddr::V6(address) => address.ip().octets(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The sending side of a connection: what is to be sent and what the peer's window and Nagle let go.
 
-use crate::{Options, SeqNumber};
+use crate::{Options, SeqNumber, mss};
 
 mod marks;
 pub(crate) mod queue;
@@ -344,7 +344,7 @@ impl Sender {
     pub(crate) fn segment_bound(&self) -> u32 {
         match self.max_wnd {
             0 => u32::MAX,
-            window if window > TCP_MSS_DEFAULT => window / 2,
+            window if window > mss::DEFAULT_IPV4.into() => window / 2,
             window => window,
         }
     }
@@ -414,9 +414,6 @@ impl Sender {
         assert!(self.queue.start() == self.snd_una.max(self.iss + 1) || self.queue.len() == 0);
     }
 }
-
-/// RFC 9293 §3.7.1.
-const TCP_MSS_DEFAULT: u32 = 536;
 
 /// How an acknowledgement number relates to what was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

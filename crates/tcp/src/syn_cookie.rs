@@ -8,6 +8,7 @@
 use core::net::SocketAddr;
 
 use crate::secret::{Purpose, SecretKey};
+use crate::timestamp::is_before;
 use crate::{Instant, SeqNumber};
 
 /// The maximum segment sizes that a cookie can tell apart, chosen by Linux from measurements: what a peer offers is rounded
@@ -94,7 +95,7 @@ pub fn timestamp_with(options: &CookieOptions, clock: u32) -> u32 {
     let ecn = if options.ecn { ECN_BIT } else { 0 };
     let value = clock & !OPTION_MASK | scale | sack | ecn;
     // It must not be ahead of the clock: the connection's next timestamp would be older.
-    if value.wrapping_sub(clock).cast_signed() > 0 {
+    if is_before(clock, value) {
         value.wrapping_sub(1 << OPTION_BITS)
     } else {
         value

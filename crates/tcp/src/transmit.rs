@@ -43,33 +43,3 @@ pub struct Transmit {
     /// for the sequence number, and FIN and PSH on the last only, CWR on the first only (as TSO does).
     pub segment_len: u16,
 }
-
-/// Whose answer a segment without a connection gets (RFC 9293 §3.10.7.1): fills in a reset, or returns `false` if there
-/// is none.
-pub fn reset_for(header: &Header, payload_len: u32, reset: &mut Transmit) -> bool {
-    use wire::tcp::Flags;
-    // "An incoming segment containing a RST is discarded."
-    if header.flags.contains(Flags::RST) {
-        return false;
-    }
-    // "If the ACK bit is off, sequence number zero is used, <SEQ=0><ACK=SEG.SEQ+SEG.LEN><CTL=RST,ACK>. If the ACK bit is
-    // on, <SEQ=SEG.ACK><CTL=RST>"
-    let (seq, ack, flags) = if header.flags.contains(Flags::ACK) {
-        (header.ack, 0, Flags::RST)
-    } else {
-        let control = u32::from(header.flags.contains(Flags::SYN))
-            .wrapping_add(u32::from(header.flags.contains(Flags::FIN)));
-        let end = header.seq.wrapping_add(payload_len).wrapping_add(control);
-        (0, end, Flags::RST | Flags::ACK)
-    };
-    *reset = Transmit {
-        header: Header {
-            seq,
-            ack,
-            flags,
-            ..Header::default()
-        },
-        ..Transmit::default()
-    };
-    true
-}

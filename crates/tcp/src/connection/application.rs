@@ -1,8 +1,7 @@
 //! What the application does with an open connection: RFC 9293 §3.10.2 and §3.10.3, with the results of Linux.
 
 use super::Connection;
-use crate::timers::Timer;
-use crate::{Error, Event, Instant, Payload, ReadError, State, UrgentError, WriteError};
+use crate::{Error, Instant, Payload, ReadError, State, UrgentError, WriteError};
 
 impl<P: Payload> Connection<P> {
     /// Appends to the stream; returns how many octets had room. `more` is `MSG_MORE`.
@@ -336,38 +335,5 @@ impl<P: Payload> Connection<P> {
     /// Whether there is an error to fetch (`POLLERR`).
     pub fn has_error(&self) -> bool {
         self.error.is_some()
-    }
-
-    /// The connection is over for a reason that the application must know.
-    pub(super) fn fail(&mut self, error: Error) {
-        self.error = Some(error);
-        self.events.raise(Event::Failed);
-        self.enter_closed();
-    }
-
-    /// CLOSED: nothing more is sent, but for a pending reset. What was received can still be read.
-    pub(super) fn enter_closed(&mut self) {
-        self.state = State::Closed;
-        // The time of what ends a connection, but for its timeouts.
-        self.measure_end(self.liveness.last_heard_at);
-        if self.handshake.is_fast_open {
-            self.end_fast_open(false);
-        }
-        self.timers.stop_all();
-        self.pending.syn = false;
-        self.pending.probe = None;
-        self.sender.queue.clear();
-        self.forget_outstanding();
-        self.events.raise(Event::Closed);
-    }
-
-    /// RFC 9293 §3.8.4: keepalive starts when the connection is open and its option on.
-    pub(super) fn restart_keep_alive(&mut self, idle_since: Instant) {
-        if self.options.is_keep_alive && self.state.is_synchronized() {
-            self.timers
-                .set(Timer::KeepAlive, idle_since + self.options.keep_idle());
-        } else {
-            self.timers.stop(Timer::KeepAlive);
-        }
     }
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::segment::Verdict;
 use super::{Connection, Reset};
 use crate::timers::Timer;
-use crate::{Event, Instant, Payload, State};
+use crate::{Error, Event, Instant, Payload, State};
 
 /// Which directions to end (`shutdown(2)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +169,29 @@ impl<P: Payload> Connection<P> {
             | State::CloseWait
             | State::TimeWait => Verdict::Continue,
         }
+    }
+
+    /// The connection is over for a reason that the application must know.
+    pub(super) fn fail(&mut self, error: Error) {
+        self.error = Some(error);
+        self.events.raise(Event::Failed);
+        self.enter_closed();
+    }
+
+    /// CLOSED: nothing more is sent, but for a pending reset. What was received can still be read.
+    pub(super) fn enter_closed(&mut self) {
+        self.state = State::Closed;
+        // The time of what ends a connection, but for its timeouts.
+        self.measure_end(self.liveness.last_heard_at);
+        if self.handshake.is_fast_open {
+            self.end_fast_open(false);
+        }
+        self.timers.stop_all();
+        self.pending.syn = false;
+        self.pending.probe = None;
+        self.sender.queue.clear();
+        self.forget_outstanding();
+        self.events.raise(Event::Closed);
     }
 
     /// Nobody would notice a peer that never closes: `tcp_fin_timeout`, `TCP_LINGER2`.

@@ -66,7 +66,7 @@ impl<P: Payload> Connection<P> {
             let user = self.options.max_segment;
             let mss = attempt.mss.unwrap_or(u16::MAX).min(self.path.mss());
             let mss = if user > 0 { mss.min(user) } else { mss };
-            let room = usize::from(mss.saturating_sub(OPTIONS_LEN));
+            let room = usize::from(mss.saturating_sub(MAX_OPTIONS_LEN));
             taken = data.get(..room).unwrap_or(data);
             self.sender.queue.push(taken);
         } else {
@@ -350,4 +350,5 @@ impl<P: Payload> Connection<P> {
 }
 
 /// The longest list of options (`MAX_TCP_OPTION_SPACE`).
-const OPTIONS_LEN: u16 = 40;
+#[allow(clippy::cast_possible_truncation, reason = "40")]
+const MAX_OPTIONS_LEN: u16 = wire::tcp::MAX_OPTIONS_LEN as u16;

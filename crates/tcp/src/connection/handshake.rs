@@ -1,15 +1,14 @@
 //! Opening: RFC 9293 §3.5 and §3.10.7.3, with the options of RFC 7323 and RFC 2018.
 
-use core::time::Duration;
-
 use wire::tcp::{Flags, Header, Options as HeaderOptions, SackBlocks};
 
 use super::segment::{Incoming, Verdict};
 use super::{Connection, advertised_mss, settings};
 use crate::recovery::Recovery;
+use crate::rtt::TIMEOUT_MIN;
 use crate::send::AckClass;
 use crate::timers::Timer;
-use crate::{Ecn, Error, Event, Instant, Payload, SeqNumber, State, Transmit};
+use crate::{Ecn, Error, Event, Instant, Payload, SeqNumber, State, Transmit, mss};
 
 impl<P: Payload> Connection<P> {
     /// RFC 9293 §3.10.7.3: SYN-SENT.
@@ -96,7 +95,7 @@ impl<P: Payload> Connection<P> {
         }
         if !is_acceptable && self.handshake.retransmits == 0 {
             // The peer still has a connection of old, which our reset ends: the SYN may come again soon (as Linux).
-            self.timers.set(Timer::Retransmit, now + SOON);
+            self.timers.set(Timer::Retransmit, now + TIMEOUT_MIN);
         }
         self.refuse(segment);
         Verdict::Drop
@@ -110,7 +109,7 @@ impl<P: Payload> Connection<P> {
         let options = &syn.options;
         // RFC 9293 §3.7.1: "If an MSS Option is not received at connection setup, TCP implementations MUST assume a default
         // send MSS of 536 (576 - 40) for IPv4 or 1220 (1280 - 60) for IPv6".
-        let peer_mss = options.mss.unwrap_or_else(|| self.default_mss());
+        let peer_mss = options.mss.unwrap_or_else(|| self.path.default_mss());
         // `TCP_MAXSEG` bounds it here and not later (Linux's `tcp_parse_options`).
         self.handshake.peer_mss = match self.options.max_segment {
             0 => peer_mss,
@@ -332,7 +331,7 @@ impl<P: Payload> Connection<P> {
     pub(super) fn mss(&self) -> u16 {
         let options_len = self.options_len();
         let mss = self.handshake.peer_mss.min(self.path.mss());
-        mss.saturating_sub(options_len).max(MIN_MSS)
+        mss.saturating_sub(options_len).max(mss::MIN_SENT)
     }
 
     /// Octets of the options that every segment carries.
@@ -345,27 +344,11 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// What a peer takes that does not say.
-    fn default_mss(&self) -> u16 {
-        if self.path.is_ipv6() {
-            DEFAULT_MSS_IPV6
-        } else {
-            DEFAULT_MSS_IPV4
-        }
-    }
-
     /// What our own SYN announces.
     pub(super) fn advertised_mss(&self) -> u16 {
         advertised_mss(&self.path, &self.options)
     }
 }
 
-/// RFC 9293 §3.7.1: what every host takes, which is what the smallest MTU has room for.
-const DEFAULT_MSS_IPV4: u16 = 536;
-const DEFAULT_MSS_IPV6: u16 = 1220;
-/// A peer that announces less wants us to send headers only (`TCP_MIN_SND_MSS`).
-pub(super) const MIN_MSS: u16 = 48 - 40;
-/// `TCP_TIMEOUT_MIN`: two ticks of Linux's clock.
-const SOON: Duration = Duration::from_millis(2);
 /// The timestamps option with its padding, in octets.
 const TIMESTAMPS_LEN: u16 = 12;

@@ -4,6 +4,8 @@
 //! carries data of the stream (§7.4), and the congestion window stays what it is when one is lost alone (§7.6.2). There are no
 //! probes without SACK, which tells whether what followed has arrived.
 
+use wire::tcp::MIN_HEADER_LEN;
+
 use super::Connection;
 use crate::path::search::{MtuProbe, MtuSearch};
 use crate::recovery::SentSegment;
@@ -214,7 +216,7 @@ impl<P: Payload> Connection<P> {
     fn headers_len(&self) -> u16 {
         self.path
             .ip_header_len
-            .saturating_add(TCP_HEADER_LEN)
+            .saturating_add(MIN_HEADER_LEN)
             .saturating_add(self.options_len())
     }
 
@@ -223,7 +225,7 @@ impl<P: Payload> Connection<P> {
         self.handshake
             .peer_mss
             .saturating_add(self.path.ip_header_len)
-            .saturating_add(TCP_HEADER_LEN)
+            .saturating_add(MIN_HEADER_LEN)
     }
 
     /// What the network layer says of the path, whatever is used of it.
@@ -250,6 +252,5 @@ impl<P: Payload> Connection<P> {
 const MIN_PATH_MTU: u16 = 552;
 /// `tcp_min_snd_mss` and a little sense.
 const MIN_BLACK_HOLE_MSS: u16 = 256;
-const TCP_HEADER_LEN: u16 = 20;
 /// Of the congestion window: a probe must not take the most of it.
 const MIN_WINDOW_SEGMENTS: u32 = 11;

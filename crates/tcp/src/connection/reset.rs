@@ -1,16 +1,65 @@
 //! Resets: RFC 9293 §3.5.2 and §3.5.3, RFC 5961 §3.2.
 
-use wire::tcp::{Flags, Header, Options as HeaderOptions};
+use wire::tcp::{Flags, Header};
 
 use super::Connection;
 use super::segment::Incoming;
-use crate::{Error, Instant, Payload, SeqNumber, State, Transmit};
+use crate::{Ecn, Error, Instant, Payload, SeqNumber, State, Transmit};
 
 /// A reset to send, as RFC 9293 §3.10.7 spells it out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reset {
     pub(super) seq: SeqNumber,
     pub(super) ack: Option<SeqNumber>,
+}
+
+impl Reset {
+    /// RFC 9293 §3.10.7.1: the answer to a segment that no connection expects, if it gets one.
+    fn answering(segment: &Incoming<'_>) -> Option<Self> {
+        // "An incoming segment containing a RST is discarded."
+        if segment.has(Flags::RST) {
+            return None;
+        }
+        // "If the ACK bit is off, sequence number zero is used, <SEQ=0><ACK=SEG.SEQ+SEG.LEN><CTL=RST,ACK>. If the ACK bit is
+        // on, <SEQ=SEG.ACK><CTL=RST>"
+        Some(if segment.has(Flags::ACK) {
+            Self {
+                seq: segment.ack,
+                ack: None,
+            }
+        } else {
+            Self {
+                seq: SeqNumber(0),
+                ack: Some(segment.end()),
+            }
+        })
+    }
+
+    fn fill(self, transmit: &mut Transmit) {
+        let (flags, ack) = match self.ack {
+            Some(ack) => (Flags::RST | Flags::ACK, ack),
+            None => (Flags::RST, SeqNumber(0)),
+        };
+        *transmit = Transmit {
+            header: Header {
+                seq: self.seq.0,
+                ack: ack.0,
+                flags,
+                ..Header::default()
+            },
+            ..Transmit::default()
+        };
+    }
+}
+
+/// The answer to a segment with `payload_len` octets of data for which there is no connection (RFC 9293 §3.10.7.1): fills in a
+/// reset, or returns `false` if it gets none, being a reset itself.
+pub fn reset_for(header: &Header, payload_len: u32, reset: &mut Transmit) -> bool {
+    let answer = Reset::answering(&Incoming::new(header, payload_len, Ecn::NotEct));
+    if let Some(answer) = answer {
+        answer.fill(reset);
+    }
+    answer.is_some()
 }
 
 impl<P: Payload> Connection<P> {
@@ -62,23 +111,10 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// RFC 9293 §3.10.7.1: the answer to a segment that no connection expects.
+    /// Answers a segment as if there were no connection.
     #[cold]
     pub(super) fn refuse(&mut self, segment: &Incoming<'_>) {
-        if segment.has(Flags::RST) {
-            return;
-        }
-        self.pending.reset = Some(if segment.has(Flags::ACK) {
-            Reset {
-                seq: segment.ack,
-                ack: None,
-            }
-        } else {
-            Reset {
-                seq: SeqNumber(0),
-                ack: Some(segment.end()),
-            }
-        });
+        self.pending.reset = Reset::answering(segment).or(self.pending.reset);
     }
 
     /// RST with the numbers of this connection, for what must not go on.
@@ -90,24 +126,8 @@ impl<P: Payload> Connection<P> {
     }
 
     pub(super) fn emit_reset(&mut self, now: Instant, reset: Reset, transmit: &mut Transmit) {
-        let (flags, ack) = match reset.ack {
-            Some(ack) => (Flags::RST | Flags::ACK, ack),
-            None => (Flags::RST, SeqNumber(0)),
-        };
-        *transmit = Transmit {
-            header: Header {
-                seq: reset.seq.0,
-                ack: ack.0,
-                flags,
-                options: HeaderOptions {
-                    timestamps: self.timestamps.option(now),
-                    ..HeaderOptions::default()
-                },
-                ..Header::default()
-            },
-            start: reset.seq,
-            ..Transmit::default()
-        };
+        reset.fill(transmit);
+        transmit.header.options.timestamps = self.timestamps.option(now);
         self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
     }
 }

@@ -2,10 +2,9 @@
 
 use core::time::Duration;
 
-use super::transmit::MAX_BACKOFF;
 use super::{Connection, Probe};
 use crate::recovery::Timeout;
-use crate::rtt::INITIAL_RTO;
+use crate::rtt::{DEFAULT_MIN_RTO, INITIAL_RTO};
 use crate::timers::Timer;
 use crate::{Error, Instant, Payload, State};
 
@@ -144,7 +143,8 @@ impl<P: Payload> Connection<P> {
         } else {
             self.config.retries2
         };
-        elapsed >= self.time_of_retries(retries, RTO_BASE)
+        // Linux reckons `tcp_retries2` from `TCP_RTO_MIN`, whatever the timeout is.
+        elapsed >= self.time_of_retries(retries, DEFAULT_MIN_RTO)
     }
 
     /// `tcp_orphan_retries`: none, or as many as are configured, once the `interval` between them cannot grow any more.
@@ -218,6 +218,16 @@ impl<P: Payload> Connection<P> {
             .min(self.config.rto_max)
     }
 
+    /// RFC 9293 §3.8.4: keepalive starts when the connection is open and its option on.
+    pub(super) fn restart_keep_alive(&mut self, idle_since: Instant) {
+        if self.options.is_keep_alive && self.state.is_synchronized() {
+            self.timers
+                .set(Timer::KeepAlive, idle_since + self.options.keep_idle());
+        } else {
+            self.timers.stop(Timer::KeepAlive);
+        }
+    }
+
     /// RFC 9293 §3.8.4, `tcp_keepalive_timer`.
     fn on_keep_alive_timeout(&mut self, now: Instant) {
         if !self.options.is_keep_alive || !self.state.is_synchronized() {
@@ -256,5 +266,5 @@ impl<P: Payload> Connection<P> {
     }
 }
 
-/// `TCP_RTO_MIN`, from which Linux reckons `tcp_retries2` whatever the real timeout is.
-const RTO_BASE: Duration = Duration::from_millis(200);
+/// Doublings of an interval: enough to reach every `rto_max` from a millisecond.
+const MAX_BACKOFF: u8 = 20;

@@ -5,6 +5,7 @@ use wire::tcp::{Flags, Timestamps};
 use super::Connection;
 use super::segment::{Incoming, Verdict};
 use crate::time::Nanos;
+use crate::timestamp::{self, is_before};
 use crate::{Instant, Payload};
 
 /// The timestamp state of one connection.
@@ -31,7 +32,7 @@ impl TimestampState {
     /// `TSval`: a clock of milliseconds (RFC 7323 §5.4: "between 1 ms and 1 sec per tick").
     #[inline]
     pub(super) fn value(&self, now: Instant) -> u32 {
-        timestamp_value(now, self.offset)
+        timestamp::value_at(now, self.offset)
     }
 
     /// The option for an outgoing segment.
@@ -135,17 +136,6 @@ impl<P: Payload> Connection<P> {
             self.timestamps.update(now, timestamps.value);
         }
     }
-}
-
-/// The clock of a connection whose offset is `offset`.
-#[inline]
-pub(crate) fn timestamp_value(now: Instant, offset: u32) -> u32 {
-    now.wrapping_millis().wrapping_add(offset)
-}
-
-#[inline]
-fn is_before(left: u32, right: u32) -> bool {
-    left.wrapping_sub(right).cast_signed() < 0
 }
 
 /// `TCP_PAWS_WINDOW`, in ticks.

@@ -4,13 +4,12 @@ use core::time::Duration;
 
 use wire::tcp::{Flags, Header, Options as HeaderOptions, SackBlocks};
 
-use super::handshake::MIN_MSS;
 use super::path_mtu::Probing;
 use super::{Connection, Probe};
 use crate::recovery::SentSegment;
 use crate::send::{Blocked, Limits, NewSegment};
 use crate::timers::Timer;
-use crate::{Ecn, Instant, Payload, SeqNumber, State, Transmit};
+use crate::{Ecn, Instant, Payload, SeqNumber, State, Transmit, mss};
 
 impl<P: Payload> Connection<P> {
     /// The next segment to send, if there is one to be sent at `now`. Call until `false`.
@@ -324,7 +323,7 @@ impl<P: Payload> Connection<P> {
         let mss = u32::from(self.mss());
         mss.saturating_sub(self.sack_len())
             .min(self.sender.segment_bound())
-            .max(MIN_MSS.into())
+            .max(mss::MIN_SENT.into())
     }
 
     /// Octets that SACK blocks take from a segment's payload.
@@ -360,5 +359,3 @@ fn data_flags(is_push: bool, is_fin: bool) -> Flags {
 const SACK_OPTION_LEN: u32 = 4;
 const SACK_BLOCK_LEN: u32 = 8;
 const CORK_CEILING: Duration = Duration::from_millis(200);
-/// Enough to reach every `rto_max` from a millisecond.
-pub(super) const MAX_BACKOFF: u8 = 20;

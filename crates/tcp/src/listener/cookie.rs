@@ -10,6 +10,7 @@ use crate::receive::window::ReceiveWindow;
 use crate::syn_cookie::{self, CookieOptions};
 use crate::{
     Connection, EcnMode, Instant, Options, Path, Payload, SecretKey, Secrets, SeqNumber, Transmit,
+    timestamp,
 };
 
 /// A flow, and the stack's key that makes its numbers secret.
@@ -42,7 +43,7 @@ impl Listener {
     ) {
         let seq = SeqNumber(syn.seq);
         let offered = &syn.options;
-        let peer_mss = offered.mss.unwrap_or(DEFAULT_MSS);
+        let peer_mss = offered.mss.unwrap_or_else(|| path.default_mss());
         let cookie = syn_cookie::issue(flow.key, flow.local, flow.remote, seq, peer_mss, now);
         // Without timestamps there is no room for the other options.
         let timestamps = offered.timestamps.filter(|_| self.config.timestamps);
@@ -159,11 +160,9 @@ impl Listener {
     /// The connection's `TSval`, were there one.
     fn clock(now: Instant, flow: &SecretFlow<'_>) -> u32 {
         let secrets = flow.key.secrets(flow.local, flow.remote, now);
-        crate::connection::timestamp_value(now, secrets.timestamp_offset)
+        timestamp::value_at(now, secrets.timestamp_offset)
     }
 }
 
-/// RFC 9293 §3.7.1
-const DEFAULT_MSS: u16 = 536;
 /// How long a cookie is good, and guessed ones are looked at.
 const COOKIE_LIFE: Duration = Duration::from_secs(120);

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::time::Nanos;
-use crate::{Config, Instant};
+use crate::{Config, Instant, mss};
 
 /// The delayed-acknowledgement state (`inet_connection_sock.icsk_ack`).
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,7 @@ impl AckPolicy {
     /// `rcv_mss` starts low (`tcp_initialize_rcv_mss`): it only rises by evidence.
     pub(crate) fn new(advertised_mss: u16) -> Self {
         Self {
-            rcv_mss: (advertised_mss / 2).clamp(MIN_RCV_MSS, TCP_MSS_DEFAULT),
+            rcv_mss: (advertised_mss / 2).clamp(mss::MIN_ANNOUNCED, mss::DEFAULT_IPV4),
             ..Self::default()
         }
     }
@@ -227,7 +227,3 @@ impl AckPolicy {
 
 /// RFC 9293 §3.8.6.3 (MUST-40): "the delay MUST be less than 0.5 seconds"; Linux's is half a second.
 const MAX_DELAY: Duration = Duration::from_millis(499);
-/// `TCP_MIN_MSS`
-const MIN_RCV_MSS: u16 = 88;
-/// RFC 9293 §3.7.1.
-const TCP_MSS_DEFAULT: u16 = 536;

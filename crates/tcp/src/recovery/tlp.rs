@@ -4,11 +4,10 @@
 use core::time::Duration;
 
 use crate::SeqNumber;
+use crate::rtt::TIMEOUT_MIN;
 
 /// RFC 8985 §7.2: the probe timeout before there is a measurement.
 const INITIAL_PTO: Duration = Duration::from_secs(1);
-/// Linux's `TCP_TIMEOUT_MIN`, 2 ticks: added so that a probe does not race the acknowledgement.
-const TIMEOUT_MIN: Duration = Duration::from_millis(2);
 
 /// The probe that is under way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,6 +87,7 @@ pub(super) fn probe_timeout(
     let Some(srtt) = srtt else {
         return INITIAL_PTO;
     };
+    // So that a probe does not race the acknowledgement.
     let reserve = if is_single_segment {
         delayed_ack.max(TIMEOUT_MIN)
     } else {

@@ -4,6 +4,7 @@
 //! Evidence takes a round trip, and an episode that begins meanwhile may be as unfounded as the one before: while a network
 //! begins to reorder, one follows on the other. So the last two are kept. What they sent again does not overlap.
 
+use crate::timestamp::is_before;
 use crate::{Instant, SeqNumber};
 
 use super::{Acknowledgement, Recovery, State};
@@ -119,10 +120,9 @@ impl Undo {
     #[inline]
     pub(super) fn is_original_acknowledged(&self, echoed: Option<u32>) -> bool {
         let first = self.doubted().and_then(|last| last.first_timestamp);
-        first.zip(echoed).is_some_and(|(first, echoed)| {
-            let since_first = echoed.wrapping_sub(first);
-            since_first.cast_signed() < 0
-        })
+        first
+            .zip(echoed)
+            .is_some_and(|(first, echoed)| is_before(echoed, first))
     }
 
     /// The last episode is known not to have been needed. Returns why it began. The one before stays in doubt.

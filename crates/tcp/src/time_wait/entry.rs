@@ -2,7 +2,8 @@
 
 use wire::tcp::{Flags, Header, Options, Timestamps};
 
-use crate::{Instant, SeqNumber};
+use crate::challenge::LastChallenge;
+use crate::{Instant, SeqNumber, timestamp};
 
 use super::Settings;
 use super::judge::{Action, judge};
@@ -53,8 +54,7 @@ pub struct Answer {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) expires: Instant,
-    /// When the last answer was sent, in milliseconds of the clock; 0 for never.
-    answered_millis: u32,
+    last_answer: LastChallenge,
     pub(super) previous: u32,
     pub(super) next: u32,
     pub(super) key: [u8; 12],
@@ -82,7 +82,7 @@ impl Entry {
         });
         Self {
             expires: Instant::ZERO,
-            answered_millis: 0,
+            last_answer: LastChallenge::default(),
             previous: super::NIL,
             next: super::NIL,
             key,
@@ -132,18 +132,19 @@ impl Entry {
     }
 
     fn answer_seldom(&mut self, settings: &Settings, now: Instant) -> Verdict {
-        let millis = millis(now);
-        let since = u128::from(millis.wrapping_sub(self.answered_millis));
-        if self.answered_millis != 0 && since < settings.answer_interval.as_millis() {
-            return Verdict::Drop;
+        if self
+            .last_answer
+            .allows_another(now, settings.answer_interval)
+        {
+            self.answer(now)
+        } else {
+            Verdict::Drop
         }
-        self.answered_millis = millis.max(1);
-        self.answer(now)
     }
 
     fn answer(&self, now: Instant) -> Verdict {
         let timestamps = self.has_timestamps.then(|| Timestamps {
-            value: millis(now).wrapping_add(self.ts_offset),
+            value: timestamp::value_at(now, self.ts_offset),
             echo: self.ts_recent,
         });
         Verdict::Answer(Answer {
@@ -160,10 +161,4 @@ impl Entry {
             },
         })
     }
-}
-
-/// The clock of timestamps: milliseconds modulo 2^32.
-#[allow(clippy::cast_possible_truncation, reason = "the clock wraps")]
-const fn millis(now: Instant) -> u32 {
-    (now.as_nanos() / 1_000_000) as u32
 }

@@ -3,6 +3,7 @@
 use wire::tcp::{Flags, Header};
 
 use crate::SeqNumber;
+use crate::timestamp::is_before;
 
 use super::Residue;
 
@@ -78,9 +79,4 @@ pub(crate) fn judge(
         Action::Answer
     };
     does(action, is_old || has(Flags::ACK))
-}
-
-/// Timestamps are compared as sequence numbers are (RFC 7323 §5.2).
-const fn is_before(one: u32, other: u32) -> bool {
-    one.wrapping_sub(other).cast_signed() < 0
 }
