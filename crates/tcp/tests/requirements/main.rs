@@ -64,11 +64,18 @@ fn nothing_that_is_left_to_others_has_a_test_here() {
 fn rfc9293_is_listed_as_a_whole() {
     let (rfcs, _) = all();
     let rfc9293 = rfcs.iter().find(|rfc| rfc.number == 9293).expect("listed");
-    let numbers = rfc9293.requirements.iter().filter(|requirement| {
-        let number = requirement.id.strip_prefix("MUST-");
-        number.is_some_and(|number| number.parse::<u8>().is_ok())
-    });
-    assert_eq!(numbers.count(), 69);
+    let numbers = |prefix| {
+        let ids = rfc9293
+            .requirements
+            .iter()
+            .map(|requirement| &requirement.id);
+        let numbers = ids.filter_map(move |id| id.strip_prefix(prefix)?.parse::<u8>().ok());
+        numbers.collect::<Vec<_>>()
+    };
+    assert!((1..=69).eq(numbers("MUST-")));
+    // These two are asked of applications.
+    let asked_of_tcp = |number: &u8| !matches!(number, 13 | 23);
+    assert!((1..=31).filter(asked_of_tcp).eq(numbers("SHLD-")));
 }
 
 #[test]

@@ -12,9 +12,9 @@ const HEAD: &str = "\
      To write it again: UPDATE_DOCS=1 cargo test -p tcp --test requirements -->
 
 What the RFCs ask of an implementation of TCP, as far as it concerns the engine `crates/tcp` and the headers in
-`crates/wire`, and what shows that it holds. Paraphrases are short; the RFC's text counts. A *deviation* is deliberate: where
-Linux does otherwise than an RFC, so does the engine. What is a *driver's* is done by the socket in front of the engine, or
-by the kernel.
+`crates/wire`, and what shows that it holds. Paraphrases are short; the RFC's text counts. A *deviation* is deliberate and
+gives its reason: mostly that Linux does the same, which programs and peers are used to. What is a *driver's* is done by the
+socket in front of the engine, or by the kernel.
 
 ";
 
