@@ -1,14 +1,16 @@
 //! Sans-IO TCP: segments and time go in, segments and wake-ups come out.
 //!
-//! Pure computation: no sockets, no clock, no locks, no allocation per segment. Time is an argument ([`Instant`]), so
-//! is every random number's seed.
+//! Pure computation: no sockets, no clock, no locks, no allocation per segment. Time is an argument ([`Instant`]), and so are
+//! the secrets that come from random numbers ([`SecretKey`]). Segments are [`Header`]s and payloads; addresses, ports and
+//! checksums are the driver's, for which [`wire::tcp`] parses and builds packets.
 //!
 //! # Driving a connection
 //!
 //! The methods of [`Connection`] are of four kinds:
 //!
 //! * **inputs** from the network and the clock: [`on_segment`](Connection::on_segment),
-//!   [`on_timeout`](Connection::on_timeout), [`on_icmp`](Connection::on_icmp);
+//!   [`on_timeout`](Connection::on_timeout), [`on_icmp`](Connection::on_icmp),
+//!   [`set_path_mtu`](Connection::set_path_mtu);
 //! * **commands** of the application: [`write`](Connection::write), [`read`](Connection::read),
 //!   [`shutdown`](Connection::shutdown), [`close`](Connection::close), [`set_option`](Connection::set_option), ...;
 //! * **outputs**: [`poll_transmit`](Connection::poll_transmit), [`poll_event`](Connection::poll_event),
@@ -21,32 +23,101 @@
 //! `on_timeout`. A driver that has no room for a segment leaves `poll_transmit` for later. What `poll_transmit` gave
 //! counts as sent; a segment that is dropped behind it is lost and repaired as such.
 //!
-//! ```no_run
-//! # use tcp::{Connection, Instant, Transmit};
-//! # fn send(transmit: &Transmit, payload: [&[u8]; 2]) {}
-//! # fn drive(connection: &mut Connection<Vec<u8>>, now: Instant, transmit: &mut Transmit) -> Option<Instant> {
-//! while connection.poll_transmit(now, transmit) {
-//!     send(transmit, connection.payload(transmit));
-//! }
-//! while let Some(event) = connection.poll_event() {
-//!     // wake whoever waits for it
-//! }
-//! connection.poll_timeout()
-//! # }
-//! ```
+//! Here the driver is a loop between two connections, over a network that takes a millisecond:
 //!
-//! With very many connections the cost of a segment is that of the memory that it touches. A driver then keeps a
-//! [`TimerWheel`](timer_wheel::TimerWheel) and arms it by [`poll_wake_up`](Connection::poll_wake_up), which seldom has anything
-//! to say, and lets [`demux::in_turn`] process what arrived, which has memory fetched for later segments while it works on
-//! the first.
+//! ```
+//! use std::collections::VecDeque;
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use tcp::{
+//!     Config, Connection, Ecn, Header, Instant, ListenDisposition, Listener, Options, Path, SecretKey, State,
+//!     Transmit,
+//! };
+//!
+//! /// Puts all that a connection has to send on the wire.
+//! fn send(connection: &mut Connection<Vec<u8>>, now: Instant, wire: &mut VecDeque<(Header, Ecn, Vec<u8>)>) {
+//!     let mut transmit = Transmit::default();
+//!     while connection.poll_transmit(now, &mut transmit) {
+//!         let payload = connection.payload(&transmit).into_iter().flatten().copied().collect();
+//!         wire.push_back((transmit.header, transmit.ecn, payload));
+//!     }
+//! }
+//!
+//! let config = Arc::new(Config::default());
+//! let (options, path) = (Options::default(), Path::ipv4(1500));
+//! let key = SecretKey::new([0; 16]); // To be random.
+//! let (here, there) = ("192.0.2.1:40000".parse().unwrap(), "192.0.2.2:80".parse().unwrap());
+//! let mut now = Instant::ZERO;
+//!
+//! let mut listener = Listener::new(now, config.clone(), 128);
+//! let mut server = None;
+//! let secrets = key.secrets(here, there, now);
+//! let mut client = Connection::connect(now, config.clone(), options.clone(), path, secrets);
+//! let (mut to_server, mut to_client) = (VecDeque::new(), VecDeque::new());
+//! let mut received = Vec::new();
+//!
+//! while client.state() != State::TimeWait {
+//!     send(&mut client, now, &mut to_server);
+//!     now = now + Duration::from_millis(1);
+//!     for (header, ecn, payload) in to_server.drain(..) {
+//!         let Some(server) = &mut server else {
+//!             assert_eq!(listener.on_segment(now, &header), ListenDisposition::Open);
+//!             let (options, secrets) = (options.clone(), key.secrets(there, here, now));
+//!             server = Some(Connection::accept(now, config.clone(), options, path, secrets, &header, ecn));
+//!             continue;
+//!         };
+//!         let payload = Some(payload).filter(|payload| !payload.is_empty());
+//!         server.on_segment(now, &header, ecn, payload);
+//!     }
+//!     let Some(server) = &mut server else { continue };
+//!     while let Some(data) = server.read_payload(now).ok().flatten() {
+//!         received.extend(data);
+//!     }
+//!     if server.state() == State::CloseWait {
+//!         server.close(now);
+//!     }
+//!     send(server, now, &mut to_client);
+//!     now = now + Duration::from_millis(1);
+//!     for (header, ecn, payload) in to_client.drain(..) {
+//!         let payload = Some(payload).filter(|payload| !payload.is_empty());
+//!         client.on_segment(now, &header, ecn, payload);
+//!     }
+//!     while let Some(event) = client.poll_event() {
+//!         if event == tcp::Event::Connected {
+//!             client.write(now, b"hello", false).unwrap();
+//!             client.close(now);
+//!         }
+//!     }
+//!     for connection in [&mut client, server] {
+//!         if connection.poll_timeout().is_some_and(|at| at <= now) {
+//!             connection.on_timeout(now);
+//!         }
+//!     }
+//! }
+//! assert_eq!(received, b"hello");
+//! ```
 //!
 //! Received data is an owned handle ([`Payload`]) that stays in the connection until it is read. Data to send is copied
 //! once, into the connection's send queue, and lent to the driver as slices.
 //!
-//! # Passive open
+//! # What a driver does beside that
 //!
-//! [`Listener`] decides which SYNs open a connection and keeps the counts of the two queues. The connections are made by
-//! [`Connection::accept`] and are the owner's from the first SYN on.
+//! * It finds the connection of a segment ([`demux::Demux`]), and answers one that has none with [`reset_for`].
+//! * It opens passively with a [`Listener`], which decides about SYNs and keeps the counts of the two queues. Connections are
+//!   made by [`Connection::accept`] and are the driver's from the first SYN on. While one [is
+//!   embryonic](Connection::is_embryonic), [`Listener::admits`] is asked before each of its segments; with
+//!   [`Event::Connected`] the driver calls [`Listener::on_established`], with the application's `accept(2)`
+//!   [`Listener::on_accepted`], and if it dies before that [`Listener::on_embryonic_closed`].
+//! * With [`Event::TimeWait`] it may replace a connection by its [residue](Connection::residue) in a
+//!   [`TimeWaitTable`](time_wait::TimeWaitTable), which is asked before a listener.
+//! * With [`Event::Closed`] it forgets the connection, once the application has let go of it.
+//! * It keeps a timer for each connection, for instance in a [`TimerWheel`](timer_wheel::TimerWheel), and the
+//!   [`FastOpenCache`] and [`FastOpenKeys`] of the stack, if data is to go with SYNs.
+//!
+//! With very many connections the cost of a segment is that of the memory that it touches. A driver then arms its timers by
+//! [`poll_wake_up`](Connection::poll_wake_up), which seldom has anything to say, and lets [`demux::in_turn`] process what
+//! arrived, which has memory fetched for later segments while it works on the first.
 //!
 //! # Fast Open
 //!
@@ -54,8 +125,6 @@
 //! ([`Connection::attempt_fast_open`]); what the connection learns goes back into the cache. A server asks
 //! [`Listener::fast_open`] what to reply to a SYN, and tells the connection ([`Connection::open_fast`]), which then is
 //! connected before its handshake is over.
-//!
-//! The headers are those of [`wire::tcp`]; ports and addresses are the driver's.
 //!
 //! # Differences from the RFCs
 //!
