@@ -3,19 +3,18 @@
 //! `HOSTILE_SEEDS=n` plays one seed, `HOSTILE_SEEDS=first..end` others than the default.
 
 use std::collections::HashSet;
-use std::env;
 use std::fs;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
 use tcp::State;
 
 mod support;
 
-use support::hostile;
 use support::network::Rng;
+use support::{hostile, seeds};
+
+const VARIABLE: &str = "HOSTILE_SEEDS";
 
 /// Half a minute of a small machine.
 const SEEDS: u64 = 500_000;
@@ -29,39 +28,7 @@ fn play(seed: u64) {
 
 #[test]
 fn nothing_that_a_peer_sends_does_harm() {
-    let number = |text: &str| {
-        text.parse()
-            .expect("HOSTILE_SEEDS is `seed` or `first..end`")
-    };
-    let seeds = match env::var("HOSTILE_SEEDS") {
-        Err(_) => 0..SEEDS,
-        Ok(text) => match text.split_once("..") {
-            Some((first, end)) => number(first)..number(end),
-            None => number(&text)..number(&text) + 1,
-        },
-    };
-    let next = AtomicU64::new(seeds.start);
-    let failed = AtomicU64::new(u64::MAX);
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while failed.load(Ordering::Relaxed) == u64::MAX {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        break;
-                    }
-                    if panic::catch_unwind(AssertUnwindSafe(|| play(seed))).is_err() {
-                        failed.fetch_min(seed, Ordering::Relaxed);
-                    }
-                }
-            });
-        }
-    });
-    let failed = failed.into_inner();
-    assert!(
-        failed == u64::MAX,
-        "seed {failed} failed; replay it with HOSTILE_SEEDS={failed}"
-    );
+    seeds::play_all(VARIABLE, seeds::wanted(VARIABLE, SEEDS), play);
 }
 
 /// What the fuzzer begins with, and what it once found.

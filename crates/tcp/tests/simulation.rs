@@ -4,12 +4,7 @@
 //! `SIMULATION_SEEDS=first..end` plays other seeds than the default; `SIMULATION_SEEDS=n` plays one and tells about it.
 
 use std::cell::RefCell;
-use std::env;
-use std::ops::Range;
-use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use tcp::{
@@ -21,6 +16,9 @@ mod support;
 
 use support::network::{Conditions, Link, Rng};
 use support::pair::{End, Ending, Pair, Plan};
+use support::seeds;
+
+const VARIABLE: &str = "SIMULATION_SEEDS";
 
 /// Seeds that a run of all tests plays.
 const SEEDS: u64 = 100_000;
@@ -288,45 +286,9 @@ fn println_to_test(line: &str) {
     drop(writeln!(std::io::stderr(), "{line}"));
 }
 
-fn seeds() -> (Range<u64>, bool) {
-    let Ok(text) = env::var("SIMULATION_SEEDS") else {
-        return (0..SEEDS, false);
-    };
-    let number = |text: &str| {
-        text.parse()
-            .expect("SIMULATION_SEEDS is `seed` or `first..end`")
-    };
-    match text.split_once("..") {
-        Some((first, end)) => (number(first)..number(end), false),
-        None => (number(&text)..number(&text) + 1, true),
-    }
-}
-
 #[test]
 fn streams_are_exact_and_connections_end() {
-    let (seeds, tells) = seeds();
-    let next = AtomicU64::new(seeds.start);
-    let failed = AtomicU64::new(u64::MAX);
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while failed.load(Ordering::Relaxed) == u64::MAX {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        break;
-                    }
-                    let result = panic::catch_unwind(AssertUnwindSafe(|| simulate(seed, tells)));
-                    if result.is_err() {
-                        failed.fetch_min(seed, Ordering::Relaxed);
-                    }
-                }
-            });
-        }
-    });
-    let failed = failed.into_inner();
-    assert!(
-        failed == u64::MAX,
-        "seed {failed} failed; replay it with SIMULATION_SEEDS={failed}"
-    );
+    let seeds = seeds::wanted(VARIABLE, SEEDS);
+    let tells = seeds.end - seeds.start == 1;
+    seeds::play_all(VARIABLE, seeds, |seed| simulate(seed, tells));
 }

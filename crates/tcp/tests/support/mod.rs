@@ -12,3 +12,5 @@ pub(crate) mod network;
 pub(crate) mod pair;
 #[allow(dead_code, reason = "not every test uses all of it")]
 pub(crate) mod scripts;
+#[allow(dead_code, reason = "not every test plays seeds")]
+pub(crate) mod seeds;

@@ -112,11 +112,16 @@ impl Solo {
     }
 
     pub(super) fn established_with(config: Config, options: Options) -> Self {
+        Self::established_with_peer(config, options, 1000)
+    }
+
+    /// The same with a peer whose MSS is `peer_mss`.
+    pub(super) fn established_with_peer(config: Config, options: Options, peer_mss: u16) -> Self {
         let mut solo = Self::connecting(config, options);
         solo.poll();
         solo.now = solo.now + ms(20);
         solo.receive(syn_ack(HeaderOptions {
-            mss: Some(1000),
+            mss: Some(peer_mss),
             sack_permitted: true,
             ..HeaderOptions::default()
         }));

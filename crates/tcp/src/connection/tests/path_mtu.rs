@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{CaState, Config, MtuProbing, Options};
-use wire::tcp::Options as HeaderOptions;
 
 /// ESTABLISHED with a peer that takes all that an Ethernet does, after enough was acknowledged for a window of eleven segments.
 fn probing() -> Solo {
@@ -13,16 +12,7 @@ fn probing() -> Solo {
         base_mss: 512,
         ..Config::default()
     };
-    let mut solo = Solo::connecting(config, Options::default());
-    solo.poll();
-    solo.now = solo.now + ms(20);
-    solo.receive(syn_ack(HeaderOptions {
-        mss: Some(1460),
-        sack_permitted: true,
-        ..HeaderOptions::default()
-    }));
-    solo.poll();
-    solo.events();
+    let mut solo = Solo::established_with_peer(config, Options::default(), 1460);
     solo.write(&[0; 5120]);
     assert_eq!(lens(&solo.poll()), [512; 10]);
     solo.now = solo.now + ms(20);
