@@ -3,12 +3,15 @@
 mod chaos;
 mod clauses;
 mod close;
-mod data;
 mod fast_open;
 mod harness;
 mod info;
+mod loss;
 mod open;
 mod path_mtu;
+mod receive;
 mod repair;
 mod requirements;
+mod send;
+mod urgent;
 mod validation;

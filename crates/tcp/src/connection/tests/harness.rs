@@ -131,6 +131,13 @@ impl Solo {
         solo
     }
 
+    /// ESTABLISHED, over a device that cuts segments.
+    pub(super) fn offloading() -> Self {
+        let mut solo = Self::established();
+        solo.connection.path.max_offload_len = 64_000;
+        solo
+    }
+
     /// What is sent now.
     pub(super) fn poll(&mut self) -> Vec<Sent> {
         poll(&mut self.connection, self.now)
@@ -337,6 +344,15 @@ pub(super) const PSH_ACK: Flags = Flags::ACK.union(Flags::PSH);
 pub(super) const FIN_ACK: Flags = Flags::ACK.union(Flags::FIN);
 
 type Drops = Box<dyn FnMut(u64, usize, &Sent) -> bool>;
+
+/// Loses `percent` of the packets, in both directions; the same ones for a seed.
+pub(super) fn random_loss(mut seed: u64, percent: u64) -> Drops {
+    Box::new(move |_, _, _| {
+        // Knuth's MMIX generator.
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % 100 < percent
+    })
+}
 
 /// Two connections and a network between them.
 pub(super) struct Pair {

@@ -22,11 +22,7 @@ fn reincarnate(connection: Conn, now: crate::Instant) -> Conn {
 fn a_transfer_goes_on_in_another_stack() {
     for side in 0..2 {
         let mut pair = Pair::established();
-        let mut seed = 3u64;
-        pair.drops = Box::new(move |_, _, _| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33).is_multiple_of(30)
-        });
+        pair.drops = random_loss(3, 3);
         for _ in 0..5 {
             pair.transfer(0, 50_000);
             // Something is under way when the connection moves.

@@ -1,4 +1,4 @@
-//! RFC 3168 §6.1: what is not ECN-capable.
+//! RFC 3168 §6.1: what is ECN-capable, and what marks do.
 
 use super::super::harness::*;
 use crate::{Config, Ecn, EcnMode, Options};
@@ -93,4 +93,39 @@ fn window_probes_are_not_ecn_capable() {
     solo.assert_silent();
     solo.skip_to_timer();
     assert_eq!(solo.poll_one().ecn, Ecn::NotEct);
+}
+
+// Requirement: RFC 3168 6.1.2-2, 6.1.3-1
+#[test]
+fn rfc3168_6_1_3_a_mark_is_echoed_until_the_window_is_reduced() {
+    let mut solo = agreed();
+    solo.receive_marked(data(1, 1, b"a"), Ecn::Ce);
+    assert_eq!(solo.poll_one().flags, ACK | Flags::ECE);
+    solo.receive_marked(data(2, 1, b"b"), Ecn::Ect0);
+    assert_eq!(solo.poll_one().flags, ACK | Flags::ECE);
+    let mut reduced = data(3, 1, b"c");
+    reduced.flags |= Flags::CWR;
+    solo.receive_marked(reduced, Ecn::Ect0);
+    assert_eq!(solo.poll_one().flags, ACK);
+
+    // The other way: an echo reduces the window once, and the next data says so.
+    solo.write(&[0; 10_000]);
+    let sent = solo.poll();
+    assert!(sent.iter().all(|segment| segment.ecn == Ecn::Ect0));
+    let before = solo.connection.info(solo.now).snd_cwnd;
+    for number in [1001, 2001] {
+        let mut echo = ack(4, number);
+        echo.flags |= Flags::ECE;
+        solo.receive(echo);
+    }
+    solo.write(&[0; 5000]);
+    solo.receive(ack(4, 10_001));
+    let sent = solo.poll();
+    assert_eq!(sent[0].flags, ACK | Flags::CWR);
+    assert!(
+        sent[1..]
+            .iter()
+            .all(|segment| !segment.flags.contains(Flags::CWR))
+    );
+    assert!(solo.connection.info(solo.now).snd_cwnd < before);
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::super::harness::*;
-use crate::{SocketOption, State};
+use crate::{Error, SocketOption, State};
+use wire::tcp::Flags;
 
 fn keep_alive() -> Solo {
     let mut solo = Solo::established();
@@ -75,4 +76,36 @@ fn an_answer_to_the_last_probe_is_enough() {
     solo.receive(ack(1, 1));
     assert_eq!(solo.state(), State::Established);
     assert!(solo.advance(Duration::from_secs(7190)).is_empty());
+}
+
+// Requirement: RFC 9293 MUST-24, MUST-27, MUST-29, SHLD-12
+#[test]
+fn rfc9293_3_8_4_keepalive_probes_and_gives_up() {
+    let options = [
+        SocketOption::KeepAlive(true),
+        SocketOption::KeepIdle(Duration::from_secs(10)),
+        SocketOption::KeepInterval(Duration::from_secs(2)),
+        SocketOption::KeepCount(3),
+    ];
+    let mut solo = Solo::established();
+    for option in options {
+        solo.set(option);
+    }
+    assert_eq!(solo.skip_to_timer(), Duration::from_secs(10));
+    assert_eq!(solo.poll_one().brief(), (0, 0, ACK));
+    solo.receive(ack(1, 1));
+    // Ten seconds after the answer, not two.
+    let sent = solo.advance(Duration::from_millis(9900));
+    assert!(sent.is_empty(), "{sent:?}");
+    let sent = solo.advance(Duration::from_secs(60));
+    assert_eq!(
+        briefs(&sent),
+        [
+            (0, 0, ACK),
+            (0, 0, ACK),
+            (0, 0, ACK),
+            (1, 0, Flags::RST | ACK)
+        ]
+    );
+    assert_eq!(solo.connection.take_error(), Some(Error::TimedOut));
 }
