@@ -245,7 +245,9 @@ impl Driver {
             }
         }
         while connection.poll_transmit(self.now, &mut self.transmit) {
-            black_box(connection.payload(black_box(&self.transmit)));
+            for piece in connection.payload(black_box(&self.transmit)) {
+                black_box(piece);
+            }
             self.sent += 1;
         }
         while connection.poll_event().is_some() {}

@@ -39,7 +39,7 @@
 //! fn send(connection: &mut Connection<Vec<u8>>, now: Instant, wire: &mut VecDeque<(Header, Ecn, Vec<u8>)>) {
 //!     let mut transmit = Transmit::default();
 //!     while connection.poll_transmit(now, &mut transmit) {
-//!         let payload = connection.payload(&transmit).into_iter().flatten().copied().collect();
+//!         let payload = connection.payload(&transmit).flatten().copied().collect();
 //!         wire.push_back((transmit.header, transmit.ecn, payload));
 //!     }
 //! }
@@ -99,7 +99,7 @@
 //! ```
 //!
 //! Received data is an owned handle ([`Payload`]) that stays in the connection until it is read. Data to send is copied
-//! once, into the connection's send queue, and lent to the driver as slices.
+//! once, into the connection's send queue, and lent to the driver in slices.
 //!
 //! # What a driver does beside that
 //!

@@ -76,7 +76,8 @@ impl<P: Payload> Connection<P> {
         let sender = &self.sender;
         let receiver = &mut self.receiver;
         let len = u32::try_from(sender.queue.len()).unwrap_or(u32::MAX);
-        let unacknowledged = sender.queue.slices(sender.queue.start(), len).concat();
+        let pieces = sender.queue.slices(sender.queue.start(), len);
+        let unacknowledged = pieces.collect::<Vec<_>>().concat();
         let unread = std::iter::from_fn(|| receiver.queue.pop()).collect();
         Some(Snapshot {
             state: self.state,

@@ -7,6 +7,7 @@ use wire::tcp::{Flags, Header, Options as HeaderOptions, SackBlocks};
 use super::path_mtu::Probing;
 use super::{Connection, Probe};
 use crate::recovery::SentSegment;
+use crate::send::queue::Pieces;
 use crate::send::{Blocked, Limits, NewSegment};
 use crate::timers::Timer;
 use crate::{Ecn, Instant, Payload, SeqNumber, State, Transmit, mss};
@@ -62,12 +63,13 @@ impl<P: Payload> Connection<P> {
         false
     }
 
-    /// The payload of a segment that the last [`poll_transmit`](Self::poll_transmit) gave, in up to two pieces.
+    /// The payload of a segment that the last [`poll_transmit`](Self::poll_transmit) gave, in pieces as they lie in memory:
+    /// nearly always one, and none of them empty.
     #[inline]
-    pub fn payload(&self, transmit: &Transmit) -> [&[u8]; 2] {
+    pub fn payload(&self, transmit: &Transmit) -> impl Iterator<Item = &[u8]> + Clone {
         // An acknowledgement leaves the send queue's memory alone.
         if transmit.payload_len == 0 {
-            return [&[]; 2];
+            return Pieces::default();
         }
         self.sender
             .queue

@@ -1,24 +1,37 @@
 //! What the application wrote, until it is acknowledged.
 
-use std::collections::VecDeque;
-
 use crate::SeqNumber;
-use crate::connection::layout;
 
-/// Octets from [`start`](Self::start) on, in a ring that grows with use.
+mod chunks;
+
+use chunks::Chunks;
+
+pub(crate) use chunks::Pieces;
+
+/// Octets from [`start`](Self::start) on, in chunks.
+///
+/// Each octet is copied once, whatever the queue grows to, and what is acknowledged makes room: a chunk of which nothing is
+/// left is written to again, or given back. Most connections have one chunk. It lies beside the numbers, so that it costs
+/// nothing but its octets.
+///
+/// Older chunks need not be memory of the connection: octets that an application lends (`MSG_ZEROCOPY`) would be another kind
+/// of them.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub(crate) struct SendQueue {
-    ring: VecDeque<u8>,
+    /// What is written goes here. If it is the only one, its octets before `start` are acknowledged.
+    last: Vec<u8>,
+    /// Those before it.
+    older: Option<Box<Chunks>>,
     pub(super) start: SeqNumber,
-    /// What start and length of the ring say, too; received segments ask for nothing else.
     end: SeqNumber,
 }
 
 impl SendQueue {
     pub(crate) fn new(start: SeqNumber) -> Self {
         Self {
-            ring: VecDeque::new(),
+            last: Vec::new(),
+            older: None,
             start,
             end: start,
         }
@@ -27,54 +40,101 @@ impl SendQueue {
     /// Appends; the caller has limited the length.
     #[inline]
     pub(crate) fn push(&mut self, data: &[u8]) {
-        self.ring.extend(data);
-        self.end += u32::try_from(data.len()).unwrap_or(u32::MAX);
+        if data.len() <= chunks::room(&self.last) {
+            self.append(data);
+        } else {
+            self.push_into_chunks(data);
+        }
+    }
+
+    /// To the last chunk, which has room.
+    #[inline]
+    fn append(&mut self, data: &[u8]) {
+        self.last.extend_from_slice(data);
+        self.end += chunks::octets(data.len());
+    }
+
+    #[inline(never)]
+    fn push_into_chunks(&mut self, mut data: &[u8]) {
+        let capacity = chunks::capacity(data.len(), self.len());
+        if self.len() == 0 && self.last.capacity() < capacity {
+            self.last = Vec::with_capacity(capacity);
+        }
+        loop {
+            let room = chunks::room(&self.last);
+            let (part, rest) = data.split_at_checked(room).unwrap_or((data, &[]));
+            self.append(part);
+            if rest.is_empty() {
+                return;
+            }
+            data = rest;
+            let capacity = chunks::capacity(data.len(), self.len());
+            let older = self.older.get_or_insert_default();
+            let next = older.unused(capacity);
+            older.push(core::mem::replace(&mut self.last, next), self.end);
+        }
     }
 
     /// Forgets what is before `seq`, which is acknowledged.
     #[inline]
     pub(crate) fn advance(&mut self, seq: SeqNumber) {
-        let count = usize::try_from(seq.distance_from(self.start)).unwrap_or(0);
-        let count = count.min(self.ring.len());
-        self.ring.drain(..count);
-        self.start += u32::try_from(count).unwrap_or(0);
+        let seq = seq.min(self.end);
+        if seq <= self.start {
+            return;
+        }
+        self.start = seq;
+        if self.older.is_some() {
+            self.release_chunks();
+        } else if seq == self.end {
+            self.last.clear();
+        }
     }
 
-    /// Gives the memory back if nothing is queued.
+    #[inline(never)]
+    fn release_chunks(&mut self) {
+        if self.start == self.end {
+            self.older = None;
+            self.last.clear();
+        } else if let Some(older) = &mut self.older {
+            older.release(self.start);
+        }
+    }
+
+    /// Gives memory back that is only kept for speed.
     pub(crate) fn shrink(&mut self) {
-        if self.ring.is_empty() {
-            self.ring = VecDeque::new();
+        if self.len() == 0 {
+            self.clear();
+        } else if let Some(older) = &mut self.older {
+            older.drop_spares();
         }
     }
 
     pub(crate) fn clear(&mut self) {
-        self.ring = VecDeque::new();
-        self.end = self.start;
+        *self = Self::new(self.start);
     }
 
-    /// `len` octets from `seq` on, as far as they exist, in up to two pieces.
+    /// `len` octets from `seq` on, as far as they exist: nothing if the first does not.
     #[inline]
-    pub(crate) fn slices(&self, seq: SeqNumber, len: u32) -> [&[u8]; 2] {
-        let from = usize::try_from(seq.distance_from(self.start)).unwrap_or(usize::MAX);
-        let to = from.saturating_add(len as usize);
-        let (first, second) = self.ring.as_slices();
-        let split = first.len();
-        let part = |slice: &'_ [u8], from: usize, to: usize| {
-            let to = to.min(slice.len());
-            from.min(to)..to
-        };
-        let first_range = part(first, from, to);
-        let second_range = part(second, from.saturating_sub(split), to.saturating_sub(split));
-        [
-            first.get(first_range).unwrap_or_default(),
-            second.get(second_range).unwrap_or_default(),
-        ]
+    pub(crate) fn slices(&self, seq: SeqNumber, len: u32) -> Pieces<'_> {
+        if seq < self.start || seq >= self.end {
+            return Pieces::default();
+        }
+        let behind = self.end - seq;
+        let len = len.min(behind) as usize;
+        match (self.last.len().checked_sub(behind as usize), &self.older) {
+            (None, Some(older)) => older.slices(seq, len, &self.last),
+            (offset, _) => {
+                let piece = self.last.get(offset.unwrap_or(0)..).unwrap_or_default();
+                Pieces::of_one(piece.get(..len).unwrap_or(piece))
+            }
+        }
     }
 
-    /// Where the first octet is and where the next one goes, as addresses to prefetch.
+    /// Where the first octet is and where the next one goes, as addresses to prefetch: if there is one chunk.
     #[inline]
     pub(crate) fn lines(&self) -> [*const u8; 2] {
-        layout::ends(&self.ring)
+        let next = self.last.as_ptr_range().end;
+        [next.wrapping_sub(self.len().min(self.last.len())), next]
     }
 
     /// The sequence number of the first octet.
@@ -95,43 +155,16 @@ impl SendQueue {
     }
 
     pub(crate) fn check_invariants(&self) {
-        assert_eq!(self.len(), self.ring.len());
+        match &self.older {
+            Some(older) => {
+                let last_start = self.end - chunks::octets(self.last.len());
+                older.check_invariants(self.start, last_start);
+            }
+            None => assert!(self.len() <= self.last.len()),
+        }
+        assert!(self.len() > 0 || self.last.is_empty());
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slices_follow_the_ring_across_its_end() {
-        let mut queue = SendQueue::new(SeqNumber(u32::MAX - 9));
-        let data: Vec<u8> = (0..=255).collect();
-        let mut next: usize = 0;
-        for round in 0..100u32 {
-            queue.push(&data[..100]);
-            for len in [0, 1, 37, 100, 500] {
-                let [first, second] = queue.slices(queue.start() + 3, len);
-                let expected = 97.min(len as usize);
-                assert_eq!(first.len() + second.len(), expected, "{round}");
-                assert_eq!([first, second].concat(), &data[3..3 + expected]);
-            }
-            queue.advance(queue.end());
-            next += 100;
-        }
-        assert_eq!(
-            queue.start(),
-            SeqNumber(u32::MAX - 9) + u32::try_from(next).unwrap()
-        );
-        assert_eq!(queue.len(), 0);
-    }
-
-    #[test]
-    fn slices_outside_of_the_queue_are_empty() {
-        let mut queue = SendQueue::new(SeqNumber(100));
-        queue.push(b"abc");
-        assert_eq!(queue.slices(SeqNumber(99), 5), [b"", b""]);
-        assert_eq!(queue.slices(SeqNumber(103), 5), [b"", b""]);
-        assert_eq!(queue.slices(SeqNumber(102), 5), [&b"c"[..], b""]);
-    }
-}
+mod tests;

@@ -166,7 +166,8 @@ impl Engine {
         };
         let ports = (held.local_port, held.remote_port);
         while held.connection.poll_transmit(self.now, &mut self.transmit) {
-            let payload = held.connection.payload(&self.transmit).concat();
+            let payload = held.connection.payload(&self.transmit);
+            let payload = payload.flatten().copied().collect();
             self.outbox
                 .push_back((self.now, to_segment(&self.transmit, ports, payload)));
         }

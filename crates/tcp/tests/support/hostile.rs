@@ -515,12 +515,9 @@ impl Victim {
         while self.connection.poll_transmit(self.now, &mut self.transmit) {
             let header = &self.transmit.header;
             let len = self.transmit.payload_len;
-            let [first, second] = self.connection.payload(&self.transmit);
-            assert_eq!(
-                first.len() + second.len(),
-                len as usize,
-                "payload and its length"
-            );
+            let pieces = self.connection.payload(&self.transmit);
+            let octets: usize = pieces.map(<[u8]>::len).sum();
+            assert_eq!(octets, len as usize, "payload and its length");
             without_data += u32::from(len == 0);
             count += 1;
             assert!(count < 10_000, "segments without end");

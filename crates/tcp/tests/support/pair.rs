@@ -498,7 +498,8 @@ impl Pair {
             if !connection.poll_transmit(self.now, &mut end.transmit) {
                 return count;
             }
-            let payload = connection.payload(&end.transmit).concat();
+            let payload = connection.payload(&end.transmit);
+            let payload: Vec<u8> = payload.flatten().copied().collect();
             let (len, mtu) = (end.transmit.payload_len, end.path.mtu);
             assert_eq!(
                 u32::try_from(payload.len()),

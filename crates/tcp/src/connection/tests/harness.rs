@@ -46,7 +46,7 @@ pub(super) fn poll(connection: &mut Conn, now: Instant) -> Vec<Sent> {
     let mut transmit = Transmit::default();
     let mut sent = Vec::new();
     while connection.poll_transmit(now, &mut transmit) {
-        let payload = connection.payload(&transmit).concat();
+        let payload: Vec<u8> = connection.payload(&transmit).flatten().copied().collect();
         assert_eq!(payload.len(), transmit.payload_len as usize);
         let header = transmit.header;
         sent.push(Sent {
