@@ -36,7 +36,7 @@ mod tests {
             let mut last = LastChallenge::default();
             assert!(last.allows_another(at(start), interval));
             assert!(!last.allows_another(at(start + 499), interval));
-            // Nought stands for no answer, so the first millisecond of all counts as the second.
+            // Zero stands for no answer, so an answer at zero counts as one at the first millisecond.
             assert!(last.allows_another(at(start + 501), interval));
             assert!(!last.allows_another(at(start + 1000), interval));
         }

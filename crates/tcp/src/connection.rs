@@ -61,7 +61,7 @@ pub use reset::reset_for;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Connection<P> {
-    /// Once something was written, or a rate set.
+    /// What only senders need: there once something was written, or a pacing rate set.
     outgoing: Option<Box<Outgoing>>,
     sender: Sender,
     config: Arc<Config>,
@@ -125,7 +125,7 @@ struct Handshake {
     peer_mss: u16,
     has_sack: bool,
     has_window_scaling: bool,
-    /// Waits for data before it counts as established (`TCP_DEFER_ACCEPT`); so many SYN-ACKs long.
+    /// `TCP_DEFER_ACCEPT`: until so many SYN-ACKs were sent, an ACK without data does not establish the connection.
     deferral: u8,
     /// Opened by the SYN's cookie (RFC 7413): data flows, although the SYN is not acknowledged.
     is_fast_open: bool,
@@ -142,11 +142,11 @@ struct Liveness {
     probes: u8,
     /// Doublings of the interval between window probes.
     probe_backoff: u8,
-    /// What ICMP told of a connection that may live on; the reason if it times out.
+    /// An ICMP error that did not end the connection (`sk_err_soft`); the reason if it times out.
     soft_error: Option<Error>,
     last_challenge: LastChallenge,
-    /// When what is not acknowledged was sent again first; during the handshake, when the first SYN was sent, if that is
-    /// known.
+    /// When the oldest unacknowledged segment was first retransmitted (`retrans_stamp`); during the handshake, when the first
+    /// SYN was sent, if that is known.
     retransmitting_since: Option<Instant>,
 }
 
@@ -210,7 +210,7 @@ impl<P: Payload> Connection<P> {
         self.enter_closed();
     }
 
-    /// Whether a bare ACK is to be forgotten, `deferral` SYN-ACKs long.
+    /// `TCP_DEFER_ACCEPT`: whether to drop an ACK without data, because fewer than `deferral` SYN-ACKs were sent.
     pub(crate) fn defers_accept(&mut self, deferral: u8) -> bool {
         self.handshake.deferral = deferral;
         self.handshake.retransmits < deferral
@@ -281,22 +281,24 @@ impl<P: Payload> Connection<P> {
         self.timers.next()
     }
 
-    /// The same for an owner that keeps a timer for the connection, which is to be armed for the time that is given, if one is.
-    /// It is not told of later times: [`on_timeout`](Self::on_timeout) may find nothing to do; after it this is to be asked
-    /// again. So most segments let that timer, and its memory, alone.
+    /// As [`poll_timeout`](Self::poll_timeout), for an owner with one timer for each connection: gives a time only if the timer
+    /// must expire earlier than it was last told. A deadline that moves back leaves the timer where it is; it then expires too
+    /// early, [`on_timeout`](Self::on_timeout) does nothing, and the owner asks again. So most segments do not touch the timer's
+    /// memory.
     #[inline]
     pub fn poll_wake_up(&mut self) -> Option<Instant> {
         self.timers.take_wake_up()
     }
 
-    /// To be called after whatever may change what recovery waits for or what it knows of round trips.
+    /// Copies the deadline of recovery and its RTO to where the rest of the connection reads them. To be called after whatever may
+    /// have changed them.
     #[inline]
     fn follow_recovery(&mut self) {
         self.follow_deadline();
         self.receiver.acks.rto = self.recovery.rtt.rto_nanos();
     }
 
-    /// The same after sending, which tells nothing of round trips.
+    /// The same after sending, which does not change the RTO.
     #[inline]
     fn follow_deadline(&mut self) {
         self.timers.put(Timer::Recovery, self.recovery.deadline());
@@ -315,7 +317,7 @@ impl<P: Payload> Connection<P> {
             && !self.handshake.is_fast_open
     }
 
-    /// The sequence numbers, for whoever must reset the peer in this process's stead.
+    /// The sequence numbers, for another process that resets the peer if this one dies.
     pub fn numbers(&self) -> SequenceNumbers {
         SequenceNumbers {
             snd_una: self.sender.snd_una,
@@ -383,7 +385,7 @@ impl<P: Payload> Connection<P> {
         self.recovery.rtt.rto_nanos()
     }
 
-    /// Nothing is to be sent again.
+    /// Forgets what is outstanding: nothing will be retransmitted.
     fn forget_outstanding(&mut self) {
         let settings = settings(
             &self.config,

@@ -1,6 +1,6 @@
 //! What a connection reports to its owner.
 
-/// Something that happened. Events of a kind that were not fetched yet are one; so they need no memory.
+/// Something that happened. An event that is raised again before it was fetched is reported once, so there is no queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Event {
@@ -9,7 +9,7 @@ pub enum Event {
     Connected,
     /// There is more to read than there was (`SO_RCVLOWAT` reached), the announced urgent octet came, or the stream ended.
     Readable,
-    /// There is room again for what the application writes.
+    /// There is room again for what the application writes ([`is_writable`](crate::Connection::is_writable)).
     Writable,
     /// Urgent data was announced (`SIGURG`).
     Urgent,
@@ -102,7 +102,7 @@ pub enum WriteError {
     Failed(Error),
 }
 
-/// Why nothing was read. The end of the stream is not an error but nought octets.
+/// Why nothing was read. The end of the stream is no error: zero octets are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadError {
     /// `EAGAIN`: nothing there; [`Event::Readable`] follows.

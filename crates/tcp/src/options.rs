@@ -54,7 +54,7 @@ pub enum OptionError {
     Invalid,
 }
 
-/// The options of a connection, kept from before it exists.
+/// The options of a socket. They exist before its connection, which takes them over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     pub(crate) max_pacing_rate: u64,
@@ -64,7 +64,7 @@ pub struct Options {
     /// `None`: stays for the configured time.
     pub(crate) linger2_secs: Linger2,
     pub(crate) window_clamp: u32,
-    /// The configured one until the application chooses; so is the receive buffer.
+    /// In octets, as is the receive buffer; both are the configured ones until the application chooses.
     pub(crate) send_buffer: u32,
     pub(crate) receive_buffer: u32,
     pub(crate) receive_low_water: u32,

@@ -72,7 +72,7 @@ pub fn verify(
     let base = key.hash(Purpose::CookieBase, local, remote, 0);
     let rest = cookie.0.wrapping_sub(base).wrapping_sub(seq.0);
     let now_count = minutes(now);
-    // Of the count the cookie has the lower 8 bits.
+    // The cookie has the lower 8 bits of the count.
     let age = now_count.wrapping_sub(rest >> COUNT_BITS) & (u32::MAX >> COUNT_BITS);
     let mask = key.hash(
         Purpose::CookieData,
@@ -113,7 +113,7 @@ pub fn options_from(echo: u32) -> CookieOptions {
     }
 }
 
-/// Of the counter 2^32 are more than anyone's clock; the lower bits are what matters.
+/// Minutes since the clock's origin. 2^32 of them are 8000 years.
 fn minutes(now: Instant) -> u32 {
     u32::try_from(now.as_nanos() / 60_000_000_000).unwrap_or(u32::MAX)
 }

@@ -36,7 +36,7 @@ pub struct TimeWaitTable {
     settings: Settings,
 }
 
-/// How long, and with what care.
+/// How long TIME-WAIT lasts, and how it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// 2 MSL (`TCP_TIMEWAIT_LEN`).

@@ -21,7 +21,7 @@ impl<P: Payload> Connection<P> {
         self.measure_write(now);
         self.sender.queue.push(taken);
         self.sender.is_more = more;
-        // Who waits for room need not have been refused any.
+        // The application may wait for room (`POLLOUT`) without having been refused any.
         self.sender.is_blocked |= !self.has_send_room();
         Ok(taken.len())
     }

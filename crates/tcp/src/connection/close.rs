@@ -143,7 +143,7 @@ impl<P: Payload> Connection<P> {
                         Verdict::Continue
                     }
                     None => {
-                        // The ACK is one of a connection that is no more.
+                        // As if the connection had been gone when the ACK came.
                         self.pending.reset = Some(Reset {
                             seq: self.sender.snd_nxt,
                             ack: None,

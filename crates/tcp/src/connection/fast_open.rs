@@ -24,6 +24,7 @@ pub(super) struct FastOpenState {
     failure: FastOpenFailure,
     /// An application waits for the handshake with more data: that will carry the last ACK.
     is_writer_waiting: bool,
+    /// If data comes back, the network lets Fast Open through.
     is_check: bool,
     lesson: FastOpenLesson,
     /// Passive: the application has the connection.
@@ -228,7 +229,7 @@ impl<P: Payload> Connection<P> {
         self.receiver.acks.on_established(now);
     }
 
-    /// The SYN's data: RFC 7413 §4.2.2, "the server [...] buffers the data for the application". Whether there was any.
+    /// Takes the SYN's data (RFC 7413 §4.2.2). Returns whether there was any.
     fn take_syn_data(&mut self, payload: P) -> bool {
         let start = self.receiver.rcv_nxt;
         self.receiver.place(start, payload);

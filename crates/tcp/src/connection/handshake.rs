@@ -94,7 +94,7 @@ impl<P: Payload> Connection<P> {
             return Verdict::Continue;
         }
         if !is_acceptable && self.handshake.retransmits == 0 {
-            // The peer still has a connection of old, which our reset ends: the SYN may come again soon (as Linux).
+            // The peer still has an old connection, which our reset ends: the SYN is retransmitted soon (as Linux).
             self.timers.set(Timer::Retransmit, now + TIMEOUT_MIN);
         }
         self.refuse(segment);
@@ -301,7 +301,7 @@ impl<P: Payload> Connection<P> {
         self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
     }
 
-    /// When the SYN that is sent at `now` was in vain: RFC 6298, and at once when `TCP_USER_TIMEOUT` is over.
+    /// When a SYN that is sent at `now` is retransmitted: after the RTO (RFC 6298), but not after the end of `TCP_USER_TIMEOUT`.
     fn syn_again_at(&self, now: Instant) -> Instant {
         let again_at = now + self.rto_nanos();
         match (self.user_timeout(), self.liveness.retransmitting_since) {
@@ -312,7 +312,7 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// What is known from the SYNs holds for the data of both directions; ours begin at `first`, with a window of their own.
+    /// Sets both directions up for data, with what the SYNs have told. Ours begins at `first`.
     pub(super) fn begin_transfer(&mut self, now: Instant, first: SeqNumber) {
         let is_scaling = self.handshake.has_window_scaling;
         self.receiver

@@ -23,7 +23,8 @@ impl<P: Payload> Connection<P> {
             IcmpError::ParameterProblem => Error::Protocol,
         };
         if self.is_embryonic() {
-            // POSIX has no errors of networks for `accept`: as Linux (`tcp_req_err`), it is as if nobody had called.
+            // The application does not know of the connection, and POSIX has no such error for `accept`: as Linux
+            // (`tcp_req_err`), drop it silently.
             if seq == self.sender.iss
                 && !matches!(reason, Error::Refused | Error::ProtocolUnreachable)
             {

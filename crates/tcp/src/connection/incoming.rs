@@ -131,7 +131,7 @@ impl<P: Payload> Connection<P> {
     }
 
     /// The answer to what is not in the window: an acknowledgement, which says what is missing or came twice. Empty segments
-    /// get few, lest two wrong sides answer each other forever (Linux's `tcp_oow_rate_limited`).
+    /// are answered seldom, or two sides that are both wrong would answer each other forever (Linux's `tcp_oow_rate_limited`).
     pub(super) fn answer_unacceptable(&mut self, now: Instant, segment: &Incoming<'_>) {
         if segment.len == 0 || segment.has(Flags::SYN) {
             self.challenge(now);
@@ -326,7 +326,7 @@ impl<P: Payload> Connection<P> {
             self.receiver.note_fin(fin);
         }
         if segment.len == 0 && fin != self.receiver.rcv_nxt {
-            // Ahead of data that is missing, or seen before. With data the same is owed for that.
+            // Behind missing data, or seen before. For a FIN with data `take_data` owes the answer.
             self.receiver.acks.owe_duplicate();
         }
     }
@@ -351,8 +351,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// The window has not shrunk, or the application has less than it waits for: the peer may go on. Otherwise the
-    /// acknowledgement comes with the read that makes room.
+    /// Whether to ask the peer for more: the window has not shrunk, or the application has less than it waits for. Otherwise the
+    /// acknowledgement goes with the read that makes room.
     fn wants_more(&self) -> bool {
         let receiver = &self.receiver;
         !self.has_readable()

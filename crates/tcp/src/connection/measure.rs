@@ -1,4 +1,4 @@
-//! What `TCP_INFO` tells of sending, where it happens.
+//! Tells [`Outgoing`](crate::outgoing::Outgoing), which `TCP_INFO` reads, what happens while sending.
 
 use wire::tcp::Flags;
 

@@ -23,7 +23,7 @@ pub(super) enum Probing {
 }
 
 impl<P: Payload> Connection<P> {
-    /// RFC 1191 §6.4. The smallest that is believed is Linux's `min_pmtu`.
+    /// RFC 1191 §6.4. No MTU below Linux's `min_pmtu` is believed.
     pub(super) fn on_packet_too_big(&mut self, mtu: u16) {
         let mtu = mtu.max(MIN_PATH_MTU);
         let probe = self.mtu_search().and_then(|search| search.probe());
@@ -228,7 +228,7 @@ impl<P: Payload> Connection<P> {
             .saturating_add(MIN_HEADER_LEN)
     }
 
-    /// What the network layer says of the path, whatever is used of it.
+    /// The path MTU that the network layer has reported, whether or not segments use all of it.
     pub(super) fn path_mtu(&self) -> u16 {
         self.mtu_search().map_or(self.path.mtu, MtuSearch::path_mtu)
     }
@@ -252,5 +252,5 @@ impl<P: Payload> Connection<P> {
 const MIN_PATH_MTU: u16 = 552;
 /// `tcp_min_snd_mss` and a little sense.
 const MIN_BLACK_HOLE_MSS: u16 = 256;
-/// Of the congestion window: a probe must not take the most of it.
+/// The smallest congestion window for a probe, in segments: one must not take most of it.
 const MIN_WINDOW_SEGMENTS: u32 = 11;

@@ -149,7 +149,7 @@ impl<P: Payload> Connection<P> {
         }
         connection.grow_send_buffer();
         connection.restart_keep_alive(now);
-        // An acknowledgement that was delayed is nobody else's to send.
+        // The other stack may have delayed an acknowledgement, which nobody else will send.
         if connection.receiver.rcv_nxt > connection.receiver.window.offered_from() {
             connection.receiver.acks.owe_one();
         }
@@ -196,7 +196,7 @@ impl<P: Payload> Connection<P> {
         let sender = &mut self.sender;
         sender.snd_una = snapshot.snd_una;
         sender.scale = snapshot.window_scales.map_or(0, |scales| scales.snd);
-        // No later update is to be older than what the peer may send.
+        // `SND.WL1` must not be beyond what the peer may send, or all its window updates would count as old.
         let window_end = snapshot.window.rcv_wup + promised_window(snapshot);
         let snd_wl1 = snapshot.window.snd_wl1.min(window_end);
         sender.start_window(snd_wl1, snapshot.window.snd_wnd);
@@ -220,7 +220,7 @@ impl<P: Payload> Connection<P> {
     }
 }
 
-/// What a header can say of `RCV.WND`: what is beyond would be taken back with the next one.
+/// The part of `RCV.WND` that a header can express. More would be taken back with the next segment.
 fn promised_window<P>(snapshot: &Snapshot<P>) -> u32 {
     let scale = snapshot.window_scales.map_or(0, |scales| scales.rcv);
     snapshot.window.rcv_wnd.min(u32::from(u16::MAX) << scale)

@@ -42,8 +42,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// RFC 5482: the peer has so long to acknowledge something, from the first retransmission or the first probe on (as
-    /// Linux). What acknowledges nothing does not give it more.
+    /// RFC 5482: limits the time without an acknowledgement of anything new, from the first retransmission or window probe on (as
+    /// Linux).
     fn start_user_timeout(&mut self, now: Instant) {
         if let Some(timeout) = self.user_timeout()
             && !self.timers.is_set(Timer::UserTimeout)
@@ -147,7 +147,8 @@ impl<P: Payload> Connection<P> {
         elapsed >= self.time_of_retries(retries, DEFAULT_MIN_RTO)
     }
 
-    /// `tcp_orphan_retries`: none, or as many as are configured, once the `interval` between them cannot grow any more.
+    /// `tcp_orphan_retries`. While the `interval` between retransmissions can still grow, 0 stands for 8; once it cannot, an ICMP
+    /// error means none.
     fn orphan_retries(&self, interval: Duration) -> u8 {
         let is_patient = interval < self.config.rto_max;
         match self.config.orphan_retries {
@@ -157,8 +158,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// How long so many retransmissions take, beginning with the timeout `first` (`tcp_model_timeout`). If that is the least:
-    /// so the number of retransmissions on a slow path is smaller, the time the same.
+    /// How long `retries` retransmissions take, if the timeout begins with `first` and doubles (`tcp_model_timeout`). With the
+    /// least timeout as `first` a slow path gets as much time as a fast one, and fewer retransmissions.
     fn time_of_retries(&self, retries: u8, first: Duration) -> Duration {
         let mut total = Duration::ZERO;
         let mut timeout = first;

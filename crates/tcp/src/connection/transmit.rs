@@ -23,7 +23,7 @@ impl<P: Payload> Connection<P> {
             self.emit_reset(now, reset, transmit);
             return true;
         }
-        // Data is sent in one place, where all of that is inlined.
+        // `emit_data` is called in one place only, so that it is inlined there.
         'data: {
             match self.state {
                 State::Closed => return false,
@@ -164,7 +164,7 @@ impl<P: Payload> Connection<P> {
         next.is_some()
     }
 
-    /// With nothing outstanding no acknowledgement will come that sets things going again.
+    /// If nothing is outstanding, no acknowledgement will come that lets the data go: a timer has to.
     fn on_blocked(&mut self, now: Instant, blocked: Blocked) {
         if self.sender.is_outstanding() || self.timers.is_set(Timer::Retransmit) {
             return;
@@ -279,7 +279,7 @@ impl<P: Payload> Connection<P> {
             && let Ok(pointer @ 1..) = u16::try_from(end.distance_from(seq))
         {
             // RFC 9293 §3.8.5: the pointer is to the octet behind the urgent ones (RFC 6093 §3.1). From there on nothing is
-            // urgent, and with nought Linux takes the segment's first octet for it.
+            // urgent: a pointer of zero would be the segment's first octet to Linux.
             flags |= Flags::URG;
             urgent = pointer;
         }
@@ -319,7 +319,7 @@ impl<P: Payload> Connection<P> {
             .take_sack_blocks(fitting.min(most), self.config.dsack)
     }
 
-    /// Octets of payload in a full segment, beside all its options. Never nought, however small the peer's MSS is.
+    /// Octets of payload in a full segment, beside all its options. Never zero, however small the peer's MSS is.
     #[inline]
     fn room_beside_options(&self) -> u32 {
         let mss = u32::from(self.mss());

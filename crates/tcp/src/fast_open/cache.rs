@@ -11,7 +11,7 @@ use crate::Instant;
 #[derive(Debug)]
 pub struct FastOpenCache {
     entries: HashMap<IpAddr, Entry>,
-    /// So many servers at most; the one that was not used for longest goes.
+    /// The most servers to remember; beyond them the one least recently used is forgotten.
     capacity: usize,
     /// Uses of the cache so far, to tell what was used last.
     clock: u64,
@@ -35,7 +35,7 @@ enum Experiment {
     #[default]
     Untried,
     Next,
-    /// In vain: from here on the standard form again.
+    /// It was, without success: from here on the standard form again.
     Over,
 }
 

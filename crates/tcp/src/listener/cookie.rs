@@ -157,7 +157,7 @@ impl Listener {
         )
     }
 
-    /// The connection's `TSval`, were there one.
+    /// The `TSval` that the connection will have.
     fn clock(now: Instant, flow: &SecretFlow<'_>) -> u32 {
         let secrets = flow.key.secrets(flow.local, flow.remote, now);
         timestamp::value_at(now, secrets.timestamp_offset)

@@ -18,7 +18,7 @@ pub(crate) enum Limit {
     SendBuffer,
 }
 
-/// In ticks of about a millisecond, as Linux: parts of them are lost and won alike.
+/// Counts in ticks of about a millisecond, as Linux does: rounding loses as much as it gains.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chronometer {
     since: Instant,
@@ -28,7 +28,7 @@ pub(crate) struct Chronometer {
 }
 
 impl Chronometer {
-    /// The limit is felt, unless a more interesting one is.
+    /// `limit` holds the sender back, unless one that takes precedence does.
     #[inline]
     pub(crate) fn start(&mut self, limit: Limit, now: Instant) {
         if limit > self.limit {
@@ -36,7 +36,7 @@ impl Chronometer {
         }
     }
 
-    /// The limit is not felt, whether it was or not.
+    /// `limit` does not hold the sender back any more, if it did.
     #[inline]
     pub(crate) fn stop(&mut self, limit: Limit, now: Instant) {
         if limit == self.limit {

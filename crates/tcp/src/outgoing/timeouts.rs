@@ -18,7 +18,7 @@ pub(crate) struct TimeoutHistory {
 }
 
 impl TimeoutHistory {
-    /// The timer has expired. `is_first`: nothing was waited for twice before.
+    /// The retransmission timer has expired; `is_first`: an episode of timeouts begins.
     pub(crate) fn on_timeout(&mut self, is_first: bool, now: Instant) {
         self.total = self.total.saturating_add(1);
         if is_first {

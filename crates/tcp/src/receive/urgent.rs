@@ -15,7 +15,7 @@ enum UrgentState {
     None,
     NotReceived,
     Received(u8),
-    /// Read, but not passed in the stream yet.
+    /// Read, but reading of the stream has not passed it yet.
     Read,
 }
 

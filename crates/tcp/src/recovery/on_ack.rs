@@ -125,7 +125,7 @@ struct Dsack {
     is_too_early: bool,
 }
 
-/// What stays of [`News`].
+/// What is needed of [`News`] after the scoreboard is updated.
 struct Report {
     acked: u32,
     delivered: u32,

@@ -167,20 +167,20 @@ impl Rack {
         self.reorderings = self.reorderings.saturating_add(1);
     }
 
-    /// What was deemed lost only because something had overtaken it has arrived. §6.2 step 3 learns of reordering from
-    /// segments sent once, since it cannot tell the original of another from the retransmission; this one had been told.
+    /// A segment has arrived that was deemed lost only because a later one had arrived: the network reorders. §6.2 step 3 learns
+    /// that from segments sent once, since it cannot tell the original from a retransmission; here a timestamp or a D-SACK has.
     pub(super) const fn on_unfounded_order(&mut self) {
         if self.reorderings == 0 {
             self.reorderings = 1;
         }
     }
 
-    /// None did.
+    /// No acknowledgement has shown reordering.
     pub(super) const fn is_order_kept(&self) -> bool {
         self.reorderings == 0
     }
 
-    /// How many did.
+    /// Acknowledgements that showed reordering.
     pub(super) fn reorderings(&self) -> u32 {
         u32::from(self.reorderings)
     }

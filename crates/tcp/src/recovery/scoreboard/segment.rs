@@ -2,7 +2,7 @@
 
 use crate::{Instant, SeqNumber};
 
-/// A segment as the scoreboard tells of it.
+/// A segment as the scoreboard shows it to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentSegment {
     pub seq: SeqNumber,
