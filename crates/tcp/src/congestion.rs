@@ -155,9 +155,9 @@ trait Controller: Sized {
     /// The retransmission timer has expired.
     fn on_rto(&mut self);
 
-    /// The window is about to be reduced: gives what [`Self::on_spurious`] needs to take that back. What the algorithm does not
-    /// need any more goes there.
-    fn part(&mut self) -> Self;
+    /// The window is about to be reduced: gives the state that [`Self::on_spurious`] needs to take that back. What the algorithm
+    /// does not need after the reduction is moved there instead of copied.
+    fn checkpoint(&mut self) -> Self;
 
     /// The last reduction was not needed; its effects on the algorithm's state, which was `before` then, are taken back.
     fn on_spurious(&mut self, before: Self);
@@ -386,7 +386,7 @@ impl Congestion {
             Phase::Reducing { .. } | Phase::Loss { .. } | Phase::Open => {}
         }
         self.end_recovery(at.in_flight);
-        let (window, state) = (self.window, self.state.part());
+        let (window, state) = (self.window, self.state.checkpoint());
         if self.window.in_slow_start() {
             // Slow start grows the window to twice of what is in flight, if the peer's window or the application allows no more.
             // That says nothing about the network (RFC 5681 §3.1 equation 4 reduces `FlightSize`).

@@ -12,10 +12,11 @@ use crate::State;
 pub struct Info {
     pub state: State,
     pub ca_state: CaState,
-    /// Retransmission timeouts in a row, of the SYN or SYN-ACK before the handshake is over.
+    /// Retransmission timeouts in a row (`tcpi_retransmits`), of the SYN or SYN-ACK before the handshake is over.
     pub retransmits: u8,
     /// Zero-window or keepalive probes without an answer.
     pub probes: u8,
+    /// Doublings of the retransmission timeout, or of the interval of window probes.
     pub backoff: u8,
     pub has_timestamps: bool,
     pub has_sack: bool,
@@ -32,7 +33,7 @@ pub struct Info {
     pub ato: Duration,
     pub snd_mss: u32,
     pub rcv_mss: u32,
-    /// In segments.
+    /// Outstanding, in segments, as are the next three.
     pub unacked: u32,
     pub sacked: u32,
     pub lost: u32,
@@ -41,6 +42,7 @@ pub struct Info {
     pub last_data_received: Duration,
     pub last_ack_received: Duration,
     pub path_mtu: u32,
+    /// The most that the receive window grows to at present, in octets.
     pub rcv_ssthresh: u32,
     pub rtt: Duration,
     pub rtt_variance: Duration,
@@ -49,8 +51,11 @@ pub struct Info {
     /// In segments.
     pub snd_cwnd: u32,
     pub advertised_mss: u32,
+    /// By how many segments the network lets one overtake another.
     pub reordering: u32,
+    /// The round-trip time as the receiver sees it; zero without a measurement.
     pub rcv_rtt: Duration,
+    /// Octets that the application read in a round trip, for auto-tuning.
     pub rcv_space: u32,
     /// Segments sent again, the handshake's included.
     pub total_retrans: u32,
@@ -104,27 +109,27 @@ pub struct WindowScales {
     pub rcv: u8,
 }
 
-/// Why data did not go with the SYN, or not for good (`enum tcp_fastopen_client_fail`).
+/// Why data did not go with the SYN, or not for good: with the numbers of `enum tcp_fastopen_client_fail`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FastOpenFailure {
     /// It did, or was not to.
     #[default]
-    None,
-    NoCookie,
+    None = 0,
+    NoCookie = 1,
     /// The SYN-ACK acknowledged less.
-    NotAcknowledged,
+    NotAcknowledged = 2,
     /// It, or its answer, was lost.
-    SynRetransmitted,
+    SynRetransmitted = 3,
 }
 
-/// Congestion state (`enum tcp_ca_state`).
+/// Congestion state, with the numbers of `enum tcp_ca_state`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CaState {
     #[default]
-    Open,
-    Disorder,
+    Open = 0,
+    Disorder = 1,
     /// Reduced because of ECN.
-    Cwr,
-    Recovery,
-    Loss,
+    Cwr = 2,
+    Recovery = 3,
+    Loss = 4,
 }

@@ -38,6 +38,32 @@ impl State {
         !matches!(self, Self::Closed | Self::SynSent | Self::SynReceived)
     }
 
+    /// The number that Linux has for the state, as in `tcpi_state` (kernel `include/net/tcp_states.h`).
+    #[must_use]
+    pub const fn linux_number(self) -> u8 {
+        match self {
+            Self::Established => 1,
+            Self::SynSent => 2,
+            Self::SynReceived => 3,
+            Self::FinWait1 => 4,
+            Self::FinWait2 => 5,
+            Self::TimeWait => 6,
+            Self::Closed => 7,
+            Self::CloseWait => 8,
+            Self::LastAck => 9,
+            // 10 is LISTEN.
+            Self::Closing => 11,
+        }
+    }
+
+    /// The state of which [`linux_number`](Self::linux_number) is `number`; `None` for LISTEN and what is no state.
+    #[must_use]
+    pub fn from_linux_number(number: u8) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|state| state.linux_number() == number)
+    }
+
     /// A connection in this state can be moved to another stack ([`Connection::export`](crate::Connection::export)): the
     /// handshake is over, and the peer may still send or await something.
     #[inline]
@@ -89,6 +115,17 @@ mod tests {
     fn every_state_is_listed_once() {
         for (index, state) in State::ALL.into_iter().enumerate() {
             assert_eq!(state as usize, index, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn linux_numbers_are_all_but_that_of_listen() {
+        let known: Vec<u8> = (0..=u8::MAX)
+            .filter(|number| State::from_linux_number(*number).is_some())
+            .collect();
+        assert_eq!(known, [1, 2, 3, 4, 5, 6, 7, 8, 9, 11]);
+        for state in State::ALL {
+            assert_eq!(State::from_linux_number(state.linux_number()), Some(state));
         }
     }
 }

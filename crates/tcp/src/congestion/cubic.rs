@@ -113,7 +113,7 @@ impl Controller for Cubic {
     }
 
     /// §4.9.2
-    fn part(&mut self) -> Self {
+    fn checkpoint(&mut self) -> Self {
         Self {
             epoch: self.epoch.take(),
             hystart: self.hystart.take(),

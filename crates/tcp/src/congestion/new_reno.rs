@@ -38,7 +38,7 @@ impl Controller for NewReno {
         self.acked = 0;
     }
 
-    fn part(&mut self) -> Self {
+    fn checkpoint(&mut self) -> Self {
         *self
     }
 

@@ -20,7 +20,7 @@ impl Controller for Uncontrolled {
 
     fn on_rto(&mut self) {}
 
-    fn part(&mut self) -> Self {
+    fn checkpoint(&mut self) -> Self {
         *self
     }
 

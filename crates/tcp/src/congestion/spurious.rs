@@ -79,11 +79,11 @@ impl Congestion {
 }
 
 impl State {
-    pub(super) fn part(&mut self) -> Self {
+    pub(super) fn checkpoint(&mut self) -> Self {
         match self {
-            Self::NewReno(controller) => Self::NewReno(controller.part()),
-            Self::Cubic(controller) => Self::Cubic(controller.part()),
-            Self::Uncontrolled(controller) => Self::Uncontrolled(controller.part()),
+            Self::NewReno(controller) => Self::NewReno(controller.checkpoint()),
+            Self::Cubic(controller) => Self::Cubic(controller.checkpoint()),
+            Self::Uncontrolled(controller) => Self::Uncontrolled(controller.checkpoint()),
         }
     }
 

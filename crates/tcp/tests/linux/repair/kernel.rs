@@ -22,7 +22,7 @@ use crate::host::{LINK_HEADER_LEN, NO_LINK_ADDRESSES};
 pub(crate) fn take_out(stream: TcpStream) -> io::Result<Snapshot<Vec<u8>>> {
     set(&stream, libc::TCP_REPAIR, &REPAIR_ON)?;
     let info = info(&stream)?;
-    let state = state_of(info.tcpi_state);
+    let state = state_of(&info);
     let has_option = |option| info.tcpi_options & option != 0;
 
     set(&stream, libc::TCP_REPAIR_QUEUE, &TCP_RECV_QUEUE)?;
@@ -219,7 +219,7 @@ fn peek(stream: &TcpStream, len: usize) -> io::Result<Vec<u8>> {
 pub(crate) fn look_at(stream: &TcpStream) -> io::Result<Look> {
     let info = info(stream)?;
     Ok(Look {
-        state: state_of(info.tcpi_state),
+        state: state_of(&info),
         unread: request(stream, libc::FIONREAD)?,
         unacknowledged: request(stream, libc::TIOCOUTQ)?,
         unsent: request(stream, SIOCOUTQNSD)?,
@@ -228,19 +228,9 @@ pub(crate) fn look_at(stream: &TcpStream) -> io::Result<Look> {
     })
 }
 
-/// kernel `include/net/tcp_states.h`
-fn state_of(number: u8) -> State {
-    match number {
-        1 => State::Established,
-        4 => State::FinWait1,
-        5 => State::FinWait2,
-        6 => State::TimeWait,
-        7 => State::Closed,
-        8 => State::CloseWait,
-        9 => State::LastAck,
-        11 => State::Closing,
-        other => panic!("the kernel's connection is in state {other}"),
-    }
+fn state_of(info: &libc::tcp_info) -> State {
+    let state = State::from_linux_number(info.tcpi_state);
+    state.unwrap_or_else(|| panic!("the kernel's connection is in state {}", info.tcpi_state))
 }
 
 fn info(stream: &TcpStream) -> io::Result<libc::tcp_info> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tcp::{CaState, FastOpenFailure, Info, State};
+use tcp::Info;
 
 fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
@@ -56,14 +56,8 @@ pub(super) fn value(info: &Info, name: &str) -> Option<i64> {
 
 fn other(info: &Info, name: &str) -> Option<i64> {
     Some(match name {
-        "tcpi_state" => state(info.state),
-        "tcpi_ca_state" => match info.ca_state {
-            CaState::Open => 0,
-            CaState::Disorder => 1,
-            CaState::Cwr => 2,
-            CaState::Recovery => 3,
-            CaState::Loss => 4,
-        },
+        "tcpi_state" => info.state.linux_number().into(),
+        "tcpi_ca_state" => info.ca_state as i64,
         "tcpi_options" => {
             i64::from(info.has_timestamps)
                 | i64::from(info.has_sack) << 1
@@ -72,12 +66,7 @@ fn other(info: &Info, name: &str) -> Option<i64> {
                 | i64::from(info.has_seen_ecn) << 4
                 | i64::from(info.has_syn_data) << 5
         }
-        "tcpi_fastopen_client_fail" => match info.fast_open_failure {
-            FastOpenFailure::None => 0,
-            FastOpenFailure::NoCookie => 1,
-            FastOpenFailure::NotAcknowledged => 2,
-            FastOpenFailure::SynRetransmitted => 3,
-        },
+        "tcpi_fastopen_client_fail" => info.fast_open_failure as i64,
         "tcpi_rto" => micros(info.rto),
         "tcpi_ato" => micros(info.ato),
         "tcpi_last_data_sent" => millis(info.last_data_sent),
@@ -105,20 +94,4 @@ fn other(info: &Info, name: &str) -> Option<i64> {
         "tcpi_bytes_retrans" => wide(info.octets_retransmitted),
         _ => return None,
     })
-}
-
-/// The numbers of Linux (`include/net/tcp_states.h`).
-fn state(state: State) -> i64 {
-    match state {
-        State::Established => 1,
-        State::SynSent => 2,
-        State::SynReceived => 3,
-        State::FinWait1 => 4,
-        State::FinWait2 => 5,
-        State::TimeWait => 6,
-        State::Closed => 7,
-        State::CloseWait => 8,
-        State::LastAck => 9,
-        State::Closing => 11,
-    }
 }
