@@ -48,6 +48,8 @@ use reset::Reset;
 use segment::Incoming;
 use timestamps::TimestampState;
 
+pub(crate) use handshake::TIMESTAMPS_LEN;
+
 pub use close::Shutdown;
 pub use fast_open::FastOpenEnd;
 pub use layout::Direction;
@@ -181,6 +183,9 @@ impl<P: Payload> Connection<P> {
         connection.handshake.is_passive = true;
         connection.state = State::SynReceived;
         connection.take_syn(now, syn);
+        // What the peer's segments will hold is known before a window is offered.
+        let mss = connection.received_mss();
+        connection.receiver.window.open(mss);
         connection.agree_to_ecn(syn, ecn);
         connection.pending.syn = true;
         connection

@@ -2,7 +2,7 @@
 
 use wire::tcp::SackBlocks;
 
-use crate::{Payload, SeqNumber};
+use crate::{Config, Instant, Payload, SeqNumber};
 
 pub(crate) mod ack_policy;
 pub(crate) mod assembler;
@@ -292,6 +292,30 @@ impl<P: Payload> Receiver<P> {
     pub(crate) fn should_update_window(&self) -> bool {
         self.window
             .should_update(self.rcv_nxt, self.queued(), self.acks.rcv_mss())
+    }
+
+    /// The application has read up to `read_nxt`: auto-tuning.
+    #[inline]
+    pub(crate) fn on_read(&mut self, now: Instant, read_nxt: SeqNumber, config: &Config) {
+        if self.window.is_round_trip_over(now) {
+            let (queued, beyond) = (self.queued(), self.reach_behind_gap());
+            self.window.on_read(now, read_nxt, queued, beyond, config);
+        }
+    }
+
+    /// Octets from `RCV.NXT` to the end of the last data behind a gap.
+    fn reach_behind_gap(&self) -> u32 {
+        self.end_behind_gap().map_or(0, |end| end - self.rcv_nxt)
+    }
+
+    /// `len` octets came out of order: the window and the buffer are to have room for what else fills the gap. Without SACK
+    /// (`has_sack`) the window stays, so that duplicate acknowledgements look like it.
+    pub(crate) fn grow_behind_gap(&mut self, len: u32, has_sack: bool, config: &Config) {
+        if has_sack {
+            self.window.on_data(len, self.queued());
+        }
+        let beyond = self.reach_behind_gap();
+        self.window.on_data_behind_gap(beyond, config);
     }
 
     /// Data came out of order; `received` octets had come in order since the beginning.

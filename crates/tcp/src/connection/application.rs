@@ -158,7 +158,7 @@ impl<P: Payload> Connection<P> {
         if !self.state.can_receive() {
             return;
         }
-        self.receiver.window.on_read(now, read_nxt, &self.config);
+        self.receiver.on_read(now, read_nxt, &self.config);
         let unacknowledged = self.receiver.window.unacknowledged(self.receiver.rcv_nxt);
         let is_empty = self.receiver.queue.len() == 0;
         if self

@@ -315,9 +315,10 @@ impl<P: Payload> Connection<P> {
     /// Sets both directions up for data, with what the SYNs have told. Ours begins at `first`.
     pub(super) fn begin_transfer(&mut self, now: Instant, first: SeqNumber) {
         let is_scaling = self.handshake.has_window_scaling;
+        let mss = self.received_mss();
         self.receiver
             .window
-            .on_established(now, self.receiver.rcv_nxt, is_scaling);
+            .on_established(now, self.receiver.rcv_nxt, is_scaling, mss);
         self.start_mtu_probing(now);
         let mss = u32::from(self.mss());
         let settings = settings(&self.config, &self.options, mss, self.handshake.has_sack);
@@ -332,6 +333,11 @@ impl<P: Payload> Connection<P> {
         let options_len = self.options_len();
         let mss = self.handshake.peer_mss.min(self.path.mss());
         mss.saturating_sub(options_len).max(mss::MIN_SENT)
+    }
+
+    /// Octets of payload that the peer's segments have room for, by what was announced to it (`advmss`).
+    pub(super) fn received_mss(&self) -> u16 {
+        self.advertised_mss().saturating_sub(self.options_len())
     }
 
     /// Octets of the options that every segment carries.
@@ -351,4 +357,4 @@ impl<P: Payload> Connection<P> {
 }
 
 /// The timestamps option with its padding, in octets.
-const TIMESTAMPS_LEN: u16 = 12;
+pub(crate) const TIMESTAMPS_LEN: u16 = 12;

@@ -252,6 +252,9 @@ impl<P: Payload> Connection<P> {
                 self.receiver.acks.owe_duplicate();
                 let received = self.counters.octets_received;
                 self.receiver.on_gap(self.timestamps.recent, received);
+                let has_sack = self.handshake.has_sack;
+                self.receiver
+                    .grow_behind_gap(segment.len, has_sack, &self.config);
             }
             Arrival::Useless => {
                 if segment.seq < before {
@@ -289,7 +292,7 @@ impl<P: Payload> Connection<P> {
         self.receiver
             .window
             .on_data(segment.len, self.receiver.queued());
-        self.measure_receiver_rtt(now, segment);
+        self.measure_receiver_rtt(now, segment, added);
         // RFC 5681 §4.2: "a TCP receiver SHOULD send an immediate ACK when the incoming segment fills in all or part of a gap in
         // the sequence space."
         if added != segment.len || !self.receiver.is_contiguous() {
@@ -302,14 +305,17 @@ impl<P: Payload> Connection<P> {
 
     /// For auto-tuning of the buffer: `tcp_rcv_rtt_measure_ts`, `tcp_rcv_rtt_measure`.
     #[inline]
-    fn measure_receiver_rtt(&mut self, now: Instant, segment: &Incoming<'_>) {
+    fn measure_receiver_rtt(&mut self, now: Instant, segment: &Incoming<'_>, added: u32) {
         match segment.header.options.timestamps {
             Some(timestamps) if self.timestamps.is_on => {
                 if self.receiver.window.is_new_echo(timestamps.echo)
                     && segment.len >= u32::from(self.receiver.acks.rcv_mss())
                 {
                     let sample = self.timestamps.round_trip(now, timestamps.echo);
-                    self.receiver.window.on_rtt(timestamps.echo, sample);
+                    let has_unread = self.receiver.queued() > added;
+                    self.receiver
+                        .window
+                        .on_rtt(timestamps.echo, sample, has_unread);
                 }
             }
             _ => self

@@ -79,7 +79,7 @@ impl<P: Payload> Connection<P> {
             },
             // In recovery it may be a part of a segment, which Linux, counting segments, takes for one.
             snd_cwnd: segments(congestion.cwnd()).max(u32::from(congestion.cwnd() > 0)),
-            advertised_mss: u32::from(self.advertised_mss()),
+            advertised_mss: u32::from(self.received_mss()),
             reordering: self.recovery.reordering(),
             rcv_rtt: self.receiver.window.rtt(),
             rcv_space: self.receiver.window.space(),

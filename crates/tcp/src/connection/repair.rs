@@ -157,6 +157,7 @@ impl<P: Payload> Connection<P> {
     }
 
     fn import_receiver(&mut self, now: Instant, snapshot: &Snapshot<P>) {
+        let mss = self.received_mss();
         let receiver = &mut self.receiver;
         receiver.rcv_nxt = snapshot.rcv_nxt;
         receiver.irs = snapshot.rcv_nxt - 1;
@@ -166,9 +167,10 @@ impl<P: Payload> Connection<P> {
         }
         let window = &snapshot.window;
         let scale = snapshot.window_scales.map_or(0, |scales| scales.rcv);
+        let is_scaling = snapshot.window_scales.is_some();
         receiver
             .window
-            .on_established(now, snapshot.rcv_nxt, snapshot.window_scales.is_some());
+            .on_established(now, snapshot.rcv_nxt, is_scaling, mss);
         receiver
             .window
             .restore(scale, promised_window(snapshot), window.rcv_wup);

@@ -6,6 +6,7 @@ use core::time::Duration;
 use wire::tcp::{Flags, Header, Options as HeaderOptions, Timestamps};
 
 use super::Listener;
+use crate::connection::TIMESTAMPS_LEN;
 use crate::receive::window::ReceiveWindow;
 use crate::syn_cookie::{self, CookieOptions};
 use crate::{
@@ -56,7 +57,8 @@ impl Listener {
                 && syn.flags.contains(Flags::ECE | Flags::CWR)
                 && timestamps.is_some(),
         };
-        let mut window = self.window(path, options);
+        let options_len = timestamps.map_or(0, |_| TIMESTAMPS_LEN);
+        let mut window = self.window(path.mss().saturating_sub(options_len), options);
         let ecn = if agreed.ecn { Flags::ECE } else { Flags::NONE };
         *transmit = Transmit {
             header: Header {
@@ -146,13 +148,13 @@ impl Listener {
     }
 
     /// The window that a connection would begin with.
-    fn window(&self, path: &Path, options: &Options) -> ReceiveWindow {
+    fn window(&self, mss: u16, options: &Options) -> ReceiveWindow {
         let options = options.clone().with_defaults(&self.config);
         ReceiveWindow::new(
             options.receive_buffer,
             options.is_receive_buffer_locked,
             options.window_clamp,
-            path.mss(),
+            mss,
             &self.config,
         )
     }

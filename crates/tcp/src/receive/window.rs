@@ -1,5 +1,5 @@
 //! The window to offer (RFC 9293 §3.8.6) and how the buffer behind it grows (kernel `tcp_select_window`,
-//! `tcp_grow_window`, `tcp_rcv_space_adjust`).
+//! `tcp_grow_window`, `tcp_rcv_space_adjust`, `tcp_rcvbuf_grow`).
 
 use core::time::Duration;
 
@@ -38,7 +38,7 @@ pub(crate) struct ReceiveWindow {
 }
 
 impl ReceiveWindow {
-    /// `tcp_select_initial_window`, with `mss` as announced to the peer.
+    /// Window and scale to begin with, for a peer whose segments hold `mss` octets.
     pub(crate) fn new(
         buffer: u32,
         is_buffer_locked: bool,
@@ -63,35 +63,61 @@ impl ReceiveWindow {
         } else {
             0
         };
-        // Before the scale is agreed upon nothing above 65535 can be said, and windows in whole segments are used best.
-        let mss_octets = u32::from(mss.max(1));
-        let whole = if clamp > mss_octets {
-            round_down(clamp, mss_octets)
-        } else {
-            clamp
-        };
-        let offered = whole.min(u32::from(u16::MAX));
-        Self {
+        let mut window = Self {
             buffer,
             is_buffer_locked,
-            offered,
             scale,
-            threshold: offered,
             clamp: clamp.min(u32::from(u16::MAX) << scale),
             user_clamp,
-            mss,
-            // Less than the window that is offered at first (`tcp_init_buffer_space`): whoever fills that can never bring more.
-            space: offered.min(mss_octets.saturating_mul(INITIAL_SPACE_SEGMENTS)),
             ..Self::default()
-        }
+        };
+        window.open(mss);
+        window
     }
 
-    /// The handshake is over; `is_scaling` says whether both sides agreed to scale.
-    pub(crate) fn on_established(&mut self, now: Instant, rcv_nxt: SeqNumber, is_scaling: bool) {
+    /// Chooses the first window (`tcp_select_initial_window`): as many segments of `mss` octets as there is room for.
+    #[inline]
+    pub(crate) fn open(&mut self, mss: u16) {
+        let mss = u32::from(mss.max(1));
+        let most = self.clamp;
+        self.threshold = if most > mss {
+            round_down(most, mss)
+        } else {
+            most
+        };
+        // What a SYN says is not scaled (RFC 7323 §2.2).
+        self.offered = self.threshold.min(u32::from(u16::MAX));
+    }
+
+    /// The handshake is over; `is_scaling` says whether both sides agreed to scale, `mss` is what the peer's segments can hold
+    /// beside the options that were agreed upon (`tcp_init_buffer_space`).
+    pub(crate) fn on_established(
+        &mut self,
+        now: Instant,
+        rcv_nxt: SeqNumber,
+        is_scaling: bool,
+        mss: u16,
+    ) {
         if !is_scaling {
             self.scale = 0;
             self.clamp = self.clamp.min(u32::from(u16::MAX));
+            self.threshold = self.threshold.min(self.clamp);
         }
+        // What the SYN could not say is good from here on.
+        self.offered = self.threshold;
+        self.mss = mss;
+        let mss = u32::from(mss);
+        let all = window_of(self.buffer);
+        // Room for one segment is kept back.
+        if self.clamp > mss.saturating_mul(2) && self.clamp.saturating_add(mss) > all {
+            self.clamp = all.saturating_sub(mss).max(mss.saturating_mul(2));
+        }
+        self.threshold = self.threshold.min(self.clamp);
+        // Less than the window that is offered at first: whoever fills that can never bring more.
+        self.space = self
+            .threshold
+            .min(self.offered)
+            .min(mss.saturating_mul(INITIAL_SPACE_SEGMENTS));
         self.space_from = rcv_nxt;
         self.space_since = now;
         self.rtt_since = now;
@@ -137,7 +163,6 @@ impl ReceiveWindow {
     /// The window of a SYN, which is never scaled (RFC 7323 §2.2).
     pub(crate) fn advertise_in_syn(&mut self, rcv_nxt: SeqNumber) -> u16 {
         self.offered_from = rcv_nxt;
-        self.offered = self.offered.min(u32::from(u16::MAX));
         u16::try_from(self.offered).unwrap_or(u16::MAX)
     }
 
@@ -166,7 +191,8 @@ impl ReceiveWindow {
         }
     }
 
-    /// Data arrived in order, `len` octets of it, with `queued` unread (`tcp_grow_window`).
+    /// Data arrived, `len` octets of it, with `queued` unread (`tcp_grow_window`). What waits behind a gap is no less room: it
+    /// lies within the window.
     #[inline]
     pub(crate) fn on_data(&mut self, len: u32, queued: u32) {
         if len < GROWTH_LEN_MIN {
@@ -181,15 +207,24 @@ impl ReceiveWindow {
         }
     }
 
-    /// A round-trip time from timestamps: that of a segment of full size (`tcp_rcv_rtt_measure_ts`).
+    /// Data arrived behind a gap and ends `beyond` octets from `RCV.NXT`: in a window that a peer has, beside what it sends in a
+    /// round trip. The buffer has to hold both (`tcp_data_queue_ofo`).
+    pub(crate) fn on_data_behind_gap(&mut self, beyond: u32, config: &Config) {
+        self.grow_buffer(self.space, beyond, config);
+    }
+
+    /// A round-trip time from timestamps: that of a segment of full size (`tcp_rcv_rtt_measure_ts`). With `has_unread` it may
+    /// be the application's slowness that was measured.
     #[inline]
-    pub(crate) fn on_rtt(&mut self, echo: u32, sample: Option<Nanos>) {
+    pub(crate) fn on_rtt(&mut self, echo: u32, sample: Option<Nanos>, has_unread: bool) {
         self.rtt_mark = SeqNumber(echo);
         let Some(sample) = sample else {
             return;
         };
-        self.rtt = if self.rtt == Nanos::ZERO {
+        self.rtt = if self.rtt == Nanos::ZERO || sample < self.rtt {
             sample
+        } else if has_unread {
+            return;
         } else {
             let sum = self
                 .rtt
@@ -219,37 +254,51 @@ impl ReceiveWindow {
         self.rtt_since = now;
     }
 
-    /// The application has read up to `read_nxt`: dynamic right-sizing (`tcp_rcv_space_adjust`), so that the buffer holds
-    /// twice of what it reads in a round trip.
-    pub(crate) fn on_read(&mut self, now: Instant, read_nxt: SeqNumber, config: &Config) {
-        let elapsed = now.nanos_since(self.space_since);
-        if self.rtt == Nanos::ZERO || elapsed < self.rtt.get() {
-            return;
-        }
+    /// Whether a round trip has passed since the last [`Self::on_read`].
+    #[inline]
+    pub(crate) fn is_round_trip_over(&self, now: Instant) -> bool {
+        self.rtt != Nanos::ZERO && now.nanos_since(self.space_since) >= self.rtt.get()
+    }
+
+    /// The application has read up to `read_nxt` and left `queued` octets; what waits behind gaps ends `beyond` octets from
+    /// `RCV.NXT`. Dynamic right-sizing (`tcp_rcv_space_adjust`), once in a round trip: the buffer holds twice of what is read in it.
+    pub(crate) fn on_read(
+        &mut self,
+        now: Instant,
+        read_nxt: SeqNumber,
+        queued: u32,
+        beyond: u32,
+        config: &Config,
+    ) {
         let copied = u32::try_from(read_nxt.distance_from(self.space_from)).unwrap_or(0);
+        // What was not read in time says that the application is slower than the peer.
+        let copied = copied.saturating_sub(queued);
         if copied > self.space {
-            if config.moderate_receive_buffer && !self.is_buffer_locked && self.user_clamp == 0 {
-                self.grow_buffer(copied, config);
-            }
-            self.space = copied;
+            self.grow_buffer(copied, beyond, config);
         }
         self.space_from = read_nxt;
         self.space_since = now;
     }
 
-    fn grow_buffer(&mut self, copied: u32, config: &Config) {
-        let mss = u64::from(self.mss);
+    /// `copied` octets are read in a round trip, and data up to `beyond` octets from `RCV.NXT` waits behind gaps
+    /// (`tcp_rcvbuf_grow`).
+    fn grow_buffer(&mut self, copied: u32, beyond: u32, config: &Config) {
+        let before = u64::from(self.space.max(1));
+        self.space = copied;
+        if !config.moderate_receive_buffer || self.is_buffer_locked || self.user_clamp > 0 {
+            return;
+        }
         let copied = u64::from(copied);
-        let space = u64::from(self.space.max(1));
-        let wanted = copied
-            .saturating_mul(2)
-            .saturating_add(mss.saturating_mul(16));
+        // What was read in a round trip is what came in the one before.
+        let wanted = copied.saturating_mul(2);
         // A sender in slow start doubles in the next round trip.
         let growth = wanted
-            .saturating_mul(copied.saturating_sub(space))
-            .checked_div(space)
+            .saturating_mul(copied.saturating_sub(before))
+            .checked_div(before)
             .unwrap_or(0);
-        let wanted = wanted.saturating_add(growth.saturating_mul(2));
+        let wanted = wanted
+            .saturating_add(growth.saturating_mul(2))
+            .saturating_add(u64::from(beyond));
         let buffer = u32::try_from(wanted.saturating_mul(2))
             .unwrap_or(u32::MAX)
             .min(config.receive_buffer_max);
@@ -379,12 +428,13 @@ mod tests {
         let mut window = ReceiveWindow::new(buffer, false, 0, 1460, &config);
         let start = Instant::from_nanos(1);
         window.start_at(SeqNumber(7));
-        window.on_established(start, SeqNumber(7), true);
+        window.on_established(start, SeqNumber(7), true, 1448);
         let round_trip = Duration::from_millis(10);
-        window.on_rtt(1, Some(round_trip.into()));
+        window.on_rtt(1, Some(round_trip.into()), false);
         // More than is offered cannot come in one round trip.
         let read_nxt = SeqNumber(7) + window.offered();
-        window.on_read(start + round_trip, read_nxt, &config);
+        assert!(window.is_round_trip_over(start + round_trip));
+        window.on_read(start + round_trip, read_nxt, 0, 0, &config);
         assert!(window.buffer() > buffer);
     }
 }
