@@ -181,25 +181,27 @@ pub struct Outcome {
 impl Outcome {
     /// A plain result.
     pub fn ok(result: i64) -> Self {
-        Self {
-            result: Some(Ok(result)),
-            ..Self::default()
-        }
+        Ok(result).into()
     }
 
     /// A failure.
     pub fn error(errno: i32) -> Self {
-        Self {
-            result: Some(Err(errno)),
-            ..Self::default()
-        }
+        Err(errno).into()
     }
 
     /// A result with output.
     pub fn with(result: i64, output: Vec<i64>) -> Self {
         Self {
-            result: Some(Ok(result)),
             output,
+            ..Self::ok(result)
+        }
+    }
+}
+
+impl From<Result<i64, i32>> for Outcome {
+    fn from(result: Result<i64, i32>) -> Self {
+        Self {
+            result: Some(result),
             ..Self::default()
         }
     }

@@ -42,14 +42,9 @@ pub fn run(
     value_of: &dyn Fn(&str) -> Option<i64>,
 ) -> Result<(), CodeError> {
     for statement in statements(code) {
+        let known = |name: &str| variables.get(name).copied().or_else(|| value_of(name));
         if let Some((name, expression)) = assignment(&statement) {
-            let known = |name: &str| variables.get(name).copied().or_else(|| value_of(name));
-            let mut evaluation = Evaluation {
-                tokens: tokens(expression)?,
-                position: 0,
-                value_of: &known,
-                seen: Vec::new(),
-            };
+            let mut evaluation = Evaluation::new(expression, &known)?;
             let value = evaluation.any()?;
             if evaluation.peek().is_some() {
                 return Err(CodeError::Unsupported(statement));
@@ -57,19 +52,13 @@ pub fn run(
             variables.insert(name.to_owned(), value);
             continue;
         }
-        let known = |name: &str| variables.get(name).copied().or_else(|| value_of(name));
         let Some(assertion) = statement.strip_prefix("assert") else {
             if statement.starts_with("print") || statement == "pass" {
                 continue;
             }
             return Err(CodeError::Unsupported(statement));
         };
-        let mut evaluation = Evaluation {
-            tokens: tokens(assertion)?,
-            position: 0,
-            value_of: &known,
-            seen: Vec::new(),
-        };
+        let mut evaluation = Evaluation::new(assertion, &known)?;
         let holds = evaluation.any()? != 0;
         // A message may follow.
         if evaluation.peek().is_some_and(|token| token != ",") {
@@ -170,7 +159,19 @@ const OPERATORS: [&[&str]; 6] = [
     &["*", "//", "%"],
 ];
 
-impl Evaluation<'_> {
+impl<'code> Evaluation<'code> {
+    fn new(
+        expression: &str,
+        value_of: &'code dyn Fn(&str) -> Option<i64>,
+    ) -> Result<Self, CodeError> {
+        Ok(Self {
+            tokens: tokens(expression)?,
+            position: 0,
+            value_of,
+            seen: Vec::new(),
+        })
+    }
+
     fn peek(&self) -> Option<&str> {
         self.tokens.get(self.position).map(String::as_str)
     }

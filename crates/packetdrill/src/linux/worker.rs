@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use testkit::Namespace;
 
@@ -77,16 +77,12 @@ struct Program {
 
 impl Program {
     fn make(&mut self, call: &Call) -> Outcome {
-        let plain = |result| Outcome {
-            result: Some(result),
-            ..Outcome::default()
-        };
         match call {
             Call::Socket { kind } => self.opened(self.socket(*kind)),
-            Call::Bind { fd } => plain(sys::bind(*fd, self.ends.local)),
-            Call::Listen { fd, backlog } => plain(sys::listen(*fd, *backlog)),
+            Call::Bind { fd } => Outcome::from(sys::bind(*fd, self.ends.local)),
+            Call::Listen { fd, backlog } => Outcome::from(sys::listen(*fd, *backlog)),
             Call::Accept { fd, flags } => self.opened(sys::accept(*fd, *flags)),
-            Call::Connect { fd } => plain(sys::connect(*fd, self.ends.remote)),
+            Call::Connect { fd } => Outcome::from(sys::connect(*fd, self.ends.remote)),
             Call::Write { fd, len, flags } => {
                 self.write_with(*fd, *len, |data| sys::send(*fd, data, *flags))
             }
@@ -100,48 +96,22 @@ impl Program {
                 self.write_with(*fd, *len, |data| sys::send_to(*fd, data, *flags, address))
             }
             Call::Read { fd, len, flags } => self.read(*fd, *len, *flags),
-            Call::Shutdown { fd, how } => plain(sys::shutdown(*fd, *how)),
+            Call::Shutdown { fd, how } => Outcome::from(sys::shutdown(*fd, *how)),
             Call::Close { fd } => {
                 locked(&self.descriptors).retain(|open| open != fd);
-                plain(sys::close(*fd))
+                Outcome::from(sys::close(*fd))
             }
             Call::SetOption {
                 fd,
                 level,
                 name,
                 value,
-            } => plain(set_option(*fd, *level, *name, value)),
+            } => Outcome::from(set_option(*fd, *level, *name, value)),
             Call::GetOption { fd, level, name } => option(*fd, *level, *name),
-            Call::SetFlags { fd, flags } => plain(sys::set_file_flags(*fd, *flags)),
-            Call::GetFlags { fd } => plain(sys::file_flags(*fd)),
-            Call::Ioctl { fd, request } => {
-                let Ok(request) = libc::Ioctl::try_from(*request) else {
-                    return Outcome::error(libc::EINVAL);
-                };
-                let (result, value) = sys::ioctl(*fd, request);
-                Outcome {
-                    result: Some(result),
-                    output: vec![value],
-                    ..Outcome::default()
-                }
-            }
-            Call::Poll { entries, timeout } => {
-                let entry = |(fd, events): &(i32, i32)| libc::pollfd {
-                    fd: *fd,
-                    events: libc::c_short::try_from(*events).unwrap_or(0),
-                    revents: 0,
-                };
-                let mut entries: Vec<libc::pollfd> = entries.iter().map(entry).collect();
-                let result = sys::poll(&mut entries, *timeout);
-                Outcome {
-                    result: Some(result),
-                    output: entries
-                        .iter()
-                        .map(|entry| i64::from(entry.revents))
-                        .collect(),
-                    ..Outcome::default()
-                }
-            }
+            Call::SetFlags { fd, flags } => Outcome::from(sys::set_file_flags(*fd, *flags)),
+            Call::GetFlags { fd } => Outcome::from(sys::file_flags(*fd)),
+            Call::Ioctl { fd, request } => ioctl(*fd, *request),
+            Call::Poll { entries, timeout } => poll(entries, *timeout),
             Call::EpollCreate => self.opened(sys::epoll_create()),
             Call::EpollControl {
                 set,
@@ -150,14 +120,13 @@ impl Program {
                 events,
             } => {
                 let events = u32::try_from(*events).unwrap_or(u32::MAX);
-                plain(sys::epoll_control(*set, *operation, *fd, events))
+                Outcome::from(sys::epoll_control(*set, *operation, *fd, events))
             }
             Call::EpollWait { set, room, timeout } => {
                 let (result, output) = sys::epoll_wait(*set, *room, *timeout);
                 Outcome {
-                    result: Some(result),
                     output,
-                    ..Outcome::default()
+                    ..Outcome::from(result)
                 }
             }
         }
@@ -179,10 +148,7 @@ impl Program {
             locked(&self.descriptors).push(fd);
             self.positions.remove(&fd);
         }
-        Outcome {
-            result: Some(result),
-            ..Outcome::default()
-        }
+        Outcome::from(result)
     }
 
     /// Writes the next `len` octets of the socket's stream by `send`.
@@ -201,10 +167,7 @@ impl Program {
         if let Ok(count) = result {
             *written = written.wrapping_add(u32::try_from(count).unwrap_or(0));
         }
-        Outcome {
-            result: Some(result),
-            ..Outcome::default()
-        }
+        Outcome::from(result)
     }
 
     fn read(&mut self, fd: i32, len: usize, flags: i32) -> Outcome {
@@ -222,9 +185,8 @@ impl Program {
             }
         }
         Outcome {
-            result: Some(result),
             wrong_octet: wrong,
-            ..Outcome::default()
+            ..Outcome::from(result)
         }
     }
 
@@ -247,6 +209,33 @@ fn set_option(fd: i32, level: i32, name: i32, value: &OptionValue) -> Result<i64
         OptionValue::Octets(octets) => octets.clone(),
     };
     sys::set_option(fd, level, name, &bytes)
+}
+
+fn ioctl(fd: i32, request: i64) -> Outcome {
+    let Ok(request) = libc::Ioctl::try_from(request) else {
+        return Outcome::error(libc::EINVAL);
+    };
+    let (result, value) = sys::ioctl(fd, request);
+    Outcome {
+        output: vec![value],
+        ..Outcome::from(result)
+    }
+}
+
+/// Waits for descriptors; each entry is one and its events.
+fn poll(entries: &[(i32, i32)], timeout: Option<Duration>) -> Outcome {
+    let entry = |(fd, events): &(i32, i32)| libc::pollfd {
+        fd: *fd,
+        events: libc::c_short::try_from(*events).unwrap_or(0),
+        revents: 0,
+    };
+    let mut entries: Vec<libc::pollfd> = entries.iter().map(entry).collect();
+    let result = sys::poll(&mut entries, timeout);
+    let events = entries.iter().map(|entry| i64::from(entry.revents));
+    Outcome {
+        output: events.collect(),
+        ..Outcome::from(result)
+    }
 }
 
 /// The value as `int`s.
