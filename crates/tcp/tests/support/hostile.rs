@@ -134,13 +134,40 @@ struct Victim {
     connection: Connection<Counted>,
     now: Instant,
     live: Rc<Cell<usize>>,
+    /// The SYN of the peer.
+    peer_syn: Header,
     /// The peer's sequence number behind its SYN and what that carried.
     peer_seq: u32,
     /// What the connection expects next and what it has sent, as seen on the wire.
     expected: u32,
     sent: u32,
     transmit: Transmit,
-    has_timestamps: bool,
+}
+
+// What the bits of the first decision choose.
+const TIMESTAMPS: u8 = 1;
+const SACK: u8 = 2;
+const WINDOW_SCALING: u8 = 4;
+const SMALL_BUFFER: u8 = 8;
+const PASSIVE: u8 = 16;
+const FAST_OPEN: u8 = 32;
+
+/// The peer's SYN, or what its SYN-ACK has of it.
+fn peer_syn(seq: u32, choices: u8) -> Header {
+    let has_timestamps = choices & TIMESTAMPS != 0;
+    Header {
+        seq,
+        flags: Flags::SYN,
+        window: 65_535,
+        options: HeaderOptions {
+            mss: Some(1460),
+            window_scale: Some(7),
+            sack_permitted: true,
+            timestamps: has_timestamps.then_some(Timestamps { value: 1, echo: 0 }),
+            ..HeaderOptions::default()
+        },
+        ..Header::default()
+    }
 }
 
 /// Lets `bytes` happen to a connection.
@@ -156,15 +183,31 @@ impl Victim {
     /// A connection with an honest history.
     fn in_some_state(decisions: &mut Decisions<'_>) -> Self {
         let (choices, target) = (decisions.byte(), decisions.byte() % 9);
+        let mut victim = Self::opening(choices, decisions);
+        victim.drain();
+        if target == 0 {
+            return victim;
+        }
+        if choices & PASSIVE != 0 {
+            victim.honest(Flags::ACK);
+        } else {
+            victim.receive_syn_ack();
+        }
+        victim.approach(target);
+        victim
+    }
+
+    /// A connection before its first SYN or SYN-ACK has left.
+    fn opening(choices: u8, decisions: &mut Decisions<'_>) -> Self {
         let config = Config {
-            timestamps: choices & 1 != 0,
-            sack: choices & 2 != 0,
-            window_scaling: choices & 4 != 0,
+            timestamps: choices & TIMESTAMPS != 0,
+            sack: choices & SACK != 0,
+            window_scaling: choices & WINDOW_SCALING != 0,
             receive_buffer_max: RECEIVE_BUFFER_MAX,
             ..Config::default()
         };
         let mut options = Options::default();
-        if choices & 8 != 0 {
+        if choices & SMALL_BUFFER != 0 {
             options
                 .set(SocketOption::ReceiveBuffer(4_096))
                 .expect("in range");
@@ -173,32 +216,18 @@ impl Victim {
             iss: SeqNumber(decisions.long()),
             timestamp_offset: decisions.long(),
         };
-        let peer_isn = decisions.long();
+        let peer_syn = peer_syn(decisions.long(), choices);
         let (now, live) = (Instant::from_nanos(1_000_000_000), Rc::default());
         let (config, path) = (Arc::new(config), Path::ipv4(1500));
-        let offer = HeaderOptions {
-            mss: Some(1460),
-            window_scale: Some(7),
-            sack_permitted: true,
-            timestamps: (choices & 1 != 0).then_some(Timestamps { value: 1, echo: 0 }),
-            ..HeaderOptions::default()
-        };
-        let mut header = Header {
-            seq: peer_isn,
-            flags: Flags::SYN,
-            window: 65_535,
-            options: offer,
-            ..Header::default()
-        };
-        let is_passive = choices & 16 != 0;
+        let is_passive = choices & PASSIVE != 0;
         let mut connection = if is_passive {
-            Connection::accept(now, config, options, path, secrets, &header, Ecn::NotEct)
+            Connection::accept(now, config, options, path, secrets, &peer_syn, Ecn::NotEct)
         } else {
             Connection::connect(now, config, options, path, secrets)
         };
         // Fast Open: data in the SYN.
         let mut syn_len = 0;
-        if choices & 32 != 0 && is_passive {
+        if choices & FAST_OPEN != 0 && is_passive {
             syn_len = u32::from(decisions.byte());
             let payload = (syn_len > 0).then(|| Counted::new(syn_len as usize, &live));
             let reply = FastOpenReply {
@@ -206,7 +235,7 @@ impl Victim {
                 option: None,
             };
             connection.open_fast(now, &reply, payload);
-        } else if choices & 32 != 0 {
+        } else if choices & FAST_OPEN != 0 {
             let attempt = FastOpenAttempt {
                 option: FastOpen::from_cookie(&[1; 8], false),
                 sends_data: true,
@@ -216,41 +245,30 @@ impl Victim {
             let data = vec![7; usize::from(decisions.byte()) * 8];
             connection.attempt_fast_open(&attempt, &data, decisions.bit());
         }
-        let mut victim = Self {
+        Self {
             connection,
             now,
             live,
-            peer_seq: peer_isn.wrapping_add(1).wrapping_add(syn_len),
-            expected: peer_isn,
+            peer_syn,
+            peer_seq: peer_syn.seq.wrapping_add(1).wrapping_add(syn_len),
+            expected: peer_syn.seq,
             sent: secrets.iss.0,
             transmit: Transmit::default(),
-            has_timestamps: choices & 1 != 0,
-        };
-        victim.drain();
-        if target == 0 {
-            return victim;
         }
-        if is_passive {
-            victim.honest(Flags::ACK);
-        } else {
-            header.flags = Flags::SYN | Flags::ACK;
-            header.ack = victim.sent;
-            if let Some(timestamps) = &mut header.options.timestamps {
-                timestamps.echo = victim
-                    .transmit
-                    .header
-                    .options
-                    .timestamps
-                    .unwrap_or_default()
-                    .value;
-            }
-            victim
-                .connection
-                .on_segment(victim.now, &header, Ecn::NotEct, None);
-            victim.drain();
+    }
+
+    /// The peer's answer to the SYN.
+    fn receive_syn_ack(&mut self) {
+        let mut header = self.peer_syn;
+        header.flags |= Flags::ACK;
+        header.ack = self.sent;
+        if let Some(timestamps) = &mut header.options.timestamps {
+            let sent = self.transmit.header.options.timestamps;
+            timestamps.echo = sent.unwrap_or_default().value;
         }
-        victim.approach(target);
-        victim
+        self.connection
+            .on_segment(self.now, &header, Ecn::NotEct, None);
+        self.drain();
     }
 
     /// From ESTABLISHED to one of the states of an end.
@@ -303,7 +321,7 @@ impl Victim {
 
     fn timestamps(&self) -> Option<Timestamps> {
         let sent = self.transmit.header.options.timestamps.unwrap_or_default();
-        self.has_timestamps.then_some(Timestamps {
+        self.peer_syn.options.timestamps.map(|_| Timestamps {
             value: 2,
             echo: sent.value,
         })
