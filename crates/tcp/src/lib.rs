@@ -145,6 +145,7 @@ pub mod demux;
 mod event;
 mod fast_open;
 mod info;
+mod links;
 mod listener;
 mod mss;
 mod options;

@@ -10,6 +10,7 @@ use wire::tcp::Header;
 
 use crate::Instant;
 use crate::demux::{FlowTable, ipv4_key};
+use crate::links::{NIL, position};
 
 mod entry;
 mod judge;
@@ -18,9 +19,6 @@ pub use entry::{Answer, Residue, TimestampState, Verdict};
 
 use entry::Entry;
 pub(crate) use judge::{Action, judge};
-
-/// The end of a list.
-const NIL: u32 = u32::MAX;
 
 /// The connections of a stack that are in TIME-WAIT.
 #[derive(Clone, Debug)]
@@ -197,15 +195,6 @@ impl TimeWaitTable {
             let key = entry.key;
             self.flows.remove(&key);
         }
-    }
-}
-
-/// Beyond every index for [`NIL`].
-const fn position(index: u32) -> usize {
-    if index == NIL {
-        usize::MAX
-    } else {
-        index as usize
     }
 }
 

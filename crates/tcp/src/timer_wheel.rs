@@ -9,6 +9,7 @@
 use core::time::Duration;
 
 use crate::Instant;
+use crate::links::{NIL, position};
 
 /// 64 slots a level, one bit each in a word.
 const SLOT_BITS: u32 = 6;
@@ -18,8 +19,6 @@ const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
 const LEVELS: usize = 8;
 const MAX_TICK: u64 = (1 << 48) - 1;
 
-/// The end of a list.
-const NIL: u32 = u32::MAX;
 /// [`Node::place`] of a timer that is not armed, and of one that has expired and waits for [`TimerWheel::poll`].
 const IDLE: u16 = u16::MAX;
 const DUE: u16 = u16::MAX - 1;
@@ -280,11 +279,6 @@ impl Node {
 fn split(place: u16) -> Option<(usize, usize)> {
     let level = usize::from(place >> SLOT_BITS);
     (level < LEVELS).then_some((level, usize::from(place) & (SLOTS - 1)))
-}
-
-/// Beyond every index for [`NIL`].
-const fn position(id: u32) -> usize {
-    if id == NIL { usize::MAX } else { id as usize }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use wire::tcp::{Flags, Header, Options, Timestamps};
 
 use crate::challenge::LastChallenge;
+use crate::links::NIL;
 use crate::{Instant, SeqNumber, timestamp};
 
 use super::Settings;
@@ -83,8 +84,8 @@ impl Entry {
         Self {
             expires: Instant::ZERO,
             last_answer: LastChallenge::default(),
-            previous: super::NIL,
-            next: super::NIL,
+            previous: NIL,
+            next: NIL,
             key,
             snd_nxt,
             rcv_nxt,

@@ -13,7 +13,7 @@ use testkit::{Namespace, Port, Relay, Skip, Tun, or_skip, panic_unless_paused};
 
 use crate::goodput::Reader;
 use crate::host::{Host, instant};
-use crate::lab::{ENGINE, KERNEL, PORT, kernel_connect_to, kernel_listener};
+use crate::lab::{ENGINE, KERNEL, PORT, kernel_listener, open_between_kernels};
 use crate::pattern::{self, Pump};
 
 /// Of the Linux sender.
@@ -103,16 +103,7 @@ fn shares(
     let accepted = accepting.join().expect("no panic");
     let (engines, listener) = accepted.expect("the kernel accepts");
 
-    let namespace = Arc::clone(&a);
-    let opening = thread::spawn(move || {
-        let sending = namespace.enter(|| kernel_connect_to(KERNEL))?;
-        let (receiving, _) = listener.accept()?;
-        Ok::<_, io::Error>((sending, receiving))
-    });
-    let is_open = relay.run_until(limit, |_| opening.is_finished());
-    assert!(is_open.expect("the relay works"), "Linux does not connect");
-    let opened = opening.join().expect("no panic");
-    let (sending, linuxs) = opened.expect("the kernels connect");
+    let (sending, linuxs) = open_between_kernels(&mut relay, &a, listener);
     let mut writing = sending.try_clone().expect("a descriptor is left");
     // It ends when the connection does.
     let writer = thread::spawn(move || pattern::write(&mut writing, 0, u64::MAX));

@@ -15,7 +15,7 @@ use std::{env, fs, io};
 use testkit::link::Loss;
 use testkit::{Namespace, Port, Relay, Skip, Tun, or_skip, panic_unless_paused};
 
-use crate::lab::{ENGINE, KERNEL, Lab, Opener, Setup, kernel_connect_to, kernel_listener};
+use crate::lab::{ENGINE, KERNEL, Lab, Opener, Setup, kernel_listener, open_between_kernels};
 use crate::pattern::{self, Pump};
 use crate::support::links::{Goodput, Point, SEEDS};
 
@@ -83,16 +83,7 @@ fn measure_linux(point: &Point, octets: u64, seed: u64, clock: Clock) -> Result<
     relay.set_conditions(forward, backward);
     let listener = kernel_listener(&b);
     let a = Arc::new(a);
-    let namespace = Arc::clone(&a);
-    let opening = thread::spawn(move || {
-        let sending = namespace.enter(|| kernel_connect_to(KERNEL))?;
-        let (receiving, _) = listener.accept()?;
-        Ok::<_, io::Error>((sending, receiving))
-    });
-    let opened = relay.run_until(Duration::from_secs(60), |_| opening.is_finished());
-    assert!(opened.expect("the relay works"), "no connection");
-    let opened = opening.join().expect("no panic");
-    let (sending, stream) = opened.expect("the kernels connect");
+    let (sending, stream) = open_between_kernels(&mut relay, &a, listener);
     let writing = sending.try_clone().expect("a descriptor is left");
     let writer = thread::spawn(move || pattern::write(writing, 0, octets));
     let receiving = receive(stream, octets);

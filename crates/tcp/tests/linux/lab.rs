@@ -10,7 +10,7 @@ use std::time::Duration;
 use socket2::{Domain, Socket, Type};
 use tcp::{Config, Event, Instant, State};
 use testkit::link::{Conditions, Loss};
-use testkit::{Namespace, Relay, Skip, Tun};
+use testkit::{Namespace, Port, Relay, Skip, Tun};
 
 use crate::host::{Host, instant};
 
@@ -270,8 +270,29 @@ pub(crate) fn kernel_connect() -> io::Result<TcpStream> {
     kernel_connect_to(ENGINE)
 }
 
+/// A connection from the kernel of `namespace` to that of [`KERNEL`], which has `listener`, through `relay`: the ends of both.
+pub(crate) fn open_between_kernels<A: Port, B: Port>(
+    relay: &mut Relay<A, B>,
+    namespace: &Arc<Namespace>,
+    listener: TcpListener,
+) -> (TcpStream, TcpStream) {
+    let namespace = Arc::clone(namespace);
+    let opening = thread::spawn(move || {
+        let connected = namespace.enter(|| kernel_connect_to(KERNEL))?;
+        let (accepted, _) = listener.accept()?;
+        Ok::<_, io::Error>((connected, accepted))
+    });
+    let is_open = relay.run_until(LIMIT, |_| opening.is_finished());
+    assert!(
+        is_open.expect("the relay works"),
+        "no connection within {LIMIT:?}"
+    );
+    let opened = opening.join().expect("no panic");
+    opened.expect("the kernels connect")
+}
+
 /// Blocks until the host has accepted; to be called inside of the namespace.
-pub(crate) fn kernel_connect_to(host: Ipv4Addr) -> io::Result<TcpStream> {
+fn kernel_connect_to(host: Ipv4Addr) -> io::Result<TcpStream> {
     let socket = cubic_socket()?;
     socket.connect(&SocketAddrV4::new(host, PORT).into())?;
     Ok(socket.into())

@@ -91,12 +91,29 @@ impl Pump {
         connection: &mut Connection<P>,
         to: u64,
     ) -> bool {
+        self.write_by(to, |piece| match connection.write(now, piece, false) {
+            Ok(count) => Ok(Some(count)),
+            Err(WriteError::WouldBlock) => Ok(None),
+            Err(error) => Err(format!("{error:?}")),
+        })
+    }
+
+    /// As [`Self::write`], into a socket that does not block.
+    pub(crate) fn write_to(&mut self, mut stream: impl Write, to: u64) -> bool {
+        self.write_by(to, |piece| or_would_block(stream.write(piece)))
+    }
+
+    /// `write` writes a part of what it is given, or nothing if it would block.
+    fn write_by(
+        &mut self,
+        to: u64,
+        mut write: impl FnMut(&[u8]) -> Result<Option<usize>, String>,
+    ) -> bool {
         while self.written < to {
-            let piece = octets(self.written, to - self.written);
-            match connection.write(now, piece, false) {
-                Ok(count) => self.written += count as u64,
-                Err(WriteError::WouldBlock) => return false,
-                Err(error) => panic!("writing octet {}: {error:?}", self.written),
+            match write(octets(self.written, to - self.written)) {
+                Ok(Some(count)) => self.written += count as u64,
+                Ok(None) => return false,
+                Err(error) => panic!("writing octet {}: {error}", self.written),
             }
         }
         true
@@ -109,46 +126,34 @@ impl Pump {
         connection: &mut Connection<P>,
         to: u64,
     ) -> bool {
-        self.buffer.resize(PIECE, 0);
-        while self.read < to {
-            let most = usize::try_from(to - self.read).map_or(PIECE, |len| len.min(PIECE));
-            match connection.read(now, &mut self.buffer[..most]) {
-                Ok(0) => panic!("the stream ends at {}", self.read),
-                Ok(count) => {
-                    check(self.read, &self.buffer[..count]);
-                    self.read += count as u64;
-                }
-                Err(ReadError::WouldBlock) => return false,
-                Err(error) => panic!("reading octet {}: {error:?}", self.read),
-            }
-        }
-        true
-    }
-
-    /// As [`Self::write`], into a socket that does not block.
-    pub(crate) fn write_to(&mut self, mut stream: impl Write, to: u64) -> bool {
-        while self.written < to {
-            match stream.write(octets(self.written, to - self.written)) {
-                Ok(count) => self.written += count as u64,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
-                Err(error) => panic!("writing octet {}: {error}", self.written),
-            }
-        }
-        true
+        self.read_by(to, |buffer| match connection.read(now, buffer) {
+            Ok(count) => Ok(Some(count)),
+            Err(ReadError::WouldBlock) => Ok(None),
+            Err(error) => Err(format!("{error:?}")),
+        })
     }
 
     /// As [`Self::read`], from a socket that does not block.
     pub(crate) fn read_from(&mut self, mut stream: impl Read, to: u64) -> bool {
+        self.read_by(to, |buffer| or_would_block(stream.read(buffer)))
+    }
+
+    /// `read` fills a part of the buffer that it is given, or nothing if it would block.
+    fn read_by(
+        &mut self,
+        to: u64,
+        mut read: impl FnMut(&mut [u8]) -> Result<Option<usize>, String>,
+    ) -> bool {
         self.buffer.resize(PIECE, 0);
         while self.read < to {
             let most = usize::try_from(to - self.read).map_or(PIECE, |len| len.min(PIECE));
-            match stream.read(&mut self.buffer[..most]) {
-                Ok(0) => panic!("the stream ends at {}", self.read),
-                Ok(count) => {
+            match read(&mut self.buffer[..most]) {
+                Ok(Some(0)) => panic!("the stream ends at {}", self.read),
+                Ok(Some(count)) => {
                     check(self.read, &self.buffer[..count]);
                     self.read += count as u64;
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Ok(None) => return false,
                 Err(error) => panic!("reading octet {}: {error}", self.read),
             }
         }
@@ -167,5 +172,14 @@ impl Pump {
             Err(ReadError::WouldBlock) => false,
             Err(error) => panic!("reading the end: {error:?}"),
         }
+    }
+}
+
+/// `None` if a call on a socket would block.
+fn or_would_block(result: io::Result<usize>) -> Result<Option<usize>, String> {
+    match result {
+        Ok(count) => Ok(Some(count)),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error.to_string()),
     }
 }
