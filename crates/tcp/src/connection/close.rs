@@ -109,7 +109,12 @@ impl<P: Payload> Connection<P> {
         }
         // "advance RCV.NXT over the FIN, and send an acknowledgment for the FIN."
         self.receiver.take_fin();
-        self.receiver.acks.owe_one();
+        if self.state == State::Established {
+            // Most applications close as soon as they read the end: the acknowledgement goes with their FIN.
+            self.receiver.acks.expect_reply();
+        } else {
+            self.receiver.acks.owe_one();
+        }
         self.events.raise(Event::PeerClosed);
         self.events.raise(Event::Readable);
         match self.state {

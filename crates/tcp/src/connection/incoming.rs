@@ -133,7 +133,7 @@ impl<P: Payload> Connection<P> {
     /// The answer to what is not in the window: an acknowledgement, which says what is missing or came twice. Empty segments
     /// are answered seldom, or two sides that are both wrong would answer each other forever (Linux's `tcp_oow_rate_limited`).
     pub(super) fn answer_unacceptable(&mut self, now: Instant, segment: &Incoming<'_>) {
-        if segment.len == 0 || segment.has(Flags::SYN) {
+        if segment.is_empty() || segment.has(Flags::SYN) {
             self.challenge(now);
             return;
         }
@@ -142,8 +142,7 @@ impl<P: Payload> Connection<P> {
             self.receiver
                 .acks
                 .enter_quick_mode(&self.config, self.receiver.window.offered());
-            self.receiver
-                .note_duplicate(segment.seq, segment.seq + segment.len);
+            self.receiver.note_duplicate(segment.seq, segment.end());
         }
         self.receiver.acks.owe_duplicate();
     }
@@ -191,11 +190,15 @@ impl<P: Payload> Connection<P> {
         {
             self.take_data(now, segment, payload);
         }
+        let was_fin_behind_gap = self.receiver.fin.is_some();
         if segment.has(Flags::FIN) {
             self.note_fin(segment);
         }
         if self.receiver.fin == Some(self.receiver.rcv_nxt) {
             self.take_fin(now);
+            if was_fin_behind_gap {
+                self.receiver.acks.owe_one();
+            }
         }
         self.schedule_ack(now);
     }
@@ -333,6 +336,7 @@ impl<P: Payload> Connection<P> {
         }
         if segment.len == 0 && fin != self.receiver.rcv_nxt {
             // Behind missing data, or seen before. For a FIN with data `take_data` owes the answer.
+            self.receiver.note_duplicate(fin, segment.end());
             self.receiver.acks.owe_duplicate();
         }
     }

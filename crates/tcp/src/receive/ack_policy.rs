@@ -119,6 +119,12 @@ impl AckPolicy {
         }
     }
 
+    /// One is due, and what the application is about to send will carry it.
+    pub(crate) fn expect_reply(&mut self) {
+        self.is_scheduled = true;
+        self.is_interactive = true;
+    }
+
     /// In order, but nothing may be delayed.
     pub(crate) fn is_quick(&self) -> bool {
         self.quick > 0 && !self.is_interactive

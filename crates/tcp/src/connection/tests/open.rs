@@ -119,6 +119,7 @@ fn the_last_ack_may_bring_data_and_fin() {
     solo.receive(segment);
     assert_eq!(solo.state(), State::CloseWait);
     assert_eq!(solo.read(), b"hello");
+    solo.skip_to_timer();
     assert_eq!(solo.poll_one().ack(), 7);
 }
 
