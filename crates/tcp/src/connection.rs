@@ -10,6 +10,7 @@ use crate::event::Events;
 use crate::outgoing::Outgoing;
 use crate::pacing::UNLIMITED;
 use crate::receive::Receiver;
+use crate::receive::ack_policy::AckPolicy;
 use crate::receive::window::ReceiveWindow;
 use crate::recovery::{Recovery, Settings};
 use crate::rtt::RttEstimator;
@@ -239,7 +240,11 @@ impl<P: Payload> Connection<P> {
         );
         Self {
             state: State::Closed,
-            receiver: Receiver::new(window, mss, options.receive_low_water),
+            receiver: Receiver::new(
+                window,
+                AckPolicy::new(options.is_interactive),
+                options.receive_low_water,
+            ),
             sender: Sender::new(secrets.iss),
             recovery: Recovery::new(
                 settings(&config, &options, u32::from(mss), false),

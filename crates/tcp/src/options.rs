@@ -76,7 +76,8 @@ pub struct Options {
     pub(crate) congestion: CongestionAlgorithm,
     pub(crate) is_no_delay: bool,
     pub(crate) is_cork: bool,
-    pub(crate) is_quick_ack: bool,
+    /// `TCP_QUICKACK` was turned off.
+    pub(crate) is_interactive: bool,
     pub(crate) is_keep_alive: bool,
     pub(crate) is_oob_inline: bool,
     /// Auto-tuning of the send buffer is over: the application chose.
@@ -111,7 +112,7 @@ impl Default for Options {
             congestion: CongestionAlgorithm::default(),
             is_no_delay: false,
             is_cork: false,
-            is_quick_ack: false,
+            is_interactive: false,
             is_keep_alive: false,
             is_oob_inline: false,
             is_send_buffer_locked: false,
@@ -129,7 +130,7 @@ impl Options {
         match option {
             SocketOption::NoDelay(on) => self.is_no_delay = on,
             SocketOption::Cork(on) => self.is_cork = on,
-            SocketOption::QuickAck(on) => self.is_quick_ack = on,
+            SocketOption::QuickAck(on) => self.is_interactive = !on,
             SocketOption::KeepAlive(on) => self.is_keep_alive = on,
             SocketOption::KeepIdle(time) => self.keep_idle_secs = keep_alive_secs(time)?,
             SocketOption::KeepInterval(time) => self.keep_interval_secs = keep_alive_secs(time)?,

@@ -55,14 +55,14 @@ pub(crate) enum Arrival {
 }
 
 impl<P: Payload> Receiver<P> {
-    pub(crate) fn new(window: ReceiveWindow, mss: u16, low_water: u32) -> Self {
+    pub(crate) fn new(window: ReceiveWindow, acks: AckPolicy, low_water: u32) -> Self {
         Self {
             rcv_nxt: SeqNumber(0),
             irs: SeqNumber(0),
             queue: ReceiveQueue::default(),
             assembler: None,
             window,
-            acks: AckPolicy::new(mss),
+            acks,
             urgent: Urgent::default(),
             fin: None,
             low_water,

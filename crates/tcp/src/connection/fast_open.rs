@@ -226,7 +226,6 @@ impl<P: Payload> Connection<P> {
         self.begin_transfer(now, self.sender.iss + 1);
         self.start_pacing();
         self.grow_send_buffer();
-        self.receiver.acks.on_established(now);
     }
 
     /// Takes the SYN's data (RFC 7413 §4.2.2). Returns whether there was any.

@@ -3,7 +3,7 @@
 use wire::tcp::{Flags, Header, Options as HeaderOptions, SackBlocks};
 
 use super::segment::{Incoming, Verdict};
-use super::{Connection, advertised_mss, settings};
+use super::{Connection, LastChallenge, advertised_mss, settings};
 use crate::recovery::Recovery;
 use crate::rtt::TIMEOUT_MIN;
 use crate::send::AckClass;
@@ -53,7 +53,9 @@ impl<P: Payload> Connection<P> {
         self.sender.on_ack(segment.ack);
         self.sample_handshake_rtt(now, segment);
         self.establish(now);
-        if has_fast_open && self.is_writer_waiting() && !self.sender.is_outstanding() {
+        let is_writer_waiting =
+            has_fast_open && self.is_writer_waiting() && !self.sender.is_outstanding();
+        if is_writer_waiting || self.receiver.acks.is_interactive() {
             // The ACK rides on what the application is about to write.
             let window = self.receiver.window.offered();
             self.receiver.acks.enter_quick_mode(&self.config, window);
@@ -210,6 +212,7 @@ impl<P: Payload> Connection<P> {
             // As Linux, where the socket is made when the handshake is over: SYN and ACK.
             self.counters.segments_in = 2;
             self.counters.segments_out = 0;
+            self.liveness.last_challenge = LastChallenge::default();
         }
         if self.handshake.is_fast_open {
             self.establish_fast(now);
@@ -226,7 +229,6 @@ impl<P: Payload> Connection<P> {
         }
         self.start_pacing();
         self.grow_send_buffer();
-        self.receiver.acks.on_established(now);
         self.restart_keep_alive(now);
         self.events.raise(Event::Connected);
         self.events.raise(Event::Writable);
@@ -319,6 +321,10 @@ impl<P: Payload> Connection<P> {
         self.receiver
             .window
             .on_established(now, self.receiver.rcv_nxt, is_scaling, mss);
+        let window = self.receiver.window.offered();
+        self.receiver
+            .acks
+            .on_established(now, mss.min(self.mss()), window);
         self.start_mtu_probing(now);
         let mss = u32::from(self.mss());
         let settings = settings(&self.config, &self.options, mss, self.handshake.has_sack);

@@ -30,10 +30,11 @@ pub(crate) struct AckPolicy {
 }
 
 impl AckPolicy {
-    /// `rcv_mss` starts low (`tcp_initialize_rcv_mss`): it only rises by evidence.
-    pub(crate) fn new(advertised_mss: u16) -> Self {
+    /// For a socket on which `TCP_QUICKACK` was turned off, with `is_interactive`.
+    pub(crate) fn new(is_interactive: bool) -> Self {
         Self {
-            rcv_mss: (advertised_mss / 2).clamp(mss::MIN_ANNOUNCED, mss::DEFAULT_IPV4),
+            rcv_mss: mss::DEFAULT_IPV4,
+            is_interactive,
             ..Self::default()
         }
     }
@@ -101,9 +102,19 @@ impl AckPolicy {
         self.quick = self.quick.max(quick);
     }
 
-    /// The handshake is over; idleness counts from here.
-    pub(crate) fn on_established(&mut self, now: Instant) {
+    /// The handshake is over; idleness counts from here. `mss` is what segments of either side can be long, in octets:
+    /// `rcv_mss` starts low and only rises by evidence (`tcp_initialize_rcv_mss`).
+    pub(crate) fn on_established(&mut self, now: Instant, mss: u16, window: u32) {
         self.last_data_at = now;
+        if self.delay == Nanos::ZERO {
+            let half = u16::try_from(window / 2).unwrap_or(u16::MAX);
+            self.rcv_mss = mss.min(half).clamp(mss::MIN_ANNOUNCED, mss::DEFAULT_IPV4);
+        }
+    }
+
+    /// Acknowledgements wait for data to ride on.
+    pub(crate) fn is_interactive(&self) -> bool {
+        self.is_interactive
     }
 
     /// `TCP_QUICKACK`.
