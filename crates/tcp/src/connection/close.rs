@@ -152,6 +152,7 @@ impl<P: Payload> Connection<P> {
                         self.pending.reset = Some(Reset {
                             seq: self.sender.snd_nxt,
                             ack: None,
+                            is_own: false,
                         });
                         self.enter_closed();
                         Verdict::Drop

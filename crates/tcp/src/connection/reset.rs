@@ -11,6 +11,8 @@ use crate::{Ecn, Error, Instant, Payload, SeqNumber, State, Transmit};
 pub(super) struct Reset {
     pub(super) seq: SeqNumber,
     pub(super) ack: Option<SeqNumber>,
+    /// It is one of this connection's segments, with its options; not the answer to one that no connection expects.
+    pub(super) is_own: bool,
 }
 
 impl Reset {
@@ -26,11 +28,13 @@ impl Reset {
             Self {
                 seq: segment.ack,
                 ack: None,
+                is_own: false,
             }
         } else {
             Self {
                 seq: SeqNumber(0),
                 ack: Some(segment.end()),
+                is_own: false,
             }
         })
     }
@@ -122,12 +126,13 @@ impl<P: Payload> Connection<P> {
         self.pending.reset = Some(Reset {
             seq: self.sender.acceptable_seq(),
             ack: Some(self.receiver.rcv_nxt),
+            is_own: true,
         });
     }
 
     pub(super) fn emit_reset(&mut self, now: Instant, reset: Reset, transmit: &mut Transmit) {
         reset.fill(transmit);
-        transmit.header.options.timestamps = self.timestamps.option(now);
+        transmit.header.options.timestamps = self.timestamps.option(now).filter(|_| reset.is_own);
         self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
     }
 }
