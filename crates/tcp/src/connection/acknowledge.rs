@@ -15,17 +15,23 @@ impl<P: Payload> Connection<P> {
         match self.sender.classify_ack(segment.ack) {
             AckClass::New | AckClass::Current => self.take_ack(now, segment),
             // Overtaken by a later one; its SACK blocks may be news, its data is.
-            AckClass::Old => {
+            AckClass::Old if self.has_been_acknowledged(segment) => {
                 self.report_ack(now, segment, false);
                 Verdict::Continue
             }
             // RFC 5961 §5.2: "All incoming segments whose ACK value doesn't satisfy the above condition MUST be discarded and an
             // ACK sent back."
-            AckClass::TooOld | AckClass::Unsent => {
+            AckClass::Old | AckClass::TooOld | AckClass::Unsent => {
                 self.challenge(now);
                 Verdict::Drop
             }
         }
+    }
+
+    /// The number of an old acknowledgement is one of this connection, not from before its beginning: a large window must not
+    /// let an attacker guess among those (Linux's `bytes_acked`).
+    fn has_been_acknowledged(&self, segment: &Incoming<'_>) -> bool {
+        u64::from(self.sender.snd_una - segment.ack) <= self.counters.octets_acked
     }
 
     #[inline]
