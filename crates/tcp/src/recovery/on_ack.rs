@@ -249,7 +249,9 @@ impl Recovery {
             acked,
             delivered: news.delivered,
             has_sacked: news.has_sacked,
-            has_original: news.has_original,
+            // Without SACK it is not known which of them the peer had before the first was sent again (as Linux).
+            has_original: news.has_original
+                && (self.settings.sack || !news.has_acked_retransmission),
             is_duplicate: acked == 0 && ack.ack == snd_una && ack.is_plain && segments_before > 0,
             // RFC 7323 §4.1: a timestamp tells transmissions apart.
             rtt: news.rtt().or(echoed),
