@@ -88,7 +88,8 @@ impl<P: Payload> Connection<P> {
         segment: &Incoming<'_>,
         payload: Option<P>,
     ) {
-        if self.check_timestamp(now, segment) == Verdict::Drop
+        if self.check_flags(segment) == Verdict::Drop
+            || self.check_timestamp(now, segment) == Verdict::Drop
             || self.check_sequence(now, segment) == Verdict::Drop
             || segment.has(Flags::RST | Flags::SYN) && self.check_control(now, segment) == Verdict::Drop
             // "Fifth, check the ACK field: if the ACK bit is off, drop the segment and return".
@@ -109,6 +110,36 @@ impl<P: Payload> Connection<P> {
             return;
         }
         self.take_text(now, segment, payload);
+    }
+
+    /// As Linux, before anything else: a segment with neither ACK, RST nor SYN gets no answer, wherever it is; and the peer
+    /// of a connection that only the listener knows of must know its number, or is taken for another's.
+    #[inline]
+    fn check_flags(&mut self, segment: &Incoming<'_>) -> Verdict {
+        if !segment.has(Flags::ACK) {
+            let is_control = segment.has(Flags::RST | Flags::SYN);
+            return if is_control || self.is_known_to_listener_only() {
+                Verdict::Continue
+            } else {
+                Verdict::Drop
+            };
+        }
+        if self.is_known_to_listener_only()
+            && segment.ack != self.sender.iss + 1
+            && !segment.has(Flags::RST)
+        {
+            self.refuse(segment);
+            return Verdict::Drop;
+        }
+        Verdict::Continue
+    }
+
+    /// What Linux has a request socket for.
+    #[inline]
+    fn is_known_to_listener_only(&self) -> bool {
+        self.state == State::SynReceived
+            && self.handshake.is_passive
+            && !self.handshake.is_fast_open
     }
 
     /// "First, check sequence number": RFC 9293 §3.10.7.4.
@@ -173,6 +204,13 @@ impl<P: Payload> Connection<P> {
             self.receiver.note_duplicate(segment.seq, segment.seq + 1);
             self.receiver.acks.owe_one();
             return Verdict::Continue;
+        }
+        // "If the connection was initiated with a passive OPEN, then return this connection to the LISTEN state", and as Linux
+        // let the peer know.
+        if self.is_known_to_listener_only() {
+            self.refuse(segment);
+            self.enter_closed();
+            return Verdict::Drop;
         }
         // RFC 5961 §4.2: "If the SYN bit is set, irrespective of the sequence number, TCP MUST send an ACK".
         self.challenge(now);
