@@ -82,6 +82,7 @@ impl<P: Payload> Connection<P> {
             _ => None,
         };
         let delivered_before = self.recovery.scoreboard().delivered();
+        let was_reducing = self.recovery.is_reducing();
         let outcome = self.recovery.on_ack(&Acknowledgement {
             now,
             ack: segment.ack,
@@ -90,6 +91,11 @@ impl<P: Payload> Connection<P> {
             echo,
         });
         self.follow_recovery();
+        if self.ecn.is_on {
+            self.note_reduction(was_reducing);
+            // Linux's `tcp_ecn_withdraw_cwr`
+            self.ecn.owes_cwr &= !outcome.was_spurious;
+        }
         self.measure_ack(now, segment, &outcome, delivered_before);
         if outcome.has_lost_probe {
             self.review_mtu_probe();

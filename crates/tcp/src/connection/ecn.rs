@@ -47,18 +47,25 @@ impl<P: Payload> Connection<P> {
         self.ecn.owes_cwr = self.ecn.is_on && self.handshake.retransmits > 0;
     }
 
-    /// The marks of a segment with data.
+    /// RFC 3168 §6.1.2: the window may have been reduced "for any reason (because of a retransmit timeout, a Fast Retransmit,
+    /// or in response to an ECN Notification)".
+    pub(super) fn note_reduction(&mut self, was_reducing: bool) {
+        self.ecn.owes_cwr |= self.ecn.is_on && self.recovery.is_reducing() && !was_reducing;
+    }
+
+    /// The marks of a segment with data. Returns whether the peer is to hear of them at once.
     #[inline]
-    pub(super) fn on_ecn_marks(&mut self, segment: &Incoming<'_>) {
+    pub(super) fn on_ecn_marks(&mut self, segment: &Incoming<'_>) -> bool {
         if !self.ecn.is_on {
-            return;
+            return false;
         }
+        let mut is_urgent = false;
         // RFC 3168 §6.1.3: "When it receives a CWR packet [...] it stops setting the ECN-Echo flag", which a mark on the
         // same packet starts again.
         if segment.has(Flags::CWR) {
             self.ecn.is_echoing = false;
             // The sender waits for an answer before it grows its window.
-            self.receiver.acks.owe_one();
+            is_urgent = true;
         }
         match segment.ecn {
             Ecn::Ce => {
@@ -68,12 +75,13 @@ impl<P: Payload> Connection<P> {
                     self.receiver
                         .acks
                         .enter_quick_mode(&self.config, self.receiver.window.offered());
-                    self.receiver.acks.owe_one();
+                    is_urgent = true;
                 }
             }
             Ecn::Ect0 | Ecn::Ect1 => self.ecn.is_seen = true,
             Ecn::NotEct => {}
         }
+        is_urgent
     }
 
     /// ECE for an outgoing acknowledgement.

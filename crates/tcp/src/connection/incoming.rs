@@ -277,7 +277,7 @@ impl<P: Payload> Connection<P> {
             }
             return;
         }
-        self.on_ecn_marks(segment);
+        let has_urgent_mark = self.on_ecn_marks(segment);
         self.counters.data_segments_in = self.counters.data_segments_in.wrapping_add(1);
         let before = self.receiver.rcv_nxt;
         let had_urgent = self.receiver.urgent.is_received();
@@ -311,6 +311,9 @@ impl<P: Payload> Connection<P> {
                     self.events.raise(Event::Readable);
                 }
             }
+        }
+        if has_urgent_mark {
+            self.receiver.acks.owe_one();
         }
     }
 

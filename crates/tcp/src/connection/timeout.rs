@@ -100,6 +100,7 @@ impl<P: Payload> Connection<P> {
     fn on_recovery_timeout(&mut self, now: Instant) {
         let can_send_new =
             self.sender.has_unsent() && self.sender.window_end() > self.sender.snd_nxt;
+        let was_reducing = self.recovery.is_reducing();
         let timeout = self.recovery.on_timeout(now, can_send_new);
         if self.is_searching_mtu() {
             match timeout {
@@ -109,6 +110,12 @@ impl<P: Payload> Connection<P> {
             }
         }
         self.follow_recovery();
+        self.note_reduction(was_reducing && timeout != Timeout::Retransmission);
+        if timeout == Timeout::Probe && can_send_new && self.sender.unsent() < u32::from(self.mss())
+        {
+            // RFC 8985 §7.3: "Transmit the lowest-sequence unsent segment", which Nagle or the cork may hold back.
+            self.sender.flush();
+        }
         if timeout != Timeout::Retransmission {
             return;
         }
