@@ -265,6 +265,13 @@ impl<P: Payload> Receiver<P> {
             .is_some_and(|assembler| assembler.has_blocks())
     }
 
+    /// How many blocks an acknowledgement has to carry.
+    #[inline]
+    pub(crate) fn sack_block_count(&self) -> u32 {
+        let assembler = self.assembler.as_ref();
+        assembler.map_or(0, |assembler| assembler.block_count())
+    }
+
     pub(crate) fn take_sack_blocks(&mut self, max: usize, with_duplicate: bool) -> SackBlocks {
         self.assembler().take_blocks(max, with_duplicate)
     }

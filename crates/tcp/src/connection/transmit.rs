@@ -331,9 +331,10 @@ impl<P: Payload> Connection<P> {
     /// Octets that SACK blocks take from a segment's payload.
     #[inline]
     fn sack_len(&self) -> u32 {
-        if self.handshake.has_sack && self.receiver.has_sack_blocks() {
-            let most: u32 = if self.timestamps.is_on { 3 } else { 4 };
-            SACK_OPTION_LEN.saturating_add(most.saturating_mul(SACK_BLOCK_LEN))
+        let count = self.receiver.sack_block_count();
+        if self.handshake.has_sack && count > 0 {
+            let most = if self.timestamps.is_on { 3 } else { 4 };
+            SACK_OPTION_LEN.saturating_add(count.min(most).saturating_mul(SACK_BLOCK_LEN))
         } else {
             0
         }

@@ -122,6 +122,9 @@ impl<P: Payload> Assembler<P> {
             if self.pieces.is_empty() {
                 self.pieces = VecDeque::new();
             }
+            if piece.range.start < rcv_nxt {
+                self.note_duplicate(Range::new(piece.range.start, piece.range.end.min(rcv_nxt)));
+            }
             if piece.range.end > rcv_nxt {
                 piece
                     .payload
@@ -217,6 +220,12 @@ impl<P: Payload> Assembler<P> {
     #[inline]
     pub(crate) fn has_blocks(&self) -> bool {
         self.recent_count > 0 || self.duplicate.is_some()
+    }
+
+    /// How many they are.
+    #[inline]
+    pub(crate) fn block_count(&self) -> u32 {
+        u32::from(self.recent_count).saturating_add(u32::from(self.duplicate.is_some()))
     }
 
     #[inline]
