@@ -21,5 +21,5 @@ pub use call::{Call, OptionValue, Outcome};
 pub use error::{ParseError, Place};
 pub use linux::Linux;
 pub use parser::{parse, parse_with};
-pub use runner::{Conditions, Failure, run};
+pub use runner::{Conditions, Failure, describe, run};
 pub use stack::{Segment, Setup, Stack, Unreachable, octet, wrong_octet};

@@ -36,12 +36,23 @@ pub struct Linux {
     sniffed: VecDeque<(Duration, Segment)>,
     start: Instant,
     buffer: Vec<u8>,
+    has_offload: bool,
 }
 
 impl Linux {
-    /// Makes the namespace.
+    /// Makes the namespace. The kernel leaves segmentation to the device.
     pub fn new() -> Result<Self, Skip> {
+        Self::make(true)
+    }
+
+    /// As [`Linux::new`], for a device that does not segment.
+    pub fn without_offload() -> Result<Self, Skip> {
+        Self::make(false)
+    }
+
+    fn make(has_offload: bool) -> Result<Self, Skip> {
         Ok(Self {
+            has_offload,
             namespace: Arc::new(Namespace::create("tun")?),
             tun: None,
             remote: Ipv4Addr::UNSPECIFIED,
@@ -54,6 +65,25 @@ impl Linux {
             start: Instant::now(),
             buffer: vec![0; 1 << 16],
         })
+    }
+
+    fn make_link(&mut self, setup: &Setup) -> Result<(), String> {
+        let make = if self.has_offload {
+            Tun::with_offload
+        } else {
+            Tun::create
+        };
+        let tun = make(&self.namespace, "tun0", setup.local, setup.mtu);
+        self.tun = Some(tun.map_err(|skip| skip.reason().to_owned())?);
+        if !self.has_offload {
+            // Without it, too, the kernel makes packets of several segments, and waits until there are enough for one.
+            let limit = ["link", "set", "tun0", "gso_max_segs", "1"];
+            let limited = self.namespace.ip(&limit);
+            limited.map_err(|error| error.to_string())?;
+        }
+        let route = ["route", "add", "default", "dev", "tun0"];
+        let route = self.namespace.ip(&route);
+        route.map(drop).map_err(|error| error.to_string())
     }
 
     fn poll_answer(&mut self, wait: Duration) {
@@ -71,12 +101,9 @@ impl Stack for Linux {
             return Err("IPv6".to_owned());
         }
         (self.local, self.remote) = (setup.local, setup.remote);
-        let tun = Tun::with_offload(&self.namespace, "tun0", setup.local, setup.mtu);
-        self.tun = Some(tun.map_err(|skip| skip.reason().to_owned())?);
-        let peer = format!("{}/32", setup.remote);
-        let route = ["route", "add", &peer, "dev", "tun0"];
-        let route = self.namespace.ip(&route);
-        route.map_err(|error| error.to_string())?;
+        if self.tun.is_none() {
+            self.make_link(setup)?;
+        }
         self.namespace.enter(|| sys::set_sysctls(&setup.sysctls))?;
         let mut sysctls = setup.sysctls.iter().rev();
         let congestion_control = sysctls.find(|(name, _)| name == sys::CONGESTION_CONTROL);
@@ -88,6 +115,7 @@ impl Stack for Linux {
             remote: (setup.remote, setup.connect_port),
             congestion_control,
         };
+        self.descriptors = worker::Descriptors::default();
         let (calls, answers) = worker::spawn(
             Arc::clone(&self.namespace),
             ends,

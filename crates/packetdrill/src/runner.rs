@@ -16,6 +16,7 @@ use crate::stack::{Segment, Setup, Stack, Unreachable, wrong_octet};
 use crate::{symbols, sysctl};
 use calls::Pending;
 use compare::Expectation;
+pub use compare::describe;
 use connection::Connection;
 
 /// How a script is played.
@@ -293,7 +294,7 @@ impl Run<'_> {
         if self.conditions.all_packets
             && let Some((time, segment)) = self.queue.front()
         {
-            let seen = compare::describe(&self.connection.to_script(segment));
+            let seen = describe(&self.connection.to_script(segment));
             let message = format!(
                 "sent at {:.6} and not in the script:\n  {seen}",
                 time.as_secs_f64()
@@ -348,12 +349,12 @@ impl Run<'_> {
             if let Some(tick) = self.connection.map_timestamp(wanted, &mut actual) {
                 let off = self.settings.timestamp_tick * tick;
                 if off > self.tolerance(time) {
-                    let seen = compare::describe(&actual);
+                    let seen = describe(&actual);
                     return Err(differs(format!("the timestamp is {off:?} off: {seen}")));
                 }
             }
             let complete = expectation.accept(&actual).map_err(|why| {
-                let (wanted, seen) = (expectation.describe_rest(), compare::describe(&actual));
+                let (wanted, seen) = (expectation.describe_rest(), describe(&actual));
                 let at = time.as_secs_f64();
                 differs(format!(
                     "{why}\n  expected: {wanted}\n  actual:   {seen} at {at:.6}"
@@ -363,7 +364,7 @@ impl Run<'_> {
             let is_syn = segment.flags & flags::SYN != 0;
             let position = position.wrapping_sub(u32::from(!is_syn));
             if let Some(index) = wrong_octet(&segment.payload, position) {
-                let seen = compare::describe(&actual);
+                let seen = describe(&actual);
                 return Err(differs(format!(
                     "octet {index} of the data is wrong: {seen}"
                 )));
@@ -371,7 +372,7 @@ impl Run<'_> {
             let tolerance = self.tolerance(end);
             if time + tolerance < start || time > end + tolerance {
                 let (start, end, at) = (start.as_secs_f64(), end.as_secs_f64(), time.as_secs_f64());
-                let seen = compare::describe(&actual);
+                let seen = describe(&actual);
                 return Err(differs(format!(
                     "sent at {at:.6}, expected at {start:.6} to {end:.6} (tolerance {tolerance:?}): {seen}"
                 )));

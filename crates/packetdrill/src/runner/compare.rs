@@ -132,7 +132,7 @@ fn same_options(wanted: &[TcpOption], actual: &[TcpOption]) -> bool {
 }
 
 /// A segment as a script has it.
-pub(super) fn describe(segment: &Segment) -> String {
+pub fn describe(segment: &Segment) -> String {
     let len = u32::try_from(segment.payload.len()).unwrap_or(u32::MAX);
     let mut text = match segment.tos & 3 {
         0 => String::new(),

@@ -111,6 +111,7 @@ fn set(config: &mut Config, options: &mut Options, name: &str, value: &str) -> O
         | "tcp_pacing_ca_ratio"
         | "tcp_min_tso_segs"
         | "tcp_fastopen_cookies"
+        | "tcp_no_metrics_save"
         | "tcp_autocorking" => {}
         // By the socket layer.
         "tcp_fastopen_key" => {}
