@@ -233,7 +233,8 @@ impl Sender {
 
     /// Whether a segment smaller than the MSS, the last there is, may go.
     fn check_small(&self, options: &Options) -> Result<(), Blocked> {
-        let is_urgent = self.urgent_end().is_some_and(|end| end > self.snd_nxt);
+        // As with Linux until the urgent octet is acknowledged (`tcp_urg_mode`).
+        let is_urgent = self.urgent_end().is_some_and(|end| end > self.snd_una);
         // The end only advances, so nothing older can be equal to it; by order, half of the numbers would be.
         let is_flushed = self.flush_end == self.queue.end();
         if self.is_fin_queued || is_urgent || is_flushed {
