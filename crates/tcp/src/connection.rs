@@ -34,6 +34,7 @@ pub(crate) mod layout;
 mod measure;
 mod options;
 mod path_mtu;
+mod pressure;
 mod repair;
 mod reset;
 mod segment;

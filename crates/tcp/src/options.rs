@@ -283,7 +283,7 @@ fn in_range<T: PartialOrd>(value: T, min: T, max: T) -> Result<T, OptionError> {
 /// `tcp_notsent_lowat`.
 const NOT_SENT_LOW_WATER: u32 = u32::MAX;
 /// `SOCK_MIN_SNDBUF`.
-const MIN_SEND_BUFFER: u32 = 4608;
+pub(crate) const MIN_SEND_BUFFER: u32 = 4608;
 /// `SOCK_MIN_RCVBUF`.
 const MIN_RECEIVE_BUFFER: u32 = 2304;
 /// `MAX_TCP_WINDOW`.

@@ -207,6 +207,30 @@ impl<P: Payload> Receiver<P> {
             .map_or(0, |assembler| assembler.footprint())
     }
 
+    /// Octets of memory that the handles keep from other use.
+    pub(crate) fn footprint(&self) -> usize {
+        let unread = self.queue.footprint();
+        unread.saturating_add(self.assembler_footprint())
+    }
+
+    /// Gives back `wanted` octets of memory, or as much as can be had without what may be read (`tcp_prune_queue`).
+    /// Returns how much.
+    pub(crate) fn relieve(&mut self, wanted: usize) -> usize {
+        let before = self.footprint();
+        let goal = before.saturating_sub(wanted);
+        if let Some(assembler) = &mut self.assembler {
+            let unread = self.queue.footprint();
+            assembler.collapse(goal.saturating_sub(unread));
+        }
+        let behind_gap = self.assembler_footprint();
+        self.queue.collapse(goal.saturating_sub(behind_gap));
+        let unread = self.queue.footprint();
+        if let Some(assembler) = &mut self.assembler {
+            assembler.prune(goal.saturating_sub(unread));
+        }
+        before.saturating_sub(self.footprint())
+    }
+
     /// Gives back memory that is only kept for speed.
     pub(crate) fn shrink(&mut self) {
         if self.is_contiguous() && !self.has_sack_blocks() {
@@ -217,11 +241,7 @@ impl<P: Payload> Receiver<P> {
 
     fn place_behind_gap(&mut self, seq: SeqNumber, payload: P) -> Arrival {
         self.out_of_order_count = self.out_of_order_count.saturating_add(1);
-        let memory = self
-            .queue
-            .footprint()
-            .saturating_add(self.assembler_footprint());
-        if memory > (self.window.buffer() as usize).saturating_mul(OVERCOMMIT) {
+        if self.footprint() > (self.window.buffer() as usize).saturating_mul(OVERCOMMIT) {
             return Arrival::NoRoom;
         }
         self.assembler().insert(seq, payload);
@@ -287,10 +307,7 @@ impl<P: Payload> Receiver<P> {
     /// The peer cannot send what an application may wait for that wants more (`SO_RCVLOWAT`): the window is all but closed, or
     /// small segments take the memory.
     pub(crate) fn is_full(&self) -> bool {
-        let footprint = self
-            .queue
-            .footprint()
-            .saturating_add(self.assembler_footprint());
+        let footprint = self.footprint();
         let limit = (self.window.buffer() as usize).saturating_mul(OVERCOMMIT);
         self.window.remaining(self.rcv_nxt) <= self.acks.rcv_mss().into() || footprint > limit
     }

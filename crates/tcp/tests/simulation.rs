@@ -173,6 +173,7 @@ fn simulate(seed: u64, tells: bool) {
     // Of a generator of its own, so that a seed's other choices are what they are without it.
     let mut fast_open = Rng::new(!seed);
     let mut hole = Rng::new(seed.wrapping_mul(3));
+    let mut shortage = Rng::new(seed.wrapping_mul(5));
     let is_hole = hole.chance(50_000);
     let ends = plans.map(|plan| {
         let mtu = rng.pick(&[296, 576, 1_500, 9_000]);
@@ -187,6 +188,7 @@ fn simulate(seed: u64, tells: bool) {
         };
         let mut end = End::new(config, options, path, iss, plan, own);
         end.opens_fast = fast_open.chance(500_000);
+        end.shortage = shortage.chance(150_000).then(|| Rng::new(shortage.next()));
         end
     });
     let links = [(); 2].map(|()| {

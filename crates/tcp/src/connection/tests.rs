@@ -9,6 +9,7 @@ mod info;
 mod loss;
 mod open;
 mod path_mtu;
+mod pressure;
 mod receive;
 mod repair;
 mod requirements;

@@ -134,19 +134,53 @@ impl<P: Payload> Assembler<P> {
         }
     }
 
-    /// Drops the pieces furthest from being readable until `footprint` octets of memory are left. RFC 2018 §8 allows to
-    /// forget what was reported, as a last resort.
+    /// Lets pieces share memory with those that they follow on, until at most `footprint` octets are in use
+    /// (`tcp_collapse_ofo_queue`).
+    pub(crate) fn collapse(&mut self, footprint: usize) {
+        let Some(mut last) = self.pieces.pop_front() else {
+            return;
+        };
+        for _ in 0..self.pieces.len() {
+            let Some(next) = self.pieces.pop_front() else {
+                break;
+            };
+            if self.footprint > footprint
+                && last.range.end == next.range.start
+                && last.payload.try_append(next.payload.as_ref())
+            {
+                last.range.end = next.range.end;
+                self.forget_footprint(Some(&next));
+            } else {
+                self.pieces.push_back(core::mem::replace(&mut last, next));
+            }
+        }
+        self.pieces.push_back(last);
+    }
+
+    /// Drops the pieces furthest from being readable until `footprint` octets of memory are left (`tcp_prune_ofo_queue`).
+    /// RFC 2018 §8 allows to forget what was reported, as a last resort, and asks not to report it any more.
     pub(crate) fn prune(&mut self, footprint: usize) {
+        let mut has_dropped = false;
         while self.footprint > footprint
             && let Some(piece) = self.pieces.pop_back()
         {
             self.forget_footprint(Some(&piece));
+            has_dropped = true;
         }
-        if let Some(last) = self.pieces.back() {
-            let end = last.range.end;
-            self.retain_recent(|range| range.start < end);
-        } else {
-            self.recent_count = 0;
+        if !has_dropped {
+            return;
+        }
+        match self.end() {
+            Some(end) => {
+                for range in &mut self.recent {
+                    range.end = range.end.min(end);
+                }
+                self.retain_recent(|range| range.start < end);
+            }
+            None => {
+                self.pieces = VecDeque::new();
+                self.recent_count = 0;
+            }
         }
     }
 

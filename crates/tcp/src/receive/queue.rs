@@ -57,6 +57,36 @@ impl<P: Payload> ReceiveQueue<P> {
         }
     }
 
+    /// Lets data share memory with the data before it, until the handles keep at most `footprint` octets (`tcp_collapse`).
+    pub(crate) fn collapse(&mut self, footprint: usize) {
+        let Some(rest) = &mut self.rest else {
+            return;
+        };
+        let Some(mut last) = self.first.take() else {
+            return;
+        };
+        for _ in 0..self.more {
+            let Some(next) = rest.pop_front() else {
+                break;
+            };
+            if self.footprint as usize > footprint && last.try_append(next.as_ref()) {
+                self.footprint = self.footprint.saturating_sub(octets(next.footprint()));
+                self.more = self.more.saturating_sub(1);
+                continue;
+            }
+            let whole = core::mem::replace(&mut last, next);
+            match &self.first {
+                None => self.first = Some(whole),
+                Some(_) => rest.push_back(whole),
+            }
+        }
+        match &self.first {
+            None => self.first = Some(last),
+            Some(_) => rest.push_back(last),
+        }
+        self.release_if_empty();
+    }
+
     fn last_mut(&mut self) -> Option<&mut P> {
         if self.more == 0 {
             return self.first.as_mut();
@@ -188,3 +218,61 @@ fn octets(len: usize) -> u32 {
 
 /// Handles whose list is not worth giving back.
 const KEPT_CAPACITY: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten octets in memory of 32, or of as many as they are.
+    fn queue(count: u8, is_roomy: impl Fn(u8) -> bool) -> ReceiveQueue<Vec<u8>> {
+        let mut queue = ReceiveQueue::default();
+        for number in 0..count {
+            let mut payload = Vec::with_capacity(if is_roomy(number) { 32 } else { 10 });
+            payload.extend([number; 10]);
+            queue.push(payload, false);
+        }
+        queue
+    }
+
+    fn lens(queue: &ReceiveQueue<Vec<u8>>) -> Vec<usize> {
+        queue.iter().map(<[u8]>::len).collect()
+    }
+
+    #[test]
+    fn data_shares_memory_until_enough_is_free() {
+        for footprint in 0..=330 {
+            let mut queue = queue(10, |_| true);
+            queue.collapse(footprint);
+            queue.check_invariants();
+            assert!(queue.footprint() <= footprint.max(4 * 32));
+            assert!(queue.footprint() + 32 > footprint.min(10 * 32));
+            let mut data = [0; 200];
+            assert_eq!(queue.read(&mut data), 100);
+            let expected: Vec<u8> = (0..10).flat_map(|number| [number; 10]).collect();
+            assert_eq!(data[..100], expected);
+        }
+    }
+
+    #[test]
+    fn data_without_room_behind_it_stays() {
+        let mut queue = queue(6, |number| number % 3 == 0);
+        queue.collapse(0);
+        queue.check_invariants();
+        assert_eq!(lens(&queue), [30, 30]);
+        assert_eq!(queue.footprint(), 64);
+        let mut queue = self::queue(3, |_| false);
+        queue.collapse(0);
+        queue.check_invariants();
+        assert_eq!(lens(&queue), [10, 10, 10]);
+    }
+
+    #[test]
+    fn nothing_and_a_single_payload_stay_as_they_are() {
+        for count in [0, 1] {
+            let mut queue = queue(count, |_| true);
+            queue.collapse(0);
+            queue.check_invariants();
+            assert_eq!(queue.len(), usize::from(count) * 10);
+        }
+    }
+}

@@ -307,6 +307,15 @@ impl ReceiveWindow {
         }
     }
 
+    /// Memory is short: what is offered next is little, and grows with what arrives (`tcp_adjust_rcv_ssthresh`).
+    pub(crate) fn restrain(&mut self) {
+        // Before the handshake is over only the first window is known.
+        if self.mss > 0 {
+            let most = u32::from(self.mss).saturating_mul(RESTRAINED_SEGMENTS);
+            self.threshold = self.threshold.min(most);
+        }
+    }
+
     /// `SO_RCVBUF` from the application: fixed from here on.
     pub(crate) fn lock_buffer(&mut self, buffer: u32) {
         self.is_buffer_locked = true;
@@ -413,6 +422,9 @@ const fn round_up(value: u32, unit: u32) -> u32 {
 
 /// What a peer sends in its first round trip (`TCP_INIT_CWND`).
 const INITIAL_SPACE_SEGMENTS: u32 = 10;
+
+/// What is offered while memory is short.
+const RESTRAINED_SEGMENTS: u32 = 4;
 
 /// Shorter segments are no evidence that the buffer is used well.
 const GROWTH_LEN_MIN: u32 = 128;

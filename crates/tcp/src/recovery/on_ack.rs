@@ -5,6 +5,7 @@ use core::time::Duration;
 use wire::tcp::SackBlock;
 
 use crate::congestion::Ack;
+use crate::time::Nanos;
 use crate::{Instant, SeqNumber};
 
 use super::rack::{Rack, Round};
@@ -426,11 +427,29 @@ impl Recovery {
         if self.scoreboard.is_empty() {
             self.deadlines = super::timeout::Deadlines::default();
         } else if report.acked > 0 {
-            self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
+            let timeout = if self.scoreboard.is_reneging() {
+                self.reneging_timeout()
+            } else {
+                self.rtt.rto_nanos()
+            };
+            self.deadlines.retransmission = Some(now + timeout);
             self.schedule_probe(now);
         } else if report.has_sacked {
             // RFC 8985 §7.2: RACK has evidence to go by.
             self.deadlines.probe = None;
         }
     }
+
+    /// What the peer has reported and does not acknowledge it has thrown away (RFC 2018 §8), or is about to acknowledge
+    /// (`tcp_check_sack_reneging`).
+    #[cold]
+    fn reneging_timeout(&self) -> Nanos {
+        let srtt = Nanos::from(self.rtt.srtt().unwrap_or_default());
+        let least = Nanos::from(RENEGING_TIMEOUT_MIN);
+        Nanos::new(srtt.get() / 2)
+            .max(least)
+            .min(self.rtt.rto_nanos())
+    }
 }
+
+const RENEGING_TIMEOUT_MIN: Duration = Duration::from_millis(10);

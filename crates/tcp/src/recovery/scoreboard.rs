@@ -218,7 +218,7 @@ impl Scoreboard {
     /// The first segment was reported as arrived and is not acknowledged: the receiver has thrown it away (RFC 2018 §8).
     #[must_use]
     pub fn is_reneging(&self) -> bool {
-        self.segments.front().is_some_and(|first| first.has(SACKED))
+        self.counts.sacked > 0 && self.segments.front().is_some_and(|first| first.has(SACKED))
     }
 
     /// Octets by what is known of them.

@@ -54,6 +54,8 @@ pub(crate) struct End {
     pub(crate) path: Path,
     /// Fast Open is attempted, or data of a SYN is taken.
     pub(crate) opens_fast: bool,
+    /// Now and then memory is short; chosen by this, so that other choices are what they are without it.
+    pub(crate) shortage: Option<Rng>,
     secrets: Secrets,
     plan: Plan,
     rng: Rng,
@@ -89,6 +91,7 @@ impl End {
             options,
             path,
             opens_fast: false,
+            shortage: None,
             secrets: Secrets {
                 iss: SeqNumber(iss),
                 timestamp_offset: iss.rotate_left(7),
@@ -175,6 +178,23 @@ impl End {
             self.read_some(now);
         }
         self.end(now);
+    }
+
+    /// A segment was received, and there is no memory for more of them.
+    fn relieve(&mut self) {
+        let (Some(rng), Some(connection)) = (&mut self.shortage, &mut self.connection) else {
+            return;
+        };
+        if !rng.chance(300_000) {
+            return;
+        }
+        let wanted = rng.pick(&[0, 0, 0, 1, FRAME_LEN, 10 * FRAME_LEN, usize::MAX]);
+        let (readable, before) = (connection.readable_len(), connection.received_footprint());
+        let given_back = connection.relieve(wanted);
+        connection.check_invariants();
+        assert_eq!(connection.received_footprint() + given_back, before);
+        assert!(wanted > 0 || given_back == 0);
+        assert_eq!(connection.readable_len(), readable);
     }
 
     fn change_an_option(&mut self, now: Instant) {
@@ -433,8 +453,15 @@ impl Pair {
                 );
             }
         } else if let Some(connection) = &mut end.connection {
-            let payload = Some(packet.payload).filter(|payload| !payload.is_empty());
+            let mut payload = Some(packet.payload).filter(|payload| !payload.is_empty());
+            if let Some(payload) = &mut payload
+                && end.shortage.is_some()
+            {
+                // As in a frame, where others may find room behind it.
+                payload.reserve(FRAME_LEN.saturating_sub(payload.len()));
+            }
             connection.on_segment(self.now, &packet.header, packet.ecn, payload);
+            end.relieve();
         }
     }
 
@@ -560,3 +587,6 @@ fn cut(transmit: &Transmit, payload: &[u8]) -> Vec<Packet> {
 fn is_ecn_syn(flags: Flags) -> bool {
     flags == Flags::SYN | Flags::ECE | Flags::CWR
 }
+
+/// Octets of a frame of a device.
+const FRAME_LEN: usize = 2048;

@@ -121,3 +121,40 @@ fn random_insertions_reassemble() {
         assert_eq!(got as usize, expected);
     }
 }
+
+// Requirement: RFC 2018 8-2
+#[test]
+fn rfc2018_section8_what_was_pruned_is_not_reported() {
+    let mut assembler = Assembler::default();
+    insert(&mut assembler, 10, 20);
+    insert(&mut assembler, 30, 40);
+    insert(&mut assembler, 40, 60);
+    assembler.prune(25);
+    assembler.check_invariants(BASE);
+    assert_eq!(assembler.footprint(), 20);
+    // A part of what was reported as one block is there.
+    assert_eq!(blocks(&mut assembler), [(30, 40), (10, 20)]);
+    assert_eq!(assembler.end(), Some(BASE + 40));
+    insert(&mut assembler, 40, 60);
+    assert_eq!(blocks(&mut assembler), [(30, 60), (10, 20)]);
+}
+
+#[test]
+fn pieces_that_follow_on_each_other_share_memory_until_enough_is_free() {
+    let mut assembler = Assembler::default();
+    for (start, end) in [(10, 20), (20, 30), (30, 40), (50, 60), (60, 70)] {
+        let mut data = Vec::with_capacity(100);
+        data.extend((start..end).map(|octet: u8| octet));
+        assembler.insert(BASE + u32::from(start), data);
+    }
+    assert_eq!(assembler.footprint(), 500);
+    assembler.collapse(400);
+    assembler.check_invariants(BASE);
+    assert_eq!(assembler.footprint(), 400);
+    assembler.collapse(0);
+    assembler.check_invariants(BASE);
+    assert_eq!(assembler.footprint(), 200);
+    assert_eq!(blocks(&mut assembler), [(50, 70), (10, 40)]);
+    assert_eq!(drain(&mut assembler, 10), 40);
+    assert_eq!(drain(&mut assembler, 50), 70);
+}
