@@ -20,7 +20,8 @@
 //!
 //! After inputs and commands, as many of them as there are at once, the outputs are polled: `poll_transmit` until it
 //! gives nothing, which may produce events; `poll_event` until it gives nothing; then `poll_timeout` for when to call
-//! `on_timeout`. A driver that has no room for a segment leaves `poll_transmit` for later. What `poll_transmit` gave
+//! `on_timeout`. A driver that has no room for a segment leaves `poll_transmit` for later: a timeout whose segment could not be
+//! sent is not backed off further. What `poll_transmit` gave
 //! counts as sent; a segment that is dropped behind it is lost and repaired as such.
 //!
 //! Here the driver is a loop between two connections, over a network that takes a millisecond:

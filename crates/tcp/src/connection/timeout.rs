@@ -191,6 +191,11 @@ impl<P: Payload> Connection<P> {
             return;
         }
         let interval = self.probe_interval();
+        if self.pending.probe.is_some() {
+            // The driver had no room for the last one (`tcp_send_probe0`, local congestion).
+            self.timers.set(Timer::Retransmit, now + interval);
+            return;
+        }
         let limit = if self.is_orphan {
             self.orphan_retries(interval)
         } else {
@@ -246,6 +251,9 @@ impl<P: Payload> Connection<P> {
         let elapsed = now - self.liveness.last_heard_at;
         let next = if self.sender.is_outstanding() || self.sender.has_unsent() {
             self.options.keep_idle()
+        } else if self.pending.probe.is_some() {
+            // As with a window probe.
+            self.options.keep_interval()
         } else if elapsed >= self.options.keep_idle() {
             let probes = self.liveness.probes;
             let is_dead = match self.user_timeout() {

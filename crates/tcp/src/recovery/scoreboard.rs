@@ -221,6 +221,13 @@ impl Scoreboard {
         self.counts.sacked > 0 && self.segments.front().is_some_and(|first| first.has(SACKED))
     }
 
+    /// The first segment is deemed lost and was not sent again since.
+    #[must_use]
+    pub fn waits_for_first(&self) -> bool {
+        let first = self.segments.front();
+        first.is_some_and(|first| first.has(LOST) && !first.has(RETRANSMITTED))
+    }
+
     /// Octets by what is known of them.
     #[must_use]
     pub const fn octets(&self) -> Counts {

@@ -99,6 +99,8 @@ impl Recovery {
             State::Recovery { high } | State::Loss { high, .. } => self.snd_una >= high,
         };
         let is_repeated = self.timeouts > 0;
+        // The driver had no room: nothing that the network could have lost (`tcp_retransmit_timer`, local congestion).
+        let is_unsent = is_repeated && self.scoreboard.waits_for_first();
         if self.settings.sack {
             self.scoreboard
                 .mark_lost_on_timeout(self.rack.timeout(), now);
@@ -108,8 +110,10 @@ impl Recovery {
         }
         self.tlp.cancel();
         self.probe = ProbeDue::No;
-        self.rtt.on_timeout();
-        self.timeouts = self.timeouts.saturating_add(1);
+        if !is_unsent {
+            self.rtt.on_timeout();
+            self.timeouts = self.timeouts.saturating_add(1);
+        }
         let reduction = Reduction {
             is_last_in_doubt: is_new_episode && self.undo.begin(self.snd_una, Cause::Timeout),
             ..self.reduction(now, 0)

@@ -163,3 +163,40 @@ fn rfc3708_a_duplicate_reported_after_everything_arrived_undoes_the_reduction() 
     assert_eq!(info.snd_ssthresh, u32::MAX / 2);
     assert_eq!(info.dsack_duplicates, 1);
 }
+
+/// The driver does not poll for segments: its device has no room.
+#[test]
+fn a_timeout_whose_segment_had_no_room_is_not_backed_off_again() {
+    let mut solo = Solo::established();
+    solo.write(b"data");
+    solo.poll();
+    solo.skip_to_timer();
+    assert_eq!(solo.poll_one().payload, b"data");
+    let rto = solo.skip_to_timer();
+    for _ in 0..10 {
+        assert_eq!(solo.skip_to_timer(), rto * 2);
+    }
+    assert_eq!(solo.poll_one().payload, b"data");
+    assert_eq!(solo.skip_to_timer(), rto * 2);
+    assert_eq!(solo.poll_one().payload, b"data");
+    assert_eq!(solo.skip_to_timer(), rto * 4);
+    assert_eq!(solo.state(), State::Established);
+}
+
+#[test]
+fn a_window_probe_that_had_no_room_does_not_count() {
+    let mut solo = Solo::established();
+    solo.window = 0;
+    solo.receive(ack(1, 1));
+    solo.write(b"data");
+    solo.assert_silent();
+    let first = solo.skip_to_timer();
+    for _ in 0..100 {
+        assert_eq!(solo.skip_to_timer(), first * 2);
+    }
+    assert_eq!(solo.state(), State::Established);
+    assert_eq!(solo.poll_one().payload, b"");
+    assert_eq!(solo.skip_to_timer(), first * 2);
+    assert_eq!(solo.poll_one().payload, b"");
+    assert_eq!(solo.skip_to_timer(), first * 4);
+}

@@ -109,3 +109,22 @@ fn rfc9293_3_8_4_keepalive_probes_and_gives_up() {
     );
     assert_eq!(solo.connection.take_error(), Some(Error::TimedOut));
 }
+
+/// The driver does not poll for segments: its device has no room.
+#[test]
+fn a_probe_that_had_no_room_does_not_count() {
+    let mut solo = keep_alive();
+    solo.set(SocketOption::KeepIdle(Duration::from_secs(1)));
+    solo.set(SocketOption::KeepInterval(Duration::from_secs(2)));
+    solo.set(SocketOption::KeepCount(3));
+    solo.skip_to_timer();
+    for _ in 0..10 {
+        assert_eq!(solo.skip_to_timer(), Duration::from_secs(2));
+    }
+    assert_eq!(solo.state(), State::Established);
+    for _ in 0..3 {
+        solo.poll_one();
+        solo.skip_to_timer();
+    }
+    assert_eq!(solo.state(), State::Closed);
+}
