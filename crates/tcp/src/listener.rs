@@ -19,6 +19,15 @@ use fast_open::FastOpenQueue;
 ///
 /// Half-open connections are ordinary [`Connection`]s in SYN-RECEIVED, which are found by their flow
 /// like all others. They count until they are established (and wait for `accept`) or die.
+///
+/// # Locks
+///
+/// Only [`admits`](Self::admits) needs a listener and a connection at the same time. A driver with a lock for each takes the
+/// listener's first, everywhere: so it does anyway where a listener is closed and its embryos with it. What `admits` says of
+/// the accept queue holds for as long as the listener's lock is kept: until the connection has had the segment and, if that
+/// has established it, [`on_established`](Self::on_established) was called. Otherwise two connections may take the last
+/// place, which lets one more wait than the backlog allows and does no other harm. The listener of an embryo has to be known
+/// without the connection's lock, for instance from where its flow is looked up.
 #[derive(Debug)]
 pub struct Listener {
     config: Arc<Config>,
