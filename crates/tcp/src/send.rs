@@ -1,11 +1,13 @@
-//! The sending side of a connection: what is to be sent and what the peer's window and Nagle let go.
+//! The sending side of a connection: what is to be sent, what of it is under way, and the peer's window.
 
 use crate::{Options, SeqNumber, mss};
 
 mod marks;
+mod next;
 pub(crate) mod queue;
 
 use marks::Marks;
+pub(crate) use next::{Blocked, Limits, NewSegment};
 use queue::SendQueue;
 
 /// The variables of RFC 9293 §3.3.1, table 2 ("Send Sequence Variables"), and the data behind them.
@@ -41,41 +43,6 @@ pub(crate) struct Sender {
     pub(crate) is_blocked: bool,
     /// The last write was refused or partial, and there was no room since.
     pub(crate) is_refused: bool,
-}
-
-/// New data to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NewSegment {
-    pub(crate) start: SeqNumber,
-    pub(crate) len: u32,
-    pub(crate) is_fin: bool,
-    pub(crate) is_push: bool,
-}
-
-/// Why there is nothing to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Blocked {
-    /// Everything is sent.
-    Empty,
-    /// By the peer's window.
-    Window,
-    /// By the congestion window.
-    Congestion,
-    /// RFC 9293 §3.7.4: a small segment is outstanding.
-    Nagle,
-    /// `TCP_CORK` or `MSG_MORE`.
-    Cork,
-}
-
-/// What bounds new data, beside the peer's window.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Octets of payload in a segment.
-    pub(crate) mss: u32,
-    /// Octets that the congestion window has room for.
-    pub(crate) congestion: u32,
-    /// Octets that may go in one piece: one segment, or more if the device cuts them.
-    pub(crate) piece: u32,
 }
 
 impl Sender {
@@ -140,97 +107,6 @@ impl Sender {
         self.snd_wl1 = seq;
     }
 
-    /// The next new segment.
-    #[inline]
-    pub(crate) fn next_segment(
-        &self,
-        limits: &Limits,
-        options: &Options,
-    ) -> Result<NewSegment, Blocked> {
-        if self.is_fin_sent() {
-            return Err(Blocked::Empty);
-        }
-        let start = self.snd_nxt;
-        let unsent = self.unsent();
-        let window = u32::try_from(self.window_end().distance_from(start)).unwrap_or(0);
-        if unsent == 0 {
-            return self.bare_fin(window);
-        }
-        if let Some(marks) = &self.marks
-            && let Some(end) = marks.record_end(start)
-            && end < self.queue.end()
-        {
-            return Self::next_of_record(start, end, window, limits);
-        }
-        let len = unsent.min(limits.mss);
-        // RFC 9293 §3.8.6.2.1: not a part of what could go in one segment; the probe timer overrides that.
-        if len > window {
-            return Err(Blocked::Window);
-        }
-        if len > limits.congestion {
-            return Err(Blocked::Congestion);
-        }
-        if len < limits.mss {
-            self.check_small(options)?;
-        }
-        let len = self.extend_piece(len, unsent, window, limits, options);
-        let end = start + len;
-        let is_last = len == unsent;
-        Ok(NewSegment {
-            start,
-            len,
-            is_fin: is_last && self.is_fin_queued && len < window,
-            is_push: is_last || end > self.pushed + self.max_wnd / 2,
-        })
-    }
-
-    /// Of a record with more behind it: as with Linux its last segment goes, however small; Nagle and the cork hold back what
-    /// may grow.
-    #[cold]
-    fn next_of_record(
-        start: SeqNumber,
-        end: SeqNumber,
-        window: u32,
-        limits: &Limits,
-    ) -> Result<NewSegment, Blocked> {
-        let rest = end - start;
-        let len = rest.min(limits.mss);
-        if len > window {
-            return Err(Blocked::Window);
-        }
-        if len > limits.congestion {
-            return Err(Blocked::Congestion);
-        }
-        let most = rest.min(window).min(limits.congestion).min(limits.piece);
-        let part = most.checked_rem(limits.mss).unwrap_or(0);
-        let len = if most == rest {
-            most
-        } else {
-            most.saturating_sub(part).max(len)
-        };
-        Ok(NewSegment {
-            start,
-            len,
-            is_fin: false,
-            is_push: len == rest,
-        })
-    }
-
-    fn bare_fin(&self, window: u32) -> Result<NewSegment, Blocked> {
-        if !self.is_fin_queued {
-            return Err(Blocked::Empty);
-        }
-        if window == 0 {
-            return Err(Blocked::Window);
-        }
-        Ok(NewSegment {
-            start: self.snd_nxt,
-            len: 0,
-            is_fin: true,
-            is_push: false,
-        })
-    }
-
     /// Whether a segment smaller than the MSS, the last there is, may go.
     fn check_small(&self, options: &Options) -> Result<(), Blocked> {
         // As with Linux until the urgent octet is acknowledged (`tcp_urg_mode`).
@@ -249,26 +125,6 @@ impl Sender {
             return Err(Blocked::Nagle);
         }
         Ok(())
-    }
-
-    /// With a device that segments: as many whole segments as everything allows, and the small rest if it may go.
-    fn extend_piece(
-        &self,
-        len: u32,
-        unsent: u32,
-        window: u32,
-        limits: &Limits,
-        options: &Options,
-    ) -> u32 {
-        if limits.piece < limits.mss.saturating_mul(2) || len < limits.mss {
-            return len;
-        }
-        let most = unsent.min(window).min(limits.congestion).min(limits.piece);
-        let rest = most.checked_rem(limits.mss).unwrap_or(0);
-        if rest > 0 && most == unsent && self.check_small(options).is_ok() {
-            return most;
-        }
-        most.saturating_sub(rest).max(len)
     }
 
     /// What [`next_segment`](Self::next_segment) or a probe decided went out.
