@@ -3,7 +3,7 @@
 use wire::tcp::{Flags, Header, Options as HeaderOptions, SackBlocks};
 
 use super::segment::{Incoming, Verdict};
-use super::{Connection, advertised_mss, settings};
+use super::{Connection, LastChallenge, advertised_mss, settings};
 use crate::recovery::Recovery;
 use crate::rtt::TIMEOUT_MIN;
 use crate::send::AckClass;
@@ -212,6 +212,7 @@ impl<P: Payload> Connection<P> {
             // As Linux, where the socket is made when the handshake is over: SYN and ACK.
             self.counters.segments_in = 2;
             self.counters.segments_out = 0;
+            self.liveness.last_challenge = LastChallenge::default();
         }
         if self.handshake.is_fast_open {
             self.establish_fast(now);
