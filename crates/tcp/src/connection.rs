@@ -166,6 +166,11 @@ impl<P: Payload> Connection<P> {
         let mut connection = Self::closed(now, config, options, path, secrets);
         connection.state = State::SynSent;
         connection.pending.syn = true;
+        if connection.options.is_interactive {
+            // What a listener has does not count for its connections (as Linux).
+            let config = &connection.config;
+            connection.receiver.acks.set_quick(false, config);
+        }
         connection
     }
 
@@ -241,11 +246,7 @@ impl<P: Payload> Connection<P> {
         );
         Self {
             state: State::Closed,
-            receiver: Receiver::new(
-                window,
-                AckPolicy::new(options.is_interactive),
-                options.receive_low_water,
-            ),
+            receiver: Receiver::new(window, AckPolicy::new(), options.receive_low_water),
             sender: Sender::new(secrets.iss),
             recovery: Recovery::new(
                 settings(&config, &options, u32::from(mss), false),

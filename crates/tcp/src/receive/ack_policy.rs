@@ -30,11 +30,9 @@ pub(crate) struct AckPolicy {
 }
 
 impl AckPolicy {
-    /// For a socket on which `TCP_QUICKACK` was turned off, with `is_interactive`.
-    pub(crate) fn new(is_interactive: bool) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             rcv_mss: mss::DEFAULT_IPV4,
-            is_interactive,
             ..Self::default()
         }
     }
