@@ -21,6 +21,7 @@
 //!   away what it reported, which shows in its not acknowledging the first outstanding segment;
 //! * without SACK the first three duplicates inflate nothing (RFC 6582 §3.2): each takes one segment out of flight.
 
+mod delivery;
 mod on_ack;
 mod opening;
 mod rack;

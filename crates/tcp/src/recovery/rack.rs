@@ -169,7 +169,7 @@ impl Rack {
 
     /// A segment has arrived that was deemed lost only because a later one had arrived: the network reorders. §6.2 step 3 learns
     /// that from segments sent once, since it cannot tell the original from a retransmission; here a timestamp or a D-SACK has.
-    pub(super) const fn on_unfounded_order(&mut self) {
+    pub(super) const fn on_spurious_loss(&mut self) {
         if self.reorderings == 0 {
             self.reorderings = 1;
         }

@@ -100,7 +100,7 @@ impl Scoreboard {
             if segment.waits_for_retransmission() {
                 self.to_retransmit = self.to_retransmit.saturating_sub(1);
             }
-            delivered(&segment.told());
+            delivered(&segment.report());
         }
         if self.segments.is_empty() {
             self.retransmissions = None;
@@ -130,7 +130,7 @@ impl Scoreboard {
             if segment.end() > end {
                 break;
             }
-            delivered(&segment.told());
+            delivered(&segment.report());
             let marks = segment.marks & EVER_RETRANSMITTED | SACKED;
             self.set_marks(index, marks);
             let next = self.ordinal(index.saturating_add(1));
@@ -175,9 +175,9 @@ impl Scoreboard {
         loop {
             let segment = self.segments.get(index)?;
             if segment.waits_for_retransmission() {
-                let told = segment.told();
+                let report = segment.report();
                 self.retransmit_hint = self.ordinal(index);
-                return Some(told);
+                return Some(report);
             }
             index = index.saturating_add(1);
         }
@@ -206,13 +206,13 @@ impl Scoreboard {
     /// The last segment sent.
     #[must_use]
     pub fn last(&self) -> Option<SentSegment> {
-        self.segments.back().map(Segment::told)
+        self.segments.back().map(Segment::report)
     }
 
     /// The first segment not cumulatively acknowledged.
     #[must_use]
     pub fn first(&self) -> Option<SentSegment> {
-        self.segments.front().map(Segment::told)
+        self.segments.front().map(Segment::report)
     }
 
     /// The first segment was reported as arrived and is not acknowledged: the receiver has thrown it away (RFC 2018 §8).

@@ -156,7 +156,7 @@ impl Recovery {
         self.congestion.on_spurious();
         self.rtt.reset_backoff();
         if self.undo.end_last() == Some(Cause::Overtaken) {
-            self.rack.on_unfounded_order();
+            self.rack.on_spurious_loss();
         }
         self.state = State::Open;
         true
@@ -182,7 +182,7 @@ impl Recovery {
         let is_own = self.dsack_duplicates <= self.total_retransmissions;
         match self.undo.on_dsack(end, segments) {
             Some(Cause::Overtaken) if is_own && !self.tlp.is_under_way() => {
-                self.rack.on_unfounded_order();
+                self.rack.on_spurious_loss();
                 false
             }
             Some(Cause::Overtaken | Cause::Late | Cause::Timeout) | None => true,

@@ -74,7 +74,8 @@ impl Segment {
         self.seq + self.len
     }
 
-    pub(super) fn told(&self) -> SentSegment {
+    /// What the rest of recovery is to know of it.
+    pub(super) fn report(&self) -> SentSegment {
         SentSegment {
             seq: self.seq,
             len: self.len,
