@@ -208,19 +208,34 @@ fn links_are_used() {
     assert!(unused.is_empty(), "less than 90 % of the link:\n{unused}");
 }
 
-/// The engine's goodput is at least that of Linux at every point, to the resolution of the measurement.
-#[test]
-fn goodput_is_at_least_that_of_linux() {
-    let engine = committed("goodput.txt");
+/// The points at which the engine's goodput in the table `name` is less than that of Linux by more than a share of it.
+fn slower_than_linux(name: &str, tolerance: impl Fn(&Point) -> f64) -> String {
+    let engine = committed(name);
     let linux = committed("goodput_linux.txt");
     let mut slower = String::new();
     for ((point, engine), (_, linux)) in engine.iter().zip(&linux) {
         let (engine, linux) = (engine[0], linux[0]);
-        if engine.mean < linux.mean * (1.0 - point.resolution()) {
+        if engine.mean < linux.mean * (1.0 - tolerance(point)) {
             let (engine, linux) = (engine.format(), linux.format());
             writeln!(slower, "{} {engine} Mbit/s, Linux {linux}", point.name()).expect("a string");
         }
     }
+    slower
+}
+
+/// The engine's goodput is at least that of Linux at every point, to the resolution of the measurement.
+#[test]
+fn goodput_is_at_least_that_of_linux() {
+    let slower = slower_than_linux("goodput.txt", Point::resolution);
+    assert!(slower.is_empty(), "slower than Linux:\n{slower}");
+}
+
+/// So it is to the same Linux receiver, but for less than half a percent: that one holds acknowledgements back while data is
+/// missing (`tcp_comp_sack_delay_ns`), at 20 us for longer than the reordering window lasts, and a recovery then sends what has
+/// arrived. Linux's own timer is too coarse for that. In a transfer of seven milliseconds it is a part to be seen.
+#[test]
+fn goodput_to_a_linux_receiver_is_that_of_linux() {
+    let slower = slower_than_linux("goodput_to_linux.txt", |_| 0.005);
     assert!(slower.is_empty(), "slower than Linux:\n{slower}");
 }
 

@@ -257,28 +257,46 @@ fn measure_all(measure: impl Fn(&Point, u64, u64, Clock) -> Result<Outcome, Skip
     lines
 }
 
+/// Writes the lines of all points as a table of that name, if the environment says so.
+fn write_table(name: &str, heading: &str, lines: &str) {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("/proc is mounted");
+    if env::var_os("UPDATE_GOODPUT").is_some() && env::var_os("POINTS").is_none() {
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+        let table = heading.replace("{release}", release.trim()) + lines;
+        fs::write(tests.join(name), table).expect("the table can be written");
+    }
+}
+
 /// Written with `UPDATE_GOODPUT=1`.
 #[test]
 #[ignore = "needs a User-Mode Linux: see virtual_time.sh"]
 fn linux_in_virtual_time() {
-    let lines = measure_all(measure_linux);
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("/proc is mounted");
-    let table = HEADING.replace("{release}", release.trim()) + &lines;
-    if env::var_os("UPDATE_GOODPUT").is_some() && env::var_os("POINTS").is_none() {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goodput_linux.txt");
-        fs::write(file, table).expect("the table can be written");
-    }
+    write_table(
+        "goodput_linux.txt",
+        LINUX_HEADING,
+        &measure_all(measure_linux),
+    );
 }
 
-/// The engine in the place of Linux, for comparison with both tables.
+/// The engine in the place of Linux: like with like.
 #[test]
 #[ignore = "needs a User-Mode Linux: see virtual_time.sh"]
 fn engine_in_virtual_time() {
-    measure_all(measure_engine);
+    write_table(
+        "goodput_to_linux.txt",
+        ENGINE_HEADING,
+        &measure_all(measure_engine),
+    );
 }
 
-const HEADING: &str = "\
+const LINUX_HEADING: &str = "\
 # Goodput of one connection of Linux {release} (CUBIC, HZ=1000) to a Linux receiver through the links of goodput.txt, exact
 # because in virtual time: User-Mode Linux with time-travel=inf-cpu. Written by tests/linux/goodput.rs (virtual_time.sh).
+# rate of link, round trip, trouble, goodput (mean of ten seeds ± its standard error), share of the link, segments sent again
+";
+
+const ENGINE_HEADING: &str = "\
+# Goodput of one connection of the engine to the receiver of goodput_linux.txt, Linux {release}, where that was measured: the
+# sender is all that differs. Written by tests/linux/goodput.rs (virtual_time.sh with engine as argument).
 # rate of link, round trip, trouble, goodput (mean of ten seeds ± its standard error), share of the link, segments sent again
 ";

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures the goodput of Linux at all points of the table in virtual time, and writes tests/goodput_linux.txt; or that of the
-# engine in its place, which is only printed.
+# engine in its place, which goes to tests/goodput_to_linux.txt.
 #
 # usage: virtual_time.sh LINUX_SOURCE BUILD [linux|engine [POINTS]]
 #
