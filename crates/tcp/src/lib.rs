@@ -113,6 +113,8 @@
 //! * With [`Event::TimeWait`] it may replace a connection by its [residue](Connection::residue) in a
 //!   [`TimeWaitTable`](time_wait::TimeWaitTable), which is asked before a listener.
 //! * With [`Event::Closed`] it forgets the connection, once the application has let go of it.
+//! * When frames or memory run short it lets connections give some back ([`Connection::relieve`]); those that rest for long can
+//!   [shrink](Connection::shrink).
 //! * It keeps a timer for each connection, for instance in a [`TimerWheel`](timer_wheel::TimerWheel), and the
 //!   [`FastOpenCache`] and [`FastOpenKeys`] of the stack, if data is to go with SYNs.
 //!
