@@ -279,14 +279,14 @@ impl Recovery {
         is_reduced
     }
 
-    /// Segments were deemed lost: fast recovery begins, unless one is going on. `newly_delivered` octets are what the
-    /// acknowledgement that shows it reports.
     /// The congestion window is, or was, reduced, and what was sent before has not all been acknowledged.
     #[inline]
     pub(crate) fn is_reducing(&self) -> bool {
         !matches!(self.state, State::Open)
     }
 
+    /// Segments were deemed lost: fast recovery begins, unless one is going on. `newly_delivered` octets are what the
+    /// acknowledgement that shows it reports.
     fn enter_recovery(&mut self, now: Instant, newly_delivered: u32) {
         if matches!(self.state, State::Recovery { .. } | State::Loss { .. }) {
             return;
