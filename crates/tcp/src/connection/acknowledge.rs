@@ -71,7 +71,9 @@ impl<P: Payload> Connection<P> {
 
     /// Tells recovery; returns the number of sequence numbers newly acknowledged.
     fn report_ack(&mut self, now: Instant, segment: &Incoming<'_>, is_plain: bool) -> u32 {
-        if self.ecn.is_on && segment.has(Flags::ECE) && self.recovery.on_ecn_echo(now) {
+        // An old acknowledgement tells of old congestion.
+        let is_echo = segment.has(Flags::ECE) && segment.ack >= self.sender.snd_una;
+        if self.ecn.is_on && is_echo && self.recovery.on_ecn_echo(now) {
             self.ecn.owes_cwr = true;
         }
         let echo = match segment.header.options.timestamps {

@@ -53,9 +53,9 @@ impl<P: Payload> Connection<P> {
         self.ecn.owes_cwr |= self.ecn.is_on && self.recovery.is_reducing() && !was_reducing;
     }
 
-    /// The marks of a segment with data. Returns whether the peer is to hear of them at once.
+    /// The marks of a segment with data, of which something `is_new`. Returns whether the peer is to hear of them at once.
     #[inline]
-    pub(super) fn on_ecn_marks(&mut self, segment: &Incoming<'_>) -> bool {
+    pub(super) fn on_ecn_marks(&mut self, segment: &Incoming<'_>, is_new: bool) -> bool {
         if !self.ecn.is_on {
             return false;
         }
@@ -68,6 +68,9 @@ impl<P: Payload> Connection<P> {
             is_urgent = true;
         }
         match segment.ecn {
+            // RFC 3168 §6.1.5: "the TCP data receiver SHOULD ignore the ECN field on arriving data packets that are outside of the
+            // receiver's current window", as retransmissions and forgeries are.
+            _ if !is_new => {}
             Ecn::Ce => {
                 self.ecn.is_seen = true;
                 if !self.ecn.is_echoing {

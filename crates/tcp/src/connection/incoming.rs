@@ -66,7 +66,7 @@ impl<P: Payload> Connection<P> {
         self.counters.data_segments_in = self.counters.data_segments_in.wrapping_add(1);
         let before = self.receiver.rcv_nxt;
         if self.receiver.place_in_order(segment.end(), payload) == Arrival::InOrder {
-            self.on_data_in_order(now, segment, before);
+            self.on_data_in_order(now, segment, before, false);
         }
         self.schedule_ack(now);
     }
@@ -277,9 +277,9 @@ impl<P: Payload> Connection<P> {
             }
             return;
         }
-        let has_urgent_mark = self.on_ecn_marks(segment);
         self.counters.data_segments_in = self.counters.data_segments_in.wrapping_add(1);
         let before = self.receiver.rcv_nxt;
+        let had_gap = !self.receiver.is_contiguous();
         let had_urgent = self.receiver.urgent.is_received();
         let arrival = self.receiver.place(segment.seq, payload);
         if self.receiver.urgent.is_received() && !had_urgent {
@@ -287,7 +287,7 @@ impl<P: Payload> Connection<P> {
             self.events.raise(Event::Readable);
         }
         match arrival {
-            Arrival::InOrder => self.on_data_in_order(now, segment, before),
+            Arrival::InOrder => self.on_data_in_order(now, segment, before, had_gap),
             // RFC 5681 §4.2: "A TCP receiver SHOULD send an immediate duplicate ACK when an out-of-order segment arrives".
             Arrival::OutOfOrder => {
                 self.receiver.acks.owe_duplicate();
@@ -312,7 +312,8 @@ impl<P: Payload> Connection<P> {
                 }
             }
         }
-        if has_urgent_mark {
+        let is_new = matches!(arrival, Arrival::InOrder | Arrival::OutOfOrder);
+        if self.on_ecn_marks(segment, is_new) {
             self.receiver.acks.owe_one();
         }
     }
@@ -324,7 +325,13 @@ impl<P: Payload> Connection<P> {
     }
 
     #[inline]
-    fn on_data_in_order(&mut self, now: Instant, segment: &Incoming<'_>, before: SeqNumber) {
+    fn on_data_in_order(
+        &mut self,
+        now: Instant,
+        segment: &Incoming<'_>,
+        before: SeqNumber,
+        had_gap: bool,
+    ) {
         let added = self.receiver.rcv_nxt - before;
         self.counters.octets_received =
             self.counters.octets_received.wrapping_add(u64::from(added));
@@ -339,7 +346,7 @@ impl<P: Payload> Connection<P> {
         self.measure_receiver_rtt(now, segment, added);
         // RFC 5681 §4.2: "a TCP receiver SHOULD send an immediate ACK when the incoming segment fills in all or part of a gap in
         // the sequence space."
-        if added != segment.len || !self.receiver.is_contiguous() {
+        if had_gap || added != segment.len {
             self.receiver.acks.owe_duplicate();
         }
         if self.has_readable() {
