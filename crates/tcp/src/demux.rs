@@ -12,7 +12,7 @@ pub use table::{FlowTable, MAX_VALUE};
 
 /// Finds connections by both ends, and listeners by the local one. Values are at most [`MAX_VALUE`].
 ///
-/// An IPv4 connection takes a slot of 16 octets (IPv6: 48), and between three eighths and three quarters of the slots are
+/// An IPv4 connection takes a slot of 16 octets (IPv6: 48), and between three sixteenths and three eighths of the slots are
 /// in use. Peers choose addresses and ports, so the hash is keyed: nobody without the key can make flows collide.
 #[derive(Clone, Debug)]
 pub struct Demux {
