@@ -16,7 +16,7 @@ use crate::recovery::{Recovery, Settings};
 use crate::rtt::RttEstimator;
 use crate::send::Sender;
 use crate::time::Nanos;
-use crate::timers::{Timer, Timers};
+use crate::timers::{Timer, Timers, Times};
 use crate::{
     Config, Ecn, Error, Event, Instant, Options, Path, Payload, Secrets, SeqNumber, State,
 };
@@ -45,7 +45,7 @@ mod transmit;
 
 use ecn::EcnState;
 use fast_open::FastOpenState;
-use info::Counters;
+use info::{Counters, SentCounters};
 use reset::Reset;
 use segment::Incoming;
 use timestamps::TimestampState;
@@ -65,14 +65,17 @@ pub use reset::reset_for;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Connection<P> {
-    /// What only senders need: there once something was written, or a pacing rate set.
-    outgoing: Option<Box<Outgoing>>,
+    cold: Box<Cold>,
     sender: Sender,
     config: Arc<Config>,
     timestamps: TimestampState,
-    liveness: Liveness,
+    /// The last segment that was acceptable.
+    last_heard_at: Instant,
+    last_ack_at: Instant,
     counters: Counters,
     pending: Pending,
+    /// Keepalive and window probes that were not answered.
+    unanswered_probes: u8,
     state: State,
     ecn: EcnState,
     events: Events,
@@ -83,11 +86,25 @@ pub struct Connection<P> {
     is_read_shut: bool,
     receiver: Receiver<P>,
     timers: Timers,
+}
+
+/// What no received data touches that comes in order. It is elsewhere, so that the rest of a million connections is on fewer
+/// pages.
+#[derive(Debug)]
+struct Cold {
     /// Losses, the congestion window, round-trip times.
     recovery: Recovery,
     options: Options,
     path: Path,
     handshake: Handshake,
+    trouble: Trouble,
+    sent: SentCounters,
+    /// When timers expire, but for [`Timer::DelayedAck`].
+    times: Times,
+    /// If one is [`Pending`].
+    reset: Reset,
+    /// What only senders need: there once something was written, or a pacing rate set.
+    outgoing: Option<Box<Outgoing>>,
     /// RFC 7413
     fast_open: Option<Box<FastOpenState>>,
 }
@@ -100,15 +117,18 @@ pub struct SequenceNumbers {
     pub rcv_nxt: SeqNumber,
 }
 
-/// A million of them shall fit into a gigabyte and a half with all that finds them and wakes them (`benches/many_connections.rs`).
-const _: () = assert!(size_of::<Connection<Vec<u8>>>() <= 1024);
+/// An idle connection takes at most a KiB, with handles of up to 16 octets for payloads and with what the allocator adds. A
+/// million of them shall fit into a gigabyte and a half with all that finds them and wakes them
+/// (`benches/many_connections.rs`).
+const _: () = assert!(size_of::<Connection<Box<[u8]>>>() + size_of::<Cold>() + 16 <= 1024);
 
 /// Segments to send that are not data.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pending {
     /// SYN or SYN-ACK, by the state.
     syn: bool,
-    reset: Option<Reset>,
+    /// [`Cold::reset`]
+    reset: bool,
     probe: Option<Probe>,
 }
 
@@ -123,6 +143,8 @@ enum Probe {
 /// What is known from the SYNs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Handshake {
+    /// The peer's initial sequence number.
+    irs: SeqNumber,
     is_passive: bool,
     retransmits: u8,
     /// The MSS that the peer announced, or less (`TCP_MAXSEG`).
@@ -135,15 +157,9 @@ struct Handshake {
     is_fast_open: bool,
 }
 
-/// Signs of the peer's life.
+/// What is remembered of things that go wrong.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-struct Liveness {
-    /// The last segment that was acceptable.
-    last_heard_at: Instant,
-    last_ack_at: Instant,
-    /// Probes without an answer.
-    probes: u8,
+struct Trouble {
     /// Doublings of the interval between window probes.
     probe_backoff: u8,
     /// An ICMP error that did not end the connection (`sk_err_soft`); the reason if it times out.
@@ -166,7 +182,7 @@ impl<P: Payload> Connection<P> {
         let mut connection = Self::closed(now, config, options, path, secrets);
         connection.state = State::SynSent;
         connection.pending.syn = true;
-        if connection.options.is_interactive {
+        if connection.cold.options.is_interactive {
             // What a listener has does not count for its connections (as Linux).
             let config = &connection.config;
             connection.receiver.acks.set_quick(false, config);
@@ -187,7 +203,7 @@ impl<P: Payload> Connection<P> {
         ecn: Ecn,
     ) -> Self {
         let mut connection = Self::closed(now, config, options, path, secrets);
-        connection.handshake.is_passive = true;
+        connection.cold.handshake.is_passive = true;
         connection.state = State::SynReceived;
         connection.take_syn(now, syn);
         // What the peer's segments will hold is known before a window is offered.
@@ -210,9 +226,7 @@ impl<P: Payload> Connection<P> {
         let mut connection = Self::accept(now, config, options, path, secrets, syn, Ecn::NotEct);
         connection.pending.syn = false;
         connection.sender.snd_nxt = secrets.iss + 1;
-        connection
-            .timers
-            .set(Timer::Retransmit, now + connection.rto());
+        connection.set_timer(Timer::Retransmit, now + connection.rto());
         connection
     }
 
@@ -224,8 +238,8 @@ impl<P: Payload> Connection<P> {
 
     /// `TCP_DEFER_ACCEPT`: whether to drop an ACK without data, because fewer than `deferral` SYN-ACKs were sent.
     pub(crate) fn defers_accept(&mut self, deferral: u8) -> bool {
-        self.handshake.deferral = deferral;
-        self.handshake.retransmits < deferral
+        self.cold.handshake.deferral = deferral;
+        self.cold.handshake.retransmits < deferral
     }
 
     fn closed(
@@ -244,35 +258,40 @@ impl<P: Payload> Connection<P> {
             mss,
             &config,
         );
+        let recovery = Recovery::new(
+            settings(&config, &options, u32::from(mss), false),
+            RttEstimator::new(config.rto_min, config.rto_max),
+            secrets.iss + 1,
+        );
         Self {
             state: State::Closed,
             receiver: Receiver::new(window, AckPolicy::new(), options.receive_low_water),
             sender: Sender::new(secrets.iss),
-            recovery: Recovery::new(
-                settings(&config, &options, u32::from(mss), false),
-                RttEstimator::new(config.rto_min, config.rto_max),
-                secrets.iss + 1,
-            ),
-            outgoing: None,
             timestamps: TimestampState::new(secrets.timestamp_offset),
             ecn: EcnState::default(),
             timers: Timers::default(),
             pending: Pending::default(),
-            handshake: Handshake::default(),
-            liveness: Liveness {
-                last_heard_at: now,
-                last_ack_at: now,
-                ..Liveness::default()
-            },
+            last_heard_at: now,
+            last_ack_at: now,
+            unanswered_probes: 0,
             counters: Counters::default(),
             events: Events::default(),
             error: None,
             is_orphan: false,
             is_read_shut: false,
-            fast_open: None,
+            cold: Box::new(Cold {
+                recovery,
+                options,
+                path,
+                handshake: Handshake::default(),
+                trouble: Trouble::default(),
+                sent: SentCounters::default(),
+                times: Times::default(),
+                reset: Reset::default(),
+                outgoing: None,
+                fast_open: None,
+            }),
             config,
-            options,
-            path,
         }
     }
 
@@ -290,7 +309,7 @@ impl<P: Payload> Connection<P> {
     /// When to call [`on_timeout`](Self::on_timeout), unless something else changes it before.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.next()
+        self.timers.next(&self.cold.times)
     }
 
     /// As [`poll_timeout`](Self::poll_timeout), for an owner with one timer for each connection: gives a time only if the timer
@@ -299,7 +318,17 @@ impl<P: Payload> Connection<P> {
     /// memory.
     #[inline]
     pub fn poll_wake_up(&mut self) -> Option<Instant> {
-        self.timers.take_wake_up()
+        self.timers.take_wake_up(&self.cold.times)
+    }
+
+    #[inline]
+    fn set_timer(&mut self, timer: Timer, at: Instant) {
+        self.timers.set(timer, at, &mut self.cold.times);
+    }
+
+    /// Whether the timer has expired; if so it is stopped.
+    fn take_expired(&mut self, timer: Timer, now: Instant) -> bool {
+        self.timers.take_expired(timer, now, &self.cold.times)
     }
 
     /// Copies the deadline of recovery and its RTO to where the rest of the connection reads them. To be called after whatever may
@@ -307,13 +336,16 @@ impl<P: Payload> Connection<P> {
     #[inline]
     fn follow_recovery(&mut self) {
         self.follow_deadline();
-        self.receiver.acks.rto = self.recovery.rtt.rto_nanos();
+        self.receiver.acks.rto = self.cold.recovery.rtt.rto_nanos();
     }
 
     /// The same after sending, which does not change the RTO.
     #[inline]
     fn follow_deadline(&mut self) {
-        self.timers.put(Timer::Recovery, self.recovery.deadline());
+        match self.cold.recovery.deadline() {
+            Some(at) => self.set_timer(Timer::Recovery, at),
+            None => self.timers.stop(Timer::Recovery),
+        }
     }
 
     /// The connection's state.
@@ -324,9 +356,9 @@ impl<P: Payload> Connection<P> {
 
     /// Passive and before its handshake's last ACK: not in the accept queue yet. One that was opened fast is.
     pub fn is_embryonic(&self) -> bool {
-        self.handshake.is_passive
+        self.cold.handshake.is_passive
             && self.state == State::SynReceived
-            && !self.handshake.is_fast_open
+            && !self.cold.handshake.is_fast_open
     }
 
     /// The sequence numbers, for another process that resets the peer if this one dies.
@@ -342,7 +374,7 @@ impl<P: Payload> Connection<P> {
     pub fn shrink(&mut self) {
         self.sender.queue.shrink();
         self.receiver.shrink();
-        self.recovery.shrink();
+        self.cold.recovery.shrink();
     }
 
     /// Panics if the parts contradict each other; for tests.
@@ -352,12 +384,15 @@ impl<P: Payload> Connection<P> {
         }
         self.receiver.check_invariants();
         self.sender.check_invariants();
-        self.timers.check_invariants();
-        assert_eq!(self.timers.get(Timer::Recovery), self.recovery.deadline());
+        self.timers.check_invariants(&self.cold.times);
+        assert_eq!(
+            self.timers.get(Timer::Recovery, &self.cold.times),
+            self.cold.recovery.deadline()
+        );
         if self.state.can_receive() {
             assert_eq!(self.receiver.acks.rto, self.rto_nanos());
         }
-        assert_eq!(self.receiver.low_water, self.options.receive_low_water);
+        assert_eq!(self.receiver.low_water, self.cold.options.receive_low_water);
         assert!(
             !self.sender.is_outstanding() || self.pending.syn || self.poll_timeout().is_some(),
             "something is outstanding and no timer is set in {:?}",
@@ -371,9 +406,9 @@ impl<P: Payload> Connection<P> {
     /// After a change of the rate, the segment size or the algorithm.
     fn start_pacing(&mut self) {
         let mss = u32::from(self.mss());
-        let rate = self.options.max_pacing_rate;
+        let rate = self.cold.options.max_pacing_rate;
         if rate == UNLIMITED {
-            if let Some(outgoing) = &mut self.outgoing {
+            if let Some(outgoing) = &mut self.cold.outgoing {
                 outgoing.pacer = None;
             }
         } else {
@@ -384,28 +419,32 @@ impl<P: Payload> Connection<P> {
 
     #[inline]
     fn outgoing(&mut self) -> &mut Outgoing {
-        self.outgoing.get_or_insert_default()
+        self.cold.outgoing.get_or_insert_default()
     }
 
     #[inline]
     fn rto(&self) -> Duration {
-        self.recovery.rtt.rto()
+        self.cold.recovery.rtt.rto()
     }
 
     #[inline]
     fn rto_nanos(&self) -> Nanos {
-        self.recovery.rtt.rto_nanos()
+        self.cold.recovery.rtt.rto_nanos()
     }
 
     /// Forgets what is outstanding: nothing will be retransmitted.
     fn forget_outstanding(&mut self) {
         let settings = settings(
             &self.config,
-            &self.options,
+            &self.cold.options,
             u32::from(self.mss()),
-            self.handshake.has_sack,
+            self.cold.handshake.has_sack,
         );
-        self.recovery = Recovery::new(settings, self.recovery.rtt.clone(), self.sender.snd_nxt);
+        self.cold.recovery = Recovery::new(
+            settings,
+            self.cold.recovery.rtt.clone(),
+            self.sender.snd_nxt,
+        );
         self.follow_recovery();
     }
 }

@@ -23,8 +23,8 @@ use window::ReceiveWindow;
 pub(crate) struct Receiver<P> {
     /// The next sequence number expected.
     pub(crate) rcv_nxt: SeqNumber,
-    /// The initial one of the peer.
-    pub(crate) irs: SeqNumber,
+    /// Segments that came out of order.
+    pub(crate) out_of_order_count: u32,
     pub(crate) queue: ReceiveQueue<P>,
     /// Most connections never need one.
     assembler: Option<Box<Assembler<P>>>,
@@ -37,8 +37,6 @@ pub(crate) struct Receiver<P> {
     pub(crate) low_water: u32,
     /// The application shut reading down, or is gone: data is acknowledged and thrown away.
     pub(crate) is_discarding: bool,
-    /// Segments that came out of order.
-    pub(crate) out_of_order_count: u32,
 }
 
 /// What became of a segment's data.
@@ -58,7 +56,7 @@ impl<P: Payload> Receiver<P> {
     pub(crate) fn new(window: ReceiveWindow, acks: AckPolicy, low_water: u32) -> Self {
         Self {
             rcv_nxt: SeqNumber(0),
-            irs: SeqNumber(0),
+            out_of_order_count: 0,
             queue: ReceiveQueue::default(),
             assembler: None,
             window,
@@ -67,13 +65,11 @@ impl<P: Payload> Receiver<P> {
             fin: None,
             low_water,
             is_discarding: false,
-            out_of_order_count: 0,
         }
     }
 
     /// The peer's SYN has the sequence number `irs`.
     pub(crate) fn start(&mut self, irs: SeqNumber) {
-        self.irs = irs;
         self.rcv_nxt = irs + 1;
         self.window.start_at(self.rcv_nxt);
     }

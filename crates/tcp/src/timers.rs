@@ -6,8 +6,6 @@ use crate::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Timer {
-    /// The first, beside what every segment touches.
-    DelayedAck,
     /// What [`Recovery`](crate::recovery::Recovery) waits for: `deadline`, kept here as well.
     Recovery,
     /// A SYN again, or the zero-window probe.
@@ -19,9 +17,11 @@ pub(crate) enum Timer {
     Pacing,
     /// `TCP_USER_TIMEOUT`, once something was sent again or probed for.
     UserTimeout,
+    /// The last: its time is beside what every segment touches, not in [`Times`].
+    DelayedAck,
 }
 
-/// When each timer expires, and when the owner is to call.
+/// Which timers are set, and when the owner is to call.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Timers {
@@ -31,9 +31,13 @@ pub(crate) struct Timers {
     is_earlier: bool,
     /// The owner was told to call at this time, at the latest.
     wake_up: Instant,
-    /// Those that are not set have any time.
-    at: [Instant; Self::COUNT],
+    /// When [`Timer::DelayedAck`] expires: the one that received data sets.
+    delayed_ack: Instant,
 }
+
+/// When the other timers expire. Those that are not set have any time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times([Instant; Self::COUNT]);
 
 impl Default for Timers {
     fn default() -> Self {
@@ -41,7 +45,29 @@ impl Default for Timers {
             set: 0,
             is_earlier: false,
             wake_up: NEVER,
-            at: [NEVER; Self::COUNT],
+            delayed_ack: NEVER,
+        }
+    }
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self([NEVER; Self::COUNT])
+    }
+}
+
+impl Times {
+    const COUNT: usize = Timer::DelayedAck as usize;
+
+    #[inline]
+    fn get(&self, timer: Timer) -> Instant {
+        self.0.get(timer as usize).copied().unwrap_or(NEVER)
+    }
+
+    #[inline]
+    fn set(&mut self, timer: Timer, at: Instant) {
+        if let Some(time) = self.0.get_mut(timer as usize) {
+            *time = at;
         }
     }
 }
@@ -53,14 +79,12 @@ impl Timer {
 }
 
 impl Timers {
-    const COUNT: usize = 7;
-    /// Where that ends which received data touches, in octets: [`Timer::DelayedAck`] is the first.
-    pub(crate) const RECEIVING: usize = core::mem::offset_of!(Self, at) + size_of::<Instant>();
-
     #[inline]
-    pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
-        if let Some(slot) = self.at.get_mut(timer as usize) {
-            *slot = at;
+    pub(crate) fn set(&mut self, timer: Timer, at: Instant, times: &mut Times) {
+        if timer == Timer::DelayedAck {
+            self.delayed_ack = at;
+        } else {
+            times.set(timer, at);
         }
         self.set |= timer.bit();
         self.is_earlier |= at < self.wake_up;
@@ -71,23 +95,16 @@ impl Timers {
         self.set &= !timer.bit();
     }
 
-    /// Sets the timer if there is a time, else stops it.
-    #[inline]
-    pub(crate) fn put(&mut self, timer: Timer, at: Option<Instant>) {
-        match at {
-            Some(at) => self.set(timer, at),
-            None => self.stop(timer),
-        }
-    }
-
     pub(crate) fn stop_all(&mut self) {
         self.set = 0;
     }
 
     #[inline]
-    pub(crate) fn get(&self, timer: Timer) -> Option<Instant> {
-        let at = self.at.get(timer as usize)?;
-        self.is_set(timer).then_some(*at)
+    pub(crate) fn get(&self, timer: Timer, times: &Times) -> Option<Instant> {
+        self.is_set(timer).then(|| match timer {
+            Timer::DelayedAck => self.delayed_ack,
+            timer => times.get(timer),
+        })
     }
 
     #[inline]
@@ -96,8 +113,8 @@ impl Timers {
     }
 
     /// Whether the timer has expired; if so it is stopped.
-    pub(crate) fn take_expired(&mut self, timer: Timer, now: Instant) -> bool {
-        let is_expired = self.get(timer).is_some_and(|at| at <= now);
+    pub(crate) fn take_expired(&mut self, timer: Timer, now: Instant, times: &Times) -> bool {
+        let is_expired = self.get(timer, times).is_some_and(|at| at <= now);
         if is_expired {
             self.stop(timer);
         }
@@ -106,11 +123,15 @@ impl Timers {
 
     /// The earliest.
     #[inline]
-    pub(crate) fn next(&self) -> Option<Instant> {
-        let mut next = NEVER;
-        let mut set = self.set;
+    pub(crate) fn next(&self, times: &Times) -> Option<Instant> {
+        let mut next = if self.is_set(Timer::DelayedAck) {
+            self.delayed_ack
+        } else {
+            NEVER
+        };
+        let mut set = self.set & !Timer::DelayedAck.bit();
         while set != 0 {
-            if let Some(at) = self.at.get(set.trailing_zeros() as usize) {
+            if let Some(at) = times.0.get(set.trailing_zeros() as usize) {
                 next = next.min(*at);
             }
             set &= set.wrapping_sub(1);
@@ -120,12 +141,12 @@ impl Timers {
 
     /// The earliest, if the owner must be told of it: it would call later, or never.
     #[inline]
-    pub(crate) fn take_wake_up(&mut self) -> Option<Instant> {
+    pub(crate) fn take_wake_up(&mut self, times: &Times) -> Option<Instant> {
         if !self.is_earlier {
             return None;
         }
         self.is_earlier = false;
-        let next = self.next().filter(|next| *next < self.wake_up)?;
+        let next = self.next(times).filter(|next| *next < self.wake_up)?;
         self.wake_up = next;
         Some(next)
     }
@@ -138,11 +159,11 @@ impl Timers {
         }
     }
 
-    pub(crate) fn check_invariants(&self) {
-        let is_told = self.next().is_none_or(|next| self.wake_up <= next);
+    pub(crate) fn check_invariants(&self, times: &Times) {
+        let is_told = self.next(times).is_none_or(|next| self.wake_up <= next);
         assert!(
             is_told || self.is_earlier,
-            "nobody will call in time: {self:?}"
+            "nobody will call in time: {self:?} {times:?}"
         );
     }
 }
@@ -159,35 +180,35 @@ mod tests {
 
     #[test]
     fn the_owner_is_told_of_earlier_times_only() {
-        let mut timers = Timers::default();
-        assert_eq!(timers.take_wake_up(), None);
-        timers.set(Timer::KeepAlive, at(1000));
-        assert_eq!(timers.take_wake_up(), Some(at(1000)));
-        assert_eq!(timers.take_wake_up(), None);
-        timers.set(Timer::Pacing, at(100));
-        timers.set(Timer::DelayedAck, at(200));
-        assert_eq!(timers.take_wake_up(), Some(at(100)));
+        let (mut timers, mut times) = (Timers::default(), Times::default());
+        assert_eq!(timers.take_wake_up(&times), None);
+        timers.set(Timer::KeepAlive, at(1000), &mut times);
+        assert_eq!(timers.take_wake_up(&times), Some(at(1000)));
+        assert_eq!(timers.take_wake_up(&times), None);
+        timers.set(Timer::Pacing, at(100), &mut times);
+        timers.set(Timer::DelayedAck, at(200), &mut times);
+        assert_eq!(timers.take_wake_up(&times), Some(at(100)));
         // It will call at 100 anyway.
         timers.stop(Timer::Pacing);
-        timers.set(Timer::DelayedAck, at(150));
-        assert_eq!(timers.take_wake_up(), None);
+        timers.set(Timer::DelayedAck, at(150), &mut times);
+        assert_eq!(timers.take_wake_up(&times), None);
         timers.on_wake_up(at(99));
-        assert_eq!(timers.take_wake_up(), None);
+        assert_eq!(timers.take_wake_up(&times), None);
         timers.on_wake_up(at(100));
-        assert_eq!(timers.take_wake_up(), Some(at(150)));
+        assert_eq!(timers.take_wake_up(&times), Some(at(150)));
     }
 
     #[test]
     fn a_timer_that_was_stopped_at_once_wakes_nobody() {
-        let mut timers = Timers::default();
-        timers.set(Timer::KeepAlive, at(1000));
-        assert_eq!(timers.take_wake_up(), Some(at(1000)));
-        timers.set(Timer::DelayedAck, at(40));
+        let (mut timers, mut times) = (Timers::default(), Times::default());
+        timers.set(Timer::KeepAlive, at(1000), &mut times);
+        assert_eq!(timers.take_wake_up(&times), Some(at(1000)));
+        timers.set(Timer::DelayedAck, at(40), &mut times);
         timers.stop(Timer::DelayedAck);
-        assert_eq!(timers.take_wake_up(), None);
-        assert_eq!(timers.next(), Some(at(1000)));
+        assert_eq!(timers.take_wake_up(&times), None);
+        assert_eq!(timers.next(&times), Some(at(1000)));
         timers.stop_all();
-        assert_eq!(timers.next(), None);
+        assert_eq!(timers.next(&times), None);
         assert!(!timers.is_set(Timer::KeepAlive));
     }
 }

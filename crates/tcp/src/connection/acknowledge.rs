@@ -31,7 +31,7 @@ impl<P: Payload> Connection<P> {
     /// The number of an old acknowledgement is one of this connection, not from before its beginning: a large window must not
     /// let an attacker guess among those (Linux's `bytes_acked`).
     fn has_been_acknowledged(&self, segment: &Incoming<'_>) -> bool {
-        u64::from(self.sender.snd_una - segment.ack) <= self.counters.octets_acked
+        u64::from(self.sender.snd_una - segment.ack) <= self.cold.sent.octets_acked
     }
 
     #[inline]
@@ -44,9 +44,9 @@ impl<P: Payload> Connection<P> {
             let is_plain = segment.is_empty() && !has_new_window;
             let acked = self.report_ack(now, segment, is_plain);
             if acked > 0 {
-                self.counters.octets_acked =
-                    self.counters.octets_acked.wrapping_add(u64::from(acked));
-                self.liveness.soft_error = None;
+                self.cold.sent.octets_acked =
+                    self.cold.sent.octets_acked.wrapping_add(u64::from(acked));
+                self.cold.trouble.soft_error = None;
                 self.timers.stop(Timer::UserTimeout);
                 let is_fin_acked = self.sender.on_ack(segment.ack);
                 self.grow_send_buffer();
@@ -58,7 +58,8 @@ impl<P: Payload> Connection<P> {
                     return Verdict::Drop;
                 }
             }
-        } else if self.recovery.is_probe_under_way() || !segment.header.options.sack.is_empty() {
+        } else if self.cold.recovery.is_probe_under_way() || !segment.header.options.sack.is_empty()
+        {
             // What came twice tells that a reduction or a probe was not needed (RFC 3708, RFC 8985 §7.4.2).
             let is_plain = segment.is_empty() && !has_new_window;
             self.report_ack(now, segment, is_plain);
@@ -73,19 +74,19 @@ impl<P: Payload> Connection<P> {
     fn report_ack(&mut self, now: Instant, segment: &Incoming<'_>, is_plain: bool) -> u32 {
         // An old acknowledgement tells of old congestion.
         let is_echo = segment.has(Flags::ECE) && segment.ack >= self.sender.snd_una;
-        if self.ecn.is_on && is_echo && self.recovery.on_ecn_echo(now) {
+        if self.ecn.is_on && is_echo && self.cold.recovery.on_ecn_echo(now) {
             self.ecn.owes_cwr = true;
         }
         let echo = match segment.header.options.timestamps {
-            Some(timestamps) if self.timestamps.is_on => self
+            Some(timestamps) if self.timestamps.is_on() => self
                 .timestamps
                 .round_trip(now, timestamps.echo)
                 .map(|elapsed| (timestamps.echo, elapsed.duration())),
             _ => None,
         };
-        let delivered_before = self.recovery.scoreboard().delivered();
-        let was_reducing = self.recovery.is_reducing();
-        let outcome = self.recovery.on_ack(&Acknowledgement {
+        let delivered_before = self.cold.recovery.scoreboard().delivered();
+        let was_reducing = self.cold.recovery.is_reducing();
+        let outcome = self.cold.recovery.on_ack(&Acknowledgement {
             now,
             ack: segment.ack,
             sack: segment.header.options.sack.as_slice(),
@@ -113,7 +114,7 @@ impl<P: Payload> Connection<P> {
         self.timers.stop(Timer::Retransmit);
         // If the window still blocks, the next `poll_transmit` sets the timer again, with its backoff.
         if self.sender.window_end() > self.sender.snd_nxt {
-            self.liveness.probe_backoff = 0;
+            self.cold.trouble.probe_backoff = 0;
             self.timers.stop(Timer::UserTimeout);
         }
     }

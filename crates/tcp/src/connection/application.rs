@@ -186,7 +186,7 @@ impl<P: Payload> Connection<P> {
     /// # Errors
     /// See [`UrgentError`].
     pub fn peek_urgent(&self) -> Result<u8, UrgentError> {
-        if self.options.is_oob_inline {
+        if self.cold.options.is_oob_inline {
             return Err(UrgentError::None);
         }
         self.receiver.urgent.octet()
@@ -213,7 +213,7 @@ impl<P: Payload> Connection<P> {
     /// The next octet is the urgent one, which a read leaves out.
     #[inline]
     pub(super) fn is_at_urgent_octet(&self) -> bool {
-        self.is_at_mark() && !self.options.is_oob_inline
+        self.is_at_mark() && !self.cold.options.is_oob_inline
     }
 
     /// A new urgent octet was announced: the old one, if the application is there, does not become part of the stream
@@ -275,32 +275,33 @@ impl<P: Payload> Connection<P> {
     #[inline]
     pub(super) fn has_send_room(&self) -> bool {
         let queued = self.sender.queue.len();
-        let limit = self.options.send_buffer as usize;
+        let limit = self.cold.options.send_buffer as usize;
         limit.saturating_sub(queued) >= queued / 2
-            && self.sender.unsent().saturating_mul(2) < self.options.not_sent_low_water
+            && self.sender.unsent().saturating_mul(2) < self.cold.options.not_sent_low_water
     }
 
     #[inline]
     fn send_room(&self) -> usize {
-        if self.sender.unsent() >= self.options.not_sent_low_water {
+        if self.sender.unsent() >= self.cold.options.not_sent_low_water {
             return 0;
         }
-        (self.options.send_buffer as usize).saturating_sub(self.sender.queue.len())
+        (self.cold.options.send_buffer as usize).saturating_sub(self.sender.queue.len())
     }
 
     /// The buffer of an application that did not choose one follows the congestion window (`tcp_sndbuf_expand`): twice of
     /// it, since as much is acknowledged while the next is sent.
     pub(super) fn grow_send_buffer(&mut self) {
-        if self.options.is_send_buffer_locked {
+        if self.cold.options.is_send_buffer_locked {
             return;
         }
         let wanted = self
+            .cold
             .recovery
             .congestion
             .cwnd()
             .saturating_mul(4)
             .min(self.config.send_buffer_max);
-        self.options.send_buffer = self.options.send_buffer.max(wanted);
+        self.cold.options.send_buffer = self.cold.options.send_buffer.max(wanted);
     }
 
     /// Octets that can be read before an urgent one (`SIOCINQ`).
@@ -308,7 +309,7 @@ impl<P: Payload> Connection<P> {
         let queued = self.receiver.queue.len();
         if self.is_at_urgent_octet() {
             0
-        } else if self.options.is_oob_inline {
+        } else if self.cold.options.is_oob_inline {
             queued
         } else {
             queued.min(self.len_to_mark())
@@ -329,7 +330,7 @@ impl<P: Payload> Connection<P> {
     pub fn take_error(&mut self) -> Option<Error> {
         self.error
             .take()
-            .or_else(|| self.liveness.soft_error.take())
+            .or_else(|| self.cold.trouble.soft_error.take())
     }
 
     /// Whether there is an error to fetch (`POLLERR`).

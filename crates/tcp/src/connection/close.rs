@@ -42,7 +42,7 @@ impl<P: Payload> Connection<P> {
             State::Closed | State::TimeWait => {}
             State::SynSent => self.enter_closed(),
             _ if has_unread => self.reset_and_close(),
-            State::FinWait2 => match self.options.linger2(&self.config) {
+            State::FinWait2 => match self.cold.options.linger2(&self.config) {
                 Some(time) => self.limit_fin_wait_2(now, time),
                 None => self.reset_and_close(),
             },
@@ -142,14 +142,14 @@ impl<P: Payload> Connection<P> {
                 if !self.is_orphan {
                     return Verdict::Continue;
                 }
-                match self.options.linger2(&self.config) {
+                match self.cold.options.linger2(&self.config) {
                     Some(time) => {
                         self.limit_fin_wait_2(now, time);
                         Verdict::Continue
                     }
                     None => {
                         // As if the connection had been gone when the ACK came.
-                        self.pending.reset = Some(Reset {
+                        self.request_reset(Reset {
                             seq: self.sender.snd_nxt,
                             ack: None,
                             is_own: false,
@@ -188,8 +188,8 @@ impl<P: Payload> Connection<P> {
     pub(super) fn enter_closed(&mut self) {
         self.state = State::Closed;
         // The time of what ends a connection, but for its timeouts.
-        self.measure_end(self.liveness.last_heard_at);
-        if self.handshake.is_fast_open {
+        self.measure_end(self.last_heard_at);
+        if self.cold.handshake.is_fast_open {
             self.end_fast_open(false);
         }
         self.timers.stop_all();
@@ -206,6 +206,6 @@ impl<P: Payload> Connection<P> {
         let least = self.rto_nanos().get().saturating_mul(7) / 2;
         let time = time.max(Duration::from_nanos(least));
         self.timers.stop(Timer::KeepAlive);
-        self.timers.set(Timer::Linger, now + time);
+        self.set_timer(Timer::Linger, now + time);
     }
 }

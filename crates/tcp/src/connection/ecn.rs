@@ -22,7 +22,7 @@ impl<P: Payload> Connection<P> {
     /// RFC 3168 §6.1.1: the flags with which a SYN asks. A retransmitted one does not (§6.1.1.1): something on the path may
     /// drop it for that.
     pub(super) fn ecn_setup_flags(&self) -> Flags {
-        if self.config.ecn == EcnMode::On && self.handshake.retransmits == 0 {
+        if self.config.ecn == EcnMode::On && self.cold.handshake.retransmits == 0 {
             Flags::ECE | Flags::CWR
         } else {
             Flags::NONE
@@ -44,13 +44,13 @@ impl<P: Payload> Connection<P> {
             && syn_ack.flags.contains(Flags::ECE)
             && !syn_ack.flags.contains(Flags::CWR);
         // The window was reduced for the lost SYN.
-        self.ecn.owes_cwr = self.ecn.is_on && self.handshake.retransmits > 0;
+        self.ecn.owes_cwr = self.ecn.is_on && self.cold.handshake.retransmits > 0;
     }
 
     /// RFC 3168 §6.1.2: the window may have been reduced "for any reason (because of a retransmit timeout, a Fast Retransmit,
     /// or in response to an ECN Notification)".
     pub(super) fn note_reduction(&mut self, was_reducing: bool) {
-        self.ecn.owes_cwr |= self.ecn.is_on && self.recovery.is_reducing() && !was_reducing;
+        self.ecn.owes_cwr |= self.ecn.is_on && self.cold.recovery.is_reducing() && !was_reducing;
     }
 
     /// The marks of a segment with data, of which something `is_new`. Returns whether the peer is to hear of them at once.

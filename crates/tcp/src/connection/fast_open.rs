@@ -64,8 +64,8 @@ impl<P: Payload> Connection<P> {
         let mut taken: &[u8] = &[];
         if attempt.sends_data {
             // Middleboxes may add options: room for all there can be is left (Linux).
-            let user = self.options.max_segment;
-            let mss = attempt.mss.unwrap_or(u16::MAX).min(self.path.mss());
+            let user = self.cold.options.max_segment;
+            let mss = attempt.mss.unwrap_or(u16::MAX).min(self.cold.path.mss());
             let mss = if user > 0 { mss.min(user) } else { mss };
             let room = usize::from(mss.saturating_sub(MAX_OPTIONS_LEN));
             taken = data.get(..room).unwrap_or(data);
@@ -75,7 +75,7 @@ impl<P: Payload> Connection<P> {
         }
         state.syn_data_len = u32::try_from(taken.len()).unwrap_or(0);
         state.is_writer_waiting = waits && !(attempt.sends_data && taken.len() == data.len());
-        self.fast_open = Some(Box::new(state));
+        self.cold.fast_open = Some(Box::new(state));
         taken.len()
     }
 
@@ -83,7 +83,7 @@ impl<P: Payload> Connection<P> {
     /// plain, since they may be why the first was lost.
     #[cold]
     pub(super) fn take_syn_extras(&mut self) -> (Option<FastOpen>, u32) {
-        match &mut self.fast_open {
+        match &mut self.cold.fast_open {
             Some(state) if !state.is_syn_sent => {
                 state.is_syn_sent = true;
                 (state.option, state.syn_data_len)
@@ -96,11 +96,12 @@ impl<P: Payload> Connection<P> {
     #[cold]
     pub(super) fn repeat_syn_that_was_too_big(&mut self) {
         let had_data = self
+            .cold
             .fast_open
             .as_ref()
             .is_some_and(|state| state.is_syn_sent && state.syn_data_len > 0);
-        if self.state == State::SynSent && had_data && self.handshake.retransmits == 0 {
-            self.handshake.retransmits = 1;
+        if self.state == State::SynSent && had_data && self.cold.handshake.retransmits == 0 {
+            self.cold.handshake.retransmits = 1;
             self.pending.syn = true;
         }
     }
@@ -109,10 +110,10 @@ impl<P: Payload> Connection<P> {
     /// (`tcp_rcv_fastopen_synack`).
     #[cold]
     pub(super) fn learn_from_syn_ack(&mut self, syn_ack: &Header) {
-        let Some(state) = &mut self.fast_open else {
+        let Some(state) = &mut self.cold.fast_open else {
             return;
         };
-        let was_retransmitted = self.handshake.retransmits > 0;
+        let was_retransmitted = self.cold.handshake.retransmits > 0;
         let has_all = SeqNumber(syn_ack.ack) == self.sender.snd_nxt;
         let options = &syn_ack.options;
         state.lesson.is_answered = state.option.is_some() || state.syn_data_len > 0;
@@ -143,7 +144,7 @@ impl<P: Payload> Connection<P> {
         self.sender.snd_nxt = self.sender.snd_nxt.min(self.sender.window_end());
         let len = self.sender.snd_nxt - start;
         if len > 0 {
-            self.recovery.on_sent_in_vain(start, len, now);
+            self.cold.recovery.on_sent_in_vain(start, len, now);
             self.follow_recovery();
         }
     }
@@ -151,7 +152,8 @@ impl<P: Payload> Connection<P> {
     /// The ACK that ends the handshake can wait for the data that will carry it.
     #[cold]
     pub(super) fn is_writer_waiting(&self) -> bool {
-        self.fast_open
+        self.cold
+            .fast_open
             .as_ref()
             .is_some_and(|state| state.is_writer_waiting)
     }
@@ -160,7 +162,7 @@ impl<P: Payload> Connection<P> {
     /// (`tcp_fastopen_active_detect_blackhole`), after the third timeout in a row, or the last.
     #[cold]
     pub(super) fn suspect_fast_open(&mut self, earlier_timeouts: u8, is_last: bool) {
-        if let Some(state) = &mut self.fast_open
+        if let Some(state) = &mut self.cold.fast_open
             && (earlier_timeouts == 2 || earlier_timeouts < 2 && is_last)
         {
             state.lesson.is_black_hole |=
@@ -181,9 +183,10 @@ impl<P: Payload> Connection<P> {
                 .fin
                 .is_some_and(|fin| fin > self.receiver.rcv_nxt);
         let state = self
+            .cold
             .fast_open
             .as_mut()
-            .filter(|_| !self.handshake.is_passive)?;
+            .filter(|_| !self.cold.handshake.is_passive)?;
         let mut lesson = std::mem::take(&mut state.lesson);
         lesson.is_black_hole |= is_cut_off;
         lesson.is_cleared = is_over && has_data && std::mem::take(&mut state.is_check);
@@ -198,7 +201,7 @@ impl<P: Payload> Connection<P> {
     /// over.
     pub fn open_fast(&mut self, now: Instant, reply: &FastOpenReply, payload: Option<P>) {
         let is_new =
-            self.handshake.is_passive && self.state == State::SynReceived && self.pending.syn;
+            self.cold.handshake.is_passive && self.state == State::SynReceived && self.pending.syn;
         if !is_new || *reply == FastOpenReply::default() {
             return;
         }
@@ -207,7 +210,7 @@ impl<P: Payload> Connection<P> {
             ..FastOpenState::default()
         };
         if reply.is_open {
-            self.handshake.is_fast_open = true;
+            self.cold.handshake.is_fast_open = true;
             // The window is for what comes behind the SYN, which is not acknowledged.
             self.sender.snd_wnd = self.sender.snd_wnd.saturating_add(1);
             self.start_sending(now);
@@ -215,12 +218,12 @@ impl<P: Payload> Connection<P> {
             self.events.raise(Event::Connected);
             self.events.raise(Event::Writable);
         }
-        self.fast_open = Some(Box::new(state));
+        self.cold.fast_open = Some(Box::new(state));
     }
 
     /// What is otherwise set up when the handshake is over (`tcp_init_transfer`).
     fn start_sending(&mut self, now: Instant) {
-        if !self.handshake.has_window_scaling {
+        if !self.cold.handshake.has_window_scaling {
             self.sender.scale = 0;
         }
         self.begin_transfer(now, self.sender.iss + 1);
@@ -246,7 +249,7 @@ impl<P: Payload> Connection<P> {
     /// The SYN-ACK will be sent again at `at`.
     #[cold]
     pub(super) fn note_syn_ack_timer(&mut self, at: Instant) {
-        if let Some(state) = &mut self.fast_open {
+        if let Some(state) = &mut self.cold.fast_open {
             state.syn_ack_at = Some(at);
         }
     }
@@ -255,10 +258,15 @@ impl<P: Payload> Connection<P> {
     /// only the SYN-ACK (`tcp_fastopen_synack_timer`).
     #[cold]
     pub(super) fn hold_early_data(&mut self) {
-        if let Some(at) = self.fast_open.as_ref().and_then(|state| state.syn_ack_at) {
-            self.timers.set(Timer::Retransmit, at);
+        if let Some(at) = self
+            .cold
+            .fast_open
+            .as_ref()
+            .and_then(|state| state.syn_ack_at)
+        {
+            self.set_timer(Timer::Retransmit, at);
         }
-        self.recovery.hold_timers();
+        self.cold.recovery.hold_timers();
         self.follow_recovery();
     }
 
@@ -266,12 +274,12 @@ impl<P: Payload> Connection<P> {
     #[cold]
     pub(super) fn establish_fast(&mut self, now: Instant) {
         self.end_fast_open(false);
-        if self.handshake.retransmits > 1 {
+        if self.cold.handshake.retransmits > 1 {
             // What was sent since then is as lost as the SYN-ACK was.
-            self.recovery.congestion.on_handshake_retransmitted();
-            self.recovery.repeat_everything(now);
+            self.cold.recovery.congestion.on_handshake_retransmitted();
+            self.cold.recovery.repeat_everything(now);
         }
-        self.recovery.restart_timer(now);
+        self.cold.recovery.restart_timer(now);
         self.follow_recovery();
         self.events.raise(Event::Connected);
         self.events.raise(Event::Writable);
@@ -280,8 +288,8 @@ impl<P: Payload> Connection<P> {
     /// The handshake is over, one way or the other.
     #[cold]
     pub(super) fn end_fast_open(&mut self, was_reset: bool) {
-        self.handshake.is_fast_open = false;
-        if let Some(state) = &mut self.fast_open {
+        self.cold.handshake.is_fast_open = false;
+        if let Some(state) = &mut self.cold.fast_open {
             state.end = Some(FastOpenEnd {
                 was_reset,
                 was_accepted: state.is_accepted,
@@ -292,21 +300,25 @@ impl<P: Payload> Connection<P> {
     /// How the handshake of a connection that was opened fast ended, for the listener; once, to be asked for with
     /// [`Event::Connected`], [`Event::Failed`] and [`Event::Closed`].
     pub fn take_fast_open_end(&mut self) -> Option<FastOpenEnd> {
-        self.fast_open.as_mut().and_then(|state| state.end.take())
+        self.cold
+            .fast_open
+            .as_mut()
+            .and_then(|state| state.end.take())
     }
 
     /// The application has accepted the connection: from here on an ICMP error is no reason to give it up before the
     /// handshake is over (`tcp_v4_err`).
     pub fn on_accepted(&mut self) {
-        if let Some(state) = &mut self.fast_open {
+        if let Some(state) = &mut self.cold.fast_open {
             state.is_accepted = true;
         }
     }
 
     /// Opened fast, and neither established nor accepted.
     pub(super) fn waits_for_accept(&self) -> bool {
-        self.handshake.is_fast_open
+        self.cold.handshake.is_fast_open
             && self
+                .cold
                 .fast_open
                 .as_ref()
                 .is_some_and(|state| !state.is_accepted)
@@ -317,8 +329,8 @@ impl<P: Payload> Connection<P> {
     #[cold]
     pub(super) fn is_syn_again(&self, segment: &Incoming<'_>) -> bool {
         use wire::tcp::Flags;
-        self.handshake.is_fast_open
-            && segment.seq == self.receiver.irs
+        self.cold.handshake.is_fast_open
+            && segment.seq == self.cold.handshake.irs
             && segment.has(Flags::SYN)
             && !segment.has(Flags::ACK | Flags::RST | Flags::FIN)
     }
@@ -326,7 +338,7 @@ impl<P: Payload> Connection<P> {
     /// What a write gets before the handshake is over.
     #[cold]
     pub(super) fn check_early_write(&self) -> Result<(), WriteError> {
-        if self.handshake.is_fast_open {
+        if self.cold.handshake.is_fast_open {
             Ok(())
         } else {
             Err(WriteError::WouldBlock)
@@ -336,12 +348,13 @@ impl<P: Payload> Connection<P> {
     /// Whether a write would do something before the handshake is over.
     #[cold]
     pub(super) fn is_early_writable(&self) -> bool {
-        self.handshake.is_fast_open && (self.sender.is_fin_queued || self.has_send_room())
+        self.cold.handshake.is_fast_open && (self.sender.is_fin_queued || self.has_send_room())
     }
 
     /// `TCPI_OPT_SYN_DATA` and `tcpi_fastopen_client_fail`
     pub(super) fn fast_open_info(&self) -> (bool, FastOpenFailure) {
-        self.fast_open
+        self.cold
+            .fast_open
             .as_ref()
             .map_or((false, FastOpenFailure::None), |state| {
                 (state.is_data_acked, state.failure)

@@ -44,12 +44,12 @@ impl<P: Payload> Connection<P> {
             return;
         }
         self.learn_ecn(segment.header);
-        let has_fast_open = self.fast_open.is_some();
+        let has_fast_open = self.cold.fast_open.is_some();
         if has_fast_open {
             self.learn_from_syn_ack(segment.header);
         }
         let acked = segment.ack - self.sender.snd_una;
-        self.counters.octets_acked = u64::from(acked);
+        self.cold.sent.octets_acked = u64::from(acked);
         self.sender.on_ack(segment.ack);
         self.sample_handshake_rtt(now, segment);
         self.establish(now);
@@ -60,8 +60,7 @@ impl<P: Payload> Connection<P> {
             let window = self.receiver.window.offered();
             self.receiver.acks.enter_quick_mode(&self.config, window);
             self.receiver.acks.schedule();
-            self.timers
-                .set(Timer::DelayedAck, now + self.config.delayed_ack_max);
+            self.set_timer(Timer::DelayedAck, now + self.config.delayed_ack_max);
         } else {
             self.receiver.acks.owe_one();
         }
@@ -86,7 +85,7 @@ impl<P: Payload> Connection<P> {
         let is_old_echo = segment.header.options.timestamps.is_some_and(|timestamps| {
             let sent = self
                 .timestamps
-                .value(self.liveness.retransmitting_since.unwrap_or(now));
+                .value(self.cold.trouble.retransmitting_since.unwrap_or(now));
             timestamps.echo != 0
                 && self.config.timestamps
                 && timestamps.echo.wrapping_sub(sent)
@@ -95,9 +94,9 @@ impl<P: Payload> Connection<P> {
         if is_acceptable && !is_old_echo {
             return Verdict::Continue;
         }
-        if !is_acceptable && self.handshake.retransmits == 0 {
+        if !is_acceptable && self.cold.handshake.retransmits == 0 {
             // The peer still has an old connection, which our reset ends: the SYN is retransmitted soon (as Linux).
-            self.timers.set(Timer::Retransmit, now + TIMEOUT_MIN);
+            self.set_timer(Timer::Retransmit, now + TIMEOUT_MIN);
         }
         self.refuse(segment);
         Verdict::Drop
@@ -106,27 +105,28 @@ impl<P: Payload> Connection<P> {
     /// What the peer's SYN says. RFC 7323 §2.2 and RFC 2018 §2: options are on if both SYNs have them.
     pub(super) fn take_syn(&mut self, now: Instant, syn: &Header) {
         let seq = SeqNumber(syn.seq);
+        self.cold.handshake.irs = seq;
         self.receiver.start(seq);
         self.sender.start_window(seq, u32::from(syn.window));
         let options = &syn.options;
         // RFC 9293 §3.7.1: "If an MSS Option is not received at connection setup, TCP implementations MUST assume a default
         // send MSS of 536 (576 - 40) for IPv4 or 1220 (1280 - 60) for IPv6".
-        let peer_mss = options.mss.unwrap_or_else(|| self.path.default_mss());
+        let peer_mss = options.mss.unwrap_or_else(|| self.cold.path.default_mss());
         // `TCP_MAXSEG` bounds it here and not later (Linux's `tcp_parse_options`).
-        self.handshake.peer_mss = match self.options.max_segment {
+        self.cold.handshake.peer_mss = match self.cold.options.max_segment {
             0 => peer_mss,
             user => peer_mss.min(user),
         };
-        self.handshake.has_sack = self.config.sack && options.sack_permitted;
+        self.cold.handshake.has_sack = self.config.sack && options.sack_permitted;
         match options.window_scale {
             Some(scale) if self.config.window_scaling => {
-                self.handshake.has_window_scaling = true;
+                self.cold.handshake.has_window_scaling = true;
                 self.sender.scale = scale;
             }
-            _ => self.handshake.has_window_scaling = false,
+            _ => self.cold.handshake.has_window_scaling = false,
         }
         if let (true, Some(timestamps)) = (self.config.timestamps, options.timestamps) {
-            self.timestamps.is_on = true;
+            self.timestamps.turn_on();
             self.timestamps.update(now, timestamps.value);
         }
     }
@@ -145,14 +145,14 @@ impl<P: Payload> Connection<P> {
         }
         self.pending.syn = false;
         // Data that went out before is acknowledged by the next check.
-        let acked = if self.handshake.is_fast_open {
+        let acked = if self.cold.handshake.is_fast_open {
             self.sender.iss + 1
         } else {
             segment.ack
         };
         self.sender.on_ack(acked);
         let window = u32::from(segment.header.window)
-            << if self.handshake.has_window_scaling {
+            << if self.cold.handshake.has_window_scaling {
                 self.sender.scale
             } else {
                 0
@@ -174,12 +174,15 @@ impl<P: Payload> Connection<P> {
     }
 
     fn sample_handshake_rtt(&mut self, now: Instant, segment: &Incoming<'_>) {
-        let mss = u32::from(self.handshake.peer_mss);
-        let Some(syn_sent_at) = self.liveness.retransmitting_since else {
+        let mss = u32::from(self.cold.handshake.peer_mss);
+        let Some(syn_sent_at) = self.cold.trouble.retransmitting_since else {
             return;
         };
-        if self.handshake.retransmits == 0 {
-            self.recovery.rtt.on_sample(now, now - syn_sent_at, 0, mss);
+        if self.cold.handshake.retransmits == 0 {
+            self.cold
+                .recovery
+                .rtt
+                .on_sample(now, now - syn_sent_at, 0, mss);
             return;
         }
         // RFC 6298 §3: Karn's algorithm, unless the timestamp tells which SYN was answered.
@@ -189,15 +192,18 @@ impl<P: Payload> Connection<P> {
             .timestamps
             .map_or(0, |timestamps| timestamps.echo);
         match self.timestamps.round_trip(now, echo) {
-            Some(sample) if self.timestamps.is_on => {
-                self.recovery.rtt.on_sample(now, sample.duration(), 0, mss)
+            Some(sample) if self.timestamps.is_on() => {
+                self.cold
+                    .recovery
+                    .rtt
+                    .on_sample(now, sample.duration(), 0, mss)
             }
-            _ => self.recovery.rtt.on_handshake_retransmitted(),
+            _ => self.cold.recovery.rtt.on_handshake_retransmitted(),
         }
     }
 
     fn establish(&mut self, now: Instant) {
-        if !self.handshake.has_window_scaling {
+        if !self.cold.handshake.has_window_scaling {
             self.sender.scale = 0;
         }
         self.state = if self.sender.is_fin_queued {
@@ -206,23 +212,23 @@ impl<P: Payload> Connection<P> {
             State::Established
         };
         self.timers.stop(Timer::Retransmit);
-        self.liveness.last_heard_at = now;
+        self.last_heard_at = now;
         self.measure_established(now);
-        if self.handshake.is_passive && !self.handshake.is_fast_open {
+        if self.cold.handshake.is_passive && !self.cold.handshake.is_fast_open {
             // As Linux, where the socket is made when the handshake is over: SYN and ACK.
             self.counters.segments_in = 2;
             self.counters.segments_out = 0;
-            self.liveness.last_challenge = LastChallenge::default();
+            self.cold.trouble.last_challenge = LastChallenge::default();
         }
-        if self.handshake.is_fast_open {
+        if self.cold.handshake.is_fast_open {
             self.establish_fast(now);
             self.restart_keep_alive(now);
             return;
         }
         self.begin_transfer(now, self.sender.snd_una);
         // RFC 5681 §3.1, RFC 6298 §5.7; one lost SYN may be chance (Linux).
-        if self.handshake.retransmits > 1 {
-            self.recovery.congestion.on_handshake_retransmitted();
+        if self.cold.handshake.retransmits > 1 {
+            self.cold.recovery.congestion.on_handshake_retransmitted();
         }
         if self.sender.is_outstanding() {
             self.repeat_syn_data(now);
@@ -237,23 +243,23 @@ impl<P: Payload> Connection<P> {
     pub(super) fn emit_syn(&mut self, now: Instant, transmit: &mut Transmit) {
         self.pending.syn = false;
         let is_answer = self.state == State::SynReceived;
-        let has_fast_open = self.fast_open.is_some();
+        let has_fast_open = self.cold.fast_open.is_some();
         let (fast_open, len) = if has_fast_open {
             self.take_syn_extras()
         } else {
             (None, 0)
         };
         let timestamps = if is_answer {
-            self.timestamps.is_on
+            self.timestamps.is_on()
         } else {
             self.config.timestamps
         };
         let options = HeaderOptions {
             mss: Some(self.advertised_mss()),
             window_scale: (self.config.window_scaling
-                && (!is_answer || self.handshake.has_window_scaling))
+                && (!is_answer || self.cold.handshake.has_window_scaling))
                 .then(|| self.receiver.window.scale()),
-            sack_permitted: self.config.sack && (!is_answer || self.handshake.has_sack),
+            sack_permitted: self.config.sack && (!is_answer || self.cold.handshake.has_sack),
             timestamps: timestamps.then(|| wire::tcp::Timestamps {
                 value: self.timestamps.value(now),
                 echo: self.timestamps.recent,
@@ -291,12 +297,12 @@ impl<P: Payload> Connection<P> {
         }
         let end = self.sender.iss + 1 + len;
         self.sender.snd_nxt = self.sender.snd_nxt.max(end);
-        self.counters.on_data_sent(len);
-        if self.handshake.retransmits == 0 {
-            self.liveness.retransmitting_since = Some(now);
+        self.cold.sent.on_data_sent(len);
+        if self.cold.handshake.retransmits == 0 {
+            self.cold.trouble.retransmitting_since = Some(now);
         }
         let again_at = self.syn_again_at(now);
-        self.timers.set(Timer::Retransmit, again_at);
+        self.set_timer(Timer::Retransmit, again_at);
         if has_fast_open {
             self.note_syn_ack_timer(again_at);
         }
@@ -306,8 +312,8 @@ impl<P: Payload> Connection<P> {
     /// When a SYN that is sent at `now` is retransmitted: after the RTO (RFC 6298), but not after the end of `TCP_USER_TIMEOUT`.
     fn syn_again_at(&self, now: Instant) -> Instant {
         let again_at = now + self.rto_nanos();
-        match (self.user_timeout(), self.liveness.retransmitting_since) {
-            (Some(timeout), Some(first)) if self.handshake.retransmits > 0 => {
+        match (self.user_timeout(), self.cold.trouble.retransmitting_since) {
+            (Some(timeout), Some(first)) if self.cold.handshake.retransmits > 0 => {
                 again_at.min(first + timeout)
             }
             _ => again_at,
@@ -316,7 +322,7 @@ impl<P: Payload> Connection<P> {
 
     /// Sets both directions up for data, with what the SYNs have told. Ours begins at `first`.
     pub(super) fn begin_transfer(&mut self, now: Instant, first: SeqNumber) {
-        let is_scaling = self.handshake.has_window_scaling;
+        let is_scaling = self.cold.handshake.has_window_scaling;
         let mss = self.received_mss();
         self.receiver
             .window
@@ -327,9 +333,14 @@ impl<P: Payload> Connection<P> {
             .on_established(now, mss.min(self.mss()), window);
         self.start_mtu_probing(now);
         let mss = u32::from(self.mss());
-        let settings = settings(&self.config, &self.options, mss, self.handshake.has_sack);
-        self.recovery = Recovery::new(settings, self.recovery.rtt.clone(), first);
-        self.recovery.begin(now);
+        let settings = settings(
+            &self.config,
+            &self.cold.options,
+            mss,
+            self.cold.handshake.has_sack,
+        );
+        self.cold.recovery = Recovery::new(settings, self.cold.recovery.rtt.clone(), first);
+        self.cold.recovery.begin(now);
         self.follow_recovery();
     }
 
@@ -337,7 +348,7 @@ impl<P: Payload> Connection<P> {
     #[inline]
     pub(super) fn mss(&self) -> u16 {
         let options_len = self.options_len();
-        let mss = self.handshake.peer_mss.min(self.path.mss());
+        let mss = self.cold.handshake.peer_mss.min(self.cold.path.mss());
         mss.saturating_sub(options_len).max(mss::MIN_SENT)
     }
 
@@ -349,7 +360,7 @@ impl<P: Payload> Connection<P> {
     /// Octets of the options that every segment carries.
     #[inline]
     pub(super) fn options_len(&self) -> u16 {
-        if self.timestamps.is_on {
+        if self.timestamps.is_on() {
             TIMESTAMPS_LEN
         } else {
             0
@@ -358,7 +369,7 @@ impl<P: Payload> Connection<P> {
 
     /// What our own SYN announces.
     pub(super) fn advertised_mss(&self) -> u16 {
-        advertised_mss(&self.path, &self.options)
+        advertised_mss(&self.cold.path, &self.cold.options)
     }
 }
 

@@ -38,11 +38,11 @@ impl<P: Payload> Connection<P> {
         let header = segment.header;
         let window = u32::from(header.window) << self.sender.scale;
         let has_good_timestamp = match header.options.timestamps {
-            Some(timestamps) if self.timestamps.is_on => {
+            Some(timestamps) if self.timestamps.is_on() => {
                 !self.timestamps.is_before_recent(timestamps.value)
             }
             Some(_) => false,
-            None => !self.timestamps.is_on,
+            None => !self.timestamps.is_on(),
         };
         self.state == State::Established
             && (header.flags == Flags::ACK || header.flags == Flags::ACK.union(Flags::PSH))
@@ -74,9 +74,9 @@ impl<P: Payload> Connection<P> {
     /// An acceptable acknowledgement came.
     #[inline]
     pub(super) fn note_peer_alive(&mut self, now: Instant) {
-        self.liveness.last_heard_at = now;
-        self.liveness.last_ack_at = now;
-        self.liveness.probes = 0;
+        self.last_heard_at = now;
+        self.last_ack_at = now;
+        self.unanswered_probes = 0;
         // `MSG_MORE` holds until something happens (Linux: `tcp_push_pending_frames` does not know of it).
         self.sender.is_more = false;
     }
@@ -138,15 +138,15 @@ impl<P: Payload> Connection<P> {
     #[inline]
     fn is_known_to_listener_only(&self) -> bool {
         self.state == State::SynReceived
-            && self.handshake.is_passive
-            && !self.handshake.is_fast_open
+            && self.cold.handshake.is_passive
+            && !self.cold.handshake.is_fast_open
     }
 
     /// "First, check sequence number": RFC 9293 §3.10.7.4.
     #[inline]
     fn check_sequence(&mut self, now: Instant, segment: &Incoming<'_>) -> Verdict {
         if self.receiver.is_acceptable(segment.seq, segment.end()) {
-            self.liveness.last_heard_at = now;
+            self.last_heard_at = now;
             return Verdict::Continue;
         }
         // "If an incoming segment is not acceptable, an acknowledgment should be sent in reply (unless the RST bit is set
@@ -181,7 +181,12 @@ impl<P: Payload> Connection<P> {
     /// RFC 5961 §7: challenge ACKs are limited, here per connection.
     pub(super) fn challenge(&mut self, now: Instant) {
         let interval = self.config.invalid_ratelimit;
-        if self.liveness.last_challenge.allows_another(now, interval) {
+        if self
+            .cold
+            .trouble
+            .last_challenge
+            .allows_another(now, interval)
+        {
             self.receiver.acks.owe_duplicate();
         }
     }
@@ -193,7 +198,7 @@ impl<P: Payload> Connection<P> {
             return Verdict::Drop;
         }
         // The peer's SYN again: it has not seen our answer.
-        if self.state == State::SynReceived && segment.seq == self.receiver.irs {
+        if self.state == State::SynReceived && segment.seq == self.cold.handshake.irs {
             let is_answer = segment.has(Flags::ACK);
             if !is_answer {
                 self.resend_syn_ack(now);
@@ -293,7 +298,7 @@ impl<P: Payload> Connection<P> {
                 self.receiver.acks.owe_duplicate();
                 let received = self.counters.octets_received;
                 self.receiver.on_gap(self.timestamps.recent, received);
-                let has_sack = self.handshake.has_sack;
+                let has_sack = self.cold.handshake.has_sack;
                 self.receiver
                     .grow_behind_gap(segment.len, has_sack, &self.config);
             }
@@ -358,7 +363,7 @@ impl<P: Payload> Connection<P> {
     #[inline]
     fn measure_receiver_rtt(&mut self, now: Instant, segment: &Incoming<'_>, added: u32) {
         match segment.header.options.timestamps {
-            Some(timestamps) if self.timestamps.is_on => {
+            Some(timestamps) if self.timestamps.is_on() => {
                 if self.receiver.window.is_new_echo(timestamps.echo)
                     && segment.len >= u32::from(self.receiver.acks.rcv_mss())
                 {
@@ -404,8 +409,8 @@ impl<P: Payload> Connection<P> {
             return;
         }
         if !self.timers.is_set(Timer::DelayedAck) {
-            let delay = acks.delay(|| self.recovery.rtt.srtt(), &self.config);
-            self.timers.set(Timer::DelayedAck, now + delay);
+            let delay = acks.delay(|| self.cold.recovery.rtt.srtt(), &self.config);
+            self.set_timer(Timer::DelayedAck, now + delay);
         }
     }
 
@@ -423,7 +428,12 @@ impl<P: Payload> Connection<P> {
 
     fn resend_syn_ack(&mut self, now: Instant) {
         let interval = self.config.invalid_ratelimit;
-        if self.liveness.last_challenge.allows_another(now, interval) {
+        if self
+            .cold
+            .trouble
+            .last_challenge
+            .allows_another(now, interval)
+        {
             self.pending.syn = true;
         }
     }

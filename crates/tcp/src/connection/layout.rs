@@ -1,16 +1,18 @@
 //! Which memory of a connection a segment touches. With a million connections none of it is in a cache.
 //!
-//! Received data in order, its read and its acknowledgement touch one stretch in the middle of [`Connection`]: from the octet
-//! numbers of [`Sender`] to the first of [`Timers`]. Before and behind it lie what only sending,
-//! losses, the handshake and the end need. Sending touches nearly all, and two lists. Nothing else outside of the connection is touched: not the timer wheel
-//! ([`Connection::poll_wake_up`]), and no list of a single unread payload
-//! ([`ReceiveQueue`](crate::receive::queue::ReceiveQueue)).
+//! Received data in order, its read and its acknowledgement touch one stretch of [`Connection`], five lines: from the octet
+//! numbers of [`Sender`] to the end of [`Timers`]. Before it lies what is to be sent; what sending, losses, the handshake and
+//! the end need is behind a pointer, in [`Cold`], lest the stretches of a million connections be on more pages than need be.
+//! Nothing else outside of the connection is touched: not the timer wheel ([`Connection::poll_wake_up`]), and no list of a
+//! single unread payload ([`ReceiveQueue`](crate::receive::queue::ReceiveQueue)). Sending touches nearly all, and two lists.
 
 use core::mem::offset_of;
+use core::ops::Range;
 use std::collections::VecDeque;
 
-use super::Connection;
+use super::{Cold, Connection};
 use crate::Payload;
+use crate::outgoing::Outgoing;
 use crate::send::Sender;
 use crate::timers::Timers;
 
@@ -28,29 +30,52 @@ pub enum Direction {
 impl<P: Payload> Connection<P> {
     /// Where the stretch begins and ends, in octets.
     const START: usize = offset_of!(Self, sender) + Sender::RECEIVING;
-    const END: usize = offset_of!(Self, timers) + Timers::RECEIVING;
+    const END: usize = offset_of!(Self, timers) + size_of::<Timers>();
 
-    /// The cache lines that a segment touches, as addresses to prefetch.
+    /// The cache lines that a segment touches, as addresses to prefetch: at depth 0 the connection's, at depth 1 of what it
+    /// refers to, at depth 2 of what that refers to. Looks for the addresses where the depth before is.
     #[inline]
-    pub fn lines(&self, direction: Direction) -> impl Iterator<Item = *const u8> + use<P> {
-        let start = core::ptr::from_ref(self).cast::<u8>();
-        let octets = match direction {
-            Direction::Receive => Self::START..Self::END,
-            Direction::Send => 0..size_of::<Self>(),
+    pub fn lines(
+        &self,
+        direction: Direction,
+        depth: usize,
+    ) -> impl Iterator<Item = *const u8> + use<P> {
+        let is_sending = direction == Direction::Send;
+        let (first, lists) = match (depth, is_sending) {
+            (0, false) => (lines_of(self, Self::START..Self::END), None),
+            (0, true) => (lines_of(self, 0..size_of::<Self>()), None),
+            (1, true) => {
+                let cold = lines_of(&*self.cold, 0..size_of::<Cold>());
+                (cold, Some(self.sender.queue.lines()))
+            }
+            (2, true) => {
+                let outgoing = self.cold.outgoing.as_deref();
+                let outgoing = outgoing.map_or(NO_LINES, |outgoing| {
+                    lines_of(outgoing, 0..size_of::<Outgoing>())
+                });
+                (outgoing, Some(self.cold.recovery.lines()))
+            }
+            _ => (NO_LINES, None),
         };
-        (octets.start / CACHE_LINE..octets.end.div_ceil(CACHE_LINE))
-            .map(move |line| start.wrapping_add(line.saturating_mul(CACHE_LINE)))
+        let (start, count) = first;
+        let first = (0..count).map(move |line| start.wrapping_add(line.saturating_mul(CACHE_LINE)));
+        first.chain(lists.into_iter().flatten())
     }
+}
 
-    /// The same of the memory that the connection refers to. Looks into the connection for its addresses.
-    #[inline]
-    pub fn lines_behind(&self, direction: Direction) -> impl Iterator<Item = *const u8> + use<P> {
-        let lists = match direction {
-            Direction::Receive => None,
-            Direction::Send => Some([self.sender.queue.lines(), self.recovery.lines()]),
-        };
-        lists.into_iter().flatten().flatten()
-    }
+/// The first address and the number of lines.
+type Lines = (*const u8, usize);
+
+const NO_LINES: Lines = (core::ptr::null(), 0);
+
+/// The lines of a value's octets.
+#[inline]
+fn lines_of<T>(value: &T, octets: Range<usize>) -> Lines {
+    let start = core::ptr::from_ref(value).cast::<u8>();
+    let first = start.wrapping_add(octets.start);
+    let into_line = first.addr() % CACHE_LINE;
+    let len = into_line.saturating_add(octets.len());
+    (first.wrapping_sub(into_line), len.div_ceil(CACHE_LINE))
 }
 
 /// Where the first element is and where the next one goes.
@@ -64,12 +89,12 @@ pub(crate) fn ends<T>(list: &VecDeque<T>) -> [*const u8; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::{Counters, Liveness, Pending, TimestampState};
+    use crate::connection::{Counters, Pending, TimestampState};
     use crate::receive::Receiver;
 
     /// A payload as large as a pointer and a range.
     struct Handle {
-        _memory: [u64; 2],
+        _memory: Box<[u8]>,
     }
 
     impl AsRef<[u8]> for Handle {
@@ -109,11 +134,9 @@ mod tests {
             offset_of!(Small, timestamps),
             size_of::<TimestampState>(),
         );
-        inside(
-            "liveness",
-            offset_of!(Small, liveness),
-            size_of::<Liveness>(),
-        );
+        inside("last_heard_at", offset_of!(Small, last_heard_at), 8);
+        inside("last_ack_at", offset_of!(Small, last_ack_at), 8);
+        inside("unanswered_probes", offset_of!(Small, unanswered_probes), 1);
         inside(
             "counters",
             offset_of!(Small, counters),
@@ -131,9 +154,10 @@ mod tests {
             offset_of!(Small, receiver),
             size_of::<Receiver<Handle>>(),
         );
-        assert!(stretch.len() <= 7 * CACHE_LINE, "{stretch:?}");
+        assert!(stretch.len() <= 5 * CACHE_LINE, "{stretch:?}");
         // The stretch begins with a line.
         assert_eq!(stretch.start % CACHE_LINE, 0, "{stretch:?}");
+        assert_eq!(size_of::<Small>(), 6 * CACHE_LINE);
     }
 
     #[test]

@@ -12,8 +12,8 @@ impl<P: Payload> Connection<P> {
     /// # Errors
     /// The value is outside the option's range.
     pub fn set_option(&mut self, now: Instant, option: SocketOption) -> Result<(), OptionError> {
-        let had_keep_alive = self.options.is_keep_alive;
-        self.options.set(option)?;
+        let had_keep_alive = self.cold.options.is_keep_alive;
+        self.cold.options.set(option)?;
         match option {
             // tcp(7): "setting this option forces an explicit flush of pending output, even if TCP_CORK is currently set".
             SocketOption::NoDelay(true) => self.sender.flush(),
@@ -22,24 +22,24 @@ impl<P: Payload> Connection<P> {
             SocketOption::KeepAlive(true) if had_keep_alive => {}
             SocketOption::KeepAlive(_) => self.restart_keep_alive(now),
             // What has passed counts (Linux's `tcp_sock_set_keepidle_locked`).
-            SocketOption::KeepIdle(_) => self.restart_keep_alive(self.liveness.last_heard_at),
+            SocketOption::KeepIdle(_) => self.restart_keep_alive(self.last_heard_at),
             SocketOption::WindowClamp(clamp) => self.receiver.window.set_user_clamp(clamp),
             SocketOption::ReceiveBuffer(_) => self
                 .receiver
                 .window
-                .lock_buffer(self.options.receive_buffer),
+                .lock_buffer(self.cold.options.receive_buffer),
             SocketOption::ReceiveLowWater(_) => {
-                self.receiver.low_water = self.options.receive_low_water;
+                self.receiver.low_water = self.cold.options.receive_low_water;
                 if self.has_readable() {
                     self.events.raise(Event::Readable);
                 }
             }
             SocketOption::Congestion(algorithm)
-                if algorithm != self.recovery.congestion.algorithm() =>
+                if algorithm != self.cold.recovery.congestion.algorithm() =>
             {
                 let mss = u32::from(self.mss());
                 let segments = self.config.initial_window_segments;
-                self.recovery.congestion =
+                self.cold.recovery.congestion =
                     crate::congestion::Congestion::new(algorithm, mss, segments);
                 self.start_pacing();
             }
@@ -72,7 +72,7 @@ impl<P: Payload> Connection<P> {
 
     /// The options as they are.
     pub fn options(&self) -> &Options {
-        &self.options
+        &self.cold.options
     }
 
     /// The receive buffer in use, in octets.
@@ -82,7 +82,7 @@ impl<P: Payload> Connection<P> {
 
     /// `TCP_USER_TIMEOUT`, if set.
     pub(super) fn user_timeout(&self) -> Option<Duration> {
-        match self.options.user_timeout_ms {
+        match self.cold.options.user_timeout_ms {
             0 => None,
             millis => Some(Duration::from_millis(u64::from(millis))),
         }

@@ -36,8 +36,8 @@ impl<P: Payload> Connection<P> {
                 search.set_path_mtu(mtu, mtu);
             }
         }
-        if mtu < self.path.mtu {
-            self.path.mtu = mtu;
+        if mtu < self.cold.path.mtu {
+            self.cold.path.mtu = mtu;
             self.apply_mss(true);
             self.repeat_syn_that_was_too_big();
         } else if is_probe_too_big {
@@ -53,15 +53,17 @@ impl<P: Payload> Connection<P> {
             search.set_path_mtu(mtu, most);
             mtu = search.mtu();
         }
-        let is_smaller = mtu < self.path.mtu;
-        self.path.mtu = mtu;
+        let is_smaller = mtu < self.cold.path.mtu;
+        self.cold.path.mtu = mtu;
         self.apply_mss(is_smaller);
     }
 
     /// With `is_too_big` what is outstanding did not fit and is sent again.
     fn apply_mss(&mut self, is_too_big: bool) {
         if self.state.is_synchronized() {
-            self.recovery.set_mss(u32::from(self.mss()), is_too_big);
+            self.cold
+                .recovery
+                .set_mss(u32::from(self.mss()), is_too_big);
         }
     }
 
@@ -69,13 +71,13 @@ impl<P: Payload> Connection<P> {
     pub(super) fn start_mtu_probing(&mut self, now: Instant) {
         if self.config.mtu_probing == MtuProbing::Always {
             self.search_mtu(now);
-            self.path.mtu = self.mtu_search().map_or(self.path.mtu, MtuSearch::mtu);
+            self.cold.path.mtu = self.mtu_search().map_or(self.cold.path.mtu, MtuSearch::mtu);
         }
     }
 
     fn search_mtu(&mut self, now: Instant) {
         let low = self.packet_of(self.config.base_mss);
-        let search = MtuSearch::new(low, self.largest_packet(), self.path.mtu, now);
+        let search = MtuSearch::new(low, self.largest_packet(), self.cold.path.mtu, now);
         self.outgoing().mtu_search = Some(Box::new(search));
     }
 
@@ -97,9 +99,9 @@ impl<P: Payload> Connection<P> {
                 search.fall_back(mtu);
             }
         }
-        let mtu = self.mtu_search().map_or(self.path.mtu, MtuSearch::mtu);
-        if mtu < self.path.mtu {
-            self.path.mtu = mtu;
+        let mtu = self.mtu_search().map_or(self.cold.path.mtu, MtuSearch::mtu);
+        if mtu < self.cold.path.mtu {
+            self.cold.path.mtu = mtu;
             self.apply_mss(true);
         }
     }
@@ -114,11 +116,11 @@ impl<P: Payload> Connection<P> {
             self.config.mtu_probe_threshold,
             self.config.mtu_probe_interval,
         );
-        let cwnd = self.recovery.congestion.cwnd();
-        if !self.handshake.has_sack
+        let cwnd = self.cold.recovery.congestion.cwnd();
+        if !self.cold.handshake.has_sack
             || self.receiver.has_sack_blocks()
             || self.sender.has_marks()
-            || self.recovery.ca_state() != CaState::Open
+            || self.cold.recovery.ca_state() != CaState::Open
             || cwnd < mss.saturating_mul(MIN_WINDOW_SEGMENTS)
         {
             return Probing::Idle;
@@ -130,12 +132,12 @@ impl<P: Payload> Connection<P> {
             return Probing::Idle;
         };
         let len = u32::from(mtu.saturating_sub(self.headers_len()));
-        let following = self.recovery.reordering().saturating_add(1);
+        let following = self.cold.recovery.reordering().saturating_add(1);
         let needed = following.saturating_mul(mss).saturating_add(len);
         if len <= mss || self.sender.unsent() < needed || self.sender.snd_wnd < needed {
             return Probing::Idle;
         }
-        let has_room = self.recovery.room() >= len.max(mss.saturating_mul(2));
+        let has_room = self.cold.recovery.room() >= len.max(mss.saturating_mul(2));
         let is_outstanding = self.sender.is_outstanding();
         if self.sender.snd_nxt + needed > self.sender.window_end() || !has_room {
             return if is_outstanding {
@@ -173,12 +175,12 @@ impl<P: Payload> Connection<P> {
             return;
         };
         if search.on_ack(snd_una) {
-            self.path.mtu = self.path.mtu.max(probe.mtu);
+            self.cold.path.mtu = self.cold.path.mtu.max(probe.mtu);
             self.apply_mss(false);
             return;
         }
         // Recovery has cut it, to send it again.
-        let first = self.recovery.scoreboard().first();
+        let first = self.cold.recovery.scoreboard().first();
         if first.is_some_and(|first| first.seq == probe.start && first.end() < probe.end)
             && let Some(search) = self.mtu_search_mut()
         {
@@ -214,7 +216,8 @@ impl<P: Payload> Connection<P> {
 
     /// Headers of a segment with the options that every one carries.
     fn headers_len(&self) -> u16 {
-        self.path
+        self.cold
+            .path
             .ip_header_len
             .saturating_add(MIN_HEADER_LEN)
             .saturating_add(self.options_len())
@@ -222,15 +225,17 @@ impl<P: Payload> Connection<P> {
 
     /// The largest packet that the peer takes, and the application allows.
     fn largest_packet(&self) -> u16 {
-        self.handshake
+        self.cold
+            .handshake
             .peer_mss
-            .saturating_add(self.path.ip_header_len)
+            .saturating_add(self.cold.path.ip_header_len)
             .saturating_add(MIN_HEADER_LEN)
     }
 
     /// The path MTU that the network layer has reported, whether or not segments use all of it.
     pub(super) fn path_mtu(&self) -> u16 {
-        self.mtu_search().map_or(self.path.mtu, MtuSearch::path_mtu)
+        self.mtu_search()
+            .map_or(self.cold.path.mtu, MtuSearch::path_mtu)
     }
 
     #[inline]
@@ -240,11 +245,11 @@ impl<P: Payload> Connection<P> {
 
     #[inline]
     fn mtu_search(&self) -> Option<&MtuSearch> {
-        self.outgoing.as_deref()?.mtu_search.as_deref()
+        self.cold.outgoing.as_deref()?.mtu_search.as_deref()
     }
 
     fn mtu_search_mut(&mut self) -> Option<&mut MtuSearch> {
-        self.outgoing.as_deref_mut()?.mtu_search.as_deref_mut()
+        self.cold.outgoing.as_deref_mut()?.mtu_search.as_deref_mut()
     }
 }
 

@@ -24,10 +24,10 @@ impl<P: Payload> Connection<P> {
     /// timeout.
     pub fn relieve(&mut self, wanted: usize) -> usize {
         self.receiver.window.restrain();
-        if !self.options.is_send_buffer_locked {
+        if !self.cold.options.is_send_buffer_locked {
             let half = u32::try_from(self.sender.queue.len() / 2).unwrap_or(u32::MAX);
-            let buffer = self.options.send_buffer.min(half.max(MIN_SEND_BUFFER));
-            self.options.send_buffer = buffer;
+            let buffer = self.cold.options.send_buffer.min(half.max(MIN_SEND_BUFFER));
+            self.cold.options.send_buffer = buffer;
         }
         if wanted == 0 {
             return 0;

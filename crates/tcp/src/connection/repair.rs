@@ -93,20 +93,24 @@ impl<P: Payload> Connection<P> {
                 rcv_wnd: receiver.window.offered(),
                 rcv_wup: receiver.window.offered_from(),
             },
-            peer_mss: self.handshake.peer_mss,
-            window_scales: self.handshake.has_window_scaling.then(|| WindowScales {
-                snd: sender.scale,
-                rcv: receiver.window.scale(),
-            }),
-            has_sack: self.handshake.has_sack,
+            peer_mss: self.cold.handshake.peer_mss,
+            window_scales: self
+                .cold
+                .handshake
+                .has_window_scaling
+                .then(|| WindowScales {
+                    snd: sender.scale,
+                    rcv: receiver.window.scale(),
+                }),
+            has_sack: self.cold.handshake.has_sack,
             has_ecn: self.ecn.is_on,
-            timestamps: self.timestamps.is_on.then(|| RepairTimestamps {
+            timestamps: self.timestamps.is_on().then(|| RepairTimestamps {
                 value: self.timestamps.value(now),
                 recent: self.timestamps.recent,
             }),
             options: Options {
                 receive_buffer: receiver.window.buffer(),
-                ..self.options
+                ..self.cold.options
             },
         })
     }
@@ -128,12 +132,12 @@ impl<P: Payload> Connection<P> {
         };
         let mut connection = Self::closed(now, config, snapshot.options.clone(), path, secrets);
         connection.state = snapshot.state;
-        connection.handshake.peer_mss = snapshot.peer_mss.max(1);
-        connection.handshake.has_sack = snapshot.has_sack;
+        connection.cold.handshake.peer_mss = snapshot.peer_mss.max(1);
+        connection.cold.handshake.has_sack = snapshot.has_sack;
         connection.ecn.is_on = snapshot.has_ecn;
-        connection.handshake.has_window_scaling = snapshot.window_scales.is_some();
+        connection.cold.handshake.has_window_scaling = snapshot.window_scales.is_some();
         if let Some(timestamps) = snapshot.timestamps {
-            connection.timestamps.is_on = true;
+            connection.timestamps.turn_on();
             connection.timestamps.offset = timestamps
                 .value
                 .wrapping_sub(connection.timestamps.value(now));
@@ -160,7 +164,7 @@ impl<P: Payload> Connection<P> {
         let mss = self.received_mss();
         let receiver = &mut self.receiver;
         receiver.rcv_nxt = snapshot.rcv_nxt;
-        receiver.irs = snapshot.rcv_nxt - 1;
+        self.cold.handshake.irs = snapshot.rcv_nxt - 1;
         receiver.queue = ReceiveQueue::default();
         if snapshot.state.has_peer_fin() {
             receiver.fin = Some(snapshot.rcv_nxt - 1);
@@ -174,7 +178,7 @@ impl<P: Payload> Connection<P> {
         receiver
             .window
             .restore(scale, promised_window(snapshot), window.rcv_wup);
-        if !self.options.is_receive_buffer_locked {
+        if !self.cold.options.is_receive_buffer_locked {
             // What was promised to the peer has to find room, beside what waits to be read.
             let unread: usize = snapshot.unread.iter().map(|data| data.as_ref().len()).sum();
             let unread = u32::try_from(unread).unwrap_or(u32::MAX);
@@ -188,11 +192,13 @@ impl<P: Payload> Connection<P> {
 
     fn import_sender(&mut self, now: Instant, snapshot: &Snapshot<P>) {
         let is_fin_acked = is_fin_acknowledged(snapshot.state);
-        if !self.options.is_send_buffer_locked {
+        if !self.cold.options.is_send_buffer_locked {
             let buffer = snapshot.options.send_buffer;
-            self.options.send_buffer = buffer.clamp(
-                self.options.send_buffer,
-                self.config.send_buffer_max.max(self.options.send_buffer),
+            self.cold.options.send_buffer = buffer.clamp(
+                self.cold.options.send_buffer,
+                self.config
+                    .send_buffer_max
+                    .max(self.cold.options.send_buffer),
             );
         }
         let sender = &mut self.sender;
@@ -208,14 +214,16 @@ impl<P: Payload> Connection<P> {
         sender.is_fin_queued = snapshot.state.has_fin();
         sender.snd_nxt = snapshot.snd_nxt;
         let mss = u32::from(self.mss());
-        let settings = settings(&self.config, &self.options, mss, snapshot.has_sack);
-        self.recovery = Recovery::new(settings, self.recovery.rtt.clone(), snapshot.snd_una);
+        let settings = settings(&self.config, &self.cold.options, mss, snapshot.has_sack);
+        self.cold.recovery =
+            Recovery::new(settings, self.cold.recovery.rtt.clone(), snapshot.snd_una);
         // What was sent is taken as sent at this moment: it is not acknowledged, or lost, before a timeout says so.
         let in_flight = snapshot.snd_nxt - snapshot.snd_una;
         if in_flight > 0 {
             let is_fin_sent = self.sender.is_fin_sent();
             let octets = in_flight.saturating_sub(u32::from(is_fin_sent));
-            self.recovery
+            self.cold
+                .recovery
                 .on_sent(snapshot.snd_una, octets, is_fin_sent, now);
         }
         self.follow_recovery();

@@ -7,7 +7,7 @@ use super::segment::Incoming;
 use crate::{Ecn, Error, Instant, Payload, SeqNumber, State, Transmit};
 
 /// A reset to send, as RFC 9293 §3.10.7 spells it out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reset {
     pub(super) seq: SeqNumber,
     pub(super) ack: Option<SeqNumber>,
@@ -90,18 +90,18 @@ impl<P: Payload> Connection<P> {
     /// Data before the reset was lost, and its number is that behind the last data that came (as Linux). That is as hard to
     /// guess as `RCV.NXT`.
     fn is_reset_behind_gap(&self, segment: &Incoming<'_>) -> bool {
-        self.handshake.has_sack && self.receiver.end_behind_gap() == Some(segment.seq)
+        self.cold.handshake.has_sack && self.receiver.end_behind_gap() == Some(segment.seq)
     }
 
     pub(super) fn on_reset(&mut self) {
         match self.state {
             // "If this connection was initiated with a passive OPEN [...] return this connection to LISTEN state".
             // What was opened fast is known to the application.
-            State::SynReceived if self.handshake.is_fast_open => {
+            State::SynReceived if self.cold.handshake.is_fast_open => {
                 self.end_fast_open(true);
                 self.fail(Error::Reset);
             }
-            State::SynReceived if self.handshake.is_passive => self.enter_closed(),
+            State::SynReceived if self.cold.handshake.is_passive => self.enter_closed(),
             State::CloseWait => self.fail(Error::BrokenPipe),
             State::Closed | State::TimeWait => self.enter_closed(),
             // In a simultaneous open, too, as with Linux: RFC 9293 would have it refused.
@@ -118,19 +118,28 @@ impl<P: Payload> Connection<P> {
     /// Answers a segment as if there were no connection.
     #[cold]
     pub(super) fn refuse(&mut self, segment: &Incoming<'_>) {
-        self.pending.reset = Reset::answering(segment).or(self.pending.reset);
+        if let Some(reset) = Reset::answering(segment) {
+            self.request_reset(reset);
+        }
     }
 
     /// RST with the numbers of this connection, for what must not go on.
     pub(super) fn send_reset(&mut self) {
-        self.pending.reset = Some(Reset {
+        self.request_reset(Reset {
             seq: self.sender.acceptable_seq(),
             ack: Some(self.receiver.rcv_nxt),
             is_own: true,
         });
     }
 
-    pub(super) fn emit_reset(&mut self, now: Instant, reset: Reset, transmit: &mut Transmit) {
+    pub(super) fn request_reset(&mut self, reset: Reset) {
+        self.pending.reset = true;
+        self.cold.reset = reset;
+    }
+
+    pub(super) fn emit_reset(&mut self, now: Instant, transmit: &mut Transmit) {
+        self.pending.reset = false;
+        let reset = self.cold.reset;
         reset.fill(transmit);
         transmit.header.options.timestamps = self.timestamps.option(now).filter(|_| reset.is_own);
         self.counters.segments_out = self.counters.segments_out.wrapping_add(1);

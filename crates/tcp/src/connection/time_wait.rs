@@ -12,7 +12,7 @@ impl<P: Payload> Connection<P> {
     pub(super) fn enter_time_wait(&mut self, now: Instant) {
         self.state = State::TimeWait;
         self.timers.stop_all();
-        self.timers.set(Timer::Linger, now + self.config.time_wait);
+        self.set_timer(Timer::Linger, now + self.config.time_wait);
         self.events.raise(Event::TimeWait);
     }
 
@@ -24,7 +24,7 @@ impl<P: Payload> Connection<P> {
             rcv_nxt: self.receiver.rcv_nxt,
             window: u16::try_from(self.receiver.window.offered() >> self.receiver.window.scale())
                 .unwrap_or(u16::MAX),
-            timestamps: self.timestamps.is_on.then_some(TimestampState {
+            timestamps: self.timestamps.is_on().then_some(TimestampState {
                 recent: self.timestamps.recent,
                 offset: self.timestamps.offset,
             }),
@@ -52,7 +52,7 @@ impl<P: Payload> Connection<P> {
             Action::Close => self.enter_closed(),
         }
         if judgement.restarts {
-            self.timers.set(Timer::Linger, now + self.config.time_wait);
+            self.set_timer(Timer::Linger, now + self.config.time_wait);
         }
     }
 

@@ -15,29 +15,29 @@ impl<P: Payload> Connection<P> {
         if self.poll_timeout().is_none_or(|at| at > now) {
             return;
         }
-        if self.timers.take_expired(Timer::DelayedAck, now) {
+        if self.take_expired(Timer::DelayedAck, now) {
             let rto = self.rto_nanos();
             self.receiver.acks.on_timeout(rto, &self.config);
         }
         // What pacing held back is sent by the next `poll_transmit`.
-        self.timers.take_expired(Timer::Pacing, now);
-        if self.timers.take_expired(Timer::Linger, now) {
+        self.take_expired(Timer::Pacing, now);
+        if self.take_expired(Timer::Linger, now) {
             self.enter_closed();
         }
-        if self.timers.take_expired(Timer::Retransmit, now) {
+        if self.take_expired(Timer::Retransmit, now) {
             if self.state.is_synchronized() {
                 self.on_blocked_timeout(now);
             } else {
                 self.on_handshake_timeout(now);
             }
         }
-        if self.timers.take_expired(Timer::Recovery, now) {
+        if self.take_expired(Timer::Recovery, now) {
             self.on_recovery_timeout(now);
         }
-        if self.timers.take_expired(Timer::UserTimeout, now) {
+        if self.take_expired(Timer::UserTimeout, now) {
             self.time_out(now);
         }
-        if self.timers.take_expired(Timer::KeepAlive, now) {
+        if self.take_expired(Timer::KeepAlive, now) {
             self.on_keep_alive_timeout(now);
         }
     }
@@ -48,18 +48,20 @@ impl<P: Payload> Connection<P> {
         if let Some(timeout) = self.user_timeout()
             && !self.timers.is_set(Timer::UserTimeout)
         {
-            self.timers.set(Timer::UserTimeout, now + timeout);
+            self.set_timer(Timer::UserTimeout, now + timeout);
         }
     }
 
     /// SYN or SYN-ACK was not answered.
     fn on_handshake_timeout(&mut self, now: Instant) {
-        let retries = match (self.state, self.options.syn_count) {
+        let retries = match (self.state, self.cold.options.syn_count) {
             // One more, since the application knows of the connection (`tcp_fastopen_synack_timer`).
-            (State::SynReceived, 0) if self.handshake.is_fast_open => {
+            (State::SynReceived, 0) if self.cold.handshake.is_fast_open => {
                 self.config.syn_ack_retries.saturating_add(1)
             }
-            (State::SynReceived, _) if !self.handshake.is_fast_open => self.config.syn_ack_retries,
+            (State::SynReceived, _) if !self.cold.handshake.is_fast_open => {
+                self.config.syn_ack_retries
+            }
             (_, 0) => self.config.syn_retries,
             (_, count) => count,
         };
@@ -68,13 +70,15 @@ impl<P: Payload> Connection<P> {
             _ => 0,
         };
         let limit = retries.saturating_add(linear);
-        let waited = now - self.liveness.retransmitting_since.unwrap_or(now);
+        let waited = now - self.cold.trouble.retransmitting_since.unwrap_or(now);
         // As Linux (`retransmits_timed_out`): the equal intervals do not make it longer than doubling ones would be.
         let most = self.time_of_retries(retries, INITIAL_RTO);
         let is_out_of_time = self.user_timeout().is_some_and(|timeout| waited >= timeout)
-            || !self.handshake.is_passive && self.handshake.retransmits > 0 && waited >= most;
-        let is_last = self.handshake.retransmits >= limit || is_out_of_time;
-        self.suspect_fast_open(self.handshake.retransmits, is_last);
+            || !self.cold.handshake.is_passive
+                && self.cold.handshake.retransmits > 0
+                && waited >= most;
+        let is_last = self.cold.handshake.retransmits >= limit || is_out_of_time;
+        self.suspect_fast_open(self.cold.handshake.retransmits, is_last);
         if is_last {
             if self.is_embryonic() {
                 // Nobody knows of it yet.
@@ -84,14 +88,14 @@ impl<P: Payload> Connection<P> {
             }
             return;
         }
-        self.measure_timeout(now, self.handshake.retransmits == 0);
-        self.handshake.retransmits = self.handshake.retransmits.saturating_add(1);
-        if self.handshake.retransmits > linear {
-            self.recovery.rtt.on_timeout();
+        self.measure_timeout(now, self.cold.handshake.retransmits == 0);
+        self.cold.handshake.retransmits = self.cold.handshake.retransmits.saturating_add(1);
+        if self.cold.handshake.retransmits > linear {
+            self.cold.recovery.rtt.on_timeout();
         }
         // As Linux (`syn_ack_recalc`): a peer that has answered is reminded at the end of the wait only.
-        if self.handshake.retransmits < self.handshake.deferral {
-            self.timers.set(Timer::Retransmit, now + self.rto_nanos());
+        if self.cold.handshake.retransmits < self.cold.handshake.deferral {
+            self.set_timer(Timer::Retransmit, now + self.rto_nanos());
         } else {
             self.pending.syn = true;
         }
@@ -100,8 +104,8 @@ impl<P: Payload> Connection<P> {
     fn on_recovery_timeout(&mut self, now: Instant) {
         let can_send_new =
             self.sender.has_unsent() && self.sender.window_end() > self.sender.snd_nxt;
-        let was_reducing = self.recovery.is_reducing();
-        let timeout = self.recovery.on_timeout(now, can_send_new);
+        let was_reducing = self.cold.recovery.is_reducing();
+        let timeout = self.cold.recovery.on_timeout(now, can_send_new);
         if self.is_searching_mtu() {
             match timeout {
                 Timeout::Retransmission => self.abandon_mtu_probe(),
@@ -120,10 +124,10 @@ impl<P: Payload> Connection<P> {
             return;
         }
         self.start_user_timeout(now);
-        let timeouts = self.recovery.timeouts();
+        let timeouts = self.cold.recovery.timeouts();
         self.measure_timeout(now, timeouts <= 1);
         if timeouts <= 1 {
-            self.liveness.retransmitting_since = Some(now);
+            self.cold.trouble.retransmitting_since = Some(now);
             return;
         }
         let is_last = self.is_out_of_retransmissions(now);
@@ -137,10 +141,10 @@ impl<P: Payload> Connection<P> {
 
     /// RFC 9293 §3.8.3 (R2), RFC 5482: `tcp_write_timeout`.
     fn is_out_of_retransmissions(&self, now: Instant) -> bool {
-        let elapsed = now - self.liveness.retransmitting_since.unwrap_or(now);
+        let elapsed = now - self.cold.trouble.retransmitting_since.unwrap_or(now);
         if self.sender.snd_wnd == 0 && !self.is_orphan {
             // The peer closed its window over what it was sent, but lives.
-            return now - self.liveness.last_heard_at > self.config.rto_max;
+            return now - self.last_heard_at > self.config.rto_max;
         }
         if self.user_timeout().is_some() {
             return false;
@@ -160,7 +164,7 @@ impl<P: Payload> Connection<P> {
         let is_patient = interval < self.config.rto_max;
         match self.config.orphan_retries {
             0 if is_patient => 8,
-            _ if self.liveness.soft_error.is_some() && !is_patient => 0,
+            _ if self.cold.trouble.soft_error.is_some() && !is_patient => 0,
             retries => retries,
         }
     }
@@ -193,7 +197,7 @@ impl<P: Payload> Connection<P> {
         let interval = self.probe_interval();
         if self.pending.probe.is_some() {
             // The driver had no room for the last one (`tcp_send_probe0`, local congestion).
-            self.timers.set(Timer::Retransmit, now + interval);
+            self.set_timer(Timer::Retransmit, now + interval);
             return;
         }
         let limit = if self.is_orphan {
@@ -204,28 +208,28 @@ impl<P: Payload> Connection<P> {
         // Nobody else would end it: a peer that answers each probe could hold this side's memory without end.
         let is_given_up = self.is_orphan
             && interval >= self.config.rto_max
-            && self.liveness.probe_backoff >= limit;
+            && self.cold.trouble.probe_backoff >= limit;
         // RFC 9293 §3.8.6.1: "As long as the receiving TCP peer continues to send acknowledgments in response to the probe
         // segments, the sending TCP peer MUST allow the connection to stay open."
-        if is_given_up || self.liveness.probes >= limit {
+        if is_given_up || self.unanswered_probes >= limit {
             self.time_out(now);
             return;
         }
         self.start_user_timeout(now);
-        self.liveness.probes = self.liveness.probes.saturating_add(1);
-        self.liveness.probe_backoff = self
-            .liveness
+        self.unanswered_probes = self.unanswered_probes.saturating_add(1);
+        self.cold.trouble.probe_backoff = self
+            .cold
+            .trouble
             .probe_backoff
             .saturating_add(1)
             .min(MAX_BACKOFF);
         self.pending.probe = Some(Probe::Window);
-        self.timers
-            .set(Timer::Retransmit, now + self.probe_interval());
+        self.set_timer(Timer::Retransmit, now + self.probe_interval());
     }
 
     /// Between window probes.
     pub(super) fn probe_interval(&self) -> Duration {
-        let shift = u32::from(self.liveness.probe_backoff.min(MAX_BACKOFF));
+        let shift = u32::from(self.cold.trouble.probe_backoff.min(MAX_BACKOFF));
         self.rto()
             .saturating_mul(1 << shift)
             .min(self.config.rto_max)
@@ -233,9 +237,8 @@ impl<P: Payload> Connection<P> {
 
     /// RFC 9293 §3.8.4: keepalive starts when the connection is open and its option on.
     pub(super) fn restart_keep_alive(&mut self, idle_since: Instant) {
-        if self.options.is_keep_alive && self.state.is_synchronized() {
-            self.timers
-                .set(Timer::KeepAlive, idle_since + self.options.keep_idle());
+        if self.cold.options.is_keep_alive && self.state.is_synchronized() {
+            self.set_timer(Timer::KeepAlive, idle_since + self.cold.options.keep_idle());
         } else {
             self.timers.stop(Timer::KeepAlive);
         }
@@ -243,41 +246,46 @@ impl<P: Payload> Connection<P> {
 
     /// RFC 9293 §3.8.4, `tcp_keepalive_timer`.
     fn on_keep_alive_timeout(&mut self, now: Instant) {
-        if !self.options.is_keep_alive || !self.state.is_synchronized() {
+        if !self.cold.options.is_keep_alive || !self.state.is_synchronized() {
             return;
         }
         // "Keep-alive packets MUST only be sent when no sent data is outstanding, and no data or acknowledgment packets have been
         // received for the connection within an interval".
-        let elapsed = now - self.liveness.last_heard_at;
+        let elapsed = now - self.last_heard_at;
         let next = if self.sender.is_outstanding() || self.sender.has_unsent() {
-            self.options.keep_idle()
+            self.cold.options.keep_idle()
         } else if self.pending.probe.is_some() {
             // As with a window probe.
-            self.options.keep_interval()
-        } else if elapsed >= self.options.keep_idle() {
-            let probes = self.liveness.probes;
+            self.cold.options.keep_interval()
+        } else if elapsed >= self.cold.options.keep_idle() {
+            let probes = self.unanswered_probes;
             let is_dead = match self.user_timeout() {
                 Some(timeout) => elapsed >= timeout && probes > 0,
-                None => probes >= self.options.keep_count,
+                None => probes >= self.cold.options.keep_count,
             };
             if is_dead {
                 self.send_reset();
                 self.time_out(now);
                 return;
             }
-            self.liveness.probes = probes.saturating_add(1);
+            self.unanswered_probes = probes.saturating_add(1);
             self.pending.probe = Some(Probe::KeepAlive);
-            self.options.keep_interval()
+            self.cold.options.keep_interval()
         } else {
-            self.options.keep_idle().saturating_sub(elapsed)
+            self.cold.options.keep_idle().saturating_sub(elapsed)
         };
-        self.timers.set(Timer::KeepAlive, now + next);
+        self.set_timer(Timer::KeepAlive, now + next);
     }
 
     /// ETIMEDOUT, unless ICMP told why.
     fn time_out(&mut self, now: Instant) {
         self.measure_end(now);
-        let error = self.liveness.soft_error.take().unwrap_or(Error::TimedOut);
+        let error = self
+            .cold
+            .trouble
+            .soft_error
+            .take()
+            .unwrap_or(Error::TimedOut);
         self.fail(error);
     }
 }

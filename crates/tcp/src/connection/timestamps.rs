@@ -11,22 +11,37 @@ use crate::{Instant, Payload};
 /// The timestamp state of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimestampState {
-    pub(super) is_on: bool,
     /// Added to the clock (RFC 7323 §5.4).
     pub(super) offset: u32,
     /// `TS.Recent`.
     pub(super) recent: u32,
-    recent_at: Instant,
+    /// Nothing if timestamps were not negotiated.
+    recent_at: Option<Instant>,
 }
 
 impl TimestampState {
     pub(super) fn new(offset: u32) -> Self {
         Self {
-            is_on: false,
             offset,
             recent: 0,
-            recent_at: Instant::ZERO,
+            recent_at: None,
         }
+    }
+
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.recent_at.is_some()
+    }
+
+    /// Both sides sent the option with their SYNs.
+    pub(super) fn turn_on(&mut self) {
+        self.recent_at = Some(Instant::ZERO);
+    }
+
+    /// Nanoseconds since `TS.Recent` was taken.
+    #[inline]
+    fn recent_age(&self, now: Instant) -> u64 {
+        now.nanos_since(self.recent_at.unwrap_or_default())
     }
 
     /// `TSval`: a clock of milliseconds (RFC 7323 §5.4: "between 1 ms and 1 sec per tick").
@@ -38,7 +53,7 @@ impl TimestampState {
     /// The option for an outgoing segment.
     #[inline]
     pub(super) fn option(&self, now: Instant) -> Option<Timestamps> {
-        self.is_on.then(|| Timestamps {
+        self.is_on().then(|| Timestamps {
             value: self.value(now),
             echo: self.recent,
         })
@@ -60,7 +75,7 @@ impl TimestampState {
     pub(super) fn is_old(&self, now: Instant, value: u32) -> bool {
         // One tick of tolerance, `TCP_PAWS_WINDOW`.
         is_before(value.wrapping_add(PAWS_WINDOW), self.recent)
-            && now.nanos_since(self.recent_at) < PAWS_OUTDATED
+            && self.recent_age(now) < PAWS_OUTDATED
             && self.recent != 0
     }
 
@@ -74,11 +89,11 @@ impl TimestampState {
     #[inline]
     pub(super) fn update(&mut self, now: Instant, value: u32) {
         if !is_before(value, self.recent)
-            || now.nanos_since(self.recent_at) >= PAWS_OUTDATED
+            || self.recent_age(now) >= PAWS_OUTDATED
             || self.recent == 0
         {
             self.recent = value;
-            self.recent_at = now;
+            self.recent_at = Some(now);
         }
     }
 }
@@ -87,7 +102,7 @@ impl<P: Payload> Connection<P> {
     /// RFC 7323 §5.3 R1: PAWS, for all but resets.
     #[inline]
     pub(super) fn check_timestamp(&mut self, now: Instant, segment: &Incoming<'_>) -> Verdict {
-        if !self.timestamps.is_on {
+        if !self.timestamps.is_on() {
             return Verdict::Continue;
         }
         match segment.header.options.timestamps {
@@ -130,7 +145,7 @@ impl<P: Payload> Connection<P> {
     #[inline]
     pub(super) fn take_timestamp(&mut self, now: Instant, segment: &Incoming<'_>) {
         if let Some(timestamps) = segment.header.options.timestamps
-            && self.timestamps.is_on
+            && self.timestamps.is_on()
             && segment.seq <= self.receiver.window.offered_from()
         {
             self.timestamps.update(now, timestamps.value);

@@ -19,8 +19,8 @@ impl<P: Payload> Connection<P> {
     /// acknowledgement that nothing else carried.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, transmit: &mut Transmit) -> bool {
-        if let Some(reset) = self.pending.reset.take() {
-            self.emit_reset(now, reset, transmit);
+        if self.pending.reset {
+            self.emit_reset(now, transmit);
             return true;
         }
         // `emit_data` is called in one place only, so that it is inlined there.
@@ -35,7 +35,7 @@ impl<P: Payload> Connection<P> {
                     if self.state == State::SynSent {
                         return false;
                     }
-                    if !self.handshake.is_fast_open {
+                    if !self.cold.handshake.is_fast_open {
                         break 'data;
                     }
                     self.hold_early_data();
@@ -99,7 +99,7 @@ impl<P: Payload> Connection<P> {
         let is_outstanding = self.sender.is_outstanding();
         // Idleness ends with data that can go; a window that is closed does not count as use.
         if can_send_new && !is_outstanding {
-            self.recovery.before_sending(now);
+            self.cold.recovery.before_sending(now);
         }
         if self.is_searching_mtu() {
             match self.emit_mtu_probe(now, transmit) {
@@ -113,10 +113,10 @@ impl<P: Payload> Connection<P> {
         let least = if is_outstanding { 0 } else { mss };
         let limits = Limits {
             mss,
-            congestion: self.recovery.room().max(least),
+            congestion: self.cold.recovery.room().max(least),
             piece: self.longest_piece(mss),
         };
-        let next = self.sender.next_segment(&limits, &self.options);
+        let next = self.sender.next_segment(&limits, &self.cold.options);
         self.measure_receive_window(now, next == Err(Blocked::Window));
         match next {
             Ok(_) if self.is_paced_until_later(now) => false,
@@ -134,9 +134,9 @@ impl<P: Payload> Connection<P> {
     /// What is to be sent again, in segments that are known to arrive.
     #[inline]
     fn next_lost(&mut self, can_send_new: bool) -> Option<SentSegment> {
-        let lost = self.recovery.next_to_retransmit(can_send_new)?;
+        let lost = self.cold.recovery.next_to_retransmit(can_send_new)?;
         if self.is_searching_mtu() && self.takes_back_mtu_probe(&lost) {
-            return self.recovery.next_to_retransmit(can_send_new);
+            return self.cold.recovery.next_to_retransmit(can_send_new);
         }
         Some(lost)
     }
@@ -147,19 +147,20 @@ impl<P: Payload> Connection<P> {
         if self.sender.urgent_end().is_some() {
             mss
         } else {
-            self.path.max_offload_len.max(mss)
+            self.cold.path.max_offload_len.max(mss)
         }
     }
 
     /// The pacing rate holds the next segment back; its timer is set.
     pub(super) fn is_paced_until_later(&mut self, now: Instant) -> bool {
         let next = self
+            .cold
             .outgoing
             .as_ref()
             .and_then(|outgoing| outgoing.pacer.as_ref())
             .and_then(|pacer| pacer.next_at(now));
         if let Some(at) = next {
-            self.timers.set(Timer::Pacing, at);
+            self.set_timer(Timer::Pacing, at);
         }
         next.is_some()
     }
@@ -177,7 +178,7 @@ impl<P: Payload> Connection<P> {
             Blocked::Cork => CORK_CEILING,
             Blocked::Empty | Blocked::Congestion | Blocked::Nagle => return,
         };
-        self.timers.set(Timer::Retransmit, now + delay);
+        self.set_timer(Timer::Retransmit, now + delay);
     }
 
     #[inline]
@@ -202,14 +203,15 @@ impl<P: Payload> Connection<P> {
         transmit.segment_len = u16::try_from(mss).unwrap_or(u16::MAX);
         let is_alone = !self.sender.is_outstanding();
         self.sender.on_sent(segment, mss);
-        self.recovery
+        self.cold
+            .recovery
             .on_sent_cut(segment.start, segment.len, segment.is_fin, mss, now);
         self.follow_deadline();
         self.measure_sent(now, segment.len, self.sender.snd_nxt, is_alone);
         // The probe timer is recovery's from here on.
         self.timers.stop(Timer::Retransmit);
-        self.liveness.probe_backoff = 0;
-        self.counters.on_data_sent(segment.len);
+        self.cold.trouble.probe_backoff = 0;
+        self.cold.sent.on_data_sent(segment.len);
         self.after_ack_sent(now, segment.len > 0);
     }
 
@@ -228,10 +230,12 @@ impl<P: Payload> Connection<P> {
             .options
             .timestamps
             .map(|timestamps| timestamps.value);
-        self.recovery.on_retransmitted(lost.seq, timestamp, now);
+        self.cold
+            .recovery
+            .on_retransmitted(lost.seq, timestamp, now);
         self.follow_deadline();
         self.measure_sent(now, len, lost.end(), false);
-        self.counters.on_data_sent(len);
+        self.cold.sent.on_data_sent(len);
         self.after_ack_sent(now, len > 0);
     }
 
@@ -284,7 +288,7 @@ impl<P: Payload> Connection<P> {
             urgent = pointer;
         }
         let window = self.receiver.advertise();
-        let sack = if self.receiver.has_sack_blocks() && self.handshake.has_sack {
+        let sack = if self.receiver.has_sack_blocks() && self.cold.handshake.has_sack {
             self.sack_blocks(len)
         } else {
             SackBlocks::default()
@@ -314,7 +318,7 @@ impl<P: Payload> Connection<P> {
             .saturating_sub(len)
             .saturating_sub(SACK_OPTION_LEN);
         let fitting = (room / SACK_BLOCK_LEN) as usize;
-        let most = if self.timestamps.is_on { 3 } else { 4 };
+        let most = if self.timestamps.is_on() { 3 } else { 4 };
         self.receiver
             .take_sack_blocks(fitting.min(most), self.config.dsack)
     }
@@ -332,8 +336,8 @@ impl<P: Payload> Connection<P> {
     #[inline]
     fn sack_len(&self) -> u32 {
         let count = self.receiver.sack_block_count();
-        if self.handshake.has_sack && count > 0 {
-            let most = if self.timestamps.is_on { 3 } else { 4 };
+        if self.cold.handshake.has_sack && count > 0 {
+            let most = if self.timestamps.is_on() { 3 } else { 4 };
             SACK_OPTION_LEN.saturating_add(count.min(most).saturating_mul(SACK_BLOCK_LEN))
         } else {
             0

@@ -33,13 +33,10 @@ pub trait Burst {
     /// small for what is under way.
     fn prefetch(&self, address: *const u8);
 
-    /// Where a connection is that a segment is for: for instance [`Connection::lines`](crate::Connection::lines). As many for
-    /// each, but none if a segment before has removed it.
-    fn lines(&self, value: u32) -> impl Iterator<Item = *const u8>;
-
-    /// The same of what the connection refers to, which has been fetched: for instance
-    /// [`Connection::lines_behind`](crate::Connection::lines_behind).
-    fn lines_behind(&self, value: u32) -> impl Iterator<Item = *const u8>;
+    /// What a segment of connection `value` touches: at depth 0 where the connection is, as many lines for each; at the depths 1
+    /// and 2 what the lines of the depth before refer to, which have been fetched. For instance
+    /// [`Connection::lines`](crate::Connection::lines). Nothing if a segment before has removed the connection.
+    fn lines(&self, value: u32, depth: usize) -> impl Iterator<Item = *const u8>;
 
     /// Processes segment `index`, which is for connection `value`. May add and remove connections.
     fn process(&mut self, index: usize, value: Option<u32>);
@@ -89,20 +86,24 @@ fn look_up(driver: &impl Burst, group: Range<usize>) -> Found {
 fn process(driver: &mut impl Burst, group: Range<usize>, found: &Found) {
     let Found { values, changes } = found;
     let lines = values.iter().flatten().next();
-    let lines = lines.map_or(1, |value| driver.lines(*value).count());
-    let ahead = LINES.checked_div(lines).unwrap_or(1).max(2);
+    let lines = lines.map_or(1, |value| driver.lines(*value, 0).count());
+    let ahead = LINES.checked_div(lines).unwrap_or(1).max(3);
+    // Of each depth.
+    let distances = [ahead, ahead.saturating_mul(2) / 3, ahead / 3];
     // The first are wanted soon. Of the others the page is looked for.
     for value in values.iter().take(ahead).flatten() {
-        prefetch(driver, driver.lines(*value));
+        prefetch(driver, driver.lines(*value, 0));
     }
     let mut pages = [core::ptr::null(); GROUP];
     for ((_, value), page) in group.clone().zip(values).zip(&mut pages).skip(ahead) {
-        let line = value.and_then(|value| driver.lines(value).next());
+        let line = value.and_then(|value| driver.lines(value, 0).next());
         *page = line.unwrap_or_default();
     }
     prefetch(driver, pages.into_iter().take(group.len()).skip(ahead));
-    for value in values.iter().take(ahead / 2).flatten() {
-        prefetch(driver, driver.lines_behind(*value));
+    for (depth, distance) in distances.into_iter().enumerate().skip(1) {
+        for value in values.iter().take(distance).flatten() {
+            prefetch(driver, driver.lines(*value, depth));
+        }
     }
     for (place, index) in group.enumerate() {
         let value_after = |distance| {
@@ -111,11 +112,11 @@ fn process(driver: &mut impl Burst, group: Range<usize>, found: &Found) {
                 .copied()
                 .flatten()
         };
-        if let Some(value) = value_after(ahead) {
-            prefetch(driver, driver.lines(value).skip(1));
-        }
-        if let Some(value) = value_after(ahead / 2) {
-            prefetch(driver, driver.lines_behind(value));
+        for (depth, distance) in distances.into_iter().enumerate() {
+            if let Some(value) = value_after(distance) {
+                let has_first = usize::from(depth == 0);
+                prefetch(driver, driver.lines(value, depth).skip(has_first));
+            }
         }
         let value = if driver.demux().changes == *changes {
             value_after(0)
@@ -152,7 +153,7 @@ mod tests {
 
     /// Lines have odd addresses, which the table has not.
     const LINES_EACH: usize = 6;
-    const BEHIND: usize = 0x81;
+    const BEHIND: usize = 0x40;
 
     fn ends(port: u16) -> (SocketAddr, SocketAddr) {
         (
@@ -174,17 +175,13 @@ mod tests {
             self.prefetched.borrow_mut().push(address.addr());
         }
 
-        fn lines(&self, value: u32) -> impl Iterator<Item = *const u8> {
+        fn lines(&self, value: u32, depth: usize) -> impl Iterator<Item = *const u8> {
+            let lines = match depth {
+                0 => 0..LINES_EACH,
+                depth => BEHIND + depth..BEHIND + depth + 1,
+            };
             let value = value as usize;
-            (0..LINES_EACH)
-                .map(move |line| core::ptr::without_provenance(value << 8 | line << 1 | 1))
-        }
-
-        fn lines_behind(&self, value: u32) -> impl Iterator<Item = *const u8> {
-            [core::ptr::without_provenance(
-                (value as usize) << 8 | BEHIND,
-            )]
-            .into_iter()
+            lines.map(move |line| core::ptr::without_provenance(value << 8 | line << 1 | 1))
         }
 
         fn process(&mut self, index: usize, value: Option<u32>) {
@@ -247,7 +244,7 @@ mod tests {
         for (index, before) in driver.prefetched_before.iter().enumerate() {
             let connection = index << 8;
             let wanted = (0..LINES_EACH).map(|line| connection | line << 1 | 1);
-            for line in wanted.chain([connection | BEHIND]) {
+            for line in wanted.chain([1, 2].map(|depth| connection | (BEHIND + depth) << 1 | 1)) {
                 let count = prefetched.iter().filter(|asked| **asked == line).count();
                 assert_eq!(count, 1, "{line:#x}");
                 assert!(prefetched[..*before].contains(&line), "{line:#x}");
@@ -255,7 +252,7 @@ mod tests {
             // The first lines are asked for with their pages.
             let is_later = |line: &&usize| {
                 let (of, which) = (**line >> 8, **line & 0xff);
-                **line & 1 == 1 && of > index && which != 1 && which != BEHIND
+                **line & 1 == 1 && of > index && which != 1 && which >> 1 < BEHIND
             };
             let under_way = prefetched[..*before].iter().filter(is_later).count();
             assert!(under_way <= LINES, "{under_way} at {index}");

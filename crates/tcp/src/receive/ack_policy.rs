@@ -26,7 +26,6 @@ pub(crate) struct AckPolicy {
     last_data_at: Instant,
     /// The peer's segment size, from what arrives (`rcv_mss`).
     rcv_mss: u16,
-    last_segment_len: u16,
 }
 
 impl AckPolicy {
@@ -71,7 +70,6 @@ impl AckPolicy {
 
     fn measure_rcv_mss(&mut self, len: u32, is_push: bool) {
         let len = u16::try_from(len).unwrap_or(u16::MAX);
-        self.last_segment_len = len;
         if len >= self.rcv_mss {
             self.rcv_mss = len;
         } else if is_push {

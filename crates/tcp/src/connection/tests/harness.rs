@@ -134,7 +134,7 @@ impl Solo {
     /// ESTABLISHED, over a device that cuts segments.
     pub(super) fn offloading() -> Self {
         let mut solo = Self::established();
-        solo.connection.path.max_offload_len = 64_000;
+        solo.connection.cold.path.max_offload_len = 64_000;
         solo
     }
 

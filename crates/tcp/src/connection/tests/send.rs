@@ -56,7 +56,7 @@ fn with_nothing_in_flight_one_segment_may_go_however_small_the_window_is() {
     let mut solo = Solo::established();
     // A window that was left by the reduction of a flight of small segments.
     let algorithm = CongestionAlgorithm::NewReno;
-    solo.connection.recovery.congestion = Congestion::new(algorithm, 50, 10);
+    solo.connection.cold.recovery.congestion = Congestion::new(algorithm, 50, 10);
     solo.write(&[0; 2000]);
     assert_eq!(briefs(&solo.poll()), [(1, 1000, ACK)]);
     solo.receive(ack(1, 1001));
