@@ -97,7 +97,14 @@ struct Cold {
     options: Options,
     path: Path,
     handshake: Handshake,
-    trouble: Trouble,
+    /// Doublings of the interval between window probes.
+    probe_backoff: u8,
+    /// An ICMP error that did not end the connection (`sk_err_soft`); the reason if it times out.
+    soft_error: Option<Error>,
+    last_challenge: LastChallenge,
+    /// When the oldest unacknowledged segment was first retransmitted (`retrans_stamp`); during the handshake, when the first
+    /// SYN was sent, if that is known.
+    retransmitting_since: Option<Instant>,
     sent: SentCounters,
     /// When timers expire, but for [`Timer::DelayedAck`].
     times: Times,
@@ -157,19 +164,6 @@ struct Handshake {
     is_fast_open: bool,
 }
 
-/// What is remembered of things that go wrong.
-#[derive(Clone, Copy, Debug, Default)]
-struct Trouble {
-    /// Doublings of the interval between window probes.
-    probe_backoff: u8,
-    /// An ICMP error that did not end the connection (`sk_err_soft`); the reason if it times out.
-    soft_error: Option<Error>,
-    last_challenge: LastChallenge,
-    /// When the oldest unacknowledged segment was first retransmitted (`retrans_stamp`); during the handshake, when the first
-    /// SYN was sent, if that is known.
-    retransmitting_since: Option<Instant>,
-}
-
 impl<P: Payload> Connection<P> {
     /// Active open: the SYN is what `poll_transmit` gives first.
     pub fn connect(
@@ -183,7 +177,7 @@ impl<P: Payload> Connection<P> {
         connection.state = State::SynSent;
         connection.pending.syn = true;
         if connection.cold.options.is_interactive {
-            // What a listener has does not count for its connections (as Linux).
+            // `TCP_QUICKACK` was switched off before connect(2). What a listener has is not inherited (as Linux).
             let config = &connection.config;
             connection.receiver.acks.set_quick(false, config);
         }
@@ -284,7 +278,10 @@ impl<P: Payload> Connection<P> {
                 options,
                 path,
                 handshake: Handshake::default(),
-                trouble: Trouble::default(),
+                probe_backoff: 0,
+                soft_error: None,
+                last_challenge: LastChallenge::default(),
+                retransmitting_since: None,
                 sent: SentCounters::default(),
                 times: Times::default(),
                 reset: Reset::default(),

@@ -46,7 +46,7 @@ impl<P: Payload> Connection<P> {
             if acked > 0 {
                 self.cold.sent.octets_acked =
                     self.cold.sent.octets_acked.wrapping_add(u64::from(acked));
-                self.cold.trouble.soft_error = None;
+                self.cold.soft_error = None;
                 self.timers.stop(Timer::UserTimeout);
                 let is_fin_acked = self.sender.on_ack(segment.ack);
                 self.grow_send_buffer();
@@ -114,7 +114,7 @@ impl<P: Payload> Connection<P> {
         self.timers.stop(Timer::Retransmit);
         // If the window still blocks, the next `poll_transmit` sets the timer again, with its backoff.
         if self.sender.window_end() > self.sender.snd_nxt {
-            self.cold.trouble.probe_backoff = 0;
+            self.cold.probe_backoff = 0;
             self.timers.stop(Timer::UserTimeout);
         }
     }

@@ -328,9 +328,7 @@ impl<P: Payload> Connection<P> {
 
     /// Fetches and clears the error (`SO_ERROR`).
     pub fn take_error(&mut self) -> Option<Error> {
-        self.error
-            .take()
-            .or_else(|| self.cold.trouble.soft_error.take())
+        self.error.take().or_else(|| self.cold.soft_error.take())
     }
 
     /// Whether there is an error to fetch (`POLLERR`).

@@ -85,7 +85,7 @@ impl<P: Payload> Connection<P> {
         let is_old_echo = segment.header.options.timestamps.is_some_and(|timestamps| {
             let sent = self
                 .timestamps
-                .value(self.cold.trouble.retransmitting_since.unwrap_or(now));
+                .value(self.cold.retransmitting_since.unwrap_or(now));
             timestamps.echo != 0
                 && self.config.timestamps
                 && timestamps.echo.wrapping_sub(sent)
@@ -175,7 +175,7 @@ impl<P: Payload> Connection<P> {
 
     fn sample_handshake_rtt(&mut self, now: Instant, segment: &Incoming<'_>) {
         let mss = u32::from(self.cold.handshake.peer_mss);
-        let Some(syn_sent_at) = self.cold.trouble.retransmitting_since else {
+        let Some(syn_sent_at) = self.cold.retransmitting_since else {
             return;
         };
         if self.cold.handshake.retransmits == 0 {
@@ -218,7 +218,7 @@ impl<P: Payload> Connection<P> {
             // As Linux, where the socket is made when the handshake is over: SYN and ACK.
             self.counters.segments_in = 2;
             self.counters.segments_out = 0;
-            self.cold.trouble.last_challenge = LastChallenge::default();
+            self.cold.last_challenge = LastChallenge::default();
         }
         if self.cold.handshake.is_fast_open {
             self.establish_fast(now);
@@ -299,7 +299,7 @@ impl<P: Payload> Connection<P> {
         self.sender.snd_nxt = self.sender.snd_nxt.max(end);
         self.cold.sent.on_data_sent(len);
         if self.cold.handshake.retransmits == 0 {
-            self.cold.trouble.retransmitting_since = Some(now);
+            self.cold.retransmitting_since = Some(now);
         }
         let again_at = self.syn_again_at(now);
         self.set_timer(Timer::Retransmit, again_at);
@@ -312,7 +312,7 @@ impl<P: Payload> Connection<P> {
     /// When a SYN that is sent at `now` is retransmitted: after the RTO (RFC 6298), but not after the end of `TCP_USER_TIMEOUT`.
     fn syn_again_at(&self, now: Instant) -> Instant {
         let again_at = now + self.rto_nanos();
-        match (self.user_timeout(), self.cold.trouble.retransmitting_since) {
+        match (self.user_timeout(), self.cold.retransmitting_since) {
             (Some(timeout), Some(first)) if self.cold.handshake.retransmits > 0 => {
                 again_at.min(first + timeout)
             }

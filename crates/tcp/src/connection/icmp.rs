@@ -37,7 +37,7 @@ impl<P: Payload> Connection<P> {
         if self.state == State::SynSent || self.waits_for_accept() {
             self.fail(reason);
         } else {
-            self.cold.trouble.soft_error = Some(reason);
+            self.cold.soft_error = Some(reason);
         }
     }
 }

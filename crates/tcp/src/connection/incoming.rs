@@ -181,12 +181,7 @@ impl<P: Payload> Connection<P> {
     /// RFC 5961 §7: challenge ACKs are limited, here per connection.
     pub(super) fn challenge(&mut self, now: Instant) {
         let interval = self.config.invalid_ratelimit;
-        if self
-            .cold
-            .trouble
-            .last_challenge
-            .allows_another(now, interval)
-        {
+        if self.cold.last_challenge.allows_another(now, interval) {
             self.receiver.acks.owe_duplicate();
         }
     }
@@ -428,12 +423,7 @@ impl<P: Payload> Connection<P> {
 
     fn resend_syn_ack(&mut self, now: Instant) {
         let interval = self.config.invalid_ratelimit;
-        if self
-            .cold
-            .trouble
-            .last_challenge
-            .allows_another(now, interval)
-        {
+        if self.cold.last_challenge.allows_another(now, interval) {
             self.pending.syn = true;
         }
     }

@@ -56,7 +56,7 @@ impl<P: Payload> Connection<P> {
                 .recovery
                 .rtt
                 .backoff()
-                .max(self.cold.trouble.probe_backoff),
+                .max(self.cold.probe_backoff),
             has_timestamps: self.timestamps.is_on(),
             has_sack: self.cold.handshake.has_sack,
             has_ecn: self.ecn.is_on,

@@ -70,7 +70,7 @@ impl<P: Payload> Connection<P> {
             _ => 0,
         };
         let limit = retries.saturating_add(linear);
-        let waited = now - self.cold.trouble.retransmitting_since.unwrap_or(now);
+        let waited = now - self.cold.retransmitting_since.unwrap_or(now);
         // As Linux (`retransmits_timed_out`): the equal intervals do not make it longer than doubling ones would be.
         let most = self.time_of_retries(retries, INITIAL_RTO);
         let is_out_of_time = self.user_timeout().is_some_and(|timeout| waited >= timeout)
@@ -127,7 +127,7 @@ impl<P: Payload> Connection<P> {
         let timeouts = self.cold.recovery.timeouts();
         self.measure_timeout(now, timeouts <= 1);
         if timeouts <= 1 {
-            self.cold.trouble.retransmitting_since = Some(now);
+            self.cold.retransmitting_since = Some(now);
             return;
         }
         let is_last = self.is_out_of_retransmissions(now);
@@ -141,7 +141,7 @@ impl<P: Payload> Connection<P> {
 
     /// RFC 9293 §3.8.3 (R2), RFC 5482: `tcp_write_timeout`.
     fn is_out_of_retransmissions(&self, now: Instant) -> bool {
-        let elapsed = now - self.cold.trouble.retransmitting_since.unwrap_or(now);
+        let elapsed = now - self.cold.retransmitting_since.unwrap_or(now);
         if self.sender.snd_wnd == 0 && !self.is_orphan {
             // The peer closed its window over what it was sent, but lives.
             return now - self.last_heard_at > self.config.rto_max;
@@ -164,7 +164,7 @@ impl<P: Payload> Connection<P> {
         let is_patient = interval < self.config.rto_max;
         match self.config.orphan_retries {
             0 if is_patient => 8,
-            _ if self.cold.trouble.soft_error.is_some() && !is_patient => 0,
+            _ if self.cold.soft_error.is_some() && !is_patient => 0,
             retries => retries,
         }
     }
@@ -206,9 +206,8 @@ impl<P: Payload> Connection<P> {
             self.config.retries2
         };
         // Nobody else would end it: a peer that answers each probe could hold this side's memory without end.
-        let is_given_up = self.is_orphan
-            && interval >= self.config.rto_max
-            && self.cold.trouble.probe_backoff >= limit;
+        let is_given_up =
+            self.is_orphan && interval >= self.config.rto_max && self.cold.probe_backoff >= limit;
         // RFC 9293 §3.8.6.1: "As long as the receiving TCP peer continues to send acknowledgments in response to the probe
         // segments, the sending TCP peer MUST allow the connection to stay open."
         if is_given_up || self.unanswered_probes >= limit {
@@ -217,19 +216,14 @@ impl<P: Payload> Connection<P> {
         }
         self.start_user_timeout(now);
         self.unanswered_probes = self.unanswered_probes.saturating_add(1);
-        self.cold.trouble.probe_backoff = self
-            .cold
-            .trouble
-            .probe_backoff
-            .saturating_add(1)
-            .min(MAX_BACKOFF);
+        self.cold.probe_backoff = self.cold.probe_backoff.saturating_add(1).min(MAX_BACKOFF);
         self.pending.probe = Some(Probe::Window);
         self.set_timer(Timer::Retransmit, now + self.probe_interval());
     }
 
     /// Between window probes.
     pub(super) fn probe_interval(&self) -> Duration {
-        let shift = u32::from(self.cold.trouble.probe_backoff.min(MAX_BACKOFF));
+        let shift = u32::from(self.cold.probe_backoff.min(MAX_BACKOFF));
         self.rto()
             .saturating_mul(1 << shift)
             .min(self.config.rto_max)
@@ -280,12 +274,7 @@ impl<P: Payload> Connection<P> {
     /// ETIMEDOUT, unless ICMP told why.
     fn time_out(&mut self, now: Instant) {
         self.measure_end(now);
-        let error = self
-            .cold
-            .trouble
-            .soft_error
-            .take()
-            .unwrap_or(Error::TimedOut);
+        let error = self.cold.soft_error.take().unwrap_or(Error::TimedOut);
         self.fail(error);
     }
 }

@@ -210,7 +210,7 @@ impl<P: Payload> Connection<P> {
         self.measure_sent(now, segment.len, self.sender.snd_nxt, is_alone);
         // The probe timer is recovery's from here on.
         self.timers.stop(Timer::Retransmit);
-        self.cold.trouble.probe_backoff = 0;
+        self.cold.probe_backoff = 0;
         self.cold.sent.on_data_sent(segment.len);
         self.after_ack_sent(now, segment.len > 0);
     }
