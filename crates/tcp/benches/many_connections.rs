@@ -6,9 +6,9 @@
 //! armed if it must be earlier. In the rows of sending the segment is an ACK, and as much as it acknowledges is written and
 //! leaves. Segments come in bursts as from a device's ring, whose preparation is not measured.
 //!
-//! What a million cost is compared with what ten cost in the same order: a driver has one code path, which does not know how
-//! many connections there are. Looking up a burst at once gains nothing among ten and costs them 6 to 7 ns, so the factor to what
-//! ten cost one by one is given as well.
+//! What a million cost is compared with what ten cost in the same order, since a driver has one code path, which does not know
+//! how many connections there are. Both are measured in turn: the machine's speed changes from minute to minute. Looking up a
+//! burst at once gains nothing among ten; the rows of ten one by one show what it costs them.
 
 #![allow(clippy::print_stdout, reason = "the report of a benchmark")]
 #![allow(
@@ -52,9 +52,6 @@ fn main() {
             .count(),
     );
     let mut few = Driver::new(FEW);
-    let received = base("10 connections", &mut few);
-    few.work = Direction::Send;
-    let sent = base("10 connections, sending", &mut few);
     for (name, advice) in [
         ("pages of 4 KiB", libc::MADV_NOHUGEPAGE),
         ("pages of 2 MiB", libc::MADV_HUGEPAGE),
@@ -71,18 +68,18 @@ fn main() {
             octets() >> 20,
             each(octets())
         );
-        for (work, base) in [(Direction::Receive, received), (Direction::Send, sent)] {
-            driver.work = work;
-            let mut row = |name, busy, order| {
-                let direction = if work == Direction::Send {
-                    ", sending"
-                } else {
-                    ""
-                };
-                let name = format!("  {name}{direction}");
-                report(&name, &mut driver, busy, order, Some(base));
+        for work in [Direction::Receive, Direction::Send] {
+            (few.work, driver.work) = (work, work);
+            let direction = if work == Direction::Send {
+                ", sending"
+            } else {
+                ""
             };
-            row("10 of them", FEW, Order::Singly);
+            let mut row = |name, busy, order| {
+                let name = format!("  {name}{direction}");
+                report(&name, &mut few, &mut driver, busy, order);
+            };
+            row("10 of them, one by one", FEW, Order::Singly);
             row("10 of them, in bursts of 64", FEW, Order::InBursts);
             row("any, one by one", many, Order::Singly);
             row("any, in bursts of 64", many, Order::InBursts);
@@ -257,6 +254,21 @@ impl Driver {
         }
     }
 
+    /// Processes some bursts; returns nanoseconds for a segment.
+    fn run(&mut self, busy: u32, order: Order) -> f64 {
+        const BURSTS: usize = 20;
+        let bursts: Vec<_> = (0..BURSTS).map(|_| self.burst(busy)).collect();
+        let sent = self.sent;
+        let start = std::time::Instant::now();
+        for burst in &bursts {
+            self.process(burst, order);
+        }
+        let nanos = start.elapsed().as_secs_f64() * 1e9;
+        let segments = BURSTS * BURST;
+        assert_eq!(self.sent - sent, segments as u64, "a segment for each");
+        nanos / segments as f64
+    }
+
     /// Delayed acknowledgements would be fewer; each segment is to have its own.
     fn stay_quick(&mut self, busy: u32) {
         let stride = self.connections.len() / busy as usize;
@@ -295,64 +307,35 @@ impl Burst for Received<'_> {
             .chain(timer)
     }
 
+    fn depths(&self) -> usize {
+        match self.driver.work {
+            Direction::Receive => 1,
+            Direction::Send => 3,
+        }
+    }
+
     fn process(&mut self, index: usize, value: Option<u32>) {
         self.driver
             .receive(value.unwrap(), &self.arrivals[index].header);
     }
 }
 
-/// What a segment costs among ten connections, in nanoseconds.
-#[derive(Clone, Copy)]
-struct Base {
-    singly: f64,
-    in_bursts: f64,
-}
-
-fn base(name: &str, few: &mut Driver) -> Base {
-    let in_bursts = format!("{name}, in bursts of 64");
-    Base {
-        singly: report(name, few, FEW, Order::Singly, None),
-        in_bursts: report(&in_bursts, few, FEW, Order::InBursts, None),
-    }
-}
-
-/// Prints what short runs take, and how many times `base` that is; returns it, in nanoseconds a segment.
-fn report(name: &str, driver: &mut Driver, busy: u32, order: Order, base: Option<Base>) -> f64 {
+/// Prints what segments of `busy` of `many` connections cost, and of ten, in short runs that take turns.
+fn report(name: &str, few: &mut Driver, many: &mut Driver, busy: u32, order: Order) {
     const RUNS: usize = 2000;
-    const BURSTS: usize = 20;
-    let mut nanos = Vec::new();
-    driver.sent = 0;
+    let (mut few_nanos, mut nanos) = (Vec::new(), Vec::new());
     for run in 0..RUNS {
         // A connection gets 128 segments on the average in a run if there are few.
+        few.stay_quick(FEW);
         if busy <= FEW || run == 0 {
-            driver.stay_quick(busy);
+            many.stay_quick(busy);
         }
-        let bursts: Vec<_> = (0..BURSTS).map(|_| driver.burst(busy)).collect();
-        let start = std::time::Instant::now();
-        for burst in &bursts {
-            driver.process(burst, order);
-        }
-        let elapsed = start.elapsed().as_secs_f64() * 1e9;
-        nanos.push(elapsed / (BURSTS * BURST) as f64);
+        few_nanos.push(few.run(FEW, order));
+        nanos.push(many.run(busy, order));
     }
-    assert_eq!(
-        driver.sent,
-        (RUNS * BURSTS * BURST) as u64,
-        "a segment for each"
-    );
-    let quick = best_tenth(nanos);
-    let factor = base.map_or_else(String::new, |base| {
-        let singly = quick / base.singly;
-        match order {
-            Order::Singly => format!("{singly:6.2} times"),
-            Order::InBursts => {
-                let same = quick / base.in_bursts;
-                format!("{same:6.2} times ({singly:.2} times ten one by one)")
-            }
-        }
-    });
-    println!("{name:40} {quick:7.1} ns a segment {factor}");
-    quick
+    let (few_nanos, nanos) = (best_tenth(few_nanos), best_tenth(nanos));
+    let factor = nanos / few_nanos;
+    println!("{name:40} {nanos:7.1} ns a segment, {factor:5.2} times {few_nanos:6.1} among ten");
 }
 
 /// What the machine's memory makes of the lines of any connection, without work: the yardstick of the numbers above.

@@ -38,6 +38,9 @@ pub trait Burst {
     /// [`Connection::lines`](crate::Connection::lines). Nothing if a segment before has removed the connection.
     fn lines(&self, value: u32, depth: usize) -> impl Iterator<Item = *const u8>;
 
+    /// How many depths there are: 1 to 3.
+    fn depths(&self) -> usize;
+
     /// Processes segment `index`, which is for connection `value`. May add and remove connections.
     fn process(&mut self, index: usize, value: Option<u32>);
 }
@@ -90,6 +93,7 @@ fn process(driver: &mut impl Burst, group: Range<usize>, found: &Found) {
     let ahead = LINES.checked_div(lines).unwrap_or(1).max(3);
     // Of each depth.
     let distances = [ahead, ahead.saturating_mul(2) / 3, ahead / 3];
+    let distances = distances.get(..driver.depths()).unwrap_or(&distances);
     // The first are wanted soon. Of the others the page is looked for.
     for value in values.iter().take(ahead).flatten() {
         prefetch(driver, driver.lines(*value, 0));
@@ -100,8 +104,8 @@ fn process(driver: &mut impl Burst, group: Range<usize>, found: &Found) {
         *page = line.unwrap_or_default();
     }
     prefetch(driver, pages.into_iter().take(group.len()).skip(ahead));
-    for (depth, distance) in distances.into_iter().enumerate().skip(1) {
-        for value in values.iter().take(distance).flatten() {
+    for (depth, distance) in distances.iter().enumerate().skip(1) {
+        for value in values.iter().take(*distance).flatten() {
             prefetch(driver, driver.lines(*value, depth));
         }
     }
@@ -112,8 +116,8 @@ fn process(driver: &mut impl Burst, group: Range<usize>, found: &Found) {
                 .copied()
                 .flatten()
         };
-        for (depth, distance) in distances.into_iter().enumerate() {
-            if let Some(value) = value_after(distance) {
+        for (depth, distance) in distances.iter().enumerate() {
+            if let Some(value) = value_after(*distance) {
                 let has_first = usize::from(depth == 0);
                 prefetch(driver, driver.lines(value, depth).skip(has_first));
             }
@@ -182,6 +186,10 @@ mod tests {
             };
             let value = value as usize;
             lines.map(move |line| core::ptr::without_provenance(value << 8 | line << 1 | 1))
+        }
+
+        fn depths(&self) -> usize {
+            3
         }
 
         fn process(&mut self, index: usize, value: Option<u32>) {
