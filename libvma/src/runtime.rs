@@ -9,7 +9,8 @@ use config::{
     BannerFacts, Config, ExceptionHandling, LogLevel, Parsed, SystemFacts, ThreadMode, XdpMode,
 };
 use dev_xdp::XdpBackend;
-use engine::{Engine, EpollSet, NetconfNetwork, Object, Settings, UdpSocket, monitor};
+use engine::monitor::Monitor;
+use engine::{Engine, EpollSet, NetconfNetwork, Object, Settings, UdpSocket};
 use libc::{c_int, c_uint};
 use stats::{Capacity, Identity, Segment, Setting};
 
@@ -250,13 +251,14 @@ pub(crate) fn watch_network(engine: &'static Engine<Device>) {
     let Some(network) = life::network().filter(|_| life::is_first_watcher()) else {
         return;
     };
+    let monitor = Monitor::prepare();
     let mut all = SignalSet::all();
     all.swap_with_current();
     let thread = std::thread::Builder::new()
         .name("vma-internal".to_owned())
         .spawn(move || {
             guard::enter_for_good();
-            monitor::run(engine, network);
+            monitor.run(engine, network);
         });
     all.swap_with_current();
     match thread {

@@ -24,7 +24,7 @@ use crate::offload;
 use crate::own_descriptors;
 use crate::reason::Reason;
 use crate::slab::Slab;
-use crate::sys::{self, Errno};
+use crate::sys;
 use crate::udp::UdpSocket;
 
 /// What the configuration says to the engine.
@@ -420,10 +420,9 @@ impl<B: Backend> Engine<B> {
             > 0
     }
 
-    /// The internal thread runs and looks after senders from here on. Returns the descriptor that calls it.
-    pub(crate) fn begin_sender_watch(&self) -> Result<c_int, Errno> {
-        let fd = sys::eventfd()?;
-        Ok(self.sender_watch.get_or_init(|| fd).raw())
+    /// The internal thread runs and looks after senders from here on; `fd` calls it. Returns its number.
+    pub(crate) fn begin_sender_watch(&self, fd: sys::OwnedFd) -> c_int {
+        self.sender_watch.get_or_init(|| fd).raw()
     }
 
     /// Whether the internal thread looks after frames that wait in a sending ring.
