@@ -48,6 +48,7 @@ impl<P: Payload> Connection<P> {
         if has_fast_open {
             self.learn_from_syn_ack(segment.header);
         }
+        // The SYN counts in an active open (as Linux's `bytes_acked`).
         let acked = segment.ack - self.sender.snd_una;
         self.cold.sent.octets_acked = u64::from(acked);
         self.sender.on_ack(segment.ack);
@@ -150,6 +151,8 @@ impl<P: Payload> Connection<P> {
         } else {
             segment.ack
         };
+        // Data of a SYN that crossed the peer's, without that SYN (as Linux).
+        self.cold.sent.octets_acked = u64::from(acked - (self.sender.iss + 1));
         self.sender.on_ack(acked);
         let window = u32::from(segment.header.window)
             << if self.cold.handshake.has_window_scaling {
