@@ -103,8 +103,8 @@ impl ReceiveWindow {
             self.clamp = self.clamp.min(u32::from(u16::MAX));
             self.threshold = self.threshold.min(self.clamp);
         }
-        // What the SYN could not say is good from here on.
-        self.offered = self.threshold;
+        // What the SYN could not say is good from here on; what it said is not taken back, however small the buffer became since.
+        self.offered = self.offered.max(self.threshold);
         self.mss = mss;
         let mss = u32::from(mss);
         let all = window_of(self.buffer);
