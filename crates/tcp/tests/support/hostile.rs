@@ -116,6 +116,9 @@ impl Decisions<'_> {
 
 const RECEIVE_BUFFER_MAX: u32 = 1 << 19;
 
+/// Twice what a send buffer of 4 MiB is in segments of 8 octets, which a peer may ask for and acknowledge fast.
+const MOST_SEGMENTS: u32 = 1 << 20;
+
 /// No connection may hold more: twice its receive buffer and what one burst of segments is charged.
 const MOST_MEMORY: usize = 2 * (1 << 20);
 
@@ -538,7 +541,7 @@ impl Victim {
             assert_eq!(octets, len as usize, "payload and its length");
             without_data += u32::from(len == 0);
             count += 1;
-            assert!(count < 10_000, "segments without end");
+            assert!(count < MOST_SEGMENTS, "segments without end");
             let control = header.flags.contains(Flags::SYN) | header.flags.contains(Flags::FIN);
             let end = header
                 .seq
