@@ -89,6 +89,24 @@ impl Bench {
         assert_eq!(written, Ok(octets));
     }
 
+    /// In writes of 64 KiB.
+    fn write_all(&mut self, octets: usize) {
+        let mut left = octets;
+        while left > 0 {
+            let len = left.min(64 * KIB);
+            self.write(len);
+            left -= len;
+        }
+    }
+
+    /// Everything is written, then sent, then acknowledged; returns the number of segments.
+    fn transfer(&mut self, octets: usize) -> u32 {
+        self.write_all(octets);
+        let count = self.send();
+        self.acknowledge_all();
+        count
+    }
+
     /// Sends everything that can go, as a driver copies it into its frames.
     fn send(&mut self) -> u32 {
         let mut count = 0;
@@ -154,11 +172,7 @@ fn blocks(octets: usize) {
         let started = std::time::Instant::now();
         let mut segments = 0;
         while segments < 20_000 {
-            for _ in 0..octets / (64 * KIB) {
-                bench.write(64 * KIB);
-            }
-            segments += bench.send();
-            bench.acknowledge_all();
+            segments += bench.transfer(octets);
         }
         let nanos = started.elapsed().as_secs_f64() * 1e9 / f64::from(segments);
         fastest = fastest.min(nanos);
@@ -197,33 +211,17 @@ fn memory() {
     };
     row("64 octets written", &|bench| bench.write(64));
     row("64 octets sent and acknowledged", &|bench| {
-        bench.write(64);
-        bench.send();
-        bench.acknowledge_all();
+        bench.transfer(64);
     });
     row("64 KiB sent and acknowledged", &|bench| {
-        bench.write(64 * KIB);
-        bench.send();
-        bench.acknowledge_all();
+        bench.transfer(64 * KIB);
     });
-    row("4 MiB written, not sent", &|bench| {
-        for _ in 0..64 {
-            bench.write(64 * KIB);
-        }
-    });
+    row("4 MiB written, not sent", &|bench| bench.write_all(4 * MIB));
     row("4 MiB sent and acknowledged", &|bench| {
-        for _ in 0..64 {
-            bench.write(64 * KIB);
-        }
-        bench.send();
-        bench.acknowledge_all();
+        bench.transfer(4 * MIB);
     });
     row("the same, after `shrink`", &|bench| {
-        for _ in 0..64 {
-            bench.write(64 * KIB);
-        }
-        bench.send();
-        bench.acknowledge_all();
+        bench.transfer(4 * MIB);
         bench.connection.shrink();
     });
 }

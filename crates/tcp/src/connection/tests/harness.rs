@@ -93,6 +93,18 @@ impl Solo {
         }
     }
 
+    /// ESTABLISHED, with a round trip of 20 ms known and segments 1001, 2001 and 3001 sent.
+    pub(super) fn with_three_in_flight() -> Self {
+        let mut solo = Self::established();
+        solo.write(&[0; 1000]);
+        solo.poll();
+        solo.now = solo.now + ms(20);
+        solo.receive(ack(1, 1001));
+        solo.write(&[0; 3000]);
+        assert_eq!(solo.poll().len(), 3);
+        solo
+    }
+
     pub(super) fn accepting(config: Config, syn: &Header) -> Self {
         let now = Instant::ZERO + ms(100_000);
         let config = Arc::new(config);
@@ -255,6 +267,15 @@ pub(super) fn data(seq: u32, ack: u32, payload: &[u8]) -> Segment {
     Segment {
         payload: payload.to_vec(),
         ..self::ack(seq, ack)
+    }
+}
+
+/// Data, or none, with URG; the octet before `pointer`, counted from `seq`, is the urgent one.
+pub(super) fn urgent(seq: u32, pointer: u16, payload: &[u8]) -> Segment {
+    Segment {
+        flags: Flags::ACK | Flags::URG,
+        urgent: pointer,
+        ..data(seq, 1, payload)
     }
 }
 

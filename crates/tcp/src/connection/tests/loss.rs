@@ -74,13 +74,7 @@ fn three_duplicates_send_the_first_segment_again_at_once() {
 
 #[test]
 fn rfc8985_7_a_tail_loss_is_probed_before_the_timeout() {
-    let mut solo = Solo::established();
-    solo.write(&[0; 1000]);
-    solo.poll();
-    solo.now = solo.now + ms(20);
-    solo.receive(ack(1, 1001));
-    solo.write(&[0; 3000]);
-    assert_eq!(solo.poll().len(), 3);
+    let mut solo = Solo::with_three_in_flight();
     let delay = solo.skip_to_timer();
     assert!(delay < ms(100), "{delay:?}");
     assert_eq!(solo.poll_one().seq(), 3001);

@@ -174,11 +174,7 @@ fn the_window_closes_as_data_waits_and_opens_when_it_is_read() {
 #[test]
 fn peeking_and_skipping_stop_where_reading_does() {
     let mut solo = Solo::established();
-    solo.receive(Segment {
-        flags: ACK | Flags::URG,
-        urgent: 3,
-        ..data(1, 1, b"abXcd")
-    });
+    solo.receive(urgent(1, 3, b"abXcd"));
     let peek = |solo: &Solo| solo.connection.peek().collect::<Vec<_>>().concat();
     assert_eq!(solo.connection.readable_len(), 2);
     assert_eq!(peek(&solo), b"ab");

@@ -246,11 +246,7 @@ fn must_66_a_closed_window_still_hears_resets_acknowledgements_and_urgency() {
     assert_eq!(solo.connection.take_error(), Some(Error::Reset));
 
     let (mut solo, seq) = closed();
-    solo.receive(Segment {
-        flags: ACK | Flags::URG,
-        urgent: 10,
-        ..ack(seq, 1)
-    });
+    solo.receive(urgent(seq, 10, b""));
     assert_eq!(solo.events(), [Event::Urgent]);
 
     let (mut solo, seq) = closed();

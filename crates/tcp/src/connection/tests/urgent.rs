@@ -8,11 +8,7 @@ use wire::tcp::Flags;
 #[test]
 fn urgent_data_as_linux_has_it() {
     let mut solo = Solo::established();
-    solo.receive(Segment {
-        flags: ACK | Flags::URG,
-        urgent: 4,
-        ..data(1, 1, b"abcXdef")
-    });
+    solo.receive(urgent(1, 4, b"abcXdef"));
     assert_eq!(solo.events(), [Event::Readable, Event::Urgent]);
     assert!(solo.connection.has_urgent());
     assert_eq!(solo.connection.peek_urgent(), Ok(b'X'));
@@ -34,11 +30,7 @@ fn urgent_data_as_linux_has_it() {
 fn urgent_data_stays_in_the_stream_with_oobinline() {
     let mut solo = Solo::established();
     solo.set(SocketOption::OobInline(true));
-    solo.receive(Segment {
-        flags: ACK | Flags::URG,
-        urgent: 4,
-        ..data(1, 1, b"abcXdef")
-    });
+    solo.receive(urgent(1, 4, b"abcXdef"));
     assert_eq!(solo.connection.read_urgent(), Err(UrgentError::None));
     assert_eq!(solo.read(), b"abc");
     assert!(solo.connection.is_at_mark());
@@ -49,11 +41,7 @@ fn urgent_data_stays_in_the_stream_with_oobinline() {
 #[test]
 fn urgent_data_may_be_announced_before_it_comes() {
     let mut solo = Solo::established();
-    solo.receive(Segment {
-        flags: ACK | Flags::URG,
-        urgent: 3,
-        ..ack(1, 1)
-    });
+    solo.receive(urgent(1, 3, b""));
     assert_eq!(solo.events(), [Event::Urgent]);
     assert_eq!(solo.connection.read_urgent(), Err(UrgentError::NotReceived));
     solo.receive(data(1, 1, b"abX"));
@@ -63,11 +51,7 @@ fn urgent_data_may_be_announced_before_it_comes() {
 #[test]
 fn an_urgent_octet_alone_is_not_readable() {
     let mut solo = Solo::established();
-    solo.receive(Segment {
-        flags: ACK | Flags::URG,
-        urgent: 1,
-        ..data(1, 1, b"X")
-    });
+    solo.receive(urgent(1, 1, b"X"));
     assert!(!solo.connection.is_readable() && solo.connection.has_urgent());
     assert_eq!(solo.connection.peek().count(), 0);
     let nothing = solo.connection.read(solo.now, &mut [0; 9]);
@@ -81,30 +65,21 @@ fn an_urgent_octet_alone_is_not_readable() {
 #[test]
 fn an_octet_that_is_not_urgent_any_more_and_was_not_passed_is_left_out() {
     let mut solo = Solo::established();
-    let urgent = |seq, payload: &[u8], urgent| Segment {
-        flags: ACK | Flags::URG,
-        urgent,
-        ..data(seq, 1, payload)
-    };
-    solo.receive(urgent(1, b"abX", 3));
+    solo.receive(urgent(1, 3, b"abX"));
     assert_eq!(solo.read(), b"ab");
     assert!(solo.connection.is_at_mark());
-    solo.receive(urgent(4, b"cdY", 3));
+    solo.receive(urgent(4, 3, b"cdY"));
     assert_eq!(solo.read(), b"cd");
     // One that was not reached is read like any other.
-    solo.receive(urgent(7, b"eZ", 2));
-    solo.receive(urgent(9, b"fU", 2));
+    solo.receive(urgent(7, 2, b"eZ"));
+    solo.receive(urgent(9, 2, b"fU"));
     assert_eq!(solo.read(), b"eZf");
 }
 
 #[test]
 fn an_urgent_octet_that_comes_after_its_announcement_wakes() {
     let mut solo = Solo::established();
-    solo.receive(Segment {
-        flags: ACK | Flags::URG,
-        urgent: 3,
-        ..ack(1, 1)
-    });
+    solo.receive(urgent(1, 3, b""));
     assert_eq!(solo.events(), [Event::Urgent]);
     assert!(!solo.connection.has_urgent());
     // Behind a gap, so that nothing else can be read.

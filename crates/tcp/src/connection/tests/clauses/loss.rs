@@ -91,13 +91,7 @@ fn blocks_below_the_acknowledgement_are_no_loss() {
 // Requirement: RFC 8985 7.3-2
 #[test]
 fn a_probe_without_an_answer_is_followed_by_the_timeout() {
-    let mut solo = Solo::established();
-    solo.write(&[0; 1000]);
-    solo.poll();
-    solo.now = solo.now + ms(20);
-    solo.receive(ack(1, 1001));
-    solo.write(&[0; 3000]);
-    assert_eq!(solo.poll().len(), 3);
+    let mut solo = Solo::with_three_in_flight();
     solo.skip_to_timer();
     assert_eq!(solo.poll_one().seq(), 3001);
     solo.skip_to_timer();
