@@ -318,9 +318,15 @@ impl<P: Payload> Connection<P> {
             .saturating_sub(len)
             .saturating_sub(SACK_OPTION_LEN);
         let fitting = (room / SACK_BLOCK_LEN) as usize;
-        let most = if self.timestamps.is_on() { 3 } else { 4 };
+        let most = self.most_sack_blocks() as usize;
         self.receiver
             .take_sack_blocks(fitting.min(most), self.config.dsack)
+    }
+
+    /// As many as the header has room for beside the other options.
+    #[inline]
+    fn most_sack_blocks(&self) -> u32 {
+        if self.timestamps.is_on() { 3 } else { 4 }
     }
 
     /// Octets of payload in a full segment, beside all its options. Never zero, however small the peer's MSS is.
@@ -337,8 +343,8 @@ impl<P: Payload> Connection<P> {
     fn sack_len(&self) -> u32 {
         let count = self.receiver.sack_block_count();
         if self.cold.handshake.has_sack && count > 0 {
-            let most = if self.timestamps.is_on() { 3 } else { 4 };
-            SACK_OPTION_LEN.saturating_add(count.min(most).saturating_mul(SACK_BLOCK_LEN))
+            let count = count.min(self.most_sack_blocks());
+            SACK_OPTION_LEN.saturating_add(count.saturating_mul(SACK_BLOCK_LEN))
         } else {
             0
         }
