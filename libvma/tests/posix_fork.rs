@@ -5,6 +5,7 @@ testkit::compare_cases!(
     FORKING_VARIANTS,
     [
         queued,
+        queued_when_full,
         unused,
         waits,
         waits_long,

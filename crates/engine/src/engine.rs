@@ -96,6 +96,9 @@ pub struct Engine<B: Backend> {
     sender_watch: OnceLock<sys::OwnedFd>,
     /// A sending ring has, perhaps, frames of which its device was not told.
     frames_wait: AtomicBool,
+    /// Through it the kernel gets datagrams that came past it. Opened with the first interface: the internal thread, which hands
+    /// over to descendants, must open nothing, as a new descriptor takes the lowest number until it is moved away.
+    way_back: OnceLock<sys::RawSocket>,
     pub(crate) sharing: Sharing,
     /// In a forked child, where this engine is its parent's: the engine of the parent's own parent.
     pub(crate) older: AtomicPtr<Self>,
@@ -138,6 +141,7 @@ impl<B: Backend> Engine<B> {
             open_failed: AtomicBool::new(false),
             sender_watch: OnceLock::new(),
             frames_wait: AtomicBool::new(false),
+            way_back: OnceLock::new(),
             sharing: Sharing::new(),
             older: AtomicPtr::new(ptr::null_mut()),
             process_id: sys::process_id(),
@@ -486,6 +490,11 @@ impl<B: Backend> Engine<B> {
         }
     }
 
+    /// The way of datagrams that came past the kernel back to it.
+    pub(crate) fn way_back(&self) -> Option<&sys::RawSocket> {
+        self.way_back.get().filter(|raw| raw.is_open())
+    }
+
     /// Changes with every change of routes, neighbours, addresses or links.
     #[inline]
     pub(crate) fn network_generation(&self) -> u64 {
@@ -586,6 +595,11 @@ impl<B: Backend> Engine<B> {
             port.queues
         );
         port.all_fds.iter().for_each(|fd| own_descriptors::add(*fd));
+        if self.way_back.get().is_none()
+            && let Ok(raw) = sys::RawSocket::open()
+        {
+            self.way_back.get_or_init(|| raw);
+        }
         let stats = self.segment.claim_ring();
         stats.ifname.set(&spec.name);
         stats.ifindex.set(spec.index);
@@ -615,7 +629,7 @@ impl<B: Backend> Engine<B> {
                     self.start_waiting();
                     socket.drop_flows();
                     if self.may_be_shared(socket) {
-                        socket.give_queue_to_kernel();
+                        socket.give_queue_to_kernel(self);
                     }
                     socket.release();
                     socket.close();

@@ -11,11 +11,13 @@ use libc::{c_int, c_long, c_void};
 use crate::own_descriptors;
 
 mod process;
+mod raw_socket;
 
 pub(crate) use process::{
     FileId, closes_on_exec, file_id, futex_wait, futex_wake_all, message_pair, send_message,
     take_message,
 };
+pub(crate) use raw_socket::RawSocket;
 
 /// An `errno` value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -326,46 +328,6 @@ pub(crate) fn epoll_now(epfd: c_int, events: &mut [libc::epoll_event]) -> Result
         )
     };
     check(ready).map(|count| count as usize)
-}
-
-/// A raw IPv4 socket whose packets bring their own headers. Needs `CAP_NET_RAW`.
-#[derive(Debug)]
-pub(crate) struct RawSocket(OwnedFd);
-
-impl RawSocket {
-    pub(crate) fn open() -> Result<Self, Errno> {
-        let (domain, kind) = (libc::AF_INET, libc::SOCK_RAW | libc::SOCK_CLOEXEC);
-        // SAFETY: socket(2) takes integers.
-        let fd =
-            check(unsafe { libc::syscall(libc::SYS_socket, domain, kind, libc::IPPROTO_RAW) })?;
-        Ok(Self(OwnedFd(fd as c_int)))
-    }
-
-    /// Sends an IPv4 packet to its own destination, an address of this host.
-    pub(crate) fn send_to_self(&self, packet: &[u8]) -> bool {
-        let Some(destination) = packet
-            .get(16..20)
-            .and_then(|bytes| <[u8; 4]>::try_from(bytes).ok())
-        else {
-            return false;
-        };
-        let to = sockaddr(SocketAddrV4::new(Ipv4Addr::from(destination), 0));
-        let (to, to_len) = (&raw const to, size_of_val(&to));
-        let (data, len) = (packet.as_ptr(), packet.len());
-        // SAFETY: the packet and the address are readable for their lengths.
-        let sent = unsafe {
-            libc::syscall(
-                libc::SYS_sendto,
-                self.0.raw(),
-                data,
-                len,
-                libc::MSG_DONTWAIT,
-                to,
-                to_len,
-            )
-        };
-        usize::try_from(sent) == Ok(len)
-    }
 }
 
 /// What the other epoll descriptors of this process have to do with one of them.

@@ -2,6 +2,7 @@
 #include "case.h"
 #include <sched.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 
@@ -35,6 +36,23 @@ static void receive_two(void)
 {
     say_recv("in the child", fd, 64, MSG_DONTWAIT);
     say_recv("in the child", fd, 64, MSG_DONTWAIT);
+}
+
+/* The parent can open nothing more: its library hands over what waits without a descriptor of its own. */
+static void queued_when_full(void)
+{
+    fd = bound();
+    have(fd, 2, 20);
+    int first_free = dup(fd);
+    MUST(first_free);
+    MUST(close(first_free));
+    struct rlimit limit;
+    MUST(getrlimit(RLIMIT_NOFILE, &limit));
+    limit.rlim_cur = (rlim_t)first_free;
+    MUST(setrlimit(RLIMIT_NOFILE, &limit));
+    say("dup", dup(fd));
+    in_child(receive_two);
+    say_recv("in the parent", fd, 64, MSG_DONTWAIT);
 }
 
 static void receive_new(void)
@@ -689,7 +707,8 @@ static void stopped_owner(void)
     MUST(waitpid(owner, NULL, 0));
 }
 
-CASES({"queued", queued}, {"unused", unused}, {"waits", waits}, {"waits_long", waits_long}, {"sends", sends}, {"generations", generations}, {"lineage", lineage},
+CASES({"queued", queued}, {"queued_when_full", queued_when_full}, {"unused", unused}, {"waits", waits},
+      {"waits_long", waits_long}, {"sends", sends}, {"generations", generations}, {"lineage", lineage},
       {"both_wait", both_wait}, {"several_children", several_children}, {"parent_exits", parent_exits},
       {"daemonised", daemonised}, {"changes", changes}, {"bound_later", bound_later},
       {"atfork_handlers", atfork_handlers}, {"raw_clone", raw_clone}, {"in_a_handler", in_a_handler},

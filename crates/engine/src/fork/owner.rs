@@ -129,7 +129,7 @@ impl<B: Backend> Engine<B> {
                 && socket.is_offloaded()
                 && !sys::closes_on_exec(fd)
             {
-                socket.lend_to_kernel(Reason::Passed);
+                socket.lend_to_kernel(self, Reason::Passed);
             }
         }
     }

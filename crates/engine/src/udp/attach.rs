@@ -131,7 +131,7 @@ impl<B: Backend> UdpSocket<B> {
             return;
         }
         self.drop_flows();
-        self.give_queue_to_kernel();
+        self.give_queue_to_kernel(engine);
         self.release();
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         log::debug!("fd {fd}: back to the kernel: {}", reason.text());

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use ring::Backend;
 
+use crate::engine::Engine;
 use crate::reason::Reason;
-use crate::sys;
 use crate::udp::UdpSocket;
 
 /// What the kernel charges to the receive buffer for a packet, rounded up: a buffer from its power-of-two caches, which holds
@@ -19,11 +19,11 @@ impl<B: Backend> UdpSocket<B> {
     /// Sends the queued datagrams, as they came, to ourselves: through a raw socket and the loopback interface they reach the
     /// kernel's socket with the addresses that they had. What does not fit there, or cannot be sent, stays in the queue, where
     /// receive calls find it first.
-    pub(crate) fn give_queue_to_kernel(&self) {
+    pub(crate) fn give_queue_to_kernel(&self, engine: &Engine<B>) {
         if self.pending() == 0 {
             return;
         }
-        let Ok(raw) = sys::RawSocket::open() else {
+        let Some(raw) = engine.way_back() else {
             return;
         };
         let mut room = self.receive_limit_bytes();
@@ -39,9 +39,9 @@ impl<B: Backend> UdpSocket<B> {
     }
 
     /// Leaves the socket to the kernel until it follows the kernel again. Under the engine's control lock.
-    pub(crate) fn lend_to_kernel(&self, reason: Reason) {
+    pub(crate) fn lend_to_kernel(&self, engine: &Engine<B>, reason: Reason) {
         self.drop_flows();
-        self.give_queue_to_kernel();
+        self.give_queue_to_kernel(engine);
         self.release();
         self.set_reason(reason);
         self.interfaces_changed();

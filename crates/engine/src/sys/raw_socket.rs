@@ -1,0 +1,78 @@
+//! The way back into the kernel for packets that came past it.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use libc::c_int;
+
+use super::process::{FileId, file_id, to_high_number};
+use super::{Errno, OwnedFd, check, sockaddr};
+use crate::own_descriptors;
+
+/// A raw IPv4 socket whose packets bring their own headers. A forked child closes it.
+#[derive(Debug)]
+pub(crate) struct RawSocket {
+    fd: OwnedFd,
+    /// What the number must stand for: the program may have closed it in a way that no hook sees.
+    file: FileId,
+}
+
+impl RawSocket {
+    /// Opens it with a high number. Needs `CAP_NET_RAW`.
+    pub(crate) fn open() -> Result<Self, Errno> {
+        let (domain, kind) = (libc::AF_INET, libc::SOCK_RAW | libc::SOCK_CLOEXEC);
+        // SAFETY: socket(2) takes integers.
+        let fd =
+            check(unsafe { libc::syscall(libc::SYS_socket, domain, kind, libc::IPPROTO_RAW) })?;
+        let fd = to_high_number(OwnedFd(fd as c_int));
+        own_descriptors::add(fd.raw());
+        let file = file_id(fd.raw()).ok_or(Errno(libc::EBADF))?;
+        Ok(Self { fd, file })
+    }
+
+    /// Whether the descriptor is still this socket.
+    pub(crate) fn is_open(&self) -> bool {
+        file_id(self.fd.raw()) == Some(self.file)
+    }
+
+    /// Sends an IPv4 packet to its own destination, an address of this host.
+    pub(crate) fn send_to_self(&self, packet: &[u8]) -> bool {
+        let Some(destination) = packet
+            .get(16..20)
+            .and_then(|bytes| <[u8; 4]>::try_from(bytes).ok())
+        else {
+            return false;
+        };
+        let to = sockaddr(SocketAddrV4::new(Ipv4Addr::from(destination), 0));
+        let (to, to_len) = (&raw const to, size_of_val(&to));
+        let (data, len) = (packet.as_ptr(), packet.len());
+        // SAFETY: the packet and the address are readable for their lengths.
+        let sent = unsafe {
+            libc::syscall(
+                libc::SYS_sendto,
+                self.fd.raw(),
+                data,
+                len,
+                libc::MSG_DONTWAIT,
+                to,
+                to_len,
+            )
+        };
+        usize::try_from(sent) == Ok(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::message_pair;
+
+    #[test]
+    fn a_number_that_is_another_file_now_is_not_taken_for_it() {
+        let (fd, other) = message_pair().unwrap();
+        let (fd_file, other_file) = (file_id(fd.raw()).unwrap(), file_id(other.raw()).unwrap());
+        let mut raw = RawSocket { fd, file: fd_file };
+        assert!(raw.is_open());
+        raw.file = other_file;
+        assert!(!raw.is_open());
+    }
+}
