@@ -1,5 +1,6 @@
-//! Two endpoints over networks that lose, double, delay and mark, with applications that write, read, rest and end as a
-//! seed says. The streams must be exact, both sides must come to an end, and nothing may take for ever.
+//! Two endpoints over networks that lose, double, delay and mark, behind devices that are full at times, with applications
+//! that write, read, rest and end as a seed says. The streams must be exact, both sides must come to an end, and nothing may
+//! take for ever.
 //!
 //! `SIMULATION_SEEDS=first..end` plays other seeds than the default; `SIMULATION_SEEDS=n` plays one and tells about it.
 
@@ -14,6 +15,7 @@ use testkit::link::Loss;
 
 mod support;
 
+use support::device::Device;
 use support::network::{Conditions, Link, Rng};
 use support::pair::{End, Ending, Pair, Plan};
 use support::seeds;
@@ -174,6 +176,7 @@ fn simulate(seed: u64, tells: bool) {
     let mut fast_open = Rng::new(!seed);
     let mut hole = Rng::new(seed.wrapping_mul(3));
     let mut shortage = Rng::new(seed.wrapping_mul(5));
+    let mut device = Rng::new(seed.wrapping_mul(7));
     let is_hole = hole.chance(50_000);
     let ends = plans.map(|plan| {
         let mtu = rng.pick(&[296, 576, 1_500, 9_000]);
@@ -189,6 +192,7 @@ fn simulate(seed: u64, tells: bool) {
         let mut end = End::new(config, options, path, iss, plan, own);
         end.opens_fast = fast_open.chance(500_000);
         end.shortage = shortage.chance(150_000).then(|| Rng::new(shortage.next()));
+        end.device = device.chance(200_000).then(|| Device::new(device.next()));
         end
     });
     let links = [(); 2].map(|()| {

@@ -1,5 +1,7 @@
 //! What the tests of this directory share.
 
+#[allow(dead_code, reason = "not every test has two endpoints")]
+pub(crate) mod device;
 #[allow(dead_code, reason = "not every test plays scripts against the engine")]
 pub(crate) mod engine;
 #[allow(dead_code, reason = "one test and a fuzz target have a hostile peer")]

@@ -12,6 +12,7 @@ use tcp::{
     WriteError, reset_for,
 };
 
+use super::device::Device;
 use super::network::{InFlight, Link, Packet, Rng};
 
 /// What an application does.
@@ -56,6 +57,8 @@ pub(crate) struct End {
     pub(crate) opens_fast: bool,
     /// Now and then memory is short; chosen by this, so that other choices are what they are without it.
     pub(crate) shortage: Option<Rng>,
+    /// Takes every segment if there is none.
+    pub(crate) device: Option<Device>,
     secrets: Secrets,
     plan: Plan,
     rng: Rng,
@@ -92,6 +95,7 @@ impl End {
             path,
             opens_fast: false,
             shortage: None,
+            device: None,
             secrets: Secrets {
                 iss: SeqNumber(iss),
                 timestamp_offset: iss.rotate_left(7),
@@ -131,7 +135,8 @@ impl End {
     fn next_wake(&self) -> Option<Instant> {
         let timer = self.connection.as_ref().and_then(Connection::poll_timeout);
         let timer = timer.filter(|_| self.state() != State::TimeWait || !self.has_closed);
-        [timer, self.write_at, self.read_at]
+        let room = self.device.as_ref().and_then(Device::has_room_at);
+        [timer, self.write_at, self.read_at, room]
             .into_iter()
             .flatten()
             .min()
@@ -522,6 +527,12 @@ impl Pair {
             let Some(connection) = &mut end.connection else {
                 return count;
             };
+            if let Some(device) = &mut end.device
+                && !device.takes_one(self.now)
+            {
+                device.check_patience(&connection.info(self.now));
+                return count;
+            }
             if !connection.poll_transmit(self.now, &mut end.transmit) {
                 return count;
             }
