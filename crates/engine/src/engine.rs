@@ -96,8 +96,8 @@ pub struct Engine<B: Backend> {
     sender_watch: OnceLock<sys::OwnedFd>,
     /// A sending ring has, perhaps, frames of which its device was not told.
     frames_wait: AtomicBool,
-    /// Through it the kernel gets datagrams that came past it. Opened with the first interface: the internal thread, which hands
-    /// over to descendants, must open nothing, as a new descriptor takes the lowest number until it is moved away.
+    /// Through it the kernel gets datagrams that came past it. Opened with the first interface, not by the internal thread when
+    /// a descendant asks: a new descriptor has the lowest number until it is moved away, which the program may expect.
     way_back: OnceLock<sys::RawSocket>,
     pub(crate) sharing: Sharing,
     /// In a forked child, where this engine is its parent's: the engine of the parent's own parent.

@@ -9,7 +9,8 @@ impl<P: Payload> Connection<P> {
     /// [footprint](Payload::footprint) of received data became smaller.
     ///
     /// Always: the connection asks for no more. What it offers its peer grows to at most four segments beyond what has
-    /// arrived (a window that was offered is not taken back), and a send buffer that the application did not choose is
+    /// arrived (a window that was offered is not taken back; the limit of a buffer may rise with what is read, as in
+    /// `tcp_rcv_space_adjust`, but only what is offered takes memory), and a send buffer that the application did not choose is
     /// reduced to half of what is queued (`sk_stream_moderate_sndbuf`). Both grow again with the next segments; so this is to be
     /// called after each of them, before [`poll_transmit`](Self::poll_transmit), for as long as memory is short. `wanted` is
     /// 0 for that; it costs a few nanoseconds.
