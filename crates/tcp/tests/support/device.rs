@@ -53,10 +53,11 @@ impl Device {
     pub(crate) fn check_patience(&mut self, info: &Info) {
         let counts = [info.retransmits, info.probes, info.backoff];
         // With each advance the next segment has its own first try.
-        let known = self.most.filter(|(acked, _)| *acked == info.octets_acked);
-        let (_, most) = *self
-            .most
-            .insert(known.unwrap_or((info.octets_acked, counts.map(|count| count + 1))));
+        let most = match self.most {
+            Some((acked, most)) if acked == info.octets_acked => most,
+            _ => counts.map(|count| count + 1),
+        };
+        self.most = Some((info.octets_acked, most));
         let is_patient = counts.iter().zip(most).all(|(count, most)| *count <= most);
         assert!(
             is_patient,
