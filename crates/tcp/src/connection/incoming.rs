@@ -6,7 +6,7 @@ use super::Connection;
 use super::segment::{Incoming, Verdict};
 use crate::receive::Arrival;
 use crate::timers::Timer;
-use crate::{Ecn, Error, Event, Instant, Payload, SeqNumber, State};
+use crate::{Ecn, Event, Instant, Payload, SeqNumber, State};
 
 impl<P: Payload> Connection<P> {
     /// A segment arrived. `payload` is its data, without padding; `None` if it has none. Checksum and addresses have been
@@ -223,6 +223,14 @@ impl<P: Payload> Connection<P> {
         if segment.has(Flags::URG) {
             self.check_urgent(segment);
         }
+        if self.state.has_peer_fin() {
+            self.take_text_after_fin(now, segment);
+            return;
+        }
+        if !segment.is_empty() && self.is_nobody_reading() && self.is_beyond(segment) {
+            self.refuse_text(segment);
+            return;
+        }
         if segment.len > 0
             && let Some(payload) = payload
         {
@@ -239,6 +247,36 @@ impl<P: Payload> Connection<P> {
             }
         }
         self.schedule_ack(now);
+    }
+
+    /// "This should not occur since a FIN has been received from the remote side. Ignore the segment text." As Linux
+    /// (`tcp_rcv_state_process`): what came before FIN is acknowledged again, what reaches beyond it from before is refused.
+    #[cold]
+    fn take_text_after_fin(&mut self, now: Instant, segment: &Incoming<'_>) {
+        if !segment.is_empty() && segment.seq < self.receiver.rcv_nxt {
+            if self.is_beyond(segment) {
+                self.refuse_text(segment);
+                return;
+            }
+            self.answer_unacceptable(now, segment);
+        }
+        self.schedule_ack(now);
+    }
+
+    /// Something of it, or its FIN if that is not next, is new.
+    fn is_beyond(&self, segment: &Incoming<'_>) -> bool {
+        segment.seq + segment.len > self.receiver.rcv_nxt
+    }
+
+    /// RFC 2525 §2.17, RFC 9293 §3.6.1: nobody will read this, and the peer should know.
+    #[cold]
+    fn refuse_text(&mut self, segment: &Incoming<'_>) {
+        self.refuse(segment);
+        if self.is_orphan {
+            self.enter_closed();
+        } else {
+            self.on_reset();
+        }
     }
 
     fn check_urgent(&mut self, segment: &Incoming<'_>) {
@@ -265,16 +303,6 @@ impl<P: Payload> Connection<P> {
     #[inline]
     fn take_data(&mut self, now: Instant, segment: &Incoming<'_>, payload: P) {
         if !self.state.can_receive() {
-            return;
-        }
-        if self.is_nobody_reading() && segment.seq + segment.len > self.receiver.rcv_nxt {
-            // RFC 2525 §2.17, RFC 9293 §3.6.1: nobody will read this, and the peer should know.
-            self.refuse(segment);
-            if self.is_orphan {
-                self.enter_closed();
-            } else {
-                self.fail(Error::Reset);
-            }
             return;
         }
         self.counters.data_segments_in = self.counters.data_segments_in.wrapping_add(1);
