@@ -351,10 +351,10 @@ impl<P: Payload> Receiver<P> {
         assembler.is_some_and(|assembler| assembler.overtaken.admits(timestamp, received))
     }
 
-    /// Throws away what was not read and what will come.
+    /// Throws away what was not read and what will come. What lies behind a gap stays: acknowledgements go on to report it, and it
+    /// is not for long, since the peer's next data ends the connection.
     pub(crate) fn discard(&mut self) {
         self.queue.clear();
-        self.assembler = None;
         self.is_discarding = true;
     }
 

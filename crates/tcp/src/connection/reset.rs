@@ -141,7 +141,10 @@ impl<P: Payload> Connection<P> {
         self.pending.reset = false;
         let reset = self.cold.reset;
         reset.fill(transmit);
-        transmit.header.options.timestamps = self.timestamps.option(now).filter(|_| reset.is_own);
+        if reset.is_own {
+            transmit.header.window = self.receiver.advertise();
+            transmit.header.options = self.header_options(now, 0);
+        }
         self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
     }
 }

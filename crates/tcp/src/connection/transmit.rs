@@ -288,26 +288,32 @@ impl<P: Payload> Connection<P> {
             urgent = pointer;
         }
         let window = self.receiver.advertise();
-        let sack = if self.receiver.has_sack_blocks() && self.cold.handshake.has_sack {
-            self.sack_blocks(len)
-        } else {
-            SackBlocks::default()
-        };
         transmit.header = Header {
             seq: seq.0,
             ack: self.receiver.rcv_nxt.0,
             flags,
             window,
             urgent,
-            options: HeaderOptions {
-                timestamps: self.timestamps.option(now),
-                sack,
-                ..HeaderOptions::default()
-            },
+            options: self.header_options(now, len),
         };
         transmit.start = seq;
         transmit.payload_len = len;
         self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
+    }
+
+    /// The options of a segment with `len` octets of payload.
+    #[inline]
+    pub(super) fn header_options(&mut self, now: Instant, len: u32) -> HeaderOptions {
+        let sack = if self.receiver.has_sack_blocks() && self.cold.handshake.has_sack {
+            self.sack_blocks(len)
+        } else {
+            SackBlocks::default()
+        };
+        HeaderOptions {
+            timestamps: self.timestamps.option(now),
+            sack,
+            ..HeaderOptions::default()
+        }
     }
 
     /// RFC 2018 §4: "data sent out of order SHOULD be reported in as many SACK blocks as possible", beside `len` octets of
