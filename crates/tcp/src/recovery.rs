@@ -247,18 +247,45 @@ impl Recovery {
         (self.in_flight().saturating_add(needed) <= self.congestion.cwnd()).then_some(segment)
     }
 
+    /// The peer's window has room for the first `len` octets of the segment that [`Self::next_to_retransmit`] gave: cuts it.
+    /// Returns what is to be sent; nothing if a peer makes too many segments of what is outstanding.
+    #[cold]
+    pub(crate) fn cut_to_retransmit(
+        &mut self,
+        segment: &SentSegment,
+        len: u32,
+    ) -> Option<SentSegment> {
+        if self.scoreboard.segments().outstanding >= MAX_SEGMENTS {
+            self.cancel_probe();
+            return None;
+        }
+        self.scoreboard.cut(segment.seq, len);
+        Some(SentSegment { len, ..*segment })
+    }
+
+    /// The probe that is due cannot go.
+    #[cold]
+    pub(crate) fn cancel_probe(&mut self) {
+        self.probe = ProbeDue::No;
+    }
+
     /// The segment that [`Self::next_to_retransmit`] gave went out, with this timestamp (`TSval`).
     pub fn on_retransmitted(&mut self, seq: SeqNumber, timestamp: Option<u32>, now: Instant) {
         let is_first = seq == self.snd_una;
-        let len = self.scoreboard.on_retransmitted(seq, now);
+        let is_probe = self.probe == ProbeDue::Retransmission;
+        let len = if is_probe {
+            self.scoreboard.on_probed(seq, now)
+        } else {
+            self.scoreboard.on_retransmitted(seq, now)
+        };
         self.last_sent_at = Some(now);
         self.total_retransmissions = self.total_retransmissions.saturating_add(1);
         self.octets_retransmitted = self.octets_retransmitted.saturating_add(u64::from(len));
         self.congestion
             .on_sent(len, self.in_flight(), self.snd_una, self.snd_nxt);
-        if self.probe == ProbeDue::Retransmission {
+        if is_probe {
             self.probe = ProbeDue::No;
-            self.tlp.on_probe_sent(seq + len, true);
+            self.tlp.on_probe_sent(self.snd_nxt, true);
             return;
         }
         self.undo.on_retransmitted(timestamp);

@@ -84,8 +84,7 @@ impl<P: Payload> Connection<P> {
         }
         let can_send_new = has_unsent && self.sender.window_end() > self.sender.snd_nxt;
         if let Some(lost) = self.next_lost(can_send_new)
-            // The peer may have taken window back; its edge is probed with the first segment only.
-            && (lost.seq < self.sender.window_end() || lost.seq == self.sender.snd_una)
+            && let Some(lost) = self.within_window(lost)
         {
             if self.is_paced_until_later(now) {
                 return false;
@@ -139,6 +138,35 @@ impl<P: Payload> Connection<P> {
             return self.cold.recovery.next_to_retransmit(can_send_new);
         }
         Some(lost)
+    }
+
+    /// The peer may have taken window back (`__tcp_retransmit_skb`): what is sent again is cut to what there is; beyond the edge
+    /// it is the first segment only, as a probe.
+    #[inline]
+    fn within_window(&mut self, lost: SentSegment) -> Option<SentSegment> {
+        if lost.end() <= self.sender.window_end() {
+            return Some(lost);
+        }
+        self.cut_to_window(lost)
+    }
+
+    #[cold]
+    fn cut_to_window(&mut self, lost: SentSegment) -> Option<SentSegment> {
+        let window_end = self.sender.window_end();
+        if lost.seq >= window_end {
+            if lost.seq == self.sender.snd_una {
+                return Some(lost);
+            }
+            self.cold.recovery.cancel_probe();
+            return None;
+        }
+        let room = window_end - lost.seq;
+        // FIN goes with the last octet.
+        let data_end = lost.end().min(self.sender.queue.end());
+        if data_end <= window_end {
+            return Some(lost);
+        }
+        self.cold.recovery.cut_to_retransmit(&lost, room)
     }
 
     /// A device would give each segment of a piece the same urgent pointer.

@@ -166,6 +166,23 @@ impl Scoreboard {
         self.count_again();
     }
 
+    /// Cuts the segment at `seq` behind its first `len` octets. What is known of it is known of both parts.
+    pub fn cut(&mut self, seq: SeqNumber, len: u32) {
+        let index = self.segments.partition_point(|segment| segment.seq < seq);
+        let Some(segment) = self.segments.get_mut(index) else {
+            return;
+        };
+        debug_assert!(segment.seq == seq && 0 < len && len < segment.len);
+        let rest = Segment {
+            seq: seq + len,
+            len: segment.len.saturating_sub(len),
+            ..*segment
+        };
+        segment.len = len;
+        self.segments.insert(index.saturating_add(1), rest);
+        self.count_again();
+    }
+
     /// The first segment that is deemed lost and not retransmitted since.
     pub fn next_to_retransmit(&mut self) -> Option<SentSegment> {
         if self.to_retransmit == 0 {
@@ -185,6 +202,16 @@ impl Scoreboard {
 
     /// The segment at `seq` is sent again. Returns its length, 0 if there is none.
     pub fn on_retransmitted(&mut self, seq: SeqNumber, now: Instant) -> u32 {
+        self.on_sent_again(seq, RETRANSMITTED | EVER_RETRANSMITTED, now)
+    }
+
+    /// The same of a segment that is not deemed lost, to probe for losses behind it. As in Linux (`tcp_send_loss_probe`) it is
+    /// not in flight a second time.
+    pub fn on_probed(&mut self, seq: SeqNumber, now: Instant) -> u32 {
+        self.on_sent_again(seq, EVER_RETRANSMITTED, now)
+    }
+
+    fn on_sent_again(&mut self, seq: SeqNumber, new_marks: u8, now: Instant) -> u32 {
         let index = self.segments.partition_point(|segment| segment.seq < seq);
         let ordinal = self.ordinal(index);
         let Some(segment) = self.segments.get_mut(index) else {
@@ -193,7 +220,7 @@ impl Scoreboard {
         debug_assert!(segment.seq == seq && !segment.has(SACKED));
         segment.sent_at = now;
         let (marks, len) = (segment.marks, segment.len);
-        self.set_marks(index, marks | RETRANSMITTED | EVER_RETRANSMITTED);
+        self.set_marks(index, marks | new_marks);
         self.retransmissions
             .get_or_insert_default()
             .push_back(Retransmission {

@@ -352,6 +352,8 @@ enum Operation {
         timeout_millis: u64,
     },
     Retransmit,
+    Probe,
+    Cut(usize, u32),
     TimeOut(u64),
     Unmark,
     Resegment(u32, bool),
@@ -367,6 +369,8 @@ fn operation() -> impl Strategy<Value = Operation> {
             Operation::Detect { newest_index, timeout_millis }
         }),
         4 => Just(Operation::Retransmit),
+        1 => Just(Operation::Probe),
+        1 => (0_usize..60, 1_u32..200).prop_map(|(index, len)| Operation::Cut(index, len)),
         1 => (0_u64..30).prop_map(Operation::TimeOut),
         1 => Just(Operation::Unmark),
         1 => (20_u32..300, any::<bool>()).prop_map(|(len, lost)| Operation::Resegment(len, lost)),
@@ -477,6 +481,28 @@ fn apply(board: &mut Scoreboard, model: &mut Model, now: &mut Instant, operation
                 model.retransmitted = true;
                 model.ever = true;
                 model.sent_at = *now;
+            }
+        }
+        Operation::Probe => {
+            *now = *now + Duration::from_micros(1);
+            if let Some((&seq, last)) = model.segments.last_key_value()
+                && !last.sacked
+                && !last.lost
+            {
+                assert_eq!(board.on_probed(SeqNumber(seq), *now), last.len);
+                let last = model.segments.get_mut(&seq).unwrap();
+                last.ever = true;
+                last.sent_at = *now;
+            }
+        }
+        Operation::Cut(index, len) => {
+            let nth = model.segments.iter().nth(index);
+            if let Some((&seq, &segment)) = nth.filter(|(_, segment)| segment.len > len) {
+                board.cut(SeqNumber(seq), len);
+                let rest = segment.len - len;
+                for (seq, len) in [(seq, len), (seq + len, rest)] {
+                    model.segments.insert(seq, ModelSegment { len, ..segment });
+                }
             }
         }
         Operation::TimeOut(timeout_millis) => {
