@@ -58,7 +58,7 @@ impl Bench {
     #[inline(never)]
     fn send_round(&mut self, data: &[u8]) {
         self.now = self.now + Duration::from_micros(1);
-        assert_eq!(self.connection.write(self.now, data, false), Ok(data.len()));
+        assert_eq!(self.connection.write(self.now, data), Ok(data.len()));
         assert_eq!(self.poll(), 1);
     }
 

@@ -102,7 +102,7 @@ impl Bench {
     }
 
     fn write_and_send(&mut self, data: &[u8]) {
-        let written = self.connection.write(self.now, data, false);
+        let written = self.connection.write(self.now, data);
         assert_eq!(written, Ok(data.len()));
         let sent = support::poll(&mut self.connection, self.now, &mut self.transmit, |_| {});
         assert_eq!(sent, 1);
@@ -212,7 +212,7 @@ fn loss_per_segment(rounds: u32) {
         // Begin and end of each segment on its way.
         let mut flight = Vec::new();
         bench.pass_micros(100);
-        let written = bench.connection.write(bench.now, &data, false);
+        let written = bench.connection.write(bench.now, &data);
         assert_eq!(written, Ok(data.len()));
         let mut highest = start;
         let mut is_lost = false;

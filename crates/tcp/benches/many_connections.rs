@@ -239,7 +239,7 @@ impl Driver {
             Direction::Send => {
                 connection.on_segment(self.now, header, Ecn::NotEct, None);
                 let data = &MEMORY[..usize::from(PAYLOAD_LEN)];
-                assert_eq!(connection.write(self.now, data, false), Ok(data.len()));
+                assert_eq!(connection.write(self.now, data), Ok(data.len()));
             }
         }
         while connection.poll_transmit(self.now, &mut self.transmit) {

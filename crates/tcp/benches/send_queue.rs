@@ -85,7 +85,7 @@ impl Bench {
 
     fn write(&mut self, octets: usize) {
         self.now = self.now + Duration::from_micros(1);
-        let written = self.connection.write(self.now, &self.data[..octets], false);
+        let written = self.connection.write(self.now, &self.data[..octets]);
         assert_eq!(written, Ok(octets));
     }
 

@@ -86,7 +86,7 @@
 //!     }
 //!     while let Some(event) = client.poll_event() {
 //!         if event == tcp::Event::Connected {
-//!             client.write(now, b"hello", false).unwrap();
+//!             client.write(now, b"hello").unwrap();
 //!             client.close(now);
 //!         }
 //!     }

@@ -4,12 +4,12 @@ use super::Connection;
 use crate::{Error, Instant, Payload, ReadError, State, UrgentError, WriteError};
 
 impl<P: Payload> Connection<P> {
-    /// Appends to the stream; returns how many octets had room. `more` is `MSG_MORE`.
+    /// Appends to the stream; returns how many octets had room.
     ///
     /// # Errors
     /// See [`WriteError`]. Nothing was written.
     #[inline]
-    pub fn write(&mut self, now: Instant, data: &[u8], more: bool) -> Result<usize, WriteError> {
+    pub fn write(&mut self, now: Instant, data: &[u8]) -> Result<usize, WriteError> {
         self.check_writable()?;
         let room = self.send_room();
         let taken = data.get(..room).unwrap_or(data);
@@ -20,10 +20,20 @@ impl<P: Payload> Connection<P> {
         }
         self.measure_write(now);
         self.sender.queue.push(taken);
-        self.sender.is_more = more;
+        self.sender.is_more = false;
         // The application may wait for room (`POLLOUT`) without having been refused any.
         self.sender.is_blocked |= !self.has_send_room();
         Ok(taken.len())
+    }
+
+    /// As [`write`](Self::write), and more will follow: a segment that is not full waits for it (`MSG_MORE`).
+    ///
+    /// # Errors
+    /// See [`WriteError`]. Nothing was written.
+    pub fn write_more(&mut self, now: Instant, data: &[u8]) -> Result<usize, WriteError> {
+        let count = self.write(now, data)?;
+        self.sender.is_more = true;
+        Ok(count)
     }
 
     /// As [`write`](Self::write), and the last octet taken is urgent (`MSG_OOB`).
@@ -31,7 +41,7 @@ impl<P: Payload> Connection<P> {
     /// # Errors
     /// See [`WriteError`]. Nothing was written.
     pub fn write_urgent(&mut self, now: Instant, data: &[u8]) -> Result<usize, WriteError> {
-        let count = self.write(now, data, false)?;
+        let count = self.write(now, data)?;
         if count > 0 {
             self.sender.mark_urgent();
         }

@@ -382,7 +382,7 @@ fn rfc4987_3_6_a_cookie_carries_the_options_in_the_timestamp() {
         "nobody knows when the SYN-ACK was sent"
     );
     // It works.
-    connection.write(now, b"hello", false).unwrap();
+    connection.write(now, b"hello").unwrap();
     let mut transmit = Transmit::default();
     assert!(connection.poll_transmit(now, &mut transmit));
     assert_eq!(transmit.header.seq, answer.seq.wrapping_add(1));

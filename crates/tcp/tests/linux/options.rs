@@ -192,7 +192,7 @@ fn urgent_data_reaches_the_kernel() {
     let now = lab.now();
     let connection = &mut lab.host().connections[id].connection;
     assert_eq!(connection.write_urgent(now, b"abcX"), Ok(4));
-    assert_eq!(connection.write(now, b"def", false), Ok(3));
+    assert_eq!(connection.write(now, b"def"), Ok(3));
     let read = lab.wait_for("data", move || {
         let mut before = [0; 10];
         let before_len = stream.read(&mut before)?;

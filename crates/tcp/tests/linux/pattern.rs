@@ -91,7 +91,7 @@ impl Pump {
         connection: &mut Connection<P>,
         to: u64,
     ) -> bool {
-        self.write_by(to, |piece| match connection.write(now, piece, false) {
+        self.write_by(to, |piece| match connection.write(now, piece) {
             Ok(count) => Ok(Some(count)),
             Err(WriteError::WouldBlock) => Ok(None),
             Err(error) => Err(format!("{error:?}")),

@@ -349,8 +349,10 @@ impl Victim {
                 let data = vec![7; usize::from(decisions.byte()) * 16];
                 let _ = if decisions.bit() {
                     self.connection.write_urgent(self.now, &data)
+                } else if decisions.bit() {
+                    self.connection.write_more(self.now, &data)
                 } else {
-                    self.connection.write(self.now, &data, decisions.bit())
+                    self.connection.write(self.now, &data)
                 };
                 if data.len() % 48 == 16 {
                     self.connection.end_record();

@@ -251,7 +251,12 @@ impl End {
         let data = &self.ahead[..len];
         let more = self.rng.chance(20_000);
         let connection = self.connection.as_mut().expect("checked by the caller");
-        match connection.write(now, data, more) {
+        let result = if more {
+            connection.write_more(now, data)
+        } else {
+            connection.write(now, data)
+        };
+        match result {
             Ok(count) => {
                 assert!(0 < count && count <= len, "a write of {len} took {count}");
                 self.ahead.drain(..count);

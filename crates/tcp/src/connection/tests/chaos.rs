@@ -100,7 +100,11 @@ fn call(random: &mut Random, solo: &mut Solo) {
     match random.next(16) {
         0..=4 => {
             let len = random.pick(&[1, 10, 1000, 30_000]);
-            let _ = connection.write(now, &vec![1; len], random.next(4) == 0);
+            let data = vec![1; len];
+            let _ = match random.next(4) {
+                0 => connection.write_more(now, &data),
+                _ => connection.write(now, &data),
+            };
         }
         5..=8 => {
             let len = random.pick(&[1, 100, 100_000]);

@@ -245,7 +245,7 @@ fn a_half_closed_application_may_wait_for_ever() {
 fn results_after_the_ends_are_those_of_linux() {
     let mut solo = Solo::established();
     solo.connection.shutdown(solo.now, Shutdown::Write);
-    let write = solo.connection.write(solo.now, b"x", false);
+    let write = solo.connection.write(solo.now, b"x");
     assert_eq!(write, Err(WriteError::BrokenPipe));
     assert_eq!(
         solo.connection.read(solo.now, &mut [0]),
@@ -258,7 +258,7 @@ fn results_after_the_ends_are_those_of_linux() {
         Err(ReadError::Failed(Error::Reset))
     );
     assert_eq!(solo.connection.read(solo.now, &mut [0]), Ok(0));
-    let write = solo.connection.write(solo.now, b"x", false);
+    let write = solo.connection.write(solo.now, b"x");
     assert_eq!(write, Err(WriteError::BrokenPipe));
     assert!(!solo.connection.shutdown(solo.now, Shutdown::Both));
 }

@@ -220,7 +220,7 @@ impl Solo {
     }
 
     pub(super) fn write(&mut self, data: &[u8]) {
-        assert_eq!(self.connection.write(self.now, data, false), Ok(data.len()));
+        assert_eq!(self.connection.write(self.now, data), Ok(data.len()));
     }
 
     pub(super) fn read(&mut self) -> Vec<u8> {
@@ -514,10 +514,7 @@ impl Pair {
             while written < total {
                 let offset = written % 251;
                 let most = (total - written).min(chunk.len() - 251);
-                match self
-                    .host(from)
-                    .write(now, &chunk[offset..offset + most], false)
-                {
+                match self.host(from).write(now, &chunk[offset..offset + most]) {
                     Ok(count) => written += count,
                     Err(_) => break,
                 }

@@ -19,7 +19,7 @@ fn a_send_buffer_too_small_for_the_network_limits_the_sender() {
     let mut options = Options::default();
     options.set(SocketOption::SendBuffer(5000)).unwrap();
     let mut solo = Solo::established_with(Config::default(), options);
-    let written = solo.connection.write(solo.now, &[1; 6000], false);
+    let written = solo.connection.write(solo.now, &[1; 6000]);
     assert_eq!(written, Ok(5000));
     // The network would take ten.
     assert_eq!(solo.poll().len(), 5);

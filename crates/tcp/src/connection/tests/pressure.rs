@@ -125,7 +125,7 @@ fn a_send_buffer_is_reduced_unless_the_application_chose_it() {
     let mut solo = Solo::established();
     let room = |solo: &mut Solo| {
         let data = vec![0; 10 << 20];
-        solo.connection.write(solo.now, &data, false).unwrap_or(0)
+        solo.connection.write(solo.now, &data).unwrap_or(0)
     };
     let first = room(&mut solo);
     solo.connection.relieve(0);

@@ -27,7 +27,7 @@ fn a_transfer_goes_on_in_another_stack() {
             pair.transfer(0, 50_000);
             // Something is under way when the connection moves.
             let now = pair.now;
-            pair.host(0).write(now, &[1; 5000], false).unwrap();
+            pair.host(0).write(now, &[1; 5000]).unwrap();
             pair.run(ms(5));
             let now = pair.now;
             let moved = reincarnate(pair.hosts[side].take().unwrap(), now);
@@ -111,7 +111,7 @@ fn what_a_stack_is_given_it_can_give_away() {
     pair.transfer(0, 50_000);
     pair.transfer(1, 20_000);
     let now = pair.now;
-    pair.host(0).write(now, &[1; 5000], false).unwrap();
+    pair.host(0).write(now, &[1; 5000]).unwrap();
     // Some of it is under way, and some has arrived.
     pair.run(ms(30));
     let now = pair.now;

@@ -118,7 +118,7 @@ fn cork_sends_full_segments_only_for_up_to_200_ms() {
 #[test]
 fn msg_more_waits_for_the_rest() {
     let mut solo = Solo::established();
-    assert_eq!(solo.connection.write(solo.now, b"head", true), Ok(4));
+    assert_eq!(solo.connection.write_more(solo.now, b"head"), Ok(4));
     solo.assert_silent();
     solo.write(b"body");
     assert_eq!(solo.poll_one().payload, b"headbody");
@@ -129,10 +129,10 @@ fn a_write_takes_what_has_room_and_says_when_there_is_more() {
     let mut solo = Solo::established();
     let size = solo.connection.options().send_buffer as usize;
     assert_eq!(
-        solo.connection.write(solo.now, &vec![0; size + 10], false),
+        solo.connection.write(solo.now, &vec![0; size + 10]),
         Ok(size)
     );
-    let more = solo.connection.write(solo.now, b"x", false);
+    let more = solo.connection.write(solo.now, b"x");
     assert_eq!(more, Err(WriteError::WouldBlock));
     assert!(!solo.connection.is_writable());
     let mut acked = 1;

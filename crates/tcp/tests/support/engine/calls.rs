@@ -319,9 +319,10 @@ impl Engine {
             .collect();
         let result = if flags & libc::MSG_OOB != 0 {
             held.connection.write_urgent(now, &data)
+        } else if flags & libc::MSG_MORE != 0 {
+            held.connection.write_more(now, &data)
         } else {
-            held.connection
-                .write(now, &data, flags & libc::MSG_MORE != 0)
+            held.connection.write(now, &data)
         };
         let would_block = match result {
             Ok(count) => {
