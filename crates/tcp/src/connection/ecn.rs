@@ -12,7 +12,7 @@ pub(super) struct EcnState {
     pub(super) is_on: bool,
     /// The peer's network marked a packet: ECE on acknowledgements until CWR comes.
     is_echoing: bool,
-    /// We reduced the window: CWR on the next new data.
+    /// We reduced the window: CWR on the next new data. Of no effect if ECN is off.
     pub(super) owes_cwr: bool,
     /// A codepoint was seen (`TCPI_OPT_ECN_SEEN`).
     pub(super) is_seen: bool,
@@ -50,7 +50,7 @@ impl<P: Payload> Connection<P> {
     /// RFC 3168 §6.1.2: the window may have been reduced "for any reason (because of a retransmit timeout, a Fast Retransmit,
     /// or in response to an ECN Notification)".
     pub(super) fn note_reduction(&mut self, was_reducing: bool) {
-        self.ecn.owes_cwr |= self.ecn.is_on && self.cold.recovery.is_reducing() && !was_reducing;
+        self.ecn.owes_cwr |= self.cold.recovery.is_reducing() && !was_reducing;
     }
 
     /// The marks of a segment with data, of which something `is_new`. Returns whether the peer is to hear of them at once.
