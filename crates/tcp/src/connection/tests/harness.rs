@@ -105,6 +105,31 @@ impl Solo {
         solo
     }
 
+    /// ESTABLISHED, with so many segments of 1000 octets sent a round trip ago, the first of them 1.
+    pub(super) fn with_in_flight(segments: usize) -> Self {
+        let mut solo = Self::established();
+        solo.write(&vec![0; segments * 1000]);
+        assert_eq!(solo.poll().len(), segments);
+        solo.now = solo.now + ms(20);
+        solo
+    }
+
+    /// The peer closes its window before the application writes, and what that writes waits.
+    pub(super) fn block(&mut self) {
+        self.window = 0;
+        self.receive(ack(1, 1));
+        self.write(b"data");
+        self.assert_silent();
+    }
+
+    /// The application writes "data", which is lost; the probe of the tail, which is no timeout, was sent.
+    pub(super) fn lose_and_probe(&mut self) {
+        self.write(b"data");
+        self.poll();
+        self.skip_to_timer();
+        assert_eq!(self.poll_one().payload, b"data");
+    }
+
     pub(super) fn accepting(config: Config, syn: &Header) -> Self {
         let now = Instant::ZERO + ms(100_000);
         let config = Arc::new(config);

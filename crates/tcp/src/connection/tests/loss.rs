@@ -9,11 +9,7 @@ use crate::{Config, Error, Event, SocketOption, State};
 #[test]
 fn what_is_not_acknowledged_is_sent_again_until_retries2() {
     let mut solo = Solo::established();
-    solo.write(b"data");
-    solo.poll();
-    // The probe of the tail, which is no timeout.
-    solo.skip_to_timer();
-    assert_eq!(solo.poll_one().payload, b"data");
+    solo.lose_and_probe();
     let rto = solo.skip_to_timer();
     assert_eq!(solo.poll_one().payload, b"data");
     let first_timeout_at = solo.now;
@@ -55,10 +51,7 @@ fn rfc5482_user_timeout_bounds_the_time_without_acknowledgement() {
 // Requirement: RFC 5681 3.2-1
 #[test]
 fn three_duplicates_send_the_first_segment_again_at_once() {
-    let mut solo = Solo::established();
-    solo.write(&[0; 10_000]);
-    assert_eq!(solo.poll().len(), 10);
-    solo.now = solo.now + ms(20);
+    let mut solo = Solo::with_in_flight(10);
     for end in [2001, 3001] {
         solo.receive(sack(1, &[(1001, end)]));
         let sent = solo.poll();
@@ -144,10 +137,7 @@ fn rfc8985_section7_4_2_a_probe_of_what_had_arrived_reduces_nothing() {
 /// RFC 3708 §2
 #[test]
 fn rfc3708_a_duplicate_reported_after_everything_arrived_undoes_the_reduction() {
-    let mut solo = Solo::established();
-    solo.write(&[1; 10_000]);
-    solo.poll();
-    solo.now = solo.now + ms(20);
+    let mut solo = Solo::with_in_flight(10);
     solo.receive(sack(1, &[(1001, 4001)]));
     assert_eq!(solo.poll_one().brief().0, 1);
     solo.receive(ack(1, 10_001));
@@ -162,10 +152,7 @@ fn rfc3708_a_duplicate_reported_after_everything_arrived_undoes_the_reduction() 
 #[test]
 fn a_timeout_whose_segment_had_no_room_is_not_backed_off_again() {
     let mut solo = Solo::established();
-    solo.write(b"data");
-    solo.poll();
-    solo.skip_to_timer();
-    assert_eq!(solo.poll_one().payload, b"data");
+    solo.lose_and_probe();
     let rto = solo.skip_to_timer();
     for _ in 0..10 {
         assert_eq!(solo.skip_to_timer(), rto * 2);
@@ -180,10 +167,7 @@ fn a_timeout_whose_segment_had_no_room_is_not_backed_off_again() {
 #[test]
 fn a_window_probe_that_had_no_room_does_not_count() {
     let mut solo = Solo::established();
-    solo.window = 0;
-    solo.receive(ack(1, 1));
-    solo.write(b"data");
-    solo.assert_silent();
+    solo.block();
     let first = solo.skip_to_timer();
     for _ in 0..100 {
         assert_eq!(solo.skip_to_timer(), first * 2);

@@ -147,10 +147,7 @@ fn a_send_buffer_is_reduced_unless_the_application_chose_it() {
 
 #[test]
 fn rfc2018_section8_what_the_peer_threw_away_is_sent_again_soon() {
-    let mut solo = Solo::established();
-    solo.write(&[7; 4000]);
-    assert_eq!(solo.poll().len(), 4);
-    solo.now = solo.now + ms(20);
+    let mut solo = Solo::with_in_flight(4);
     // The first is lost, and retransmitted as others arrive.
     for right in [2001, 3001, 4001] {
         solo.receive(sack(1, &[(1001, right)]));

@@ -136,10 +136,7 @@ fn must_34_a_window_that_is_taken_back_stops_new_data_only() {
 #[test]
 fn must_37_a_window_may_stay_closed_while_probes_are_answered() {
     let mut solo = Solo::established();
-    solo.window = 0;
-    solo.receive(ack(1, 1));
-    solo.write(b"data");
-    solo.assert_silent();
+    solo.block();
     let start = solo.now;
     let mut probes = 0;
     while solo.now - start < std::time::Duration::from_secs(24 * 3600) {

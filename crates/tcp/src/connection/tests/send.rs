@@ -206,10 +206,7 @@ fn rfc9293_3_8_6_2_1_a_window_smaller_than_a_segment_waits_for_the_probe_timer()
 #[test]
 fn probes_without_an_answer_end_the_connection() {
     let mut solo = Solo::established();
-    solo.window = 0;
-    solo.receive(ack(1, 1));
-    solo.write(b"data");
-    solo.assert_silent();
+    solo.block();
     let probes = solo.advance(Duration::from_secs(3600)).len();
     assert_eq!(probes, 15);
     assert_eq!(solo.connection.take_error(), Some(Error::TimedOut));

@@ -87,10 +87,7 @@ fn retransmissions_are_not_ecn_capable() {
 #[test]
 fn window_probes_are_not_ecn_capable() {
     let mut solo = agreed();
-    solo.window = 0;
-    solo.receive(ack(1, 1));
-    solo.write(b"data");
-    solo.assert_silent();
+    solo.block();
     solo.skip_to_timer();
     assert_eq!(solo.poll_one().ecn, Ecn::NotEct);
 }

@@ -62,10 +62,7 @@ fn the_timer_runs_while_something_is_outstanding_and_starts_over_with_news() {
 // Requirement: RFC 2018 8-1; RFC 6675 3-1
 #[test]
 fn what_was_reported_is_kept_and_not_sent_again() {
-    let mut solo = Solo::established();
-    solo.write(&[0; 10_000]);
-    assert_eq!(solo.poll().len(), 10);
-    solo.now = solo.now + ms(20);
+    let mut solo = Solo::with_in_flight(10);
     solo.receive(sack(1, &[(2001, 10_001)]));
     let mut again = solo.poll();
     again.extend(solo.advance(ms(20)));
@@ -77,10 +74,7 @@ fn what_was_reported_is_kept_and_not_sent_again() {
 // Requirement: RFC 2883 5-1
 #[test]
 fn blocks_below_the_acknowledgement_are_no_loss() {
-    let mut solo = Solo::established();
-    solo.write(&[0; 4000]);
-    solo.poll();
-    solo.now = solo.now + ms(20);
+    let mut solo = Solo::with_in_flight(4);
     for _ in 0..5 {
         solo.receive(sack(2001, &[(1, 1001)]));
     }

@@ -37,10 +37,7 @@ fn the_right_edge_never_moves_back() {
 #[test]
 fn the_first_probe_comes_after_the_retransmission_timeout() {
     let mut solo = Solo::established();
-    solo.window = 0;
-    solo.receive(ack(1, 1));
-    solo.write(b"data");
-    solo.assert_silent();
+    solo.block();
     let rto = solo.connection.info(solo.now).rto;
     assert_eq!(solo.skip_to_timer(), rto);
     assert_eq!(solo.poll_one().brief(), (0, 0, ACK));
