@@ -18,16 +18,19 @@
     reason = "the inputs are constants that fit"
 )]
 
+#[path = "support/flows.rs"]
+mod flows;
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs;
 use std::hint::black_box;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::Duration;
 
+use flows::{Random, local, remote};
 use ring::prefetch_early;
 use support::{Frame, IRS, ISS, MEMORY};
 use tcp::demux::{Burst, Demux, in_turn};
@@ -379,31 +382,9 @@ fn best_tenth(mut nanos: Vec<f64>) -> f64 {
     nanos[nanos.len() / 10]
 }
 
-fn local() -> SocketAddr {
-    SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 443).into()
-}
-
-fn remote(index: u32) -> SocketAddr {
-    let ip = Ipv4Addr::from_bits(0x0a00_0000 | index >> 5);
-    SocketAddrV4::new(ip, 32_768 + (index & 31) as u16).into()
-}
-
 /// Octets of memory that the process really has.
 fn resident() -> u64 {
     let statm = fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
     pages * 4096
-}
-
-/// A linear congruential generator (Knuth's MMIX).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u32) -> u32 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (((self.0 >> 32) * u64::from(limit)) >> 32) as u32
-    }
 }

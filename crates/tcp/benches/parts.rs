@@ -7,10 +7,13 @@
     reason = "the inputs are constants that fit"
 )]
 
+#[path = "support/flows.rs"]
+mod flows;
+
 use std::hint::black_box;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
+use flows::{Random, local, remote};
 use tcp::congestion::{Ack, Congestion, Reduction};
 use tcp::demux::Demux;
 use tcp::pacing::Pacer;
@@ -219,34 +222,24 @@ fn timer_wheel(timers: u32) {
     });
 }
 
-fn flow(index: u32) -> (SocketAddr, SocketAddr) {
-    let local = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 443);
-    let remote = SocketAddrV4::new(
-        Ipv4Addr::from_bits(0x0a00_0000 | index >> 5),
-        32_768 + (index & 31) as u16,
-    );
-    (local.into(), remote.into())
-}
-
 fn demux(connections: u32) {
     let mut demux = Demux::new([0x5a; 16]);
     for index in 0..connections {
-        let (local, remote) = flow(index);
-        demux.insert(local, remote, index).unwrap();
+        demux.insert(local(), remote(index), index).unwrap();
     }
     let mut random = Random(1);
     report("demux: a connection that is there", connections, || {
-        let (local, remote) = flow(random.below(connections));
-        black_box(demux.connection(local, remote).unwrap());
+        let remote = remote(random.below(connections));
+        black_box(demux.connection(local(), remote).unwrap());
     });
     let mut previous = 0;
     report("demux: each after the last is known", connections, || {
-        let (local, remote) = flow((random.below(connections) + previous) % connections);
-        previous = demux.connection(local, remote).unwrap() & 1;
+        let remote = remote((random.below(connections) + previous) % connections);
+        previous = demux.connection(local(), remote).unwrap() & 1;
     });
     report("demux: a connection that is not there", connections, || {
-        let (local, remote) = flow(connections + random.below(connections));
-        black_box(demux.connection(local, remote));
+        let remote = remote(connections + random.below(connections));
+        black_box(demux.connection(local(), remote));
     });
 }
 
@@ -263,23 +256,10 @@ fn pacer() {
 
 fn secrets() {
     let key = SecretKey::new([1; 16]);
-    let (local, remote) = flow(1);
+    let (local, remote) = (local(), remote(1));
     report("initial sequence number", 1, || {
         black_box(key.initial_sequence_number(black_box(local), remote, Instant::ZERO));
     });
-}
-
-/// A linear congruential generator: a nanosecond, and no two neighbours in memory follow on each other.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u32) -> u32 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (((self.0 >> 32) * u64::from(limit)) >> 32) as u32
-    }
 }
 
 /// Prints the fastest of many short runs: the others were disturbed by something else on the machine.
