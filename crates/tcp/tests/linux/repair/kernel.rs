@@ -1,11 +1,10 @@
 //! A connection of the kernel, taken out of it and put into it (`TCP_REPAIR`; the order of the calls is that of CRIU's
 //! `soccr`).
 
+mod calls;
+
 use std::io::{self, Write};
-use std::mem;
 use std::net::{Shutdown, SocketAddrV4, TcpStream};
-use std::os::fd::{AsFd, AsRawFd};
-use std::ptr;
 
 use libc::c_int;
 use socket2::{Domain, Socket, Type};
@@ -17,6 +16,7 @@ use wire::tcp::{Options, Template, Timestamps};
 
 use super::Look;
 use crate::host::{LINK_HEADER_LEN, NO_LINK_ADDRESSES};
+use calls::{get, info, integer, request, set, set_at};
 
 /// Takes the connection out of the kernel, which forgets it without a word to the peer.
 pub(crate) fn take_out(stream: TcpStream) -> io::Result<Snapshot<Vec<u8>>> {
@@ -233,68 +233,9 @@ fn state_of(info: &libc::tcp_info) -> State {
     state.unwrap_or_else(|| panic!("the kernel's connection is in state {}", info.tcpi_state))
 }
 
-fn info(stream: &TcpStream) -> io::Result<libc::tcp_info> {
-    // SAFETY: the structure consists of integers.
-    let mut info: libc::tcp_info = unsafe { mem::zeroed() };
-    get(stream, libc::TCP_INFO, &mut info)?;
-    Ok(info)
-}
-
-fn set<T>(socket: &impl AsFd, option: c_int, value: &T) -> io::Result<()> {
-    set_at(socket, libc::IPPROTO_TCP, option, value)
-}
-
-fn set_at<T>(socket: &impl AsFd, level: c_int, option: c_int, value: &T) -> io::Result<()> {
-    let fd = socket.as_fd().as_raw_fd();
-    let len = libc::socklen_t::try_from(size_of::<T>()).expect("a small structure");
-    // SAFETY: the pointer and the length describe `value`, which is read.
-    let result = unsafe { libc::setsockopt(fd, level, option, ptr::from_ref(value).cast(), len) };
-    check(result)
-}
-
-/// `value` consists of integers; what the kernel does not fill in stays.
-fn get<T>(socket: &impl AsFd, option: c_int, value: &mut T) -> io::Result<()> {
-    let fd = socket.as_fd().as_raw_fd();
-    let mut len = libc::socklen_t::try_from(size_of::<T>()).expect("a small structure");
-    // SAFETY: the pointer and the length describe `value`, of which any octets are a value.
-    let result = unsafe {
-        libc::getsockopt(
-            fd,
-            libc::IPPROTO_TCP,
-            option,
-            ptr::from_mut(value).cast(),
-            &raw mut len,
-        )
-    };
-    check(result)
-}
-
-fn integer(socket: &impl AsFd, option: c_int) -> io::Result<u32> {
-    let mut value = 0;
-    get(socket, option, &mut value)?;
-    Ok(value)
-}
-
 /// Of a queue, as sequence numbers count them.
 fn octets(len: usize) -> u32 {
     u32::try_from(len).expect("less than a window")
-}
-
-/// An `ioctl(2)` that counts octets.
-fn request(socket: &impl AsFd, request: libc::Ioctl) -> io::Result<usize> {
-    let mut value: c_int = 0;
-    // SAFETY: these requests write an integer.
-    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), request, &raw mut value) };
-    check(result)?;
-    Ok(usize::try_from(value).expect("a count"))
-}
-
-fn check(result: c_int) -> io::Result<()> {
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }
 
 /// What one call puts into a queue that is being repaired.
