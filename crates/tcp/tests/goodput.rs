@@ -230,12 +230,10 @@ fn goodput_is_at_least_that_of_linux() {
     assert!(slower.is_empty(), "slower than Linux:\n{slower}");
 }
 
-/// So it is to the same Linux receiver, but for less than half a percent: that one holds acknowledgements back while data is
-/// missing (`tcp_comp_sack_delay_ns`), at 20 us for longer than the reordering window lasts, and a recovery then sends what has
-/// arrived. Linux's own timer is too coarse for that. In a transfer of seven milliseconds it is a part to be seen.
+/// So it is to the same Linux receiver, to a thousandth (the point that is the most behind is so by 0.02 %).
 #[test]
 fn goodput_to_a_linux_receiver_is_that_of_linux() {
-    let slower = slower_than_linux("goodput_to_linux.txt", |_| 0.005);
+    let slower = slower_than_linux("goodput_to_linux.txt", |_| 0.001);
     assert!(slower.is_empty(), "slower than Linux:\n{slower}");
 }
 

@@ -199,7 +199,8 @@ impl Recovery {
             let round = self.round(is_too_early, false);
             self.rack.update_reo_wnd(&round);
             if self.rack.take_advanced() {
-                self.deadlines.reordering = self.rack.detect_lost(&mut self.scoreboard, now);
+                self.deadlines.reordering =
+                    self.rack.detect_lost(&mut self.scoreboard, &self.rtt, now);
             }
         } else if self.duplicates >= u32::from(self.settings.dup_threshold)
             && matches!(self.state, State::Open | State::Cwr { .. })

@@ -1,10 +1,13 @@
 //! RACK: recent acknowledgement (RFC 8985 §6). A segment is lost if one that was sent sufficiently later has arrived.
 //!
 //! Difference from RFC 8985: §6.2 step 5 sets the timer for the last of the segments that are not due yet. Here it is for
-//! the first, so that each is found when it is due.
+//! the first, so that each is found when it is due. If the network reorders, the timer also allows for reports that the peer
+//! holds back ([`Rack::sack_delay`]); an acknowledgement that comes earlier is judged as the RFC has it. Linux's timer waits
+//! two milliseconds longer whether it reorders or not (`TCP_TIMEOUT_MIN_US`).
 
 use core::time::Duration;
 
+use crate::rtt::RttEstimator;
 use crate::time::Nanos;
 use crate::{Instant, SeqNumber};
 
@@ -14,6 +17,10 @@ use super::scoreboard::{Scoreboard, SentSegment, sent_after};
 const PERSIST_RECOVERIES: u8 = 16;
 /// `tcp_max_reordering`
 const MAX_REORDERING: u32 = 300;
+/// `tcp_comp_sack_delay_ns`: for so long Linux holds reports back, or for 5 % of a round trip if that is less.
+const MAX_SACK_DELAY_NANOS: u64 = 1_000_000;
+/// `tcp_comp_sack_slack_ns`: by so much its timer for that may be late.
+const SACK_DELAY_SLACK_NANOS: u64 = 100_000;
 
 /// The per-connection variables of RFC 8985 §5.3.
 #[derive(Clone, Debug)]
@@ -143,9 +150,28 @@ impl Rack {
         };
     }
 
-    /// §6.2 step 5: returns when the next segment is due.
-    pub(super) fn detect_lost(&self, scoreboard: &mut Scoreboard, now: Instant) -> Option<Instant> {
-        scoreboard.detect_lost(self.newest?, self.timeout(), now)
+    /// §6.2 step 5: returns when to look again if nothing is reported until then.
+    pub(super) fn detect_lost(
+        &self,
+        scoreboard: &mut Scoreboard,
+        rtt: &RttEstimator,
+        now: Instant,
+    ) -> Option<Instant> {
+        let due = scoreboard.detect_lost(self.newest?, self.timeout(), now)?;
+        Some(due + self.sack_delay(rtt.srtt()))
+    }
+
+    /// For how long a peer may keep to itself what has arrived. Linux reports the first three segments behind a gap at once and
+    /// holds later reports back. While the order of segments is kept, three are all that is waited for. Where it is not, the
+    /// reordering window of a short round trip ends before the report comes: what has arrived would be sent again. But no loss
+    /// is to be found more than half a round trip later for it.
+    fn sack_delay(&self, srtt: Option<Duration>) -> Duration {
+        let Some(srtt) = srtt.filter(|_| !self.is_order_kept()) else {
+            return Duration::ZERO;
+        };
+        let srtt = Nanos::from(srtt).get();
+        let delay = (srtt / 20).min(MAX_SACK_DELAY_NANOS);
+        Duration::from_nanos(delay.saturating_add(SACK_DELAY_SLACK_NANOS).min(srtt / 2))
     }
 
     /// How long after its transmission a segment counts as lost if a later one has arrived.

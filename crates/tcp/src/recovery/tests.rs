@@ -211,6 +211,46 @@ fn reordering_within_the_window_is_no_loss() {
     assert_eq!(flow.ack(3, &[(4, 8)]).lost, 0);
 }
 
+/// RFC 8985 §6.2: where the network reorders, the timer waits for what the peer may hold back: a twentieth of a round trip, not
+/// more than a millisecond, and the tenth of one by which its timer may be late.
+// Requirement: RFC 8985 6.2-8
+#[test]
+fn the_reordering_timer_allows_for_reports_that_are_held_back() {
+    let mut flow = Flow::new();
+    flow.send(3);
+    flow.wait(40);
+    flow.ack(0, &[(1, 3)]);
+    flow.ack(3, &[]);
+    assert_eq!(flow.recovery.reorderings(), 1);
+    flow.send(3);
+    let sent_at = flow.now;
+    flow.wait(40);
+    flow.ack(3, &[(4, 5)]);
+    assert_eq!(flow.until_deadline(false), Timeout::Overdue);
+    let window = Duration::from_millis(40 + 10);
+    assert_eq!(flow.now - sent_at, window + Duration::from_micros(1100));
+    assert_eq!(flow.retransmit(false), [3]);
+}
+
+/// An acknowledgement that comes before that shows what is lost by the reordering window alone.
+// Requirement: RFC 8985 6.2-5
+#[test]
+fn acknowledgements_show_losses_before_the_reordering_timer() {
+    let mut flow = Flow::new();
+    flow.send(3);
+    flow.wait(40);
+    flow.ack(0, &[(1, 3)]);
+    flow.ack(3, &[]);
+    flow.send(2);
+    flow.wait(10);
+    flow.send(1);
+    flow.wait(30);
+    assert_eq!(flow.ack(3, &[(4, 5)]).lost, 0);
+    flow.wait(10);
+    assert!(flow.recovery.deadline().unwrap() > flow.now);
+    assert_eq!(flow.ack(3, &[(4, 6)]).lost, 1);
+}
+
 /// RFC 8985 §6.2: "retransmitted segments that are lost again"
 #[test]
 fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
@@ -501,8 +541,8 @@ fn a_duplicate_tells_of_reordering() {
     flow.wait(40);
     flow.ack(10, &[(11, 14)]);
     assert_eq!(flow.retransmit(true), []);
-    let deadline = flow.recovery.deadline();
-    assert_eq!(deadline, Some(flow.now + RTT / 4));
+    let window = flow.recovery.deadline().unwrap() - flow.now;
+    assert_eq!(window, RTT / 4 + Duration::from_micros(1100));
 }
 
 /// A recovery begins with the acknowledgement that ends another: it reduces the window that the other one has left, not what

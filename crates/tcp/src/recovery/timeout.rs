@@ -25,7 +25,7 @@ pub enum Timeout {
 pub(super) struct Deadlines {
     pub(super) retransmission: Option<Instant>,
     pub(super) probe: Option<Instant>,
-    /// RACK's: the next segment is due to be deemed lost.
+    /// RACK's: a segment is due to be deemed lost, and no report of it is under way any more.
     pub(super) reordering: Option<Instant>,
 }
 
@@ -63,7 +63,7 @@ impl Recovery {
 
     /// RFC 8985 §6.2: "Upon RACK reordering timer expiration"
     fn on_reordering_timeout(&mut self, now: Instant) {
-        self.deadlines.reordering = self.rack.detect_lost(&mut self.scoreboard, now);
+        self.deadlines.reordering = self.rack.detect_lost(&mut self.scoreboard, &self.rtt, now);
         let lost = self.scoreboard.to_retransmit();
         if lost > 0 && !self.is_lost_probe(lost) {
             self.enter_recovery(now, 0);

@@ -147,3 +147,15 @@ fn the_segment_sent_last_counts_unless_its_retransmission_cannot_have_arrived() 
     assert_eq!(rack.newest.unwrap().0, at(60));
     assert_eq!(rack.rtt.duration(), Duration::from_millis(41));
 }
+
+#[test]
+fn held_back_reports_are_waited_for_if_the_order_is_not_kept() {
+    let micros = Duration::from_micros;
+    let mut rack = Rack::new(3);
+    assert_eq!(rack.sack_delay(Some(micros(60_000))), Duration::ZERO);
+    rack.note_reordering();
+    for (srtt, delay) in [(60_000, 1_100), (1_000, 150), (30, 15)] {
+        assert_eq!(rack.sack_delay(Some(micros(srtt))), micros(delay));
+    }
+    assert_eq!(rack.sack_delay(None), Duration::ZERO);
+}
