@@ -358,6 +358,11 @@ impl<P: Payload> Receiver<P> {
         self.is_discarding = true;
     }
 
+    /// Throws away what lies behind a gap.
+    pub(crate) fn discard_behind_gap(&mut self) {
+        self.assembler = None;
+    }
+
     pub(crate) fn check_invariants(&self) {
         self.queue.check_invariants();
         if let Some(assembler) = &self.assembler {

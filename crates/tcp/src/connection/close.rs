@@ -20,7 +20,9 @@ pub enum Shutdown {
 impl<P: Payload> Connection<P> {
     /// Ends directions. `false` if there is no connection (`ENOTCONN`).
     pub fn shutdown(&mut self, now: Instant, how: Shutdown) -> bool {
-        if matches!(self.state, State::Closed | State::SynSent) {
+        // For the application of Linux a connection in TIME-WAIT is over.
+        let is_connected = !matches!(self.state, State::Closed | State::SynSent | State::TimeWait);
+        if !is_connected {
             return false;
         }
         if how != Shutdown::Write {
@@ -204,6 +206,8 @@ impl<P: Payload> Connection<P> {
     fn limit_fin_wait_2(&mut self, now: Instant, time: Duration) {
         // Time for a lost ACK of ours to be asked for again (`tcp_fin_time`).
         let least = self.rto_nanos().get().saturating_mul(7) / 2;
+        // As with Linux, whose compact form of such connections has no memory of that.
+        self.receiver.discard_behind_gap();
         let time = time.max(Duration::from_nanos(least));
         self.timers.stop(Timer::KeepAlive);
         self.set_timer(Timer::Linger, now + time);

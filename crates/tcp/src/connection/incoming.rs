@@ -145,7 +145,9 @@ impl<P: Payload> Connection<P> {
     /// "First, check sequence number": RFC 9293 §3.10.7.4.
     #[inline]
     fn check_sequence(&mut self, now: Instant, segment: &Incoming<'_>) -> Verdict {
-        if self.receiver.is_acceptable(segment.seq, segment.end()) {
+        if self.receiver.is_acceptable(segment.seq, segment.end())
+            && !self.is_old_to_listener(segment)
+        {
             self.last_heard_at = now;
             return Verdict::Continue;
         }
@@ -161,6 +163,15 @@ impl<P: Payload> Connection<P> {
         Verdict::Drop
     }
 
+    /// A request socket of Linux keeps to RFC 9293 §3.4 with what ends where the window begins.
+    #[inline]
+    fn is_old_to_listener(&self, segment: &Incoming<'_>) -> bool {
+        segment.seq < self.receiver.rcv_nxt
+            && segment.end() <= self.receiver.rcv_nxt
+            && !segment.has(Flags::SYN)
+            && self.is_known_to_listener_only()
+    }
+
     /// The answer to what is not in the window: an acknowledgement, which says what is missing or came twice. Empty segments
     /// are answered seldom, or two sides that are both wrong would answer each other forever (Linux's `tcp_oow_rate_limited`).
     pub(super) fn answer_unacceptable(&mut self, now: Instant, segment: &Incoming<'_>) {
@@ -168,7 +179,7 @@ impl<P: Payload> Connection<P> {
             self.challenge(now);
             return;
         }
-        if segment.seq < self.receiver.rcv_nxt {
+        if segment.seq < self.receiver.rcv_nxt && !self.is_known_to_listener_only() {
             // Our acknowledgement was lost.
             self.receiver
                 .acks
@@ -374,7 +385,8 @@ impl<P: Payload> Connection<P> {
         self.measure_receiver_rtt(now, segment, added);
         // RFC 5681 §4.2: "a TCP receiver SHOULD send an immediate ACK when the incoming segment fills in all or part of a gap in
         // the sequence space."
-        if had_gap || added != segment.len {
+        // What the window had no room for the peer has to send again.
+        if had_gap || self.receiver.rcv_nxt != segment.seq + segment.len {
             self.receiver.acks.owe_duplicate();
         }
         if self.has_readable() {
