@@ -45,7 +45,7 @@ mod transmit;
 
 use ecn::EcnState;
 use fast_open::FastOpenState;
-use info::{Counters, SentCounters};
+use info::{Counters, ReceivedOctets, SentCounters};
 use reset::Reset;
 use segment::Incoming;
 use timestamps::TimestampState;
@@ -68,10 +68,11 @@ pub struct Connection<P> {
     cold: Box<Cold>,
     sender: Sender,
     config: Arc<Config>,
-    timestamps: TimestampState,
-    /// The last segment that was acceptable.
-    last_heard_at: Instant,
+    /// When the last acceptable acknowledgement came (`rcv_tstamp`).
     last_ack_at: Instant,
+    receiver: Receiver<P>,
+    timers: Timers,
+    timestamps: TimestampState,
     counters: Counters,
     pending: Pending,
     /// Keepalive and window probes that were not answered.
@@ -84,8 +85,6 @@ pub struct Connection<P> {
     is_orphan: bool,
     /// `shutdown(SHUT_RD)`.
     is_read_shut: bool,
-    receiver: Receiver<P>,
-    timers: Timers,
 }
 
 /// What no received data touches that comes in order. It is elsewhere, so that the rest of a million connections is on fewer
@@ -106,6 +105,9 @@ struct Cold {
     /// SYN was sent, if that is known.
     retransmitting_since: Option<Instant>,
     sent: SentCounters,
+    received: ReceivedOctets,
+    /// Segments that came out of order.
+    out_of_order_segments: u32,
     /// When timers expire, but for [`Timer::DelayedAck`].
     times: Times,
     /// If one is [`Pending`].
@@ -150,6 +152,7 @@ enum Probe {
 /// What is known from the SYNs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Handshake {
+    iss: SeqNumber,
     /// The peer's initial sequence number.
     irs: SeqNumber,
     is_passive: bool,
@@ -245,13 +248,7 @@ impl<P: Payload> Connection<P> {
     ) -> Self {
         let options = options.with_defaults(&config);
         let mss = advertised_mss(&path, &options);
-        let window = ReceiveWindow::new(
-            options.receive_buffer,
-            options.is_receive_buffer_locked,
-            options.window_clamp,
-            mss,
-            &config,
-        );
+        let window = ReceiveWindow::new(&options, mss, &config);
         let recovery = Recovery::new(
             settings(&config, &options, u32::from(mss), false),
             RttEstimator::new(config.rto_min, config.rto_max),
@@ -265,7 +262,6 @@ impl<P: Payload> Connection<P> {
             ecn: EcnState::default(),
             timers: Timers::default(),
             pending: Pending::default(),
-            last_heard_at: now,
             last_ack_at: now,
             unanswered_probes: 0,
             counters: Counters::default(),
@@ -277,12 +273,17 @@ impl<P: Payload> Connection<P> {
                 recovery,
                 options,
                 path,
-                handshake: Handshake::default(),
+                handshake: Handshake {
+                    iss: secrets.iss,
+                    ..Handshake::default()
+                },
                 probe_backoff: 0,
                 soft_error: None,
                 last_challenge: LastChallenge::default(),
                 retransmitting_since: None,
                 sent: SentCounters::default(),
+                received: ReceivedOctets::default(),
+                out_of_order_segments: 0,
                 times: Times::default(),
                 reset: Reset::default(),
                 outgoing: None,
@@ -333,7 +334,7 @@ impl<P: Payload> Connection<P> {
     #[inline]
     fn follow_recovery(&mut self) {
         self.follow_deadline();
-        self.receiver.acks.rto = self.cold.recovery.rtt.rto_nanos();
+        self.receiver.acks.rto = self.cold.recovery.rtt.rto_nanos().into();
     }
 
     /// The same after sending, which does not change the RTO.
@@ -380,16 +381,19 @@ impl<P: Payload> Connection<P> {
             return;
         }
         self.receiver.check_invariants();
-        self.sender.check_invariants();
+        self.sender.check_invariants(self.cold.handshake.iss);
         self.timers.check_invariants(&self.cold.times);
         assert_eq!(
             self.timers.get(Timer::Recovery, &self.cold.times),
             self.cold.recovery.deadline()
         );
         if self.state.can_receive() {
-            assert_eq!(self.receiver.acks.rto, self.rto_nanos());
+            assert_eq!(self.receiver.acks.rto, self.rto_nanos().into());
         }
-        assert_eq!(self.receiver.low_water, self.cold.options.receive_low_water);
+        assert_eq!(
+            self.receiver.queue.low_water,
+            self.cold.options.receive_low_water
+        );
         assert!(
             !self.sender.is_outstanding() || self.pending.syn || self.poll_timeout().is_some(),
             "something is outstanding and no timer is set in {:?}",

@@ -21,20 +21,17 @@ use window::ReceiveWindow;
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Receiver<P> {
-    /// The next sequence number expected.
-    pub(crate) rcv_nxt: SeqNumber,
-    /// Segments that came out of order.
-    pub(crate) out_of_order_count: u32,
     pub(crate) queue: ReceiveQueue<P>,
     /// Most connections never need one.
     assembler: Option<Box<Assembler<P>>>,
     pub(crate) window: ReceiveWindow,
     pub(crate) acks: AckPolicy,
+    /// The next sequence number expected.
+    pub(crate) rcv_nxt: SeqNumber,
+    /// Where the peer's FIN is, once it has told (`has_fin`).
+    fin: SeqNumber,
     pub(crate) urgent: Urgent,
-    /// Where the peer's FIN is, once it has told.
-    pub(crate) fin: Option<SeqNumber>,
-    /// `SO_RCVLOWAT`, a copy of what the options say.
-    pub(crate) low_water: u32,
+    has_fin: bool,
     /// The application shut reading down, or is gone: data is acknowledged and thrown away.
     pub(crate) is_discarding: bool,
 }
@@ -56,14 +53,13 @@ impl<P: Payload> Receiver<P> {
     pub(crate) fn new(window: ReceiveWindow, acks: AckPolicy, low_water: u32) -> Self {
         Self {
             rcv_nxt: SeqNumber(0),
-            out_of_order_count: 0,
-            queue: ReceiveQueue::default(),
+            queue: ReceiveQueue::new(low_water),
             assembler: None,
             window,
             acks,
             urgent: Urgent::default(),
-            fin: None,
-            low_water,
+            fin: SeqNumber(0),
+            has_fin: false,
             is_discarding: false,
         }
     }
@@ -89,7 +85,18 @@ impl<P: Payload> Receiver<P> {
 
     #[inline]
     pub(crate) fn has_received_fin(&self) -> bool {
-        self.fin.is_some_and(|fin| self.rcv_nxt > fin)
+        self.fin().is_some_and(|fin| self.rcv_nxt > fin)
+    }
+
+    /// Where the peer's FIN is, once it has told.
+    #[inline]
+    pub(crate) fn fin(&self) -> Option<SeqNumber> {
+        self.has_fin.then_some(self.fin)
+    }
+
+    pub(crate) fn set_fin(&mut self, fin: SeqNumber) {
+        self.fin = fin;
+        self.has_fin = true;
     }
 
     /// Where the last data ends, if there is a gap before it.
@@ -135,7 +142,7 @@ impl<P: Payload> Receiver<P> {
             seq = self.rcv_nxt;
         }
         let mut right_edge = self.rcv_nxt + self.window.remaining(self.rcv_nxt);
-        if let Some(fin) = self.fin {
+        if let Some(fin) = self.fin() {
             right_edge = right_edge.min(fin);
         }
         if end > right_edge {
@@ -156,7 +163,7 @@ impl<P: Payload> Receiver<P> {
     /// No gap, FIN or urgent octet complicates what comes next.
     #[inline]
     pub(crate) fn expects_data_only(&self) -> bool {
-        self.assembler.is_none() && self.fin.is_none() && self.urgent.mark().is_none()
+        self.assembler.is_none() && !self.has_fin && self.urgent.mark().is_none()
     }
 
     /// Appends what is next in the stream, all of it within the window.
@@ -236,7 +243,6 @@ impl<P: Payload> Receiver<P> {
     }
 
     fn place_behind_gap(&mut self, seq: SeqNumber, payload: P) -> Arrival {
-        self.out_of_order_count = self.out_of_order_count.saturating_add(1);
         if self.footprint() > (self.window.buffer() as usize).saturating_mul(OVERCOMMIT) {
             return Arrival::NoRoom;
         }
@@ -246,11 +252,11 @@ impl<P: Payload> Receiver<P> {
 
     /// The peer's FIN is at `fin`, unless it sent data behind that.
     pub(crate) fn note_fin(&mut self, fin: SeqNumber) {
-        if self.fin.is_none()
+        if !self.has_fin
             && fin >= self.rcv_nxt
-            && self.assembler().end().is_none_or(|end| end <= fin)
+            && self.end_behind_gap().is_none_or(|end| end <= fin)
         {
-            self.fin = Some(fin);
+            self.set_fin(fin);
             if fin > self.rcv_nxt {
                 // It has come, like data behind a gap: RFC 2018 §3 reports numbers, of which it has one.
                 self.assembler().report(Range::new(fin, fin + 1));
@@ -368,7 +374,7 @@ impl<P: Payload> Receiver<P> {
         if let Some(assembler) = &self.assembler {
             assembler.check_invariants(self.rcv_nxt);
         }
-        assert!(self.fin.is_none_or(|fin| self.rcv_nxt <= fin + 1));
+        assert!(self.fin().is_none_or(|fin| self.rcv_nxt <= fin + 1));
     }
 }
 

@@ -16,7 +16,6 @@ use queue::SendQueue;
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Sender {
-    pub(crate) iss: SeqNumber,
     /// The largest window ever offered (`MAX.SND.WND` of RFC 5961 §5).
     pub(crate) max_wnd: u32,
     /// The end of the last segment sent that was smaller than the others (Minshall's variant of Nagle).
@@ -25,16 +24,18 @@ pub(crate) struct Sender {
     pushed: SeqNumber,
     /// What was written up to here goes at once, whatever Nagle and the cork say.
     flush_end: SeqNumber,
+    /// Urgent data and records, if there are any (`has_marks`).
+    marks: Option<Box<Marks>>,
     pub(crate) queue: SendQueue,
     pub(crate) snd_una: SeqNumber,
     pub(crate) snd_nxt: SeqNumber,
     /// Scaled.
     pub(crate) snd_wnd: u32,
     snd_wl1: SeqNumber,
-    /// Urgent data and records.
-    marks: Option<Box<Marks>>,
     /// RFC 7323 §2: the shift of the windows that come.
     pub(crate) scale: u8,
+    /// So that received data need not look at `marks`.
+    has_marks: bool,
     /// The application is done: FIN follows the queue.
     pub(crate) is_fin_queued: bool,
     /// The last write said that more would follow (`MSG_MORE`).
@@ -52,7 +53,6 @@ impl Sender {
 
     pub(crate) fn new(iss: SeqNumber) -> Self {
         Self {
-            iss,
             snd_una: iss,
             snd_nxt: iss,
             snd_wnd: 0,
@@ -62,6 +62,7 @@ impl Sender {
             queue: SendQueue::new(iss + 1),
             is_fin_queued: false,
             marks: None,
+            has_marks: false,
             small_end: iss,
             is_more: false,
             is_blocked: false,
@@ -150,38 +151,53 @@ impl Sender {
             && marks.on_ack(ack)
         {
             self.marks = None;
+            self.has_marks = false;
         }
         self.is_fin_sent() && ack == self.snd_nxt
     }
 
     /// Something is urgent, or a record ends in the queue.
     pub(crate) fn has_marks(&self) -> bool {
-        self.marks.is_some()
+        self.has_marks
+    }
+
+    #[inline]
+    fn marks(&self) -> Option<&Marks> {
+        if self.has_marks {
+            self.marks.as_deref()
+        } else {
+            None
+        }
+    }
+
+    fn marks_mut(&mut self) -> &mut Marks {
+        self.has_marks = true;
+        self.marks.get_or_insert_default()
     }
 
     /// `SND.UP`: behind the last urgent octet.
     #[inline]
     pub(crate) fn urgent_end(&self) -> Option<SeqNumber> {
-        self.marks.as_ref().and_then(|marks| marks.urgent_end())
+        self.marks().and_then(|marks| marks.urgent_end())
     }
 
     /// The last octet written is urgent.
     pub(crate) fn mark_urgent(&mut self) {
         let end = self.queue.end();
-        self.marks.get_or_insert_default().set_urgent_end(end);
+        self.marks_mut().set_urgent_end(end);
     }
 
     /// A record ends before `seq`.
     #[inline]
     pub(crate) fn is_record_end(&self, seq: SeqNumber) -> bool {
-        let marks = self.marks.as_ref();
-        marks.is_some_and(|marks| marks.record_end(seq - 1) == Some(seq))
+        self.marks()
+            .is_some_and(|marks| marks.record_end(seq - 1) == Some(seq))
     }
 
     /// The last octet written is the last of a record.
     pub(crate) fn mark_record(&mut self) {
         let end = self.queue.end();
-        self.marks.get_or_insert_default().end_record(end);
+        self.marks_mut().end_record(end);
     }
 
     /// Lets what was written so far go at once.
@@ -263,12 +279,12 @@ impl Sender {
         }
     }
 
-    pub(crate) fn check_invariants(&self) {
+    pub(crate) fn check_invariants(&self, iss: SeqNumber) {
         self.queue.check_invariants();
         assert!(self.snd_una <= self.snd_nxt);
         assert!(self.snd_nxt <= self.queue.end() + u32::from(self.is_fin_queued));
         // SYN is before the queue.
-        assert!(self.queue.start() == self.snd_una.max(self.iss + 1) || self.queue.len() == 0);
+        assert!(self.queue.start() == self.snd_una.max(iss + 1) || self.queue.len() == 0);
     }
 }
 

@@ -73,6 +73,14 @@ impl Add<Nanos> for Instant {
     }
 }
 
+impl Add<Span> for Instant {
+    type Output = Self;
+
+    fn add(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.nanos()))
+    }
+}
+
 impl Default for Instant {
     fn default() -> Self {
         Self::ZERO
@@ -133,11 +141,76 @@ impl From<Duration> for Nanos {
     }
 }
 
+/// A span of time in half of the octets: at most 274 seconds, where it saturates, in steps of 64 ns. A millisecond is a whole
+/// number of them.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span(u32);
+
+impl Span {
+    pub(crate) const ZERO: Self = Self(0);
+    const STEP_LOG2: u32 = 6;
+
+    #[inline]
+    pub(crate) const fn nanos(self) -> u64 {
+        (self.0 as u64) << Self::STEP_LOG2
+    }
+
+    pub(crate) const fn duration(self) -> Duration {
+        Duration::from_nanos(self.nanos())
+    }
+
+    pub(crate) fn doubled(self) -> Self {
+        Self(self.0.saturating_mul(2))
+    }
+
+    /// Rounds up: something does not become nothing.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "at most `most`")]
+    pub(crate) fn from_nanos(nanos: u64) -> Self {
+        let most = Self(u32::MAX).nanos();
+        let steps = nanos.min(most).next_multiple_of(1 << Self::STEP_LOG2) >> Self::STEP_LOG2;
+        Self(steps as u32)
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.duration().fmt(formatter)
+    }
+}
+
+impl From<Nanos> for Span {
+    #[inline]
+    fn from(nanos: Nanos) -> Self {
+        Self::from_nanos(nanos.get())
+    }
+}
+
+impl From<Duration> for Span {
+    #[inline]
+    fn from(duration: Duration) -> Self {
+        Nanos::from(duration).into()
+    }
+}
+
 const _: () = assert!(size_of::<Option<Instant>>() == 8 && size_of::<Option<Nanos>>() == 8);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_span_keeps_whole_milliseconds_and_saturates() {
+        for millis in [1, 40, 200, 120_000, 274_000] {
+            let duration = Duration::from_millis(millis);
+            assert_eq!(Span::from(duration).duration(), duration);
+        }
+        assert!(Span::from_nanos(1) > Span::ZERO);
+        let longest = Span::from(Duration::from_secs(300));
+        assert_eq!(longest, Span::from_nanos(u64::MAX));
+        assert!(longest.duration() > Duration::from_secs(274));
+        assert_eq!(longest.doubled(), longest);
+    }
 
     #[test]
     fn a_clock_that_steps_back_gives_no_time() {

@@ -259,7 +259,7 @@ impl<P: Payload> Connection<P> {
     #[inline]
     pub(super) fn has_readable(&self) -> bool {
         let receiver = &self.receiver;
-        let least = receiver.low_water.max(1) as usize;
+        let least = receiver.queue.low_water.max(1) as usize;
         let queued = receiver.queue.len();
         if receiver.urgent.mark().is_none() && least == 1 {
             return queued > 0;

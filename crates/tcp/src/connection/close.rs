@@ -190,7 +190,7 @@ impl<P: Payload> Connection<P> {
     pub(super) fn enter_closed(&mut self) {
         self.state = State::Closed;
         // The time of what ends a connection, but for its timeouts.
-        self.measure_end(self.last_heard_at);
+        self.measure_end(self.last_ack_at);
         if self.cold.handshake.is_fast_open {
             self.end_fast_open(false);
         }

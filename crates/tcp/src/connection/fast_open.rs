@@ -180,7 +180,7 @@ impl<P: Payload> Connection<P> {
             && !has_data
             && self
                 .receiver
-                .fin
+                .fin()
                 .is_some_and(|fin| fin > self.receiver.rcv_nxt);
         let state = self
             .cold
@@ -226,7 +226,7 @@ impl<P: Payload> Connection<P> {
         if !self.cold.handshake.has_window_scaling {
             self.sender.scale = 0;
         }
-        self.begin_transfer(now, self.sender.iss + 1);
+        self.begin_transfer(now, self.cold.handshake.iss + 1);
         self.start_pacing();
         self.grow_send_buffer();
     }
@@ -236,7 +236,6 @@ impl<P: Payload> Connection<P> {
         let start = self.receiver.rcv_nxt;
         self.receiver.place(start, payload);
         let len = self.receiver.rcv_nxt - start;
-        self.counters.octets_received = self.counters.octets_received.wrapping_add(u64::from(len));
         self.counters.data_segments_in = self.counters.data_segments_in.wrapping_add(1);
         // The window that the SYN-ACK offers begins behind it.
         self.receiver.window.start_at(self.receiver.rcv_nxt);

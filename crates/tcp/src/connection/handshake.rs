@@ -108,6 +108,7 @@ impl<P: Payload> Connection<P> {
         let seq = SeqNumber(syn.seq);
         self.cold.handshake.irs = seq;
         self.receiver.start(seq);
+        self.cold.received.start(self.receiver.rcv_nxt);
         self.sender.start_window(seq, u32::from(syn.window));
         let options = &syn.options;
         // RFC 9293 §3.7.1: "If an MSS Option is not received at connection setup, TCP implementations MUST assume a default
@@ -147,12 +148,12 @@ impl<P: Payload> Connection<P> {
         self.pending.syn = false;
         // Data that went out before is acknowledged by the next check.
         let acked = if self.cold.handshake.is_fast_open {
-            self.sender.iss + 1
+            self.cold.handshake.iss + 1
         } else {
             segment.ack
         };
         // Data of a SYN that crossed the peer's, without that SYN (as Linux).
-        self.cold.sent.octets_acked = u64::from(acked - (self.sender.iss + 1));
+        self.cold.sent.octets_acked = u64::from(acked - (self.cold.handshake.iss + 1));
         self.sender.on_ack(acked);
         let window = u32::from(segment.header.window)
             << if self.cold.handshake.has_window_scaling {
@@ -215,7 +216,7 @@ impl<P: Payload> Connection<P> {
             State::Established
         };
         self.timers.stop(Timer::Retransmit);
-        self.last_heard_at = now;
+        self.last_ack_at = now;
         self.measure_established(now);
         if self.cold.handshake.is_passive && !self.cold.handshake.is_fast_open {
             // As Linux, where the socket is made when the handshake is over: SYN and ACK.
@@ -283,14 +284,14 @@ impl<P: Payload> Connection<P> {
         let window = self.receiver.window.advertise_in_syn(self.receiver.rcv_nxt);
         *transmit = Transmit {
             header: Header {
-                seq: self.sender.iss.0,
+                seq: self.cold.handshake.iss.0,
                 ack: ack.0,
                 flags,
                 window,
                 urgent: 0,
                 options,
             },
-            start: self.sender.iss + 1,
+            start: self.cold.handshake.iss + 1,
             payload_len: len,
             segment_len: u16::try_from(len).unwrap_or(u16::MAX),
             ..Transmit::default()
@@ -298,7 +299,7 @@ impl<P: Payload> Connection<P> {
         if len > 0 {
             self.measure_busy(now);
         }
-        let end = self.sender.iss + 1 + len;
+        let end = self.cold.handshake.iss + 1 + len;
         self.sender.snd_nxt = self.sender.snd_nxt.max(end);
         self.cold.sent.on_data_sent(len);
         if self.cold.handshake.retransmits == 0 {

@@ -25,7 +25,7 @@ impl<P: Payload> Connection<P> {
         if self.is_embryonic() {
             // The application does not know of the connection, and POSIX has no such error for `accept`: as Linux
             // (`tcp_req_err`), drop it silently.
-            if seq == self.sender.iss
+            if seq == self.cold.handshake.iss
                 && !matches!(reason, Error::Refused | Error::ProtocolUnreachable)
             {
                 self.enter_closed();

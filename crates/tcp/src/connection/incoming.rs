@@ -74,7 +74,6 @@ impl<P: Payload> Connection<P> {
     /// An acceptable acknowledgement came.
     #[inline]
     pub(super) fn note_peer_alive(&mut self, now: Instant) {
-        self.last_heard_at = now;
         self.last_ack_at = now;
         self.unanswered_probes = 0;
         // `MSG_MORE` holds until something happens (Linux: `tcp_push_pending_frames` does not know of it).
@@ -125,7 +124,7 @@ impl<P: Payload> Connection<P> {
             };
         }
         if self.is_known_to_listener_only()
-            && segment.ack != self.sender.iss + 1
+            && segment.ack != self.cold.handshake.iss + 1
             && !segment.has(Flags::RST)
         {
             self.refuse(segment);
@@ -148,7 +147,6 @@ impl<P: Payload> Connection<P> {
         if self.receiver.is_acceptable(segment.seq, segment.end())
             && !self.is_old_to_listener(segment)
         {
-            self.last_heard_at = now;
             return Verdict::Continue;
         }
         // "If an incoming segment is not acceptable, an acknowledgment should be sent in reply (unless the RST bit is set
@@ -247,11 +245,11 @@ impl<P: Payload> Connection<P> {
         {
             self.take_data(now, segment, payload);
         }
-        let was_fin_behind_gap = self.receiver.fin.is_some();
+        let was_fin_behind_gap = self.receiver.fin().is_some();
         if segment.has(Flags::FIN) {
             self.note_fin(segment);
         }
-        if self.receiver.fin == Some(self.receiver.rcv_nxt) {
+        if self.receiver.fin() == Some(self.receiver.rcv_nxt) {
             self.take_fin(now);
             if was_fin_behind_gap {
                 self.receiver.acks.owe_one();
@@ -330,7 +328,8 @@ impl<P: Payload> Connection<P> {
             // RFC 5681 §4.2: "A TCP receiver SHOULD send an immediate duplicate ACK when an out-of-order segment arrives".
             Arrival::OutOfOrder => {
                 self.receiver.acks.owe_duplicate();
-                let received = self.counters.octets_received;
+                self.cold.out_of_order_segments = self.cold.out_of_order_segments.saturating_add(1);
+                let received = self.octets_received();
                 self.receiver.on_gap(self.timestamps.recent, received);
                 let has_sack = self.cold.handshake.has_sack;
                 self.receiver
@@ -371,9 +370,9 @@ impl<P: Payload> Connection<P> {
         before: SeqNumber,
         had_gap: bool,
     ) {
-        let added = self.receiver.rcv_nxt - before;
-        self.counters.octets_received =
-            self.counters.octets_received.wrapping_add(u64::from(added));
+        let rcv_nxt = self.receiver.rcv_nxt;
+        let added = rcv_nxt - before;
+        self.cold.received.on_advance(before, rcv_nxt);
         let offered = self.receiver.window.offered();
         let is_push = segment.has(Flags::PSH);
         self.receiver

@@ -2,14 +2,46 @@
 
 use super::Connection;
 use crate::outgoing::Outgoing;
-use crate::{Info, Instant, Payload, State, WindowScales};
+use crate::{Info, Instant, Payload, SeqNumber, State, WindowScales};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counters {
     pub(super) segments_in: u32,
     pub(super) segments_out: u32,
     pub(super) data_segments_in: u32,
-    pub(super) octets_received: u64,
+}
+
+/// Octets of the peer's stream that have come in order: those up to some sequence number, the others by `RCV.NXT`. So a
+/// segment need not count them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ReceivedOctets {
+    count: u64,
+    up_to: SeqNumber,
+}
+
+impl ReceivedOctets {
+    /// None before `rcv_nxt`.
+    pub(super) fn start(&mut self, rcv_nxt: SeqNumber) {
+        *self = Self {
+            count: 0,
+            up_to: rcv_nxt,
+        };
+    }
+
+    /// `RCV.NXT` has advanced from `before`. Touches memory once in 2 GiB.
+    #[inline]
+    pub(super) fn on_advance(&mut self, before: SeqNumber, rcv_nxt: SeqNumber) {
+        let has_highest_bit_changed = (before.0 ^ rcv_nxt.0) >> 31 != 0;
+        if has_highest_bit_changed {
+            self.count = self.total(rcv_nxt);
+            self.up_to = rcv_nxt;
+        }
+    }
+
+    pub(super) fn total(self, rcv_nxt: SeqNumber) -> u64 {
+        let more = rcv_nxt.0.wrapping_sub(self.up_to.0);
+        self.count.saturating_add(more.into())
+    }
 }
 
 /// What received data does not change.
@@ -31,6 +63,11 @@ impl SentCounters {
 }
 
 impl<P: Payload> Connection<P> {
+    /// The peer's FIN is one.
+    pub(super) fn octets_received(&self) -> u64 {
+        self.cold.received.total(self.receiver.rcv_nxt)
+    }
+
     /// `TCP_INFO`.
     pub fn info(&self, now: Instant) -> Info {
         let mss = u32::from(self.mss());
@@ -105,10 +142,7 @@ impl<P: Payload> Connection<P> {
             pacing_rate: self.cold.options.max_pacing_rate,
             max_pacing_rate: self.cold.options.max_pacing_rate,
             octets_acked: self.cold.sent.octets_acked,
-            octets_received: self
-                .counters
-                .octets_received
-                .saturating_add(self.receiver.has_received_fin().into()),
+            octets_received: self.octets_received(),
             segments_out: self.counters.segments_out,
             segments_in: self.counters.segments_in,
             octets_not_sent: self.sender.unsent(),
@@ -132,7 +166,7 @@ impl<P: Payload> Connection<P> {
             delivered_ce: outgoing.delivered_ce,
             dsack_duplicates: self.cold.recovery.dsack_duplicates(),
             reorder_seen: self.cold.recovery.reorderings(),
-            out_of_order_segments: self.receiver.out_of_order_count,
+            out_of_order_segments: self.cold.out_of_order_segments,
             snd_wnd: self.sender.snd_wnd,
             rcv_wnd: self.receiver.window.remaining(self.receiver.rcv_nxt),
             total_rto: outgoing.timeouts.total(),
@@ -149,3 +183,25 @@ impl<P: Payload> Connection<P> {
 
 /// `TCP_INFINITE_SSTHRESH`
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octets_are_counted_beyond_what_sequence_numbers_tell_apart() {
+        for step in [1 << 16, 1 << 30, 0x7fff_ffff] {
+            let mut rcv_nxt = SeqNumber(0xffff_0000);
+            let mut received = ReceivedOctets::default();
+            received.start(rcv_nxt);
+            let mut expected: u64 = 0;
+            while expected < 10 << 32 {
+                let before = rcv_nxt;
+                rcv_nxt += step;
+                received.on_advance(before, rcv_nxt);
+                expected += u64::from(step);
+                assert_eq!(received.total(rcv_nxt), expected);
+            }
+        }
+    }
+}

@@ -22,14 +22,15 @@ impl<P: Payload> Connection<P> {
             SocketOption::KeepAlive(true) if had_keep_alive => {}
             SocketOption::KeepAlive(_) => self.restart_keep_alive(now),
             // What has passed counts (Linux's `tcp_sock_set_keepidle_locked`).
-            SocketOption::KeepIdle(_) => self.restart_keep_alive(self.last_heard_at),
-            SocketOption::WindowClamp(clamp) => self.receiver.window.set_user_clamp(clamp),
-            SocketOption::ReceiveBuffer(_) => self
-                .receiver
-                .window
-                .lock_buffer(self.cold.options.receive_buffer),
+            SocketOption::KeepIdle(_) => self.restart_keep_alive(self.last_ack_at),
+            SocketOption::WindowClamp(_) => {
+                self.receiver.window.follow_user_clamp(&self.cold.options);
+            }
+            SocketOption::ReceiveBuffer(_) => {
+                self.receiver.window.lock_buffer(&self.cold.options);
+            }
             SocketOption::ReceiveLowWater(_) => {
-                self.receiver.low_water = self.cold.options.receive_low_water;
+                self.receiver.queue.low_water = self.cold.options.receive_low_water;
                 if self.has_readable() {
                     self.events.raise(Event::Readable);
                 }

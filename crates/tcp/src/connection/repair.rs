@@ -6,7 +6,6 @@ use std::sync::Arc;
 use wire::tcp::MAX_WINDOW_SCALE;
 
 use super::{Connection, settings};
-use crate::receive::queue::ReceiveQueue;
 use crate::recovery::Recovery;
 use crate::send::queue::SendQueue;
 use crate::{Config, Instant, Options, Path, Payload, Secrets, SeqNumber, State, WindowScales};
@@ -165,9 +164,10 @@ impl<P: Payload> Connection<P> {
         let receiver = &mut self.receiver;
         receiver.rcv_nxt = snapshot.rcv_nxt;
         self.cold.handshake.irs = snapshot.rcv_nxt - 1;
-        receiver.queue = ReceiveQueue::default();
+        self.cold.received.start(snapshot.rcv_nxt);
+        receiver.queue.clear();
         if snapshot.state.has_peer_fin() {
-            receiver.fin = Some(snapshot.rcv_nxt - 1);
+            receiver.set_fin(snapshot.rcv_nxt - 1);
         }
         let window = &snapshot.window;
         let scale = snapshot.window_scales.map_or(0, |scales| scales.rcv);
@@ -175,18 +175,22 @@ impl<P: Payload> Connection<P> {
         receiver
             .window
             .on_established(now, snapshot.rcv_nxt, is_scaling, mss);
-        receiver
-            .window
-            .restore(scale, promised_window(snapshot), window.rcv_wup);
+        receiver.window.restore(
+            scale,
+            promised_window(snapshot),
+            window.rcv_wup,
+            &self.cold.options,
+        );
         if !self.cold.options.is_receive_buffer_locked {
             // What was promised to the peer has to find room, beside what waits to be read.
             let unread: usize = snapshot.unread.iter().map(|data| data.as_ref().len()).sum();
             let unread = u32::try_from(unread).unwrap_or(u32::MAX);
             let needed = unread.saturating_add(window.rcv_wnd).saturating_mul(2);
             let buffer = needed.max(snapshot.options.receive_buffer);
-            receiver
-                .window
-                .widen(buffer.min(self.config.receive_buffer_max));
+            receiver.window.widen(
+                buffer.min(self.config.receive_buffer_max),
+                &self.cold.options,
+            );
         }
     }
 

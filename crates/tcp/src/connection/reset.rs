@@ -76,6 +76,7 @@ impl<P: Payload> Connection<P> {
             || self.is_reset_after_fin(segment)
             || self.is_reset_behind_gap(segment)
         {
+            self.measure_end(now);
             self.on_reset();
         } else {
             self.challenge(now);

@@ -16,8 +16,7 @@ impl<P: Payload> Connection<P> {
             return;
         }
         if self.take_expired(Timer::DelayedAck, now) {
-            let rto = self.rto_nanos();
-            self.receiver.acks.on_timeout(rto, &self.config);
+            self.receiver.acks.on_timeout(&self.config);
         }
         // What pacing held back is sent by the next `poll_transmit`.
         self.take_expired(Timer::Pacing, now);
@@ -144,7 +143,7 @@ impl<P: Payload> Connection<P> {
         let elapsed = now - self.cold.retransmitting_since.unwrap_or(now);
         if self.sender.snd_wnd == 0 && !self.is_orphan {
             // The peer closed its window over what it was sent, but lives.
-            return now - self.last_heard_at > self.config.rto_max;
+            return now - self.last_ack_at > self.config.rto_max;
         }
         if self.user_timeout().is_some() {
             return false;
@@ -245,7 +244,7 @@ impl<P: Payload> Connection<P> {
         }
         // "Keep-alive packets MUST only be sent when no sent data is outstanding, and no data or acknowledgment packets have been
         // received for the connection within an interval".
-        let elapsed = now - self.last_heard_at;
+        let elapsed = now - self.last_ack_at;
         let next = if self.sender.is_outstanding() || self.sender.has_unsent() {
             self.cold.options.keep_idle()
         } else if self.pending.probe.is_some() {

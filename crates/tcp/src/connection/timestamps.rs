@@ -1,5 +1,7 @@
 //! Timestamps and PAWS (RFC 7323 §3 to §5).
 
+use core::num::NonZeroU32;
+
 use wire::tcp::{Flags, Timestamps};
 
 use super::Connection;
@@ -16,7 +18,28 @@ pub(super) struct TimestampState {
     /// `TS.Recent`.
     pub(super) recent: u32,
     /// Nothing if timestamps were not negotiated.
-    recent_at: Option<Instant>,
+    recent_at: Option<Epoch>,
+}
+
+/// A time in units of 2^32 nanoseconds, about four seconds; odd, so that an `Option` of it is as small.
+#[derive(Clone, Copy, Debug)]
+struct Epoch(NonZeroU32);
+
+impl Epoch {
+    #[inline]
+    fn of(at: Instant) -> Self {
+        Self(NonZeroU32::MIN | units(at.as_nanos()))
+    }
+
+    #[inline]
+    fn since(self, earlier: Self) -> u32 {
+        self.0.get().saturating_sub(earlier.0.get())
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "the half is 32 bits")]
+const fn units(nanos: u64) -> u32 {
+    (nanos >> 32) as u32
 }
 
 impl TimestampState {
@@ -35,13 +58,14 @@ impl TimestampState {
 
     /// Both sides sent the option with their SYNs.
     pub(super) fn turn_on(&mut self) {
-        self.recent_at = Some(Instant::ZERO);
+        self.recent_at = Some(Epoch::of(Instant::ZERO));
     }
 
-    /// Nanoseconds since `TS.Recent` was taken.
+    /// RFC 7323 §5.5: whether `TS.Recent` is too old to compare with.
     #[inline]
-    fn recent_age(&self, now: Instant) -> u64 {
-        now.nanos_since(self.recent_at.unwrap_or_default())
+    fn is_outdated(&self, now: Instant) -> bool {
+        self.recent_at
+            .is_none_or(|at| Epoch::of(now).since(at) >= PAWS_OUTDATED)
     }
 
     /// `TSval`: a clock of milliseconds (RFC 7323 §5.4: "between 1 ms and 1 sec per tick").
@@ -75,7 +99,7 @@ impl TimestampState {
     pub(super) fn is_old(&self, now: Instant, value: u32) -> bool {
         // One tick of tolerance, `TCP_PAWS_WINDOW`.
         is_before(value.wrapping_add(PAWS_WINDOW), self.recent)
-            && self.recent_age(now) < PAWS_OUTDATED
+            && !self.is_outdated(now)
             && self.recent != 0
     }
 
@@ -88,12 +112,9 @@ impl TimestampState {
     /// RFC 7323 §4.3: takes the timestamp of a segment that is at the left edge of what was acknowledged last.
     #[inline]
     pub(super) fn update(&mut self, now: Instant, value: u32) {
-        if !is_before(value, self.recent)
-            || self.recent_age(now) >= PAWS_OUTDATED
-            || self.recent == 0
-        {
+        if !is_before(value, self.recent) || self.is_outdated(now) || self.recent == 0 {
             self.recent = value;
-            self.recent_at = Some(now);
+            self.recent_at = Some(Epoch::of(now));
         }
     }
 }
@@ -136,9 +157,7 @@ impl<P: Payload> Connection<P> {
     fn is_overtaken_data(&self, segment: &Incoming<'_>, value: u32) -> bool {
         segment.len > 0
             && segment.seq >= self.receiver.rcv_nxt
-            && self
-                .receiver
-                .is_overtaken(value, self.counters.octets_received)
+            && self.receiver.is_overtaken(value, self.octets_received())
     }
 
     /// RFC 7323 §4.3: "If: SEG.TSval >= TS.Recent and SEG.SEQ <= Last.ACK.sent".
@@ -155,7 +174,7 @@ impl<P: Payload> Connection<P> {
 
 /// `TCP_PAWS_WINDOW`, in ticks.
 const PAWS_WINDOW: u32 = 1;
-/// RFC 7323 §5.5: "24 days", in nanoseconds.
-const PAWS_OUTDATED: u64 = 24 * 24 * 3600 * 1_000_000_000;
+/// RFC 7323 §5.5: "24 days".
+const PAWS_OUTDATED: u32 = units(24 * 24 * 3600 * 1_000_000_000);
 /// An echo that claims more was made up.
 const MAX_ROUND_TRIP_MS: u32 = 600_000;

@@ -150,13 +150,7 @@ impl Listener {
     /// The window that a connection would begin with.
     fn window(&self, mss: u16, options: &Options) -> ReceiveWindow {
         let options = options.clone().with_defaults(&self.config);
-        ReceiveWindow::new(
-            options.receive_buffer,
-            options.is_receive_buffer_locked,
-            options.window_clamp,
-            mss,
-            &self.config,
-        )
+        ReceiveWindow::new(&options, mss, &self.config)
     }
 
     /// The `TSval` that the connection will have.

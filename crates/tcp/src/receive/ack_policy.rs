@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::time::Nanos;
+use crate::time::{Nanos, Span};
 use crate::{Config, Instant, mss};
 
 /// The delayed-acknowledgement state (`inet_connection_sock.icsk_ack`).
@@ -20,9 +20,9 @@ pub(crate) struct AckPolicy {
     is_pushed: bool,
     is_pushed_again: bool,
     /// The delay; zero before the first data.
-    delay: Nanos,
+    delay: Span,
     /// The retransmission timeout, a copy of what [`RttEstimator`](crate::rtt::RttEstimator) says: it is nearer.
-    pub(crate) rto: Nanos,
+    pub(crate) rto: Span,
     last_data_at: Instant,
     /// The peer's segment size, from what arrives (`rcv_mss`).
     rcv_mss: u16,
@@ -48,19 +48,19 @@ impl AckPolicy {
     ) {
         self.is_scheduled = true;
         self.measure_rcv_mss(len, is_push);
-        let minimum = Nanos::from(config.delayed_ack_min);
-        let (half_minimum, half_delay) = (minimum.get() / 2, self.delay.get() / 2);
-        if self.delay == Nanos::ZERO {
+        let half_minimum = Nanos::from(config.delayed_ack_min).get() / 2;
+        if self.delay == Span::ZERO {
             // The first data: the peer is in slow start.
             self.grant_quick(config, window);
-            self.delay = minimum;
+            self.delay = config.delayed_ack_min.into();
         } else {
             let gap = now.nanos_since(self.last_data_at);
+            let half_delay = self.delay.nanos() / 2;
             if gap <= half_minimum {
-                self.delay = Nanos::new(half_delay.saturating_add(half_minimum));
-            } else if gap < self.delay.get() {
-                self.delay = Nanos::new(half_delay.saturating_add(gap)).min(self.rto);
-            } else if gap > self.rto.get() {
+                self.delay = Span::from_nanos(half_delay.saturating_add(half_minimum));
+            } else if gap < self.delay.nanos() {
+                self.delay = Span::from_nanos(half_delay.saturating_add(gap)).min(self.rto);
+            } else if gap > self.rto.nanos() {
                 // The peer restarted after idleness, perhaps in slow start.
                 self.grant_quick(config, window);
             }
@@ -102,7 +102,7 @@ impl AckPolicy {
     /// `rcv_mss` starts low and only rises by evidence (`tcp_initialize_rcv_mss`).
     pub(crate) fn on_established(&mut self, now: Instant, mss: u16, window: u32) {
         self.last_data_at = now;
-        if self.delay == Nanos::ZERO {
+        if self.delay == Span::ZERO {
             let half = u16::try_from(window / 2).unwrap_or(u16::MAX);
             self.rcv_mss = mss.min(half).clamp(mss::MIN_ANNOUNCED, mss::DEFAULT_IPV4);
         }
@@ -176,14 +176,14 @@ impl AckPolicy {
         if has_data {
             self.owed = 0;
             // A reply to what just came: `tcp_event_data_sent`.
-            if now.nanos_since(self.last_data_at) < self.delay.get() {
+            if now.nanos_since(self.last_data_at) < self.delay.nanos() {
                 self.is_interactive = true;
             }
         }
     }
 
     /// The timer of delayed acknowledgements (`tcp_delack_timer_handler`).
-    pub(crate) fn on_timeout(&mut self, rto: Nanos, config: &Config) {
+    pub(crate) fn on_timeout(&mut self, config: &Config) {
         if !self.is_scheduled {
             return;
         }
@@ -191,14 +191,14 @@ impl AckPolicy {
             self.is_interactive = false;
             self.delay = config.delayed_ack_min.into();
         } else {
-            self.delay = Nanos::new(self.delay.get().saturating_mul(2)).min(rto);
+            self.delay = self.delay.doubled().min(self.rto);
         }
         self.owe_one();
     }
 
     /// How long the acknowledgement may wait (`tcp_send_delayed_ack`).
     #[inline]
-    pub(crate) fn delay(&self, srtt: impl Fn() -> Option<Duration>, config: &Config) -> Nanos {
+    pub(crate) fn delay(&self, srtt: impl Fn() -> Option<Duration>, config: &Config) -> Span {
         if self.delay <= config.delayed_ack_min.into() {
             return self.delay;
         }

@@ -21,23 +21,24 @@ pub(crate) struct ReceiveQueue<P> {
     /// The window bounds both.
     len: u32,
     footprint: u32,
+    /// `SO_RCVLOWAT`, a copy of what the options say.
+    pub(crate) low_water: u32,
     /// Nothing if nothing is queued.
     first: Option<P>,
 }
 
-impl<P> Default for ReceiveQueue<P> {
-    fn default() -> Self {
+impl<P: Payload> ReceiveQueue<P> {
+    pub(crate) fn new(low_water: u32) -> Self {
         Self {
             first: None,
             len: 0,
             footprint: 0,
+            low_water,
             more: 0,
             rest: None,
         }
     }
-}
 
-impl<P: Payload> ReceiveQueue<P> {
     /// Appends data. With `is_compacting` it is copied behind what is there already, if that has the room.
     #[inline]
     pub(crate) fn push(&mut self, payload: P, is_compacting: bool) {
@@ -180,7 +181,7 @@ impl<P: Payload> ReceiveQueue<P> {
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self::new(self.low_water);
     }
 
     /// The data in pieces.
@@ -225,7 +226,7 @@ mod tests {
 
     /// Ten octets in memory of 32, or of as many as they are.
     fn queue(count: u8, is_roomy: impl Fn(u8) -> bool) -> ReceiveQueue<Vec<u8>> {
-        let mut queue = ReceiveQueue::default();
+        let mut queue = ReceiveQueue::new(1);
         for number in 0..count {
             let mut payload = Vec::with_capacity(if is_roomy(number) { 32 } else { 10 });
             payload.extend([number; 10]);

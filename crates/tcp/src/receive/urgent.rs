@@ -3,7 +3,10 @@
 use crate::{SeqNumber, UrgentError};
 
 /// The urgent octet of the receiving side (`tcp_check_urg`, `tcp_urg`, `tcp_recv_urg`).
+///
+/// Six octets, which received data touches (`connection/layout.rs`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, packed(2))]
 pub(crate) struct Urgent {
     state: UrgentState,
     seq: SeqNumber,
@@ -30,7 +33,8 @@ impl Urgent {
     ) -> bool {
         // RFC 6093 §2.1, §3.1: the pointer is that of the octet behind the urgent one.
         let at = seq + u32::from(pointer).saturating_sub(1);
-        if at < read_nxt || at < rcv_nxt || (self.state != UrgentState::None && at <= self.seq) {
+        let is_known = self.mark().is_some_and(|known| at <= known);
+        if at < read_nxt || at < rcv_nxt || is_known {
             return false;
         }
         *self = Self {

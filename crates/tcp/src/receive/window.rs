@@ -5,15 +5,18 @@ use core::time::Duration;
 
 use wire::tcp::MAX_WINDOW_SCALE;
 
-use crate::time::Nanos;
-use crate::{Config, Instant, SeqNumber};
+use crate::time::{Nanos, Span};
+use crate::{Config, Instant, Options, SeqNumber};
 
 /// Window and buffer of the receiving side, in octets.
+///
+/// In four octets what they have room for: received data touches it (`connection/layout.rs`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReceiveWindow {
     /// `SO_RCVBUF`: memory; half of it is for data (`tcp_adv_win_scale` = 1).
     buffer: u32,
-    is_buffer_locked: bool,
+    /// The application has set it or a clamp (`TCP_WINDOW_CLAMP`): it does not grow.
+    is_fixed: bool,
     /// What was offered, from the last acknowledgement's number on (`RCV.WND`).
     offered: u32,
     /// The last acknowledgement's number.
@@ -24,14 +27,13 @@ pub(crate) struct ReceiveWindow {
     threshold: u32,
     /// The most that is ever offered (`window_clamp`).
     clamp: u32,
-    user_clamp: u32,
     mss: u16,
     /// Auto-tuning: what the application read in the last round trip, and where that one began.
     space: u32,
     space_from: SeqNumber,
     space_since: Instant,
     /// The round-trip time as the receiver sees it; zero without a measurement.
-    rtt: Nanos,
+    rtt: Span,
     /// With timestamps the echo that was measured last; without, the sequence number at which a round trip ends.
     rtt_mark: SeqNumber,
     rtt_since: Instant,
@@ -39,21 +41,13 @@ pub(crate) struct ReceiveWindow {
 
 impl ReceiveWindow {
     /// Window and scale to begin with, for a peer whose segments hold `mss` octets.
-    pub(crate) fn new(
-        buffer: u32,
-        is_buffer_locked: bool,
-        user_clamp: u32,
-        mss: u16,
-        config: &Config,
-    ) -> Self {
+    pub(crate) fn new(options: &Options, mss: u16, config: &Config) -> Self {
+        let buffer = options.receive_buffer;
         let space = window_of(buffer);
-        let clamp = if user_clamp > 0 {
-            user_clamp.min(space)
-        } else {
-            space
-        };
+        let clamp = bounded(space, options.window_clamp);
+        let is_fixed = is_fixed(options);
         // The scale is fixed for the whole life, so it must do for all that the buffer can grow to.
-        let most = if is_buffer_locked || user_clamp > 0 {
+        let most = if is_fixed {
             clamp
         } else {
             space.max(config.receive_buffer_max)
@@ -65,10 +59,9 @@ impl ReceiveWindow {
         };
         let mut window = Self {
             buffer,
-            is_buffer_locked,
+            is_fixed,
             scale,
             clamp: clamp.min(u32::from(u16::MAX) << scale),
-            user_clamp,
             ..Self::default()
         };
         window.open(mss);
@@ -221,17 +214,14 @@ impl ReceiveWindow {
         let Some(sample) = sample else {
             return;
         };
-        self.rtt = if self.rtt == Nanos::ZERO || sample < self.rtt {
+        let sample = Span::from(sample);
+        self.rtt = if self.rtt == Span::ZERO || sample < self.rtt {
             sample
         } else if has_unread {
             return;
         } else {
-            let sum = self
-                .rtt
-                .get()
-                .saturating_mul(7)
-                .saturating_add(sample.get());
-            Nanos::new(sum / 8)
+            let sum = self.rtt.nanos().saturating_mul(7);
+            Span::from_nanos(sum.saturating_add(sample.nanos()) / 8)
         };
     }
 
@@ -246,8 +236,8 @@ impl ReceiveWindow {
         if rcv_nxt < self.rtt_mark {
             return;
         }
-        let elapsed = Nanos::new(now.nanos_since(self.rtt_since));
-        if self.rtt_since != Instant::ZERO && (self.rtt == Nanos::ZERO || elapsed < self.rtt) {
+        let elapsed = Span::from_nanos(now.nanos_since(self.rtt_since));
+        if self.rtt_since != Instant::ZERO && (self.rtt == Span::ZERO || elapsed < self.rtt) {
             self.rtt = elapsed;
         }
         self.rtt_mark = rcv_nxt + self.offered.max(1);
@@ -257,7 +247,7 @@ impl ReceiveWindow {
     /// Whether a round trip has passed since the last [`Self::on_read`].
     #[inline]
     pub(crate) fn is_round_trip_over(&self, now: Instant) -> bool {
-        self.rtt != Nanos::ZERO && now.nanos_since(self.space_since) >= self.rtt.get()
+        self.rtt != Span::ZERO && now.nanos_since(self.space_since) >= self.rtt.nanos()
     }
 
     /// The application has read up to `read_nxt` and left `queued` octets; what waits behind gaps ends `beyond` octets from
@@ -285,7 +275,7 @@ impl ReceiveWindow {
     fn grow_buffer(&mut self, copied: u32, beyond: u32, config: &Config) {
         let before = u64::from(self.space.max(1));
         self.space = copied;
-        if !config.moderate_receive_buffer || self.is_buffer_locked || self.user_clamp > 0 {
+        if !config.moderate_receive_buffer || self.is_fixed {
             return;
         }
         let copied = u64::from(copied);
@@ -303,7 +293,7 @@ impl ReceiveWindow {
             .unwrap_or(u32::MAX)
             .min(config.receive_buffer_max);
         if buffer > self.buffer {
-            self.set_buffer(buffer);
+            self.set_buffer(buffer, 0);
         }
     }
 
@@ -317,23 +307,22 @@ impl ReceiveWindow {
     }
 
     /// `SO_RCVBUF` from the application: fixed from here on.
-    pub(crate) fn lock_buffer(&mut self, buffer: u32) {
-        self.is_buffer_locked = true;
-        self.set_buffer(buffer);
+    pub(crate) fn lock_buffer(&mut self, options: &Options) {
+        self.is_fixed = is_fixed(options);
+        self.set_buffer(options.receive_buffer, options.window_clamp);
     }
 
-    fn set_buffer(&mut self, buffer: u32) {
+    /// `user_clamp` is nothing, or `TCP_WINDOW_CLAMP`.
+    fn set_buffer(&mut self, buffer: u32, user_clamp: u32) {
         self.buffer = buffer;
-        self.clamp = window_of(buffer).min(u32::from(u16::MAX) << self.scale);
-        if self.user_clamp > 0 {
-            self.clamp = self.clamp.min(self.user_clamp);
-        }
+        let clamp = window_of(buffer).min(u32::from(u16::MAX) << self.scale);
+        self.clamp = bounded(clamp, user_clamp);
     }
 
     /// `TCP_WINDOW_CLAMP`.
-    pub(crate) fn set_user_clamp(&mut self, clamp: u32) {
-        self.user_clamp = clamp;
-        self.set_buffer(self.buffer);
+    pub(crate) fn follow_user_clamp(&mut self, options: &Options) {
+        self.is_fixed = is_fixed(options);
+        self.set_buffer(self.buffer, options.window_clamp);
         self.threshold = self.threshold.min(self.clamp);
     }
 
@@ -382,23 +371,43 @@ impl ReceiveWindow {
     }
 
     /// Continues where another stack left off (`TCP_REPAIR_WINDOW`).
-    pub(crate) fn restore(&mut self, scale: u8, offered: u32, offered_from: SeqNumber) {
+    pub(crate) fn restore(
+        &mut self,
+        scale: u8,
+        offered: u32,
+        offered_from: SeqNumber,
+        options: &Options,
+    ) {
         self.scale = scale.min(MAX_WINDOW_SCALE);
         self.offered = offered;
         self.offered_from = offered_from;
         self.threshold = self.threshold.max(offered);
-        self.set_buffer(self.buffer);
+        self.set_buffer(self.buffer, options.window_clamp);
     }
 
     /// At least so much memory, for a window that another stack has offered.
-    pub(crate) fn widen(&mut self, buffer: u32) {
-        self.set_buffer(self.buffer.max(buffer));
+    pub(crate) fn widen(&mut self, buffer: u32, options: &Options) {
+        self.set_buffer(self.buffer.max(buffer), options.window_clamp);
     }
 }
 
 /// The octets of data that a buffer has room for, beside its overhead (`tcp_adv_win_scale` = 1).
 const fn window_of(buffer: u32) -> u32 {
     buffer / 2
+}
+
+/// `TCP_WINDOW_CLAMP` bounds if it is not nothing.
+fn bounded(window: u32, user_clamp: u32) -> u32 {
+    if user_clamp > 0 {
+        window.min(user_clamp)
+    } else {
+        window
+    }
+}
+
+/// Whether the application has decided how large the buffer is.
+fn is_fixed(options: &Options) -> bool {
+    options.is_receive_buffer_locked || options.window_clamp > 0
 }
 
 /// The least scale with which `window` can be expressed.
@@ -436,8 +445,9 @@ mod tests {
     #[test]
     fn a_first_window_that_is_used_up_lets_the_buffer_grow() {
         let config = Config::default();
-        let buffer = config.receive_buffer_default;
-        let mut window = ReceiveWindow::new(buffer, false, 0, 1460, &config);
+        let options = Options::default().with_defaults(&config);
+        let buffer = options.receive_buffer;
+        let mut window = ReceiveWindow::new(&options, 1460, &config);
         let start = Instant::from_nanos(1);
         window.start_at(SeqNumber(7));
         window.on_established(start, SeqNumber(7), true, 1448);

@@ -81,7 +81,7 @@ impl Sender {
         if unsent == 0 {
             return self.bare_fin(window);
         }
-        if let Some(marks) = &self.marks
+        if let Some(marks) = self.marks()
             && let Some(end) = marks.record_end(start)
             && end < self.queue.end()
         {
