@@ -23,10 +23,10 @@ pub struct Demux {
 }
 
 /// A look-up whose hash is reckoned, but that has touched no memory of the table's.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Prepared {
     hash: u64,
-    is_ipv6: bool,
+    key: Key,
 }
 
 /// One table for each version of IP.
@@ -84,36 +84,31 @@ impl Demux {
     #[inline]
     #[must_use]
     pub fn prepare(&self, local: SocketAddr, remote: SocketAddr) -> Prepared {
-        match Key::new(local, remote) {
-            Key::Ipv4(key) => Prepared {
-                hash: self.connections.ipv4.hash(&key),
-                is_ipv6: false,
-            },
-            Key::Ipv6(key) => Prepared {
-                hash: self.connections.ipv6.hash(&key),
-                is_ipv6: true,
-            },
-        }
+        let key = Key::new(local, remote);
+        let hash = match &key {
+            Key::Ipv4(key) => self.connections.ipv4.hash(key),
+            Key::Ipv6(key) => self.connections.ipv6.hash(key),
+        };
+        Prepared { hash, key }
     }
 
     /// The memory that the second half will look at first, for the processor to fetch.
     #[inline]
     #[must_use]
-    pub fn address(&self, look_up: Prepared) -> *const u8 {
-        if look_up.is_ipv6 {
-            self.connections.ipv6.address(look_up.hash)
-        } else {
-            self.connections.ipv4.address(look_up.hash)
+    pub fn address(&self, look_up: &Prepared) -> *const u8 {
+        match look_up.key {
+            Key::Ipv4(_) => self.connections.ipv4.address(look_up.hash),
+            Key::Ipv6(_) => self.connections.ipv6.address(look_up.hash),
         }
     }
 
-    /// The second half, with the ends of the first.
+    /// The second half.
     #[inline]
     #[must_use]
-    pub fn finish(&self, look_up: Prepared, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
-        match Key::new(local, remote) {
-            Key::Ipv4(key) => self.connections.ipv4.look_up_hashed(look_up.hash, &key),
-            Key::Ipv6(key) => self.connections.ipv6.look_up_hashed(look_up.hash, &key),
+    pub fn finish(&self, look_up: &Prepared) -> Option<u32> {
+        match &look_up.key {
+            Key::Ipv4(key) => self.connections.ipv4.look_up_hashed(look_up.hash, key),
+            Key::Ipv6(key) => self.connections.ipv6.look_up_hashed(look_up.hash, key),
         }
     }
 
@@ -153,6 +148,16 @@ impl Demux {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl Default for Prepared {
+    /// Of no flow.
+    fn default() -> Self {
+        Self {
+            hash: 0,
+            key: Key::Ipv4([0; 12]),
+        }
     }
 }
 

@@ -70,13 +70,12 @@ fn look_up(driver: &impl Burst, group: Range<usize>) -> Found {
     for ((index, look_up), address) in group.clone().zip(&mut look_ups).zip(&mut addresses) {
         let (local, remote) = driver.ends(index);
         *look_up = demux.prepare(local, remote);
-        *address = demux.address(*look_up);
+        *address = demux.address(look_up);
     }
     prefetch(driver, addresses.into_iter().take(group.len()));
     let mut values = [None; GROUP];
-    for ((index, look_up), value) in group.zip(look_ups).zip(&mut values) {
-        let (local, remote) = driver.ends(index);
-        *value = demux.finish(look_up, local, remote);
+    for ((_, look_up), value) in group.zip(&look_ups).zip(&mut values) {
+        *value = demux.finish(look_up);
     }
     Found {
         values,
@@ -272,19 +271,19 @@ mod tests {
         let mut demux = Demux::new([3; 16]);
         let (local, remote) = ends(1);
         let early = demux.prepare(local, remote);
-        assert!(demux.address(early).is_null());
-        assert_eq!(demux.finish(early, local, remote), None);
+        assert!(demux.address(&early).is_null());
+        assert_eq!(demux.finish(&early), None);
         for port in 0..1000 {
             let (local, remote) = ends(port);
             demux.insert(local, remote, u32::from(port)).unwrap();
         }
         // The table has grown since.
-        assert_eq!(demux.finish(early, local, remote), Some(1));
-        assert!(!demux.address(early).is_null());
+        assert_eq!(demux.finish(&early), Some(1));
+        assert!(!demux.address(&early).is_null());
         let ipv6 = "[2001:db8::1]:80".parse().unwrap();
         demux.insert(ipv6, ipv6, 7).unwrap();
         let look_up = demux.prepare(ipv6, ipv6);
-        assert_eq!(demux.finish(look_up, ipv6, ipv6), Some(7));
-        assert!(!demux.address(look_up).is_null());
+        assert_eq!(demux.finish(&look_up), Some(7));
+        assert!(!demux.address(&look_up).is_null());
     }
 }
