@@ -38,6 +38,7 @@ mod pressure;
 mod repair;
 mod reset;
 mod segment;
+mod text;
 mod time_wait;
 mod timeout;
 mod timestamps;
