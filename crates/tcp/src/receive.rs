@@ -323,7 +323,7 @@ impl<P: Payload> Receiver<P> {
     /// The application has read up to `read_nxt`: auto-tuning.
     #[inline]
     pub(crate) fn on_read(&mut self, now: Instant, read_nxt: SeqNumber, config: &Config) {
-        if self.window.is_round_trip_over(now) {
+        if self.window.tuning.is_round_trip_over(now) {
             let (queued, beyond) = (self.queued(), self.reach_behind_gap());
             self.window.on_read(now, read_nxt, queued, beyond, config);
         }

@@ -132,8 +132,8 @@ impl<P: Payload> Connection<P> {
             snd_cwnd: segments(congestion.cwnd()).max(u32::from(congestion.cwnd() > 0)),
             advertised_mss: u32::from(self.received_mss()),
             reordering: self.cold.recovery.reordering(),
-            rcv_rtt: self.receiver.window.rtt(),
-            rcv_space: self.receiver.window.space(),
+            rcv_rtt: self.receiver.window.tuning.rtt(),
+            rcv_space: self.receiver.window.tuning.space(),
             total_retrans: self
                 .cold
                 .recovery

@@ -180,22 +180,23 @@ impl<P: Payload> Connection<P> {
     /// For auto-tuning of the buffer: `tcp_rcv_rtt_measure_ts`, `tcp_rcv_rtt_measure`.
     #[inline]
     fn measure_receiver_rtt(&mut self, now: Instant, segment: &Incoming<'_>, added: u32) {
+        let has_unread = self.receiver.queued() > added;
+        let window = &mut self.receiver.window;
         match segment.header.options.timestamps {
             Some(timestamps) if self.timestamps.is_on() => {
-                if self.receiver.window.is_new_echo(timestamps.echo)
+                if window.tuning.is_new_echo(timestamps.echo)
                     && segment.len >= u32::from(self.receiver.acks.rcv_mss())
                 {
                     let sample = self.timestamps.round_trip(now, timestamps.echo);
-                    let has_unread = self.receiver.queued() > added;
-                    self.receiver
-                        .window
-                        .on_rtt(timestamps.echo, sample, has_unread);
+                    window.tuning.on_rtt(timestamps.echo, sample, has_unread);
                 }
             }
-            _ => self
-                .receiver
-                .window
-                .on_arrival_without_timestamps(now, self.receiver.rcv_nxt),
+            _ => {
+                let (rcv_nxt, offered) = (self.receiver.rcv_nxt, window.offered());
+                window
+                    .tuning
+                    .on_arrival_without_timestamps(now, rcv_nxt, offered);
+            }
         }
     }
 

@@ -1,12 +1,12 @@
-//! The window to offer (RFC 9293 §3.8.6) and how the buffer behind it grows (kernel `tcp_select_window`,
-//! `tcp_grow_window`, `tcp_rcv_space_adjust`, `tcp_rcvbuf_grow`).
-
-use core::time::Duration;
+//! The window to offer (RFC 9293 §3.8.6; kernel `tcp_select_window`, `tcp_grow_window`).
 
 use wire::tcp::MAX_WINDOW_SCALE;
 
-use crate::time::{Nanos, Span};
 use crate::{Config, Instant, Options, SeqNumber};
+
+mod tuning;
+
+use tuning::Tuning;
 
 /// Window and buffer of the receiving side, in octets.
 ///
@@ -28,15 +28,8 @@ pub(crate) struct ReceiveWindow {
     /// The most that is ever offered (`window_clamp`).
     clamp: u32,
     mss: u16,
-    /// Auto-tuning: what the application read in the last round trip, and where that one began.
-    space: u32,
-    space_from: SeqNumber,
-    space_since: Instant,
-    /// The round-trip time as the receiver sees it; zero without a measurement.
-    rtt: Span,
-    /// With timestamps the echo that was measured last; without, the sequence number at which a round trip ends.
-    rtt_mark: SeqNumber,
-    rtt_since: Instant,
+    /// How the buffer grows.
+    pub(crate) tuning: Tuning,
 }
 
 impl ReceiveWindow {
@@ -106,21 +99,14 @@ impl ReceiveWindow {
             self.clamp = all.saturating_sub(mss).max(mss.saturating_mul(2));
         }
         self.threshold = self.threshold.min(self.clamp);
-        // Less than the window that is offered at first: whoever fills that can never bring more.
-        self.space = self
-            .threshold
-            .min(self.offered)
-            .min(mss.saturating_mul(INITIAL_SPACE_SEGMENTS));
-        self.space_from = rcv_nxt;
-        self.space_since = now;
-        self.rtt_since = now;
+        let window = self.threshold.min(self.offered);
+        self.tuning.on_established(now, rcv_nxt, window, mss);
     }
 
     /// The first acknowledgement number that goes out, with the SYN.
     pub(crate) fn start_at(&mut self, rcv_nxt: SeqNumber) {
         self.offered_from = rcv_nxt;
-        self.rtt_mark = rcv_nxt;
-        self.space_from = rcv_nxt;
+        self.tuning.start_at(rcv_nxt);
     }
 
     /// The part of the offered window that is not used up: what is acceptable from `rcv_nxt` on.
@@ -203,51 +189,7 @@ impl ReceiveWindow {
     /// Data arrived behind a gap and ends `beyond` octets from `RCV.NXT`: in a window that a peer has, beside what it sends in a
     /// round trip. The buffer has to hold both (`tcp_data_queue_ofo`).
     pub(crate) fn on_data_behind_gap(&mut self, beyond: u32, config: &Config) {
-        self.grow_buffer(self.space, beyond, config);
-    }
-
-    /// A round-trip time from timestamps: that of a segment of full size (`tcp_rcv_rtt_measure_ts`). With `has_unread` it may
-    /// be the application's slowness that was measured.
-    #[inline]
-    pub(crate) fn on_rtt(&mut self, echo: u32, sample: Option<Nanos>, has_unread: bool) {
-        self.rtt_mark = SeqNumber(echo);
-        let Some(sample) = sample else {
-            return;
-        };
-        let sample = Span::from(sample);
-        self.rtt = if self.rtt == Span::ZERO || sample < self.rtt {
-            sample
-        } else if has_unread {
-            return;
-        } else {
-            let sum = self.rtt.nanos().saturating_mul(7);
-            Span::from_nanos(sum.saturating_add(sample.nanos()) / 8)
-        };
-    }
-
-    /// Whether an echo says more than the last one: the clock ticks in milliseconds.
-    #[inline]
-    pub(crate) fn is_new_echo(&self, echo: u32) -> bool {
-        self.rtt_mark.0 != echo
-    }
-
-    /// Without timestamps: a window of data takes at least a round trip (`tcp_rcv_rtt_measure`).
-    pub(crate) fn on_arrival_without_timestamps(&mut self, now: Instant, rcv_nxt: SeqNumber) {
-        if rcv_nxt < self.rtt_mark {
-            return;
-        }
-        let elapsed = Span::from_nanos(now.nanos_since(self.rtt_since));
-        if self.rtt_since != Instant::ZERO && (self.rtt == Span::ZERO || elapsed < self.rtt) {
-            self.rtt = elapsed;
-        }
-        self.rtt_mark = rcv_nxt + self.offered.max(1);
-        self.rtt_since = now;
-    }
-
-    /// Whether a round trip has passed since the last [`Self::on_read`].
-    #[inline]
-    pub(crate) fn is_round_trip_over(&self, now: Instant) -> bool {
-        self.rtt != Span::ZERO && now.nanos_since(self.space_since) >= self.rtt.nanos()
+        self.grow_buffer(self.tuning.space(), beyond, config);
     }
 
     /// The application has read up to `read_nxt` and left `queued` octets; what waits behind gaps ends `beyond` octets from
@@ -260,39 +202,16 @@ impl ReceiveWindow {
         beyond: u32,
         config: &Config,
     ) {
-        let copied = u32::try_from(read_nxt.distance_from(self.space_from)).unwrap_or(0);
-        // What was not read in time says that the application is slower than the peer.
-        let copied = copied.saturating_sub(queued);
-        if copied > self.space {
+        if let Some(copied) = self.tuning.on_read(now, read_nxt, queued) {
             self.grow_buffer(copied, beyond, config);
         }
-        self.space_from = read_nxt;
-        self.space_since = now;
     }
 
-    /// `copied` octets are read in a round trip, and data up to `beyond` octets from `RCV.NXT` waits behind gaps
-    /// (`tcp_rcvbuf_grow`).
+    /// As [`Tuning::buffer_for`] says, if the application leaves it to us.
     fn grow_buffer(&mut self, copied: u32, beyond: u32, config: &Config) {
-        let before = u64::from(self.space.max(1));
-        self.space = copied;
-        if !config.moderate_receive_buffer || self.is_fixed {
-            return;
-        }
-        let copied = u64::from(copied);
-        // What was read in a round trip is what came in the one before.
-        let wanted = copied.saturating_mul(2);
-        // A sender in slow start doubles in the next round trip.
-        let growth = wanted
-            .saturating_mul(copied.saturating_sub(before))
-            .checked_div(before)
-            .unwrap_or(0);
-        let wanted = wanted
-            .saturating_add(growth.saturating_mul(2))
-            .saturating_add(u64::from(beyond));
-        let buffer = u32::try_from(wanted.saturating_mul(2))
-            .unwrap_or(u32::MAX)
-            .min(config.receive_buffer_max);
-        if buffer > self.buffer {
+        let wanted = self.tuning.buffer_for(copied, beyond);
+        let buffer = wanted.min(config.receive_buffer_max);
+        if config.moderate_receive_buffer && !self.is_fixed && buffer > self.buffer {
             self.set_buffer(buffer, 0);
         }
     }
@@ -362,14 +281,6 @@ impl ReceiveWindow {
         self.threshold
     }
 
-    pub(crate) fn rtt(&self) -> Duration {
-        self.rtt.duration()
-    }
-
-    pub(crate) fn space(&self) -> u32 {
-        self.space
-    }
-
     /// Continues where another stack left off (`TCP_REPAIR_WINDOW`).
     pub(crate) fn restore(
         &mut self,
@@ -429,9 +340,6 @@ const fn round_up(value: u32, unit: u32) -> u32 {
     round_down(value.saturating_add(unit.saturating_sub(1)), unit)
 }
 
-/// What a peer sends in its first round trip (`TCP_INIT_CWND`).
-const INITIAL_SPACE_SEGMENTS: u32 = 10;
-
 /// What is offered while memory is short.
 const RESTRAINED_SEGMENTS: u32 = 4;
 
@@ -440,6 +348,8 @@ const GROWTH_LEN_MIN: u32 = 128;
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
     use super::*;
 
     #[test]
@@ -452,10 +362,10 @@ mod tests {
         window.start_at(SeqNumber(7));
         window.on_established(start, SeqNumber(7), true, 1448);
         let round_trip = Duration::from_millis(10);
-        window.on_rtt(1, Some(round_trip.into()), false);
+        window.tuning.on_rtt(1, Some(round_trip.into()), false);
         // More than is offered cannot come in one round trip.
         let read_nxt = SeqNumber(7) + window.offered();
-        assert!(window.is_round_trip_over(start + round_trip));
+        assert!(window.tuning.is_round_trip_over(start + round_trip));
         window.on_read(start + round_trip, read_nxt, 0, 0, &config);
         assert!(window.buffer() > buffer);
     }
