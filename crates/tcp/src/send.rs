@@ -24,7 +24,7 @@ pub(crate) struct Sender {
     pushed: SeqNumber,
     /// What was written up to here goes at once, whatever Nagle and the cork say.
     flush_end: SeqNumber,
-    /// Urgent data and records, if there are any (`has_marks`).
+    /// Urgent data and records, if there are any.
     marks: Option<Box<Marks>>,
     pub(crate) queue: SendQueue,
     pub(crate) snd_una: SeqNumber,
@@ -34,7 +34,7 @@ pub(crate) struct Sender {
     snd_wl1: SeqNumber,
     /// RFC 7323 §2: the shift of the windows that come.
     pub(crate) scale: u8,
-    /// So that received data need not look at `marks`.
+    /// `marks` is something: received data touches this field, not that one.
     has_marks: bool,
     /// The application is done: FIN follows the queue.
     pub(crate) is_fin_queued: bool,
@@ -283,6 +283,7 @@ impl Sender {
         self.queue.check_invariants();
         assert!(self.snd_una <= self.snd_nxt);
         assert!(self.snd_nxt <= self.queue.end() + u32::from(self.is_fin_queued));
+        assert_eq!(self.has_marks, self.marks.is_some());
         // SYN is before the queue.
         assert!(self.queue.start() == self.snd_una.max(iss + 1) || self.queue.len() == 0);
     }

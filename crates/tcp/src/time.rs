@@ -141,8 +141,8 @@ impl From<Duration> for Nanos {
     }
 }
 
-/// A span of time in half of the octets: at most 274 seconds, where it saturates, in steps of 64 ns. A millisecond is a whole
-/// number of them.
+/// A span of time in half the size of [`Nanos`]: at most 274 seconds, where it saturates, in steps of 64 ns, of which a
+/// millisecond has a whole number.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span(u32);
 

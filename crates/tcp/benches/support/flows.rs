@@ -7,7 +7,7 @@ pub(crate) fn local() -> SocketAddr {
     SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 443).into()
 }
 
-/// The client of a connection: each has 32 of them.
+/// The client of a connection: an address has 32 of them.
 pub(crate) fn remote(index: u32) -> SocketAddr {
     let ip = Ipv4Addr::from_bits(0x0a00_0000 | index >> 5);
     SocketAddrV4::new(ip, 32_768 + (index & 31) as u16).into()

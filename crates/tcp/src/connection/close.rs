@@ -189,7 +189,7 @@ impl<P: Payload> Connection<P> {
     /// CLOSED: nothing more is sent, but for a pending reset. What was received can still be read.
     pub(super) fn enter_closed(&mut self) {
         self.state = State::Closed;
-        // The time of what ends a connection, but for its timeouts.
+        // An acknowledgement that came just now ends a connection, but for timeouts and resets, which were measured already.
         self.measure_end(self.last_ack_at);
         if self.cold.handshake.is_fast_open {
             self.end_fast_open(false);

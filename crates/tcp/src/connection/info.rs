@@ -11,8 +11,8 @@ pub(super) struct Counters {
     pub(super) data_segments_in: u32,
 }
 
-/// Octets of the peer's stream that have come in order: those up to some sequence number, the others by `RCV.NXT`. So a
-/// segment need not count them.
+/// Octets of the peer's stream that have come in order: `count` of them before `up_to`, and those from there to `RCV.NXT`, which
+/// sequence numbers tell. So most segments need not write here, which is memory that they do not touch otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReceivedOctets {
     count: u64,
@@ -20,7 +20,7 @@ pub(super) struct ReceivedOctets {
 }
 
 impl ReceivedOctets {
-    /// None before `rcv_nxt`.
+    /// The stream begins at `rcv_nxt`.
     pub(super) fn start(&mut self, rcv_nxt: SeqNumber) {
         *self = Self {
             count: 0,
@@ -28,7 +28,7 @@ impl ReceivedOctets {
         };
     }
 
-    /// `RCV.NXT` has advanced from `before`. Touches memory once in 2 GiB.
+    /// `RCV.NXT` has advanced from `before`. Touches memory once in 2 GiB, well before what sequence numbers tell is ambiguous.
     #[inline]
     pub(super) fn on_advance(&mut self, before: SeqNumber, rcv_nxt: SeqNumber) {
         let has_highest_bit_changed = (before.0 ^ rcv_nxt.0) >> 31 != 0;
@@ -63,7 +63,7 @@ impl SentCounters {
 }
 
 impl<P: Payload> Connection<P> {
-    /// The peer's FIN is one.
+    /// `tcpi_bytes_received`: as with Linux the peer's FIN counts as one.
     pub(super) fn octets_received(&self) -> u64 {
         self.cold.received.total(self.receiver.rcv_nxt)
     }

@@ -32,7 +32,8 @@ impl<P: Payload> Connection<P> {
     const END: usize = size_of::<Self>();
 
     /// The cache lines that a segment touches, as addresses to prefetch: at depth 0 the connection's, at depth 1 of what it
-    /// refers to, at depth 2 of what that refers to. Looks for the addresses where the depth before is.
+    /// refers to, at depth 2 of what that refers to. The addresses of a depth are read from the lines of the depth before, which
+    /// should have come by then.
     #[inline]
     pub fn lines(
         &self,

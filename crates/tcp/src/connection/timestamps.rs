@@ -21,7 +21,8 @@ pub(super) struct TimestampState {
     recent_at: Option<Epoch>,
 }
 
-/// A time in units of 2^32 nanoseconds, about four seconds; odd, so that an `Option` of it is as small.
+/// A time to about eight seconds, which is enough to tell 24 days by and half as large as an [`Instant`]: its nanoseconds
+/// divided by 2^32, made odd so that there is no zero.
 #[derive(Clone, Copy, Debug)]
 struct Epoch(NonZeroU32);
 
@@ -37,7 +38,7 @@ impl Epoch {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "the half is 32 bits")]
+#[allow(clippy::cast_possible_truncation, reason = "the upper half of 64 bits")]
 const fn units(nanos: u64) -> u32 {
     (nanos >> 32) as u32
 }
@@ -174,7 +175,7 @@ impl<P: Payload> Connection<P> {
 
 /// `TCP_PAWS_WINDOW`, in ticks.
 const PAWS_WINDOW: u32 = 1;
-/// RFC 7323 §5.5: "24 days".
+/// RFC 7323 §5.5: "24 days", by the difference of two [`Epoch`]s.
 const PAWS_OUTDATED: u32 = units(24 * 24 * 3600 * 1_000_000_000);
 /// An echo that claims more was made up.
 const MAX_ROUND_TRIP_MS: u32 = 600_000;
