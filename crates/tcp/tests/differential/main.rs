@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A difference counts if it shows three times in a row, and is told with as few steps as show it
-//! (`DIFFERENTIAL_SHRINK=0`: with all).
+//! (`DIFFERENTIAL_SHRINK=0`: with all). Plans wait most of the time, so `DIFFERENTIAL_THREADS` of them (40) are played at a time.
 
 mod generate;
 mod judge;

@@ -20,26 +20,8 @@ pub(crate) fn report(
     difference: &Difference,
 ) -> String {
     let mut text = format!("==== seed {}: {}\n", plan.seed, difference.what);
-    let usual = [
-        ("tcp_no_metrics_save", "1"),
-        ("tcp_autocorking", "0"),
-        ("tcp_syn_retries", "5"),
-        ("tcp_synack_retries", "5"),
-        ("tcp_timestamps", "1"),
-        ("tcp_sack", "1"),
-        ("tcp_dsack", "1"),
-        ("tcp_window_scaling", "1"),
-        ("tcp_wmem", "4096 262144 4194304"),
-        ("tcp_slow_start_after_idle", "0"),
-        ("tcp_early_retrans", "3"),
-        ("tcp_abort_on_overflow", "0"),
-        ("tcp_syncookies", "1"),
-        ("tcp_rfc1337", "0"),
-        ("tcp_fastopen", "0"),
-        ("tcp_ecn", "0"),
-    ];
     for (name, value) in &plan.sysctls {
-        if !usual.contains(&(name, value)) {
+        if !USUAL.contains(&(name, value)) {
             write!(text, " {name}={value}").unwrap();
         }
     }
@@ -71,30 +53,31 @@ pub(crate) fn report(
         }
         sent(&mut text, done, "");
         if index == difference.step {
-            let other = &engine.steps[index];
-            if other.outcome != done.outcome {
-                writeln!(text, "   // engine: {:?}", other.outcome).unwrap();
-            }
-            sent(&mut text, other, "   // engine ");
-            if let Some(next) = kernel.steps.get(index + 1) {
-                writeln!(
-                    text,
-                    "   // next step +{}",
-                    seconds(next.at.saturating_sub(done.at))
-                )
-                .unwrap();
-            } else {
-                for ((name, a), (_, b)) in kernel.info.iter().zip(&engine.info) {
-                    if a != b {
-                        write!(text, "   // {name} {a:?} engine {b:?}").unwrap();
-                    }
-                }
-                text.push('\n');
-            }
+            by_engine(&mut text, index, kernel, engine);
             break;
         }
     }
     text
+}
+
+/// What the engine did in the step that differs.
+fn by_engine(text: &mut String, index: usize, kernel: &Trace, engine: &Trace) {
+    let (done, other) = (&kernel.steps[index], &engine.steps[index]);
+    if other.outcome != done.outcome {
+        writeln!(text, "   // engine: {:?}", other.outcome).unwrap();
+    }
+    sent(text, other, "   // engine ");
+    if let Some(next) = kernel.steps.get(index + 1) {
+        let gap = seconds(next.at.saturating_sub(done.at));
+        writeln!(text, "   // next step +{gap}").unwrap();
+        return;
+    }
+    for ((name, a), (_, b)) in kernel.info.iter().zip(&engine.info) {
+        if a != b {
+            write!(text, "   // {name} {a:?} engine {b:?}").unwrap();
+        }
+    }
+    text.push('\n');
 }
 
 fn sent(text: &mut String, done: &Done, prefix: &str) {
@@ -130,3 +113,23 @@ fn rendered_call(call: &Call, outcome: Option<&Outcome>) -> String {
     };
     format!("{text} = {result}")
 }
+
+/// Settings that a report need not tell: those of every plan, or of most.
+const USUAL: &[(&str, &str)] = &[
+    ("tcp_no_metrics_save", "1"),
+    ("tcp_autocorking", "0"),
+    ("tcp_syn_retries", "5"),
+    ("tcp_synack_retries", "5"),
+    ("tcp_timestamps", "1"),
+    ("tcp_sack", "1"),
+    ("tcp_dsack", "1"),
+    ("tcp_window_scaling", "1"),
+    ("tcp_wmem", "4096 262144 4194304"),
+    ("tcp_slow_start_after_idle", "0"),
+    ("tcp_early_retrans", "3"),
+    ("tcp_abort_on_overflow", "0"),
+    ("tcp_syncookies", "1"),
+    ("tcp_rfc1337", "0"),
+    ("tcp_fastopen", "0"),
+    ("tcp_ecn", "0"),
+];

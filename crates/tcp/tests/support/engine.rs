@@ -1,6 +1,6 @@
 //! The engine as a stack with sockets, in virtual time: what a kernel has around it, as little of it as scripts need.
 
-mod calls;
+pub(crate) mod calls;
 mod fast_open;
 mod info;
 mod poll;

@@ -7,6 +7,7 @@ use packetdrill::{Call, OptionValue};
 
 use super::Generator;
 use crate::plan::Action;
+use crate::support::engine::calls::{SIOCATMARK, SIOCINQ};
 
 impl Generator {
     pub(super) fn write(&mut self) -> Action {
@@ -53,7 +54,7 @@ impl Generator {
             }
             _ => Call::Ioctl {
                 fd,
-                request: self.rng.pick(&[0x541b, 0x8905]),
+                request: self.rng.pick(&[SIOCINQ, SIOCATMARK]),
             },
         })
     }

@@ -36,28 +36,32 @@ impl Generator {
         }
     }
 
-    /// What should not come.
+    fn unreachable(&mut self) -> Action {
+        let mtu = self.rng.pick(&[0, 500, 1000, 1200, 1400, 9000]);
+        let code = self.rng.pick(&[0, 1, 2, 3, 4, 4, 4, 13]);
+        let seq = self.rng.pick(&[
+            self.view.acked.max(1),
+            self.view.sent_end,
+            self.view.sent_end.wrapping_add(5000),
+        ]);
+        // Linux believes one about what comes next, too.
+        if self.view.acked.max(1) == self.view.sent_end {
+            return Action::Wait;
+        }
+        Action::Unreachable {
+            code,
+            mtu: if code == 4 { mtu } else { 0 },
+            seq,
+        }
+    }
+
+    /// A segment or an ICMP message of an established connection's peer, or of somebody else.
     pub(super) fn odd(&mut self) -> Action {
         if self.view.our_fin.is_some() && self.rng.chance(800_000) {
             return self.acknowledge();
         }
         if self.rng.chance(150_000) {
-            let mtu = self.rng.pick(&[0, 500, 1000, 1200, 1400, 9000]);
-            let code = self.rng.pick(&[0, 1, 2, 3, 4, 4, 4, 13]);
-            let seq = self.rng.pick(&[
-                self.view.acked.max(1),
-                self.view.sent_end,
-                self.view.sent_end.wrapping_add(5000),
-            ]);
-            // Linux believes one about what comes next, too.
-            if self.view.acked.max(1) == self.view.sent_end {
-                return Action::Wait;
-            }
-            return Action::Unreachable {
-                code,
-                mtu: if code == 4 { mtu } else { 0 },
-                seq,
-            };
+            return self.unreachable();
         }
         let bits = self.rng.pick(&[
             flags::SYN,
@@ -84,22 +88,17 @@ impl Generator {
             next.wrapping_add(0x7000_0000),
         ]);
         let una = self.view.acked.max(1);
+        // Linux takes the timestamp of some acknowledgements that are too old.
+        let uses_timestamps = self.uses_timestamps;
+        let old = |by| una.wrapping_sub(if uses_timestamps { 0 } else { by });
         if bits & flags::ACK != 0 {
             segment.ack = self.rng.pick(&[
                 una,
                 self.view.sent_end,
                 self.view.sent_end,
                 self.view.sent_end.wrapping_add(1),
-                if self.uses_timestamps {
-                    una
-                } else {
-                    una.wrapping_sub(1)
-                },
-                if self.uses_timestamps {
-                    una
-                } else {
-                    una.wrapping_sub(1_000_000)
-                },
+                old(1),
+                old(1_000_000),
             ]);
         }
         let has_fin = bits & flags::FIN != 0;

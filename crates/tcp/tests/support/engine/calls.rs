@@ -589,10 +589,6 @@ impl Engine {
     }
 
     fn ioctl(&mut self, fd: i32, request: i64) -> Outcome {
-        const SIOCATMARK: i64 = 0x8905;
-        const SIOCINQ: i64 = 0x541b;
-        const SIOCOUTQ: i64 = 0x5411;
-        const SIOCOUTQNSD: i64 = 0x894b;
         let held = match self.connection(fd, libc::EINVAL) {
             Ok((held, _)) => held,
             Err(errno) => return Outcome::error(errno),
@@ -621,3 +617,9 @@ fn errno(error: Error) -> i32 {
         Error::ProtocolUnreachable => libc::ENOPROTOOPT,
     }
 }
+
+/// Requests of `ioctl(2)` that are not in `libc`, from the kernel's `include/uapi/asm-generic`.
+pub(crate) const SIOCATMARK: i64 = 0x8905;
+pub(crate) const SIOCINQ: i64 = 0x541b;
+const SIOCOUTQ: i64 = 0x5411;
+const SIOCOUTQNSD: i64 = 0x894b;
