@@ -28,7 +28,7 @@ pub(crate) struct Receiver<P> {
     pub(crate) acks: AckPolicy,
     /// The next sequence number expected.
     pub(crate) rcv_nxt: SeqNumber,
-    /// Where the peer's FIN is, once it has told (`has_fin`).
+    /// Where the peer's FIN is, if that is known (`has_fin`): an `Option` would be larger.
     fin: SeqNumber,
     pub(crate) urgent: Urgent,
     has_fin: bool,
@@ -318,6 +318,11 @@ impl<P: Payload> Receiver<P> {
     pub(crate) fn should_update_window(&self) -> bool {
         self.window
             .should_update(self.rcv_nxt, self.queued(), self.acks.rcv_mss())
+    }
+
+    /// The peer is to hear at once of what comes (`tcp_enter_quickack_mode`).
+    pub(crate) fn enter_quick_mode(&mut self, config: &Config) {
+        self.acks.enter_quick_mode(config, self.window.offered());
     }
 
     /// The application has read up to `read_nxt`: auto-tuning.

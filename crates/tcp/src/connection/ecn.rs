@@ -75,9 +75,7 @@ impl<P: Payload> Connection<P> {
                 self.ecn.is_seen = true;
                 if !self.ecn.is_echoing {
                     self.ecn.is_echoing = true;
-                    self.receiver
-                        .acks
-                        .enter_quick_mode(&self.config, self.receiver.window.offered());
+                    self.receiver.enter_quick_mode(&self.config);
                     is_urgent = true;
                 }
             }

@@ -179,9 +179,7 @@ impl<P: Payload> Connection<P> {
         }
         if segment.seq < self.receiver.rcv_nxt && !self.is_known_to_listener_only() {
             // Our acknowledgement was lost.
-            self.receiver
-                .acks
-                .enter_quick_mode(&self.config, self.receiver.window.offered());
+            self.receiver.enter_quick_mode(&self.config);
             self.receiver.note_duplicate(segment.seq, segment.end());
         }
         self.receiver.acks.owe_duplicate();

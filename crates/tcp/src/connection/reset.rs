@@ -11,7 +11,7 @@ use crate::{Ecn, Error, Instant, Payload, SeqNumber, State, Transmit};
 pub(super) struct Reset {
     pub(super) seq: SeqNumber,
     pub(super) ack: Option<SeqNumber>,
-    /// It is one of this connection's segments, with its options; not the answer to one that no connection expects.
+    /// It is one of this connection's segments, with its window and options; not the answer to one that no connection expects.
     pub(super) is_own: bool,
 }
 

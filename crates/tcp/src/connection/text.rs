@@ -121,9 +121,7 @@ impl<P: Payload> Connection<P> {
             }
             Arrival::Useless => {
                 if segment.seq < before {
-                    self.receiver
-                        .acks
-                        .enter_quick_mode(&self.config, self.receiver.window.offered());
+                    self.receiver.enter_quick_mode(&self.config);
                 }
                 self.receiver.acks.owe_duplicate();
             }
@@ -167,9 +165,8 @@ impl<P: Payload> Connection<P> {
             .on_data(segment.len, self.receiver.queued());
         self.measure_receiver_rtt(now, segment, added);
         // RFC 5681 §4.2: "a TCP receiver SHOULD send an immediate ACK when the incoming segment fills in all or part of a gap in
-        // the sequence space."
-        // What the window had no room for the peer has to send again.
-        if had_gap || self.receiver.rcv_nxt != segment.seq + segment.len {
+        // the sequence space." And if the window had no room for the end of it, the peer has to send that again.
+        if had_gap || rcv_nxt != segment.seq + segment.len {
             self.receiver.acks.owe_duplicate();
         }
         if self.has_readable() {

@@ -21,7 +21,7 @@ pub(crate) struct ReceiveQueue<P> {
     /// The window bounds both.
     len: u32,
     footprint: u32,
-    /// `SO_RCVLOWAT`, a copy of what the options say.
+    /// `SO_RCVLOWAT`, a copy of what the options say. It is no business of the queue's, but four octets are free here.
     pub(crate) low_water: u32,
     /// Nothing if nothing is queued.
     first: Option<P>,

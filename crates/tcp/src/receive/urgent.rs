@@ -12,6 +12,8 @@ pub(crate) struct Urgent {
     seq: SeqNumber,
 }
 
+const _: () = assert!(size_of::<Urgent>() == 6);
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum UrgentState {
     #[default]
