@@ -139,3 +139,88 @@ impl Tuning {
 
 /// What a peer sends in its first round trip (`TCP_INIT_CWND`).
 const INITIAL_SPACE_SEGMENTS: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: SeqNumber = SeqNumber(u32::MAX - 500);
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + ms(millis)
+    }
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn established() -> Tuning {
+        let mut tuning = Tuning::default();
+        tuning.start_at(START);
+        tuning.on_established(at(1), START, 5000, 100);
+        tuning
+    }
+
+    #[test]
+    fn the_first_round_trip_brings_ten_segments_or_the_window() {
+        assert_eq!(established().space(), 1000);
+        let mut tuning = Tuning::default();
+        tuning.on_established(at(1), START, 5000, 1460);
+        assert_eq!(tuning.space(), 5000);
+    }
+
+    #[test]
+    fn round_trips_fall_at_once_and_rise_by_eighths_unless_the_application_is_slow() {
+        let mut tuning = established();
+        for (millis, has_unread, rtt) in [
+            (Some(10), true, 10),
+            (Some(18), true, 10),
+            (None, false, 10),
+            (Some(18), false, 11),
+            (Some(5), true, 5),
+        ] {
+            tuning.on_rtt(7, millis.map(|millis| ms(millis).into()), has_unread);
+            assert_eq!(tuning.rtt(), ms(rtt), "{millis:?}");
+        }
+        assert!(!tuning.is_new_echo(7));
+        assert!(tuning.is_new_echo(8));
+    }
+
+    #[test]
+    fn without_timestamps_a_window_of_data_takes_a_round_trip() {
+        let mut tuning = established();
+        tuning.on_arrival_without_timestamps(at(50), START, 1000);
+        assert_eq!(tuning.rtt(), ms(49));
+        // Part of a window is none.
+        tuning.on_arrival_without_timestamps(at(60), START + 999, 1000);
+        assert_eq!(tuning.rtt(), ms(49));
+        tuning.on_arrival_without_timestamps(at(70), START + 1000, 1000);
+        assert_eq!(tuning.rtt(), ms(20));
+        // A longer one has a pause of the peer's in it.
+        tuning.on_arrival_without_timestamps(at(170), START + 2000, 1000);
+        assert_eq!(tuning.rtt(), ms(20));
+    }
+
+    #[test]
+    fn what_is_read_in_a_round_trip_counts_if_it_is_more_than_before() {
+        let mut tuning = established();
+        assert!(!tuning.is_round_trip_over(at(1000)));
+        tuning.on_rtt(7, Some(ms(10).into()), false);
+        assert!(!tuning.is_round_trip_over(at(10)));
+        assert!(tuning.is_round_trip_over(at(11)));
+        assert_eq!(tuning.on_read(at(11), START + 1000, 0), None);
+        assert!(!tuning.is_round_trip_over(at(20)));
+        assert_eq!(tuning.on_read(at(21), START + 3000, 900), Some(1100));
+    }
+
+    #[test]
+    fn a_buffer_holds_twice_of_what_is_read_and_more_while_that_grows() {
+        let mut tuning = established();
+        // Half of a buffer is for data.
+        assert_eq!(tuning.buffer_for(1000, 0), 4000);
+        assert_eq!(tuning.buffer_for(1000, 300), 4600);
+        assert_eq!(tuning.buffer_for(2000, 0), 24_000);
+        assert_eq!(tuning.space(), 2000);
+        assert_eq!(tuning.buffer_for(u32::MAX, u32::MAX), u32::MAX);
+    }
+}
