@@ -22,7 +22,8 @@ pub struct Demux {
     changes: u32,
 }
 
-/// A look-up whose hash is reckoned, but that has touched no memory of the table's.
+/// A look-up of a connection whose hash is reckoned, but that has touched no memory of the table's. It is good for the [`Demux`]
+/// that prepared it, whatever is inserted or removed until it is finished.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared {
     hash: u64,
@@ -92,7 +93,7 @@ impl Demux {
         Prepared { hash, key }
     }
 
-    /// The memory that the second half will look at first, for the processor to fetch.
+    /// The memory that [`finish`](Self::finish) will look at first, for the processor to fetch; null if there is none.
     #[inline]
     #[must_use]
     pub fn address(&self, look_up: &Prepared) -> *const u8 {
@@ -102,7 +103,7 @@ impl Demux {
         }
     }
 
-    /// The second half.
+    /// The second half: what [`connection`](Self::connection) would return.
     #[inline]
     #[must_use]
     pub fn finish(&self, look_up: &Prepared) -> Option<u32> {
