@@ -262,7 +262,7 @@ impl Congestion {
             Phase::Reducing { .. } if uncontrolled => {}
             Phase::Reducing { high, prr } => {
                 if ack.snd_una < *high {
-                    prr.on_ack(ack, &mut self.window);
+                    prr.on_delivered(ack.delivered, ack.in_flight, ack.is_safe, &mut self.window);
                 } else {
                     self.end_recovery(ack.in_flight);
                 }
@@ -299,6 +299,17 @@ impl Congestion {
             self.window.cwnd = self.window.cwnd.min(one_more);
         }
         true
+    }
+
+    /// A timer has shown losses while the window is being reduced. What is lost left room, for which PRR has not reckoned: goes on
+    /// with it as if one segment were reported, the retransmission (`tcp_rack_reo_timeout`). `in_flight` is without what is lost.
+    #[cold]
+    pub fn on_late_loss(&mut self, in_flight: u32) {
+        if let Phase::Reducing { prr, .. } = &mut self.phase
+            && !matches!(self.state, State::Uncontrolled(_))
+        {
+            prr.on_delivered(self.window.mss, in_flight, false, &mut self.window);
+        }
     }
 
     /// The retransmission timer has expired. `at.in_flight` is what remains after the overdue segments are deemed lost.

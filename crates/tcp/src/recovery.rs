@@ -178,7 +178,8 @@ impl Recovery {
     }
 
     /// Segments were deemed lost: fast recovery begins, unless one is going on. `newly_delivered` octets are what the
-    /// acknowledgement that shows it reports.
+    /// acknowledgement that shows it reports. If the window is being reduced already, for a mark, that goes on up to its own end:
+    /// it is not reduced twice for one window of data (RFC 3168 §6.1.2).
     fn enter_recovery(&mut self, now: Instant, newly_delivered: u32) {
         if matches!(self.state, State::Recovery { .. } | State::Loss { .. }) {
             return;
@@ -192,11 +193,15 @@ impl Recovery {
             is_last_in_doubt: self.undo.begin(self.snd_una, cause),
             ..self.reduction(now, newly_delivered)
         };
-        self.congestion.on_congestion_event(&reduction);
+        let is_reduced = self.congestion.on_congestion_event(&reduction);
+        let high = match self.state {
+            State::Cwr { high } if !is_reduced => high,
+            _ => self.snd_nxt,
+        };
         self.tlp.cancel();
         self.deadlines.probe = None;
-        self.state = State::Recovery { high: self.snd_nxt };
-        self.recover = self.snd_nxt;
+        self.state = State::Recovery { high };
+        self.recover = high;
     }
 
     /// RFC 4821 §7.6.2: if nothing is lost but a probe of the path, which is longer than the other segments by more than FIN,

@@ -66,7 +66,11 @@ impl Recovery {
         self.deadlines.reordering = self.rack.detect_lost(&mut self.scoreboard, &self.rtt, now);
         let lost = self.scoreboard.to_retransmit();
         if lost > 0 && !self.is_lost_probe(lost) {
+            let is_in_reduction = matches!(self.state, State::Cwr { .. });
             self.enter_recovery(now, 0);
+            if is_in_reduction {
+                self.congestion.on_late_loss(self.in_flight());
+            }
         }
         if self.deadlines.retransmission.is_none() {
             self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
