@@ -161,7 +161,8 @@ impl<P: Payload> Connection<P> {
         Verdict::Drop
     }
 
-    /// A request socket of Linux keeps to RFC 9293 §3.4 with what ends where the window begins.
+    /// Before the handshake is over Linux, like RFC 9293 §3.4, does not accept what ends where the window begins; later it does
+    /// ([`Receiver::is_acceptable`](crate::receive::Receiver::is_acceptable)).
     #[inline]
     fn is_old_to_listener(&self, segment: &Incoming<'_>) -> bool {
         segment.seq < self.receiver.rcv_nxt
