@@ -118,6 +118,8 @@ pub enum UrgentError {
     None,
     /// `EAGAIN`: announced but not received.
     NotReceived,
+    /// Announced, and it will not come: the stream has ended or was shut down. No error to an application: zero octets are read.
+    End,
 }
 
 #[cfg(test)]

@@ -199,7 +199,14 @@ impl<P: Payload> Connection<P> {
         if self.cold.options.is_oob_inline {
             return Err(UrgentError::None);
         }
-        self.receiver.urgent.octet()
+        match self.receiver.urgent.octet() {
+            Err(UrgentError::NotReceived)
+                if self.receiver.has_received_fin() || self.is_read_shut =>
+            {
+                Err(UrgentError::End)
+            }
+            octet => octet,
+        }
     }
 
     /// Whether the next octet to read is the urgent mark (`SIOCATMARK`).

@@ -372,6 +372,7 @@ impl Engine {
                 Ok(_) => Outcome::ok(1),
                 Err(UrgentError::None) => Outcome::error(libc::EINVAL),
                 Err(UrgentError::NotReceived) => Outcome::error(libc::EAGAIN),
+                Err(UrgentError::End) => Outcome::ok(0),
             });
         }
         let mut buffer = vec![0; len - pending.done];
