@@ -251,6 +251,9 @@ impl<P: Payload> Receiver<P> {
     }
 
     /// The peer's FIN is at `fin`, unless it sent data behind that.
+    ///
+    /// Linux takes such a FIN and gives up the data behind it. Here the data is believed: no peer that keeps to RFC 9293 §3.10.4
+    /// sends both, and a FIN that a third party guessed does not cut off what the peer sent.
     pub(crate) fn note_fin(&mut self, fin: SeqNumber) {
         if !self.has_fin
             && fin >= self.rcv_nxt
