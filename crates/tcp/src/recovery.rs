@@ -177,11 +177,16 @@ impl Recovery {
         !matches!(self.state, State::Open)
     }
 
+    /// What is deemed lost belongs to an episode that has begun.
+    fn is_recovering(&self) -> bool {
+        matches!(self.state, State::Recovery { .. } | State::Loss { .. })
+    }
+
     /// Segments were deemed lost: fast recovery begins, unless one is going on. `newly_delivered` octets are what the
     /// acknowledgement that shows it reports. If the window is being reduced already, for a mark, that goes on up to its own end:
     /// it is not reduced twice for one window of data (RFC 3168 §6.1.2).
     fn enter_recovery(&mut self, now: Instant, newly_delivered: u32) {
-        if matches!(self.state, State::Recovery { .. } | State::Loss { .. }) {
+        if self.is_recovering() {
             return;
         }
         let cause = if self.rack.is_order_kept() {

@@ -74,11 +74,16 @@ impl Recovery {
             self.timeouts = 0;
         }
         self.judge_probe(ack, dsack.map(|dsack| dsack.end), &delivery);
+        let was_recovering = self.is_recovering();
         outcome.was_spurious =
             dsack.is_some() && self.undo_duplicates(ack.now) || self.advance_state(ack, &delivery);
         let is_too_early = dsack.is_some_and(|dsack| dsack.is_too_early);
         (outcome.lost, outcome.has_lost_probe) =
             self.detect_losses(ack.now, &delivery, is_too_early);
+        if was_recovering && !self.is_recovering() && self.scoreboard.segments().lost > 0 {
+            // As Linux (`tcp_time_to_recover`): what was sent after the episode had begun, and is deemed lost, is another's.
+            self.enter_recovery(ack.now, delivery.delivered);
+        }
         self.congestion.on_ack(&Ack {
             now: ack.now,
             snd_una: self.snd_una,
@@ -227,7 +232,7 @@ impl Recovery {
             snd_nxt: self.snd_nxt,
             has_dsack,
             is_leaving_recovery,
-            is_in_recovery: matches!(self.state, State::Recovery { .. } | State::Loss { .. }),
+            is_in_recovery: self.is_recovering(),
             segments_sacked: self.scoreboard.segments().sacked,
             min_rtt: self.rtt.min_rtt(),
             srtt: self.rtt.srtt(),
