@@ -208,16 +208,17 @@ fn links_are_used() {
     assert!(unused.is_empty(), "less than 90 % of the link:\n{unused}");
 }
 
-/// The engine's goodput is at least that of Linux at every point, to the resolution of the measurement: to the engine and to
-/// the Linux receiver that Linux sent to.
+/// The engine's goodput is at least that of Linux at every point, to the resolution of the measurement; and so it is to the
+/// Linux receiver that Linux sent to, to a standard error of the mean of ten seeds.
 #[test]
 fn goodput_is_at_least_that_of_linux() {
     let linux = committed("goodput_linux.txt");
     let mut slower = String::new();
-    for name in ["goodput.txt", "goodput_to_linux.txt"] {
+    for (name, errors) in [("goodput.txt", 0.0), ("goodput_to_linux.txt", 1.0)] {
         for ((point, engine), (_, linux)) in committed(name).iter().zip(&linux) {
             let (engine, linux) = (engine[0], linux[0]);
-            if engine.mean < linux.mean * (1.0 - point.resolution()) {
+            let most = engine.mean + errors * engine.standard_error;
+            if most < linux.mean * (1.0 - point.resolution()) {
                 let (engine, linux) = (engine.format(), linux.format());
                 writeln!(
                     slower,
