@@ -69,6 +69,15 @@ impl Flow {
         assert_eq!(self.retransmit(true), [0]);
     }
 
+    /// Three segments go out; the first arrives last.
+    fn see_reordering(&mut self) {
+        self.send(3);
+        self.wait(40);
+        self.ack(0, &[(1, 3)]);
+        self.ack(3, &[]);
+        assert_eq!(self.recovery.reorderings(), 1);
+    }
+
     fn send(&mut self, segments: u32) {
         self.recovery.before_sending(self.now);
         for _ in 0..segments {
@@ -217,11 +226,7 @@ fn reordering_within_the_window_is_no_loss() {
 #[test]
 fn the_reordering_timer_allows_for_reports_that_are_held_back() {
     let mut flow = Flow::new();
-    flow.send(3);
-    flow.wait(40);
-    flow.ack(0, &[(1, 3)]);
-    flow.ack(3, &[]);
-    assert_eq!(flow.recovery.reorderings(), 1);
+    flow.see_reordering();
     flow.send(3);
     let sent_at = flow.now;
     flow.wait(40);
@@ -237,10 +242,7 @@ fn the_reordering_timer_allows_for_reports_that_are_held_back() {
 #[test]
 fn acknowledgements_show_losses_before_the_reordering_timer() {
     let mut flow = Flow::new();
-    flow.send(3);
-    flow.wait(40);
-    flow.ack(0, &[(1, 3)]);
-    flow.ack(3, &[]);
+    flow.see_reordering();
     flow.send(2);
     flow.wait(10);
     flow.send(1);
