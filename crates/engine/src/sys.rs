@@ -69,9 +69,7 @@ pub(crate) fn eventfd() -> Result<OwnedFd, Errno> {
     let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
     // SAFETY: eventfd2 takes integers.
     let fd = check(unsafe { libc::syscall(libc::SYS_eventfd2, 0, flags) })? as c_int;
-    let fd = process::to_high_number(OwnedFd(fd));
-    own_descriptors::add(fd.0);
-    Ok(fd)
+    Ok(process::to_own(OwnedFd(fd)))
 }
 
 pub(crate) fn signal_eventfd(fd: &OwnedFd) {

@@ -49,8 +49,15 @@ pub(crate) fn message_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok((first, second))
 }
 
+/// Makes a new descriptor one of the library's: it has a high number, and a forked child closes it.
+pub(super) fn to_own(low: OwnedFd) -> OwnedFd {
+    let fd = to_high_number(low);
+    own_descriptors::add(fd.0);
+    fd
+}
+
 /// Gives a descriptor a number where programs do not expect their own, if the limits allow.
-pub(super) fn to_high_number(low: OwnedFd) -> OwnedFd {
+fn to_high_number(low: OwnedFd) -> OwnedFd {
     duplicate_out_of_the_way(low.0).map_or(low, OwnedFd)
 }
 

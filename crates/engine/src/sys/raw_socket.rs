@@ -4,9 +4,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use libc::c_int;
 
-use super::process::{FileId, file_id, to_high_number};
+use super::process::{FileId, file_id, to_own};
 use super::{Errno, OwnedFd, check, sockaddr};
-use crate::own_descriptors;
 
 /// A raw IPv4 socket whose packets bring their own headers. A forked child closes it.
 #[derive(Debug)]
@@ -23,8 +22,7 @@ impl RawSocket {
         // SAFETY: socket(2) takes integers.
         let fd =
             check(unsafe { libc::syscall(libc::SYS_socket, domain, kind, libc::IPPROTO_RAW) })?;
-        let fd = to_high_number(OwnedFd(fd as c_int));
-        own_descriptors::add(fd.raw());
+        let fd = to_own(OwnedFd(fd as c_int));
         let file = file_id(fd.raw()).ok_or(Errno(libc::EBADF))?;
         Ok(Self { fd, file })
     }
