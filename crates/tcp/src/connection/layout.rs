@@ -27,9 +27,8 @@ pub enum Direction {
 }
 
 impl<P: Payload> Connection<P> {
-    /// Where the stretch begins and ends, in octets.
+    /// Where the stretch begins, in octets.
     const START: usize = offset_of!(Self, sender) + Sender::RECEIVING;
-    const END: usize = size_of::<Self>();
 
     /// The cache lines that a segment touches, as addresses to prefetch: at depth 0 the connection's, at depth 1 of what it
     /// refers to, at depth 2 of what that refers to. The addresses of a depth are read from the lines of the depth before, which
@@ -42,7 +41,7 @@ impl<P: Payload> Connection<P> {
     ) -> impl Iterator<Item = *const u8> + use<P> {
         let is_sending = direction == Direction::Send;
         let (first, lists) = match (depth, is_sending) {
-            (0, false) => (lines_of(self, Self::START..Self::END), None),
+            (0, false) => (lines_of(self, Self::START..size_of::<Self>()), None),
             (0, true) => (lines_of(self, 0..size_of::<Self>()), None),
             (1, true) => {
                 let cold = lines_of(&*self.cold, 0..size_of::<Cold>());
