@@ -30,8 +30,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::Duration;
 
+use dev_core::prefetch_early;
 use flows::{Random, local, remote};
-use ring::prefetch_early;
 use support::{Frame, IRS, ISS, MEMORY};
 use tcp::demux::{Burst, Demux, in_turn};
 use tcp::timer_wheel::TimerWheel;

@@ -148,6 +148,9 @@ enum Probe {
     KeepAlive,
     /// RFC 9293 §3.8.6.1: as much data as the window allows, or none.
     Window,
+    /// The segment of it that makes the peer acknowledge, after one that announced urgent data
+    /// (`tcp_write_wakeup`).
+    Announced,
 }
 
 /// What is known from the SYNs.

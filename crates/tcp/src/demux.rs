@@ -8,7 +8,7 @@ mod burst;
 mod table;
 
 pub use burst::{Burst, in_turn};
-pub use table::{FlowTable, MAX_VALUE};
+pub use table::{ConnectionTable, MAX_VALUE};
 
 /// Finds connections by both ends, and listeners by the local one. Values are at most [`MAX_VALUE`].
 ///
@@ -33,8 +33,8 @@ pub struct Prepared {
 /// One table for each version of IP.
 #[derive(Clone, Debug)]
 struct Connections {
-    ipv4: FlowTable<12>,
-    ipv6: FlowTable<36>,
+    ipv4: ConnectionTable<12>,
+    ipv6: ConnectionTable<36>,
 }
 
 /// A flow as octets.
@@ -49,8 +49,8 @@ impl Demux {
     #[must_use]
     pub fn new(key: [u8; 16]) -> Self {
         let tables = Connections {
-            ipv4: FlowTable::new(key),
-            ipv6: FlowTable::new(key),
+            ipv4: ConnectionTable::new(key),
+            ipv6: ConnectionTable::new(key),
         };
         Self {
             connections: tables.clone(),

@@ -8,6 +8,9 @@ pub(crate) const DEFAULT_IPV6: u16 = 1220;
 /// headers.
 pub(crate) const MIN_ANNOUNCED: u16 = 88;
 
-/// The least that is sent in a full segment, whatever the peer announces: `TCP_MIN_SND_MSS` (48) less the 40 octets that options
-/// may take. A peer that announces less wants to receive nothing but headers.
-pub(crate) const MIN_SENT: u16 = 48 - 40;
+/// The least that is sent in a full segment, options included, whatever the peer announces (`TCP_MIN_SND_MSS`). A peer that
+/// announces less wants to receive nothing but headers.
+pub(crate) const MIN_SENT: u16 = 48;
+
+/// What of it is left for payload beside all options: a header has room for 40 octets of them.
+pub(crate) const MIN_PAYLOAD: u16 = MIN_SENT - 40;

@@ -296,7 +296,7 @@ const MAX_COUNT: u8 = 127;
 /// `TCP_CONGESTION`, `VMA_TCP_CC_ALGO`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CongestionAlgorithm {
-    /// RFC 9438, with HyStart++ (RFC 9406).
+    /// RFC 9438, with HyStart (as Linux, and RFC 9406).
     #[default]
     Cubic,
     /// RFC 5681, RFC 6582.

@@ -9,7 +9,7 @@ use core::time::Duration;
 use wire::tcp::Header;
 
 use crate::Instant;
-use crate::demux::{FlowTable, ipv4_key};
+use crate::demux::{ConnectionTable, ipv4_key};
 use crate::links::{NIL, position};
 
 mod entry;
@@ -23,7 +23,7 @@ pub(crate) use judge::{Action, judge};
 /// The connections of a stack that are in TIME-WAIT.
 #[derive(Clone, Debug)]
 pub struct TimeWaitTable {
-    flows: FlowTable<12>,
+    flows: ConnectionTable<12>,
     entries: Vec<Entry>,
     /// Entries to use again.
     free: u32,
@@ -60,7 +60,7 @@ impl TimeWaitTable {
     #[must_use]
     pub fn new(key: [u8; 16], most: u32, settings: Settings) -> Self {
         Self {
-            flows: FlowTable::new(key),
+            flows: ConnectionTable::new(key),
             entries: Vec::new(),
             free: NIL,
             oldest: NIL,

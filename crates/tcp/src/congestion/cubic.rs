@@ -28,7 +28,7 @@ pub(super) struct Cubic {
     memory: Memory,
     /// The congestion avoidance stage, if it has begun.
     epoch: Option<Box<Epoch>>,
-    /// The initial slow start is HyStart++'s (RFC 9406 §4.3: later ones are not).
+    /// The initial slow start is HyStart's (RFC 9406 §4.3: later ones are not).
     hystart: Option<Box<HyStart>>,
     had_reduction: bool,
     last_rtt: Nanos,

@@ -72,8 +72,11 @@ impl<P: Payload> Connection<P> {
 
     /// Tells recovery; returns the number of sequence numbers newly acknowledged.
     fn report_ack(&mut self, now: Instant, segment: &Incoming<'_>, is_plain: bool) -> u32 {
-        // An old acknowledgement tells of old congestion.
-        let is_echo = segment.has(Flags::ECE) && segment.ack >= self.sender.snd_una;
+        // An old acknowledgement tells of old congestion. With nothing outstanding there is no window
+        // to be reduced (as Linux).
+        let is_echo = segment.has(Flags::ECE)
+            && segment.ack >= self.sender.snd_una
+            && self.sender.is_outstanding();
         if self.ecn.is_on && is_echo && self.cold.recovery.on_ecn_echo(now) {
             self.ecn.owes_cwr = true;
         }

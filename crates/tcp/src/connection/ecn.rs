@@ -11,7 +11,7 @@ pub(super) struct EcnState {
     /// Both sides agreed.
     pub(super) is_on: bool,
     /// The peer's network marked a packet: ECE on acknowledgements until CWR comes.
-    is_echoing: bool,
+    pub(super) is_echoing: bool,
     /// We reduced the window: CWR on the next new data. Of no effect if ECN is off.
     pub(super) owes_cwr: bool,
     /// A codepoint was seen (`TCPI_OPT_ECN_SEEN`).

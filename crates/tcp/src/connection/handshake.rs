@@ -353,7 +353,7 @@ impl<P: Payload> Connection<P> {
     pub(super) fn mss(&self) -> u16 {
         let options_len = self.options_len();
         let mss = self.cold.handshake.peer_mss.min(self.cold.path.mss());
-        mss.saturating_sub(options_len).max(mss::MIN_SENT)
+        mss.max(mss::MIN_SENT).saturating_sub(options_len)
     }
 
     /// Octets of payload that the peer's segments have room for, by what was announced to it (`advmss`).

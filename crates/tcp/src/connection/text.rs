@@ -13,8 +13,8 @@ impl<P: Payload> Connection<P> {
     /// "Sixth, check the URG bit", "seventh, process the segment text", "eighth, check the FIN bit".
     #[inline]
     pub(super) fn take_text(&mut self, now: Instant, segment: &Incoming<'_>, payload: Option<P>) {
-        if segment.has(Flags::URG) {
-            self.check_urgent(segment);
+        if segment.has(Flags::URG | Flags::CWR) {
+            self.take_rare_flags(segment);
         }
         if self.state.has_peer_fin() {
             self.take_text_after_fin(now, segment);
@@ -40,6 +40,17 @@ impl<P: Payload> Connection<P> {
             }
         }
         self.schedule_ack(now);
+    }
+
+    #[cold]
+    fn take_rare_flags(&mut self, segment: &Incoming<'_>) {
+        if segment.has(Flags::CWR) {
+            // RFC 3168 §6.1.3, as Linux also if no data comes with it.
+            self.ecn.is_echoing = false;
+        }
+        if segment.has(Flags::URG) {
+            self.check_urgent(segment);
+        }
     }
 
     /// "This should not occur since a FIN has been received from the remote side. Ignore the segment text." As Linux

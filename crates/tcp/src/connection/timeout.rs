@@ -101,8 +101,7 @@ impl<P: Payload> Connection<P> {
     }
 
     fn on_recovery_timeout(&mut self, now: Instant) {
-        let can_send_new =
-            self.sender.has_unsent() && self.sender.window_end() > self.sender.snd_nxt;
+        let can_send_new = self.can_probe_with_new_data();
         let was_reducing = self.cold.recovery.is_reducing();
         let timeout = self.cold.recovery.on_timeout(now, can_send_new);
         if self.is_searching_mtu() {

@@ -283,6 +283,14 @@ impl<P: Payload> Connection<P> {
             self.emit_new(now, &segment, mss, transmit);
             return;
         }
+        let (una, end) = (self.sender.snd_una, self.sender.urgent_end());
+        if probe != Probe::Announced
+            && end.is_some_and(|end| (1..=i32::from(u16::MAX)).contains(&end.distance_from(una)))
+        {
+            self.pending.probe = Some(Probe::Announced);
+            self.emit_ack(now, una, transmit);
+            return;
+        }
         // As Linux (`tcp_xmit_probe_skb`): an old number makes the peer answer and tells it nothing.
         self.emit_ack(now, self.sender.snd_una - 1, transmit);
     }
@@ -363,13 +371,21 @@ impl<P: Payload> Connection<P> {
         if self.timestamps.is_on() { 3 } else { 4 }
     }
 
+    /// The peer's window has room for a whole segment of new data, or for all there is
+    /// (`tcp_snd_wnd_test`): less would wait for more window.
+    #[cold]
+    pub(super) fn can_probe_with_new_data(&self) -> bool {
+        let needed = self.sender.unsent().min(self.room_beside_options()).max(1);
+        self.sender.has_unsent() && self.sender.window_end() >= self.sender.snd_nxt + needed
+    }
+
     /// Octets of payload in a full segment, beside all its options. Never zero, however small the peer's MSS is.
     #[inline]
     fn room_beside_options(&self) -> u32 {
         let mss = u32::from(self.mss());
         mss.saturating_sub(self.sack_len())
             .min(self.sender.segment_bound())
-            .max(mss::MIN_SENT.into())
+            .max(mss::MIN_PAYLOAD.into())
     }
 
     /// Octets that SACK blocks take from a segment's payload.

@@ -16,7 +16,7 @@ const MIN_BUCKETS: usize = 4;
 
 /// Keys of `N` octets.
 #[derive(Clone)]
-pub struct FlowTable<const N: usize> {
+pub struct ConnectionTable<const N: usize> {
     /// A power of two. A flow is in the first bucket from its home on that had room.
     buckets: Vec<Bucket<N>>,
     len: usize,
@@ -36,13 +36,18 @@ struct Bucket<const N: usize>([Slot<N>; WAYS]);
 const _: () = assert!(size_of::<Bucket<12>>() == 64);
 const _: () = assert!(size_of::<Bucket<36>>() == 192);
 
-impl<const N: usize> core::fmt::Debug for FlowTable<N> {
+impl<const N: usize> core::fmt::Debug for ConnectionTable<N> {
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(formatter, "FlowTable({} of {})", self.len, self.slots())
+        write!(
+            formatter,
+            "ConnectionTable({} of {})",
+            self.len,
+            self.slots()
+        )
     }
 }
 
-impl<const N: usize> FlowTable<N> {
+impl<const N: usize> ConnectionTable<N> {
     /// `key` is random and secret. There is no memory before the first entry.
     #[must_use]
     pub fn new(key: [u8; 16]) -> Self {
@@ -262,7 +267,7 @@ mod tests {
 
     use super::*;
 
-    impl<const N: usize> FlowTable<N> {
+    impl<const N: usize> ConnectionTable<N> {
         fn check(&self) {
             let slots = self.buckets.iter().flat_map(|bucket| &bucket.0);
             let in_use = slots.filter(|slot| slot.value != EMPTY);
@@ -276,7 +281,7 @@ mod tests {
 
     #[test]
     fn an_empty_table_has_no_memory_and_finds_nothing() {
-        let mut table = FlowTable::<12>::new([1; 16]);
+        let mut table = ConnectionTable::<12>::new([1; 16]);
         assert_eq!(table.buckets.capacity(), 0);
         assert_eq!(table.look_up(&[0; 12]), None);
         assert_eq!(table.remove(&[0; 12]), None);
@@ -285,7 +290,7 @@ mod tests {
 
     #[test]
     fn reserved_room_is_not_grown() {
-        let mut table = FlowTable::<12>::new([1; 16]);
+        let mut table = ConnectionTable::<12>::new([1; 16]);
         table.reserve(1000);
         let slots = table.slots();
         for value in 0..1000_u32 {
@@ -300,7 +305,10 @@ mod tests {
     /// The key decides where flows collide.
     #[test]
     fn tables_with_different_keys_differ() {
-        let (one, other) = (FlowTable::<12>::new([1; 16]), FlowTable::<12>::new([2; 16]));
+        let (one, other) = (
+            ConnectionTable::<12>::new([1; 16]),
+            ConnectionTable::<12>::new([2; 16]),
+        );
         let same = (0..1000_u32)
             .filter(|value| {
                 let mut key = [0; 12];
@@ -330,7 +338,7 @@ mod tests {
             ),
             secret in any::<[u8; 16]>(),
         ) {
-            let mut table = FlowTable::<12>::new(secret);
+            let mut table = ConnectionTable::<12>::new(secret);
             let mut model = HashMap::new();
             let key = |number: u16| {
                 let mut key = [0; 12];

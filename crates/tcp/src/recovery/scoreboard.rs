@@ -221,13 +221,32 @@ impl Scoreboard {
         segment.sent_at = now;
         let (marks, len) = (segment.marks, segment.len);
         self.set_marks(index, marks | new_marks);
-        self.retransmissions
-            .get_or_insert_default()
-            .push_back(Retransmission {
-                ordinal,
-                sent_at: now,
-            });
+        let queue = self.retransmissions.get_or_insert_default();
+        queue.push_back(Retransmission {
+            ordinal,
+            sent_at: now,
+        });
+        if queue.len() > void_after(self.segments.len()) {
+            self.forget_void_retransmissions();
+        }
         len
+    }
+
+    /// Without SACK nothing else takes them away while anything is outstanding.
+    #[cold]
+    fn forget_void_retransmissions(&mut self) {
+        if let Some(mut queue) = self.retransmissions.take() {
+            queue.retain(|sent| self.decidable(sent).is_some());
+            self.retransmissions = Some(queue);
+        }
+    }
+
+    /// Where the segment is of which this is the last transmission, if whether that has arrived is open.
+    fn decidable(&self, sent: &Retransmission) -> Option<(usize, &Segment)> {
+        let index = self.index(sent.ordinal)?;
+        let segment = self.segments.get(index)?;
+        let is_last = segment.sent_at == sent.sent_at && segment.waits_for_decision_again();
+        is_last.then_some((index, segment))
     }
 
     /// The last segment sent.
@@ -386,6 +405,12 @@ impl Scoreboard {
         let offset = usize::try_from(ordinal.wrapping_sub(self.base)).ok()?;
         (offset <= self.segments.len()).then_some(offset)
     }
+}
+
+/// So many retransmissions of `segments` are kept before those that are void are looked for: each looked at pays with one that
+/// was sent.
+const fn void_after(segments: usize) -> usize {
+    segments.saturating_mul(2).saturating_add(8)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
+use super::Scoreboard;
 use super::segment::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED};
-use super::{Retransmission, Scoreboard};
 use crate::{Instant, SeqNumber};
 
 impl Scoreboard {
@@ -55,21 +55,16 @@ impl Scoreboard {
         timeout: Duration,
         now: Instant,
     ) -> Option<Instant> {
-        while let Some(&Retransmission { ordinal, sent_at }) = self
+        while let Some(sent) = self
             .retransmissions
             .as_ref()
             .and_then(|queue| queue.front())
         {
-            let index = self.index(ordinal);
-            let segment = index.and_then(|index| self.segments.get(index));
-            if let (Some(index), Some(segment)) = (index, segment)
-                && segment.sent_at == sent_at
-                && segment.waits_for_decision_again()
-            {
-                if !sent_after(newest, sent_at, segment.end()) {
+            if let Some((index, segment)) = self.decidable(sent) {
+                if !sent_after(newest, segment.sent_at, segment.end()) {
                     return None;
                 }
-                let due = sent_at + timeout;
+                let due = segment.sent_at + timeout;
                 if due > now {
                     return Some(due);
                 }

@@ -75,6 +75,12 @@ impl Scoreboard {
             .flat_map(|queue| queue.iter())
             .map(|sent| sent.sent_at);
         assert!(times.is_sorted());
+        let most = void_after(self.segments.len());
+        assert!(
+            self.retransmissions
+                .as_ref()
+                .is_none_or(|queue| queue.len() <= most)
+        );
     }
 }
 
@@ -218,6 +224,20 @@ fn taking_back_losses_leaves_everything_to_be_decided_again() {
     board.detect_lost((at(4), SeqNumber(500)), Duration::ZERO, at(11));
     assert_eq!(board.to_retransmit(), 3);
     board.check();
+}
+
+/// Without SACK nobody asks which retransmissions are overdue, and something is always outstanding.
+#[test]
+fn retransmissions_that_arrived_are_forgotten() {
+    let mut board = board_of(SeqNumber(0), 3);
+    for index in 0..1000 {
+        let seq = SeqNumber(index * LEN);
+        board.mark_first_lost();
+        board.on_retransmitted(seq, at(10 + u64::from(index)));
+        board.check();
+        board.acknowledge(seq + LEN, |_| {});
+        board.push(seq + 3 * LEN, LEN, at(10 + u64::from(index)));
+    }
 }
 
 #[test]
