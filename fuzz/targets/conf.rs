@@ -5,8 +5,8 @@
 
 use std::net::SocketAddrV4;
 
-use config::rules::{ProcessRules, Role, RuleFile, Statement};
 use libfuzzer_sys::fuzz_target;
+use vma_config::rules::{ProcessRules, Role, RuleFile, Statement};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((choice, bytes)) = bytes.split_first() else {

@@ -6,11 +6,11 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use config::{
+use libfuzzer_sys::fuzz_target;
+use vma_config::{
     BannerFacts, Config, DEPRECATED, Effective, Kind, LogLevel, PARAMETERS, Value, WarningKind,
     banner,
 };
-use libfuzzer_sys::fuzz_target;
 
 const PID: u32 = 4321;
 /// More of them take time and show nothing new.

@@ -2,14 +2,15 @@
 //! hands over to the kernel what is the kernel's.
 
 use engine::{
-    Engine, Errno, Follows, Message, MuxCall, MuxOutcome, Reason, RecvCall, RecvOutcome, Refusal,
-    Request, SendOutcome, Sleep, UdpSocket,
+    Engine, Errno, ExceptionAction, Follows, Message, MuxCall, MuxOutcome, Reason, RecvCall,
+    RecvOutcome, Request, SendOutcome, UdpSocket,
 };
-use libc::{c_int, msghdr, sigset_t, ssize_t};
+use libc::{c_int, mmsghdr, msghdr, sigset_t, ssize_t};
 
-use crate::guard::{self, Refused, contained, fail};
+use crate::guard::{self, NotRun, contained, fail};
 use crate::real;
-use crate::runtime::{self, Device, SignalSet};
+use crate::runtime::{self, Device};
+use crate::sleep::{Slept, sleep_until_woken};
 
 /// A receive call on the socket that was found behind `fd`. `kernel` makes the same call to the kernel.
 ///
@@ -24,31 +25,76 @@ pub(crate) unsafe fn receive(
     flags: c_int,
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { receive_here(engine, fd, socket, header, flags) }
+        .unwrap_or_else(|| received_by_kernel(socket, kernel()))
+}
+
+/// Counts what the kernel answered to a receive call.
+#[inline]
+pub(crate) fn received_by_kernel(socket: &UdpSocket<Device>, result: ssize_t) -> ssize_t {
+    socket.count_os_receive(outcome(result));
+    result
+}
+
+/// The same for `recvmmsg(2)`, which `received` messages came of.
+///
+/// # Safety
+/// The kernel must have filled that many messages in.
+pub(crate) unsafe fn messages_received_by_kernel(
+    socket: &UdpSocket<Device>,
+    messages: *const mmsghdr,
+    received: c_int,
+) {
+    let count = |result| socket.count_os_receive(result);
+    // SAFETY: the caller's promise.
+    unsafe { count_messages(messages, received, count) };
+}
+
+/// The part of a receive call that is not the kernel's. `None`: the call is for the kernel, and nothing has happened to `header`.
+///
+/// # Safety
+/// `header` must be valid for `recvmsg(2)`.
+#[inline]
+pub(crate) unsafe fn receive_here(
+    engine: &'static Engine<Device>,
+    fd: c_int,
+    socket: &'static UdpSocket<Device>,
+    header: &mut msghdr,
+    flags: c_int,
+) -> Option<ssize_t> {
+    if socket.is_left_to_kernel() {
+        return None;
+    }
     let mut call = RecvCall::begin(engine, fd, socket, flags);
+    let mut ended = None;
     loop {
         let attempt = contained(|| {
             // SAFETY: the caller's promise.
             let mut message = unsafe { Message::new(header) };
-            socket.receive(engine, &mut call, &mut message, flags)
+            match ended {
+                None => socket.receive(engine, &mut call, &mut message, flags),
+                Some(errno) => socket.last_look(&call, &mut message, flags, errno),
+            }
         });
         match attempt {
-            Ok(RecvOutcome::Done(len)) => return len.cast_signed(),
-            Ok(RecvOutcome::Fail(Errno(errno))) => return fail(errno),
-            Ok(RecvOutcome::Kernel) | Err(Refused::Inside) => {
-                let result = kernel();
-                socket.count_os_receive(outcome(result));
-                return result;
+            Ok(RecvOutcome::Done(len)) => {
+                // The kernel begins with this flag of the call (net/socket.c).
+                header.msg_flags |= flags & libc::MSG_CMSG_CLOEXEC;
+                return Some(len.cast_signed());
             }
+            Ok(RecvOutcome::Fail(Errno(errno))) => return Some(fail(errno)),
+            Ok(RecvOutcome::Kernel) | Err(NotRun::Reentered) => return None,
             // SAFETY: nothing is held here that a cancelled thread would leave behind.
             Ok(RecvOutcome::Again) => unsafe { real::pthread_testcancel() },
             Ok(RecvOutcome::Sleep(sleep)) => {
-                if let Some(errno) =
-                    sleep_until_woken(sleep, None, || call.interrupted(), || call.any_handler())
+                if sleep_until_woken(sleep, None, || call.interrupted(), || call.any_handler())
+                    == Slept::Interrupted
                 {
-                    return fail(errno);
+                    ended = Some(Errno(libc::EINTR));
                 }
             }
-            Err(Refused::Panicked) => return poisoned(engine, socket),
+            Err(NotRun::Panicked) => return Some(poisoned(engine, socket)),
         }
     }
 }
@@ -79,15 +125,56 @@ pub(crate) unsafe fn send(
         Ok(SendOutcome::Done(len)) => len.cast_signed(),
         Ok(SendOutcome::Kernel(reason)) => {
             let result = kernel();
-            socket.count_os_send(outcome(result));
+            socket.count_os_send_for(reason, outcome(result));
             if reason == Reason::NotBound && result >= 0 {
                 // The first send has bound the socket.
                 addresses_changed(engine, socket);
             }
             result
         }
-        Err(Refused::Inside) => kernel(),
-        Err(Refused::Panicked) => poisoned(engine, socket),
+        Err(NotRun::Reentered) => sent_by_kernel(socket, kernel()),
+        Err(NotRun::Panicked) => poisoned(engine, socket),
+    }
+}
+
+/// Counts what the kernel answered to a send call.
+#[inline]
+pub(crate) fn sent_by_kernel(socket: &UdpSocket<Device>, result: ssize_t) -> ssize_t {
+    socket.count_os_send(outcome(result));
+    result
+}
+
+/// The same for `sendmmsg(2)`, which has sent `sent` messages.
+///
+/// # Safety
+/// The kernel must have taken that many messages.
+pub(crate) unsafe fn messages_sent_by_kernel(
+    socket: &UdpSocket<Device>,
+    messages: *const mmsghdr,
+    sent: c_int,
+) {
+    let count = |result| socket.count_os_send(result);
+    // SAFETY: the caller's promise.
+    unsafe { count_messages(messages, sent, count) };
+}
+
+/// Shows what became of each of the messages of a call of the kernel's.
+///
+/// # Safety
+/// If `done` is positive, that many messages must be readable.
+unsafe fn count_messages(
+    messages: *const mmsghdr,
+    done: c_int,
+    count: impl Fn(Result<usize, Errno>),
+) {
+    let Ok(done) = usize::try_from(done) else {
+        return count(Err(Errno(guard::errno())));
+    };
+    for index in 0..done {
+        // SAFETY: the caller's promise.
+        let message = unsafe { messages.add(index) };
+        // SAFETY: the caller's promise.
+        count(Ok(unsafe { (*message).msg_len } as usize));
     }
 }
 
@@ -108,11 +195,11 @@ pub(crate) fn wait(
             Ok(MuxOutcome::Again) => unsafe { real::pthread_testcancel() },
             Ok(MuxOutcome::Sleep(sleep)) => {
                 let interrupted = || call.interrupted();
-                if let Some(errno) = sleep_until_woken(sleep, mask, interrupted, interrupted) {
-                    return fail(errno);
+                if sleep_until_woken(sleep, mask, interrupted, interrupted) == Slept::Interrupted {
+                    call.end_after_last_look();
                 }
             }
-            Err(Refused::Inside | Refused::Panicked) => return kernel(),
+            Err(NotRun::Reentered | NotRun::Panicked) => return kernel(),
         }
     }
 }
@@ -123,10 +210,10 @@ pub(crate) fn is_refused(
     socket: &'static UdpSocket<Device>,
     request: Request,
 ) -> bool {
-    match contained(|| engine.refusal(socket, request)) {
-        Ok(Some(Refusal::Fail)) => true,
+    match contained(|| engine.exception_action(socket, request)) {
+        Ok(Some(ExceptionAction::Fail)) => true,
         // SAFETY: abort has no preconditions, and nothing of ours is alive here.
-        Ok(Some(Refusal::Abort)) => unsafe { libc::abort() },
+        Ok(Some(ExceptionAction::Abort)) => unsafe { libc::abort() },
         _ => false,
     }
 }
@@ -141,44 +228,6 @@ pub(crate) fn addresses_changed(
         runtime::watch_network(engine);
     });
     runtime::end_if_start_failed();
-}
-
-/// Sleeps in the application's own `ppoll(2)`. Returns the error that ends the call, if one does.
-///
-/// Signals stay blocked from the last look at the handlers that ran until the kernel has put the thread to sleep: a handler
-/// either runs before the look, or ends the sleep.
-#[cold]
-fn sleep_until_woken(
-    mut sleep: Sleep<Device>,
-    mask: Option<*const sigset_t>,
-    interrupted: impl Fn() -> bool,
-    any_handler: impl Fn() -> bool,
-) -> Option<c_int> {
-    let saved = guard::errno();
-    let mut signals = SignalSet::all();
-    signals.swap_with_current();
-    let mut ended = None;
-    if interrupted() {
-        ended = Some(libc::EINTR);
-    } else {
-        let timeout = sleep.timeout();
-        let timeout = timeout
-            .as_ref()
-            .map_or(std::ptr::null(), std::ptr::from_ref);
-        let (fds, count) = (sleep.fds().as_mut_ptr(), sleep.fds().len() as libc::nfds_t);
-        let mask = mask.unwrap_or(signals.as_ptr());
-        // SAFETY: the descriptors, the timeout and the mask are valid for the call. It is a cancellation point; what a
-        // cancelled thread leaves behind is said at `Sleep`.
-        let result = unsafe { real::ppoll(fds, count, timeout, mask) };
-        // A handler that the library has not seen installed counts as one that interrupts.
-        if result < 0 && guard::errno() == libc::EINTR && (interrupted() || !any_handler()) {
-            ended = Some(libc::EINTR);
-        }
-    }
-    signals.swap_with_current();
-    let _ = contained(|| sleep.end());
-    guard::set_errno(saved);
-    ended
 }
 
 #[inline]

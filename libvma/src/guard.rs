@@ -26,30 +26,30 @@ const DEFERRED: c_int = 0;
 
 /// Why a decision was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum NotRun {
     /// The thread is inside already: a signal handler of the application, or the library's own use of the C library.
-    Inside,
+    Reentered,
     /// The decision panicked. The log says where.
     Panicked,
 }
 
 /// Runs a decision of the library. `errno` is afterwards what it was before.
 #[inline]
-pub(crate) fn contained<T>(decide: impl FnOnce() -> T) -> Result<T, Refused> {
+pub(crate) fn contained<T>(decide: impl FnOnce() -> T) -> Result<T, NotRun> {
     // Thread-local storage is gone while the thread exits.
     THREAD
         .try_with(|thread| contained_in(thread, decide))
-        .unwrap_or(Err(Refused::Inside))
+        .unwrap_or(Err(NotRun::Reentered))
 }
 
 #[inline]
-fn contained_in<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Result<T, Refused> {
+fn contained_in<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Result<T, NotRun> {
     if thread.depth.get() != 0 {
         return contained_unless_inside(thread, decide);
     }
     thread.depth.set(1);
     let saved = errno();
-    let outcome = catch_unwind(AssertUnwindSafe(decide)).map_err(|_| Refused::Panicked);
+    let outcome = catch_unwind(AssertUnwindSafe(decide)).map_err(|_| NotRun::Panicked);
     set_errno(saved);
     thread.depth.set(0);
     if thread.deferred.get() != 0 {
@@ -60,9 +60,9 @@ fn contained_in<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Result<T, Ref
 
 /// A thread that may be cancelled at any instruction may not be in here: it would leave locks behind.
 #[cold]
-fn contained_unless_inside<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Result<T, Refused> {
+fn contained_unless_inside<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Result<T, NotRun> {
     if thread.depth.get() != ANYWHERE {
-        return Err(Refused::Inside);
+        return Err(NotRun::Reentered);
     }
     let mut old = 0;
     // SAFETY: `old` is writable.
@@ -94,29 +94,29 @@ pub(crate) fn is_inside() -> bool {
 
 /// A signal has been queued again, blocked; it is to be let through when the thread is out. Async-signal-safe.
 pub(crate) fn defer(signal: c_int) {
-    let _ = THREAD.try_with(|thread| {
-        thread
-            .deferred
-            .set(thread.deferred.get() | 1 << (signal - 1))
-    });
+    let _ = THREAD.try_with(|thread| thread.deferred.set(thread.deferred.get() | set_of(signal)));
 }
 
 #[cold]
 fn deliver_deferred(signals: u64) {
+    change_mask(libc::SIG_UNBLOCK, signals);
+}
+
+/// A set of one signal, as the kernel has it.
+pub(crate) fn set_of(signal: c_int) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Changes the thread's signal mask, which the C library would not do for its own signals, and returns what it was. `errno` is
+/// kept. Async-signal-safe.
+pub(crate) fn change_mask(how: c_int, signals: u64) -> u64 {
     let saved = errno();
-    let set = &raw const signals;
-    let none = std::ptr::null::<u64>();
-    // SAFETY: the kernel reads a set of eight bytes.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_UNBLOCK,
-            set,
-            none,
-            size_of::<u64>(),
-        )
-    };
+    let mut before = 0_u64;
+    let (new, old) = (&raw const signals, &raw mut before);
+    // SAFETY: the kernel reads and writes a set of eight bytes each.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, new, old, size_of::<u64>()) };
     set_errno(saved);
+    before
 }
 
 /// This thread belongs to the library: its calls are never ours.

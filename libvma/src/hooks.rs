@@ -53,9 +53,9 @@ macro_rules! exports {
             unsafe { exports!(@hook $hook, $name($($argument),*)) }
         }
     };
-    (@hook creates, $name:ident $arguments:tt) => { create::noted(crate::real::$name $arguments) };
-    (@hook shows, $name:ident($fd:ident $(, $argument:ident)*)) => {
-        setup::shown(stringify!($name), $fd, crate::real::$name($fd $(, $argument)*))
+    (@hook creates, $name:ident $arguments:tt) => { create::number_reused(crate::real::$name $arguments) };
+    (@hook traces, $name:ident($fd:ident $(, $argument:ident)*)) => {
+        setup::traced(stringify!($name), $fd, crate::real::$name($fd $(, $argument)*))
     };
     (@hook $module:ident, $name:ident $arguments:tt) => { $module::$name $arguments };
 }

@@ -7,12 +7,15 @@
 //! * `=> <module>`: the function of this name in `hooks::<module>`;
 //! * `=> creates`: makes a descriptor that is not ours. What its number stood for is forgotten: it may have been closed in a way
 //!   that no hook has seen;
-//! * `=> shows`: shown in the log at level fine, for a socket of ours;
+//! * `=> traces`: shown in the log at level fine, for a socket of ours;
 //! * `=> variadic`: as `=> process`, exported by `hooks::process::variadic` itself;
 //! * `=> called`: not exported, only called.
 //!
 //! Functions that are not here need nothing: what they do is right for a socket of ours as it is, because the kernel's socket
-//! stands behind the descriptor. ARCHITECTURE.md names them.
+//! stands behind the descriptor: `pread`, `pwrite`, `preadv`, `pwritev` (a socket has no offsets), `tee`, `vmsplice`,
+//! `copy_file_range` (it is no pipe and no file), `sockatmark`, `isfdtype`, `aio_write`, `dprintf` (sending through the kernel
+//! is always right); `__res_iclose` (the resolver's sockets are made inside the C library and never ours); and `syscall`, through
+//! which everything that means the kernel goes past the hooks, this library included.
 
 macro_rules! interposed {
     ($apply:ident) => {
@@ -96,13 +99,13 @@ macro_rules! interposed {
             /// Timeouts, buffers and headers follow; some options need the kernel.
             fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int => setup;
             /// Shown in the log at level fine; the answer is the kernel's.
-            fn listen(fd: c_int, backlog: c_int) -> c_int => shows;
+            fn listen(fd: c_int, backlog: c_int) -> c_int => traces;
             /// As `listen`.
-            fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => shows;
+            fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => traces;
             /// As `listen`.
-            fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => shows;
+            fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => traces;
             /// As `listen`.
-            fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int => shows;
+            fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int => traces;
             /// Copies (`F_DUPFD`) and `O_NONBLOCK`.
             fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => descriptor;
             /// `fcntl` of programs built for 64-bit file offsets.
@@ -198,7 +201,19 @@ macro_rules! interposed {
             /// Handlers run inside a wrapper, which tells calls that poll that they are interrupted.
             fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int => signal;
             /// As `sigaction`.
+            fn __sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int => signal;
+            /// As `sigaction`.
             fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t => signal;
+            /// As `sigaction`.
+            fn bsd_signal(signal: c_int, handler: sighandler_t) -> sighandler_t => signal;
+            /// As `sigaction`.
+            fn ssignal(signal: c_int, handler: sighandler_t) -> sighandler_t => signal;
+            /// As `sigaction`.
+            fn sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t => signal;
+            /// As `sigaction`: `signal` of programs built for ISO C.
+            fn __sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t => signal;
+            /// As `sigaction`.
+            fn sigset(signal: c_int, handler: sighandler_t) -> sighandler_t => signal;
             /// Changes whether a handler interrupts calls.
             fn siginterrupt(signal: c_int, flag: c_int) -> c_int => signal;
 

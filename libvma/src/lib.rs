@@ -10,6 +10,7 @@
 )]
 
 mod call;
+mod environment;
 mod epoll_waits;
 mod guard;
 mod hooks;
@@ -20,3 +21,4 @@ mod real;
 mod rules_file;
 mod runtime;
 mod signals;
+mod sleep;

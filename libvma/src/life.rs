@@ -24,6 +24,8 @@ struct Life {
     start: AtomicU32,
     is_watched: AtomicBool,
     is_looking_around: AtomicBool,
+    /// A thread installs a signal handler.
+    is_installing: AtomicBool,
 }
 
 const NOT_STARTED: u32 = 0;
@@ -38,6 +40,7 @@ static UNWIPED: Life = Life {
     start: AtomicU32::new(NOT_STARTED),
     is_watched: AtomicBool::new(false),
     is_looking_around: AtomicBool::new(false),
+    is_installing: AtomicBool::new(false),
 };
 static LIFE: AtomicPtr<Life> = AtomicPtr::new((&raw const UNWIPED).cast_mut());
 
@@ -88,7 +91,7 @@ pub(crate) fn is_vfork_child() -> bool {
     let life = life();
     look_around(life);
     let pid = life.pid.load(Ordering::Relaxed);
-    pid != 0 && pid != process_id()
+    pid != 0 && pid != stats::process_id()
 }
 
 /// The first caller starts the engine with `make`; others wait for it.
@@ -132,12 +135,25 @@ pub(crate) fn is_first_watcher() -> bool {
     !life().is_watched.swap(true, Ordering::Relaxed)
 }
 
+/// Waits until no other thread of this process installs a signal handler. A forked child finds that nobody does.
+pub(crate) fn begin_installation() {
+    while life().is_installing.swap(true, Ordering::Acquire) {
+        // SAFETY: sched_yield has no preconditions.
+        unsafe { libc::sched_yield() };
+    }
+}
+
+/// The calling thread has installed one.
+pub(crate) fn end_installation() {
+    life().is_installing.store(false, Ordering::Release);
+}
+
 /// At the process's beginning, once.
 pub(crate) fn begin() {
     if let Some(wiped) = map_wiped() {
         LIFE.store(wiped.as_ptr(), Ordering::Release);
     }
-    life().pid.store(process_id(), Ordering::Relaxed);
+    life().pid.store(stats::process_id(), Ordering::Relaxed);
     // SAFETY: the function lives as long as the library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(before_fork), None, Some(forked)) };
 }
@@ -172,6 +188,7 @@ extern "C" fn forked() {
         life.start.store(NOT_STARTED, Ordering::Relaxed);
         life.is_watched.store(false, Ordering::Relaxed);
         life.is_looking_around.store(false, Ordering::Relaxed);
+        life.is_installing.store(false, Ordering::Relaxed);
     }
     look_around(life);
 }
@@ -203,10 +220,10 @@ fn inherit(life: &'static Life) {
         engine.become_inherited(INHERITED.load(Ordering::Relaxed));
         INHERITED.store(parents, Ordering::Release);
     }
-    life.pid.store(process_id(), Ordering::Release);
+    life.pid.store(stats::process_id(), Ordering::Release);
 }
 
-fn process_id() -> c_int {
-    // SAFETY: getpid has no preconditions.
-    unsafe { libc::syscall(libc::SYS_getpid) as c_int }
+pub(crate) fn thread_id() -> c_int {
+    // SAFETY: gettid has no preconditions.
+    unsafe { libc::syscall(libc::SYS_gettid) as c_int }
 }

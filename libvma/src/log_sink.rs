@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use config::{Config, LogLevel, LogLine};
 use descriptors::duplicate_out_of_the_way;
 use libc::c_int;
+use vma_config::{Config, LogLevel, LogLine};
 
 pub(crate) use stderr::adopt as standard_error_is_for_the_log;
 
@@ -64,7 +64,7 @@ pub(crate) fn start(config: &Config) {
     log::set_max_level(facade_filter(config.log_level));
     if let Some(path) = path.filter(|_| file.is_none()) {
         log::warn!(
-            "VMA_LOG_FILE: cannot open {}: the log goes to standard error",
+            "VMA_LOG_FILE: cannot open {} as a regular file: the log goes to standard error",
             path.display()
         );
     }
@@ -125,21 +125,45 @@ impl Sink {
     }
 }
 
+/// Opens a log file: a regular one, whose name is no link, so that writing never waits and nothing else is harmed. It is emptied
+/// unless another process writes to it.
 fn open(path: &Path) -> Option<c_int> {
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-    // Appending: several processes may have been given the same file.
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND | libc::O_CLOEXEC;
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
+    let caution = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     // SAFETY: the path ends with a null byte.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_openat,
             libc::AT_FDCWD,
             path.as_ptr(),
-            flags,
+            flags | caution,
             0o644,
         )
+    } as c_int;
+    if fd < 0 {
+        return None;
+    }
+    // SAFETY: all-zero is a value of this struct of integers.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one `struct stat`.
+    let known = unsafe { libc::syscall(libc::SYS_fstat, fd, &raw mut status) } == 0;
+    if !known || status.st_mode & libc::S_IFMT != libc::S_IFREG {
+        // SAFETY: the descriptor is ours.
+        unsafe { libc::syscall(libc::SYS_close, fd) };
+        return None;
+    }
+    let lock = |kind: c_int| {
+        // SAFETY: integers.
+        unsafe { libc::syscall(libc::SYS_flock, fd, kind | libc::LOCK_NB) == 0 }
     };
-    (fd >= 0).then_some(fd as c_int)
+    // Every process that writes to the file has it locked, with all others.
+    if lock(libc::LOCK_EX) {
+        // SAFETY: integers.
+        unsafe { libc::syscall(libc::SYS_ftruncate, fd, 0) };
+    }
+    lock(libc::LOCK_SH);
+    Some(fd)
 }
 
 /// Gives the log's descriptor a number that the program does not meet, where one is left.

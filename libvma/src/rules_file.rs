@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use config::Config;
-use config::rules::{ProcessRules, RuleFile, Statement};
+use vma_config::Config;
+use vma_config::rules::{ProcessRules, RuleFile, Statement};
 
 /// A larger file is no list of rules.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -5,15 +5,14 @@ use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use config::{
-    BannerFacts, Config, ExceptionHandling, LogLevel, Parsed, SystemFacts, ThreadMode, XdpMode,
-};
 use dev_xdp::XdpBackend;
 use engine::monitor::Monitor;
 use engine::{Engine, EpollSet, NetconfNetwork, Object, Settings, UdpSocket};
 use libc::{c_int, c_uint};
 use stats::{Capacity, Identity, Segment, Setting};
+use vma_config::{BannerFacts, Config, ExceptionHandling, LogLevel, Parsed, SystemFacts};
 
+use crate::environment;
 use crate::guard;
 use crate::life;
 pub(crate) use crate::life::has_ancestors;
@@ -93,6 +92,44 @@ fn recall_from_ancestors(fd: c_int) {
     }
 }
 
+/// A socket has got an address. If others may share its port, ancestors of this process look whether it is one of theirs.
+#[inline]
+pub(crate) fn port_is_bound(fd: c_int) {
+    if has_ancestors() {
+        tell_ancestors_of_port(fd);
+    }
+}
+
+#[cold]
+fn tell_ancestors_of_port(fd: c_int) {
+    let option = |name: c_int| {
+        let (mut value, mut len) = (0, size_of::<c_int>() as libc::socklen_t);
+        let (at, room) = (&raw mut value, &raw mut len);
+        // SAFETY: the kernel writes at most `len` bytes to `value`.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_getsockopt,
+                fd,
+                libc::SOL_SOCKET,
+                name,
+                at.cast::<c_int>(),
+                room,
+            )
+        };
+        (result == 0).then_some(value)
+    };
+    let saved = guard::errno();
+    let shares = option(libc::SO_TYPE) == Some(libc::SOCK_DGRAM)
+        && option(libc::SO_REUSEADDR) == Some(1)
+        && !life::is_vfork_child();
+    if shares {
+        for engine in life::ancestors() {
+            let _ = guard::contained(|| engine.inherited_port_is_bound());
+        }
+    }
+    guard::set_errno(saved);
+}
+
 /// The same for all of several.
 #[inline]
 pub(crate) fn recall_all(fds: impl Iterator<Item = c_int>) {
@@ -133,20 +170,17 @@ fn begin() {
     }
     life::begin();
     real::resolve_all();
+    environment::process_starts();
     log_sink::process_starts();
 }
 
-/// The parameters. A program that has more rights than its caller (set-user-ID) takes none from the caller, who could have it
-/// write files of its choice.
-fn environment() -> Parsed {
-    // SAFETY: no preconditions.
-    let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    let variables = (!secure).then(std::env::vars_os).into_iter().flatten();
-    Config::parse(variables, std::process::id())
+/// The parameters.
+fn configuration() -> Parsed {
+    Config::parse(environment::variables(), std::process::id())
 }
 
 fn make() -> Option<(Engine<Device>, NetconfNetwork)> {
-    let Parsed { config, warnings } = environment();
+    let Parsed { config, warnings } = configuration();
     // Of a process that started the library before, with or without success. Its log is this one's, too.
     static STARTED: AtomicBool = AtomicBool::new(false);
     let is_child = STARTED.swap(true, Ordering::Relaxed);
@@ -180,12 +214,7 @@ fn make() -> Option<(Engine<Device>, NetconfNetwork)> {
             return None;
         }
     };
-    let mode = match config.xdp_mode {
-        XdpMode::Auto => dev_xdp::XdpMode::Auto,
-        XdpMode::Native => dev_xdp::XdpMode::Native,
-        XdpMode::Generic => dev_xdp::XdpMode::Generic,
-    };
-    let backend = XdpBackend::new(mode, config.rx_prefetch_bytes as usize);
+    let backend = XdpBackend::new(config.xdp_mode, config.rx_prefetch_bytes as usize);
     let engine = Engine::new(
         settings(&config),
         backend,
@@ -195,6 +224,7 @@ fn make() -> Option<(Engine<Device>, NetconfNetwork)> {
     match engine {
         Ok(engine) => {
             engine.follow_rules(rules_file::load(&config));
+            engine.list_earlier_sockets();
             // A child may find the interface in its parent's hands.
             let needs_interface =
                 config.exception_handling == ExceptionHandling::ExitOnFailedStart && !is_child;
@@ -243,9 +273,12 @@ pub(crate) fn end_if_start_failed() {
     }
 }
 
-/// Starts the internal thread if an interface is open and the thread does not run yet.
+/// What the standard library gives a thread, too.
+const INTERNAL_STACK_BYTES: usize = 2 << 20;
+
+/// Starts the internal thread if an interface is open, or to be taken over, and the thread does not run yet.
 pub(crate) fn watch_network(engine: &'static Engine<Device>) {
-    if !engine.has_open_interface() {
+    if !engine.has_open_interface() && !engine.waits_for_interface() {
         return;
     }
     let Some(network) = life::network().filter(|_| life::is_first_watcher()) else {
@@ -253,9 +286,12 @@ pub(crate) fn watch_network(engine: &'static Engine<Device>) {
     };
     let monitor = Monitor::prepare();
     let mut all = SignalSet::all();
+    all.remove(libc::SIGBUS);
     all.swap_with_current();
     let thread = std::thread::Builder::new()
         .name("vma-internal".to_owned())
+        // Else the standard library looks for a size in the environment, which another thread may be changing.
+        .stack_size(INTERNAL_STACK_BYTES)
         .spawn(move || {
             guard::enter_for_good();
             monitor.run(engine, network);
@@ -283,45 +319,41 @@ impl SignalSet {
         Self(set)
     }
 
+    /// That of a system call.
+    pub(crate) fn of(set: libc::sigset_t) -> Self {
+        Self(set)
+    }
+
+    /// Without one of them.
+    pub(crate) fn remove(&mut self, signal: c_int) {
+        // SAFETY: the set is writable.
+        unsafe { libc::sigdelset(&raw mut self.0, signal) };
+    }
+
     /// Makes this the thread's mask, and the thread's mask this.
     pub(crate) fn swap_with_current(&mut self) {
         let new = self.0;
         // SAFETY: both sets are valid for the call.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const new, &raw mut self.0) };
     }
-
-    /// For a system call.
-    pub(crate) fn as_ptr(&self) -> *const libc::sigset_t {
-        &raw const self.0
-    }
 }
 
 fn settings(config: &Config) -> Settings {
     Settings {
         offloaded_sockets: config.offloaded_sockets,
-        exceptions: match config.exception_handling {
-            ExceptionHandling::ExitOnFailedStart
-            | ExceptionHandling::LogDebug
-            | ExceptionHandling::LogDebugAndUnoffload => engine::ExceptionHandling::LeaveToKernel,
-            ExceptionHandling::LogErrorAndUnoffload => {
-                engine::ExceptionHandling::LeaveToKernelWithError
-            }
-            ExceptionHandling::ReturnError => engine::ExceptionHandling::Refuse,
-            ExceptionHandling::Abort => engine::ExceptionHandling::Abort,
-        },
-        thread_mode: match config.thread_mode {
-            ThreadMode::Single => ring::ThreadMode::Single,
-            ThreadMode::SpinLock => ring::ThreadMode::Spin,
-            ThreadMode::MutexLock => ring::ThreadMode::Mutex,
-            ThreadMode::MoreThreadsThanCores => ring::ThreadMode::Yield,
-        },
+        exceptions: config.exception_handling,
+        thread_mode: config.thread_mode,
         rx_poll: config.rx_poll,
+        rx_poll_yield: config.rx_poll_yield,
+        poll_shared_cpu: config.poll_shared_cpu,
         rx_udp_poll_os_ratio: config.rx_udp_poll_os_ratio,
         select_poll_usec: config.select_poll_usec,
         select_poll_os_ratio: config.select_poll_os_ratio,
         select_skip_os: config.select_skip_os,
         poll_batch_max: config.cq_poll_batch_max as usize,
         pool_frames: config.xdp_pool_frames,
+        memory: config.memory,
+        memory_is_asked_for: config.memory_is_set,
     }
 }
 
@@ -332,7 +364,7 @@ fn segment(config: &Config) -> Segment {
         rings: RINGS_MAX,
         pools: 1,
         reasons: engine::Reason::ALL.len() as u32,
-        settings: config::PARAMETERS.len() as u32,
+        settings: vma_config::PARAMETERS.len() as u32,
         rules: RULES_MAX,
     };
     let Some(directory) = &config.stats_shmem_dir else {
@@ -341,6 +373,7 @@ fn segment(config: &Config) -> Segment {
     match Segment::create(directory, &identity, capacity) {
         Ok(segment) => {
             publish_settings(&segment, config);
+            signals::survive_truncated_statistics();
             segment
         }
         Err(error) => {
@@ -384,7 +417,7 @@ fn print_banner(config: &Config) {
         ofed_version: None,
         system: system_facts(),
     };
-    for (level, line) in config::banner(config, &facts) {
+    for (level, line) in vma_config::banner(config, &facts) {
         if level <= LogLevel::MAX {
             log_sink::line(level, &line);
         }
@@ -450,8 +483,10 @@ fn end_process_orderly() {
 static CONSTRUCTOR: extern "C" fn() = {
     extern "C" fn constructor() {
         begin();
-        // A crash may come before the first socket. Programs without the variable pay for a look at the environment.
-        if std::env::var_os("VMA_HANDLE_SIGSEGV").is_some() && environment().config.handle_sigsegv {
+        // Not yet known to the C library if the beginning was before any constructor.
+        environment::process_starts();
+        // A crash may come before the first socket.
+        if environment::has("VMA_HANDLE_SIGSEGV") && configuration().config.handle_sigsegv {
             signals::log_backtraces();
         }
     }

@@ -1,29 +1,31 @@
 //! Signals: the library must know which handlers ran, because a call that polls in user space has to end with `EINTR` where
 //! the kernel's would (signal(7)). So handlers are installed inside a wrapper, which the application never sees.
 
+mod action;
+mod bus_error;
 mod crash;
+mod installation;
 mod interruption;
 mod stand_in;
 
 use std::mem;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::interrupt;
 use libc::{c_int, c_void, siginfo_t};
 
 use crate::guard;
+use crate::life;
 use crate::real;
+use action::Action;
+use installation::Installation;
 
+pub(crate) use bus_error::survive_truncated_statistics;
 pub(crate) use crash::log_backtraces;
 pub(crate) use interruption::end_calls_on_sigint;
 
 const SIGNALS: usize = 65;
-
-/// The application's handlers by signal number; 0 where the wrapper is not installed.
-static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
-/// Their flags.
-static FLAGS: [AtomicI32; SIGNALS] = [const { AtomicI32::new(0) }; SIGNALS];
 
 /// What `siginterrupt(3)` said last.
 static INTERRUPTS: [AtomicBool; SIGNALS] = [const { AtomicBool::new(false) }; SIGNALS];
@@ -31,19 +33,26 @@ static INTERRUPTS: [AtomicBool; SIGNALS] = [const { AtomicBool::new(false) }; SI
 /// Runs in place of the application's handler.
 extern "C" fn wrapper(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let Some(index) = index(signal) else { return };
-    let flags = FLAGS[index].load(Ordering::Relaxed);
-    // First: the handler may leave with longjmp.
-    interrupt::handler_runs(flags & libc::SA_RESTART != 0);
-    interruption::signal_came(signal);
-    // SAFETY: the kernel passes both for a handler installed with SA_SIGINFO, as this one is.
-    if guard::is_inside() && unsafe { wait_outside(signal, info, context) } {
+    let action = Action::of(index);
+    // SAFETY: the kernel passes it for a handler installed with SA_SIGINFO, as this one is.
+    if unsafe { bus_error::is_survived(signal, info) } {
+        install_again(signal, wrapper);
         return;
     }
-    let handler = HANDLERS[index].load(Ordering::Acquire);
+    // First: the handler may leave with longjmp.
+    let saved = guard::errno();
+    interrupt::handler_runs(action.restarts());
+    guard::set_errno(saved);
+    interruption::signal_came(signal);
+    // SAFETY: the kernel passes both for a handler installed with SA_SIGINFO, as this one is.
+    if unsafe { waits_outside(signal, info, context, wrapper) } {
+        return;
+    }
+    let handler = action.handler();
     if handler == 0 {
         return;
     }
-    if flags & libc::SA_SIGINFO != 0 {
+    if action.takes_information() {
         // SAFETY: the application installed a handler of three arguments (SA_SIGINFO).
         let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
             unsafe { mem::transmute(handler) };
@@ -55,13 +64,23 @@ extern "C" fn wrapper(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
     }
 }
 
-/// The signal has come while the thread was inside the library, perhaps with a lock held. A handler may use sockets or leave
-/// with longjmp, so it has to wait: the signal is queued again for this thread and stays blocked until the thread is out,
-/// which is soon, as the call knows of the handler. `false`: it cannot wait.
+type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
+
+/// If the signal has come while the thread was inside the library, perhaps with a lock held: a handler may use sockets or leave
+/// with longjmp, so it has to wait. The signal is queued again for this thread and stays blocked until the thread is out,
+/// which is soon, as the call knows of the handler. `false`: it need not or cannot wait.
 ///
 /// # Safety
-/// The arguments must be those of a signal handler.
-unsafe fn wait_outside(signal: c_int, info: *mut siginfo_t, context: *mut c_void) -> bool {
+/// The arguments must be those of `installed`, a signal handler.
+unsafe fn waits_outside(
+    signal: c_int,
+    info: *mut siginfo_t,
+    context: *mut c_void,
+    installed: Handler,
+) -> bool {
+    if !guard::is_inside() {
+        return false;
+    }
     // SAFETY: the caller's promise.
     let (Some(information), Some(context)) = (unsafe { info.as_ref() }, unsafe {
         context.cast::<libc::ucontext_t>().as_mut()
@@ -82,26 +101,13 @@ unsafe fn wait_outside(signal: c_int, info: *mut siginfo_t, context: *mut c_void
         return false;
     }
     let saved = guard::errno();
-    let index = index(signal).unwrap_or(0);
-    if FLAGS[index].load(Ordering::Relaxed) & libc::SA_RESETHAND != 0 {
-        // The kernel has reset the disposition before this delivery; the next one is to find the handler.
-        // SAFETY: all-zero is a value of this struct: an empty mask.
-        let mut action: libc::sigaction = unsafe { mem::zeroed() };
-        action.sa_sigaction = wrapper as *const () as usize;
-        action.sa_flags = FLAGS[index].load(Ordering::Relaxed) | libc::SA_SIGINFO;
-        // SAFETY: the struct is valid for the call, and sigaction(2) is async-signal-safe.
-        unsafe { real::sigaction(signal, &raw const action, ptr::null_mut()) };
-    }
-    // Blocked in the interrupted code, from the handler's return on.
+    install_again(signal, installed);
+    // Blocked here, which it is not with SA_NODEFER, and in the interrupted code from the handler's return on.
+    guard::change_mask(libc::SIG_BLOCK, guard::set_of(signal));
     // SAFETY: the set is part of the context that the kernel restores.
     unsafe { libc::sigaddset(&raw mut context.uc_sigmask, signal) };
-    // SAFETY: getpid and gettid have no preconditions.
-    let process = unsafe { libc::syscall(libc::SYS_getpid) };
-    // SAFETY: as above.
-    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-    // SAFETY: the kernel reads one siginfo.
-    let queued =
-        unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) } == 0;
+    // SAFETY: the caller's promise.
+    let queued = unsafe { send_to_this_thread(signal, info) };
     if queued {
         guard::defer(signal);
     } else {
@@ -110,6 +116,35 @@ unsafe fn wait_outside(signal: c_int, info: *mut siginfo_t, context: *mut c_void
     }
     guard::set_errno(saved);
     queued
+}
+
+/// The next delivery is to find the handler. With `SA_RESETHAND` the kernel has put the default action in its place before this
+/// one; it leaves flags and mask as they are.
+fn install_again(signal: c_int, handler: Handler) {
+    // SAFETY: all-zero is a value of this struct: the default action, no flags, an empty mask.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: the struct is writable, and sigaction(2) is async-signal-safe.
+    let known = unsafe { real::sigaction(signal, ptr::null(), &raw mut action) } == 0;
+    if known && action.sa_sigaction == libc::SIG_DFL && action.sa_flags & libc::SA_RESETHAND != 0 {
+        action.sa_sigaction = handler as *const () as usize;
+        // SAFETY: the struct is valid for the call.
+        unsafe { real::sigaction(signal, &raw const action, ptr::null_mut()) };
+    }
+}
+
+/// Queues a signal that has come once more, for this thread. Async-signal-safe.
+///
+/// # Safety
+/// `info` must be a signal handler's.
+unsafe fn send_to_this_thread(signal: c_int, info: *mut siginfo_t) -> bool {
+    let (process, thread) = (stats::process_id(), life::thread_id());
+    // SAFETY: the kernel reads one siginfo.
+    if unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) } == 0 {
+        return true;
+    }
+    // What the kernel itself has sent (Ctrl-C) cannot be repeated with its information on every kernel.
+    // SAFETY: integers.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) == 0 }
 }
 
 /// `sigaction(2)` with the wrapper around handlers.
@@ -121,62 +156,112 @@ pub(crate) unsafe fn install(
     new: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> c_int {
-    let Some(index) = index(signal) else {
+    // A child of vfork(2) has handlers of its own, but its parent's memory.
+    let Some(index) = index(signal).filter(|_| !life::is_vfork_child()) else {
         // SAFETY: the caller's promise.
-        return unsafe { real::sigaction(signal, new, old) };
+        let result = unsafe { real::sigaction(signal, new, old) };
+        // SAFETY: `old` is null or writable (the caller's promise).
+        if let (0, Some(index), Some(old)) = (result, index(signal), unsafe { old.as_mut() }) {
+            show(index, old, Action::of(index));
+        }
+        return result;
     };
-    let previous = (
-        HANDLERS[index].load(Ordering::Acquire),
-        FLAGS[index].load(Ordering::Relaxed),
-    );
     // SAFETY: `new` is null or readable (the caller's promise).
-    let asked = unsafe { new.as_ref() };
-    let mut wrapped = asked.copied();
-    if let Some(action) = wrapped
-        .as_mut()
-        .filter(|action| is_function(action.sa_sigaction))
-    {
-        // Before the wrapper can run.
-        HANDLERS[index].store(action.sa_sigaction, Ordering::Release);
-        FLAGS[index].store(action.sa_flags, Ordering::Relaxed);
-        action.sa_sigaction = wrapper as *const () as usize;
-        action.sa_flags |= libc::SA_SIGINFO;
-    } else if let Some(action) = wrapped
-        .as_mut()
-        .filter(|action| action.sa_sigaction == libc::SIG_DFL)
-        && let Some(stand_in) = stand_in::of_default_action(index)
-    {
-        *action = stand_in;
+    let mut passed = unsafe { new.as_ref() }.copied();
+    let asks = passed.is_some_and(|action| is_function(action.sa_sigaction));
+    let _alone = asks.then(Installation::begin);
+    let previous = Action::of(index);
+    if let Some(action) = passed.as_mut() {
+        if action.sa_sigaction == wrapper as *const () as usize {
+            // The C library has told of it in a way that no hook sees.
+            action.sa_flags |= libc::SA_SIGINFO;
+        } else if is_function(action.sa_sigaction) {
+            // Before the wrapper can run.
+            if let Some(asked) = Action::new(action.sa_sigaction, action.sa_flags) {
+                asked.publish(index);
+                action.sa_sigaction = wrapper as *const () as usize;
+                action.sa_flags |= libc::SA_SIGINFO;
+            }
+        } else if action.sa_sigaction == libc::SIG_DFL
+            && let Some(stand_in) = stand_in::of_default_action(index)
+        {
+            *action = stand_in;
+        }
     }
-    let passed = wrapped.as_ref().map_or(ptr::null(), ptr::from_ref);
+    let passed = passed.as_ref().map_or(ptr::null(), ptr::from_ref);
     // SAFETY: `passed` is null or points at our copy; `old` is the caller's.
     let result = unsafe { real::sigaction(signal, passed, old) };
     if result != 0 {
-        HANDLERS[index].store(previous.0, Ordering::Release);
-        FLAGS[index].store(previous.1, Ordering::Relaxed);
+        if asks {
+            previous.publish(index);
+        }
         return result;
     }
     // SAFETY: `old` is null or writable (the caller's promise).
     if let Some(old) = unsafe { old.as_mut() } {
-        if old.sa_sigaction == wrapper as *const () as usize {
-            old.sa_sigaction = previous.0;
-            old.sa_flags = previous.1;
-        }
-        stand_in::hide(index, old);
+        show(index, old, previous);
     }
     result
+}
+
+/// Makes of what the kernel has what the program has installed.
+fn show(index: usize, seen: &mut libc::sigaction, known: Action) {
+    if seen.sa_sigaction == wrapper as *const () as usize {
+        seen.sa_sigaction = known.handler();
+        if !known.takes_information() {
+            seen.sa_flags &= !libc::SA_SIGINFO;
+        }
+    }
+    stand_in::hide(index, seen);
+}
+
+/// What `signal(2)` and its like do: installs a handler with `flags`, during which `blocked` signals wait. Returns the one before,
+/// or `SIG_ERR`.
+pub(crate) fn install_simple(
+    signal: c_int,
+    handler: libc::sighandler_t,
+    flags: c_int,
+    blocked: Option<c_int>,
+) -> libc::sighandler_t {
+    if handler == libc::SIG_ERR {
+        guard::set_errno(libc::EINVAL);
+        return libc::SIG_ERR;
+    }
+    // SAFETY: all-zero is a value of this struct: no flags, an empty mask.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    action.sa_sigaction = handler;
+    action.sa_flags = flags;
+    // SAFETY: as above.
+    let mut old: libc::sigaction = unsafe { mem::zeroed() };
+    if let Some(blocked) = blocked
+        // SAFETY: `sa_mask` is writable, and the number is checked by the C library.
+        && unsafe { libc::sigaddset(&raw mut action.sa_mask, blocked) } != 0
+    {
+        return libc::SIG_ERR;
+    }
+    // SAFETY: both structs live as long as the call.
+    match unsafe { install(signal, &raw const action, &raw mut old) } {
+        0 => old.sa_sigaction,
+        _ => libc::SIG_ERR,
+    }
+}
+
+/// What is installed for a signal, or `SIG_ERR`.
+pub(crate) fn installed(signal: c_int) -> libc::sighandler_t {
+    // SAFETY: all-zero is a value of this struct.
+    let mut old: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: the struct lives as long as the call.
+    match unsafe { install(signal, ptr::null(), &raw mut old) } {
+        0 => old.sa_sigaction,
+        _ => libc::SIG_ERR,
+    }
 }
 
 /// `siginterrupt(3)` changes one flag of an installed handler.
 pub(crate) fn restart_flag_changed(signal: c_int, interrupts: bool) {
     if let Some(index) = index(signal) {
-        let flag = libc::SA_RESTART;
         INTERRUPTS[index].store(interrupts, Ordering::Relaxed);
-        if interrupts {
-            FLAGS[index].fetch_and(!flag, Ordering::Relaxed);
-        } else {
-            FLAGS[index].fetch_or(flag, Ordering::Relaxed);
-        }
+        action::set_restart(index, !interrupts);
     }
 }
 

@@ -112,3 +112,40 @@ fn a_limit_of_locked_memory_is_pointed_out_where_it_matters() {
         "{log}"
     );
 }
+
+/// Pages of 2 MiB that nobody has, as the kernel counts them.
+fn free_huge_pages() -> u32 {
+    std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+        .map_or(0, |text| text.trim().parse().unwrap())
+}
+
+#[test]
+fn huge_pages_that_are_asked_for_and_not_there_are_pointed_out() {
+    let run = |memory: Option<&str>| {
+        let mut command = preloaded_in_place(&program("log")).unwrap();
+        command.arg("starts").env("VMA_XDP_POOL_FRAMES", "1048576");
+        command.envs(memory.map(|memory| ("VMA_MEM_ALLOC_TYPE", memory)));
+        log_of(command)
+    };
+    for silent in [None, Some("0"), Some("1")] {
+        let log = run(silent);
+        assert!(boxes(&log).is_empty(), "{silent:?}: {log}");
+    }
+    let enough = free_huge_pages() >= 1024;
+    let log = run(Some("2"));
+    let shown = boxes(&log);
+    if enough {
+        assert!(shown.is_empty(), "{log}");
+        return;
+    }
+    assert_eq!(shown.len(), 1, "{log}");
+    assert_eq!(
+        shown[0][..3],
+        [
+            "NO IMMEDIATE ACTION NEEDED!",
+            "Not enough hugepage resources for VMA memory allocation.",
+            "VMA will continue working with regular memory allocation.",
+        ]
+    );
+    assert!(shown[0][3].contains(" 1024 pages of 2 MiB"), "{log}");
+}

@@ -1,15 +1,14 @@
-//! Other devices than the plain one: several queues, native mode, large MTUs, segmentation by the peer's kernel.
+//! Other devices than the plain one: several queues, native mode, large MTUs.
 
 #[path = "integrity/exchange.rs"]
 mod exchange;
 
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use exchange::{Preloaded, exchange_on};
-use testkit::{Accelerated, Namespaces, Pair, or_skip, panic_unless_paused, preloaded};
+use testkit::{Accelerated, Namespaces, Pair, eventually, or_skip, panic_unless_paused, preloaded};
 
 const BOTH: Preloaded = Preloaded {
     driver: true,
@@ -70,6 +69,11 @@ fn one_thread() {
     });
 }
 
+fn receiver() -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/receiver.c");
+    testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap()
+}
+
 /// What a receiver in `b` says of datagrams that a kernel socket in `a` sends. `library`: with the library, and with
 /// these variables.
 fn received(
@@ -78,8 +82,7 @@ fn received(
     send: impl Fn(&UdpSocket),
     receiver_starts: impl FnOnce(&Pair),
 ) -> String {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/receiver.c");
-    let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+    let program = receiver();
     let mut command = match library {
         Some(environment) => {
             let mut command = preloaded(&pair.b, &program).unwrap();
@@ -122,6 +125,53 @@ fn send_sizes(sender: &UdpSocket) {
     }
 }
 
+/// What is sent and comes in one piece takes the way past the kernel, as far as it fits into a frame.
+#[test]
+fn large_frames_come_past_the_kernel() {
+    panic_unless_paused(|| {
+        for (mtu, mode, payload_max, note) in [
+            (1778, "auto", 1750, ""),
+            (3000, "auto", 2972, ""),
+            (3000, "native", 2972, ""),
+            (
+                9000,
+                "auto",
+                3798,
+                "the MTU is 9000, and a frame holds 3826",
+            ),
+        ] {
+            let pair = or_skip!(Namespaces::new().mtu(mtu).create());
+            let mut command = preloaded(&pair.b, &receiver()).unwrap();
+            command.env("VMA_XDP_MODE", mode);
+            command.args([&Pair::ADDRESS_B.to_string(), "7800"]);
+            let mut receiver = Accelerated::start(command).unwrap();
+            assert!(receiver.process().wait_for_output("ready", TIMEOUT));
+            let sender = pair
+                .a
+                .enter(|| UdpSocket::bind((Pair::ADDRESS_A, 0)))
+                .unwrap();
+            sender.connect((Pair::ADDRESS_B, 7800)).unwrap();
+            let lens = [1, 1472, 1750, 1751, 2972, 3798, 3799, 8972, 9000];
+            for len in lens {
+                sender.send(&vec![b'x'; len]).unwrap();
+            }
+            let said = eventually(TIMEOUT, || {
+                receiver.process().stdout().lines().count() == 10
+            });
+            assert!(said, "{}", receiver.process().stdout());
+            let past_kernel = lens.iter().filter(|len| **len <= payload_max).count();
+            assert_eq!(receiver.packets(), past_kernel as u64, "MTU {mtu}, {mode}");
+            let notes = receiver.reader().notes().unwrap();
+            let text: String = notes.into_iter().map(|note| note.text).collect();
+            assert!(
+                text.starts_with(note) && text.is_empty() == note.is_empty(),
+                "{text}"
+            );
+            drop(sender.send(b"end"));
+        }
+    });
+}
+
 #[test]
 fn jumbo_frames() {
     panic_unless_paused(|| {
@@ -150,63 +200,5 @@ fn the_mtu_grows_while_a_socket_is_open() {
         };
         let (expected, seen) = (or_skip!(run(None)), or_skip!(run(Some(&[]))));
         assert_eq!(expected, seen);
-    });
-}
-
-/// One send call that the kernel cuts into datagrams of `segment` bytes, as late as it can (`UDP_SEGMENT`).
-fn send_segmented(sender: &UdpSocket, total: usize, segment: i32) {
-    const UDP_SEGMENT: i32 = 103;
-    let len = libc::socklen_t::try_from(size_of_val(&segment)).unwrap();
-    let fd = sender.as_raw_fd();
-    // SAFETY: the kernel reads `len` bytes, the size of `segment`.
-    let result = unsafe {
-        libc::setsockopt(
-            fd,
-            libc::SOL_UDP,
-            UDP_SEGMENT,
-            (&raw const segment).cast(),
-            len,
-        )
-    };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-    let data: Vec<u8> = (b'a'..=b'z').cycle().take(total).collect();
-    sender.send(&data).unwrap();
-}
-
-fn compare_segmented(environment: &[(&str, &str)]) {
-    let send = |sender: &UdpSocket| {
-        for (total, segment) in [
-            (300, 100),
-            (1000, 100),
-            (1450, 700),
-            (1400, 1400),
-            (14_000, 1400),
-            (60_000, 1472),
-            (250, 100),
-        ] {
-            send_segmented(sender, total, segment);
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
-    let run = |library| {
-        let pair = Namespaces::pair()?;
-        Ok::<_, testkit::Skip>(received(library, &pair, send, |_| {}))
-    };
-    let (expected, seen) = (or_skip!(run(None)), or_skip!(run(Some(environment))));
-    assert_eq!(expected, seen);
-}
-
-#[test]
-#[ignore = "generic XDP on veth sees a peer's UDP_SEGMENT datagrams as one frame that nothing marks; see ARCHITECTURE.md"]
-fn datagrams_that_the_peers_kernel_segments_late() {
-    panic_unless_paused(|| {
-        compare_segmented(&[]);
-    });
-}
-
-#[test]
-fn datagrams_that_the_peers_kernel_segments_late_in_native_mode() {
-    panic_unless_paused(|| {
-        compare_segmented(&[("VMA_XDP_MODE", "native")]);
     });
 }

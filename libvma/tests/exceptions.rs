@@ -13,7 +13,7 @@ const REQUESTS: [(&str, &str, &str); 4] = [
     (
         "timestamp",
         "setsockopt",
-        "unimplemented setsockopt level=0x1, optname=0x1d",
+        "unimplemented setsockopt level=0x1, optname=0x1d (SO_TIMESTAMP)",
     ),
     (
         "signals_by_fcntl",

@@ -150,23 +150,45 @@ fn a_handler_of_the_program_is_used_instead() {
     assert!(backtrace(&seen.stderr).len() > 3, "{seen:?}");
 }
 
+/// The directory without what a failed run has left in it.
+fn fresh(directory: &Path) -> &Path {
+    let _ = fs::remove_dir_all(directory);
+    fs::create_dir_all(directory).unwrap();
+    directory
+}
+
 #[test]
 fn without_a_handler_ctrl_c_ends_the_process_and_leaves_nothing_behind() {
     let pair = or_skip!(Namespaces::pair());
     for enabled in ["0", "1"] {
         let directory =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("interrupted-{enabled}"));
-        fs::create_dir_all(&directory).unwrap();
+        let directory = fresh(&directory);
         let mut command = preloaded(&pair.b, &program()).unwrap();
-        command.env("VMA_STATS_SHMEM_DIR", &directory);
+        command.env("VMA_STATS_SHMEM_DIR", directory);
         let environment = [("VMA_HANDLE_SIGINTR", enabled)];
         let seen = run_in_own_directory(command, "interrupt_default", &environment);
         assert_eq!(seen.status.signal(), Some(libc::SIGINT), "{seen:?}");
         assert_eq!(seen.stdout, "SIGINT: SIG_DFL\n");
-        let left = fs::read_dir(&directory).unwrap().count();
+        let left = fs::read_dir(directory).unwrap().count();
         assert_eq!(left, usize::from(enabled == "0"), "statistics files");
         fs::remove_dir_all(directory).unwrap();
     }
+}
+
+#[test]
+fn ctrl_c_ends_a_thread_that_holds_locks() {
+    let pair = or_skip!(Namespaces::pair());
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interrupted-busy");
+    let directory = fresh(&directory);
+    for _ in 0..12 {
+        let mut command = preloaded(&pair.b, &program()).unwrap();
+        command.env("VMA_STATS_SHMEM_DIR", directory);
+        let seen = run_in_own_directory(command, "interrupt_busy", &[("VMA_HANDLE_SIGINTR", "1")]);
+        assert_eq!(seen.status.signal(), Some(libc::SIGINT), "{seen:?}");
+        assert_eq!(fs::read_dir(directory).unwrap().count(), 0, "{seen:?}");
+    }
+    fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]
@@ -205,4 +227,37 @@ fn ctrl_c_ends_every_wait_and_runs_the_program_s_handler() {
             assert_eq!(seen.stderr.matches(": offloaded").count(), 2, "{polls}");
         }
     });
+}
+
+#[test]
+fn a_truncated_statistics_file_does_not_end_the_process() {
+    let pair = or_skip!(Namespaces::pair());
+    let _peer = testkit::ScriptedPeer::start(&pair.a).unwrap();
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("truncated");
+    let directory = fresh(&directory);
+    let expected = [
+        (
+            "truncated_statistics",
+            Some(libc::SIGBUS),
+            "recv: 20\n  abcdefgh\nrecv: 21\n  abcdefgh\nSIGBUS: SIG_DFL\nhandler\n\
+             recv: 22\n  abcdefgh\nSIGBUS: the handler\n",
+        ),
+        (
+            "truncated_statistics_and_handler",
+            None,
+            "recv: 20\n  abcdefgh\nrecv: 21\n  abcdefgh\n\
+             end of truncated_statistics_and_handler\n",
+        ),
+    ];
+    for (case, signal, stdout) in expected {
+        let mut command = preloaded(&pair.b, &program()).unwrap();
+        command.env("VMA_STATS_SHMEM_DIR", directory);
+        let seen = run_in_own_directory(command, case, &[("VMA_TRACELEVEL", "debug")]);
+        assert_eq!(
+            (seen.status.signal(), seen.stdout.as_str()),
+            (signal, stdout)
+        );
+        assert!(seen.stderr.contains(": offloaded"), "{seen:?}");
+    }
+    fs::remove_dir_all(directory).unwrap();
 }

@@ -197,10 +197,13 @@ fn neighbours_are_forgotten_and_change() {
 #[test]
 fn our_own_hardware_address_changes() {
     panic_unless_paused(|| {
-        let mut traffic = Traffic::start(or_skip!(Namespaces::pair()), &[]);
-        traffic.change("link set vb address 02:00:00:00:00:78");
-        traffic.pair.a.ip(&["neigh", "flush", "all"]).unwrap();
-        traffic.assert_flows("our hardware address has changed");
+        for mode in ["auto", "native"] {
+            let mode = [("VMA_XDP_MODE", mode)];
+            let mut traffic = Traffic::start(or_skip!(Namespaces::pair()), &mode);
+            traffic.change("link set vb address 02:00:00:00:00:78");
+            traffic.pair.a.ip(&["neigh", "flush", "all"]).unwrap();
+            traffic.assert_flows("our hardware address has changed");
+        }
     });
 }
 
@@ -219,5 +222,57 @@ fn the_link_is_deleted_and_made_again() {
         traffic.change("address add 10.77.0.2/24 dev vb");
         traffic.change("link set vb up");
         traffic.assert_flows("another link of the same name");
+    });
+}
+
+#[test]
+fn ipsec_policies_are_kept_to() {
+    panic_unless_paused(|| {
+        let mut traffic = Traffic::start(or_skip!(Namespaces::pair()), &[]);
+        for round in 0..2 {
+            traffic.change("xfrm policy add dir in src 10.77.0.1 dst 10.77.0.2 action block");
+            traffic.assert_silence("blocked");
+            traffic.change("xfrm policy flush");
+            traffic.assert_flows(&format!("no policy, round {round}"));
+        }
+        // One that is for others leaves all to the kernel, too: it alone knows which policy is for which packet.
+        traffic.change("xfrm policy add dir out src 192.0.2.0/24 dst 198.51.100.0/24 action block");
+        std::thread::sleep(SETTLE);
+        let before = traffic.echo.packets();
+        assert!((0..20).all(|_| traffic.comes_back(SOON)));
+        assert_eq!(
+            traffic.echo.packets(),
+            before,
+            "{:?}",
+            traffic.echo.sockets()
+        );
+        traffic.change("xfrm policy flush");
+        traffic.assert_flows("no policy");
+    });
+}
+
+#[test]
+fn ipsec_policies_from_before_are_kept_to() {
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::pair());
+        let policy = "xfrm policy add dir out src 192.0.2.0/24 dst 198.51.100.0/24 action block";
+        pair.b.ip(&policy.split(' ').collect::<Vec<_>>()).unwrap();
+        let mut command = preloaded(&pair.b, &program("echo")).unwrap();
+        command.args([Pair::ADDRESS_B.to_string(), "7501".to_owned()]);
+        let mut echo = Accelerated::start(command).unwrap();
+        assert!(echo.process().wait_for_output("ready", SOON));
+        let client = pair
+            .a
+            .enter(|| UdpSocket::bind((Pair::ADDRESS_A, 0)))
+            .unwrap();
+        client.set_read_timeout(Some(SOON)).unwrap();
+        for _ in 0..20 {
+            client.send_to(b"x", (Pair::ADDRESS_B, 7501)).unwrap();
+            client.recv(&mut [0; 8]).unwrap();
+        }
+        assert_eq!(echo.packets(), 0, "{:?}", echo.sockets());
+        // The last answer is here before the program counts it.
+        let counted = eventually(SOON, || echo.kernel_packets() == 40);
+        assert!(counted, "{:?}", echo.sockets());
     });
 }

@@ -106,6 +106,17 @@ fn the_first_internet_socket_brings_the_banner() {
 }
 
 #[test]
+fn the_environment_is_that_of_the_beginning() {
+    let finished = succeed("environment_changes", &[("VMA_TRACELEVEL", "debug")]);
+    assert!(
+        finished.stdout.starts_with("started\n"),
+        "{}",
+        finished.stdout
+    );
+    assert!(finished.stderr.contains("VMA DEBUG: "), "{finished:?}");
+}
+
+#[test]
 fn levels_choose_what_is_said() {
     for (names, first, last, longest) in [
         ("none", "", "", 0),
@@ -231,9 +242,73 @@ fn a_log_file_takes_every_line() {
 }
 
 #[test]
+fn a_log_file_is_a_regular_one() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("odd-log-files");
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    let at = |name: &str| directory.join(name);
+    fs::write(at("precious"), "precious").unwrap();
+    std::os::unix::fs::symlink(at("precious"), at("link")).unwrap();
+    let fifo = std::ffi::CString::new(at("fifo").to_str().unwrap()).unwrap();
+    // SAFETY: the path ends with a null byte.
+    assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o666) }, 0);
+    // Somebody has it open and does not read.
+    let _reader = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(at("fifo"))
+        .unwrap();
+    for path in [
+        at("link"),
+        at("fifo"),
+        directory.clone(),
+        "/dev/ptmx".into(),
+    ] {
+        let finished = succeed("starts", &[("VMA_LOG_FILE", path.to_str().unwrap())]);
+        let said = " as a regular file: the log goes to standard error";
+        assert!(finished.stderr.contains(said), "{path:?}: {finished:?}");
+        assert!(finished.stderr.contains(LEVEL_LINE), "{path:?}");
+    }
+    assert_eq!(fs::read(at("precious")).unwrap(), b"precious");
+    fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn processes_that_share_a_log_file_keep_each_others_lines() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("shared.log");
+    fs::write(&path, "of an earlier process\n").unwrap();
+    let file = ("VMA_LOG_FILE", path.to_str().unwrap());
+    let environment = [file, ("VMA_TRACELEVEL", "debug")];
+    let versions = || {
+        fs::read_to_string(&path)
+            .unwrap()
+            .matches("VMA_VERSION")
+            .count()
+    };
+    let mut first = preloaded_in_place(&log_program()).unwrap();
+    first.arg("stays").envs(environment);
+    let first = Running::start(first).unwrap();
+    while versions() == 0 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    succeed("starts", &environment);
+    assert_eq!(versions(), 2);
+    assert!(first.wait(SOON).unwrap().status.success());
+    let log = fs::read_to_string(&path).unwrap();
+    assert_eq!(versions(), 2);
+    assert!(!log.contains("earlier"), "{log}");
+    let last = log.lines().last().unwrap();
+    assert!(last.contains("VMA DEBUG: "), "of the first process: {last}");
+    // Nobody writes to it any more.
+    succeed("starts", &environment);
+    assert_eq!(versions(), 1);
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
 fn a_log_file_that_cannot_be_opened_does_not_end_the_program() {
     let log = succeed("starts", &[("VMA_LOG_FILE", "/nonexistent/vma.log")]).stderr;
-    let message = " VMA WARNING: VMA_LOG_FILE: cannot open /nonexistent/vma.log: the log goes to \
+    let message = " VMA WARNING: VMA_LOG_FILE: cannot open /nonexistent/vma.log as a regular file: the log goes to \
                    standard error\n";
     assert!(log.starts_with(message), "{log}");
     assert!(log.contains(LEVEL_LINE), "{log}");

@@ -15,12 +15,33 @@ const SOON: Duration = Duration::from_secs(60);
 /// Frames between two marks: no receive buffer overflows.
 const BATCH: usize = 40;
 
+/// Settings of the receiver's interface (`/proc/sys/net/ipv4/conf`).
+type Settings = [(&'static str, &'static str)];
+
 /// What the receiver says of the frames, which `make` makes for given hardware addresses.
 fn received(
     with_library: bool,
+    settings: &Settings,
     make: &dyn Fn(&Frame) -> Vec<Vec<u8>>,
 ) -> Result<String, testkit::Skip> {
     let pair = Namespaces::pair()?;
+    for change in [
+        "address add 10.77.0.3/24 dev vb",
+        "address add 10.88.0.1/32 dev lo",
+        // Every source has a way back.
+        "route add default via 10.77.0.1",
+    ] {
+        pair.b.ip(&change.split(' ').collect::<Vec<_>>()).unwrap();
+    }
+    for (setting, value) in settings {
+        let set = |link, value| {
+            std::fs::write(format!("/proc/sys/net/ipv4/conf/{link}/{setting}"), value).unwrap();
+        };
+        pair.b.enter(|| {
+            set("all", "0");
+            set("vb", value);
+        });
+    }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/receiver.c");
     let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
     let mut command = if with_library {
@@ -72,8 +93,15 @@ fn received(
 
 /// Sends the same frames to a kernel socket and to an accelerated one. Returns the datagrams, marks excluded.
 fn compare(make: &dyn Fn(&Frame) -> Vec<Vec<u8>>) -> Result<Vec<String>, testkit::Skip> {
+    compare_with(&[("rp_filter", "0")], make)
+}
+
+fn compare_with(
+    settings: &Settings,
+    make: &dyn Fn(&Frame) -> Vec<Vec<u8>>,
+) -> Result<Vec<String>, testkit::Skip> {
     let lines = |with_library| -> Result<Vec<String>, testkit::Skip> {
-        let text = received(with_library, make)?;
+        let text = received(with_library, settings, make)?;
         let lines = text
             .lines()
             .filter(|line| !line.contains(" mark ") && *line != "ready");
@@ -178,7 +206,36 @@ fn frames_cut_at_every_length() {
 fn odd_addresses() {
     panic_unless_paused(|| {
         let lines = or_skip!(compare(&lists::odd_addresses));
-        assert_contents(&lines, &["good"], &["source 127.0.0.1", "source 224.0.0.1"]);
+        let present = ["good", "source 10.77.0.255"];
+        let absent = [
+            "source 127.0.0.1",
+            "source 224.0.0.1",
+            "source 10.77.0.2",
+            "source 10.77.0.3",
+            "source 10.88.0.1",
+        ];
+        assert_contents(&lines, &present, &absent);
+    });
+}
+
+#[test]
+fn odd_addresses_with_reverse_path_filtering() {
+    panic_unless_paused(|| {
+        for mode in ["1", "2"] {
+            let settings = [("rp_filter", mode)];
+            let lines = or_skip!(compare_with(&settings, &lists::odd_addresses));
+            let absent = ["source 10.77.0.255", "source 10.77.0.3"];
+            assert_contents(&lines, &["good", "source 192.0.2.1"], &absent);
+        }
+    });
+}
+
+#[test]
+fn odd_addresses_where_our_own_are_allowed() {
+    panic_unless_paused(|| {
+        let settings = [("rp_filter", "0"), ("accept_local", "1")];
+        let lines = or_skip!(compare_with(&settings, &lists::odd_addresses));
+        assert_contents(&lines, &["good", "source 10.77.0.3"], &["source 127.0.0.1"]);
     });
 }
 

@@ -23,5 +23,6 @@ testkit::compare_cases!(
         in_a_handler,
         stopped_owner,
         fork_in_a_storm,
+        mischief,
     ],
 );

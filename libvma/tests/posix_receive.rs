@@ -14,7 +14,9 @@ testkit::compare_cases!(
         scatter,
         reads,
         many,
+        many_times,
         fionread,
+        odd_flags,
         odd_arguments,
     ]
 );

@@ -12,6 +12,10 @@ testkit::compare_cases!(
         closed_by_a_handler,
         answered_by_a_handler,
         long_jump,
+        installers,
+        install_race,
+        vfork_child,
+        jump_storm,
         child_ends,
     ]
 );

@@ -6,6 +6,7 @@ testkit::compare_cases!(
     [
         unbound,
         late_poll,
+        late_member,
         cancelled,
         cancelled_anywhere,
         cancelled_before,

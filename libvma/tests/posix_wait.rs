@@ -10,5 +10,6 @@ testkit::compare_cases!(
         selecting,
         selecting_all,
         ppolling,
+        no_descriptors,
     ]
 );

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use crate::doorbell::{Doorbell, Follows, Ring};
+use crate::doorbell::{Doorbell, Follows, Notify};
 use crate::every_order;
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
 
@@ -12,7 +12,7 @@ const NOW: u64 = 1000;
 /// A sending ring as `Interface` uses it.
 #[derive(Default)]
 struct Sending {
-    bell: Doorbell,
+    doorbell: Doorbell,
     /// Frames in the ring, put there under its lock.
     queued: AtomicU32,
     /// Frames that the device knows of.
@@ -24,32 +24,32 @@ struct Sending {
 impl Sending {
     fn of_a_bulk_sender() -> Self {
         let sending = Self::default();
-        sending.bell.rung(1, 0, NOW);
+        sending.doorbell.kick_ended(1, 0, NOW);
         sending.send(Follows::Unknown);
         sending
     }
 
     fn kick(&self) {
-        let frames = self.bell.rings();
+        let frames = self.doorbell.kick_begins();
         self.told
             .fetch_max(self.queued.load(Ordering::Acquire), Ordering::AcqRel);
-        self.bell.rung(frames, 0, NOW);
+        self.doorbell.kick_ended(frames, 0, NOW);
     }
 
     fn send(&self, follows: Follows) {
         self.queued.fetch_add(1, Ordering::AcqRel);
-        match self.bell.frame_queued(NOW, follows, true) {
-            Ring::Now => self.kick(),
-            Ring::Later => {}
+        match self.doorbell.frame_queued(NOW, follows, true) {
+            Notify::Now => self.kick(),
+            Notify::Later => {}
             // As the kernel writes an eventfd: nothing comes between what it was and what it is.
-            Ring::LaterAndWatch => drop(self.is_asked.swap(true, Ordering::AcqRel)),
+            Notify::LaterAndWatch => drop(self.is_asked.swap(true, Ordering::AcqRel)),
         }
     }
 
     /// What the internal thread does when it wakes up.
     fn look_until_quiet(&self) {
         if self.is_asked.swap(false, Ordering::AcqRel) {
-            while self.bell.look(|| self.kick()) {}
+            while self.doorbell.look(|| self.kick()) {}
         }
     }
 

@@ -5,8 +5,13 @@
 #[path = "../../crates/engine/src/doorbell.rs"]
 #[expect(dead_code, reason = "the engine uses all of it")]
 mod doorbell;
-#[path = "../../crates/ring/src/lock.rs"]
+#[path = "../../crates/dev-core/src/lock.rs"]
 mod lock;
+#[path = "../../crates/engine/src/udp/offload_state.rs"]
+#[expect(dead_code, reason = "the engine uses all of it")]
+mod offload_state;
+#[path = "../../crates/engine/src/reason.rs"]
+mod reason;
 #[path = "../../crates/engine/src/fork/shared/socket.rs"]
 #[expect(dead_code, reason = "the engine uses all of it")]
 mod shared_socket;
@@ -18,6 +23,7 @@ mod wait;
 
 mod doorbell_model;
 mod lock_model;
+mod offload_state_model;
 mod shared_socket_model;
 mod versioned_model;
 mod wait_model;

@@ -42,13 +42,13 @@ fn threads_never_meet_inside(mode: ThreadMode, threads: u32, changes: usize) {
 
 #[test]
 fn spinning_threads_never_meet_inside() {
-    threads_never_meet_inside(ThreadMode::Spin, 2, 3);
+    threads_never_meet_inside(ThreadMode::SpinLock, 2, 3);
 }
 
 /// A sleeper that nobody wakes would be a deadlock, which loom reports.
 #[test]
 fn sleeping_threads_never_meet_inside_and_all_wake_up() {
-    threads_never_meet_inside(ThreadMode::Mutex, 3, 2);
+    threads_never_meet_inside(ThreadMode::MutexLock, 3, 2);
 }
 
 #[test]

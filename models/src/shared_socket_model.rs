@@ -16,11 +16,11 @@ fn a_wish_is_seen_or_the_socket_is_held() {
         let descendant = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
-                shared.want(GENERATION);
-                shared.is_held(GENERATION)
+                shared.request(GENERATION);
+                shared.is_claimed(GENERATION)
             })
         };
-        let owner_takes_it = shared.hold(GENERATION);
+        let owner_takes_it = shared.claim(GENERATION);
         let descendant_waits = descendant.join().unwrap();
         assert!(!owner_takes_it || descendant_waits);
     });
@@ -31,7 +31,7 @@ fn what_the_owner_gave_to_the_kernel_is_there_when_the_wait_ends() {
     every_order(4, || {
         let shared = Arc::new(SharedSocket::default());
         let in_kernel = Arc::new(AtomicU32::new(0));
-        assert!(shared.hold(GENERATION));
+        assert!(shared.claim(GENERATION));
         let owner = {
             let (shared, in_kernel) = (Arc::clone(&shared), Arc::clone(&in_kernel));
             thread::spawn(move || {
@@ -39,8 +39,8 @@ fn what_the_owner_gave_to_the_kernel_is_there_when_the_wait_ends() {
                 shared.release();
             })
         };
-        shared.want(GENERATION);
-        if !shared.is_held(GENERATION) {
+        shared.request(GENERATION);
+        if !shared.is_claimed(GENERATION) {
             assert_eq!(in_kernel.load(Ordering::Relaxed), 1);
         }
         owner.join().unwrap();

@@ -167,7 +167,7 @@ struct Arguments {
     sockets: Option<String>,
 }
 
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (statistics layout 1.1)");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (statistics layout 1.3)");
 
 impl Arguments {
     fn resolve(self) -> Result<Options, String> {

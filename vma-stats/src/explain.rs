@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use stats::{PROTOCOL_TCP, PROTOCOL_UDP, RingSnapshot, SocketSnapshot};
+use stats::{PROTOCOL_TCP, PROTOCOL_UDP, ReasonCounts, RingSnapshot, SocketSnapshot};
 
 use crate::rate::Rate;
 use crate::sample::Report;
@@ -25,24 +25,111 @@ pub(crate) fn push(text: &mut String, report: &Report) {
             rate.suffix(),
         );
     }
-    for socket in report
-        .values
-        .sockets
-        .iter()
-        .filter(|socket| !socket.offloaded)
-    {
-        let _ = writeln!(
-            text,
-            " fd {} {} is not offloaded: {}",
-            socket.fd,
-            protocol(socket),
-            reason(report, socket.reason),
-        );
-        if let Some(rule) = rule(report, socket.rule) {
-            text.pop();
-            let _ = writeln!(text, ": {rule}");
+    for note in &report.values.notes {
+        let about = match note.subject.as_str() {
+            "" => String::new(),
+            name => format!(" on {name}"),
+        };
+        let _ = writeln!(text, " Note{about} ({}): {}", note.topic, note.text);
+    }
+    for socket in &report.values.sockets {
+        push_socket(text, report, socket);
+    }
+    push_kernel_sockets(text, report);
+    for socket in &report.values.closed_sockets {
+        push_closed(text, report, socket);
+    }
+}
+
+/// Why a socket is the kernel's, or what of it is.
+fn push_socket(text: &mut String, report: &Report, socket: &SocketSnapshot) {
+    let (fd, protocol) = (socket.fd, protocol(socket.protocol));
+    if !socket.offloaded {
+        let why = why(report, socket);
+        let _ = writeln!(text, " fd {fd} {protocol} is not offloaded: {why}");
+    } else if !socket.detail.is_empty() {
+        let _ = writeln!(text, " fd {fd} {protocol}: {}", socket.detail);
+    }
+    let counts = [("Rx", &socket.rx_os_reasons), ("Tx", &socket.tx_os_reasons)];
+    for (direction, counts) in counts {
+        let counts = by_reason(report, counts);
+        if !counts.is_empty() {
+            let per = report.rate.suffix();
+            let _ = writeln!(
+                text,
+                " fd {fd} {protocol} {direction} through the kernel, pkt{per}: {counts}"
+            );
         }
     }
+}
+
+/// How many datagrams the kernel carried for each reason. All of them are the os column.
+fn by_reason(report: &Report, counts: &ReasonCounts) -> String {
+    let shown = counts
+        .iter()
+        .map(|(code, count)| format!("{} {}", report.rate.count(count), reason(report, code)));
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// The reason, with the rule behind it and what it is about.
+fn why(report: &Report, socket: &SocketSnapshot) -> String {
+    let mut why = reason(report, socket.reason);
+    let detail = Some(&socket.detail).filter(|detail| !detail.is_empty());
+    for more in rule(report, socket.rule).iter().chain(detail) {
+        why.push_str(": ");
+        why.push_str(more);
+    }
+    why
+}
+
+/// Sockets that are never accelerated, one line for each reason.
+fn push_kernel_sockets(text: &mut String, report: &Report) {
+    let sockets = &report.values.kernel_sockets;
+    let mut kinds: Vec<_> = sockets.iter().map(|it| (it.protocol, it.reason)).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    for kind in kinds {
+        let fds = sockets
+            .iter()
+            .filter(|it| (it.protocol, it.reason) == kind)
+            .map(|it| it.fd.to_string());
+        let fds: Vec<_> = fds.collect();
+        let more = fds.len().saturating_sub(FDS_SHOWN);
+        let shown = fds[..fds.len().min(FDS_SHOWN)].join(", ");
+        let more = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let (protocol, reason) = (protocol(kind.0), reason(report, kind.1));
+        let _ = writeln!(text, " fd {shown}{more} {protocol}: {reason}");
+    }
+}
+
+/// Descriptors of one kind that are named.
+const FDS_SHOWN: usize = 16;
+
+/// What a socket was and did that is closed.
+fn push_closed(text: &mut String, report: &Report, socket: &SocketSnapshot) {
+    let end = |address: Option<std::net::SocketAddr>| {
+        address.map_or_else(|| "-".to_owned(), |address| address.to_string())
+    };
+    let state = if socket.offloaded {
+        "offloaded".to_owned()
+    } else {
+        format!("not offloaded: {}", why(report, socket))
+    };
+    let _ = writeln!(
+        text,
+        " Closed fd {} {} {} to {}, {state}; offloaded Rx {} pkt, Tx {} pkt; os Rx {} pkt, Tx {} pkt",
+        socket.fd,
+        protocol(socket.protocol),
+        end(socket.local),
+        end(socket.peer),
+        socket.rx_packets,
+        socket.tx_packets,
+        socket.rx_os_packets,
+        socket.tx_os_packets,
+    );
 }
 
 /// The settings that are not defaults, on one line.
@@ -88,8 +175,8 @@ fn push_ring(text: &mut String, rate: Rate, ring: &RingSnapshot) {
     );
 }
 
-fn protocol(socket: &SocketSnapshot) -> String {
-    match socket.protocol {
+fn protocol(number: u32) -> String {
+    match number {
         PROTOCOL_TCP => "tcp".to_owned(),
         PROTOCOL_UDP => "udp".to_owned(),
         other => format!("protocol {other}"),

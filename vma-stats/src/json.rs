@@ -4,8 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use stats::{
-    PoolSnapshot, ProcessInfo, ReasonSnapshot, RingSnapshot, RuleSnapshot, SettingSnapshot,
-    SocketSnapshot,
+    KernelSocketSnapshot, NoteSnapshot, PoolSnapshot, ProcessInfo, ReasonSnapshot, RingSnapshot,
+    RuleSnapshot, SettingSnapshot, SocketSnapshot,
 };
 
 use crate::sample::Report;
@@ -35,6 +35,9 @@ pub(crate) fn format(
         reasons: &values.reasons,
         settings: &values.settings,
         rules: &values.rules,
+        closed_sockets: &values.closed_sockets,
+        kernel_sockets: &values.kernel_sockets,
+        notes: &values.notes,
         overflowed_sockets: values.overflowed_sockets,
     };
     serde_json::to_string(&document).map(|line| line + "\n")
@@ -53,6 +56,9 @@ struct Document<'a> {
     reasons: &'a [ReasonSnapshot],
     settings: &'a [SettingSnapshot],
     rules: &'a [RuleSnapshot],
+    closed_sockets: &'a [SocketSnapshot],
+    kernel_sockets: &'a [KernelSocketSnapshot],
+    notes: &'a [NoteSnapshot],
     /// Sockets since the start of the process that found no room in the segment.
     overflowed_sockets: u64,
 }
@@ -71,6 +77,7 @@ mod tests {
         socket.fd.set(5);
         socket.local.set("10.0.0.1:80".parse().unwrap());
         socket.rx_packets.add(u64::MAX);
+        socket.tx_os_reasons.count(18);
         let ring = fixture.segment.claim_ring();
         ring.ifname.set("eth\"0");
         let _pool = fixture.segment.claim_pool();
@@ -84,6 +91,10 @@ mod tests {
         fixture
             .segment
             .describe_rule(1, "use os udp_sender *:1", "/etc/libvma.conf:7");
+        fixture.segment.remember_closed(&socket);
+        let of_kernel = fixture.segment.claim_kernel_socket();
+        of_kernel.fd.set(8);
+        fixture.segment.note("vb", "vlan", "tags are stripped");
         let process = fixture.reader.process();
         let time = UNIX_EPOCH + Duration::from_millis(1500);
         let line = format(process, &fixture.sample().totals(), time).unwrap();
@@ -97,6 +108,7 @@ mod tests {
         assert_eq!(value["sockets"][0]["local"], "10.0.0.1:80");
         assert!(value["sockets"][0]["peer"].is_null());
         assert_eq!(value["sockets"][0]["rx_packets"], u64::MAX);
+        assert_eq!(value["sockets"][0]["tx_os_reasons"]["18"], 1);
         assert_eq!(value["rings"][0]["ifname"], "eth\"0");
         assert_eq!(value["pools"][0]["frames"], 0);
         assert_eq!(value["reasons"][0]["name"], "fork");
@@ -105,6 +117,12 @@ mod tests {
         assert_eq!(value["settings"][0]["origin"], "environment");
         assert_eq!(value["rules"][0]["rule"], "use os udp_sender *:1");
         assert_eq!(value["rules"][0]["origin"], "/etc/libvma.conf:7");
+        assert_eq!(value["closed_sockets"][0]["fd"], 5);
+        assert_eq!(value["closed_sockets"][0]["closed"], 1);
+        assert_eq!(value["kernel_sockets"][0]["fd"], 8);
+        assert_eq!(value["notes"][0]["subject"], "vb");
+        assert_eq!(value["notes"][0]["topic"], "vlan");
+        assert_eq!(value["notes"][0]["text"], "tags are stripped");
         assert_eq!(value["overflowed_sockets"], 0);
     }
 

@@ -11,11 +11,12 @@ use signal_hook::iterator::Signals;
 use stats::{ReadError, Reader, SectionKind};
 
 use crate::basic_view::BasicView;
-use crate::cli::{Details, Options};
+use crate::cli::{Details, Options, Process};
 use crate::json;
 use crate::message::tell;
+use crate::preloaded;
 use crate::sample::{Report, Sample};
-use crate::select::select;
+use crate::select::{SelectError, select};
 
 /// Shows statistics until the process ends, Ctrl-C is pressed or the cycles are done.
 pub(crate) fn run(options: &Options) -> ExitCode {
@@ -29,7 +30,8 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     let reader = match select(options) {
         Ok(reader) => reader,
         Err(error) => {
-            tell(error);
+            tell(&error);
+            tell_of_silent(options, &error);
             return ExitCode::FAILURE;
         }
     };
@@ -61,6 +63,24 @@ pub(crate) fn run(options: &Options) -> ExitCode {
             tell(error);
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Names processes that run with the library and have nothing to show.
+fn tell_of_silent(options: &Options, error: &SelectError) {
+    let pid = match (&options.process, error) {
+        (Process::Pid(pid), SelectError::Read(ReadError::NotFound { .. })) => Some(*pid),
+        (_, SelectError::NoProcess) => None,
+        _ => return,
+    };
+    for process in preloaded::processes(pid) {
+        tell(format_args!(
+            "process {} ({}) runs with libvma, but publishes nothing in {}: it has opened no UDP socket over IPv4 \
+             (TCP and IPv6 are the kernel's for now), or has another VMA_STATS_SHMEM_DIR",
+            process.pid,
+            process.name,
+            options.directory.display(),
+        ));
     }
 }
 
@@ -116,6 +136,11 @@ fn show(
                 reader.capacity(SectionKind::Sockets),
             ));
         }
+        if printed == 0
+            && let Some(hint) = hint(options, &sample)
+        {
+            tell(hint);
+        }
         let report = match &mut earlier {
             Some(earlier) => {
                 let report = sample.deltas(earlier);
@@ -133,6 +158,22 @@ fn show(
         if let Some(end) = wait(options.interval, reader, interrupts) {
             return Ok(end);
         }
+    }
+}
+
+/// Where to look if sockets are not accelerated, for whoever does not look there already.
+fn hint(options: &Options, sample: &Sample) -> Option<String> {
+    if options.explain || options.json {
+        return None;
+    }
+    let of_kernel = sample.sockets.iter().filter(|it| !it.offloaded).count();
+    let others = sample.kernel_sockets.len();
+    let all = sample.sockets.len() + others;
+    match of_kernel + others {
+        0 => None,
+        count => Some(format!(
+            "sockets that are not offloaded: {count} of {all}; --explain tells why"
+        )),
     }
 }
 

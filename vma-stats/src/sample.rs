@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use stats::{
-    PoolSnapshot, ReadError, Reader, ReasonSnapshot, RingSnapshot, RuleSnapshot, SectionKind,
-    SettingSnapshot, SocketSnapshot,
+    KernelSocketSnapshot, NoteSnapshot, PoolSnapshot, ReadError, Reader, ReasonSnapshot,
+    RingSnapshot, RuleSnapshot, SectionKind, SettingSnapshot, SocketSnapshot,
 };
 
 use crate::rate::Rate;
@@ -19,6 +19,10 @@ pub(crate) struct Sample {
     pub(crate) reasons: Vec<ReasonSnapshot>,
     pub(crate) settings: Vec<SettingSnapshot>,
     pub(crate) rules: Vec<RuleSnapshot>,
+    /// Oldest first. Always totals: their counters are at rest.
+    pub(crate) closed_sockets: Vec<SocketSnapshot>,
+    pub(crate) kernel_sockets: Vec<KernelSocketSnapshot>,
+    pub(crate) notes: Vec<NoteSnapshot>,
     pub(crate) overflowed_sockets: u64,
 }
 
@@ -43,6 +47,9 @@ impl Sample {
             reasons: reader.reasons()?,
             settings: reader.settings()?,
             rules: reader.rules()?,
+            closed_sockets: reader.closed_sockets()?,
+            kernel_sockets: reader.kernel_sockets()?,
+            notes: reader.notes()?,
             overflowed_sockets: reader.overflowed(SectionKind::Sockets)?,
         })
     }
@@ -86,6 +93,9 @@ impl Sample {
                 ),
                 settings: self.settings.clone(),
                 rules: self.rules.clone(),
+                closed_sockets: self.closed_sockets.clone(),
+                kernel_sockets: self.kernel_sockets.clone(),
+                notes: self.notes.clone(),
                 overflowed_sockets: self.overflowed_sockets,
             },
         }

@@ -2,7 +2,7 @@
 //! started to be ended.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -115,10 +115,25 @@ fn one_cycle_prints_the_table_and_nothing_else_on_standard_output() {
         let said = text(&output.stderr);
         assert!(
             said.starts_with("vmastat: stats for application: ")
-                && said.ends_with(&format!(" with pid: {}\n", own_pid())),
+                && said.contains(&format!(" with pid: {}\n", own_pid())),
             "{said}"
         );
     }
+}
+
+/// Once, whatever the number of reports, and only if there is something to explain.
+#[test]
+fn sockets_that_are_not_offloaded_are_pointed_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_segment, socket) = publish(dir.path());
+    let said = |arguments: &[&str]| text(&run(dir.path(), arguments).stderr);
+    let hint = "sockets that are not offloaded: 1 of 1; --explain tells why\n";
+    assert_eq!(said(&["-c", "2", "-i", "0.01"]).matches(hint).count(), 1);
+    for arguments in [["-c", "1", "--explain"], ["-c", "1", "--json"]] {
+        assert!(!said(&arguments).contains("--explain"), "{arguments:?}");
+    }
+    socket.set_offloaded();
+    assert!(!said(&["-c", "1"]).contains("--explain"));
 }
 
 #[test]
@@ -187,6 +202,50 @@ fn help_and_version_are_no_errors() {
     );
     let version = run(dir.path(), &["-V"]);
     assert!(version.status.success() && text(&version.stdout).starts_with("vma_stats "));
+}
+
+/// A library of that name is enough for a process to be taken for one of ours.
+#[test]
+fn a_process_that_publishes_nothing_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let library = dir.path().join("libvma.so");
+    let Some(some) = library_of_this_process() else {
+        eprintln!("skipped: this program is linked to nothing");
+        return;
+    };
+    std::fs::copy(some, &library).unwrap();
+    let mut sleeper = Command::new("sleep")
+        .arg("60")
+        .env("LD_PRELOAD", &library)
+        .spawn()
+        .unwrap();
+    let pid = sleeper.id();
+    let said = |arguments: &[&str]| text(&run(dir.path(), arguments).stderr);
+    let expected = format!("process {pid} (sleep) runs with libvma, but publishes nothing");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !said(&[]).contains(&expected) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (any, this, other) = (
+        said(&[]),
+        said(&["-p", &pid.to_string()]),
+        said(&["-p", "1"]),
+    );
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    assert!(any.contains(&expected), "{any}");
+    assert!(this.contains(&expected), "{this}");
+    assert!(!other.contains("runs with libvma"), "{other}");
+}
+
+/// The C library's file.
+fn library_of_this_process() -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let path = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5))
+        .find(|path| path.contains("libgcc_s") || path.contains("libm.so"))?;
+    Some(PathBuf::from(path))
 }
 
 #[test]
@@ -320,7 +379,8 @@ fn closed_output_ends_the_program_quietly() {
         .unwrap()
         .read_to_string(&mut said)
         .unwrap();
-    assert_eq!(said.lines().count(), 1, "{said}");
+    // Which process it is, and that its socket is not offloaded.
+    assert_eq!(said.lines().count(), 2, "{said}");
 }
 
 #[test]

@@ -12,13 +12,15 @@ Usage: cargo xtask <command>
 
   setup                 install what demo, test and bench need (as root; otherwise say how)
   demo                  sockperf over a veth pair, on the kernel and with libvma preloaded
-  test [--quick]        format, lints, documentation, licences, tests, models, fuzzing, instruction counts;
-                        --quick: format, lints, unit tests
+  test [--quick | --long]
+                        format, lints, documentation, licences, tests, models, fuzzing, instruction counts, gain
+                        over the kernel; --quick: format, lints, unit tests; --long: also what takes an hour
   fuzz [--seconds N]    every fuzz target for N seconds (1 to 86400, default 30, and 60 for tcp)
   bench [--rounds N] [--json FILE] [--check]
                         latency and throughput against the kernel and against the bare device;
                         N rounds (5 to 1000, default 5), JSON into FILE (default target/bench.json),
                         --check: fail if a number is missed
+  bench --services      answers a second and CPU time of services under load, on the kernel and with libvma
   instructions [--update]
                         count the instructions of the TCP engine with valgrind and compare them with the
                         committed table; --update: write the table again
@@ -37,9 +39,7 @@ pub(crate) enum Task {
     Help,
     Setup,
     Demo,
-    Test {
-        quick: bool,
-    },
+    Test(Extent),
     /// Without a number, each target's own time.
     Fuzz {
         seconds: Option<u32>,
@@ -51,6 +51,17 @@ pub(crate) enum Task {
     Docs,
 }
 
+/// How much `test` tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Extent {
+    /// What takes a minute.
+    Quick,
+    /// What every change must pass.
+    Usual,
+    /// What takes too long for every change, too.
+    Long,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BenchOptions {
     pub(crate) rounds: u32,
@@ -58,6 +69,19 @@ pub(crate) struct BenchOptions {
     pub(crate) json: Option<PathBuf>,
     /// Whether a missed number is a failure.
     pub(crate) check: bool,
+    /// Whether to measure services instead.
+    pub(crate) services: bool,
+}
+
+impl Default for BenchOptions {
+    fn default() -> Self {
+        Self {
+            rounds: LEAST_ROUNDS,
+            json: None,
+            check: false,
+            services: false,
+        }
+    }
 }
 
 /// Reads the command line, the program's own name first.
@@ -91,14 +115,15 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Tas
 }
 
 fn parse_test(arguments: &mut Parser) -> Result<Task, Failure> {
-    let mut quick = false;
+    let mut extent = Extent::Usual;
     while let Some(argument) = arguments.next().map_err(usage_error)? {
-        match argument {
-            Arg::Long("quick") => quick = true,
+        extent = match argument {
+            Arg::Long("quick") => Extent::Quick,
+            Arg::Long("long") => Extent::Long,
             other => return Err(usage_error(other.unexpected())),
-        }
+        };
     }
-    Ok(Task::Test { quick })
+    Ok(Task::Test(extent))
 }
 
 fn parse_instructions(arguments: &mut Parser) -> Result<Task, Failure> {
@@ -132,11 +157,7 @@ fn parse_fuzz(arguments: &mut Parser) -> Result<Task, Failure> {
 }
 
 fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
-    let mut options = BenchOptions {
-        rounds: LEAST_ROUNDS,
-        json: None,
-        check: false,
-    };
+    let mut options = BenchOptions::default();
     while let Some(argument) = arguments.next().map_err(usage_error)? {
         match argument {
             Arg::Long("rounds") => {
@@ -151,6 +172,7 @@ fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
                 options.json = Some(arguments.value().map_err(usage_error)?.into());
             }
             Arg::Long("check") => options.check = true,
+            Arg::Long("services") => options.services = true,
             other => return Err(usage_error(other.unexpected())),
         }
     }
@@ -185,6 +207,7 @@ mod tests {
                 "test",
                 "fuzz",
                 "bench",
+                "bench",
                 "instructions",
                 "docs"
             ]
@@ -198,14 +221,16 @@ mod tests {
 
     #[test]
     fn options_belong_to_their_command() {
-        assert_eq!(parse_words("test --quick"), Ok(Task::Test { quick: true }));
-        assert_eq!(parse_words("test"), Ok(Task::Test { quick: false }));
+        assert_eq!(parse_words("test --quick"), Ok(Task::Test(Extent::Quick)));
+        assert_eq!(parse_words("test"), Ok(Task::Test(Extent::Usual)));
+        assert_eq!(parse_words("test --long"), Ok(Task::Test(Extent::Long)));
         assert_eq!(
             parse_words("bench --rounds=7 --json out.json --check"),
             Ok(Task::Bench(BenchOptions {
                 rounds: 7,
                 json: Some("out.json".into()),
                 check: true,
+                services: false,
             }))
         );
         assert_eq!(parse_words("fuzz"), Ok(Task::Fuzz { seconds: None }));

@@ -2,7 +2,9 @@
 
 mod cost;
 mod floor;
+mod gate;
 mod report;
+mod services;
 mod system;
 mod verdict;
 
@@ -20,6 +22,7 @@ use crate::output::{print, say};
 use crate::setup;
 use crate::sockperf::Latency;
 use cost::Cost;
+pub(crate) use gate::gate;
 use system::System;
 
 /// Time of one sockperf measurement and of one of the floor.
@@ -39,10 +42,15 @@ struct Round {
     costs: Vec<Cost>,
     /// Hooks, on descriptors that are not libvma's.
     hooks: Vec<Cost>,
+    /// Epoll sets with few and with many members.
+    epoll: Vec<Cost>,
 }
 
 pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     measure::require_root("bench")?;
+    if options.services {
+        return services::run(options);
+    }
     setup::ensure(Purpose::Measuring)?;
     let library = cargo::build(&["build", "--release", "--package", "libvma"])?;
     let library = library.path("vma")?;
@@ -57,6 +65,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     let alone = Alone {
         null_device: build_bench("engine", "null_device")?,
         hooks: build_bench("libvma", "hooks")?,
+        epoll: build_bench("engine", "epoll")?,
     };
 
     let stage = Stage::new(library.to_owned())?;
@@ -97,6 +106,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
 struct Alone {
     null_device: Artifacts,
     hooks: Artifacts,
+    epoll: Artifacts,
 }
 
 fn build_bench(package: &str, name: &str) -> Result<Artifacts, Failure> {
@@ -113,6 +123,7 @@ fn measure_round(stage: &Stage, floor: &Artifacts, alone: &Alone) -> Result<Roun
     let libvma_throughput = stage.throughput(Sockets::Libvma, SECONDS)?;
     let costs = cost::measure(alone.null_device.path("null_device")?)?;
     let hooks = cost::measure(alone.hooks.path("hooks")?)?;
+    let epoll = cost::measure(alone.epoll.path("epoll")?)?;
     Ok(Round {
         kernel,
         one_cpu,
@@ -122,6 +133,7 @@ fn measure_round(stage: &Stage, floor: &Artifacts, alone: &Alone) -> Result<Roun
         libvma_throughput,
         costs,
         hooks,
+        epoll,
     })
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn build_with(
 /// Writes every generated document again.
 pub(crate) fn regenerate_documents() -> Result<(), Failure> {
     let generators = [
-        ["config", "--lib", "docs_are_current"],
+        ["vma-config", "--lib", "docs_are_current"],
         ["tcp", "--test=requirements", "the_report_is_current"],
     ];
     for [package, target, test] in generators {

@@ -2,14 +2,18 @@
 
 mod totals;
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::arguments::{BenchOptions, Extent};
+use crate::bench;
 use crate::cargo;
 use crate::failure::Failure;
 use crate::fuzz;
 use crate::instructions;
 use crate::interrupt;
+use crate::licences;
 use crate::needs::Purpose;
 use crate::output::{print, say};
 use crate::process::{self, Read};
@@ -33,8 +37,37 @@ struct Step {
     note: String,
 }
 
+/// Names the library that the end-to-end tests preload (see `testkit::libvma_path`).
+const LIBRARY_UNDER_TEST: &str = "VMA_TEST_LIBRARY";
+
+/// Tests of `libvma` that run again with the debug build of the library, whose arithmetic is checked: those that are quick.
+const DEBUG_PASS: &[&str] = &[
+    "--test=churn",
+    "--test=integrity",
+    "--test=link",
+    "--test=malformed",
+    "--test=posix_addresses",
+    "--test=posix_epoll",
+    "--test=posix_options",
+    "--test=posix_receive",
+    "--test=posix_send",
+    "--test=posix_wait",
+];
+
+/// Those of the POSIX cases all of whose sockets stay the kernel's, for one reason or for all of them. They mostly sleep.
+const LEFT_TO_KERNEL: &[&str] = &["--package=libvma", "--test=posix_*", "--no-fail-fast"];
+const LEFT_FOR_AN_OPTION: &str = "::option";
+const LEFT_FOR_ANY_REASON: &str = "left_to_kernel::";
+const THREADS_THAT_SLEEP: &str = "--test-threads=8";
+
+/// Tests that are not for every change: they take minutes each.
+const LONG_TESTS: &[&[&str]] = &[
+    &["--package=libvma", "--test=integrity"],
+    &["--package=tcp", "--test=linux", "transfer"],
+];
+
 /// Runs every step, also after one has failed, so that one run shows all there is to mend.
-pub(crate) fn run(quick: bool) -> Result<(), Failure> {
+pub(crate) fn run(extent: Extent) -> Result<(), Failure> {
     let begun = Instant::now();
     setup::ensure(Purpose::Testing)?;
     let lints = [
@@ -50,24 +83,18 @@ pub(crate) fn run(quick: bool) -> Result<(), Failure> {
         simple_step("format", cargo::command(&["fmt", "--all", "--check"]))?,
         simple_step("lints", cargo::command(&lints))?,
     ];
-    if !quick {
-        let mut documents = cargo::command(&[
-            "doc",
-            "--workspace",
-            "--no-deps",
-            "--keep-going",
-            "--document-private-items",
-        ]);
-        documents.env("RUSTDOCFLAGS", "-D warnings");
-        steps.push(simple_step("documentation", documents)?);
-        steps.push(licences()?);
-    }
     let mut totals = Totals::default();
-    steps.push(tests(quick, &mut totals)?);
-    if !quick {
-        steps.push(models(&mut totals)?);
-        steps.push(step("fuzzing", || fuzz::run_targets(None))?);
-        steps.push(instruction_counts()?);
+    if extent == Extent::Quick {
+        let command = || {
+            let inside = ["--workspace", "--no-fail-fast", "--lib", "--bins"];
+            cargo::command(&[&["test"][..], &inside].concat())
+        };
+        steps.push(tests("tests", command, &mut totals)?);
+    } else {
+        steps.extend(usual_steps(&mut totals)?);
+    }
+    if extent == Extent::Long {
+        steps.extend(long_steps(&mut totals)?);
     }
 
     let passed = !steps
@@ -79,6 +106,96 @@ pub(crate) fn run(quick: bool) -> Result<(), Failure> {
     } else {
         Err(Failure::new("a step failed, see above"))
     }
+}
+
+fn usual_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
+    let mut documents = cargo::command(&[
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--keep-going",
+        "--document-private-items",
+    ]);
+    documents.env("RUSTDOCFLAGS", "-D warnings");
+    let mut steps = vec![
+        simple_step("documentation", documents)?,
+        step("licences", licences::check)?,
+    ];
+    let mut library = None;
+    steps.push(step("library", || {
+        library = Some(release_library()?);
+        Ok(String::new())
+    })?);
+    // What ships is the release build.
+    if let Some(library) = &library {
+        let all = || tested(library, &["--workspace", "--no-fail-fast"]);
+        steps.push(tests("tests", all, totals)?);
+        let left = || left_to_kernel(library, LEFT_FOR_AN_OPTION);
+        steps.push(tests("kernel's", left, totals)?);
+    }
+    let debug = || {
+        let some = ["test", "--no-fail-fast", "--package", "libvma"];
+        cargo::command(&[&some, DEBUG_PASS].concat())
+    };
+    steps.push(tests("debug library", debug, totals)?);
+    steps.push(models(totals)?);
+    steps.push(step("fuzzing", || fuzz::run_targets(None))?);
+    steps.push(instruction_counts()?);
+    if let Some(library) = &library {
+        steps.push(step("gain", || bench::gate(library))?);
+    }
+    Ok(steps)
+}
+
+fn long_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
+    let library = release_library()?;
+    let mut steps = vec![step("cargo-deny", || {
+        setup::ensure_cargo_deny()?;
+        // Without the advisories, whose data base is in a git repository that not every machine reaches.
+        let parts = ["deny", "check", "licenses", "bans", "sources"];
+        process::run(cargo::command(&parts)).map(|()| String::new())
+    })?];
+    let left = || left_to_kernel(&library, LEFT_FOR_ANY_REASON);
+    steps.push(tests("kernel's", left, totals)?);
+    for arguments in LONG_TESTS {
+        let ignored = || {
+            let mut command = tested(&library, arguments);
+            command.args(["--", "--ignored"]);
+            command
+        };
+        steps.push(tests("long tests", ignored, totals)?);
+    }
+    let options = BenchOptions {
+        check: true,
+        ..BenchOptions::default()
+    };
+    let services = BenchOptions {
+        services: true,
+        ..options.clone()
+    };
+    for (name, options) in [("bench", options), ("services", services)] {
+        steps.push(step(name, || bench::run(&options).map(|()| String::new()))?);
+    }
+    Ok(steps)
+}
+
+fn release_library() -> Result<PathBuf, Failure> {
+    let built = cargo::build(&["build", "--release", "--package", "libvma"])?;
+    built.path("vma").map(Path::to_owned)
+}
+
+/// The tests of [`LEFT_TO_KERNEL`] whose names contain `part`.
+fn left_to_kernel(library: &Path, part: &str) -> Command {
+    let mut command = tested(library, LEFT_TO_KERNEL);
+    command.args(["--", "--ignored", THREADS_THAT_SLEEP, part]);
+    command
+}
+
+/// `cargo test`, where end-to-end tests preload this library.
+fn tested(library: &Path, arguments: &[&str]) -> Command {
+    let mut command = cargo::command(&[&["test"], arguments].concat());
+    command.env(LIBRARY_UNDER_TEST, library);
+    command
 }
 
 /// A step that passes if the command succeeds.
@@ -110,16 +227,6 @@ fn step(
     })
 }
 
-fn licences() -> Result<Step, Failure> {
-    if setup::has_subcommand("deny") {
-        return simple_step("licences", cargo::command(&["deny", "check"]));
-    }
-    Ok(skipped(
-        "licences",
-        "cargo-deny is not installed (cargo install cargo-deny)",
-    ))
-}
-
 fn instruction_counts() -> Result<Step, Failure> {
     if let Some(reason) = instructions::missing() {
         return Ok(skipped("instructions", reason));
@@ -136,25 +243,26 @@ fn skipped(name: &'static str, reason: &'static str) -> Step {
     }
 }
 
-/// All tests of the workspace, or only those inside its crates.
-fn tests(quick: bool, totals: &mut Totals) -> Result<Step, Failure> {
-    let mut arguments = vec!["test", "--workspace", "--no-fail-fast"];
-    if quick {
-        arguments.extend(["--lib", "--bins"]);
-    }
-    let command = || cargo::command(&arguments);
-    let mut step = step("tests", || {
+/// A step that passes if these tests do, at least one.
+fn tests(
+    name: &'static str,
+    command: impl Fn() -> Command,
+    totals: &mut Totals,
+) -> Result<Step, Failure> {
+    let mut seen = Totals::default();
+    let mut step = step(name, || {
         let status = process::run_reading(command(), Read::StdoutAndStderr, |line| {
             say(line);
-            totals.note(line);
+            seen.note(line);
         })?;
         process::success(&command(), status)?;
-        if totals.passed == 0 {
+        if seen.passed == 0 {
             return Err(Failure::new("no test ran"));
         }
         Ok(String::new())
     })?;
-    step.note = totals.to_string();
+    step.note = seen.to_string();
+    totals.add(seen);
     Ok(step)
 }
 
@@ -171,21 +279,10 @@ fn models(totals: &mut Totals) -> Result<Step, Failure> {
         command.arg(cargo::target_directory().join("models"));
         command
     };
-    let before = totals.passed;
-    let mut step = step("models", || {
-        process::run(here(&["fmt", "--check"]))?;
-        let status = process::run_reading(test(), Read::StdoutAndStderr, |line| {
-            say(line);
-            totals.note(line);
-        })?;
-        process::success(&test(), status)?;
-        if totals.passed == before {
-            return Err(Failure::new("no model ran"));
-        }
-        Ok(String::new())
-    })?;
-    step.note = format!("{} passed", totals.passed - before);
-    Ok(step)
+    if let Err(failure) = process::run(here(&["fmt", "--check"])) {
+        return step("models", || Err(failure));
+    }
+    tests("models", test, totals)
 }
 
 /// A line for each step; last, the sum of all tests in the words of `cargo test`.

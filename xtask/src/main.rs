@@ -15,6 +15,7 @@ mod failure;
 mod fuzz;
 mod instructions;
 mod interrupt;
+mod licences;
 mod measure;
 mod median;
 mod needs;
@@ -46,7 +47,7 @@ fn run(task: Task) -> Result<(), Failure> {
         Task::Help => output::print(arguments::USAGE),
         Task::Setup => setup::everything(),
         Task::Demo => demo::run(),
-        Task::Test { quick } => checks::run(quick),
+        Task::Test(extent) => checks::run(extent),
         Task::Fuzz { seconds } => fuzz::run(seconds),
         Task::Bench(options) => bench::run(&options),
         Task::Instructions { update } => instructions::run(update),

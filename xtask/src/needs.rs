@@ -86,6 +86,11 @@ pub(crate) fn missing_compared(services: bool) -> Vec<&'static str> {
     missing_compared_in(services, &env::var_os("PATH").unwrap_or_default())
 }
 
+/// Whether a program is where Debian has those of the administrator, too.
+pub(crate) fn has_service(program: &str) -> bool {
+    has(program) || is_in_path(program, OsStr::new("/usr/sbin:/sbin"))
+}
+
 fn missing_compared_in(services: bool, path: &OsStr) -> Vec<&'static str> {
     let mut packages: Vec<_> = COMPARED
         .lines()

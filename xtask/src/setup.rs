@@ -53,6 +53,15 @@ pub(crate) fn ensure(purpose: Purpose) -> Result<(), Failure> {
     )))
 }
 
+/// Has cargo build and install cargo-deny, which takes minutes, unless it is here.
+pub(crate) fn ensure_cargo_deny() -> Result<(), Failure> {
+    if has_subcommand("deny") {
+        return Ok(());
+    }
+    say("setup: cargo install cargo-deny --locked");
+    process::run(cargo::command(&["install", "cargo-deny", "--locked"]))
+}
+
 /// Installs programs that the tests compare with and without the library, if root asks. Without one of them its test is
 /// skipped: no failure here.
 fn install_compared() {
@@ -132,7 +141,7 @@ fn missing_components() -> Vec<&'static str> {
 }
 
 /// Whether cargo has this subcommand, which is not one of its own.
-pub(crate) fn has_subcommand(subcommand: &str) -> bool {
+fn has_subcommand(subcommand: &str) -> bool {
     succeeds(cargo::command(&[subcommand, "--version"]))
 }
 

@@ -2,18 +2,28 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Where the library's own descriptors begin, if the limit on descriptors allows.
-const USUAL: RawFd = 1000;
-/// How many numbers a lower limit leaves for them: as many as 1000 leaves of the usual 1024.
-const ROOM: libc::rlim_t = 24;
+/// Where the library's own descriptors end, if the limit on descriptors allows.
+const USUAL_END: RawFd = 1024;
+/// How many numbers are meant for them.
+const ROOM: RawFd = 24;
 
-/// Makes a copy of a descriptor, closed on exec, at 1000 or above, or near the end of a lower limit, so that the program sees the
-/// numbers it would see without the library. `None`: no number is left there.
+/// Makes a copy of a descriptor, closed on exec, with the highest free number below 1024, or below a lower limit: the program sees
+/// the numbers that it would see without the library, and the kernel's table does not grow beyond what a program's `fd_set` has
+/// room for. `None`: no number above the descriptor's own is left there.
 pub fn duplicate_out_of_the_way(fd: RawFd) -> Option<RawFd> {
+    let number = (fd + 1..end_of_numbers())
+        .rev()
+        .find(|number| is_free(*number))?;
     let command = libc::F_DUPFD_CLOEXEC;
+    // Higher only if another thread takes all numbers from there on meanwhile.
     // SAFETY: fcntl with an integer argument.
-    let copy = unsafe { libc::syscall(libc::SYS_fcntl, fd, command, lowest_number()) };
+    let copy = unsafe { libc::syscall(libc::SYS_fcntl, fd, command, number) };
     RawFd::try_from(copy).ok().filter(|copy| *copy >= 0)
+}
+
+fn is_free(fd: RawFd) -> bool {
+    // SAFETY: fcntl with F_GETFD takes no pointer.
+    unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD) < 0 }
 }
 
 /// Gives a descriptor such a number. Where none is left it stays where it is.
@@ -25,8 +35,12 @@ pub fn move_out_of_the_way(fd: OwnedFd) -> OwnedFd {
     }
 }
 
-/// Where the descriptors of the library begin.
+/// Where the descriptors of the library begin, unless they are many.
 pub fn lowest_number() -> RawFd {
+    (end_of_numbers() - ROOM).max(0)
+}
+
+fn end_of_numbers() -> RawFd {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
@@ -34,14 +48,14 @@ pub fn lowest_number() -> RawFd {
     // SAFETY: the kernel writes one limit.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
     if known {
-        lowest_below(limit.rlim_cur)
+        end_within(limit.rlim_cur)
     } else {
-        USUAL
+        USUAL_END
     }
 }
 
-fn lowest_below(limit: libc::rlim_t) -> RawFd {
-    RawFd::try_from(limit.saturating_sub(ROOM)).map_or(USUAL, |lowest| lowest.min(USUAL))
+fn end_within(limit: libc::rlim_t) -> RawFd {
+    RawFd::try_from(limit).map_or(USUAL_END, |limit| limit.min(USUAL_END))
 }
 
 /// How many descriptors the kernel's table of this process has room for, open or not. `None`: there is no `/proc`.
@@ -59,10 +73,10 @@ mod tests {
 
     #[test]
     fn low_limits_leave_their_last_numbers() {
-        assert_eq!(lowest_below(libc::RLIM_INFINITY), 1000);
-        assert_eq!(lowest_below(1024), 1000);
-        assert_eq!(lowest_below(256), 232);
-        assert_eq!(lowest_below(10), 0);
+        assert_eq!(end_within(libc::RLIM_INFINITY), 1024);
+        assert_eq!(end_within(1_000_000), 1024);
+        assert_eq!(end_within(256), 256);
+        assert_eq!(end_within(10), 10);
     }
 
     #[test]
@@ -72,11 +86,21 @@ mod tests {
     }
 
     #[test]
+    fn many_descriptors_do_not_make_the_table_larger() {
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let many: Vec<_> = (0..100)
+            .map(|_| move_out_of_the_way(reader.try_clone().unwrap().into()))
+            .collect();
+        assert!(many.iter().all(|fd| fd.as_raw_fd() < 1024), "{many:?}");
+        assert!(table_size().unwrap() <= 1024);
+    }
+
+    #[test]
     fn a_moved_descriptor_is_the_same_file_and_closed_on_exec() {
         let (reader, writer) = std::io::pipe().unwrap();
         let old = reader.as_raw_fd();
         let moved = move_out_of_the_way(reader.into());
-        assert!(moved.as_raw_fd() >= 1000 || moved.as_raw_fd() > old);
+        assert!(moved.as_raw_fd() > old);
         // SAFETY: fcntl without an argument.
         let flags = unsafe { libc::fcntl(moved.as_raw_fd(), libc::F_GETFD) };
         assert_eq!(flags, libc::FD_CLOEXEC);

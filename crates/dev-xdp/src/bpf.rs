@@ -6,11 +6,14 @@
 //! instruction set, bpf(2) for the calls.
 
 mod asm;
+mod btf;
 mod error;
+pub mod hidden;
 mod insn;
 pub mod link;
 mod maps;
 pub mod program;
+pub mod skb_notes;
 mod syscall;
 
 pub use error::BpfError;

@@ -3,36 +3,30 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use ring::{Backend, FramePool, LinkSpec, OpenError, Port};
+use dev_core::{Backend, FramePool, LinkSpec, OpenError, Port};
+
+use vma_config::XdpMode;
 
 use crate::bpf::link::{AttachMode, XdpLink};
 use crate::bpf::program::{FlowMaps, OnMatch, Program};
-use crate::channels;
+use crate::bpf::skb_notes::{Held, NotesError, SkbNotes};
+use crate::ethtool;
 use crate::rings::{XdpKick, XdpRx, XdpTx};
+use crate::sight::{self, Needed, Sight};
 use crate::steering::XdpSteering;
 use crate::xsk::{Sizes, Umem, Xsk};
 
 /// Space that the kernel keeps free in front of a received packet (`XDP_PACKET_HEADROOM`).
 pub(crate) const HEADROOM_BYTES: u32 = 256;
+const ETHERNET_HEADER_BYTES: u32 = 14;
 /// Frames that an open interface keeps ready for receiving, over all its queues.
 const RX_FRAMES_MAX: u32 = 2048;
 const RX_FRAMES_PER_QUEUE_MIN: u32 = 64;
 const TX_ENTRIES: u32 = 1024;
 /// Flows of one interface that the program can know.
 const FLOW_CAPACITY: u32 = 65_536;
-
-/// Which kind of XDP attachment to use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum XdpMode {
-    /// What measures faster for the driver; the other one if that fails.
-    Auto,
-    /// In the driver.
-    Native,
-    /// In the kernel's generic receive path.
-    Generic,
-}
 
 /// The AF_XDP back-end.
 #[derive(Debug)]
@@ -41,6 +35,8 @@ pub struct XdpBackend {
     prefetch_bytes: usize,
     /// A bound socket with the pool's memory registered, for later sockets to share.
     donor: Mutex<Option<Arc<OwnedFd>>>,
+    /// One program takes notes for all interfaces in generic mode.
+    notes: Mutex<Weak<SkbNotes>>,
 }
 
 impl XdpBackend {
@@ -51,6 +47,7 @@ impl XdpBackend {
             mode,
             prefetch_bytes,
             donor: Mutex::new(None),
+            notes: Mutex::new(Weak::new()),
         }
     }
 
@@ -77,20 +74,57 @@ impl XdpBackend {
         Ok(xsk)
     }
 
+    /// Notes of what generic mode hides, which every interface in it needs.
+    fn notes(&self) -> Result<Held, OpenError> {
+        let mut known = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(held) = known.upgrade().and_then(SkbNotes::hold_too) {
+            return Ok(held);
+        }
+        let held = Held::begin().map_err(|error| without_notes(&error))?;
+        *known = Arc::downgrade(held.notes());
+        Ok(held)
+    }
+
+    /// How the program of an interface sees what frames do not show, and what there is to say of it.
+    fn sight(
+        &self,
+        link: &LinkSpec,
+        driver: &str,
+        attach: AttachMode,
+    ) -> Result<(Sight, String), OpenError> {
+        let strips_tags = ethtool::strips_vlan_tags(&link.name);
+        match sight::needed(attach, driver, strips_tags) {
+            Needed::Nothing => Ok((Sight::FramesOnly, String::new())),
+            Needed::Notes => Ok((Sight::by_notes(self.notes()?), String::new())),
+            Needed::DriverTags => Ok(Sight::by_driver(link.index)),
+            Needed::Impossible => Err(OpenError {
+                held: false,
+                what: "the device takes VLAN tags out of frames, which in native mode hides \
+                       that they are of another network"
+                    .to_owned(),
+                remedy: "ethtool -K <interface> rxvlan off, or VMA_XDP_MODE=generic",
+                locked_memory: false,
+            }),
+        }
+    }
+
     fn open_in_mode(
         &self,
         link: &LinkSpec,
+        driver: &str,
         pool: &FramePool,
         attach: AttachMode,
     ) -> Result<Port<Self>, OpenError> {
         let maps =
             FlowMaps::create(FLOW_CAPACITY).map_err(|error| refused(&error, error.errno()))?;
         let frame_capacity = u32::from(pool.frame_bytes()) - HEADROOM_BYTES;
-        let program = Program::load(&maps, link.mac, frame_capacity, OnMatch::Redirect)
+        let (sight, note) = self.sight(link, driver, attach)?;
+        let (mac, hidden) = (link.mac, sight.hidden());
+        let program = Program::load(&maps, mac, frame_capacity, OnMatch::Redirect, hidden)
             .map_err(|error| refused(&error, error.errno()))?;
         let attached = XdpLink::attach(&program, link.index, attach)
             .map_err(|error| refused(&error, error.errno()))?;
-        let queues = channels::rx_queues(&link.name).unwrap_or(1).max(1);
+        let queues = ethtool::rx_queues(&link.name).unwrap_or(1).max(1);
         let sizes = Sizes {
             rx: rx_entries(queues, pool),
             tx: TX_ENTRIES,
@@ -113,6 +147,7 @@ impl XdpBackend {
         all_fds.extend(maps.fds());
         // The link holds the program, whose own descriptor is closed on return.
         all_fds.push(attached.fd());
+        all_fds.extend(sight.fds());
         let kick = XdpKick::new(Arc::clone(&sockets[0].fd));
         let mut tx = None;
         let mut rx = Vec::new();
@@ -127,14 +162,13 @@ impl XdpBackend {
             rx: XdpRx::new(rx, pool, self.prefetch_bytes),
             tx,
             kick,
-            steering: XdpSteering::new(maps, attached, frame_capacity, fds),
+            steering: XdpSteering::new(maps, attached, sight, frame_capacity, fds),
             wait_fds,
             all_fds,
-            partial_checksums: has_partial_checksums(&link.driver),
-            description: match attach {
-                AttachMode::Generic => "xdp generic".to_owned(),
-                AttachMode::Native => "xdp native".to_owned(),
-            },
+            partial_checksums: has_partial_checksums(driver),
+            description: format!("xdp {}", attach.text()),
+            mtu_max: frame_capacity - ETHERNET_HEADER_BYTES,
+            note,
             queues,
         })
     }
@@ -147,19 +181,36 @@ impl Backend for XdpBackend {
     type Steering = XdpSteering;
 
     fn open(&self, link: &LinkSpec, pool: &'static FramePool) -> Result<Port<Self>, OpenError> {
+        let driver = ethtool::driver(&link.name);
+        let open = |attach| self.open_in_mode(link, &driver, pool, attach);
         let (first, second) = match self.mode {
             XdpMode::Native => (AttachMode::Native, None),
             XdpMode::Generic => (AttachMode::Generic, None),
-            XdpMode::Auto if faster_in_generic_mode(&link.driver) => {
+            XdpMode::Auto if faster_in_generic_mode(&driver) => {
                 (AttachMode::Generic, Some(AttachMode::Native))
             }
             XdpMode::Auto => (AttachMode::Native, Some(AttachMode::Generic)),
         };
-        self.open_in_mode(link, pool, first)
-            .or_else(|error| match second {
-                Some(second) => self.open_in_mode(link, pool, second).map_err(|_| error),
-                None => Err(error),
-            })
+        open(first).or_else(|error| match second {
+            Some(second) if !error.held => match open(second) {
+                Ok(port) => Ok(Port {
+                    note: with_first(&error, first, &port.note),
+                    ..port
+                }),
+                Err(_) => Err(error),
+            },
+            _ => Err(error),
+        })
+    }
+}
+
+/// Why it is not the first choice, and what was said of the second.
+fn with_first(error: &OpenError, first: AttachMode, note: &str) -> String {
+    let why = format!("not {}: {} ({})", first.text(), error.what, error.remedy);
+    if note.is_empty() {
+        why
+    } else {
+        format!("{why}; {note}")
     }
 }
 
@@ -183,14 +234,23 @@ fn rx_entries(queues: u32, pool: &FramePool) -> u32 {
     entries.max(RX_FRAMES_PER_QUEUE_MIN)
 }
 
+/// Without notes, several datagrams of a kernel sender would arrive as one, and those of other VLANs as ours.
+fn without_notes(error: &NotesError) -> OpenError {
+    OpenError {
+        held: false,
+        what: format!("generic mode needs the kernel's types and tracing: {error}"),
+        remedy: "give the program CAP_PERFMON, on a kernel with BTF, or use VMA_XDP_MODE=native",
+        locked_memory: false,
+    }
+}
+
 fn refused(what: &dyn fmt::Display, errno: Option<i32>) -> OpenError {
     let remedy = match errno {
         Some(libc::EPERM | libc::EACCES) => {
             "run as root or give the program CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF"
         }
         Some(libc::EBUSY | libc::EEXIST) => {
-            "another program holds the interface: see `ip link` for its XDP program, or let one \
-             process at a time use it"
+            "it is taken over when it is free; see `ip link` for the XDP program that is on it"
         }
         Some(libc::ENOBUFS | libc::ENOMEM) => {
             "raise the limit of locked memory: ulimit -l unlimited"
@@ -205,5 +265,6 @@ fn refused(what: &dyn fmt::Display, errno: Option<i32>) -> OpenError {
         what: what.to_string(),
         remedy,
         locked_memory: matches!(errno, Some(libc::ENOBUFS | libc::ENOMEM)),
+        held: matches!(errno, Some(libc::EBUSY | libc::EEXIST)),
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ring::{FramePool, Kick, RxRing, ThreadMode, TxRing};
+use dev_core::{FramePool, Kick, RxRing, ThreadMode, TxRing};
 
 use crate::bpf::link::{AttachMode, XdpLink};
 use crate::bpf::program::{FlowMaps, Program};

@@ -11,14 +11,16 @@
 )]
 
 pub mod bpf;
-mod channels;
 mod device;
+mod ethtool;
 pub mod floor;
 mod queue;
 mod rings;
+mod sight;
 mod steering;
 mod xsk;
 
-pub use device::{XdpBackend, XdpMode};
+pub use device::XdpBackend;
 pub use rings::{XdpKick, XdpRx, XdpTx};
 pub use steering::XdpSteering;
+pub use vma_config::XdpMode;

@@ -160,6 +160,13 @@ impl<T: Copy> Consumer<T> {
         self.producer_seen.wrapping_sub(self.next)
     }
 
+    /// Entries that wait right now, at most as many as the ring has.
+    pub(crate) fn present(&mut self) -> u32 {
+        // SAFETY: the ring is live (contract of `new`).
+        self.producer_seen = unsafe { self.layout.producer.as_ref() }.load(Ordering::Acquire);
+        self.waiting().min(self.layout.size)
+    }
+
     /// Gives the slots of the entries read so far back to the other side.
     #[inline]
     pub(crate) fn release(&mut self) {

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use ring::{Frame, FramePool, Kick, KickOutcome, RxRing, TxRing};
+use dev_core::{Frame, FramePool, Kick, KickOutcome, RxRing, TxRing};
 
 use crate::device::HEADROOM_BYTES;
 use crate::queue::{Consumer, Producer};
@@ -85,37 +85,58 @@ impl RxRing for XdpRx {
             self.first = if earlier.len() > 1 { self.first + 1 } else { 0 };
         }
         for queue in earlier.iter_mut().chain(later) {
-            let mut count = 0;
-            queue.prefetch_next(pool, self.prefetch_bytes);
-            while total + count < budget
-                && let Some(descriptor) = queue.rx.pop()
-            {
-                count += 1;
-                queue.len_bytes = descriptor.len as usize;
-                if queue.rx.waiting() > 0 {
-                    queue.prefetch_next(pool, self.prefetch_bytes);
-                }
-                // A descriptor outside the pool would be a kernel bug; its frame is lost, nothing else.
-                if let Some(frame) = pool.reclaim(descriptor.address, descriptor.len) {
-                    sink(frame);
-                }
-            }
-            if count > 0 {
-                queue.waiting_max = queue.waiting_max.max(count as u32 + queue.rx.waiting());
-                queue.rx.release();
-                queue.missing += count as i32;
-                queue.received += count as u32;
-            }
-            if queue.missing >= REFILL_BATCH || (count == 0 && queue.missing > 0) {
-                queue.refill(pool);
-            }
-            total += count;
+            total += queue.take(pool, budget - total, self.prefetch_bytes, &mut sink);
+        }
+        total
+    }
+
+    fn drain(&mut self, pool: &FramePool, mut sink: impl FnMut(Frame)) -> usize {
+        let mut total = 0;
+        for queue in &mut self.queues {
+            let present = queue.rx.present() as usize;
+            total += queue.take(pool, present, self.prefetch_bytes, &mut sink);
         }
         total
     }
 }
 
 impl RxQueue {
+    /// Takes up to `budget` frames and gives the kernel empty ones when it is time. Returns how many.
+    #[inline]
+    fn take(
+        &mut self,
+        pool: &FramePool,
+        budget: usize,
+        prefetch_bytes: usize,
+        sink: &mut impl FnMut(Frame),
+    ) -> usize {
+        let mut count = 0;
+        self.prefetch_next(pool, prefetch_bytes);
+        while count < budget
+            && let Some(descriptor) = self.rx.pop()
+        {
+            count += 1;
+            self.len_bytes = descriptor.len as usize;
+            if self.rx.waiting() > 0 {
+                self.prefetch_next(pool, prefetch_bytes);
+            }
+            // A descriptor outside the pool would be a kernel bug; its frame is lost, nothing else.
+            if let Some(frame) = pool.reclaim(descriptor.address, descriptor.len) {
+                sink(frame);
+            }
+        }
+        if count > 0 {
+            self.waiting_max = self.waiting_max.max(count as u32 + self.rx.waiting());
+            self.rx.release();
+            self.missing += count as i32;
+            self.received += count as u32;
+        }
+        if self.missing >= REFILL_BATCH || (count == 0 && self.missing > 0) {
+            self.refill(pool);
+        }
+        count
+    }
+
     /// Has the next frame on its way from the core that wrote it while its descriptor is still on its own.
     #[inline]
     fn prefetch_next(&mut self, pool: &FramePool, bytes_max: usize) {
@@ -277,7 +298,7 @@ mod tests {
     use std::ptr::NonNull;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use ring::ThreadMode;
+    use dev_core::ThreadMode;
 
     use super::*;
     use crate::queue::Layout;
@@ -324,7 +345,7 @@ mod tests {
     }
 
     fn pool(frames: u32) -> FramePool {
-        FramePool::new(frames, 2048, ThreadMode::Spin).unwrap()
+        FramePool::new(frames, 2048, ThreadMode::SpinLock).unwrap()
     }
 
     type OurEnds = (Consumer<Descriptor>, Producer<u64>, Arc<OwnedFd>);
@@ -523,6 +544,32 @@ mod tests {
             pool.give(frame);
         });
         assert_eq!((count, lens), (4, vec![100]));
+    }
+
+    #[test]
+    fn draining_takes_what_waits_and_ends() {
+        let pool = pool(4096);
+        let mut memories = [(); 2].map(|()| memory(512));
+        let (mut kernels, ours): (Vec<_>, Vec<_>) =
+            memories.iter_mut().map(KernelQueue::new).unzip();
+        let mut side = XdpRx::new(ours, &pool, PREFETCH_BYTES);
+        kernels.iter_mut().for_each(|kernel| {
+            kernel.receive(300);
+        });
+        let mut taken = 0;
+        // For each frame that is taken another one comes.
+        let drained = side.drain(&pool, |frame| {
+            kernels[0].receive(1);
+            taken += 1;
+            pool.give(frame);
+        });
+        assert_eq!((drained, taken), (600, 600));
+        // What came meanwhile, as much as the ring holds.
+        assert_eq!(side.drain(&pool, |frame| pool.give(frame)), 512);
+        assert_eq!(
+            side.drain(&pool, |_| unreachable!("there is nothing left")),
+            0
+        );
     }
 
     /// A sending side, and the kernel's ends of its rings.

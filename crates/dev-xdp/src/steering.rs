@@ -8,18 +8,20 @@ use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ring::{Flow, Steering};
+use dev_core::{Flow, Steering};
 
+use crate::bpf::BpfError;
 use crate::bpf::link::XdpLink;
 use crate::bpf::program::{FlowMaps, OnMatch, PortMode, Program};
+use crate::sight::Sight;
 use crate::xsk;
 
 /// The maps of the XDP program, what we have put into them, and the attachment that makes it run.
 #[derive(Debug)]
 pub struct XdpSteering {
     maps: FlowMaps,
-    /// Closing it gives the interface back to the kernel.
     link: XdpLink,
+    sight: Sight,
     frame_capacity: u32,
     sockets: Vec<Arc<OwnedFd>>,
     ports: Mutex<HashMap<(u8, SocketAddrV4), PortUse>>,
@@ -50,12 +52,14 @@ impl XdpSteering {
     pub(crate) fn new(
         maps: FlowMaps,
         link: XdpLink,
+        sight: Sight,
         frame_capacity: u32,
         sockets: Vec<Arc<OwnedFd>>,
     ) -> Self {
         Self {
             maps,
             link,
+            sight,
             frame_capacity,
             sockets,
             ports: Mutex::new(HashMap::new()),
@@ -65,63 +69,78 @@ impl XdpSteering {
     fn ports(&self) -> MutexGuard<'_, HashMap<(u8, SocketAddrV4), PortUse>> {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Takes a port or flow out of a map. One that was not there is as good.
+    fn taken_out(result: Result<(), BpfError>) -> Result<(), BpfError> {
+        result.or_else(|error| match error.errno() {
+            Some(libc::ENOENT) => Ok(()),
+            _ => Err(error),
+        })
+    }
+
+    fn take_out(&self, flow: &Flow, usage: PortUse) -> Result<(), BpfError> {
+        let protocol = flow.protocol as u8;
+        if usage.is_unused() {
+            Self::taken_out(self.maps.remove_port(flow.local, protocol))?;
+        } else {
+            self.maps.add_port(flow.local, protocol, usage.mode())?;
+        }
+        match flow.peer {
+            Some(peer) => Self::taken_out(self.maps.remove_flow(flow.local, peer, protocol)),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Steering for XdpSteering {
     fn add(&self, flow: &Flow) -> io::Result<()> {
         let protocol = flow.protocol as u8;
         let mut ports = self.ports();
-        let mut usage = ports
-            .get(&(protocol, flow.local))
-            .copied()
-            .unwrap_or_default();
+        // From here on `remove` takes back whatever has been done.
+        let usage = ports.entry((protocol, flow.local)).or_default();
         match flow.peer {
             // The exact flow goes in before its port does: the program looks at the port first.
             Some(peer) => {
-                self.maps.add_flow(flow.local, peer, protocol)?;
                 usage.exact_flows += 1;
+                self.maps.add_flow(flow.local, peer, protocol)?;
             }
             None => usage.from_anyone = true,
         }
-        if let Err(error) = self.maps.add_port(flow.local, protocol, usage.mode()) {
-            if let Some(peer) = flow.peer {
-                // The entry alone redirects nothing; an error here changes nothing either.
-                let _ = self.maps.remove_flow(flow.local, peer, protocol);
-            }
-            return Err(error.into());
-        }
-        ports.insert((protocol, flow.local), usage);
+        self.maps.add_port(flow.local, protocol, usage.mode())?;
         Ok(())
     }
 
-    fn remove(&self, flow: &Flow) {
+    fn remove(&self, flow: &Flow) -> io::Result<()> {
         let protocol = flow.protocol as u8;
         let mut ports = self.ports();
         let Entry::Occupied(mut entry) = ports.entry((protocol, flow.local)) else {
-            return;
+            return Ok(());
         };
         let usage = entry.get_mut();
         match flow.peer {
             Some(_) => usage.exact_flows = usage.exact_flows.saturating_sub(1),
             None => usage.from_anyone = false,
         }
-        // Deleting can fail only for an entry that is not there (ENOENT), which is what we want.
+        let taken_out = self.take_out(flow, *usage);
         if usage.is_unused() {
-            let _ = self.maps.remove_port(flow.local, protocol);
             entry.remove();
-        } else {
-            let _ = self.maps.add_port(flow.local, protocol, usage.mode());
         }
-        if let Some(peer) = flow.peer {
-            let _ = self.maps.remove_flow(flow.local, peer, protocol);
-        }
+        Ok(taken_out?)
     }
 
     fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
         // The address is part of the program.
-        let program = Program::load(&self.maps, mac, self.frame_capacity, OnMatch::Redirect)?;
+        let hidden = self.sight.hidden();
+        let (maps, capacity) = (&self.maps, self.frame_capacity);
+        let program = Program::load(maps, mac, capacity, OnMatch::Redirect, hidden)?;
         self.link.update(&program)?;
         Ok(())
+    }
+
+    fn give_back(&self) {
+        let [stand_in, ..] = self.maps.fds();
+        self.link.detach(stand_in);
+        self.sight.end();
     }
 
     fn dropped(&self) -> u64 {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use descriptors::move_out_of_the_way;
-use ring::FramePool;
+use dev_core::FramePool;
 
 use crate::queue::{Consumer, Layout, Producer};
 

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dev_xdp::bpf::BpfError;
+use dev_xdp::bpf::hidden::Hidden;
 use dev_xdp::bpf::link::{AttachError, AttachMode, XdpLink};
 use dev_xdp::bpf::program::{FlowMaps, OnMatch, PortMode, Program, Verdict};
 use testkit::{Namespaces, Skip, eventually, or_skip};
@@ -45,7 +46,7 @@ impl Fixture {
         maps.add_port(OPEN, UDP, PortMode::AnySource).unwrap();
         maps.add_port(CONNECTED, UDP, PortMode::ExactFlows).unwrap();
         maps.add_flow(CONNECTED, PEER, UDP).unwrap();
-        let program = Program::load(&maps, MAC, frame_capacity, on_match).unwrap();
+        let program = Program::load(&maps, MAC, frame_capacity, on_match, Hidden::Nothing).unwrap();
         Ok(Self { maps, program })
     }
 
@@ -334,36 +335,39 @@ fn frames_match_up_to_the_capacity_of_a_buffer() {
 /// The program then finds the length of a frame in another way.
 #[test]
 fn processes_without_cap_perfmon_get_the_same_verdicts() {
-    let body =
-        || -> Result<(), Skip> {
-            drop_capabilities(&[CAP_SYS_ADMIN, CAP_PERFMON]);
-            let maps = create_maps()?;
-            maps.add_port(OPEN, UDP, PortMode::AnySource).unwrap();
-            maps.add_port(CONNECTED, UDP, PortMode::ExactFlows).unwrap();
-            maps.add_flow(CONNECTED, PEER, UDP).unwrap();
-            let program = Program::load(&maps, MAC, FRAME_CAPACITY, OnMatch::Verdict(OURS))
-                .map_err(|error| match error.errno() {
-                    Some(libc::EACCES | libc::EPERM) => {
-                        Skip::new("needs CAP_PERFMON before Linux 5.18")
-                    }
-                    _ => panic!("{error}"),
-                })?;
-            let fixture = Fixture { maps, program };
-            fixture.assert_verdict(&our_frame(), OURS, "any source");
-            fixture.assert_verdict(
-                &frame_between(PEER, CONNECTED, b"x"),
-                OURS,
-                "the exact flow",
-            );
-            for (what, frame) in foreign_frames() {
-                fixture.assert_verdict(&frame, Verdict::Pass, what);
-            }
-            let largest = vec![0x5a; FRAME_CAPACITY as usize - UdpTemplate::HEADER_LEN];
-            let frame = frame_between(PEER, OPEN, &largest);
-            fixture.assert_verdict(&frame, OURS, "as long as a buffer");
-            fixture.assert_verdict(&[frame, vec![0]].concat(), Verdict::Pass, "one byte more");
-            Ok(())
-        };
+    let body = || -> Result<(), Skip> {
+        drop_capabilities(&[CAP_SYS_ADMIN, CAP_PERFMON]);
+        let maps = create_maps()?;
+        maps.add_port(OPEN, UDP, PortMode::AnySource).unwrap();
+        maps.add_port(CONNECTED, UDP, PortMode::ExactFlows).unwrap();
+        maps.add_flow(CONNECTED, PEER, UDP).unwrap();
+        let program = Program::load(
+            &maps,
+            MAC,
+            FRAME_CAPACITY,
+            OnMatch::Verdict(OURS),
+            Hidden::Nothing,
+        )
+        .map_err(|error| match error.errno() {
+            Some(libc::EACCES | libc::EPERM) => Skip::new("needs CAP_PERFMON before Linux 5.18"),
+            _ => panic!("{error}"),
+        })?;
+        let fixture = Fixture { maps, program };
+        fixture.assert_verdict(&our_frame(), OURS, "any source");
+        fixture.assert_verdict(
+            &frame_between(PEER, CONNECTED, b"x"),
+            OURS,
+            "the exact flow",
+        );
+        for (what, frame) in foreign_frames() {
+            fixture.assert_verdict(&frame, Verdict::Pass, what);
+        }
+        let largest = vec![0x5a; FRAME_CAPACITY as usize - UdpTemplate::HEADER_LEN];
+        let frame = frame_between(PEER, OPEN, &largest);
+        fixture.assert_verdict(&frame, OURS, "as long as a buffer");
+        fixture.assert_verdict(&[frame, vec![0]].concat(), Verdict::Pass, "one byte more");
+        Ok(())
+    };
     // Capabilities are a property of a thread.
     let result = thread::spawn(body)
         .join()

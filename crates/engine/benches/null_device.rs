@@ -5,24 +5,19 @@
 
 #![allow(clippy::print_stdout, reason = "the result goes to standard output")]
 
+#[path = "support/mod.rs"]
+mod support;
+
 use std::hint::black_box;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket as KernelSocket};
+use std::net::UdpSocket as KernelSocket;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Instant;
 
-use engine::{
-    Engine, FixedNetwork, InterfaceFacts, Message, NextHop, RecvCall, RecvOutcome, SendOutcome,
-    Settings, UdpSocket,
-};
-use ring::LinkSpec;
-use ring::null::NullBackend;
-use stats::{Capacity, Identity, Segment};
-use wire::{EthernetAddresses, UdpTemplate};
+use dev_core::null::NullBackend;
+use engine::{Engine, Message, RecvCall, RecvOutcome, SendOutcome, Settings, UdpSocket};
 
-const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
-const OUR_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const PEER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 7);
+use support::{PEER, accelerate, engine, frame_to, settings};
+
 const PAYLOAD: [u8; 64] = [0x5a; 64];
 const BATCH: u32 = 20_000;
 const BATCHES: usize = 20;
@@ -34,8 +29,8 @@ const ENGINES: usize = 5;
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
     let batches = if quick { BATCHES_QUICK } else { BATCHES };
-    for mode in [ring::ThreadMode::Single, ring::ThreadMode::Spin] {
-        let suffix = if mode == ring::ThreadMode::Single {
+    for mode in [dev_core::ThreadMode::Single, dev_core::ThreadMode::SpinLock] {
+        let suffix = if mode == dev_core::ThreadMode::Single {
             ""
         } else {
             "_locked"
@@ -75,89 +70,22 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn set_up(
-    thread_mode: ring::ThreadMode,
+    thread_mode: dev_core::ThreadMode,
 ) -> (
     &'static Engine<NullBackend>,
     RawFd,
     &'static UdpSocket<NullBackend>,
 ) {
-    let kernel = Box::leak(Box::new(
-        KernelSocket::bind("0.0.0.0:0").expect("a UDP socket"),
-    ));
-    let Ok(SocketAddr::V4(local)) = kernel.local_addr() else {
-        panic!("an IPv4 address")
-    };
-    let backend = NullBackend::default();
-    let eth = EthernetAddresses {
-        source: PEER_MAC,
-        destination: OUR_MAC,
-    };
-    let template = UdpTemplate::new(
-        eth,
-        PEER,
-        SocketAddrV4::new(OUR_IP, local.port()),
-        64,
-        0,
-        true,
-    );
-    let mut frame = [0; 256];
-    let len = template.emit_one(&mut frame, 1, &PAYLOAD).expect("it fits");
-    backend.inject_endlessly(&frame[..len]);
-    let spec = LinkSpec {
-        index: 1,
-        name: "null0".into(),
-        mac: OUR_MAC,
-        mtu: 1500,
-        driver: String::new(),
-    };
-    let interface = InterfaceFacts {
-        spec,
-        addresses: vec![OUR_IP],
-        up: true,
-        loopback: false,
-        eligible: true,
-    };
-    let network = FixedNetwork {
-        interfaces: vec![interface],
-        next_hop: NextHop::Link {
-            link_index: 1,
-            mac: PEER_MAC,
-            source: OUR_IP,
-            mtu: 1500,
-        },
-    };
+    let kernel = KernelSocket::bind("0.0.0.0:0").expect("a UDP socket");
+    let kernel: &KernelSocket = Box::leak(Box::new(kernel));
+    let device = NullBackend::default();
+    device.inject_endlessly(&frame_to(kernel, &PAYLOAD));
     let settings = Settings {
-        exceptions: engine::ExceptionHandling::LeaveToKernel,
-        offloaded_sockets: true,
         thread_mode,
-        rx_poll: -1,
-        rx_udp_poll_os_ratio: 100,
-        select_poll_usec: -1,
-        select_poll_os_ratio: 10,
-        select_skip_os: 4,
-        poll_batch_max: 16,
-        pool_frames: 1024,
+        ..settings()
     };
-    let identity = Identity::of_this_process("bench");
-    let segment = Segment::private(
-        &identity,
-        Capacity {
-            sockets: 4,
-            rings: 1,
-            pools: 1,
-            reasons: 32,
-            settings: 0,
-            rules: 0,
-        },
-    );
-    let engine = Engine::new(settings, backend, Box::new(network), segment).expect("address space");
-    let engine = Box::leak(Box::new(engine));
-    let fd = kernel.as_raw_fd();
-    engine.socket_opened(fd, false);
-    let socket = engine.udp(fd).expect("just opened");
-    engine.addresses_changed(socket);
-    assert_eq!(socket.reason(), engine::Reason::Offloaded);
-    (engine, fd, socket)
+    let engine = engine(settings, &device);
+    (engine, kernel.as_raw_fd(), accelerate(engine, kernel))
 }
 
 fn receive(

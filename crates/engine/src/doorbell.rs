@@ -13,6 +13,8 @@ const STREAK_MIN: u32 = if cfg!(loom) { 1 } else { 1024 };
 const STREAK_MAX: u32 = 4 * STREAK_MIN;
 /// Frames of a bulk sender that the device is told of at once.
 const BULK_BATCH: u32 = 8;
+/// What a received frame takes off a streak: whoever waits for answers is no bulk sender.
+const ANSWER_WORTH: u32 = 16;
 /// Frames of one `sendmmsg(2)` that the device is told of at once: what AF_XDP takes with one system call.
 const CALL_BATCH: u32 = 32;
 /// A pause is what takes longer than this part of telling the device of one frame.
@@ -20,7 +22,7 @@ const PAUSE_DIVISOR: u64 = 4;
 
 /// What to do about a frame that is in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ring {
+pub(crate) enum Notify {
     /// Tell the device.
     Now,
     /// Leave it to a later call.
@@ -38,7 +40,7 @@ pub enum Follows {
     Message,
 }
 
-/// The bell of one sending ring. Several threads may use it: what they lose of each other's streaks and times makes a
+/// The doorbell of one sending ring. Several threads may use it: what they lose of each other's streaks and times makes a
 /// batch longer or shorter. No frame is lost of those that wait; `models/src/doorbell_model.rs` tries every order.
 #[derive(Debug, Default)]
 pub(crate) struct Doorbell {
@@ -59,37 +61,50 @@ pub(crate) struct Doorbell {
 impl Doorbell {
     /// A frame has been queued at `now`. `watch`: there is an internal thread that would look after it.
     #[inline]
-    pub(crate) fn frame_queued(&self, now: u64, follows: Follows, watch: bool) -> Ring {
+    pub(crate) fn frame_queued(&self, now: u64, follows: Follows, watch: bool) -> Notify {
         let waiting = self.waiting.load(Ordering::Relaxed);
         if follows == Follows::Message && waiting < CALL_BATCH - 1 {
             self.count_waiting();
-            return Ring::Later;
+            return Notify::Later;
         }
         let pause = now.wrapping_sub(self.quiet_since.load(Ordering::Relaxed));
         let streak = self.streak.load(Ordering::Relaxed);
         if pause > self.kick_ticks.load(Ordering::Relaxed) / PAUSE_DIVISOR {
             self.streak.store(streak / 2, Ordering::Relaxed);
-            return Ring::Now;
+            return Notify::Now;
         }
         if streak < STREAK_MAX {
             self.streak.store(streak + 1, Ordering::Relaxed);
         }
         if streak < STREAK_MIN || !watch || waiting >= BULK_BATCH - 1 {
-            return Ring::Now;
+            return Notify::Now;
         }
         self.count_waiting();
         self.quiet_since.store(now, Ordering::Relaxed);
         // After the count: either this sees that nobody looks, or the one who stops looking sees the frame.
         if self.watched.swap(true, Ordering::SeqCst) {
-            Ring::Later
+            Notify::Later
         } else {
-            Ring::LaterAndWatch
+            Notify::LaterAndWatch
+        }
+    }
+
+    /// Frames have been received. A sender that is woken by the answer to each datagram, on a CPU that it shares, seems not to
+    /// pause: all that happens meanwhile happens while the device is told.
+    #[inline]
+    pub(crate) fn frames_received(&self, count: usize) {
+        let streak = self.streak.load(Ordering::Relaxed);
+        if streak > 0 {
+            let worth =
+                u32::try_from(count).map_or(u32::MAX, |count| count.saturating_mul(ANSWER_WORTH));
+            self.streak
+                .store(streak.saturating_sub(worth), Ordering::Relaxed);
         }
     }
 
     /// The device is about to be told of all that is in the ring. Returns how many frames that are at least.
     #[inline]
-    pub(crate) fn rings(&self) -> u32 {
+    pub(crate) fn kick_begins(&self) -> u32 {
         // One that is not seen here waits on. One that is seen is in the ring before the device looks.
         match self.waiting.load(Ordering::Relaxed) {
             0 => 1,
@@ -105,7 +120,7 @@ impl Doorbell {
 
     /// The device has been told of `frames`.
     #[inline]
-    pub(crate) fn rung(&self, frames: u32, begun: u64, ended: u64) {
+    pub(crate) fn kick_ended(&self, frames: u32, begun: u64, ended: u64) {
         let ticks = ended.wrapping_sub(begun) / u64::from(frames);
         self.kick_ticks.store(ticks, Ordering::Relaxed);
         self.quiet_since.store(ended, Ordering::Relaxed);
@@ -136,7 +151,7 @@ impl Doorbell {
     }
 }
 
-/// The clock of the bell. Its unit does not matter.
+/// The clock of the doorbell. Its unit does not matter.
 #[inline]
 pub(crate) fn ticks() -> u64 {
     sys::cycle_counter()

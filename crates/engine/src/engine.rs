@@ -1,31 +1,36 @@
 //! The engine: what a process has of sockets, interfaces, frames and statistics.
 
-use std::collections::HashMap;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use config::rules::{ProcessRule, ProcessRules, RuleError};
+use dev_core::{Backend, FramePool, LinkSpec, MemoryKind, ThreadMode};
 use libc::c_int;
-use ring::{Backend, FramePool, ThreadMode};
 use stats::{PoolSlot, Segment, SocketStats};
+use vma_config::rules::{ProcessRule, ProcessRules, RuleError};
 
-use crate::exception::ExceptionHandling;
+use crate::end_request::EndRequest;
 use crate::fd_table::FdTable;
 use crate::fork::Sharing;
+use crate::frames;
 use crate::interface::Interface;
+use crate::interfaces::{Absent, Interfaces, Opening};
 use crate::interrupt;
+use crate::kernel_sockets::KernelSockets;
 use crate::mux::epoll::EpollSet;
 use crate::mux::epoll_may_be_shared;
-use crate::network::{InterfaceFacts, Network};
+use crate::network::{InterfaceFacts, Network, NetworkChange};
+use crate::next_hops::{NextHopKey, NextHops, SharedNextHop};
 use crate::notice;
 use crate::offload;
 use crate::own_descriptors;
 use crate::reason::Reason;
 use crate::slab::Slab;
 use crate::sys;
-use crate::udp::UdpSocket;
+use crate::takeover::NotOpen;
+use crate::udp::{MayOpen, UdpSocket};
+use vma_config::ExceptionHandling;
 
 /// What the configuration says to the engine.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +43,10 @@ pub struct Settings {
     pub thread_mode: ThreadMode,
     /// `VMA_RX_POLL`: polls of a blocking receive call before it sleeps; negative means without end.
     pub rx_poll: i32,
+    /// `VMA_RX_POLL_YIELD`: polls of a blocking receive call between two offers of the CPU to others; 0 for none.
+    pub rx_poll_yield: u32,
+    /// `VMA_POLL_SHARED_CPU`: poll on a CPU that other threads need, too.
+    pub poll_shared_cpu: bool,
     /// `VMA_RX_UDP_POLL_OS_RATIO`
     pub rx_udp_poll_os_ratio: u32,
     /// `VMA_SELECT_POLL` in microseconds; negative means without end.
@@ -50,13 +59,14 @@ pub struct Settings {
     pub poll_batch_max: usize,
     /// Frames of the pool.
     pub pool_frames: u32,
+    /// `VMA_MEM_ALLOC_TYPE`
+    pub memory: MemoryKind,
+    /// The user has set it.
+    pub memory_is_asked_for: bool,
 }
 
-/// Bytes of a frame. The kernel takes 256 of them for itself, which leaves room for an Ethernet MTU of 1500.
-const FRAME_BYTES: u16 = 2048;
-
-/// How long an interface that could not be opened is left alone.
-const OPEN_AGAIN_NSEC: u64 = 1_000_000_000;
+/// Descriptors that are looked at in one go for whether they are still what they were: a third of a millisecond.
+const LOOKED_AT_ONCE: usize = 1024;
 
 /// What a descriptor stands for.
 #[derive(Debug)]
@@ -77,17 +87,19 @@ pub struct Engine<B: Backend> {
     settings: Settings,
     backend: B,
     network: Box<dyn Network>,
-    network_generation: AtomicU64,
+    next_hops: NextHops,
     pool: &'static FramePool,
     pub(crate) table: FdTable<Object<B>>,
     sockets: Slab<Object<B>>,
     pub(crate) epolls: Slab<Object<B>>,
-    /// Those that could not be opened have the time of the last attempt.
-    interfaces: Mutex<HashMap<u32, Result<&'static Interface<B>, u64>>>,
+    pub(crate) interfaces: Interfaces<B>,
+    /// One of them is in the hands of another process.
+    pub(crate) waits_for_interface: AtomicBool,
     control: Mutex<()>,
     /// Replaced as a whole, never freed: sockets keep what they have seen.
     rules: RwLock<&'static ProcessRules>,
-    segment: Segment,
+    pub(crate) segment: Segment,
+    pub(crate) kernel_sockets: KernelSockets,
     unseen: &'static SocketStats,
     pool_stats: PoolSlot,
     /// An interface could not be opened.
@@ -98,11 +110,14 @@ pub struct Engine<B: Backend> {
     frames_wait: AtomicBool,
     /// Through it the kernel gets datagrams that came past it. Opened with the first interface, not by the internal thread when
     /// a descendant asks: a new descriptor has the lowest number until it is moved away, which the program may expect.
-    way_back: OnceLock<sys::RawSocket>,
+    return_socket: OnceLock<sys::RawSocket>,
     pub(crate) sharing: Sharing,
     /// In a forked child, where this engine is its parent's: the engine of the parent's own parent.
     pub(crate) older: AtomicPtr<Self>,
+    end: EndRequest,
     process_id: libc::pid_t,
+    /// Where the next look for lost descriptors begins.
+    look_from: AtomicU32,
 }
 
 impl<B: Backend> Engine<B> {
@@ -116,35 +131,40 @@ impl<B: Backend> Engine<B> {
         network: Box<dyn Network>,
         segment: Segment,
     ) -> std::io::Result<Self> {
-        let pool = FramePool::new(settings.pool_frames, FRAME_BYTES, settings.thread_mode)?;
+        let frame_bytes = frames::frame_bytes(&network.interfaces());
+        let pool = frames::make_pool(&settings, frame_bytes)?;
         let reason_names: Vec<_> = Reason::ALL.iter().map(|reason| reason.text()).collect();
         segment.reason_names(&reason_names);
         let pool_stats = segment.claim_pool();
         pool_stats.frames.set(settings.pool_frames.into());
-        pool_stats.frame_bytes.set(FRAME_BYTES.into());
+        pool_stats.frame_bytes.set(frame_bytes.into());
         pool_stats.free.set(u64::from(settings.pool_frames));
         Ok(Self {
             settings,
             backend,
             network,
-            network_generation: AtomicU64::new(0),
+            next_hops: NextHops::default(),
             pool: Box::leak(Box::new(pool)),
             table: FdTable::new(),
             sockets: Slab::new(),
             epolls: Slab::new(),
-            interfaces: Mutex::new(HashMap::new()),
+            interfaces: Interfaces::new(),
+            waits_for_interface: AtomicBool::new(false),
             control: Mutex::new(()),
             rules: RwLock::new(const { &ProcessRules::NONE }),
             segment,
+            kernel_sockets: KernelSockets::default(),
             unseen: Box::leak(Box::default()),
             pool_stats,
             open_failed: AtomicBool::new(false),
             sender_watch: OnceLock::new(),
             frames_wait: AtomicBool::new(false),
-            way_back: OnceLock::new(),
+            return_socket: OnceLock::new(),
             sharing: Sharing::new(),
             older: AtomicPtr::new(ptr::null_mut()),
+            end: EndRequest::default(),
             process_id: sys::process_id(),
+            look_from: AtomicU32::new(0),
         })
     }
 
@@ -272,23 +292,38 @@ impl<B: Backend> Engine<B> {
         for fd in self.table.range(first, last) {
             self.forget(fd);
         }
+        self.listed_close(first, last);
     }
 
     /// Forgets descriptors that were closed past every hook, by a system call of the program's own: their flows would keep packets
-    /// from whoever has the port next, and their numbers may be those of other files.
+    /// from whoever has the port next, and their numbers may be those of other files. Looks at some of them, and at the next ones
+    /// when called again.
     pub(crate) fn forget_lost_descriptors(&self) {
-        let _control = self.control();
-        for fd in self.table.range(0, u32::MAX) {
-            let known = match self.table.get(fd) {
-                Some(Object::Udp(socket)) => socket.shadow.inode.load(Ordering::Relaxed),
-                Some(Object::Epoll(set)) => set.inode(),
-                None => continue,
-            };
-            if sys::inode(fd) != known {
+        let first = self.look_from.load(Ordering::Relaxed);
+        let fds = self.table.range(first, u32::MAX);
+        let fds: Vec<_> = fds.take(LOOKED_AT_ONCE).collect();
+        let next = match fds.last() {
+            Some(last) if fds.len() == LOOKED_AT_ONCE => last.cast_unsigned() + 1,
+            _ => 0,
+        };
+        self.look_from.store(next, Ordering::Relaxed);
+        for fd in fds.into_iter().filter(|fd| self.is_lost(*fd)) {
+            let _control = self.control();
+            // It may have been closed, and opened again, in an orderly way meanwhile.
+            if self.is_lost(fd) {
                 log::debug!("fd {fd}: closed or replaced by a system call");
                 self.forget(fd);
             }
         }
+    }
+
+    fn is_lost(&self, fd: c_int) -> bool {
+        let known = match self.table.get(fd) {
+            Some(Object::Udp(socket)) => socket.shadow.inode.load(Ordering::Relaxed),
+            Some(Object::Epoll(set)) => set.inode(),
+            None => return false,
+        };
+        sys::inode(fd) != known
     }
 
     /// `new` stands for the same as `old` from here on. A child of `vfork(2)` copies a descriptor because the program that it
@@ -314,7 +349,8 @@ impl<B: Backend> Engine<B> {
             match object {
                 Object::Udp(socket) => {
                     socket.attachment().descriptors -= 1;
-                    socket.leave_to_kernel(self, Reason::Option);
+                    let detail = format!("descriptor {new} is beyond the library's table");
+                    socket.leave_to_kernel_about(self, Reason::Option, &detail);
                 }
                 Object::Epoll(set) => {
                     drop(control);
@@ -343,65 +379,149 @@ impl<B: Backend> Engine<B> {
 
     /// The kernel's socket may have got other addresses: `bind(2)`, `connect(2)`, or a first send.
     pub fn addresses_changed(&self, socket: &'static UdpSocket<B>) {
+        let closed = {
+            let _control = self.control();
+            socket.follow_kernel(self, MayOpen::Yes)
+        };
+        if closed.is_empty() {
+            return;
+        }
+        // Nobody waits for this who does not need the interface, too.
+        for index in closed {
+            let _ = self.open_interface_for_flows(index);
+        }
         let _control = self.control();
-        socket.follow_kernel(self);
+        socket.follow_kernel(self, MayOpen::No);
     }
 
     /// Leaves a socket to the kernel for good.
     pub fn leave_to_kernel(&self, socket: &UdpSocket<B>, reason: Reason) {
+        self.leave_to_kernel_about(socket, reason, "");
+    }
+
+    /// The same with what the reason is about.
+    pub(crate) fn leave_to_kernel_about(
+        &self,
+        socket: &UdpSocket<B>,
+        reason: Reason,
+        detail: &str,
+    ) {
         let _control = self.control();
-        socket.leave_to_kernel(self, reason);
+        socket.leave_to_kernel_about(self, reason, detail);
+    }
+
+    /// The kernel has made a socket a member of a multicast group (`IP_ADD_MEMBERSHIP` and its like), or ended that.
+    pub fn membership_changed(&self, socket: &UdpSocket<B>, group: Ipv4Addr, joined: bool) {
+        let _control = self.control();
+        socket.change_membership(group, joined);
     }
 
     /// Takes in what has changed in the network's configuration, without waiting.
     pub fn follow_network(&self) {
         if let Some(change) = self.network.take_changes() {
-            self.network_changed(change.interfaces);
+            self.follow_change(&change);
         }
     }
 
-    /// The network's configuration has changed. `interfaces`: links or addresses, not only routes and neighbours.
+    /// The network's configuration has changed, no more is known. `interfaces`: links or addresses, not only routes and neighbours.
     pub fn network_changed(&self, interfaces: bool) {
-        self.network_generation.fetch_add(1, Ordering::Release);
-        if !interfaces {
+        self.follow_change(&NetworkChange::everything(interfaces));
+    }
+
+    /// The network's configuration has changed.
+    pub(crate) fn follow_change(&self, change: &NetworkChange) {
+        self.next_hops.outdate(change);
+        if !change.interfaces {
             return;
         }
-        let _control = self.control();
         let present = self.network.interfaces();
-        for (index, interface) in &*lock(&self.interfaces) {
-            let Ok(interface) = interface else { continue };
-            match present.iter().find(|facts| facts.spec.index == *index) {
-                Some(facts) => interface.follow_mac(facts.spec.mac),
-                None => interface.mark_lost(),
-            }
+        for interface in self.interfaces.open() {
+            self.bring_up_to_date(interface, &present);
         }
         // What could not be opened, or was lost, gets another chance.
-        lock(&self.interfaces)
-            .retain(|_, interface| interface.is_ok_and(|interface| !interface.is_lost()));
+        self.interfaces.forget_failed();
         self.follow_kernel_everywhere();
         // Destinations that were resolved meanwhile may show what was before.
-        self.network_generation.fetch_add(1, Ordering::Release);
+        self.next_hops.outdate(change);
+    }
+
+    /// Interfaces that others held are free: sockets that wait for them go over.
+    pub(crate) fn interfaces_are_back(&self) {
+        self.follow_kernel_everywhere();
+        // Destinations behind them are resolved anew.
+        self.next_hops.outdate(&NetworkChange::everything(true));
     }
 
     /// A device is gone: its sockets go back to the kernel until there is another.
     pub(crate) fn device_lost(&self) {
-        let _control = self.control();
         self.follow_kernel_everywhere();
     }
 
     fn follow_kernel_everywhere(&self) {
-        for fd in self.table.range(0, u32::MAX) {
-            if let Some(Object::Udp(socket)) = self.table.get(fd)
-                && socket.reason() != Reason::NotBound
-            {
-                socket.follow_kernel(self);
+        let follow = |may_open| {
+            let _control = self.control();
+            let mut closed = Vec::new();
+            for fd in self.table.range(0, u32::MAX) {
+                if let Some(Object::Udp(socket)) = self.table.get(fd)
+                    && socket.reason() != Reason::NotBound
+                {
+                    closed.extend(socket.follow_kernel(self, may_open));
+                }
             }
+            closed
+        };
+        let mut closed = follow(MayOpen::Yes);
+        if closed.is_empty() {
+            return;
         }
+        closed.sort_unstable();
+        closed.dedup();
+        for index in closed {
+            let _ = self.open_interface_for_flows(index);
+        }
+        follow(MayOpen::No);
+    }
+
+    /// Packets of accelerated sockets do not meet what an administrator may count on.
+    fn say_what_is_passed_by(&self, interface: &Interface<B>) {
+        let spec = interface.spec();
+        let passed_by = self.network.passed_by(spec.index);
+        if passed_by.is_empty() {
+            return;
+        }
+        let text = format!(
+            "accelerated packets pass by this host's {}",
+            passed_by.join(", ")
+        );
+        log::warn!("{}: {text}", spec.name);
+        self.note_interface(&spec.name, "firewall", &text);
+    }
+
+    /// An open interface has, perhaps, another hardware address, or is gone.
+    fn bring_up_to_date(&self, interface: &Interface<B>, present: &[InterfaceFacts]) {
+        let index = interface.spec().index;
+        match present.iter().find(|facts| facts.spec.index == index) {
+            Some(facts) => {
+                interface.follow_mac(facts.spec.mac);
+                self.note_mtu(&facts.spec, interface.mtu_max());
+                interface.refuse_sources(self.network.refused_sources(index));
+            }
+            None => interface.mark_lost(),
+        }
+    }
+
+    /// Says what does not fit into a frame.
+    fn note_mtu(&self, spec: &LinkSpec, mtu_max: u32) {
+        let note = frames::note_on_mtu(spec.mtu, mtu_max);
+        if !note.is_empty() {
+            log::debug!("{}: {note}", spec.name);
+        }
+        self.note_interface(&spec.name, "mtu", &note);
     }
 
     /// Whether a device is open.
     pub fn has_open_interface(&self) -> bool {
-        lock(&self.interfaces).values().any(Result::is_ok)
+        !self.interfaces.open().is_empty()
     }
 
     /// Whether the interfaces that were needed could not be opened, none of them.
@@ -416,12 +536,16 @@ impl<B: Backend> Engine<B> {
         self.pool_stats
             .exhausted
             .add(exhausted.saturating_sub(known));
-        lock(&self.interfaces)
-            .values()
-            .flatten()
-            .filter(|interface| interface.refresh())
+        let open = self.interfaces.open();
+        if open
+            .iter()
+            .filter(|interface| interface.is_lost_anew())
             .count()
             > 0
+        {
+            self.device_lost();
+        }
+        open.iter().filter(|interface| interface.refresh()).count() > 0
     }
 
     /// The internal thread runs and looks after senders from here on; `fd` calls it. Returns its number.
@@ -448,10 +572,7 @@ impl<B: Backend> Engine<B> {
     pub(crate) fn start_waiting(&self) {
         if self.frames_wait.load(Ordering::Relaxed) {
             self.frames_wait.store(false, Ordering::Relaxed);
-            lock(&self.interfaces)
-                .values()
-                .flatten()
-                .for_each(|interface| interface.start_waiting());
+            self.interfaces.for_each_open(Interface::start_waiting);
         }
     }
 
@@ -460,7 +581,14 @@ impl<B: Backend> Engine<B> {
     pub(crate) fn watch_senders(&self) {
         self.frames_wait();
         if let Some(fd) = self.sender_watch.get() {
-            sys::signal_eventfd(fd);
+            sys::signal_eventfd(fd.raw());
+        }
+    }
+
+    /// Has the internal thread look what there is to wait for.
+    pub(crate) fn call_internal_thread(&self) {
+        if let Some(fd) = self.sender_watch.get() {
+            sys::signal_eventfd(fd.raw());
         }
     }
 
@@ -469,9 +597,9 @@ impl<B: Backend> Engine<B> {
         if let Some(fd) = self.sender_watch.get() {
             sys::drain_eventfd(fd);
         }
-        let interfaces = lock(&self.interfaces);
-        let again = |interface: &&Interface<B>| interface.look_after_waiting();
-        interfaces.values().flatten().copied().filter(again).count() > 0
+        let open = self.interfaces.open();
+        let again = |interface: &&&Interface<B>| interface.look_after_waiting();
+        open.iter().filter(again).count() > 0
     }
 
     /// `SIGINT` with `VMA_HANDLE_SIGINTR`: no call waits any more. Async-signal-safe.
@@ -490,19 +618,50 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// The way of datagrams that came past the kernel back to it.
-    pub(crate) fn way_back(&self) -> Option<&sys::RawSocket> {
-        self.way_back.get().filter(|raw| raw.is_open())
+    /// The same in a signal handler, which takes no lock: the internal thread does it, if there is one and it is not held up.
+    /// Async-signal-safe.
+    pub fn process_ends_by_signal(&self) {
+        if self.is_other_process() {
+            return;
+        }
+        if let Some(fd) = self.sender_watch.get() {
+            self.end.ask_and_wait(|| sys::signal_eventfd(fd.raw()));
+        }
+        self.segment.unlink();
     }
 
-    /// Changes with every change of routes, neighbours, addresses or links.
-    #[inline]
-    pub(crate) fn network_generation(&self) -> u64 {
-        self.network_generation.load(Ordering::Acquire)
+    /// In the internal thread: a signal handler may have asked for the process's end.
+    pub(crate) fn end_if_asked(&self) {
+        if self.end.is_asked() {
+            self.process_ends();
+            self.end.done();
+        }
+    }
+
+    /// The way of datagrams that came past the kernel back to it.
+    pub(crate) fn return_socket(&self) -> Option<&sys::RawSocket> {
+        self.return_socket.get().filter(|raw| raw.is_open())
+    }
+
+    /// Where a datagram goes.
+    pub(crate) fn next_hop(&self, key: NextHopKey) -> Arc<SharedNextHop> {
+        self.next_hops.resolve(&*self.network, key)
     }
 
     pub(crate) fn network(&self) -> &dyn Network {
         &*self.network
+    }
+
+    /// Tells readers of the statistics (`vma_stats --explain`) something in words about an interface: what is in the way, what
+    /// does not apply to its packets, what to do. One text for each `topic`, a word such as `holder` or `vlan`; an empty
+    /// text takes it away. Cut at 256 bytes. From any thread, not per packet.
+    pub fn note_interface(&self, name: &str, topic: &str, text: &str) {
+        self.segment.note(name, topic, text);
+    }
+
+    /// The same about the process as a whole.
+    pub fn note_process(&self, topic: &str, text: &str) {
+        self.segment.note("", topic, text);
     }
 
     pub(crate) fn count_reason(&self, reason: Reason) {
@@ -511,61 +670,105 @@ impl<B: Backend> Engine<B> {
 
     /// The host's interfaces as far as they matter for the offload decision.
     pub(crate) fn interface_facts(&self) -> Vec<InterfaceFacts> {
-        let open = lock(&self.interfaces);
         let mut facts = self.network.interfaces();
-        facts.retain(|interface| {
-            // A closed interface that is down cannot be opened; an open one keeps its flows until it is up again.
-            interface.up || matches!(open.get(&interface.spec.index), Some(Ok(_)))
-        });
+        let is_open = |index| {
+            let lost = Absent::Refused(Reason::DeviceLost);
+            self.interfaces
+                .get(index)
+                .map_or_else(|absent| absent == lost, |_| true)
+        };
+        // A closed interface that is down cannot be opened; an open one keeps its flows until it is up again.
+        facts.retain(|interface| interface.up || is_open(interface.spec.index));
         facts
     }
 
-    /// Opens the interface that has the address of `local`, or any if that is unspecified.
-    pub(crate) fn open_owner_of(&self, local: SocketAddrV4, interfaces: &[InterfaceFacts]) {
+    /// The interface, open or not, that has the address of `local`, or any if that is unspecified.
+    pub(crate) fn owner_of(
+        &self,
+        local: SocketAddrV4,
+        interfaces: &[InterfaceFacts],
+    ) -> Option<u32> {
         let address = *local.ip();
         let owns = |interface: &&InterfaceFacts| {
             interface.eligible
                 && !interface.loopback
                 && (address.is_unspecified() || interface.addresses.contains(&address))
         };
-        if let Some(interface) = interfaces.iter().find(owns) {
-            // If that fails, the log has said why, and whatever is sent there goes through the kernel.
-            let _ = self.open_interface(interface.spec.index);
+        interfaces
+            .iter()
+            .find(owns)
+            .map(|interface| interface.spec.index)
+    }
+
+    /// An interface that is open.
+    pub(crate) fn interface(&self, index: u32) -> Result<&'static Interface<B>, Absent> {
+        self.interfaces.get(index)
+    }
+
+    /// An interface, opened if it was not. While another thread opens it, there is none.
+    pub(crate) fn open_interface(&self, index: u32) -> Result<&'static Interface<B>, Reason> {
+        loop {
+            match self.interfaces.get(index) {
+                Ok(interface) => return Ok(interface),
+                Err(Absent::Refused(reason)) => return Err(reason),
+                Err(Absent::Opening) => return Err(Reason::Opening),
+                Err(Absent::Closed) => {}
+            }
+            if let Ok(opening) = self.interfaces.begin(index) {
+                return self.open_closed(index, opening);
+            }
         }
     }
 
-    /// An interface, opened if it was not.
-    pub(crate) fn open_interface(&self, index: u32) -> Result<&'static Interface<B>, Reason> {
-        let mut interfaces = lock(&self.interfaces);
-        let failed_before = match interfaces.get(&index) {
-            Some(Ok(interface)) if interface.is_lost() => return Err(Reason::DeviceLost),
-            Some(Ok(interface)) => return Ok(interface),
-            // Another process may have had it, and have ended since.
-            Some(Err(failed_nsec)) if sys::tick_nsec() < failed_nsec + OPEN_AGAIN_NSEC => {
-                return Err(Reason::OpenFailed);
-            }
-            Some(Err(_)) => true,
-            None => false,
-        };
-        let facts = self
-            .network
-            .interfaces()
-            .into_iter()
-            .find(|facts| facts.spec.index == index)
-            .ok_or(Reason::Route)?;
-        if !facts.eligible || !facts.up {
-            return Err(Reason::Route);
+    /// The same; waits if another thread opens it.
+    fn open_interface_for_flows(&self, index: u32) -> Result<&'static Interface<B>, Reason> {
+        match self.interfaces.get_when_opened(index) {
+            Ok(interface) => Ok(interface),
+            Err(_) => self.open_interface(index),
         }
-        let opened = self.open_device(facts, failed_before);
-        interfaces.insert(index, opened.ok_or_else(sys::tick_nsec));
-        opened.ok_or(Reason::OpenFailed)
+    }
+
+    fn open_closed(
+        &self,
+        index: u32,
+        mut opening: Opening<'_, B>,
+    ) -> Result<&'static Interface<B>, Reason> {
+        if !self.network.is_here() {
+            // The device would be one of the thread's own namespace. Another thread may open it.
+            opening.given_up();
+            return Err(Reason::Namespace);
+        }
+        let mut present = self.network.interfaces().into_iter();
+        let facts = present.find(|facts| facts.spec.index == index);
+        let Some(facts) = facts.filter(|facts| facts.eligible && facts.up) else {
+            opening.given_up();
+            return Err(Reason::Route);
+        };
+        let before = opening.before.take();
+        let interface = match self.open_device(facts, before) {
+            Ok(interface) => interface,
+            Err(not_open) => {
+                let reason = not_open.reason();
+                opening.failed(not_open);
+                if reason == Reason::Held {
+                    self.wait_for_holder();
+                }
+                return Err(reason);
+            }
+        };
+        opening.succeeded(interface);
+        self.say_what_is_passed_by(interface);
+        // What has changed meanwhile was told to the interfaces that were open then.
+        self.bring_up_to_date(interface, &self.network.interfaces());
+        Ok(interface)
     }
 
     fn open_device(
         &self,
         facts: InterfaceFacts,
-        failed_before: bool,
-    ) -> Option<&'static Interface<B>> {
+        before: Option<NotOpen>,
+    ) -> Result<&'static Interface<B>, NotOpen> {
+        let failed_before = before.is_some();
         let spec = facts.spec;
         let port = match self.backend.open(&spec, self.pool) {
             Ok(port) => port,
@@ -583,9 +786,20 @@ impl<B: Backend> Engine<B> {
                 } else {
                     log::Level::Warn
                 };
+                if error.held {
+                    let not_open = self.interface_is_held(spec.index, &spec.name, before);
+                    if let Some(holder) = not_open.holder() {
+                        log::log!(level, "{} is not accelerated: {holder} holds it", spec.name);
+                        log::log!(level, "{}: it is taken over when that ends", spec.name);
+                    } else {
+                        log::log!(level, "{} is not accelerated: {}", spec.name, error.what);
+                        log::log!(level, "{}: {}", spec.name, error.remedy);
+                    }
+                    return Err(not_open);
+                }
                 log::log!(level, "{} is not accelerated: {}", spec.name, error.what);
                 log::log!(level, "{}: {}", spec.name, error.remedy);
-                return None;
+                return Err(NotOpen::failed());
             }
         };
         log::debug!(
@@ -594,12 +808,18 @@ impl<B: Backend> Engine<B> {
             port.description,
             port.queues
         );
+        if !port.note.is_empty() {
+            log::info!("{}: {}, {}", spec.name, port.description, port.note);
+        }
+        self.note_interface(&spec.name, "mode", &port.note);
+        self.note_mtu(&spec, port.mtu_max);
         port.all_fds.iter().for_each(|fd| own_descriptors::add(*fd));
-        if self.way_back.get().is_none()
+        if self.return_socket.get().is_none()
             && let Ok(raw) = sys::RawSocket::open()
         {
-            self.way_back.get_or_init(|| raw);
+            self.return_socket.get_or_init(|| raw);
         }
+        self.interface_is_ours(&spec.name);
         let stats = self.segment.claim_ring();
         stats.ifname.set(&spec.name);
         stats.ifindex.set(spec.index);
@@ -610,8 +830,10 @@ impl<B: Backend> Engine<B> {
             poll_batch_max,
             ..
         } = self.settings;
+        let index = spec.index;
         let interface = Interface::new(spec, port, self.pool, thread_mode, poll_batch_max, stats);
-        Some(Box::leak(Box::new(interface)))
+        interface.refuse_sources(self.network.refused_sources(index));
+        Ok(Box::leak(Box::new(interface)))
     }
 
     /// Ends what a descriptor stands for, if it is the last one that does. Under the control lock.
@@ -632,6 +854,9 @@ impl<B: Backend> Engine<B> {
                         socket.give_queue_to_kernel(self);
                     }
                     socket.release();
+                    if let Some(counters) = socket.counters_worth_keeping() {
+                        self.segment.remember_closed(counters);
+                    }
                     socket.close();
                     self.sockets.give(object);
                 } else {

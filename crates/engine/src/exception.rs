@@ -5,26 +5,15 @@
 
 use std::fmt;
 
+use dev_core::Backend;
 use libc::c_int;
-use ring::Backend;
+use vma_config::ExceptionHandling;
 
 use crate::engine::Engine;
+use crate::option_names::OptionName;
 use crate::options;
 use crate::reason::Reason;
 use crate::udp::UdpSocket;
-
-/// How a request that only the kernel can fulfil is handled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExceptionHandling {
-    /// The kernel has the socket back; said at level DEBUG.
-    LeaveToKernel,
-    /// The kernel has the socket back; said at level ERROR.
-    LeaveToKernelWithError,
-    /// The call fails with `EINVAL`; said at level ERROR.
-    Refuse,
-    /// The program ends; said at level ERROR.
-    Abort,
-}
 
 /// What a program asks a socket for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +39,15 @@ impl Request {
         }
     }
 
+    /// What the reason is about.
+    fn detail(self) -> String {
+        match self {
+            Self::Option { level, name } => OptionName { level, name }.to_string(),
+            Self::SignalDriven => "O_ASYNC".to_owned(),
+            Self::MoreToCome => "MSG_MORE".to_owned(),
+        }
+    }
+
     fn reason(self) -> Reason {
         match self {
             Self::Option { .. } | Self::SignalDriven => Reason::Option,
@@ -62,9 +60,11 @@ impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Option { level, name } => {
+                let (level, name) = (*level, *name);
+                let text = OptionName { level, name };
                 write!(
                     f,
-                    "unimplemented setsockopt level={level:#x}, optname={name:#x}"
+                    "unimplemented setsockopt level={level:#x}, optname={name:#x} ({text})"
                 )
             }
             Self::SignalDriven => f.write_str("unimplemented fcntl or ioctl for O_ASYNC"),
@@ -75,7 +75,7 @@ impl fmt::Display for Request {
 
 /// What to do instead of what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ExceptionAction {
     /// Fail the call with `EINVAL`.
     Fail,
     /// Call `abort(3)`.
@@ -84,40 +84,50 @@ pub enum Refusal {
 
 impl<B: Backend> Engine<B> {
     /// Asked before the kernel is: whether the request is not even to be tried.
-    pub fn refusal(&self, socket: &UdpSocket<B>, request: Request) -> Option<Refusal> {
-        let refusal = match self.settings().exceptions {
-            ExceptionHandling::LeaveToKernel | ExceptionHandling::LeaveToKernelWithError => {
+    pub fn exception_action(
+        &self,
+        socket: &UdpSocket<B>,
+        request: Request,
+    ) -> Option<ExceptionAction> {
+        let action = match self.settings().exceptions {
+            ExceptionHandling::ExitOnFailedStart
+            | ExceptionHandling::LogDebug
+            | ExceptionHandling::LogDebugAndUnoffload
+            | ExceptionHandling::LogErrorAndUnoffload => {
                 return None;
             }
-            ExceptionHandling::Refuse => Refusal::Fail,
-            ExceptionHandling::Abort => Refusal::Abort,
+            ExceptionHandling::ReturnError => ExceptionAction::Fail,
+            ExceptionHandling::Abort => ExceptionAction::Abort,
         };
         if !request.needs_kernel() || !self.may_be_accelerated(socket) {
             return None;
         }
         let fd = socket.fd();
-        match refusal {
-            Refusal::Fail => log::error!("fd {fd}: {request}: refused"),
-            Refusal::Abort => log::error!("fd {fd}: {request}: the program ends"),
+        match action {
+            ExceptionAction::Fail => log::error!("fd {fd}: {request}: refused"),
+            ExceptionAction::Abort => log::error!("fd {fd}: {request}: the program ends"),
         }
-        Some(refusal)
+        Some(action)
     }
 
     /// The kernel has fulfilled, or is to fulfil, a request that only it can: it has the socket back.
     pub(crate) fn leave_to_kernel_for(&self, socket: &UdpSocket<B>, request: Request) {
         if self.may_be_accelerated(socket) {
             let fd = socket.fd();
-            if self.settings().exceptions == ExceptionHandling::LeaveToKernelWithError {
+            if self.settings().exceptions == ExceptionHandling::LogErrorAndUnoffload {
                 log::error!("fd {fd}: {request}: back to the kernel");
             } else {
                 log::debug!("fd {fd}: {request}");
             }
         }
-        self.leave_to_kernel(socket, request.reason());
+        self.leave_to_kernel_about(socket, request.reason(), &request.detail());
     }
 
     fn may_be_accelerated(&self, socket: &UdpSocket<B>) -> bool {
         self.settings().offloaded_sockets
-            && matches!(socket.reason(), Reason::Offloaded | Reason::NotBound)
+            && matches!(
+                socket.reason(),
+                Reason::Offloaded | Reason::NotBound | Reason::Held
+            )
     }
 }

@@ -1,19 +1,25 @@
 //! An open interface: its rings, who receives its packets, and its part of the data path.
 
-use std::fmt;
-use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+mod set;
+mod sources;
 
-use ring::{
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use dev_core::{
     Backend, Flow, FlowTable, Frame, FramePool, Kick, KickOutcome, LinkSpec, Lock, Port, Protocol,
     RxRing, Steering, ThreadMode, TxRing,
 };
 use stats::RingSlot;
 use wire::{ChecksumPolicy, Malformed, UdpTemplate};
 
-use crate::doorbell::{self, Doorbell, Follows, Ring};
+use crate::doorbell::{self, Doorbell, Follows, Notify};
 use crate::message::Message;
 use crate::udp::{DirectReceive, Received, UdpSocket};
+pub(crate) use set::InterfaceSet;
+use sources::RefusedSources;
 
 /// How often a busy device is kicked again before its frames are left to the next poll.
 const KICK_RETRIES: u32 = 64;
@@ -28,6 +34,7 @@ pub(crate) struct Interface<B: Backend> {
     mac: AtomicU64,
     steering: B::Steering,
     wait_fds: Vec<RawFd>,
+    mtu_max: u32,
     checksum_policy: ChecksumPolicy,
     pool: &'static FramePool,
     poll_batch_max: usize,
@@ -35,6 +42,8 @@ pub(crate) struct Interface<B: Backend> {
     /// Frames are in the sending ring that the device did not take at the last kick.
     kick_pending: AtomicBool,
     lost: AtomicBool,
+    /// [`Interface::is_lost_anew`] has said so.
+    lost_is_known: AtomicBool,
     /// What the device had dropped when its counter was last looked at.
     dropped: AtomicU64,
     stats: RingSlot,
@@ -43,6 +52,7 @@ pub(crate) struct Interface<B: Backend> {
 struct RxSide<B: Backend> {
     ring: B::Rx,
     flows: FlowTable<&'static UdpSocket<B>>,
+    refused: RefusedSources,
 }
 
 /// What came of handing a datagram to an interface.
@@ -54,6 +64,8 @@ pub(crate) enum Transmitted {
     Full,
     /// The datagram cannot be sent this way.
     Unsuitable,
+    /// The datagram does not fit into a frame.
+    LargerThanFrame,
     /// The device is gone.
     Lost,
 }
@@ -75,6 +87,7 @@ impl<B: Backend> Interface<B> {
                 RxSide {
                     ring: port.rx,
                     flows: FlowTable::default(),
+                    refused: RefusedSources::default(),
                 },
             ),
             tx: Lock::new(mode, port.tx),
@@ -82,6 +95,7 @@ impl<B: Backend> Interface<B> {
             mac: AtomicU64::new(mac_number(spec_mac)),
             steering: port.steering,
             wait_fds: port.wait_fds,
+            mtu_max: port.mtu_max,
             checksum_policy: if port.partial_checksums {
                 ChecksumPolicy::AcceptPartial
             } else {
@@ -92,6 +106,7 @@ impl<B: Backend> Interface<B> {
             doorbell: Doorbell::default(),
             kick_pending: AtomicBool::new(false),
             lost: AtomicBool::new(false),
+            lost_is_known: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
             stats,
         }
@@ -124,6 +139,17 @@ impl<B: Backend> Interface<B> {
         }
     }
 
+    /// Drops packets from these addresses from here on, as the kernel does.
+    pub(crate) fn refuse_sources(&self, addresses: Vec<Ipv4Addr>) {
+        let refused = RefusedSources::new(addresses);
+        self.rx.lock().refused = refused;
+    }
+
+    /// The largest IP packet in bytes that comes past the kernel.
+    pub(crate) fn mtu_max(&self) -> u32 {
+        self.mtu_max
+    }
+
     /// Descriptors that become readable when packets wait.
     pub(crate) fn wait_fds(&self) -> &[RawFd] {
         &self.wait_fds
@@ -133,8 +159,16 @@ impl<B: Backend> Interface<B> {
         self.lost.load(Ordering::Relaxed)
     }
 
+    /// Whether the device was given up since this was last asked.
+    pub(crate) fn is_lost_anew(&self) -> bool {
+        self.is_lost() && !self.lost_is_known.swap(true, Ordering::Relaxed)
+    }
+
+    /// Gives up the device: every packet is the kernel's from here on.
     pub(crate) fn mark_lost(&self) {
-        self.lost.store(true, Ordering::Relaxed);
+        if !self.lost.swap(true, Ordering::Relaxed) {
+            self.steering.give_back();
+        }
     }
 
     /// Brings the counters up to date that no packet touches, and kicks a device that was too busy to take everything.
@@ -159,13 +193,13 @@ impl<B: Backend> Interface<B> {
     /// Tells the device of the frame that [`Self::transmit`] has just put into the ring, or says who has to. No lock is held
     /// meanwhile: on veth the peer's delivery runs inside.
     #[inline]
-    pub(crate) fn frame_queued(&self, follows: Follows, watch: bool) -> Ring {
+    pub(crate) fn frame_queued(&self, follows: Follows, watch: bool) -> Notify {
         let now = doorbell::ticks();
-        let ring = self.doorbell.frame_queued(now, follows, watch);
-        if ring == Ring::Now {
+        let notify = self.doorbell.frame_queued(now, follows, watch);
+        if notify == Notify::Now {
             self.run_kick(now);
         }
-        ring
+        notify
     }
 
     /// Tells the device of frames that were left to a later call, if there are any.
@@ -194,15 +228,24 @@ impl<B: Backend> Interface<B> {
                 "{}: cannot steer {flow:?} to user space: {error}",
                 self.spec.name
             );
-            self.rx.lock().flows.remove(flow);
+            self.detach(flow);
             None
         })
     }
 
     /// Leaves a flow's packets to the kernel. Those that are in the receiving ring already are delivered first.
     pub(crate) fn detach(&self, flow: &Flow) {
-        self.steering.remove(flow);
-        while self.poll() == self.poll_batch_max {}
+        if let Err(error) = self.steering.remove(flow)
+            && !self.is_lost()
+        {
+            // Nobody would receive them: the process may have given up its privileges, or a filter denies bpf(2).
+            log::warn!(
+                "{}: cannot leave {flow:?} to the kernel, so it gets the whole interface: {error}",
+                self.spec.name
+            );
+            self.mark_lost();
+        }
+        self.drain();
         self.rx.lock().flows.remove(flow);
     }
 
@@ -219,23 +262,54 @@ impl<B: Backend> Interface<B> {
             self.run_kick(doorbell::ticks());
         }
         let mut side = self.rx.lock();
-        let RxSide { ring, flows } = &mut *side;
+        let RxSide {
+            ring,
+            flows,
+            refused,
+        } = &mut *side;
         let mut bytes = 0;
         let count = ring.poll(self.pool, self.poll_batch_max, |frame| {
             bytes += frame.len();
-            self.deliver(flows, frame, direct);
+            self.deliver(flows, refused, frame, direct);
         });
+        self.count_received(count, bytes);
+        count
+    }
+
+    /// Receives and delivers all that has come so far. What comes meanwhile may wait for the next call: a sender without pauses
+    /// must not keep this one from returning. Returns the number of frames.
+    #[cold]
+    fn drain(&self) -> usize {
+        let mut side = self.rx.lock();
+        let RxSide {
+            ring,
+            flows,
+            refused,
+        } = &mut *side;
+        let mut bytes = 0;
+        let count = ring.drain(self.pool, |frame| {
+            bytes += frame.len();
+            self.deliver(flows, refused, frame, &mut None);
+        });
+        self.count_received(count, bytes);
+        count
+    }
+
+    /// Under the ring's lock.
+    #[inline]
+    fn count_received(&self, count: usize, bytes: usize) {
         if count > 0 {
+            self.doorbell.frames_received(count);
             self.stats.rx_packets.add(count as u64);
             self.stats.rx_bytes.add(bytes as u64);
         }
-        count
     }
 
     #[inline]
     fn deliver(
         &self,
         flows: &FlowTable<&'static UdpSocket<B>>,
+        refused: &RefusedSources,
         frame: Frame,
         direct: &mut Option<DirectReceive<'_, '_, B>>,
     ) {
@@ -243,6 +317,10 @@ impl<B: Backend> Interface<B> {
             Ok(datagram) => datagram,
             Err(malformed) => return self.drop_malformed(frame, malformed),
         };
+        if refused.contains(*datagram.source.ip()) {
+            self.stats.rx_dropped_malformed.add(1);
+            return self.pool.give(frame);
+        }
         let owner = flows.look_up(Protocol::Udp, datagram.source, datagram.destination);
         let Some(socket) = owner else {
             // It was on its way when the socket went.
@@ -302,7 +380,7 @@ impl<B: Backend> Interface<B> {
         };
         let Some(written) = written else {
             tx.cancel(frame);
-            return Transmitted::Unsuitable;
+            return Transmitted::LargerThanFrame;
         };
         self.pool.set_len(&mut frame, written);
         tx.push(self.pool, frame);
@@ -316,9 +394,9 @@ impl<B: Backend> Interface<B> {
     /// Tells the device of the frames in its ring. What can wait comes behind the system call: the frame is on its way then.
     #[inline]
     fn run_kick(&self, now: u64) {
-        let frames = self.doorbell.rings();
+        let frames = self.doorbell.kick_begins();
         let outcome = self.kick.kick();
-        self.doorbell.rung(frames, now, doorbell::ticks());
+        self.doorbell.kick_ended(frames, now, doorbell::ticks());
         self.stats.tx_kicks.add(1);
         match outcome {
             KickOutcome::Done => {
@@ -358,71 +436,4 @@ impl<B: Backend> fmt::Debug for Interface<B> {
 fn mac_number(mac: [u8; 6]) -> u64 {
     let [a, b, c, d, e, f] = mac;
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])
-}
-
-/// Most interfaces that one socket receives from; packets of further ones come through the kernel.
-const INTERFACES_MAX: usize = 8;
-
-/// The interfaces of a socket or an epoll set, read without a lock.
-pub(crate) struct InterfaceSet<B: Backend> {
-    count: AtomicUsize,
-    slots: [AtomicPtr<Interface<B>>; INTERFACES_MAX],
-}
-
-impl<B: Backend> InterfaceSet<B> {
-    pub(crate) const fn new() -> Self {
-        Self {
-            count: AtomicUsize::new(0),
-            slots: [const { AtomicPtr::new(std::ptr::null_mut()) }; INTERFACES_MAX],
-        }
-    }
-
-    /// Adds an interface that is not in the set. `false`: the set is full. Calls must not overlap.
-    pub(crate) fn add(&self, interface: &'static Interface<B>) -> bool {
-        if self.iter().any(|other| std::ptr::eq(other, interface)) {
-            return true;
-        }
-        let count = self.count.load(Ordering::Relaxed);
-        let Some(slot) = self.slots.get(count) else {
-            return false;
-        };
-        slot.store(std::ptr::from_ref(interface).cast_mut(), Ordering::Relaxed);
-        self.count.store(count + 1, Ordering::Release);
-        true
-    }
-
-    pub(crate) fn clear(&self) {
-        self.count.store(0, Ordering::Release);
-    }
-
-    #[inline]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Interface<B>> + '_ {
-        let count = self.count.load(Ordering::Acquire);
-        self.slots[..count.min(INTERFACES_MAX)]
-            .iter()
-            .filter_map(|slot| {
-                // SAFETY: only `&'static Interface` are stored (see `add`), and null becomes None.
-                unsafe { slot.load(Ordering::Relaxed).as_ref() }
-            })
-    }
-
-    /// Polls every interface once, see [`Interface::poll_for`].
-    #[inline]
-    pub(crate) fn poll_for(&self, direct: &mut Option<DirectReceive<'_, '_, B>>) -> usize {
-        self.iter()
-            .map(|interface| interface.poll_for(direct))
-            .sum()
-    }
-
-    /// Polls every interface once. Returns the number of frames.
-    #[inline]
-    pub(crate) fn poll(&self) -> usize {
-        self.iter().map(Interface::poll).sum()
-    }
-}
-
-impl<B: Backend> fmt::Debug for InterfaceSet<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
-    }
 }

@@ -8,7 +8,7 @@
 
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 use libc::c_int;
 
@@ -25,7 +25,27 @@ thread_local! {
     static COUNTS: Counts = const { Counts { run: Cell::new(0), interrupting: Cell::new(0) } };
 }
 
-/// Called from a signal handler's wrapper, before the application's handler.
+thread_local! {
+    /// The eventfd that ends the sleep of this thread, -1 while it does not sleep.
+    static SLEEPS_ON: Cell<c_int> = const { Cell::new(NOT_ASLEEP) };
+}
+
+const NOT_ASLEEP: c_int = -1;
+
+/// The thread is about to sleep until, among others, this eventfd is readable. A handler that runs from here on makes it
+/// readable: whether it comes before the sleep or in it, the sleep ends. The caller looks for handlers that ran earlier.
+pub(crate) fn sleep_begins(eventfd: c_int) {
+    let _ = SLEEPS_ON.try_with(|sleeps_on| sleeps_on.set(eventfd));
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// The thread is awake, or a child of the one that slept.
+pub(crate) fn sleep_ends() {
+    compiler_fence(Ordering::SeqCst);
+    let _ = SLEEPS_ON.try_with(|sleeps_on| sleeps_on.set(NOT_ASLEEP));
+}
+
+/// Called from a signal handler's wrapper, before the application's handler. `errno` may be changed.
 pub fn handler_runs(restarts_system_calls: bool) {
     // Thread-local storage may be gone while the thread exits; then nobody waits either.
     let _ = COUNTS.try_with(|counts| {
@@ -35,6 +55,10 @@ pub fn handler_runs(restarts_system_calls: bool) {
             .interrupting
             .set(counts.interrupting.get().wrapping_add(interrupts));
     });
+    match SLEEPS_ON.try_with(Cell::get) {
+        Ok(NOT_ASLEEP) | Err(_) => {}
+        Ok(eventfd) => sys::signal_eventfd(eventfd),
+    }
 }
 
 /// The handlers that had run in this thread when a call began.
@@ -91,7 +115,7 @@ pub fn prepare_interrupt_all() -> Result<(), Errno> {
 pub(crate) fn interrupt_all() {
     NOBODY_WAITS.store(true, Ordering::SeqCst);
     if let Some(fd) = WAKES_ALL.get() {
-        sys::signal_eventfd(fd);
+        sys::signal_eventfd(fd.raw());
     }
 }
 

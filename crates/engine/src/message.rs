@@ -1,13 +1,20 @@
 //! The application's buffers in a receive or send call. They are the application's claim until used: lengths are bounded
-//! and null pointers are refused here, in one place.
+//! and bad pointers are refused here, in one place.
 
 use std::net::SocketAddrV4;
 use std::slice;
 
 use crate::sys::{self, Errno};
+use crate::user_memory::{is_readable, is_writable};
 
 /// Most buffers that `recvmsg(2)` and `sendmsg(2)` take (`UIO_MAXIOV`).
 const IOV_MAX: usize = 1024;
+/// Most bytes of an address of any family.
+const NAME_BYTES_MAX: usize = size_of::<libc::sockaddr_storage>();
+/// Most bytes of one call (`MAX_RW_COUNT`): of a single buffer no more are looked at.
+const BYTES_MAX: usize = 0x7fff_f000;
+/// More than a datagram can carry.
+const PAYLOAD_BYTES_MAX: usize = 1 << 16;
 
 /// A `struct msghdr` of the application, or one made of the arguments of a simpler call.
 #[derive(Debug)]
@@ -17,8 +24,8 @@ pub struct Message<'a> {
 
 impl<'a> Message<'a> {
     /// # Safety
-    /// What the header points at must be valid for `recvmsg(2)` or `sendmsg(2)`, whichever it is used for: buffers
-    /// readable or writable for their lengths, as the application promised the system call.
+    /// What the header points at must belong to the application: what it may not read or write is found out, but other memory than
+    /// its own would be read and written.
     pub unsafe fn new(header: &'a mut libc::msghdr) -> Self {
         Self { header }
     }
@@ -40,7 +47,11 @@ impl<'a> Message<'a> {
         if self.header.msg_name.is_null() || self.header.msg_namelen == 0 {
             return Ok(None);
         }
-        // SAFETY: the name is readable for its length (contract of `new`).
+        let len = self.header.msg_namelen as usize;
+        if len > NAME_BYTES_MAX || !is_readable(self.header.msg_name, len) {
+            return Err(());
+        }
+        // SAFETY: readable for `msg_namelen` bytes (checked above).
         let address = unsafe { sys::read_sockaddr(self.header.msg_name, self.header.msg_namelen) };
         address.map(Some).ok_or(())
     }
@@ -50,14 +61,15 @@ impl<'a> Message<'a> {
     pub(crate) fn payload(&self) -> Result<(usize, impl Iterator<Item = &[u8]>), ()> {
         let parts = self.parts()?;
         let mut len = 0usize;
-        for part in parts {
-            if part.iov_base.is_null() && part.iov_len > 0 {
+        for part in parts.clone() {
+            len = len.checked_add(part.iov_len).ok_or(())?;
+            // Nothing is read of what no datagram can carry.
+            if len <= PAYLOAD_BYTES_MAX && !is_readable(part.iov_base, part.iov_len) {
                 return Err(());
             }
-            len = len.checked_add(part.iov_len).ok_or(())?;
         }
-        let slices = parts.iter().filter(|part| part.iov_len > 0).map(|part| {
-            // SAFETY: not null (checked above) and readable for its length (contract of `new`).
+        let slices = parts.filter(|part| part.iov_len > 0).map(|part| {
+            // SAFETY: readable for its length (checked above; contract of `new`).
             unsafe { slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) }
         });
         Ok((len, slices))
@@ -78,7 +90,7 @@ impl<'a> Message<'a> {
             if len == 0 {
                 continue;
             }
-            if part.iov_base.is_null() {
+            if !is_writable(part.iov_base, len) {
                 return Err(Errno(libc::EFAULT));
             }
             let (now, later) = rest.split_at(len);
@@ -89,18 +101,21 @@ impl<'a> Message<'a> {
         }
         self.header.msg_flags = if rest.is_empty() { 0 } else { libc::MSG_TRUNC };
         self.header.msg_controllen = 0;
-        self.set_name(source);
+        self.set_name(source)?;
         Ok(data.len() - rest.len())
     }
 
     #[inline]
-    fn set_name(&mut self, source: SocketAddrV4) {
+    fn set_name(&mut self, source: SocketAddrV4) -> Result<(), Errno> {
         if self.header.msg_name.is_null() {
-            return;
+            return Ok(());
         }
         let address = sys::sockaddr(source);
         let size = size_of_val(&address);
         let room = (self.header.msg_namelen as usize).min(size);
+        if !is_writable(self.header.msg_name, room) {
+            return Err(Errno(libc::EFAULT));
+        }
         // SAFETY: the name buffer is writable for `msg_namelen >= room` bytes (contract of `new`).
         unsafe {
             std::ptr::copy_nonoverlapping(
@@ -110,23 +125,42 @@ impl<'a> Message<'a> {
             );
         }
         self.header.msg_namelen = size as libc::socklen_t;
+        Ok(())
     }
 
+    /// The buffers. `Err`: the kernel refuses the list, or one of a buffer that cannot be the program's, whether it is needed or not.
     #[inline]
-    fn parts(&self) -> Result<&[libc::iovec], ()> {
+    fn parts(&self) -> Result<impl Iterator<Item = libc::iovec> + Clone + use<'a>, ()> {
         // The field's type differs between C libraries.
         #[allow(
             clippy::useless_conversion,
             reason = "the field is a socklen_t on other C libraries"
         )]
         let count = usize::try_from(self.header.msg_iovlen).map_err(|_| ())?;
-        if count == 0 {
-            return Ok(&[]);
-        }
-        if count > IOV_MAX || self.header.msg_iov.is_null() {
+        let start = self.header.msg_iov.cast_const();
+        let len = size_of::<libc::iovec>() * count.min(IOV_MAX);
+        if count > IOV_MAX || !is_readable(start, len) {
             return Err(());
         }
-        // SAFETY: not null, and readable for `msg_iovlen` entries (contract of `new`).
-        Ok(unsafe { slice::from_raw_parts(self.header.msg_iov, count) })
+        // SAFETY: readable for `msg_iovlen` entries (checked above; contract of `new`), aligned or not.
+        let part = move |index| unsafe { start.wrapping_add(index).read_unaligned() };
+        let parts = (0..count).map(part);
+        let is_good = |part: libc::iovec| match count {
+            1 => part.iov_len.cast_signed() >= 0 && is_range(&part, part.iov_len.min(BYTES_MAX)),
+            _ => is_range(&part, part.iov_len),
+        };
+        parts.clone().all(is_good).then_some(parts).ok_or(())
     }
+}
+
+/// Where the memory of programs ends, unless they ask for more on purpose.
+const USER_END: usize = 1 << 47;
+
+/// Whether `len` bytes from the buffer's start on lie where a program's memory can be.
+#[inline]
+fn is_range(part: &libc::iovec, len: usize) -> bool {
+    let Some(end) = part.iov_base.addr().checked_add(len) else {
+        return false;
+    };
+    end <= USER_END || is_readable(std::ptr::without_provenance::<u8>(end - 1), 1)
 }

@@ -4,8 +4,11 @@ mod call;
 pub(crate) mod epoll;
 mod epoll_calls;
 mod eviction;
+mod members;
 pub(crate) mod poll;
 mod unshared;
+
+pub(crate) use eviction::forget_alarm;
 
 pub use call::{MuxCall, MuxOutcome};
 pub use unshared::epoll_may_be_shared;

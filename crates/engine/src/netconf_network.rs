@@ -1,35 +1,43 @@
 //! The kernel's network configuration by netlink.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use netconf::{Link, Netconf, RouteKind, RouteQuery};
-use ring::LinkSpec;
+use dev_core::LinkSpec;
+use netconf::{IpsecPolicies, Link, Netconf, RouteKind, RouteQuery};
 
-use crate::network::{InterfaceFacts, Network, NetworkChange, NextHop};
+use crate::network::{InterfaceFacts, Network, NetworkChange, NextHop, Resolution};
 use crate::own_descriptors;
+use crate::port_sharing::PortUser;
 use crate::reason::Reason;
+use crate::sys;
 
 /// The network namespace of the process. Clones share one snapshot.
 #[derive(Clone, Debug)]
 pub struct NetconfNetwork {
     inner: Arc<Mutex<Inner>>,
     events_fd: RawFd,
+    ipsec_fd: Option<RawFd>,
+    namespace: Option<sys::NamespaceId>,
+    /// `None` where raw sockets are not allowed; then no interface can be opened either.
+    paths: Option<Arc<sys::PathNotices>>,
 }
 
 #[derive(Debug)]
 struct Inner {
     netconf: Netconf,
-    /// Names of drivers by link index; a driver does not change while its link exists.
-    drivers: HashMap<u32, String>,
+    /// `None` where the kernel has no IPsec, or the process no right to ask; then no interface can be opened either.
+    ipsec: Option<IpsecPolicies>,
     /// Neighbours that sockets send to, so that the kernel keeps verifying them.
     used_neighbours: Vec<(u32, IpAddr)>,
 }
 
 /// Neighbours in use that are remembered; more are not kept verified beyond what the kernel does by itself.
 const USED_NEIGHBOURS_MAX: usize = 4096;
+
+/// Messages about paths that are looked at in one go.
+const PATHS_MAX: usize = 256;
 
 impl NetconfNetwork {
     /// Reads the configuration.
@@ -43,14 +51,23 @@ impl NetconfNetwork {
             .descriptors()
             .into_iter()
             .for_each(own_descriptors::add);
+        let ipsec = IpsecPolicies::open().ok();
+        let ipsec_fd = ipsec.as_ref().map(IpsecPolicies::events_fd);
+        ipsec
+            .iter()
+            .flat_map(IpsecPolicies::descriptors)
+            .for_each(own_descriptors::add);
         let inner = Inner {
             netconf,
-            drivers: HashMap::new(),
+            ipsec,
             used_neighbours: Vec::new(),
         };
         Ok(Self {
             inner: Arc::new(Mutex::new(inner)),
             events_fd,
+            ipsec_fd,
+            namespace: sys::namespace_of(events_fd),
+            paths: sys::PathNotices::open().ok().map(Arc::new),
         })
     }
 
@@ -59,35 +76,128 @@ impl NetconfNetwork {
         self.events_fd
     }
 
+    /// The same for IPsec policies.
+    pub(crate) fn ipsec_fd(&self) -> Option<RawFd> {
+        self.ipsec_fd
+    }
+
+    /// Becomes readable when the kernel changes the way to a destination without a notification, just before it does.
+    pub(crate) fn paths_fd(&self) -> Option<RawFd> {
+        self.paths.as_ref().map(|paths| paths.fd())
+    }
+
+    /// The destinations to which the way has changed in such a manner.
+    pub(crate) fn take_paths(&self) -> NetworkChange {
+        let mut change = NetworkChange::default();
+        let paths = self.paths.iter();
+        for destination in paths
+            .flat_map(|paths| std::iter::from_fn(|| paths.next()))
+            .take(PATHS_MAX)
+        {
+            if !change.routes.contains(&(destination, 32)) {
+                change.routes.push((destination, 32));
+            }
+        }
+        // What is left in the socket makes it readable again.
+        change
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Network for NetconfNetwork {
+    fn has_socket(&self, fd: RawFd) -> bool {
+        // Where the system does not tell them apart, there is one.
+        self.namespace.is_none() || sys::namespace_of(fd) == self.namespace
+    }
+
+    fn is_here(&self) -> bool {
+        self.namespace.is_none() || sys::namespace_of_thread() == self.namespace
+    }
+
     fn interfaces(&self) -> Vec<InterfaceFacts> {
-        let Inner {
-            netconf, drivers, ..
-        } = &mut *self.lock();
-        let facts = |link: &Link| {
-            let driver = drivers
-                .entry(link.index)
-                .or_insert_with(|| netconf::driver_name(&link.name).unwrap_or_default());
-            InterfaceFacts {
-                spec: LinkSpec {
-                    index: link.index,
-                    name: link.name.clone(),
-                    mac: link.mac.unwrap_or_default(),
-                    mtu: link.mtu,
-                    driver: driver.clone(),
-                },
-                addresses: ipv4_addresses(netconf, link.index),
-                up: link.up,
-                loopback: link.loopback,
-                eligible: is_eligible(link),
-            }
+        let netconf = &self.lock().netconf;
+        let facts = |link: &Link| InterfaceFacts {
+            spec: LinkSpec {
+                index: link.index,
+                name: link.name.clone(),
+                mac: link.mac.unwrap_or_default(),
+                mtu: link.mtu,
+            },
+            addresses: ipv4_addresses(netconf, link.index),
+            up: link.up,
+            loopback: link.loopback,
+            eligible: is_eligible(link),
         };
         netconf.links().map(facts).collect()
+    }
+
+    fn port_users(&self, port: Option<u16>) -> Option<Vec<PortUser>> {
+        if !self.is_here() {
+            return None;
+        }
+        let users = netconf::udp_sockets(port).ok()?.into_iter();
+        let user = |socket: netconf::UdpSocketInfo| PortUser {
+            local: socket.local,
+            peer: socket.peer,
+            inode: socket.inode.into(),
+        };
+        Some(users.map(user).collect())
+    }
+
+    fn passed_by(&self, link_index: u32) -> Vec<String> {
+        if !self.is_here() {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        if netconf::has_nftables_rules().unwrap_or(false) {
+            found.push("nftables rules".to_owned());
+        }
+        if netconf::has_iptables_tables() {
+            found.push("iptables tables".to_owned());
+        }
+        if sys::has_cgroup_programs() {
+            found.push("programs of its control group".to_owned());
+        }
+        let disciplines = self.lock().netconf.queueing_disciplines(link_index);
+        if let Ok(kinds) = disciplines
+            && !kinds.is_empty()
+        {
+            found.push(format!("traffic control ({})", kinds.join(", ")));
+        }
+        found
+    }
+
+    fn has_ipsec(&self) -> bool {
+        self.lock().ipsec.as_ref().is_some_and(IpsecPolicies::any)
+    }
+
+    fn refused_sources(&self, link_index: u32) -> Vec<Ipv4Addr> {
+        let inner = self.lock();
+        let netconf = &inner.netconf;
+        // The files are those of the thread's namespace.
+        let name = netconf.link(link_index).map(|link| link.name.clone());
+        let name = name.filter(|_| self.is_here());
+        let setting = |setting| name.as_deref().map_or(0, |name| conf(name, setting));
+        let of_host = netconf.addresses().iter();
+        let mut refused = Vec::new();
+        if setting("accept_local") == 0 {
+            refused.extend(of_host.clone().filter_map(ipv4));
+        }
+        if setting("rp_filter") != 0 {
+            refused.extend(of_host.filter_map(broadcast));
+        }
+        refused
+    }
+
+    fn xdp_program(&self, link_index: u32) -> Option<u32> {
+        let answer = self.lock().netconf.xdp_program(link_index);
+        answer.unwrap_or_else(|error| {
+            log::debug!("interface {link_index}: {error}");
+            None
+        })
     }
 
     /// Neighbours in use that became stale are verified: traffic past the kernel does not do it.
@@ -101,9 +211,6 @@ impl Network for NetconfNetwork {
                 return None;
             }
         };
-        for link in &changes.changed_links {
-            inner.drivers.remove(link);
-        }
         for stale in &changes.stale_neighbours {
             if inner.used_neighbours.contains(stale)
                 && let Err(error) = inner.netconf.probe_neighbour(stale.0, stale.1)
@@ -114,69 +221,94 @@ impl Network for NetconfNetwork {
                 );
             }
         }
-        let interfaces = changes.links || changes.addresses || changes.resynchronised;
+        let ipsec = inner.ipsec.as_mut().map(IpsecPolicies::process_events);
+        let ipsec = ipsec.is_some_and(|changed| {
+            changed.unwrap_or_else(|error| {
+                log::error!("IPsec policies cannot be followed: {error}");
+                false
+            })
+        });
+        let interfaces = ipsec || changes.links || changes.addresses || changes.resynchronised;
         let changed = interfaces || inner.netconf.generation() != before;
-        changed.then_some(NetworkChange { interfaces })
+        let ipv4 = |(destination, prefix_len)| match destination {
+            IpAddr::V4(destination) => Some((destination, prefix_len)),
+            IpAddr::V6(_) => None,
+        };
+        changed.then(|| NetworkChange {
+            interfaces,
+            all_routes: changes.all_routes,
+            routes: changes
+                .changed_routes
+                .into_iter()
+                .filter_map(ipv4)
+                .collect(),
+            neighbours: changes.changed_neighbours,
+        })
     }
 
-    fn next_hop(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, tos: u8) -> NextHop {
+    fn next_hop(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, tos: u8) -> Resolution {
         let mut inner = self.lock();
+        if inner.ipsec.as_ref().is_some_and(IpsecPolicies::any) {
+            return NextHop::Kernel(Reason::Ipsec).into();
+        }
         let mut query = RouteQuery::to(destination.into());
         query.source = source.map(IpAddr::from);
         query.tos = tos;
         let Ok(route) = inner.netconf.route(&query) else {
             // The kernel's own send returns the error.
-            return NextHop::Kernel(Reason::Route);
+            return NextHop::Kernel(Reason::Route).into();
         };
         match route.kind {
             RouteKind::Unicast => {}
-            RouteKind::Broadcast | RouteKind::Multicast => {
-                return NextHop::Kernel(Reason::NotUnicast);
-            }
-            _ => return NextHop::Kernel(Reason::Route),
+            RouteKind::Broadcast => return NextHop::Kernel(Reason::NotUnicast).into(),
+            RouteKind::Multicast => return NextHop::Kernel(Reason::Multicast).into(),
+            _ => return NextHop::Kernel(Reason::Route).into(),
         }
         let Some(link) = inner
             .netconf
             .link(route.output_interface)
             .filter(|link| is_eligible(link))
         else {
-            return NextHop::Kernel(Reason::Route);
+            return NextHop::Kernel(Reason::Route).into();
         };
         let (link_index, link_mtu) = (link.index, link.mtu);
         let ((Some(source), _) | (None, Some(IpAddr::V4(source)))) =
             (source, route.preferred_source)
         else {
-            return NextHop::Kernel(Reason::Route);
+            return NextHop::Kernel(Reason::Route).into();
         };
         let next_hop = route.gateway.unwrap_or_else(|| destination.into());
+        let used = (link_index, next_hop);
         let mac = inner
             .netconf
             .neighbour(link_index, next_hop)
             .filter(|it| it.usable());
         let Some(mac) = mac.and_then(|neighbour| neighbour.mac) else {
-            return NextHop::Kernel(Reason::Neighbour);
+            return Resolution {
+                next_hop: NextHop::Kernel(Reason::Neighbour),
+                neighbour: Some(used),
+            };
         };
-        let used = (link_index, next_hop);
         if inner.used_neighbours.len() < USED_NEIGHBOURS_MAX
             && !inner.used_neighbours.contains(&used)
         {
             inner.used_neighbours.push(used);
         }
         let mtu = route.mtu.map_or(link_mtu, |mtu| mtu.min(link_mtu));
-        NextHop::Link {
-            link_index,
-            mac,
-            source,
-            mtu,
+        Resolution {
+            next_hop: NextHop::Link {
+                link_index,
+                mac,
+                source,
+                mtu,
+                mtu_locked: route.mtu_locked,
+            },
+            neighbour: Some(used),
         }
     }
 }
 
 fn ipv4_addresses(netconf: &Netconf, link_index: u32) -> Vec<Ipv4Addr> {
-    let ipv4 = |address: &netconf::Address| match address.address {
-        IpAddr::V4(address) => Some(address),
-        IpAddr::V6(_) => None,
-    };
     netconf.addresses_of(link_index).filter_map(ipv4).collect()
 }
 
@@ -189,4 +321,52 @@ fn is_eligible(link: &Link) -> bool {
         && link.mac.is_some()
         && link.master.is_none()
         && matches!(kind, None | Some("veth" | "tun"))
+}
+
+fn ipv4(address: &netconf::Address) -> Option<Ipv4Addr> {
+    match address.address {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    }
+}
+
+/// The broadcast address of the subnet, if it has one (RFC 3021: those of 31 bits have none).
+fn broadcast(address: &netconf::Address) -> Option<Ipv4Addr> {
+    let host_bits = 32_u32.checked_sub(address.prefix_len.into())?;
+    let mask = u32::MAX.checked_shl(host_bits).unwrap_or(0);
+    ipv4(address)
+        .filter(|_| host_bits >= 2)
+        .map(|address| Ipv4Addr::from(u32::from(address) | !mask))
+}
+
+/// A setting of an interface that is in force if it is set for this or for all (`ip-sysctl`).
+fn conf(link: &str, setting: &str) -> u32 {
+    let of = |link: &str| {
+        let path = format!("/proc/sys/net/ipv4/conf/{link}/{setting}");
+        let text = std::fs::read_to_string(path).ok();
+        text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    };
+    of(link).max(of("all"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_broadcast_address_ends_the_subnet() {
+        let of = |prefix_len, address: [u8; 4]| {
+            broadcast(&netconf::Address::new(
+                1,
+                Ipv4Addr::from(address).into(),
+                prefix_len,
+            ))
+        };
+        assert_eq!(of(24, [10, 77, 0, 2]), Some([10, 77, 0, 255].into()));
+        assert_eq!(of(20, [10, 77, 0, 2]), Some([10, 77, 15, 255].into()));
+        assert_eq!(of(30, [10, 77, 0, 2]), Some([10, 77, 0, 3].into()));
+        assert_eq!(of(0, [10, 77, 0, 2]), Some([255; 4].into()));
+        assert_eq!(of(31, [10, 77, 0, 2]), None);
+        assert_eq!(of(32, [10, 77, 0, 2]), None);
+    }
 }

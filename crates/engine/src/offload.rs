@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::fmt;
 use std::net::SocketAddrV4;
 
-use config::rules::{ProcessRule, ProcessRules, Role};
-use ring::{Flow, Protocol};
+use dev_core::{Flow, Protocol};
+use vma_config::rules::{ProcessRule, ProcessRules, Role};
 
 use crate::network::InterfaceFacts;
+use crate::port_sharing::PortSharing;
 use crate::reason::Reason;
 
 /// What is known about a bound UDP socket.
@@ -19,29 +20,53 @@ pub(crate) struct SocketFacts<'a> {
     pub(crate) peer: Option<SocketAddrV4>,
     /// `SO_REUSEPORT`
     pub(crate) reuse_port: bool,
+    /// With `SO_REUSEADDR`: who else has the port.
+    pub(crate) sharing: PortSharing,
     /// `VMA_OFFLOADED_SOCKETS`
     pub(crate) enabled: bool,
+    /// Made in another network namespace than the engine's.
+    pub(crate) foreign: bool,
+    /// IPsec policies are in force.
+    pub(crate) ipsec: bool,
     /// `libvma.conf`
     pub(crate) rules: &'a ProcessRules,
 }
 
 /// Why a socket has no flows, and the rule behind it if it is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal<'a> {
+pub(crate) struct NotOffloaded<'a> {
     pub(crate) reason: Reason,
     pub(crate) rule: Option<&'a ProcessRule>,
 }
 
-impl fmt::Display for Refusal<'_> {
+impl fmt::Display for NotOffloaded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.reason.text())?;
         self.rule.iter().try_for_each(|rule| write!(f, ": {rule}"))
     }
 }
 
-impl From<Reason> for Refusal<'_> {
+impl From<Reason> for NotOffloaded<'_> {
     fn from(reason: Reason) -> Self {
         Self { reason, rule: None }
+    }
+}
+
+impl NotOffloaded<'_> {
+    /// What the reason is about, as far as the socket's address says it.
+    pub(crate) fn detail(&self, local: SocketAddrV4, interfaces: &[InterfaceFacts]) -> String {
+        let address = local.ip();
+        let owners = interfaces.iter().filter(|it| {
+            !it.loopback && (address.is_unspecified() || it.addresses.contains(address))
+        });
+        match self.reason {
+            Reason::Multicast | Reason::AddressNotLocal | Reason::NotUnicast => address.to_string(),
+            Reason::NoInterface | Reason::OpenFailed | Reason::DeviceLost => {
+                let names: Vec<_> = owners.map(|owner| owner.spec.name.as_str()).collect();
+                names.join(", ")
+            }
+            _ => String::new(),
+        }
     }
 }
 
@@ -72,20 +97,37 @@ fn os_rule(
 pub(crate) fn plan<'a>(
     socket: &SocketFacts<'a>,
     interfaces: &[InterfaceFacts],
-) -> Result<Vec<(u32, Flow)>, Refusal<'a>> {
+) -> Result<Vec<(u32, Flow)>, NotOffloaded<'a>> {
     if !socket.enabled {
         return Err(Reason::Disabled.into());
+    }
+    if socket.foreign {
+        return Err(Reason::Namespace.into());
+    }
+    if socket.ipsec {
+        return Err(Reason::Ipsec.into());
     }
     let local = Some(socket.local);
     let connect_rule = |peer| os_rule(socket.rules, Role::UdpConnect, peer, local);
     if let Some(rule) = socket.peer.and_then(connect_rule) {
         let (reason, rule) = (Reason::Rule, Some(rule));
-        return Err(Refusal { reason, rule });
+        return Err(NotOffloaded { reason, rule });
     }
     if socket.reuse_port {
         return Err(Reason::ReusePort.into());
     }
+    match socket.sharing {
+        PortSharing::Alone => {}
+        PortSharing::Shared => return Err(Reason::PortShared.into()),
+        PortSharing::Unknown => return Err(Reason::ReuseAddress.into()),
+    }
     let wanted = *socket.local.ip();
+    if wanted.is_multicast() {
+        return Err(Reason::Multicast.into());
+    }
+    if wanted.is_broadcast() {
+        return Err(Reason::NotUnicast.into());
+    }
     if wanted.is_loopback() {
         return Err(Reason::Loopback.into());
     }
@@ -121,7 +163,7 @@ pub(crate) fn plan<'a>(
     });
     if flows.is_empty() {
         let (reason, rule) = (Reason::ReceiverRule, ruled_out);
-        return Err(Refusal { reason, rule });
+        return Err(NotOffloaded { reason, rule });
     }
     Ok(flows)
 }
@@ -131,7 +173,7 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::sync::LazyLock;
 
-    use ring::LinkSpec;
+    use dev_core::LinkSpec;
 
     use super::*;
 
@@ -142,7 +184,6 @@ mod tests {
                 name: format!("eth{index}"),
                 mac: [2, 0, 0, 0, 0, 1],
                 mtu: 1500,
-                driver: String::new(),
             },
             addresses: vec![address.parse().unwrap()],
             up: true,
@@ -171,7 +212,10 @@ mod tests {
             local: local.parse().unwrap(),
             peer: None,
             reuse_port: false,
+            sharing: PortSharing::Alone,
             enabled: true,
+            foreign: false,
+            ipsec: false,
             rules: &NO_RULES,
         }
     }
@@ -192,6 +236,30 @@ mod tests {
         );
         assert_eq!(
             reason(SocketFacts {
+                foreign: true,
+                ..facts("10.0.0.1:1")
+            }),
+            Reason::Namespace
+        );
+        assert_eq!(
+            reason(SocketFacts {
+                ipsec: true,
+                ..facts("10.0.0.1:1")
+            }),
+            Reason::Ipsec
+        );
+        for (sharing, expected) in [
+            (PortSharing::Shared, Reason::PortShared),
+            (PortSharing::Unknown, Reason::ReuseAddress),
+        ] {
+            let facts = SocketFacts {
+                sharing,
+                ..facts("10.0.0.1:1")
+            };
+            assert_eq!(reason(facts), expected);
+        }
+        assert_eq!(
+            reason(SocketFacts {
                 reuse_port: true,
                 ..facts("10.0.0.1:1")
             }),
@@ -199,7 +267,8 @@ mod tests {
         );
         assert_eq!(reason(facts("127.0.0.1:1")), Reason::Loopback);
         assert_eq!(reason(facts("10.9.0.1:1")), Reason::AddressNotLocal);
-        assert_eq!(reason(facts("224.0.0.1:1")), Reason::AddressNotLocal);
+        assert_eq!(reason(facts("224.0.0.1:1")), Reason::Multicast);
+        assert_eq!(reason(facts("255.255.255.255:1")), Reason::NotUnicast);
         assert_eq!(reason(facts("10.2.0.1:1")), Reason::NoInterface);
         assert_eq!(
             plan(&facts("0.0.0.0:1"), &host()[..1]).unwrap_err().reason,

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use dev_core::Backend;
 use libc::c_int;
-use ring::Backend;
 
 use crate::engine::Engine;
 use crate::exception::Request;
@@ -31,11 +31,10 @@ fn effect(level: c_int, name: c_int) -> Effect {
     match (level, name) {
         (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => Effect::ReceiveLimit,
         (libc::SOL_SOCKET, SO_RCVTIMEO_OLD | SO_RCVTIMEO_NEW) => Effect::ReceiveTimeout,
-        (libc::SOL_SOCKET, libc::SO_REUSEPORT) => Effect::Flows,
+        (libc::SOL_SOCKET, libc::SO_REUSEPORT | libc::SO_REUSEADDR) => Effect::Flows,
         (
             libc::SOL_SOCKET,
             libc::SO_DEBUG
-            | libc::SO_REUSEADDR
             | libc::SO_DONTROUTE
             | libc::SO_BROADCAST
             | libc::SO_SNDBUF

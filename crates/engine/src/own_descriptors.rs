@@ -59,25 +59,26 @@ pub(crate) fn close_in_child() {
     }
 }
 
-/// The parts of a range of descriptors in which none of the library's own lies, in order.
-pub fn ranges_without(first: u32, last: u32) -> Vec<(u32, u32)> {
-    let own = DESCRIPTORS
+/// The parts of a range of descriptors in which none of the library's own lies, in order. Nothing is allocated.
+pub fn ranges_without(first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {
+    let mut own = DESCRIPTORS
         .range(first, last)
         .filter(|(_, entry)| entry.load(Ordering::Acquire) != NONE)
         .map(|(fd, _)| fd.cast_unsigned());
-    let mut ranges = Vec::new();
     let mut next = Some(first);
-    for fd in own {
-        if let Some(start) = next.filter(|start| *start < fd) {
-            ranges.push((start, fd - 1));
+    std::iter::from_fn(move || {
+        loop {
+            let start = next.filter(|start| *start <= last)?;
+            let Some(fd) = own.next() else {
+                next = None;
+                return Some((start, last));
+            };
+            next = fd.checked_add(1);
+            if start < fd {
+                return Some((start, fd - 1));
+            }
         }
-        next = fd.checked_add(1);
-    }
-    ranges.extend(
-        next.filter(|start| *start <= last)
-            .map(|start| (start, last)),
-    );
-    ranges
+    })
 }
 
 fn set(fd: c_int, what: u8) {
@@ -96,6 +97,7 @@ mod tests {
         add(2_000_000);
         add_kept_by_child(2_000_002);
         assert!(contains(2_000_000) && contains(2_000_002) && !contains(2_000_001));
+        let ranges_without = |first, last| ranges_without(first, last).collect::<Vec<_>>();
         let parts = ranges_without(1_999_990, 2_000_010);
         assert_eq!(
             parts,

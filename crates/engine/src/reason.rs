@@ -29,7 +29,7 @@ reasons! {
     NotBound = 1, "neither bound nor connected yet";
     /// `VMA_OFFLOADED_SOCKETS=0`.
     Disabled = 2, "VMA_OFFLOADED_SOCKETS is 0";
-    /// The bound address is not one of this host's unicast addresses.
+    /// The bound address is not one of this host's.
     AddressNotLocal = 3, "bound to an address that no interface has";
     /// The bound address belongs to the loopback interface.
     Loopback = 4, "bound to a loopback address";
@@ -57,10 +57,10 @@ reasons! {
     Route = 15, "the route does not leave through an accelerated interface";
     /// The next hop's hardware address is not known; the kernel asks for it.
     Neighbour = 16, "the next hop's hardware address is not known yet";
-    /// Multicast or broadcast.
-    NotUnicast = 17, "multicast and broadcast go through the kernel";
+    /// Broadcast, or no address at all.
+    NotUnicast = 17, "broadcast goes through the kernel";
     /// The datagram needs fragmentation.
-    TooLarge = 18, "larger than the MTU";
+    TooLarge = 18, "larger than the MTU allows in one packet";
     /// Control data or flags that only the kernel handles.
     Message = 19, "flags or control data need the kernel";
     /// No free frame or ring entry.
@@ -68,7 +68,7 @@ reasons! {
     /// `shutdown(2)`
     ShutDown = 21, "the socket was shut down";
     /// Another process has a descriptor of the socket.
-    Passed = 22, "its descriptor was passed to a process";
+    Passed = 22, "its descriptor was passed to another process";
     /// A rule of `libvma.conf` for a destination, a peer or the whole program says `os`.
     Rule = 23, "a rule leaves it to the kernel";
     /// A rule of `libvma.conf` for `udp_receiver` says `os`. Sending is another matter.
@@ -77,7 +77,31 @@ reasons! {
     InKernel = 25, "splice or sendfile moves its data in the kernel";
     /// Streams (`fdopen(3)`) and asynchronous reads, which no hook sees.
     InLibc = 26, "the C library itself reads it (stdio, aio)";
+    /// `unshare(2)` or `setns(2)` came between: the library serves the namespace in which the first socket was made.
+    Namespace = 27, "made in another network namespace";
+    /// `ip xfrm policy` shows some: what leaves past the kernel would leave in clear.
+    Ipsec = 28, "IPsec policies are in force";
+    /// Another thread is just opening the interface.
+    Opening = 29, "the interface is being opened";
+    /// `SO_REUSEADDR`, where the kernel does not say who else has the port (`CONFIG_INET_UDP_DIAG`).
+    ReuseAddress = 30, "SO_REUSEADDR is set, others may have the port";
+    /// Received by the kernel's half of an accelerated socket.
+    AnotherWay = 31, "came in fragments, by another interface, or earlier";
+    /// Bound to a group, or sent to one.
+    Multicast = 32, "multicast goes through the kernel";
+    /// Streams. Listed in the statistics, nothing more.
+    Tcp = 33, "TCP is the kernel's for now";
+    /// Datagram sockets of `AF_INET6`, also when they carry IPv4. Listed in the statistics, nothing more.
+    Ipv6 = 34, "IPv6 is the kernel's for now";
+    /// Another process has it; when that ends, the interface is taken over.
+    Held = 35, "another process holds the interface";
+    /// The MTU is larger than any frame of AF_XDP (4 KiB), or has grown since the frames were made.
+    LargerThanFrame = 36, "larger than the library's frames: see the note on the MTU";
 }
+
+/// The statistics count each by itself.
+#[cfg(not(loom))]
+const _: () = assert!(Reason::ALL.len() < stats::REASON_CODES as usize);
 
 #[cfg(test)]
 mod tests {

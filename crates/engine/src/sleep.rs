@@ -6,9 +6,10 @@
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use dev_core::Backend;
 use libc::{c_int, c_short};
-use ring::Backend;
 
 use crate::interface::{Interface, InterfaceSet};
 use crate::interrupt;
@@ -19,13 +20,17 @@ use crate::wait::Waiter;
 
 /// Descriptors that fit without further memory.
 const INLINE_MAX: usize = 16;
+/// How long a thread sleeps at a time that no other thread can wake.
+const UNWAKEABLE_NSEC: u64 = 10_000_000;
 
 /// A sleep that is prepared; pass [`Sleep::fds`] to `ppoll(2)`, then call [`Sleep::end`].
 #[derive(Debug)]
 pub struct Sleep<B: Backend> {
     fds: ManuallyDrop<Vec<libc::pollfd>>,
     deadline_nsec: Option<u64>,
-    waiter: ManuallyDrop<Arc<Waiter>>,
+    /// None where the program has no descriptor left. The devices and the kernel's sockets wake the thread even so; what another
+    /// thread has taken from a device it finds when a short sleep ends.
+    waiter: ManuallyDrop<Option<Arc<Waiter>>>,
     registered: ManuallyDrop<Vec<Registered<B>>>,
 }
 
@@ -36,25 +41,20 @@ enum Registered<B: Backend> {
 }
 
 impl<B: Backend> Sleep<B> {
-    /// A sleep until `deadline_nsec` on the monotonic clock, or without end. `None`: no descriptor for waking is to be had.
-    pub(crate) fn new(deadline_nsec: Option<u64>) -> Option<Self> {
-        let waiter = Waiter::take()?;
-        let mut fds = Vec::with_capacity(INLINE_MAX);
-        fds.push(libc::pollfd {
-            fd: waiter.fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        });
+    /// A sleep until `deadline_nsec` on the monotonic clock, or without end.
+    pub(crate) fn new(deadline_nsec: Option<u64>) -> Self {
+        let waiter = Waiter::take();
+        let wakes = waiter.as_ref().map(|waiter| waiter.fd());
         let mut sleep = Self {
-            fds: ManuallyDrop::new(fds),
+            fds: ManuallyDrop::new(Vec::with_capacity(INLINE_MAX)),
             deadline_nsec,
             waiter: ManuallyDrop::new(waiter),
             registered: ManuallyDrop::new(Vec::new()),
         };
-        if let Some(fd) = interrupt::wakes_all() {
+        for fd in wakes.into_iter().chain(interrupt::wakes_all()) {
             sleep.watch(fd, libc::POLLIN);
         }
-        Some(sleep)
+        sleep
     }
 
     /// Also wakes when the kernel reports `events` of a descriptor.
@@ -68,14 +68,18 @@ impl<B: Backend> Sleep<B> {
 
     /// Also wakes when something happens to a socket. The caller looks at it once more before it sleeps.
     pub(crate) fn watch_socket(&mut self, socket: &'static UdpSocket<B>) {
-        socket.waiters.add(&self.waiter);
+        if let Some(waiter) = self.waiter.as_ref() {
+            socket.waiters.add(waiter);
+        }
         self.registered.push(Registered::Socket(socket));
         self.watch_interfaces(&socket.interfaces);
     }
 
     /// Also wakes when something happens to an epoll set. The caller looks at it once more before it sleeps.
     pub(crate) fn watch_epoll(&mut self, set: &'static EpollSet<B>) {
-        set.waiters.add(&self.waiter);
+        if let Some(waiter) = self.waiter.as_ref() {
+            set.waiters.add(waiter);
+        }
         self.registered.push(Registered::Epoll(set));
         self.watch_interfaces(&set.interfaces);
     }
@@ -95,41 +99,60 @@ impl<B: Backend> Sleep<B> {
 
     /// How long to sleep from now on; `None` without end.
     pub fn timeout(&self) -> Option<libc::timespec> {
-        self.deadline_nsec.map(|deadline| {
-            let left = deadline.saturating_sub(sys::now_nsec());
-            libc::timespec {
-                tv_sec: (left / 1_000_000_000) as libc::time_t,
-                tv_nsec: (left % 1_000_000_000) as libc::c_long,
-            }
+        let left = |deadline: u64| deadline.saturating_sub(sys::now_nsec());
+        let left_nsec = match (self.deadline_nsec.map(left), &*self.waiter) {
+            (left, Some(_)) => left,
+            (left, None) => Some(left.unwrap_or(u64::MAX).min(UNWAKEABLE_NSEC)),
+        };
+        left_nsec.map(|left| libc::timespec {
+            tv_sec: (left / 1_000_000_000) as libc::time_t,
+            tv_nsec: (left % 1_000_000_000) as libc::c_long,
         })
+    }
+
+    /// To be called before the last look at the signal handlers that ran: from here on a handler ends the sleep.
+    pub fn begins(&self) {
+        // A sleep that nobody can wake is short.
+        if let Some(waiter) = self.waiter.as_ref() {
+            interrupt::sleep_begins(waiter.fd());
+        }
     }
 
     /// Ends the sleep.
     pub fn end(mut self) {
+        interrupt::sleep_ends();
         for registered in self.registered.drain(..) {
-            let interfaces = match registered {
+            let (waiters, interfaces) = match registered {
                 Registered::Socket(socket) => {
-                    socket.waiters.remove(&self.waiter);
-                    &socket.interfaces
+                    let shadow = &socket.shadow;
+                    if is_ready(&self.fds, shadow.fd.load(Ordering::Relaxed)) {
+                        shadow.readable_hint.store(true, Ordering::Relaxed);
+                    }
+                    (&socket.waiters, &socket.interfaces)
                 }
-                Registered::Epoll(set) => {
-                    set.waiters.remove(&self.waiter);
-                    &set.interfaces
-                }
+                Registered::Epoll(set) => (&set.waiters, &set.interfaces),
             };
+            if let Some(waiter) = self.waiter.as_ref() {
+                waiters.remove(waiter);
+            }
             count_wakeups(&self.fds, interfaces);
         }
-        Waiter::give(ManuallyDrop::into_inner(self.waiter));
+        if let Some(waiter) = ManuallyDrop::into_inner(self.waiter) {
+            let is_readable = is_ready(&self.fds, waiter.fd());
+            Waiter::give(waiter, is_readable);
+        }
         drop(ManuallyDrop::into_inner(self.registered));
         drop(ManuallyDrop::into_inner(self.fds));
     }
 }
 
+fn is_ready(fds: &[libc::pollfd], fd: c_int) -> bool {
+    fds.iter()
+        .any(|polled| polled.fd == fd && polled.revents != 0)
+}
+
 fn count_wakeups<B: Backend>(fds: &[libc::pollfd], interfaces: &InterfaceSet<B>) {
-    let woke = |fd: &c_int| {
-        fds.iter()
-            .any(|polled| polled.fd == *fd && polled.revents != 0)
-    };
+    let woke = |fd: &c_int| is_ready(fds, *fd);
     let woken = interfaces
         .iter()
         .filter(|interface| interface.wait_fds().iter().any(woke));

@@ -4,20 +4,35 @@
 use std::io;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ptr;
 use std::time::Duration;
 
 use libc::{c_int, c_long, c_void};
 
 use crate::own_descriptors;
+use crate::select_sets::SelectSets;
 
+mod cgroup_programs;
+mod namespace;
+mod path_notices;
 mod process;
 mod raw_socket;
+mod scheduling;
+mod user_pages;
 
+pub(crate) use cgroup_programs::has_cgroup_programs;
+pub(crate) use namespace::{NamespaceId, namespace_of, namespace_of_thread};
+pub(crate) use path_notices::PathNotices;
 pub(crate) use process::{
-    FileId, closes_on_exec, file_id, futex_wait, futex_wake_all, message_pair, send_message,
-    take_message,
+    FileId, closes_on_exec, file_id, futex_wait, futex_wake_all, message_pair, parent_process_id,
+    process_fd, send_message, take_message,
 };
 pub(crate) use raw_socket::RawSocket;
+#[cfg(test)]
+pub(crate) use scheduling::pin_to_one_cpu;
+pub(crate) use scheduling::{involuntary_switches, yield_cpu};
+pub(crate) use stats::process_id;
+pub(crate) use user_pages::{can_read, can_write};
 
 /// An `errno` value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,10 +87,11 @@ pub(crate) fn eventfd() -> Result<OwnedFd, Errno> {
     Ok(process::to_own(OwnedFd(fd)))
 }
 
-pub(crate) fn signal_eventfd(fd: &OwnedFd) {
+/// Async-signal-safe.
+pub(crate) fn signal_eventfd(fd: c_int) {
     let one = 1u64;
     // SAFETY: the kernel reads the eight bytes of `one`.
-    unsafe { libc::syscall(libc::SYS_write, fd.0, &raw const one, size_of::<u64>()) };
+    unsafe { libc::syscall(libc::SYS_write, fd, &raw const one, size_of::<u64>()) };
 }
 
 pub(crate) fn drain_eventfd(fd: &OwnedFd) {
@@ -206,12 +222,6 @@ pub(crate) fn inode(fd: c_int) -> u64 {
     if result == 0 { status.st_ino } else { 0 }
 }
 
-/// Process id, asked of the kernel each time: a child of `vfork(2)` shares our memory.
-pub(crate) fn process_id() -> libc::pid_t {
-    // SAFETY: getpid has no preconditions.
-    unsafe { libc::syscall(libc::SYS_getpid) as libc::pid_t }
-}
-
 /// `RLIMIT_MEMLOCK` in bytes; `None` without a limit.
 pub(crate) fn locked_memory_limit_bytes() -> Option<u64> {
     let mut limit = libc::rlimit {
@@ -264,36 +274,75 @@ pub(crate) fn cycle_counter() -> u64 {
 
 /// `poll(2)` without waiting.
 pub(crate) fn poll_now(fds: &mut [libc::pollfd]) -> Result<usize, Errno> {
-    let none = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
+    poll(fds, Duration::ZERO)
+}
+
+/// Waits for descriptors. Where a filter (seccomp(2)) denies `ppoll(2)`, the older call may still be allowed.
+fn poll(fds: &mut [libc::pollfd], timeout: Duration) -> Result<usize, Errno> {
+    let time = libc::timespec {
+        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
     };
-    let (mask, mask_len) = (std::ptr::null::<libc::sigset_t>(), 0usize);
-    // SAFETY: the kernel writes `revents` of `fds`, which we hold mutably, and reads `none`.
+    let (mask, mask_len) = (ptr::null::<libc::sigset_t>(), 0usize);
+    // SAFETY: the kernel writes `revents` of `fds`, which we hold mutably, and reads `time`.
     let ready = unsafe {
         libc::syscall(
             libc::SYS_ppoll,
             fds.as_mut_ptr(),
             fds.len(),
-            &raw const none,
+            &raw const time,
             mask,
             mask_len,
         )
     };
-    check(ready).map(|count| count as usize)
+    let result = check(ready).map(|count| count as usize);
+    #[cfg(target_arch = "x86_64")]
+    if let Err(Errno(libc::EPERM | libc::EACCES | libc::ENOSYS)) = result {
+        let msec = c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX);
+        // SAFETY: the kernel writes `revents` of `fds`, which we hold mutably.
+        let ready = unsafe { libc::syscall(libc::SYS_poll, fds.as_mut_ptr(), fds.len(), msec) };
+        return check(ready).map(|count| count as usize);
+    }
+    result
 }
 
-/// Adds a descriptor of the library to an epoll instance.
-pub(crate) fn epoll_add(
-    epfd: c_int,
-    fd: &OwnedFd,
-    mut event: libc::epoll_event,
-) -> Result<(), Errno> {
+/// `select(2)` without waiting, of what `fds` ask for.
+pub(crate) fn select_now(fds: &mut [libc::pollfd]) -> Result<usize, Errno> {
+    let none = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let mut sets = SelectSets::of(fds);
+    let [read, write, except] = sets.as_mut_ptrs();
+    // SAFETY: each set has room for that many descriptors, and the kernel reads `none`; there is no mask.
+    let ready = unsafe {
+        libc::syscall(
+            libc::SYS_pselect6,
+            sets.count(),
+            read,
+            write,
+            except,
+            &raw const none,
+            ptr::null::<c_void>(),
+        )
+    };
+    let result = check(ready).map(|count| count as usize);
+    sets.store(fds, ready as c_int);
+    result
+}
+
+/// Adds a descriptor of the library to an epoll instance, if it is not there.
+pub(crate) fn epoll_add(epfd: c_int, fd: c_int, mut event: libc::epoll_event) {
     let event = &raw mut event;
     // SAFETY: the kernel reads one event.
-    let result =
-        unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_ADD, fd.0, event) };
-    check(result).map(|_| ())
+    unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_ADD, fd, event) };
+}
+
+/// Takes it out again.
+pub(crate) fn epoll_remove(epfd: c_int, fd: c_int) {
+    let none = ptr::null_mut::<libc::epoll_event>();
+    // SAFETY: the kernel reads no event.
+    unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_DEL, fd, none) };
 }
 
 /// A random number from the kernel; the clock where it has none yet.
@@ -312,7 +361,7 @@ pub(crate) fn random() -> u64 {
 /// `epoll_wait(2)` without waiting.
 pub(crate) fn epoll_now(epfd: c_int, events: &mut [libc::epoll_event]) -> Result<usize, Errno> {
     let max = c_int::try_from(events.len()).unwrap_or(c_int::MAX);
-    let (mask, mask_len) = (std::ptr::null::<libc::sigset_t>(), 0usize);
+    let (mask, mask_len) = (ptr::null::<libc::sigset_t>(), 0usize);
     // SAFETY: the kernel writes at most `max` events to `events`, which we hold mutably.
     let ready = unsafe {
         libc::syscall(
@@ -404,20 +453,12 @@ pub(crate) fn become_ordinary_thread() {
 
 /// `poll(2)` for the library's own thread.
 pub(crate) fn wait(fds: &mut [libc::pollfd], timeout: Duration) {
-    let timeout = libc::timespec {
-        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: timeout.subsec_nanos().into(),
-    };
-    let (mask, mask_len) = (std::ptr::null::<libc::sigset_t>(), 0usize);
-    // SAFETY: the kernel writes `revents` of `fds`, which we hold mutably, and reads `timeout`.
-    unsafe {
-        libc::syscall(
-            libc::SYS_ppoll,
-            fds.as_mut_ptr(),
-            fds.len(),
-            &raw const timeout,
-            mask,
-            mask_len,
-        )
-    };
+    match poll(fds, timeout) {
+        Ok(_) | Err(Errno(libc::EINTR)) => {}
+        // The caller would come back at once, for ever.
+        Err(_) => {
+            fds.iter_mut().for_each(|fd| fd.revents = 0);
+            std::thread::sleep(timeout.max(Duration::from_millis(1)));
+        }
+    }
 }

@@ -1,17 +1,22 @@
 //! UDP sockets over IPv4.
 
 mod attach;
+mod charge;
+mod datagram;
 mod destination;
 mod direct;
 mod hand_back;
+mod offload_state;
+mod os_counts;
 mod os_polls;
 mod queue;
 mod receive;
 mod send;
 mod socket;
 
+pub(crate) use attach::MayOpen;
+pub(crate) use datagram::Received;
 pub(crate) use direct::DirectReceive;
-pub(crate) use queue::Received;
 pub use receive::{RecvCall, RecvOutcome};
 pub use send::SendOutcome;
 pub use socket::UdpSocket;

@@ -7,7 +7,7 @@
 mod queue;
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::sys;
@@ -17,6 +17,8 @@ pub(crate) use queue::WaitQueue;
 #[derive(Debug)]
 pub(crate) struct Waiter {
     fd: sys::OwnedFd,
+    /// Somebody has woken it since it was last given back.
+    woken: AtomicBool,
 }
 
 impl Waiter {
@@ -25,12 +27,15 @@ impl Waiter {
         if let Some(waiter) = stock().pop() {
             return Some(waiter);
         }
-        sys::eventfd().ok().map(|fd| Arc::new(Self { fd }))
+        let woken = AtomicBool::new(false);
+        sys::eventfd().ok().map(|fd| Arc::new(Self { fd, woken }))
     }
 
-    /// Gives a waiter back that is registered nowhere any more.
-    pub(crate) fn give(waiter: Arc<Self>) {
-        sys::drain_eventfd(&waiter.fd);
+    /// Gives a waiter back that is registered nowhere any more. `is_readable`: its descriptor was seen to be.
+    pub(crate) fn give(waiter: Arc<Self>, is_readable: bool) {
+        if waiter.woken.swap(false, Ordering::Relaxed) || is_readable {
+            sys::drain_eventfd(&waiter.fd);
+        }
         stock().push(waiter);
     }
 
@@ -39,7 +44,8 @@ impl Waiter {
     }
 
     pub(crate) fn wake(&self) {
-        sys::signal_eventfd(&self.fd);
+        self.woken.store(true, Ordering::Relaxed);
+        sys::signal_eventfd(self.fd.raw());
     }
 }
 

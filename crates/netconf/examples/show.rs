@@ -11,8 +11,7 @@ use netconf::{Netconf, RouteQuery};
 fn main() -> Result<(), Box<dyn Error>> {
     let netconf = Netconf::open()?;
     for link in netconf.links() {
-        let driver = netconf::driver_name(&link.name);
-        println!("{link:?} driver: {driver:?}");
+        println!("{link:?}");
         for address in netconf.addresses_of(link.index) {
             println!("    {}/{}", address.address, address.prefix_len);
         }

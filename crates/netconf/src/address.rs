@@ -21,6 +21,17 @@ pub struct Address {
 }
 
 impl Address {
+    /// An ordinary address of a link.
+    pub fn new(link_index: u32, address: IpAddr, prefix_len: u8) -> Self {
+        Self {
+            link_index,
+            address,
+            prefix_len,
+            secondary: false,
+            tentative: false,
+        }
+    }
+
     /// `None` if the message carries no address.
     pub(crate) fn from_message(message: &AddressMessage) -> Option<Self> {
         let header = &message.header;

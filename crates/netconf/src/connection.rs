@@ -10,9 +10,10 @@ use netlink_packet_core::{
     NetlinkHeader, NetlinkMessage,
 };
 use netlink_packet_route::RouteNetlinkMessage;
+use rustix::net::Protocol;
 
 use crate::error::Error;
-use crate::framing::{Message, Messages};
+use crate::framing::{self, Message, Messages};
 use crate::socket::{BUFFER_BYTES, Received, Socket};
 
 /// How long to wait for a reply. The kernel has it ready when the request is sent.
@@ -36,8 +37,14 @@ impl Connection {
         self.socket.as_fd().as_raw_fd()
     }
 
+    /// A connection to rtnetlink.
     pub(crate) fn open() -> Result<Self, Error> {
-        let socket = Socket::open(0)?;
+        Self::open_protocol(None)
+    }
+
+    /// A connection to another part of the kernel.
+    pub(crate) fn open_protocol(protocol: Option<Protocol>) -> Result<Self, Error> {
+        let socket = Socket::open(protocol, 0)?;
         socket.set_receive_timeout(REPLY_TIMEOUT)?;
         Ok(Self {
             socket,
@@ -61,6 +68,21 @@ impl Connection {
         answer
             .unwrap_or_else(|| Err("it is empty".to_owned()))
             .map_err(|detail| Error::Malformed { request, detail })
+    }
+
+    /// Sends a message that is no rtnetlink message, and hands each message of the reply to `take`, until it breaks off or the
+    /// kernel marks the end.
+    pub(crate) fn ask_raw(
+        &mut self,
+        request: &'static str,
+        (kind, flags): (u16, u16),
+        payload: &[u8],
+        take: impl FnMut(&Message<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.next_sequence();
+        let datagram = framing::datagram(kind, NLM_F_REQUEST | flags, self.sequence, payload);
+        self.socket.send(&datagram)?;
+        self.receive(request, self.sequence, take).map(drop)
     }
 
     /// Gives an order and waits until the kernel has carried it out. `flags` are added to the request.
@@ -97,10 +119,14 @@ impl Connection {
         Err(Error::Unsteady { request })
     }
 
-    /// Sends a request and returns its sequence number.
-    fn send(&mut self, flags: u16, message: RouteNetlinkMessage) -> Result<u32, Error> {
+    fn next_sequence(&mut self) {
         // 0 is what notifications carry.
         self.sequence = self.sequence.checked_add(1).unwrap_or(1);
+    }
+
+    /// Sends a request and returns its sequence number.
+    fn send(&mut self, flags: u16, message: RouteNetlinkMessage) -> Result<u32, Error> {
+        self.next_sequence();
         let mut header = NetlinkHeader::default();
         header.flags = flags;
         header.sequence_number = self.sequence;

@@ -75,6 +75,36 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
+/// A datagram of one message. The kernel takes it without padding.
+pub(crate) fn datagram(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
+    let length = HEADER_LENGTH_BYTES.saturating_add(payload.len());
+    let mut bytes = Vec::with_capacity(length);
+    bytes.extend(u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend(sequence.to_ne_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(payload);
+    bytes
+}
+
+/// The attributes of a message (RTA_*, NLA_*), from behind its fixed header: type and value, each as long as the length says. Ends
+/// at the first that is not whole.
+pub(crate) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = usize::from(u16::from_ne_bytes(*rest.first_chunk()?));
+        let kind = u16::from_ne_bytes(*rest.get(2..)?.first_chunk()?) & ATTRIBUTE_TYPE_MASK;
+        let value = rest.get(ATTRIBUTE_HEADER_BYTES..length)?;
+        rest = rest
+            .get(length.next_multiple_of(ALIGNMENT_BYTES)..)
+            .unwrap_or(&[]);
+        Some((kind, value))
+    })
+}
+
+const ATTRIBUTE_HEADER_BYTES: usize = 4;
+/// The upper two bits are NLA_F_NESTED and NLA_F_NET_BYTEORDER.
+const ATTRIBUTE_TYPE_MASK: u16 = 0x3fff;
 const HEADER_LENGTH_BYTES: usize = 16;
 const ALIGNMENT_BYTES: usize = 4;
 
@@ -92,6 +122,41 @@ mod tests {
         bytes.extend_from_slice(payload);
         bytes.resize(bytes.len().next_multiple_of(ALIGNMENT_BYTES), 0);
         bytes
+    }
+
+    #[test]
+    fn a_datagram_is_one_message() {
+        let bytes = datagram(37, 5, 9, &[1, 2, 3]);
+        let messages: Vec<_> = Messages::new(&bytes).map(Result::unwrap).collect();
+        let [message] = &messages[..] else {
+            panic!("{messages:?}")
+        };
+        let header = &message.header;
+        assert_eq!((header.message_type, header.flags), (37, 5));
+        assert_eq!(
+            (header.sequence_number, message.payload),
+            (9, &[1, 2, 3][..])
+        );
+    }
+
+    #[test]
+    fn attributes_end_where_one_is_not_whole() {
+        let mut bytes = Vec::new();
+        for (length, kind, value) in [(5_u16, 1_u16, 7_u32), (8, 0x8002, 8)] {
+            bytes.extend(length.to_ne_bytes());
+            bytes.extend(kind.to_ne_bytes());
+            bytes.extend(value.to_le_bytes());
+        }
+        let found: Vec<_> = attributes(&bytes).collect();
+        assert_eq!(found, [(1, &[7][..]), (2, &[8, 0, 0, 0])]);
+        for length in 0..bytes.len() {
+            assert!(attributes(&bytes[..length]).count() < 2, "{length}");
+        }
+        assert_eq!(
+            attributes(&[3, 0, 1, 0, 0, 0, 0, 0]).count(),
+            0,
+            "too short for itself"
+        );
     }
 
     #[test]

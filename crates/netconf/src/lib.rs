@@ -32,28 +32,30 @@
 //!
 //! References: rtnetlink(7), netlink(7), RFC 4861 section 7.3 (neighbour states).
 //!
-//! No unsafe code except in `ethtool.rs`: one ioctl that has neither a safe wrapper nor a netlink form.
-
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod address;
 mod changes;
 mod connection;
 mod error;
-mod ethtool;
 mod framing;
+mod ipsec;
 mod link;
 mod neighbour;
 mod netconf;
+mod packet_filters;
 mod route;
 mod snapshot;
 mod socket;
+mod udp_sockets;
 
 pub use address::Address;
 pub use changes::Changes;
 pub use error::{Error, RouteError};
-pub use ethtool::driver_name;
+pub use ipsec::IpsecPolicies;
 pub use link::Link;
 pub use neighbour::{Neighbour, NeighbourState};
 pub use netconf::Netconf;
+pub use packet_filters::{has_iptables_tables, has_nftables_rules};
 pub use route::{Route, RouteKind, RouteQuery};
+pub use udp_sockets::{UdpSocketInfo, udp_sockets};

@@ -1,6 +1,8 @@
 //! Network interfaces.
 
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage};
+use netlink_packet_route::link::{
+    LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, LinkXdp,
+};
 
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +75,21 @@ impl Link {
             ..link
         })
     }
+}
+
+/// The number of the XDP program that a message about a link names: the driver's, the generic one, or whichever it is.
+pub(crate) fn xdp_program(message: &LinkMessage) -> Option<u32> {
+    let values = message.attributes.iter().find_map(|it| match it {
+        LinkAttribute::Xdp(values) => Some(values),
+        _ => None,
+    });
+    values?.iter().find_map(|it| match it {
+        LinkXdp::ProgId(id)
+        | LinkXdp::DrvProgId(id)
+        | LinkXdp::SkbProgId(id)
+        | LinkXdp::HwProgId(id) => Some(*id).filter(|id| *id != 0),
+        _ => None,
+    })
 }
 
 fn kind(values: &[LinkInfo]) -> Option<String> {

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use netlink_packet_core::NLM_F_CREATE;
+use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage,
 };
@@ -16,8 +17,9 @@ use crate::changes::Changes;
 use crate::connection::Connection;
 use crate::error::{Error, RouteError};
 use crate::framing::Messages;
-use crate::link::Link;
+use crate::link::{Link, xdp_program};
 use crate::neighbour::{Neighbour, NeighbourState};
+use crate::packet_filters;
 use crate::route::{Route, RouteQuery};
 use crate::snapshot::{Snapshot, Update};
 use crate::socket::{BUFFER_BYTES, Received, Socket};
@@ -47,7 +49,7 @@ impl Netconf {
     /// does not answer.
     pub fn open() -> Result<Self, Error> {
         // In this order: a change between the two is seen twice rather than not at all.
-        let events = Socket::open(NOTIFICATION_GROUPS)?;
+        let events = Socket::open(None, NOTIFICATION_GROUPS)?;
         let mut connection = Connection::open()?;
         let snapshot = Snapshot::read(&mut connection)?;
         Ok(Self {
@@ -172,6 +174,39 @@ impl Netconf {
         }
     }
 
+    /// The kinds of a link's queueing disciplines that are not what a link has by itself, such as "clsact", which runs filters and
+    /// programs, or "htb". Each once.
+    ///
+    /// # Errors
+    ///
+    /// What netlink answered.
+    pub fn queueing_disciplines(&self, link_index: u32) -> Result<Vec<String>, Error> {
+        packet_filters::queueing_disciplines(&mut self.connection(), link_index)
+    }
+
+    /// Asks the kernel for the number of the XDP program that is attached to a link, in whatever mode. The snapshot does not
+    /// have it: the kernel does not notify of programs that come and go with a bpf_link.
+    ///
+    /// # Errors
+    ///
+    /// ENODEV if there is no such link, or what went wrong with the question.
+    pub fn xdp_program(&self, link_index: u32) -> Result<Option<u32>, Error> {
+        let request = "look up an XDP program";
+        let mut message = LinkMessage::default();
+        message.header.index = link_index;
+        message
+            .attributes
+            .push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+        let message = RouteNetlinkMessage::GetLink(message);
+        match self.connection().ask(request, message)? {
+            RouteNetlinkMessage::NewLink(message) => Ok(xdp_program(&message)),
+            _ => Err(Error::Malformed {
+                request,
+                detail: "it is not a link".to_owned(),
+            }),
+        }
+    }
+
     /// Readable when [`Netconf::process_events`] has something to do. Stays the same as long as `self`.
     pub fn events_fd(&self) -> RawFd {
         self.events.as_fd().as_raw_fd()
@@ -244,7 +279,7 @@ impl Netconf {
         let fresh = Snapshot::read(&mut self.connection())?;
         self.snapshot.compare(&fresh, &mut self.pending);
         self.snapshot = fresh;
-        self.pending.routes = true;
+        self.pending.every_route();
         self.pending.resynchronised = true;
         self.lost = false;
         Ok(())

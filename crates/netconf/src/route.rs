@@ -78,6 +78,8 @@ pub struct Route {
     pub preferred_source: Option<IpAddr>,
     /// An MTU that differs from the interface's, by configuration or path MTU discovery. In bytes.
     pub mtu: Option<u32>,
+    /// The MTU is locked: path MTU discovery is off, and packets may be fragmented on their way.
+    pub mtu_locked: bool,
 }
 
 /// What a route does with a packet (RTN_* in linux/rtnetlink.h).
@@ -111,6 +113,7 @@ impl Route {
         let mut gateway = None;
         let mut preferred_source = None;
         let mut mtu = None;
+        let mut mtu_locked = false;
         for attribute in &message.attributes {
             match attribute {
                 RouteAttribute::Oif(index) => output_interface = Some(*index),
@@ -118,7 +121,10 @@ impl Route {
                 RouteAttribute::Via(RouteVia::Inet(address)) => gateway = Some((*address).into()),
                 RouteAttribute::Via(RouteVia::Inet6(address)) => gateway = Some((*address).into()),
                 RouteAttribute::PrefSource(address) => preferred_source = ip_address(address),
-                RouteAttribute::Metrics(metrics) => mtu = mtu_of(metrics),
+                RouteAttribute::Metrics(metrics) => {
+                    mtu = mtu_of(metrics);
+                    mtu_locked = locks_mtu(metrics);
+                }
                 _ => {}
             }
         }
@@ -128,6 +134,7 @@ impl Route {
             gateway,
             preferred_source,
             mtu,
+            mtu_locked,
         })
     }
 }
@@ -162,6 +169,33 @@ fn mtu_of(metrics: &[RouteMetric]) -> Option<u32> {
         _ => None,
     })
 }
+
+fn locks_mtu(metrics: &[RouteMetric]) -> bool {
+    metrics
+        .iter()
+        .any(|metric| matches!(metric, RouteMetric::Lock(locked) if locked & 1 << RTAX_MTU != 0))
+}
+
+/// The destination (address, prefix length) of a route in a table; `None` if it is of neither family.
+pub(crate) fn destination(message: &RouteMessage) -> Option<(IpAddr, u8)> {
+    let named = message
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Destination(address) => Some(ip_address(address)),
+            _ => None,
+        });
+    let default = match message.header.address_family {
+        AddressFamily::Inet => IpAddr::from([0; 4]),
+        AddressFamily::Inet6 => IpAddr::from([0; 16]),
+        _ => return None,
+    };
+    let address = named.unwrap_or(Some(default))?;
+    Some((address, message.header.destination_prefix_length))
+}
+
+/// `linux/rtnetlink.h`
+const RTAX_MTU: u32 = 2;
 
 /// The upper six bits of the type of service byte; the lower two are ECN (RFC 3168).
 const DSCP_MASK: u8 = 0xfc;

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::framing::Message;
 use crate::link::Link;
 use crate::neighbour::{Neighbour, NeighbourState};
+use crate::route;
 
 /// Links, addresses and neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +36,9 @@ pub(crate) enum Update {
     AddressGone(Address),
     Neighbour(Neighbour),
     NeighbourGone((u32, IpAddr)),
-    /// Routes, policy rules or next hops are not what they were.
+    /// A route to a destination (address, prefix length) is not what it was.
+    Route((IpAddr, u8)),
+    /// Policy rules or next hops are not what they were.
     Routing,
     /// Nothing that is kept here.
     Nothing,
@@ -46,8 +49,18 @@ impl Update {
     pub(crate) fn from_message(message: &Message<'_>) -> Result<Self, String> {
         match message.header.message_type {
             // Their content is asked for when it is needed.
-            RTM_NEWROUTE | RTM_DELROUTE | RTM_NEWRULE | RTM_DELRULE | RTM_NEWNEXTHOP
-            | RTM_DELNEXTHOP => return Ok(Self::Routing),
+            RTM_NEWRULE | RTM_DELRULE | RTM_NEWNEXTHOP | RTM_DELNEXTHOP => {
+                return Ok(Self::Routing);
+            }
+            RTM_NEWROUTE | RTM_DELROUTE => {
+                let destination = message.decode().ok().and_then(|message| match message {
+                    RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route) => {
+                        route::destination(&route)
+                    }
+                    _ => None,
+                });
+                return Ok(destination.map_or(Self::Routing, Self::Route));
+            }
             // A bridge reports its ports as links, and ports that leave it as deleted links.
             RTM_NEWLINK | RTM_DELLINK if message.family() != Some(AF_UNSPEC) => {
                 return Ok(Self::Nothing);
@@ -157,10 +170,18 @@ impl Snapshot {
             Update::NeighbourGone(key) => {
                 let gone = self.neighbours.remove(&key);
                 changes.neighbours |= gone.is_some();
-                gone.is_some_and(|gone| gone.usable())
+                let differs = gone.is_some_and(|gone| gone.usable());
+                if differs {
+                    changes.neighbour(key);
+                }
+                differs
+            }
+            Update::Route(destination) => {
+                changes.route(destination);
+                true
             }
             Update::Routing => {
-                changes.routes = true;
+                changes.every_route();
                 true
             }
             Update::Nothing => false,
@@ -204,6 +225,9 @@ impl Snapshot {
             changes.stale(key);
         }
         let differs = known.and_then(Neighbour::usable_mac) != neighbour.usable_mac();
+        if differs {
+            changes.neighbour(key);
+        }
         self.neighbours.insert(key, neighbour);
         differs
     }

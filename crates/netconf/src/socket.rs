@@ -7,7 +7,7 @@ use descriptors::move_out_of_the_way;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::sockopt::{self, Timeout};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use crate::error::Error;
 
@@ -25,21 +25,21 @@ pub(crate) enum Received<'a> {
     Overrun,
 }
 
-/// An rtnetlink socket: close-on-exec, with a high descriptor number.
+/// A netlink socket: close-on-exec, with a high descriptor number.
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
 }
 
 impl Socket {
-    /// Opens a socket that receives the notifications of `groups` (a mask).
-    pub(crate) fn open(groups: u32) -> Result<Self, Error> {
-        // No protocol means number 0, which is NETLINK_ROUTE.
+    /// Opens a socket of a netlink protocol that receives the notifications of `groups` (a mask). No protocol means number 0,
+    /// which is rtnetlink.
+    pub(crate) fn open(protocol: Option<Protocol>, groups: u32) -> Result<Self, Error> {
         let fd = rustix::net::socket_with(
             AddressFamily::NETLINK,
             SocketType::RAW,
             SocketFlags::CLOEXEC,
-            None,
+            protocol,
         )
         .map_err(Error::socket("open a socket"))?;
         let fd = move_out_of_the_way(fd);

@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netconf::{Neighbour, NeighbourState, Netconf, RouteError, RouteKind, RouteQuery};
+use netconf::{
+    IpsecPolicies, Neighbour, NeighbourState, Netconf, RouteError, RouteKind, RouteQuery,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use testkit::{Namespaces, Pair, RawLink, or_skip};
@@ -506,6 +508,19 @@ fn each_way_to_change_a_route_bumps_the_generation() {
         let (bumped, changes) = after(&pair, &mut netconf, line);
         assert!(bumped && changes.routes, "{line}: {changes:?}");
     }
+    for (line, destination) in [
+        ("route add 192.0.2.0/24 via 10.77.0.2", ("192.0.2.0", 24)),
+        ("route delete 192.0.2.0/24", ("192.0.2.0", 24)),
+        ("route add default via 10.77.0.2", ("0.0.0.0", 0)),
+        ("route add 2001:db8::/32 via fd77::2", ("2001:db8::", 32)),
+    ] {
+        let changes = after(&pair, &mut netconf, line).1;
+        assert!(!changes.all_routes, "{line}");
+        let (address, prefix_len) = destination;
+        assert_eq!(changes.changed_routes, [(ip(address), prefix_len)]);
+    }
+    let changes = after(&pair, &mut netconf, "rule add fwmark 9 table 100").1;
+    assert!(changes.all_routes && changes.changed_routes.is_empty());
     // Not in the loop: a batch of ip(8) cannot name the family of a rule.
     let before = netconf.generation();
     pair.a
@@ -541,11 +556,64 @@ fn the_event_descriptor_is_readable_while_there_is_something_to_do() {
 }
 
 #[test]
-fn the_driver_of_a_link_is_named() {
+fn ipsec_policies_are_noticed() {
     let pair = or_skip!(Namespaces::pair());
-    let driver = |name: &'static str| pair.a.enter(|| netconf::driver_name(name));
-    assert_eq!(driver("va").as_deref(), Some("veth"));
-    assert_eq!(driver("vb"), None, "that is in the other namespace");
-    assert_eq!(driver(""), None);
-    assert_eq!(driver("a name that is far too long"), None);
+    let mut policies = match pair.a.enter(IpsecPolicies::open) {
+        Err(error) if error.errno() == Some(Errno::PROTONOSUPPORT.raw_os_error()) => {
+            return testkit::skip("this kernel has no IPsec");
+        }
+        policies => policies.unwrap(),
+    };
+    assert!(!policies.any() && !policies.process_events().unwrap());
+    let policy = "dir out src 192.0.2.0/24 dst 198.51.100.0/24";
+    let add = format!(
+        "xfrm policy add {policy} tmpl src 192.0.2.1 dst 198.51.100.1 proto esp mode tunnel"
+    );
+    for (change, changed, any) in [
+        (add.as_str(), true, true),
+        (
+            "xfrm policy add dir in src 10.0.0.0/8 dst 10.0.0.0/8 action allow",
+            false,
+            true,
+        ),
+        ("xfrm policy flush", true, false),
+        ("xfrm policy setdefault out block", true, true),
+        ("xfrm policy setdefault out accept", true, false),
+    ] {
+        let words: Vec<_> = change.split(' ').collect();
+        pair.a.ip(&words).unwrap();
+        assert_eq!(policies.process_events().unwrap(), changed, "{change}");
+        assert_eq!(policies.any(), any, "{change}");
+        assert!(!policies.process_events().unwrap());
+    }
+}
+
+#[test]
+fn udp_sockets_are_listed_with_their_addresses() {
+    use std::os::unix::fs::MetadataExt;
+    let pair = or_skip!(Namespaces::pair());
+    let listed = |port| pair.a.enter(|| netconf::udp_sockets(port)).unwrap();
+    assert!(listed(None).is_empty());
+    let bind = |address: &str| {
+        let address = address.to_owned();
+        pair.a.enter(|| UdpSocket::bind(address)).unwrap()
+    };
+    let (any, one) = (bind("0.0.0.0:5001"), bind("10.77.0.1:5002"));
+    let six = bind("[::]:5003");
+    one.connect((Pair::ADDRESS_B, 9)).unwrap();
+    let inode = |socket: &UdpSocket| {
+        let path = format!("/proc/self/fd/{}", socket.as_raw_fd());
+        u32::try_from(fs::metadata(path).unwrap().ino()).unwrap()
+    };
+    for socket in [&any, &one, &six] {
+        let local = socket.local_addr().unwrap();
+        let found = listed(Some(local.port()));
+        let [info] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!((info.local, info.peer), (local, socket.peer_addr().ok()));
+        assert_eq!(info.inode, inode(socket));
+    }
+    assert_eq!(listed(None).len(), 3);
+    assert!(listed(Some(5004)).is_empty());
 }

@@ -19,6 +19,8 @@ pub enum CreateError {
     },
     #[error("{bytes} bytes of statistics exceed the file size limit (RLIMIT_FSIZE) of {limit}")]
     FileSizeLimit { bytes: u64, limit: u64 },
+    #[error("the file of this process id is in use by a process of another PID namespace")]
+    InUse,
     #[error("{operation} of the statistics file failed: {source}")]
     System {
         operation: &'static str,
@@ -44,6 +46,8 @@ pub enum ReadError {
     },
     #[error("{} is not a regular file", .path.display())]
     NotRegular { path: PathBuf },
+    #[error("{} belongs to user {owner}, process {pid} does not", .path.display())]
+    Foreign { path: PathBuf, owner: u32, pid: u32 },
     #[error("{} is not a statistics file of this library, or is still being made", .path.display())]
     NotStatistics { path: PathBuf },
     #[error(

@@ -10,10 +10,14 @@ use crate::mapping::EntryView;
 use crate::schema::FieldKind;
 
 mod endpoint;
+mod reasons;
+mod remark;
 mod text;
 mod versioned;
 
 pub use endpoint::Endpoint;
+pub use reasons::{REASON_CODES, ReasonCounters, ReasonCounts};
+pub use remark::Remark;
 pub use text::Text;
 
 /// What every field type can do; the schema's macro builds entries and snapshots from it.
@@ -25,6 +29,9 @@ pub(crate) trait Field: Default {
 
     /// Back to the value of a fresh entry.
     fn reset(&self);
+
+    /// Takes over the value of another entry's field.
+    fn copy_from(&self, other: &Self);
 
     /// Reads the field at `offset` of an entry in another process's segment.
     fn read(entry: &EntryView<'_>, offset: usize) -> Self::Value;
@@ -197,6 +204,10 @@ impl Field for Counter {
         self.0.store(0, Ordering::Relaxed);
     }
 
+    fn copy_from(&self, other: &Self) {
+        self.0.store(other.value(), Ordering::Relaxed);
+    }
+
     fn read(entry: &EntryView<'_>, offset: usize) -> u64 {
         entry.load_u64(offset)
     }
@@ -214,6 +225,10 @@ impl Field for Gauge {
         self.set(0);
     }
 
+    fn copy_from(&self, other: &Self) {
+        self.set(other.value());
+    }
+
     fn read(entry: &EntryView<'_>, offset: usize) -> u64 {
         entry.load_u64(offset)
     }
@@ -225,6 +240,10 @@ impl Field for Number {
 
     fn reset(&self) {
         self.set(0);
+    }
+
+    fn copy_from(&self, other: &Self) {
+        self.set(other.value());
     }
 
     fn read(entry: &EntryView<'_>, offset: usize) -> u32 {
@@ -240,6 +259,10 @@ impl Field for LargeNumber {
         self.set(0);
     }
 
+    fn copy_from(&self, other: &Self) {
+        self.set(other.value());
+    }
+
     fn read(entry: &EntryView<'_>, offset: usize) -> u64 {
         entry.load_u64(offset)
     }
@@ -253,6 +276,10 @@ impl Field for Flag {
         self.set(false);
     }
 
+    fn copy_from(&self, other: &Self) {
+        self.set(other.value());
+    }
+
     fn read(entry: &EntryView<'_>, offset: usize) -> bool {
         entry.load_u32(offset) != 0
     }
@@ -264,6 +291,10 @@ impl Field for Descriptor {
 
     fn reset(&self) {
         self.set(-1);
+    }
+
+    fn copy_from(&self, other: &Self) {
+        self.set(other.value());
     }
 
     fn read(entry: &EntryView<'_>, offset: usize) -> i32 {

@@ -5,12 +5,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::error::CreateError;
 use crate::field::Text;
-use crate::schema::{PoolStats, ReasonStats, RingStats, RuleStats, SettingStats, SocketStats};
+use crate::schema::{
+    KernelSocketStats, NoteStats, PoolStats, ReasonStats, RingStats, RuleStats, SettingStats,
+    SocketStats,
+};
 
 /// Changes when a reader of the old layout would misread the new one.
 pub const LAYOUT_MAJOR: u32 = 1;
 /// Changes when fields or sections are appended.
-pub const LAYOUT_MINOR: u32 = 1;
+pub const LAYOUT_MINOR: u32 = 3;
 
 /// The most entries a section may have, for writer and reader alike: it bounds what a hostile file can
 /// make a reader do.
@@ -21,6 +24,13 @@ pub(crate) const MAX_ENTRY_BYTES: u32 = 4096;
 pub(crate) const MAX_SECTIONS: u32 = 64;
 /// The largest file a reader maps.
 pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// How many of the sockets that were closed last are kept.
+pub const CLOSED_SOCKETS: u32 = 32;
+/// How many sockets that are never accelerated are listed.
+pub const KERNEL_SOCKETS: u32 = 256;
+/// How many notes there can be.
+pub const NOTES: u32 = 32;
 
 /// First eight bytes of a segment, as they lie in the file. Stored last: a file that is still being
 /// made is not recognized.
@@ -54,6 +64,9 @@ pub enum SectionKind {
     Reasons = 4,
     Settings = 5,
     Rules = 6,
+    ClosedSockets = 7,
+    KernelSockets = 8,
+    Notes = 9,
 }
 
 /// Start of the segment. Fields are appended in minor versions; the section table is found through
@@ -107,7 +120,7 @@ const _: () = assert!(offset_of!(SectionRow, overflowed) == 24);
 const _: () = assert!(size_of::<SectionRow>() == 32);
 
 /// Sections that a writer of this version makes.
-pub(crate) const SECTIONS: u32 = 6;
+pub(crate) const SECTIONS: u32 = 9;
 
 /// One section of a segment that is to be made.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +141,9 @@ pub(crate) struct Plan {
     pub(crate) reasons: Placement,
     pub(crate) settings: Placement,
     pub(crate) rules: Placement,
+    pub(crate) closed_sockets: Placement,
+    pub(crate) kernel_sockets: Placement,
+    pub(crate) notes: Placement,
     /// A multiple of a cache line.
     pub(crate) total_bytes: usize,
 }
@@ -190,6 +206,17 @@ impl Plan {
         let reasons = place(SectionKind::Reasons, bytes_of::<ReasonStats>(), reasons);
         let settings = place(SectionKind::Settings, bytes_of::<SettingStats>(), settings);
         let rules = place(SectionKind::Rules, bytes_of::<RuleStats>(), rules);
+        let closed_sockets = place(
+            SectionKind::ClosedSockets,
+            bytes_of::<SocketStats>(),
+            CLOSED_SOCKETS,
+        );
+        let kernel_sockets = place(
+            SectionKind::KernelSockets,
+            bytes_of::<KernelSocketStats>(),
+            KERNEL_SOCKETS,
+        );
+        let notes = place(SectionKind::Notes, bytes_of::<NoteStats>(), NOTES);
         Self {
             table_offset,
             sockets,
@@ -198,6 +225,9 @@ impl Plan {
             reasons,
             settings,
             rules,
+            closed_sockets,
+            kernel_sockets,
+            notes,
             total_bytes: end,
         }
     }
@@ -210,6 +240,9 @@ impl Plan {
             self.reasons,
             self.settings,
             self.rules,
+            self.closed_sockets,
+            self.kernel_sockets,
+            self.notes,
         ]
     }
 }

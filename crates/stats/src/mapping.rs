@@ -11,9 +11,16 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::layout::{CACHE_LINE_BYTES, Header, SectionRow};
-use crate::schema::{PoolStats, ReasonStats, RingStats, RuleStats, SettingStats, SocketStats};
+use crate::schema::{
+    KernelSocketStats, NoteStats, PoolStats, ReasonStats, RingStats, RuleStats, SettingStats,
+    SocketStats,
+};
 
 pub(crate) mod sys;
+mod truncation;
+
+pub use sys::process_id;
+pub use truncation::{survive_truncation, survive_truncations};
 
 /// A structure that may lie in a segment.
 ///
@@ -38,6 +45,10 @@ unsafe impl Shared for ReasonStats {}
 unsafe impl Shared for SettingStats {}
 // SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
 unsafe impl Shared for RuleStats {}
+// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
+unsafe impl Shared for KernelSocketStats {}
+// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
+unsafe impl Shared for NoteStats {}
 
 /// Zeroed, writable memory of a segment, valid until the process ends.
 ///
@@ -76,10 +87,9 @@ impl Region {
 
     /// Maps the first `bytes` of a file that has at least that size.
     pub(crate) fn of_file(fd: &sys::Fd, bytes: usize) -> io::Result<Self> {
-        Ok(Self {
-            base: sys::map_shared(fd, bytes)?,
-            bytes,
-        })
+        let base = sys::map_shared(fd, bytes)?;
+        truncation::protect(base, bytes, true);
+        Ok(Self { base, bytes })
     }
 
     /// The entries at `offset`, or `None` when they do not lie in the region on a cache line.
@@ -170,10 +180,9 @@ impl ReadMapping {
     /// `bytes` must not exceed the file's size at this moment. A file that shrinks later raises
     /// SIGBUS when the missing part is read; callers check the size again before each snapshot.
     pub(crate) fn new(file: &fs::File, bytes: usize) -> io::Result<Self> {
-        Ok(Self {
-            base: sys::map_for_reading(file.as_fd(), bytes)?,
-            bytes,
-        })
+        let base = sys::map_for_reading(file.as_fd(), bytes)?;
+        truncation::protect(base, bytes, false);
+        Ok(Self { base, bytes })
     }
 
     pub(crate) fn load_u64(&self, offset: usize) -> Option<u64> {
@@ -202,6 +211,7 @@ impl ReadMapping {
 
 impl Drop for ReadMapping {
     fn drop(&mut self) {
+        truncation::forget(self.base);
         sys::unmap(self.base, self.bytes);
     }
 }

@@ -1,10 +1,13 @@
 //! Which processes publish statistics, and which files are left over.
 
+use std::ffi::CString;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::FILE_PREFIX;
+use crate::mapping::sys;
 use crate::reader::Reader;
 
 /// A live process with a statistics file.
@@ -43,6 +46,8 @@ pub fn list_directory(dir: &Path) -> io::Result<Listing> {
             continue;
         };
         match (process_start_time_ticks(pid), Reader::open(dir, pid)) {
+            // The id may be one of another PID namespace, whose process this one does not see.
+            (None, _) if is_in_use(&entry.path()) => {}
             (None, _) => listing.stale.push(entry.path()),
             (Some(_), Ok(reader)) if reader.is_live() => listing.live.push(Published {
                 pid,
@@ -56,6 +61,29 @@ pub fn list_directory(dir: &Path) -> io::Result<Listing> {
     listing.live.sort_by_key(|process| process.pid);
     listing.stale.sort();
     Ok(listing)
+}
+
+/// The process ids in the names of a directory's statistics files.
+pub(crate) fn publishers(dir: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| parse_name(entry.file_name().to_str()?))
+        .collect()
+}
+
+/// Whether a process has the file mapped.
+fn is_in_use(path: &Path) -> bool {
+    CString::new(path.as_os_str().as_bytes()).is_ok_and(|path| sys::is_locked(&path))
+}
+
+/// The users that a process acts for: real, effective, saved and for files. `None`: no such process runs.
+pub(crate) fn process_users(pid: u32) -> Option<Vec<u32>> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users
+        .split_whitespace()
+        .map(|user| user.parse().ok())
+        .collect()
 }
 
 /// When a process started, clock ticks since boot, or `None` when no such process runs. A process that

@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::mem::offset_of;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
@@ -14,10 +14,11 @@ use crate::layout::{
     SectionKind, SectionRow,
 };
 use crate::mapping::{EntryView, ReadMapping};
-use crate::process::segment_path;
+use crate::process::{process_users, segment_path};
 use crate::schema::{
-    Entry, PoolSnapshot, PoolStats, ReasonSnapshot, ReasonStats, RingSnapshot, RingStats,
-    RuleSnapshot, RuleStats, SettingSnapshot, SettingStats, SocketSnapshot, SocketStats,
+    Entry, KernelSocketSnapshot, KernelSocketStats, NoteSnapshot, NoteStats, PoolSnapshot,
+    PoolStats, ReasonSnapshot, ReasonStats, RingSnapshot, RingStats, RuleSnapshot, RuleStats,
+    SettingSnapshot, SettingStats, SocketSnapshot, SocketStats,
 };
 
 /// What the header says about the process.
@@ -36,10 +37,10 @@ pub struct ProcessInfo {
 /// An open segment. Needs read permission only and never writes.
 ///
 /// Every size and offset is checked once, when the segment is opened, and the checked values are used
-/// from then on. Before each snapshot the file's size is checked again, because reading a mapped page
-/// that a file has lost raises SIGBUS. A writer that cuts its file in the instant between check and
-/// read can still raise it; only a process that may write the file (the same user or root) can do
-/// that, and the reader loses nothing but itself.
+/// from then on. Before and after each snapshot the file's size is checked again, because reading a
+/// mapped page that a file has lost raises SIGBUS. A file that is cut in the instant between check and
+/// read can still raise it: a tool installs a handler that calls
+/// [`survive_truncation`](crate::survive_truncation).
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
@@ -58,6 +59,9 @@ struct Sections {
     reasons: Section,
     settings: Section,
     rules: Section,
+    closed_sockets: Section,
+    kernel_sockets: Section,
+    notes: Section,
 }
 
 /// A section whose entries all lie in the mapping. A section that the file does not have is empty.
@@ -96,6 +100,7 @@ impl Reader {
                 });
             }
         };
+        check_owner(&file, pid, &path)?;
         let bytes = mappable_bytes(&file, &path)?;
         let mapping = ReadMapping::new(&file, bytes).map_err(|source| ReadError::System {
             operation: "map",
@@ -150,6 +155,27 @@ impl Reader {
         self.descriptions::<RuleStats>(self.sections.rules, described)
     }
 
+    /// The sockets that were closed last, in the order in which they were closed.
+    pub fn closed_sockets(&self) -> Result<Vec<SocketSnapshot>, ReadError> {
+        let mut closed = self.snapshots::<SocketStats>(self.sections.closed_sockets)?;
+        closed.sort_by_key(|socket| socket.closed);
+        Ok(closed)
+    }
+
+    /// Sockets of kinds that are never accelerated.
+    pub fn kernel_sockets(&self) -> Result<Vec<KernelSocketSnapshot>, ReadError> {
+        let mut sockets = self.snapshots::<KernelSocketStats>(self.sections.kernel_sockets)?;
+        sockets.retain(|socket| socket.fd >= 0);
+        Ok(sockets)
+    }
+
+    /// What the process has to say about interfaces and itself.
+    pub fn notes(&self) -> Result<Vec<NoteSnapshot>, ReadError> {
+        let mut notes = self.snapshots::<NoteStats>(self.sections.notes)?;
+        notes.retain(|note| !note.text.is_empty());
+        Ok(notes)
+    }
+
     /// How many claims found the section full: what they count is not in the segment.
     pub fn overflowed(&self, kind: SectionKind) -> Result<u64, ReadError> {
         self.check_size()?;
@@ -173,15 +199,19 @@ impl Reader {
             SectionKind::Reasons => self.sections.reasons,
             SectionKind::Settings => self.sections.settings,
             SectionKind::Rules => self.sections.rules,
+            SectionKind::ClosedSockets => self.sections.closed_sockets,
+            SectionKind::KernelSockets => self.sections.kernel_sockets,
+            SectionKind::Notes => self.sections.notes,
         }
     }
 
     fn snapshots<E: Entry>(&self, section: Section) -> Result<Vec<E::Snapshot>, ReadError> {
         self.check_size()?;
         let indices = 0..section.entries;
-        Ok(indices
+        let snapshots = indices
             .filter_map(|index| read_entry::<E>(&self.entry(section, index), index))
-            .collect())
+            .collect();
+        self.check_size().map(|()| snapshots)
     }
 
     /// Entries that are written once and never claimed.
@@ -192,7 +222,8 @@ impl Reader {
     ) -> Result<Vec<E::Snapshot>, ReadError> {
         self.check_size()?;
         let read = |index| E::read(&self.entry(section, index), index, 0);
-        Ok((0..section.entries).map(read).filter(told).collect())
+        let described = (0..section.entries).map(read).filter(told).collect();
+        self.check_size().map(|()| described)
     }
 
     fn entry(&self, section: Section, index: u32) -> EntryView<'_> {
@@ -262,6 +293,18 @@ fn mappable_bytes(file: &fs::File, path: &Path) -> Result<usize, ReadError> {
             what: "it is larger than a segment can be",
         }),
     }
+}
+
+/// That the file is the process's, and not one that another user has put in its place. Root's is that of a process that has
+/// become another user since.
+fn check_owner(file: &fs::File, pid: u32, path: &Path) -> Result<(), ReadError> {
+    let owner = file_status(file, path)?.uid();
+    let is_foreign = owner != 0 && process_users(pid).is_some_and(|users| !users.contains(&owner));
+    if is_foreign {
+        let path = path.to_owned();
+        return Err(ReadError::Foreign { path, owner, pid });
+    }
+    Ok(())
 }
 
 fn file_status(file: &fs::File, path: &Path) -> Result<fs::Metadata, ReadError> {
@@ -363,6 +406,9 @@ fn check_section(
         kind if kind == SectionKind::Reasons as u32 => &mut sections.reasons,
         kind if kind == SectionKind::Settings as u32 => &mut sections.settings,
         kind if kind == SectionKind::Rules as u32 => &mut sections.rules,
+        kind if kind == SectionKind::ClosedSockets as u32 => &mut sections.closed_sockets,
+        kind if kind == SectionKind::KernelSockets as u32 => &mut sections.kernel_sockets,
+        kind if kind == SectionKind::Notes as u32 => &mut sections.notes,
         _ => return Ok(()),
     };
     let entries = row.load_u32(offset_of!(SectionRow, entries));

@@ -11,7 +11,10 @@
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::field::{Counter, Descriptor, Endpoint, Field, Flag, Gauge, LargeNumber, Number, Text};
+use crate::field::{
+    Counter, Descriptor, Endpoint, Field, Flag, Gauge, LargeNumber, Number, ReasonCounters,
+    ReasonCounts, Remark, Text,
+};
 use crate::layout::CACHE_LINE_BYTES;
 use crate::mapping::EntryView;
 
@@ -52,6 +55,9 @@ pub(crate) trait Entry: Default {
     /// All fields as in a fresh entry; the generation stays.
     fn reset(&self);
 
+    /// Takes over all fields of another entry; the generation stays.
+    fn copy_from(&self, other: &Self);
+
     /// Reads the fields once; the caller checks the generation around it.
     fn read(entry: &EntryView<'_>, index: u32, generation: u64) -> Self::Snapshot;
 }
@@ -65,17 +71,22 @@ pub(crate) struct Head {
 }
 
 impl Head {
+    /// Whether the entry is in use.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.generation.load(Ordering::Relaxed).is_multiple_of(2)
+    }
+
     /// Makes a reset entry visible.
     pub(crate) fn open(&self) {
-        let next = self.generation.load(Ordering::Relaxed).wrapping_add(1);
-        debug_assert!(next % 2 == 1, "the entry was in use");
+        // Even, unless the file was damaged.
+        let next = self.generation.load(Ordering::Relaxed).wrapping_add(1) | 1;
         self.generation.store(next, Ordering::Release);
     }
 
     /// Takes the entry away from readers, before the next user resets it.
     pub(crate) fn close(&self) {
-        let next = self.generation.load(Ordering::Relaxed).wrapping_add(1);
-        debug_assert!(next.is_multiple_of(2), "the entry was free");
+        // Odd, unless the file was damaged.
+        let next = (self.generation.load(Ordering::Relaxed) | 1).wrapping_add(1);
         self.generation.store(next, Ordering::Release);
         // Everything that the next user stores comes after the even generation.
         fence(Ordering::Release);
@@ -90,6 +101,8 @@ pub(crate) struct LineStart;
 type Text16 = Text<2>;
 type Text64 = Text<8>;
 type Text128 = Text<16>;
+type Text256 = Text<32>;
+type Remark120 = Remark<15>;
 
 macro_rules! entry {
     (
@@ -146,6 +159,11 @@ macro_rules! entry {
                 $( $( self.$line_name.reset(); )* )*
             }
 
+            fn copy_from(&self, other: &Self) {
+                $( self.$name.copy_from(&other.$name); )*
+                $( $( self.$line_name.copy_from(&other.$line_name); )* )*
+            }
+
             fn read(entry: &EntryView<'_>, index: u32, generation: u64) -> $snapshot {
                 $snapshot {
                     $index: index,
@@ -197,6 +215,9 @@ macro_rules! snapshot_type {
     (Text16) => { String };
     (Text64) => { String };
     (Text128) => { String };
+    (Text256) => { String };
+    (Remark120) => { String };
+    (ReasonCounters) => { ReasonCounts };
 }
 
 entry! {
@@ -216,6 +237,7 @@ entry! {
         rx_thread: Number, "", "thread that received last (tid)";
         tx_thread: Number, "", "thread that sent last (tid)";
         rule: Number, "", "rule that decided it, counted from 1 in the rules section; 0 = none";
+        closed: LargeNumber, "", "of a closed socket: how many were closed up to this one; else 0";
     }
     addresses {
         local: Endpoint, "", "local address and port";
@@ -251,6 +273,15 @@ entry! {
         tx_os_bytes: Counter, "bytes", "payload sent through the kernel";
         tx_os_eagain: Counter, "calls", "send calls that returned EAGAIN from the kernel";
         tx_os_errors: Counter, "calls", "send calls that failed in the kernel";
+    }
+    explanation {
+        detail: Remark120, "", "what the reason is about: an option, a process, a group; may be empty";
+    }
+    rx_reasons {
+        rx_os_reasons: ReasonCounters, "packets", "rx_os_packets by the reason for which the kernel received them: codes of the reasons section";
+    }
+    tx_reasons {
+        tx_os_reasons: ReasonCounters, "packets", "tx_os_packets by the reason for which the kernel sent them: codes of the reasons section";
     }
 }
 
@@ -333,19 +364,50 @@ entry! {
     }
 }
 
+entry! {
+    /// A socket of a kind that is never accelerated.
+    KernelSocketStats,
+    /// A [`KernelSocketStats`].
+    KernelSocketSnapshot by slot,
+    {
+        fd: Descriptor, "", "file descriptor of the socket; -1 while it is not known";
+        protocol: Number, "", "protocol number: 6 TCP, 17 UDP";
+        reason: Number, "", "why it is the kernel's: a code of the reasons section";
+    }
+}
+
+entry! {
+    /// Something that a reader should know about an interface or the process, in words.
+    NoteStats,
+    /// A [`NoteStats`].
+    NoteSnapshot by slot,
+    {
+        subject: Text16, "", "name of the interface; empty for the whole process";
+        topic: Text16, "", "what it is about, in a word: a subject has one note for each topic";
+    }
+    texts {
+        text: Text256, "", "the note";
+    }
+}
+
 // The file format of this major version: sizes, and the first field of every cache line.
-const _: () = assert!(size_of::<SocketStats>() == 6 * CACHE_LINE_BYTES);
+const _: () = assert!(size_of::<SocketStats>() == 24 * CACHE_LINE_BYTES);
 const _: () = assert!(size_of::<RingStats>() == 3 * CACHE_LINE_BYTES);
 const _: () = assert!(size_of::<PoolStats>() == CACHE_LINE_BYTES);
 const _: () = assert!(size_of::<ReasonStats>() == 2 * CACHE_LINE_BYTES);
 const _: () = assert!(size_of::<SettingStats>() == 4 * CACHE_LINE_BYTES);
 const _: () = assert!(size_of::<RuleStats>() == 5 * CACHE_LINE_BYTES);
+const _: () = assert!(size_of::<KernelSocketStats>() == CACHE_LINE_BYTES);
+const _: () = assert!(size_of::<NoteStats>() == 5 * CACHE_LINE_BYTES);
 const _: () = assert!(offset_of!(SocketStats, fd) == 8);
 const _: () = assert!(offset_of!(SocketStats, local) == 64);
 const _: () = assert!(offset_of!(SocketStats, peer) == 128);
 const _: () = assert!(offset_of!(SocketStats, rx_packets) == 192);
 const _: () = assert!(offset_of!(SocketStats, rx_dropped_bytes) == 256);
 const _: () = assert!(offset_of!(SocketStats, tx_packets) == 320);
+const _: () = assert!(offset_of!(SocketStats, detail) == 384);
+const _: () = assert!(offset_of!(SocketStats, rx_os_reasons) == 512);
+const _: () = assert!(offset_of!(SocketStats, tx_os_reasons) == 1024);
 const _: () = assert!(offset_of!(RingStats, rx_packets) == 64);
 const _: () = assert!(offset_of!(RingStats, tx_packets) == 128);
 

@@ -1,11 +1,12 @@
 //! The writer: makes a segment, hands out entries, takes the file away at the end.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::FILE_PREFIX;
 use crate::error::CreateError;
@@ -17,9 +18,10 @@ use crate::lease::Leases;
 use crate::mapping::{Region, Shared, sys};
 use crate::process;
 use crate::schema::{
-    Entry, PoolStats, ReasonStats, RingStats, RuleStats, SettingStats, SocketStats,
+    Entry, KernelSocketStats, NoteStats, PoolStats, ReasonStats, RingStats, RuleStats,
+    SettingStats, SocketStats,
 };
-use crate::slot::{Place, PoolSlot, RingSlot, Slot, SocketSlot};
+use crate::slot::{KernelSocketSlot, NoteSlot, Place, PoolSlot, RingSlot, Slot, SocketSlot};
 
 /// What the header says about the process, beside its id and start time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +75,7 @@ pub(crate) struct Owner(u32);
 
 impl Owner {
     pub(crate) fn is_this_process(&self) -> bool {
-        self.0 == sys::process_id()
+        self.0 == sys::process_id().cast_unsigned()
     }
 }
 
@@ -89,6 +91,19 @@ struct Core {
     reasons: Section<ReasonStats>,
     settings: Section<SettingStats>,
     rules: Section<RuleStats>,
+    closed_sockets: Section<SocketStats>,
+    closed_count: AtomicU64,
+    kernel_sockets: Section<KernelSocketStats>,
+    notes: Section<NoteStats>,
+    noted: Mutex<Vec<Note>>,
+}
+
+/// A note that readers see.
+struct Note {
+    subject: String,
+    topic: String,
+    text: String,
+    _slot: NoteSlot,
 }
 
 struct Section<E: 'static> {
@@ -99,7 +114,8 @@ struct Section<E: 'static> {
 
 impl Segment {
     /// Publishes `<dir>/vmastat.<pid>`. A file of that name, left behind by an earlier process with
-    /// this id, is removed first; anything else in its place is an error and stays untouched.
+    /// this id, is removed first; anything else in its place is an error and stays untouched, and so
+    /// does the file of a process that has this id in another PID namespace.
     ///
     /// A relative `dir` counts from the working directory of this moment. The descriptor is closed
     /// again before the call returns. May change errno.
@@ -109,12 +125,15 @@ impl Segment {
         capacity: Capacity,
     ) -> Result<Self, CreateError> {
         let plan = Plan::new(capacity)?;
-        let pid = sys::process_id();
+        let pid = sys::process_id().cast_unsigned();
         let path = file_path(dir, pid)?;
         let limit = sys::file_size_limit().map_err(during("reading RLIMIT_FSIZE"))?;
         let bytes = plan.total_bytes as u64;
         if bytes > limit {
             return Err(CreateError::FileSizeLimit { bytes, limit });
+        }
+        if sys::is_locked(&path) {
+            return Err(CreateError::InUse);
         }
         match sys::unlink(&path) {
             Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
@@ -124,7 +143,8 @@ impl Segment {
         }
         let fd = sys::create_new(&path).map_err(during("creation"))?;
         let mapped = || -> Result<_, CreateError> {
-            sys::set_mode(&fd, 0o644).map_err(during("fchmod"))?;
+            sys::lock(&fd);
+            sys::set_mode(&fd, 0o444).map_err(during("fchmod"))?;
             sys::allocate(&fd, plan.total_bytes).map_err(during("allocation"))?;
             let id = sys::file_id(&fd).map_err(during("fstat"))?;
             Ok((
@@ -148,7 +168,7 @@ impl Segment {
         Self::build(
             Region::private(plan.total_bytes),
             &plan,
-            sys::process_id(),
+            sys::process_id().cast_unsigned(),
             identity,
             None,
         )
@@ -171,8 +191,17 @@ impl Segment {
             row.entries.store(place.entries, Ordering::Relaxed);
             row.offset.store(place.offset as u64, Ordering::Relaxed);
         }
-        let [sockets, rings, pools, reasons, settings, rules] =
-            [0, 1, 2, 3, 4, 5].map(|index| rows.get(index));
+        let [
+            sockets,
+            rings,
+            pools,
+            reasons,
+            settings,
+            rules,
+            closed,
+            of_kernel,
+            notes,
+        ] = [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|index| rows.get(index));
         let header: Option<&Header> = region.slice(0, 1).unwrap_or_default().first();
         if let Some(header) = header {
             write_header(header, plan, pid, identity);
@@ -184,6 +213,11 @@ impl Segment {
             reasons: Section::new(&region, plan.reasons, reasons),
             settings: Section::new(&region, plan.settings, settings),
             rules: Section::new(&region, plan.rules, rules),
+            closed_sockets: Section::new(&region, plan.closed_sockets, closed),
+            closed_count: AtomicU64::new(0),
+            kernel_sockets: Section::new(&region, plan.kernel_sockets, of_kernel),
+            notes: Section::new(&region, plan.notes, notes),
+            noted: Mutex::new(Vec::new()),
             owner: Owner(pid),
             published: AtomicBool::new(file.is_some()),
             file,
@@ -203,6 +237,68 @@ impl Segment {
 
     pub fn claim_pool(&self) -> PoolSlot {
         self.core.pools.claim(&self.core.owner)
+    }
+
+    pub fn claim_kernel_socket(&self) -> KernelSocketSlot {
+        self.core.kernel_sockets.claim(&self.core.owner)
+    }
+
+    /// Keeps what a socket was and did, for readers who come after its end: the last
+    /// [`CLOSED_SOCKETS`](crate::CLOSED_SOCKETS) of them. One thread at a time.
+    pub fn remember_closed(&self, socket: &SocketStats) {
+        let core = self.core;
+        if !core.owner.is_this_process() {
+            return;
+        }
+        let order = core.closed_count.fetch_add(1, Ordering::Relaxed);
+        let entries = core.closed_sockets.entries;
+        let place = usize::try_from(order)
+            .ok()
+            .and_then(|order| order.checked_rem(entries.len()));
+        let Some(entry) = place.and_then(|place| entries.get(place)) else {
+            return;
+        };
+        if entry.head().is_open() {
+            entry.head().close();
+        }
+        entry.copy_from(socket);
+        entry.closed.set(order + 1);
+        entry.head().open();
+    }
+
+    /// Tells readers something about an interface, or about the process if `subject` is empty. A subject has one note for
+    /// each topic: a later text takes the place of an earlier one, and an empty text takes the note away. Subjects and topics
+    /// are cut at 16 bytes, texts at 256.
+    pub fn note(&self, subject: &str, topic: &str, text: &str) {
+        if !self.core.owner.is_this_process() {
+            return;
+        }
+        let mut noted = self
+            .core
+            .noted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_it = |note: &Note| note.subject == subject && note.topic == topic;
+        if noted.iter().any(|note| is_it(note) && note.text == text) {
+            return;
+        }
+        noted.retain(|note| !is_it(note));
+        if text.is_empty() {
+            return;
+        }
+        let slot = self.core.notes.claim(&self.core.owner);
+        if slot.is_published() {
+            slot.subject.set(subject);
+            slot.topic.set(topic);
+            // Last: readers leave out notes without a text.
+            slot.text.set(text);
+            noted.push(Note {
+                subject: subject.to_owned(),
+                topic: topic.to_owned(),
+                text: text.to_owned(),
+                _slot: slot,
+            });
+        }
     }
 
     /// Stores what the reason codes mean: the text at index `n` is that of code `n`. To be called
@@ -280,6 +376,13 @@ impl Segment {
         {
             let _ = sys::unlink(path);
         }
+    }
+
+    /// The processes that have published in the same directory, by the names of their files: some may be gone.
+    pub fn publishers(&self) -> Vec<u32> {
+        let path = self.core.file.as_ref().map(|(path, _)| path.as_bytes());
+        let directory = path.and_then(|path| Path::new(OsStr::from_bytes(path)).parent());
+        directory.map_or_else(Vec::new, process::publishers)
     }
 
     /// Whether a file of this process exists for readers.

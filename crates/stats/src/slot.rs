@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use crate::lease::Leases;
 use crate::mapping::EntryRef;
-use crate::schema::{Head, PoolStats, RingStats, SocketStats};
+use crate::schema::{Head, KernelSocketStats, NoteStats, PoolStats, RingStats, SocketStats};
 use crate::segment::Owner;
 
 /// The counters of one socket.
@@ -13,6 +13,10 @@ pub type SocketSlot = Slot<SocketStats>;
 pub type RingSlot = Slot<RingStats>;
 /// The counters of one buffer pool.
 pub type PoolSlot = Slot<PoolStats>;
+/// The description of a socket that is never accelerated.
+pub type KernelSocketSlot = Slot<KernelSocketStats>;
+/// A note.
+pub(crate) type NoteSlot = Slot<NoteStats>;
 
 /// Derefs to the counters, at the price of a pointer; dropping it gives the entry to the next user.
 ///
@@ -92,4 +96,5 @@ const _: () = {
     crosses_threads::<SocketSlot>();
     crosses_threads::<RingSlot>();
     crosses_threads::<PoolSlot>();
+    crosses_threads::<KernelSocketSlot>();
 };

@@ -29,7 +29,8 @@ fn pid() -> u32 {
 
 struct Fixture {
     dir: tempfile::TempDir,
-    /// Of a valid segment with one socket, one ring, one pool, two reasons, one setting and one rule in use.
+    /// Of a valid segment with one socket, one ring, one pool, two reasons, one setting, one rule, one closed socket, one of
+    /// the kernel's and one note in use.
     bytes: Vec<u8>,
 }
 
@@ -63,6 +64,10 @@ impl Fixture {
         };
         segment.settings([setting].into_iter());
         segment.describe_rule(1, "use os udp_sender *:1", "/etc/libvma.conf:1");
+        segment.remember_closed(&socket);
+        let of_kernel = segment.claim_kernel_socket();
+        of_kernel.fd.set(3);
+        segment.note("vb", "vlan", "tags are stripped");
         let bytes = fs::read(path(dir.path())).unwrap();
         drop(segment);
         Self { dir, bytes }
@@ -106,6 +111,9 @@ fn read_all(reader: &Reader) -> Result<usize, ReadError> {
         SectionKind::Reasons,
         SectionKind::Settings,
         SectionKind::Rules,
+        SectionKind::ClosedSockets,
+        SectionKind::KernelSockets,
+        SectionKind::Notes,
     ] {
         reader.overflowed(kind)?;
     }
@@ -115,14 +123,18 @@ fn read_all(reader: &Reader) -> Result<usize, ReadError> {
         + reader.pools()?.len()
         + reader.reasons()?.len()
         + reader.settings()?.len()
-        + reader.rules()?.len())
+        + reader.rules()?.len()
+        + reader.closed_sockets()?.len()
+        + reader.kernel_sockets()?.len()
+        + reader.notes()?.len())
 }
 
 #[test]
 fn every_truncation_is_an_error() {
     let fixture = Fixture::new();
-    assert_eq!(fixture.read(&fixture.bytes).unwrap(), 7);
-    for end in 0..fixture.bytes.len() {
+    assert_eq!(fixture.read(&fixture.bytes).unwrap(), 10);
+    // Every length up to the first sections, and a few of each of the longer entries.
+    for end in (0..4096).chain((4096..fixture.bytes.len()).step_by(251)) {
         let error = fixture.read(&fixture.bytes[..end]).unwrap_err();
         assert!(
             matches!(error, ReadError::Truncated { .. }),
@@ -136,7 +148,7 @@ fn file_cut_after_it_was_opened_is_an_error() {
     let fixture = Fixture::new();
     fs::write(path(fixture.dir.path()), &fixture.bytes).unwrap();
     let reader = Reader::open(fixture.dir.path(), pid()).unwrap();
-    assert_eq!(read_all(&reader).unwrap(), 7);
+    assert_eq!(read_all(&reader).unwrap(), 10);
     let file = fs::OpenOptions::new()
         .write(true)
         .open(path(fixture.dir.path()))
@@ -149,6 +161,9 @@ fn file_cut_after_it_was_opened_is_an_error() {
         reader.reasons().map(drop),
         reader.settings().map(drop),
         reader.rules().map(drop),
+        reader.closed_sockets().map(drop),
+        reader.kernel_sockets().map(drop),
+        reader.notes().map(drop),
         reader.overflowed(SectionKind::Sockets).map(drop),
     ] {
         assert!(
@@ -165,7 +180,7 @@ fn header_that_lies_is_an_error() {
     assert!(message.contains("not a statistics file"), "{message}");
     let message = fixture.damage(MAJOR, &2_u32.to_ne_bytes());
     assert!(
-        message.contains("layout 2.1, this program reads 1.x"),
+        message.contains("layout 2.3, this program reads 1.x"),
         "{message}"
     );
     let message = fixture.damage(PID, &1_u32.to_ne_bytes());
@@ -207,13 +222,13 @@ fn unknown_section_and_minor_version_are_accepted() {
         fixture
             .read(&fixture.with(MINOR, &77_u32.to_ne_bytes()))
             .unwrap(),
-        7
+        10
     );
     // The socket section becomes one of a kind that is not known, and absurd on top.
     let mut bytes = fixture.with(ROW_KIND, &1000_u32.to_ne_bytes());
     bytes[ROW_ENTRIES..ROW_ENTRIES + 4].fill(0xff);
     bytes[ROW_OFFSET..ROW_OFFSET + 8].fill(0xff);
-    assert_eq!(fixture.read(&bytes).unwrap(), 6);
+    assert_eq!(fixture.read(&bytes).unwrap(), 9);
 }
 
 /// A newer writer with one more cache line per socket, and an older one without the send counters.
@@ -286,7 +301,7 @@ proptest! {
 
     #[test]
     fn changed_words_never_fail_the_reader(
-        changes in prop::collection::vec((8_usize..(ROW + 4 * ROW_BYTES) / 4, word()), 1..6),
+        changes in prop::collection::vec((8_usize..(ROW + 9 * ROW_BYTES) / 4, word()), 1..6),
     ) {
         let fixture = Fixture::new();
         let mut bytes = fixture.bytes.clone();
@@ -301,7 +316,7 @@ proptest! {
 }
 
 fn position() -> impl Strategy<Value = usize> {
-    prop_oneof![3 => 12..ROW + 4 * ROW_BYTES, 1 => 0_usize..3000]
+    prop_oneof![3 => 12..ROW + 9 * ROW_BYTES, 1 => 0_usize..3000]
 }
 
 fn word() -> impl Strategy<Value = u32> {

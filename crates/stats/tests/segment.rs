@@ -155,7 +155,7 @@ fn settings_and_rules_are_seen_as_they_were_described() {
     let reader = Reader::open(dir.path(), pid()).unwrap();
     assert_eq!(
         (reader.process().layout_major, reader.process().layout_minor),
-        (1, 1)
+        (stats::LAYOUT_MAJOR, stats::LAYOUT_MINOR)
     );
     let told: Vec<_> = reader
         .settings()
@@ -354,7 +354,7 @@ fn file_is_readable_by_all_whatever_the_umask() {
     // SAFETY: as above.
     unsafe { libc::umask(old) };
     let status = fs::metadata(file(dir.path())).unwrap();
-    assert_eq!(status.permissions().mode() & 0o7777, 0o644);
+    assert_eq!(status.permissions().mode() & 0o7777, 0o444);
     assert!(
         status.blocks() * 512 >= status.len(),
         "all blocks are allocated"
@@ -403,6 +403,72 @@ fn file_of_another_is_not_unlinked() {
         fs::read_to_string(file(dir.path())).unwrap(),
         "of somebody else"
     );
+}
+
+#[test]
+fn file_of_a_process_that_runs_elsewhere_stays() {
+    let dir = directory();
+    fs::write(file(dir.path()), "of a process of another PID namespace").unwrap();
+    let held = fs::File::open(file(dir.path())).unwrap();
+    held.lock().unwrap();
+    let error = Segment::create(dir.path(), &identity(), CAPACITY).unwrap_err();
+    assert!(matches!(error, CreateError::InUse), "{error}");
+    assert!(file(dir.path()).exists());
+    // Of an id that no process here has.
+    let elsewhere = dir.path().join(format!("vmastat.{}", i32::MAX));
+    fs::write(&elsewhere, "").unwrap();
+    let other = fs::File::open(&elsewhere).unwrap();
+    other.lock().unwrap();
+    assert!(list_directory(dir.path()).unwrap().stale.is_empty());
+    other.unlock().unwrap();
+    assert_eq!(list_directory(dir.path()).unwrap().stale, [elsewhere]);
+    held.unlock().unwrap();
+    let segment = create(dir.path());
+    // The mapping holds the lock, though the descriptor is closed.
+    let probe = fs::File::open(file(dir.path())).unwrap();
+    assert!(probe.try_lock_shared().is_err());
+    drop(segment);
+}
+
+#[test]
+fn file_of_another_user_is_not_believed() {
+    let dir = directory();
+    let _segment = create(dir.path());
+    let result = std::os::unix::fs::chown(file(dir.path()), Some(54_321), None);
+    if result.is_err() {
+        eprintln!("skipped: only root gives files away");
+        return;
+    }
+    let error = Reader::open(dir.path(), pid()).unwrap_err();
+    assert!(
+        matches!(error, ReadError::Foreign { owner: 54_321, .. }),
+        "{error}"
+    );
+    assert!(list_directory(dir.path()).unwrap().live.is_empty());
+}
+
+#[test]
+fn truncated_file_ends_neither_writer_nor_reader() {
+    stats::survive_truncations().unwrap();
+    let dir = directory();
+    let segment = create(dir.path());
+    let socket = segment.claim_socket();
+    socket.rx_packets.add(1);
+    let reader = Reader::open(dir.path(), pid()).unwrap();
+    let truncate = || {
+        let file = fs::OpenOptions::new().write(true).open(file(dir.path()));
+        file.map(|file| file.set_len(0).unwrap())
+    };
+    if truncate().is_err() {
+        eprintln!("skipped: only root truncates a file that nobody may write");
+        return;
+    }
+    socket.rx_packets.add(1);
+    assert_eq!(socket.rx_packets.value(), 1, "zeros have taken its place");
+    let other = segment.claim_socket();
+    other.rx_packets.add(5);
+    assert_eq!(other.rx_packets.value(), 5);
+    assert!(matches!(reader.sockets(), Err(ReadError::Truncated { .. })));
 }
 
 #[test]

@@ -64,8 +64,20 @@ const SLEEPING: Variant = (
 
 /// Makes a test of each case of the program `tests/c/<program>.c`: compares it on the kernel and with the library, in the ways
 /// of one of this crate's lists ([`VARIANTS`], ...). Options of the C compiler may follow.
+///
+/// In the module `left_to_kernel`, further tests compare each case for every [`Reason`](crate::Reason) for which all its sockets stay
+/// the kernel's. They mostly sleep: `cargo xtask test` runs them many at once.
 #[macro_export]
 macro_rules! compare_cases {
+    (@reasons $($name:ident $reason:ident),*) => {
+        $(
+            #[test]
+            #[ignore = "for cargo xtask test, many at once"]
+            fn $name() {
+                compare($crate::Reason::$reason);
+            }
+        )*
+    };
     ($program:literal, $variants:ident, [$($case:ident),* $(,)?] $(,)?) => {
         $crate::compare_cases!($program, $variants, [$($case),*], &[]);
     };
@@ -81,6 +93,25 @@ macro_rules! compare_cases {
                 comparison.assert_same(&program, &[stringify!($case)], $crate::$variants);
             }
         )*
+
+        mod left_to_kernel {
+            $(
+                mod $case {
+                    fn compare(reason: $crate::Reason) {
+                        let place = $crate::Place {
+                            package: env!("CARGO_MANIFEST_DIR"),
+                            target: env!("CARGO_TARGET_TMPDIR"),
+                        };
+                        $crate::compare_left_to_kernel(place, $program, stringify!($case), $options, reason);
+                    }
+
+                    $crate::compare_cases!(
+                        @reasons loopback Loopback, reuse_port ReusePort, option Option, rule Rule,
+                        forked Forked, no_capability NoCapability, held Held
+                    );
+                }
+            )*
+        }
     };
 }
 
@@ -195,6 +226,7 @@ impl Comparison {
             // The library's words at level debug when it takes a socket over.
             if !seen.stderr.contains(": offloaded") {
                 differences += &format!("\n== {shown}, {name}: no socket was accelerated\n");
+                differences += &log_tail(&seen.stderr);
             }
         }
         if differences.is_empty() {

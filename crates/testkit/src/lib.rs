@@ -29,6 +29,7 @@ mod accelerated;
 mod c_program;
 mod comparison;
 mod echo;
+mod left_to_kernel;
 mod library;
 pub mod link;
 mod namespace;
@@ -49,7 +50,8 @@ pub use comparison::{
     difference, log_tail,
 };
 pub use echo::Echo;
-pub use library::libvma_path;
+pub use left_to_kernel::{Place, Reason, compare_left_to_kernel};
+pub use library::{libvma_is_optimised, libvma_path};
 pub use namespace::Namespace;
 pub use pair::{Namespaces, Pair};
 pub use pause::{longest_pause, panic_unless_paused, retry_if_paused};

@@ -32,6 +32,21 @@ pub fn libvma_path() -> io::Result<PathBuf> {
     .map_err(io::Error::other)
 }
 
+/// Whether that library was optimised: bounds of time and space are for what ships.
+pub fn libvma_is_optimised() -> bool {
+    match env::var_os("VMA_TEST_LIBRARY") {
+        Some(path) => !is_of_debug_build(Path::new(&path)),
+        None => !cfg!(debug_assertions),
+    }
+}
+
+/// Cargo builds those into a directory of that name.
+fn is_of_debug_build(library: &Path) -> bool {
+    library
+        .parent()
+        .is_some_and(|directory| directory.ends_with("debug"))
+}
+
 fn existing(path: PathBuf) -> Result<PathBuf, String> {
     if path.is_file() {
         Ok(path)
@@ -129,6 +144,13 @@ mod tests {
         assert_eq!(output.profile, "debug");
         let output = default_output(Some("/elsewhere".into()), Path::new("/workspace"));
         assert_eq!(output.target_directory, Path::new("/elsewhere"));
+    }
+
+    #[test]
+    fn the_directory_tells_a_debug_build() {
+        assert!(is_of_debug_build(Path::new("/t/debug/libvma.so")));
+        assert!(!is_of_debug_build(Path::new("/t/release/libvma.so")));
+        assert!(!is_of_debug_build(Path::new("libvma.so")));
     }
 
     #[test]

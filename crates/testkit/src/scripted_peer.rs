@@ -1,7 +1,7 @@
 //! A UDP peer on the kernel's sockets that does what datagrams tell it.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -31,8 +31,13 @@ impl ScriptedPeer {
 
     /// Starts the peer at [`Pair::ADDRESS_A`] in `namespace`.
     pub fn start(namespace: &Namespace) -> io::Result<Self> {
+        Self::start_at(namespace, Pair::ADDRESS_A)
+    }
+
+    /// The same at another address.
+    pub(crate) fn start_at(namespace: &Namespace, address: Ipv4Addr) -> io::Result<Self> {
         let bind = |port| {
-            let socket = UdpSocket::bind((Pair::ADDRESS_A, port))?;
+            let socket = UdpSocket::bind((address, port))?;
             socket.set_read_timeout(Some(STOP_INTERVAL))?;
             Ok(Arc::new(socket))
         };

@@ -52,6 +52,35 @@ pub fn copy_and_sum(dst: &mut [u8], src: &[u8], initial: u32) -> u32 {
     reduce(total.wrapping_add(u128::from(tail(src))))
 }
 
+/// Copies `parts` one behind the other to the start of `dst` and adds them to the partial sum `initial`, whatever their lengths.
+/// Returns how many bytes they were, and the sum.
+///
+/// `None`, possibly with part of `dst` written, if they do not fit.
+#[inline]
+pub(crate) fn gather_and_sum<'a>(
+    dst: &mut [u8],
+    parts: impl IntoIterator<Item = &'a [u8]>,
+    initial: u32,
+) -> Option<(usize, u32)> {
+    let room = dst.len();
+    let mut unfilled = dst;
+    let mut total = initial;
+    let mut is_at_odd_offset = false;
+    for part in parts {
+        let (target, rest) = unfilled.split_at_mut_checked(part.len())?;
+        unfilled = rest;
+        let part_sum = copy_and_sum(target, part, 0);
+        let placed_sum = if is_at_odd_offset {
+            at_odd_offset(part_sum)
+        } else {
+            part_sum
+        };
+        total = add(total, placed_sum);
+        is_at_odd_offset ^= part.len() % 2 != 0;
+    }
+    Some((room.wrapping_sub(unfilled.len()), total))
+}
+
 /// The 16-bit ones-complement sum that a partial sum stands for, as a number in host order.
 #[inline]
 pub const fn fold(sum: u32) -> u16 {
@@ -89,7 +118,7 @@ pub(crate) const fn word(value: u16) -> u32 {
 
 /// The partial sum of the same data moved by one byte, so that it starts at an odd offset.
 #[inline]
-pub(crate) const fn at_odd_offset(sum: u32) -> u32 {
+const fn at_odd_offset(sum: u32) -> u32 {
     // Rotation multiplies by 256 modulo 2^32 - 1, of which 65535 is a factor.
     sum.rotate_left(8)
 }
@@ -184,6 +213,26 @@ mod tests {
                 assert!(dst[dst_offset + length..].iter().all(|byte| *byte == 0xa5));
             }
         }
+    }
+
+    #[test]
+    fn parts_of_any_length_are_summed_as_if_they_were_one() {
+        let data = pattern(60);
+        for first in 0..20 {
+            for second in first..40 {
+                let parts = [&data[..first], &data[first..second], &[], &data[second..]];
+                let mut dst = [0xa5; 64];
+                let gathered = gather_and_sum(&mut dst, parts, 0x1234).unwrap();
+                assert_eq!(gathered.0, 60);
+                assert_eq!(
+                    fold(gathered.1),
+                    fold(sum(&data, 0x1234)),
+                    "{first} {second}"
+                );
+                assert_eq!((&dst[..60], dst[60]), (&data[..], 0xa5));
+            }
+        }
+        assert_eq!(gather_and_sum(&mut [0; 59], [&data[..]], 0), None);
     }
 
     #[test]

@@ -83,21 +83,9 @@ impl UdpTemplate {
     ) -> Option<usize> {
         let lengths = Lengths::of_payload(payload_len)?;
         let (header, body) = frame.split_first_chunk_mut::<{ Self::HEADER_LEN }>()?;
-        let mut unfilled = body.get_mut(..payload_len)?;
-        let mut payload_sum = 0;
-        for part in parts {
-            let is_at_odd_offset = unfilled.len() % 2 != payload_len % 2;
-            let (target, rest) = unfilled.split_at_mut_checked(part.len())?;
-            unfilled = rest;
-            let part_sum = checksum::copy_and_sum(target, part, 0);
-            let placed_sum = if is_at_odd_offset {
-                checksum::at_odd_offset(part_sum)
-            } else {
-                part_sum
-            };
-            payload_sum = add(payload_sum, placed_sum);
-        }
-        if !unfilled.is_empty() {
+        let body = body.get_mut(..payload_len)?;
+        let (filled, payload_sum) = checksum::gather_and_sum(body, parts, 0)?;
+        if filled != payload_len {
             return None;
         }
         self.write_header(header, identification, lengths, payload_sum);

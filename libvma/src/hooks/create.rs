@@ -10,7 +10,7 @@ use crate::runtime;
 
 /// Forgets what a new descriptor's number stood for.
 #[inline]
-pub(super) fn noted(fd: c_int) -> c_int {
+pub(super) fn number_reused(fd: c_int) -> c_int {
     descriptor::forget(fd);
     fd
 }
@@ -20,7 +20,7 @@ pub(super) fn noted(fd: c_int) -> c_int {
 /// # Safety
 /// If `result` is 0, `fds` must be readable for two descriptors.
 #[inline]
-unsafe fn both_noted(result: c_int, fds: *const c_int) -> c_int {
+unsafe fn both_reused(result: c_int, fds: *const c_int) -> c_int {
     if result == 0 {
         // SAFETY: the caller's promise.
         let fds = unsafe { fds.cast::<[c_int; 2]>().read() };
@@ -35,7 +35,7 @@ hook! {
         // SAFETY: the argument is the caller's own.
         let result = unsafe { real::pipe(fds) };
         // SAFETY: the kernel has just written both.
-        unsafe { both_noted(result, fds) }
+        unsafe { both_reused(result, fds) }
     }
 }
 
@@ -45,7 +45,7 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let result = unsafe { real::pipe2(fds, flags) };
         // SAFETY: the kernel has just written both.
-        unsafe { both_noted(result, fds) }
+        unsafe { both_reused(result, fds) }
     }
 }
 
@@ -55,7 +55,7 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let result = unsafe { real::socketpair(domain, kind, protocol, fds) };
         // SAFETY: the kernel has just written both.
-        unsafe { both_noted(result, fds) }
+        unsafe { both_reused(result, fds) }
     }
 }
 
@@ -63,7 +63,7 @@ hook! {
     /// `epoll_create(2)`
     fn epoll_create(size: c_int) -> c_int {
         // SAFETY: an integer.
-        epoll_noted(unsafe { real::epoll_create(size) })
+        epoll_made(unsafe { real::epoll_create(size) })
     }
 }
 
@@ -71,12 +71,12 @@ hook! {
     /// `epoll_create1(2)`
     fn epoll_create1(flags: c_int) -> c_int {
         // SAFETY: an integer.
-        epoll_noted(unsafe { real::epoll_create1(flags) })
+        epoll_made(unsafe { real::epoll_create1(flags) })
     }
 }
 
-fn epoll_noted(fd: c_int) -> c_int {
-    noted(fd);
+fn epoll_made(fd: c_int) -> c_int {
+    number_reused(fd);
     if fd >= 0
         && let Some(engine) = runtime::engine()
     {

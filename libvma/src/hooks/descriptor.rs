@@ -28,7 +28,14 @@ hook! {
             runtime::end_if_start_failed();
             return fd;
         }
-        create::noted(fd)
+        create::number_reused(fd);
+        if matches!(domain, libc::AF_INET | libc::AF_INET6)
+            && fd >= 0
+            && let Some(engine) = runtime::engine()
+        {
+            let _ = contained(|| engine.other_socket_opened(fd, domain, kind, protocol));
+        }
+        fd
     }
 }
 
@@ -56,8 +63,13 @@ pub(super) fn forget(fd: c_int) {
     if let Ok(number) = c_uint::try_from(fd) {
         runtime::forget_inherited(number, number);
     }
-    if let Some(engine) = runtime::look_up(fd) {
+    let Some(engine) = runtime::engine() else {
+        return;
+    };
+    if engine.look_up(fd).is_some() {
         let _ = contained(|| engine.descriptor_closes(fd));
+    } else if engine.is_listed(fd) {
+        let _ = contained(|| engine.listed_closes(fd));
     }
 }
 
@@ -66,25 +78,23 @@ const CLOSE_RANGE_UNSHARE: c_int = 1 << 1;
 hook! {
     /// `close_range(2)`; the library's own descriptors stay open.
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-        // Flags that leave descriptors open, or that the kernel will refuse.
-        let closes = flags & !CLOSE_RANGE_UNSHARE == 0;
+        // Flags that leave descriptors open, or what the kernel will refuse.
+        let closes = flags & !CLOSE_RANGE_UNSHARE == 0 && first <= last;
         let engine = runtime::engine();
         if !closes || (engine.is_none() && !own_descriptors::any()) {
             // SAFETY: integers.
             return unsafe { real::close_range(first, last, flags) };
         }
         runtime::forget_inherited(first, last);
-        let mut gaps = Vec::new();
-        let _ = contained(|| {
-            if let Some(engine) = engine {
-                engine.descriptors_close(first, last);
-            }
-            gaps = own_descriptors::ranges_without(first, last);
-        });
-        if gaps.is_empty() {
-            gaps.push((first, last));
+        if let Some(engine) = engine {
+            let _ = contained(|| engine.descriptors_close(first, last));
         }
-        for (first, last) in gaps {
+        if guard::is_inside() {
+            // SAFETY: integers.
+            return unsafe { real::close_range(first, last, flags) };
+        }
+        // Nothing to close is a success, too.
+        for (first, last) in own_descriptors::ranges_without(first, last) {
             // SAFETY: integers.
             let result = unsafe { real::close_range(first, last, flags) };
             if result != 0 {
@@ -118,7 +128,7 @@ fn duplicated(old: c_int, new: c_int) -> c_int {
             let _ = contained(|| engine.descriptor_duplicated(old, new));
             new
         }
-        None => create::noted(new),
+        None => create::number_reused(new),
     }
 }
 

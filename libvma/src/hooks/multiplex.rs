@@ -2,13 +2,14 @@
 
 use std::slice;
 
-use engine::{Engine, MuxCall};
+use engine::user_memory::{is_readable, is_writable, writable_entries};
+use engine::{Engine, EpollSet, MuxCall};
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
 
 use super::hook;
 use crate::call;
 use crate::epoll_waits;
-use crate::guard::contained;
+use crate::guard::{NotRun, contained};
 use crate::real;
 use crate::runtime::{self, Device};
 
@@ -20,11 +21,19 @@ fn msec_to_nsec(timeout: c_int) -> Option<u64> {
     u64::try_from(timeout).ok().map(|msec| msec * 1_000_000)
 }
 
-/// `Err`: not a time; the kernel says what it thinks of it.
-pub(super) fn timespec_to_nsec(timeout: Option<&timespec>) -> Result<Option<u64>, ()> {
-    let Some(timeout) = timeout else {
+/// A timeout of the caller's, in nanoseconds. `Err`: not a time; the kernel says what it thinks of it.
+///
+/// # Safety
+/// What it leads to must be the caller's own.
+pub(super) unsafe fn timespec_at(timeout: *const timespec) -> Result<Option<u64>, ()> {
+    if timeout.is_null() {
         return Ok(None);
-    };
+    }
+    if !is_readable(timeout, size_of::<timespec>()) {
+        return Err(());
+    }
+    // SAFETY: readable (checked above), and the caller's own.
+    let timeout = unsafe { timeout.read_unaligned() };
     let (sec, nsec) = (
         u64::try_from(timeout.tv_sec),
         u64::try_from(timeout.tv_nsec),
@@ -37,17 +46,21 @@ pub(super) fn timespec_to_nsec(timeout: Option<&timespec>) -> Result<Option<u64>
     }
 }
 
-/// `poll(2)` with sockets of ours among the descriptors. `None`: there are none.
+/// `poll(2)` with sockets of ours among the descriptors, or `select(2)` if `of_select` makes the call one. `None`: there are none.
 pub(super) fn poll_ours(
     engine: &'static Engine<Device>,
     fds: &mut [pollfd],
     timeout_nsec: Option<u64>,
     mask: *const sigset_t,
+    of_select: bool,
     kernel: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
     let polled = contained(|| engine.polled_sockets(fds)).ok().flatten()?;
     let mask = (!mask.is_null()).then_some(mask);
     let mut call = MuxCall::begin(engine.settings(), timeout_nsec, mask.is_none());
+    if of_select {
+        call = call.of_select();
+    }
     Some(call::wait(
         &mut call,
         mask,
@@ -64,7 +77,7 @@ hook! {
         // SAFETY: the descriptors are the caller's.
         let Some(list) = (unsafe { descriptors(fds, count) }) else { return kernel() };
         let Some(engine) = runtime::engine() else { return kernel() };
-        poll_ours(engine, list, msec_to_nsec(timeout), std::ptr::null(), kernel).unwrap_or_else(kernel)
+        poll_ours(engine, list, msec_to_nsec(timeout), std::ptr::null(), false, kernel).unwrap_or_else(kernel)
     }
 }
 
@@ -88,10 +101,13 @@ hook! {
         // SAFETY: the descriptors are the caller's.
         let list = unsafe { descriptors(fds, count) };
         let Some(engine) = runtime::engine() else { return kernel() };
-        // SAFETY: the timeout is the caller's, null or readable.
-        let wait = timespec_to_nsec(unsafe { timeout.as_ref() });
-        let (Some(list), Ok(wait)) = (list, wait) else { return kernel() };
-        poll_ours(engine, list, wait, mask, kernel).unwrap_or_else(kernel)
+        let Some(list) = list else { return kernel() };
+        // SAFETY: what the timeout leads to is the caller's own.
+        let Ok(wait) = (unsafe { timespec_at(timeout) }) else { return kernel() };
+        if is_bad_mask(mask) {
+            return kernel();
+        }
+        poll_ours(engine, list, wait, mask, false, kernel).unwrap_or_else(kernel)
     }
 }
 
@@ -113,14 +129,49 @@ hook! {
     }
 }
 
+/// The descriptors of a call, if the library may have to do with it. `None`: it has not, or the kernel refuses the list.
+///
 /// # Safety
-/// `fds` must be null or valid for `count` entries.
+/// What `fds` leads to must be the caller's own.
+#[inline]
 unsafe fn descriptors<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> {
+    if runtime::engine().is_none() && !runtime::has_ancestors() {
+        return None;
+    }
     let count = usize::try_from(count).ok()?;
-    // SAFETY: the caller's promise; null is handled.
-    let list = (!fds.is_null()).then(|| unsafe { slice::from_raw_parts_mut(fds, count) })?;
+    let len = count.checked_mul(size_of::<pollfd>())?;
+    if fds.is_null() || (count > MANY && count as u64 > descriptor_limit()) {
+        return None;
+    }
+    // A list on many pages that is not writable everywhere is the kernel's to refuse.
+    if !is_writable(fds, len) {
+        return None;
+    }
+    // SAFETY: writable for `count` entries (checked above), and the caller's own.
+    let list = unsafe { slice::from_raw_parts_mut(fds, count) };
     runtime::recall_all(list.iter().map(|polled| polled.fd));
     Some(list)
+}
+
+/// More descriptors than most programs wait for.
+const MANY: usize = 4096;
+
+/// How many descriptors `poll(2)` takes.
+#[cold]
+fn descriptor_limit() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel writes one limit.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    limit.rlim_cur
+}
+
+/// Whether a signal mask is one that the kernel will refuse.
+pub(super) fn is_bad_mask(mask: *const sigset_t) -> bool {
+    // The kernel's has 64 bits.
+    !mask.is_null() && !is_readable(mask, size_of::<u64>())
 }
 
 hook! {
@@ -135,8 +186,9 @@ hook! {
             engine::epoll_may_be_shared(fd);
         }
         if result == 0 && let Some(engine) = runtime::engine() && engine.look_up(fd).is_some() {
-            // SAFETY: the kernel has just read the event, or does not want one.
-            let event = (!event.is_null()).then(|| unsafe { event.read_unaligned() });
+            let has_event = operation != libc::EPOLL_CTL_DEL;
+            // SAFETY: the kernel has just read the event.
+            let event = has_event.then(|| unsafe { event.read_unaligned() });
             let was_ours = engine.look_up(epfd).is_some();
             let _ = contained(|| {
                 engine.epoll_changed(epfd, operation, fd, event);
@@ -168,73 +220,101 @@ struct EpollWait {
 /// `call.events` must be valid for `call.max` entries.
 #[inline]
 unsafe fn epoll_wait_any(call: EpollWait, kernel: impl Fn() -> c_int) -> c_int {
-    if runtime::epoll(call.epfd).is_some() {
+    if let Some((engine, set)) = runtime::epoll(call.epfd) {
         // SAFETY: the caller's promise.
-        return unsafe { wait_for_ours(call, &kernel) }.unwrap_or_else(kernel);
+        return unsafe { wait_for_watched(engine, set, call, &kernel) };
     }
     if call.timeout_nsec == Some(0) {
         return kernel();
     }
-    let begun_nsec = call.timeout_nsec.map(|_| engine::tick_nsec());
     let waiting = epoll_waits::enter(call.epfd);
-    if runtime::look_up(call.epfd).is_some() {
+    if let Some((engine, set)) = runtime::epoll(call.epfd) {
         waiting.leave();
         // SAFETY: the caller's promise.
-        return unsafe { wait_for_ours(call, &kernel) }.unwrap_or_else(kernel);
+        return unsafe { wait_for_watched(engine, set, call, &kernel) };
     }
-    let result = kernel();
+    let begun_nsec = call.begun_nsec();
+    let found = kernel();
     let still_waiting = waiting.leave();
-    match usize::try_from(result) {
-        Ok(found @ 1..) if runtime::look_up(call.epfd).is_some() => {
-            // SAFETY: the caller's promise; the kernel has written that many events.
-            unsafe { called_back(call, found, still_waiting, begun_nsec, &kernel) }
+    match runtime::epoll(call.epfd).filter(|_| found > 0) {
+        // It has come to be watched meanwhile.
+        Some((engine, set)) => {
+            // SAFETY: the kernel has written that many events.
+            let events = unsafe { call.events(found) };
+            let kept = contained(|| set.take_out_eviction(events, still_waiting == 0));
+            // SAFETY: the caller's promise.
+            unsafe { back_from_kernel(engine, set, call, found, kept, begun_nsec) }
         }
-        _ => result,
+        None => found,
     }
 }
 
-/// Waits for a set with sockets of ours in it. `None`: the call is for the kernel.
+impl EpollWait {
+    /// The time by the kernel's tick, which costs little, if the call is to end some time.
+    #[inline]
+    fn begun_nsec(&self) -> Option<u64> {
+        self.timeout_nsec.map(|_| engine::tick_nsec())
+    }
+
+    /// The first `count` events.
+    ///
+    /// # Safety
+    /// If `count` is positive, `self.events` must be valid for that many.
+    #[inline]
+    unsafe fn events<'a>(&self, count: c_int) -> &'a mut [epoll_event] {
+        match usize::try_from(count) {
+            // SAFETY: the caller's promise.
+            Ok(count @ 1..) => unsafe { slice::from_raw_parts_mut(self.events, count) },
+            _ => &mut [],
+        }
+    }
+}
+
+/// Waits for a set that sockets of ours are in, be they accelerated or not.
 ///
 /// # Safety
 /// That of `epoll_wait_any`.
-#[inline(never)]
-unsafe fn wait_for_ours(call: EpollWait, kernel: &impl Fn() -> c_int) -> Option<c_int> {
-    let (engine, set) = runtime::epoll(call.epfd)?;
-    let max = usize::try_from(call.max).ok().filter(|max| *max > 0)?;
-    if call.events.is_null() {
-        return None;
-    }
-    // SAFETY: not null, and valid for `max` entries (the caller's promise).
-    let events = unsafe { slice::from_raw_parts_mut(call.events, max) };
-    let mask = (!call.mask.is_null()).then_some(call.mask);
-    let mut wait = MuxCall::begin(engine.settings(), call.timeout_nsec, mask.is_none());
-    Some(call::wait(
-        &mut wait,
-        mask,
-        |wait| engine.epoll_wait(set, wait, events),
-        kernel,
-    ))
-}
-
-/// The set became ours while this thread waited in the kernel: what that reported may be the library's own event.
-///
-/// # Safety
-/// That of `epoll_wait_any`; the kernel must have written `found` events.
-#[cold]
-unsafe fn called_back(
+#[inline]
+unsafe fn wait_for_watched(
+    engine: &'static Engine<Device>,
+    set: &'static EpollSet<Device>,
     call: EpollWait,
-    found: usize,
-    still_waiting: u32,
-    begun_nsec: Option<u64>,
     kernel: &impl Fn() -> c_int,
 ) -> c_int {
-    let reported = found as c_int;
-    let Some((_, set)) = runtime::epoll(call.epfd) else {
-        return reported;
-    };
+    let waits_in_kernel = set.waits_in_kernel()
+        || (contained(|| set.refresh_interfaces()).is_ok() && set.waits_in_kernel());
+    if !waits_in_kernel {
+        // SAFETY: the caller's promise.
+        return unsafe { wait_for_ours(engine, set, call, kernel) };
+    }
+    let begun_nsec = call.begun_nsec();
+    let found = kernel();
+    // SAFETY: the kernel has written that many events.
+    let events = unsafe { call.events(found) };
+    let is_last = set.is_back_from_kernel();
+    if events.is_empty() {
+        return found;
+    }
+    let kept = contained(|| set.kernel_has_reported(events, is_last));
     // SAFETY: the caller's promise.
-    let events = unsafe { slice::from_raw_parts_mut(call.events, found) };
-    match contained(|| set.take_out_eviction(events, still_waiting == 0)) {
+    unsafe { back_from_kernel(engine, set, call, found, kept, begun_nsec) }
+}
+
+/// The kernel has reported `found` events, of which `kept` are the program's. If none are, the thread was called back because
+/// something comes past the kernel now: it goes on waiting.
+///
+/// # Safety
+/// That of `epoll_wait_any`.
+#[inline]
+unsafe fn back_from_kernel(
+    engine: &'static Engine<Device>,
+    set: &'static EpollSet<Device>,
+    call: EpollWait,
+    found: c_int,
+    kept: Result<usize, NotRun>,
+    begun_nsec: Option<u64>,
+) -> c_int {
+    match kept {
         Ok(0) => {
             // The cheap clock is late by up to a tick: rather wait longer than too short.
             let until_nsec = engine::tick_nsec().saturating_sub(TICK_NSEC_MAX);
@@ -242,21 +322,46 @@ unsafe fn called_back(
             let timeout_nsec = call
                 .timeout_nsec
                 .map(|timeout| timeout.saturating_sub(passed));
+            let rest = EpollWait {
+                timeout_nsec,
+                ..call
+            };
             // SAFETY: the caller's promise.
-            unsafe {
-                wait_for_ours(
-                    EpollWait {
-                        timeout_nsec,
-                        ..call
-                    },
-                    kernel,
-                )
-            }
-            .unwrap_or(0)
+            unsafe { wait_for_ours(engine, set, rest, &|| 0) }
         }
-        Ok(kept) => c_int::try_from(kept).unwrap_or(reported),
-        Err(_) => reported,
+        Ok(kept) => c_int::try_from(kept).unwrap_or(found),
+        Err(_) => found,
     }
+}
+
+/// Waits for a set that packets come past the kernel into.
+///
+/// # Safety
+/// That of `epoll_wait_any`.
+#[inline(never)]
+unsafe fn wait_for_ours(
+    engine: &'static Engine<Device>,
+    set: &'static EpollSet<Device>,
+    call: EpollWait,
+    kernel: &impl Fn() -> c_int,
+) -> c_int {
+    let max = usize::try_from(call.max).unwrap_or(0);
+    // More than the kernel takes (fs/eventpoll.c).
+    let is_too_many = max > c_int::MAX as usize / size_of::<epoll_event>();
+    let max = writable_entries(call.events, max.min(MANY));
+    if max == 0 || is_too_many || is_bad_mask(call.mask) {
+        return kernel();
+    }
+    // SAFETY: writable for `max` entries (checked above).
+    let events = unsafe { call.events(max as c_int) };
+    let mask = (!call.mask.is_null()).then_some(call.mask);
+    let mut wait = MuxCall::begin(engine.settings(), call.timeout_nsec, mask.is_none());
+    call::wait(
+        &mut wait,
+        mask,
+        |wait| engine.epoll_wait(set, wait, events),
+        kernel,
+    )
 }
 
 hook! {
@@ -299,8 +404,8 @@ hook! {
     ) -> c_int {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::epoll_pwait2(epfd, events, max, timeout, mask) };
-        // SAFETY: the timeout is the caller's, null or readable.
-        let Ok(timeout_nsec) = timespec_to_nsec(unsafe { timeout.as_ref() }) else {
+        // SAFETY: what the timeout leads to is the caller's own.
+        let Ok(timeout_nsec) = (unsafe { timespec_at(timeout) }) else {
             return kernel();
         };
         // SAFETY: as above.

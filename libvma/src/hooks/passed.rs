@@ -2,6 +2,7 @@
 
 use std::slice;
 
+use engine::user_memory::is_readable;
 use libc::{c_int, msghdr};
 
 use super::descriptor;
@@ -27,7 +28,7 @@ pub(super) unsafe fn leave_to_kernel(message: *const msghdr) {
 ///
 /// # Safety
 /// `message` must be null or as `recvmsg(2)` has left it.
-pub(super) unsafe fn noted(message: *const msghdr) {
+pub(super) unsafe fn descriptors_arrived(message: *const msghdr) {
     // SAFETY: the caller's promise.
     unsafe {
         for_each(message, |fds| {
@@ -36,21 +37,27 @@ pub(super) unsafe fn noted(message: *const msghdr) {
     };
 }
 
+/// More than the kernel takes (`net.core.optmem_max`).
+const CONTROL_BYTES_MAX: usize = 1 << 20;
+
 /// Shows the lists of descriptors in a message, if the library is at work.
 ///
 /// # Safety
-/// `message` must be null, or its control data readable for their length.
+/// What `message` leads to must be the program's own.
 #[inline]
 unsafe fn for_each(message: *const msghdr, each: impl FnMut(&[c_int])) {
-    // SAFETY: the caller's promise.
-    let Some(header) = (unsafe { message.as_ref() }) else {
-        return;
-    };
     let is_at_work = runtime::engine().is_some() || runtime::has_ancestors();
-    if header.msg_controllen == 0 || header.msg_control.is_null() || !is_at_work {
+    // Bad pointers are the kernel's to find.
+    if !is_at_work || !is_readable(message, size_of::<msghdr>()) {
         return;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: readable (checked above), and the program's own.
+    let header = unsafe { &*message };
+    let len = header.msg_controllen;
+    if len == 0 || len > CONTROL_BYTES_MAX || !is_readable(header.msg_control, len) {
+        return;
+    }
+    // SAFETY: the control data are readable for their length (checked above).
     unsafe { for_each_part(header, each) };
 }
 

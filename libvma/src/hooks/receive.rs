@@ -1,9 +1,12 @@
 //! `recv(2)` and its relatives.
 
+use std::time::{Duration, Instant};
+
 use engine::Reason;
+use engine::user_memory::{is_readable, is_writable};
 use libc::{
     c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t,
-    timespec,
+    time_t, timespec,
 };
 
 use super::{header, hook, passed};
@@ -51,29 +54,34 @@ hook! {
         let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
         let mut part = iovec { iov_base: buffer, iov_len: len };
         let mut header = header::one(&mut part);
-        if !from.is_null() {
-            // SAFETY: null, or readable as recvfrom(2) asks.
-            let room = unsafe { from_len.as_ref() }.copied();
+        if !from.is_null() && is_readable(from_len, size_of::<socklen_t>()) {
+            // SAFETY: readable (checked above).
+            let room = Some(unsafe { from_len.read_unaligned() });
             if let Some(room) = room.filter(|room| room.cast_signed() >= 0) {
                 header.msg_name = from.cast();
                 header.msg_namelen = room;
             }
         }
         // SAFETY: buffer and address are the caller's, valid for recvfrom(2).
-        let result = unsafe { call::receive(engine, fd, socket, &mut header, flags, kernel) };
+        let Some(result) = (unsafe { call::receive_here(engine, fd, socket, &mut header, flags) })
+        else {
+            // The kernel writes the length of the address itself.
+            return call::received_by_kernel(socket, kernel());
+        };
         if result < 0 || from.is_null() {
             return result;
         }
         // The kernel, too, looks at the length only when it has taken the datagram.
-        // SAFETY: null, or writable as recvfrom(2) asks.
-        match unsafe { from_len.as_mut() } {
-            None => fail(libc::EFAULT),
-            Some(len) if len.cast_signed() < 0 => fail(libc::EINVAL),
-            Some(len) => {
-                *len = header.msg_namelen;
-                result
-            }
+        if !is_writable(from_len, size_of::<socklen_t>()) {
+            return fail(libc::EFAULT);
         }
+        // SAFETY: readable (checked above).
+        if unsafe { from_len.read_unaligned() }.cast_signed() < 0 {
+            return fail(libc::EINVAL);
+        }
+        // SAFETY: writable (checked above).
+        unsafe { from_len.write_unaligned(header.msg_namelen) };
+        result
     }
 }
 
@@ -106,22 +114,71 @@ hook! {
             let result = kernel();
             if result >= 0 {
                 // SAFETY: the kernel has just filled the message in.
-                unsafe { passed::noted(message) };
+                unsafe { passed::descriptors_arrived(message) };
             }
             return result;
         };
-        // SAFETY: the message is the caller's, null or valid for recvmsg(2).
-        let Some(header) = (unsafe { message.as_mut() }) else { return kernel() };
+        if socket.is_left_to_kernel() || !is_readable(message, size_of::<msghdr>()) {
+            return call::received_by_kernel(socket, kernel());
+        }
+        // SAFETY: readable (checked above), and the caller's own.
+        let mut header = unsafe { message.read_unaligned() };
         if !header.msg_name.is_null() && header.msg_namelen.cast_signed() < 0 {
             return kernel();
         }
-        // SAFETY: as above.
-        unsafe { call::receive(engine, fd, socket, header, flags, kernel) }
+        // SAFETY: the buffers are the caller's, valid for recvmsg(2).
+        let received = unsafe { call::receive_here(engine, fd, socket, &mut header, flags) };
+        let Some(result) = received else {
+            return call::received_by_kernel(socket, kernel());
+        };
+        if result < 0 {
+            return result;
+        }
+        // The datagram is gone all the same.
+        if !is_writable(message, size_of::<msghdr>()) {
+            return fail(libc::EFAULT);
+        }
+        // SAFETY: writable (checked above), and the caller's own.
+        unsafe { message.write_unaligned(header) };
+        result
+    }
+}
+
+/// The time of a `recvmmsg(2)`: it is looked at after each message only, and what was left of it then is given back.
+struct Time {
+    begun: Instant,
+    asked: Duration,
+    left: Duration,
+}
+
+impl Time {
+    /// `None`: not a time, which the kernel says itself.
+    fn begin(asked: &timespec) -> Option<Self> {
+        let sec = u64::try_from(asked.tv_sec).ok()?;
+        let nsec = u32::try_from(asked.tv_nsec).ok()?;
+        let asked = (nsec < 1_000_000_000).then(|| Duration::new(sec, nsec))?;
+        Some(Self {
+            begun: Instant::now(),
+            asked,
+            left: asked,
+        })
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.left = self.asked.saturating_sub(self.begun.elapsed());
+        self.left.is_zero()
+    }
+}
+
+fn timespec_of(time: Duration) -> timespec {
+    timespec {
+        tv_sec: time_t::try_from(time.as_secs()).unwrap_or(time_t::MAX),
+        tv_nsec: time.subsec_nanos().into(),
     }
 }
 
 hook! {
-    /// `recvmmsg(2)`: the timeout is looked at between messages only, as the kernel does.
+    /// `recvmmsg(2)`
     fn recvmmsg(
         fd: c_int,
         messages: *mut mmsghdr,
@@ -129,50 +186,91 @@ hook! {
         flags: c_int,
         timeout: *mut timespec,
     ) -> c_int {
-        if runtime::udp(fd).is_none() || messages.is_null() {
-            // SAFETY: the arguments are the caller's own.
-            let result = unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
+        // SAFETY: the arguments are the caller's own.
+        let kernel = || unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
+        let Some((_, socket)) = runtime::udp(fd) else {
+            let result = kernel();
             for index in 0..usize::try_from(result).unwrap_or(0) {
                 // SAFETY: the kernel has just filled that many messages in.
                 let message = unsafe { messages.add(index) };
                 // SAFETY: as above; the header is the first field.
-                unsafe { passed::noted(message.cast::<msghdr>()) };
+                unsafe { passed::descriptors_arrived(message.cast::<msghdr>()) };
             }
             return result;
+        };
+        // What the kernel refuses before it looks for a datagram is its to say.
+        let is_bad = |timeout: *mut timespec| {
+            !timeout.is_null() && !is_readable(timeout, size_of::<timespec>())
+        };
+        if socket.is_left_to_kernel()
+            || count == 0
+            || is_bad(timeout)
+            || !is_readable(messages, size_of::<mmsghdr>())
+        {
+            let received = kernel();
+            // SAFETY: the kernel has just filled that many messages in.
+            unsafe { call::messages_received_by_kernel(socket, messages, received) };
+            return received;
         }
-        // SAFETY: null or readable, as recvmmsg(2) asks.
-        let deadline = unsafe { timeout.as_ref() }.map(|timeout| {
-            let nsec = timeout.tv_nsec.clamp(0, 999_999_999).unsigned_abs();
-            let sec = timeout.tv_sec.max(0).unsigned_abs();
-            std::time::Instant::now() + std::time::Duration::new(sec, nsec as u32)
-        });
-        let mut received = 0;
-        // The kernel takes at most UIO_MAXIOV messages at once.
-        for index in 0..count.min(1024) {
-            let waits = index == 0 || flags & libc::MSG_WAITFORONE == 0;
-            let one = flags & !libc::MSG_WAITFORONE | if waits { 0 } else { libc::MSG_DONTWAIT };
-            // SAFETY: the caller gave `count` messages.
-            let message = unsafe { messages.add(index as usize) };
-            // SAFETY: as above.
-            let message = unsafe { &mut *message };
-            let saved = errno();
-            // SAFETY: the message is the caller's, valid for recvmsg(2).
-            let result = unsafe { recvmsg(fd, &raw mut message.msg_hdr, one) };
-            let Ok(len) = c_uint::try_from(result) else {
-                if received == 0 {
-                    return -1;
-                }
-                set_errno(saved);
-                break;
-            };
-            message.msg_len = len;
-            received += 1;
-            if deadline.is_some_and(|deadline| std::time::Instant::now() >= deadline) {
-                break;
+        // SAFETY: null or readable (checked above).
+        let mut time = match unsafe { timeout.as_ref() }.map(Time::begin) {
+            Some(None) => return kernel(),
+            time => time.flatten(),
+        };
+        // SAFETY: the caller gave `count` messages.
+        let received = unsafe { receive_many(fd, messages, count, flags, time.as_mut()) };
+        if let Some(time) = time {
+            if !is_writable(timeout, size_of::<timespec>()) {
+                return fail(libc::EFAULT);
             }
+            let saved = errno();
+            // SAFETY: writable (checked above).
+            unsafe { timeout.write(timespec_of(time.left)) };
+            set_errno(saved);
         }
         received
     }
+}
+
+/// # Safety
+/// `messages` must be valid for `recvmmsg(2)` with `count`.
+unsafe fn receive_many(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    mut time: Option<&mut Time>,
+) -> c_int {
+    let mut received = 0;
+    for index in 0..count {
+        let waits = index == 0 || flags & libc::MSG_WAITFORONE == 0;
+        let one = flags & !libc::MSG_WAITFORONE | if waits { 0 } else { libc::MSG_DONTWAIT };
+        let message = messages.wrapping_add(index as usize);
+        if !is_readable(message, size_of::<mmsghdr>()) {
+            // The first one is good.
+            break;
+        }
+        let saved = errno();
+        // SAFETY: the message is the caller's own; the header is the first field.
+        let mut result = unsafe { recvmsg(fd, message.cast::<msghdr>(), one) };
+        if result >= 0 && !is_writable(message, size_of::<mmsghdr>()) {
+            result = fail(libc::EFAULT);
+        }
+        let Ok(len) = c_uint::try_from(result) else {
+            if received == 0 {
+                return -1;
+            }
+            set_errno(saved);
+            break;
+        };
+        // SAFETY: writable (checked above), and the caller's own.
+        unsafe { (*message).msg_len = len };
+        received += 1;
+        if time.as_mut().is_some_and(|time| time.is_over()) {
+            break;
+        }
+    }
+    received
 }
 
 hook! {

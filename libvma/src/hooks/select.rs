@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use engine::Engine;
+use engine::user_memory::is_writable;
 use libc::{c_int, c_short, fd_set, pollfd, sigset_t, timespec, timeval};
 
 use super::hook;
-use super::multiplex::{NSEC_PER_SEC, poll_ours, timespec_to_nsec};
+use super::multiplex::{NSEC_PER_SEC, is_bad_mask, poll_ours, timespec_at};
 use crate::guard::{contained, fail};
 use crate::real;
 use crate::runtime::{self, Device};
@@ -29,7 +30,10 @@ hook! {
         let Some(sets) = (unsafe { Sets::with_ours(engine, count, [read, write, except]) }) else {
             return kernel();
         };
-        // SAFETY: the timeout is the caller's, null or readable.
+        if !timeout.is_null() && !is_writable(timeout, size_of::<timeval>()) {
+            return kernel();
+        }
+        // SAFETY: null or writable (checked above), and the caller's own.
         let wait = match unsafe { timeout.as_ref() } {
             None => None,
             Some(time) if time.tv_sec < 0 || time.tv_usec < 0 => return kernel(),
@@ -43,7 +47,7 @@ hook! {
         let result = unsafe { select_ours(engine, &sets, wait, std::ptr::null(), kernel) };
         let Some(result) = result else { return kernel() };
         // Linux leaves the time that was not slept.
-        // SAFETY: null or writable, as select(2) asks.
+        // SAFETY: null or writable (checked above).
         if let (Some(left), Some(wait)) = (unsafe { timeout.as_mut() }, wait) {
             let passed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
             let rest = wait.saturating_sub(passed);
@@ -73,8 +77,11 @@ hook! {
         let Some(sets) = (unsafe { Sets::with_ours(engine, count, [read, write, except]) }) else {
             return kernel();
         };
-        // SAFETY: the timeout is the caller's, null or readable.
-        let Ok(wait) = timespec_to_nsec(unsafe { timeout.as_ref() }) else { return kernel() };
+        // SAFETY: what the timeout leads to is the caller's own.
+        let Ok(wait) = (unsafe { timespec_at(timeout) }) else { return kernel() };
+        if is_bad_mask(mask) {
+            return kernel();
+        }
         // SAFETY: the sets are the caller's.
         unsafe { select_ours(engine, &sets, wait, mask, kernel) }.unwrap_or_else(kernel)
     }
@@ -93,7 +100,7 @@ unsafe fn select_ours(
 ) -> Option<c_int> {
     // SAFETY: the caller's promise.
     let mut fds = unsafe { sets.polled() };
-    let result = poll_ours(engine, &mut fds, timeout_nsec, mask, kernel)?;
+    let result = poll_ours(engine, &mut fds, timeout_nsec, mask, true, kernel)?;
     if result < 0 {
         return Some(result);
     }
@@ -137,11 +144,15 @@ impl Sets {
             count: count.min(engine.highest_descriptor().saturating_add(1)),
             sets,
         };
-        // SAFETY: the caller's promise.
-        unsafe { within_reach.are_ours(engine) }.then(|| Self {
+        // SAFETY: the caller's promise; the sets are writable as far as they are looked at.
+        if !within_reach.are_writable() || !unsafe { within_reach.are_ours(engine) } {
+            return None;
+        }
+        let all = Self {
             count: kernel_count(count),
             sets,
-        })
+        };
+        all.are_writable().then_some(all)
     }
 
     /// The sets are about to be used, perhaps with something in them that ancestors of the process have in user space.
@@ -152,10 +163,22 @@ impl Sets {
     unsafe fn recall(count: c_int, sets: [*mut fd_set; 3]) {
         if runtime::has_ancestors() {
             let count = kernel_count(count);
-            // SAFETY: the caller's promise.
-            let fds = unsafe { Self { count, sets }.polled() };
-            runtime::recall_all(fds.iter().map(|polled| polled.fd));
+            let all = Self { count, sets };
+            if all.are_writable() {
+                // SAFETY: the caller's promise.
+                let fds = unsafe { all.polled() };
+                runtime::recall_all(fds.iter().map(|polled| polled.fd));
+            }
         }
+    }
+
+    /// Whether the sets can be read and written, as `select(2)` does. If not, the kernel refuses them.
+    #[inline]
+    fn are_writable(&self) -> bool {
+        let len = self.word_count() * size_of::<u64>();
+        self.sets
+            .iter()
+            .all(|set| set.is_null() || is_writable(*set, len))
     }
 
     /// Whether a descriptor in the sets stands for something of ours.

@@ -5,6 +5,7 @@ use libc::{
 };
 
 use engine::Follows;
+use engine::user_memory::{is_readable, is_writable};
 
 use super::{header, hook, passed};
 use crate::call;
@@ -71,11 +72,11 @@ unsafe fn send_message(
         unsafe { passed::leave_to_kernel(message) };
         return kernel();
     };
-    // SAFETY: the message is the caller's, null or valid for sendmsg(2).
-    let Some(header) = (unsafe { message.as_ref() }) else {
-        return kernel();
-    };
-    let mut header = *header;
+    if socket.is_sent_by_kernel(engine) || !is_readable(message, size_of::<msghdr>()) {
+        return call::sent_by_kernel(socket, kernel());
+    }
+    // SAFETY: readable (checked above), and the caller's own.
+    let mut header = unsafe { *message };
     // SAFETY: as above; the copy points at the same buffers.
     unsafe { call::send(engine, fd, socket, &mut header, flags, follows, kernel) }
 }
@@ -83,11 +84,20 @@ unsafe fn send_message(
 hook! {
     /// `sendmmsg(2)`
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
-        if runtime::udp_to_send(fd).is_none() || messages.is_null() {
-            for index in 0..if messages.is_null() { 0 } else { count.min(1024) } {
-                // SAFETY: the caller gave `count` messages.
-                let message = unsafe { messages.add(index as usize) };
-                // SAFETY: as above; the header is the first field.
+        let ours = runtime::udp_to_send(fd);
+        if let Some((engine, socket)) = ours
+            && (socket.is_sent_by_kernel(engine) || !is_writable(messages, size_of::<mmsghdr>()))
+        {
+            // SAFETY: the arguments are the caller's own.
+            let sent = unsafe { real::sendmmsg(fd, messages, count, flags) };
+            // SAFETY: the kernel has just filled that many messages in.
+            unsafe { call::messages_sent_by_kernel(socket, messages, sent) };
+            return sent;
+        }
+        if ours.is_none() {
+            for index in 0..count.min(1024) {
+                let message = messages.wrapping_add(index as usize);
+                // SAFETY: the message is the caller's own; the header is the first field.
                 unsafe { passed::leave_to_kernel(message.cast::<msghdr>()) };
             }
             // SAFETY: the arguments are the caller's own.
@@ -97,9 +107,12 @@ hook! {
         // The kernel takes at most UIO_MAXIOV messages at once.
         let count = count.min(1024);
         for index in 0..count {
-            // SAFETY: the caller gave `count` messages.
-            let message = unsafe { messages.add(index as usize) };
-            // SAFETY: as above.
+            let message = messages.wrapping_add(index as usize);
+            if !is_writable(message, size_of::<mmsghdr>()) {
+                // The first one is good.
+                break;
+            }
+            // SAFETY: writable (checked above), and the caller's own.
             let message = unsafe { &mut *message };
             let saved = errno();
             let follows = if index + 1 < count { Follows::Message } else { Follows::Unknown };

@@ -1,5 +1,6 @@
 //! Calls that set a socket up.
 
+use engine::user_memory::is_readable;
 use engine::{Reason, Request};
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 
@@ -11,7 +12,7 @@ use crate::runtime;
 
 /// Shows a call on a socket of ours in the log at level fine, as `strace(1)` would, and passes its result on.
 #[inline]
-pub(super) fn shown(name: &str, fd: c_int, result: c_int) -> c_int {
+pub(super) fn traced(name: &str, fd: c_int, result: c_int) -> c_int {
     if log::log_enabled!(log::Level::Trace) {
         show(name, fd, result);
     }
@@ -50,7 +51,10 @@ hook! {
 
 /// The kernel's socket has other addresses now, if the call succeeded.
 fn followed(name: &str, fd: c_int, result: c_int) -> c_int {
-    shown(name, fd, result);
+    traced(name, fd, result);
+    if result == 0 {
+        runtime::port_is_bound(fd);
+    }
     if result == 0
         && let Some((engine, socket)) = runtime::udp(fd)
     {
@@ -64,7 +68,7 @@ hook! {
     fn shutdown(fd: c_int, how: c_int) -> c_int {
         runtime::recall(fd);
         // SAFETY: integers.
-        let result = shown("shutdown", fd, unsafe { real::shutdown(fd, how) });
+        let result = traced("shutdown", fd, unsafe { real::shutdown(fd, how) });
         // An unconnected socket is shut down, too, in spite of the error.
         if (result == 0 || errno() == libc::ENOTCONN)
             && let Some((engine, socket)) = runtime::udp(fd) {
@@ -87,11 +91,25 @@ hook! {
             return fail(libc::EINVAL);
         }
         // SAFETY: the arguments are the caller's own.
-        let result = shown("setsockopt", fd, unsafe { real::setsockopt(fd, level, name, value, len) });
+        let result = traced("setsockopt", fd, unsafe { real::setsockopt(fd, level, name, value, len) });
         if result == 0 && let Some((engine, socket)) = runtime::udp(fd) {
             let _ = contained(|| engine.option_was_set(socket, level, name));
+            if level == libc::IPPROTO_IP && let Some(joined) = membership(name) {
+                // SAFETY: the kernel has just read at least a struct ip_mreq there; all such structs begin with the group.
+                let group = unsafe { value.cast::<[u8; 4]>().read_unaligned() };
+                let _ = contained(|| engine.membership_changed(socket, group.into(), joined));
+            }
         }
         result
+    }
+}
+
+/// Whether an option makes a socket a member of a multicast group, or ends that.
+fn membership(name: c_int) -> Option<bool> {
+    match name {
+        libc::IP_ADD_MEMBERSHIP | libc::IP_ADD_SOURCE_MEMBERSHIP => Some(true),
+        libc::IP_DROP_MEMBERSHIP | libc::IP_DROP_SOURCE_MEMBERSHIP => Some(false),
+        _ => None,
     }
 }
 
@@ -123,8 +141,9 @@ hook! {
             _ => {}
         }
         if request == libc::FIOASYNC
-            && !argument.is_null()
-            // SAFETY: the caller passes an int.
+            && runtime::udp(fd).is_some()
+            && is_readable(argument, size_of::<c_int>())
+            // SAFETY: readable (checked above).
             && unsafe { argument.cast::<c_int>().read_unaligned() } != 0
             && is_refused(fd, Request::SignalDriven)
         {

@@ -1,5 +1,7 @@
 //! Installing signal handlers.
 
+use std::mem;
+
 use libc::{c_int, sighandler_t};
 
 use super::hook;
@@ -15,28 +17,99 @@ hook! {
 }
 
 hook! {
+    /// `sigaction(2)` under the C library's own name for it
+    fn __sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        unsafe { signals::install(signal, new, old) }
+    }
+}
+
+hook! {
     /// `signal(2)`: the BSD semantics of the C library, which restarts system calls.
     fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
-        if handler == libc::SIG_ERR {
-            crate::guard::set_errno(libc::EINVAL);
-            return libc::SIG_ERR;
+        bsd(signal, handler)
+    }
+}
+
+hook! {
+    /// `bsd_signal(3)`
+    fn bsd_signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
+        bsd(signal, handler)
+    }
+}
+
+hook! {
+    /// `ssignal(3)`: the same as `signal(2)` in the C library.
+    fn ssignal(signal: c_int, handler: sighandler_t) -> sighandler_t {
+        bsd(signal, handler)
+    }
+}
+
+hook! {
+    /// `sysv_signal(3)`
+    fn sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
+        system_v(signal, handler)
+    }
+}
+
+hook! {
+    /// What `signal(2)` is in programs built for ISO C (`-std=c99`).
+    fn __sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
+        system_v(signal, handler)
+    }
+}
+
+hook! {
+    /// `sigset(3)`
+    fn sigset(signal: c_int, handler: sighandler_t) -> sighandler_t {
+        let held = |how| {
+            // SAFETY: all-zero is a value of this struct: an empty set.
+            let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+            let mut before = set;
+            // SAFETY: the set is writable, and the number is checked by the C library.
+            if unsafe { libc::sigaddset(&raw mut set, signal) } != 0 {
+                return None;
+            }
+            // SAFETY: both sets are valid for the call.
+            if unsafe { libc::sigprocmask(how, &raw const set, &raw mut before) } != 0 {
+                return None;
+            }
+            // SAFETY: the set was filled by the call.
+            Some(unsafe { libc::sigismember(&raw const before, signal) } == 1)
+        };
+        if handler == SIG_HOLD {
+            return match held(libc::SIG_BLOCK) {
+                Some(true) => SIG_HOLD,
+                Some(false) => signals::installed(signal),
+                None => libc::SIG_ERR,
+            };
         }
-        // SAFETY: all-zero is a value of this struct: no flags, an empty mask.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = handler;
-        action.sa_flags = signals::default_flags(signal);
-        // SAFETY: as above.
-        let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: `sa_mask` is writable, and the number is checked by the C library.
-        if unsafe { libc::sigaddset(&raw mut action.sa_mask, signal) } != 0 {
-            return libc::SIG_ERR;
+        let old = signals::install_simple(signal, handler, 0, None);
+        if old == libc::SIG_ERR {
+            return old;
         }
-        // SAFETY: both structs live as long as the call.
-        match unsafe { signals::install(signal, &raw const action, &raw mut old) } {
-            0 => old.sa_sigaction,
-            _ => libc::SIG_ERR,
+        match held(libc::SIG_UNBLOCK) {
+            Some(true) => SIG_HOLD,
+            Some(false) => old,
+            None => libc::SIG_ERR,
         }
     }
+}
+
+/// `SIG_HOLD` of the C library's headers.
+const SIG_HOLD: sighandler_t = 2;
+/// `SA_INTERRUPT` of the kernel's headers: what is the case anyhow.
+const SA_INTERRUPT: c_int = 0x2000_0000;
+
+fn bsd(signal: c_int, handler: sighandler_t) -> sighandler_t {
+    let flags = signals::default_flags(signal);
+    signals::install_simple(signal, handler, flags, Some(signal))
+}
+
+/// The handler runs once, does not block its signal, and system calls are not restarted.
+fn system_v(signal: c_int, handler: sighandler_t) -> sighandler_t {
+    let flags = libc::SA_RESETHAND | libc::SA_NODEFER | SA_INTERRUPT;
+    signals::install_simple(signal, handler, flags, None)
 }
 
 hook! {

@@ -3,6 +3,7 @@
 use std::slice;
 
 use engine::Reason;
+use engine::user_memory::is_readable;
 use libc::{aiocb, c_int, c_uint, off64_t, sigevent, size_t, ssize_t};
 
 use super::hook;
@@ -53,11 +54,11 @@ hook! {
 }
 
 /// # Safety
-/// `control` must be null or readable.
+/// What `control` leads to must be the program's own.
 unsafe fn left_to_aio(control: *const aiocb) {
-    // SAFETY: the caller's promise.
-    if let Some(control) = unsafe { control.as_ref() } {
-        leave_to_kernel(control.aio_fildes, Reason::InLibc);
+    if is_readable(control, size_of::<aiocb>()) {
+        // SAFETY: readable (checked above).
+        leave_to_kernel(unsafe { (*control).aio_fildes }, Reason::InLibc);
     }
 }
 

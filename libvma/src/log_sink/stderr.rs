@@ -9,7 +9,7 @@
 
 use std::mem;
 use std::ptr;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use libc::STDERR_FILENO;
 
@@ -18,12 +18,12 @@ static DEVICE: AtomicU64 = AtomicU64::new(0);
 static INODE: AtomicU64 = AtomicU64::new(0);
 
 /// The process whose memory this is.
-static PROCESS: AtomicI64 = AtomicI64::new(0);
+static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// What descriptor 2 is now is meant to be standard error.
 pub(super) fn process_starts() {
     extern "C" fn owned_by_this_process() {
-        PROCESS.store(process_id(), Ordering::Relaxed);
+        PROCESS.store(stats::process_id(), Ordering::Relaxed);
     }
     owned_by_this_process();
     // SAFETY: the function lives as long as the library, which is never unloaded.
@@ -31,15 +31,10 @@ pub(super) fn process_starts() {
     adopt();
 }
 
-fn process_id() -> i64 {
-    // SAFETY: getpid has no preconditions.
-    unsafe { libc::syscall(libc::SYS_getpid) }
-}
-
 /// What descriptor 2 is from here on is meant to be standard error. A child of `vfork(2)`, which has our memory but not our
 /// descriptors, means its own.
 pub(crate) fn adopt() {
-    if process_id() != PROCESS.load(Ordering::Relaxed) {
+    if stats::process_id() != PROCESS.load(Ordering::Relaxed) {
         return;
     }
     let (device, inode) = status().map_or((0, 0), |status| (status.st_dev, status.st_ino));

@@ -8,8 +8,8 @@ use std::ffi::{CStr, c_char};
 use std::fmt::{self, Write};
 use std::ptr;
 
-use config::LogLevel;
 use libc::{c_int, c_void, siginfo_t};
+use vma_config::LogLevel;
 
 use super::stand_in;
 use crate::log_sink;

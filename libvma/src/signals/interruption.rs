@@ -30,9 +30,13 @@ pub(super) fn signal_came(signal: c_int) {
 }
 
 /// In the place of the default action, which would leave the statistics file behind.
-extern "C" fn end_process(signal: c_int, info: *mut siginfo_t, _context: *mut c_void) {
+extern "C" fn end_process(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes both for a handler installed with SA_SIGINFO, as this one is.
+    if unsafe { super::waits_outside(signal, info, context, end_process) } {
+        return;
+    }
     if let Some(engine) = runtime::engine() {
-        engine.process_ends();
+        engine.process_ends_by_signal();
     }
     // SAFETY: this is a signal handler.
     unsafe { stand_in::act_as_usual(signal, info) };

@@ -5,12 +5,10 @@ use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use libc::{c_int, c_void, siginfo_t};
+use libc::{c_int, siginfo_t};
 
-use super::SIGNALS;
+use super::{Handler, SIGNALS};
 use crate::real;
-
-pub(super) type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
 /// By signal number; 0 where there is none.
 static STAND_INS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
@@ -65,19 +63,9 @@ pub(super) fn hide(index: usize, seen: &mut libc::sigaction) {
 pub(super) unsafe fn act_as_usual(signal: c_int, info: *mut siginfo_t) {
     // SAFETY: the caller's promise.
     let is_fault = unsafe { info.as_ref() }.is_some_and(|info| info.si_code > 0);
-    if is_fault && signal == libc::SIGSEGV {
+    if is_fault && matches!(signal, libc::SIGSEGV | libc::SIGBUS) {
         return;
     }
-    // SAFETY: getpid and gettid have no preconditions.
-    let process = unsafe { libc::syscall(libc::SYS_getpid) };
-    // SAFETY: as above.
-    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-    // SAFETY: the kernel reads one siginfo.
-    let queued =
-        unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) } == 0;
-    if !queued {
-        // What the kernel itself has sent (Ctrl-C) cannot be repeated with its information.
-        // SAFETY: integers.
-        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
-    }
+    // SAFETY: the caller's promise.
+    unsafe { super::send_to_this_thread(signal, info) };
 }

@@ -707,9 +707,84 @@ static void stopped_owner(void)
     MUST(waitpid(owner, NULL, 0));
 }
 
+/* What the library has left a child: nothing on the kernel. */
+static int inherited_channel(void)
+{
+    for (int number = 900; number < 1100; number++) {
+        int domain = 0;
+        socklen_t len = sizeof domain;
+        if (syscall(SYS_getsockopt, number, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_UNIX)
+            return number;
+    }
+    return -1;
+}
+
+static double processor_sec(void)
+{
+    struct rusage usage;
+    MUST(getrusage(RUSAGE_SELF, &usage));
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+/* A child that has given up its rights asks without end, then cuts the others off. */
+static void mischief(void)
+{
+    fd = bound();
+    works(fd, 10);
+    fflush(stdout);
+    pid_t parent = getpid(), child = fork();
+    MUST(child);
+    if (child == 0) {
+        MUST(setgid(65534));
+        MUST(setuid(65534));
+        int channel = inherited_channel();
+        while (getppid() == parent)
+            syscall(SYS_sendto, channel, NULL, 0, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
+        _exit(0);
+    }
+    sleep_msec(200);
+    double begun = processor_sec();
+    sleep_msec(1000);
+    double busy = processor_sec() - begun;
+    printf("busy %d\n", busy > 0.5);
+    if (busy > 0.5)
+        fprintf(stderr, "%.3f s of a second\n", busy);
+    works(fd, 11);
+    int other = bound();
+    works(other, 12);
+    MUST(kill(child, SIGKILL));
+    MUST(waitpid(child, NULL, 0));
+    child = fork();
+    MUST(child);
+    if (child == 0) {
+        syscall(SYS_shutdown, inherited_channel(), SHUT_RDWR);
+        _exit(0);
+    }
+    MUST(waitpid(child, NULL, 0));
+    sleep_msec(100);
+    begun = processor_sec();
+    sleep_msec(500);
+    printf("busy %d\n", processor_sec() - begun > 0.25);
+    works(fd, 13);
+    fflush(stdout);
+    child = fork();
+    MUST(child);
+    if (child == 0) {
+        works(fd, 14);
+        works(other, 15);
+        fflush(stdout);
+        _exit(0);
+    }
+    MUST(waitpid(child, NULL, 0));
+    works(fd, 16);
+    other = bound();
+    works(other, 17);
+}
+
 CASES({"queued", queued}, {"queued_when_full", queued_when_full}, {"unused", unused}, {"waits", waits},
       {"waits_long", waits_long}, {"sends", sends}, {"generations", generations}, {"lineage", lineage},
       {"both_wait", both_wait}, {"several_children", several_children}, {"parent_exits", parent_exits},
       {"daemonised", daemonised}, {"changes", changes}, {"bound_later", bound_later},
       {"atfork_handlers", atfork_handlers}, {"raw_clone", raw_clone}, {"in_a_handler", in_a_handler},
-      {"stopped_owner", stopped_owner}, {"fork_in_a_storm", fork_in_a_storm})
+      {"stopped_owner", stopped_owner}, {"fork_in_a_storm", fork_in_a_storm}, {"mischief", mischief})

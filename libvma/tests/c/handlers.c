@@ -1,6 +1,7 @@
 /* VMA_HANDLE_SIGSEGV and VMA_HANDLE_SIGINTR: what the library's handlers do, and that the program does not see them. */
 #include "case.h"
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <setjmp.h>
@@ -120,8 +121,15 @@ static void count(int signal_number)
     handled++;
 }
 
+/* A shell lets programs that it runs in the background ignore the signal. */
+static void do_not_ignore_interrupts(void)
+{
+    MUST(signal(SIGINT, SIG_DFL) == SIG_ERR ? -1 : 0);
+}
+
 static void interrupt_default(void)
 {
+    do_not_ignore_interrupts();
     int fd = bound();
     struct sigaction old;
     MUST(sigaction(SIGINT, NULL, &old));
@@ -129,6 +137,89 @@ static void interrupt_default(void)
     MUST(kill(getpid(), SIGINT));
     recv(fd, &old, 1, 0);
     printf("not reached\n");
+}
+
+/* Ctrl-C comes while the only thread is inside the library most of the time, and has sockets that a child may have. */
+static void interrupt_busy(void)
+{
+    do_not_ignore_interrupts();
+    udp();
+    fflush(stdout);
+    pid_t parent = getpid();
+    if (fork() == 0) {
+        sleep_msec(20 + parent % 16);
+        kill(parent, SIGINT);
+        _exit(0);
+    }
+    for (;;) {
+        int fd = bound();
+        struct sockaddr_in peer = address(PEER, 7999);
+        sendto(fd, "x", 1, 0, generic(&peer), sizeof peer);
+        MUST(close(fd));
+    }
+}
+
+static char *truncated_mapping(void)
+{
+    int file = memfd_create("file", 0);
+    MUST(file);
+    MUST(ftruncate(file, 4096));
+    char *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    MUST(memory == MAP_FAILED ? -1 : 0);
+    MUST(ftruncate(file, 0));
+    return memory;
+}
+
+static void truncate_statistics(void)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/vmastat.%d", getenv("VMA_STATS_SHMEM_DIR"), (int)getpid());
+    MUST(truncate(path, 0));
+}
+
+static void jump_out(int signal_number)
+{
+    (void)signal_number;
+    siglongjmp(back, 1);
+}
+
+/* Somebody truncates the statistics file. What else raises SIGBUS is the program's. */
+static void truncated_statistics(void)
+{
+    int fd = bound();
+    have(fd, 1, 20);
+    say_recv("recv", fd, 64, 0);
+    truncate_statistics();
+    have(fd, 1, 21);
+    say_recv("recv", fd, 64, 0);
+    /* Long enough for the internal thread's gauges. */
+    sleep_msec(700);
+    printf("SIGBUS: %s\n", signal(SIGBUS, jump_out) == SIG_DFL ? "SIG_DFL" : "a handler");
+    if (sigsetjmp(back, 1) == 0)
+        *truncated_mapping() = 1;
+    else
+        printf("handler\n");
+    have(fd, 1, 22);
+    say_recv("recv", fd, 64, 0);
+    printf("SIGBUS: %s\n", signal(SIGBUS, SIG_DFL) == jump_out ? "the handler" : "another");
+    fflush(stdout);
+    *truncated_mapping() = 1;
+}
+
+/* The same under a handler of the program's own. */
+static void truncated_statistics_and_handler(void)
+{
+    MUST(signal(SIGBUS, jump_out) == SIG_ERR ? -1 : 0);
+    int fd = bound();
+    if (sigsetjmp(back, 1) != 0) {
+        printf("the handler was called\n");
+        return;
+    }
+    have(fd, 1, 20);
+    say_recv("recv", fd, 64, 0);
+    truncate_statistics();
+    have(fd, 1, 21);
+    say_recv("recv", fd, 64, 0);
 }
 
 static int accelerated;
@@ -199,4 +290,7 @@ static void interrupt_threads(void)
 CASES({"crash", crash}, {"crash_with_socket", crash_with_socket}, {"crash_of_thread", crash_of_thread},
       {"sent", sent}, {"stack_overflow", stack_overflow}, {"own_handler", own_handler},
       {"own_handler_gives_up", own_handler_gives_up}, {"interrupt_default", interrupt_default},
+      {"interrupt_busy", interrupt_busy},
+      {"truncated_statistics", truncated_statistics},
+      {"truncated_statistics_and_handler", truncated_statistics_and_handler},
       {"interrupt_threads", interrupt_threads})

@@ -18,6 +18,14 @@ static void starts(void)
     printf("started\n");
 }
 
+/* It goes on for a while, and then has more to say. */
+static void stays(void)
+{
+    udp();
+    sleep_msec(3000);
+    noisy();
+}
+
 /* Everything that is not a UDP socket over IPv4: the library has nothing to say. */
 static void other_sockets(void)
 {
@@ -170,6 +178,32 @@ static void terminal(void)
         fwrite(text, 1, (size_t)len, stdout);
 }
 
-CASES({"starts", starts}, {"other_sockets", other_sockets}, {"many_threads", many_threads},
+static void *change_environment(void *ends)
+{
+    char name[32];
+    for (int i = 0; !*(volatile int *)ends; i++) {
+        snprintf(name, sizeof name, "NAME_%d", i);
+        setenv(name, "value", 1);
+        if (i % 500 == 0)
+            clearenv();
+    }
+    return NULL;
+}
+
+/* The program changes its environment before the first socket, and another thread does so meanwhile. */
+static void environment_changes(void)
+{
+    pthread_t thread;
+    int ends = 0;
+    setenv("VMA_TRACELEVEL", "none", 1);
+    must(pthread_create(&thread, NULL, change_environment, &ends) == 0, "pthread_create", __LINE__);
+    sleep_msec(20);
+    udp();
+    ends = 1;
+    pthread_join(thread, NULL);
+    printf("started\n");
+}
+
+CASES({"starts", starts}, {"stays", stays}, {"environment_changes", environment_changes}, {"other_sockets", other_sockets}, {"many_threads", many_threads},
       {"number_reused", number_reused}, {"closed", closed}, {"redirected", redirected},
       {"reader_gone", reader_gone}, {"terminal", terminal})

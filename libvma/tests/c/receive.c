@@ -229,6 +229,54 @@ static void many(void)
     say("none", recvmmsg(fd, messages, 0, MSG_DONTWAIT, NULL));
 }
 
+static void say_left(const struct timespec *timeout)
+{
+    long sec = (long)timeout->tv_sec;
+    printf("  left: %s s, %s\n", sec < 0 ? "no" : sec == 0 ? "0" : sec < 100 ? "some" : "many",
+           timeout->tv_nsec < 0 || timeout->tv_nsec > 999999999 ? "odd" : timeout->tv_nsec ? "some" : "none");
+}
+
+/* Timeouts of recvmmsg: any number, and what is left of them. */
+static void many_times(void)
+{
+    static const struct timespec times[] = {{0x7fffffffffffffff, 999999999}, {0x7fffffffffffffff, 0}, {1L << 40, 5},
+                                            {-1, 0}, {0, -1}, {0, 1000000000}, {5, 0x7fffffffffffffff}, {0, 0}, {0, 1},
+                                            {20, 0}, {-0x7fffffffffffffff - 1, 0}};
+    int fd = bound();
+    char buffers[2][32];
+    struct iovec parts[2] = {{buffers[0], 32}, {buffers[1], 32}};
+    struct mmsghdr messages[2];
+    memset(messages, 0, sizeof messages);
+    for (int i = 0; i < 2; i++)
+        messages[i].msg_hdr = (struct msghdr){.msg_iov = &parts[i], .msg_iovlen = 1};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        struct timespec timeout = times[i];
+        have(fd, 2, 9);
+        say("two there", recvmmsg(fd, messages, 2, 0, &timeout));
+        say_left(&timeout);
+        timeout = times[i];
+        say("the rest", recvmmsg(fd, messages, 2, MSG_DONTWAIT, &timeout));
+        say_left(&timeout);
+        timeout = times[i];
+        say("none asked for", recvmmsg(fd, messages, 0, MSG_DONTWAIT, &timeout));
+        say_left(&timeout);
+        while (recv(fd, buffers[0], 32, MSG_DONTWAIT) >= 0) {
+        }
+    }
+    say("none asked for, no list", recvmmsg(fd, NULL, 0, 0, NULL));
+    say("none of a file", recvmmsg(1, NULL, 0, 0, NULL));
+    say("none of nothing", recvmmsg(987, NULL, 0, 0, NULL));
+    struct timespec timeout = {3, 0};
+    ask_for(fd, 1, 9, 120, 0, 0);
+    ask_for(fd, 1, 9, 240, 0, 0);
+    say("in time", recvmmsg(fd, messages, 2, 0, &timeout));
+    say_left(&timeout);
+    timeout = (struct timespec){0, 50000000};
+    ask_for(fd, 2, 9, 120, 0, 0);
+    say("too late", recvmmsg(fd, messages, 2, 0, &timeout));
+    say_left(&timeout);
+}
+
 static void fionread(void)
 {
     int fd = bound();
@@ -241,6 +289,26 @@ static void fionread(void)
     say_recv("recv", fd, 64, 0);
     MUST(ioctl(fd, FIONREAD, &waiting));
     printf("next %d\n", waiting);
+}
+
+/* Flags that UDP does not look at: a call with them waits as any. */
+static void odd_flags(void)
+{
+    static const int flags[] = {0, MSG_OOB, MSG_MORE, MSG_DONTROUTE, MSG_EOR, MSG_CONFIRM, MSG_CTRUNC, MSG_PROXY, MSG_SYN,
+                                MSG_RST, MSG_FIN, MSG_WAITFORONE, MSG_BATCH, MSG_ZEROCOPY, MSG_FASTOPEN, MSG_CMSG_CLOEXEC,
+                                0x10, 0x80000, 0x8000000, 0x7ffd9f9d};
+    int fd = bound();
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        char buffer[64];
+        struct iovec part = {buffer, 4};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+        printf("%x\n", flags[i]);
+        ask_for(fd, 2, 9, 30, 0, 0);
+        say(" recv", recv(fd, buffer, sizeof buffer, flags[i]));
+        say(" recvmsg", recvmsg(fd, &message, flags[i]));
+        printf("  flags %x\n", message.msg_flags);
+        say(" nothing", recv(fd, buffer, sizeof buffer, flags[i] | MSG_DONTWAIT));
+    }
 }
 
 static void odd_arguments(void)
@@ -264,4 +332,4 @@ static void odd_arguments(void)
 
 CASES({"timeout", timeout}, {"dontwait", dontwait}, {"nonblocking", nonblocking}, {"peek", peek},
       {"truncation", truncation}, {"zero_length", zero_length}, {"names", names}, {"scatter", scatter},
-      {"reads", reads}, {"many", many}, {"fionread", fionread}, {"odd_arguments", odd_arguments})
+      {"reads", reads}, {"many", many}, {"many_times", many_times}, {"fionread", fionread}, {"odd_flags", odd_flags}, {"odd_arguments", odd_arguments})

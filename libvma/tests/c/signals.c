@@ -287,6 +287,216 @@ static void long_jump(void)
     say_recv("recv", fd, 64, 0);
 }
 
+/* Every way to install a handler but sigaction(2). */
+sighandler_t bsd_signal(int, sighandler_t);
+sighandler_t sysv_signal(int, sighandler_t);
+sighandler_t __sysv_signal(int, sighandler_t);
+int __sigaction(int, const struct sigaction *, struct sigaction *);
+
+static sighandler_t by_internal_name(int signal, sighandler_t handler)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_NODEFER}, old;
+    return __sigaction(signal, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
+}
+
+static const struct {
+    const char *name;
+    sighandler_t (*install)(int, sighandler_t);
+} ways[] = {{"signal", signal},           {"bsd_signal", bsd_signal},       {"ssignal", ssignal},
+            {"sysv_signal", sysv_signal}, {"__sysv_signal", __sysv_signal}, {"sigset", sigset},
+            {"__sigaction", by_internal_name}};
+#define WAYS (int)(sizeof ways / sizeof *ways)
+
+static void count_too(int signal)
+{
+    count(signal);
+}
+
+static const char *name_of(sighandler_t handler)
+{
+    return handler == SIG_DFL     ? "SIG_DFL"
+           : handler == SIG_IGN   ? "SIG_IGN"
+           : handler == SIG_ERR   ? "SIG_ERR"
+           : handler == SIG_HOLD  ? "SIG_HOLD"
+           : handler == count     ? "count"
+           : handler == count_too ? "count_too"
+                                  : "another";
+}
+
+static void say_action(void)
+{
+    struct sigaction now;
+    MUST(sigaction(SIGUSR1, NULL, &now));
+    printf("  action %s flags %x mask %d\n", name_of(now.sa_handler), now.sa_flags & ~0x04000000,
+           sigismember(&now.sa_mask, SIGUSR1));
+}
+
+static void installers(void)
+{
+    int fd = bound(), set = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+    for (int i = 0; i < WAYS; i++) {
+        printf("%s: old %s\n", ways[i].name, name_of(ways[i].install(SIGUSR1, count)));
+        say_action();
+        handled = 0;
+        signal_in(50);
+        ask_for(fd, 1, 20, 200, 0, 0);
+        if (say_recv("  recv", fd, 64, 0) < 0)
+            say_recv("  recv again", fd, 64, 0);
+        printf("  handled %d, then %s\n", handled, name_of(ways[i].install(SIGUSR1, count_too)));
+        signal_in(50);
+        say("  epoll_wait", epoll_wait(set, &event, 1, 3000));
+        /* What one of them gives back, every other one takes. */
+        sighandler_t old = ways[i].install(SIGUSR1, SIG_IGN);
+        printf("  back: %s\n", name_of(old));
+        for (int j = 0; j < WAYS; j++) {
+            handled = 0;
+            ways[j].install(SIGUSR1, count);
+            old = ways[i].install(SIGUSR1, SIG_DFL);
+            ways[j].install(SIGUSR1, old);
+            raise(SIGUSR1);
+            printf("  %s: %s, handled %d\n", ways[j].name, name_of(old), handled);
+        }
+        errno = 0;
+        printf("  no such signal: %s", name_of(ways[i].install(77, count)));
+        printf(" %s\n", strerrorname_np(errno));
+        printf("  of the C library: %s\n", name_of(ways[i].install(33, count)));
+        printf("  SIGKILL: %s\n", name_of(ways[i].install(SIGKILL, count)));
+        printf("  no handler: %s\n", name_of(ways[i].install(SIGUSR1, SIG_DFL)));
+    }
+    printf("sigset holds: %s\n", name_of(sigset(SIGUSR1, SIG_HOLD)));
+    handled = 0;
+    raise(SIGUSR1);
+    printf("still: %s\n", name_of(sigset(SIGUSR1, SIG_HOLD)));
+    printf("handler for a held one: %s, handled %d\n", name_of(sigset(SIGUSR1, count)), handled);
+    printf("then: %s\n", name_of(sigset(SIGUSR1, SIG_HOLD)));
+    MUST(sighold(SIGUSR1));
+    MUST(raise(SIGUSR1));
+    MUST(sigrelse(SIGUSR1));
+    printf("released: handled %d\n", handled);
+    MUST(sigignore(SIGUSR1));
+    printf("ignored: %s\n", name_of(signal(SIGUSR1, count)));
+    printf("SIG_ERR: %s\n", name_of(signal(SIGUSR1, SIG_ERR)));
+    printf("SIG_ERR: %s\n", name_of(sysv_signal(SIGUSR1, SIG_ERR)));
+    say("sigset of nothing", (long)sigset(0, SIG_HOLD));
+    say("sigset of nothing", (long)sigset(65, count));
+}
+
+/* One thread installs handlers of one argument, the other of three; each must get its own arguments. */
+static volatile sig_atomic_t wrong, ends;
+
+static void of_one_argument(int signal)
+{
+    wrong += signal != SIGUSR2;
+}
+
+static void of_three_arguments(int signal, siginfo_t *info, void *context)
+{
+    wrong += signal != SIGUSR2 || info == NULL || info->si_signo != SIGUSR2 || context == NULL;
+}
+
+static void *install_in_turn(void *unused)
+{
+    struct sigaction one = {.sa_handler = of_one_argument, .sa_flags = SA_RESTART};
+    struct sigaction three = {.sa_sigaction = of_three_arguments, .sa_flags = SA_SIGINFO};
+    struct sigaction old;
+    while (!ends) {
+        MUST(sigaction(SIGUSR2, &one, NULL));
+        MUST(sigaction(SIGUSR2, &three, &old));
+        /* Another thread may have been in between with either, but never with half of one. */
+        int info = (old.sa_flags & SA_SIGINFO) != 0;
+        wrong += info ? old.sa_sigaction != of_three_arguments : old.sa_handler != of_one_argument;
+    }
+    return unused;
+}
+
+static void install_race(void)
+{
+    pthread_t threads[2];
+    int fd = bound();
+    MUST(signal(SIGUSR2, of_one_argument) == SIG_ERR ? -1 : 0);
+    for (int i = 0; i < 2; i++)
+        must(pthread_create(&threads[i], NULL, install_in_turn, NULL) == 0, "pthread_create", __LINE__);
+    for (double end = now_sec() + 1; now_sec() < end;)
+        MUST(raise(SIGUSR2));
+    ends = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    printf("wrong %d\n", wrong);
+    have(fd, 1, 20);
+    say_recv("recv", fd, 64, 0);
+}
+
+static void of_the_child(int signal)
+{
+    (void)signal;
+    _exit(3);
+}
+
+/* A child of vfork(2) has its parent's memory, but handlers of its own. */
+static void vfork_child(void)
+{
+    int fd = bound(), status;
+    handle(SIGUSR1, 0);
+    for (int i = 0; i < 2; i++) {
+        pid_t child = vfork();
+        if (child == 0) {
+            if (i == 0)
+                signal(SIGUSR1, of_the_child);
+            else
+                sigset(SIGUSR1, SIG_DFL);
+            raise(SIGUSR1);
+            _exit(0);
+        }
+        MUST(waitpid(child, &status, 0));
+        printf("child: exit %d signal %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+               WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+        signal_in(30);
+        say_recv("recv", fd, 64, 0);
+        printf("handled %d, %s\n", handled, name_of(sigset(SIGUSR1, count)));
+    }
+}
+
+static void *send_signals(void *unused)
+{
+    while (!ends) {
+        pthread_kill(*(pthread_t *)unused, SIGUSR1);
+        usleep(200);
+    }
+    return NULL;
+}
+
+/* A handler leaves by a jump wherever the thread is, inside of the library, too. */
+static void jump_storm(void)
+{
+    pthread_t self = pthread_self(), sender;
+    char buffer[64];
+    static volatile int jumps;
+    static int fd;
+    struct sockaddr_in peer = address(PEER, 7999);
+    fd = bound();
+    MUST(sigset(SIGUSR1, leave) == SIG_ERR ? -1 : 0);
+    sigsetjmp(out, 1);
+    if (jumps++ == 0)
+        must(pthread_create(&sender, NULL, send_signals, &self) == 0, "pthread_create", __LINE__);
+    while (jumps < 1000) {
+        struct pollfd polled = {fd, POLLIN, 0};
+        sendto(fd, "x", 1, 0, generic(&peer), sizeof peer);
+        recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
+        poll(&polled, 1, 1);
+    }
+    MUST(sigignore(SIGUSR1));
+    ends = 1;
+    pthread_join(sender, NULL);
+    have(fd, 1, 20);
+    say_recv("recv", fd, 64, 0);
+    int other = bound();
+    have(other, 1, 21);
+    say_recv("recv", other, 64, 0);
+    MUST(close(other));
+}
+
 static void child_ends(void)
 {
     int fd = bound();
@@ -316,4 +526,6 @@ static void child_ends(void)
 
 CASES({"receiving", receiving}, {"waiting", waiting}, {"masks", masks}, {"actions", actions},
       {"inside_a_handler", inside_a_handler}, {"closed_by_a_handler", closed_by_a_handler},
-      {"answered_by_a_handler", answered_by_a_handler}, {"long_jump", long_jump}, {"child_ends", child_ends})
+      {"answered_by_a_handler", answered_by_a_handler}, {"long_jump", long_jump}, {"installers", installers},
+      {"install_race", install_race}, {"vfork_child", vfork_child}, {"jump_storm", jump_storm},
+      {"child_ends", child_ends})

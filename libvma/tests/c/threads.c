@@ -91,6 +91,50 @@ static void late_poll(void)
     say_recv("recv", fd, 64, 0);
 }
 
+static void *epoll_for_a_while(void *unused)
+{
+    (void)unused;
+    struct epoll_event event;
+    return (void *)(long)epoll_wait(set, &event, 1, 20000);
+}
+
+/* Threads wait in the kernel for a set whose members are not accelerated; one comes to be. */
+static void late_member(void)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    for (int round = 0; round < 4; round++) {
+        fd = udp();
+        set = epoll_create1(0);
+        int local = bound_to("127.0.0.1", 0), one_shot = round % 2 ? (int)EPOLLONESHOT : 0;
+        event.events = EPOLLIN | (uint32_t)one_shot;
+        MUST(epoll_ctl(set, EPOLL_CTL_ADD, local, &event));
+        if (round < 2)
+            MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+        pthread_t threads[3];
+        for (int i = 0; i < 3; i++)
+            threads[i] = start(i == 1 ? epoll_for_a_while : epoll_once, NULL);
+        sleep_msec(150);
+        struct sockaddr_in self = address(SELF, 0);
+        MUST(bind(fd, generic(&self), sizeof self));
+        if (round >= 2)
+            MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+        sleep_msec(round == 0 ? 0 : 150);
+        for (int i = 0; i < 3; i++) {
+            ask(fd, 1, 20);
+            if (one_shot) {
+                sleep_msec(50);
+                say_recv("recv", fd, 64, 0);
+                MUST(epoll_ctl(set, EPOLL_CTL_MOD, fd, &event));
+            }
+        }
+        for (int i = 0; i < 3; i++)
+            say("epoll_wait", join(threads[i]));
+        close(fd);
+        close(local);
+        close(set);
+    }
+}
+
 static void *select_once(void *unused)
 {
     (void)unused;
@@ -409,7 +453,7 @@ static void shut_down(void)
     say("shutdown of an unconnected one", shutdown(other, SHUT_RDWR));
 }
 
-CASES({"unbound", unbound}, {"late_poll", late_poll}, {"cancelled", cancelled}, {"cancelled_anywhere", cancelled_anywhere},
+CASES({"unbound", unbound}, {"late_poll", late_poll}, {"late_member", late_member}, {"cancelled", cancelled}, {"cancelled_anywhere", cancelled_anywhere},
       {"cancelled_before", cancelled_before}, {"several_receivers", several_receivers},
       {"several_pollers", several_pollers},
       {"sleeper_and_drainer", sleeper_and_drainer}, {"one_shot_pool", one_shot_pool}, {"destructor", destructor},

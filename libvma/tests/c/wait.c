@@ -1,6 +1,5 @@
 /* poll, select and epoll with sockets of every kind. */
 #include "case.h"
-#include <sys/resource.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 
@@ -142,6 +141,43 @@ static void selecting_all(void)
     say("select of a negative number", select(-1, &all.set, NULL, NULL, &soon));
 }
 
+/* A program that gives up the right to have descriptors. It has those that are open. */
+static void no_descriptors(void)
+{
+    int fd = bound(), set = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 5}, events[2];
+    struct rlimit none = {0, 0};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+    MUST(setrlimit(RLIMIT_NOFILE, &none));
+    for (int i = 0; i < 3; i++) {
+        struct rusage before, after;
+        getrusage(RUSAGE_THREAD, &before);
+        ask_for(fd, 1, 20, 150, 0, 0);
+        say_recv("recv", fd, 64, 0);
+        ask_for(fd, 1, 21, 150, 0, 0);
+        say("epoll_wait", epoll_wait(set, events, 2, -1));
+        say_recv("recv", fd, 64, 0);
+        ask_for(fd, 1, 22, 150, 0, 0);
+        fd_set in;
+        FD_ZERO(&in);
+        FD_SET(fd, &in);
+        say("select", select(fd + 1, &in, NULL, NULL, NULL));
+        printf("  %d\n", FD_ISSET(fd, &in) != 0);
+        say_recv("recv", fd, 64, 0);
+        set_timeout(fd, 100);
+        double begun = now_sec();
+        say_recv("nothing", fd, 64, 0);
+        say_waited("recv", begun, 100);
+        set_timeout(fd, 0);
+        getrusage(RUSAGE_THREAD, &after);
+        if (i == 2 && after.ru_nvcsw - before.ru_nvcsw > 200)
+            printf("woke up %ld times\n", after.ru_nvcsw - before.ru_nvcsw);
+    }
+    struct pollfd polled = {fd, POLLIN, 0};
+    say("poll", poll(&polled, 1, 50));
+    say("poll of none", poll(NULL, 0, 50));
+}
+
 static void selecting(void)
 {
     int ours = bound(), local = bound_to("127.0.0.1", 0), pipes[2];
@@ -209,4 +245,4 @@ static void ppolling(void)
 }
 
 CASES({"poll_one", poll_one}, {"poll_mixed", poll_mixed}, {"poll_all_ready", poll_all_ready}, {"selecting", selecting}, {"selecting_all", selecting_all},
-      {"ppolling", ppolling})
+      {"ppolling", ppolling}, {"no_descriptors", no_descriptors})

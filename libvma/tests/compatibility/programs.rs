@@ -98,7 +98,7 @@ programs! {
     dns: needs(&["dig", "host", "dnsmasq"]),
     dnsmasq: needs(&["dnsmasq", "dig"]),
     socat: needs(&["socat"]).accelerated(),
-    netcat: needs(&["nc"]).accelerated(),
+    netcat: needs(&["nc.openbsd"]).accelerated(),
     iperf3: needs(&["iperf3"]).accelerated(),
     sockperf: needs(&["sockperf"]).accelerated(),
     busybox: needs(&["busybox", "curl"]),
@@ -106,8 +106,15 @@ programs! {
     stunnel: needs(&["stunnel", "openssl"]),
     haproxy: needs(&["haproxy", "curl"]),
     network_tools: needs(&["ping", "tc"]).normalised(without_other_namespaces),
-    traceroute: needs(&["traceroute"]),
+    traceroute: needs(&["traceroute.db"]),
     chrony: needs(&["chronyd"]),
+    unbound: needs(&["unbound", "dig"]),
+    knot: needs(&["knotd", "dig"]),
+    nsd: needs(&["nsd", "dig"]),
+    dnsmasq_daemon: needs(&["dnsmasq", "dig"]),
+    openvpn: needs(&["openvpn", "ping", "socat"]),
+    rsyslog: needs(&["rsyslogd", "logger"]),
+    ngtcp2: needs(&["gtlsserver", "gtlsclient", "openssl"]),
 }
 
 fn is_in_path(program: &str) -> bool {

@@ -163,6 +163,9 @@ pub(crate) fn odd_addresses(good: &Frame) -> Vec<Vec<u8>> {
     let mut all = vec![good.with_payload(b"good").bytes()];
     let addresses = [
         [10, 77, 0, 2],
+        // The receiver's second address, and that of its loopback interface.
+        [10, 77, 0, 3],
+        [10, 88, 0, 1],
         [10, 77, 0, 9],
         [10, 77, 0, 255],
         [10, 77, 0, 0],
@@ -175,6 +178,11 @@ pub(crate) fn odd_addresses(good: &Frame) -> Vec<Vec<u8>> {
         [240, 0, 0, 1],
         [192, 0, 2, 1],
         [169, 254, 1, 1],
+        [127, 255, 255, 255],
+        [0, 255, 255, 255],
+        [223, 255, 255, 255],
+        [247, 255, 255, 255],
+        [10, 77, 1, 255],
     ];
     for address in addresses {
         let text = address.map(|byte: u8| byte.to_string()).join(".");
@@ -183,6 +191,15 @@ pub(crate) fn odd_addresses(good: &Frame) -> Vec<Vec<u8>> {
         all.push(frame.bytes());
         let mut frame = good.with_payload(format!("destination {text}").as_bytes());
         frame.destination = address;
+        all.push(frame.bytes());
+        // Each class in a frame to everybody, too.
+        let mut frame = good.with_payload(format!("to everybody, source {text}").as_bytes());
+        frame.source = address;
+        frame.destination_mac = [0xff; 6];
+        all.push(frame.bytes());
+        let mut frame = good.with_payload(format!("to everybody, destination {text}").as_bytes());
+        frame.destination = address;
+        frame.destination_mac = [0xff; 6];
         all.push(frame.bytes());
     }
     all

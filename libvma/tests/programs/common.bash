@@ -55,3 +55,36 @@ measure() {
     done
     echo "$said"
 }
+
+# Waits until a command succeeds at the other end.
+until_peer_answers() {
+    until_true peer "$@"
+}
+
+# At the other end without the library, on a CPU that the service leaves alone.
+load_from_peer() {
+    ip netns exec "$PEER_NETNS" env -u LD_PRELOAD taskset -c "${LOAD_CPU:-0}" "$@"
+}
+
+# peer_load <arguments of tests/c/load.c>: answers a second.
+peer_load() {
+    load_from_peer "$LOAD" "$@"
+}
+
+# dns_load <seconds>: answered questions a second.
+dns_load() {
+    for i in {1..50}; do echo "n$i.name.test A"; done >questions
+    load_from_peer dnsperf -s "$SELF" -d questions -l "$1" -c 8 -q 64 -t 1 >dnsperf.log 2>&1
+    grep -q 'NOERROR [0-9]* (100.00%)' dnsperf.log || grep 'Response codes' dnsperf.log >&2
+    awk '/Queries per second/ { print int($4) }' dnsperf.log
+}
+
+# Questions to a server of the zone name.test, and what it answers.
+ask_for_names() {
+    for i in {1..20}; do peer dig "@$SELF" "n$i.name.test" +short +tries=1 +timeout=10; done
+    peer dig "@$SELF" name.test SOA | grep -o 'status: [A-Z]*'
+    peer dig "@$SELF" a.name.test +tcp +short
+    for i in {1..200}; do echo "m$i.name.test"; done >names
+    peer dig "@$SELF" -f names +short | sort | uniq -c
+    peer dig "@$SELF" absent.invalid | grep -o 'status: [A-Z]*'
+}

@@ -136,7 +136,30 @@ fn explain_adds_settings_rings_pools_reasons_and_rules() {
     fixture.segment.settings(settings.into_iter());
     let third = fixture.segment.claim_socket();
     third.fd.set(5);
+    third.protocol.set(PROTOCOL_UDP);
     third.set_offloaded();
+    third.detail.set("groups through the kernel: 239.1.2.3");
+    third.rx_os_reasons.count(2);
+    (0..3).for_each(|_| third.tx_os_reasons.count(1));
+    third.tx_os_reasons.count(2);
+    let closed = fixture.segment.claim_socket();
+    closed.fd.set(6);
+    closed.protocol.set(PROTOCOL_UDP);
+    closed.local.set("10.0.0.1:53".parse().unwrap());
+    closed.set_not_offloaded(1, 0);
+    closed.detail.set("IP_PKTINFO");
+    closed.rx_os_packets.add(8);
+    fixture.segment.remember_closed(&closed);
+    drop(closed);
+    let of_kernel = [7, 9].map(|fd| {
+        let slot = fixture.segment.claim_kernel_socket();
+        slot.protocol.set(PROTOCOL_TCP);
+        slot.reason.set(1);
+        slot.fd.set(fd);
+        slot
+    });
+    assert!(of_kernel[0].is_published());
+    fixture.segment.note("eth0", "vlan", "tags are stripped");
     let ring = fixture.segment.claim_ring();
     ring.ifname.set("eth0");
     ring.mode.set("xdp native");
@@ -164,8 +187,14 @@ fn explain_adds_settings_rings_pools_reasons_and_rules() {
         " Settings: VMA_RX_POLL=-1 (preset)\n",
         " Ring eth0 (xdp native): Rx 10 pkt 2 Kbyte, Tx 20 pkt 4 Kbyte, dropped: 1 no socket, 2 malformed, 3 checksum, 4 no buffer, 5 tx full\n",
         " Pool: 4000 of 4096 buffers free, 2048 bytes each, exhausted 6\n",
+        " Note on eth0 (vlan): tags are stripped\n",
         " fd 3 tcp is not offloaded: the interface has no XDP support\n",
         " fd 4 udp is not offloaded: reason 2: \"use os udp_receiver *:7000\" (/etc/libvma.conf:12)\n",
+        " fd 5 udp: groups through the kernel: 239.1.2.3\n",
+        " fd 5 udp Rx through the kernel, pkt: 1 reason 2\n",
+        " fd 5 udp Tx through the kernel, pkt: 3 the interface has no XDP support, 1 reason 2\n",
+        " fd 7, 9 tcp: the interface has no XDP support\n",
+        " Closed fd 6 udp 10.0.0.1:53 to -, not offloaded: the interface has no XDP support: IP_PKTINFO; offloaded Rx 0 pkt, Tx 0 pkt; os Rx 8 pkt, Tx 0 pkt\n",
     );
     assert_eq!(added, format!("{expected}{RULE}"));
 

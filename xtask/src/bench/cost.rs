@@ -11,7 +11,7 @@ use crate::process::{self, Read};
 /// What one case costs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cost {
-    /// `receive` or `send`, and how; of a hook `<family>: <call>`.
+    /// `receive` or `send`, and how; of a hook `<family>: <call>`; of an epoll set `<call>: <members>`.
     pub(super) name: String,
     /// Of one message.
     pub(super) nsec: f64,
@@ -32,6 +32,13 @@ impl Cost {
             }
         }
         dearest
+    }
+
+    /// How many times its first case each family's dearest costs, at most.
+    pub(super) fn growth(costs: &[Self]) -> f64 {
+        let first_of = |family: &str| costs.iter().find(|cost| cost.family() == family);
+        let ratio = |cost: &Self| Some(cost.nsec / first_of(cost.family())?.nsec);
+        costs.iter().filter_map(ratio).fold(f64::NAN, f64::max)
     }
 
     fn family(&self) -> &str {
@@ -92,6 +99,22 @@ mod tests {
         ];
         let dearest = Cost::dearest_of_families(&costs);
         assert_eq!(dearest, [&costs[2], &costs[1]]);
+    }
+
+    #[test]
+    fn growth_is_that_of_the_family_that_grows_most() {
+        let cost = |name: &str, nsec| Cost {
+            name: name.to_owned(),
+            nsec,
+        };
+        let costs = [
+            cost("add: 10", 100.0),
+            cost("add: 10000", 120.0),
+            cost("wait: 10", 10.0),
+            cost("wait: 10000", 14.0),
+        ];
+        assert!((Cost::growth(&costs) - 1.4).abs() < 1e-9);
+        assert!(Cost::growth(&[]).is_nan());
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub(super) struct Medians {
     pub(super) libvma_throughput: Throughput,
     pub(super) costs: Vec<Cost>,
     pub(super) hooks: Vec<Cost>,
+    pub(super) epoll: Vec<Cost>,
     pub(super) ratios: Ratios,
     rounds: usize,
 }
@@ -39,6 +40,8 @@ pub(super) struct Ratios {
     pub(super) p99_by_kernel: f64,
     /// Messages received with libvma by those on the kernel.
     pub(super) received: f64,
+    /// A call on an epoll set with many members by the same with few, the worst of them.
+    pub(super) epoll_growth: f64,
 }
 
 impl Ratios {
@@ -53,6 +56,7 @@ impl Ratios {
             received: ratio(|round| {
                 round.libvma_throughput.received_per_sec / round.kernel_throughput.received_per_sec
             }),
+            epoll_growth: ratio(|round| Cost::growth(&round.epoll)),
         }
     }
 }
@@ -89,6 +93,7 @@ impl Medians {
             libvma_throughput: throughput(|round| &round.libvma_throughput),
             costs: costs(|round| &round.costs),
             hooks: costs(|round| &round.hooks),
+            epoll: costs(|round| &round.epoll),
             ratios: Ratios::of(rounds),
             rounds: rounds.len(),
         }
@@ -185,6 +190,10 @@ pub(super) fn table(medians: &Medians, verdicts: &[Verdict]) -> String {
             medians.costs.iter().collect(),
         ),
         ("hook alone, another's descriptor", hooks),
+        (
+            "epoll set, a call with so many sockets",
+            medians.epoll.iter().collect(),
+        ),
     ];
     for (what, costs) in parts {
         for (index, cost) in costs.into_iter().enumerate() {
@@ -229,7 +238,7 @@ pub(super) fn json(
         values(
             [&round.kernel, &round.one_cpu, &round.libvma, &round.floor],
             [&round.kernel_throughput, &round.libvma_throughput],
-            [&round.costs, &round.hooks],
+            [&round.costs, &round.hooks, &round.epoll],
         )
     };
     let verdict = |verdict: &Verdict| {
@@ -250,14 +259,14 @@ pub(super) fn json(
         "medians": values(
             [&medians.kernel, &medians.one_cpu, &medians.libvma, &medians.floor],
             [&medians.kernel_throughput, &medians.libvma_throughput],
-            [&medians.costs, &medians.hooks],
+            [&medians.costs, &medians.hooks, &medians.epoll],
         ),
         "rounds": rounds.iter().map(round).collect::<Vec<_>>(),
         "checks": verdicts.iter().map(verdict).collect::<Vec<_>>(),
     })
 }
 
-fn values(latencies: [&Latency; 4], throughputs: [&Throughput; 2], costs: [&[Cost]; 2]) -> Value {
+fn values(latencies: [&Latency; 4], throughputs: [&Throughput; 2], costs: [&[Cost]; 3]) -> Value {
     let latency = |latency: &Latency| {
         json!({
             "p50_usec": latency.p50_usec,
@@ -273,7 +282,7 @@ fn values(latencies: [&Latency; 4], throughputs: [&Throughput; 2], costs: [&[Cos
     };
     let [kernel, one_cpu, libvma, floor] = latencies;
     let [kernel_throughput, libvma_throughput] = throughputs;
-    let [socket_layer, hooks] = costs.map(|costs| -> serde_json::Map<_, _> {
+    let [socket_layer, hooks, epoll] = costs.map(|costs| -> serde_json::Map<_, _> {
         let named = costs
             .iter()
             .map(|cost| (cost.name.clone(), json!(cost.nsec)));
@@ -292,6 +301,7 @@ fn values(latencies: [&Latency; 4], throughputs: [&Throughput; 2], costs: [&[Cos
         },
         "socket_layer_nsec": socket_layer,
         "hook_nsec": hooks,
+        "epoll_nsec": epoll,
     })
 }
 
@@ -332,6 +342,7 @@ pub(super) mod tests {
                 cost("receive: recv", 3.0),
                 cost("poll: poll", 7.0),
             ],
+            epoll: vec![cost("wait: 10", 100.0), cost("wait: 10000", 110.0)],
         }
     }
 
@@ -342,23 +353,26 @@ pub(super) mod tests {
         let expected = "
 medians of 3 rounds
 
-                                                      kernel  on one CPU  libvma  floor  gain  of floor
-ping-pong 64 B, half round trip             p50 usec   50.00       10.00    2.00   1.60  5.00      1.25
-                                            p99 usec  100.00       20.00    5.00   3.20  4.00      1.56
-                                          p99.9 usec  200.00       40.00    8.00   6.40  5.00      1.25
-throughput 14 B                               sent/s  200000              600000         3.00
-                                          received/s  100000              300000         3.00
-socket layer alone, a message           receive nsec                        30.0
-                                           send nsec                        60.0
-hook alone, another's descriptor  receive: recv nsec                         3.0
-                                     poll: poll nsec                         7.0
+                                                            kernel  on one CPU  libvma  floor  gain  of floor
+ping-pong 64 B, half round trip                   p50 usec   50.00       10.00    2.00   1.60  5.00      1.25
+                                                  p99 usec  100.00       20.00    5.00   3.20  4.00      1.56
+                                                p99.9 usec  200.00       40.00    8.00   6.40  5.00      1.25
+throughput 14 B                                     sent/s  200000              600000         3.00
+                                                received/s  100000              300000         3.00
+socket layer alone, a message                 receive nsec                        30.0
+                                                 send nsec                        60.0
+hook alone, another's descriptor        receive: recv nsec                         3.0
+                                           poll: poll nsec                         7.0
+epoll set, a call with so many sockets       wait: 10 nsec                       100.0
+                                          wait: 10000 nsec                       110.0
 
-p50, kernel / libvma                25.00    at least 4  pass
-p50, libvma / floor                  1.25  at most 1.25  pass
-p99, libvma / faster kernel          0.25     at most 1  pass
-messages received, libvma / kernel   3.00    at least 2  pass
-socket layer, dearest case (nsec)   60.00    at most 80  pass
-hook, dearest case (nsec)            7.00    at most 15  pass
+p50, kernel / libvma                        25.00    at least 4  pass
+p50, libvma / floor                          1.25  at most 1.25  pass
+p99, libvma / faster kernel                  0.25     at most 1  pass
+messages received, libvma / kernel           3.00    at least 2  pass
+socket layer, dearest case (nsec)           60.00    at most 80  pass
+hook, dearest case (nsec)                    7.00    at most 15  pass
+epoll set, 10,000 sockets / 10, worst case   1.10   at most 1.5  pass
 ";
         assert_eq!(text, expected);
     }

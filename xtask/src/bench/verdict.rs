@@ -24,18 +24,39 @@ impl Verdict {
             Limit::AtMost(limit) => self.value <= limit,
         }
     }
+
+    /// In a line.
+    pub(super) fn said(&self) -> String {
+        let limit = match self.limit {
+            Limit::AtLeast(limit) => format!("at least {limit}"),
+            Limit::AtMost(limit) => format!("at most {limit}"),
+        };
+        format!("{}: {:.2} ({limit})", self.name, self.value)
+    }
+}
+
+/// Against the kernel as it runs by itself. The gain over the faster of the two kernel lines stands in the table.
+pub(super) fn gain(value: f64) -> Verdict {
+    Verdict {
+        name: "p50, kernel / libvma",
+        value,
+        limit: Limit::AtLeast(4.0),
+    }
+}
+
+pub(super) fn received(value: f64) -> Verdict {
+    Verdict {
+        name: "messages received, libvma / kernel",
+        value,
+        limit: Limit::AtLeast(2.0),
+    }
 }
 
 pub(super) fn all(medians: &Medians) -> Vec<Verdict> {
     let ratios = &medians.ratios;
     let slowest = |costs: &[Cost]| costs.iter().map(|cost| cost.nsec).fold(f64::NAN, f64::max);
     vec![
-        // Against the kernel as it runs by itself. The gain over the faster of the two kernel lines stands in the table.
-        Verdict {
-            name: "p50, kernel / libvma",
-            value: ratios.kernel_by_libvma,
-            limit: Limit::AtLeast(4.0),
-        },
+        gain(ratios.kernel_by_libvma),
         Verdict {
             name: "p50, libvma / floor",
             value: ratios.libvma_by_floor,
@@ -46,11 +67,7 @@ pub(super) fn all(medians: &Medians) -> Vec<Verdict> {
             value: ratios.p99_by_kernel,
             limit: Limit::AtMost(1.0),
         },
-        Verdict {
-            name: "messages received, libvma / kernel",
-            value: ratios.received,
-            limit: Limit::AtLeast(2.0),
-        },
+        received(ratios.received),
         Verdict {
             name: "socket layer, dearest case (nsec)",
             value: slowest(&medians.costs),
@@ -61,6 +78,11 @@ pub(super) fn all(medians: &Medians) -> Vec<Verdict> {
             name: "hook, dearest case (nsec)",
             value: slowest(&medians.hooks),
             limit: Limit::AtMost(15.0),
+        },
+        Verdict {
+            name: "epoll set, 10,000 sockets / 10, worst case",
+            value: ratios.epoll_growth,
+            limit: Limit::AtMost(1.5),
         },
     ]
 }
@@ -88,10 +110,15 @@ mod tests {
     }
 
     #[test]
+    fn a_line_says_what_was_asked() {
+        assert_eq!(gain(5.0).said(), "p50, kernel / libvma: 5.00 (at least 4)");
+    }
+
+    #[test]
     fn every_number_is_judged() {
         let verdicts = all(&Medians::of(&[super::super::report::tests::round(1.0)]));
         let values: Vec<f64> = verdicts.iter().map(|verdict| verdict.value).collect();
-        assert_eq!(values, [25.0, 1.25, 0.25, 3.0, 60.0, 7.0]);
+        assert_eq!(values, [25.0, 1.25, 0.25, 3.0, 60.0, 7.0, 1.1]);
         assert!(verdicts.iter().all(Verdict::passed));
     }
 }

@@ -44,6 +44,17 @@ impl Totals {
         *counter += number.parse::<u64>().unwrap_or(0);
     }
 
+    pub(crate) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+        self.measured += other.measured;
+        self.filtered_out += other.filtered_out;
+        for (reason, count) in other.skips {
+            *self.skips.entry(reason).or_default() += count;
+        }
+    }
+
     pub(crate) fn skips(&self) -> impl Iterator<Item = (&str, u64)> {
         self.skips
             .iter()
@@ -90,6 +101,22 @@ fn skip_reason(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn totals_are_added() {
+        let mut totals = Totals::default();
+        for _ in 0..2 {
+            let mut step = Totals::default();
+            step.note("test result: ok. 1 passed; 2 failed; 3 ignored; 4 measured; 5 filtered out; finished in 0.10s");
+            step.note("skipped: not root");
+            totals.add(step);
+        }
+        assert_eq!(
+            totals.result_line(true, Duration::ZERO),
+            "\ntest result: ok. 2 passed; 4 failed; 6 ignored; 8 measured; 10 filtered out; finished in 0.00s\n"
+        );
+        assert_eq!(totals.skips().collect::<Vec<_>>(), [("not root", 2)]);
+    }
 
     #[test]
     fn results_of_many_programs_are_summed() {

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::insn::{Alu, Condition, Helper, Instruction, PSEUDO_MAP_FD, Register, Width, opcode};
+use super::insn::{
+    Alu, Condition, Helper, Instruction, PSEUDO_FUNCTION, PSEUDO_MAP_FD, Register, Width, opcode,
+};
 
 /// Collects the instructions of one program in order.
 #[derive(Debug, Default)]
@@ -136,6 +138,12 @@ impl Assembler {
         self.push(opcode::CALL, Register::R0, Register::R0, 0, helper as i32);
     }
 
+    /// `r0 = function(r1, r2, ...)`, a kernel function by the number of its type.
+    pub(super) fn call_function(&mut self, number: u32) {
+        let number = number.cast_signed();
+        self.push(opcode::CALL, Register::R0, PSEUDO_FUNCTION, 0, number);
+    }
+
     /// `return r0`
     pub(super) fn exit(&mut self) {
         self.push(opcode::EXIT, Register::R0, Register::R0, 0, 0);
@@ -234,6 +242,7 @@ mod tests {
         a.store(Width::U16, R10, -4, R1);
         a.store(Width::U8, R10, -1, 0);
         a.call(Helper::RedirectMap);
+        a.call_function(0x0102);
         a.exit();
         let expected = [
             [0xbf, 0x16, 0, 0, 0, 0, 0, 0],
@@ -251,6 +260,7 @@ mod tests {
             [0x6b, 0x1a, 0xfc, 0xff, 0, 0, 0, 0],
             [0x72, 0x0a, 0xff, 0xff, 0, 0, 0, 0],
             [0x85, 0x00, 0, 0, 51, 0, 0, 0],
+            [0x85, 0x20, 0, 0, 2, 1, 0, 0],
             [0x95, 0x00, 0, 0, 0, 0, 0, 0],
         ];
         assert_eq!(bytes(a), expected);

@@ -93,6 +93,8 @@ pub(super) enum Condition {
 pub(super) enum Helper {
     MapLookupElement = 1,
     RedirectMap = 51,
+    /// Linux 5.5.
+    ProbeReadKernel = 113,
     /// Linux 5.18.
     XdpBufferLength = 188,
 }
@@ -112,5 +114,7 @@ pub(super) mod opcode {
     pub(crate) const REGISTER_OPERAND: u8 = 0x08;
 }
 
+/// Source register of a call: the immediate is the number of a kernel function's type.
+pub(super) const PSEUDO_FUNCTION: Register = Register::R2;
 /// Source register of a 64-bit immediate load: the immediate is a map's descriptor.
 pub(super) const PSEUDO_MAP_FD: Register = Register::R1;

@@ -22,10 +22,19 @@ pub enum AttachMode {
     Native,
     /// In the kernel's generic receive path: works with every driver.
     ///
-    /// Over veth the packets of a peer that sends with UDP segmentation offload (`UDP_SEGMENT`) arrive
-    /// here before they are cut: several datagrams look like one. In native mode veth has them cut
-    /// first.
+    /// Packets may be several in one here, to be cut later (`UDP_SEGMENT` of a veth peer): the program needs
+    /// [`SkbNotes`](super::skb_notes::SkbNotes) to see that.
     Generic,
+}
+
+impl AttachMode {
+    /// Its name as in `VMA_XDP_MODE`.
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+        }
+    }
 }
 
 /// Why a program could not be attached.
@@ -60,6 +69,12 @@ impl XdpLink {
     pub fn update(&self, program: &Program) -> Result<(), BpfError> {
         syscall::update_link(self.fd.as_fd(), program.as_fd())
             .map_err(|cause| BpfError::new("replace the XDP program", cause))
+    }
+
+    /// Detaches the program without bpf(2), which may be denied by now. The descriptor becomes a copy of `stand_in`, so that its
+    /// number stays ours: whoever keeps a list of the library's descriptors need not know.
+    pub(crate) fn detach(&self, stand_in: RawFd) {
+        syscall::replace_descriptor(self.fd.as_fd(), stand_in);
     }
 
     /// The descriptor that keeps the program attached.

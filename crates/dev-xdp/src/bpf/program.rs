@@ -5,12 +5,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use super::asm::{Assembler, BadJump};
 use super::error::BpfError;
+use super::hidden::Hidden;
 use super::insn::Condition::{AnyBitOf, Equal, Greater, Less, NotEqual};
 use super::insn::Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
 use super::insn::Width::{U8, U16, U32, U64};
 use super::insn::{Helper, Instruction};
 use super::maps::{FLOW_KEY_BYTES, PORT_KEY_BYTES};
-use super::syscall::{self, Name};
+use super::skb_notes::{NOTE_NONE, NOTE_PLAIN};
+use super::syscall::{self, Name, ProgramKind};
 
 pub use super::maps::{FlowMaps, PortMode};
 
@@ -50,6 +52,8 @@ impl Program {
     /// Loads the program for an interface with Ethernet address `mac`. It reads `maps` for as long as it
     /// lives, also behind the life of `maps`.
     ///
+    /// Packets that are not what their bytes show go to the kernel, as far as `hidden` tells of them.
+    ///
     /// Frames longer than `frame_capacity` bytes, which would not fit into a receive buffer, go to the
     /// kernel. When the interface's address changes, the program must be loaded again.
     ///
@@ -59,12 +63,25 @@ impl Program {
         mac: [u8; 6],
         frame_capacity: u32,
         on_match: OnMatch,
+        hidden: Hidden<'_>,
     ) -> Result<Self, BpfError> {
         let load = |length_from| {
             let attempt = "load the XDP program";
-            let instructions = assemble(maps, mac, frame_capacity, on_match, length_from)
-                .map_err(|bad_jump| BpfError::new(attempt, io::Error::other(bad_jump)))?;
-            let fd = syscall::load_xdp(&instructions, PROGRAM_NAME, c"Dual MIT/GPL", attempt)?;
+            let instructions =
+                assemble(maps, mac, frame_capacity, on_match, hidden, length_from)
+                    .map_err(|bad_jump| BpfError::new(attempt, io::Error::other(bad_jump)))?;
+            let bound_to = match hidden {
+                Hidden::Driver(tags) => Some(tags.ifindex),
+                Hidden::Nothing | Hidden::Notes(_) => None,
+            };
+            let fd = syscall::load(
+                ProgramKind::Xdp,
+                bound_to,
+                &instructions,
+                PROGRAM_NAME,
+                c"Dual MIT/GPL",
+                attempt,
+            )?;
             Ok(Self { fd })
         };
         load(LengthFrom::Pointers).or_else(|error: BpfError| match error.errno() {
@@ -85,7 +102,14 @@ impl Program {
         let instructions = a
             .finish()
             .map_err(|bad_jump| BpfError::new(attempt, io::Error::other(bad_jump)))?;
-        let fd = syscall::load_xdp(&instructions, FLOOR_NAME, c"Dual MIT/GPL", attempt)?;
+        let fd = syscall::load(
+            ProgramKind::Xdp,
+            None,
+            &instructions,
+            FLOOR_NAME,
+            c"Dual MIT/GPL",
+            attempt,
+        )?;
         Ok(Self { fd })
     }
 
@@ -136,6 +160,7 @@ fn assemble(
     mac: [u8; 6],
     frame_capacity: u32,
     on_match: OnMatch,
+    hidden: Hidden<'_>,
     length_from: LengthFrom,
 ) -> Result<Vec<Instruction>, BadJump> {
     let mut a = Assembler::default();
@@ -255,6 +280,33 @@ fn assemble(
     a.jump_if(R0, Equal, 0, pass);
 
     a.place(matched);
+    match hidden {
+        Hidden::Nothing => {}
+        Hidden::Notes(notes) => {
+            // A note serves once: where none was taken for this packet, the kernel gets it.
+            a.store(U32, R10, NOTE_INDEX, 0);
+            look_up(&mut a, notes.map_fd(), NOTE_INDEX);
+            a.jump_if(R0, Equal, 0, pass);
+            a.load(R1, U32, R0, 0);
+            a.store(U32, R0, 0, NOTE_NONE);
+            a.jump_if(R1, NotEqual, NOTE_PLAIN, pass);
+        }
+        Hidden::Driver(tags) => {
+            // What the function writes, protocol and tag, is of no interest here.
+            a.store(U32, R10, TAG, 0);
+            a.mov(R1, R6);
+            a.mov(R2, R10);
+            a.add(R2, i32::from(TAG));
+            a.mov(R3, R10);
+            a.add(R3, i32::from(TAG) + 2);
+            a.call_function(tags.function);
+            // The result is of 32 bits, with anything above.
+            a.shift_left(R0, 32);
+            a.mov(R1, -libc::ENODATA);
+            a.shift_left(R1, 32);
+            a.jump_if(R0, NotEqual, R1, pass);
+        }
+    }
     match on_match {
         OnMatch::Redirect => {
             // To the socket of this queue; the third argument is the result if there is none.
@@ -314,7 +366,7 @@ const ETHER_TYPE_IPV4: u16 = 0x0800;
 const FRAGMENT_MASK: u16 = 0x3fff;
 const ETHERNET_HEADER_BYTES: i32 = 14;
 const IP_HEADER_BYTES: i32 = 20;
-const PROTOCOL_UDP: i32 = 17;
+const PROTOCOL_UDP: i32 = dev_core::Protocol::Udp as i32;
 const UDP_HEADER_BYTES: i32 = 8;
 
 /// How far left address, port and protocol are in the eight bytes of a port's key, seen as a number in the machine's order.
@@ -343,6 +395,8 @@ struct KeyShifts {
 const PORT_KEY: i16 = -8;
 const FLOW_KEY: i16 = -24;
 const SLOT_INDEX: i16 = -28;
+const NOTE_INDEX: i16 = -32;
+const TAG: i16 = -32;
 const _: () = assert!(PORT_KEY_BYTES == 8 && FLOW_KEY_BYTES == 16);
 
 const FLOOR_NAME: [u8; 16] = *b"vma_floor\0\0\0\0\0\0\0";

@@ -21,6 +21,8 @@ pub(super) enum MapKind {
     Hash = 1,
     /// Index to a value of any size, zero at first. A look-up is a few instructions of the program itself.
     Array = 2,
+    /// The same, with a value for each CPU. Only for programs: to a process it has values of another size.
+    PerCpuArray = 6,
     /// Index to AF_XDP socket.
     XskMap = 17,
 }
@@ -54,6 +56,7 @@ impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
             inner_map_fd: 0,
             numa_node: 0,
             map_name: name,
+            map_ifindex: 0,
         };
         // SAFETY: the attributes hold no address.
         let created = unsafe { bpf(BPF_MAP_CREATE, &mut attributes) };
@@ -106,8 +109,21 @@ impl<const KEY: usize, const VALUE: usize> AsFd for Map<KEY, VALUE> {
     }
 }
 
-/// Loads an XDP program. On refusal the error carries the verifier's log.
-pub(super) fn load_xdp(
+/// What a program is for (`enum bpf_prog_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum ProgramKind {
+    Xdp = 6,
+    RawTracepoint = 17,
+}
+
+/// Loads a program. On refusal the error carries the verifier's log.
+///
+/// `bound_to`: the only interface that the program may be attached to, which lets it call functions of its driver
+/// (Linux 6.3).
+pub(super) fn load(
+    kind: ProgramKind,
+    bound_to: Option<u32>,
     instructions: &[Instruction],
     name: Name,
     license: &CStr,
@@ -115,7 +131,7 @@ pub(super) fn load_xdp(
 ) -> Result<OwnedFd, BpfError> {
     let load = |log: &mut [u8]| {
         let mut attributes = ProgramLoad {
-            prog_type: BPF_PROG_TYPE_XDP,
+            prog_type: kind as u32,
             insn_cnt: u32::try_from(instructions.len()).map_err(io::Error::other)?,
             insns: instructions.as_ptr().expose_provenance() as u64,
             license: license.as_ptr().expose_provenance() as u64,
@@ -126,10 +142,13 @@ pub(super) fn load_xdp(
                 _ => log.as_mut_ptr().expose_provenance() as u64,
             },
             kern_version: 0,
-            prog_flags: 0,
+            prog_flags: bound_to.map_or(0, |_| BPF_F_XDP_DEV_BOUND_ONLY),
             prog_name: name,
-            prog_ifindex: 0,
-            expected_attach_type: BPF_XDP,
+            prog_ifindex: bound_to.unwrap_or(0),
+            expected_attach_type: match kind {
+                ProgramKind::Xdp => BPF_XDP,
+                ProgramKind::RawTracepoint => 0,
+            },
         };
         // SAFETY: the kernel reads insn_cnt instructions and a string that ends with zero, and writes
         // at most log_size bytes; all of it is borrowed for the duration of the call.
@@ -175,6 +194,23 @@ pub(super) fn update_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::
     };
     // SAFETY: the attributes hold no address.
     unsafe { bpf(BPF_LINK_UPDATE, &mut attributes) }.map(|_| ())
+}
+
+/// Runs a program whenever the kernel passes a tracepoint, until the returned descriptor is closed.
+pub(super) fn open_raw_tracepoint(program: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    let mut attributes = RawTracepointOpen {
+        name: name.as_ptr().expose_provenance() as u64,
+        prog_fd: fd_as_u32(&program),
+        padding: 0,
+    };
+    // SAFETY: the kernel reads a string that ends with zero.
+    unsafe { bpf(BPF_RAW_TRACEPOINT_OPEN, &mut attributes) }.and_then(owned)
+}
+
+/// Closes what a descriptor stands for, and lets its number stand for a copy of `stand_in`. Needs no bpf(2).
+pub(super) fn replace_descriptor(fd: BorrowedFd<'_>, stand_in: RawFd) {
+    // SAFETY: dup3(2) touches no memory. The number is open before and after.
+    unsafe { libc::syscall(libc::SYS_dup3, stand_in, fd.as_raw_fd(), libc::O_CLOEXEC) };
 }
 
 /// Runs a program once on `frame`, which is not modified, and returns the program's result.
@@ -250,8 +286,9 @@ struct MapCreate {
     inner_map_fd: u32,
     numa_node: u32,
     map_name: Name,
+    map_ifindex: u32,
 }
-const _: () = assert!(size_of::<MapCreate>() == 44);
+const _: () = assert!(size_of::<MapCreate>() == 48);
 
 /// `BPF_MAP_*_ELEM`
 #[repr(C)]
@@ -302,6 +339,15 @@ struct LinkUpdate {
 }
 const _: () = assert!(size_of::<LinkUpdate>() == 16);
 
+/// `BPF_RAW_TRACEPOINT_OPEN`
+#[repr(C)]
+struct RawTracepointOpen {
+    name: u64,
+    prog_fd: u32,
+    padding: u32,
+}
+const _: () = assert!(size_of::<RawTracepointOpen>() == 16);
+
 /// `BPF_PROG_TEST_RUN`
 #[repr(C)]
 struct TestRun {
@@ -323,15 +369,16 @@ const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
+const BPF_RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_LINK_UPDATE: libc::c_int = 29;
 
-/// `enum bpf_prog_type`
-const BPF_PROG_TYPE_XDP: u32 = 6;
 /// `enum bpf_attach_type`
 const BPF_XDP: u32 = 37;
 /// Map flag: take memory for entries as they are added.
 const BPF_F_NO_PREALLOC: u32 = 1;
+/// Program flag: the program is for one interface, and not offloaded to it.
+const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 /// Element flag: create or replace.
 const BPF_ANY: u64 = 0;
 

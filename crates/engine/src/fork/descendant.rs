@@ -6,14 +6,15 @@ use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use dev_core::Backend;
 use libc::c_int;
-use ring::Backend;
 
 use crate::engine::{Engine, Object};
-use crate::fork::recall_line::Rung;
+use crate::fork::recall_channel::Notified;
+use crate::interrupt;
 use crate::mux::epoll::EpollSet;
 use crate::udp::UdpSocket;
-use crate::{own_descriptors, sys, wait};
+use crate::{mux, own_descriptors, sys, wait};
 
 /// How long a descendant waits for the owner at most. An owner that is stopped makes it wait this long, once a socket.
 const PATIENCE_NSEC: u64 = 100_000_000;
@@ -28,6 +29,8 @@ impl<B: Backend> Engine<B> {
         self.older.store(older, Ordering::Relaxed);
         own_descriptors::close_in_child();
         wait::forget_stock();
+        interrupt::sleep_ends();
+        mux::forget_alarm();
     }
 
     /// The engine of the process that forked this one's.
@@ -67,16 +70,16 @@ impl<B: Backend> Engine<B> {
         let Some((shared, generation)) = socket.shared() else {
             return;
         };
-        shared.want(generation);
+        shared.request(generation);
         let deadline = sys::now_nsec() + PATIENCE_NSEC;
-        while shared.is_held(generation) {
-            let ring = || {
+        while shared.is_claimed(generation) {
+            let notify = || {
                 self.sharing
-                    .recall_line
+                    .recall_channel
                     .as_ref()
-                    .map(|recall_line| recall_line.ring())
+                    .map(|recall_channel| recall_channel.notify())
             };
-            if ring() != Some(Rung::Heard) || sys::now_nsec() >= deadline {
+            if notify() != Some(Notified::Delivered) || sys::now_nsec() >= deadline {
                 return;
             }
             shared.wait(generation, LOOK_INTERVAL);
@@ -86,11 +89,11 @@ impl<B: Backend> Engine<B> {
     fn recall_members(&self, set: &EpollSet<B>) {
         match set.try_members() {
             Ok(members) => members
-                .values()
+                .registrations()
                 .for_each(|member| self.recall(member.socket())),
             Err(TryLockError::Poisoned(members)) => members
                 .into_inner()
-                .values()
+                .registrations()
                 .for_each(|member| self.recall(member.socket())),
             // A thread of the parent was changing the set at the fork: any socket may be in it.
             Err(TryLockError::WouldBlock) => {

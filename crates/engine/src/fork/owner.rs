@@ -2,32 +2,36 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use dev_core::Backend;
 use libc::c_int;
-use ring::Backend;
 
 use crate::engine::{Engine, Object};
-use crate::fork::recall_line::RecallLine;
+use crate::fork::recall_channel::RecallChannel;
 use crate::fork::shared::{SharedMemory, SharedSocket};
 use crate::reason::Reason;
 use crate::sys;
-use crate::udp::UdpSocket;
+use crate::udp::{MayOpen, UdpSocket};
 
 /// What an engine has to share sockets with descendants of its process.
 #[derive(Debug)]
 pub(crate) struct Sharing {
     memory: SharedMemory,
-    pub(super) recall_line: Option<RecallLine>,
+    pub(super) recall_channel: Option<RecallChannel>,
     /// The internal thread listens to the line, or will as soon as it runs.
     is_heard: AtomicBool,
     /// Forks so far.
     forks: AtomicU32,
+    /// Counts looks at who has the ports, in memory that descendants share.
+    port_checks: Option<&'static SharedSocket>,
 }
 
 impl Sharing {
     pub(crate) fn new() -> Self {
+        let memory = SharedMemory::default();
         Self {
-            memory: SharedMemory::default(),
-            recall_line: RecallLine::new(),
+            port_checks: memory.take(),
+            memory,
+            recall_channel: RecallChannel::new(),
             is_heard: AtomicBool::new(false),
             forks: AtomicU32::new(0),
         }
@@ -38,6 +42,11 @@ impl Sharing {
         self.memory.take()
     }
 
+    /// Counts looks at who has the ports: odd while one is under way.
+    pub(super) fn port_checks(&self) -> Option<&'static AtomicU32> {
+        self.port_checks.map(SharedSocket::counter)
+    }
+
     /// How often the process has forked.
     pub(crate) fn forks(&self) -> u32 {
         self.forks.load(Ordering::Relaxed)
@@ -45,7 +54,7 @@ impl Sharing {
 
     /// The descriptor for the internal thread to watch.
     pub(crate) fn recall_fd(&self) -> Option<c_int> {
-        self.recall_line.as_ref().map(RecallLine::fd)
+        self.recall_channel.as_ref().map(RecallChannel::fd)
     }
 
     /// The internal thread is about to end.
@@ -57,8 +66,8 @@ impl Sharing {
 impl<B: Backend> Engine<B> {
     /// The internal thread has been started.
     pub fn internal_thread_started(&self) {
-        let can_ring = self.sharing.recall_line.is_some();
-        self.sharing.is_heard.store(can_ring, Ordering::Relaxed);
+        let can_notify = self.sharing.recall_channel.is_some();
+        self.sharing.is_heard.store(can_notify, Ordering::Relaxed);
     }
 
     /// Called before `fork(2)`. The sockets stay accelerated if the child can ask for them.
@@ -85,17 +94,25 @@ impl<B: Backend> Engine<B> {
 
     /// Descendants have rung: the sockets that they ask for become the kernel's.
     pub(crate) fn answer_descendants(&self) {
-        if let Some(recall_line) = &self.sharing.recall_line {
-            recall_line.answer();
+        if let Some(recall_channel) = &self.sharing.recall_channel {
+            recall_channel.answer();
         }
-        let _control = self.control();
+        let control = self.control();
         for fd in self.table.range(0, u32::MAX) {
             if let Some(Object::Udp(socket)) = self.table.get(fd)
-                && socket.is_wanted()
+                && socket.is_requested()
             {
                 socket.leave_to_kernel(self, Reason::Forked);
             }
         }
+        drop(control);
+        self.check_ports();
+    }
+
+    /// Descendants cannot ask for sockets any more: one of them has shut the channel down.
+    pub(crate) fn descendants_are_deaf(&self) {
+        self.sharing.stop_listening();
+        self.leave_everything_to_kernel();
     }
 
     /// Whether a descendant may have the socket: it was open at a fork.
@@ -144,7 +161,8 @@ impl<B: Backend> Engine<B> {
             if let Some(Object::Udp(socket)) = self.table.get(fd)
                 && socket.reason() == Reason::Passed
             {
-                socket.follow_kernel(self);
+                // Its interfaces were open before.
+                socket.follow_kernel(self, MayOpen::No);
             }
         }
     }

@@ -54,31 +54,31 @@ mod tests {
     #[test]
     fn a_wish_before_or_after_is_seen() {
         let place = place();
-        assert!(place.hold(3) && place.is_held(3));
-        place.want(3);
-        assert!(place.is_wanted(3) && !place.hold(3));
+        assert!(place.claim(3) && place.is_claimed(3));
+        place.request(3);
+        assert!(place.is_requested(3) && !place.claim(3));
         place.release();
-        assert!(!place.is_held(3));
+        assert!(!place.is_claimed(3));
     }
 
     #[test]
     fn a_wish_for_an_earlier_life_is_none_for_this_one() {
         let place = place();
-        place.want(5);
-        place.want(3);
-        assert!(place.is_wanted(5));
-        assert!(place.hold(7) && !place.is_held(5));
+        place.request(5);
+        place.request(3);
+        assert!(place.is_requested(5));
+        assert!(place.claim(7) && !place.is_claimed(5));
     }
 
     #[test]
     fn a_wait_ends_with_the_release_or_with_its_limit() {
         let place = place();
-        assert!(place.hold(1));
+        assert!(place.claim(1));
         place.wait(1, Duration::from_millis(1));
-        assert!(place.is_held(1), "only the limit has passed");
+        assert!(place.is_claimed(1), "only the limit has passed");
         std::thread::scope(|scope| {
             scope.spawn(|| place.release());
-            while place.is_held(1) {
+            while place.is_claimed(1) {
                 place.wait(1, Duration::from_secs(10));
             }
         });

@@ -1,8 +1,10 @@
 //! What every waiting call has in common: how long it polls, when it asks the kernel, when it sleeps or ends.
 
-use ring::Backend;
+use dev_core::Backend;
 
+use crate::cpu_sharing::Spin;
 use crate::engine::Settings;
+use crate::interface::InterfaceSet;
 use crate::interrupt::Mark;
 use crate::sleep::Sleep;
 use crate::sys::{self, Errno};
@@ -34,6 +36,11 @@ pub struct MuxCall {
     os_ratio: u32,
     rounds_to_os: u32,
     rounds: u32,
+    spin: Spin,
+    /// The call ends with this, after a last look: like the kernel it prefers what is ready.
+    ends: Option<Step>,
+    /// It is a `select(2)`, which takes any number of descriptors.
+    pub(super) is_select: bool,
 }
 
 impl MuxCall {
@@ -57,6 +64,9 @@ impl MuxCall {
             // The kernel is asked in the first round: what has waited there longest comes first.
             rounds_to_os: 1,
             rounds: 0,
+            spin: Spin::new(settings.poll_shared_cpu, settings.select_poll_usec >= 0),
+            ends: None,
+            is_select: false,
         }
     }
 
@@ -65,9 +75,45 @@ impl MuxCall {
         self.mark.any_handler()
     }
 
+    /// The call is a `select(2)`.
+    pub fn of_select(self) -> Self {
+        Self {
+            is_select: true,
+            ..self
+        }
+    }
+
+    /// A signal has ended the call's sleep: it looks once more, and ends with `EINTR` if nothing is ready.
+    pub fn end_after_last_look(&mut self) {
+        self.ends = Some(Step::Interrupted);
+        self.ask_kernel_next();
+    }
+
+    /// Whether this is the last look of a call that a signal has ended. Its handler may have closed what the call waits for, which the
+    /// kernel's call would not have seen.
+    pub(super) fn is_last_after_signal(&self) -> bool {
+        self.ends == Some(Step::Interrupted)
+    }
+
     /// Whether the call is not to wait at all.
     pub(super) fn is_immediate(&self) -> bool {
         self.deadline_nsec == Some(0)
+    }
+
+    /// Receives what has come; a call that does not wait receives all of it. Returns whether anything came.
+    #[inline]
+    pub(super) fn receive_from<B: Backend>(&self, interfaces: &InterfaceSet<B>) -> bool {
+        let frames = if self.is_immediate() {
+            interfaces.drain()
+        } else {
+            interfaces.poll()
+        };
+        frames > 0
+    }
+
+    /// Nothing comes past the kernel to what the call waits for: it sleeps without polling.
+    pub(super) fn has_nothing_to_poll(&mut self) {
+        self.poll_until_nsec = Some(0);
     }
 
     /// Whether the kernel is to be asked in this round.
@@ -89,20 +135,24 @@ impl MuxCall {
         self.rounds_to_os = 1;
     }
 
-    /// What follows a round that found nothing.
+    /// What follows a round that found nothing ready. `received`: frames came, for others; then there is no use in sleeping.
     #[inline]
-    pub(super) fn next_step(&mut self) -> Step {
+    pub(super) fn next_step(&mut self, received: bool) -> Step {
         if self.is_immediate() {
             return Step::TimedOut;
         }
-        if self.poll_until_nsec == Some(0) {
-            return self.checked(Step::Sleep);
+        if let Some(end) = self.ends {
+            return end;
+        }
+        if self.stops_polling() {
+            return self.checked(if received { Step::Poll } else { Step::Sleep });
         }
         self.rounds += 1;
         if !self.rounds.is_multiple_of(ROUNDS_PER_CHECK) {
             std::hint::spin_loop();
             return Step::Poll;
         }
+        self.spin.look();
         match self.poll_until_nsec {
             Some(until) if sys::now_nsec() >= until => {
                 // After a sleep it asks once and sleeps again.
@@ -113,14 +163,24 @@ impl MuxCall {
         }
     }
 
-    fn checked(&self, step: Step) -> Step {
-        if self.interrupted() {
-            return Step::Interrupted;
-        }
+    /// Whether the call is to sleep now: it does not poll, or not any more, or not on a CPU that others need.
+    #[inline]
+    fn stops_polling(&self) -> bool {
+        self.poll_until_nsec
+            .is_some_and(|until| until == 0 || self.spin.must_sleep())
+    }
+
+    fn checked(&mut self, step: Step) -> Step {
         let timed_out = self
             .deadline_nsec
             .is_some_and(|deadline| sys::now_nsec() >= deadline);
-        if timed_out { Step::TimedOut } else { step }
+        self.ends = match (self.interrupted(), timed_out) {
+            (true, _) => Some(Step::Interrupted),
+            (false, true) => Some(Step::TimedOut),
+            (false, false) => return step,
+        };
+        self.ask_kernel_next();
+        Step::Poll
     }
 }
 

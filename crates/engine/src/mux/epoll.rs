@@ -4,17 +4,18 @@
 //! reports what comes through its own socket, and that sending is possible. Beside it, a set keeps a list of our sockets
 //! that have something to read.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockResult};
 
+use dev_core::Backend;
 use libc::{c_int, epoll_event};
-use ring::Backend;
 
 use crate::engine::Engine;
 use crate::interface::InterfaceSet;
 use crate::mux::eviction::Eviction;
+use crate::mux::members::{InterfacesChanged, Key, Members};
 use crate::reason::Reason;
 use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
@@ -25,9 +26,8 @@ const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND) a
 const EPOLLET: u32 = libc::EPOLLET as u32;
 const EPOLLONESHOT: u32 = libc::EPOLLONESHOT as u32;
 
-/// Registrations by socket and descriptor, as the kernel has them: a number that was closed while its socket lives on through a
-/// copy may come into the set again with another socket.
-pub(crate) type Members<B> = HashMap<(usize, c_int), Arc<Registration<B>>>;
+/// Stale entries that the ready list may always have.
+const STALE_MIN: usize = 64;
 
 /// An epoll set with sockets of ours in it. Lives in type-stable memory.
 pub struct EpollSet<B: Backend> {
@@ -39,10 +39,17 @@ pub struct EpollSet<B: Backend> {
     pub(super) ready: Mutex<VecDeque<Arc<Registration<B>>>>,
     /// Entries of the ready list, readable without its lock.
     pub(super) ready_count: AtomicU32,
+    /// Entries of registrations that are not in the set any more. Under the list's lock.
+    stale_count: AtomicU32,
     pub(crate) waiters: WaitQueue,
     pub(crate) interfaces: InterfaceSet<B>,
-    /// The sockets' interfaces have changed since `interfaces` was made.
-    pub(super) interfaces_outdated: AtomicBool,
+    /// How often the sockets' interfaces have changed, and as of which change `interfaces` is.
+    interface_changes: AtomicU32,
+    interfaces_as_of: AtomicU32,
+    /// Threads that wait in the kernel, because nothing came past it into the set. One that is cancelled there counts for ever.
+    kernel_waiters: AtomicU32,
+    /// A registration is, or was, for one event only: the kernel's reports spend it.
+    has_one_shots: AtomicBool,
     pub(super) calls: AtomicU32,
     pub(super) kernel_took_all: AtomicBool,
     /// The set is in another one, or is polled: only the kernel can watch it from there, so its sockets are the kernel's.
@@ -62,6 +69,7 @@ pub(crate) struct Registration<B: Backend> {
     pub(super) queued: AtomicBool,
     /// Not reported before the next `EPOLL_CTL_MOD` (`EPOLLONESHOT`), or removed.
     pub(super) disabled: AtomicBool,
+    pub(super) removed: AtomicBool,
 }
 
 impl<B: Backend> Registration<B> {
@@ -88,17 +96,44 @@ impl<B: Backend> Registration<B> {
 
     /// The socket is closed, and with it its place in every set (epoll(7)).
     pub(crate) fn socket_closed(&self) {
-        self.disabled.store(true, Ordering::Relaxed);
-        self.set
+        let removed = self
+            .set
             .members()
-            .retain(|_, other| !std::ptr::eq(&raw const **other, self));
-        self.interfaces_changed();
+            .remove_if(self.key(), |other| std::ptr::eq(other, self));
+        self.retire();
+        if let Some((_, changed)) = removed {
+            self.set.follow(changed);
+        }
     }
 
+    /// The registration is not in the set any more.
+    pub(super) fn retire(&self) {
+        self.disabled.store(true, Ordering::Relaxed);
+        self.removed.store(true, Ordering::Relaxed);
+        if self.queued.load(Ordering::Acquire) {
+            self.set.forget_stale();
+        }
+    }
+
+    /// The socket receives from other interfaces, perhaps.
     pub(crate) fn interfaces_changed(&self) {
-        // A full barrier: the sleeper that this store is for has counted itself before it looked.
-        self.set.interfaces_outdated.swap(true, Ordering::SeqCst);
-        self.set.waiters.wake_all();
+        let changed = self.set.members().follow_interfaces(self.key());
+        self.set.follow(changed);
+        if self.socket.pending() > 0 {
+            self.set.call_back();
+        }
+    }
+
+    fn key(&self) -> Key {
+        key(self.socket, self.fd)
+    }
+
+    /// The registration asks for something again. What waits in the socket is ready from here on.
+    pub(super) fn armed(self: &Arc<Self>) {
+        if self.socket.pending_exact() > 0 {
+            self.socket_readable();
+            self.set.call_back();
+        }
     }
 
     /// Events to report, if the socket is still readable. Decides whether it stays in the ready list.
@@ -141,12 +176,16 @@ impl<B: Backend> EpollSet<B> {
             descriptors: AtomicU32::new(0),
             epfd: AtomicI32::new(-1),
             inode: AtomicU64::new(0),
-            members: Mutex::new(HashMap::new()),
+            members: Mutex::new(Members::new()),
             ready: Mutex::new(VecDeque::new()),
             ready_count: AtomicU32::new(0),
+            stale_count: AtomicU32::new(0),
             waiters: WaitQueue::default(),
             interfaces: InterfaceSet::new(),
-            interfaces_outdated: AtomicBool::new(false),
+            interface_changes: AtomicU32::new(0),
+            interfaces_as_of: AtomicU32::new(0),
+            kernel_waiters: AtomicU32::new(0),
+            has_one_shots: AtomicBool::new(false),
             calls: AtomicU32::new(0),
             kernel_took_all: AtomicBool::new(false),
             nested: AtomicBool::new(false),
@@ -162,7 +201,55 @@ impl<B: Backend> EpollSet<B> {
     /// Takes the library's own event out of what the kernel reported; returns how many are left. `is_last`: no thread waits
     /// in the kernel any more.
     pub fn take_out_eviction(&self, events: &mut [epoll_event], is_last: bool) -> usize {
-        self.eviction.take_out(events, is_last)
+        let epfd = self.epfd.load(Ordering::Relaxed);
+        self.eviction.take_out(epfd, events, is_last)
+    }
+
+    /// A thread is about to wait in the kernel. `false`: it must not, or [`EpollSet::refresh_interfaces`] has to be asked first. If
+    /// something comes past the kernel later, the thread is called back by an event of the library's own. It says that it is back
+    /// with [`EpollSet::is_back_from_kernel`]. Takes no lock.
+    #[inline]
+    pub fn waits_in_kernel(&self) -> bool {
+        // Either this thread sees what has changed, or who has changed it sees the thread.
+        self.kernel_waiters.fetch_add(1, Ordering::SeqCst);
+        let is_for_kernel = self.knows_interfaces()
+            && self.interfaces.is_empty()
+            && self.ready_count.load(Ordering::Acquire) == 0;
+        if !is_for_kernel {
+            self.kernel_waiters.fetch_sub(1, Ordering::SeqCst);
+        }
+        is_for_kernel
+    }
+
+    /// A thread is back from the kernel. Returns whether none is left there.
+    #[inline]
+    pub fn is_back_from_kernel(&self) -> bool {
+        self.kernel_waiters.fetch_sub(1, Ordering::SeqCst) == 1
+    }
+
+    /// The kernel has reported these events to such a thread; returns how many of them are the program's.
+    pub fn kernel_has_reported(&self, events: &mut [epoll_event], is_last: bool) -> usize {
+        let count = self.take_out_eviction(events, is_last);
+        if self.has_one_shots.load(Ordering::Relaxed) {
+            for event in &events[..count] {
+                self.kernel_reported(event.u64, event.events & !WRITABLE != 0);
+            }
+        }
+        count
+    }
+
+    /// Calls threads back that wait in the kernel.
+    fn call_back(&self) {
+        fence(Ordering::SeqCst);
+        if self.kernel_waiters.load(Ordering::SeqCst) > 0 {
+            self.evict_kernel_waiters();
+        }
+    }
+
+    pub(super) fn note_one_shot(&self, events: u32) {
+        if events & EPOLLONESHOT != 0 {
+            self.has_one_shots.store(true, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn descriptor_added(&self) {
@@ -184,16 +271,18 @@ impl<B: Backend> EpollSet<B> {
         if self.descriptors.fetch_sub(1, Ordering::Relaxed) > 1 {
             return false;
         }
-        let members = std::mem::take(&mut *self.members());
-        for registration in members.values() {
+        let members = std::mem::replace(&mut *self.members(), Members::new());
+        for registration in members.registrations() {
             registration.disabled.store(true, Ordering::Relaxed);
             registration.socket.remove_registration(registration);
         }
         self.ready().clear();
         self.ready_count.store(0, Ordering::Release);
+        self.stale_count.store(0, Ordering::Relaxed);
         self.interfaces.clear();
         self.nested.store(false, Ordering::Relaxed);
-        self.eviction.end();
+        self.has_one_shots.store(false, Ordering::Relaxed);
+        self.eviction.end(self.epfd.load(Ordering::Relaxed));
         true
     }
 
@@ -202,12 +291,59 @@ impl<B: Backend> EpollSet<B> {
         self.nested.store(true, Ordering::Relaxed);
         let sockets: Vec<_> = self
             .members()
-            .values()
+            .registrations()
             .map(|member| member.socket)
             .collect();
         sockets
             .into_iter()
             .for_each(|socket| engine.leave_to_kernel(socket, reason));
+    }
+
+    /// Takes a registration out of the set, if it is there.
+    pub(super) fn remove(&self, key: Key) {
+        let removed = self.members().remove_if(key, |_| true);
+        if let Some((registration, changed)) = removed {
+            registration.socket.remove_registration(&registration);
+            registration.retire();
+            self.follow(changed);
+        }
+    }
+
+    /// `EPOLL_CTL_MOD`
+    pub(super) fn change(&self, key: Key, event: epoll_event) -> Option<Arc<Registration<B>>> {
+        self.note_one_shot(event.events);
+        let mut members = self.members();
+        let registration = Arc::clone(members.get(key)?);
+        members.change_data(key, event.u64);
+        registration.events.store(event.events, Ordering::Relaxed);
+        registration.data.store(event.u64, Ordering::Relaxed);
+        registration.disabled.store(false, Ordering::Relaxed);
+        Some(registration)
+    }
+
+    /// Has threads that wait look at other interfaces from here on.
+    pub(super) fn follow(&self, changed: InterfacesChanged) {
+        if changed.0 {
+            // A full barrier: the sleeper that this is for has counted itself before it looked.
+            self.interface_changes.fetch_add(1, Ordering::SeqCst);
+            self.waiters.wake_all();
+            self.call_back();
+        }
+    }
+
+    /// One more entry of the ready list is of a registration that is gone. A program that never waits must not make the list grow,
+    /// and the list is not searched for each, so they are taken out when they are many.
+    fn forget_stale(&self) {
+        let mut ready = self.ready();
+        let stale = self.stale_count.load(Ordering::Relaxed) + 1;
+        if (stale as usize) < STALE_MIN.max(ready.len() / 2) {
+            self.stale_count.store(stale, Ordering::Relaxed);
+            return;
+        }
+        ready.retain(|registration| !registration.removed.load(Ordering::Relaxed));
+        self.stale_count.store(0, Ordering::Relaxed);
+        self.ready_count
+            .store(ready.len() as u32, Ordering::Release);
     }
 
     /// Fills `events` with our ready sockets.
@@ -252,18 +388,31 @@ impl<B: Backend> EpollSet<B> {
             .store(ready.len() as u32, Ordering::Release);
     }
 
-    pub(super) fn refresh_interfaces(&self) {
-        if !self.interfaces_outdated.swap(false, Ordering::AcqRel) {
-            return;
+    /// Whether the interfaces that are polled are those of the sockets.
+    #[inline]
+    pub(super) fn knows_interfaces(&self) -> bool {
+        let as_of = self.interfaces_as_of.load(Ordering::Acquire);
+        as_of == self.interface_changes.load(Ordering::SeqCst)
+    }
+
+    /// Finds out which interfaces are to be polled, if that has changed.
+    #[inline]
+    pub fn refresh_interfaces(&self) {
+        if !self.knows_interfaces() {
+            self.look_for_interfaces();
         }
+    }
+
+    #[cold]
+    fn look_for_interfaces(&self) {
         let members = self.members();
+        let as_of = self.interface_changes.load(Ordering::SeqCst);
         self.interfaces.clear();
-        for interface in members
-            .values()
-            .flat_map(|member| member.socket.interfaces.iter())
-        {
+        for interface in members.interfaces() {
             self.interfaces.add(interface);
         }
+        // Last: nobody else is to take a list for complete that is being made.
+        self.interfaces_as_of.store(as_of, Ordering::Release);
     }
 
     /// Our ready sockets, if there are any. At every `skip`-th call that finds one the kernel comes first, so that its
@@ -309,13 +458,8 @@ impl<B: Backend> EpollSet<B> {
     /// one-shot registration is spent.
     fn kernel_reported(&self, data: u64, readable: bool) {
         let members = self.members();
-        let with_data = || {
-            members
-                .values()
-                .filter(|member| member.data.load(Ordering::Relaxed) == data)
-        };
         if readable {
-            with_data().for_each(|member| {
+            members.with_data(data).for_each(|member| {
                 member
                     .socket
                     .shadow
@@ -324,7 +468,7 @@ impl<B: Backend> EpollSet<B> {
             });
         }
         // Several with the same data cannot be told apart, and one report too many does less harm than one too few.
-        let mut candidates = with_data();
+        let mut candidates = members.with_data(data);
         if let (Some(member), None) = (candidates.next(), candidates.next())
             && member.events.load(Ordering::Relaxed) & EPOLLONESHOT != 0
         {
@@ -341,7 +485,7 @@ impl<B: Backend> EpollSet<B> {
     }
 }
 
-pub(super) fn key<B: Backend>(socket: &UdpSocket<B>, fd: c_int) -> (usize, c_int) {
+pub(super) fn key<B: Backend>(socket: &UdpSocket<B>, fd: c_int) -> Key {
     (std::ptr::from_ref(socket).addr(), fd)
 }
 
@@ -368,6 +512,7 @@ impl<B: Backend> fmt::Debug for EpollSet<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EpollSet")
             .field("epfd", &self.epfd)
+            .field("ready", &self.ready_count)
             .finish_non_exhaustive()
     }
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use dev_core::Backend;
 use libc::{c_int, epoll_event};
-use ring::Backend;
 
 use crate::engine::{Engine, Object};
 use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
 use crate::mux::epoll::{EpollSet, Registration, key};
+use crate::mux::eviction;
 use crate::mux::unshared::is_unshared;
 use crate::reason::Reason;
 use crate::sleep::Sleep;
@@ -46,42 +47,32 @@ impl<B: Backend> Engine<B> {
                         data: AtomicU64::new(event.u64),
                         queued: AtomicBool::new(false),
                         disabled: AtomicBool::new(false),
+                        removed: AtomicBool::new(false),
                     });
-                    set.members()
-                        .insert(key(socket, fd), Arc::clone(&registration));
+                    set.note_one_shot(event.events);
+                    // One that left the kernel's set past every hook.
+                    set.remove(key(socket, fd));
+                    let added = Arc::clone(&registration);
+                    set.members().insert(key(socket, fd), added, event.u64);
                     socket.add_registration(Arc::clone(&registration));
                     registration.interfaces_changed();
                 }
             }
             (Some(Object::Udp(socket)), libc::EPOLL_CTL_MOD) => {
-                let member = self.epoll_member(epfd, key(socket, fd));
-                if let (Some(event), Some(registration)) = (event, member) {
-                    registration.events.store(event.events, Ordering::Relaxed);
-                    registration.data.store(event.u64, Ordering::Relaxed);
-                    registration.disabled.store(false, Ordering::Relaxed);
-                    if registration.socket.pending_exact() > 0 {
-                        registration.socket_readable();
-                    }
+                if let Some(event) = event
+                    && let Some(Object::Epoll(set)) = self.look_up(epfd)
+                    && let Some(registration) = set.change(key(socket, fd), event)
+                {
+                    registration.armed();
                 }
             }
             (Some(Object::Udp(socket)), libc::EPOLL_CTL_DEL) => {
-                if let Some(Object::Epoll(set)) = self.look_up(epfd)
-                    && let Some(registration) = set.members().remove(&key(socket, fd))
-                {
-                    registration.disabled.store(true, Ordering::Relaxed);
-                    socket.remove_registration(&registration);
-                    registration.interfaces_changed();
+                if let Some(Object::Epoll(set)) = self.look_up(epfd) {
+                    set.remove(key(socket, fd));
                 }
             }
             _ => {}
         }
-    }
-
-    fn epoll_member(&self, epfd: c_int, key: (usize, c_int)) -> Option<Arc<Registration<B>>> {
-        let Object::Epoll(set) = self.look_up(epfd)? else {
-            return None;
-        };
-        set.members().get(&key).cloned()
     }
 
     /// The set behind an epoll descriptor, made if it was the kernel's alone so far.
@@ -92,6 +83,9 @@ impl<B: Backend> Engine<B> {
                 Object::Epoll(set) => Some(set),
                 Object::Udp(_) => None,
             };
+        }
+        if !eviction::prepare() {
+            return None;
         }
         let object = self.epolls.take(|| Object::Epoll(EpollSet::new()));
         let Object::Epoll(set) = object else {
@@ -128,22 +122,30 @@ impl<B: Backend> Engine<B> {
         events: &mut [epoll_event],
     ) -> MuxOutcome<B> {
         set.refresh_interfaces();
+        if set.interfaces.is_empty() {
+            call.has_nothing_to_poll();
+        }
         for _ in 0..ROUNDS_PER_ATTEMPT {
             let count = set.ready_events(events, self.settings().select_skip_os);
             if count > 0 {
                 return MuxOutcome::Done(count);
             }
-            if set.interfaces.poll() > 0 {
-                continue;
+            let received = call.receive_from(&set.interfaces);
+            if received {
+                let count = set.ready_events(events, self.settings().select_skip_os);
+                if count > 0 {
+                    return MuxOutcome::Done(count);
+                }
             }
             if call.asks_kernel() {
                 match set.kernel_events(events) {
                     Ok(0) => {}
                     Ok(count) => return MuxOutcome::Done(count),
+                    Err(_) if call.is_last_after_signal() => {}
                     Err(errno) => return MuxOutcome::Fail(errno),
                 }
             }
-            match call.next_step() {
+            match call.next_step(received) {
                 Step::Poll => {}
                 Step::TimedOut => return MuxOutcome::Done(0),
                 Step::Interrupted => return MuxOutcome::Fail(Errno(libc::EINTR)),
@@ -155,13 +157,11 @@ impl<B: Backend> Engine<B> {
 
     #[cold]
     fn epoll_sleep(&self, set: &'static EpollSet<B>, call: &mut MuxCall) -> MuxOutcome<B> {
-        let Some(mut sleep) = Sleep::new(call.deadline_nsec) else {
-            return MuxOutcome::Fail(Errno(libc::ENOMEM));
-        };
+        let mut sleep = Sleep::new(call.deadline_nsec);
         sleep.watch(set.epfd.load(Ordering::Relaxed), libc::POLLIN);
         sleep.watch_epoll(set);
         set.interfaces.poll();
-        if !set.ready().is_empty() || set.interfaces_outdated.load(Ordering::Acquire) {
+        if !set.ready().is_empty() || !set.knows_interfaces() {
             sleep.end();
             return MuxOutcome::Again;
         }

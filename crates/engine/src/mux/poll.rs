@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use dev_core::Backend;
 use libc::c_short;
-use ring::Backend;
 
 use crate::engine::{Engine, Object};
 use crate::interface::InterfaceSet;
@@ -55,19 +55,23 @@ impl<B: Backend> Engine<B> {
         {
             interfaces.add(interface);
         }
+        if interfaces.is_empty() {
+            call.has_nothing_to_poll();
+        }
         for _ in 0..ROUNDS_PER_ATTEMPT {
-            if let Some(outcome) = self.ready(fds, polled, UdpSocket::pending) {
+            if let Some(outcome) = self.ready(call, fds, polled, UdpSocket::pending) {
                 return outcome;
             }
-            if interfaces.poll() > 0 {
-                continue;
+            let received = call.receive_from(&interfaces);
+            if received && let Some(outcome) = self.ready(call, fds, polled, UdpSocket::pending) {
+                return outcome;
             }
             if call.asks_kernel()
-                && let Some(outcome) = ask_kernel(fds, polled)
+                && let Some(outcome) = ask_kernel(call, fds, polled)
             {
                 return outcome;
             }
-            match call.next_step() {
+            match call.next_step(received) {
                 Step::Poll => {}
                 Step::TimedOut => {
                     fds.iter_mut().for_each(|polled| polled.revents = 0);
@@ -83,6 +87,7 @@ impl<B: Backend> Engine<B> {
     /// The result if one of our sockets is ready, with the kernel's part at every `VMA_SELECT_SKIP_OS`-th time.
     fn ready(
         &self,
+        call: &MuxCall,
         fds: &mut [libc::pollfd],
         polled: &PolledSockets<B>,
         pending: impl Fn(&UdpSocket<B>) -> u32,
@@ -99,7 +104,7 @@ impl<B: Backend> Engine<B> {
                 .fetch_add(1, Ordering::Relaxed)
                 .is_multiple_of(self.settings().select_skip_os)
         };
-        if !(asked && matches!(ask_kernel(fds, polled), Some(MuxOutcome::Done(_)))) {
+        if !(asked && matches!(ask_kernel(call, fds, polled), Some(MuxOutcome::Done(_)))) {
             fds.iter_mut().for_each(|polled| polled.revents = 0);
         }
         for entry in &polled.sockets {
@@ -126,9 +131,7 @@ impl<B: Backend> Engine<B> {
         polled: &PolledSockets<B>,
         interfaces: &InterfaceSet<B>,
     ) -> MuxOutcome<B> {
-        let Some(mut sleep) = Sleep::new(call.deadline_nsec) else {
-            return MuxOutcome::Fail(Errno(libc::ENOMEM));
-        };
+        let mut sleep = Sleep::new(call.deadline_nsec);
         for polled in fds.iter() {
             sleep.watch(polled.fd, polled.events);
         }
@@ -137,7 +140,7 @@ impl<B: Backend> Engine<B> {
         }
         interfaces.poll();
         let exact = |socket: &UdpSocket<B>| socket.pending_exact() as u32;
-        if let Some(outcome) = self.ready(fds, polled, exact) {
+        if let Some(outcome) = self.ready(call, fds, polled, exact) {
             sleep.end();
             return outcome;
         }
@@ -146,13 +149,25 @@ impl<B: Backend> Engine<B> {
     }
 }
 
+/// Whether there is more to say of a descriptor than that it is none.
+fn is_ready(polled: &libc::pollfd) -> bool {
+    polled.revents & !libc::POLLNVAL != 0
+}
+
 /// What the kernel says of the descriptors, ours included. `None`: nothing is ready.
 fn ask_kernel<B: Backend>(
+    call: &MuxCall,
     fds: &mut [libc::pollfd],
     polled: &PolledSockets<B>,
 ) -> Option<MuxOutcome<B>> {
-    match sys::poll_now(fds) {
+    let found = match sys::poll_now(fds) {
+        Err(Errno(libc::EINVAL)) if call.is_select => sys::select_now(fds),
+        found => found,
+    };
+    match found {
         Ok(0) => None,
+        Err(_) if call.is_last_after_signal() => None,
+        Ok(_) if call.is_last_after_signal() && !fds.iter().any(is_ready) => None,
         Ok(count) => {
             for (index, socket) in &polled.sockets {
                 if fds[*index].revents & !WRITABLE != 0 {

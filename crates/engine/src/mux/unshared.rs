@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use descriptors::DescriptorTable;
+use dev_core::Backend;
 use libc::c_int;
-use ring::Backend;
 
 use crate::engine::Engine;
 

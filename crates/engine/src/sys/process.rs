@@ -17,6 +17,12 @@ pub(crate) struct FileId {
     inode: u64,
 }
 
+impl FileId {
+    pub(super) fn inode(self) -> u64 {
+        self.inode
+    }
+}
+
 /// What a descriptor stands for; `None` if it is closed.
 pub(crate) fn file_id(fd: c_int) -> Option<FileId> {
     // SAFETY: all-zero is a value of this struct of integers.
@@ -31,7 +37,8 @@ pub(crate) fn file_id(fd: c_int) -> Option<FileId> {
 
 /// Two connected sockets for messages, which never block, with high numbers. A forked child keeps the second only.
 pub(crate) fn message_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
-    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // Of datagram sockets, one end would not see that the other was shut down.
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let mut fds: [c_int; 2] = [-1; 2];
     // SAFETY: the kernel writes two descriptors.
     check(unsafe {
@@ -49,6 +56,19 @@ pub(crate) fn message_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok((first, second))
 }
 
+/// A descriptor of a process, which becomes readable when that has ended (pidfd_open(2), Linux 5.3).
+pub(crate) fn process_fd(process: libc::pid_t) -> Result<OwnedFd, Errno> {
+    // SAFETY: pidfd_open takes integers. The kernel makes the descriptor close-on-exec.
+    let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })?;
+    Ok(to_own(OwnedFd(fd as c_int)))
+}
+
+/// The process that started this one, or took it in its parent's place.
+pub(crate) fn parent_process_id() -> libc::pid_t {
+    // SAFETY: getppid has no preconditions.
+    unsafe { libc::syscall(libc::SYS_getppid) as libc::pid_t }
+}
+
 /// Makes a new descriptor one of the library's: it has a high number, and a forked child closes it.
 pub(super) fn to_own(low: OwnedFd) -> OwnedFd {
     let fd = to_high_number(low);
@@ -61,16 +81,17 @@ fn to_high_number(low: OwnedFd) -> OwnedFd {
     duplicate_out_of_the_way(low.0).map_or(low, OwnedFd)
 }
 
-/// Sends an empty message, without a signal when nobody can receive it.
+/// Sends a message of one byte, without a signal when nobody can receive it.
 pub(crate) fn send_message(fd: c_int) -> Result<(), Errno> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    let (data, len) = (std::ptr::null::<u8>(), 0usize);
+    let byte = 0_u8;
+    let (data, len) = (&raw const byte, 1usize);
     let (to, to_len) = (std::ptr::null::<libc::sockaddr>(), 0);
-    // SAFETY: there are no data and no address to read.
+    // SAFETY: the kernel reads one byte; there is no address to read.
     check(unsafe { libc::syscall(libc::SYS_sendto, fd, data, len, flags, to, to_len) }).map(|_| ())
 }
 
-/// Takes a message; `false`: there is none.
+/// Takes a message; `false`: there is none. One that was shut down always has one.
 pub(crate) fn take_message(fd: c_int) -> bool {
     let (data, len) = (std::ptr::null_mut::<u8>(), 0usize);
     let (from, from_len) = (

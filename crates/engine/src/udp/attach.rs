@@ -2,18 +2,41 @@
 //!
 //! Every function here runs under the engine's control lock.
 
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::Ordering;
 
-use config::rules::{ProcessRule, ProcessRules};
-use ring::{Backend, Flow};
+use dev_core::{Backend, Flow};
+use stats::SocketStats;
+use vma_config::rules::{ProcessRule, ProcessRules};
 
 use crate::engine::Engine;
 use crate::interface::Interface;
-use crate::offload::{self, Refusal, SocketFacts};
+use crate::interfaces::Absent;
+use crate::offload::{self, NotOffloaded, SocketFacts};
+use crate::port_sharing::PortSharing;
 use crate::reason::Reason;
 use crate::sys;
 use crate::udp::UdpSocket;
+
+/// Whether interfaces may be opened for a socket that follows the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MayOpen {
+    Yes,
+    /// They have been, as far as that is possible.
+    No,
+}
+
+/// Those of some interfaces that are to be opened, or are being opened.
+fn closed_among<B: Backend>(
+    engine: &Engine<B>,
+    indexes: impl IntoIterator<Item = u32>,
+) -> Vec<u32> {
+    let is_closed = |index: &u32| {
+        let open = engine.interface(*index);
+        matches!(open, Err(Absent::Closed | Absent::Opening))
+    };
+    indexes.into_iter().filter(is_closed).collect()
+}
 
 /// The flows of a socket and how many descriptors stand for it.
 #[derive(Debug)]
@@ -21,8 +44,16 @@ pub(crate) struct Attachment<B: Backend> {
     pub(crate) descriptors: u32,
     /// The rules that were in force when the socket was first looked at; later ones are for later sockets.
     rules: Option<&'static ProcessRules>,
+    /// The socket was made in another network namespace; `None`: nobody has looked yet.
+    foreign: Option<bool>,
+    /// `SO_REUSEADDR`
+    reuses_address: bool,
     /// Number of the rule that decided last, or 0.
     rule: u32,
+    /// Multicast groups that the socket is a member of.
+    groups: Vec<Ipv4Addr>,
+    /// What the reason is about, as readers see it.
+    detail: String,
     flows: Vec<(&'static Interface<B>, Flow)>,
 }
 
@@ -31,28 +62,63 @@ impl<B: Backend> Default for Attachment<B> {
         Self {
             descriptors: 0,
             rules: None,
+            foreign: None,
+            reuses_address: false,
             rule: 0,
+            groups: Vec::new(),
+            detail: String::new(),
             flows: Vec::new(),
         }
     }
 }
 
 impl<B: Backend> Attachment<B> {
+    /// Whether sockets of other processes may come to have the port, too.
+    pub(crate) fn reuses_address(&self) -> bool {
+        self.reuses_address
+    }
+
     pub(super) fn opened() -> Self {
         Self {
             descriptors: 1,
             ..Self::default()
         }
     }
+
+    /// Shows what the socket's reason is about, and its groups.
+    pub(super) fn explain(&mut self, counters: &SocketStats, detail: &str) {
+        if self.detail != detail {
+            detail.clone_into(&mut self.detail);
+        }
+        let mut shown = self.detail.clone();
+        for (index, group) in self.groups.iter().take(GROUPS_SHOWN).enumerate() {
+            shown.push_str(match (index, shown.is_empty()) {
+                (0, true) => "groups through the kernel: ",
+                (0, false) => "; groups through the kernel: ",
+                _ => ", ",
+            });
+            shown.push_str(&group.to_string());
+        }
+        if self.groups.len() > GROUPS_SHOWN {
+            shown.push_str(", ...");
+        }
+        counters.detail.set(&shown);
+    }
 }
+
+/// Groups that a detail has room for.
+const GROUPS_SHOWN: usize = 4;
 
 impl<B: Backend> UdpSocket<B> {
     /// Brings the flows in line with the addresses that the kernel's socket has. To be called after every call that may
     /// have changed them, and when the network's configuration has changed.
-    pub(crate) fn follow_kernel(&'static self, engine: &Engine<B>) {
+    ///
+    /// If there are interfaces to open first, nothing is done, and their indexes are returned: the caller opens them without the
+    /// lock and calls again.
+    pub(crate) fn follow_kernel(&'static self, engine: &Engine<B>, may_open: MayOpen) -> Vec<u32> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         let (Ok(Some(local)), Ok(peer)) = (sys::local_address(fd), sys::peer_address(fd)) else {
-            return;
+            return Vec::new();
         };
         let bound = local.port() != 0;
         let rules = if bound {
@@ -67,7 +133,7 @@ impl<B: Backend> UdpSocket<B> {
         // What such a socket receives is the kernel's for good; what it sends may come to be.
         let only_sends = self.is_committed() && self.reason() == Reason::ReceiverRule && bound;
         if self.is_committed() && !only_sends {
-            return;
+            return Vec::new();
         }
         if !bound {
             // Not bound yet, or not any more: connect(2) to AF_UNSPEC gives a port back that the kernel had chosen.
@@ -77,21 +143,49 @@ impl<B: Backend> UdpSocket<B> {
                 self.set_reason(Reason::NotBound);
                 self.interfaces_changed();
             }
-            return;
+            return Vec::new();
         }
         let reuse_port = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1);
         let enabled = engine.settings().offloaded_sockets;
+        let foreign = *self
+            .attachment()
+            .foreign
+            .get_or_insert_with(|| !engine.network().has_socket(fd));
+        let reuses_address = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
+        self.attachment().reuses_address = reuses_address;
+        let sharing = if reuses_address && !foreign {
+            engine.port_sharing(self, local, peer)
+        } else {
+            PortSharing::Alone
+        };
         let facts = SocketFacts {
             local,
             peer,
             reuse_port,
+            sharing,
             enabled,
+            foreign,
+            ipsec: engine.network().has_ipsec(),
             rules,
         };
         let interfaces = engine.interface_facts();
-        let refusal = match offload::plan(&facts, &interfaces) {
-            Ok(_) if only_sends => return,
-            Ok(_) if !self.hold() => {
+        let plan = offload::plan(&facts, &interfaces);
+        if may_open == MayOpen::Yes {
+            let closed = match &plan {
+                Ok(flows) if !only_sends => closed_among(engine, flows.iter().map(|flow| flow.0)),
+                // So that changes of the network are followed, on which the ways of what it sends depend.
+                Err(refusal) if refusal.reason == Reason::ReceiverRule => {
+                    closed_among(engine, engine.owner_of(local, &interfaces))
+                }
+                _ => Vec::new(),
+            };
+            if !closed.is_empty() {
+                return closed;
+            }
+        }
+        let refusal = match plan {
+            Ok(_) if only_sends => return Vec::new(),
+            Ok(_) if !self.claim() => {
                 self.commit();
                 self.drop_flows();
                 Reason::Forked.into()
@@ -103,30 +197,43 @@ impl<B: Backend> UdpSocket<B> {
             }
         };
         let reason = refusal.reason;
-        if reason == Reason::ReceiverRule {
-            // So that changes of the network are followed, on which the ways of what it sends depend.
-            engine.open_owner_of(local, &interfaces);
-        }
         let rule = refusal.rule.map_or(0, |rule| rule.number);
         let had_rule = std::mem::replace(&mut self.attachment().rule, rule);
         if reason != self.reason() || rule != had_rule {
-            engine.count_reason(reason);
-            log::debug!("fd {fd}: {local}: {refusal}");
-            self.set_reason_by_rule(reason, refusal.rule);
-            if reason == Reason::Offloaded && self.is_committed() {
+            let detail = match reason {
+                Reason::Held => engine.holders_of(*local.ip(), &interfaces),
+                _ => refusal.detail(local, &interfaces),
+            };
+            if self.reason() == Reason::Held {
+                // What came before the change is in the kernel's queue.
+                self.shadow.readable_hint.store(true, Ordering::Relaxed);
+            }
+            if self.set_reason_about(reason, refusal.rule, &detail) {
+                engine.count_reason(reason);
+                log::debug!("fd {fd}: {local}: {refusal}{}", in_parentheses(&detail));
+            } else {
                 // A thread has gone to wait in the kernel meanwhile.
                 self.drop_flows();
-                self.set_reason(Reason::NoInterface);
             }
         }
         if self.reason() != Reason::Offloaded {
+            if self.is_committed() {
+                // A thread that waits in the kernel would not learn of what came by a flow.
+                self.give_queue_to_kernel(engine);
+            }
             self.release();
         }
         self.interfaces_changed();
+        Vec::new()
     }
 
     /// Leaves the socket to the kernel for good. What is queued stays to be read.
     pub(crate) fn leave_to_kernel(&self, engine: &Engine<B>, reason: Reason) {
+        self.leave_to_kernel_about(engine, reason, "");
+    }
+
+    /// The same with what the reason is about.
+    pub(crate) fn leave_to_kernel_about(&self, engine: &Engine<B>, reason: Reason, detail: &str) {
         if !self.commit() && self.reason() != Reason::ReceiverRule {
             return;
         }
@@ -134,9 +241,10 @@ impl<B: Backend> UdpSocket<B> {
         self.give_queue_to_kernel(engine);
         self.release();
         let fd = self.shadow.fd.load(Ordering::Relaxed);
-        log::debug!("fd {fd}: back to the kernel: {}", reason.text());
+        let about = in_parentheses(detail);
+        log::debug!("fd {fd}: back to the kernel: {}{about}", reason.text());
         engine.count_reason(reason);
-        self.set_reason(reason);
+        self.set_reason_about(reason, None, detail);
         self.interfaces_changed();
     }
 
@@ -145,9 +253,22 @@ impl<B: Backend> UdpSocket<B> {
         self.commit();
         let (reason, rule) = (Reason::Rule, Some(rule));
         let fd = self.shadow.fd.load(Ordering::Relaxed);
-        log::debug!("fd {fd}: {}", Refusal { reason, rule });
+        log::debug!("fd {fd}: {}", NotOffloaded { reason, rule });
         engine.count_reason(reason);
-        self.set_reason_by_rule(reason, rule);
+        self.set_reason_about(reason, rule, "");
+    }
+
+    /// Takes note of a multicast group that the socket has become a member of, or is no longer.
+    pub(crate) fn change_membership(&self, group: Ipv4Addr, joined: bool) {
+        let mut attachment = self.attachment();
+        // On several interfaces, or for several sources, it may be a member more than once.
+        if joined {
+            attachment.groups.push(group);
+        } else if let Some(place) = attachment.groups.iter().position(|it| *it == group) {
+            attachment.groups.remove(place);
+        }
+        let detail = attachment.detail.clone();
+        attachment.explain(self.counters(), &detail);
     }
 
     /// Takes every flow away from the socket.
@@ -188,10 +309,18 @@ impl<B: Backend> UdpSocket<B> {
         let mut reason = Reason::OpenFailed;
         let mut flows = Vec::new();
         for (index, flow) in wanted {
-            let interface = match engine.open_interface(*index) {
+            let interface = match engine.interface(*index) {
                 Ok(interface) => interface,
-                Err(refused) => {
-                    reason = refused;
+                Err(absent) => {
+                    reason = match absent {
+                        Absent::Refused(refused) => refused,
+                        Absent::Opening => Reason::Opening,
+                        // Tried some time ago, or not possible for this thread.
+                        Absent::Closed => engine
+                            .interfaces
+                            .failure(*index)
+                            .unwrap_or(Reason::OpenFailed),
+                    };
                     continue;
                 }
             };
@@ -231,15 +360,18 @@ impl<B: Backend> UdpSocket<B> {
         }
         self.interfaces.clear();
         for (interface, _) in &flows {
-            if !self.interfaces.add(interface) {
-                log::warn!(
-                    "{}: a socket receives from at most 8 interfaces",
-                    interface.spec().name
-                );
-            }
+            self.interfaces.add(interface);
         }
         let offloaded = !flows.is_empty();
         self.attachment().flows = flows;
         if offloaded { Reason::Offloaded } else { reason }
+    }
+}
+
+fn in_parentheses(detail: &str) -> String {
+    if detail.is_empty() {
+        String::new()
+    } else {
+        format!(" ({detail})")
     }
 }

@@ -1,16 +1,18 @@
-//! Where datagrams go: one resolved entry a destination, valid as long as the network's configuration does not change.
+//! Where datagrams go: one entry a destination, valid until the next hop changes that it shares with other sockets.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
+use std::sync::Arc;
 
-use config::rules::ProcessRules;
-use ring::Backend;
+use dev_core::Backend;
+use vma_config::rules::ProcessRules;
 use wire::{EthernetAddresses, UdpTemplate};
 
 use crate::engine::Engine;
 use crate::interface::Interface;
 use crate::network::NextHop;
-use crate::offload::{self, Refusal};
+use crate::next_hops::{NextHopKey, SharedNextHop};
+use crate::offload::{self, NotOffloaded};
 use crate::reason::Reason;
 use crate::sys;
 
@@ -30,6 +32,8 @@ pub(crate) struct SendState<B: Backend> {
     pub(super) rules: Option<&'static ProcessRules>,
     latest: Option<Destination<B>>,
     others: HashMap<SocketAddrV4, Destination<B>>,
+    /// What the socket's options say of headers, once they were read.
+    headers: Option<HeaderOptions>,
     /// Counts how often the destinations were forgotten.
     epoch: u64,
     /// IPv4 identification of the next datagram.
@@ -52,6 +56,7 @@ impl<B: Backend> Default for SendState<B> {
             rules: None,
             latest: None,
             others: HashMap::new(),
+            headers: None,
             epoch: 0,
             identification: 0,
             asked_at_nsec: 0,
@@ -61,13 +66,9 @@ impl<B: Backend> Default for SendState<B> {
 }
 
 impl<B: Backend> SendState<B> {
-    /// The entry for an address, if it is known and was resolved at `generation`.
+    /// The entry for an address, if it is known and still valid.
     #[inline]
-    pub(super) fn find(
-        &mut self,
-        address: SocketAddrV4,
-        generation: u64,
-    ) -> Option<&Destination<B>> {
+    pub(super) fn find(&mut self, address: SocketAddrV4) -> Option<&Destination<B>> {
         let known = self
             .latest
             .as_ref()
@@ -75,9 +76,7 @@ impl<B: Backend> SendState<B> {
         if !known {
             self.make_latest(address)?;
         }
-        self.latest
-            .as_ref()
-            .filter(|latest| latest.generation == generation)
+        self.latest.as_ref().filter(|latest| latest.is_current())
     }
 
     #[cold]
@@ -90,14 +89,20 @@ impl<B: Backend> SendState<B> {
     }
 
     /// Remembers a destination that was resolved in `epoch`, if that is still the present.
-    pub(super) fn remember(&mut self, destination: Destination<B>, epoch: u64) {
+    pub(super) fn remember(
+        &mut self,
+        destination: Destination<B>,
+        headers: Option<HeaderOptions>,
+        epoch: u64,
+    ) {
         if epoch != self.epoch {
             return;
         }
+        self.headers = headers;
         self.others.remove(&destination.address);
         if let Some(previous) = self.latest.take()
             && previous.address != destination.address
-            && previous.generation == destination.generation
+            && previous.is_current()
         {
             if self.others.len() >= DESTINATIONS_MAX {
                 self.others.clear();
@@ -119,7 +124,13 @@ impl<B: Backend> SendState<B> {
     pub(crate) fn forget_destinations(&mut self) {
         self.latest = None;
         self.others.clear();
+        self.headers = None;
         self.epoch += 1;
+    }
+
+    /// What the socket's options say of headers, if they were read in this epoch.
+    pub(super) fn headers(&self) -> Option<HeaderOptions> {
+        self.headers
     }
 
     /// For [`SendState::remember`], taken before addresses and options are read.
@@ -155,8 +166,38 @@ impl<B: Backend> SendState<B> {
 #[derive(Debug)]
 pub(super) struct Destination<B: Backend> {
     pub(super) address: SocketAddrV4,
-    generation: u64,
+    /// What the way depends on, if it is more than the address and the socket.
+    next_hop: Option<Arc<SharedNextHop>>,
     pub(super) way: Way<B>,
+}
+
+/// What a socket's options say of the headers that it sends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeaderOptions {
+    ttl: u8,
+    tos: u8,
+    /// `IP_MTU_DISCOVER`
+    mtu_discover: libc::c_int,
+}
+
+impl HeaderOptions {
+    fn read(fd: libc::c_int) -> Option<Self> {
+        let option = |name| sys::option_int(fd, libc::IPPROTO_IP, name).ok();
+        Some(Self {
+            ttl: u8::try_from(option(libc::IP_TTL)?).unwrap_or(64),
+            tos: u8::try_from(option(libc::IP_TOS)?).unwrap_or(0),
+            mtu_discover: option(libc::IP_MTU_DISCOVER)?,
+        })
+    }
+
+    /// Whether packets have the bit "don't fragment" (`ip_dont_fragment`, `__ip_make_skb`).
+    fn dont_fragment(self, mtu_locked: bool) -> bool {
+        match self.mtu_discover {
+            libc::IP_PMTUDISC_DO | libc::IP_PMTUDISC_PROBE => true,
+            libc::IP_PMTUDISC_WANT => !mtu_locked,
+            _ => false,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -171,23 +212,39 @@ pub(super) enum Way<B: Backend> {
 }
 
 impl<B: Backend> Destination<B> {
-    /// Asks the network. Takes a few system calls; no lock may be held.
+    /// Whether it is still known where the datagrams go.
+    #[inline]
+    fn is_current(&self) -> bool {
+        self.next_hop.as_ref().is_none_or(|hop| hop.is_current())
+    }
+
+    /// Datagrams do not fit: the kernel may know of a larger path MTU by now, and tells of none.
+    #[cold]
+    pub(super) fn expire(&self) {
+        if let Some(next_hop) = &self.next_hop {
+            next_hop.expire();
+        }
+    }
+
+    /// Asks the network, if no other socket has. May take a few system calls; no lock may be held. Reads the options if they are
+    /// not known.
     pub(super) fn resolve(
         engine: &Engine<B>,
         fd: libc::c_int,
         local: SocketAddrV4,
         address: SocketAddrV4,
         rules: Option<&ProcessRules>,
+        headers: &mut Option<HeaderOptions>,
     ) -> Self {
-        // Taken first: a change during the look-ups makes the entry outdated, not wrong for good.
-        let generation = engine.network_generation();
+        let mut next_hop = None;
         let rule = rules.and_then(|rules| offload::sender_rule(rules, address));
         let way = match rule {
             Some(_) => Way::Kernel(Reason::Rule),
-            None => resolve_way(engine, fd, local, address).unwrap_or_else(Way::Kernel),
+            None => resolve_way(engine, fd, local, address, headers, &mut next_hop)
+                .unwrap_or_else(Way::Kernel),
         };
         if let Way::Kernel(reason) = &way {
-            let refusal = Refusal {
+            let refusal = NotOffloaded {
                 reason: *reason,
                 rule,
             };
@@ -196,7 +253,7 @@ impl<B: Backend> Destination<B> {
         }
         Self {
             address,
-            generation,
+            next_hop,
             way,
         }
     }
@@ -207,27 +264,39 @@ fn resolve_way<B: Backend>(
     fd: libc::c_int,
     local: SocketAddrV4,
     address: SocketAddrV4,
+    headers: &mut Option<HeaderOptions>,
+    next_hop: &mut Option<Arc<SharedNextHop>>,
 ) -> Result<Way<B>, Reason> {
     let destination = *address.ip();
-    if !is_unicast(destination) || address.port() == 0 || local.port() == 0 {
+    if destination.is_multicast() {
+        return Err(Reason::Multicast);
+    }
+    if destination.is_broadcast() {
         return Err(Reason::NotUnicast);
     }
-    let option = |level, name| sys::option_int(fd, level, name).map_err(|_| Reason::Option);
-    let ttl = option(libc::IPPROTO_IP, libc::IP_TTL)?;
-    let tos = option(libc::IPPROTO_IP, libc::IP_TOS)?;
-    let discover = option(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER)?;
-    let (ttl, tos) = (
-        u8::try_from(ttl).unwrap_or(64),
-        u8::try_from(tos).unwrap_or(0),
-    );
+    if destination.is_unspecified() || destination.is_loopback() || address.port() == 0 {
+        return Err(Reason::Route);
+    }
+    if local.port() == 0 {
+        return Err(Reason::NotBound);
+    }
+    *headers = headers.or_else(|| HeaderOptions::read(fd));
+    let headers = headers.ok_or(Reason::Option)?;
     let bound = Some(*local.ip()).filter(|ip| !ip.is_unspecified());
-    match engine.network().next_hop(destination, bound, tos) {
+    let key = NextHopKey {
+        destination,
+        source: bound,
+        tos: headers.tos,
+    };
+    let shared = next_hop.insert(engine.next_hop(key));
+    match shared.found.next_hop {
         NextHop::Kernel(reason) => Err(reason),
         NextHop::Link {
             link_index,
             mac,
             source,
             mtu,
+            mtu_locked,
         } => {
             let interface = engine.open_interface(link_index)?;
             let source = SocketAddrV4::new(bound.unwrap_or(source), local.port());
@@ -235,10 +304,8 @@ fn resolve_way<B: Backend>(
                 source: interface.mac(),
                 destination: mac,
             };
-            let dont_fragment = matches!(
-                discover,
-                libc::IP_PMTUDISC_WANT | libc::IP_PMTUDISC_DO | libc::IP_PMTUDISC_PROBE
-            );
+            let dont_fragment = headers.dont_fragment(mtu_locked);
+            let (ttl, tos) = (headers.ttl, headers.tos);
             let template = UdpTemplate::new(eth, source, address, ttl, tos, dont_fragment);
             let payload_len_max = (mtu as usize).saturating_sub(IP_UDP_HEADERS);
             Ok(Way::Link {
@@ -248,11 +315,4 @@ fn resolve_way<B: Backend>(
             })
         }
     }
-}
-
-fn is_unicast(address: Ipv4Addr) -> bool {
-    !(address.is_multicast()
-        || address.is_broadcast()
-        || address.is_unspecified()
-        || address.is_loopback())
 }

@@ -1,7 +1,7 @@
 //! Receiving without a queue: the thread that polls is the one that waits for the datagram.
 
+use dev_core::Backend;
 use libc::c_int;
-use ring::Backend;
 
 use crate::message::Message;
 use crate::sys::Errno;

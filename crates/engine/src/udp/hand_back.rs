@@ -3,17 +3,12 @@
 
 use std::sync::atomic::Ordering;
 
-use ring::Backend;
+use dev_core::Backend;
 
 use crate::engine::Engine;
 use crate::reason::Reason;
 use crate::udp::UdpSocket;
-
-/// What the kernel charges to the receive buffer for a packet, rounded up: a buffer from its power-of-two caches, which holds
-/// `struct skb_shared_info` and head room, too, and `struct sk_buff` (`skb->truesize`).
-fn kernel_cost_bytes(packet: &[u8]) -> usize {
-    (packet.len() + 400).next_power_of_two() + 320
-}
+use crate::udp::charge::charge_bytes;
 
 impl<B: Backend> UdpSocket<B> {
     /// Sends the queued datagrams, as they came, to ourselves: through a raw socket and the loopback interface they reach the
@@ -23,12 +18,12 @@ impl<B: Backend> UdpSocket<B> {
         if self.pending() == 0 {
             return;
         }
-        let Some(raw) = engine.way_back() else {
+        let Some(raw) = engine.return_socket() else {
             return;
         };
         let mut room = self.receive_limit_bytes();
         self.drain_packets(|packet| {
-            let cost = kernel_cost_bytes(packet);
+            let cost = charge_bytes(packet.len());
             let given = cost <= room && raw.send_to_self(packet);
             if given {
                 room -= cost;

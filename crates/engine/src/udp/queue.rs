@@ -1,89 +1,81 @@
 //! The receive queue of a UDP socket: what came past the kernel and was not read yet.
 
 use std::collections::VecDeque;
-use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use dev_core::{Backend, FramePool};
 use libc::c_int;
-use ring::{Backend, Frame, FramePool};
-use wire::UdpDatagram;
 
 use crate::message::Message;
 use crate::mux::epoll::Registration;
 use crate::sys::{self, Errno};
-use crate::udp::UdpSocket;
+use crate::udp::charge::charge_bytes;
+use crate::udp::datagram::Waiting;
+use crate::udp::{Received, UdpSocket};
 
-/// A socket may always hold this many bytes (`VMA_RX_BYTES_MIN`).
+/// However small `SO_RCVBUF` is, this is a socket's limit (`VMA_RX_BYTES_MIN`).
 const RECEIVE_BYTES_MIN: usize = 65_536;
 
-/// IPv4 and UDP headers before a payload.
-const IP_UDP_HEADERS: usize = 28;
-/// Where a UDP checksum lies behind an IPv4 header without options.
-const UDP_CHECKSUM: std::ops::Range<usize> = 26..28;
-
-/// A datagram in a frame of the pool.
-#[derive(Debug)]
-pub(crate) struct Received {
-    frame: Frame,
-    source: SocketAddrV4,
-    payload_offset: u16,
-    payload_len: u16,
-}
-
-impl Received {
-    #[inline]
-    pub(crate) fn new(frame: Frame, datagram: &UdpDatagram) -> Self {
-        Self {
-            frame,
-            source: datagram.source,
-            payload_offset: datagram.payload_offset,
-            payload_len: datagram.payload_len,
-        }
-    }
-
-    pub(crate) fn into_frame(self) -> Frame {
-        self.frame
-    }
-
-    #[inline]
-    fn payload<'a>(&'a self, pool: &'a FramePool) -> &'a [u8] {
-        let start = usize::from(self.payload_offset);
-        let end = start + usize::from(self.payload_len);
-        // The parser has checked that the payload lies in the frame.
-        pool.data(&self.frame).get(start..end).unwrap_or_default()
-    }
-}
+/// Datagrams for which a queue keeps room when its socket is closed.
+const KEPT_DATAGRAMS: usize = 64;
 
 /// The receive queue, under its lock.
 #[derive(Debug)]
 pub(super) struct ReceiveQueue<B: Backend> {
-    datagrams: VecDeque<Received>,
+    datagrams: VecDeque<Waiting>,
+    /// Payload.
     bytes: usize,
+    /// What the datagrams would cost the kernel's socket.
+    charged_bytes: usize,
     /// `SO_RCVBUF` as the kernel reports it.
     limit_bytes: usize,
-    /// So that one socket cannot take the whole pool.
-    limit_datagrams: usize,
     registrations: Vec<Arc<Registration<B>>>,
 }
 
 impl<B: Backend> ReceiveQueue<B> {
-    pub(super) fn new(pool: &FramePool) -> Self {
+    pub(super) const fn new() -> Self {
         Self {
             datagrams: VecDeque::new(),
             bytes: 0,
+            charged_bytes: 0,
             limit_bytes: 0,
-            limit_datagrams: pool.frame_count() as usize / 2,
             registrations: Vec::new(),
         }
+    }
+
+    /// Whether a datagram with this charge fits: anything does when nothing waits, as in the kernel (`__udp_enqueue_schedule_skb`,
+    /// net/ipv4/udp.c).
+    #[inline]
+    fn has_room(&self, charge: usize) -> bool {
+        self.charged_bytes + charge <= self.limit_bytes || self.datagrams.is_empty()
+    }
+
+    #[inline]
+    fn push(&mut self, waiting: Waiting) {
+        let len = waiting.len();
+        self.bytes += len;
+        self.charged_bytes += charge_bytes(len);
+        self.datagrams.push_back(waiting);
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Waiting> {
+        let oldest = self.datagrams.pop_front()?;
+        let len = oldest.len();
+        self.bytes -= len;
+        self.charged_bytes -= charge_bytes(len);
+        Some(oldest)
     }
 
     /// Empties the queue; returns the epoll registrations that it knew.
     pub(super) fn clear(&mut self, pool: &FramePool) -> Vec<Arc<Registration<B>>> {
         self.datagrams
             .drain(..)
-            .for_each(|received| pool.give(received.into_frame()));
-        self.bytes = 0;
+            .for_each(|waiting| waiting.release(pool));
+        // The object lives on for another socket, which may never have a deep queue.
+        self.datagrams.shrink_to(KEPT_DATAGRAMS);
+        (self.bytes, self.charged_bytes) = (0, 0);
         std::mem::take(&mut self.registrations)
     }
 
@@ -100,12 +92,8 @@ impl<B: Backend> UdpSocket<B> {
 
     /// Length of the oldest waiting datagram that came past the kernel (`FIONREAD`).
     pub fn next_len_after_poll(&self) -> Option<usize> {
-        self.interfaces.poll();
-        self.receive
-            .lock()
-            .datagrams
-            .front()
-            .map(|received| usize::from(received.payload_len))
+        self.interfaces.drain();
+        self.receive.lock().datagrams.front().map(Waiting::len)
     }
 
     /// Asks the kernel's socket for its receive buffer size.
@@ -119,18 +107,20 @@ impl<B: Backend> UdpSocket<B> {
     /// Queues a datagram that came past the kernel; gives it back when the queue is full.
     #[inline]
     pub(crate) fn deliver(&self, received: Received) -> Result<(), Received> {
-        let counters = self.counters();
-        let len = usize::from(received.payload_len);
+        let len = received.len();
         let mut queue = self.receive.lock();
-        if queue.bytes + len > queue.limit_bytes || queue.datagrams.len() >= queue.limit_datagrams {
-            counters.rx_dropped_packets.add(1);
-            counters.rx_dropped_bytes.add(len as u64);
+        if !queue.has_room(charge_bytes(len)) {
+            self.count_dropped(len);
             return Err(received);
         }
-        queue.datagrams.push_back(received);
-        queue.bytes += len;
+        let waiting = if self.pool.is_scarce() {
+            Waiting::out_of_pool(received, self.pool).inspect_err(|_| self.count_dropped(len))?
+        } else {
+            Waiting::InFrame(received)
+        };
+        queue.push(waiting);
         self.queue_changed(&queue);
-        counters
+        self.counters()
             .rx_queue_packets_max
             .raise_to(queue.datagrams.len() as u64);
         if !queue.registrations.is_empty() {
@@ -142,6 +132,13 @@ impl<B: Backend> UdpSocket<B> {
         drop(queue);
         self.waiters.wake_all();
         Ok(())
+    }
+
+    /// Under the queue's lock.
+    fn count_dropped(&self, len: usize) {
+        let counters = self.counters();
+        counters.rx_dropped_packets.add(1);
+        counters.rx_dropped_bytes.add(len as u64);
     }
 
     /// Takes (or looks at) the oldest datagram. `None`: there is none. `hit`: count the call as one that polling satisfied.
@@ -161,8 +158,8 @@ impl<B: Backend> UdpSocket<B> {
             return Some(Err(Errno(libc::EBADF)));
         }
         let oldest = queue.datagrams.front()?;
-        let len = usize::from(oldest.payload_len);
-        let copied = message.receive(oldest.payload(self.pool), oldest.source);
+        let len = oldest.len();
+        let copied = message.receive(oldest.payload(self.pool), oldest.source());
         let result = copied.map(|copied| {
             if flags & libc::MSG_TRUNC != 0 {
                 len
@@ -174,12 +171,11 @@ impl<B: Backend> UdpSocket<B> {
             return Some(result);
         }
         // A datagram that could not be copied out is gone all the same, as the kernel does it.
-        let oldest = queue.datagrams.pop_front()?;
-        queue.bytes -= len;
+        let oldest = queue.pop()?;
         self.queue_changed(&queue);
         self.count_received(result.is_ok(), len, hit);
         drop(queue);
-        self.pool.give(oldest.into_frame());
+        oldest.release(self.pool);
         Some(result)
     }
 
@@ -204,7 +200,7 @@ impl<B: Backend> UdpSocket<B> {
             return None;
         }
         let result = message.receive(received.payload(self.pool), received.source);
-        let len = usize::from(received.payload_len);
+        let len = received.len();
         self.count_received(result.is_ok(), len, hit);
         Some(result.map(|copied| {
             if flags & libc::MSG_TRUNC != 0 {
@@ -231,27 +227,15 @@ impl<B: Backend> UdpSocket<B> {
         self.note_thread(&self.receiver, &counters.rx_thread);
     }
 
-    /// Shows the IPv4 packets of the waiting datagrams to `take`, oldest first, and drops each that it takes. The packets are
-    /// without a UDP checksum: it may hold a partial sum.
+    /// Shows the IPv4 packets of the waiting datagrams to `take`, oldest first, and drops each that it takes.
     pub(super) fn drain_packets(&self, mut take: impl FnMut(&[u8]) -> bool) {
         let mut queue = self.receive.lock();
         while let Some(oldest) = queue.datagrams.front_mut() {
-            let payload = usize::from(oldest.payload_offset);
-            let end = payload + usize::from(oldest.payload_len);
-            let data = self.pool.data_mut(&mut oldest.frame);
-            let packet = payload
-                .checked_sub(IP_UDP_HEADERS)
-                .and_then(|start| data.get_mut(start..end));
-            let taken = packet.is_some_and(|packet| {
-                packet[UDP_CHECKSUM].fill(0);
-                take(packet)
-            });
-            if !taken {
+            if !oldest.packet(self.pool).is_some_and(|packet| take(packet)) {
                 break;
             }
-            if let Some(oldest) = queue.datagrams.pop_front() {
-                queue.bytes -= usize::from(oldest.payload_len);
-                self.pool.give(oldest.into_frame());
+            if let Some(oldest) = queue.pop() {
+                oldest.release(self.pool);
             }
         }
         self.queue_changed(&queue);

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
+use dev_core::Backend;
 use libc::c_int;
-use ring::Backend;
 
+use crate::cpu_sharing::Spin;
 use crate::engine::Engine;
 use crate::interrupt::Mark;
 use crate::message::Message;
@@ -37,16 +38,15 @@ pub struct RecvCall {
     deadline_nsec: Option<u64>,
     /// Polls before sleeping; `None` without end.
     polls_left: Option<u32>,
+    spin: Spin,
     slept: bool,
 }
 
-/// Flags that the accelerated path gives their meaning.
-const KNOWN_FLAGS: c_int = libc::MSG_DONTWAIT
-    | libc::MSG_PEEK
-    | libc::MSG_TRUNC
-    | libc::MSG_WAITALL
-    | libc::MSG_NOSIGNAL
-    | libc::MSG_CMSG_CLOEXEC;
+/// `MSG_CMSG_COMPAT` of the kernel: programs may not say it.
+const MSG_CMSG_COMPAT: c_int = c_int::MIN;
+/// Flags with which the kernel answers at once: it looks for something else than datagrams, or refuses. All others mean what they
+/// mean here or nothing, as far as UDP is concerned (kernel `net/ipv4/udp.c`).
+const KERNELS_FLAGS: c_int = libc::MSG_ERRQUEUE | MSG_CMSG_COMPAT;
 /// Polls between two looks at clock and signals.
 const POLLS_PER_CHECK: u32 = 64;
 /// Polls before the caller gets a chance to be cancelled.
@@ -78,6 +78,7 @@ impl RecvCall {
             deadline_nsec: (blocking && timeout > 0)
                 .then(|| sys::now_nsec().saturating_add(timeout)),
             polls_left: u32::try_from(settings.rx_poll).ok(),
+            spin: Spin::new(settings.poll_shared_cpu, settings.rx_poll >= 0),
             slept: false,
         }
     }
@@ -89,6 +90,16 @@ impl RecvCall {
         } else {
             self.mark.interrupted()
         }
+    }
+
+    /// Counts a poll in vain; says whether the call is to sleep now.
+    #[inline]
+    fn stops_polling(&mut self) -> bool {
+        let Some(left) = &mut self.polls_left else {
+            return false;
+        };
+        *left = left.saturating_sub(1);
+        *left == 0 || self.spin.must_sleep()
     }
 
     /// Whether the library has seen any handler run since the call began.
@@ -110,7 +121,7 @@ impl<B: Backend> UdpSocket<B> {
         if self.is_another_life(call) {
             return RecvOutcome::Fail(Errno(libc::EBADF));
         }
-        if flags & !KNOWN_FLAGS != 0 || self.is_left_to_kernel() || message.is_malformed() {
+        if flags & KERNELS_FLAGS != 0 || self.is_left_to_kernel() || message.is_malformed() {
             return RecvOutcome::Kernel;
         }
         if self.shadow.readable_hint.load(Ordering::Relaxed) {
@@ -123,21 +134,26 @@ impl<B: Backend> UdpSocket<B> {
             if let Some(result) = self.take(message, flags, call.generation, !call.slept) {
                 return result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done);
             }
-            if flags & libc::MSG_PEEK == 0 {
-                if let Some(result) = self.poll_directly(call, message, flags) {
-                    return result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done);
+            let frames = if flags & libc::MSG_PEEK == 0 {
+                match self.poll_directly(call, message, flags) {
+                    Ok(result) => {
+                        return result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done);
+                    }
+                    Err(frames) => frames,
                 }
             } else {
-                self.interfaces.poll();
+                self.interfaces.poll()
+            };
+            if !call.blocking && frames >= engine.settings().poll_batch_max {
+                // What came before the call may lie behind others' frames.
+                self.interfaces.drain();
             }
-            if self.pending() > 0 {
+            if self.pending() > 0 && polls % POLLS_PER_CHECK != 0 {
                 continue;
             }
-            if self
-                .os_polls
-                .due(engine.settings().rx_udp_poll_os_ratio, call.blocking)
-                && let Some(outcome) = self.receive_from_kernel(call, message, flags)
-            {
+            let os_ratio = engine.settings().rx_udp_poll_os_ratio;
+            let asks_kernel = !self.is_offloaded() || self.os_polls.due(os_ratio, call.blocking);
+            if asks_kernel && let Some(outcome) = self.receive_from_kernel(call, message, flags) {
                 self.os_polls.hit();
                 return outcome;
             }
@@ -148,15 +164,17 @@ impl<B: Backend> UdpSocket<B> {
                 self.counters().rx_eagain.add_contended(1);
                 return RecvOutcome::Fail(Errno(libc::EAGAIN));
             }
-            if polls % POLLS_PER_CHECK == 0
-                && let Some(errno) = self.must_end(call)
-            {
-                return RecvOutcome::Fail(errno);
+            if polls % POLLS_PER_CHECK == 0 {
+                if let Some(errno) = self.must_end(call) {
+                    return self.last_look(call, message, flags, errno);
+                }
+                call.spin.look();
             }
-            if let Some(left) = &mut call.polls_left {
-                *left = left.saturating_sub(1);
+            let yield_every = engine.settings().rx_poll_yield;
+            if yield_every > 0 && polls.is_multiple_of(yield_every) {
+                sys::yield_cpu();
             }
-            if call.polls_left == Some(0) || !self.is_offloaded() {
+            if call.stops_polling() || !self.is_offloaded() {
                 return self.sleep(call, message, flags);
             }
             std::hint::spin_loop();
@@ -164,17 +182,18 @@ impl<B: Backend> UdpSocket<B> {
         RecvOutcome::Again
     }
 
+    /// `Err`: no datagram came for the call, but this many frames.
     #[inline]
     fn poll_directly(
         &'static self,
         call: &RecvCall,
         message: &mut Message<'_>,
         flags: c_int,
-    ) -> Option<Result<usize, Errno>> {
+    ) -> Result<Result<usize, Errno>, usize> {
         let direct = DirectReceive::new(self, message, flags, call.generation, !call.slept);
         let mut direct = Some(direct);
-        self.interfaces.poll_for(&mut direct);
-        direct.and_then(DirectReceive::result)
+        let frames = self.interfaces.poll_for(&mut direct);
+        direct.and_then(DirectReceive::result).ok_or(frames)
     }
 
     /// Whether the descriptor was closed since the call began, or before.
@@ -197,6 +216,26 @@ impl<B: Backend> UdpSocket<B> {
         timed_out.then_some(Errno(libc::EAGAIN))
     }
 
+    /// The call has to end with `errno`, unless there is a datagram: the kernel, too, prefers that to a signal or the end of the time.
+    #[cold]
+    pub fn last_look(
+        &self,
+        call: &RecvCall,
+        message: &mut Message<'_>,
+        flags: c_int,
+        errno: Errno,
+    ) -> RecvOutcome<B> {
+        if self.is_another_life(call) {
+            return RecvOutcome::Fail(errno);
+        }
+        self.interfaces.poll();
+        if let Some(result) = self.take(message, flags, call.generation, false) {
+            return result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done);
+        }
+        self.receive_from_kernel(call, message, flags)
+            .unwrap_or(RecvOutcome::Fail(errno))
+    }
+
     #[cold]
     fn sleep(
         &'static self,
@@ -205,7 +244,7 @@ impl<B: Backend> UdpSocket<B> {
         flags: c_int,
     ) -> RecvOutcome<B> {
         if let Some(errno) = self.must_end(call) {
-            return RecvOutcome::Fail(errno);
+            return self.last_look(call, message, flags, errno);
         }
         if !call.slept {
             self.counters().rx_poll_miss.add_contended(1);
@@ -214,10 +253,7 @@ impl<B: Backend> UdpSocket<B> {
         // After it wakes it polls at least once before it sleeps again.
         call.polls_left = call.polls_left.map(|_| 1);
         let fd = self.shadow.fd.load(Ordering::Relaxed);
-        let Some(mut sleep) = Sleep::new(call.deadline_nsec) else {
-            // Without an eventfd nobody can wake us; the kernel's own wait is what is left.
-            return RecvOutcome::Kernel;
-        };
+        let mut sleep = Sleep::new(call.deadline_nsec);
         sleep.watch(fd, libc::POLLIN);
         sleep.watch_socket(self);
         self.interfaces.poll();
@@ -229,7 +265,6 @@ impl<B: Backend> UdpSocket<B> {
                     result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done)
                 });
         }
-        self.shadow.readable_hint.store(true, Ordering::Relaxed);
         RecvOutcome::Sleep(sleep)
     }
 
@@ -261,32 +296,6 @@ impl<B: Backend> UdpSocket<B> {
                 self.count_os_receive(Err(errno));
                 Some(RecvOutcome::Fail(errno))
             }
-        }
-    }
-
-    /// Counts a receive call that the kernel answered.
-    pub fn count_os_receive(&self, result: Result<usize, Errno>) {
-        let counters = self.counters();
-        match result {
-            Ok(len) => {
-                counters.rx_os_packets.add_contended(1);
-                counters.rx_os_bytes.add_contended(len as u64);
-            }
-            Err(Errno(libc::EAGAIN)) => counters.rx_os_eagain.add_contended(1),
-            Err(_) => counters.rx_os_errors.add_contended(1),
-        }
-    }
-
-    /// Counts a send call that the kernel answered.
-    pub fn count_os_send(&self, result: Result<usize, Errno>) {
-        let counters = self.counters();
-        match result {
-            Ok(len) => {
-                counters.tx_os_packets.add_contended(1);
-                counters.tx_os_bytes.add_contended(len as u64);
-            }
-            Err(Errno(libc::EAGAIN)) => counters.tx_os_eagain.add_contended(1),
-            Err(_) => counters.tx_os_errors.add_contended(1),
         }
     }
 }

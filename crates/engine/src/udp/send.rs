@@ -3,11 +3,11 @@
 use std::net::SocketAddrV4;
 use std::sync::atomic::Ordering;
 
-use config::rules::ProcessRules;
+use dev_core::Backend;
 use libc::c_int;
-use ring::Backend;
+use vma_config::rules::ProcessRules;
 
-use crate::doorbell::{Follows, Ring};
+use crate::doorbell::{Follows, Notify};
 use crate::engine::Engine;
 use crate::exception::Request;
 use crate::interface::Transmitted;
@@ -15,7 +15,7 @@ use crate::message::Message;
 use crate::reason::Reason;
 use crate::sys;
 use crate::udp::UdpSocket;
-use crate::udp::destination::{Destination, Way};
+use crate::udp::destination::{Destination, HeaderOptions, Way};
 
 /// What became of a send call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,18 @@ impl<B: Backend> UdpSocket<B> {
             engine.start_waiting();
         }
         outcome
+    }
+
+    /// Whether a send call is the kernel's, whatever the message, and changes nothing for the library. What was sent before leaves
+    /// before.
+    #[inline]
+    pub fn is_sent_by_kernel(&self, engine: &Engine<B>) -> bool {
+        // A first send binds the socket.
+        let is_kernels = !self.sends_past_kernel() && self.reason() != Reason::NotBound;
+        if is_kernels {
+            engine.start_waiting();
+        }
+        is_kernels
     }
 
     #[inline]
@@ -86,11 +98,12 @@ impl<B: Backend> UdpSocket<B> {
                 return SendOutcome::Kernel(Reason::Message);
             }
             let identification = send.next_identification();
-            if let Some(destination) = send.find(address, engine.network_generation()) {
+            if let Some(destination) = send.find(address) {
                 let (interface, sent) = match &destination.way {
                     Way::Link {
                         payload_len_max, ..
                     } if len > *payload_len_max => {
+                        destination.expire();
                         return SendOutcome::Kernel(Reason::TooLarge);
                     }
                     Way::Link {
@@ -124,6 +137,9 @@ impl<B: Backend> UdpSocket<B> {
                         return SendOutcome::Kernel(Reason::DeviceLost);
                     }
                     Transmitted::Unsuitable => return SendOutcome::Kernel(Reason::Message),
+                    Transmitted::LargerThanFrame => {
+                        return SendOutcome::Kernel(Reason::LargerThanFrame);
+                    }
                 };
                 let counters = self.counters();
                 counters.tx_packets.add(1);
@@ -132,9 +148,9 @@ impl<B: Backend> UdpSocket<B> {
                 drop(send);
                 if needs_kick {
                     match interface.frame_queued(follows, engine.is_watched()) {
-                        Ring::Now => {}
-                        Ring::Later => engine.frames_wait(),
-                        Ring::LaterAndWatch => engine.watch_senders(),
+                        Notify::Now => {}
+                        Notify::Later => engine.frames_wait(),
+                        Notify::LaterAndWatch => engine.watch_senders(),
                     }
                 }
                 return SendOutcome::Done(len);
@@ -144,10 +160,13 @@ impl<B: Backend> UdpSocket<B> {
                 return SendOutcome::Kernel(Reason::Route);
             }
             let (local, rules, epoch) = (send.local, send.rules, send.epoch());
+            let headers = send.headers();
             drop(send);
             resolved = true;
-            if let Some(local) = local {
-                self.resolve(engine, local, address, rules, epoch);
+            if let Some(local) = local
+                && let Err(reason) = self.resolve(engine, local, address, rules, headers, epoch)
+            {
+                return SendOutcome::Kernel(reason);
             }
         }
     }
@@ -164,6 +183,7 @@ impl<B: Backend> UdpSocket<B> {
         sys::poll_now(&mut polled).is_ok() && polled[0].revents & libc::POLLERR != 0
     }
 
+    /// Finds out where datagrams to an address go, and remembers it unless it holds for a moment only.
     #[cold]
     fn resolve(
         &self,
@@ -171,10 +191,15 @@ impl<B: Backend> UdpSocket<B> {
         local: SocketAddrV4,
         address: SocketAddrV4,
         rules: Option<&ProcessRules>,
+        mut headers: Option<HeaderOptions>,
         epoch: u64,
-    ) {
+    ) -> Result<(), Reason> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
-        let destination = Destination::resolve(engine, fd, local, address, rules);
-        self.send.lock().remember(destination, epoch);
+        let destination = Destination::resolve(engine, fd, local, address, rules, &mut headers);
+        if matches!(destination.way, Way::Kernel(Reason::Opening)) {
+            return Err(Reason::Opening);
+        }
+        self.send.lock().remember(destination, headers, epoch);
+        Ok(())
     }
 }

@@ -7,10 +7,10 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use config::rules::ProcessRule;
+use dev_core::{Backend, FramePool, Lock, Protocol, ThreadMode};
 use libc::c_int;
-use ring::{Backend, FramePool, Lock, ThreadMode};
 use stats::{SocketSlot, SocketStats};
+use vma_config::rules::ProcessRule;
 
 use crate::fork::SharedSocket;
 use crate::interface::InterfaceSet;
@@ -18,9 +18,12 @@ use crate::reason::Reason;
 use crate::sys;
 use crate::udp::attach::Attachment;
 use crate::udp::destination::SendState;
+use crate::udp::offload_state::OffloadState;
 use crate::udp::os_polls::OsPolls;
 use crate::udp::queue::ReceiveQueue;
 use crate::wait::WaitQueue;
+
+const _: () = assert!(stats::PROTOCOL_UDP == Protocol::Udp as u32);
 
 /// What the kernel's socket says about a descriptor that the engine needs for every call.
 #[derive(Debug, Default)]
@@ -44,12 +47,8 @@ pub(crate) struct Shadow {
 pub struct UdpSocket<B: Backend> {
     /// Odd while open; moves on when the socket is opened and closed.
     pub(super) generation: AtomicU32,
-    /// Code of the [`Reason`] for which the socket is not accelerated, 0 if it is.
-    pub(super) reason: AtomicU32,
-    /// The socket has been accelerated in this life.
-    pub(super) was_offloaded: AtomicBool,
-    /// The socket stays with the kernel for the rest of this life.
-    pub(super) committed: AtomicBool,
+    /// Whether the socket is accelerated, or the kernel's for good.
+    state: OffloadState,
     /// Datagrams in the receive queue, readable without its lock.
     pub(super) pending: AtomicU32,
     pub(crate) shadow: Shadow,
@@ -82,13 +81,11 @@ impl<B: Backend> UdpSocket<B> {
     ) -> Self {
         Self {
             generation: AtomicU32::new(0),
-            reason: AtomicU32::new(Reason::NotBound as u32),
-            was_offloaded: AtomicBool::new(false),
-            committed: AtomicBool::new(false),
+            state: OffloadState::new(),
             pending: AtomicU32::new(0),
             shadow: Shadow::default(),
             interfaces: InterfaceSet::new(),
-            receive: Lock::new(mode, ReceiveQueue::new(pool)),
+            receive: Lock::new(mode, ReceiveQueue::new()),
             waiters: WaitQueue::default(),
             os_polls: OsPolls::default(),
             send: Lock::new(mode, SendState::default()),
@@ -130,8 +127,7 @@ impl<B: Backend> UdpSocket<B> {
         self.send.lock().start_afresh();
         *lock(&self.attachment) = Attachment::opened();
         self.refresh_receive_limit();
-        self.was_offloaded.store(false, Ordering::Relaxed);
-        self.committed.store(false, Ordering::Relaxed);
+        self.state.begin();
         self.set_reason(Reason::NotBound);
         self.generation.fetch_add(1, Ordering::Release);
     }
@@ -168,17 +164,17 @@ impl<B: Backend> UdpSocket<B> {
     }
 
     /// Whether a descendant asks for the socket, and does not have it yet.
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub(crate) fn is_requested(&self) -> bool {
         let wanted = self
             .shared()
-            .is_some_and(|(shared, generation)| shared.is_wanted(generation));
+            .is_some_and(|(shared, generation)| shared.is_requested(generation));
         wanted && !self.is_committed()
     }
 
     /// Before packets come past the kernel. `false`: a descendant uses the socket, or could not say so.
-    pub(super) fn hold(&self) -> bool {
+    pub(super) fn claim(&self) -> bool {
         self.shared()
-            .is_some_and(|(shared, generation)| shared.hold(generation))
+            .is_some_and(|(shared, generation)| shared.claim(generation))
     }
 
     /// The socket's packets are the kernel's: descendants need not wait for them.
@@ -200,6 +196,13 @@ impl<B: Backend> UdpSocket<B> {
         unsafe { &*self.counters.load(Ordering::Relaxed) }
     }
 
+    /// The counters, if readers see them and somebody may ask for them after the socket's end.
+    pub(crate) fn counters_worth_keeping(&self) -> Option<&'static SocketStats> {
+        let counters = self.counters();
+        let was_used = self.reason() != Reason::NotBound || counters.tx_os_packets.value() > 0;
+        (was_used && !ptr::eq(counters, self.unseen)).then_some(counters)
+    }
+
     /// A descriptor of the kernel's socket.
     pub(crate) fn fd(&self) -> c_int {
         self.shadow.fd.load(Ordering::Relaxed)
@@ -208,76 +211,65 @@ impl<B: Backend> UdpSocket<B> {
     /// Why the socket is not accelerated; [`Reason::Offloaded`] if it is.
     #[inline]
     pub fn reason(&self) -> Reason {
-        let code = self.reason.load(Ordering::Acquire);
-        Reason::ALL
-            .get(code as usize)
-            .copied()
-            .unwrap_or(Reason::Poisoned)
+        self.state.reason()
     }
 
     /// Whether flows of the socket lead to user space.
     #[inline]
     pub(crate) fn is_offloaded(&self) -> bool {
-        self.reason.load(Ordering::Acquire) == Reason::Offloaded as u32
+        self.state.is_offloaded()
     }
 
     /// Whether a call on the socket is for the kernel, waiting included. If so, it stays there: a thread that waits in the kernel
     /// would not learn of what comes past it. A socket that was accelerated and may be again waits here.
     #[inline]
-    pub(crate) fn is_left_to_kernel(&self) -> bool {
-        let reason = self.reason.load(Ordering::Acquire);
-        reason != Reason::Offloaded as u32
-            && reason != Reason::NotBound as u32
-            && self.commit_to_kernel()
+    pub fn is_left_to_kernel(&self) -> bool {
+        self.state.may_be_left_to_kernel() && self.commit_to_kernel()
     }
 
     #[cold]
     fn commit_to_kernel(&self) -> bool {
-        let left = self.pending() == 0
-            && (self.is_committed() || !self.was_offloaded.load(Ordering::Relaxed));
-        if !left {
-            return false;
-        }
-        // Either this thread sees that the socket is accelerated since, or who accelerates it sees that it must not.
-        self.committed.store(true, Ordering::SeqCst);
-        if self.reason.load(Ordering::SeqCst) == Reason::Offloaded as u32 {
-            self.committed.store(false, Ordering::SeqCst);
-            return false;
-        }
-        true
+        self.pending() == 0 && self.state.commit_if_never_offloaded()
     }
 
     /// Whether the socket is the kernel's for the rest of its life.
     pub(super) fn is_committed(&self) -> bool {
-        self.committed.load(Ordering::SeqCst)
+        self.state.is_committed()
     }
 
     /// Makes the socket the kernel's for the rest of its life. `false`: it is already.
     pub(super) fn commit(&self) -> bool {
-        !self.committed.swap(true, Ordering::AcqRel)
+        self.state.commit()
     }
 
     /// Whether datagrams may be sent past the kernel.
     #[inline]
     pub(super) fn sends_past_kernel(&self) -> bool {
-        let reason = self.reason.load(Ordering::Acquire);
-        reason == Reason::Offloaded as u32 || reason == Reason::ReceiverRule as u32
+        self.state.sends_past_kernel()
     }
 
     pub(crate) fn set_reason(&self, reason: Reason) {
-        self.set_reason_by_rule(reason, None);
+        self.set_reason_about(reason, None, "");
     }
 
-    pub(super) fn set_reason_by_rule(&self, reason: Reason, rule: Option<&ProcessRule>) {
-        self.reason.store(reason as u32, Ordering::SeqCst);
+    /// With the rule behind the reason, or what it is about. `false`: it was to be accelerated, but
+    /// a thread has gone to wait in the kernel, and the reason stays as it was.
+    pub(super) fn set_reason_about(
+        &self,
+        reason: Reason,
+        rule: Option<&ProcessRule>,
+        detail: &str,
+    ) -> bool {
+        if !self.state.set(reason) {
+            return false;
+        }
         let counters = self.counters();
+        self.attachment().explain(counters, detail);
         match reason {
-            Reason::Offloaded => {
-                self.was_offloaded.store(true, Ordering::Relaxed);
-                counters.set_offloaded();
-            }
+            Reason::Offloaded => counters.set_offloaded(),
             _ => counters.set_not_offloaded(reason as u32, rule.map_or(0, |rule| rule.number)),
         }
+        true
     }
 
     /// Datagrams that wait in the receive queue.
@@ -288,11 +280,11 @@ impl<B: Backend> UdpSocket<B> {
 
     /// Shows which thread uses the socket; asks the kernel for its number only when it is another one.
     #[inline]
-    pub(super) fn note_thread(&self, known: &AtomicUsize, shown: &stats::Number) {
-        let token = ring::lock::thread_token();
+    pub(super) fn note_thread(&self, known: &AtomicUsize, counter: &stats::Number) {
+        let token = dev_core::lock::thread_token();
         if known.load(Ordering::Relaxed) != token {
             known.store(token, Ordering::Relaxed);
-            shown.set(sys::thread_id().cast_unsigned());
+            counter.set(sys::thread_id().cast_unsigned());
         }
     }
 

@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use dev_core::ThreadMode;
 use engine::{Message, Object, RecvOutcome};
 use libc::{EPOLLET, EPOLLIN, EPOLLONESHOT};
-use ring::ThreadMode;
 
 use crate::support::calls::{Receiving, header, part};
 use crate::support::device::Device;
@@ -46,17 +46,17 @@ fn a_broken_promise_of_one_thread() {
 
 #[test]
 fn spinning_locks() {
-    churn(ThreadMode::Spin);
+    churn(ThreadMode::SpinLock);
 }
 
 #[test]
 fn sleeping_locks() {
-    churn(ThreadMode::Mutex);
+    churn(ThreadMode::MutexLock);
 }
 
 #[test]
 fn yielding_locks() {
-    churn(ThreadMode::Yield);
+    churn(ThreadMode::MoreThreadsThanCores);
 }
 
 fn churn(thread_mode: ThreadMode) {

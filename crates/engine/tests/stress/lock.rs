@@ -5,7 +5,7 @@ use std::hint::spin_loop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use ring::{Lock, LockGuard, ThreadMode};
+use dev_core::{Lock, LockGuard, ThreadMode};
 
 /// Guards one thread at a time: two plain numbers that differ only while somebody is inside.
 #[derive(Debug, Default)]

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 
+use dev_core::ThreadMode;
 use engine::{Network, Reason, RecvOutcome, SendOutcome};
-use ring::ThreadMode;
 
 use crate::support::calls::{Receiving, receive, send};
 use crate::support::device::Device;
@@ -14,9 +14,9 @@ use crate::support::{FIRST_LINK, OUR_IP, PEER, Random};
 
 const MODES: [ThreadMode; 4] = [
     ThreadMode::Single,
-    ThreadMode::Spin,
-    ThreadMode::Mutex,
-    ThreadMode::Yield,
+    ThreadMode::SpinLock,
+    ThreadMode::MutexLock,
+    ThreadMode::MoreThreadsThanCores,
 ];
 const DATAGRAMS: u64 = if cfg!(debug_assertions) {
     20_000
@@ -165,7 +165,7 @@ fn nothing_is_lost_or_doubled_when_a_socket_goes_back_to_the_kernel() {
 #[test]
 fn a_call_that_goes_to_the_kernel_never_misses_a_socket_that_becomes_ours() {
     isolated(|| {
-        let host = host(ThreadMode::Spin);
+        let host = host(ThreadMode::SpinLock);
         let interfaces = host.network.interfaces();
         let (mut to_kernel, mut ours) = (0, 0);
         let mut random = Random(5);

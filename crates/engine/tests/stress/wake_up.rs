@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use dev_core::ThreadMode;
+use dev_core::null::NullBackend;
 use libc::{EPOLLET, EPOLLIN, EPOLLONESHOT};
-use ring::ThreadMode;
-use ring::null::NullBackend;
 
 use crate::support::calls::receive;
 use crate::support::host::{Host, Socket, settings};
@@ -88,7 +88,7 @@ fn lockstep(
     });
 }
 
-const MODES: [ThreadMode; 2] = [ThreadMode::Spin, ThreadMode::Single];
+const MODES: [ThreadMode; 2] = [ThreadMode::SpinLock, ThreadMode::Single];
 
 #[test]
 fn a_receive_call_is_woken() {
@@ -103,7 +103,7 @@ fn a_receive_call_is_woken() {
 fn a_poll_is_woken() {
     isolated(|| {
         lockstep(
-            ThreadMode::Mutex,
+            ThreadMode::MutexLock,
             |socket, _| {
                 let mut fds = [polled(socket.fd(), IN)];
                 assert_eq!(poll(socket.engine, &mut fds, -1), Ok(1));
@@ -119,7 +119,7 @@ fn an_epoll_wait_is_woken() {
     isolated(|| {
         for events in [0, EPOLLET] {
             lockstep(
-                ThreadMode::Yield,
+                ThreadMode::MoreThreadsThanCores,
                 |socket, epoll| {
                     let events = epoll.unwrap().wait(4, -1).unwrap();
                     assert_eq!(events.len(), 1);
@@ -135,7 +135,7 @@ fn an_epoll_wait_is_woken() {
 fn a_one_shot_epoll_wait_is_woken() {
     isolated(|| {
         lockstep(
-            ThreadMode::Spin,
+            ThreadMode::SpinLock,
             |socket, epoll| {
                 let epoll = epoll.unwrap();
                 assert_eq!(epoll.wait(4, -1).unwrap().len(), 1);

@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use dev_core::{Flow, Protocol};
 use engine::{Reason, RecvOutcome, Settings};
-use ring::{Flow, Protocol};
 
 use crate::support::calls::{Receiving, receive};
 use crate::support::host::{Host, Socket, settings};
@@ -205,5 +205,31 @@ fn reasons_of_sockets_that_cannot_be_accelerated() {
         });
         assert_eq!(off.any().reason(), Reason::Disabled);
         assert_eq!(off.device.opens(), 0);
+    });
+}
+
+/// What a call on such a socket says and does is the kernel's, but the socket is not given up.
+#[test]
+fn a_socket_waits_for_an_interface_that_another_process_holds() {
+    isolated(|| {
+        let host = Host::new();
+        host.device.set_held(true);
+        host.device.refuse_open(FIRST_LINK, true);
+        let socket = host.bound("10.0.0.1:0");
+        assert_eq!(socket.reason(), Reason::Held);
+        assert!(host.engine.waits_for_interface());
+        assert_eq!(socket.snapshot(&host).unwrap().detail, "test101");
+        let notes = host.statistics().notes().unwrap();
+        assert_eq!(notes[0].topic, "holder");
+        // It neither finds nor waits for anything past the kernel, and is not the kernel's for good.
+        let outcome = Receiving::begin(&socket, libc::MSG_DONTWAIT).attempt(&mut [0; 8]);
+        assert!(matches!(outcome, RecvOutcome::Fail(error) if error.0 == libc::EAGAIN));
+        host.device.refuse_open(FIRST_LINK, false);
+        host.engine.network_changed(true);
+        assert_eq!(socket.reason(), Reason::Offloaded);
+        assert_eq!(socket.snapshot(&host).unwrap().detail, "");
+        assert!(host.statistics().notes().unwrap().is_empty());
+        host.arrives(PEER, socket.at(OUR_IP), b"past the kernel");
+        assert_eq!(receive(&socket, 0), Ok(b"past the kernel".to_vec()));
     });
 }

@@ -1,17 +1,18 @@
 //! `epoll(7)`: sets and their members, copies, closes and nesting.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use engine::{Object, Reason};
+use engine::{Object, Reason, Settings};
 use libc::{EPOLLIN, EPOLLONESHOT};
 
 use crate::support::calls::receive;
-use crate::support::host::{Host, close, kernel_socket};
+use crate::support::device::Device;
+use crate::support::host::{Host, Socket, close, kernel_socket, settings};
 use crate::support::isolation::isolated;
 use crate::support::multiplex::{Epoll, Event, deliver};
-use crate::support::{OUR_IP, PEER};
+use crate::support::{FIRST_LINK, OUR_IP, PEER, SECOND_LINK, frame};
 
 const NONE: [Event; 0] = [];
 
@@ -206,5 +207,105 @@ fn sets_without_sockets_of_ours_are_the_kernels() {
             host.engine.look_up(set.fd()),
             Some(Object::Epoll(_))
         ));
+    });
+}
+
+#[test]
+fn a_set_polls_the_interfaces_of_its_members_and_no_others() {
+    isolated(|| {
+        let host = Host::new();
+        let (first, second) = (host.bound("10.0.0.1:0"), host.bound("10.1.0.1:0"));
+        let wires = [FIRST_LINK, SECOND_LINK].map(|link| host.device.wire(link));
+        let set = Epoll::new(host.engine);
+        // Frames for nobody: a poll takes them all the same.
+        let polled = || {
+            let nobody = SocketAddrV4::new(Ipv4Addr::new(10, 9, 9, 9), 9);
+            let stray = frame(PEER, nobody, b"stray");
+            wires.iter().for_each(|wire| wire.inject(stray.clone()));
+            assert_eq!(set.wait(8, 0).unwrap(), NONE);
+            let polled = wires.each_ref().map(|wire| wire.waiting() == 0);
+            for socket in [&first, &second] {
+                socket.ours().next_len_after_poll();
+            }
+            polled
+        };
+        set.add(first.fd(), EPOLLIN);
+        assert_eq!(polled(), [true, false]);
+        set.add(second.fd(), EPOLLIN);
+        let third = host.bound("10.1.0.1:0");
+        set.add(third.fd(), EPOLLIN);
+        assert_eq!(polled(), [true, true]);
+        set.remove(second.fd());
+        assert_eq!(polled(), [true, true]);
+        host.engine.leave_to_kernel(first.ours(), Reason::Option);
+        assert_eq!(polled(), [false, true]);
+        drop(third);
+        // No accelerated member is left.
+        assert_eq!(polled(), [false, false]);
+        set.add(second.fd(), EPOLLIN);
+        assert_eq!(polled(), [false, true]);
+    });
+}
+
+#[test]
+fn what_the_kernel_reports_belongs_to_the_data_of_the_last_change() {
+    isolated(|| {
+        let host = Host::with(Settings {
+            rx_udp_poll_os_ratio: 0,
+            ..settings()
+        });
+        let (one, other) = (host.any(), host.any());
+        let set = Epoll::new(host.engine);
+        let (peer, _) = kernel_socket("127.0.0.1:0");
+        let through_kernel = |socket: &Socket<Device>| {
+            peer.send_to(b"k", socket.at(Ipv4Addr::LOCALHOST)).unwrap();
+            assert_eq!(set.wait(8, -1).unwrap().len(), 1);
+            // It asks the kernel's socket only because of the event.
+            assert_eq!(receive(socket, libc::MSG_DONTWAIT), Ok(b"k".to_vec()));
+        };
+        let control = |operation, socket: &Socket<Device>, data| {
+            set.control(operation, socket.fd(), EPOLLIN, data);
+        };
+        control(libc::EPOLL_CTL_ADD, &one, 1);
+        control(libc::EPOLL_CTL_ADD, &other, 2);
+        control(libc::EPOLL_CTL_MOD, &one, u64::MAX);
+        through_kernel(&one);
+        through_kernel(&other);
+        // Both have the same.
+        control(libc::EPOLL_CTL_MOD, &other, u64::MAX);
+        through_kernel(&one);
+        through_kernel(&other);
+        control(libc::EPOLL_CTL_MOD, &one, 2);
+        through_kernel(&one);
+        through_kernel(&other);
+        control(libc::EPOLL_CTL_DEL, &one, 0);
+        control(libc::EPOLL_CTL_ADD, &one, u64::MAX);
+        through_kernel(&one);
+    });
+}
+
+#[test]
+fn sockets_that_come_and_go_ready_leave_nothing_behind() {
+    isolated(|| {
+        let host = Host::new();
+        let (socket, stays) = (host.any(), host.any());
+        let set = Epoll::new(host.engine);
+        set.add(stays.fd(), EPOLLIN);
+        deliver(&host, &stays);
+        deliver(&host, &socket);
+        // Nobody waits meanwhile.
+        for _ in 0..1000 {
+            set.add(socket.fd(), EPOLLIN);
+            set.remove(socket.fd());
+        }
+        let Some(Object::Epoll(ours)) = host.engine.look_up(set.fd()) else {
+            panic!("a set with sockets of ours is ours")
+        };
+        let text = format!("{ours:?}");
+        let (_, ready) = text.split_once("ready: ").unwrap();
+        let digits = ready.split(|character: char| !character.is_ascii_digit());
+        let count: usize = digits.into_iter().next().unwrap().parse().unwrap();
+        assert!(count <= 70, "{text}");
+        assert_eq!(set.ready(), [stays.fd()]);
     });
 }

@@ -1,7 +1,7 @@
 //! Devices that are busy, down, full or gone.
 
+use dev_core::KickOutcome::{Again, Done, Down, Lost};
 use engine::{Reason, SendOutcome};
-use ring::KickOutcome::{Again, Done, Down, Lost};
 
 use crate::support::calls::{receive, send};
 use crate::support::host::Host;
@@ -121,6 +121,42 @@ fn a_socket_whose_only_device_is_lost_says_so() {
     });
 }
 
+/// bpf(2) may be denied by now. What is redirected to user space must not be to nobody.
+#[test]
+fn a_flow_that_cannot_be_taken_back_gives_the_whole_interface_to_the_kernel() {
+    isolated(|| {
+        let host = Host::new();
+        let (socket, other) = (host.any(), host.any());
+        let wire = host.device.wire(FIRST_LINK);
+        assert_eq!(wire.flows().len(), 2);
+        wire.keep_flows();
+        host.arrives(PEER, socket.at(OUR_IP), b"before");
+        host.engine.leave_to_kernel(socket.ours(), Reason::Option);
+        assert_eq!((wire.given_back(), wire.flows()), (1, vec![]));
+        assert_eq!(receive(&socket, 0), Ok(b"before".to_vec()));
+        // The internal thread sees to the others.
+        host.engine.refresh_gauges();
+        assert_eq!(other.reason(), Reason::Offloaded, "by the second interface");
+        let late = host.any();
+        assert_eq!(late.reason(), Reason::Offloaded);
+        assert_eq!((wire.given_back(), wire.flows()), (1, vec![]));
+        let sent = send(&other, Some(PEER), b"x");
+        assert_eq!(sent, SendOutcome::Kernel(Reason::DeviceLost));
+    });
+}
+
+#[test]
+fn a_flow_that_is_refused_and_cannot_be_taken_back_gives_up_the_interface() {
+    isolated(|| {
+        let host = Host::new();
+        let wire = host.device.wire(FIRST_LINK);
+        wire.refuse_flows(true);
+        wire.keep_flows();
+        host.any();
+        assert_eq!(wire.given_back(), 1);
+    });
+}
+
 #[test]
 fn a_full_ring_sends_through_the_kernel() {
     isolated(|| {
@@ -141,28 +177,23 @@ fn a_full_ring_sends_through_the_kernel() {
 fn an_empty_pool_sends_through_the_kernel_and_loses_no_frame() {
     isolated(|| {
         let host = Host::new();
-        // Two sockets hold half of the pool each.
-        let sockets = [host.any(), host.any(), host.any()];
-        for socket in &sockets[..2] {
-            for _ in 0..128 {
-                host.arrives(PEER, socket.at(OUR_IP), b"full");
-            }
-        }
-        while host.device.wire(FIRST_LINK).waiting() > 0 {
-            sockets[2].ours().next_len_after_poll();
-        }
+        let socket = host.any();
+        let wire = host.device.wire(FIRST_LINK);
+        // As many interfaces with deep rings.
+        wire.hold_frames(256);
+        assert_eq!(socket.ours().next_len_after_poll(), None);
         assert_eq!(host.free_frames(), 0);
-        host.arrives(PEER, sockets[2].at(OUR_IP), b"waits");
-        assert_eq!(sockets[2].ours().next_len_after_poll(), None);
+        host.arrives(PEER, socket.at(OUR_IP), b"waits");
+        assert_eq!(socket.ours().next_len_after_poll(), None);
         assert_eq!(
-            send(&sockets[2], Some(PEER), b"x"),
+            send(&socket, Some(PEER), b"x"),
             SendOutcome::Kernel(Reason::RingFull)
         );
-        assert_eq!(receive(&sockets[0], 0), Ok(b"full".to_vec()));
-        assert_eq!(receive(&sockets[2], 0), Ok(b"waits".to_vec()));
-        assert_eq!(send(&sockets[2], Some(PEER), b"x"), SendOutcome::Done(1));
+        wire.hold_frames(0);
+        assert_eq!(receive(&socket, 0), Ok(b"waits".to_vec()));
+        assert_eq!(send(&socket, Some(PEER), b"x"), SendOutcome::Done(1));
         assert!(host.statistics().pools().unwrap()[0].exhausted > 0);
-        drop(sockets);
+        drop(socket);
         assert_eq!(host.free_frames(), 256);
     });
 }

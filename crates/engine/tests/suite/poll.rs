@@ -211,6 +211,12 @@ fn any_signal_handler_ends_the_call() {
             interrupt::handler_runs(true);
             let outcome = host.engine.poll(&mut call, &mut fds, &sockets);
             assert!(matches!(outcome, MuxOutcome::Fail(Errno(libc::EINTR))));
+            // What came before the call ended goes before.
+            let mut call = MuxCall::begin(host.engine.settings(), None, true);
+            call.end_after_last_look();
+            host.arrives(PEER, socket.at(OUR_IP), b"x");
+            let outcome = host.engine.poll(&mut call, &mut fds, &sockets);
+            assert!(matches!(outcome, MuxOutcome::Done(1)));
         }
     });
 }

@@ -134,35 +134,23 @@ fn the_name_is_optional_and_cut_to_its_room() {
 }
 
 #[test]
-fn the_queue_is_limited_in_bytes_and_datagrams() {
+fn a_small_buffer_is_one_of_64_kib() {
     isolated(|| {
         let host = Host::new();
         let socket = host.any();
         socket.set_option(libc::SOL_SOCKET, libc::SO_RCVBUF, 1);
-        // However small the buffer is set, 64 KiB may wait.
         for _ in 0..70 {
             host.arrives(PEER, socket.at(OUR_IP), &[7; 1000]);
         }
         assert_eq!(socket.ours().next_len_after_poll(), Some(1000));
-        while host.device.wire(crate::support::FIRST_LINK).waiting() > 0 {
-            socket.ours().next_len_after_poll();
-        }
         let counted = socket.snapshot(&host).unwrap();
-        assert_eq!(counted.rx_dropped_packets, 5);
-        assert_eq!(counted.rx_dropped_bytes, 5000);
-        assert_eq!(counted.rx_queue_packets_max, 65);
+        // A datagram of 1000 bytes is charged 2304.
+        let held = 65_536 / 2304;
+        assert_eq!(counted.rx_dropped_packets, 70 - held);
+        assert_eq!(counted.rx_dropped_bytes, (70 - held) * 1000);
+        assert_eq!(counted.rx_queue_packets_max, held);
         let drain = || std::iter::from_fn(|| receive(&socket, libc::MSG_DONTWAIT).ok()).count();
-        assert_eq!(drain(), 65);
-        // Half of the pool's 256 frames.
-        for _ in 0..130 {
-            host.arrives(PEER, socket.at(OUR_IP), b"");
-        }
-        for _ in 0..10 {
-            socket.ours().next_len_after_poll();
-        }
-        let counted = socket.snapshot(&host).unwrap();
-        assert_eq!(counted.rx_dropped_packets, 7);
-        assert_eq!(drain(), 128);
+        assert_eq!(drain() as u64, held);
         assert_eq!(host.free_frames(), 256);
     });
 }
@@ -224,7 +212,48 @@ fn a_bad_iovec_fails_as_in_the_kernel_and_costs_no_datagram() {
         let mut null = header(&mut parts[..1]);
         null.msg_iov = std::ptr::null_mut();
         assert_eq!(fails(&mut null), libc::EFAULT);
+        // None of these can be the program's. The kernel sees that before it looks for a datagram, even if it needs no such buffer.
+        for (start, len) in [
+            (usize::MAX - 100, 10),
+            (1 << 63, 0),
+            (8, usize::MAX / 2),
+            (8, usize::MAX),
+        ] {
+            let mut parts = [part(&mut buffer); 2];
+            parts[1].iov_base = std::ptr::without_provenance_mut(start);
+            parts[1].iov_len = len;
+            let errno = fails(&mut header(&mut parts));
+            let is_negative = len > usize::MAX / 2;
+            let refused = if is_negative {
+                libc::EINVAL
+            } else {
+                libc::EFAULT
+            };
+            assert_eq!(errno, refused, "{len} bytes at {start:#x}");
+        }
         assert_eq!(receive(&socket, libc::MSG_DONTWAIT), Ok(b"stays".to_vec()));
+    });
+}
+
+#[test]
+fn a_list_of_buffers_may_be_anywhere() {
+    isolated(|| {
+        let host = Host::new();
+        let socket = host.any();
+        host.arrives(PEER, socket.at(OUR_IP), b"datagram");
+        let (mut buffer, mut list) = ([0; 8], [part(&mut []); 3]);
+        let place = (&raw mut list).cast::<u8>().wrapping_add(1);
+        let place = place.cast::<libc::iovec>();
+        for (index, half) in buffer.chunks_mut(4).enumerate() {
+            // SAFETY: two entries and a byte fit into the list.
+            unsafe { place.wrapping_add(index).write_unaligned(part(half)) };
+        }
+        let mut header = header(&mut []);
+        (header.msg_iov, header.msg_iovlen) = (place, 2);
+        let mut call = Receiving::begin(&socket, 0);
+        let outcome = call.attempt_with(&mut header);
+        assert!(matches!(outcome, RecvOutcome::Done(8)), "{outcome:?}");
+        assert_eq!(&buffer, b"datagram");
     });
 }
 
@@ -258,8 +287,12 @@ fn calls_that_only_the_kernel_can_serve_are_left_to_it() {
         host.arrives(PEER, socket.at(OUR_IP), b"x");
         let outcome = |flags| Receiving::begin(&socket, flags).attempt(&mut [0; 8]);
         assert!(matches!(outcome(libc::MSG_ERRQUEUE), RecvOutcome::Kernel));
-        assert!(matches!(outcome(libc::MSG_OOB), RecvOutcome::Kernel));
-        let harmless = libc::MSG_NOSIGNAL | libc::MSG_WAITALL | libc::MSG_CMSG_CLOEXEC;
+        // The kernel's UDP does not look at them.
+        let harmless = libc::MSG_NOSIGNAL
+            | libc::MSG_WAITALL
+            | libc::MSG_CMSG_CLOEXEC
+            | libc::MSG_OOB
+            | libc::MSG_MORE;
         assert!(matches!(outcome(harmless), RecvOutcome::Done(1)));
         // A kernel's datagram in several buffers, for comparison with the scattered one above.
         let (peer, _) = kernel_socket("127.0.0.1:0");

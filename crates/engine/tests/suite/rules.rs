@@ -2,9 +2,9 @@
 
 use std::net::SocketAddrV4;
 
-use config::rules::{ProcessRules, RuleFile};
+use dev_core::Backend;
 use engine::{Reason, SendOutcome};
-use ring::Backend;
+use vma_config::rules::{ProcessRules, RuleFile};
 
 use crate::support::calls::send;
 use crate::support::host::Host;

@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use dev_core::null::NullBackend;
 use engine::{NextHop, Reason, SendOutcome, Settings};
-use ring::null::NullBackend;
 use wire::{ChecksumPolicy, parse_udp4};
 
 use crate::support::calls::{header, send, send_followed, send_header, send_parts};
@@ -185,8 +185,8 @@ fn what_needs_fragments_goes_to_the_kernel() {
             for len in [most + 1, 65_507] {
                 let outcome = send(&socket, Some(PEER), &big[..len]);
                 let too_large = SendOutcome::Kernel(Reason::TooLarge);
-                // What fits the link and not a frame is no matter of the MTU.
-                let no_frame = SendOutcome::Kernel(Reason::Message);
+                // What fits the link and not a frame.
+                let no_frame = SendOutcome::Kernel(Reason::LargerThanFrame);
                 assert!(
                     outcome == too_large || (mtu == 9000 && len < 8972 && outcome == no_frame),
                     "{mtu} {len}: {outcome:?}"
@@ -202,17 +202,17 @@ fn only_unicast_leaves_past_the_kernel() {
     isolated(|| {
         let host = null_host();
         let socket = host.any();
-        for address in [
-            "224.0.0.1:9",
-            "239.1.2.3:9",
-            "255.255.255.255:9",
-            "0.0.0.0:9",
-            "127.0.0.1:9",
-            "10.0.0.2:0",
+        for (address, reason) in [
+            ("224.0.0.1:9", Reason::Multicast),
+            ("239.1.2.3:9", Reason::Multicast),
+            ("255.255.255.255:9", Reason::NotUnicast),
+            ("0.0.0.0:9", Reason::Route),
+            ("127.0.0.1:9", Reason::Route),
+            ("10.0.0.2:0", Reason::Route),
         ] {
             assert_eq!(
                 send(&socket, Some(address.parse().unwrap()), b"x"),
-                SendOutcome::Kernel(Reason::NotUnicast),
+                SendOutcome::Kernel(reason),
                 "{address}"
             );
         }
@@ -264,6 +264,15 @@ fn flags_control_data_and_odd_names_go_to_the_kernel() {
         assert_eq!(with(&control, &raw mut name), to_kernel);
         let short = |header: &mut libc::msghdr| header.msg_namelen = 15;
         assert_eq!(with(&short, &raw mut name), to_kernel);
+        // The kernel refuses a negative length, and reads no less of a long name than the program says.
+        for len in [1 << 31, 129, u32::MAX] {
+            let long = |header: &mut libc::msghdr| header.msg_namelen = len;
+            assert_eq!(with(&long, &raw mut name), to_kernel, "{len}");
+        }
+        let mut storage = [name; 8];
+        let long = |header: &mut libc::msghdr| header.msg_namelen = 128;
+        assert_eq!(with(&long, storage.as_mut_ptr()), SendOutcome::Done(1));
+        host.device.sent();
         name.sin_family = libc::AF_INET6 as libc::sa_family_t;
         assert_eq!(with(&|_| {}, &raw mut name), to_kernel);
         name.sin_family = libc::AF_INET as libc::sa_family_t;

@@ -185,6 +185,36 @@ fn signal_handlers_end_calls_as_signal_7_says() {
 }
 
 #[test]
+fn a_call_that_ends_takes_a_last_look() {
+    isolated(|| {
+        let (peer, _) = kernel_socket("127.0.0.1:0");
+        for through_kernel in [false, true] {
+            let host = Host::with(Settings {
+                rx_udp_poll_os_ratio: 0,
+                ..polling(0)
+            });
+            let socket = host.any();
+            let mut call = Receiving::begin(&socket, 0);
+            let RecvOutcome::Sleep(sleep) = call.attempt(&mut [0; 8]) else {
+                panic!("nothing is there")
+            };
+            interrupt::handler_runs(false);
+            sleep.end();
+            assert!(call.call().interrupted());
+            if through_kernel {
+                peer.send_to(b"late", socket.at(Ipv4Addr::LOCALHOST))
+                    .unwrap();
+            } else {
+                host.arrives(PEER, socket.at(OUR_IP), b"late");
+            }
+            assert!(matches!(call.last_look(&mut [0; 8]), RecvOutcome::Done(4)));
+            let outcome = call.last_look(&mut [0; 8]);
+            assert!(matches!(outcome, RecvOutcome::Fail(INTERRUPTED)));
+        }
+    });
+}
+
+#[test]
 fn what_waits_in_the_kernel_is_found_by_ratio() {
     isolated(|| {
         let (peer, _) = kernel_socket("127.0.0.1:0");

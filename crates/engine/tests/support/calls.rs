@@ -3,11 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::RawFd;
 
+use dev_core::Backend;
 use engine::{
-    Engine, Errno, Follows, Message, RecvCall, RecvOutcome, SendOutcome, Sleep, UdpSocket,
+    Engine, Errno, Follows, Message, Reason, RecvCall, RecvOutcome, SendOutcome, Sleep, UdpSocket,
 };
 use libc::c_int;
-use ring::Backend;
 
 use super::host::{Socket, sockaddr};
 
@@ -78,6 +78,17 @@ impl<B: Backend> Receiving<B> {
             .receive(self.engine, &mut self.call, &mut message, self.flags)
     }
 
+    /// What a signal that ends the call leaves of it.
+    pub fn last_look(&mut self, buffer: &mut [u8]) -> RecvOutcome<B> {
+        let mut parts = [part(buffer)];
+        let mut header = header(&mut parts);
+        // SAFETY: the header describes a live buffer.
+        let mut message = unsafe { Message::new(&mut header) };
+        let errno = Errno(libc::EINTR);
+        self.socket
+            .last_look(&self.call, &mut message, self.flags, errno)
+    }
+
     pub fn call(&self) -> &RecvCall {
         &self.call
     }
@@ -128,10 +139,9 @@ pub fn receive_on<B: Backend>(
                 // SAFETY: the buffer is writable for its length.
                 let len =
                     unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), flags) };
-                let Ok(len) = usize::try_from(len) else {
-                    return Err(last_errno());
-                };
-                buffer.truncate(len);
+                let result = usize::try_from(len).map_err(|_| last_errno());
+                socket.count_os_receive(result);
+                buffer.truncate(result?);
                 return Ok(buffer);
             }
         }
@@ -197,6 +207,35 @@ pub fn send_parts<B: Backend>(
         header.msg_namelen = size_of_val(name) as libc::socklen_t;
     }
     send_header(socket, &mut header, flags)
+}
+
+/// A whole `sendto(2)`, with everything that the hook does. Returns why it was the kernel that sent, if it was.
+pub fn send_whole<B: Backend>(
+    socket: &Socket<B>,
+    to: SocketAddrV4,
+    payload: &[u8],
+    flags: c_int,
+) -> Result<Option<Reason>, Errno> {
+    let SendOutcome::Kernel(reason) = send_parts(socket, Some(to), &[payload], flags) else {
+        return Ok(None);
+    };
+    let name = sockaddr(libc::AF_INET, to);
+    let (bytes, name_len) = (payload.as_ptr().cast(), size_of_val(&name));
+    // SAFETY: payload and name are readable for their lengths.
+    let len = unsafe {
+        libc::sendto(
+            socket.fd(),
+            bytes,
+            payload.len(),
+            flags,
+            (&raw const name).cast(),
+            name_len as libc::socklen_t,
+        )
+    };
+    let result = usize::try_from(len).map_err(|_| last_errno());
+    socket.ours().count_os_send_for(reason, result);
+    socket.engine.addresses_changed(socket.ours());
+    result.map(|_| Some(reason))
 }
 
 /// One message of `sendmmsg(2)` that is not its last.

@@ -1,25 +1,38 @@
 //! A device that does as the test tells it: which interfaces open, which flows are refused, what a kick answers.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use ring::{
+use dev_core::{
     Backend, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec, OpenError, Port, RxRing,
     Steering, TxRing,
 };
 
+/// What a frame of 2 KiB holds behind the kernel's part and the Ethernet header.
+pub const MTU_MAX: u32 = 1778;
+
 /// The back-end. Clones share everything.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Device {
     wires: Arc<Mutex<HashMap<u32, Arc<Wire>>>>,
     refused: Arc<Mutex<HashSet<u32>>>,
     opens: Arc<AtomicU64>,
+    during_open: Arc<Mutex<Option<Action>>>,
+    held: Arc<AtomicBool>,
 }
 
+type Action = Box<dyn FnOnce() + Send>;
+
 impl Device {
+    /// Runs once, in the middle of the next attempt to open an interface.
+    pub fn during_next_open(&self, action: impl FnOnce() + Send + 'static) {
+        *self.during_open.lock().unwrap() = Some(Box::new(action));
+    }
+
     /// The wire of an interface, opened or not.
     pub fn wire(&self, link: u32) -> Arc<Wire> {
         Arc::clone(self.wires.lock().unwrap().entry(link).or_default())
@@ -35,16 +48,30 @@ impl Device {
         }
     }
 
+    /// Whether interfaces that cannot be opened are held by another process.
+    pub fn set_held(&self, held: bool) {
+        self.held.store(held, Ordering::Relaxed);
+    }
+
     /// How often an interface was tried to be opened.
     pub fn opens(&self) -> u64 {
         self.opens.load(Ordering::Relaxed)
     }
 }
 
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device").finish_non_exhaustive()
+    }
+}
+
 /// One interface: what comes in, what goes out, and the script of its misbehaviour.
-#[derive(Debug)]
 pub struct Wire {
     incoming: Mutex<VecDeque<Vec<u8>>>,
+    /// Comes without end, behind what is in `incoming`.
+    flood: Mutex<Option<Vec<u8>>>,
+    /// Frames that the receiving ring keeps.
+    held: AtomicUsize,
     /// Readable while frames wait.
     arrival: OwnedFd,
     /// In the sending ring, not kicked yet.
@@ -54,10 +81,19 @@ pub struct Wire {
     kicks: AtomicU64,
     outcomes: Mutex<VecDeque<KickOutcome>>,
     refuse_flows: AtomicBool,
+    keep_flows: AtomicBool,
+    given_back: AtomicU64,
     full: AtomicBool,
     dropped: AtomicU64,
     macs: Mutex<Vec<[u8; 6]>>,
     sends_by_itself: AtomicBool,
+    during_flow: Mutex<Option<Action>>,
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wire").finish_non_exhaustive()
+    }
 }
 
 impl Default for Wire {
@@ -67,6 +103,8 @@ impl Default for Wire {
         assert!(fd >= 0, "{}", io::Error::last_os_error());
         Self {
             incoming: Mutex::default(),
+            flood: Mutex::default(),
+            held: AtomicUsize::new(0),
             // SAFETY: the descriptor is new and ours alone.
             arrival: unsafe { OwnedFd::from_raw_fd(fd) },
             queued: Mutex::default(),
@@ -75,10 +113,13 @@ impl Default for Wire {
             kicks: AtomicU64::new(0),
             outcomes: Mutex::default(),
             refuse_flows: AtomicBool::new(false),
+            keep_flows: AtomicBool::new(false),
+            given_back: AtomicU64::new(0),
             full: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
             macs: Mutex::default(),
             sends_by_itself: AtomicBool::new(false),
+            during_flow: Mutex::default(),
         }
     }
 }
@@ -88,6 +129,21 @@ impl Wire {
     pub fn inject(&self, frame: Vec<u8>) {
         let mut incoming = self.incoming.lock().unwrap();
         incoming.push_back(frame);
+        self.tell_of_arrival();
+    }
+
+    /// From here on, or no more, this frame arrives faster than it can be taken: a poll finds as many as it may take.
+    pub fn flood(&self, frame: Option<Vec<u8>>) {
+        *self.flood.lock().unwrap() = frame;
+        self.tell_of_arrival();
+    }
+
+    /// How many empty frames the receiving ring keeps from the next poll on.
+    pub fn hold_frames(&self, count: usize) {
+        self.held.store(count, Ordering::Relaxed);
+    }
+
+    fn tell_of_arrival(&self) {
         let one = 1u64;
         // SAFETY: the kernel reads the eight bytes of `one`.
         unsafe { libc::write(self.arrival.as_raw_fd(), (&raw const one).cast(), 8) };
@@ -119,6 +175,21 @@ impl Wire {
 
     pub fn refuse_flows(&self, refuse: bool) {
         self.refuse_flows.store(refuse, Ordering::Relaxed);
+    }
+
+    /// Runs once, when the next flow is steered to us, before the engine learns that it is.
+    pub fn during_next_flow(&self, action: impl FnOnce() + Send + 'static) {
+        *self.during_flow.lock().unwrap() = Some(Box::new(action));
+    }
+
+    /// Flows cannot be taken back.
+    pub fn keep_flows(&self) {
+        self.keep_flows.store(true, Ordering::Relaxed);
+    }
+
+    /// How often the interface was given back to the kernel.
+    pub fn given_back(&self) -> u64 {
+        self.given_back.load(Ordering::Relaxed)
     }
 
     /// Whether the sending ring has no room.
@@ -162,17 +233,25 @@ impl Backend for Device {
 
     fn open(&self, link: &LinkSpec, _pool: &'static FramePool) -> Result<Port<Self>, OpenError> {
         self.opens.fetch_add(1, Ordering::Relaxed);
+        let action = self.during_open.lock().unwrap().take();
+        if let Some(action) = action {
+            action();
+        }
         if self.refused.lock().unwrap().contains(&link.index) {
             return Err(OpenError {
                 what: "the test says no".to_owned(),
                 remedy: "ask the test",
                 locked_memory: false,
+                held: self.held.load(Ordering::Relaxed),
             });
         }
         let wire = self.wire(link.index);
         let fd = wire.arrival.as_raw_fd();
         Ok(Port {
-            rx: Rx(Arc::clone(&wire)),
+            rx: Rx {
+                wire: Arc::clone(&wire),
+                held: Vec::new(),
+            },
             tx: Tx {
                 wire: Arc::clone(&wire),
                 spare: None,
@@ -183,39 +262,62 @@ impl Backend for Device {
             all_fds: vec![fd],
             partial_checksums: false,
             description: "test".to_owned(),
+            mtu_max: MTU_MAX,
+            note: String::new(),
             queues: 1,
         })
     }
 }
 
+/// Frames that wait in the ring of a flooded wire.
+const RING: usize = 100;
+
 #[derive(Debug)]
-pub struct Rx(Arc<Wire>);
+pub struct Rx {
+    wire: Arc<Wire>,
+    held: Vec<Frame>,
+}
 
 impl RxRing for Rx {
     fn poll(&mut self, pool: &FramePool, budget: usize, mut sink: impl FnMut(Frame)) -> usize {
+        let held = self.wire.held.load(Ordering::Relaxed);
+        while self.held.len() > held
+            && let Some(frame) = self.held.pop()
+        {
+            pool.give(frame);
+        }
+        pool.take_many(held - self.held.len(), |frame| self.held.push(frame));
         let mut batch = Vec::new();
-        let mut incoming = self.0.incoming.lock().unwrap();
-        if incoming.is_empty() {
+        let mut incoming = self.wire.incoming.lock().unwrap();
+        let flood = self.wire.flood.lock().unwrap();
+        if incoming.is_empty() && flood.is_none() {
             return 0;
         }
-        while batch.len() < budget && !incoming.is_empty() {
+        while batch.len() < budget && (!incoming.is_empty() || flood.is_some()) {
             let Some(mut frame) = pool.take() else { break };
-            let bytes = incoming.pop_front().unwrap();
+            let next = incoming.pop_front().or_else(|| flood.clone());
+            let bytes = next.unwrap();
             let chunk = pool.chunk_mut(&mut frame);
             chunk[..bytes.len()].copy_from_slice(&bytes);
             pool.set_len(&mut frame, bytes.len());
             batch.push(frame);
         }
-        if incoming.is_empty() {
+        if incoming.is_empty() && flood.is_none() {
             let mut count = 0u64;
-            let fd = self.0.arrival.as_raw_fd();
+            let fd = self.wire.arrival.as_raw_fd();
             // SAFETY: the kernel writes at most eight bytes to `count`.
             unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
         }
-        drop(incoming);
+        drop((incoming, flood));
         let count = batch.len();
         batch.into_iter().for_each(&mut sink);
         count
+    }
+
+    fn drain(&mut self, pool: &FramePool, mut sink: impl FnMut(Frame)) -> usize {
+        let flooded = self.wire.flood.lock().unwrap().is_some();
+        let waiting = if flooded { RING } else { self.wire.waiting() };
+        (0..waiting).map(|_| self.poll(pool, 1, &mut sink)).sum()
     }
 }
 
@@ -277,19 +379,39 @@ impl Steering for Steerer {
         let mut flows = self.0.flows.lock().unwrap();
         assert!(!flows.contains(flow), "{flow:?} is steered twice");
         flows.push(*flow);
+        drop(flows);
+        let action = self.0.during_flow.lock().unwrap().take();
+        if let Some(action) = action {
+            action();
+        }
         Ok(())
     }
 
-    fn remove(&self, flow: &Flow) {
+    fn remove(&self, flow: &Flow) -> io::Result<()> {
+        if self.0.keep_flows.load(Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
         let mut flows = self.0.flows.lock().unwrap();
         let before = flows.len();
         flows.retain(|known| known != flow);
-        assert_eq!(before, flows.len() + 1, "{flow:?} is not steered");
+        let was_refused = self.0.refuse_flows.load(Ordering::Relaxed);
+        assert!(
+            was_refused
+                || self.0.given_back.load(Ordering::Relaxed) > 0
+                || before == flows.len() + 1,
+            "{flow:?} is not steered"
+        );
+        Ok(())
     }
 
     fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
         self.0.macs.lock().unwrap().push(mac);
         Ok(())
+    }
+
+    fn give_back(&self) {
+        self.0.given_back.fetch_add(1, Ordering::Relaxed);
+        self.0.flows.lock().unwrap().clear();
     }
 
     fn dropped(&self) -> u64 {

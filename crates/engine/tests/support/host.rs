@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use dev_core::{Backend, ThreadMode};
 use engine::{Engine, Reason, Settings, UdpSocket};
-use ring::{Backend, ThreadMode};
 use stats::{Capacity, Identity, Reader, Segment, SocketSnapshot};
 
 use super::device::Device;
@@ -21,10 +21,15 @@ pub const POOL_FRAMES: u32 = 256;
 /// What most tests want: no polling, so that a call that finds nothing sleeps at once.
 pub fn settings() -> Settings {
     Settings {
-        exceptions: engine::ExceptionHandling::LeaveToKernel,
+        exceptions: vma_config::ExceptionHandling::LogDebug,
+        memory: vma_config::MemoryKind::Ordinary,
+        memory_is_asked_for: false,
         offloaded_sockets: true,
-        thread_mode: ThreadMode::Spin,
+        thread_mode: ThreadMode::SpinLock,
         rx_poll: 0,
+        rx_poll_yield: 0,
+        // Others may need the CPU on which tests run.
+        poll_shared_cpu: true,
         rx_udp_poll_os_ratio: 100,
         select_poll_usec: 0,
         select_poll_os_ratio: 10,
@@ -69,7 +74,7 @@ impl<B: Backend + Clone> Host<B> {
             sockets,
             rings: 4,
             pools: 1,
-            reasons: 32,
+            reasons: Reason::ALL.len() as u32,
             settings: 0,
             rules: 8,
         };

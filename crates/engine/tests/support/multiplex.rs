@@ -2,9 +2,9 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use dev_core::Backend;
 use engine::{Engine, Errno, MuxCall, MuxOutcome, Object};
 use libc::{c_int, c_short};
-use ring::Backend;
 
 use super::calls::{last_errno, sleep_until_woken};
 use super::device::Device;

@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use engine::{InterfaceFacts, Network, NetworkChange, NextHop};
-use ring::LinkSpec;
+use dev_core::LinkSpec;
+use engine::{InterfaceFacts, Network, NetworkChange, NextHop, Resolution};
 
 use super::{FIRST_LINK, OUR_IP, OUR_MAC, PEER_MAC, SECOND_IP, SECOND_LINK};
 
@@ -89,14 +89,22 @@ impl Network for TestNetwork {
         self.0.changes.lock().unwrap().pop_front()
     }
 
-    fn next_hop(&self, destination: Ipv4Addr, _source: Option<Ipv4Addr>, _tos: u8) -> NextHop {
+    fn next_hop(&self, destination: Ipv4Addr, _source: Option<Ipv4Addr>, _tos: u8) -> Resolution {
         self.0.look_ups.fetch_add(1, Ordering::Relaxed);
         let action = self.0.during_look_up.lock().unwrap().take();
         if let Some(action) = action {
             action();
         }
         let exception = self.0.exceptions.lock().unwrap().get(&destination).copied();
-        exception.unwrap_or_else(|| *self.0.next_hop.lock().unwrap())
+        let next_hop = exception.unwrap_or_else(|| *self.0.next_hop.lock().unwrap());
+        let neighbour = match next_hop {
+            NextHop::Link { link_index, .. } => Some((link_index, destination.into())),
+            NextHop::Kernel(_) => None,
+        };
+        Resolution {
+            next_hop,
+            neighbour,
+        }
     }
 }
 
@@ -108,7 +116,6 @@ pub fn interface(index: u32, address: Ipv4Addr) -> InterfaceFacts {
             name: format!("test{index}"),
             mac: OUR_MAC,
             mtu: 1500,
-            driver: String::new(),
         },
         addresses: vec![address],
         up: true,
@@ -128,5 +135,6 @@ pub fn through(link_index: u32, mac: [u8; 6]) -> NextHop {
             OUR_IP
         },
         mtu: 1500,
+        mtu_locked: false,
     }
 }

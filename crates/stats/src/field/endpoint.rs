@@ -52,6 +52,13 @@ impl Field for Endpoint {
         self.clear();
     }
 
+    fn copy_from(&self, other: &Self) {
+        match other.value() {
+            Some(address) => self.set(address),
+            None => self.clear(),
+        }
+    }
+
     fn read(entry: &EntryView<'_>, offset: usize) -> Option<SocketAddr> {
         let words = versioned::read(|index| entry.load_u64(offset.saturating_add(index * 8)));
         words.and_then(address)

@@ -35,34 +35,20 @@ impl<const WORDS: usize> Text<WORDS> {
 
     /// The text as a reader sees it: control characters and invalid UTF-8 replaced.
     pub fn value(&self) -> String {
-        Self::decode(|index| {
+        Self::read_words(|index| {
             self.0
                 .get(index)
                 .map_or(0, |slot| slot.load(Ordering::Relaxed))
         })
     }
 
-    /// Control characters are replaced because the text may come from a hostile file and ends on a
-    /// terminal.
-    fn decode(load: impl Fn(usize) -> u64) -> String {
-        let mut bytes = Vec::with_capacity(Self::CAPACITY_BYTES);
-        for index in 0..WORDS {
-            bytes.extend(load(index).to_ne_bytes());
+    fn read_words(load: impl Fn(usize) -> u64) -> String {
+        decode((0..WORDS).map(|index| {
+            let word = load(index);
             // Pairs with the release of the first word.
             fence(Ordering::Acquire);
-        }
-        let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-        let replaced = |c: char| {
-            if c.is_control() {
-                char::REPLACEMENT_CHARACTER
-            } else {
-                c
-            }
-        };
-        String::from_utf8_lossy(text)
-            .chars()
-            .map(replaced)
-            .collect()
+            word
+        }))
     }
 }
 
@@ -82,13 +68,35 @@ impl<const WORDS: usize> Field for Text<WORDS> {
         }
     }
 
+    fn copy_from(&self, other: &Self) {
+        self.set(&other.value());
+    }
+
     fn read(entry: &EntryView<'_>, offset: usize) -> String {
-        Self::decode(|index| entry.load_u64(offset.saturating_add(index * 8)))
+        Self::read_words(|index| entry.load_u64(offset.saturating_add(index * 8)))
     }
 }
 
+/// The text in words as they lie in memory, up to the first zero byte. Control characters are replaced because the text may
+/// come from a hostile file and ends on a terminal.
+pub(super) fn decode(words: impl Iterator<Item = u64>) -> String {
+    let bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
+    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    let replaced = |c: char| {
+        if c.is_control() {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            c
+        }
+    };
+    String::from_utf8_lossy(text)
+        .chars()
+        .map(replaced)
+        .collect()
+}
+
 /// The longest start of `text` that has at most `most` bytes and no zero byte.
-fn cut(text: &str, most: usize) -> &str {
+pub(super) fn cut(text: &str, most: usize) -> &str {
     let text = text.split('\0').next().unwrap_or_default();
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
@@ -98,7 +106,7 @@ fn cut(text: &str, most: usize) -> &str {
 }
 
 /// Up to eight bytes as they lie in memory, padded with zeros.
-fn word(bytes: &[u8]) -> u64 {
+pub(super) fn word(bytes: &[u8]) -> u64 {
     let mut padded = [0; 8];
     for (to, from) in padded.iter_mut().zip(bytes) {
         *to = *from;

@@ -9,6 +9,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
 
 /// A descriptor that is closed with the raw system call.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub(crate) struct FileId {
 /// Makes a file that must not exist; a symbolic link in its place is an error and is not followed.
 pub(crate) fn create_new(path: &CStr) -> io::Result<Fd> {
     let flags = libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_RDWR;
-    open(path, flags, 0o644)
+    open(path, flags, 0o600)
 }
 
 pub(crate) fn open_for_reading(path: &CStr) -> io::Result<Fd> {
@@ -59,6 +60,23 @@ fn open(path: &CStr, flags: c_int, mode: libc::mode_t) -> io::Result<Fd> {
 pub(crate) fn set_mode(fd: &Fd, mode: libc::mode_t) -> io::Result<()> {
     // SAFETY: takes plain numbers.
     check(unsafe { libc::syscall(libc::SYS_fchmod, fd.0, c_long::from(mode)) }).map(drop)
+}
+
+/// Says that this process uses the file, for as long as it has it open or mapped. Whoever cannot say so is not stopped.
+pub(crate) fn lock(fd: &Fd) {
+    // SAFETY: takes plain numbers.
+    let _ = unsafe { libc::syscall(libc::SYS_flock, fd.0, libc::LOCK_EX | libc::LOCK_NB) };
+}
+
+/// Whether a process uses the file, perhaps one of another PID namespace. What cannot be opened is used by nobody.
+pub(crate) fn is_locked(path: &CStr) -> bool {
+    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let Ok(fd) = open(path, flags, 0) else {
+        return false;
+    };
+    // SAFETY: takes plain numbers.
+    let result = unsafe { libc::syscall(libc::SYS_flock, fd.0, libc::LOCK_SH | libc::LOCK_NB) };
+    check(result).is_err_and(|error| error.raw_os_error() == Some(libc::EWOULDBLOCK))
 }
 
 /// Gives the file its size with all blocks allocated: a full disk is an error here, not a SIGBUS in
@@ -171,11 +189,12 @@ pub(crate) fn file_size_limit() -> io::Result<u64> {
     Ok(unsafe { limit.assume_init() }.rlim_cur)
 }
 
-/// The process id, from the kernel: a value kept from before a fork would be the parent's.
-pub(crate) fn process_id() -> u32 {
+/// The process id, asked of the kernel each time: a value kept from before a fork would be the parent's, whose memory a child of
+/// vfork(2) shares. Async-signal-safe.
+pub fn process_id() -> libc::pid_t {
     // SAFETY: takes no argument.
     let pid = unsafe { libc::syscall(libc::SYS_getpid) };
-    u32::try_from(pid).unwrap_or(0)
+    libc::pid_t::try_from(pid).unwrap_or(0)
 }
 
 pub(crate) fn map_shared(fd: &Fd, bytes: usize) -> io::Result<NonNull<u8>> {
@@ -203,6 +222,46 @@ fn map(bytes: usize, protection: c_int, flags: c_int, fd: c_int) -> io::Result<N
 pub(crate) fn unmap(base: NonNull<u8>, bytes: usize) {
     // SAFETY: callers own the mapping and use it no more.
     let _ = unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
+}
+
+/// Puts zeros of this process alone in the place of a mapping. Async-signal-safe.
+pub(crate) fn map_zeros_over(base: usize, bytes: usize, writable: bool) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    let write = if writable { libc::PROT_WRITE } else { 0 };
+    let address = ptr::with_exposed_provenance_mut(base);
+    // SAFETY: the caller names a mapping of this crate, whose memory is read and written by atomics only, as what takes its place.
+    let mapped = unsafe { libc::mmap(address, bytes, libc::PROT_READ | write, flags, -1, 0) };
+    mapped != libc::MAP_FAILED
+}
+
+/// Installs a handler for `SIGBUS`. Where `survives` says no, the signal has its default action.
+pub(crate) fn handle_bus_errors(survives: fn(usize) -> bool) -> io::Result<()> {
+    static SURVIVES: OnceLock<fn(usize) -> bool> = OnceLock::new();
+    extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+        // SAFETY: the kernel passes a siginfo to a handler installed with SA_SIGINFO.
+        let fault = unsafe { info.as_ref() }
+            .filter(|info| info.si_code > 0)
+            // SAFETY: that of a fault has an address.
+            .map(|info| unsafe { info.si_addr() }.addr());
+        if fault.is_some_and(|address| SURVIVES.get().is_some_and(|survives| survives(address))) {
+            return;
+        }
+        // A fault comes again; what somebody has sent is sent again.
+        // SAFETY: integers.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        if fault.is_none() {
+            // SAFETY: as above.
+            unsafe { libc::raise(signal) };
+        }
+    }
+    let _ = SURVIVES.set(survives);
+    // SAFETY: all-zero is a value of this struct: an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO;
+    // SAFETY: the struct is valid for the call.
+    let result = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) };
+    check(c_long::from(result)).map(drop)
 }
 
 fn check(result: c_long) -> io::Result<c_long> {

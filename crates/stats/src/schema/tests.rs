@@ -16,12 +16,14 @@ fn schema_offsets_are_the_published_format() {
         list("reason", ReasonStats::FIELDS),
         list("setting", SettingStats::FIELDS),
         list("rule", RuleStats::FIELDS),
+        list("kernel_socket", KernelSocketStats::FIELDS),
+        list("note", NoteStats::FIELDS),
     ]
     .concat();
     assert_eq!(
         format,
-        include_str!("format-1.1.txt"),
-        "the layout differs from version 1.1"
+        include_str!("format-1.3.txt"),
+        "the layout differs from version 1.3"
     );
 }
 
@@ -34,6 +36,8 @@ fn schema_fields_are_described_and_unique() {
         ReasonStats::FIELDS,
         SettingStats::FIELDS,
         RuleStats::FIELDS,
+        KernelSocketStats::FIELDS,
+        NoteStats::FIELDS,
     ] {
         for (index, field) in fields.iter().enumerate() {
             assert!(
@@ -88,6 +92,8 @@ fn entry_reset_clears_every_field() {
     entry.rx_packets.add(5);
     entry.rx_queue_bytes.set(5);
     entry.tx_os_errors.add(5);
+    entry.rx_os_reasons.count(2);
+    entry.tx_os_reasons.count(63);
     entry.set_not_offloaded(3, 4);
     let used = shown(&entry);
     assert_eq!(
@@ -96,7 +102,7 @@ fn entry_reset_clears_every_field() {
             .zip(used.lines())
             .filter(|(fresh, used)| fresh != used)
             .count(),
-        7
+        9
     );
     entry.local.set("10.0.0.1:5".parse().unwrap());
     entry.peer.set("10.0.0.2:5".parse().unwrap());

@@ -75,33 +75,19 @@ impl Template {
         parts: impl IntoIterator<Item = &'a [u8]>,
     ) -> Option<usize> {
         let (ip_header, segment) = frame.split_first_chunk_mut::<{ Self::IP_HEADERS_LEN }>()?;
-        let room = segment.len();
         let (fixed, behind) = segment.split_first_chunk_mut::<{ MIN_HEADER_LEN as usize }>()?;
 
         let mut list = [0; MAX_OPTIONS_LEN];
         let list_len = header.options.emit(&mut list);
-        let (options, mut unfilled) = behind.split_at_mut_checked(list_len)?;
+        let (options, body) = behind.split_at_mut_checked(list_len)?;
         let list = list.get(..list_len)?;
         options.copy_from_slice(list);
 
-        // Headers have an even length, so a part is at an odd offset if what is before it is odd.
-        let mut sum = checksum::sum(list, self.tcp_sum);
-        let mut is_at_odd_offset = false;
-        for part in parts {
-            let (target, rest) = unfilled.split_at_mut_checked(part.len())?;
-            unfilled = rest;
-            let part_sum = checksum::copy_and_sum(target, part, 0);
-            sum = add(
-                sum,
-                if is_at_odd_offset {
-                    checksum::at_odd_offset(part_sum)
-                } else {
-                    part_sum
-                },
-            );
-            is_at_odd_offset ^= part.len() % 2 != 0;
-        }
-        let segment_len = u16::try_from(room.wrapping_sub(unfilled.len())).ok()?;
+        // Headers have an even length, so the payload begins at an even offset.
+        let headers_sum = checksum::sum(list, self.tcp_sum);
+        let (payload_len, mut sum) = checksum::gather_and_sum(body, parts, headers_sum)?;
+        let headers_len = usize::from(MIN_HEADER_LEN).wrapping_add(list_len);
+        let segment_len = u16::try_from(payload_len.wrapping_add(headers_len)).ok()?;
         let ip_len = segment_len.checked_add(ipv4::HEADER_LEN)?;
 
         self.write_fixed_header(fixed, header, list_len);

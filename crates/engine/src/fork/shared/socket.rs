@@ -11,9 +11,9 @@ use crate::sys;
 #[repr(C)]
 pub(crate) struct SharedSocket {
     /// Generation whose packets come past the kernel, 0 for none. Descendants wait on it.
-    held: AtomicU32,
+    claimed: AtomicU32,
     /// Latest generation that a descendant has asked for.
-    wanted: AtomicU32,
+    requested: AtomicU32,
 }
 
 #[cfg(not(loom))]
@@ -22,39 +22,44 @@ const _: () = assert!(size_of::<SharedSocket>() == 8 && align_of::<SharedSocket>
 impl SharedSocket {
     /// The owner is about to take the socket's packets past the kernel. `false`: a descendant uses the socket.
     ///
-    /// Either this sees the descendant's wish, or the descendant sees that it has to ring and wait.
-    pub(crate) fn hold(&self, generation: u32) -> bool {
-        self.held.store(generation, Ordering::Release);
+    /// Either this sees the descendant's request, or the descendant sees that it has to ring and wait.
+    pub(crate) fn claim(&self, generation: u32) -> bool {
+        self.claimed.store(generation, Ordering::Release);
         fence(Ordering::SeqCst);
-        !self.is_wanted(generation)
+        !self.is_requested(generation)
+    }
+
+    /// The first word alone, to count with.
+    pub(crate) fn counter(&self) -> &AtomicU32 {
+        &self.claimed
     }
 
     /// The owner has left the socket's packets to the kernel.
     pub(crate) fn release(&self) {
-        if self.held.swap(0, Ordering::AcqRel) != 0 {
-            sys::futex_wake_all(&self.held);
+        if self.claimed.swap(0, Ordering::AcqRel) != 0 {
+            sys::futex_wake_all(&self.claimed);
         }
     }
 
     /// Whether a descendant asks for the socket.
-    pub(crate) fn is_wanted(&self, generation: u32) -> bool {
-        self.wanted.load(Ordering::Acquire) == generation
+    pub(crate) fn is_requested(&self, generation: u32) -> bool {
+        self.requested.load(Ordering::Acquire) == generation
     }
 
-    /// A descendant asks for the socket. Then it looks whether the owner holds it.
-    pub(crate) fn want(&self, generation: u32) {
-        self.wanted.fetch_max(generation, Ordering::Release);
-        // The other half of that in `hold`.
+    /// A descendant asks for the socket. Then it looks whether the owner has claimed it.
+    pub(crate) fn request(&self, generation: u32) {
+        self.requested.fetch_max(generation, Ordering::Release);
+        // The other half of that in `claim`.
         fence(Ordering::SeqCst);
     }
 
     /// Whether the owner still has the socket's packets.
-    pub(crate) fn is_held(&self, generation: u32) -> bool {
-        self.held.load(Ordering::Acquire) == generation
+    pub(crate) fn is_claimed(&self, generation: u32) -> bool {
+        self.claimed.load(Ordering::Acquire) == generation
     }
 
     /// Waits until the owner has released the socket, or `limit` has passed.
     pub(crate) fn wait(&self, generation: u32, limit: Duration) {
-        sys::futex_wait(&self.held, generation, limit);
+        sys::futex_wait(&self.claimed, generation, limit);
     }
 }

@@ -1,0 +1,136 @@
+//! What a device back-end offers to the engine.
+
+use std::io;
+use std::os::fd::RawFd;
+
+use crate::flow::Flow;
+use crate::pool::{Frame, FramePool};
+
+/// The interface that a back-end is asked to open.
+#[derive(Clone, Debug)]
+pub struct LinkSpec {
+    /// Kernel interface index.
+    pub index: u32,
+    /// Interface name.
+    pub name: String,
+    /// Hardware address.
+    pub mac: [u8; 6],
+    /// Largest IP packet in bytes.
+    pub mtu: u32,
+}
+
+/// Why an interface cannot be accelerated, and what the operator can do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenError {
+    /// What failed, with the system's words.
+    pub what: String,
+    /// What would help.
+    pub remedy: &'static str,
+    /// The limit of locked memory (`RLIMIT_MEMLOCK`) may be the cause.
+    pub locked_memory: bool,
+    /// Another process has the interface, or its queues.
+    pub held: bool,
+}
+
+/// A kind of device.
+pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
+    /// Receiving side of an open interface.
+    type Rx: RxRing;
+    /// Sending side of an open interface.
+    type Tx: TxRing;
+    /// Starts a transmission without a lock held.
+    type Kick: Kick;
+    /// Decides which packets come to us.
+    type Steering: Steering;
+
+    /// Opens an interface. Its rings take their frames from `pool`.
+    fn open(&self, link: &LinkSpec, pool: &'static FramePool) -> Result<Port<Self>, OpenError>;
+}
+
+/// An open interface.
+pub struct Port<B: Backend> {
+    /// Receiving side.
+    pub rx: B::Rx,
+    /// Sending side.
+    pub tx: B::Tx,
+    /// The system call behind the sending side.
+    pub kick: B::Kick,
+    /// Packet steering.
+    pub steering: B::Steering,
+    /// Descriptors that become readable when packets wait in the receiving side.
+    pub wait_fds: Vec<RawFd>,
+    /// Every descriptor that the port holds open, for a forked child to close.
+    pub all_fds: Vec<RawFd>,
+    /// Whether received checksums may hold only the pseudo-header's sum (`CHECKSUM_PARTIAL`).
+    pub partial_checksums: bool,
+    /// How the port works, in a few words for logs and statistics, for example `xdp generic`.
+    pub description: String,
+    /// The largest IP packet in bytes that comes through its rings; larger ones are the kernel's.
+    pub mtu_max: u32,
+    /// What an operator should know of the choice behind it; mostly empty.
+    pub note: String,
+    /// Number of hardware or software queues that it serves.
+    pub queues: u32,
+}
+
+/// Receiving side of an interface.
+pub trait RxRing: Send + 'static {
+    /// Hands up to `budget` received frames to `sink`, oldest first, and gives the device empty ones.
+    /// Returns how many.
+    fn poll(&mut self, pool: &FramePool, budget: usize, sink: impl FnMut(Frame)) -> usize;
+
+    /// The same for every frame that waits at the beginning of the call, and few others: it ends, however fast more of them come.
+    fn drain(&mut self, pool: &FramePool, sink: impl FnMut(Frame)) -> usize;
+}
+
+/// Sending side of an interface.
+pub trait TxRing: Send + 'static {
+    /// An empty frame to be filled and passed to [`TxRing::push`]. `None`: the ring is full or the pool is empty.
+    fn frame(&mut self, pool: &FramePool) -> Option<Frame>;
+
+    /// Queues a frame that came from [`TxRing::frame`].
+    fn push(&mut self, pool: &FramePool, frame: Frame);
+
+    /// Takes back a frame that was not used after all.
+    fn cancel(&mut self, frame: Frame);
+
+    /// Whether the device waits for a [`Kick::kick`] before it sends.
+    fn needs_kick(&self) -> bool;
+}
+
+/// What came of a kick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KickOutcome {
+    /// The device took what it could.
+    Done,
+    /// The device is busy; frames are left in the ring and another kick is needed.
+    Again,
+    /// The interface is down (`ENETDOWN`); frames are left in the ring.
+    Down,
+    /// The device is gone.
+    Lost,
+}
+
+/// Starts transmission.
+pub trait Kick: Send + Sync + 'static {
+    /// Tells the device that the sending ring has frames. Does not block. Leaves `errno` as it was.
+    fn kick(&self) -> KickOutcome;
+}
+
+/// Decides which packets of an interface come to the rings; all others stay with the kernel.
+pub trait Steering: Send + Sync + 'static {
+    /// Starts to steer a flow to the rings. After an error, [`Steering::remove`] takes back what has been done of it.
+    fn add(&self, flow: &Flow) -> io::Result<()>;
+
+    /// Leaves the flow's packets to the kernel again. After an error they may still come to the rings.
+    fn remove(&self, flow: &Flow) -> io::Result<()>;
+
+    /// The interface has another hardware address.
+    fn set_mac(&self, mac: [u8; 6]) -> io::Result<()>;
+
+    /// Leaves every packet of the interface to the kernel for good. Works where the process has lost every privilege.
+    fn give_back(&self);
+
+    /// Packets of our flows that the device has dropped since it was opened, for lack of an empty frame or of room in a ring.
+    fn dropped(&self) -> u64;
+}

@@ -1,0 +1,25 @@
+//! What every back-end has in common: frames and their pool, the ring traits, the flow table, the locks and a prefetch.
+//!
+//! A back-end (`dev-xdp`, the null device) implements [`Backend`]; the engine is generic over it, so that a call
+//! into a ring on the data path is a direct call.
+
+#![warn(missing_docs)]
+
+pub mod backend;
+pub mod flow;
+pub mod lock;
+pub mod memory;
+pub mod null;
+pub mod pool;
+mod prefetch;
+mod sync;
+
+pub use backend::{
+    Backend, Kick, KickOutcome, LinkSpec, OpenError, Port, RxRing, Steering, TxRing,
+};
+pub use flow::{Flow, FlowTable, Protocol};
+pub use lock::{Lock, LockGuard, ThreadMode};
+pub use memory::{FrameMemory, HUGE_PAGE_BYTES};
+pub use pool::{Frame, FramePool};
+pub use prefetch::{prefetch, prefetch_early};
+pub use vma_config::MemoryKind;

@@ -1,0 +1,92 @@
+//! The memory that frames live in: one anonymous mapping, cut into chunks of equal size.
+
+use std::io;
+use std::ptr::NonNull;
+
+use vma_config::MemoryKind;
+
+/// Takes the pages of a mapping: where a control group limits huge pages, that is when they are refused, and
+/// without this call by `SIGBUS`. Unmaps what cannot be had.
+fn populate(address: *mut libc::c_void, len_bytes: usize) -> io::Result<()> {
+    // SAFETY: the range is a mapping that nobody else knows yet.
+    if unsafe { libc::madvise(address, len_bytes, libc::MADV_POPULATE_WRITE) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::EINVAL) {
+        // Before Linux 5.14.
+        return Ok(());
+    }
+    // SAFETY: as above.
+    unsafe { libc::munmap(address, len_bytes.next_multiple_of(HUGE_PAGE_BYTES)) };
+    Err(error)
+}
+
+/// Size of a huge page.
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Page-aligned memory shared with devices. It is never unmapped while the process lives, because a device may
+/// still write to it.
+#[derive(Debug)]
+pub struct FrameMemory {
+    base: NonNull<u8>,
+    len_bytes: usize,
+}
+
+// SAFETY: the mapping is plain memory; who may touch which part is decided by the frame tokens of the pool.
+unsafe impl Send for FrameMemory {}
+// SAFETY: as above: `&FrameMemory` alone gives no access to the bytes.
+unsafe impl Sync for FrameMemory {}
+
+impl FrameMemory {
+    /// Maps `len_bytes` of zeroed memory. A forked child does not get it: pages that a device has pinned would
+    /// have to be copied at fork, and the child has no use for them.
+    ///
+    /// # Errors
+    /// The system refused, for [`MemoryKind::HugePages`] usually because too few are reserved (`/proc/sys/vm/nr_hugepages`).
+    pub fn map(len_bytes: usize, pages: MemoryKind) -> io::Result<Self> {
+        let huge = match pages {
+            MemoryKind::HugePages => libc::MAP_HUGETLB | libc::MAP_HUGE_2MB,
+            MemoryKind::Ordinary | MemoryKind::Contiguous => 0,
+        };
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len_bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | huge,
+                -1,
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // A refusal costs fork its speed, nothing else.
+        // SAFETY: the range is the mapping made above.
+        unsafe { libc::madvise(address, len_bytes, libc::MADV_DONTFORK) };
+        match pages {
+            MemoryKind::Ordinary => {}
+            MemoryKind::Contiguous => {
+                // Advice that is not taken costs speed only.
+                // SAFETY: as above.
+                unsafe { libc::madvise(address, len_bytes, libc::MADV_HUGEPAGE) };
+            }
+            MemoryKind::HugePages => populate(address, len_bytes)?,
+        }
+        let base = NonNull::new(address.cast::<u8>())
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        Ok(Self { base, len_bytes })
+    }
+
+    /// First byte, for registration with a device.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Size in bytes.
+    pub fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+}

@@ -1,0 +1,228 @@
+//! A device that is nowhere: what is sent is counted, what is received is a fixed list of frames, for measuring the
+//! layers above a device and for tests that need no root.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::backend::{
+    Backend, Kick, KickOutcome, LinkSpec, OpenError, Port, RxRing, Steering, TxRing,
+};
+use crate::flow::Flow;
+use crate::pool::{Frame, FramePool};
+
+/// The null back-end. Clones share one wire.
+#[derive(Clone, Debug, Default)]
+pub struct NullBackend {
+    wire: Arc<Wire>,
+}
+
+/// What tests see and set of the null device.
+#[derive(Debug, Default)]
+struct Wire {
+    incoming: Mutex<VecDeque<Vec<u8>>>,
+    endless: Mutex<Option<Vec<u8>>>,
+    sent: Mutex<VecDeque<Vec<u8>>>,
+    keep_sent: std::sync::atomic::AtomicBool,
+    kicks: AtomicU64,
+    flows: Mutex<Vec<Flow>>,
+}
+
+impl NullBackend {
+    /// Puts a frame on the wire towards us.
+    pub fn inject(&self, frame: &[u8]) {
+        lock(&self.wire.incoming).push_back(frame.to_vec());
+    }
+
+    /// From the next opened port on, every poll finds this frame, without end.
+    pub fn inject_endlessly(&self, frame: &[u8]) {
+        *lock(&self.wire.endless) = Some(frame.to_vec());
+    }
+
+    /// Keeps copies of sent frames for [`NullBackend::sent`].
+    pub fn keep_sent(&self) {
+        self.wire.keep_sent.store(true, Ordering::Relaxed);
+    }
+
+    /// The oldest frame sent and kept.
+    pub fn sent(&self) -> Option<Vec<u8>> {
+        lock(&self.wire.sent).pop_front()
+    }
+
+    /// How often the device was kicked.
+    pub fn kicks(&self) -> u64 {
+        self.wire.kicks.load(Ordering::Relaxed)
+    }
+
+    /// The flows steered to us, in the order they came.
+    pub fn flows(&self) -> Vec<Flow> {
+        lock(&self.wire.flows).clone()
+    }
+}
+
+impl Backend for NullBackend {
+    type Rx = NullRx;
+    type Tx = NullTx;
+    type Kick = NullKick;
+    type Steering = NullSteering;
+
+    fn open(&self, _link: &LinkSpec, _pool: &'static FramePool) -> Result<Port<Self>, OpenError> {
+        Ok(Port {
+            rx: NullRx {
+                wire: Arc::clone(&self.wire),
+                endless: lock(&self.wire.endless).clone(),
+            },
+            tx: NullTx {
+                wire: Arc::clone(&self.wire),
+                keep: self.wire.keep_sent.load(Ordering::Relaxed),
+                done: None,
+            },
+            kick: NullKick {
+                wire: Arc::clone(&self.wire),
+            },
+            steering: NullSteering {
+                wire: Arc::clone(&self.wire),
+            },
+            wait_fds: Vec::new(),
+            all_fds: Vec::new(),
+            partial_checksums: false,
+            description: "null".to_owned(),
+            mtu_max: u32::MAX,
+            note: String::new(),
+            queues: 1,
+        })
+    }
+}
+
+/// Receiving side of the null device.
+#[derive(Debug)]
+pub struct NullRx {
+    wire: Arc<Wire>,
+    endless: Option<Vec<u8>>,
+}
+
+impl RxRing for NullRx {
+    #[inline]
+    fn poll(&mut self, pool: &FramePool, budget: usize, mut sink: impl FnMut(Frame)) -> usize {
+        if let Some(bytes) = &self.endless {
+            // One frame a poll: what a ping-pong sees.
+            let Some(mut frame) = pool.take() else {
+                return 0;
+            };
+            fill(pool, &mut frame, bytes);
+            sink(frame);
+            return 1;
+        }
+        let mut incoming = lock(&self.wire.incoming);
+        let mut count = 0;
+        while count < budget
+            && !incoming.is_empty()
+            && let Some(mut frame) = pool.take()
+        {
+            fill(pool, &mut frame, &incoming.pop_front().unwrap_or_default());
+            sink(frame);
+            count += 1;
+        }
+        count
+    }
+
+    fn drain(&mut self, pool: &FramePool, sink: impl FnMut(Frame)) -> usize {
+        let waiting = lock(&self.wire.incoming).len();
+        self.poll(pool, waiting, sink)
+    }
+}
+
+fn fill(pool: &FramePool, frame: &mut Frame, bytes: &[u8]) {
+    let chunk = pool.chunk_mut(frame);
+    let len = bytes.len().min(chunk.len());
+    chunk[..len].copy_from_slice(&bytes[..len]);
+    pool.set_len(frame, len);
+}
+
+/// Sending side of the null device.
+#[derive(Debug)]
+pub struct NullTx {
+    wire: Arc<Wire>,
+    keep: bool,
+    done: Option<Frame>,
+}
+
+impl TxRing for NullTx {
+    #[inline]
+    fn frame(&mut self, pool: &FramePool) -> Option<Frame> {
+        self.done.take().or_else(|| pool.take())
+    }
+
+    #[inline]
+    fn push(&mut self, pool: &FramePool, frame: Frame) {
+        if self.keep {
+            lock(&self.wire.sent).push_back(pool.data(&frame).to_vec());
+        }
+        if let Some(previous) = self.done.replace(frame) {
+            pool.give(previous);
+        }
+    }
+
+    fn cancel(&mut self, frame: Frame) {
+        self.done = Some(frame);
+    }
+
+    #[inline]
+    fn needs_kick(&self) -> bool {
+        true
+    }
+}
+
+/// Counts kicks.
+#[derive(Debug)]
+pub struct NullKick {
+    wire: Arc<Wire>,
+}
+
+impl Kick for NullKick {
+    #[inline]
+    fn kick(&self) -> KickOutcome {
+        let kicks = &self.wire.kicks;
+        kicks.store(kicks.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        KickOutcome::Done
+    }
+}
+
+/// Remembers the flows.
+#[derive(Debug)]
+pub struct NullSteering {
+    wire: Arc<Wire>,
+}
+
+impl Steering for NullSteering {
+    fn add(&self, flow: &Flow) -> io::Result<()> {
+        lock(&self.wire.flows).push(*flow);
+        Ok(())
+    }
+
+    fn remove(&self, flow: &Flow) -> io::Result<()> {
+        let mut flows = lock(&self.wire.flows);
+        // The newest first: with thousands of sockets, those that come and go are measured, not this search.
+        if let Some(place) = flows.iter().rposition(|known| known == flow) {
+            flows.remove(place);
+        }
+        Ok(())
+    }
+
+    fn set_mac(&self, _mac: [u8; 6]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn give_back(&self) {
+        lock(&self.wire.flows).clear();
+    }
+
+    fn dropped(&self) -> u64 {
+        0
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,420 @@
+//! Frames and the pool that owns them.
+//!
+//! A [`Frame`] is a token for one chunk of the pool's memory: there is one token per chunk, it is not `Clone`, and a
+//! chunk whose token was given to a device belongs to the device until the device names it again in a descriptor.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use vma_config::MemoryKind;
+
+use crate::lock::{Lock, ThreadMode};
+use crate::memory::FrameMemory;
+use crate::prefetch::prefetch;
+
+/// A chunk of the pool and the part of it that holds data.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a frame that is dropped is lost to its pool"]
+pub struct Frame {
+    chunk: u32,
+    offset: u16,
+    len: u16,
+}
+
+impl Frame {
+    /// Bytes of data in the frame.
+    #[inline]
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// Whether the frame holds no data.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// The frames of the process, shared by all its rings.
+#[derive(Debug)]
+pub struct FramePool {
+    memory: FrameMemory,
+    frame_bytes: u16,
+    frame_count: u32,
+    free: Lock<Vec<u32>>,
+    exhausted: AtomicU64,
+    /// Fewer than [`Self::reserve`] frames are free. Changes rarely, so that asking costs no shared cache line.
+    scarce: AtomicBool,
+}
+
+impl FramePool {
+    /// A pool of `frame_count` frames of `frame_bytes` each.
+    ///
+    /// # Errors
+    /// The system refused the memory.
+    ///
+    /// # Panics
+    /// If `frame_bytes` is not a power of two between 2048 and 4096, what AF_XDP takes as a chunk
+    /// (kernel `net/xdp/xdp_umem.c`).
+    pub fn new(frame_count: u32, frame_bytes: u16, mode: ThreadMode) -> io::Result<Self> {
+        Self::with_pages(frame_count, frame_bytes, mode, MemoryKind::Ordinary)
+    }
+
+    /// The same in memory of a certain kind.
+    ///
+    /// # Errors
+    /// There is none of that kind.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub fn with_pages(
+        frame_count: u32,
+        frame_bytes: u16,
+        mode: ThreadMode,
+        pages: MemoryKind,
+    ) -> io::Result<Self> {
+        assert!(frame_bytes.is_power_of_two() && (2048..=4096).contains(&frame_bytes));
+        let memory = FrameMemory::map(frame_count as usize * usize::from(frame_bytes), pages)?;
+        // The most recently freed frame is the first to be used again: its lines are still in the cache.
+        let free = (0..frame_count).rev().collect();
+        Ok(Self {
+            memory,
+            frame_bytes,
+            frame_count,
+            free: Lock::new(mode, free),
+            exhausted: AtomicU64::new(0),
+            scarce: AtomicBool::new(false),
+        })
+    }
+
+    /// The memory behind the frames, for registration with a device.
+    pub fn memory(&self) -> &FrameMemory {
+        &self.memory
+    }
+
+    /// Size of a frame in bytes.
+    pub fn frame_bytes(&self) -> u16 {
+        self.frame_bytes
+    }
+
+    /// Number of frames of the pool.
+    pub fn frame_count(&self) -> u32 {
+        self.frame_count
+    }
+
+    /// Number of frames that nobody holds.
+    pub fn free_count(&self) -> usize {
+        self.free.lock().len()
+    }
+
+    /// How often a request found too few frames.
+    pub fn exhausted(&self) -> u64 {
+        self.exhausted.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn count_exhausted(&self) {
+        self.exhausted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the free frames are for the rings: who holds data for long keeps them elsewhere. A hint that may be a moment old.
+    #[inline]
+    pub fn is_scarce(&self) -> bool {
+        self.scarce.load(Ordering::Relaxed)
+    }
+
+    /// Free frames that are kept for the rings: sockets that nobody reads must not take them. As small as can be, because with many
+    /// queues few are free at the best of times, and large enough for bursts to deepen the rings.
+    fn reserve(&self) -> usize {
+        self.frame_count as usize / 8
+    }
+
+    /// After frames were taken; `free` are left.
+    #[inline]
+    fn frames_taken(&self, free: usize) {
+        if free < self.reserve() && !self.is_scarce() {
+            self.scarce.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// After one was given back; `free` there are. A little above the reserve, so that the hint does not flutter.
+    #[inline]
+    fn frame_given(&self, free: usize) {
+        if self.is_scarce() && free >= self.reserve() + self.reserve() / 2 {
+            self.scarce.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes one frame, empty.
+    #[inline]
+    pub fn take(&self) -> Option<Frame> {
+        let mut free = self.free.lock();
+        let chunk = free.pop();
+        self.frames_taken(free.len());
+        drop(free);
+        if chunk.is_none() {
+            self.count_exhausted();
+        }
+        chunk.map(|chunk| Frame {
+            chunk,
+            offset: 0,
+            len: 0,
+        })
+    }
+
+    /// Takes up to `count` frames and hands each to `sink`; returns how many.
+    #[inline]
+    pub fn take_many(&self, count: usize, mut sink: impl FnMut(Frame)) -> usize {
+        let mut free = self.free.lock();
+        let first = free.len() - count.min(free.len());
+        let taken = free.len() - first;
+        if taken < count {
+            self.count_exhausted();
+        }
+        self.frames_taken(first);
+        for chunk in free.drain(first..).rev() {
+            sink(Frame {
+                chunk,
+                offset: 0,
+                len: 0,
+            });
+        }
+        taken
+    }
+
+    /// Gives a frame back.
+    #[inline]
+    pub fn give(&self, frame: Frame) {
+        debug_assert!(frame.chunk < self.frame_count);
+        let mut free = self.free.lock();
+        free.push(frame.chunk);
+        self.frame_given(free.len());
+    }
+
+    /// The data of a frame.
+    #[inline]
+    pub fn data<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        debug_assert!(self.holds(frame));
+        // SAFETY: every Frame lies inside its chunk (checked where it is made), the chunk inside the mapping.
+        let first = unsafe { self.memory.base().add(self.start(frame)) };
+        // SAFETY: the bytes are mapped (above), and the token that is borrowed here is the only one for the chunk,
+        // so nothing writes to them meanwhile.
+        unsafe { std::slice::from_raw_parts(first.as_ptr(), frame.len()) }
+    }
+
+    /// The data of a frame for changing in place.
+    #[inline]
+    pub fn data_mut<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {
+        debug_assert!(self.holds(frame));
+        // SAFETY: as in `data`.
+        let first = unsafe { self.memory.base().add(self.start(frame)) };
+        // SAFETY: as in `data`, and the only token of the chunk is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), frame.len()) }
+    }
+
+    /// The whole chunk of a frame for writing; [`FramePool::set_len`] says afterwards how much of it is data.
+    #[inline]
+    pub fn chunk_mut<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {
+        frame.offset = 0;
+        frame.len = 0;
+        let len = usize::from(self.frame_bytes);
+        // SAFETY: the chunk lies inside the mapping.
+        let first = unsafe { self.memory.base().add(self.start(frame)) };
+        // SAFETY: the chunk is mapped (above), and its only token is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), len) }
+    }
+
+    /// Says that the first `len` bytes of the chunk are data. Longer than the chunk is cut to the chunk.
+    #[inline]
+    pub fn set_len(&self, frame: &mut Frame, len: usize) {
+        frame.offset = 0;
+        frame.len = u16::try_from(len).unwrap_or(u16::MAX).min(self.frame_bytes);
+    }
+
+    /// Where the frame's data begin, in bytes from the start of the pool's memory.
+    #[inline]
+    pub fn address(&self, frame: &Frame) -> u64 {
+        self.start(frame) as u64
+    }
+
+    /// Begins to bring `bytes` from an address, counted from the start of the pool's memory, into this core's cache. A hint
+    /// that may be wrong: any address will do.
+    #[inline]
+    pub fn prefetch(&self, address: u64, bytes: usize) {
+        let Ok(address) = usize::try_from(address) else {
+            return;
+        };
+        let first = self.memory.base().as_ptr().wrapping_add(address);
+        (0..bytes)
+            .step_by(CACHE_LINE_BYTES)
+            .for_each(|offset| prefetch(first.wrapping_add(offset)));
+    }
+
+    /// Gives a frame to a device: the address to put into its ring. The token is consumed; the chunk comes back
+    /// through [`FramePool::reclaim`].
+    #[inline]
+    pub fn release_to_device(&self, frame: Frame) -> u64 {
+        self.address(&frame)
+    }
+
+    /// Takes a frame back from a device that names it in a descriptor. `None`: the descriptor points outside a chunk.
+    ///
+    /// The device must name only what [`FramePool::release_to_device`] gave it, each once; the kernel does
+    /// (AF_XDP checks every address that user space submits, `net/xdp/xsk_queue.h`).
+    #[inline]
+    pub fn reclaim(&self, address: u64, len: u32) -> Option<Frame> {
+        let chunk = u32::try_from(address >> self.frame_bytes.trailing_zeros()).ok()?;
+        let offset = u32::try_from(address & u64::from(self.frame_bytes - 1)).ok()?;
+        let end = offset.checked_add(len)?;
+        if chunk >= self.frame_count || end > u32::from(self.frame_bytes) {
+            return None;
+        }
+        let (offset, len) = (u16::try_from(offset).ok()?, u16::try_from(len).ok()?);
+        Some(Frame { chunk, offset, len })
+    }
+
+    #[inline]
+    fn start(&self, frame: &Frame) -> usize {
+        frame.chunk as usize * usize::from(self.frame_bytes) + usize::from(frame.offset)
+    }
+
+    fn holds(&self, frame: &Frame) -> bool {
+        frame.chunk < self.frame_count
+            && usize::from(frame.offset) + frame.len() <= usize::from(self.frame_bytes)
+    }
+}
+
+const CACHE_LINE_BYTES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn pool(count: u32) -> FramePool {
+        FramePool::new(count, 2048, ThreadMode::SpinLock).unwrap()
+    }
+
+    #[test]
+    fn each_frame_is_handed_out_once() {
+        let pool = pool(64);
+        let mut seen = HashSet::new();
+        let mut held = Vec::new();
+        while let Some(frame) = pool.take() {
+            assert!(seen.insert(pool.address(&frame)));
+            held.push(frame);
+        }
+        assert_eq!(held.len(), 64);
+        assert_eq!(pool.take_many(3, |_| unreachable!()), 0);
+        held.into_iter().for_each(|frame| pool.give(frame));
+        assert_eq!(pool.free_count(), 64);
+    }
+
+    #[test]
+    fn take_many_takes_what_there_is() {
+        let pool = pool(8);
+        let mut held = Vec::new();
+        assert_eq!(pool.take_many(5, |frame| held.push(frame)), 5);
+        assert_eq!(pool.take_many(5, |frame| held.push(frame)), 3);
+        let distinct: HashSet<u64> = held.iter().map(|frame| pool.address(frame)).collect();
+        assert_eq!(distinct.len(), 8);
+        held.into_iter().for_each(|frame| pool.give(frame));
+    }
+
+    #[test]
+    fn frames_are_scarce_while_the_reserve_is_touched() {
+        let pool = pool(64);
+        assert!(!pool.is_scarce());
+        let mut held = Vec::new();
+        pool.take_many(56, |frame| held.push(frame));
+        assert!(!pool.is_scarce(), "an eighth is free");
+        held.push(pool.take().unwrap());
+        assert!(pool.is_scarce());
+        for (given, scarce) in [(4, true), (1, false)] {
+            held.drain(..given).for_each(|frame| pool.give(frame));
+            assert_eq!(pool.is_scarce(), scarce, "{} are free", pool.free_count());
+        }
+        pool.take_many(64, |frame| held.push(frame));
+        assert!(pool.is_scarce());
+        held.into_iter().for_each(|frame| pool.give(frame));
+        assert!(!pool.is_scarce());
+    }
+
+    #[test]
+    fn data_written_to_a_chunk_are_read_back() {
+        let pool = pool(2);
+        let mut frame = pool.take().unwrap();
+        pool.chunk_mut(&mut frame)[..3].copy_from_slice(b"abc");
+        pool.set_len(&mut frame, 3);
+        assert_eq!(pool.data(&frame), b"abc");
+        let address = pool.release_to_device(frame);
+        let frame = pool.reclaim(address, 3).unwrap();
+        assert_eq!(pool.data(&frame), b"abc");
+        pool.give(frame);
+    }
+
+    #[test]
+    fn descriptors_outside_a_chunk_are_refused() {
+        let pool = pool(4);
+        assert!(pool.reclaim(4 * 2048, 1).is_none());
+        assert!(pool.reclaim(u64::MAX, 1).is_none());
+        assert!(pool.reclaim(2048 + 256, 2048 - 255).is_none());
+        assert!(pool.reclaim(0, u32::MAX).is_none());
+        let frame = pool.reclaim(2048 + 256, 2048 - 256).unwrap();
+        assert_eq!((frame.len(), pool.address(&frame)), (1792, 2048 + 256));
+        pool.give(frame);
+    }
+
+    #[test]
+    fn random_traffic_agrees_with_a_set() {
+        let pool = pool(32);
+        let mut oracle: HashSet<u64> = HashSet::new();
+        let mut held = Vec::new();
+        let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+        for _ in 0..if cfg!(miri) { 500 } else { 100_000 } {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            if seed >> 63 == 0 {
+                if let Some(frame) = pool.take() {
+                    assert!(oracle.insert(pool.address(&frame)), "handed out twice");
+                    held.push(frame);
+                }
+            } else if !held.is_empty() {
+                let frame = held.swap_remove((seed >> 32) as usize % held.len());
+                assert!(oracle.remove(&pool.address(&frame)));
+                pool.give(frame);
+            }
+            assert_eq!(pool.free_count() + held.len(), 32);
+        }
+        held.into_iter().for_each(|frame| pool.give(frame));
+    }
+
+    #[test]
+    fn frames_are_usable_in_memory_of_every_kind() {
+        for pages in [
+            MemoryKind::Ordinary,
+            MemoryKind::Contiguous,
+            MemoryKind::HugePages,
+        ] {
+            let pool = match FramePool::with_pages(1024, 2048, ThreadMode::SpinLock, pages) {
+                Ok(pool) => pool,
+                // Most machines reserve none.
+                Err(error) if pages == MemoryKind::HugePages => {
+                    assert_eq!(error.raw_os_error(), Some(libc::ENOMEM));
+                    continue;
+                }
+                Err(error) => panic!("{pages:?}: {error}"),
+            };
+            assert_eq!(pool.memory().len_bytes(), 2 << 20);
+            let base = pool.memory().base().as_ptr();
+            for offset in [0, (2 << 20) - 1] {
+                // SAFETY: within the pool's memory.
+                let byte = unsafe { base.add(offset) };
+                // SAFETY: nobody else uses that memory.
+                unsafe { byte.write_volatile(7) };
+                // SAFETY: as above.
+                assert_eq!(unsafe { byte.read_volatile() }, 7);
+            }
+        }
+    }
+}

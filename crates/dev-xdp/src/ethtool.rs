@@ -1,0 +1,124 @@
+//! What ethtool(8) knows of an interface (`include/uapi/linux/ethtool.h`).
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+const ETHTOOL_GDRVINFO: u32 = 3;
+const ETHTOOL_GFLAGS: u32 = 0x25;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+/// `ETH_FLAG_RXVLAN`
+const FLAG_RX_VLAN: u32 = 1 << 8;
+
+/// `struct ethtool_channels`
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    command: u32,
+    max_rx: u32,
+    max_tx: u32,
+    max_other: u32,
+    max_combined: u32,
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+const _: () = assert!(size_of::<Channels>() == 36);
+
+/// `struct ethtool_drvinfo`
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    rest: [u8; 160],
+}
+
+const _: () = assert!(size_of::<DriverInfo>() == 196);
+
+/// `struct ethtool_value`
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
+
+const _: () = assert!(size_of::<Value>() == 8);
+
+/// The name of the driver, such as "ice" or "veth"; empty if it does not tell.
+pub(crate) fn driver(interface: &str) -> String {
+    let mut info = DriverInfo {
+        command: ETHTOOL_GDRVINFO,
+        driver: [0; 32],
+        rest: [0; 160],
+    };
+    // SAFETY: the command is ETHTOOL_GDRVINFO, and the struct is its.
+    if !unsafe { ask(interface, &mut info) } {
+        return String::new();
+    }
+    let name = info.driver.split(|byte| *byte == 0).next();
+    String::from_utf8_lossy(name.unwrap_or_default()).into_owned()
+}
+
+/// Number of receive queues in use. `None`: the driver does not say, as drivers with one queue do.
+pub(crate) fn rx_queues(interface: &str) -> Option<u32> {
+    let mut channels = Channels {
+        command: ETHTOOL_GCHANNELS,
+        ..Channels::default()
+    };
+    // SAFETY: the command is ETHTOOL_GCHANNELS, and the struct is its.
+    unsafe { ask(interface, &mut channels) }.then_some(channels.rx + channels.combined)
+}
+
+/// Whether the device takes VLAN tags out of the frames that it receives (`rxvlan`).
+pub(crate) fn strips_vlan_tags(interface: &str) -> bool {
+    let mut flags = Value {
+        command: ETHTOOL_GFLAGS,
+        data: 0,
+    };
+    // SAFETY: the command is ETHTOOL_GFLAGS, and the struct is its.
+    unsafe { ask(interface, &mut flags) && flags.data & FLAG_RX_VLAN != 0 }
+}
+
+/// Has the kernel fill in the answer to the command that `request` begins with. `false`: it did not.
+///
+/// # Safety
+/// `R` must be the struct that the command reads and writes.
+unsafe fn ask<R>(interface: &str, request: &mut R) -> bool {
+    // SAFETY: socket(2) touches no memory of ours.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return false;
+    }
+    // SAFETY: the descriptor is new and ours alone.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: all-zero is a value of this struct of integers and a null pointer.
+    let mut envelope: libc::ifreq = unsafe { std::mem::zeroed() };
+    if interface.len() >= envelope.ifr_name.len() {
+        return false;
+    }
+    for (to, from) in envelope.ifr_name.iter_mut().zip(interface.bytes()) {
+        *to = from.cast_signed();
+    }
+    envelope.ifr_ifru.ifru_data = std::ptr::from_mut(request).cast();
+    // SAFETY: the kernel reads `envelope` and writes `request`, which outlive the call and have the layout that the caller
+    // vouches for.
+    unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL, &raw mut envelope) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_that_are_not_there_tell_nothing() {
+        assert_eq!(driver("no-such-link"), "");
+        assert_eq!(rx_queues("no-such-link"), None);
+        assert!(!strips_vlan_tags("no-such-link"));
+        assert_eq!(rx_queues("a-name-of-more-than-fifteen"), None);
+    }
+
+    #[test]
+    fn the_loopback_interface_strips_nothing() {
+        assert!(!strips_vlan_tags("lo"));
+    }
+}

@@ -1,0 +1,117 @@
+//! What the benchmarks share: an engine on the null device, and the frames of its peer.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each benchmark uses a part of this"
+)]
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket as KernelSocket};
+use std::os::fd::AsRawFd;
+
+use dev_core::LinkSpec;
+use dev_core::null::NullBackend;
+use engine::{Engine, FixedNetwork, InterfaceFacts, NextHop, Settings, UdpSocket};
+use stats::{Capacity, Identity, Segment};
+use wire::{EthernetAddresses, UdpTemplate};
+
+const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+const OUR_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub const PEER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 7);
+
+/// An engine whose one interface is the null device.
+pub fn engine(settings: Settings, device: &NullBackend) -> &'static Engine<NullBackend> {
+    let spec = LinkSpec {
+        index: 1,
+        name: "null0".into(),
+        mac: OUR_MAC,
+        mtu: 1500,
+    };
+    let interface = InterfaceFacts {
+        spec,
+        addresses: vec![OUR_IP],
+        up: true,
+        loopback: false,
+        eligible: true,
+    };
+    let network = FixedNetwork {
+        interfaces: vec![interface],
+        next_hop: NextHop::Link {
+            link_index: 1,
+            mac: PEER_MAC,
+            source: OUR_IP,
+            mtu: 1500,
+            mtu_locked: false,
+        },
+    };
+    let identity = Identity::of_this_process("bench");
+    let segment = Segment::private(
+        &identity,
+        Capacity {
+            sockets: 4,
+            rings: 1,
+            pools: 1,
+            reasons: 32,
+            settings: 0,
+            rules: 0,
+        },
+    );
+    let engine = Engine::new(settings, device.clone(), Box::new(network), segment);
+    Box::leak(Box::new(engine.expect("address space")))
+}
+
+/// Polls without end.
+pub fn settings() -> Settings {
+    Settings {
+        exceptions: vma_config::ExceptionHandling::LogDebug,
+        memory: vma_config::MemoryKind::Ordinary,
+        memory_is_asked_for: false,
+        offloaded_sockets: true,
+        thread_mode: dev_core::ThreadMode::SpinLock,
+        rx_poll: -1,
+        rx_poll_yield: 0,
+        poll_shared_cpu: true,
+        rx_udp_poll_os_ratio: 100,
+        select_poll_usec: -1,
+        select_poll_os_ratio: 10,
+        select_skip_os: 4,
+        poll_batch_max: 16,
+        pool_frames: 1024,
+    }
+}
+
+/// Introduces a bound socket of the kernel's to the engine.
+pub fn accelerate(
+    engine: &Engine<NullBackend>,
+    socket: &KernelSocket,
+) -> &'static UdpSocket<NullBackend> {
+    let fd = socket.as_raw_fd();
+    engine.socket_opened(fd, false);
+    let ours = engine.udp(fd).expect("just opened");
+    engine.addresses_changed(ours);
+    assert_eq!(ours.reason(), engine::Reason::Offloaded);
+    ours
+}
+
+/// A frame with this payload from the peer to the socket.
+pub fn frame_to(socket: &KernelSocket, payload: &[u8]) -> Vec<u8> {
+    let eth = EthernetAddresses {
+        source: PEER_MAC,
+        destination: OUR_MAC,
+    };
+    let destination = SocketAddrV4::new(OUR_IP, address_of(socket).port());
+    let template = UdpTemplate::new(eth, PEER, destination, 64, 0, true);
+    let mut frame = vec![0; 256];
+    let len = template.emit_one(&mut frame, 1, payload).expect("it fits");
+    frame.truncate(len);
+    frame
+}
+
+/// The address that the kernel has bound the socket to.
+pub fn address_of(socket: &KernelSocket) -> SocketAddrV4 {
+    match socket.local_addr() {
+        Ok(SocketAddr::V4(address)) => address,
+        other => panic!("{other:?} is no IPv4 address"),
+    }
+}

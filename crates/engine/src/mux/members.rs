@@ -1,0 +1,163 @@
+//! The sockets of an epoll set, found by what the program, the kernel and the sockets themselves know of them. No look-up and no
+//! change takes longer the more there are.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use dev_core::Backend;
+use libc::c_int;
+
+use crate::interface::Interface;
+use crate::mux::epoll::Registration;
+
+/// A socket, by its address, and the descriptor with which it was registered, as the kernel has them: a number that was closed while
+/// its socket lives on through a copy may come into the set again with another socket.
+pub(crate) type Key = (usize, c_int);
+
+/// The registrations of a set.
+#[derive(Debug)]
+pub(crate) struct Members<B: Backend> {
+    by_key: HashMap<Key, Member<B>>,
+    /// What the kernel says of a registration is its data.
+    by_data: BTreeSet<(u64, Key)>,
+    /// Where the sockets receive from, with how many of them.
+    interfaces: Vec<(&'static Interface<B>, usize)>,
+}
+
+#[derive(Debug)]
+struct Member<B: Backend> {
+    registration: Arc<Registration<B>>,
+    data: u64,
+    /// Those that are counted for it.
+    interfaces: Vec<&'static Interface<B>>,
+}
+
+/// Whether the sockets receive from other interfaces than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "threads that wait for the set have to look again"]
+pub(crate) struct InterfacesChanged(pub(crate) bool);
+
+impl<B: Backend> Members<B> {
+    pub(super) fn new() -> Self {
+        Self {
+            by_key: HashMap::new(),
+            by_data: BTreeSet::new(),
+            interfaces: Vec::new(),
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn registrations(&self) -> impl Iterator<Item = &Arc<Registration<B>>> {
+        self.by_key.values().map(|member| &member.registration)
+    }
+
+    pub(super) fn get(&self, key: Key) -> Option<&Arc<Registration<B>>> {
+        self.by_key.get(&key).map(|member| &member.registration)
+    }
+
+    /// Those with this data, which the program chooses: usually one.
+    pub(super) fn with_data(&self, data: u64) -> impl Iterator<Item = &Arc<Registration<B>>> {
+        self.by_data
+            .range((data, FIRST_KEY)..=(data, LAST_KEY))
+            .filter_map(|(_, key)| self.get(*key))
+    }
+
+    /// The interfaces of all sockets.
+    pub(super) fn interfaces(&self) -> impl Iterator<Item = &'static Interface<B>> + '_ {
+        self.interfaces.iter().map(|(interface, _)| *interface)
+    }
+
+    /// Adds a registration that is not there. Where its socket receives from is counted with
+    /// [`follow_interfaces`](Self::follow_interfaces).
+    pub(super) fn insert(&mut self, key: Key, registration: Arc<Registration<B>>, data: u64) {
+        self.by_data.insert((data, key));
+        let member = Member {
+            registration,
+            data,
+            interfaces: Vec::new(),
+        };
+        self.by_key.insert(key, member);
+    }
+
+    /// `EPOLL_CTL_MOD`
+    pub(super) fn change_data(&mut self, key: Key, data: u64) {
+        if let Some(member) = self.by_key.get_mut(&key) {
+            self.by_data.remove(&(member.data, key));
+            self.by_data.insert((data, key));
+            member.data = data;
+        }
+    }
+
+    /// Removes a registration, if it is the one that is meant.
+    pub(super) fn remove_if(
+        &mut self,
+        key: Key,
+        is_meant: impl FnOnce(&Registration<B>) -> bool,
+    ) -> Option<(Arc<Registration<B>>, InterfacesChanged)> {
+        if !is_meant(self.get(key)?) {
+            return None;
+        }
+        let member = self.by_key.remove(&key)?;
+        self.by_data.remove(&(member.data, key));
+        let mut changed = false;
+        for interface in member.interfaces {
+            changed |= self.count_out(interface);
+        }
+        Some((member.registration, InterfacesChanged(changed)))
+    }
+
+    /// The socket of a registration receives from other interfaces, perhaps.
+    pub(super) fn follow_interfaces(&mut self, key: Key) -> InterfacesChanged {
+        let Some(member) = self.by_key.get_mut(&key) else {
+            return InterfacesChanged(false);
+        };
+        let present: Vec<_> = member.registration.socket().interfaces.iter().collect();
+        let before = std::mem::replace(&mut member.interfaces, present.clone());
+        let mut changed = false;
+        // The new ones first: what stays never seems to be gone.
+        for interface in present {
+            changed |= self.count_in(interface);
+        }
+        for interface in before {
+            changed |= self.count_out(interface);
+        }
+        InterfacesChanged(changed)
+    }
+
+    /// Returns whether it is the first.
+    fn count_in(&mut self, interface: &'static Interface<B>) -> bool {
+        match self.place_of(interface) {
+            Some(place) => {
+                self.interfaces[place].1 += 1;
+                false
+            }
+            None => {
+                self.interfaces.push((interface, 1));
+                true
+            }
+        }
+    }
+
+    /// Returns whether it was the last.
+    fn count_out(&mut self, interface: &'static Interface<B>) -> bool {
+        let Some(place) = self.place_of(interface) else {
+            return false;
+        };
+        let sockets = &mut self.interfaces[place].1;
+        *sockets -= 1;
+        let is_last = *sockets == 0;
+        if is_last {
+            self.interfaces.swap_remove(place);
+        }
+        is_last
+    }
+
+    fn place_of(&self, interface: &'static Interface<B>) -> Option<usize> {
+        self.interfaces
+            .iter()
+            .position(|(other, _)| std::ptr::eq(*other, interface))
+    }
+}
+
+const FIRST_KEY: Key = (usize::MIN, c_int::MIN);
+const LAST_KEY: Key = (usize::MAX, c_int::MAX);

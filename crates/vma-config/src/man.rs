@@ -1,0 +1,307 @@
+//! The manual page of the library, in the man(7) macros.
+
+use std::fmt::{self, Write};
+
+use crate::deprecated::DEPRECATED;
+use crate::docs::{default_text, names_and_aliases};
+use crate::level::LogLevel;
+use crate::params::{GROUPS, Kind, Parameter, Status};
+use crate::preset::{PRESETS, Spec};
+
+const HEAD: &str = r#".\" Generated from crates/vma-config; do not edit.
+.\" To write it again: UPDATE_DOCS=1 cargo test -p vma-config docs_are_current
+.TH VMA 7 "" "libvma" "Miscellaneous Information Manual"
+.SH NAME
+vma, libvma.so \- moves the sockets of a program past the kernel
+.SH SYNOPSIS
+.B LD_PRELOAD=libvma.so
+.RI [ variable = value " ...] " program " [" argument " ...]"
+.SH DESCRIPTION
+.B libvma.so
+is preloaded into a program that is not changed.
+It interposes the socket calls of the C library and carries the packets of UDP/IPv4 sockets through AF_XDP, past the network stack
+of the kernel.
+What it cannot accelerate works as without it, and
+.B vma_stats \-\-explain
+says why it does not.
+.PP
+It is set up by the environment variables below, which it reads once when it is loaded, and by the rules of
+.IR /etc/libvma.conf .
+Names and values are those of VMA.
+At start-up it logs every parameter that is not at its default, and with
+.B VMA_TRACELEVEL=details
+all of them.
+.SH ENVIRONMENT
+Each parameter gets its default, then what
+.B VMA_SOCKETXTREME
+and the profile of
+.B VMA_SPEC
+preset, then what its own variable says.
+A value that cannot be used is reported and counts as not set.
+A variable that begins with VMA_ and is not listed here is reported with the nearest name.
+.PP
+Numbers are decimal.
+Switches are 0 or 1; any other number is on, and true, yes, on, enabled and their opposites are understood too.
+Names of levels, profiles and modes are read without regard to case.
+A parameter marked
+.I no effect yet
+is read and checked, so that existing set-ups keep working, and changes nothing in this release.
+"#;
+
+const FILES: &str = r#".SH FILES
+.TP
+.I /etc/libvma.conf
+The rules that say which sockets are accelerated;
+.B VMA_CONFIG_FILE
+names another file.
+One statement a line; the rest of a line after # is a comment.
+A line that cannot be understood is reported with its number and left out.
+.RS
+.TP
+.BI application\-id " program id"
+Whose the rules below are, up to the next application-id.
+.I program
+is the name of the program without its directory and may have the wildcards of
+.BR fnmatch (3);
+.I id
+is the value of
+.B VMA_APPLICATION_ID
+or *.
+A process follows the first application-id that matches it, and no other.
+.TP
+.BI use " transport role address" : "ports\fR[:" address : "ports\fR]"
+Which transport a socket uses.
+The first rule of the role that matches decides; without one, the socket is accelerated.
+.I transport
+is
+.B vma
+(user space) or
+.B os
+(the kernel); rules for sdp and sa are those of other libraries and say nothing, * is the same as vma.
+.I role
+is
+.B udp_receiver
+or
+.B tcp_server
+(local address and port),
+.B udp_sender
+(remote),
+.B udp_connect
+or
+.B tcp_client
+(remote, then local).
+.I address
+is a.b.c.d, a.b.c.d/prefix length or *,
+.I ports
+n, n\-m or *.
+Rules for TCP have no effect yet.
+.TP
+.BR log " [" destination " \fIwhere\fR] [" min\-level " \fInumber\fR]"
+No effect yet: use
+.B VMA_LOG_FILE
+and
+.BR VMA_TRACELEVEL .
+.RE
+.TP
+.I /tmp/vmastat.<pid>
+The statistics of a process, which
+.BR vma_stats (8)
+reads;
+.B VMA_STATS_SHMEM_DIR
+names another directory.
+.SH PROGRAMS THAT GIVE UP RIGHTS
+The library needs its rights to open an interface, with the first socket that can use it.
+What it has opened by then it keeps when the program becomes another user
+.RB ( setuid (2)),
+as the program keeps its own descriptors: for each interface the AF_XDP sockets, the maps of the XDP program and its link, and
+one raw socket (IPv4), through which datagrams that wait in user space go back to the kernel.
+The loaded program's own descriptor is closed.
+Whoever takes such a process over can receive and send any packet on those interfaces until it ends, not only those of its sockets.
+All of them are closed by
+.BR execve (2),
+and a child of
+.BR fork (2)
+closes them first thing.
+A program that must not keep them drops its rights before its first UDP socket; then nothing is accelerated, unless it keeps the
+capabilities on purpose.
+.SH FILTERS OF SYSTEM CALLS
+A filter
+.RB ( seccomp (2))
+that answers
+.BR bpf (2),
+.BR ppoll (2)
+or
+.BR socket (2)
+for AF_XDP with an error costs acceleration at most, and no datagram.
+A filter that ends the process must allow what the library calls beside the program itself.
+With the first socket:
+bind, clone3, fallocate, fchmod, flock, ftruncate, ioctl, lseek, membarrier, openat, prctl, readlinkat, rseq, rt_sigaction,
+sched_setscheduler, set_robust_list, setsockopt, socket, socketpair, statx, uname.
+From then on:
+bpf, brk, clock_nanosleep, close, dup3, epoll_ctl, epoll_pwait, eventfd2, fcntl, fstat, futex, getpeername, getpid, getrandom,
+getrusage, getsockname, getsockopt, gettid, madvise, mmap, mprotect, mremap, munmap, newfstatat, ppoll, prlimit64, read, recvfrom,
+recvmsg, rt_sigpending, rt_sigprocmask, rt_tgsigqueueinfo, sched_yield, sendto, unlinkat, write.
+So a program that makes its first socket before it installs the filter needs the second list only, while it uses no other interface
+than by then.
+.SH EXAMPLES
+Lowest latency, at the price of one processor for each thread that waits:
+.PP
+.EX
+    LD_PRELOAD=libvma.so VMA_SPEC=latency ./feed_handler
+.EE
+.PP
+Accelerate one feed only; in
+.IR /etc/libvma.conf :
+.PP
+.EX
+    application\-id feed_handler *
+    use vma udp_receiver 10.20.0.0/16:30000\-30999
+    use os  udp_receiver *:*
+.EE
+.PP
+Why is a socket not accelerated?
+.PP
+.EX
+    vma_stats \-p $(pgrep feed_handler) \-\-explain \-c 1
+.EE
+.SH SEE ALSO
+.BR vma_stats (8),
+.BR ld.so (8),
+.BR socket (7),
+.BR udp (7)
+"#;
+
+/// The text of `man/vma.7`.
+pub fn man_page() -> String {
+    let mut page = HEAD.to_owned();
+    // Writing into a string cannot fail.
+    let _ = write_parameters(&mut page)
+        .and_then(|()| write_levels(&mut page))
+        .and_then(|()| write_profiles(&mut page))
+        .and_then(|()| write_older(&mut page));
+    page + FILES
+}
+
+fn write_parameters(page: &mut String) -> fmt::Result {
+    for group in GROUPS {
+        writeln!(page, ".SS \"{}\"", escaped(group.title))?;
+        for parameter in group.parameters {
+            write_parameter(page, parameter)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_parameter(page: &mut String, parameter: &Parameter) -> fmt::Result {
+    writeln!(page, ".TP\n.B {}", parameter.name)?;
+    line(page, parameter.help)?;
+    line(page, parameter.description)?;
+    line(page, &format!("Allowed: {}.", parameter.range()))?;
+    if let Kind::Choice { choices, .. } = parameter.kind {
+        let choices = choices.iter().map(|choice| {
+            let text = choice.text.trim_start_matches('(').trim_end_matches(')');
+            format!("{}: {text}", choice.number)
+        });
+        line(page, &(choices.collect::<Vec<_>>().join("; ") + "."))?;
+    }
+    if let Kind::Word { words, .. } = parameter.kind {
+        let words = words
+            .iter()
+            .map(|word| format!("{}: {}", word.word, word.text));
+        line(page, &(words.collect::<Vec<_>>().join("; ") + "."))?;
+    }
+    let default = default_text(parameter).replace('`', "");
+    line(page, &format!("Default: {default}."))?;
+    if let Status::NoEffect(reason) = parameter.status {
+        writeln!(page, ".I No effect yet:")?;
+        line(page, &format!("{reason}."))?;
+    }
+    Ok(())
+}
+
+fn write_levels(page: &mut String) -> fmt::Result {
+    writeln!(page, ".SS \"Log levels\"")?;
+    line(
+        page,
+        "From the fewest messages to the most. Note that 4 is debug.",
+    )?;
+    for level in LogLevel::ALL_LEVELS {
+        let name = level.name().to_ascii_lowercase();
+        write_names(page, level.accepted_names(), &name)?;
+    }
+    Ok(())
+}
+
+fn write_profiles(page: &mut String) -> fmt::Result {
+    writeln!(page, ".SS \"Profiles\"\nWhat\n.B VMA_SPEC\npresets.")?;
+    for spec in Spec::ALL {
+        write_names(page, spec.accepted_names(), spec.name())?;
+        let presets = PRESETS.iter().find(|(preset_spec, _)| *preset_spec == spec);
+        let presets = presets.map_or(&[][..], |(_, presets)| presets);
+        let settings = presets.iter().map(|preset| {
+            let name = preset.parameter.parameter().name;
+            format!("{name}={}", preset.value().to_environment())
+        });
+        let settings: Vec<_> = settings.collect();
+        if settings.is_empty() {
+            line(page, "Presets nothing.")?;
+        } else {
+            line(page, &(settings.join(", ") + "."))?;
+        }
+    }
+    Ok(())
+}
+
+fn write_names(page: &mut String, names: &[&str], name: &str) -> fmt::Result {
+    let (name, aliases) = names_and_aliases(names, name);
+    writeln!(page, ".TP\n.B {}", escaped(&name))?;
+    if aliases.is_empty() {
+        return Ok(());
+    }
+    line(page, &format!("Also {}.", aliases.replace('`', "")))
+}
+
+fn write_older(page: &mut String) -> fmt::Result {
+    writeln!(page, ".SS \"Variables of older releases\"")?;
+    for deprecated in DEPRECATED {
+        writeln!(page, ".TP\n.B {}", deprecated.name)?;
+        line(page, &format!("{}.", capitalized(deprecated.advice)))?;
+    }
+    Ok(())
+}
+
+/// A line of running text.
+fn line(page: &mut String, text: &str) -> fmt::Result {
+    let text = escaped(text);
+    // At the beginning of a line these two make a request of it.
+    let guard = if text.starts_with(['.', '\'']) {
+        "\\&"
+    } else {
+        ""
+    };
+    writeln!(page, "{guard}{text}")
+}
+
+/// Text as it is to be seen: hyphens that can be copied into a shell, and no escape sequences.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\e").replace('-', "\\-")
+}
+
+fn capitalized(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(characters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_cannot_become_a_request_or_an_escape() {
+        let mut page = String::new();
+        line(&mut page, ".so /etc/passwd \\n -1").unwrap();
+        line(&mut page, "'quoted'").unwrap();
+        assert_eq!(page, "\\&.so /etc/passwd \\en \\-1\n\\&'quoted'\n");
+    }
+}

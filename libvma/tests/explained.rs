@@ -1,0 +1,94 @@
+//! What the kernel carried is counted by reason, and all of it is.
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use stats::SocketSnapshot;
+use testkit::{Accelerated, Namespaces, Pair, or_skip, preloaded};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// Sends everything back until told to stop.
+fn echo(socket: &UdpSocket, stop: &AtomicBool) {
+    let mut buffer = [0; 4000];
+    while !stop.load(Ordering::Relaxed) {
+        if let Ok((len, from)) = socket.recv_from(&mut buffer) {
+            socket.send_to(&buffer[..len], from).unwrap();
+        }
+    }
+}
+
+/// The counts of a socket, by the reason's words: sent and received. They add up to the columns.
+fn counts(program: &Accelerated, socket: &SocketSnapshot) -> [Vec<(String, u64)>; 2] {
+    assert_eq!(socket.tx_os_reasons.total(), socket.tx_os_packets);
+    assert_eq!(socket.rx_os_reasons.total(), socket.rx_os_packets);
+    let reasons = program.reader().reasons().unwrap();
+    [&socket.tx_os_reasons, &socket.rx_os_reasons].map(|counts| {
+        let named = |(code, count)| {
+            let reason = reasons.iter().find(|reason| reason.code == code).unwrap();
+            (reason.name.clone(), count)
+        };
+        counts.iter().map(named).collect()
+    })
+}
+
+#[test]
+fn every_datagram_that_the_kernel_carried_has_a_reason() {
+    let pair = or_skip!(Namespaces::pair());
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/explained.c");
+    let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+    let peer = pair
+        .a
+        .enter(|| UdpSocket::bind((Pair::ADDRESS_A, 0)))
+        .unwrap();
+    peer.set_read_timeout(Some(Duration::from_millis(100)))
+        .unwrap();
+    // Else it depends on the moment for how many datagrams the kernel has to ask for the neighbour.
+    let link = pair.a.ip(&["-brief", "link", "show", "va"]).unwrap();
+    let mac = link.split_whitespace().nth(2).unwrap();
+    let neighbour = format!(
+        "neigh replace {} lladdr {mac} dev vb nud permanent",
+        Pair::ADDRESS_A
+    );
+    let words: Vec<_> = neighbour.split(' ').collect();
+    pair.b.ip(&words).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| echo(&peer, &stop));
+        let mut command = preloaded(&pair.b, &program).unwrap();
+        command.arg(peer.local_addr().unwrap().port().to_string());
+        let mut program = Accelerated::start(command).unwrap();
+        let done = program.process().wait_for_output("done", SOON);
+        stop.store(true, Ordering::Relaxed);
+        let output = program.process().stdout() + &program.process().stderr();
+        assert!(done, "{output}");
+        let mut sockets = program.sockets();
+        sockets.sort_by_key(|socket| socket.fd);
+        assert_eq!(sockets.len(), 3, "{sockets:#?}");
+        let of = |index: usize| counts(&program, &sockets[index]);
+        let has = |counts: &[(String, u64)], reason: &str, count: u64| {
+            let found = counts.iter().find(|(name, _)| name.contains(reason));
+            assert_eq!(found.map(|(_, count)| *count), Some(count), "{counts:?}");
+        };
+        for (index, large, received) in [(0, 3, 3), (1, 2, 2)] {
+            let [sent, from_kernel] = of(index);
+            has(&sent, "larger than the MTU", large);
+            has(&from_kernel, "larger than the MTU", received);
+        }
+        let [sent, _] = of(0);
+        has(&sent, "neither bound nor connected", 1);
+        has(&sent, "flags or control data", 1);
+        assert_eq!(sockets[0].tx_packets + sockets[0].tx_os_packets, 9);
+        assert_eq!(sockets[1].tx_packets + sockets[1].tx_os_packets, 4);
+        let [sent, received] = of(2);
+        assert_eq!(
+            (sent.len(), received.len()),
+            (1, 1),
+            "{sent:?} {received:?}"
+        );
+        has(&sent, "SO_REUSEPORT", 4);
+        has(&received, "SO_REUSEPORT", 4);
+    });
+}

@@ -1,0 +1,6 @@
+# A server of a zone.
+. "$PROGRAMS/services/knot.bash"
+(serve) >/dev/null 2>&1 & server=$!
+until_served
+ask_for_names
+end $server

@@ -1,0 +1,230 @@
+//! Every reason for which a socket of a preloaded program stays with the kernel: provoked, and read back from the statistics as
+//! an operator sees it. That rules have theirs is in `rules.rs`, that a held interface has its own in `takeover.rs`.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use stats::{KernelSocketSnapshot, SocketSnapshot};
+use testkit::{Accelerated, Namespaces, Pair, eventually, or_skip, preloaded};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// Says `name fd` for each socket, and keeps them until its standard input ends.
+const SCRIPT: &str = r"
+import array, os, select, socket, struct, sys
+
+address, keep = sys.argv[1], []
+
+def udp(name, *local):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    keep.append(s)
+    print(name, s.fileno())
+    if local:
+        s.bind(local)
+    return s
+
+earlier = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+print('earlier_tcp', earlier.fileno())
+udp('offloaded', address, 7001)
+udp('unbound')
+udp('loopback', '127.0.0.1', 7002)
+udp('option', address, 7003).setsockopt(socket.IPPROTO_IP, 8, 1)
+udp('timestamps', address, 7004).setsockopt(socket.SOL_SOCKET, 29, 1)
+udp('unknown_option', address, 7005).setsockopt(socket.SOL_SOCKET, 70, struct.pack('QQ', 0, 0))
+s = udp('reuse_port')
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+s.bind((address, 7006))
+udp('group', '239.1.2.3', 7007)
+udp('broadcast', '255.255.255.255', 7008)
+group = socket.inet_aton('239.1.2.4') + socket.inet_aton(address)
+member = udp('member', address, 7009)
+member.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group)
+former = udp('former_member', address, 7010)
+former.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group)
+former.setsockopt(socket.IPPROTO_IP, socket.IP_DROP_MEMBERSHIP, group)
+shut = udp('shut_down', address, 7011)
+shut.connect((sys.argv[2], 9))
+shut.shutdown(socket.SHUT_WR)
+parts = udp('message', address, 7012)
+parts.sendto(b'a', 0x8000, (sys.argv[2], 9))
+parts.sendto(b'b', (sys.argv[2], 9))
+for name in 'shared_port', 'shared_port_too':
+    s = udp(name)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind((address, 7013))
+nested = udp('nested', address, 7014)
+inner, outer = select.epoll(), select.epoll()
+inner.register(nested, select.EPOLLIN)
+outer.register(inner, select.EPOLLIN)
+ends = socket.socketpair()
+socket.send_fds(ends[0], [b'x'], [udp('passed', address, 7015).fileno()])
+tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+print('tcp', tcp.fileno())
+six = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+print('ipv6', six.fileno())
+gone = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+print('closed_tcp', gone.fileno())
+gone.close()
+s = udp('closed', address, 7016)
+s.setsockopt(socket.IPPROTO_IP, 11, 1)
+s.sendto(b'x', (sys.argv[2], 9))
+s.close()
+udp('closed_unused').close()
+print('ready', flush=True)
+sys.stdin.read()
+";
+
+struct Program {
+    program: Accelerated,
+    fds: HashMap<String, i32>,
+}
+
+fn start(pair: &Pair, environment: &[(&str, &str)]) -> Program {
+    let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
+    command
+        .args(["-c", SCRIPT, &Pair::ADDRESS_B.to_string()])
+        .arg(Pair::ADDRESS_A.to_string())
+        .envs(environment.iter().copied());
+    let mut program = Accelerated::start(command).unwrap();
+    let ready = eventually(SOON, || program.process().stdout().contains("ready"));
+    assert!(ready, "{}", program.process().stderr());
+    let output = program.process().stdout();
+    let fds = output
+        .lines()
+        .filter_map(|line| {
+            let (name, fd) = line.split_once(' ')?;
+            Some((name.to_owned(), fd.parse().ok()?))
+        })
+        .collect();
+    Program { program, fds }
+}
+
+impl Program {
+    fn text(&self, code: u32) -> String {
+        let reasons = self.program.reader().reasons().unwrap();
+        let named = reasons.into_iter().find(|reason| reason.code == code);
+        named.unwrap().name
+    }
+
+    fn socket(&self, name: &str) -> SocketSnapshot {
+        let mut sockets = self.program.sockets().into_iter();
+        let found = sockets.find(|socket| socket.fd == self.fds[name]);
+        found.unwrap_or_else(|| panic!("no socket {name}"))
+    }
+
+    /// Its reason in words, and what that is about.
+    fn why(&self, name: &str) -> (String, String) {
+        let socket = self.socket(name);
+        (self.text(socket.reason), socket.detail)
+    }
+
+    fn of_kernel(&self, name: &str) -> Option<KernelSocketSnapshot> {
+        let sockets = self.program.reader().kernel_sockets().unwrap();
+        sockets.into_iter().find(|it| it.fd == self.fds[name])
+    }
+}
+
+#[test]
+fn each_socket_says_why_it_is_the_kernels_and_what_that_is_about() {
+    let pair = or_skip!(Namespaces::pair());
+    let program = start(&pair, &[]);
+    assert!(program.socket("offloaded").offloaded);
+    for (name, reason, detail) in [
+        ("offloaded", "offloaded", ""),
+        ("unbound", "neither bound nor connected yet", ""),
+        ("loopback", "bound to a loopback address", ""),
+        ("option", "a socket option needs the kernel", "IP_PKTINFO"),
+        (
+            "timestamps",
+            "a socket option needs the kernel",
+            "SO_TIMESTAMP",
+        ),
+        ("reuse_port", "SO_REUSEPORT is set", ""),
+        ("group", "multicast goes through the kernel", "239.1.2.3"),
+        (
+            "broadcast",
+            "broadcast goes through the kernel",
+            "255.255.255.255",
+        ),
+        (
+            "member",
+            "offloaded",
+            "groups through the kernel: 239.1.2.4",
+        ),
+        ("former_member", "offloaded", ""),
+        ("shut_down", "the socket was shut down", ""),
+        (
+            "message",
+            "flags or control data need the kernel",
+            "MSG_MORE",
+        ),
+        ("shared_port", "the port is shared by several sockets", ""),
+        (
+            "shared_port_too",
+            "the port is shared by several sockets",
+            "",
+        ),
+        ("nested", "its epoll set is nested in another", ""),
+        ("passed", "its descriptor was passed to another process", ""),
+    ] {
+        let expected = (reason.to_owned(), detail.to_owned());
+        assert_eq!(program.why(name), expected, "{name}");
+    }
+}
+
+#[test]
+fn sockets_that_are_never_accelerated_are_listed_while_they_are_open() {
+    let pair = or_skip!(Namespaces::new().ipv6().create());
+    let program = start(&pair, &[]);
+    for (name, protocol, reason) in [
+        (
+            "earlier_tcp",
+            stats::PROTOCOL_TCP,
+            "TCP is the kernel's for now",
+        ),
+        ("tcp", stats::PROTOCOL_TCP, "TCP is the kernel's for now"),
+        ("ipv6", stats::PROTOCOL_UDP, "IPv6 is the kernel's for now"),
+    ] {
+        let listed = program.of_kernel(name).unwrap();
+        assert_eq!(listed.protocol, protocol, "{name}");
+        assert_eq!(program.text(listed.reason), reason, "{name}");
+    }
+    // Its number is that of a socket of ours since, or of none.
+    assert_eq!(program.of_kernel("closed_tcp"), None);
+}
+
+#[test]
+fn a_closed_socket_leaves_its_reason_and_its_counters() {
+    let pair = or_skip!(Namespaces::pair());
+    let program = start(&pair, &[]);
+    let closed = program.program.reader().closed_sockets().unwrap();
+    let local = |socket: &SocketSnapshot| socket.local.map(|address| address.port());
+    assert_eq!(closed.iter().map(local).collect::<Vec<_>>(), [Some(7016)]);
+    assert_eq!(
+        program.text(closed[0].reason),
+        "a socket option needs the kernel"
+    );
+    assert_eq!(closed[0].detail, "IP_RECVERR");
+    assert_eq!((closed[0].tx_os_packets, closed[0].tx_packets), (1, 0));
+    assert_eq!(closed[0].fd, program.fds["closed"]);
+}
+
+#[test]
+fn what_is_said_of_a_whole_process_is_said_of_each_socket() {
+    let pair = or_skip!(Namespaces::pair());
+    let program = start(&pair, &[("VMA_OFFLOADED_SOCKETS", "0")]);
+    assert_eq!(program.why("offloaded").0, "VMA_OFFLOADED_SOCKETS is 0");
+    drop(program);
+    // What is no Ethernet interface of its own is left alone.
+    pair.b
+        .ip(&["link", "add", "name", "br0", "type", "bridge"])
+        .and_then(|_| pair.b.ip(&["link", "set", "vb", "master", "br0"]))
+        .unwrap();
+    let program = start(&pair, &[]);
+    let expected = (
+        "no interface can be accelerated".to_owned(),
+        "vb".to_owned(),
+    );
+    assert_eq!(program.why("offloaded"), expected);
+}

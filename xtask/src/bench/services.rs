@@ -1,0 +1,172 @@
+//! Services as they are installed, under their own load generators, on the kernel's sockets and with libvma at its defaults.
+//!
+//! Each is a file in `libvma/tests/programs/services`; `throughput.bash` there runs it. The service has one CPU and the
+//! load another.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use testkit::{Namespaces, Pair, Running, compile_c_with};
+
+use crate::arguments::BenchOptions;
+use crate::cargo;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::median::median;
+use crate::needs;
+use crate::output::{print, say};
+use crate::table::{layout, row};
+
+/// Names, and the program without which there is nothing to measure.
+const SERVICES: [(&str, &str); 9] = [
+    ("unbound", "unbound"),
+    ("knot", "knotd"),
+    ("nsd", "nsd"),
+    ("dnsmasq", "dnsmasq"),
+    ("memcached", "memcached"),
+    ("memcached_tcp", "memcached"),
+    ("chrony", "chronyd"),
+    ("rsyslog", "rsyslogd"),
+    ("openvpn", "openvpn"),
+];
+const SECONDS: u32 = 2;
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Answers a second with libvma by those on the kernel.
+const RATE_MIN: f64 = 0.95;
+
+/// What one run says of itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Load {
+    per_sec: f64,
+    /// CPU time of the service, in clock ticks.
+    ticks: f64,
+}
+
+pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
+    let built = cargo::build(&["build", "--release", "--package", "libvma"])?;
+    let library = built.path("vma")?;
+    let tests = cargo::workspace().join("libvma/tests");
+    let target = cargo::target_directory().join("services");
+    let generator = compile_c_with(&tests.join("c/load.c"), &target, &["-O2"])?;
+    let mut rows = vec![row![
+        "service", "kernel/s", "libvma/s", "gain", "CPU", "verdict"
+    ]];
+    let mut missed = Vec::new();
+    for (name, program) in SERVICES {
+        if !needs::has_service(program) {
+            say(format_args!("{name}: {program} is not installed"));
+            continue;
+        }
+        let mut loads = [Vec::new(), Vec::new()];
+        for _ in 0..options.rounds {
+            for (loads, library) in loads.iter_mut().zip([None, Some(library)]) {
+                interrupt::check()?;
+                loads.push(measure(name, library, &tests, &generator)?);
+            }
+        }
+        let per_sec = loads
+            .each_ref()
+            .map(|loads| median(loads.iter().map(|load| load.per_sec)));
+        let pairs = || loads[0].iter().zip(&loads[1]);
+        let gain = median(pairs().map(|(kernel, libvma)| libvma.per_sec / kernel.per_sec));
+        let cost = |load: &Load| load.ticks / load.per_sec;
+        let cpu = median(pairs().map(|(kernel, libvma)| cost(libvma) / cost(kernel)));
+        let passed = gain >= RATE_MIN;
+        if !passed {
+            missed.push(name);
+        }
+        rows.push(row![
+            name,
+            format!("{:.0}", per_sec[0]),
+            format!("{:.0}", per_sec[1]),
+            format!("{gain:.2}"),
+            format!("{cpu:.2}"),
+            if passed { "pass" } else { "MISS" }
+        ]);
+        say(format_args!(
+            "  {}",
+            rows.last().map_or_else(String::new, |row| row.join(" "))
+        ));
+    }
+    print(&format!(
+        "\nmedians of {} rounds; CPU: time of the service for an answer, libvma / kernel\n\n{}",
+        options.rounds,
+        layout(&rows)
+    ))?;
+    if options.check && !missed.is_empty() {
+        return Err(Failure::Reason(format!(
+            "less than {RATE_MIN} of the kernel's: {}",
+            missed.join(", ")
+        )));
+    }
+    Ok(())
+}
+
+fn measure(
+    name: &str,
+    library: Option<&Path>,
+    tests: &Path,
+    generator: &Path,
+) -> Result<Load, Failure> {
+    let pair = Namespaces::pair().map_err(|skip| Failure::Reason(skip.to_string()))?;
+    let home = tempfile::Builder::new().prefix("vma-service-").tempdir()?;
+    let programs: PathBuf = tests.join("programs");
+    let mut command = pair.b.command("/bin/bash");
+    command
+        .arg(programs.join("services/throughput.bash"))
+        .args([name, &SECONDS.to_string()])
+        .current_dir(home.path())
+        .env_clear()
+        .env(
+            "PATH",
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        )
+        .env("LC_ALL", "C.UTF-8")
+        .env("HOME", home.path())
+        .env("PROGRAMS", &programs)
+        .env("BASH_ENV", programs.join("common.bash"))
+        .env("SELF", Pair::ADDRESS_B.to_string())
+        .env("SELF_NETNS", pair.b.name())
+        .env("PEER", Pair::ADDRESS_A.to_string())
+        .env("PEER_NETNS", pair.a.name())
+        .env("LOAD", generator)
+        .env("VMA_STATS_SHMEM_DIR", home.path())
+        .env("LIBRARY", library.unwrap_or_else(|| Path::new("")));
+    let finished = Running::start(command)?.wait(TIMEOUT)?;
+    load(&finished.stdout).ok_or_else(|| Failure::Reason(format!("{name}: {finished:?}")))
+}
+
+/// Of the line `load <answers a second> <clock ticks>`.
+fn load(stdout: &str) -> Option<Load> {
+    let line = stdout.lines().find_map(|line| line.strip_prefix("load "))?;
+    let (per_sec, ticks) = line.split_once(' ')?;
+    let load = Load {
+        per_sec: per_sec.parse().ok()?,
+        ticks: ticks.parse().ok()?,
+    };
+    (load.per_sec > 0.0).then_some(load)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_tells_its_rate_and_its_cost() {
+        let expected = Load {
+            per_sec: 1500.0,
+            ticks: 12.0,
+        };
+        assert_eq!(load("words\nload 1500 12\n"), Some(expected));
+        assert_eq!(load("load 0 12\n"), None);
+        assert_eq!(load("load  12\n"), None);
+    }
+
+    #[test]
+    fn every_service_is_a_file() {
+        let services = cargo::workspace().join("libvma/tests/programs/services");
+        for (name, _) in SERVICES {
+            assert!(services.join(format!("{name}.bash")).is_file(), "{name}");
+        }
+    }
+}
