@@ -121,8 +121,9 @@ impl Monitor {
                 gauges_due = now + if busy { BUSY_INTERVAL } else { IDLE_INTERVAL };
             }
             if fds[2].revents & libc::POLLIN != 0 {
-                throttle.looked(now);
+                let begun = Instant::now();
                 engine.answer_descendants();
+                throttle.looked(begun, Instant::now());
             }
             if fds[2].revents & SHUT_DOWN != 0 {
                 log::warn!("a child has cut off all others: they get the sockets now");
