@@ -52,7 +52,9 @@ impl SkbNotes {
     /// Begins to take notes. Takes `CAP_BPF` and `CAP_PERFMON`.
     pub fn begin() -> Result<Self, NotesError> {
         let offsets = Btf::of_kernel()
-            .and_then(|btf| Offsets::find(&btf).ok_or_else(|| io::Error::other("no such types")))
+            .and_then(|mut btf| {
+                Offsets::find(&mut btf).ok_or_else(|| io::Error::other("no such types"))
+            })
             .map_err(NotesError::NoTypes)?;
         let map = Map::create(
             MapKind::PerCpuArray,
@@ -156,8 +158,8 @@ struct Offsets {
 }
 
 impl Offsets {
-    fn find(btf: &Btf) -> Option<Self> {
-        let skb = |member| btf.offset_of("sk_buff", member);
+    fn find(btf: &mut Btf) -> Option<Self> {
+        let mut skb = |member| btf.offset_of("sk_buff", member);
         let offsets = Self {
             head: skb("head")?,
             end: skb("end")?,
@@ -243,6 +245,19 @@ const PROGRAM_NAME: Name = *b"vma_notes\0\0\0\0\0\0\0";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// They are asked for at each start, in the application's first calls.
+    #[test]
+    fn offsets_are_found_without_a_look_at_all_types() {
+        let Ok(mut btf) = Btf::of_kernel() else {
+            return;
+        };
+        Offsets::find(&mut btf).unwrap();
+        let looked_at = btf.types_looked_at();
+        assert!(btf.function("no such function").is_none());
+        let all = btf.types_looked_at();
+        assert!(looked_at < all, "{looked_at} of {all}");
+    }
 
     #[test]
     fn one_copy_has_all_that_is_looked_at() {
