@@ -30,7 +30,7 @@ pub(crate) use process::{
 pub(crate) use raw_socket::RawSocket;
 #[cfg(test)]
 pub(crate) use scheduling::pin_to_one_cpu;
-pub(crate) use scheduling::{involuntary_switches, yield_cpu};
+pub(crate) use scheduling::{ThreadUsage, involuntary_switches, thread_usage, yield_cpu};
 pub(crate) use stats::process_id;
 pub(crate) use user_pages::{can_read, can_write};
 
@@ -255,7 +255,7 @@ fn clock_nsec(clock: libc::clockid_t) -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: clock_gettime writes one timespec; the C library answers without a system call.
+    // SAFETY: clock_gettime writes one timespec; mostly the C library answers without a system call.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
