@@ -55,6 +55,10 @@ pub(super) fn poll_ours(
     of_select: bool,
     kernel: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
+    // Mostly there are none, which costs less to see than what surrounds a decision.
+    if fds.iter().all(|polled| engine.look_up(polled.fd).is_none()) {
+        return None;
+    }
     let polled = contained(|| engine.polled_sockets(fds)).ok().flatten()?;
     let mask = (!mask.is_null()).then_some(mask);
     let mut call = MuxCall::begin(engine.settings(), timeout_nsec, mask.is_none());
