@@ -1,10 +1,12 @@
 //! The engine: what a process has of sockets, interfaces, frames and statistics.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
+use descriptors::OwnDescriptor;
 use dev_core::{Backend, FramePool, LinkSpec, MemoryKind, ThreadMode};
 use libc::c_int;
 use stats::{PoolSlot, Segment, SocketStats};
@@ -24,7 +26,6 @@ use crate::network::{InterfaceFacts, Network, NetworkChange};
 use crate::next_hops::{NextHopKey, NextHops, SharedNextHop};
 use crate::notice;
 use crate::offload;
-use crate::own_descriptors;
 use crate::reason::Reason;
 use crate::slab::Slab;
 use crate::sys;
@@ -105,7 +106,9 @@ pub struct Engine<B: Backend> {
     /// An interface could not be opened.
     open_failed: AtomicBool,
     /// Wakes the internal thread to look after frames that wait in a sending ring, once the thread runs.
-    sender_watch: OnceLock<sys::OwnedFd>,
+    sender_watch: OnceLock<OwnDescriptor>,
+    /// How often the internal thread has begun anew to look what there is to do; 0: it does not run.
+    pub(crate) rounds: AtomicU32,
     /// A sending ring has, perhaps, frames of which its device was not told.
     frames_wait: AtomicBool,
     /// Through it the kernel gets datagrams that came past it. Opened with the first interface, not by the internal thread when
@@ -158,6 +161,7 @@ impl<B: Backend> Engine<B> {
             pool_stats,
             open_failed: AtomicBool::new(false),
             sender_watch: OnceLock::new(),
+            rounds: AtomicU32::new(0),
             frames_wait: AtomicBool::new(false),
             return_socket: OnceLock::new(),
             sharing: Sharing::new(),
@@ -548,9 +552,14 @@ impl<B: Backend> Engine<B> {
         open.iter().filter(|interface| interface.refresh()).count() > 0
     }
 
-    /// The internal thread runs and looks after senders from here on; `fd` calls it. Returns its number.
-    pub(crate) fn begin_sender_watch(&self, fd: sys::OwnedFd) -> c_int {
-        self.sender_watch.get_or_init(|| fd).raw()
+    /// The internal thread runs and looks after senders from here on; `fd` calls it.
+    pub(crate) fn begin_sender_watch(&self, fd: OwnDescriptor) {
+        self.sender_watch.get_or_init(|| fd);
+    }
+
+    /// What calls the internal thread.
+    pub(crate) fn sender_watch_fd(&self) -> Option<c_int> {
+        self.sender_watch.get().map(AsRawFd::as_raw_fd)
     }
 
     /// Whether the internal thread looks after frames that wait in a sending ring.
@@ -581,21 +590,21 @@ impl<B: Backend> Engine<B> {
     pub(crate) fn watch_senders(&self) {
         self.frames_wait();
         if let Some(fd) = self.sender_watch.get() {
-            sys::signal_eventfd(fd.raw());
+            sys::signal_eventfd(fd.as_raw_fd());
         }
     }
 
     /// Has the internal thread look what there is to wait for.
     pub(crate) fn call_internal_thread(&self) {
         if let Some(fd) = self.sender_watch.get() {
-            sys::signal_eventfd(fd.raw());
+            sys::signal_eventfd(fd.as_raw_fd());
         }
     }
 
     /// Looks after senders that have stopped. Returns whether to look again soon.
     pub(crate) fn look_after_senders(&self) -> bool {
         if let Some(fd) = self.sender_watch.get() {
-            sys::drain_eventfd(fd);
+            sys::drain_eventfd(fd.as_raw_fd());
         }
         let open = self.interfaces.open();
         let again = |interface: &&&Interface<B>| interface.look_after_waiting();
@@ -625,7 +634,8 @@ impl<B: Backend> Engine<B> {
             return;
         }
         if let Some(fd) = self.sender_watch.get() {
-            self.end.ask_and_wait(|| sys::signal_eventfd(fd.raw()));
+            self.end
+                .ask_and_wait(|| sys::signal_eventfd(fd.as_raw_fd()));
         }
         self.segment.unlink();
     }
@@ -813,7 +823,6 @@ impl<B: Backend> Engine<B> {
         }
         self.note_interface(&spec.name, "mode", &port.note);
         self.note_mtu(&spec, port.mtu_max);
-        port.all_fds.iter().for_each(|fd| own_descriptors::add(*fd));
         if self.return_socket.get().is_none()
             && let Ok(raw) = sys::RawSocket::open()
         {

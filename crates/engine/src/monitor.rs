@@ -3,8 +3,10 @@
 //! descriptors that were closed past every hook, and gets the last datagrams of a bulk
 //! sender out.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use descriptors::OwnDescriptor;
 use dev_core::Backend;
 
 use crate::engine::Engine;
@@ -29,7 +31,7 @@ const PATH_DELAY: Duration = Duration::from_millis(2);
 
 /// What the thread needs before it runs.
 pub struct Monitor {
-    sender_watch: Option<sys::OwnedFd>,
+    sender_watch: Option<OwnDescriptor>,
 }
 
 impl Monitor {
@@ -46,11 +48,11 @@ impl Monitor {
     pub fn run<B: Backend>(self, engine: &'static Engine<B>, network: &NetconfNetwork) {
         // The thread that made this one may have real-time priority and one core, where this one would disturb it.
         sys::become_ordinary_thread();
-        // poll(2) looks away from a negative number. Without the second descriptor, every datagram is sent at once.
-        let mut recalls = engine.sharing.recall_fd().unwrap_or(-1);
-        let sender_watch = self
-            .sender_watch
-            .map_or(-1, |fd| engine.begin_sender_watch(fd));
+        // Without it, every datagram is sent at once.
+        if let Some(fd) = self.sender_watch {
+            engine.begin_sender_watch(fd);
+        }
+        let mut listens = true;
         let mut watches_senders = false;
         let (mut gauges_due, mut look_due) = (Instant::now(), Instant::now());
         let (mut watches_paths, mut paths_due) = (true, None::<Instant>);
@@ -59,20 +61,25 @@ impl Monitor {
         let mut throttle = Throttle::default();
         let mut fds = Vec::new();
         loop {
+            // From here on no number of a descriptor is known that was read before.
+            engine.rounds.fetch_add(1, Ordering::SeqCst);
+            let recalls = engine.sharing.recall_fd();
+            let recalls = recalls.filter(|_| listens);
             let pause = throttle.pause(Instant::now());
             let paths = network
                 .paths_fd()
                 .filter(|_| watches_paths && paths_due.is_none());
             let watched: [_; WATCHED] = [
-                network.events_fd(),
-                sender_watch,
-                if pause.is_some() { -1 } else { recalls },
-                paths.unwrap_or(-1),
-                network.ipsec_fd().filter(|_| watches_ipsec).unwrap_or(-1),
+                Some(network.events_fd()),
+                engine.sender_watch_fd(),
+                recalls.filter(|_| pause.is_none()),
+                paths,
+                network.ipsec_fd().filter(|_| watches_ipsec),
             ];
             fds.clear();
+            // poll(2) looks away from a negative number.
             fds.extend(watched.map(|fd| libc::pollfd {
-                fd,
+                fd: fd.unwrap_or(-1),
                 events: libc::POLLIN,
                 revents: 0,
             }));
@@ -127,12 +134,13 @@ impl Monitor {
             }
             if fds[2].revents & SHUT_DOWN != 0 {
                 log::warn!("a child has cut off all others: they get the sockets now");
-                recalls = -1;
+                listens = false;
                 engine.descendants_are_deaf();
             }
             if fds[0].revents & libc::POLLNVAL != 0 {
                 log::error!("the network configuration is not followed any more");
                 engine.sharing.stop_listening();
+                engine.rounds.store(0, Ordering::Relaxed);
                 return;
             }
             if fds[4].revents & libc::POLLNVAL != 0 {

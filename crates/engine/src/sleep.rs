@@ -85,7 +85,7 @@ impl<B: Backend> Sleep<B> {
     }
 
     fn watch_interfaces(&mut self, interfaces: &InterfaceSet<B>) {
-        for &fd in interfaces.iter().flat_map(|interface| interface.wait_fds()) {
+        for fd in interfaces.iter().flat_map(Interface::wait_fds) {
             if !self.fds.iter().any(|watched| watched.fd == fd) {
                 self.watch(fd, libc::POLLIN);
             }
@@ -152,9 +152,9 @@ fn is_ready(fds: &[libc::pollfd], fd: c_int) -> bool {
 }
 
 fn count_wakeups<B: Backend>(fds: &[libc::pollfd], interfaces: &InterfaceSet<B>) {
-    let woke = |fd: &c_int| is_ready(fds, *fd);
+    let woke = |fd: c_int| is_ready(fds, fd);
     let woken = interfaces
         .iter()
-        .filter(|interface| interface.wait_fds().iter().any(woke));
+        .filter(|interface| interface.wait_fds().any(woke));
     woken.for_each(Interface::count_wakeup);
 }

@@ -1,7 +1,9 @@
 //! The XDP program: which received packets go to an AF_XDP socket, and which to the kernel.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use descriptors::OwnDescriptor;
 
 use super::asm::{Assembler, BadJump};
 use super::error::BpfError;
@@ -18,7 +20,7 @@ pub use super::maps::{FlowMaps, PortMode};
 /// A loaded program, not yet attached to an interface.
 #[derive(Debug)]
 pub struct Program {
-    fd: OwnedFd,
+    fd: OwnDescriptor,
 }
 
 /// What the program does with a packet that is ours.

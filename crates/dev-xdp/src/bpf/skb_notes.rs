@@ -14,8 +14,10 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use descriptors::OwnDescriptor;
 
 use super::asm::{Assembler, BadJump, Label};
 use super::btf::Btf;
@@ -33,7 +35,7 @@ pub struct SkbNotes {
     /// One note a CPU: where the packet's metadata is that is being received.
     map: Map<4, 8>,
     offsets: Offsets,
-    tracepoint: OwnedFd,
+    tracepoint: OwnDescriptor,
     holders: Mutex<u32>,
 }
 
@@ -134,11 +136,6 @@ impl SkbNotes {
         a.load(R1, U16, R10, copy);
         a.jump_if(R1, NotEqual, 0, pass);
     }
-
-    /// The descriptors that it occupies.
-    pub fn fds(&self) -> [RawFd; 2] {
-        [self.map.as_fd().as_raw_fd(), self.tracepoint.as_raw_fd()]
-    }
 }
 
 impl Held {
@@ -161,8 +158,7 @@ impl Drop for Held {
         let mut holders = self.0.holders();
         *holders = holders.saturating_sub(1);
         if *holders == 0 {
-            let stand_in = self.0.map.as_fd().as_raw_fd();
-            syscall::replace_descriptor(self.0.tracepoint.as_fd(), stand_in);
+            self.0.tracepoint.become_copy_of(self.0.map.descriptor());
         }
     }
 }
