@@ -171,10 +171,10 @@ unsafe fn count_messages(
         return count(Err(Errno(guard::errno())));
     };
     for index in 0..done {
+        let message = messages.wrapping_add(index);
         // SAFETY: the caller's promise.
-        let message = unsafe { messages.add(index) };
-        // SAFETY: the caller's promise.
-        count(Ok(unsafe { (*message).msg_len } as usize));
+        let len = unsafe { (&raw const (*message).msg_len).read_unaligned() };
+        count(Ok(len as usize));
     }
 }
 

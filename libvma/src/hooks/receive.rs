@@ -153,7 +153,7 @@ struct Time {
 
 impl Time {
     /// `None`: not a time, which the kernel says itself.
-    fn begin(asked: &timespec) -> Option<Self> {
+    fn begin(asked: timespec) -> Option<Self> {
         let sec = u64::try_from(asked.tv_sec).ok()?;
         let nsec = u32::try_from(asked.tv_nsec).ok()?;
         let asked = (nsec < 1_000_000_000).then(|| Duration::new(sec, nsec))?;
@@ -212,11 +212,13 @@ hook! {
             unsafe { call::messages_received_by_kernel(socket, messages, received) };
             return received;
         }
-        // SAFETY: null or readable (checked above).
-        let mut time = match unsafe { timeout.as_ref() }.map(Time::begin) {
-            Some(None) => return kernel(),
-            time => time.flatten(),
-        };
+        let mut time = None;
+        if !timeout.is_null() {
+            // SAFETY: readable (checked above), and the caller's own.
+            let asked = unsafe { timeout.read_unaligned() };
+            let Some(begun) = Time::begin(asked) else { return kernel() };
+            time = Some(begun);
+        }
         // SAFETY: the caller gave `count` messages.
         let received = unsafe { receive_many(fd, messages, count, flags, time.as_mut()) };
         if let Some(time) = time {
@@ -225,7 +227,7 @@ hook! {
             }
             let saved = errno();
             // SAFETY: writable (checked above).
-            unsafe { timeout.write(timespec_of(time.left)) };
+            unsafe { timeout.write_unaligned(timespec_of(time.left)) };
             set_errno(saved);
         }
         received
@@ -264,7 +266,7 @@ unsafe fn receive_many(
             break;
         };
         // SAFETY: writable (checked above), and the caller's own.
-        unsafe { (*message).msg_len = len };
+        unsafe { (&raw mut (*message).msg_len).write_unaligned(len) };
         received += 1;
         if time.as_mut().is_some_and(|time| time.is_over()) {
             break;

@@ -161,7 +161,7 @@ hook! {
                     .and_then(|(_, socket)| contained(|| socket.next_len_after_poll()).ok().flatten());
                 if let Some(len) = next {
                     // SAFETY: the kernel has just written an int there.
-                    unsafe { *argument.cast::<c_int>() = c_int::try_from(len).unwrap_or(c_int::MAX) };
+                    unsafe { argument.cast::<c_int>().write_unaligned(c_int::try_from(len).unwrap_or(c_int::MAX)) };
                 }
                 result
             }
