@@ -72,7 +72,10 @@ unsafe fn for_each_part(control: *const u8, len: usize, mut each: impl FnMut(&[c
         let part = control.wrapping_add(start);
         // SAFETY: the head of a part lies within the control data (checked above).
         let head = unsafe { part.cast::<cmsghdr>().read_unaligned() };
-        // The field's type differs between C libraries.
+        #[allow(
+            clippy::unnecessary_cast,
+            reason = "the field is a socklen_t on other C libraries"
+        )]
         let part_len = head.cmsg_len as usize;
         if part_len < HEAD_LEN {
             return;

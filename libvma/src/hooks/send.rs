@@ -124,7 +124,7 @@ hook! {
                 break;
             };
             // SAFETY: writable (checked above), and the caller's own.
-            unsafe { (&raw mut (*message).msg_len).write_unaligned(len) };
+            unsafe { call::received_len(message).write_unaligned(len) };
             sent += 1;
         }
         sent

@@ -1,7 +1,7 @@
 //! Calls that set a socket up.
 
 use engine::user_memory::is_readable;
-use engine::{Reason, Request};
+use engine::{Errno, Reason, Request};
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 
 use super::{descriptor, hook};
@@ -99,6 +99,33 @@ hook! {
                 let group = unsafe { value.cast::<[u8; 4]>().read_unaligned() };
                 let _ = contained(|| engine.membership_changed(socket, group.into(), joined));
             }
+        }
+        result
+    }
+}
+
+hook! {
+    /// `getsockopt(2)`
+    fn getsockopt(
+        fd: c_int,
+        level: c_int,
+        name: c_int,
+        value: *mut c_void,
+        len: *mut socklen_t,
+    ) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        let result = traced("getsockopt", fd, unsafe { real::getsockopt(fd, level, name, value, len) });
+        if result == 0
+            && level == libc::SOL_SOCKET
+            && name == libc::SO_ERROR
+            && let Some((_, socket)) = runtime::udp(fd)
+            && let Some(Errno(error)) = socket.take_postponed_error()
+        {
+            // SAFETY: the kernel has just written the length.
+            let len = unsafe { len.read_unaligned() } as usize;
+            let from = (&raw const error).cast::<u8>();
+            // SAFETY: the kernel has just written so many bytes there, not more than an int has.
+            unsafe { value.cast::<u8>().copy_from_nonoverlapping(from, len.min(size_of::<c_int>())) };
         }
         result
     }

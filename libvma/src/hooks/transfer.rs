@@ -1,5 +1,7 @@
 //! Calls whose data no hook sees: the kernel or the C library moves them.
 
+use std::mem::offset_of;
+
 use engine::Reason;
 use engine::user_memory::is_readable;
 use libc::{aiocb, c_int, c_uint, off64_t, sigevent, size_t, ssize_t};
@@ -55,8 +57,9 @@ hook! {
 /// What `control` leads to must be the program's own.
 unsafe fn left_to_aio(control: *const aiocb) {
     if is_readable(control, size_of::<aiocb>()) {
+        let fd = control.wrapping_byte_add(offset_of!(aiocb, aio_fildes));
         // SAFETY: within what is readable (checked above).
-        let fd = unsafe { (&raw const (*control).aio_fildes).read_unaligned() };
+        let fd = unsafe { fd.cast::<c_int>().read_unaligned() };
         leave_to_kernel(fd, Reason::InLibc);
     }
 }

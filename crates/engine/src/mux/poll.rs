@@ -154,6 +154,19 @@ fn is_ready(polled: &libc::pollfd) -> bool {
     polled.revents & !libc::POLLNVAL != 0
 }
 
+/// Returns how many descriptors are ready for this alone.
+fn show_postponed_errors<B: Backend>(fds: &mut [libc::pollfd], polled: &PolledSockets<B>) -> usize {
+    let mut more = 0;
+    for (index, socket) in &polled.sockets {
+        if socket.shadow.has_postponed_error() {
+            let revents = &mut fds[*index].revents;
+            more += usize::from(*revents == 0);
+            *revents |= libc::POLLERR;
+        }
+    }
+    more
+}
+
 /// What the kernel says of the descriptors, ours included. `None`: nothing is ready.
 fn ask_kernel<B: Backend>(
     call: &MuxCall,
@@ -164,7 +177,7 @@ fn ask_kernel<B: Backend>(
         Err(Errno(libc::EINVAL)) if call.is_select => sys::select_now(fds),
         found => found,
     };
-    match found {
+    match found.map(|count| count + show_postponed_errors(fds, polled)) {
         Ok(0) => None,
         Err(_) if call.is_last_after_signal() => None,
         Ok(_) if call.is_last_after_signal() && !fds.iter().any(is_ready) => None,

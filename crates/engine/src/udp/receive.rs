@@ -280,6 +280,9 @@ impl<B: Backend> UdpSocket<B> {
         if self.is_another_life(call) {
             return Some(RecvOutcome::Fail(Errno(libc::EBADF)));
         }
+        if let Some(errno) = self.shadow.take_postponed_error() {
+            return Some(RecvOutcome::Fail(errno));
+        }
         // SAFETY: the message is the application's, valid for recvmsg(2) (contract of `Message::new`).
         let result = unsafe { sys::recvmsg(fd, message.header(), flags | libc::MSG_DONTWAIT) };
         match result {

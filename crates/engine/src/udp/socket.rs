@@ -15,7 +15,7 @@ use vma_config::rules::ProcessRule;
 use crate::fork::SharedSocket;
 use crate::interface::InterfaceSet;
 use crate::reason::Reason;
-use crate::sys;
+use crate::sys::{self, Errno};
 use crate::udp::attach::Attachment;
 use crate::udp::destination::SendState;
 use crate::udp::offload_state::OffloadState;
@@ -38,6 +38,25 @@ pub(crate) struct Shadow {
     pub(crate) receive_timeout_nsec: AtomicU64,
     /// `poll(2)` or its like said that the kernel's socket has something to read.
     pub(crate) readable_hint: AtomicBool,
+    /// The errno with which the next call is to fail, 0 for none: what the kernel keeps in `sk_err`.
+    postponed_error: AtomicI32,
+}
+
+impl Shadow {
+    /// A call has met an error that it does not return, because it has received something before (recvmmsg(2)).
+    fn postpone_error(&self, errno: Errno) {
+        self.postponed_error.store(errno.0, Ordering::Relaxed);
+        self.readable_hint.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_postponed_error(&self) -> bool {
+        self.postponed_error.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn take_postponed_error(&self) -> Option<Errno> {
+        let errno = self.postponed_error.swap(0, Ordering::Relaxed);
+        (errno != 0).then_some(Errno(errno))
+    }
 }
 
 /// A UDP socket: the kernel's socket, and beside it a queue of what came past the kernel.
@@ -101,6 +120,16 @@ impl<B: Backend> UdpSocket<B> {
         }
     }
 
+    /// The next call is to fail with this, and `poll(2)` to show it.
+    pub fn postpone_error(&self, errno: Errno) {
+        self.shadow.postpone_error(errno);
+    }
+
+    /// What `SO_ERROR` is, beside what the kernel knows of.
+    pub fn take_postponed_error(&self) -> Option<Errno> {
+        self.shadow.take_postponed_error()
+    }
+
     /// Begins a life of the object, for a new descriptor of the kernel.
     pub(crate) fn open(&self, fd: c_int, nonblocking: bool, slot: SocketSlot, forks_before: u32) {
         if let Some(counters) = slot.lasting() {
@@ -121,6 +150,7 @@ impl<B: Backend> UdpSocket<B> {
             .store(nonblocking, Ordering::Relaxed);
         self.shadow.receive_timeout_nsec.store(0, Ordering::Relaxed);
         self.shadow.readable_hint.store(false, Ordering::Relaxed);
+        self.shadow.postponed_error.store(0, Ordering::Relaxed);
         self.os_polls.hit();
         self.receiver.store(0, Ordering::Relaxed);
         self.sender.store(0, Ordering::Relaxed);
