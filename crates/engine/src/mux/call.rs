@@ -165,9 +165,12 @@ impl MuxCall {
 
     /// Whether the call is to sleep now: it does not poll, or not any more, or not on a CPU that others need.
     #[inline]
-    fn stops_polling(&self) -> bool {
-        self.poll_until_nsec
-            .is_some_and(|until| until == 0 || self.spin.must_sleep())
+    fn stops_polling(&mut self) -> bool {
+        let Some(until) = self.poll_until_nsec else {
+            self.spin.make_way();
+            return false;
+        };
+        until == 0 || self.spin.must_sleep()
     }
 
     fn checked(&mut self, step: Step) -> Step {
