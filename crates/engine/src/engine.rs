@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use descriptors::OwnDescriptor;
-use dev_core::{Backend, FramePool, LinkSpec, MemoryKind, ThreadMode};
+use dev_core::{Backend, FramePool, LinkSpec, MemoryKind, OpenError, ThreadMode};
 use libc::c_int;
 use stats::{PoolSlot, Segment, SocketStats};
 use vma_config::rules::{ProcessRule, ProcessRules, RuleError};
@@ -780,7 +780,17 @@ impl<B: Backend> Engine<B> {
     ) -> Result<&'static Interface<B>, NotOpen> {
         let failed_before = before.is_some();
         let spec = facts.spec;
-        let port = match self.backend.open(&spec, self.pool) {
+        // To find that out by opening the device takes milliseconds, in every child that has sockets of its own.
+        let opened = match self.network.xdp_program(spec.index) {
+            Some(_) => Err(OpenError {
+                what: "another XDP program is attached".to_owned(),
+                remedy: "it is taken over when it is free; see `ip link` for the program",
+                locked_memory: false,
+                held: true,
+            }),
+            None => self.backend.open(&spec, self.pool),
+        };
+        let port = match opened {
             Ok(port) => port,
             Err(error) => {
                 if error.locked_memory
