@@ -169,6 +169,7 @@ fn begin() {
         return;
     }
     life::begin();
+    guard::prepare();
     real::resolve_all();
     environment::process_starts();
     log_sink::process_starts();
