@@ -2,16 +2,23 @@
 
 #![forbid(unsafe_code)]
 
-mod basic_view;
 mod cli;
+mod control;
+mod csv;
 mod explain;
+mod fd_list;
 mod json;
+mod kernel_table;
 mod message;
 mod preloaded;
+mod prometheus;
 mod rate;
 mod run;
 mod sample;
 mod select;
+mod source;
+mod views;
+mod words;
 
 use std::process::ExitCode;
 

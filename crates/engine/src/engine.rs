@@ -138,6 +138,8 @@ impl<B: Backend> Engine<B> {
         let pool = frames::make_pool(&settings, frame_bytes)?;
         let reason_names: Vec<_> = Reason::ALL.iter().map(|reason| reason.text()).collect();
         segment.reason_names(&reason_names);
+        let advice: Vec<_> = Reason::ALL.iter().map(|reason| reason.advice()).collect();
+        segment.reason_advice(&advice);
         let pool_stats = segment.claim_pool();
         pool_stats.frames.set(settings.pool_frames.into());
         pool_stats.frame_bytes.set(frame_bytes.into());

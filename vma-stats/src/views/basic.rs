@@ -7,50 +7,29 @@ use stats::SocketSnapshot;
 use crate::explain;
 use crate::rate::Rate;
 use crate::sample::Report;
+use crate::views::{Columns, multiplexing, poll_percent};
 
-/// Formats report after report and remembers when the heading is due again.
-#[derive(Debug, Default)]
-pub(crate) struct BasicView {
-    explain: bool,
-    /// Lines since the heading; `None` before the first one.
-    lines: Option<usize>,
+/// The lines of view 1. With `explained`, rings, pools and reasons follow the table.
+#[derive(Debug)]
+pub(crate) struct Basic {
+    pub(crate) explained: bool,
 }
 
-impl BasicView {
-    /// With `explain`, rings, pools and reasons follow the table.
-    pub(crate) fn new(explain: bool) -> Self {
-        Self {
-            explain,
-            lines: None,
-        }
+impl Columns for Basic {
+    fn heading(&self, rate: Rate) -> String {
+        heading(rate)
     }
 
-    pub(crate) fn format(&mut self, report: &Report) -> String {
-        let mut text = String::new();
+    fn lines(&self, text: &mut String, report: &Report) {
         for socket in &report.values.sockets {
-            push_socket(&mut text, report.rate, socket);
+            push_socket(text, report.rate, socket);
         }
-        if self.explain {
-            explain::push(&mut text, report);
+        multiplexing::push_lines(text, report);
+        if self.explained {
+            explain::push(text, report);
         }
-        if !text.is_empty() {
-            text.push_str(&"-".repeat(79));
-            text.push('\n');
-        }
-        let lines = text.lines().count();
-        match &mut self.lines {
-            Some(printed) if *printed < SCREEN_LINES => *printed += lines,
-            due => {
-                *due = Some(lines);
-                text.insert_str(0, &heading(report.rate));
-            }
-        }
-        text
     }
 }
-
-/// The heading is repeated after a screenful of lines.
-const SCREEN_LINES: usize = 24;
 
 fn heading(rate: Rate) -> String {
     let (offloaded, os) = match rate {
@@ -107,16 +86,6 @@ fn push_socket(text: &mut String, rate: Rate, socket: &SocketSnapshot) {
         count(socket.tx_os_eagain),
         count(socket.tx_os_errors),
     );
-}
-
-/// The share of polls that found something; 0 when nothing was polled.
-fn poll_percent(hit: u64, miss: u64) -> f64 {
-    let polls = hit as f64 + miss as f64;
-    if polls == 0.0 {
-        0.0
-    } else {
-        hit as f64 / polls * 100.0
-    }
 }
 
 #[cfg(test)]

@@ -4,9 +4,14 @@ use stats::{PROTOCOL_TCP, PROTOCOL_UDP, SocketSlot};
 
 use super::*;
 use crate::sample::tests::Fixture;
+use crate::views::Table;
 
 const RULE: &str =
     "-------------------------------------------------------------------------------\n";
+
+fn table(explained: bool) -> Table<Basic> {
+    Table::new(Basic { explained })
+}
 
 fn busy_socket(fixture: &Fixture) -> SocketSlot {
     let socket = fixture.segment.claim_socket();
@@ -38,7 +43,7 @@ fn busy_socket(fixture: &Fixture) -> SocketSlot {
 fn totals_have_the_columns_of_the_original() {
     let fixture = Fixture::new();
     let _socket = busy_socket(&fixture);
-    let mut view = BasicView::new(false);
+    let mut view = table(false);
     let text = view.format(&fixture.sample().totals());
     let expected = concat!(
         " fd      ------------ total offloaded -------------   --------- total os ----------\n",
@@ -63,7 +68,7 @@ fn deltas_are_divided_by_the_true_time() {
         .sample()
         .deltas(&earlier)
         .over(Duration::from_millis(2500));
-    let text = BasicView::new(false).format(&report);
+    let text = table(false).format(&report);
     let expected = concat!(
         " fd      --------------- offloaded ----------------         ---------- os ---------\n",
         "              pkt/s Kbyte/s eagain/s error/s  poll%   pkt/s Kbyte/s eagain/s error/s\n",
@@ -76,7 +81,7 @@ fn deltas_are_divided_by_the_true_time() {
 #[test]
 fn no_socket_gives_the_heading_once_and_no_rule() {
     let fixture = Fixture::new();
-    let mut view = BasicView::new(false);
+    let mut view = table(false);
     assert_eq!(view.format(&fixture.sample().totals()).lines().count(), 2);
     assert_eq!(view.format(&fixture.sample().totals()), "");
 }
@@ -85,7 +90,7 @@ fn no_socket_gives_the_heading_once_and_no_rule() {
 fn heading_is_repeated_after_a_screenful() {
     let fixture = Fixture::new();
     let _socket = busy_socket(&fixture);
-    let mut view = BasicView::new(false);
+    let mut view = table(false);
     let mut headed =
         std::iter::repeat_with(|| view.format(&fixture.sample().totals()).starts_with(" fd "));
     // Three lines a report: the heading is due after 24 of them.
@@ -100,7 +105,7 @@ fn wide_values_push_columns_but_are_not_cut() {
     let socket = fixture.segment.claim_socket();
     socket.fd.set(12_345);
     socket.tx_packets.add(u64::MAX);
-    let text = BasicView::new(false).format(&fixture.sample().totals());
+    let text = table(false).format(&fixture.sample().totals());
     assert!(text.contains(" 12345 Rx:          0"), "{text}");
     assert!(text.contains("Tx: 18446744073709551615       0"), "{text}");
     assert!(!text.contains("NaN"), "{text}");
@@ -178,10 +183,10 @@ fn explain_adds_settings_rings_pools_reasons_and_rules() {
     pool.free.set(4000);
     pool.exhausted.add(6);
 
-    let table = BasicView::new(false).format(&fixture.sample().totals());
-    let text = BasicView::new(true).format(&fixture.sample().totals());
+    let plain = table(false).format(&fixture.sample().totals());
+    let text = table(true).format(&fixture.sample().totals());
     let added = text
-        .strip_prefix(table.strip_suffix(RULE).unwrap())
+        .strip_prefix(plain.strip_suffix(RULE).unwrap())
         .unwrap();
     let expected = concat!(
         " Settings: VMA_RX_POLL=-1 (preset)\n",
@@ -204,7 +209,7 @@ fn explain_adds_settings_rings_pools_reasons_and_rules() {
         .sample()
         .deltas(&earlier)
         .over(Duration::from_secs(2));
-    let text = BasicView::new(true).format(&report);
+    let text = table(true).format(&report);
     assert!(text.contains(": Rx 5 pkt/s 0 Kbyte/s, "), "{text}");
     assert!(
         text.contains("4000 of 4096 buffers free, 2048 bytes each, exhausted 0/s"),
