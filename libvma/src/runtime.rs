@@ -285,7 +285,7 @@ pub(crate) fn watch_network(engine: &'static Engine<Device>) {
     let Some(network) = life::network().filter(|_| life::is_first_watcher()) else {
         return;
     };
-    let monitor = Monitor::prepare();
+    let monitor = Monitor::prepare(engine, log_sink::CONTROLS);
     let mut all = SignalSet::all();
     all.remove(libc::SIGBUS);
     all.swap_with_current();

@@ -17,6 +17,7 @@ mod run;
 mod sample;
 mod select;
 mod source;
+mod tui;
 mod views;
 mod words;
 

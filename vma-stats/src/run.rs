@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use stats::{ReadError, Reader, SectionKind, Statistics};
 
@@ -17,6 +17,7 @@ use crate::message::tell;
 use crate::sample::{Report, Sample};
 use crate::select::{SelectError, listing, select};
 use crate::source::{End, Recording, Source, SourceError};
+use crate::tui::{self, ScreenError};
 use crate::views::{Table, basic::Basic, full, groups, medium::Medium, netstat};
 use crate::{control, csv, json, preloaded, prometheus, words};
 
@@ -102,6 +103,15 @@ fn watch(options: &Options) -> Result<End, Failure> {
         if options.requests.dump.is_some() {
             return Ok(End::Cycles);
         }
+    }
+    if let Output::Screens = options.output {
+        return match tui::run(options, source, &interrupts) {
+            Ok(end) => Ok(end),
+            Err(ScreenError::Source(error)) => Err(Failure::Source(error)),
+            Err(ScreenError::Terminal(error)) => {
+                Err(Failure::Other(format!("cannot use the terminal: {error}")))
+            }
+        };
     }
     let output: &mut dyn Write = match &options.output {
         Output::Record(path) => &mut create(path)?,
@@ -349,7 +359,7 @@ fn print(text: &str) -> ExitCode {
 
 /// A message arrives for every Ctrl-C.
 fn watch_interrupts() -> io::Result<Receiver<()>> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let (interrupt_tx, interrupt_rx) = mpsc::channel();
     thread::Builder::new()
         .name("signals".to_owned())

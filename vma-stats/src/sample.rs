@@ -103,8 +103,8 @@ pub(crate) mod tests {
                 sockets: 20,
                 rings: 2,
                 pools: 2,
-                reasons: 4,
-                settings: 2,
+                reasons: 40,
+                settings: 4,
                 rules: 2,
             };
             let path = dir.path().join(std::process::id().to_string());

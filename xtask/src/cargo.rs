@@ -94,6 +94,7 @@ pub(crate) fn build_with(
 pub(crate) fn regenerate_documents() -> Result<(), Failure> {
     let generators = [
         ["vma-config", "--lib", "docs_are_current"],
+        ["stats", "--lib", "docs_are_current"],
         ["tcp", "--test=requirements", "the_report_is_current"],
     ];
     for [package, target, test] in generators {
@@ -101,7 +102,9 @@ pub(crate) fn regenerate_documents() -> Result<(), Failure> {
         generator.env("UPDATE_DOCS", "1");
         process::run(generator)?;
     }
-    say("docs/parameters.md, docs/tcp-requirements.md and man/vma.7 are current");
+    say(
+        "docs/parameters.md, docs/statistics.md, docs/tcp-requirements.md and man/vma.7 are current",
+    );
     Ok(())
 }
 

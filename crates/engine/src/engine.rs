@@ -20,6 +20,7 @@ use crate::interface::Interface;
 use crate::interfaces::{Absent, Interfaces, Opening};
 use crate::interrupt;
 use crate::kernel_sockets::KernelSockets;
+use crate::mux::MuxCounters;
 use crate::mux::epoll::EpollSet;
 use crate::mux::epoll_may_be_shared;
 use crate::network::{InterfaceFacts, Network, NetworkChange};
@@ -103,6 +104,8 @@ pub struct Engine<B: Backend> {
     pub(crate) kernel_sockets: KernelSockets,
     unseen: &'static SocketStats,
     pool_stats: PoolSlot,
+    pub(crate) poll_counters: MuxCounters,
+    pub(crate) select_counters: MuxCounters,
     /// An interface could not be opened.
     open_failed: AtomicBool,
     /// Wakes the internal thread to look after frames that wait in a sending ring, once the thread runs.
@@ -144,6 +147,14 @@ impl<B: Backend> Engine<B> {
         pool_stats.frames.set(settings.pool_frames.into());
         pool_stats.frame_bytes.set(frame_bytes.into());
         pool_stats.free.set(u64::from(settings.pool_frames));
+        let counters_of = |kind: &str| {
+            let slot = segment.claim_multiplexer();
+            slot.kind.set(kind);
+            let counters = MuxCounters::new();
+            counters.show(slot);
+            counters
+        };
+        let (poll_counters, select_counters) = (counters_of("poll"), counters_of("select"));
         Ok(Self {
             settings,
             backend,
@@ -161,6 +172,8 @@ impl<B: Backend> Engine<B> {
             kernel_sockets: KernelSockets::default(),
             unseen: Box::leak(Box::default()),
             pool_stats,
+            poll_counters,
+            select_counters,
             open_failed: AtomicBool::new(false),
             sender_watch: OnceLock::new(),
             rounds: AtomicU32::new(0),
@@ -419,7 +432,7 @@ impl<B: Backend> Engine<B> {
     /// The kernel has made a socket a member of a multicast group (`IP_ADD_MEMBERSHIP` and its like), or ended that.
     pub fn membership_changed(&self, socket: &UdpSocket<B>, group: Ipv4Addr, joined: bool) {
         let _control = self.control();
-        socket.change_membership(group, joined);
+        socket.change_membership(self, group, joined);
     }
 
     /// Takes in what has changed in the network's configuration, without waiting.
@@ -460,6 +473,11 @@ impl<B: Backend> Engine<B> {
 
     /// A device is gone: its sockets go back to the kernel until there is another.
     pub(crate) fn device_lost(&self) {
+        self.segment.event(
+            "device",
+            "",
+            "a device is lost: its sockets go to the kernel",
+        );
         self.follow_kernel_everywhere();
     }
 
@@ -676,6 +694,15 @@ impl<B: Backend> Engine<B> {
         self.segment.note("", topic, text);
     }
 
+    /// Lets readers know of a decision about a socket.
+    pub(crate) fn socket_event(&self, reason: Reason, fd: c_int, text: &str) {
+        let kind = match reason {
+            Reason::Offloaded => "offload",
+            _ => "kernel",
+        };
+        self.segment.event(kind, &format!("fd {fd}"), text);
+    }
+
     pub(crate) fn count_reason(&self, reason: Reason) {
         self.segment.count_reason(reason as u32);
     }
@@ -802,6 +829,7 @@ impl<B: Backend> Engine<B> {
                     notice::warn_in_a_box(&notice::locked_memory(limit_bytes));
                 }
                 self.open_failed.store(true, Ordering::Relaxed);
+                self.segment.event("error", &spec.name, &error.what);
                 // Once is enough for a reader.
                 let level = if failed_before {
                     log::Level::Debug
@@ -833,6 +861,11 @@ impl<B: Backend> Engine<B> {
         if !port.note.is_empty() {
             log::info!("{}: {}, {}", spec.name, port.description, port.note);
         }
+        self.segment.event(
+            "device",
+            &spec.name,
+            &format!("opened, {}", port.description),
+        );
         self.note_interface(&spec.name, "mode", &port.note);
         self.note_mtu(&spec, port.mtu_max);
         if self.return_socket.get().is_none()
@@ -852,7 +885,18 @@ impl<B: Backend> Engine<B> {
             ..
         } = self.settings;
         let index = spec.index;
-        let interface = Interface::new(spec, port, self.pool, thread_mode, poll_batch_max, stats);
+        let queue_stats = self.segment.claim_queue();
+        queue_stats.ifname.set(&spec.name);
+        queue_stats.ifindex.set(index);
+        let interface = Interface::new(
+            spec,
+            port,
+            self.pool,
+            thread_mode,
+            poll_batch_max,
+            stats,
+            queue_stats,
+        );
         interface.refuse_sources(self.network.refused_sources(index));
         Ok(Box::leak(Box::new(interface)))
     }

@@ -13,6 +13,7 @@
     reason = "the kernel's interfaces mix widths; what is cast is bounded by a ring, a message or a system call's result"
 )]
 
+mod control;
 mod cpu_sharing;
 mod doorbell;
 mod end_request;
@@ -48,6 +49,7 @@ mod udp;
 pub mod user_memory;
 mod wait;
 
+pub use control::LogControls;
 pub use doorbell::Follows;
 pub use engine::{Engine, Object, Settings};
 pub use exception::{ExceptionAction, Request};

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use descriptors::OwnDescriptor;
 use dev_core::Backend;
+use stats::ControlSocket;
 
+use crate::control::LogControls;
 use crate::engine::Engine;
 use crate::fork::{SHUT_DOWN, Throttle};
 use crate::netconf_network::NetconfNetwork;
@@ -19,7 +21,7 @@ const IDLE_INTERVAL: Duration = Duration::from_millis(500);
 /// How soon an interface is tried again whose holder has ended but is not gone yet.
 const TAKEOVER_INTERVAL: Duration = Duration::from_millis(20);
 /// The first descriptors that the thread waits for; those of processes that hold interfaces follow.
-const WATCHED: usize = 5;
+const WATCHED: usize = 6;
 /// How often a device is kicked that was too busy.
 const BUSY_INTERVAL: Duration = Duration::from_millis(5);
 /// How often the thread looks whether a bulk sender has stopped: twice this is what its last datagrams may be late.
@@ -32,15 +34,19 @@ const PATH_DELAY: Duration = Duration::from_millis(2);
 /// What the thread needs before it runs.
 pub struct Monitor {
     sender_watch: Option<OwnDescriptor>,
+    control: Option<ControlSocket<OwnDescriptor>>,
+    log: LogControls,
 }
 
 impl Monitor {
     /// To be called by the thread that starts the internal one. A new descriptor has the lowest free number until it is
     /// moved away; if the internal thread made it, a program might meanwhile be given another number than it expects.
     #[must_use]
-    pub fn prepare() -> Self {
+    pub fn prepare<B: Backend>(engine: &Engine<B>, log: LogControls) -> Self {
         Self {
             sender_watch: sys::eventfd().ok(),
+            control: engine.control_socket(),
+            log,
         }
     }
 
@@ -57,6 +63,7 @@ impl Monitor {
         let (mut gauges_due, mut look_due) = (Instant::now(), Instant::now());
         let (mut watches_paths, mut paths_due) = (true, None::<Instant>);
         let mut watches_ipsec = true;
+        let (control, mut watches_control) = (self.control, true);
         let mut takeover_due = look_due;
         let mut throttle = Throttle::default();
         let mut fds = Vec::new();
@@ -75,6 +82,10 @@ impl Monitor {
                 recalls.filter(|_| pause.is_none()),
                 paths,
                 network.ipsec_fd().filter(|_| watches_ipsec),
+                control
+                    .as_ref()
+                    .filter(|_| watches_control)
+                    .map(ControlSocket::raw_fd),
             ];
             fds.clear();
             // poll(2) looks away from a negative number.
@@ -107,6 +118,11 @@ impl Monitor {
             if paths_due.is_some_and(|due| now >= due) {
                 paths_due = None;
                 engine.follow_change(&network.take_paths());
+            }
+            if fds[5].revents & libc::POLLNVAL != 0 {
+                watches_control = false;
+            } else if let Some(control) = control.as_ref().filter(|_| fds[5].revents != 0) {
+                engine.answer_requests(control, &self.log);
             }
             let holder_has_ended = fds[WATCHED..].iter().any(|holder| holder.revents != 0);
             if now >= takeover_due || holder_has_ended {

@@ -1,6 +1,7 @@
 //! Waiting for several descriptors at once: `poll(2)`, `select(2)` and `epoll(7)` on any mix of ours and the kernel's.
 
 mod call;
+mod counters;
 pub(crate) mod epoll;
 mod epoll_calls;
 mod eviction;
@@ -8,6 +9,7 @@ mod members;
 pub(crate) mod poll;
 mod unshared;
 
+pub(crate) use counters::MuxCounters;
 pub(crate) use eviction::forget_alarm;
 
 pub use call::{MuxCall, MuxOutcome};

@@ -23,6 +23,8 @@ enum Effect {
     Flows,
     /// What the headers of sent packets say.
     Headers,
+    /// How multicast is sent, which readers of the statistics see.
+    Multicast,
     /// Something that only the kernel does.
     Kernel,
 }
@@ -50,11 +52,10 @@ fn effect(level: c_int, name: c_int) -> Effect {
         ) => Effect::None,
         (libc::IPPROTO_IP, libc::IP_TTL | libc::IP_TOS | libc::IP_MTU_DISCOVER) => Effect::Headers,
         // Multicast goes through the kernel.
+        (libc::IPPROTO_IP, libc::IP_MULTICAST_IF | libc::IP_MULTICAST_LOOP) => Effect::Multicast,
         (
             libc::IPPROTO_IP,
-            libc::IP_MULTICAST_IF
-            | libc::IP_MULTICAST_TTL
-            | libc::IP_MULTICAST_LOOP
+            libc::IP_MULTICAST_TTL
             | libc::IP_MULTICAST_ALL
             | libc::IP_ADD_MEMBERSHIP
             | libc::IP_DROP_MEMBERSHIP
@@ -90,6 +91,7 @@ impl<B: Backend> Engine<B> {
             }
             Effect::Flows => self.addresses_changed(socket),
             Effect::Headers => socket.forget_destinations(),
+            Effect::Multicast => socket.show_multicast_options(),
             Effect::Kernel => self.leave_to_kernel_for(socket, Request::Option { level, name }),
         }
     }
@@ -104,6 +106,8 @@ impl<B: Backend> Engine<B> {
             .shadow
             .nonblocking
             .store(flags & libc::O_NONBLOCK != 0, Ordering::Relaxed);
+        let nonblocking = &socket.counters().nonblocking;
+        nonblocking.set(flags & libc::O_NONBLOCK != 0);
         if flags & libc::O_ASYNC != 0 {
             // The kernel raises SIGIO for what it sees.
             self.leave_to_kernel_for(socket, Request::SignalDriven);

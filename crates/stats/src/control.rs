@@ -7,6 +7,7 @@
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -72,34 +73,34 @@ const ANSWER_TIME: Duration = Duration::from_secs(2);
 /// What an answer begins with if the request was carried out.
 const DONE: &str = "ok";
 
-/// The process's end. Its descriptor becomes readable when somebody asks.
+/// The process's end. Its descriptor, owned by an `F`, becomes readable when somebody asks.
 #[derive(Debug)]
-pub struct ControlSocket {
-    fd: sys::Fd,
+pub struct ControlSocket<F> {
+    fd: F,
     user: u32,
 }
 
-impl ControlSocket {
-    /// Makes the socket at `path`. `move_away` gives the descriptor its final number.
-    pub(crate) fn create(path: &CStr, move_away: impl FnOnce(i32) -> i32) -> io::Result<Self> {
+impl<F: AsFd> ControlSocket<F> {
+    /// Makes the socket at `path`, whose descriptor `own` takes.
+    pub(crate) fn create(path: &CStr, own: impl FnOnce(OwnedFd) -> F) -> io::Result<Self> {
         // Left behind by an earlier process with this id.
         let _ = sys::unlink(path);
         Ok(Self {
-            fd: sys::control_socket(path, move_away)?,
+            fd: sys::control_socket(path, own)?,
             user: sys::effective_user(),
         })
     }
 
     /// To wait for requests with.
-    pub fn raw_fd(&self) -> i32 {
-        self.fd.number()
+    pub fn raw_fd(&self) -> RawFd {
+        self.fd.as_fd().as_raw_fd()
     }
 
     /// Answers everybody who has asked so far; `carry_out` says what went wrong, if anything did. Does not wait.
     pub fn answer(&self, mut carry_out: impl FnMut(&Request) -> Result<(), String>) {
         let mut buffer = [0; MESSAGE_BYTES_MAX];
         for _ in 0..REQUESTS_AT_ONCE {
-            let Ok(message) = sys::receive_with_credentials(&self.fd, &mut buffer) else {
+            let Ok(message) = sys::receive_with_credentials(self.fd.as_fd(), &mut buffer) else {
                 return;
             };
             let may = message
@@ -118,7 +119,7 @@ impl ControlSocket {
             };
             let len = answer.len().min(MESSAGE_BYTES_MAX);
             sys::send_to(
-                &self.fd,
+                self.fd.as_fd(),
                 answer.as_bytes().get(..len).unwrap_or_default(),
                 &message.from,
             );

@@ -31,6 +31,9 @@
 #![deny(unsafe_code)]
 
 mod control;
+#[cfg(test)]
+mod docs;
+mod dump;
 mod error;
 mod field;
 mod layout;

@@ -109,6 +109,7 @@ pub const PLANNED: &[(&str, &str, &str)] = &[
     ("sockets", "rx_migrations", "several rings an interface"),
     ("sockets", "tx_migrations", "several rings an interface"),
     ("multiplexers", "polling_cpu", "VMA_CPU_USAGE_STATS"),
+    ("queues", "buffers", "back-ends that know their fill ring"),
     (
         "queues",
         "rx_waiting",

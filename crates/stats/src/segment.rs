@@ -3,6 +3,7 @@
 use std::ffi::{CString, OsStr};
 use std::fmt;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -168,7 +169,7 @@ impl Segment {
         let fd = sys::create_new(&path).map_err(during("creation"))?;
         let mapped = || -> Result<_, CreateError> {
             sys::lock(&fd);
-            sys::set_mode(&fd, 0o444).map_err(during("fchmod"))?;
+            sys::set_mode(fd.number(), 0o444).map_err(during("fchmod"))?;
             sys::allocate(&fd, plan.total_bytes).map_err(during("allocation"))?;
             let id = sys::file_id(&fd).map_err(during("fstat"))?;
             Ok((
@@ -436,13 +437,16 @@ impl Segment {
 
     /// Makes the socket through which a process of the same user, or root, can ask for something; `None` without a file, or where
     /// none can be made. `move_away` gives its descriptor a final number. Its name goes away with the file.
-    pub fn control_socket(&self, move_away: impl FnOnce(i32) -> i32) -> Option<ControlSocket> {
+    pub fn control_socket<F: AsFd>(
+        &self,
+        own: impl FnOnce(OwnedFd) -> F,
+    ) -> Option<ControlSocket<F>> {
         let path = self
             .core
             .control_path
             .as_ref()
             .filter(|_| self.is_published())?;
-        ControlSocket::create(path, move_away).ok()
+        ControlSocket::create(path, own).ok()
     }
 
     /// Removes the file if this process made it and it is still the one at its path. Processes that

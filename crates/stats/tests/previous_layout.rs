@@ -39,6 +39,10 @@ fn type_name(section: &str, field: &str) -> &'static str {
     field.unwrap().type_name
 }
 
+fn word(value: u64) -> u32 {
+    u32::try_from(value).unwrap()
+}
+
 /// One entry in each section; every field that is a number or a plain text has a value of its own.
 fn segment(major: u32, minor: u32) -> Vec<u8> {
     let mut bytes = vec![0_u8; HEADER_BYTES + SECTIONS.len() * ROW_BYTES];
@@ -50,7 +54,7 @@ fn segment(major: u32, minor: u32) -> Vec<u8> {
         bytes.resize(start + entry_bytes, 0);
         let row = HEADER_BYTES + index * ROW_BYTES;
         put(&mut bytes, row, &kind.to_ne_bytes());
-        put(&mut bytes, row + 4, &(entry_bytes as u32).to_ne_bytes());
+        put(&mut bytes, row + 4, &word(entry_bytes as u64).to_ne_bytes());
         put(&mut bytes, row + 8, &1_u32.to_ne_bytes());
         put(&mut bytes, row + 16, &(start as u64).to_ne_bytes());
         put(&mut bytes, start, &1_u64.to_ne_bytes());
@@ -62,7 +66,7 @@ fn segment(major: u32, minor: u32) -> Vec<u8> {
                     put(&mut bytes, at, &number.to_ne_bytes());
                 }
                 "Number" | "Descriptor" | "Flag" => {
-                    put(&mut bytes, at, &(number as u32).to_ne_bytes());
+                    put(&mut bytes, at, &word(number).to_ne_bytes());
                 }
                 text if text.starts_with("Text") => {
                     put(&mut bytes, at, format!("t{number}").as_bytes());
@@ -77,9 +81,9 @@ fn segment(major: u32, minor: u32) -> Vec<u8> {
     put(&mut bytes, 12, &minor.to_ne_bytes());
     put(&mut bytes, 16, &total.to_ne_bytes());
     put(&mut bytes, 24, &std::process::id().to_ne_bytes());
-    put(&mut bytes, 28, &(SECTIONS.len() as u32).to_ne_bytes());
-    put(&mut bytes, 40, &(HEADER_BYTES as u32).to_ne_bytes());
-    put(&mut bytes, 44, &(ROW_BYTES as u32).to_ne_bytes());
+    put(&mut bytes, 28, &word(SECTIONS.len() as u64).to_ne_bytes());
+    put(&mut bytes, 40, &word(HEADER_BYTES as u64).to_ne_bytes());
+    put(&mut bytes, 44, &word(ROW_BYTES as u64).to_ne_bytes());
     put(&mut bytes, 112, b"older");
     bytes
 }

@@ -39,6 +39,10 @@ pub struct MuxCall {
     spin: Spin,
     /// The call ends with this, after a last look: like the kernel it prefers what is ready.
     ends: Option<Step>,
+    /// It has slept, so polling did not satisfy it.
+    pub(super) has_slept: bool,
+    /// What it found last came from the kernel.
+    pub(super) found_by_kernel: bool,
     /// It is a `select(2)`, which takes any number of descriptors.
     pub(super) is_select: bool,
 }
@@ -66,6 +70,8 @@ impl MuxCall {
             rounds: 0,
             spin: Spin::new(settings.poll_shared_cpu, settings.select_poll_usec >= 0),
             ends: None,
+            has_slept: false,
+            found_by_kernel: false,
             is_select: false,
         }
     }

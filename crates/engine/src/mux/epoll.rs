@@ -14,6 +14,7 @@ use libc::{c_int, epoll_event};
 
 use crate::engine::Engine;
 use crate::interface::InterfaceSet;
+use crate::mux::counters::MuxCounters;
 use crate::mux::eviction::Eviction;
 use crate::mux::members::{InterfacesChanged, Key, Members};
 use crate::reason::Reason;
@@ -55,6 +56,7 @@ pub struct EpollSet<B: Backend> {
     /// The set is in another one, or is polled: only the kernel can watch it from there, so its sockets are the kernel's.
     pub(super) nested: AtomicBool,
     pub(super) eviction: Eviction,
+    pub(super) counters: MuxCounters,
 }
 
 /// A socket in a set.
@@ -190,6 +192,7 @@ impl<B: Backend> EpollSet<B> {
             kernel_took_all: AtomicBool::new(false),
             nested: AtomicBool::new(false),
             eviction: Eviction::default(),
+            counters: MuxCounters::new(),
         }
     }
 
@@ -289,6 +292,7 @@ impl<B: Backend> EpollSet<B> {
         self.nested.store(false, Ordering::Relaxed);
         self.has_one_shots.store(false, Ordering::Relaxed);
         self.eviction.end(self.epfd.load(Ordering::Relaxed));
+        self.counters.hide();
         true
     }
 

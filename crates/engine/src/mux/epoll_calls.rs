@@ -98,6 +98,10 @@ impl<B: Backend> Engine<B> {
             self.epolls.give(object);
             return None;
         }
+        let slot = self.segment.claim_multiplexer();
+        slot.epfd.set(epfd);
+        slot.kind.set("epoll");
+        set.counters.show(slot);
         if is_unshared(epfd) {
             return Some(set);
         }
@@ -116,6 +120,17 @@ impl<B: Backend> Engine<B> {
 
     /// One attempt at an `epoll_wait(2)` on a set with sockets of ours in it.
     pub fn epoll_wait(
+        &self,
+        set: &'static EpollSet<B>,
+        call: &mut MuxCall,
+        events: &mut [epoll_event],
+    ) -> MuxOutcome<B> {
+        let outcome = self.epoll_wait_once(set, call, events);
+        set.counters.count(call, &outcome);
+        outcome
+    }
+
+    fn epoll_wait_once(
         &self,
         set: &'static EpollSet<B>,
         call: &mut MuxCall,
@@ -140,7 +155,10 @@ impl<B: Backend> Engine<B> {
             if call.asks_kernel() {
                 match set.kernel_events(events) {
                     Ok(0) => {}
-                    Ok(count) => return MuxOutcome::Done(count),
+                    Ok(count) => {
+                        call.found_by_kernel = true;
+                        return MuxOutcome::Done(count);
+                    }
                     Err(_) if call.is_last_after_signal() => {}
                     Err(errno) => return MuxOutcome::Fail(errno),
                 }

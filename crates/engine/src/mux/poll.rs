@@ -47,6 +47,22 @@ impl<B: Backend> Engine<B> {
         fds: &mut [libc::pollfd],
         polled: &PolledSockets<B>,
     ) -> MuxOutcome<B> {
+        let outcome = self.poll_once(call, fds, polled);
+        let counters = if call.is_select {
+            &self.select_counters
+        } else {
+            &self.poll_counters
+        };
+        counters.count(call, &outcome);
+        outcome
+    }
+
+    fn poll_once(
+        &self,
+        call: &mut MuxCall,
+        fds: &mut [libc::pollfd],
+        polled: &PolledSockets<B>,
+    ) -> MuxOutcome<B> {
         let interfaces = InterfaceSet::new();
         for interface in polled
             .sockets
@@ -69,6 +85,7 @@ impl<B: Backend> Engine<B> {
             if call.asks_kernel()
                 && let Some(outcome) = ask_kernel(call, fds, polled)
             {
+                call.found_by_kernel = true;
                 return outcome;
             }
             match call.next_step(received) {

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::Ordering;
 
 use dev_core::{Backend, Flow};
-use stats::SocketStats;
+use stats::{GroupSlot, SocketStats};
 use vma_config::rules::{ProcessRule, ProcessRules};
 
 use crate::engine::Engine;
@@ -52,6 +52,8 @@ pub(crate) struct Attachment<B: Backend> {
     rule: u32,
     /// Multicast groups that the socket is a member of.
     groups: Vec<Ipv4Addr>,
+    /// How readers see them, in the same order.
+    group_slots: Vec<GroupSlot>,
     /// What the reason is about, as readers see it.
     detail: String,
     flows: Vec<(&'static Interface<B>, Flow)>,
@@ -66,6 +68,7 @@ impl<B: Backend> Default for Attachment<B> {
             reuses_address: false,
             rule: 0,
             groups: Vec::new(),
+            group_slots: Vec::new(),
             detail: String::new(),
             flows: Vec::new(),
         }
@@ -211,6 +214,8 @@ impl<B: Backend> UdpSocket<B> {
             if self.set_reason_about(reason, refusal.rule, &detail) {
                 engine.count_reason(reason);
                 log::debug!("fd {fd}: {local}: {refusal}{}", in_parentheses(&detail));
+                let text = format!("{local}: {refusal}{}", in_parentheses(&detail));
+                engine.socket_event(reason, fd, &text);
             } else {
                 // A thread has gone to wait in the kernel meanwhile.
                 self.drop_flows();
@@ -243,6 +248,11 @@ impl<B: Backend> UdpSocket<B> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         let about = in_parentheses(detail);
         log::debug!("fd {fd}: back to the kernel: {}{about}", reason.text());
+        engine.socket_event(
+            reason,
+            fd,
+            &format!("back to the kernel: {}{about}", reason.text()),
+        );
         engine.count_reason(reason);
         self.set_reason_about(reason, None, detail);
         self.interfaces_changed();
@@ -259,16 +269,39 @@ impl<B: Backend> UdpSocket<B> {
     }
 
     /// Takes note of a multicast group that the socket has become a member of, or is no longer.
-    pub(crate) fn change_membership(&self, group: Ipv4Addr, joined: bool) {
+    pub(crate) fn change_membership(&self, engine: &Engine<B>, group: Ipv4Addr, joined: bool) {
         let mut attachment = self.attachment();
         // On several interfaces, or for several sources, it may be a member more than once.
         if joined {
+            let slot = engine.segment.claim_group();
+            slot.fd.set(self.fd());
+            slot.group.set(SocketAddrV4::new(group, 0).into());
+            attachment.group_slots.push(slot);
             attachment.groups.push(group);
         } else if let Some(place) = attachment.groups.iter().position(|it| *it == group) {
             attachment.groups.remove(place);
+            attachment.group_slots.remove(place);
         }
         let detail = attachment.detail.clone();
         attachment.explain(self.counters(), &detail);
+    }
+
+    /// Shows readers how the socket sends multicast.
+    pub(crate) fn show_multicast_options(&self) {
+        let fd = self.fd();
+        let counters = self.counters();
+        let looped = sys::option_int(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP);
+        counters.mc_loop_off.set(looped == Ok(0));
+        // The address as it lies in memory; none for an interface that was chosen by index.
+        let address = sys::option_int(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_IF);
+        match address.map(|address| Ipv4Addr::from(address.to_ne_bytes())) {
+            Ok(address) if !address.is_unspecified() => {
+                counters
+                    .mc_interface
+                    .set(SocketAddrV4::new(address, 0).into());
+            }
+            _ => counters.mc_interface.clear(),
+        }
     }
 
     /// Takes every flow away from the socket.

@@ -139,6 +139,7 @@ impl<B: Backend> UdpSocket<B> {
         let counters = self.counters();
         counters.protocol.set(stats::PROTOCOL_UDP);
         counters.fd.set(fd);
+        counters.nonblocking.set(nonblocking);
         let inode = sys::inode(fd);
         counters.inode.set(inode);
         *lock(&self.slot) = Some(slot);

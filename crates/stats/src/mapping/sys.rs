@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_int, c_long};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
@@ -63,9 +63,9 @@ fn open(path: &CStr, flags: c_int, mode: libc::mode_t) -> io::Result<Fd> {
 }
 
 /// Sets the permissions, whatever the process's umask took away.
-pub(crate) fn set_mode(fd: &Fd, mode: libc::mode_t) -> io::Result<()> {
+pub(crate) fn set_mode(fd: c_int, mode: libc::mode_t) -> io::Result<()> {
     // SAFETY: takes plain numbers.
-    check(unsafe { libc::syscall(libc::SYS_fchmod, fd.0, c_long::from(mode)) }).map(drop)
+    check(unsafe { libc::syscall(libc::SYS_fchmod, fd, c_long::from(mode)) }).map(drop)
 }
 
 /// Says that this process uses the file, for as long as it has it open or mapped. Whoever cannot say so is not stopped.
@@ -211,22 +211,24 @@ pub(crate) fn effective_user() -> u32 {
 }
 
 /// A datagram socket with a name, whose messages bring the credentials of their senders. Only its owner and root may send to it.
-pub(crate) fn control_socket(
+pub(crate) fn control_socket<F: AsFd>(
     path: &CStr,
-    move_away: impl FnOnce(c_int) -> c_int,
-) -> io::Result<Fd> {
+    own: impl FnOnce(OwnedFd) -> F,
+) -> io::Result<F> {
     let (address, len) = unix_address(path)?;
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes plain numbers.
     let fd = check(unsafe { libc::syscall(libc::SYS_socket, libc::AF_UNIX, kind, 0) })?;
     let fd = c_int::try_from(fd).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
-    let fd = Fd(move_away(fd));
+    // SAFETY: it is open and nobody else's.
+    let owner = own(unsafe { OwnedFd::from_raw_fd(fd) });
+    let fd = owner.as_fd().as_raw_fd();
     let one: c_int = 1;
     // SAFETY: the option is an integer, readable for its size.
     check(unsafe {
         libc::syscall(
             libc::SYS_setsockopt,
-            fd.0,
+            fd,
             libc::SOL_SOCKET,
             libc::SO_PASSCRED,
             &raw const one,
@@ -234,10 +236,10 @@ pub(crate) fn control_socket(
         )
     })?;
     // bind(2) gives the name this mode.
-    set_mode(&fd, 0o600)?;
+    set_mode(fd, 0o600)?;
     // SAFETY: the address is readable for its length.
-    check(unsafe { libc::syscall(libc::SYS_bind, fd.0, &raw const address, len) })?;
-    Ok(fd)
+    check(unsafe { libc::syscall(libc::SYS_bind, fd, &raw const address, len) })?;
+    Ok(owner)
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "it is 1")]
@@ -278,7 +280,7 @@ struct ControlRoom([u8; 64]);
 
 /// Receives a datagram, without waiting.
 pub(crate) fn receive_with_credentials<'b>(
-    fd: &Fd,
+    fd: BorrowedFd<'_>,
     buffer: &'b mut [u8],
 ) -> io::Result<Message<'b>> {
     // SAFETY: all-zero is a value of these structs of integers and pointers.
@@ -297,7 +299,9 @@ pub(crate) fn receive_with_credentials<'b>(
     message.msg_controllen = size_of::<ControlRoom>();
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
     // SAFETY: the message's buffers are writable for their lengths.
-    let len = check(unsafe { libc::syscall(libc::SYS_recvmsg, fd.0, &raw mut message, flags) })?;
+    let len = check(unsafe {
+        libc::syscall(libc::SYS_recvmsg, fd.as_raw_fd(), &raw mut message, flags)
+    })?;
     Ok(Message {
         user: sender_user(&message),
         bytes: start_of(buffer, len),
@@ -325,13 +329,13 @@ fn sender_user(message: &libc::msghdr) -> Option<u32> {
 }
 
 /// Answers, without waiting. Whoever has gone gets no answer.
-pub(crate) fn send_to(fd: &Fd, bytes: &[u8], to: &Sender) {
+pub(crate) fn send_to(fd: BorrowedFd<'_>, bytes: &[u8], to: &Sender) {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: data and address are readable for their lengths.
     let _ = unsafe {
         libc::syscall(
             libc::SYS_sendto,
-            fd.0,
+            fd.as_raw_fd(),
             bytes.as_ptr(),
             bytes.len(),
             flags,

@@ -452,7 +452,7 @@ entry! {
     {
         order: LargeNumber, "", "how many events there were up to this one";
         time_nsec: LargeNumber, "nanoseconds", "when, since 1970";
-        kind: Text16, "", "offload, kernel, closed, device, control or error";
+        kind: Text16, "", "offload, kernel, device, control or error";
         subject: Text16, "", "what it happened to: fd 7, or the name of an interface";
     }
     texts {
