@@ -75,6 +75,13 @@ const RATE_MAX: u32 = 1 << 30;
 /// A burst keeps two stamps per message: 16 MiB.
 const BURST_MAX: u32 = 1 << 20;
 
+/// The commands with their options, for the manual page.
+pub fn commands() -> Vec<Command> {
+    [Mode::PingPong, Mode::Throughput, Mode::Server]
+        .map(command)
+        .into()
+}
+
 fn command(mode: Mode) -> Command {
     let help = Arg::new(HELP)
         .long(HELP)

@@ -104,6 +104,12 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
     }
 }
 
+/// The command line, for the manual page.
+#[cfg(test)]
+pub(crate) fn command() -> clap::Command {
+    Arguments::command()
+}
+
 /// The lines that say how the program is called.
 pub(crate) fn usage() -> String {
     let mut command = Arguments::command();

@@ -9,6 +9,8 @@ mod explain;
 mod fd_list;
 mod json;
 mod kernel_table;
+#[cfg(test)]
+mod manual_page;
 mod message;
 mod preloaded;
 mod prometheus;

@@ -96,6 +96,14 @@ pub(crate) fn regenerate_documents() -> Result<(), Failure> {
         ["vma-config", "--lib", "docs_are_current"],
         ["stats", "--lib", "docs_are_current"],
         ["tcp", "--test=requirements", "the_report_is_current"],
+        ["vma-stats", "--bins", "the_manual_page_is_current"],
+        ["vma-run", "--bins", "the_manual_page_is_current"],
+        ["vmad", "--test=manual_page", "the_manual_page_is_current"],
+        [
+            "sockperf-rs",
+            "--test=manual_page",
+            "the_manual_page_is_current",
+        ],
     ];
     for [package, target, test] in generators {
         let mut generator = command(&["test", "--quiet", "--package", package, target, test]);
@@ -103,7 +111,7 @@ pub(crate) fn regenerate_documents() -> Result<(), Failure> {
         process::run(generator)?;
     }
     say(
-        "docs/parameters.md, docs/statistics.md, docs/tcp-requirements.md and man/vma.7 are current",
+        "docs/parameters.md, docs/statistics.md, docs/tcp-requirements.md and the pages in man/ are current",
     );
     Ok(())
 }
