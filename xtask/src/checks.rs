@@ -16,6 +16,7 @@ use crate::interrupt;
 use crate::licences;
 use crate::needs::Purpose;
 use crate::output::{print, say};
+use crate::package;
 use crate::process::{self, Read};
 use crate::setup;
 use totals::Totals;
@@ -155,6 +156,7 @@ fn long_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
         let parts = ["deny", "check", "licenses", "bans", "sources"];
         process::run(cargo::command(&parts)).map(|()| String::new())
     })?];
+    steps.push(step("packages", package::try_out)?);
     let left = || left_to_kernel(&library, LEFT_FOR_ANY_REASON);
     steps.push(tests("kernel's", left, totals)?);
     for arguments in LONG_TESTS {
