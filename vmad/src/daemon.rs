@@ -16,13 +16,12 @@ use signal_hook::low_level::pipe;
 use crate::agent::AgentSocket;
 use crate::cli::Options;
 use crate::clients::{Clients, Outcome, Service};
-use crate::connection::Claim;
 use crate::files;
-use crate::guard::{self, Kernel};
+use crate::guard::Kernel;
 use crate::log::Log;
-use crate::raw::{Receiver, Transmitter};
-use crate::resets::{Next, Resets};
+use crate::raw::Transmitter;
 use crate::status::{self, Counters, Status};
+use crate::undertaker::{Estate, Undertaker};
 use crate::watch::DirectoryWatch;
 use crate::watched::Watched;
 
@@ -50,7 +49,7 @@ const AGENT: u64 = 0;
 const FILES: u64 = 1;
 const END: u64 = 2;
 const RELOAD: u64 = 3;
-const ANSWERS: u64 = 4;
+pub(crate) const ANSWERS: u64 = 4;
 /// With the process's id in the lower half: it has ended.
 const PROCESS: u64 = 1 << 32;
 
@@ -58,11 +57,6 @@ const PROCESS: u64 = 1 << 32;
 const DATAGRAMS_AT_ONCE: usize = 256;
 /// Those that are read before a death counts: what the dead sent last is among them.
 const DATAGRAMS_BEFORE_DEATH: usize = 16_384;
-/// Segments that are sent before something else is done, and before answers are looked at.
-const SEGMENTS_AT_ONCE: usize = 512;
-const SEGMENTS_BEFORE_ANSWERS: usize = 32;
-/// Answers that are read before something else is done.
-const ANSWERS_AT_ONCE: usize = 4096;
 
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// How old the status may become when nothing happens.
@@ -97,11 +91,9 @@ struct Daemon<'a> {
     end: UnixStream,
     reload: UnixStream,
     kernel: Kernel,
-    transmitter: Transmitter,
-    receiver: Option<Receiver>,
+    undertaker: Undertaker,
     clients: Clients,
     watched: Watched,
-    resets: Resets,
     counters: Counters,
     has_news: bool,
     status_written: Instant,
@@ -139,11 +131,9 @@ impl<'a> Daemon<'a> {
             end,
             reload,
             kernel: Kernel::open()?,
-            transmitter,
-            receiver: None,
+            undertaker: Undertaker::new(transmitter, options.interval(), now),
             clients: Clients::new(),
             watched: Watched::new(&options.stats_dir, now),
-            resets: Resets::new(options.interval(), now),
             counters: Counters::default(),
             has_news: true,
             status_written: now - STATUS_AGE,
@@ -198,7 +188,7 @@ impl<'a> Daemon<'a> {
         };
         let mut wait = (self.status_written + status).saturating_duration_since(now);
         wait = wait.min(self.watched.deadline().saturating_duration_since(now));
-        if let Some(deadline) = self.resets.deadline() {
+        if let Some(deadline) = self.undertaker.resets.deadline() {
             wait = wait.min(deadline.saturating_duration_since(now));
         }
         if let Some(watchdog) = self.watchdog {
@@ -220,7 +210,7 @@ impl<'a> Daemon<'a> {
         let mut service = Service {
             agent: &mut self.agent,
             kernel: &mut self.kernel,
-            resets: &mut self.resets,
+            resets: &mut self.undertaker.resets,
             counters: &mut self.counters,
             log: self.log,
         };
@@ -299,84 +289,24 @@ impl<'a> Daemon<'a> {
             "process {pid} ended and left {} connections: resetting them",
             claims.len()
         ));
-        self.resets.add(claims);
+        self.undertaker.resets.add(claims);
     }
 
     /// True if there is more to send at once.
     fn send_resets(&mut self) -> bool {
-        if self.resets.is_idle() {
-            self.receiver = None;
+        if self.undertaker.resets.is_idle() {
+            self.undertaker.rest();
             return false;
         }
-        self.open_receiver();
         self.refresh();
-        for sent in 0..SEGMENTS_AT_ONCE {
-            if sent % SEGMENTS_BEFORE_ANSWERS == 0 {
-                self.read_answers();
-            }
-            let now = Instant::now();
-            let (connection, segment) = match self.resets.next(now) {
-                None => return false,
-                Some(Next::Send(connection, segment)) => (connection, segment),
-                Some(Next::Check(claim)) if self.may_reset(&claim) => self.resets.start(claim, now),
-                Some(Next::Check(_)) => {
-                    self.counters.spared += 1;
-                    continue;
-                }
-            };
-            if let Err(error) = self.transmitter.send(&connection, segment) {
-                self.log
-                    .debug(format_args!("{connection}: cannot send: {error}"));
-            }
-        }
-        true
-    }
-
-    fn may_reset(&mut self, claim: &Claim) -> bool {
-        let connection = &claim.connection;
-        if self.clients.have(connection) {
-            return false;
-        }
-        let verdict = self.kernel.facts(connection).and_then(guard::may_reset);
-        if let Err(objection) = verdict {
-            self.log
-                .debug(format_args!("{connection} is left alone: {objection}"));
-        }
-        verdict.is_ok()
-    }
-
-    /// Without it, the kernel still answers peers, and resets them.
-    fn open_receiver(&mut self) {
-        if self.receiver.is_some() {
-            return;
-        }
-        let opened = Receiver::open().and_then(|receiver| {
-            let data = EventData::new_u64(ANSWERS);
-            epoll::add(&self.epoll, &receiver, data, EventFlags::IN)?;
-            Ok(receiver)
-        });
-        match opened {
-            Ok(receiver) => self.receiver = Some(receiver),
-            Err(error) => self
-                .log
-                .error(format_args!("cannot see what peers answer: {error}")),
-        }
-    }
-
-    fn read_answers(&mut self) {
-        let Some(receiver) = &mut self.receiver else {
-            return;
+        let mut estate = Estate {
+            epoll: self.epoll.as_fd(),
+            kernel: &mut self.kernel,
+            clients: &self.clients,
+            counters: &mut self.counters,
+            log: self.log,
         };
-        for _ in 0..ANSWERS_AT_ONCE {
-            match receiver.receive() {
-                Ok(Some((connection, answer))) => self.resets.answered(&connection, answer),
-                Ok(None) => return,
-                Err(error) => {
-                    self.log.error(format_args!("answers of peers: {error}"));
-                    return;
-                }
-            }
-        }
+        self.undertaker.work(&mut estate)
     }
 
     fn write_status(&mut self) {
@@ -386,8 +316,8 @@ impl<'a> Daemon<'a> {
             return;
         }
         self.status_written = now;
-        self.has_news = !self.resets.is_idle();
-        let totals = self.resets.totals();
+        self.has_news = !self.undertaker.resets.is_idle();
+        let totals = self.undertaker.resets.totals();
         let pid = std::process::id();
         let status = Status {
             pid,

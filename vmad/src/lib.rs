@@ -34,6 +34,7 @@ mod raw;
 pub mod registry;
 pub mod resets;
 mod status;
+mod undertaker;
 mod watch;
 mod watched;
 

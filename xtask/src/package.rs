@@ -52,7 +52,7 @@ pub(crate) fn run(tries: bool) -> Result<(), Failure> {
     if tries {
         say(try_out()?);
     }
-    for made in build(None)? {
+    for made in pack(&build()?, None)? {
         print(&format!("{}\n", made.file.display()))?;
     }
     Ok(())
@@ -66,10 +66,10 @@ pub(crate) struct Made {
     pub(crate) file: PathBuf,
 }
 
-/// Builds the packages. With another version, they are not those to publish: they are for trying an upgrade.
-pub(crate) fn build(version: Option<&str>) -> Result<Vec<Made>, Failure> {
+/// Builds what is packaged.
+pub(crate) fn build() -> Result<Artifacts, Failure> {
     setup::ensure_packagers()?;
-    let built = cargo::build(&[
+    cargo::build(&[
         "build",
         "--release",
         "--package=libvma",
@@ -77,7 +77,11 @@ pub(crate) fn build(version: Option<&str>) -> Result<Vec<Made>, Failure> {
         "--package=vma-run",
         "--package=vma-stats",
         "--package=sockperf-rs",
-    ])?;
+    ])
+}
+
+/// Makes all packages. With another version, they are not those to publish: they are for trying an upgrade.
+pub(crate) fn pack(built: &Artifacts, version: Option<&str>) -> Result<Vec<Made>, Failure> {
     let release = release(version)?;
     let mut directory = cargo::target_directory().join("packages");
     if version.is_some() {
@@ -93,7 +97,7 @@ pub(crate) fn build(version: Option<&str>) -> Result<Vec<Made>, Failure> {
             fs::remove_dir_all(&staging)?;
         }
         for package in Package::ALL {
-            let file = make(&built, &release, package, format, &staging, &directory)?;
+            let file = make(built, &release, package, format, &staging, &directory)?;
             made.push(Made {
                 package,
                 format,

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,16 @@ use testkit::{Namespaces, Pair, Running, Skip};
 
 const START: Duration = Duration::from_secs(20);
 
+/// A test that measures time runs alone.
+static ALONE: RwLock<()> = RwLock::new(());
+
+enum Turn {
+    Together(#[expect(dead_code, reason = "held")] RwLockReadGuard<'static, ()>),
+    Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'static, ()>),
+}
+
 pub(crate) struct Lab {
+    _turn: Turn,
     pair: Pair,
     directory: TempDir,
     client: PathBuf,
@@ -22,6 +32,18 @@ pub(crate) struct Lab {
 
 impl Lab {
     pub(crate) fn new() -> Result<Self, Skip> {
+        // A test that failed left nothing that matters.
+        let turn = ALONE.read().unwrap_or_else(PoisonError::into_inner);
+        Self::with(Turn::Together(turn))
+    }
+
+    /// While no other test runs.
+    pub(crate) fn alone() -> Result<Self, Skip> {
+        let turn = ALONE.write().unwrap_or_else(PoisonError::into_inner);
+        Self::with(Turn::Alone(turn))
+    }
+
+    fn with(turn: Turn) -> Result<Self, Skip> {
         let pair = Namespaces::pair()?;
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/client.c");
         let build = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -32,6 +54,7 @@ impl Lab {
         let kept = directory.path().join("client");
         fs::copy(client, &kept).unwrap();
         Ok(Self {
+            _turn: turn,
             pair,
             directory,
             client: kept,
@@ -51,20 +74,42 @@ impl Lab {
 
     fn vmad(&self) -> Command {
         let mut command = self.pair.a.command(env!("CARGO_BIN_EXE_vmad"));
-        let status = self.path("status.json");
-        command.args(["--status-file", &status]);
+        command.args(["--status-file", &self.path("status.json")]);
         command
     }
 
     /// A daemon that serves.
     pub(crate) fn daemon(&self, arguments: &[&str]) -> Running {
         let mut command = self.vmad();
-        let socket = self.path("agent");
+        command.args(arguments);
+        self.serve(command)
+    }
+
+    /// A daemon with the user and the rights that its service has. Its directory is sticky, as /tmp is.
+    pub(crate) fn daemon_as_service(&self) -> Running {
+        const RIGHTS: &str = "-all,+net_raw,+sys_ptrace,+fowner";
+        let sticky = fs::Permissions::from_mode(0o1777);
+        fs::set_permissions(self.directory.path(), sticky).unwrap();
+        let program = self.path("vmad");
+        fs::copy(env!("CARGO_BIN_EXE_vmad"), &program).unwrap();
+        let mut command = self.pair.a.command("setpriv");
+        command.args([
+            "--reuid=65533",
+            "--regid=65533",
+            "--clear-groups",
+            "--no-new-privs",
+        ]);
+        for set in ["inh-caps", "ambient-caps", "bounding-set"] {
+            command.arg(format!("--{set}={RIGHTS}"));
+        }
+        command.args([program.as_str(), "--status-file", &self.path("status.json")]);
+        self.serve(command)
+    }
+
+    fn serve(&self, mut command: Command) -> Running {
         let here = self.directory.path().display().to_string();
-        command.args(["--console", "--socket", &socket]);
-        command
-            .args(["--stats-dir", &here, "--notify-dir", &here])
-            .args(arguments);
+        command.args(["--console", "--socket", &self.path("agent")]);
+        command.args(["--stats-dir", &here, "--notify-dir", &here]);
         let mut daemon = Running::start(command).unwrap();
         let serves = daemon.wait_for_output("serves", START);
         assert!(serves, "{}{}", daemon.stdout(), daemon.stderr());
@@ -153,6 +198,21 @@ impl Lab {
         let (agent, own) = (self.path("agent"), self.path("flood"));
         command.args([&agent, &own, "flood", &messages.to_string()]);
         Running::start(command).unwrap()
+    }
+
+    /// A process that publishes statistics and does nothing else.
+    pub(crate) fn publisher(&self) -> Running {
+        let mut command = self.pair.a.command(std::env::current_exe().unwrap());
+        command.args(["--exact", "statistics::publisher", "--ignored"]);
+        command.env(crate::statistics::PUBLISH, self.directory.path());
+        let publisher = Running::start(command).unwrap();
+        let file = format!("vmastat.{}", publisher.pid());
+        let begun = Instant::now();
+        while !self.files().contains(&file) {
+            assert!(begun.elapsed() < START, "{}", publisher.stderr());
+            thread::sleep(Duration::from_millis(10));
+        }
+        publisher
     }
 
     pub(crate) fn listen(&self) -> Peers {

@@ -1,6 +1,7 @@
 //! The whole daemon against the kernel of another network namespace: what peers of killed processes see.
 
 mod lab;
+mod statistics;
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ const SIGTERM: i32 = 15;
 
 #[test]
 fn every_peer_of_a_killed_process_is_reset_at_once() {
-    let lab = or_skip!(Lab::new());
+    let lab = or_skip!(Lab::alone());
     testkit::retry_if_paused(|| {
         let daemon = lab.daemon(&[]);
         let mut peers = lab.listen();
@@ -39,6 +40,24 @@ fn every_peer_of_a_killed_process_is_reset_at_once() {
         Ok(())
     })
     .unwrap();
+}
+
+/// Those of packaging/vma.service.
+#[test]
+fn the_rights_of_the_service_are_enough() {
+    let lab = or_skip!(Lab::new());
+    let daemon = lab.daemon_as_service();
+    let mut peers = lab.listen();
+    let client = lab.client(&peers, 10);
+    let publisher = lab.publisher();
+    peers.accept(10);
+    client.signal(SIGKILL).unwrap();
+    let reset = peers.wait_for_resets(Duration::from_secs(5)).reset;
+    assert_eq!(reset, 10, "{}", daemon.stdout());
+    publisher.signal(SIGKILL).unwrap();
+    lab.status_with(&daemon, |status| lab.counter(status, "resets sent") > 0);
+    let file = format!("vmastat.{}", publisher.pid());
+    lab.status_with(&daemon, |_| !lab.files().contains(&file));
 }
 
 #[test]

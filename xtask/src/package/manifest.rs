@@ -77,7 +77,7 @@ fn deb(release: &Release, package: Package, assets: &[Asset]) -> String {
 fn rpm(release: &Release, package: Package, assets: &[Asset]) -> String {
     let mut text = format!(
         "[package.metadata.generate-rpm]\nsummary = {}\nepoch = {}\nrelease = \"{}\"\nvendor = \"libvma-rs\"\n",
-        quoted(package.summary()),
+        quoted(&capitalized(package.summary())),
         Release::EPOCH,
         Release::REVISION,
     );
@@ -137,6 +137,12 @@ fn rpm(release: &Release, package: Package, assets: &[Asset]) -> String {
         }
     }
     text
+}
+
+fn capitalized(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(characters).collect()
 }
 
 fn is_document(destination: &str) -> bool {

@@ -58,7 +58,7 @@ pub(crate) fn stage(
                 Content::File(staged)
             }
         };
-        assets.push(asset(content, destination, file));
+        assets.push(asset(content, destination, file, format));
     }
     if package == Package::Symbols {
         for target in TARGETS {
@@ -68,11 +68,18 @@ pub(crate) fn stage(
     Ok(assets)
 }
 
-fn asset(content: Content, destination: String, file: &File) -> Asset {
+fn asset(content: Content, destination: String, file: &File, format: Format) -> Asset {
+    // Libraries are executable in the one world and not in the other.
+    let is_library = file.source == Source::Built("vma");
+    let mode = if is_library && format == Format::Rpm {
+        0o755
+    } else {
+        file.mode
+    };
     Asset {
         content,
         destination,
-        mode: file.mode,
+        mode,
         is_configuration: file.is_configuration,
     }
 }

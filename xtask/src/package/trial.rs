@@ -26,8 +26,9 @@ const CHANGED: &str = "# changed by the administrator\nuse os udp_connect *:5353
 /// Builds the packages and tries them; says what was tried.
 pub(crate) fn run() -> Result<String, Failure> {
     setup::ensure_for_trial()?;
-    let made = super::build(None)?;
-    let later = super::build(Some(LATER))?;
+    let built = super::build()?;
+    let made = super::pack(&built, None)?;
+    let later = super::pack(&built, Some(LATER))?;
     check_with_tools(&made)?;
     let base = root::base()?;
     for format in [Format::Deb, Format::Rpm] {

@@ -9,6 +9,7 @@ use super::root::Root;
 use crate::failure::Failure;
 use crate::output::say;
 use crate::packets::Watcher;
+use crate::sockperf::SERVER_IS_READY;
 
 const START: Duration = Duration::from_secs(20);
 const ENOUGH: u64 = 1000;
@@ -19,7 +20,7 @@ pub(super) fn check(root: &Root) -> Result<(), Failure> {
     let address = Pair::ADDRESS_B.to_string();
     let server = sockperf(root, &pair.b, &["server", "-i", &address]);
     let mut server = Running::start(server)?;
-    if !server.wait_for_output("to terminate", START) {
+    if !server.wait_for_output(SERVER_IS_READY, START) {
         return Err(Failure::Reason(format!(
             "{}{}",
             server.stdout(),
