@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output::say;
 use crate::process::{self, Read};
 
-/// A small Debian with sockperf, made once.
+/// A small Debian with sockperf, and what the service calls, made once.
 pub(super) fn base() -> Result<PathBuf, Failure> {
     let directory = cargo::target_directory().join("packages/debian");
     let finished = directory.join("finished");
@@ -27,7 +27,7 @@ pub(super) fn base() -> Result<PathBuf, Failure> {
     fs::create_dir_all(&directory)?;
     let mut debootstrap = Command::new("debootstrap");
     debootstrap
-        .args(["--variant=minbase", "--include=sockperf", &suite()])
+        .args(["--variant=minbase", "--include=sockperf,procps", &suite()])
         .arg(directory.join("root"))
         .env("DEBIAN_FRONTEND", "noninteractive");
     process::run(debootstrap)?;
@@ -213,7 +213,11 @@ impl Root {
 
     fn rpm(&self) -> Command {
         let mut command = Command::new("rpm");
-        command.arg("--root").arg(self.path());
+        // Debian's rpm keeps its data base in the home directory otherwise.
+        command
+            .arg("--root")
+            .arg(self.path())
+            .args(["--dbpath", "/var/lib/rpm"]);
         let path = env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
         command
