@@ -1,7 +1,7 @@
 //! Watches a test from a thread of its own and reports every interval.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -17,6 +17,8 @@ pub struct Sinks {
     pub text: Option<Output>,
     /// A row each.
     pub csv: Option<BufWriter<File>>,
+    /// One line on the standard error, again and again.
+    pub ticker: bool,
     /// A picture each.
     pub live: Option<crate::live::Live>,
 }
@@ -155,6 +157,9 @@ impl Sinks {
             // A disk that is full does not end the test.
             writeln!(csv, "{}", row(interval)).ok();
         }
+        if self.ticker {
+            tick(&format!("\r{}\x1b[K", line(interval).trim_end()));
+        }
         if let Some(live) = &mut self.live {
             live.show(interval);
         }
@@ -166,8 +171,17 @@ impl Sinks {
         {
             crate::complain(format_args!("WARNING: cannot write the CSV file: {error}"));
         }
+        if self.ticker {
+            tick("\r\x1b[K");
+        }
         self.live = None;
     }
+}
+
+/// A terminal that goes away does not end the test.
+fn tick(text: &str) {
+    let mut stderr = io::stderr();
+    stderr.write_all(text.as_bytes()).ok();
 }
 
 /// `[  1.00-  2.00 sec] 396077 [msg/s] 5.288 MBps; dropped = 0; p50 = 9.7; p99 = 52.5; max = 107.4`

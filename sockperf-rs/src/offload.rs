@@ -28,7 +28,7 @@ pub struct Offload {
     pub rx_poll_miss: u64,
     /// The rings.
     pub rings: Vec<Ring>,
-    /// Why sockets are not accelerated.
+    /// Why sockets, or some of their messages, were left to the kernel.
     pub reasons: Vec<String>,
 }
 
@@ -75,6 +75,11 @@ impl Offload {
         let closed = reader.closed_sockets().unwrap_or_default();
         for socket in sockets.into_iter().chain(closed) {
             offload.add_socket(&socket);
+            let carried = [&socket.rx_os_reasons, &socket.tx_os_reasons];
+            let carried = carried.into_iter().flat_map(|counts| counts.iter());
+            for (code, _) in carried.filter(|&(_, count)| count > 0) {
+                offload.add_reason(reason_name(code));
+            }
             if !socket.offloaded {
                 let reason = reason_name(socket.reason);
                 let detail = socket.detail.as_str();

@@ -1,7 +1,6 @@
 //! One run of the program: set up, warm up, test, report.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal};
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -13,10 +12,7 @@ use crate::clock::Clock;
 use crate::complain;
 use crate::environment::Counters;
 use crate::error::Error;
-use crate::full_log;
-use crate::hgrm;
 use crate::histogram;
-use crate::html;
 use crate::intervals::{self, Progress};
 use crate::json::{Circumstances, Document, LatencyResult, RunResult, ThroughputResult};
 use crate::live::Live;
@@ -25,11 +21,10 @@ use crate::monitor::{self, Plan, Sinks};
 use crate::offload::Offload;
 use crate::open::{self, BufferSizes, Endpoint};
 use crate::options::{
-    ClientOptions, CommonOptions, JsonTarget, Mode, Multiplexer, Options, ServerOptions,
+    Activity, ClientOptions, CommonOptions, JsonTarget, Mode, Multiplexer, Options, ServerOptions,
 };
 use crate::output::Output;
 use crate::ping_pong;
-use crate::rates::{RatePlan, RateResult, Rates};
 use crate::report;
 use crate::run::{Recording, Run, Test};
 use crate::sender;
@@ -40,6 +35,11 @@ use crate::stop::Stop;
 use crate::time_line::TimeLine;
 use crate::under_load;
 use crate::verdict;
+
+mod files;
+mod many_rates;
+
+use files::{Files, JsonSink, create};
 
 /// Runs what was asked for until its end or a signal. With `strict`, only what the original prints is
 /// printed.
@@ -87,21 +87,6 @@ struct Session<'a> {
     json: JsonSink,
     output: Output,
     clock: Clock,
-}
-
-/// The JSON document's destination, opened before the test so that a bad path costs no test.
-enum JsonSink {
-    None,
-    Stdout,
-    File { path: String, file: File },
-}
-
-/// The files of a client's results, opened before the test so that a bad path costs no test.
-#[derive(Default)]
-struct Files {
-    full_log: Option<File>,
-    hgrm: Option<File>,
-    html: Option<File>,
 }
 
 impl Session<'_> {
@@ -198,59 +183,6 @@ impl Session<'_> {
         }
     }
 
-    /// Runs a test for each rate of a plan, each with sockets of its own: replies that are still under way
-    /// must not be taken for those of the next test.
-    fn many_rates(&mut self, options: &ClientOptions, plan: RatePlan) -> Result<(), Error> {
-        let before = Counters::read();
-        let mut rates = Rates::new(plan);
-        let mut results = Vec::new();
-        self.output.line(RateResult::HEADING);
-        while let Some(rate) = rates.next()
-            && !self.stop.is_requested()
-        {
-            let options = ClientOptions {
-                messages_per_second: Some(rate),
-                ..options.clone()
-            };
-            let endpoints = self.open_endpoints(&options)?;
-            let mut test = Test {
-                options: &options,
-                endpoints: &endpoints,
-                clock: &self.clock,
-                stop: &self.stop,
-                progress: &Progress::default(),
-                output: self.output.clone(),
-            };
-            let run = under_load::run(&mut test, None, Recording::default())?;
-            let divisor = report::usec_divisor(options.results.full_rtt);
-            let result = RateResult::new(rate, &run, divisor);
-            self.output.line(result.line());
-            rates.take(result.is_loss_free());
-            results.push(result);
-        }
-        let highest = rates.highest_loss_free();
-        self.output.line(match highest {
-            Some(rate) => format!("Summary: highest rate without loss is {rate} [msg/sec]"),
-            None => "Summary: every rate has loss, or is too high for this machine".to_owned(),
-        });
-        let circumstances = Circumstances {
-            disturbance: Counters::read().since(&before),
-            offload: Offload::read(),
-            intervals: Vec::new(),
-        };
-        let result = RunResult::Rates {
-            rates: &results,
-            highest_loss_free_per_sec: highest,
-        };
-        self.write_json(result, circumstances)?;
-        match results.iter().any(|result| result.samples > 0) {
-            true => Ok(()),
-            false => Err(Error::NoResult(
-                "No messages were received from the server. Is the server down?".to_owned(),
-            )),
-        }
-    }
-
     /// Runs the test, and beside it the reports of intervals.
     fn watch(
         &self,
@@ -264,7 +196,8 @@ impl Session<'_> {
             || results.csv.is_some()
             || results.live
             || results.html.is_some()
-            || options.common.json.is_some();
+            || options.common.json.is_some()
+            || self.has_ticker(options);
         let mut recording = Recording::default();
         let run = |test: &mut Test<'_>, recording| {
             let outcome = match options.mode {
@@ -306,6 +239,16 @@ impl Session<'_> {
         })
     }
 
+    /// Whether somebody watches who is not shown anything else.
+    fn has_ticker(&self, options: &ClientOptions) -> bool {
+        io::stdout().is_terminal()
+            && io::stderr().is_terminal()
+            && !self.output.style().strict
+            && options.common.activity == Activity::Off
+            && options.results.interval_msec.is_none()
+            && !options.results.live
+    }
+
     fn sinks(&self, options: &ClientOptions) -> Result<Sinks, Error> {
         let results = &options.results;
         let csv = results.csv.as_deref().map(create).transpose()?;
@@ -313,6 +256,7 @@ impl Session<'_> {
         let mut sinks = Sinks {
             text: (results.interval_msec.is_some() && !results.live).then(|| self.output.clone()),
             csv: csv.map(BufWriter::new),
+            ticker: self.has_ticker(options),
             live: live.transpose()?,
         };
         sinks.begin(results.full_rtt)?;
@@ -478,17 +422,7 @@ impl Session<'_> {
         let text = Document::new(self.options, &self.clock, result, circumstances)
             .to_text()
             .map_err(|error| Error::setup("cannot make the JSON document", error))?;
-        let (written, name) = match &mut self.json {
-            JsonSink::None => return Ok(()),
-            JsonSink::Stdout => (
-                io::stdout().write_all(text.as_bytes()),
-                "the standard output",
-            ),
-            JsonSink::File { path, file } => (file.write_all(text.as_bytes()), path.as_str()),
-        };
-        written.map_err(|error| {
-            Error::setup(format!("cannot write the JSON document to {name}"), error)
-        })
+        self.json.write(&text)
     }
 }
 
@@ -502,67 +436,6 @@ type Watched = (
 enum Outcome {
     Latency(Run),
     Throughput(crate::run::Sending),
-}
-
-impl Files {
-    fn create(options: &ClientOptions) -> Result<Self, Error> {
-        let results = &options.results;
-        let open = |path: &Option<String>| path.as_deref().map(create).transpose();
-        Ok(Self {
-            full_log: open(&results.full_log)?,
-            hgrm: open(&results.hgrm)?,
-            html: open(&results.html)?,
-        })
-    }
-
-    fn write(
-        &mut self,
-        options: &ClientOptions,
-        run: &Run,
-        statistics: &Statistics,
-        circumstances: &Circumstances,
-    ) -> Result<(), Error> {
-        let results = &options.results;
-        let check = |written: io::Result<()>, path: &Option<String>| {
-            let path = path.as_deref().unwrap_or_default();
-            written.map_err(|error| Error::setup(format!("cannot write {path}"), error))
-        };
-        if let Some(file) = &mut self.full_log {
-            let written = full_log::write(&mut BufWriter::new(file), run, statistics, options);
-            check(written, &results.full_log)?;
-        }
-        if let Some(file) = &mut self.hgrm {
-            let times = &run.valid.round_trips;
-            let text = hgrm::text(times, results.full_rtt);
-            check(file.write_all(text.as_bytes()), &results.hgrm)?;
-        }
-        if let Some(file) = &mut self.html {
-            let text = html::page(options, run, statistics, &circumstances.intervals);
-            check(file.write_all(text.as_bytes()), &results.html)?;
-        }
-        if run.valid.log.as_ref().is_some_and(|log| log.omitted > 0) {
-            complain("WARNING: the full log does not hold all samples; use a shorter test");
-        }
-        Ok(())
-    }
-}
-
-impl JsonSink {
-    fn open(target: Option<&JsonTarget>) -> Result<Self, Error> {
-        Ok(match target {
-            None => Self::None,
-            Some(JsonTarget::Stdout) => Self::Stdout,
-            Some(JsonTarget::File(path)) => Self::File {
-                path: path.clone(),
-                file: create(path)?,
-            },
-        })
-    }
-}
-
-fn create(path: &str) -> Result<File, Error> {
-    File::create(path)
-        .map_err(|error| Error::setup(format!("Can't open file {path} for writing"), error))
 }
 
 fn terminal_columns() -> usize {

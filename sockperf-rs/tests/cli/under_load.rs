@@ -227,7 +227,7 @@ fn each_thread_runs_on_the_cpus_named_for_it() {
     let found = eventually(std::time::Duration::from_secs(20), || {
         let tasks = fs::read_dir(format!("/proc/{id}/task")).unwrap();
         let tasks = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
-        let (main, others): (Vec<u32>, Vec<u32>) = tasks.partition(|&task| task == id);
+        let (main, others): (Vec<u32>, Vec<u32>) = tasks.partition(|&task: &u32| task == id);
         let is_on = |task: &u32, cpu: usize| allowed(*task) == Some(cpu.to_string());
         main.iter().all(|task| is_on(task, first)) && others.iter().any(|task| is_on(task, second))
     });
