@@ -118,7 +118,7 @@ fn draw_tabs(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
             ..90 => format!(" {}{} ", index + 1, tab.short_name()),
             _ => format!(" {} {} ", index + 1, tab.name()),
         };
-        let width = label.len() as u16;
+        let width = text::cells(label.len());
         areas.push((tab, Rect::new(x, area.y, width, 1).intersection(area)));
         x = x.saturating_add(width);
         let style = if tab == app.tab {
@@ -235,7 +235,7 @@ fn draw_help(frame: &mut Frame<'_>, app: &App, area: Rect) {
         ("mouse", "click tabs and rows, wheel scrolls"),
         ("q", "quit"),
     ];
-    let height = lines.len() as u16 + 4;
+    let height = text::cells(lines.len()) + 4;
     let popup = text::centred(area, 62, height);
     let text: Vec<Line<'_>> = lines
         .into_iter()

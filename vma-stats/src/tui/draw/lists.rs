@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Gauge, Paragraph, Row, Table};
 use stats::Statistics;
 
-use super::text::{address, bytes, count, rate, time_of_day};
+use super::text::{address, bytes, cells, count, rate, time_of_day};
 use super::window;
 use crate::tui::app::{App, Tab};
 use crate::views::{multiplexing, netstat::tcp_state, poll_percent};
@@ -87,10 +87,10 @@ fn draw_table(
 }
 
 fn draw_rings(frame: &mut Frame<'_>, app: &mut App, statistics: &Statistics, area: Rect) {
-    let pools = statistics.pools.len() as u16;
-    let queues = statistics.queues.len() as u16;
+    let pools = cells(statistics.pools.len());
+    let queues = cells(statistics.queues.len());
     let [rings_area, queues_area, pools_area, notes_area] = Layout::vertical([
-        Constraint::Length(statistics.rings.len() as u16 + 2),
+        Constraint::Length(cells(statistics.rings.len()) + 2),
         Constraint::Length(queues + 2),
         Constraint::Length(pools * 2 + 1),
         Constraint::Min(0),
@@ -163,7 +163,7 @@ fn draw_rings(frame: &mut Frame<'_>, app: &mut App, statistics: &Statistics, are
         Cursor::Elsewhere,
     );
     for (index, pool) in statistics.pools.iter().enumerate() {
-        draw_pool(frame, app, pool, pools_area, index as u16 * 2);
+        draw_pool(frame, app, pool, pools_area, cells(index) * 2);
     }
     let notes = statistics.notes.iter().map(|note| {
         let about = if note.subject.is_empty() {

@@ -64,6 +64,11 @@ pub(super) fn time_of_day(nanoseconds: u64) -> String {
     )
 }
 
+/// A number of rows or columns, as large as any terminal has.
+pub(super) fn cells(count: usize) -> u16 {
+    u16::try_from(count).unwrap_or(1000).min(1000)
+}
+
 pub(super) fn centred(area: Rect, width: u16, height: u16) -> Rect {
     let (width, height) = (width.min(area.width), height.min(area.height));
     Rect::new(
