@@ -45,13 +45,10 @@ const LIBRARY_UNDER_TEST: &str = "VMA_TEST_LIBRARY";
 const DEBUG_PASS: &[&str] = &[
     "--test=churn",
     "--test=integrity",
-    "--test=link",
     "--test=malformed",
     "--test=posix_addresses",
-    "--test=posix_epoll",
     "--test=posix_options",
     "--test=posix_receive",
-    "--test=posix_send",
     "--test=posix_wait",
 ];
 

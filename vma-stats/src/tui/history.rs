@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use stats::{SocketSnapshot, Statistics};
 
+use crate::rate::Rate;
 use crate::sample::Sample;
 
 /// Samples that a line of rates has.
@@ -46,7 +47,8 @@ impl History {
     }
 
     fn remember(&mut self, change: &Statistics, seconds: f64) {
-        let rate = |count: u64| (count as f64 / seconds).round() as u64;
+        let over = Rate::Over(Duration::from_secs_f64(seconds));
+        let rate = |count: u64| over.count(count);
         let (mut rx_all, mut tx_all, mut dropped_all) = (0, 0, 0);
         let mut alive = HashMap::new();
         for socket in &change.sockets {

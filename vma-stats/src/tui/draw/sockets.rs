@@ -1,5 +1,7 @@
 //! The table of sockets.
 
+use std::time::Duration;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
@@ -9,6 +11,7 @@ use stats::SocketSnapshot;
 use super::text::{address, bytes, count, rate};
 use super::window;
 use crate::explain;
+use crate::rate::Rate;
 use crate::tui::app::{App, Sort};
 use crate::tui::history::{received, sent};
 use crate::tui::theme::Theme;
@@ -160,7 +163,9 @@ fn value(app: &App, theme: Theme, column: &Column, socket: &SocketSnapshot) -> S
         }
         change.map_or_else(
             || "-".to_owned(),
-            |(change, seconds)| bytes((of(change) as f64 / seconds) as u64),
+            |(change, seconds)| {
+                bytes(Rate::Over(Duration::from_secs_f64(seconds)).count(of(change)))
+            },
         )
     };
     match column.name {
