@@ -134,6 +134,7 @@ const AT_FIRST: Calls = &[
     ("flock", libc::SYS_flock),
     ("fstatfs", libc::SYS_fstatfs),
     ("ftruncate", libc::SYS_ftruncate),
+    ("geteuid", libc::SYS_geteuid),
     ("ioctl", libc::SYS_ioctl),
     ("lseek", libc::SYS_lseek),
     ("membarrier", libc::SYS_membarrier),

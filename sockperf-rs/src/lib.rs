@@ -1,6 +1,6 @@
 //! A sockperf-compatible network benchmark.
 //!
-//! [`run`] is the whole program. [`args`] reads a command line into [`options`], by the table of
+//! [`run()`] is the whole program. [`args`] reads a command line into [`options`], by the table of
 //! [`table`]; [`session`] makes the sockets ([`open`]), runs the test and shows its results ([`report`],
 //! [`json`], [`html`]).
 //!

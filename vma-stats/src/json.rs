@@ -28,7 +28,7 @@ pub(crate) fn format(process: &ProcessInfo, report: &Report) -> Result<String, s
     serde_json::to_string(&document).map(|line| line + "\n")
 }
 
-/// Reads back what [`format`] has written of totals.
+/// Reads back what [`format()`] has written of totals.
 pub(crate) fn parse(line: &str) -> Result<(ProcessInfo, Sample), String> {
     let recorded: Recorded = serde_json::from_str(line).map_err(|error| error.to_string())?;
     if recorded.details != "totals" {

@@ -7,7 +7,11 @@ use std::path::Path;
 /// Removes the statistics of processes that have ended; says how many. What counts as such is for the reader of
 /// statistics to know.
 pub(crate) fn remove_stale_statistics(stale: &[impl AsRef<Path>]) -> u64 {
-    stale.iter().map(|path| removed(path.as_ref())).sum()
+    let remove = |path: &Path| {
+        stats::remove_stale_control(path);
+        removed(path)
+    };
+    stale.iter().map(|path| remove(path.as_ref())).sum()
 }
 
 /// Removes what the original library's agent of a process left.

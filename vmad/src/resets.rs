@@ -59,7 +59,7 @@ pub struct Totals {
 /// What is asked of [`Resets::next`]'s caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// To find out whether the connection may be reset: [`Resets::start`] or [`Resets::spare`].
+    /// To find out whether the connection may be reset: then [`Resets::start`].
     Check(Claim),
     Send(Connection, Segment),
 }

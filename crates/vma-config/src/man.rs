@@ -89,7 +89,7 @@ or
 for AF_XDP with an error costs acceleration at most, and no datagram.
 A filter that ends the process must allow what the library calls beside the program itself.
 With the first socket:
-bind, clone3, fallocate, fchmod, flock, fstatfs, ftruncate, ioctl, lseek, membarrier, openat, prctl, readlinkat, rseq, rt_sigaction,
+bind, clone3, fallocate, fchmod, flock, fstatfs, ftruncate, geteuid, ioctl, lseek, membarrier, openat, prctl, readlinkat, rseq, rt_sigaction,
 sched_setscheduler, set_robust_list, setsockopt, socket, socketpair, statx, uname.
 From then on:
 bpf, brk, clock_gettime, clock_nanosleep, close, dup3, epoll_ctl, epoll_pwait, eventfd2, fcntl, fstat, futex, getpeername, getpid, getrandom,

@@ -245,7 +245,11 @@ impl Session {
     }
 
     fn summary(&self, client: Client) -> SessionSummary {
-        let numbers = (self.highest - self.first_sequence).saturating_add(1);
+        // The first number is above the highest if only such came that are not the test's (0, before 1).
+        let numbers = self
+            .highest
+            .saturating_add(1)
+            .saturating_sub(self.first_sequence);
         let received = self.received - self.duplicated;
         let elapsed_nsec = self.last_nsec.saturating_sub(self.first_nsec);
         SessionSummary {
