@@ -21,6 +21,9 @@ unsafe extern "C" {
 /// Takes note of the variables, once. A program without any pays for a look at each name. Before the C library knows them there
 /// is nothing to take note of.
 pub(crate) fn process_starts() {
+    if VARIABLES.get().is_some() {
+        return;
+    }
     // SAFETY: the C library's variable; no other thread runs so early that could change it.
     let first = unsafe { environ };
     if !first.is_null() {

@@ -437,19 +437,25 @@ fn current_time() -> Option<String> {
     let mut parts: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both are valid for the call.
     let known = unsafe { libc::localtime_r(&raw const now, &raw mut parts) };
-    let mut text = [0_u8; 64];
-    // SAFETY: the format ends with a null byte, and the buffer is writable for its length.
-    let len = unsafe {
-        libc::strftime(
-            text.as_mut_ptr().cast(),
-            text.len(),
-            c"%a %b %e %H:%M:%S %Y".as_ptr(),
-            &raw const parts,
-        )
+    // Not by strftime(3), which looks at TZ, where another thread may be in setenv(3).
+    let name = |names: &[&'static str], number: c_int| {
+        let number = usize::try_from(number).ok()?;
+        names.get(number).copied()
     };
-    let text = str::from_utf8(&text[..len]).ok()?;
-    (!known.is_null()).then(|| text.to_owned())
+    let (day, month) = (name(&DAYS, parts.tm_wday)?, name(&MONTHS, parts.tm_mon)?);
+    let (hour, minute, second) = (parts.tm_hour, parts.tm_min, parts.tm_sec);
+    let year = parts.tm_year.saturating_add(1900);
+    let text = format!(
+        "{day} {month} {:>2} {hour:02}:{minute:02}:{second:02} {year}",
+        parts.tm_mday
+    );
+    (!known.is_null()).then_some(text)
 }
+
+const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
 
 fn system_facts() -> Option<SystemFacts> {
     // SAFETY: all-zero is a value of this struct of characters.
