@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use crate::doorbell::{Doorbell, Follows, Notify};
+use crate::sockets::doorbell::{Doorbell, Follows, Notify};
 use crate::every_order;
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
 

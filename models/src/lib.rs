@@ -2,24 +2,13 @@
 
 #![cfg(test)]
 
-#[path = "../../crates/engine/src/doorbell.rs"]
-#[expect(dead_code, reason = "the engine uses all of it")]
-mod doorbell;
 #[path = "../../crates/dev-core/src/lock.rs"]
 mod lock;
-#[path = "../../crates/engine/src/udp/offload_state.rs"]
-#[expect(dead_code, reason = "the engine uses all of it")]
-mod offload_state;
-#[path = "../../crates/engine/src/reason.rs"]
-mod reason;
-#[path = "../../crates/engine/src/fork/shared/socket.rs"]
-#[expect(dead_code, reason = "the engine uses all of it")]
-mod shared_socket;
+mod sockets;
 mod sync;
 mod sys;
 #[path = "../../crates/stats/src/field/versioned.rs"]
 mod versioned;
-mod wait;
 
 mod doorbell_model;
 mod lock_model;

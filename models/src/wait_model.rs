@@ -4,7 +4,7 @@ use loom::thread;
 
 use crate::every_order;
 use crate::sync::{Mutex, Ordering};
-use crate::wait::{WaitQueue, Waiter};
+use crate::sockets::wait::{WaitQueue, Waiter};
 
 /// A socket: its queue under its lock, and who sleeps on it.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use libc::c_int;
 use stats::KernelSocketSlot;
 
 use crate::engine::Engine;
-use crate::reason::Reason;
+use crate::sockets::reason::Reason;
 use crate::sys;
 
 /// Sockets with higher numbers are not listed.

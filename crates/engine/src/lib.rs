@@ -14,53 +14,32 @@
 )]
 
 mod cpu_sharing;
-mod doorbell;
-mod end_request;
 mod engine;
-mod exception;
-mod fd_table;
-mod fork;
-mod frames;
-mod interface;
-mod interfaces;
-pub mod interrupt;
 mod kernel_sockets;
-mod message;
-pub mod monitor;
 mod mux;
 mod netconf_network;
-mod network;
-mod next_hops;
-mod notice;
-mod offload;
-mod option_names;
-mod options;
 pub mod own_descriptors;
-mod port_sharing;
-mod reason;
-mod select_sets;
-mod slab;
-mod sleep;
+mod process;
+mod sockets;
 mod sync;
 mod sys;
-mod takeover;
 mod udp;
-pub mod user_memory;
-mod wait;
 
-pub use doorbell::Follows;
 pub use engine::{Engine, Object, Settings};
-pub use exception::{ExceptionAction, Request};
-pub use message::Message;
 pub use mux::epoll::EpollSet;
 pub use mux::poll::PolledSockets;
-pub use mux::{MuxCall, MuxOutcome, epoll_may_be_shared};
+pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_may_be_shared};
 pub use netconf_network::NetconfNetwork;
-pub use network::{FixedNetwork, InterfaceFacts, Network, NetworkChange, NextHop, Resolution};
-pub use notice::warn_in_a_box;
-pub use port_sharing::PortUser;
-pub use reason::Reason;
-pub use select_sets::SelectSets;
-pub use sleep::Sleep;
+pub use process::monitor;
+pub use sockets::doorbell::Follows;
+pub use sockets::exception::{ExceptionAction, Request};
+pub use sockets::message::Message;
+pub use sockets::network::{
+    FixedNetwork, InterfaceFacts, Network, NetworkChange, NextHop, Resolution,
+};
+pub use sockets::notice::warn_in_a_box;
+pub use sockets::reason::Reason;
+pub use sockets::sleep::Sleep;
+pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, tick_nsec};
-pub use udp::{RecvCall, RecvOutcome, SendOutcome, UdpSocket};
+pub use udp::{PortUser, RecvCall, RecvOutcome, SendOutcome, UdpSocket};

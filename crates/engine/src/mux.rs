@@ -6,9 +6,11 @@ mod epoll_calls;
 mod eviction;
 mod members;
 pub(crate) mod poll;
+mod select_sets;
 mod unshared;
 
 pub(crate) use eviction::forget_alarm;
 
 pub use call::{MuxCall, MuxOutcome};
+pub use select_sets::SelectSets;
 pub use unshared::epoll_may_be_shared;

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use dev_core::LinkSpec;
 use netconf::{IpsecPolicies, Link, Netconf, RouteKind, RouteQuery};
 
-use crate::network::{InterfaceFacts, Network, NetworkChange, NextHop, Resolution};
 use crate::own_descriptors;
-use crate::port_sharing::PortUser;
-use crate::reason::Reason;
+use crate::sockets::network::{InterfaceFacts, Network, NetworkChange, NextHop, Resolution};
+use crate::sockets::reason::Reason;
 use crate::sys;
+use crate::udp::PortUser;
 
 /// The network namespace of the process. Clones share one snapshot.
 #[derive(Clone, Debug)]

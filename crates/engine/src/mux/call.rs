@@ -4,9 +4,9 @@ use dev_core::Backend;
 
 use crate::cpu_sharing::Spin;
 use crate::engine::Settings;
-use crate::interface::InterfaceSet;
-use crate::interrupt::Mark;
-use crate::sleep::Sleep;
+use crate::sockets::interface::InterfaceSet;
+use crate::sockets::interrupt::Mark;
+use crate::sockets::sleep::Sleep;
 use crate::sys::{self, Errno};
 
 /// What became of a waiting call so far.

@@ -13,13 +13,13 @@ use dev_core::Backend;
 use libc::{c_int, epoll_event};
 
 use crate::engine::Engine;
-use crate::interface::InterfaceSet;
 use crate::mux::eviction::Eviction;
 use crate::mux::members::{InterfacesChanged, Key, Members};
-use crate::reason::Reason;
+use crate::sockets::interface::InterfaceSet;
+use crate::sockets::reason::Reason;
+use crate::sockets::wait::WaitQueue;
 use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
-use crate::wait::WaitQueue;
 
 const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
 const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND) as u32;

@@ -11,8 +11,8 @@ use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
 use crate::mux::epoll::{EpollSet, Registration, key};
 use crate::mux::eviction;
 use crate::mux::unshared::is_unshared;
-use crate::reason::Reason;
-use crate::sleep::Sleep;
+use crate::sockets::reason::Reason;
+use crate::sockets::sleep::Sleep;
 use crate::sys::{self, Errno};
 
 impl<B: Backend> Engine<B> {

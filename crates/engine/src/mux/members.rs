@@ -7,8 +7,8 @@ use std::sync::Arc;
 use dev_core::Backend;
 use libc::c_int;
 
-use crate::interface::Interface;
 use crate::mux::epoll::Registration;
+use crate::sockets::interface::Interface;
 
 /// A socket, by its address, and the descriptor with which it was registered, as the kernel has them: a number that was closed while
 /// its socket lives on through a copy may come into the set again with another socket.

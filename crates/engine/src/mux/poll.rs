@@ -6,10 +6,11 @@ use dev_core::Backend;
 use libc::c_short;
 
 use crate::engine::{Engine, Object};
-use crate::interface::InterfaceSet;
 use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
-use crate::reason::Reason;
-use crate::sleep::Sleep;
+use crate::mux::select_sets::select_now;
+use crate::sockets::interface::InterfaceSet;
+use crate::sockets::reason::Reason;
+use crate::sockets::sleep::Sleep;
 use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
 
@@ -161,7 +162,7 @@ fn ask_kernel<B: Backend>(
     polled: &PolledSockets<B>,
 ) -> Option<MuxOutcome<B>> {
     let found = match sys::poll_now(fds) {
-        Err(Errno(libc::EINVAL)) if call.is_select => sys::select_now(fds),
+        Err(Errno(libc::EINVAL)) if call.is_select => select_now(fds),
         found => found,
     };
     match found {

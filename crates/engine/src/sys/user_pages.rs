@@ -5,7 +5,7 @@ use std::ptr;
 use libc::{c_int, c_long, c_void};
 
 use super::{Errno, check};
-use crate::user_memory::UNUSED_FUTEX;
+use crate::sockets::user_memory::UNUSED_FUTEX;
 
 /// Whether the page at `address` of the program can be used; `None` where madvise(2) does not say: it answers one error for memory
 /// that is only to be read, of a kind of its own, and before Linux 5.14.

@@ -10,12 +10,12 @@ use stats::SocketStats;
 use vma_config::rules::{ProcessRule, ProcessRules};
 
 use crate::engine::Engine;
-use crate::interface::Interface;
-use crate::interfaces::Absent;
-use crate::offload::{self, NotOffloaded, SocketFacts};
-use crate::port_sharing::PortSharing;
-use crate::reason::Reason;
+use crate::sockets::interface::Interface;
+use crate::sockets::interfaces::Absent;
+use crate::sockets::offload::{self, NotOffloaded, SocketFacts};
+use crate::sockets::reason::Reason;
 use crate::sys;
+use crate::udp::PortSharing;
 use crate::udp::UdpSocket;
 
 /// Whether interfaces may be opened for a socket that follows the kernel.

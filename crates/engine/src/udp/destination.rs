@@ -9,11 +9,11 @@ use vma_config::rules::ProcessRules;
 use wire::{EthernetAddresses, UdpTemplate};
 
 use crate::engine::Engine;
-use crate::interface::Interface;
-use crate::network::NextHop;
-use crate::next_hops::{NextHopKey, SharedNextHop};
-use crate::offload::{self, NotOffloaded};
-use crate::reason::Reason;
+use crate::sockets::interface::Interface;
+use crate::sockets::network::NextHop;
+use crate::sockets::next_hops::{NextHopKey, SharedNextHop};
+use crate::sockets::offload::{self, NotOffloaded};
+use crate::sockets::reason::Reason;
 use crate::sys;
 
 /// Destinations that an unconnected socket remembers beside the latest; beyond that it starts afresh.

@@ -3,7 +3,7 @@
 use dev_core::Backend;
 use libc::c_int;
 
-use crate::message::Message;
+use crate::sockets::message::Message;
 use crate::sys::Errno;
 use crate::udp::{Received, UdpSocket};
 

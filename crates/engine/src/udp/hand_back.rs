@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use dev_core::Backend;
 
 use crate::engine::Engine;
-use crate::reason::Reason;
+use crate::sockets::reason::Reason;
 use crate::udp::UdpSocket;
 use crate::udp::charge::charge_bytes;
 

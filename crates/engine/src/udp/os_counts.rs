@@ -2,8 +2,8 @@
 
 use dev_core::Backend;
 
-use crate::interface::Interface;
-use crate::reason::Reason;
+use crate::sockets::interface::Interface;
+use crate::sockets::reason::Reason;
 use crate::sys::Errno;
 use crate::udp::UdpSocket;
 

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use dev_core::{Backend, FramePool};
 use libc::c_int;
 
-use crate::message::Message;
 use crate::mux::epoll::Registration;
+use crate::sockets::message::Message;
 use crate::sys::{self, Errno};
 use crate::udp::charge::charge_bytes;
 use crate::udp::datagram::Waiting;

@@ -7,9 +7,9 @@ use libc::c_int;
 
 use crate::cpu_sharing::Spin;
 use crate::engine::Engine;
-use crate::interrupt::Mark;
-use crate::message::Message;
-use crate::sleep::Sleep;
+use crate::sockets::interrupt::Mark;
+use crate::sockets::message::Message;
+use crate::sockets::sleep::Sleep;
 use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
 use crate::udp::direct::DirectReceive;

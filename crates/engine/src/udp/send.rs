@@ -7,12 +7,12 @@ use dev_core::Backend;
 use libc::c_int;
 use vma_config::rules::ProcessRules;
 
-use crate::doorbell::{Follows, Notify};
 use crate::engine::Engine;
-use crate::exception::Request;
-use crate::interface::Transmitted;
-use crate::message::Message;
-use crate::reason::Reason;
+use crate::sockets::doorbell::{Follows, Notify};
+use crate::sockets::exception::Request;
+use crate::sockets::interface::Transmitted;
+use crate::sockets::message::Message;
+use crate::sockets::reason::Reason;
 use crate::sys;
 use crate::udp::UdpSocket;
 use crate::udp::destination::{Destination, HeaderOptions, Way};

@@ -12,16 +12,16 @@ use libc::c_int;
 use stats::{SocketSlot, SocketStats};
 use vma_config::rules::ProcessRule;
 
-use crate::fork::SharedSocket;
-use crate::interface::InterfaceSet;
-use crate::reason::Reason;
+use crate::sockets::interface::InterfaceSet;
+use crate::sockets::offload_state::OffloadState;
+use crate::sockets::reason::Reason;
+use crate::sockets::shared::SharedSocket;
+use crate::sockets::wait::WaitQueue;
 use crate::sys;
 use crate::udp::attach::Attachment;
 use crate::udp::destination::SendState;
-use crate::udp::offload_state::OffloadState;
 use crate::udp::os_polls::OsPolls;
 use crate::udp::queue::ReceiveQueue;
-use crate::wait::WaitQueue;
 
 const _: () = assert!(stats::PROTOCOL_UDP == Protocol::Udp as u32);
 

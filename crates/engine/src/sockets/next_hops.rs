@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::network::{Network, NetworkChange, Resolution};
+use crate::sockets::network::{Network, NetworkChange, Resolution};
 use crate::sys;
 
 /// What a datagram says of where it goes.
@@ -120,8 +120,8 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{FixedNetwork, NextHop};
-    use crate::reason::Reason;
+    use crate::sockets::network::{FixedNetwork, NextHop};
+    use crate::sockets::reason::Reason;
 
     fn network() -> FixedNetwork {
         FixedNetwork {

@@ -2,7 +2,7 @@
 //! compare-exchange decides between who accelerates it and who goes to wait in the kernel.
 //! `models/src/offload_state_model.rs` tries every order.
 
-use crate::reason::Reason;
+use crate::sockets::reason::Reason;
 use crate::sync::{AtomicU32, Ordering};
 
 /// Bits of the word that hold the code of a [`Reason`].
@@ -17,19 +17,19 @@ const _: () = assert!(Reason::ALL.len() <= CODE as usize);
 /// The reason changes under the engine's control lock only; threads commit the socket to the kernel
 /// at any time.
 #[derive(Debug)]
-pub(super) struct OffloadState {
+pub(crate) struct OffloadState {
     word: AtomicU32,
 }
 
 impl OffloadState {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             word: AtomicU32::new(Reason::NotBound as u32),
         }
     }
 
     /// Begins a life of the socket.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.word.store(Reason::NotBound as u32, Ordering::Release);
     }
 
@@ -41,7 +41,7 @@ impl OffloadState {
 
     /// Why the socket is not accelerated; [`Reason::Offloaded`] if it is.
     #[inline]
-    pub(super) fn reason(&self) -> Reason {
+    pub(crate) fn reason(&self) -> Reason {
         Reason::ALL
             .get(self.code() as usize)
             .copied()
@@ -50,26 +50,26 @@ impl OffloadState {
 
     /// Whether flows of the socket lead to user space.
     #[inline]
-    pub(super) fn is_offloaded(&self) -> bool {
+    pub(crate) fn is_offloaded(&self) -> bool {
         self.code() == Reason::Offloaded as u32
     }
 
     /// Whether datagrams may be sent past the kernel.
     #[inline]
-    pub(super) fn sends_past_kernel(&self) -> bool {
+    pub(crate) fn sends_past_kernel(&self) -> bool {
         let code = self.code();
         code == Reason::Offloaded as u32 || code == Reason::ReceiverRule as u32
     }
 
     /// Whether a call may be left to the kernel, if the socket is committed or can be.
     #[inline]
-    pub(super) fn may_be_left_to_kernel(&self) -> bool {
+    pub(crate) fn may_be_left_to_kernel(&self) -> bool {
         is_of_kernel(self.code())
     }
 
     /// Gives the socket another reason. `false`: it was to be accelerated, and is the kernel's for
     /// good; nothing has changed.
-    pub(super) fn set(&self, reason: Reason) -> bool {
+    pub(crate) fn set(&self, reason: Reason) -> bool {
         let with_reason = |word: u32| {
             let flags = word & !CODE;
             match reason {
@@ -86,7 +86,7 @@ impl OffloadState {
     /// A thread is about to wait in the kernel: from then on the socket cannot be accelerated.
     /// `false`: it is accelerated, may go over at any moment, or was accelerated and is not
     /// committed; the thread must not.
-    pub(super) fn commit_if_never_offloaded(&self) -> bool {
+    pub(crate) fn commit_if_never_offloaded(&self) -> bool {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             if !is_of_kernel(word & CODE) {
@@ -113,12 +113,12 @@ impl OffloadState {
 
     /// Makes the socket the kernel's for the rest of its life, whatever it was; the reason follows.
     /// Under the engine's control lock. `false`: it is already.
-    pub(super) fn commit(&self) -> bool {
+    pub(crate) fn commit(&self) -> bool {
         self.word.fetch_or(COMMITTED, Ordering::AcqRel) & COMMITTED == 0
     }
 
     /// Whether the socket is the kernel's for the rest of its life.
-    pub(super) fn is_committed(&self) -> bool {
+    pub(crate) fn is_committed(&self) -> bool {
         self.word.load(Ordering::Acquire) & COMMITTED != 0
     }
 }

@@ -6,8 +6,8 @@ use std::os::fd::RawFd;
 
 use dev_core::LinkSpec;
 
-use crate::port_sharing::PortUser;
-use crate::reason::Reason;
+use crate::sockets::reason::Reason;
+use crate::udp::PortUser;
 
 /// An interface and what decides whether it can be accelerated.
 #[derive(Clone, Debug)]

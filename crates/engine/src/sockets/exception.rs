@@ -10,9 +10,9 @@ use libc::c_int;
 use vma_config::ExceptionHandling;
 
 use crate::engine::Engine;
-use crate::option_names::OptionName;
-use crate::options;
-use crate::reason::Reason;
+use crate::sockets::option_names::OptionName;
+use crate::sockets::options;
+use crate::sockets::reason::Reason;
 use crate::udp::UdpSocket;
 
 /// What a program asks a socket for.

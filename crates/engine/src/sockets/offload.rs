@@ -7,9 +7,9 @@ use std::net::SocketAddrV4;
 use dev_core::{Flow, Protocol};
 use vma_config::rules::{ProcessRule, ProcessRules, Role};
 
-use crate::network::InterfaceFacts;
-use crate::port_sharing::PortSharing;
-use crate::reason::Reason;
+use crate::sockets::network::InterfaceFacts;
+use crate::sockets::reason::Reason;
+use crate::udp::PortSharing;
 
 /// What is known about a bound UDP socket.
 #[derive(Clone, Copy, Debug)]

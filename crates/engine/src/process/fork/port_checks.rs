@@ -7,7 +7,7 @@ use std::time::Duration;
 use dev_core::Backend;
 
 use crate::engine::Engine;
-use crate::fork::recall_channel::Notified;
+use crate::process::fork::recall_channel::Notified;
 use crate::sys;
 
 /// How long a descendant waits at most.

@@ -6,9 +6,9 @@ use dev_core::Backend;
 use libc::c_int;
 
 use crate::engine::{Engine, Object};
-use crate::fork::recall_channel::RecallChannel;
-use crate::fork::shared::{SharedMemory, SharedSocket};
-use crate::reason::Reason;
+use crate::process::fork::recall_channel::RecallChannel;
+use crate::sockets::reason::Reason;
+use crate::sockets::shared::{SharedMemory, SharedSocket};
 use crate::sys;
 use crate::udp::{MayOpen, UdpSocket};
 

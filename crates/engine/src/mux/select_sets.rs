@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 
 use libc::{c_int, c_short, fd_set, pollfd};
 
-use crate::sys;
+use crate::sys::{self, Errno};
 
 /// From here on a number is looked at for whether it is a descriptor at all: sets that reach to any number are large.
 const HIGH: c_int = 1 << 16;
@@ -69,6 +69,17 @@ impl SelectSets {
             }
         }
     }
+}
+
+/// `select(2)` without waiting, of what `fds` ask for.
+pub(super) fn select_now(fds: &mut [pollfd]) -> Result<usize, Errno> {
+    let mut sets = SelectSets::of(fds);
+    let (count, pointers) = (sets.count(), sets.as_mut_ptrs());
+    // SAFETY: each set has room for that many descriptors.
+    let result = unsafe { sys::select_now(count, pointers) };
+    let found = result.map_or(-1, |found| found as c_int);
+    sets.store(fds, found);
+    result
 }
 
 #[cfg(test)]

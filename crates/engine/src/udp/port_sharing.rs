@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use dev_core::Backend;
 
 use crate::engine::{Engine, Object};
-use crate::reason::Reason;
+use crate::sockets::reason::Reason;
 use crate::sys;
 use crate::udp::UdpSocket;
 

@@ -10,11 +10,12 @@ use dev_core::Backend;
 use libc::c_int;
 
 use crate::engine::{Engine, Object};
-use crate::fork::recall_channel::Notified;
-use crate::interrupt;
 use crate::mux::epoll::EpollSet;
+use crate::process::fork::recall_channel::Notified;
+use crate::sockets::interrupt;
+use crate::sockets::wait;
 use crate::udp::UdpSocket;
-use crate::{mux, own_descriptors, sys, wait};
+use crate::{mux, own_descriptors, sys};
 
 /// How long a descendant waits for the owner at most. An owner that is stopped makes it wait this long, once a socket.
 const PATIENCE_NSEC: u64 = 100_000_000;

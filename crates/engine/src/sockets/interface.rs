@@ -15,8 +15,8 @@ use dev_core::{
 use stats::RingSlot;
 use wire::{ChecksumPolicy, Malformed, UdpTemplate};
 
-use crate::doorbell::{self, Doorbell, Follows, Notify};
-use crate::message::Message;
+use crate::sockets::doorbell::{self, Doorbell, Follows, Notify};
+use crate::sockets::message::Message;
 use crate::udp::{DirectReceive, Received, UdpSocket};
 pub(crate) use set::InterfaceSet;
 use sources::RefusedSources;

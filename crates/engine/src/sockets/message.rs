@@ -4,8 +4,8 @@
 use std::net::SocketAddrV4;
 use std::slice;
 
+use crate::sockets::user_memory::{is_readable, is_writable};
 use crate::sys::{self, Errno};
-use crate::user_memory::{is_readable, is_writable};
 
 /// Most buffers that `recvmsg(2)` and `sendmsg(2)` take (`UIO_MAXIOV`).
 const IOV_MAX: usize = 1024;

@@ -6,7 +6,7 @@ use dev_core::Backend;
 use libc::c_int;
 
 use crate::engine::Engine;
-use crate::exception::Request;
+use crate::sockets::exception::Request;
 use crate::sys;
 use crate::udp::UdpSocket;
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use dev_core::Backend;
 
-use crate::interface::Interface;
-use crate::reason::Reason;
-use crate::takeover::NotOpen;
+use crate::sockets::interface::Interface;
+use crate::sockets::reason::Reason;
+use crate::sockets::takeover::NotOpen;
 
 /// How long to wait for another thread that opens an interface.
 const OPENING_MAX: Duration = Duration::from_secs(10);

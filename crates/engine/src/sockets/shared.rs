@@ -9,7 +9,7 @@ pub(crate) use socket::SharedSocket;
 
 /// Where the engine takes them from. They are never given back: the objects that they belong to live in type-stable memory.
 #[derive(Debug, Default)]
-pub(super) struct SharedMemory {
+pub(crate) struct SharedMemory {
     unused: Mutex<&'static [SharedSocket]>,
 }
 
@@ -18,7 +18,7 @@ const CHUNK_BYTES: usize = 4096;
 
 impl SharedMemory {
     /// A place that was never used. `None`: no memory.
-    pub(super) fn take(&self) -> Option<&'static SharedSocket> {
+    pub(crate) fn take(&self) -> Option<&'static SharedSocket> {
         let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
         if unused.is_empty() {
             *unused = map()?;

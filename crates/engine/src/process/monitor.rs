@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use dev_core::Backend;
 
 use crate::engine::Engine;
-use crate::fork::{SHUT_DOWN, Throttle};
 use crate::netconf_network::NetconfNetwork;
+use crate::process::fork::{SHUT_DOWN, Throttle};
 use crate::sys;
 
 /// How often gauges are brought up to date and descriptors looked at.

@@ -1,6 +1,6 @@
-//! What stands for `crate::wait` of the engine: its queue, and sleepers without a descriptor.
+//! What stands for `crate::sockets::wait` of the engine: its queue, and sleepers without a descriptor.
 
-#[path = "../../crates/engine/src/wait/queue.rs"]
+#[path = "../../../crates/engine/src/sockets/wait/queue.rs"]
 mod queue;
 
 use crate::sync::{AtomicBool, Ordering};

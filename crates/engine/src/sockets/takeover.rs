@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 use dev_core::Backend;
 
 use crate::engine::Engine;
-use crate::network::InterfaceFacts;
-use crate::reason::Reason;
+use crate::sockets::network::InterfaceFacts;
+use crate::sockets::reason::Reason;
 use crate::sys;
 
 pub(crate) use holder::Holder;

@@ -11,12 +11,12 @@ use std::sync::atomic::Ordering;
 use dev_core::Backend;
 use libc::{c_int, c_short};
 
-use crate::interface::{Interface, InterfaceSet};
-use crate::interrupt;
 use crate::mux::epoll::EpollSet;
+use crate::sockets::interface::{Interface, InterfaceSet};
+use crate::sockets::interrupt;
+use crate::sockets::wait::Waiter;
 use crate::sys;
 use crate::udp::UdpSocket;
-use crate::wait::Waiter;
 
 /// Descriptors that fit without further memory.
 const INLINE_MAX: usize = 16;
