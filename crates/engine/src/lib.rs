@@ -25,7 +25,7 @@ mod sync;
 mod sys;
 mod udp;
 
-pub use engine::{Engine, Object, Settings};
+pub use engine::{Engine, Object};
 pub use mux::epoll::EpollSet;
 pub use mux::poll::PolledSockets;
 pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_may_be_shared};
@@ -33,12 +33,14 @@ pub use netconf_network::NetconfNetwork;
 pub use process::monitor;
 pub use sockets::doorbell::Follows;
 pub use sockets::exception::{ExceptionAction, Request};
+pub use sockets::host::Host;
 pub use sockets::message::Message;
 pub use sockets::network::{
     FixedNetwork, InterfaceFacts, Network, NetworkChange, NextHop, Resolution,
 };
 pub use sockets::notice::warn_in_a_box;
 pub use sockets::reason::Reason;
+pub use sockets::settings::Settings;
 pub use sockets::sleep::Sleep;
 pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, tick_nsec};

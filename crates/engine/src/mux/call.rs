@@ -3,9 +3,9 @@
 use dev_core::Backend;
 
 use crate::cpu_sharing::Spin;
-use crate::engine::Settings;
 use crate::sockets::interface::InterfaceSet;
 use crate::sockets::interrupt::Mark;
+use crate::sockets::settings::Settings;
 use crate::sockets::sleep::Sleep;
 use crate::sys::{self, Errno};
 

@@ -50,7 +50,7 @@ impl Monitor {
         let mut recalls = engine.sharing.recall_fd().unwrap_or(-1);
         let sender_watch = self
             .sender_watch
-            .map_or(-1, |fd| engine.begin_sender_watch(fd));
+            .map_or(-1, |fd| engine.internal_thread.begin(fd));
         let mut watches_senders = false;
         let (mut gauges_due, mut look_due) = (Instant::now(), Instant::now());
         let (mut watches_paths, mut paths_due) = (true, None::<Instant>);
@@ -77,7 +77,7 @@ impl Monitor {
                 revents: 0,
             }));
             fds[2].events |= SHUT_DOWN;
-            engine.watch_holders(&mut fds);
+            engine.links.watch_holders(&mut fds);
             let due = paths_due.map_or(gauges_due, |due| due.min(gauges_due));
             let due = due.min(takeover_due);
             let due = pause.map_or(due, |end| due.min(end));
@@ -87,7 +87,8 @@ impl Monitor {
             }
             sys::wait(&mut fds, timeout);
             if watches_senders || fds[1].revents != 0 {
-                watches_senders = engine.look_after_senders();
+                engine.internal_thread.answer();
+                watches_senders = engine.links.look_after_senders();
             }
             engine.end_if_asked();
             let now = Instant::now();

@@ -9,7 +9,7 @@ use dev_core::Backend;
 use libc::c_int;
 use vma_config::ExceptionHandling;
 
-use crate::engine::Engine;
+use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
 use crate::sockets::options;
 use crate::sockets::reason::Reason;
@@ -82,7 +82,7 @@ pub enum ExceptionAction {
     Abort,
 }
 
-impl<B: Backend> Engine<B> {
+impl<B: Backend> Host<B> {
     /// Asked before the kernel is: whether the request is not even to be tried.
     pub fn exception_action(
         &self,

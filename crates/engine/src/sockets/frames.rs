@@ -4,9 +4,9 @@ use std::io;
 
 use dev_core::{FramePool, HUGE_PAGE_BYTES, MemoryKind};
 
-use crate::engine::Settings;
 use crate::sockets::network::InterfaceFacts;
 use crate::sockets::notice::warn_in_a_box;
+use crate::sockets::settings::Settings;
 
 /// What AF_XDP takes as a frame (kernel `net/xdp/xdp_umem.c`): a power of two, from this ...
 const FRAME_BYTES_MIN: u16 = 2048;

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use dev_core::Backend;
 use libc::c_int;
 
-use crate::engine::Engine;
 use crate::sockets::exception::Request;
+use crate::sockets::host::Host;
 use crate::sys;
 use crate::udp::UdpSocket;
 
@@ -74,7 +74,7 @@ pub(crate) fn needs_kernel(level: c_int, name: c_int) -> bool {
 const SO_RCVTIMEO_OLD: c_int = 20;
 const SO_RCVTIMEO_NEW: c_int = 66;
 
-impl<B: Backend> Engine<B> {
+impl<B: Backend> Host<B> {
     /// The kernel has accepted a `setsockopt(2)`.
     pub fn option_was_set(&self, socket: &'static UdpSocket<B>, level: c_int, name: c_int) {
         match effect(level, name) {

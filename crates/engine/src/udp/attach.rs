@@ -9,9 +9,9 @@ use dev_core::{Backend, Flow};
 use stats::SocketStats;
 use vma_config::rules::{ProcessRule, ProcessRules};
 
-use crate::engine::Engine;
+use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
-use crate::sockets::interfaces::Absent;
+use crate::sockets::links::Absent;
 use crate::sockets::offload::{self, NotOffloaded, SocketFacts};
 use crate::sockets::reason::Reason;
 use crate::sys;
@@ -27,12 +27,9 @@ pub(crate) enum MayOpen {
 }
 
 /// Those of some interfaces that are to be opened, or are being opened.
-fn closed_among<B: Backend>(
-    engine: &Engine<B>,
-    indexes: impl IntoIterator<Item = u32>,
-) -> Vec<u32> {
+fn closed_among<B: Backend>(host: &Host<B>, indexes: impl IntoIterator<Item = u32>) -> Vec<u32> {
     let is_closed = |index: &u32| {
-        let open = engine.interface(*index);
+        let open = host.links.get(*index);
         matches!(open, Err(Absent::Closed | Absent::Opening))
     };
     indexes.into_iter().filter(is_closed).collect()
@@ -115,19 +112,16 @@ impl<B: Backend> UdpSocket<B> {
     ///
     /// If there are interfaces to open first, nothing is done, and their indexes are returned: the caller opens them without the
     /// lock and calls again.
-    pub(crate) fn follow_kernel(&'static self, engine: &Engine<B>, may_open: MayOpen) -> Vec<u32> {
+    pub(crate) fn follow_kernel(&'static self, host: &Host<B>, may_open: MayOpen) -> Vec<u32> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         let (Ok(Some(local)), Ok(peer)) = (sys::local_address(fd), sys::peer_address(fd)) else {
             return Vec::new();
         };
         let bound = local.port() != 0;
         let rules = if bound {
-            *self
-                .attachment()
-                .rules
-                .get_or_insert_with(|| engine.rules())
+            *self.attachment().rules.get_or_insert_with(|| host.rules())
         } else {
-            engine.rules()
+            host.rules()
         };
         self.remember_addresses(local, peer, rules);
         // What such a socket receives is the kernel's for good; what it sends may come to be.
@@ -146,15 +140,15 @@ impl<B: Backend> UdpSocket<B> {
             return Vec::new();
         }
         let reuse_port = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1);
-        let enabled = engine.settings().offloaded_sockets;
+        let enabled = host.settings().offloaded_sockets;
         let foreign = *self
             .attachment()
             .foreign
-            .get_or_insert_with(|| !engine.network().has_socket(fd));
+            .get_or_insert_with(|| !host.network().has_socket(fd));
         let reuses_address = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
         self.attachment().reuses_address = reuses_address;
         let sharing = if reuses_address && !foreign {
-            engine.port_sharing(self, local, peer)
+            host.port_sharing(self, local, peer)
         } else {
             PortSharing::Alone
         };
@@ -165,17 +159,17 @@ impl<B: Backend> UdpSocket<B> {
             sharing,
             enabled,
             foreign,
-            ipsec: engine.network().has_ipsec(),
+            ipsec: host.network().has_ipsec(),
             rules,
         };
-        let interfaces = engine.interface_facts();
+        let interfaces = host.links.facts();
         let plan = offload::plan(&facts, &interfaces);
         if may_open == MayOpen::Yes {
             let closed = match &plan {
-                Ok(flows) if !only_sends => closed_among(engine, flows.iter().map(|flow| flow.0)),
+                Ok(flows) if !only_sends => closed_among(host, flows.iter().map(|flow| flow.0)),
                 // So that changes of the network are followed, on which the ways of what it sends depend.
                 Err(refusal) if refusal.reason == Reason::ReceiverRule => {
-                    closed_among(engine, engine.owner_of(local, &interfaces))
+                    closed_among(host, host.links.owner_of(local, &interfaces))
                 }
                 _ => Vec::new(),
             };
@@ -190,7 +184,7 @@ impl<B: Backend> UdpSocket<B> {
                 self.drop_flows();
                 Reason::Forked.into()
             }
-            Ok(flows) => self.change_flows(engine, &flows).into(),
+            Ok(flows) => self.change_flows(host, &flows).into(),
             Err(refusal) => {
                 self.drop_flows();
                 refusal
@@ -201,7 +195,7 @@ impl<B: Backend> UdpSocket<B> {
         let had_rule = std::mem::replace(&mut self.attachment().rule, rule);
         if reason != self.reason() || rule != had_rule {
             let detail = match reason {
-                Reason::Held => engine.holders_of(*local.ip(), &interfaces),
+                Reason::Held => host.links.holders_of(*local.ip(), &interfaces),
                 _ => refusal.detail(local, &interfaces),
             };
             if self.reason() == Reason::Held {
@@ -209,7 +203,7 @@ impl<B: Backend> UdpSocket<B> {
                 self.shadow.readable_hint.store(true, Ordering::Relaxed);
             }
             if self.set_reason_about(reason, refusal.rule, &detail) {
-                engine.count_reason(reason);
+                host.count_reason(reason);
                 log::debug!("fd {fd}: {local}: {refusal}{}", in_parentheses(&detail));
             } else {
                 // A thread has gone to wait in the kernel meanwhile.
@@ -219,7 +213,7 @@ impl<B: Backend> UdpSocket<B> {
         if self.reason() != Reason::Offloaded {
             if self.is_committed() {
                 // A thread that waits in the kernel would not learn of what came by a flow.
-                self.give_queue_to_kernel(engine);
+                self.give_queue_to_kernel(host);
             }
             self.release();
         }
@@ -228,33 +222,33 @@ impl<B: Backend> UdpSocket<B> {
     }
 
     /// Leaves the socket to the kernel for good. What is queued stays to be read.
-    pub(crate) fn leave_to_kernel(&self, engine: &Engine<B>, reason: Reason) {
-        self.leave_to_kernel_about(engine, reason, "");
+    pub(crate) fn leave_to_kernel(&self, host: &Host<B>, reason: Reason) {
+        self.leave_to_kernel_about(host, reason, "");
     }
 
     /// The same with what the reason is about.
-    pub(crate) fn leave_to_kernel_about(&self, engine: &Engine<B>, reason: Reason, detail: &str) {
+    pub(crate) fn leave_to_kernel_about(&self, host: &Host<B>, reason: Reason, detail: &str) {
         if !self.commit() && self.reason() != Reason::ReceiverRule {
             return;
         }
         self.drop_flows();
-        self.give_queue_to_kernel(engine);
+        self.give_queue_to_kernel(host);
         self.release();
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         let about = in_parentheses(detail);
         log::debug!("fd {fd}: back to the kernel: {}{about}", reason.text());
-        engine.count_reason(reason);
+        host.count_reason(reason);
         self.set_reason_about(reason, None, detail);
         self.interfaces_changed();
     }
 
     /// Leaves a socket that was just opened to the kernel for good.
-    pub(crate) fn leave_to_kernel_by_rule(&self, engine: &Engine<B>, rule: &ProcessRule) {
+    pub(crate) fn leave_to_kernel_by_rule(&self, host: &Host<B>, rule: &ProcessRule) {
         self.commit();
         let (reason, rule) = (Reason::Rule, Some(rule));
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         log::debug!("fd {fd}: {}", NotOffloaded { reason, rule });
-        engine.count_reason(reason);
+        host.count_reason(reason);
         self.set_reason_about(reason, rule, "");
     }
 
@@ -300,7 +294,7 @@ impl<B: Backend> UdpSocket<B> {
     }
 
     /// Goes over from the flows it has to those it should have. New ones come first, so that no packet falls between.
-    fn change_flows(&'static self, engine: &Engine<B>, wanted: &[(u32, Flow)]) -> Reason {
+    fn change_flows(&'static self, host: &Host<B>, wanted: &[(u32, Flow)]) -> Reason {
         let had = std::mem::take(&mut self.attachment().flows);
         let has = |index: u32, flow: &Flow| {
             had.iter()
@@ -309,17 +303,14 @@ impl<B: Backend> UdpSocket<B> {
         let mut reason = Reason::OpenFailed;
         let mut flows = Vec::new();
         for (index, flow) in wanted {
-            let interface = match engine.interface(*index) {
+            let interface = match host.links.get(*index) {
                 Ok(interface) => interface,
                 Err(absent) => {
                     reason = match absent {
                         Absent::Refused(refused) => refused,
                         Absent::Opening => Reason::Opening,
                         // Tried some time ago, or not possible for this thread.
-                        Absent::Closed => engine
-                            .interfaces
-                            .failure(*index)
-                            .unwrap_or(Reason::OpenFailed),
+                        Absent::Closed => host.links.failure(*index).unwrap_or(Reason::OpenFailed),
                     };
                     continue;
                 }
@@ -336,7 +327,7 @@ impl<B: Backend> UdpSocket<B> {
                     // Only the kernel knows which of several sockets on one port a packet is for.
                     reason = Reason::PortShared;
                     self.commit();
-                    owner.leave_to_kernel(engine, reason);
+                    owner.leave_to_kernel(host, reason);
                     break;
                 }
             }

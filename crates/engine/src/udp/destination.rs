@@ -8,7 +8,7 @@ use dev_core::Backend;
 use vma_config::rules::ProcessRules;
 use wire::{EthernetAddresses, UdpTemplate};
 
-use crate::engine::Engine;
+use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::network::NextHop;
 use crate::sockets::next_hops::{NextHopKey, SharedNextHop};
@@ -229,7 +229,7 @@ impl<B: Backend> Destination<B> {
     /// Asks the network, if no other socket has. May take a few system calls; no lock may be held. Reads the options if they are
     /// not known.
     pub(super) fn resolve(
-        engine: &Engine<B>,
+        host: &Host<B>,
         fd: libc::c_int,
         local: SocketAddrV4,
         address: SocketAddrV4,
@@ -240,7 +240,7 @@ impl<B: Backend> Destination<B> {
         let rule = rules.and_then(|rules| offload::sender_rule(rules, address));
         let way = match rule {
             Some(_) => Way::Kernel(Reason::Rule),
-            None => resolve_way(engine, fd, local, address, headers, &mut next_hop)
+            None => resolve_way(host, fd, local, address, headers, &mut next_hop)
                 .unwrap_or_else(Way::Kernel),
         };
         if let Way::Kernel(reason) = &way {
@@ -249,7 +249,7 @@ impl<B: Backend> Destination<B> {
                 rule,
             };
             log::debug!("fd {fd}: datagrams to {address} go through the kernel: {refusal}");
-            engine.count_reason(*reason);
+            host.count_reason(*reason);
         }
         Self {
             address,
@@ -260,7 +260,7 @@ impl<B: Backend> Destination<B> {
 }
 
 fn resolve_way<B: Backend>(
-    engine: &Engine<B>,
+    host: &Host<B>,
     fd: libc::c_int,
     local: SocketAddrV4,
     address: SocketAddrV4,
@@ -288,7 +288,7 @@ fn resolve_way<B: Backend>(
         source: bound,
         tos: headers.tos,
     };
-    let shared = next_hop.insert(engine.next_hop(key));
+    let shared = next_hop.insert(host.next_hop(key));
     match shared.found.next_hop {
         NextHop::Kernel(reason) => Err(reason),
         NextHop::Link {
@@ -298,7 +298,7 @@ fn resolve_way<B: Backend>(
             mtu,
             mtu_locked,
         } => {
-            let interface = engine.open_interface(link_index)?;
+            let interface = host.links.open(link_index)?;
             let source = SocketAddrV4::new(bound.unwrap_or(source), local.port());
             let eth = EthernetAddresses {
                 source: interface.mac(),

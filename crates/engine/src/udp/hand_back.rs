@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use dev_core::Backend;
 
-use crate::engine::Engine;
+use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
 use crate::udp::UdpSocket;
 use crate::udp::charge::charge_bytes;
@@ -14,11 +14,11 @@ impl<B: Backend> UdpSocket<B> {
     /// Sends the queued datagrams, as they came, to ourselves: through a raw socket and the loopback interface they reach the
     /// kernel's socket with the addresses that they had. What does not fit there, or cannot be sent, stays in the queue, where
     /// receive calls find it first.
-    pub(crate) fn give_queue_to_kernel(&self, engine: &Engine<B>) {
+    pub(crate) fn give_queue_to_kernel(&self, host: &Host<B>) {
         if self.pending() == 0 {
             return;
         }
-        let Some(raw) = engine.return_socket() else {
+        let Some(raw) = host.return_socket() else {
             return;
         };
         let mut room = self.receive_limit_bytes();
@@ -34,9 +34,9 @@ impl<B: Backend> UdpSocket<B> {
     }
 
     /// Leaves the socket to the kernel until it follows the kernel again. Under the engine's control lock.
-    pub(crate) fn lend_to_kernel(&self, engine: &Engine<B>, reason: Reason) {
+    pub(crate) fn lend_to_kernel(&self, host: &Host<B>, reason: Reason) {
         self.drop_flows();
-        self.give_queue_to_kernel(engine);
+        self.give_queue_to_kernel(host);
         self.release();
         self.set_reason(reason);
         self.interfaces_changed();

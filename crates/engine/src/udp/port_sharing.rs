@@ -6,7 +6,8 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 use dev_core::Backend;
 
-use crate::engine::{Engine, Object};
+use crate::engine::Object;
+use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
 use crate::sys;
 use crate::udp::UdpSocket;
@@ -56,7 +57,7 @@ fn takes_from(local: SocketAddrV4, peer: Option<SocketAddrV4>, other: &PortUser)
     }
 }
 
-impl<B: Backend> Engine<B> {
+impl<B: Backend> Host<B> {
     /// Who else has the port of a socket with `SO_REUSEADDR`, as of now.
     pub(crate) fn port_sharing(
         &self,

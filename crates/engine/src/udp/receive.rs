@@ -6,7 +6,7 @@ use dev_core::Backend;
 use libc::c_int;
 
 use crate::cpu_sharing::Spin;
-use crate::engine::Engine;
+use crate::sockets::host::Host;
 use crate::sockets::interrupt::Mark;
 use crate::sockets::message::Message;
 use crate::sockets::sleep::Sleep;
@@ -59,15 +59,15 @@ impl RecvCall {
     /// Begins a call on the socket that was found behind a descriptor. `flags` are the application's.
     #[inline]
     pub fn begin<B: Backend>(
-        engine: &Engine<B>,
+        host: &Host<B>,
         fd: c_int,
         socket: &UdpSocket<B>,
         flags: c_int,
     ) -> Self {
         // In this order: an object that is behind the descriptor afterwards has this number, or an earlier one.
         let generation = socket.generation();
-        let is_open = engine.is_behind(fd, socket);
-        let settings = engine.settings();
+        let is_open = host.is_behind(fd, socket);
+        let settings = host.settings();
         let blocking =
             flags & libc::MSG_DONTWAIT == 0 && !socket.shadow.nonblocking.load(Ordering::Relaxed);
         let timeout = socket.shadow.receive_timeout_nsec.load(Ordering::Relaxed);
@@ -113,7 +113,7 @@ impl<B: Backend> UdpSocket<B> {
     #[inline]
     pub fn receive(
         &'static self,
-        engine: &Engine<B>,
+        host: &Host<B>,
         call: &mut RecvCall,
         message: &mut Message<'_>,
         flags: c_int,
@@ -144,14 +144,14 @@ impl<B: Backend> UdpSocket<B> {
             } else {
                 self.interfaces.poll()
             };
-            if !call.blocking && frames >= engine.settings().poll_batch_max {
+            if !call.blocking && frames >= host.settings().poll_batch_max {
                 // What came before the call may lie behind others' frames.
                 self.interfaces.drain();
             }
             if self.pending() > 0 && polls % POLLS_PER_CHECK != 0 {
                 continue;
             }
-            let os_ratio = engine.settings().rx_udp_poll_os_ratio;
+            let os_ratio = host.settings().rx_udp_poll_os_ratio;
             let asks_kernel = !self.is_offloaded() || self.os_polls.due(os_ratio, call.blocking);
             if asks_kernel && let Some(outcome) = self.receive_from_kernel(call, message, flags) {
                 self.os_polls.hit();
@@ -170,7 +170,7 @@ impl<B: Backend> UdpSocket<B> {
                 }
                 call.spin.look();
             }
-            let yield_every = engine.settings().rx_poll_yield;
+            let yield_every = host.settings().rx_poll_yield;
             if yield_every > 0 && polls.is_multiple_of(yield_every) {
                 sys::yield_cpu();
             }

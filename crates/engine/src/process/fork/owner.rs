@@ -121,7 +121,7 @@ impl<B: Backend> Engine<B> {
     }
 
     fn leave_all_to_kernel(&self, wanted: impl Fn(&UdpSocket<B>) -> bool) {
-        self.start_waiting();
+        self.links.start_waiting();
         let _control = self.control();
         for fd in self.table.range(0, u32::MAX) {
             if let Some(Object::Udp(socket)) = self.table.get(fd)
@@ -139,7 +139,7 @@ impl<B: Backend> Engine<B> {
         if self.is_other_process() {
             return;
         }
-        self.start_waiting();
+        self.links.start_waiting();
         let _control = self.control();
         for fd in self.table.range(0, u32::MAX) {
             if let Some(Object::Udp(socket)) = self.table.get(fd)

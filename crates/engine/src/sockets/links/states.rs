@@ -1,4 +1,4 @@
-//! The interfaces that were opened, are being opened, or could not be.
+//! Which interfaces were opened, are being opened, or could not be.
 //!
 //! To open a device takes milliseconds to seconds. No lock is held meanwhile; only who needs that very interface for a socket that is
 //! being bound waits for it.
@@ -10,15 +10,15 @@ use std::time::Duration;
 use dev_core::Backend;
 
 use crate::sockets::interface::Interface;
+use crate::sockets::links::not_open::NotOpen;
 use crate::sockets::reason::Reason;
-use crate::sockets::takeover::NotOpen;
 
 /// How long to wait for another thread that opens an interface.
 const OPENING_MAX: Duration = Duration::from_secs(10);
 
 /// The state of each interface that there was a use for, by index.
 #[derive(Debug)]
-pub(crate) struct Interfaces<B: Backend> {
+pub(super) struct States<B: Backend> {
     states: Mutex<HashMap<u32, State<B>>>,
     opened: Condvar,
 }
@@ -45,17 +45,17 @@ pub(crate) enum Absent {
 /// The right to open an interface, and the duty to say what came of it.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct Opening<'a, B: Backend> {
-    interfaces: &'a Interfaces<B>,
+pub(super) struct Opening<'a, B: Backend> {
+    states: &'a States<B>,
     index: u32,
     /// What came of the last attempt, if there was one.
-    pub(crate) before: Option<NotOpen>,
+    pub(super) before: Option<NotOpen>,
     outcome: Option<Result<&'static Interface<B>, NotOpen>>,
     tried: bool,
 }
 
-impl<B: Backend> Interfaces<B> {
-    pub(crate) fn new() -> Self {
+impl<B: Backend> States<B> {
+    pub(super) fn new() -> Self {
         Self {
             states: Mutex::new(HashMap::new()),
             opened: Condvar::new(),
@@ -63,12 +63,12 @@ impl<B: Backend> Interfaces<B> {
     }
 
     /// The interface, if it is open.
-    pub(crate) fn get(&self, index: u32) -> Result<&'static Interface<B>, Absent> {
+    pub(super) fn get(&self, index: u32) -> Result<&'static Interface<B>, Absent> {
         look_up(&self.states(), index)
     }
 
     /// The same, after any other thread has opened it that is at it.
-    pub(crate) fn get_when_opened(&self, index: u32) -> Result<&'static Interface<B>, Absent> {
+    pub(super) fn get_when_opened(&self, index: u32) -> Result<&'static Interface<B>, Absent> {
         let is_opening = |states: &mut HashMap<u32, State<B>>| {
             matches!(states.get(&index), Some(State::Opening))
         };
@@ -80,7 +80,7 @@ impl<B: Backend> Interfaces<B> {
     }
 
     /// Lets the caller open a closed interface, and nobody else.
-    pub(crate) fn begin(&self, index: u32) -> Result<Opening<'_, B>, Absent> {
+    pub(super) fn begin(&self, index: u32) -> Result<Opening<'_, B>, Absent> {
         let mut states = self.states();
         match look_up(&states, index) {
             Err(Absent::Closed) => {}
@@ -89,7 +89,7 @@ impl<B: Backend> Interfaces<B> {
         }
         let before = states.insert(index, State::Opening);
         Ok(Opening {
-            interfaces: self,
+            states: self,
             index,
             before: match before {
                 Some(State::Failed(not_open)) => Some(not_open),
@@ -101,14 +101,14 @@ impl<B: Backend> Interfaces<B> {
     }
 
     /// All that are open.
-    pub(crate) fn open(&self) -> Vec<&'static Interface<B>> {
+    pub(super) fn open(&self) -> Vec<&'static Interface<B>> {
         let mut open = Vec::new();
         self.for_each_open(|interface| open.push(interface));
         open
     }
 
     /// Calls `act` for all that are open.
-    pub(crate) fn for_each_open(&self, mut act: impl FnMut(&'static Interface<B>)) {
+    pub(super) fn for_each_open(&self, mut act: impl FnMut(&'static Interface<B>)) {
         for state in self.states().values() {
             if let State::Open(interface) = state {
                 act(interface);
@@ -117,7 +117,7 @@ impl<B: Backend> Interfaces<B> {
     }
 
     /// Why an interface could not be opened, if that was tried.
-    pub(crate) fn failure(&self, index: u32) -> Option<Reason> {
+    pub(super) fn failure(&self, index: u32) -> Option<Reason> {
         match self.states().get(&index) {
             Some(State::Failed(not_open)) => Some(not_open.reason()),
             _ => None,
@@ -125,7 +125,7 @@ impl<B: Backend> Interfaces<B> {
     }
 
     /// Calls `act` for all that could not be opened.
-    pub(crate) fn for_each_failed(&self, mut act: impl FnMut(u32, &NotOpen)) {
+    pub(super) fn for_each_failed(&self, mut act: impl FnMut(u32, &NotOpen)) {
         for (index, state) in &*self.states() {
             if let State::Failed(not_open) = state {
                 act(*index, not_open);
@@ -134,7 +134,7 @@ impl<B: Backend> Interfaces<B> {
     }
 
     /// Gives an interface that could not be opened another chance.
-    pub(crate) fn forget_failure(&self, index: u32) {
+    pub(super) fn forget_failure(&self, index: u32) {
         let mut states = self.states();
         if matches!(states.get(&index), Some(State::Failed(_))) {
             states.remove(&index);
@@ -142,7 +142,7 @@ impl<B: Backend> Interfaces<B> {
     }
 
     /// Gives what could not be opened, or was lost, another chance; not what a living process holds.
-    pub(crate) fn forget_failed(&self) {
+    pub(super) fn forget_failed(&self) {
         self.states().retain(|_, state| match state {
             State::Open(interface) => !interface.is_lost(),
             State::Opening => true,
@@ -175,24 +175,24 @@ fn look_up<B: Backend>(
 
 impl<B: Backend> Opening<'_, B> {
     /// The interface is open.
-    pub(crate) fn succeeded(mut self, interface: &'static Interface<B>) {
+    pub(super) fn succeeded(mut self, interface: &'static Interface<B>) {
         self.outcome = Some(Ok(interface));
     }
 
     /// It could not be opened.
-    pub(crate) fn failed(mut self, not_open: NotOpen) {
+    pub(super) fn failed(mut self, not_open: NotOpen) {
         self.outcome = Some(Err(not_open));
     }
 
     /// This thread cannot try.
-    pub(crate) fn given_up(mut self) {
+    pub(super) fn given_up(mut self) {
         self.tried = false;
     }
 }
 
 impl<B: Backend> Drop for Opening<'_, B> {
     fn drop(&mut self) {
-        let mut states = self.interfaces.states();
+        let mut states = self.states.states();
         if self.tried {
             let state = match self.outcome.take() {
                 Some(Ok(interface)) => State::Open(interface),
@@ -205,6 +205,6 @@ impl<B: Backend> Drop for Opening<'_, B> {
             states.remove(&self.index);
         }
         drop(states);
-        self.interfaces.opened.notify_all();
+        self.states.opened.notify_all();
     }
 }

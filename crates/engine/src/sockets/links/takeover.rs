@@ -4,94 +4,29 @@
 //! (pidfd_open(2)): the internal thread does. Sockets that wait for an interface are the kernel's meanwhile and sleep in calls
 //! from which they can be woken, so that they can go over at any moment.
 
-mod holder;
-
 use std::sync::atomic::Ordering;
 
 use dev_core::Backend;
 
-use crate::engine::Engine;
+use crate::sockets::links::Links;
+use crate::sockets::links::holder::Holder;
+use crate::sockets::links::not_open::NotOpen;
 use crate::sockets::network::InterfaceFacts;
-use crate::sockets::reason::Reason;
-use crate::sys;
 
-pub(crate) use holder::Holder;
-
-/// How long an interface that could not be opened is left alone.
-const OPEN_AGAIN_NSEC: u64 = 1_000_000_000;
-
-/// An interface that could not be opened.
-#[derive(Debug)]
-pub(crate) struct NotOpen {
-    failed_nsec: u64,
-    /// Another process has it.
-    held: Option<Held>,
-}
-
-/// By whom, as far as that can be found out.
-#[derive(Debug)]
-struct Held {
-    name: String,
-    holder: Option<Holder>,
-}
-
-impl NotOpen {
-    pub(crate) fn failed() -> Self {
-        Self {
-            failed_nsec: sys::tick_nsec(),
-            held: None,
-        }
-    }
-
-    fn held(name: &str, holder: Option<Holder>) -> Self {
-        let name = name.to_owned();
-        Self {
-            held: Some(Held { name, holder }),
-            ..Self::failed()
-        }
-    }
-
-    pub(crate) fn reason(&self) -> Reason {
-        match self.held {
-            Some(_) => Reason::Held,
-            None => Reason::OpenFailed,
-        }
-    }
-
-    /// Whether it is to be tried again when somebody asks.
-    pub(crate) fn is_due(&self) -> bool {
-        sys::tick_nsec() >= self.failed_nsec + OPEN_AGAIN_NSEC
-    }
-
-    /// Whether somebody has it who is known and has not ended.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.holder().is_some_and(Holder::is_alive)
-    }
-
-    pub(crate) fn holder(&self) -> Option<&Holder> {
-        self.held.as_ref()?.holder.as_ref()
-    }
-
-    /// The holder, for another attempt that finds the interface held again.
-    pub(crate) fn into_holder(self) -> Option<Holder> {
-        self.held?.holder.filter(Holder::is_alive)
-    }
-}
-
-impl<B: Backend> Engine<B> {
+impl<B: Backend> Links<B> {
     /// Whether an interface is in the hands of another process: the internal thread waits for its end.
-    pub fn waits_for_interface(&self) -> bool {
-        self.waits_for_interface.load(Ordering::Relaxed)
+    pub(crate) fn waits_for_holder(&self) -> bool {
+        self.is_held.load(Ordering::Relaxed)
     }
 
     /// An interface is held by another process, from here on or as before. `known`: by whom it was.
-    pub(crate) fn interface_is_held(
+    pub(super) fn is_held_by_other(
         &self,
         index: u32,
         name: &str,
         known: Option<NotOpen>,
     ) -> NotOpen {
-        let program = self.network().xdp_program(index);
+        let program = self.network.xdp_program(index);
         let holder = known
             .and_then(NotOpen::into_holder)
             .or_else(|| Holder::find(program?, &self.segment.publishers()));
@@ -99,19 +34,19 @@ impl<B: Backend> Engine<B> {
             Some(holder) => format!("held by {holder}; taken over when that ends"),
             None => "held by another process, or by a program of `ip link`".to_owned(),
         };
-        self.note_interface(name, NOTE_TOPIC, &text);
+        self.segment.note(name, NOTE_TOPIC, &text);
         NotOpen::held(name, holder)
     }
 
     /// An interface is among those that could not be opened: has the internal thread wait for its holder's end.
-    pub(crate) fn wait_for_holder(&self) {
-        self.waits_for_interface.store(true, Ordering::SeqCst);
-        self.call_internal_thread();
+    pub(super) fn wait_for_holder(&self) {
+        self.is_held.store(true, Ordering::SeqCst);
+        self.internal_thread.call();
     }
 
     /// Opened after all.
-    pub(crate) fn interface_is_ours(&self, name: &str) {
-        self.note_interface(name, NOTE_TOPIC, "");
+    pub(super) fn is_ours(&self, name: &str) {
+        self.segment.note(name, NOTE_TOPIC, "");
     }
 
     /// Who holds the interfaces that have the address, or one of all if it is unspecified.
@@ -125,7 +60,7 @@ impl<B: Backend> Engine<B> {
             owners.any(|it| address.is_unspecified() || it.addresses.contains(&address))
         };
         let mut texts = Vec::new();
-        self.interfaces.for_each_failed(|index, not_open| {
+        self.states.for_each_failed(|index, not_open| {
             if let Some(held) = &not_open.held
                 && has_it(index)
             {
@@ -141,10 +76,10 @@ impl<B: Backend> Engine<B> {
 
     /// For the internal thread to wait for: adds what becomes readable when a holder ends.
     pub(crate) fn watch_holders(&self, fds: &mut Vec<libc::pollfd>) {
-        if !self.waits_for_interface() {
+        if !self.waits_for_holder() {
             return;
         }
-        self.interfaces.for_each_failed(|_, not_open| {
+        self.states.for_each_failed(|_, not_open| {
             if let Some(holder) = not_open.holder() {
                 fds.push(libc::pollfd {
                     fd: holder.fd(),
@@ -155,41 +90,49 @@ impl<B: Backend> Engine<B> {
         });
     }
 
-    /// Opens what nobody holds any more, and has sockets go over. Returns whether to look again soon: the holder has ended, but
-    /// the device has not noticed.
-    pub(crate) fn take_over(&self) -> bool {
-        if !self.waits_for_interface() {
-            return false;
+    /// Gives what nobody holds any more another chance to be opened.
+    pub(crate) fn take_over(&self) -> TakeOver {
+        if !self.waits_for_holder() {
+            return TakeOver::default();
         }
         // In this order: what is found to be held from here on says so itself.
-        self.waits_for_interface.store(false, Ordering::SeqCst);
+        self.is_held.store(false, Ordering::SeqCst);
         let mut waiting = Vec::new();
-        self.interfaces.for_each_failed(|index, not_open| {
+        self.states.for_each_failed(|index, not_open| {
             if let Some(held) = &not_open.held {
                 let is_alive = held.holder.as_ref().map(Holder::is_alive);
                 waiting.push((index, held.name.clone(), is_alive, not_open.is_due()));
             }
         });
         if !waiting.is_empty() {
-            self.waits_for_interface.store(true, Ordering::SeqCst);
+            self.is_held.store(true, Ordering::SeqCst);
         }
         let mut soon = false;
         let mut is_free = false;
         for (index, name, is_alive, is_due) in waiting {
-            let is_held = is_alive.unwrap_or_else(|| self.network().xdp_program(index).is_some());
+            let is_held = is_alive.unwrap_or_else(|| self.network.xdp_program(index).is_some());
             // If it is nobody's just after an attempt, the device has not noticed the end of its holder yet.
             soon |= is_alive.is_none() && !is_due;
             if !is_held {
                 log::info!("{name}: nobody holds it any more");
-                self.interfaces.forget_failure(index);
+                self.states.forget_failure(index);
                 is_free = true;
             }
         }
-        if is_free {
-            self.interfaces_are_back();
+        TakeOver {
+            is_free,
+            look_soon: soon,
         }
-        self.waits_for_interface() && (soon || is_free)
     }
+}
+
+/// What came of looking who holds interfaces.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TakeOver {
+    /// Nobody holds one any more: sockets that wait for it can go over.
+    pub(crate) is_free: bool,
+    /// A holder has ended, but the device has not noticed.
+    pub(crate) look_soon: bool,
 }
 
 /// The note about an interface says by whom it is held.
