@@ -8,9 +8,11 @@ use engine::{
 use libc::{c_int, mmsghdr, msghdr, sigset_t, ssize_t};
 
 use crate::guard::{self, NotRun, contained, fail};
+use crate::internal_thread;
+use crate::life::Device;
 use crate::real;
-use crate::runtime::{self, Device};
 use crate::sleep::{Slept, sleep_until_woken};
+use crate::start;
 
 /// A receive call on the socket that was found behind `fd`. `kernel` makes the same call to the kernel.
 ///
@@ -225,9 +227,9 @@ pub(crate) fn addresses_changed(
 ) {
     let _ = contained(|| {
         engine.addresses_changed(socket);
-        runtime::watch_network(engine);
+        internal_thread::start_when_needed(engine);
     });
-    runtime::end_if_start_failed();
+    start::end_if_start_failed();
 }
 
 #[inline]

@@ -7,11 +7,14 @@
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
+use dev_xdp::XdpBackend;
 use engine::{Engine, NetconfNetwork};
 use libc::c_int;
 
 use crate::guard;
-use crate::runtime::Device;
+
+/// The back-end of this library.
+pub(crate) type Device = XdpBackend;
 
 /// All-zero, it is that of a process that has just been forked.
 #[repr(C)]

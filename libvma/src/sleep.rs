@@ -6,8 +6,9 @@ use engine::{SelectSets, Sleep};
 use libc::{c_int, pollfd, sigset_t, timespec};
 
 use crate::guard::{self, contained};
+use crate::life::Device;
 use crate::real;
-use crate::runtime::{Device, SignalSet};
+use crate::signals::SignalSet;
 
 /// How a sleep has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use crate::guard::{self, contained, errno, fail, set_errno};
 use crate::log_sink;
 use crate::real;
 use crate::runtime;
+use crate::start;
 
 hook! {
     /// `socket(2)`
@@ -21,11 +22,11 @@ hook! {
         if fd >= 0 && is_udp {
             forget(fd);
             let _ = contained(|| {
-                if let Some(engine) = runtime::start() {
+                if let Some(engine) = start::start() {
                     engine.socket_opened(fd, kind & libc::SOCK_NONBLOCK != 0);
                 }
             });
-            runtime::end_if_start_failed();
+            start::end_if_start_failed();
             return fd;
         }
         create::number_reused(fd);
