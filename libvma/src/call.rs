@@ -185,7 +185,7 @@ unsafe fn count_messages(
 pub(crate) fn wait(
     call: &mut MuxCall,
     mask: Option<*const sigset_t>,
-    mut attempt: impl FnMut(&mut MuxCall) -> MuxOutcome<Device>,
+    mut attempt: impl FnMut(&mut MuxCall) -> MuxOutcome,
     kernel: impl FnOnce() -> c_int,
 ) -> c_int {
     loop {

@@ -13,6 +13,7 @@ mod versioned;
 mod doorbell_model;
 mod lock_model;
 mod offload_state_model;
+mod readiness_model;
 mod shared_socket_model;
 mod versioned_model;
 mod wait_model;

@@ -6,6 +6,9 @@ pub(crate) mod doorbell;
 #[path = "../../crates/engine/src/sockets/offload_state.rs"]
 #[expect(dead_code, reason = "the engine uses all of it")]
 pub(crate) mod offload_state;
+#[path = "../../crates/engine/src/sockets/readiness.rs"]
+#[expect(dead_code, reason = "the engine uses all of it")]
+pub(crate) mod readiness;
 #[path = "../../crates/engine/src/sockets/reason.rs"]
 pub(crate) mod reason;
 #[path = "../../crates/engine/src/sockets/shared/socket.rs"]

@@ -42,6 +42,7 @@ pub use sockets::notice::warn_in_a_box;
 pub use sockets::reason::Reason;
 pub use sockets::settings::Settings;
 pub use sockets::sleep::Sleep;
+pub use sockets::socket::SocketCore;
 pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, tick_nsec};
 pub use udp::{PortUser, RecvCall, RecvOutcome, SendOutcome, UdpSocket};

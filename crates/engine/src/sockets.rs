@@ -1,6 +1,8 @@
 //! What sockets of every kind stand on: descriptors, the kernel's sockets behind them, interfaces, waiting.
 
+pub(crate) mod attachment;
 pub(crate) mod doorbell;
+pub(crate) mod events;
 pub(crate) mod exception;
 pub(crate) mod fd_table;
 mod follow;
@@ -18,11 +20,13 @@ pub(crate) mod offload;
 pub(crate) mod offload_state;
 mod option_names;
 pub(crate) mod options;
+pub(crate) mod readiness;
 pub(crate) mod reason;
 pub(crate) mod rules;
 pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod slab;
 pub(crate) mod sleep;
+pub(crate) mod socket;
 pub mod user_memory;
 pub(crate) mod wait;

@@ -14,7 +14,6 @@ mod receive;
 mod send;
 mod socket;
 
-pub(crate) use attach::MayOpen;
 pub(crate) use datagram::Received;
 pub(crate) use direct::DirectReceive;
 pub(crate) use port_sharing::PortSharing;

@@ -11,7 +11,7 @@ use crate::sys::{self, Errno};
 
 /// What became of a waiting call so far.
 #[derive(Debug)]
-pub enum MuxOutcome<B: Backend> {
+pub enum MuxOutcome {
     /// The call's result: the number of ready descriptors or events.
     Done(usize),
     /// Failed.
@@ -19,7 +19,7 @@ pub enum MuxOutcome<B: Backend> {
     /// Nothing yet: look for a cancellation request and call again.
     Again,
     /// Nothing yet: sleep as described, then call again.
-    Sleep(Sleep<B>),
+    Sleep(Sleep),
 }
 
 /// Rounds of polling between two looks at clock and signals.

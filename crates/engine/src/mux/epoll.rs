@@ -15,14 +15,15 @@ use libc::{c_int, epoll_event};
 use crate::engine::Engine;
 use crate::mux::eviction::Eviction;
 use crate::mux::members::{InterfacesChanged, Key, Members};
+use crate::sockets::events;
 use crate::sockets::interface::InterfaceSet;
+use crate::sockets::readiness::Watcher;
 use crate::sockets::reason::Reason;
+use crate::sockets::socket::SocketCore;
 use crate::sockets::wait::WaitQueue;
 use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
 
-const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
-const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND) as u32;
 const EPOLLET: u32 = libc::EPOLLET as u32;
 const EPOLLONESHOT: u32 = libc::EPOLLONESHOT as u32;
 
@@ -77,23 +78,6 @@ impl<B: Backend> Registration<B> {
         self.socket
     }
 
-    /// The socket has got a datagram. Under the socket's lock.
-    pub(crate) fn socket_readable(self: &Arc<Self>) {
-        let wanted = self.events.load(Ordering::Relaxed) & READABLE != 0;
-        if wanted
-            && !self.disabled.load(Ordering::Relaxed)
-            && !self.queued.swap(true, Ordering::AcqRel)
-        {
-            let mut ready = self.set.ready();
-            ready.push_back(Arc::clone(self));
-            self.set
-                .ready_count
-                .store(ready.len() as u32, Ordering::Release);
-            drop(ready);
-            self.set.waiters.wake_all();
-        }
-    }
-
     /// The socket is closed, and with it its place in every set (epoll(7)).
     pub(crate) fn socket_closed(&self) {
         let removed = self
@@ -119,7 +103,7 @@ impl<B: Backend> Registration<B> {
     pub(crate) fn interfaces_changed(&self) {
         let changed = self.set.members().follow_interfaces(self.key());
         self.set.follow(changed);
-        if self.socket.pending() > 0 {
+        if self.socket.readiness.now() != 0 {
             self.set.call_back();
         }
     }
@@ -130,21 +114,25 @@ impl<B: Backend> Registration<B> {
 
     /// The registration asks for something again. What waits in the socket is ready from here on.
     pub(super) fn armed(self: &Arc<Self>) {
-        if self.socket.pending_exact() > 0 {
-            self.socket_readable();
+        let bits = self.socket.readiness.look();
+        if bits != 0 {
+            self.became_ready(bits);
             self.set.call_back();
         }
     }
 
-    /// Events to report, if the socket is still readable. Decides whether it stays in the ready list.
+    /// What it wants to be told of.
+    fn wanted(&self) -> u32 {
+        self.events.load(Ordering::Relaxed) | events::ALWAYS
+    }
+
+    /// Events to report, if the socket is still ready. Decides whether it stays in the ready list.
     fn report(self: &Arc<Self>) -> Option<(epoll_event, bool)> {
-        // Cleared first: what comes from here on queues it again.
-        self.queued.store(false, Ordering::Release);
-        let wanted = self.events.load(Ordering::Relaxed);
-        if wanted & READABLE == 0
-            || self.disabled.load(Ordering::Relaxed)
-            || self.socket.pending_exact() == 0
-        {
+        // First: what comes from here on queues it again, and what has come before is seen.
+        self.queued.swap(false, Ordering::AcqRel);
+        let wanted = self.wanted();
+        let events = self.socket.readiness.report(wanted);
+        if events == 0 || self.disabled.load(Ordering::Relaxed) {
             return None;
         }
         if wanted & EPOLLONESHOT != 0 {
@@ -154,7 +142,6 @@ impl<B: Backend> Registration<B> {
         }
         let stays =
             wanted & (EPOLLET | EPOLLONESHOT) == 0 && !self.queued.swap(true, Ordering::AcqRel);
-        let events = wanted & (READABLE | WRITABLE);
         Some((
             epoll_event {
                 events,
@@ -162,6 +149,18 @@ impl<B: Backend> Registration<B> {
             },
             stays,
         ))
+    }
+}
+
+impl<B: Backend> Watcher for Registration<B> {
+    fn became_ready(self: &Arc<Self>, events: u32) {
+        if self.wanted() & events != 0
+            && !self.disabled.load(Ordering::Relaxed)
+            && !self.queued.swap(true, Ordering::AcqRel)
+        {
+            self.set.push_ready(Arc::clone(self));
+            self.set.waiters.wake_all();
+        }
     }
 }
 
@@ -232,7 +231,7 @@ impl<B: Backend> EpollSet<B> {
         let count = self.take_out_eviction(events, is_last);
         if self.has_one_shots.load(Ordering::Relaxed) {
             for event in &events[..count] {
-                self.kernel_reported(event.u64, event.events & !WRITABLE != 0);
+                self.kernel_reported(event.u64, event.events & !events::OUT != 0);
             }
         }
         count
@@ -274,7 +273,7 @@ impl<B: Backend> EpollSet<B> {
         let members = std::mem::replace(&mut *self.members(), Members::new());
         for registration in members.registrations() {
             registration.disabled.store(true, Ordering::Relaxed);
-            registration.socket.remove_registration(registration);
+            registration.socket.readiness.remove_watcher(registration);
         }
         self.ready().clear();
         self.ready_count.store(0, Ordering::Release);
@@ -303,7 +302,7 @@ impl<B: Backend> EpollSet<B> {
     pub(super) fn remove(&self, key: Key) {
         let removed = self.members().remove_if(key, |_| true);
         if let Some((registration, changed)) = removed {
-            registration.socket.remove_registration(&registration);
+            registration.socket.readiness.remove_watcher(&registration);
             registration.retire();
             self.follow(changed);
         }
@@ -439,7 +438,7 @@ impl<B: Backend> EpollSet<B> {
         let found = sys::epoll_now(self.epfd.load(Ordering::Relaxed), events)?;
         let found = self.take_out_eviction(&mut events[..found], false);
         for event in &events[..found] {
-            self.kernel_reported(event.u64, event.events & !WRITABLE != 0);
+            self.kernel_reported(event.u64, event.events & !events::OUT != 0);
         }
         Ok(found)
     }
@@ -485,7 +484,7 @@ impl<B: Backend> EpollSet<B> {
     }
 }
 
-pub(super) fn key<B: Backend>(socket: &UdpSocket<B>, fd: c_int) -> Key {
+pub(super) fn key<B: Backend>(socket: &SocketCore<B>, fd: c_int) -> Key {
     (std::ptr::from_ref(socket).addr(), fd)
 }
 

@@ -54,7 +54,7 @@ impl<B: Backend> Engine<B> {
                     set.remove(key(socket, fd));
                     let added = Arc::clone(&registration);
                     set.members().insert(key(socket, fd), added, event.u64);
-                    socket.add_registration(Arc::clone(&registration));
+                    socket.readiness.add_watcher(Arc::clone(&registration));
                     registration.interfaces_changed();
                 }
             }
@@ -120,7 +120,7 @@ impl<B: Backend> Engine<B> {
         set: &'static EpollSet<B>,
         call: &mut MuxCall,
         events: &mut [epoll_event],
-    ) -> MuxOutcome<B> {
+    ) -> MuxOutcome {
         set.refresh_interfaces();
         if set.interfaces.is_empty() {
             call.has_nothing_to_poll();
@@ -156,10 +156,10 @@ impl<B: Backend> Engine<B> {
     }
 
     #[cold]
-    fn epoll_sleep(&self, set: &'static EpollSet<B>, call: &mut MuxCall) -> MuxOutcome<B> {
+    fn epoll_sleep(&self, set: &'static EpollSet<B>, call: &mut MuxCall) -> MuxOutcome {
         let mut sleep = Sleep::new(call.deadline_nsec);
         sleep.watch(set.epfd.load(Ordering::Relaxed), libc::POLLIN);
-        sleep.watch_epoll(set);
+        sleep.watch_set(&set.waiters, &set.interfaces);
         set.interfaces.poll();
         if !set.ready().is_empty() || !set.knows_interfaces() {
             sleep.end();

@@ -7,21 +7,21 @@ use libc::c_short;
 
 use crate::engine::{Engine, Object};
 use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
+use crate::mux::epoll::Registration;
 use crate::mux::select_sets::select_now;
+use crate::sockets::events;
 use crate::sockets::interface::InterfaceSet;
+use crate::sockets::readiness::Readiness;
 use crate::sockets::reason::Reason;
 use crate::sockets::sleep::Sleep;
+use crate::sockets::socket::SocketCore;
 use crate::sys::{self, Errno};
-use crate::udp::UdpSocket;
-
-const READABLE: c_short = libc::POLLIN | libc::POLLRDNORM;
-const WRITABLE: c_short = libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND;
 
 /// Our sockets among the descriptors of a call.
 #[derive(Debug)]
 pub struct PolledSockets<B: Backend> {
     /// Index in the call's descriptors, and the socket.
-    sockets: Vec<(usize, &'static UdpSocket<B>)>,
+    sockets: Vec<(usize, &'static SocketCore<B>)>,
 }
 
 impl<B: Backend> Engine<B> {
@@ -31,7 +31,7 @@ impl<B: Backend> Engine<B> {
         for (index, polled) in fds.iter().enumerate() {
             match self.look_up(polled.fd) {
                 Some(Object::Udp(socket)) if !socket.is_left_to_kernel() => {
-                    sockets.push((index, socket));
+                    sockets.push((index, &**socket));
                 }
                 // The kernel cannot see from outside that a set of ours is ready.
                 Some(Object::Epoll(set)) => set.leave_sockets_to_kernel(self, Reason::NestedEpoll),
@@ -47,7 +47,7 @@ impl<B: Backend> Engine<B> {
         call: &mut MuxCall,
         fds: &mut [libc::pollfd],
         polled: &PolledSockets<B>,
-    ) -> MuxOutcome<B> {
+    ) -> MuxOutcome {
         let interfaces = InterfaceSet::new();
         for interface in polled
             .sockets
@@ -60,11 +60,11 @@ impl<B: Backend> Engine<B> {
             call.has_nothing_to_poll();
         }
         for _ in 0..ROUNDS_PER_ATTEMPT {
-            if let Some(outcome) = self.ready(call, fds, polled, UdpSocket::pending) {
+            if let Some(outcome) = self.ready(call, fds, polled, Readiness::now) {
                 return outcome;
             }
             let received = call.receive_from(&interfaces);
-            if received && let Some(outcome) = self.ready(call, fds, polled, UdpSocket::pending) {
+            if received && let Some(outcome) = self.ready(call, fds, polled, Readiness::now) {
                 return outcome;
             }
             if call.asks_kernel()
@@ -91,12 +91,12 @@ impl<B: Backend> Engine<B> {
         call: &MuxCall,
         fds: &mut [libc::pollfd],
         polled: &PolledSockets<B>,
-        pending: impl Fn(&UdpSocket<B>) -> u32,
-    ) -> Option<MuxOutcome<B>> {
-        let is_ready = |(index, socket): &(usize, &'static UdpSocket<B>), fds: &[libc::pollfd]| {
-            fds[*index].events & READABLE != 0 && pending(socket) > 0
+        look: impl Fn(&Readiness<Registration<B>>) -> u32,
+    ) -> Option<MuxOutcome> {
+        let is_ready = |(index, socket): &(usize, &'static SocketCore<B>)| {
+            wanted(&fds[*index]) & look(&socket.readiness) != 0
         };
-        if !polled.sockets.iter().any(|entry| is_ready(entry, fds)) {
+        if !polled.sockets.iter().any(is_ready) {
             return None;
         }
         let asked = self.settings().select_skip_os > 0 && {
@@ -108,16 +108,9 @@ impl<B: Backend> Engine<B> {
         if !(asked && matches!(ask_kernel(call, fds, polled), Some(MuxOutcome::Done(_)))) {
             fds.iter_mut().for_each(|polled| polled.revents = 0);
         }
-        for entry in &polled.sockets {
-            if is_ready(entry, fds) {
-                let polled = &mut fds[entry.0];
-                polled.revents |= polled.events & READABLE;
-            }
-        }
-        // A UDP socket that is polled for writing is ready for it, too.
-        for (index, _) in &polled.sockets {
+        for (index, socket) in &polled.sockets {
             let polled = &mut fds[*index];
-            polled.revents |= polled.events & WRITABLE;
+            polled.revents |= socket.readiness.report_along(wanted(polled)) as c_short;
         }
         let count = fds.iter().filter(|polled| polled.revents != 0).count();
         // Another thread may have taken the datagram meanwhile; zero would say that the time is over.
@@ -131,7 +124,7 @@ impl<B: Backend> Engine<B> {
         fds: &mut [libc::pollfd],
         polled: &PolledSockets<B>,
         interfaces: &InterfaceSet<B>,
-    ) -> MuxOutcome<B> {
+    ) -> MuxOutcome {
         let mut sleep = Sleep::new(call.deadline_nsec);
         for polled in fds.iter() {
             sleep.watch(polled.fd, polled.events);
@@ -140,14 +133,18 @@ impl<B: Backend> Engine<B> {
             sleep.watch_socket(socket);
         }
         interfaces.poll();
-        let exact = |socket: &UdpSocket<B>| socket.pending_exact() as u32;
-        if let Some(outcome) = self.ready(call, fds, polled, exact) {
+        if let Some(outcome) = self.ready(call, fds, polled, Readiness::look) {
             sleep.end();
             return outcome;
         }
         call.ask_kernel_next();
         MuxOutcome::Sleep(sleep)
     }
+}
+
+/// What a call wants to know of a descriptor.
+fn wanted(polled: &libc::pollfd) -> u32 {
+    u32::from(polled.events.cast_unsigned()) | events::ALWAYS
 }
 
 /// Whether there is more to say of a descriptor than that it is none.
@@ -160,7 +157,7 @@ fn ask_kernel<B: Backend>(
     call: &MuxCall,
     fds: &mut [libc::pollfd],
     polled: &PolledSockets<B>,
-) -> Option<MuxOutcome<B>> {
+) -> Option<MuxOutcome> {
     let found = match sys::poll_now(fds) {
         Err(Errno(libc::EINVAL)) if call.is_select => select_now(fds),
         found => found,
@@ -171,7 +168,7 @@ fn ask_kernel<B: Backend>(
         Ok(_) if call.is_last_after_signal() && !fds.iter().any(is_ready) => None,
         Ok(count) => {
             for (index, socket) in &polled.sockets {
-                if fds[*index].revents & !WRITABLE != 0 {
+                if u32::from(fds[*index].revents.cast_unsigned()) & !events::OUT != 0 {
                     socket.shadow.readable_hint.store(true, Ordering::Relaxed);
                 }
             }

@@ -5,10 +5,11 @@ use std::net::Ipv4Addr;
 use dev_core::Backend;
 
 use crate::engine::Object;
+use crate::sockets::attachment::MayOpen;
 use crate::sockets::host::Host;
 use crate::sockets::network::NetworkChange;
 use crate::sockets::reason::Reason;
-use crate::udp::{MayOpen, UdpSocket};
+use crate::udp::UdpSocket;
 
 impl<B: Backend> Host<B> {
     /// The kernel's socket may have got other addresses: `bind(2)`, `connect(2)`, or a first send.

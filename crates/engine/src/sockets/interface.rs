@@ -209,9 +209,9 @@ impl<B: Backend> Interface<B> {
         }
     }
 
-    /// A sleeper was woken by the device.
-    pub(crate) fn count_wakeup(&self) {
-        self.stats.rx_wakeups.add_contended(1);
+    /// Its counters.
+    pub(crate) fn stats(&self) -> &RingSlot {
+        &self.stats
     }
 
     /// Gives a flow's packets to a socket. `Err(Some(owner))`: the flow belongs to another socket; `Err(None)`: the

@@ -5,18 +5,19 @@
 //! written to now and then and read by nobody.
 
 use std::mem::ManuallyDrop;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use dev_core::Backend;
 use libc::{c_int, c_short};
+use stats::RingSlot;
 
-use crate::mux::epoll::EpollSet;
-use crate::sockets::interface::{Interface, InterfaceSet};
+use crate::sockets::interface::InterfaceSet;
 use crate::sockets::interrupt;
-use crate::sockets::wait::Waiter;
+use crate::sockets::socket::{Shadow, SocketCore};
+use crate::sockets::wait::{WaitQueue, Waiter};
 use crate::sys;
-use crate::udp::UdpSocket;
 
 /// Descriptors that fit without further memory.
 const INLINE_MAX: usize = 16;
@@ -25,22 +26,26 @@ const UNWAKEABLE_NSEC: u64 = 10_000_000;
 
 /// A sleep that is prepared; pass [`Sleep::fds`] to `ppoll(2)`, then call [`Sleep::end`].
 #[derive(Debug)]
-pub struct Sleep<B: Backend> {
+pub struct Sleep {
     fds: ManuallyDrop<Vec<libc::pollfd>>,
     deadline_nsec: Option<u64>,
     /// None where the program has no descriptor left. The devices and the kernel's sockets wake the thread even so; what another
     /// thread has taken from a device it finds when a short sleep ends.
     waiter: ManuallyDrop<Option<Arc<Waiter>>>,
-    registered: ManuallyDrop<Vec<Registered<B>>>,
+    registered: ManuallyDrop<Vec<Registered>>,
+    /// Descriptors of devices, and what counts the wake-ups by them.
+    devices: ManuallyDrop<Vec<(&'static [RawFd], &'static RingSlot)>>,
 }
 
+/// Where a sleeper is to be found by those who wake it.
 #[derive(Debug)]
-enum Registered<B: Backend> {
-    Socket(&'static UdpSocket<B>),
-    Epoll(&'static EpollSet<B>),
+struct Registered {
+    sleepers: &'static WaitQueue,
+    /// That of a socket, whose kernel's half may be what wakes the thread.
+    shadow: Option<&'static Shadow>,
 }
 
-impl<B: Backend> Sleep<B> {
+impl Sleep {
     /// A sleep until `deadline_nsec` on the monotonic clock, or without end.
     pub(crate) fn new(deadline_nsec: Option<u64>) -> Self {
         let waiter = Waiter::take();
@@ -50,6 +55,7 @@ impl<B: Backend> Sleep<B> {
             deadline_nsec,
             waiter: ManuallyDrop::new(waiter),
             registered: ManuallyDrop::new(Vec::new()),
+            devices: ManuallyDrop::new(Vec::new()),
         };
         for fd in wakes.into_iter().chain(interrupt::wakes_all()) {
             sleep.watch(fd, libc::POLLIN);
@@ -67,27 +73,37 @@ impl<B: Backend> Sleep<B> {
     }
 
     /// Also wakes when something happens to a socket. The caller looks at it once more before it sleeps.
-    pub(crate) fn watch_socket(&mut self, socket: &'static UdpSocket<B>) {
-        if let Some(waiter) = self.waiter.as_ref() {
-            socket.waiters.add(waiter);
-        }
-        self.registered.push(Registered::Socket(socket));
-        self.watch_interfaces(&socket.interfaces);
+    pub(crate) fn watch_socket<B: Backend>(&mut self, socket: &'static SocketCore<B>) {
+        let sleepers = &socket.readiness.sleepers;
+        self.register(sleepers, Some(&socket.shadow), &socket.interfaces);
     }
 
-    /// Also wakes when something happens to an epoll set. The caller looks at it once more before it sleeps.
-    pub(crate) fn watch_epoll(&mut self, set: &'static EpollSet<B>) {
-        if let Some(waiter) = self.waiter.as_ref() {
-            set.waiters.add(waiter);
-        }
-        self.registered.push(Registered::Epoll(set));
-        self.watch_interfaces(&set.interfaces);
+    /// Also wakes when something happens to a set of sockets. The caller looks at it once more before it sleeps.
+    pub(crate) fn watch_set<B: Backend>(
+        &mut self,
+        sleepers: &'static WaitQueue,
+        interfaces: &InterfaceSet<B>,
+    ) {
+        self.register(sleepers, None, interfaces);
     }
 
-    fn watch_interfaces(&mut self, interfaces: &InterfaceSet<B>) {
-        for &fd in interfaces.iter().flat_map(|interface| interface.wait_fds()) {
-            if !self.fds.iter().any(|watched| watched.fd == fd) {
-                self.watch(fd, libc::POLLIN);
+    fn register<B: Backend>(
+        &mut self,
+        sleepers: &'static WaitQueue,
+        shadow: Option<&'static Shadow>,
+        interfaces: &InterfaceSet<B>,
+    ) {
+        if let Some(waiter) = self.waiter.as_ref() {
+            sleepers.add(waiter);
+        }
+        self.registered.push(Registered { sleepers, shadow });
+        for interface in interfaces.iter() {
+            let fds = interface.wait_fds();
+            self.devices.push((fds, interface.stats()));
+            for &fd in fds {
+                if !self.fds.iter().any(|watched| watched.fd == fd) {
+                    self.watch(fd, libc::POLLIN);
+                }
             }
         }
     }
@@ -119,29 +135,29 @@ impl<B: Backend> Sleep<B> {
     }
 
     /// Ends the sleep.
-    pub fn end(mut self) {
+    pub fn end(self) {
         interrupt::sleep_ends();
-        for registered in self.registered.drain(..) {
-            let (waiters, interfaces) = match registered {
-                Registered::Socket(socket) => {
-                    let shadow = &socket.shadow;
-                    if is_ready(&self.fds, shadow.fd.load(Ordering::Relaxed)) {
-                        shadow.readable_hint.store(true, Ordering::Relaxed);
-                    }
-                    (&socket.waiters, &socket.interfaces)
-                }
-                Registered::Epoll(set) => (&set.waiters, &set.interfaces),
-            };
-            if let Some(waiter) = self.waiter.as_ref() {
-                waiters.remove(waiter);
+        for registered in &*self.registered {
+            if let Some(shadow) = registered.shadow
+                && is_ready(&self.fds, shadow.fd.load(Ordering::Relaxed))
+            {
+                shadow.readable_hint.store(true, Ordering::Relaxed);
             }
-            count_wakeups(&self.fds, interfaces);
+            if let Some(waiter) = self.waiter.as_ref() {
+                registered.sleepers.remove(waiter);
+            }
+        }
+        for (fds, stats) in &*self.devices {
+            if fds.iter().any(|fd| is_ready(&self.fds, *fd)) {
+                stats.rx_wakeups.add_contended(1);
+            }
         }
         if let Some(waiter) = ManuallyDrop::into_inner(self.waiter) {
             let is_readable = is_ready(&self.fds, waiter.fd());
             Waiter::give(waiter, is_readable);
         }
         drop(ManuallyDrop::into_inner(self.registered));
+        drop(ManuallyDrop::into_inner(self.devices));
         drop(ManuallyDrop::into_inner(self.fds));
     }
 }
@@ -149,12 +165,4 @@ impl<B: Backend> Sleep<B> {
 fn is_ready(fds: &[libc::pollfd], fd: c_int) -> bool {
     fds.iter()
         .any(|polled| polled.fd == fd && polled.revents != 0)
-}
-
-fn count_wakeups<B: Backend>(fds: &[libc::pollfd], interfaces: &InterfaceSet<B>) {
-    let woke = |fd: &c_int| is_ready(fds, *fd);
-    let woken = interfaces
-        .iter()
-        .filter(|interface| interface.wait_fds().iter().any(woke));
-    woken.for_each(Interface::count_wakeup);
 }

@@ -2,13 +2,13 @@
 //!
 //! Every function here runs under the engine's control lock.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 use std::sync::atomic::Ordering;
 
 use dev_core::{Backend, Flow};
-use stats::SocketStats;
 use vma_config::rules::{ProcessRule, ProcessRules};
 
+use crate::sockets::attachment::{MayOpen, in_parentheses};
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::links::Absent;
@@ -18,14 +18,6 @@ use crate::sys;
 use crate::udp::PortSharing;
 use crate::udp::UdpSocket;
 
-/// Whether interfaces may be opened for a socket that follows the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MayOpen {
-    Yes,
-    /// They have been, as far as that is possible.
-    No,
-}
-
 /// Those of some interfaces that are to be opened, or are being opened.
 fn closed_among<B: Backend>(host: &Host<B>, indexes: impl IntoIterator<Item = u32>) -> Vec<u32> {
     let is_closed = |index: &u32| {
@@ -34,77 +26,6 @@ fn closed_among<B: Backend>(host: &Host<B>, indexes: impl IntoIterator<Item = u3
     };
     indexes.into_iter().filter(is_closed).collect()
 }
-
-/// The flows of a socket and how many descriptors stand for it.
-#[derive(Debug)]
-pub(crate) struct Attachment<B: Backend> {
-    pub(crate) descriptors: u32,
-    /// The rules that were in force when the socket was first looked at; later ones are for later sockets.
-    rules: Option<&'static ProcessRules>,
-    /// The socket was made in another network namespace; `None`: nobody has looked yet.
-    foreign: Option<bool>,
-    /// `SO_REUSEADDR`
-    reuses_address: bool,
-    /// Number of the rule that decided last, or 0.
-    rule: u32,
-    /// Multicast groups that the socket is a member of.
-    groups: Vec<Ipv4Addr>,
-    /// What the reason is about, as readers see it.
-    detail: String,
-    flows: Vec<(&'static Interface<B>, Flow)>,
-}
-
-impl<B: Backend> Default for Attachment<B> {
-    fn default() -> Self {
-        Self {
-            descriptors: 0,
-            rules: None,
-            foreign: None,
-            reuses_address: false,
-            rule: 0,
-            groups: Vec::new(),
-            detail: String::new(),
-            flows: Vec::new(),
-        }
-    }
-}
-
-impl<B: Backend> Attachment<B> {
-    /// Whether sockets of other processes may come to have the port, too.
-    pub(crate) fn reuses_address(&self) -> bool {
-        self.reuses_address
-    }
-
-    pub(super) fn opened() -> Self {
-        Self {
-            descriptors: 1,
-            ..Self::default()
-        }
-    }
-
-    /// Shows what the socket's reason is about, and its groups.
-    pub(super) fn explain(&mut self, counters: &SocketStats, detail: &str) {
-        if self.detail != detail {
-            detail.clone_into(&mut self.detail);
-        }
-        let mut shown = self.detail.clone();
-        for (index, group) in self.groups.iter().take(GROUPS_SHOWN).enumerate() {
-            shown.push_str(match (index, shown.is_empty()) {
-                (0, true) => "groups through the kernel: ",
-                (0, false) => "; groups through the kernel: ",
-                _ => ", ",
-            });
-            shown.push_str(&group.to_string());
-        }
-        if self.groups.len() > GROUPS_SHOWN {
-            shown.push_str(", ...");
-        }
-        counters.detail.set(&shown);
-    }
-}
-
-/// Groups that a detail has room for.
-const GROUPS_SHOWN: usize = 4;
 
 impl<B: Backend> UdpSocket<B> {
     /// Brings the flows in line with the addresses that the kernel's socket has. To be called after every call that may
@@ -252,28 +173,6 @@ impl<B: Backend> UdpSocket<B> {
         self.set_reason_about(reason, rule, "");
     }
 
-    /// Takes note of a multicast group that the socket has become a member of, or is no longer.
-    pub(crate) fn change_membership(&self, group: Ipv4Addr, joined: bool) {
-        let mut attachment = self.attachment();
-        // On several interfaces, or for several sources, it may be a member more than once.
-        if joined {
-            attachment.groups.push(group);
-        } else if let Some(place) = attachment.groups.iter().position(|it| *it == group) {
-            attachment.groups.remove(place);
-        }
-        let detail = attachment.detail.clone();
-        attachment.explain(self.counters(), &detail);
-    }
-
-    /// Takes every flow away from the socket.
-    pub(crate) fn drop_flows(&self) {
-        let flows = std::mem::take(&mut self.attachment().flows);
-        for (interface, flow) in flows {
-            interface.detach(&flow);
-        }
-        self.interfaces.clear();
-    }
-
     fn remember_addresses(
         &self,
         local: SocketAddrV4,
@@ -356,13 +255,5 @@ impl<B: Backend> UdpSocket<B> {
         let offloaded = !flows.is_empty();
         self.attachment().flows = flows;
         if offloaded { Reason::Offloaded } else { reason }
-    }
-}
-
-fn in_parentheses(detail: &str) -> String {
-    if detail.is_empty() {
-        String::new()
-    } else {
-        format!(" ({detail})")
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use dev_core::Backend;
 
+use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
 use crate::udp::UdpSocket;
@@ -15,7 +16,7 @@ impl<B: Backend> UdpSocket<B> {
     /// kernel's socket with the addresses that they had. What does not fit there, or cannot be sent, stays in the queue, where
     /// receive calls find it first.
     pub(crate) fn give_queue_to_kernel(&self, host: &Host<B>) {
-        if self.pending() == 0 {
+        if self.readiness.now() & events::IN == 0 {
             return;
         }
         let Some(raw) = host.return_socket() else {

@@ -1,13 +1,12 @@
 //! The receive queue of a UDP socket: what came past the kernel and was not read yet.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use dev_core::{Backend, FramePool};
 use libc::c_int;
 
-use crate::mux::epoll::Registration;
+use crate::sockets::events;
 use crate::sockets::message::Message;
 use crate::sys::{self, Errno};
 use crate::udp::charge::charge_bytes;
@@ -22,7 +21,7 @@ const KEPT_DATAGRAMS: usize = 64;
 
 /// The receive queue, under its lock.
 #[derive(Debug)]
-pub(super) struct ReceiveQueue<B: Backend> {
+pub(super) struct ReceiveQueue {
     datagrams: VecDeque<Waiting>,
     /// Payload.
     bytes: usize,
@@ -30,17 +29,15 @@ pub(super) struct ReceiveQueue<B: Backend> {
     charged_bytes: usize,
     /// `SO_RCVBUF` as the kernel reports it.
     limit_bytes: usize,
-    registrations: Vec<Arc<Registration<B>>>,
 }
 
-impl<B: Backend> ReceiveQueue<B> {
+impl ReceiveQueue {
     pub(super) const fn new() -> Self {
         Self {
             datagrams: VecDeque::new(),
             bytes: 0,
             charged_bytes: 0,
             limit_bytes: 0,
-            registrations: Vec::new(),
         }
     }
 
@@ -68,28 +65,18 @@ impl<B: Backend> ReceiveQueue<B> {
         Some(oldest)
     }
 
-    /// Empties the queue; returns the epoll registrations that it knew.
-    pub(super) fn clear(&mut self, pool: &FramePool) -> Vec<Arc<Registration<B>>> {
+    /// Empties the queue.
+    pub(super) fn clear(&mut self, pool: &FramePool) {
         self.datagrams
             .drain(..)
             .for_each(|waiting| waiting.release(pool));
         // The object lives on for another socket, which may never have a deep queue.
         self.datagrams.shrink_to(KEPT_DATAGRAMS);
         (self.bytes, self.charged_bytes) = (0, 0);
-        std::mem::take(&mut self.registrations)
-    }
-
-    pub(super) fn registrations(&self) -> Vec<Arc<Registration<B>>> {
-        self.registrations.clone()
     }
 }
 
 impl<B: Backend> UdpSocket<B> {
-    /// The same under the queue's lock: what a sleeper must ask after it has registered.
-    pub(crate) fn pending_exact(&self) -> usize {
-        self.receive.lock().datagrams.len()
-    }
-
     /// Length of the oldest waiting datagram that came past the kernel (`FIONREAD`).
     pub fn next_len_after_poll(&self) -> Option<usize> {
         self.interfaces.drain();
@@ -123,14 +110,8 @@ impl<B: Backend> UdpSocket<B> {
         self.counters()
             .rx_queue_packets_max
             .raise_to(queue.datagrams.len() as u64);
-        if !queue.registrations.is_empty() {
-            queue
-                .registrations
-                .iter()
-                .for_each(Registration::socket_readable);
-        }
         drop(queue);
-        self.waiters.wake_all();
+        self.readiness.announce(events::IN);
         Ok(())
     }
 
@@ -150,7 +131,7 @@ impl<B: Backend> UdpSocket<B> {
         generation: u32,
         hit: bool,
     ) -> Option<Result<usize, Errno>> {
-        if self.pending.load(Ordering::Acquire) == 0 {
+        if self.readiness.now() & events::IN == 0 {
             return None;
         }
         let mut queue = self.receive.lock();
@@ -243,28 +224,15 @@ impl<B: Backend> UdpSocket<B> {
 
     /// Shows the queue's length to those who look without its lock.
     #[inline]
-    pub(super) fn queue_changed(&self, queue: &ReceiveQueue<B>) {
+    pub(super) fn queue_changed(&self, queue: &ReceiveQueue) {
         let count = queue.datagrams.len();
-        self.pending.store(count as u32, Ordering::Release);
+        if count > 0 {
+            self.readiness.set(events::IN);
+        } else {
+            self.readiness.clear(events::IN);
+        }
         let counters = self.counters();
         counters.rx_queue_packets.set(count as u64);
         counters.rx_queue_bytes.set(queue.bytes as u64);
-    }
-
-    /// Remembers an epoll registration, which learns of every datagram from here on.
-    pub(crate) fn add_registration(&self, registration: Arc<Registration<B>>) {
-        let mut queue = self.receive.lock();
-        if !queue.datagrams.is_empty() {
-            registration.socket_readable();
-        }
-        queue.registrations.push(registration);
-    }
-
-    /// Forgets an epoll registration.
-    pub(crate) fn remove_registration(&self, registration: &Arc<Registration<B>>) {
-        self.receive
-            .lock()
-            .registrations
-            .retain(|other| !Arc::ptr_eq(other, registration));
     }
 }

@@ -6,6 +6,7 @@ use dev_core::Backend;
 use libc::c_int;
 
 use crate::cpu_sharing::Spin;
+use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::interrupt::Mark;
 use crate::sockets::message::Message;
@@ -16,7 +17,7 @@ use crate::udp::direct::DirectReceive;
 
 /// What became of a receive call so far.
 #[derive(Debug)]
-pub enum RecvOutcome<B: Backend> {
+pub enum RecvOutcome {
     /// Received: the call's result.
     Done(usize),
     /// Failed.
@@ -26,7 +27,7 @@ pub enum RecvOutcome<B: Backend> {
     /// Nothing yet: look for a cancellation request and call again.
     Again,
     /// Nothing yet: sleep as described, then call again.
-    Sleep(Sleep<B>),
+    Sleep(Sleep),
 }
 
 /// A receive call from its beginning to its end, over any number of attempts.
@@ -117,7 +118,7 @@ impl<B: Backend> UdpSocket<B> {
         call: &mut RecvCall,
         message: &mut Message<'_>,
         flags: c_int,
-    ) -> RecvOutcome<B> {
+    ) -> RecvOutcome {
         if self.is_another_life(call) {
             return RecvOutcome::Fail(Errno(libc::EBADF));
         }
@@ -148,7 +149,7 @@ impl<B: Backend> UdpSocket<B> {
                 // What came before the call may lie behind others' frames.
                 self.interfaces.drain();
             }
-            if self.pending() > 0 && polls % POLLS_PER_CHECK != 0 {
+            if self.readiness.now() & events::IN != 0 && polls % POLLS_PER_CHECK != 0 {
                 continue;
             }
             let os_ratio = host.settings().rx_udp_poll_os_ratio;
@@ -224,7 +225,7 @@ impl<B: Backend> UdpSocket<B> {
         message: &mut Message<'_>,
         flags: c_int,
         errno: Errno,
-    ) -> RecvOutcome<B> {
+    ) -> RecvOutcome {
         if self.is_another_life(call) {
             return RecvOutcome::Fail(errno);
         }
@@ -242,7 +243,7 @@ impl<B: Backend> UdpSocket<B> {
         call: &mut RecvCall,
         message: &mut Message<'_>,
         flags: c_int,
-    ) -> RecvOutcome<B> {
+    ) -> RecvOutcome {
         if let Some(errno) = self.must_end(call) {
             return self.last_look(call, message, flags, errno);
         }
@@ -257,7 +258,7 @@ impl<B: Backend> UdpSocket<B> {
         sleep.watch(fd, libc::POLLIN);
         sleep.watch_socket(self);
         self.interfaces.poll();
-        if self.pending_exact() > 0 {
+        if self.readiness.look() & events::IN != 0 {
             sleep.end();
             return self
                 .take(message, flags, call.generation, false)
@@ -275,7 +276,7 @@ impl<B: Backend> UdpSocket<B> {
         call: &RecvCall,
         message: &mut Message<'_>,
         flags: c_int,
-    ) -> Option<RecvOutcome<B>> {
+    ) -> Option<RecvOutcome> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         if self.is_another_life(call) {
             return Some(RecvOutcome::Fail(Errno(libc::EBADF)));

@@ -7,10 +7,11 @@ use libc::c_int;
 
 use crate::engine::{Engine, Object};
 use crate::process::fork::recall_channel::RecallChannel;
+use crate::sockets::attachment::MayOpen;
 use crate::sockets::reason::Reason;
 use crate::sockets::shared::{SharedMemory, SharedSocket};
 use crate::sys;
-use crate::udp::{MayOpen, UdpSocket};
+use crate::udp::UdpSocket;
 
 /// What an engine has to share sockets with descendants of its process.
 #[derive(Debug)]
