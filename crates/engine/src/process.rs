@@ -2,5 +2,7 @@
 
 mod end;
 pub(crate) mod end_request;
+mod event_loop;
 pub(crate) mod fork;
 pub mod monitor;
+mod tasks;

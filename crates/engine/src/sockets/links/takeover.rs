@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering;
 
 use dev_core::Backend;
+use libc::c_int;
 
 use crate::sockets::links::Links;
 use crate::sockets::links::holder::Holder;
@@ -74,18 +75,14 @@ impl<B: Backend> Links<B> {
         texts.join(", ")
     }
 
-    /// For the internal thread to wait for: adds what becomes readable when a holder ends.
-    pub(crate) fn watch_holders(&self, fds: &mut Vec<libc::pollfd>) {
+    /// For the internal thread to wait for: says what becomes readable when a holder ends.
+    pub(crate) fn watch_holders(&self, mut watch: impl FnMut(c_int)) {
         if !self.waits_for_holder() {
             return;
         }
         self.states.for_each_failed(|_, not_open| {
             if let Some(holder) = not_open.holder() {
-                fds.push(libc::pollfd {
-                    fd: holder.fd(),
-                    events: libc::POLLIN,
-                    revents: 0,
-                });
+                watch(holder.fd());
             }
         });
     }
