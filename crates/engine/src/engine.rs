@@ -1,6 +1,8 @@
 //! The engine: what a process has of sockets, interfaces, frames and statistics.
 
 mod descriptors;
+mod kinds;
+mod multiplex;
 
 use std::ops::Deref;
 use std::ptr;
@@ -12,30 +14,28 @@ use stats::{PoolSlot, Segment};
 use vma_config::rules::{ProcessRules, RuleError};
 
 use crate::kernel_sockets::KernelSockets;
-use crate::mux::epoll::EpollSet;
+use crate::mux;
 use crate::process::end_request::EndRequest;
 use crate::process::fork::Sharing;
 use crate::sockets::frames;
-use crate::sockets::host::Host;
+use crate::sockets::host;
 use crate::sockets::network::Network;
 use crate::sockets::reason::Reason;
 use crate::sockets::settings::Settings;
 use crate::sockets::slab::Slab;
 use crate::sys;
-use crate::udp::UdpSocket;
+use crate::udp;
 
-/// What a descriptor stands for.
-#[derive(Debug)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "objects live in slabs of one kind each"
-)]
-pub enum Object<B: Backend> {
-    /// A UDP socket over IPv4.
-    Udp(UdpSocket<B>),
-    /// An epoll set that has such sockets in it.
-    Epoll(EpollSet<B>),
-}
+pub use kinds::{AnySocket, Object};
+
+/// A UDP socket over IPv4.
+pub type UdpSocket<B> = udp::UdpSocket<AnySocket<B>>;
+/// An epoll set with sockets of ours in it.
+pub type EpollSet<B> = mux::epoll::EpollSet<AnySocket<B>>;
+/// The sockets of ours that a `poll(2)` waits for.
+pub type PolledSockets<B> = mux::poll::PolledSockets<AnySocket<B>>;
+/// What sockets stand on.
+pub type Host<B> = host::Host<AnySocket<B>>;
 
 /// The sockets, interfaces, frames and statistics of the process.
 #[derive(Debug)]

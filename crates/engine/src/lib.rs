@@ -25,24 +25,34 @@ mod sync;
 mod sys;
 mod udp;
 
-pub use engine::{Engine, Object};
-pub use mux::epoll::EpollSet;
-pub use mux::poll::PolledSockets;
+pub use engine::{AnySocket, Engine, EpollSet, Host, Object, PolledSockets, UdpSocket};
 pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_may_be_shared};
 pub use netconf_network::NetconfNetwork;
 pub use process::monitor;
 pub use sockets::doorbell::Follows;
 pub use sockets::exception::{ExceptionAction, Request};
-pub use sockets::host::Host;
 pub use sockets::message::Message;
 pub use sockets::network::{
-    FixedNetwork, InterfaceFacts, Network, NetworkChange, NextHop, Resolution,
+    FixedNetwork, InterfaceFacts, Network, NetworkChange, NextHop, PortUser, Resolution,
 };
 pub use sockets::notice::warn_in_a_box;
 pub use sockets::reason::Reason;
 pub use sockets::settings::Settings;
 pub use sockets::sleep::Sleep;
-pub use sockets::socket::SocketCore;
 pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, tick_nsec};
-pub use udp::{PortUser, RecvCall, RecvOutcome, SendOutcome, UdpSocket};
+pub use udp::{RecvCall, RecvOutcome, SendOutcome};
+
+/// What the names above are made of: the parts are generic over the kinds of sockets that there are ([`Stack`](parts::Stack)).
+pub mod parts {
+    pub use crate::mux::epoll::EpollSet;
+    pub use crate::mux::poll::PolledSockets;
+    pub use crate::mux::{MuxStack, Registration};
+    pub use crate::sockets::attachment::MayOpen;
+    pub use crate::sockets::delivery::Parsed;
+    pub use crate::sockets::host::Host;
+    pub use crate::sockets::readiness::Watcher;
+    pub use crate::sockets::socket::SocketCore;
+    pub use crate::sockets::stack::{Described, SocketWatcher, Stack};
+    pub use crate::udp::{UdpSocket, UdpStack};
+}

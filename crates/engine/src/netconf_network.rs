@@ -8,10 +8,10 @@ use dev_core::LinkSpec;
 use netconf::{IpsecPolicies, Link, Netconf, RouteKind, RouteQuery};
 
 use crate::own_descriptors;
+use crate::sockets::network::PortUser;
 use crate::sockets::network::{InterfaceFacts, Network, NetworkChange, NextHop, Resolution};
 use crate::sockets::reason::Reason;
 use crate::sys;
-use crate::udp::PortUser;
 
 /// The network namespace of the process. Clones share one snapshot.
 #[derive(Clone, Debug)]

@@ -1,12 +1,14 @@
 //! What sockets of every kind stand on: descriptors, the kernel's sockets behind them, interfaces, waiting.
 
 pub(crate) mod attachment;
+pub(crate) mod delivery;
 pub(crate) mod doorbell;
 pub(crate) mod events;
 pub(crate) mod exception;
 pub(crate) mod fd_table;
 mod follow;
 pub(crate) mod frames;
+pub(crate) mod hand_over;
 pub(crate) mod host;
 pub(crate) mod interface;
 pub(crate) mod internal_thread;
@@ -28,5 +30,6 @@ pub(crate) mod shared;
 pub(crate) mod slab;
 pub(crate) mod sleep;
 pub(crate) mod socket;
+pub(crate) mod stack;
 pub mod user_memory;
 pub(crate) mod wait;

@@ -14,10 +14,8 @@ mod receive;
 mod send;
 mod socket;
 
-pub(crate) use datagram::Received;
-pub(crate) use direct::DirectReceive;
-pub(crate) use port_sharing::PortSharing;
-pub use port_sharing::PortUser;
+use datagram::Received;
+pub(crate) use port_sharing::look_after_shared_ports;
 pub use receive::{RecvCall, RecvOutcome};
 pub use send::SendOutcome;
-pub use socket::UdpSocket;
+pub use socket::{UdpSocket, UdpStack};

@@ -7,12 +7,12 @@ use dev_core::Backend;
 
 use libc::c_int;
 
-use crate::engine::{Engine, Object};
+use crate::engine::{Engine, Object, UdpSocket};
 use crate::mux::epoll_may_be_shared;
+use crate::sockets::hand_over;
 use crate::sockets::offload;
 use crate::sockets::reason::Reason;
 use crate::sys;
-use crate::udp::UdpSocket;
 
 /// Descriptors that are looked at in one go for whether they are still what they were: a third of a millisecond.
 const LOOKED_AT_ONCE: usize = 1024;
@@ -44,7 +44,7 @@ impl<B: Backend> Engine<B> {
             self.sharing.forks(),
         );
         if let Some(rule) = offload::program_rule(self.rules()) {
-            socket.leave_to_kernel_by_rule(self, rule);
+            hand_over::leave_by_rule(self, socket.into(), rule);
         }
         if self.table.insert(fd, object).is_err() {
             // A descriptor beyond the table is the kernel's alone.
@@ -130,7 +130,7 @@ impl<B: Backend> Engine<B> {
                 Object::Udp(socket) => {
                     socket.attachment().descriptors -= 1;
                     let detail = format!("descriptor {new} is beyond the library's table");
-                    socket.leave_to_kernel_about(self, Reason::Option, &detail);
+                    hand_over::leave(self, socket.into(), Reason::Option, &detail);
                 }
                 Object::Epoll(set) => {
                     drop(control);

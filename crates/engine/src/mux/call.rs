@@ -1,12 +1,11 @@
 //! What every waiting call has in common: how long it polls, when it asks the kernel, when it sleeps or ends.
 
-use dev_core::Backend;
-
 use crate::cpu_sharing::Spin;
 use crate::sockets::interface::InterfaceSet;
 use crate::sockets::interrupt::Mark;
 use crate::sockets::settings::Settings;
 use crate::sockets::sleep::Sleep;
+use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
 
 /// What became of a waiting call so far.
@@ -102,7 +101,7 @@ impl MuxCall {
 
     /// Receives what has come; a call that does not wait receives all of it. Returns whether anything came.
     #[inline]
-    pub(super) fn receive_from<B: Backend>(&self, interfaces: &InterfaceSet<B>) -> bool {
+    pub(super) fn receive_from<S: Stack>(&self, interfaces: &InterfaceSet<S>) -> bool {
         let frames = if self.is_immediate() {
             interfaces.drain()
         } else {

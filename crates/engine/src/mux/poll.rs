@@ -2,54 +2,41 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use dev_core::Backend;
 use libc::c_short;
 
-use crate::engine::{Engine, Object};
 use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
-use crate::mux::epoll::Registration;
 use crate::mux::select_sets::select_now;
 use crate::sockets::events;
 use crate::sockets::interface::InterfaceSet;
 use crate::sockets::readiness::Readiness;
-use crate::sockets::reason::Reason;
+use crate::sockets::settings::Settings;
 use crate::sockets::sleep::Sleep;
 use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
 
 /// Our sockets among the descriptors of a call.
 #[derive(Debug)]
-pub struct PolledSockets<B: Backend> {
+pub struct PolledSockets<S: Stack> {
     /// Index in the call's descriptors, and the socket.
-    sockets: Vec<(usize, &'static SocketCore<B>)>,
+    sockets: Vec<(usize, &'static SocketCore<S>)>,
 }
 
-impl<B: Backend> Engine<B> {
-    /// Finds our sockets among the descriptors of a `poll(2)`. `None`: there is none, the call is for the kernel.
-    pub fn polled_sockets(&self, fds: &[libc::pollfd]) -> Option<PolledSockets<B>> {
-        let mut sockets = Vec::new();
-        for (index, polled) in fds.iter().enumerate() {
-            match self.look_up(polled.fd) {
-                Some(Object::Udp(socket)) if !socket.is_left_to_kernel() => {
-                    sockets.push((index, &**socket));
-                }
-                // The kernel cannot see from outside that a set of ours is ready.
-                Some(Object::Epoll(set)) => set.leave_sockets_to_kernel(self, Reason::NestedEpoll),
-                Some(Object::Udp(_)) | None => {}
-            }
-        }
-        (!sockets.is_empty()).then_some(PolledSockets { sockets })
+impl<S: Stack> PolledSockets<S> {
+    /// The sockets, each with its index in the call's descriptors.
+    pub(crate) fn new(sockets: Vec<(usize, &'static SocketCore<S>)>) -> Self {
+        Self { sockets }
     }
 
     /// One attempt at a `poll(2)` with sockets of ours in it.
-    pub fn poll(
+    pub(crate) fn poll(
         &self,
+        settings: &Settings,
         call: &mut MuxCall,
         fds: &mut [libc::pollfd],
-        polled: &PolledSockets<B>,
     ) -> MuxOutcome {
         let interfaces = InterfaceSet::new();
-        for interface in polled
+        for interface in self
             .sockets
             .iter()
             .flat_map(|(_, socket)| socket.interfaces.iter())
@@ -60,15 +47,15 @@ impl<B: Backend> Engine<B> {
             call.has_nothing_to_poll();
         }
         for _ in 0..ROUNDS_PER_ATTEMPT {
-            if let Some(outcome) = self.ready(call, fds, polled, Readiness::now) {
+            if let Some(outcome) = self.ready(settings, call, fds, Readiness::now) {
                 return outcome;
             }
             let received = call.receive_from(&interfaces);
-            if received && let Some(outcome) = self.ready(call, fds, polled, Readiness::now) {
+            if received && let Some(outcome) = self.ready(settings, call, fds, Readiness::now) {
                 return outcome;
             }
             if call.asks_kernel()
-                && let Some(outcome) = ask_kernel(call, fds, polled)
+                && let Some(outcome) = self.ask_kernel(call, fds)
             {
                 return outcome;
             }
@@ -79,7 +66,7 @@ impl<B: Backend> Engine<B> {
                     return MuxOutcome::Done(0);
                 }
                 Step::Interrupted => return MuxOutcome::Fail(Errno(libc::EINTR)),
-                Step::Sleep => return self.poll_sleep(call, fds, polled, &interfaces),
+                Step::Sleep => return self.sleep(settings, call, fds, &interfaces),
             }
         }
         MuxOutcome::Again
@@ -88,27 +75,27 @@ impl<B: Backend> Engine<B> {
     /// The result if one of our sockets is ready, with the kernel's part at every `VMA_SELECT_SKIP_OS`-th time.
     fn ready(
         &self,
+        settings: &Settings,
         call: &MuxCall,
         fds: &mut [libc::pollfd],
-        polled: &PolledSockets<B>,
-        look: impl Fn(&Readiness<Registration<B>>) -> u32,
+        look: impl Fn(&Readiness<S::Place>) -> u32,
     ) -> Option<MuxOutcome> {
-        let is_ready = |(index, socket): &(usize, &'static SocketCore<B>)| {
+        let is_ready = |(index, socket): &(usize, &'static SocketCore<S>)| {
             wanted(&fds[*index]) & look(&socket.readiness) != 0
         };
-        if !polled.sockets.iter().any(is_ready) {
+        if !self.sockets.iter().any(is_ready) {
             return None;
         }
-        let asked = self.settings().select_skip_os > 0 && {
+        let asked = settings.select_skip_os > 0 && {
             static CALLS: AtomicU32 = AtomicU32::new(0);
             CALLS
                 .fetch_add(1, Ordering::Relaxed)
-                .is_multiple_of(self.settings().select_skip_os)
+                .is_multiple_of(settings.select_skip_os)
         };
-        if !(asked && matches!(ask_kernel(call, fds, polled), Some(MuxOutcome::Done(_)))) {
+        if !(asked && matches!(self.ask_kernel(call, fds), Some(MuxOutcome::Done(_)))) {
             fds.iter_mut().for_each(|polled| polled.revents = 0);
         }
-        for (index, socket) in &polled.sockets {
+        for (index, socket) in &self.sockets {
             let polled = &mut fds[*index];
             polled.revents |= socket.readiness.report_along(wanted(polled)) as c_short;
         }
@@ -118,27 +105,49 @@ impl<B: Backend> Engine<B> {
     }
 
     #[cold]
-    fn poll_sleep(
+    fn sleep(
         &self,
+        settings: &Settings,
         call: &mut MuxCall,
         fds: &mut [libc::pollfd],
-        polled: &PolledSockets<B>,
-        interfaces: &InterfaceSet<B>,
+        interfaces: &InterfaceSet<S>,
     ) -> MuxOutcome {
         let mut sleep = Sleep::new(call.deadline_nsec);
         for polled in fds.iter() {
             sleep.watch(polled.fd, polled.events);
         }
-        for (_, socket) in &polled.sockets {
+        for (_, socket) in &self.sockets {
             sleep.watch_socket(socket);
         }
         interfaces.poll();
-        if let Some(outcome) = self.ready(call, fds, polled, Readiness::look) {
+        if let Some(outcome) = self.ready(settings, call, fds, Readiness::look) {
             sleep.end();
             return outcome;
         }
         call.ask_kernel_next();
         MuxOutcome::Sleep(sleep)
+    }
+
+    /// What the kernel says of the descriptors, ours included. `None`: nothing is ready.
+    fn ask_kernel(&self, call: &MuxCall, fds: &mut [libc::pollfd]) -> Option<MuxOutcome> {
+        let found = match sys::poll_now(fds) {
+            Err(Errno(libc::EINVAL)) if call.is_select => select_now(fds),
+            found => found,
+        };
+        match found {
+            Ok(0) => None,
+            Err(_) if call.is_last_after_signal() => None,
+            Ok(_) if call.is_last_after_signal() && !fds.iter().any(is_ready) => None,
+            Ok(count) => {
+                for (index, socket) in &self.sockets {
+                    if u32::from(fds[*index].revents.cast_unsigned()) & !events::OUT != 0 {
+                        socket.shadow.readable_hint.store(true, Ordering::Relaxed);
+                    }
+                }
+                Some(MuxOutcome::Done(count))
+            }
+            Err(errno) => Some(MuxOutcome::Fail(errno)),
+        }
     }
 }
 
@@ -150,30 +159,4 @@ fn wanted(polled: &libc::pollfd) -> u32 {
 /// Whether there is more to say of a descriptor than that it is none.
 fn is_ready(polled: &libc::pollfd) -> bool {
     polled.revents & !libc::POLLNVAL != 0
-}
-
-/// What the kernel says of the descriptors, ours included. `None`: nothing is ready.
-fn ask_kernel<B: Backend>(
-    call: &MuxCall,
-    fds: &mut [libc::pollfd],
-    polled: &PolledSockets<B>,
-) -> Option<MuxOutcome> {
-    let found = match sys::poll_now(fds) {
-        Err(Errno(libc::EINVAL)) if call.is_select => select_now(fds),
-        found => found,
-    };
-    match found {
-        Ok(0) => None,
-        Err(_) if call.is_last_after_signal() => None,
-        Ok(_) if call.is_last_after_signal() && !fds.iter().any(is_ready) => None,
-        Ok(count) => {
-            for (index, socket) in &polled.sockets {
-                if u32::from(fds[*index].revents.cast_unsigned()) & !events::OUT != 0 {
-                    socket.shadow.readable_hint.store(true, Ordering::Relaxed);
-                }
-            }
-            Some(MuxOutcome::Done(count))
-        }
-        Err(errno) => Some(MuxOutcome::Fail(errno)),
-    }
 }

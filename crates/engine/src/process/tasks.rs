@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::netconf_network::NetconfNetwork;
 use crate::process::event_loop::{Next, Task, Watched, is_lost};
 use crate::process::fork::{SHUT_DOWN, Throttle};
+use crate::udp::look_after_shared_ports;
 
 /// How often is looked at what nobody announces.
 const IDLE_INTERVAL: Duration = Duration::from_millis(500);
@@ -138,7 +139,7 @@ impl<B: Backend> LostDescriptors<B> {
 impl<B: Backend> Task for LostDescriptors<B> {
     fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
         self.engine.forget_lost_descriptors();
-        self.engine.look_after_shared_ports();
+        look_after_shared_ports(self.engine);
         Next::In(IDLE_INTERVAL)
     }
 }

@@ -2,16 +2,18 @@
 
 use std::net::Ipv4Addr;
 
-use dev_core::{Backend, Flow};
+use dev_core::Flow;
 use stats::SocketStats;
 use vma_config::rules::ProcessRules;
 
 use crate::sockets::interface::Interface;
 use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
 
 /// Whether interfaces may be opened for a socket that follows the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MayOpen {
+pub enum MayOpen {
+    /// They may: the caller has to ask again.
     Yes,
     /// They have been, as far as that is possible.
     No,
@@ -19,7 +21,7 @@ pub(crate) enum MayOpen {
 
 /// The flows of a socket and how many descriptors stand for it.
 #[derive(Debug)]
-pub(crate) struct Attachment<B: Backend> {
+pub(crate) struct Attachment<S: Stack> {
     pub(crate) descriptors: u32,
     /// The rules that were in force when the socket was first looked at; later ones are for later sockets.
     pub(crate) rules: Option<&'static ProcessRules>,
@@ -33,10 +35,10 @@ pub(crate) struct Attachment<B: Backend> {
     groups: Vec<Ipv4Addr>,
     /// What the reason is about, as readers see it.
     pub(crate) detail: String,
-    pub(crate) flows: Vec<(&'static Interface<B>, Flow)>,
+    pub(crate) flows: Vec<(&'static Interface<S>, Flow)>,
 }
 
-impl<B: Backend> Default for Attachment<B> {
+impl<S: Stack> Default for Attachment<S> {
     fn default() -> Self {
         Self {
             descriptors: 0,
@@ -51,7 +53,7 @@ impl<B: Backend> Default for Attachment<B> {
     }
 }
 
-impl<B: Backend> Attachment<B> {
+impl<S: Stack> Attachment<S> {
     /// Whether sockets of other processes may come to have the port, too.
     pub(crate) fn reuses_address(&self) -> bool {
         self.reuses_address
@@ -88,7 +90,7 @@ impl<B: Backend> Attachment<B> {
 /// Groups that a detail has room for.
 const GROUPS_SHOWN: usize = 4;
 
-impl<B: Backend> SocketCore<B> {
+impl<S: Stack> SocketCore<S> {
     /// Takes note of a multicast group that the socket has become a member of, or is no longer.
     pub(crate) fn change_membership(&self, group: Ipv4Addr, joined: bool) {
         let mut attachment = self.attachment();

@@ -5,7 +5,6 @@
 
 use std::fmt;
 
-use dev_core::Backend;
 use libc::c_int;
 use vma_config::ExceptionHandling;
 
@@ -13,7 +12,8 @@ use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
 use crate::sockets::options;
 use crate::sockets::reason::Reason;
-use crate::udp::UdpSocket;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
 
 /// What a program asks a socket for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,11 +82,11 @@ pub enum ExceptionAction {
     Abort,
 }
 
-impl<B: Backend> Host<B> {
+impl<S: Stack> Host<S> {
     /// Asked before the kernel is: whether the request is not even to be tried.
     pub fn exception_action(
         &self,
-        socket: &UdpSocket<B>,
+        socket: &SocketCore<S>,
         request: Request,
     ) -> Option<ExceptionAction> {
         let action = match self.settings().exceptions {
@@ -111,9 +111,10 @@ impl<B: Backend> Host<B> {
     }
 
     /// The kernel has fulfilled, or is to fulfil, a request that only it can: it has the socket back.
-    pub(crate) fn leave_to_kernel_for(&self, socket: &UdpSocket<B>, request: Request) {
-        if self.may_be_accelerated(socket) {
-            let fd = socket.fd();
+    pub(crate) fn leave_to_kernel_for(&self, socket: S, request: Request) {
+        let core = socket.core();
+        if self.may_be_accelerated(core) {
+            let fd = core.fd();
             if self.settings().exceptions == ExceptionHandling::LogErrorAndUnoffload {
                 log::error!("fd {fd}: {request}: back to the kernel");
             } else {
@@ -123,7 +124,7 @@ impl<B: Backend> Host<B> {
         self.leave_to_kernel_about(socket, request.reason(), &request.detail());
     }
 
-    fn may_be_accelerated(&self, socket: &UdpSocket<B>) -> bool {
+    fn may_be_accelerated(&self, socket: &SocketCore<S>) -> bool {
         self.settings().offloaded_sockets
             && matches!(
                 socket.reason(),

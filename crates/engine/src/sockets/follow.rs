@@ -2,18 +2,17 @@
 
 use std::net::Ipv4Addr;
 
-use dev_core::Backend;
-
-use crate::engine::Object;
 use crate::sockets::attachment::MayOpen;
 use crate::sockets::host::Host;
 use crate::sockets::network::NetworkChange;
 use crate::sockets::reason::Reason;
-use crate::udp::UdpSocket;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
 
-impl<B: Backend> Host<B> {
+impl<S: Stack> Host<S> {
     /// The kernel's socket may have got other addresses: `bind(2)`, `connect(2)`, or a first send.
-    pub fn addresses_changed(&self, socket: &'static UdpSocket<B>) {
+    pub fn addresses_changed(&self, socket: impl Into<S>) {
+        let socket = socket.into();
         let closed = {
             let _control = self.control();
             socket.follow_kernel(self, MayOpen::Yes)
@@ -29,24 +28,8 @@ impl<B: Backend> Host<B> {
         socket.follow_kernel(self, MayOpen::No);
     }
 
-    /// Leaves a socket to the kernel for good.
-    pub fn leave_to_kernel(&self, socket: &UdpSocket<B>, reason: Reason) {
-        self.leave_to_kernel_about(socket, reason, "");
-    }
-
-    /// The same with what the reason is about.
-    pub(crate) fn leave_to_kernel_about(
-        &self,
-        socket: &UdpSocket<B>,
-        reason: Reason,
-        detail: &str,
-    ) {
-        let _control = self.control();
-        socket.leave_to_kernel_about(self, reason, detail);
-    }
-
     /// The kernel has made a socket a member of a multicast group (`IP_ADD_MEMBERSHIP` and its like), or ended that.
-    pub fn membership_changed(&self, socket: &UdpSocket<B>, group: Ipv4Addr, joined: bool) {
+    pub fn membership_changed(&self, socket: &SocketCore<S>, group: Ipv4Addr, joined: bool) {
         let _control = self.control();
         socket.change_membership(group, joined);
     }
@@ -91,10 +74,8 @@ impl<B: Backend> Host<B> {
         let follow = |may_open| {
             let _control = self.control();
             let mut closed = Vec::new();
-            for fd in self.table.range(0, u32::MAX) {
-                if let Some(Object::Udp(socket)) = self.table.get(fd)
-                    && socket.reason() != Reason::NotBound
-                {
+            for (_, socket) in self.sockets() {
+                if socket.core().reason() != Reason::NotBound {
                     closed.extend(socket.follow_kernel(self, may_open));
                 }
             }

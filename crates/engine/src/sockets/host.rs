@@ -4,12 +4,11 @@
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dev_core::{Backend, FramePool};
+use dev_core::FramePool;
 use libc::c_int;
 use stats::{Segment, SocketStats};
 use vma_config::rules::ProcessRules;
 
-use crate::engine::Object;
 use crate::sockets::fd_table::FdTable;
 use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::links::Links;
@@ -18,20 +17,21 @@ use crate::sockets::next_hops::{NextHopKey, NextHops, SharedNextHop};
 use crate::sockets::reason::Reason;
 use crate::sockets::rules::Rules;
 use crate::sockets::settings::Settings;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::{Described, Stack};
 use crate::sys;
-use crate::udp::UdpSocket;
 
 /// What the sockets of a process stand on.
 #[derive(Debug)]
-pub struct Host<B: Backend> {
+pub struct Host<S: Stack> {
     settings: Settings,
     network: Arc<dyn Network>,
     pub(super) next_hops: NextHops,
-    pub(crate) links: Links<B>,
+    pub(crate) links: Links<S>,
     pub(crate) internal_thread: Arc<InternalThread>,
     pub(crate) pool: &'static FramePool,
     /// Which descriptors are ours. Changes under the control lock only.
-    pub(crate) table: FdTable<Object<B>>,
+    pub(crate) table: FdTable<S::Object>,
     control: Mutex<()>,
     pub(crate) rules: Rules,
     pub(crate) segment: Arc<Segment>,
@@ -39,10 +39,10 @@ pub struct Host<B: Backend> {
     pub(crate) unseen: &'static SocketStats,
 }
 
-impl<B: Backend> Host<B> {
+impl<S: Stack> Host<S> {
     pub(crate) fn new(
         settings: Settings,
-        backend: B,
+        backend: S::Backend,
         network: Box<dyn Network>,
         pool: &'static FramePool,
         segment: Segment,
@@ -80,7 +80,7 @@ impl<B: Backend> Host<B> {
 
     /// What a descriptor stands for, if it is one of ours.
     #[inline]
-    pub fn look_up(&self, fd: c_int) -> Option<&'static Object<B>> {
+    pub fn look_up(&self, fd: c_int) -> Option<&'static S::Object> {
         self.table.get(fd)
     }
 
@@ -93,11 +93,22 @@ impl<B: Backend> Host<B> {
     /// Whether the socket is still what the descriptor stands for: it may have been closed since it was looked up, and the
     /// object be another socket's.
     #[inline]
-    pub(crate) fn is_behind(&self, fd: c_int, socket: &UdpSocket<B>) -> bool {
-        match self.table.get(fd) {
-            Some(Object::Udp(other)) => ptr::eq(other, socket),
-            Some(Object::Epoll(_)) | None => false,
-        }
+    pub(crate) fn is_behind(&self, fd: c_int, socket: &SocketCore<S>) -> bool {
+        self.socket(fd)
+            .is_some_and(|other| ptr::eq(other.core(), socket))
+    }
+
+    /// The socket behind a descriptor.
+    #[inline]
+    pub(crate) fn socket(&self, fd: c_int) -> Option<S> {
+        self.table.get(fd)?.socket()
+    }
+
+    /// The sockets behind all descriptors: one that has several comes as often.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = (c_int, S)> + '_ {
+        self.table
+            .range(0, u32::MAX)
+            .filter_map(|fd| Some((fd, self.socket(fd)?)))
     }
 
     /// Held by whoever changes what descriptors stand for and where sockets get their packets from.

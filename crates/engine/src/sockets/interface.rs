@@ -9,15 +9,16 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use dev_core::{
-    Backend, Flow, FlowTable, Frame, FramePool, Kick, KickOutcome, LinkSpec, Lock, Port, Protocol,
-    RxRing, Steering, ThreadMode, TxRing,
+    Backend, Flow, FlowTable, Frame, FramePool, Kick, KickOutcome, LinkSpec, Lock, Port, RxRing,
+    Steering, ThreadMode, TxRing,
 };
 use stats::RingSlot;
 use wire::{ChecksumPolicy, Malformed, UdpTemplate};
 
+use crate::sockets::delivery::{Nobody, Parsed, Taker};
 use crate::sockets::doorbell::{self, Doorbell, Follows, Notify};
 use crate::sockets::message::Message;
-use crate::udp::{DirectReceive, Received, UdpSocket};
+use crate::sockets::stack::Stack;
 pub(crate) use set::InterfaceSet;
 use sources::RefusedSources;
 
@@ -25,14 +26,14 @@ use sources::RefusedSources;
 const KICK_RETRIES: u32 = 64;
 
 /// An interface that a back-end has opened. Lives as long as the process.
-pub(crate) struct Interface<B: Backend> {
+pub(crate) struct Interface<S: Stack> {
     spec: LinkSpec,
-    rx: Lock<RxSide<B>>,
-    tx: Lock<B::Tx>,
-    kick: B::Kick,
+    rx: Lock<RxSide<S>>,
+    tx: Lock<<S::Backend as Backend>::Tx>,
+    kick: <S::Backend as Backend>::Kick,
     /// Hardware address, as a number.
     mac: AtomicU64,
-    steering: B::Steering,
+    steering: <S::Backend as Backend>::Steering,
     wait_fds: Vec<RawFd>,
     mtu_max: u32,
     checksum_policy: ChecksumPolicy,
@@ -49,9 +50,9 @@ pub(crate) struct Interface<B: Backend> {
     stats: RingSlot,
 }
 
-struct RxSide<B: Backend> {
-    ring: B::Rx,
-    flows: FlowTable<&'static UdpSocket<B>>,
+struct RxSide<S: Stack> {
+    ring: <S::Backend as Backend>::Rx,
+    flows: FlowTable<S>,
     refused: RefusedSources,
 }
 
@@ -70,10 +71,10 @@ pub(crate) enum Transmitted {
     Lost,
 }
 
-impl<B: Backend> Interface<B> {
+impl<S: Stack> Interface<S> {
     pub(crate) fn new(
         spec: LinkSpec,
-        port: Port<B>,
+        port: Port<S::Backend>,
         pool: &'static FramePool,
         mode: ThreadMode,
         poll_batch_max: usize,
@@ -216,11 +217,7 @@ impl<B: Backend> Interface<B> {
 
     /// Gives a flow's packets to a socket. `Err(Some(owner))`: the flow belongs to another socket; `Err(None)`: the
     /// steering refused it.
-    pub(crate) fn attach(
-        &self,
-        flow: &Flow,
-        socket: &'static UdpSocket<B>,
-    ) -> Result<(), Option<&'static UdpSocket<B>>> {
+    pub(crate) fn attach(&self, flow: &Flow, socket: S) -> Result<(), Option<S>> {
         // The owner is known before the first packet can come.
         self.rx.lock().flows.insert(flow, socket).map_err(Some)?;
         self.steering.add(flow).map_err(|error| {
@@ -252,12 +249,12 @@ impl<B: Backend> Interface<B> {
     /// Receives what has come, up to a batch, and delivers it. Returns the number of frames.
     #[inline]
     pub(crate) fn poll(&self) -> usize {
-        self.poll_for(&mut None)
+        self.poll_for(&mut Nobody)
     }
 
-    /// The same; the first datagram for the socket of `direct` goes straight into its call's buffers.
+    /// The same; `taker` may take packets before their sockets get them.
     #[inline]
-    pub(crate) fn poll_for(&self, direct: &mut Option<DirectReceive<'_, '_, B>>) -> usize {
+    pub(crate) fn poll_for(&self, taker: &mut impl Taker<S>) -> usize {
         if self.kick_pending.load(Ordering::Relaxed) {
             self.run_kick(doorbell::ticks());
         }
@@ -270,7 +267,7 @@ impl<B: Backend> Interface<B> {
         let mut bytes = 0;
         let count = ring.poll(self.pool, self.poll_batch_max, |frame| {
             bytes += frame.len();
-            self.deliver(flows, refused, frame, direct);
+            self.deliver(flows, refused, frame, taker);
         });
         self.count_received(count, bytes);
         count
@@ -289,7 +286,7 @@ impl<B: Backend> Interface<B> {
         let mut bytes = 0;
         let count = ring.drain(self.pool, |frame| {
             bytes += frame.len();
-            self.deliver(flows, refused, frame, &mut None);
+            self.deliver(flows, refused, frame, &mut Nobody);
         });
         self.count_received(count, bytes);
         count
@@ -308,33 +305,30 @@ impl<B: Backend> Interface<B> {
     #[inline]
     fn deliver(
         &self,
-        flows: &FlowTable<&'static UdpSocket<B>>,
+        flows: &FlowTable<S>,
         refused: &RefusedSources,
         frame: Frame,
-        direct: &mut Option<DirectReceive<'_, '_, B>>,
+        taker: &mut impl Taker<S>,
     ) {
-        let datagram = match wire::parse_udp4(self.pool.data(&frame), self.checksum_policy) {
-            Ok(datagram) => datagram,
+        let packet = match Parsed::of(self.pool.data(&frame), self.checksum_policy) {
+            Ok(packet) => packet,
             Err(malformed) => return self.drop_malformed(frame, malformed),
         };
-        if refused.contains(*datagram.source.ip()) {
+        if refused.contains(*packet.source().ip()) {
             self.stats.rx_dropped_malformed.add(1);
             return self.pool.give(frame);
         }
-        let owner = flows.look_up(Protocol::Udp, datagram.source, datagram.destination);
+        let owner = flows.look_up(packet.protocol(), packet.source(), packet.destination());
         let Some(socket) = owner else {
             // It was on its way when the socket went.
             self.stats.rx_dropped_no_socket.add(1);
             return self.pool.give(frame);
         };
-        let received = Received::new(frame, &datagram);
-        if let Some(direct) = direct
-            && direct.takes(socket, &received)
-        {
-            return self.pool.give(received.into_frame());
+        if taker.takes(socket, &packet, &frame) {
+            return self.pool.give(frame);
         }
-        if let Err(refused) = socket.deliver(received) {
-            self.pool.give(refused.into_frame());
+        if let Err(dropped) = socket.deliver(&packet, frame) {
+            self.pool.give(dropped);
         }
     }
 
@@ -425,7 +419,7 @@ impl<B: Backend> Interface<B> {
     }
 }
 
-impl<B: Backend> fmt::Debug for Interface<B> {
+impl<S: Stack> fmt::Debug for Interface<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Interface")
             .field("name", &self.spec.name)

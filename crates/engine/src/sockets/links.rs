@@ -11,7 +11,7 @@ use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use dev_core::{Backend, FramePool};
+use dev_core::FramePool;
 use stats::Segment;
 
 use crate::sockets::interface::Interface;
@@ -19,20 +19,21 @@ use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::network::{InterfaceFacts, Network};
 use crate::sockets::reason::Reason;
 use crate::sockets::settings::Settings;
+use crate::sockets::stack::Stack;
 use crate::sys;
 pub(crate) use states::Absent;
 use states::States;
 
 /// The interfaces, and what is needed to open one.
 #[derive(Debug)]
-pub(crate) struct Links<B: Backend> {
+pub(crate) struct Links<S: Stack> {
     settings: Settings,
-    backend: B,
+    backend: S::Backend,
     network: Arc<dyn Network>,
     pool: &'static FramePool,
     segment: Arc<Segment>,
     internal_thread: Arc<InternalThread>,
-    states: States<B>,
+    states: States<S>,
     /// An interface could not be opened.
     has_failed: AtomicBool,
     /// One of them is in the hands of another process.
@@ -44,10 +45,10 @@ pub(crate) struct Links<B: Backend> {
     return_socket: OnceLock<sys::RawSocket>,
 }
 
-impl<B: Backend> Links<B> {
+impl<S: Stack> Links<S> {
     pub(crate) fn new(
         settings: Settings,
-        backend: B,
+        backend: S::Backend,
         network: Arc<dyn Network>,
         pool: &'static FramePool,
         segment: Arc<Segment>,
@@ -69,7 +70,7 @@ impl<B: Backend> Links<B> {
     }
 
     /// An interface that is open.
-    pub(crate) fn get(&self, index: u32) -> Result<&'static Interface<B>, Absent> {
+    pub(crate) fn get(&self, index: u32) -> Result<&'static Interface<S>, Absent> {
         self.states.get(index)
     }
 

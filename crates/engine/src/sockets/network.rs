@@ -1,13 +1,12 @@
 //! What the engine asks of the kernel's network configuration. Slow path only.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::RawFd;
 
 use dev_core::LinkSpec;
 
 use crate::sockets::reason::Reason;
-use crate::udp::PortUser;
 
 /// An interface and what decides whether it can be accelerated.
 #[derive(Clone, Debug)]
@@ -103,6 +102,17 @@ fn is_within(address: Ipv4Addr, (network, prefix_len): (Ipv4Addr, u8)) -> bool {
     let host_bits = 32_u32.saturating_sub(prefix_len.into());
     let differ = u32::from(address) ^ u32::from(network);
     differ.checked_shr(host_bits).unwrap_or(0) == 0
+}
+
+/// A UDP socket of the namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortUser {
+    /// Its address, unspecified for all.
+    pub local: SocketAddr,
+    /// Its peer, if it is connected.
+    pub peer: Option<SocketAddr>,
+    /// Its inode number.
+    pub inode: u64,
 }
 
 /// The kernel's network configuration.

@@ -9,7 +9,6 @@ use vma_config::rules::{ProcessRule, ProcessRules, Role};
 
 use crate::sockets::network::InterfaceFacts;
 use crate::sockets::reason::Reason;
-use crate::udp::PortSharing;
 
 /// What is known about a bound UDP socket.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +29,17 @@ pub(crate) struct SocketFacts<'a> {
     pub(crate) ipsec: bool,
     /// `libvma.conf`
     pub(crate) rules: &'a ProcessRules,
+}
+
+/// What is known about who else has the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PortSharing {
+    /// Nobody who could get our datagrams.
+    Alone,
+    /// Somebody, for some of them.
+    Shared,
+    /// The kernel does not say.
+    Unknown,
 }
 
 /// Why a socket has no flows, and the rule behind it if it is one.

@@ -2,13 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use dev_core::Backend;
 use libc::c_int;
 
 use crate::sockets::exception::Request;
 use crate::sockets::host::Host;
+use crate::sockets::stack::Stack;
 use crate::sys;
-use crate::udp::UdpSocket;
 
 /// What an option changes on the accelerated path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,34 +73,36 @@ pub(crate) fn needs_kernel(level: c_int, name: c_int) -> bool {
 const SO_RCVTIMEO_OLD: c_int = 20;
 const SO_RCVTIMEO_NEW: c_int = 66;
 
-impl<B: Backend> Host<B> {
+impl<S: Stack> Host<S> {
     /// The kernel has accepted a `setsockopt(2)`.
-    pub fn option_was_set(&self, socket: &'static UdpSocket<B>, level: c_int, name: c_int) {
+    pub fn option_was_set(&self, socket: impl Into<S>, level: c_int, name: c_int) {
+        let socket = socket.into();
+        let shadow = &socket.core().shadow;
         match effect(level, name) {
             Effect::None => {}
-            Effect::ReceiveLimit => socket.refresh_receive_limit(),
+            Effect::ReceiveLimit => socket.receive_limit_changed(),
             Effect::ReceiveTimeout => {
-                let fd = socket.shadow.fd.load(Ordering::Relaxed);
+                let fd = shadow.fd.load(Ordering::Relaxed);
                 let timeout = sys::option_timeout_nsec(fd, libc::SO_RCVTIMEO).unwrap_or(0);
-                socket
-                    .shadow
+                shadow
                     .receive_timeout_nsec
                     .store(timeout, Ordering::Relaxed);
             }
             Effect::Flows => self.addresses_changed(socket),
-            Effect::Headers => socket.forget_destinations(),
+            Effect::Headers => socket.headers_changed(),
             Effect::Kernel => self.leave_to_kernel_for(socket, Request::Option { level, name }),
         }
     }
 
     /// The kernel has accepted a change of the file status flags: `F_SETFL`, `FIONBIO`, `FIOASYNC`.
-    pub fn status_flags_changed(&self, socket: &UdpSocket<B>) {
-        let fd = socket.shadow.fd.load(Ordering::Relaxed);
+    pub fn status_flags_changed(&self, socket: impl Into<S>) {
+        let socket = socket.into();
+        let shadow = &socket.core().shadow;
+        let fd = shadow.fd.load(Ordering::Relaxed);
         let Ok(flags) = sys::status_flags(fd) else {
             return;
         };
-        socket
-            .shadow
+        shadow
             .nonblocking
             .store(flags & libc::O_NONBLOCK != 0, Ordering::Relaxed);
         if flags & libc::O_ASYNC != 0 {

@@ -11,7 +11,7 @@ use crate::sockets::wait::WaitQueue;
 use crate::sync::{AtomicU32, Mutex, MutexGuard, Ordering};
 
 /// Who is told of what happens to a socket: its place in an epoll set.
-pub(crate) trait Watcher {
+pub trait Watcher {
     /// Something of this has become possible, or more of it. Whether it still is shows the socket's readiness.
     fn became_ready(self: &Arc<Self>, events: u32);
 }

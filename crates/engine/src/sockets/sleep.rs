@@ -9,13 +9,13 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use dev_core::Backend;
 use libc::{c_int, c_short};
 use stats::RingSlot;
 
 use crate::sockets::interface::InterfaceSet;
 use crate::sockets::interrupt;
 use crate::sockets::socket::{Shadow, SocketCore};
+use crate::sockets::stack::Stack;
 use crate::sockets::wait::{WaitQueue, Waiter};
 use crate::sys;
 
@@ -73,25 +73,25 @@ impl Sleep {
     }
 
     /// Also wakes when something happens to a socket. The caller looks at it once more before it sleeps.
-    pub(crate) fn watch_socket<B: Backend>(&mut self, socket: &'static SocketCore<B>) {
+    pub(crate) fn watch_socket<S: Stack>(&mut self, socket: &'static SocketCore<S>) {
         let sleepers = &socket.readiness.sleepers;
         self.register(sleepers, Some(&socket.shadow), &socket.interfaces);
     }
 
     /// Also wakes when something happens to a set of sockets. The caller looks at it once more before it sleeps.
-    pub(crate) fn watch_set<B: Backend>(
+    pub(crate) fn watch_set<S: Stack>(
         &mut self,
         sleepers: &'static WaitQueue,
-        interfaces: &InterfaceSet<B>,
+        interfaces: &InterfaceSet<S>,
     ) {
         self.register(sleepers, None, interfaces);
     }
 
-    fn register<B: Backend>(
+    fn register<S: Stack>(
         &mut self,
         sleepers: &'static WaitQueue,
         shadow: Option<&'static Shadow>,
-        interfaces: &InterfaceSet<B>,
+        interfaces: &InterfaceSet<S>,
     ) {
         if let Some(waiter) = self.waiter.as_ref() {
             sleepers.add(waiter);

@@ -8,12 +8,11 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use dev_core::{Backend, Protocol};
+use dev_core::Protocol;
 use libc::c_int;
 use stats::{SocketSlot, SocketStats};
 use vma_config::rules::ProcessRule;
 
-use crate::mux::epoll::Registration;
 use crate::sockets::attachment::Attachment;
 use crate::sockets::events;
 use crate::sockets::interface::InterfaceSet;
@@ -21,6 +20,7 @@ use crate::sockets::offload_state::OffloadState;
 use crate::sockets::readiness::Readiness;
 use crate::sockets::reason::Reason;
 use crate::sockets::shared::SharedSocket;
+use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::sys;
 
 const _: () = assert!(stats::PROTOCOL_UDP == Protocol::Udp as u32);
@@ -44,15 +44,15 @@ pub(crate) struct Shadow {
 ///
 /// Lives in type-stable memory: a descriptor that was closed while another thread used it leads to an object with
 /// another generation, never to freed memory.
-pub struct SocketCore<B: Backend> {
+pub struct SocketCore<S: Stack> {
     /// Odd while open; moves on when the socket is opened and closed.
     generation: AtomicU32,
     /// Whether the socket is accelerated, or the kernel's for good.
     state: OffloadState,
-    pub(crate) readiness: Readiness<Registration<B>>,
+    pub(crate) readiness: Readiness<S::Place>,
     pub(crate) shadow: Shadow,
-    pub(crate) interfaces: InterfaceSet<B>,
-    attachment: Mutex<Attachment<B>>,
+    pub(crate) interfaces: InterfaceSet<S>,
+    attachment: Mutex<Attachment<S>>,
     slot: Mutex<Option<SocketSlot>>,
     counters: AtomicPtr<SocketStats>,
     /// Where a socket counts that the statistics segment has no room for.
@@ -63,7 +63,7 @@ pub struct SocketCore<B: Backend> {
     forks_before: AtomicU32,
 }
 
-impl<B: Backend> SocketCore<B> {
+impl<S: Stack> SocketCore<S> {
     /// `kernels`: the events that the kernel's socket reports for this kind.
     pub(crate) fn new(
         kernels: u32,
@@ -283,12 +283,12 @@ impl<B: Backend> SocketCore<B> {
         self.readiness.sleepers.wake_all();
     }
 
-    pub(crate) fn attachment(&self) -> MutexGuard<'_, Attachment<B>> {
+    pub(crate) fn attachment(&self) -> MutexGuard<'_, Attachment<S>> {
         lock(&self.attachment)
     }
 }
 
-impl<B: Backend> fmt::Debug for SocketCore<B> {
+impl<S: Stack> fmt::Debug for SocketCore<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SocketCore")
             .field("fd", &self.shadow.fd)

@@ -5,21 +5,23 @@
 use std::net::SocketAddrV4;
 use std::sync::atomic::Ordering;
 
-use dev_core::{Backend, Flow};
-use vma_config::rules::{ProcessRule, ProcessRules};
+use dev_core::Flow;
+use vma_config::rules::ProcessRules;
 
 use crate::sockets::attachment::{MayOpen, in_parentheses};
+use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::links::Absent;
-use crate::sockets::offload::{self, NotOffloaded, SocketFacts};
+use crate::sockets::offload::{self, PortSharing, SocketFacts};
 use crate::sockets::reason::Reason;
+use crate::sockets::stack::Stack;
 use crate::sys;
-use crate::udp::PortSharing;
-use crate::udp::UdpSocket;
+use crate::udp::port_sharing::port_sharing;
+use crate::udp::{UdpSocket, UdpStack};
 
 /// Those of some interfaces that are to be opened, or are being opened.
-fn closed_among<B: Backend>(host: &Host<B>, indexes: impl IntoIterator<Item = u32>) -> Vec<u32> {
+fn closed_among<S: Stack>(host: &Host<S>, indexes: impl IntoIterator<Item = u32>) -> Vec<u32> {
     let is_closed = |index: &u32| {
         let open = host.links.get(*index);
         matches!(open, Err(Absent::Closed | Absent::Opening))
@@ -27,13 +29,13 @@ fn closed_among<B: Backend>(host: &Host<B>, indexes: impl IntoIterator<Item = u3
     indexes.into_iter().filter(is_closed).collect()
 }
 
-impl<B: Backend> UdpSocket<B> {
+impl<S: UdpStack> UdpSocket<S> {
     /// Brings the flows in line with the addresses that the kernel's socket has. To be called after every call that may
     /// have changed them, and when the network's configuration has changed.
     ///
     /// If there are interfaces to open first, nothing is done, and their indexes are returned: the caller opens them without the
     /// lock and calls again.
-    pub(crate) fn follow_kernel(&'static self, host: &Host<B>, may_open: MayOpen) -> Vec<u32> {
+    pub(crate) fn follow_kernel(&'static self, host: &Host<S>, may_open: MayOpen) -> Vec<u32> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         let (Ok(Some(local)), Ok(peer)) = (sys::local_address(fd), sys::peer_address(fd)) else {
             return Vec::new();
@@ -69,7 +71,7 @@ impl<B: Backend> UdpSocket<B> {
         let reuses_address = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
         self.attachment().reuses_address = reuses_address;
         let sharing = if reuses_address && !foreign {
-            host.port_sharing(self, local, peer)
+            port_sharing(host, self, local, peer)
         } else {
             PortSharing::Alone
         };
@@ -142,37 +144,6 @@ impl<B: Backend> UdpSocket<B> {
         Vec::new()
     }
 
-    /// Leaves the socket to the kernel for good. What is queued stays to be read.
-    pub(crate) fn leave_to_kernel(&self, host: &Host<B>, reason: Reason) {
-        self.leave_to_kernel_about(host, reason, "");
-    }
-
-    /// The same with what the reason is about.
-    pub(crate) fn leave_to_kernel_about(&self, host: &Host<B>, reason: Reason, detail: &str) {
-        if !self.commit() && self.reason() != Reason::ReceiverRule {
-            return;
-        }
-        self.drop_flows();
-        self.give_queue_to_kernel(host);
-        self.release();
-        let fd = self.shadow.fd.load(Ordering::Relaxed);
-        let about = in_parentheses(detail);
-        log::debug!("fd {fd}: back to the kernel: {}{about}", reason.text());
-        host.count_reason(reason);
-        self.set_reason_about(reason, None, detail);
-        self.interfaces_changed();
-    }
-
-    /// Leaves a socket that was just opened to the kernel for good.
-    pub(crate) fn leave_to_kernel_by_rule(&self, host: &Host<B>, rule: &ProcessRule) {
-        self.commit();
-        let (reason, rule) = (Reason::Rule, Some(rule));
-        let fd = self.shadow.fd.load(Ordering::Relaxed);
-        log::debug!("fd {fd}: {}", NotOffloaded { reason, rule });
-        host.count_reason(reason);
-        self.set_reason_about(reason, rule, "");
-    }
-
     fn remember_addresses(
         &self,
         local: SocketAddrV4,
@@ -193,7 +164,7 @@ impl<B: Backend> UdpSocket<B> {
     }
 
     /// Goes over from the flows it has to those it should have. New ones come first, so that no packet falls between.
-    fn change_flows(&'static self, host: &Host<B>, wanted: &[(u32, Flow)]) -> Reason {
+    fn change_flows(&'static self, host: &Host<S>, wanted: &[(u32, Flow)]) -> Reason {
         let had = std::mem::take(&mut self.attachment().flows);
         let has = |index: u32, flow: &Flow| {
             had.iter()
@@ -217,7 +188,7 @@ impl<B: Backend> UdpSocket<B> {
             let attached = if has(*index, flow) {
                 Ok(())
             } else {
-                interface.attach(flow, self)
+                interface.attach(flow, self.into())
             };
             match attached {
                 Ok(()) => flows.push((interface, *flow)),
@@ -226,14 +197,14 @@ impl<B: Backend> UdpSocket<B> {
                     // Only the kernel knows which of several sockets on one port a packet is for.
                     reason = Reason::PortShared;
                     self.commit();
-                    owner.leave_to_kernel(host, reason);
+                    hand_over::leave(host, owner, reason, "");
                     break;
                 }
             }
         }
-        let keep = |interface: &Interface<B>, flow: &Flow| {
+        let keep = |interface: &Interface<S>, flow: &Flow| {
             reason != Reason::PortShared
-                && flows.iter().any(|(other, kept): &(&Interface<B>, Flow)| {
+                && flows.iter().any(|(other, kept): &(&Interface<S>, Flow)| {
                     std::ptr::eq(*other, interface) && kept == flow
                 })
         };

@@ -1,15 +1,18 @@
 //! Receiving without a queue: the thread that polls is the one that waits for the datagram.
 
-use dev_core::Backend;
+use dev_core::Frame;
 use libc::c_int;
 
+use crate::sockets::delivery::{Parsed, Taker};
 use crate::sockets::message::Message;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
 use crate::sys::Errno;
-use crate::udp::{Received, UdpSocket};
+use crate::udp::UdpSocket;
 
 /// A receive call that polls and takes the first datagram for its socket.
-pub(crate) struct DirectReceive<'call, 'message, B: Backend> {
-    socket: &'static UdpSocket<B>,
+pub(super) struct DirectReceive<'call, 'message, S: Stack> {
+    socket: &'static UdpSocket<S>,
     message: &'call mut Message<'message>,
     flags: c_int,
     generation: u32,
@@ -18,10 +21,10 @@ pub(crate) struct DirectReceive<'call, 'message, B: Backend> {
     result: Option<Result<usize, Errno>>,
 }
 
-impl<'call, 'message, B: Backend> DirectReceive<'call, 'message, B> {
+impl<'call, 'message, S: Stack> DirectReceive<'call, 'message, S> {
     #[inline]
     pub(super) fn new(
-        socket: &'static UdpSocket<B>,
+        socket: &'static UdpSocket<S>,
         message: &'call mut Message<'message>,
         flags: c_int,
         generation: u32,
@@ -37,25 +40,30 @@ impl<'call, 'message, B: Backend> DirectReceive<'call, 'message, B> {
         }
     }
 
-    /// Takes a datagram if it is for this call. `false`: it is to be queued.
+    /// The result of the call, if a datagram came.
     #[inline]
-    pub(crate) fn takes(&mut self, socket: &UdpSocket<B>, received: &Received) -> bool {
-        if self.result.is_some() || !std::ptr::eq(socket, self.socket) {
+    pub(super) fn result(self) -> Option<Result<usize, Errno>> {
+        self.result
+    }
+}
+
+impl<S: Stack> Taker<S> for DirectReceive<'_, '_, S> {
+    /// Takes a datagram if it is for this call.
+    #[inline]
+    fn takes(&mut self, socket: S, packet: &Parsed, frame: &Frame) -> bool {
+        let Parsed::Udp(datagram) = packet;
+        let own: &SocketCore<S> = self.socket;
+        if self.result.is_some() || !std::ptr::eq(socket.core(), own) {
             return false;
         }
-        self.result = socket.receive_at_once(
-            received,
+        self.result = self.socket.receive_at_once(
+            frame,
+            datagram,
             self.message,
             self.flags,
             self.generation,
             self.hit,
         );
         self.result.is_some()
-    }
-
-    /// The result of the call, if a datagram came.
-    #[inline]
-    pub(super) fn result(self) -> Option<Result<usize, Errno>> {
-        self.result
     }
 }

@@ -4,35 +4,14 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
-use dev_core::Backend;
-
-use crate::engine::Object;
+use crate::sockets::hand_over;
 use crate::sockets::host::Host;
+use crate::sockets::network::PortUser;
+use crate::sockets::offload::PortSharing;
 use crate::sockets::reason::Reason;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
 use crate::sys;
-use crate::udp::UdpSocket;
-
-/// A UDP socket of the namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortUser {
-    /// Its address, unspecified for all.
-    pub local: SocketAddr,
-    /// Its peer, if it is connected.
-    pub peer: Option<SocketAddr>,
-    /// Its inode number.
-    pub inode: u64,
-}
-
-/// What is known about who else has the port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PortSharing {
-    /// Nobody who could get our datagrams.
-    Alone,
-    /// Somebody, for some of them.
-    Shared,
-    /// The kernel does not say.
-    Unknown,
-}
 
 /// Whether the kernel would, or might, prefer the other socket for some of the datagrams that this one would have.
 fn takes_from(local: SocketAddrV4, peer: Option<SocketAddrV4>, other: &PortUser) -> bool {
@@ -57,77 +36,71 @@ fn takes_from(local: SocketAddrV4, peer: Option<SocketAddrV4>, other: &PortUser)
     }
 }
 
-impl<B: Backend> Host<B> {
-    /// Who else has the port of a socket with `SO_REUSEADDR`, as of now.
-    pub(crate) fn port_sharing(
-        &self,
-        socket: &UdpSocket<B>,
-        local: SocketAddrV4,
-        peer: Option<SocketAddrV4>,
-    ) -> PortSharing {
-        let Some(mut users) = self.network().port_users(Some(local.port())) else {
-            return PortSharing::Unknown;
-        };
-        let inode = sys::inode(socket.fd());
-        users.retain(|other| other.inode != inode && takes_from(local, peer, other));
-        if users.is_empty() {
-            return PortSharing::Alone;
-        }
-        // Among our own sockets the flows decide.
-        let own = self.accelerated_inodes();
-        if users.iter().all(|other| own.contains(&other.inode)) {
-            PortSharing::Alone
-        } else {
-            PortSharing::Shared
-        }
+/// Who else has the port of a socket with `SO_REUSEADDR`, as of now.
+pub(super) fn port_sharing<S: Stack>(
+    host: &Host<S>,
+    socket: &SocketCore<S>,
+    local: SocketAddrV4,
+    peer: Option<SocketAddrV4>,
+) -> PortSharing {
+    let Some(mut users) = host.network().port_users(Some(local.port())) else {
+        return PortSharing::Unknown;
+    };
+    let inode = sys::inode(socket.fd());
+    users.retain(|other| other.inode != inode && takes_from(local, peer, other));
+    if users.is_empty() {
+        return PortSharing::Alone;
     }
+    // Among our own sockets the flows decide.
+    let own = accelerated_inodes(host);
+    if users.iter().all(|other| own.contains(&other.inode)) {
+        PortSharing::Alone
+    } else {
+        PortSharing::Shared
+    }
+}
 
-    /// Leaves sockets to the kernel whose port another process has come to share.
-    pub(crate) fn look_after_shared_ports(&self) {
-        let mut sharing = Vec::new();
-        for fd in self.table.range(0, u32::MAX) {
-            if let Some(Object::Udp(socket)) = self.table.get(fd)
-                && socket.is_offloaded()
-                && socket.attachment().reuses_address()
-            {
-                sharing.push((fd, socket));
-            }
-        }
-        if sharing.is_empty() {
-            return;
-        }
-        let users = self.network().port_users(None);
-        let _control = self.control();
-        let own = self.accelerated_inodes();
-        for (fd, socket) in sharing {
-            // It may have been closed meanwhile, or bound to another port.
-            if !self.is_behind(fd, socket) || !socket.is_offloaded() {
-                continue;
-            }
-            let (Ok(Some(local)), Ok(peer)) = (sys::local_address(fd), sys::peer_address(fd))
-            else {
-                continue;
-            };
-            let is_shared = users.as_ref().is_none_or(|users| {
-                let takes = |other: &PortUser| takes_from(local, peer, other);
-                users
-                    .iter()
-                    .any(|other| !own.contains(&other.inode) && takes(other))
-            });
-            if is_shared {
-                socket.leave_to_kernel(self, Reason::PortShared);
-            }
-        }
+/// Leaves sockets to the kernel whose port another process has come to share.
+pub(crate) fn look_after_shared_ports<S: Stack>(host: &Host<S>) {
+    let sharing: Vec<_> = host
+        .sockets()
+        .filter(|(_, socket)| {
+            let core = socket.core();
+            core.is_offloaded() && core.attachment().reuses_address()
+        })
+        .collect();
+    if sharing.is_empty() {
+        return;
     }
-
-    /// Inode numbers of the sockets that have flows of their own.
-    fn accelerated_inodes(&self) -> HashSet<u64> {
-        let inode = |fd| match self.table.get(fd) {
-            Some(Object::Udp(socket)) if socket.is_offloaded() => Some(sys::inode(fd)),
-            _ => None,
+    let users = host.network().port_users(None);
+    let _control = host.control();
+    let own = accelerated_inodes(host);
+    for (fd, socket) in sharing {
+        // It may have been closed meanwhile, or bound to another port.
+        if !host.is_behind(fd, socket.core()) || !socket.core().is_offloaded() {
+            continue;
+        }
+        let (Ok(Some(local)), Ok(peer)) = (sys::local_address(fd), sys::peer_address(fd)) else {
+            continue;
         };
-        self.table.range(0, u32::MAX).filter_map(inode).collect()
+        let is_shared = users.as_ref().is_none_or(|users| {
+            let takes = |other: &PortUser| takes_from(local, peer, other);
+            users
+                .iter()
+                .any(|other| !own.contains(&other.inode) && takes(other))
+        });
+        if is_shared {
+            hand_over::leave(host, socket, Reason::PortShared, "");
+        }
     }
+}
+
+/// Inode numbers of the sockets that have flows of their own.
+fn accelerated_inodes<S: Stack>(host: &Host<S>) -> HashSet<u64> {
+    host.sockets()
+        .filter(|(_, socket)| socket.core().is_offloaded())
+        .map(|(fd, _)| sys::inode(fd))
+        .collect()
 }
 
 #[cfg(test)]

@@ -3,14 +3,16 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use dev_core::{Backend, FramePool};
+use dev_core::{Frame, FramePool};
 use libc::c_int;
+use wire::UdpDatagram;
 
 use crate::sockets::events;
 use crate::sockets::message::Message;
+use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
 use crate::udp::charge::charge_bytes;
-use crate::udp::datagram::Waiting;
+use crate::udp::datagram::{Waiting, payload};
 use crate::udp::{Received, UdpSocket};
 
 /// However small `SO_RCVBUF` is, this is a socket's limit (`VMA_RX_BYTES_MIN`).
@@ -76,7 +78,7 @@ impl ReceiveQueue {
     }
 }
 
-impl<B: Backend> UdpSocket<B> {
+impl<S: Stack> UdpSocket<S> {
     /// Length of the oldest waiting datagram that came past the kernel (`FIONREAD`).
     pub fn next_len_after_poll(&self) -> Option<usize> {
         self.interfaces.drain();
@@ -93,7 +95,7 @@ impl<B: Backend> UdpSocket<B> {
 
     /// Queues a datagram that came past the kernel; gives it back when the queue is full.
     #[inline]
-    pub(crate) fn deliver(&self, received: Received) -> Result<(), Received> {
+    pub(super) fn queue(&self, received: Received) -> Result<(), Received> {
         let len = received.len();
         let mut queue = self.receive.lock();
         if !queue.has_room(charge_bytes(len)) {
@@ -170,7 +172,8 @@ impl<B: Backend> UdpSocket<B> {
     #[inline]
     pub(super) fn receive_at_once(
         &self,
-        received: &Received,
+        frame: &Frame,
+        datagram: &UdpDatagram,
         message: &mut Message<'_>,
         flags: c_int,
         generation: u32,
@@ -180,8 +183,10 @@ impl<B: Backend> UdpSocket<B> {
         if !queue.datagrams.is_empty() || self.generation() != generation {
             return None;
         }
-        let result = message.receive(received.payload(self.pool), received.source);
-        let len = received.len();
+        let (offset, len) = (datagram.payload_offset, datagram.payload_len);
+        let payload = payload(self.pool, frame, offset, len);
+        let result = message.receive(payload, datagram.source);
+        let len = usize::from(len);
         self.count_received(result.is_ok(), len, hit);
         Some(result.map(|copied| {
             if flags & libc::MSG_TRUNC != 0 {

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use dev_core::Backend;
 use libc::c_int;
 
 use crate::cpu_sharing::Spin;
@@ -11,6 +10,7 @@ use crate::sockets::host::Host;
 use crate::sockets::interrupt::Mark;
 use crate::sockets::message::Message;
 use crate::sockets::sleep::Sleep;
+use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
 use crate::udp::direct::DirectReceive;
@@ -59,12 +59,7 @@ const CLOSED: u32 = 0;
 impl RecvCall {
     /// Begins a call on the socket that was found behind a descriptor. `flags` are the application's.
     #[inline]
-    pub fn begin<B: Backend>(
-        host: &Host<B>,
-        fd: c_int,
-        socket: &UdpSocket<B>,
-        flags: c_int,
-    ) -> Self {
+    pub fn begin<S: Stack>(host: &Host<S>, fd: c_int, socket: &UdpSocket<S>, flags: c_int) -> Self {
         // In this order: an object that is behind the descriptor afterwards has this number, or an earlier one.
         let generation = socket.generation();
         let is_open = host.is_behind(fd, socket);
@@ -109,12 +104,12 @@ impl RecvCall {
     }
 }
 
-impl<B: Backend> UdpSocket<B> {
+impl<S: Stack> UdpSocket<S> {
     /// One attempt at a receive call.
     #[inline]
     pub fn receive(
         &'static self,
-        host: &Host<B>,
+        host: &Host<S>,
         call: &mut RecvCall,
         message: &mut Message<'_>,
         flags: c_int,
@@ -191,10 +186,9 @@ impl<B: Backend> UdpSocket<B> {
         message: &mut Message<'_>,
         flags: c_int,
     ) -> Result<Result<usize, Errno>, usize> {
-        let direct = DirectReceive::new(self, message, flags, call.generation, !call.slept);
-        let mut direct = Some(direct);
+        let mut direct = DirectReceive::new(self, message, flags, call.generation, !call.slept);
         let frames = self.interfaces.poll_for(&mut direct);
-        direct.and_then(DirectReceive::result).ok_or(frames)
+        direct.result().ok_or(frames)
     }
 
     /// Whether the descriptor was closed since the call began, or before.

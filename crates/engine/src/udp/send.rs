@@ -3,7 +3,6 @@
 use std::net::SocketAddrV4;
 use std::sync::atomic::Ordering;
 
-use dev_core::Backend;
 use libc::c_int;
 use vma_config::rules::ProcessRules;
 
@@ -14,8 +13,8 @@ use crate::sockets::interface::Transmitted;
 use crate::sockets::message::Message;
 use crate::sockets::reason::Reason;
 use crate::sys;
-use crate::udp::UdpSocket;
 use crate::udp::destination::{Destination, HeaderOptions, Way};
+use crate::udp::{UdpSocket, UdpStack};
 
 /// What became of a send call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +28,12 @@ pub enum SendOutcome {
 /// Flags that change nothing on the accelerated path: it never blocks, raises no signal, and confirms no neighbour.
 const HARMLESS_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;
 
-impl<B: Backend> UdpSocket<B> {
+impl<S: UdpStack> UdpSocket<S> {
     /// Sends a datagram past the kernel if that is possible. `fd` is the descriptor that the socket was found behind.
     #[inline]
     pub fn send(
-        &self,
-        host: &Host<B>,
+        &'static self,
+        host: &Host<S>,
         fd: c_int,
         message: &Message<'_>,
         flags: c_int,
@@ -51,7 +50,7 @@ impl<B: Backend> UdpSocket<B> {
     /// Whether a send call is the kernel's, whatever the message, and changes nothing for the library. What was sent before leaves
     /// before.
     #[inline]
-    pub fn is_sent_by_kernel(&self, host: &Host<B>) -> bool {
+    pub fn is_sent_by_kernel(&self, host: &Host<S>) -> bool {
         // A first send binds the socket.
         let is_kernels = !self.sends_past_kernel() && self.reason() != Reason::NotBound;
         if is_kernels {
@@ -62,8 +61,8 @@ impl<B: Backend> UdpSocket<B> {
 
     #[inline]
     fn send_past_kernel(
-        &self,
-        host: &Host<B>,
+        &'static self,
+        host: &Host<S>,
         fd: c_int,
         message: &Message<'_>,
         flags: c_int,
@@ -74,7 +73,7 @@ impl<B: Backend> UdpSocket<B> {
         }
         if flags & libc::MSG_MORE != 0 {
             // The kernel keeps the part until the rest comes, so the rest must come to the kernel, too.
-            host.leave_to_kernel_for(self, Request::MoreToCome);
+            host.leave_to_kernel_for(self.into(), Request::MoreToCome);
         }
         if flags & !HARMLESS_FLAGS != 0 || message.has_control() {
             return SendOutcome::Kernel(Reason::Message);
@@ -187,7 +186,7 @@ impl<B: Backend> UdpSocket<B> {
     #[cold]
     fn resolve(
         &self,
-        host: &Host<B>,
+        host: &Host<S>,
         local: SocketAddrV4,
         address: SocketAddrV4,
         rules: Option<&ProcessRules>,

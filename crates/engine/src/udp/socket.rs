@@ -4,40 +4,48 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dev_core::{Backend, FramePool, Lock, ThreadMode};
+use dev_core::{Frame, FramePool, Lock, ThreadMode};
 use libc::c_int;
 use stats::{SocketSlot, SocketStats};
+use wire::UdpDatagram;
 
 use crate::sockets::events;
 use crate::sockets::shared::SharedSocket;
 use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
+use crate::udp::Received;
 use crate::udp::destination::SendState;
 use crate::udp::os_polls::OsPolls;
 use crate::udp::queue::ReceiveQueue;
 
 /// A UDP socket: the kernel's socket, and beside it a queue of what came past the kernel.
-pub struct UdpSocket<B: Backend> {
-    core: SocketCore<B>,
+pub struct UdpSocket<S: Stack> {
+    pub(super) core: SocketCore<S>,
     pub(super) receive: Lock<ReceiveQueue>,
     pub(super) os_polls: OsPolls,
-    pub(super) send: Lock<SendState<B>>,
+    pub(super) send: Lock<SendState<S>>,
     /// The threads that received and sent last.
     pub(super) receiver: AtomicUsize,
     pub(super) sender: AtomicUsize,
     pub(super) pool: &'static FramePool,
 }
 
+/// Kinds of sockets with UDP among them.
+pub trait UdpStack: Stack + From<&'static UdpSocket<Self>> {}
+
+impl<S: Stack + From<&'static UdpSocket<S>>> UdpStack for S {}
+
 /// A UDP socket is a socket.
-impl<B: Backend> Deref for UdpSocket<B> {
-    type Target = SocketCore<B>;
+impl<S: Stack> Deref for UdpSocket<S> {
+    type Target = SocketCore<S>;
 
     #[inline]
-    fn deref(&self) -> &SocketCore<B> {
+    fn deref(&self) -> &SocketCore<S> {
         &self.core
     }
 }
 
-impl<B: Backend> UdpSocket<B> {
+impl<S: Stack> UdpSocket<S> {
     pub(crate) fn new(
         pool: &'static FramePool,
         mode: ThreadMode,
@@ -78,13 +86,20 @@ impl<B: Backend> UdpSocket<B> {
         self.core.leave();
     }
 
+    /// A datagram came past the kernel. `Err`: the queue is full.
+    #[inline]
+    pub(crate) fn deliver(&self, datagram: &UdpDatagram, frame: Frame) -> Result<(), Frame> {
+        self.queue(Received::new(frame, datagram))
+            .map_err(Received::into_frame)
+    }
+
     /// Addresses or options have changed that the headers of sent packets show.
     pub(crate) fn forget_destinations(&self) {
         self.send.lock().forget_destinations();
     }
 }
 
-impl<B: Backend> fmt::Debug for UdpSocket<B> {
+impl<S: Stack> fmt::Debug for UdpSocket<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UdpSocket")
             .field("fd", &self.core.shadow.fd)

@@ -272,7 +272,7 @@ pub fn send_header<B: Backend>(
 pub fn send_on<B: Backend>(
     engine: &Engine<B>,
     fd: RawFd,
-    socket: &UdpSocket<B>,
+    socket: &'static UdpSocket<B>,
     header: &mut libc::msghdr,
     flags: c_int,
 ) -> SendOutcome {

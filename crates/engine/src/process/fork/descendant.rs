@@ -9,12 +9,12 @@ use std::time::Duration;
 use dev_core::Backend;
 use libc::c_int;
 
-use crate::engine::{Engine, Object};
-use crate::mux::epoll::EpollSet;
+use crate::engine::{AnySocket, Engine, EpollSet, Object};
 use crate::process::fork::recall_channel::Notified;
 use crate::sockets::interrupt;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
 use crate::sockets::wait;
-use crate::udp::UdpSocket;
 use crate::{mux, own_descriptors, sys};
 
 /// How long a descendant waits for the owner at most. An owner that is stopped makes it wait this long, once a socket.
@@ -67,7 +67,7 @@ impl<B: Backend> Engine<B> {
     }
 
     /// Asks the owner for a socket and waits until the kernel has it.
-    fn recall(&self, socket: &UdpSocket<B>) {
+    fn recall(&self, socket: &SocketCore<AnySocket<B>>) {
         let Some((shared, generation)) = socket.shared() else {
             return;
         };
@@ -91,17 +91,15 @@ impl<B: Backend> Engine<B> {
         match set.try_members() {
             Ok(members) => members
                 .registrations()
-                .for_each(|member| self.recall(member.socket())),
+                .for_each(|member| self.recall(member.socket().core())),
             Err(TryLockError::Poisoned(members)) => members
                 .into_inner()
                 .registrations()
-                .for_each(|member| self.recall(member.socket())),
+                .for_each(|member| self.recall(member.socket().core())),
             // A thread of the parent was changing the set at the fork: any socket may be in it.
             Err(TryLockError::WouldBlock) => {
-                for fd in self.table.range(0, u32::MAX) {
-                    if let Some(Object::Udp(socket)) = self.table.get(fd) {
-                        self.recall(socket);
-                    }
+                for (_, socket) in self.sockets() {
+                    self.recall(socket.core());
                 }
             }
         }

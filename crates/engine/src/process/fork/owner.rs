@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use dev_core::Backend;
 use libc::c_int;
 
-use crate::engine::{Engine, Object};
+use crate::engine::{AnySocket, Engine};
 use crate::process::fork::recall_channel::RecallChannel;
 use crate::sockets::attachment::MayOpen;
+use crate::sockets::hand_over;
 use crate::sockets::reason::Reason;
 use crate::sockets::shared::{SharedMemory, SharedSocket};
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
 use crate::sys;
-use crate::udp::UdpSocket;
 
 /// What an engine has to share sockets with descendants of its process.
 #[derive(Debug)]
@@ -99,11 +101,9 @@ impl<B: Backend> Engine<B> {
             recall_channel.answer();
         }
         let control = self.control();
-        for fd in self.table.range(0, u32::MAX) {
-            if let Some(Object::Udp(socket)) = self.table.get(fd)
-                && socket.is_requested()
-            {
-                socket.leave_to_kernel(self, Reason::Forked);
+        for (_, socket) in self.sockets() {
+            if socket.core().is_requested() {
+                hand_over::leave(self, socket, Reason::Forked, "");
             }
         }
         drop(control);
@@ -117,19 +117,16 @@ impl<B: Backend> Engine<B> {
     }
 
     /// Whether a descendant may have the socket: it was open at a fork.
-    pub(crate) fn may_be_shared(&self, socket: &UdpSocket<B>) -> bool {
+    pub(crate) fn may_be_shared(&self, socket: &SocketCore<AnySocket<B>>) -> bool {
         socket.forks_before() != self.sharing.forks()
     }
 
-    fn leave_all_to_kernel(&self, wanted: impl Fn(&UdpSocket<B>) -> bool) {
+    fn leave_all_to_kernel(&self, wanted: impl Fn(&SocketCore<AnySocket<B>>) -> bool) {
         self.links.start_waiting();
         let _control = self.control();
-        for fd in self.table.range(0, u32::MAX) {
-            if let Some(Object::Udp(socket)) = self.table.get(fd)
-                && socket.is_offloaded()
-                && wanted(socket)
-            {
-                socket.leave_to_kernel(self, Reason::Forked);
+        for (_, socket) in self.sockets() {
+            if socket.core().is_offloaded() && wanted(socket.core()) {
+                hand_over::leave(self, socket, Reason::Forked, "");
             }
         }
     }
@@ -142,12 +139,9 @@ impl<B: Backend> Engine<B> {
         }
         self.links.start_waiting();
         let _control = self.control();
-        for fd in self.table.range(0, u32::MAX) {
-            if let Some(Object::Udp(socket)) = self.table.get(fd)
-                && socket.is_offloaded()
-                && !sys::closes_on_exec(fd)
-            {
-                socket.lend_to_kernel(self, Reason::Passed);
+        for (fd, socket) in self.sockets() {
+            if socket.core().is_offloaded() && !sys::closes_on_exec(fd) {
+                hand_over::lend(self, socket, Reason::Passed);
             }
         }
     }
@@ -158,10 +152,8 @@ impl<B: Backend> Engine<B> {
             return;
         }
         let _control = self.control();
-        for fd in self.table.range(0, u32::MAX) {
-            if let Some(Object::Udp(socket)) = self.table.get(fd)
-                && socket.reason() == Reason::Passed
-            {
+        for (_, socket) in self.sockets() {
+            if socket.core().reason() == Reason::Passed {
                 // Its interfaces were open before.
                 socket.follow_kernel(self, MayOpen::No);
             }

@@ -9,6 +9,7 @@ use dev_core::Backend;
 use crate::engine::Engine;
 use crate::process::fork::recall_channel::Notified;
 use crate::sys;
+use crate::udp::look_after_shared_ports;
 
 /// How long a descendant waits at most.
 const PATIENCE_NSEC: u64 = 100_000_000;
@@ -46,7 +47,7 @@ impl<B: Backend> Engine<B> {
             fence(Ordering::SeqCst);
         };
         counter.iter().for_each(|counter| step(counter));
-        self.look_after_shared_ports();
+        look_after_shared_ports(self);
         counter.iter().for_each(|counter| {
             step(counter);
             sys::futex_wake_all(counter);

@@ -4,27 +4,26 @@ use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use dev_core::Backend;
-
 use super::Interface;
-use crate::udp::DirectReceive;
+use crate::sockets::delivery::Taker;
+use crate::sockets::stack::Stack;
 
 /// Interfaces of one [`Part`]: more than most hosts have.
 const PART_LEN: usize = 8;
 
 /// Any number of interfaces, read without a lock.
-pub(crate) struct InterfaceSet<B: Backend> {
+pub(crate) struct InterfaceSet<S: Stack> {
     count: AtomicUsize,
-    first: Part<B>,
+    first: Part<S>,
 }
 
 /// Some of them, and where the others are. A part lives as long as its set.
-struct Part<B: Backend> {
-    slots: [AtomicPtr<Interface<B>>; PART_LEN],
+struct Part<S: Stack> {
+    slots: [AtomicPtr<Interface<S>>; PART_LEN],
     next: AtomicPtr<Self>,
 }
 
-impl<B: Backend> Part<B> {
+impl<S: Stack> Part<S> {
     const fn new() -> Self {
         Self {
             slots: [const { AtomicPtr::new(ptr::null_mut()) }; PART_LEN],
@@ -48,7 +47,7 @@ impl<B: Backend> Part<B> {
     }
 }
 
-impl<B: Backend> Drop for Part<B> {
+impl<S: Stack> Drop for Part<S> {
     fn drop(&mut self) {
         let next = *self.next.get_mut();
         if !next.is_null() {
@@ -58,7 +57,7 @@ impl<B: Backend> Drop for Part<B> {
     }
 }
 
-impl<B: Backend> InterfaceSet<B> {
+impl<S: Stack> InterfaceSet<S> {
     pub(crate) const fn new() -> Self {
         Self {
             count: AtomicUsize::new(0),
@@ -67,7 +66,7 @@ impl<B: Backend> InterfaceSet<B> {
     }
 
     /// Adds an interface, once. Calls must not overlap.
-    pub(crate) fn add(&self, interface: &'static Interface<B>) {
+    pub(crate) fn add(&self, interface: &'static Interface<S>) {
         if self.iter().any(|other| ptr::eq(other, interface)) {
             return;
         }
@@ -91,7 +90,7 @@ impl<B: Backend> InterfaceSet<B> {
     }
 
     #[inline]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Interface<B>> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Interface<S>> + '_ {
         let count = self.count.load(Ordering::Acquire);
         let few = &self.first.slots[..count.min(PART_LEN)];
         let second = self.first.next().filter(|_| count > PART_LEN);
@@ -106,10 +105,8 @@ impl<B: Backend> InterfaceSet<B> {
 
     /// Polls every interface once, see [`Interface::poll_for`].
     #[inline]
-    pub(crate) fn poll_for(&self, direct: &mut Option<DirectReceive<'_, '_, B>>) -> usize {
-        self.iter()
-            .map(|interface| interface.poll_for(direct))
-            .sum()
+    pub(crate) fn poll_for(&self, taker: &mut impl Taker<S>) -> usize {
+        self.iter().map(|interface| interface.poll_for(taker)).sum()
     }
 
     /// Polls every interface once. Returns the number of frames.
@@ -134,7 +131,7 @@ impl<B: Backend> InterfaceSet<B> {
     }
 }
 
-impl<B: Backend> fmt::Debug for InterfaceSet<B> {
+impl<S: Stack> fmt::Debug for InterfaceSet<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }

@@ -14,11 +14,12 @@ use crate::sockets::network::InterfaceFacts;
 use crate::sockets::notice;
 use crate::sockets::reason::Reason;
 use crate::sockets::settings::Settings;
+use crate::sockets::stack::Stack;
 use crate::sys;
 
-impl<B: Backend> Links<B> {
+impl<S: Stack> Links<S> {
     /// An interface, opened if it was not. While another thread opens it, there is none.
-    pub(crate) fn open(&self, index: u32) -> Result<&'static Interface<B>, Reason> {
+    pub(crate) fn open(&self, index: u32) -> Result<&'static Interface<S>, Reason> {
         loop {
             match self.states.get(index) {
                 Ok(interface) => return Ok(interface),
@@ -33,7 +34,7 @@ impl<B: Backend> Links<B> {
     }
 
     /// The same; waits if another thread opens it.
-    pub(crate) fn open_for_flows(&self, index: u32) -> Result<&'static Interface<B>, Reason> {
+    pub(crate) fn open_for_flows(&self, index: u32) -> Result<&'static Interface<S>, Reason> {
         match self.states.get_when_opened(index) {
             Ok(interface) => Ok(interface),
             Err(_) => self.open(index),
@@ -43,8 +44,8 @@ impl<B: Backend> Links<B> {
     fn open_closed(
         &self,
         index: u32,
-        mut opening: Opening<'_, B>,
-    ) -> Result<&'static Interface<B>, Reason> {
+        mut opening: Opening<'_, S>,
+    ) -> Result<&'static Interface<S>, Reason> {
         if !self.network.is_here() {
             // The device would be one of the thread's own namespace. Another thread may open it.
             opening.given_up();
@@ -79,7 +80,7 @@ impl<B: Backend> Links<B> {
         &self,
         facts: InterfaceFacts,
         before: Option<NotOpen>,
-    ) -> Result<&'static Interface<B>, NotOpen> {
+    ) -> Result<&'static Interface<S>, NotOpen> {
         let failed_before = before.is_some();
         let spec = facts.spec;
         let port = match self.backend.open(&spec, self.pool) {
@@ -149,7 +150,7 @@ impl<B: Backend> Links<B> {
     }
 
     /// Packets of accelerated sockets do not meet what an administrator may count on.
-    fn say_what_is_passed_by(&self, interface: &Interface<B>) {
+    fn say_what_is_passed_by(&self, interface: &Interface<S>) {
         let spec = interface.spec();
         let passed_by = self.network.passed_by(spec.index);
         if passed_by.is_empty() {
@@ -164,7 +165,7 @@ impl<B: Backend> Links<B> {
     }
 
     /// An open interface has, perhaps, another hardware address, or is gone.
-    pub(super) fn bring_up_to_date(&self, interface: &Interface<B>, present: &[InterfaceFacts]) {
+    pub(super) fn bring_up_to_date(&self, interface: &Interface<S>, present: &[InterfaceFacts]) {
         let index = interface.spec().index;
         match present.iter().find(|facts| facts.spec.index == index) {
             Some(facts) => {

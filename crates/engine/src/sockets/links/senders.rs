@@ -2,12 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use dev_core::Backend;
-
 use crate::sockets::interface::Interface;
 use crate::sockets::links::Links;
+use crate::sockets::stack::Stack;
 
-impl<B: Backend> Links<B> {
+impl<S: Stack> Links<S> {
     /// Whether the internal thread looks after frames that wait in a sending ring.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
@@ -41,7 +40,7 @@ impl<B: Backend> Links<B> {
     /// Looks after senders that have stopped. Returns whether to look again soon.
     pub(crate) fn look_after_senders(&self) -> bool {
         let open = self.states.open();
-        let again = |interface: &&&Interface<B>| interface.look_after_waiting();
+        let again = |interface: &&&Interface<S>| interface.look_after_waiting();
         open.iter().filter(again).count() > 0
     }
 }

@@ -7,25 +7,24 @@ use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dev_core::Backend;
-
 use crate::sockets::interface::Interface;
 use crate::sockets::links::not_open::NotOpen;
 use crate::sockets::reason::Reason;
+use crate::sockets::stack::Stack;
 
 /// How long to wait for another thread that opens an interface.
 const OPENING_MAX: Duration = Duration::from_secs(10);
 
 /// The state of each interface that there was a use for, by index.
 #[derive(Debug)]
-pub(super) struct States<B: Backend> {
-    states: Mutex<HashMap<u32, State<B>>>,
+pub(super) struct States<S: Stack> {
+    states: Mutex<HashMap<u32, State<S>>>,
     opened: Condvar,
 }
 
 #[derive(Debug)]
-enum State<B: Backend> {
-    Open(&'static Interface<B>),
+enum State<S: Stack> {
+    Open(&'static Interface<S>),
     /// A thread is at it.
     Opening,
     Failed(NotOpen),
@@ -45,16 +44,16 @@ pub(crate) enum Absent {
 /// The right to open an interface, and the duty to say what came of it.
 #[must_use]
 #[derive(Debug)]
-pub(super) struct Opening<'a, B: Backend> {
-    states: &'a States<B>,
+pub(super) struct Opening<'a, S: Stack> {
+    states: &'a States<S>,
     index: u32,
     /// What came of the last attempt, if there was one.
     pub(super) before: Option<NotOpen>,
-    outcome: Option<Result<&'static Interface<B>, NotOpen>>,
+    outcome: Option<Result<&'static Interface<S>, NotOpen>>,
     tried: bool,
 }
 
-impl<B: Backend> States<B> {
+impl<S: Stack> States<S> {
     pub(super) fn new() -> Self {
         Self {
             states: Mutex::new(HashMap::new()),
@@ -63,13 +62,13 @@ impl<B: Backend> States<B> {
     }
 
     /// The interface, if it is open.
-    pub(super) fn get(&self, index: u32) -> Result<&'static Interface<B>, Absent> {
+    pub(super) fn get(&self, index: u32) -> Result<&'static Interface<S>, Absent> {
         look_up(&self.states(), index)
     }
 
     /// The same, after any other thread has opened it that is at it.
-    pub(super) fn get_when_opened(&self, index: u32) -> Result<&'static Interface<B>, Absent> {
-        let is_opening = |states: &mut HashMap<u32, State<B>>| {
+    pub(super) fn get_when_opened(&self, index: u32) -> Result<&'static Interface<S>, Absent> {
+        let is_opening = |states: &mut HashMap<u32, State<S>>| {
             matches!(states.get(&index), Some(State::Opening))
         };
         let (states, _) = self
@@ -80,7 +79,7 @@ impl<B: Backend> States<B> {
     }
 
     /// Lets the caller open a closed interface, and nobody else.
-    pub(super) fn begin(&self, index: u32) -> Result<Opening<'_, B>, Absent> {
+    pub(super) fn begin(&self, index: u32) -> Result<Opening<'_, S>, Absent> {
         let mut states = self.states();
         match look_up(&states, index) {
             Err(Absent::Closed) => {}
@@ -101,14 +100,14 @@ impl<B: Backend> States<B> {
     }
 
     /// All that are open.
-    pub(super) fn open(&self) -> Vec<&'static Interface<B>> {
+    pub(super) fn open(&self) -> Vec<&'static Interface<S>> {
         let mut open = Vec::new();
         self.for_each_open(|interface| open.push(interface));
         open
     }
 
     /// Calls `act` for all that are open.
-    pub(super) fn for_each_open(&self, mut act: impl FnMut(&'static Interface<B>)) {
+    pub(super) fn for_each_open(&self, mut act: impl FnMut(&'static Interface<S>)) {
         for state in self.states().values() {
             if let State::Open(interface) = state {
                 act(interface);
@@ -150,15 +149,15 @@ impl<B: Backend> States<B> {
         });
     }
 
-    fn states(&self) -> MutexGuard<'_, HashMap<u32, State<B>>> {
+    fn states(&self) -> MutexGuard<'_, HashMap<u32, State<S>>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn look_up<B: Backend>(
-    states: &HashMap<u32, State<B>>,
+fn look_up<S: Stack>(
+    states: &HashMap<u32, State<S>>,
     index: u32,
-) -> Result<&'static Interface<B>, Absent> {
+) -> Result<&'static Interface<S>, Absent> {
     match states.get(&index) {
         Some(State::Open(interface)) if interface.is_lost() => {
             Err(Absent::Refused(Reason::DeviceLost))
@@ -173,9 +172,9 @@ fn look_up<B: Backend>(
     }
 }
 
-impl<B: Backend> Opening<'_, B> {
+impl<S: Stack> Opening<'_, S> {
     /// The interface is open.
-    pub(super) fn succeeded(mut self, interface: &'static Interface<B>) {
+    pub(super) fn succeeded(mut self, interface: &'static Interface<S>) {
         self.outcome = Some(Ok(interface));
     }
 
@@ -190,7 +189,7 @@ impl<B: Backend> Opening<'_, B> {
     }
 }
 
-impl<B: Backend> Drop for Opening<'_, B> {
+impl<S: Stack> Drop for Opening<'_, S> {
     fn drop(&mut self) {
         let mut states = self.states.states();
         if self.tried {

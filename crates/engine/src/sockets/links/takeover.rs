@@ -6,15 +6,15 @@
 
 use std::sync::atomic::Ordering;
 
-use dev_core::Backend;
 use libc::c_int;
 
 use crate::sockets::links::Links;
 use crate::sockets::links::holder::Holder;
 use crate::sockets::links::not_open::NotOpen;
 use crate::sockets::network::InterfaceFacts;
+use crate::sockets::stack::Stack;
 
-impl<B: Backend> Links<B> {
+impl<S: Stack> Links<S> {
     /// Whether an interface is in the hands of another process: the internal thread waits for its end.
     pub(crate) fn waits_for_holder(&self) -> bool {
         self.is_held.load(Ordering::Relaxed)

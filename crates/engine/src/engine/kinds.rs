@@ -1,0 +1,102 @@
+//! The kinds of sockets that there are.
+
+use dev_core::{Backend, Frame};
+
+use crate::mux::Registration;
+use crate::mux::epoll::EpollSet;
+use crate::sockets::attachment::MayOpen;
+use crate::sockets::delivery::Parsed;
+use crate::sockets::host::Host;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::{Described, Stack};
+use crate::udp::UdpSocket;
+
+/// A socket of any kind.
+#[derive(Debug)]
+pub enum AnySocket<B: Backend> {
+    /// A UDP socket over IPv4.
+    Udp(&'static UdpSocket<Self>),
+}
+
+impl<B: Backend> Clone for AnySocket<B> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B: Backend> Copy for AnySocket<B> {}
+
+impl<B: Backend> From<&'static UdpSocket<Self>> for AnySocket<B> {
+    #[inline]
+    fn from(socket: &'static UdpSocket<Self>) -> Self {
+        Self::Udp(socket)
+    }
+}
+
+impl<B: Backend> Stack for AnySocket<B> {
+    type Backend = B;
+    type Object = Object<B>;
+    type Place = Registration<Self>;
+
+    #[inline]
+    fn core(self) -> &'static SocketCore<Self> {
+        match self {
+            Self::Udp(socket) => socket,
+        }
+    }
+
+    #[inline]
+    fn deliver(self, packet: &Parsed, frame: Frame) -> Result<(), Frame> {
+        match (self, packet) {
+            (Self::Udp(socket), Parsed::Udp(datagram)) => socket.deliver(datagram, frame),
+        }
+    }
+
+    fn follow_kernel(self, host: &Host<Self>, may_open: MayOpen) -> Vec<u32> {
+        match self {
+            Self::Udp(socket) => socket.follow_kernel(host, may_open),
+        }
+    }
+
+    fn give_queue_to_kernel(self, host: &Host<Self>) {
+        match self {
+            Self::Udp(socket) => socket.give_queue_to_kernel(host),
+        }
+    }
+
+    fn receive_limit_changed(self) {
+        match self {
+            Self::Udp(socket) => socket.refresh_receive_limit(),
+        }
+    }
+
+    fn headers_changed(self) {
+        match self {
+            Self::Udp(socket) => socket.forget_destinations(),
+        }
+    }
+}
+
+/// What a descriptor stands for.
+#[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "objects live in slabs of one kind each"
+)]
+pub enum Object<B: Backend> {
+    /// A UDP socket over IPv4.
+    Udp(UdpSocket<AnySocket<B>>),
+    /// An epoll set that has such sockets in it.
+    Epoll(EpollSet<AnySocket<B>>),
+}
+
+impl<B: Backend> Described<AnySocket<B>> for Object<B> {
+    #[inline]
+    fn socket(&'static self) -> Option<AnySocket<B>> {
+        match self {
+            Self::Udp(socket) => Some(AnySocket::Udp(socket)),
+            Self::Epoll(_) => None,
+        }
+    }
+}

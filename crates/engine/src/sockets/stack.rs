@@ -1,0 +1,59 @@
+//! What the core knows of what is built on it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use dev_core::{Backend, Frame};
+
+use crate::sockets::attachment::MayOpen;
+use crate::sockets::delivery::Parsed;
+use crate::sockets::host::Host;
+use crate::sockets::readiness::Watcher;
+use crate::sockets::socket::SocketCore;
+
+/// The kinds of sockets that there are: a value is a socket of any kind, by reference. The core is generic over it, so that a packet's
+/// way to its socket is a `match` and no call through a pointer; `AnySocket` is the only implementation.
+///
+/// A new kind of socket is a variant there and its arms.
+pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
+    /// The kind of device.
+    type Backend: Backend;
+    /// What a descriptor stands for.
+    type Object: Described<Self>;
+    /// A socket's place in an epoll set.
+    type Place: SocketWatcher;
+
+    /// What it has in common with other kinds.
+    fn core(self) -> &'static SocketCore<Self>;
+
+    /// A packet came past the kernel, to one of the socket's flows. `Err`: it is dropped. Under the ring's lock.
+    fn deliver(self, packet: &Parsed, frame: Frame) -> Result<(), Frame>;
+
+    /// Brings flows in line with what the kernel's socket says of itself. Under the control lock. Returns the interfaces that are to
+    /// be opened first, without the lock; then nothing was done.
+    fn follow_kernel(self, host: &Host<Self>, may_open: MayOpen) -> Vec<u32>;
+
+    /// Gives what waits in user space to the kernel's socket. What it cannot take stays to be read. Under the control lock.
+    fn give_queue_to_kernel(self, host: &Host<Self>);
+
+    /// The kernel's socket has another `SO_RCVBUF`.
+    fn receive_limit_changed(self);
+
+    /// The kernel's socket has other options that the headers of sent packets show.
+    fn headers_changed(self);
+}
+
+/// What a descriptor stands for.
+pub trait Described<S>: Send + Sync + 'static {
+    /// The socket, if it is one.
+    fn socket(&'static self) -> Option<S>;
+}
+
+/// Who watches a socket that may be closed or move to other interfaces.
+pub trait SocketWatcher: Watcher + fmt::Debug + Send + Sync + 'static {
+    /// The socket receives from other interfaces, perhaps.
+    fn interfaces_changed(self: &Arc<Self>);
+
+    /// The socket is closed.
+    fn socket_closed(self: &Arc<Self>);
+}
