@@ -3,7 +3,7 @@
 use std::net::SocketAddrV4;
 
 use dev_core::{Frame, Protocol};
-use wire::{ChecksumPolicy, Malformed, UdpDatagram};
+use wire::{ChecksumPolicy, Malformed, UdpDatagram, ipv4};
 
 use crate::sockets::stack::Stack;
 
@@ -18,7 +18,12 @@ impl Parsed {
     /// Parses a frame of a device. Whole packets only: fragments are the kernel's.
     #[inline]
     pub(crate) fn of(frame: &[u8], policy: ChecksumPolicy) -> Result<Self, Malformed> {
-        wire::parse_udp4(frame, policy).map(Self::Udp)
+        let packet = ipv4::parse(frame)?;
+        match packet.protocol {
+            ipv4::PROTOCOL_UDP => wire::parse_udp(&packet, policy).map(Self::Udp),
+            // No flow of another protocol leads here.
+            _ => Err(Malformed::NotUdp),
+        }
     }
 
     #[inline]
