@@ -12,7 +12,7 @@ use crate::xsk::Descriptor;
 
 /// Empty frames are handed to the kernel in batches of this size, or whenever a poll finds nothing to do.
 const REFILL_BATCH: i32 = 64;
-/// Frames that the kernel has at first.
+/// Frames that the kernel has at first; their number grows with bursts. It uses them in turn, so this is a ping-pong's cache footprint.
 const LEVEL_MIN: u32 = 512;
 /// Frames after which a level that was never needed is lowered.
 const CALM_FRAMES: u32 = 1 << 17;

@@ -1,8 +1,13 @@
 //! The engine: what a process has of sockets, interfaces, frames and statistics.
 
 mod descriptors;
+mod end;
+mod fork;
+mod kernel_sockets;
 mod kinds;
+pub mod monitor;
 mod multiplex;
+mod tasks;
 
 use std::ops::Deref;
 use std::ptr;
@@ -13,12 +18,12 @@ use libc::c_int;
 use stats::{PoolSlot, Segment};
 use vma_config::rules::{ProcessRules, RuleError};
 
-use crate::kernel_sockets::KernelSockets;
 use crate::mux;
 use crate::process::end_request::EndRequest;
-use crate::process::fork::Sharing;
+use crate::process::sharing::Sharing;
 use crate::sockets::frames;
 use crate::sockets::host;
+use crate::sockets::kernel_sockets::KernelSockets;
 use crate::sockets::network::Network;
 use crate::sockets::reason::Reason;
 use crate::sockets::settings::Settings;

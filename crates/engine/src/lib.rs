@@ -15,7 +15,6 @@
 
 mod cpu_sharing;
 mod engine;
-mod kernel_sockets;
 mod mux;
 mod netconf_network;
 pub mod own_descriptors;
@@ -25,10 +24,9 @@ mod sync;
 mod sys;
 mod udp;
 
-pub use engine::{AnySocket, Engine, EpollSet, Host, Object, PolledSockets, UdpSocket};
+pub use engine::{AnySocket, Engine, EpollSet, Host, Object, PolledSockets, UdpSocket, monitor};
 pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_may_be_shared};
 pub use netconf_network::NetconfNetwork;
-pub use process::monitor;
 pub use sockets::doorbell::Follows;
 pub use sockets::exception::{ExceptionAction, Request};
 pub use sockets::message::Message;

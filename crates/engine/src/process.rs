@@ -1,8 +1,7 @@
-//! What happens to a process and to its descendants: fork, exec, its end, and the internal thread.
+//! What a process and its descendants, or its own threads, say to each other: parts that the engine has, and a loop for its thread.
 
-mod end;
 pub(crate) mod end_request;
-mod event_loop;
-pub(crate) mod fork;
-pub mod monitor;
-mod tasks;
+pub(crate) mod event_loop;
+pub(crate) mod recall_channel;
+pub(crate) mod sharing;
+pub(crate) mod throttle;

@@ -4,11 +4,11 @@
 use dev_core::Backend;
 
 use crate::engine::Engine;
-use crate::netconf_network::NetconfNetwork;
-use crate::process::event_loop::EventLoop;
-use crate::process::tasks::{
+use crate::engine::tasks::{
     Called, Descendants, Gauges, Ipsec, LostDescriptors, NetworkChanges, Paths, TakeOver,
 };
+use crate::netconf_network::NetconfNetwork;
+use crate::process::event_loop::EventLoop;
 use crate::sys;
 
 /// What the thread needs before it runs.

@@ -9,7 +9,8 @@ use tcp::Instant;
 use crate::engine::Engine;
 use crate::netconf_network::NetconfNetwork;
 use crate::process::event_loop::{Next, Task, Watched, is_lost};
-use crate::process::fork::{SHUT_DOWN, Throttle};
+use crate::process::recall_channel::SHUT_DOWN;
+use crate::process::throttle::Throttle;
 use crate::udp::look_after_shared_ports;
 
 /// How often is looked at what nobody announces.

@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_micros(50);
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// One of the things that the thread does.
-pub(super) trait Task {
+pub(crate) trait Task {
     /// Adds the descriptors that it waits for, beside its time. Asked before every wait: they may be others each time.
     fn watch(&self, _watched: &mut Watched) {}
 
@@ -29,7 +29,7 @@ pub(super) trait Task {
 
 /// When a task is to run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// When a descriptor is ready, or after this time.
     In(Duration),
     /// When a descriptor is ready.
@@ -40,13 +40,13 @@ pub(super) enum Next {
 
 /// Descriptors that are waited for.
 #[derive(Debug, Default)]
-pub(super) struct Watched {
+pub(crate) struct Watched {
     fds: Vec<libc::pollfd>,
 }
 
 impl Watched {
     /// Waits for `events` of a descriptor.
-    pub(super) fn add(&mut self, fd: c_int, events: c_short) {
+    pub(crate) fn add(&mut self, fd: c_int, events: c_short) {
         self.fds.push(libc::pollfd {
             fd,
             events,
@@ -56,14 +56,14 @@ impl Watched {
 }
 
 /// Whether the program has closed the first of the descriptors past every hook.
-pub(super) fn is_lost(watched: &[libc::pollfd]) -> bool {
+pub(crate) fn is_lost(watched: &[libc::pollfd]) -> bool {
     watched
         .first()
         .is_some_and(|it| it.revents & libc::POLLNVAL != 0)
 }
 
 /// The tasks, and when each of them is to run.
-pub(super) struct EventLoop {
+pub(crate) struct EventLoop {
     tasks: Vec<Box<dyn Task>>,
     timers: TimerWheel,
     watched: Watched,
@@ -72,7 +72,7 @@ pub(super) struct EventLoop {
 }
 
 impl EventLoop {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             tasks: Vec::new(),
             timers: TimerWheel::new(TICK, now()),
@@ -82,13 +82,13 @@ impl EventLoop {
     }
 
     /// Adds a task, which runs after those that were added before.
-    pub(super) fn add(&mut self, task: impl Task + 'static) {
+    pub(crate) fn add(&mut self, task: impl Task + 'static) {
         self.timers.arm(self.tasks.len() as u32, now());
         self.tasks.push(Box::new(task));
     }
 
     /// Runs until a task ends the thread.
-    pub(super) fn run(mut self) {
+    pub(crate) fn run(mut self) {
         let mut is_due = vec![false; self.tasks.len()];
         loop {
             self.collect();

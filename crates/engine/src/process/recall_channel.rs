@@ -10,7 +10,7 @@ pub(crate) const SHUT_DOWN: libc::c_short = libc::POLLRDHUP | libc::POLLHUP | li
 
 /// Both ends.
 #[derive(Debug)]
-pub(super) struct RecallChannel {
+pub(crate) struct RecallChannel {
     /// A forked child closes it, so that a descendant finds out when the owner is gone.
     owner_end: sys::OwnedFd,
     descendant_end: sys::OwnedFd,
@@ -23,7 +23,7 @@ const ANSWERED_AT_ONCE: u32 = 1024;
 
 /// What a notification came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Notified {
+pub(crate) enum Notified {
     /// The owner will see it.
     Delivered,
     /// The owner is gone, or out of reach.
@@ -32,7 +32,7 @@ pub(super) enum Notified {
 
 impl RecallChannel {
     /// `None`: no descriptors are to be had.
-    pub(super) fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let (owner_end, descendant_end) = sys::message_pair().ok()?;
         let descendant_file = sys::file_id(descendant_end.raw())?;
         Some(Self {
@@ -43,18 +43,18 @@ impl RecallChannel {
     }
 
     /// Becomes readable when a descendant has notified.
-    pub(super) fn fd(&self) -> c_int {
+    pub(crate) fn fd(&self) -> c_int {
         self.owner_end.raw()
     }
 
     /// Takes the notifications, of a descendant that never stops only some.
-    pub(super) fn answer(&self) {
+    pub(crate) fn answer(&self) {
         let take = |_: &u32| sys::take_message(self.owner_end.raw());
         (0..ANSWERED_AT_ONCE).take_while(take).for_each(drop);
     }
 
     /// Notifies the owner, in a descendant.
-    pub(super) fn notify(&self) -> Notified {
+    pub(crate) fn notify(&self) -> Notified {
         let descendant_end = self.descendant_end.raw();
         if sys::file_id(descendant_end) != Some(self.descendant_file) {
             return Notified::NoOwner;

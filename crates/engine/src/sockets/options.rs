@@ -1,17 +1,10 @@
 //! What a socket option, a status flag or an ioctl means for an accelerated socket. The kernel's socket has it already.
 
-use std::sync::atomic::Ordering;
-
 use libc::c_int;
-
-use crate::sockets::exception::Request;
-use crate::sockets::host::Host;
-use crate::sockets::stack::Stack;
-use crate::sys;
 
 /// What an option changes on the accelerated path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
+pub(super) enum Effect {
     /// Nothing, or something that the kernel's socket does for both.
     None,
     /// How much may wait in the receive queue.
@@ -26,7 +19,8 @@ enum Effect {
     Kernel,
 }
 
-fn effect(level: c_int, name: c_int) -> Effect {
+/// What an option changes.
+pub(super) fn effect(level: c_int, name: c_int) -> Effect {
     match (level, name) {
         (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => Effect::ReceiveLimit,
         (libc::SOL_SOCKET, SO_RCVTIMEO_OLD | SO_RCVTIMEO_NEW) => Effect::ReceiveTimeout,
@@ -72,45 +66,6 @@ pub(crate) fn needs_kernel(level: c_int, name: c_int) -> bool {
 
 const SO_RCVTIMEO_OLD: c_int = 20;
 const SO_RCVTIMEO_NEW: c_int = 66;
-
-impl<S: Stack> Host<S> {
-    /// The kernel has accepted a `setsockopt(2)`.
-    pub fn option_was_set(&self, socket: impl Into<S>, level: c_int, name: c_int) {
-        let socket = socket.into();
-        let shadow = &socket.core().shadow;
-        match effect(level, name) {
-            Effect::None => {}
-            Effect::ReceiveLimit => socket.receive_limit_changed(),
-            Effect::ReceiveTimeout => {
-                let fd = shadow.fd.load(Ordering::Relaxed);
-                let timeout = sys::option_timeout_nsec(fd, libc::SO_RCVTIMEO).unwrap_or(0);
-                shadow
-                    .receive_timeout_nsec
-                    .store(timeout, Ordering::Relaxed);
-            }
-            Effect::Flows => self.addresses_changed(socket),
-            Effect::Headers => socket.headers_changed(),
-            Effect::Kernel => self.leave_to_kernel_for(socket, Request::Option { level, name }),
-        }
-    }
-
-    /// The kernel has accepted a change of the file status flags: `F_SETFL`, `FIONBIO`, `FIOASYNC`.
-    pub fn status_flags_changed(&self, socket: impl Into<S>) {
-        let socket = socket.into();
-        let shadow = &socket.core().shadow;
-        let fd = shadow.fd.load(Ordering::Relaxed);
-        let Ok(flags) = sys::status_flags(fd) else {
-            return;
-        };
-        shadow
-            .nonblocking
-            .store(flags & libc::O_NONBLOCK != 0, Ordering::Relaxed);
-        if flags & libc::O_ASYNC != 0 {
-            // The kernel raises SIGIO for what it sees.
-            self.leave_to_kernel_for(socket, Request::SignalDriven);
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@
 //! remembered is not forgotten when the program unmaps the page: a buffer that was good in one call and is gone in the next
 //! crashes the program.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::sys;
 
@@ -75,9 +75,6 @@ pub fn writable_entries<T>(start: *const T, count: usize) -> usize {
     }
     (good.min(end) - start.addr()) / size
 }
-
-/// A word that nobody waits for.
-pub(crate) static UNUSED_FUTEX: AtomicU32 = AtomicU32::new(0);
 
 #[cfg(test)]
 mod tests {

@@ -19,6 +19,7 @@ mod explained;
 mod faults;
 mod floods;
 mod interfaces;
+mod layers;
 mod lifetimes;
 mod options;
 mod poll;

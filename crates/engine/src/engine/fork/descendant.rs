@@ -10,7 +10,7 @@ use dev_core::Backend;
 use libc::c_int;
 
 use crate::engine::{AnySocket, Engine, EpollSet, Object};
-use crate::process::fork::recall_channel::Notified;
+use crate::process::recall_channel::Notified;
 use crate::sockets::interrupt;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;

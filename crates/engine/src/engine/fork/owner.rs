@@ -1,82 +1,26 @@
 //! The side of the process whose sockets they are.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
 use dev_core::Backend;
-use libc::c_int;
 
 use crate::engine::{AnySocket, Engine};
-use crate::process::fork::recall_channel::RecallChannel;
 use crate::sockets::attachment::MayOpen;
 use crate::sockets::hand_over;
 use crate::sockets::reason::Reason;
-use crate::sockets::shared::{SharedMemory, SharedSocket};
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::sys;
-
-/// What an engine has to share sockets with descendants of its process.
-#[derive(Debug)]
-pub(crate) struct Sharing {
-    memory: SharedMemory,
-    pub(super) recall_channel: Option<RecallChannel>,
-    /// The internal thread listens to the line, or will as soon as it runs.
-    is_heard: AtomicBool,
-    /// Forks so far.
-    forks: AtomicU32,
-    /// Counts looks at who has the ports, in memory that descendants share.
-    port_checks: Option<&'static SharedSocket>,
-}
-
-impl Sharing {
-    pub(crate) fn new() -> Self {
-        let memory = SharedMemory::default();
-        Self {
-            port_checks: memory.take(),
-            memory,
-            recall_channel: RecallChannel::new(),
-            is_heard: AtomicBool::new(false),
-            forks: AtomicU32::new(0),
-        }
-    }
-
-    /// A place in shared memory for an object of the slab.
-    pub(crate) fn place(&self) -> Option<&'static SharedSocket> {
-        self.memory.take()
-    }
-
-    /// Counts looks at who has the ports: odd while one is under way.
-    pub(super) fn port_checks(&self) -> Option<&'static AtomicU32> {
-        self.port_checks.map(SharedSocket::counter)
-    }
-
-    /// How often the process has forked.
-    pub(crate) fn forks(&self) -> u32 {
-        self.forks.load(Ordering::Relaxed)
-    }
-
-    /// The descriptor for the internal thread to watch.
-    pub(crate) fn recall_fd(&self) -> Option<c_int> {
-        self.recall_channel.as_ref().map(RecallChannel::fd)
-    }
-
-    /// The internal thread is about to end.
-    pub(crate) fn stop_listening(&self) {
-        self.is_heard.store(false, Ordering::Relaxed);
-    }
-}
 
 impl<B: Backend> Engine<B> {
     /// The internal thread has been started.
     pub fn internal_thread_started(&self) {
         let can_notify = self.sharing.recall_channel.is_some();
-        self.sharing.is_heard.store(can_notify, Ordering::Relaxed);
+        self.sharing.set_heard(can_notify);
     }
 
     /// Called before `fork(2)`. The sockets stay accelerated if the child can ask for them.
     pub fn before_fork(&self) {
-        self.sharing.forks.fetch_add(1, Ordering::Relaxed);
-        if !self.sharing.is_heard.load(Ordering::Relaxed) {
+        self.sharing.count_fork();
+        if !self.sharing.is_heard() {
             self.leave_all_to_kernel(|_| true);
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dev_core::Backend;
 
 use crate::engine::Engine;
-use crate::process::fork::recall_channel::Notified;
+use crate::process::recall_channel::Notified;
 use crate::sys;
 use crate::udp::look_after_shared_ports;
 
