@@ -1,11 +1,13 @@
 //! Runs a call on a socket of ours to its end: lets the engine decide, sleeps in the application's own system call, and
 //! hands over to the kernel what is the kernel's.
 
+use std::mem::offset_of;
+
 use engine::{
     Engine, Errno, ExceptionAction, Follows, Message, MuxCall, MuxOutcome, Reason, RecvCall,
     RecvOutcome, Request, SendOutcome, UdpSocket,
 };
-use libc::{c_int, mmsghdr, msghdr, sigset_t, ssize_t};
+use libc::{c_int, c_uint, mmsghdr, msghdr, sigset_t, ssize_t};
 
 use crate::guard::{self, NotRun, contained, fail};
 use crate::internal_thread;
@@ -173,11 +175,19 @@ unsafe fn count_messages(
         return count(Err(Errno(guard::errno())));
     };
     for index in 0..done {
+        let message = messages.wrapping_add(index);
         // SAFETY: the caller's promise.
-        let message = unsafe { messages.add(index) };
-        // SAFETY: the caller's promise.
-        count(Ok(unsafe { (*message).msg_len } as usize));
+        let len = unsafe { received_len(message).read_unaligned() };
+        count(Ok(len as usize));
     }
+}
+
+/// Where a call leaves how many bytes it has sent or received. Nothing is known of the alignment.
+pub(crate) fn received_len(message: *const mmsghdr) -> *mut c_uint {
+    message
+        .wrapping_byte_add(offset_of!(mmsghdr, msg_len))
+        .cast_mut()
+        .cast()
 }
 
 /// `poll(2)` and its like. `attempt` lets the engine decide; the caller copies results.

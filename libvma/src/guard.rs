@@ -1,26 +1,67 @@
 //! What surrounds every decision of a hook: no second entry by the same thread, no panic into C, `errno` kept.
 
+mod threads;
+
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use libc::c_int;
 
 use crate::real;
+pub(crate) use threads::{Inside, process_is_new};
 
 /// What the library knows of a thread.
 struct Thread {
-    /// How deep it is inside the library; [`ANYWHERE`] beside that.
-    depth: Cell<u32>,
+    /// [`INSIDE`], [`ANYWHERE`] and [`UNLISTED`]; above them, how often the thread has left. Only the thread writes it.
+    state: AtomicU64,
     /// Signals that came meanwhile and wait, blocked, until it is out again: bit n for signal n + 1.
     deferred: Cell<u64>,
 }
 
 thread_local! {
-    static THREAD: Thread = const { Thread { depth: Cell::new(0), deferred: Cell::new(0) } };
+    static THREAD: Thread = const { Thread { state: AtomicU64::new(UNLISTED), deferred: Cell::new(0) } };
 }
 
-/// Set while the thread may be cancelled at any instruction (`PTHREAD_CANCEL_ASYNCHRONOUS`).
-const ANYWHERE: u32 = 1 << 31;
+/// The thread is inside the library.
+const INSIDE: u64 = 1;
+/// It may be cancelled at any instruction (`PTHREAD_CANCEL_ASYNCHRONOUS`).
+const ANYWHERE: u64 = 1 << 1;
+/// It has never been inside: others do not know of it.
+const UNLISTED: u64 = 1 << 2;
+const FLAGS: u64 = (1 << 8) - 1;
+const LEFT_ONCE: u64 = 1 << 8;
+
+impl Thread {
+    #[inline]
+    fn state(&self) -> u64 {
+        self.state.load(Ordering::Relaxed)
+    }
+
+    fn is_inside(&self) -> bool {
+        self.state() & INSIDE != 0
+    }
+
+    #[inline]
+    fn enters(&self) {
+        self.state.store(self.state() | INSIDE, Ordering::Relaxed);
+        // Who wants to know asks for a barrier in every thread (`threads::Inside`).
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn leaves(&self) {
+        let left = self.state().wrapping_add(LEFT_ONCE) & !INSIDE;
+        self.state.store(left, Ordering::Release);
+    }
+
+    /// Sets flags, or takes them away.
+    fn mark(&self, flags: u64, set: bool) {
+        let state = self.state();
+        let marked = if set { state | flags } else { state & !flags };
+        self.state.store(marked, Ordering::Relaxed);
+    }
+}
 const ASYNCHRONOUS: c_int = 1;
 const DEFERRED: c_int = 0;
 
@@ -44,14 +85,14 @@ pub(crate) fn contained<T>(decide: impl FnOnce() -> T) -> Result<T, NotRun> {
 
 #[inline]
 fn contained_in<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Result<T, NotRun> {
-    if thread.depth.get() != 0 {
+    if thread.state() & FLAGS != 0 {
         return contained_unless_inside(thread, decide);
     }
-    thread.depth.set(1);
+    thread.enters();
     let saved = errno();
     let outcome = catch_unwind(AssertUnwindSafe(decide)).map_err(|_| NotRun::Panicked);
     set_errno(saved);
-    thread.depth.set(0);
+    thread.leaves();
     if thread.deferred.get() != 0 {
         deliver_deferred(thread.deferred.take());
     }
@@ -61,15 +102,20 @@ fn contained_in<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Result<T, Not
 /// A thread that may be cancelled at any instruction may not be in here: it would leave locks behind.
 #[cold]
 fn contained_unless_inside<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Result<T, NotRun> {
-    if thread.depth.get() != ANYWHERE {
+    if thread.is_inside() {
         return Err(NotRun::Reentered);
+    }
+    if thread.state() & UNLISTED != 0 {
+        thread.mark(UNLISTED, false);
+        threads::list(thread);
+        return contained_in(thread, decide);
     }
     let mut old = 0;
     // SAFETY: `old` is writable.
     unsafe { real::pthread_setcanceltype(DEFERRED, &raw mut old) };
-    thread.depth.set(0);
+    thread.mark(ANYWHERE, false);
     let outcome = contained_in(thread, decide);
-    thread.depth.set(ANYWHERE);
+    thread.mark(ANYWHERE, true);
     // Cancels the thread if that was asked for meanwhile. Nothing is held that has to be given back, but an outcome.
     // SAFETY: as above.
     unsafe { real::pthread_setcanceltype(ASYNCHRONOUS, &raw mut old) };
@@ -79,17 +125,15 @@ fn contained_unless_inside<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Re
 /// Takes note of the thread's cancellation type.
 pub(crate) fn may_be_cancelled_anywhere(anywhere: bool) {
     let _ = THREAD.try_with(|thread| {
-        if thread.depth.get() & !ANYWHERE == 0 {
-            thread.depth.set(if anywhere { ANYWHERE } else { 0 });
+        if !thread.is_inside() {
+            thread.mark(ANYWHERE, anywhere);
         }
     });
 }
 
 /// Whether this thread is inside the library.
 pub(crate) fn is_inside() -> bool {
-    THREAD
-        .try_with(|thread| thread.depth.get() & !ANYWHERE > 0)
-        .unwrap_or(false)
+    THREAD.try_with(Thread::is_inside).unwrap_or(false)
 }
 
 /// A signal has been queued again, blocked; it is to be let through when the thread is out. Async-signal-safe.
@@ -121,7 +165,7 @@ pub(crate) fn change_mask(how: c_int, signals: u64) -> u64 {
 
 /// This thread belongs to the library: its calls are never ours.
 pub(crate) fn enter_for_good() {
-    let _ = THREAD.try_with(|thread| thread.depth.set(1));
+    let _ = THREAD.try_with(|thread| thread.mark(INSIDE, true));
 }
 
 /// The thread's `errno`.

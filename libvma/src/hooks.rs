@@ -3,6 +3,7 @@
 mod create;
 mod descriptor;
 mod header;
+mod list;
 mod multiplex;
 mod passed;
 mod process;

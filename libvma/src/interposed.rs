@@ -104,8 +104,8 @@ macro_rules! interposed {
             fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => traces;
             /// As `listen`.
             fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => traces;
-            /// As `listen`.
-            fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int => traces;
+            /// The kernel's answer, but for errors that a call has met after it had received something (`SO_ERROR`).
+            fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int => setup;
             /// Copies (`F_DUPFD`) and `O_NONBLOCK`.
             fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => descriptor;
             /// `fcntl` of programs built for 64-bit file offsets.

@@ -20,6 +20,7 @@ mod interposed;
 mod life;
 mod log_sink;
 mod real;
+mod room;
 mod rules_file;
 mod runtime;
 mod signals;

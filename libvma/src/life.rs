@@ -206,6 +206,9 @@ fn look_around(life: &'static Life) {
 
 #[cold]
 fn look_around_first(life: &'static Life) {
+    if !life.is_looking_around.load(Ordering::Relaxed) {
+        guard::process_is_new();
+    }
     // A signal handler must not find it half done.
     if guard::contained(|| inherit(life)).is_err() {
         inherit(life);

@@ -5,12 +5,13 @@
 mod stderr;
 
 use std::ffi::CString;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use descriptors::duplicate_out_of_the_way;
+use descriptors::OwnDescriptor;
 use libc::c_int;
 use vma_config::{Config, LogLevel, LogLine};
 
@@ -22,7 +23,7 @@ const LINE_BYTES_MAX: usize = 512;
 #[derive(Debug)]
 struct Sink {
     /// `None`: standard error.
-    file: Option<c_int>,
+    file: Option<OwnDescriptor>,
     path: Option<PathBuf>,
     level: LogLevel,
     details: u8,
@@ -49,20 +50,21 @@ pub(crate) fn process_starts() {
 /// Starts the log. A file that cannot be opened is said on standard error, where the log then goes.
 pub(crate) fn start(config: &Config) {
     let path = config.log_file.as_deref();
-    let file = path.and_then(open).map(out_of_the_way);
+    let file = path.and_then(open).map(OwnDescriptor::kept_by_child);
     let sink = Sink {
-        file,
         path: path.map(Path::to_owned),
         level: config.log_level,
         details: config.log_details,
         // Nobody looks at a file's colours, even if the file is a terminal's.
         colors: config.log_colors && file.is_none(),
+        file,
     };
+    let has_file = sink.file.is_some();
     if SINK.set(sink).is_err() || log::set_logger(&Facade).is_err() {
         return;
     }
     log::set_max_level(facade_filter(config.log_level));
-    if let Some(path) = path.filter(|_| file.is_none()) {
+    if let Some(path) = path.filter(|_| !has_file) {
         log::warn!(
             "VMA_LOG_FILE: cannot open {} as a regular file: the log goes to standard error",
             path.display()
@@ -75,11 +77,9 @@ pub(crate) fn continue_in_child(config: &Config) {
     let Some(sink) = SINK.get().filter(|sink| sink.path != config.log_file) else {
         return;
     };
-    if let (Some(known), Some(own)) = (sink.file, config.log_file.as_deref().and_then(open)) {
-        // SAFETY: dup3 takes integers, and both descriptors are ours.
-        unsafe { libc::syscall(libc::SYS_dup3, own, known, libc::O_CLOEXEC) };
-        // SAFETY: the descriptor is ours.
-        unsafe { libc::syscall(libc::SYS_close, own) };
+    let file = config.log_file.as_deref().and_then(open);
+    if let (Some(known), Some(file)) = (&sink.file, file) {
+        known.become_copy_of(&OwnDescriptor::new(file));
     }
 }
 
@@ -116,18 +116,18 @@ impl Sink {
         };
         let len = line.encode(&mut buffer);
         let line = &buffer[..len];
-        match self.file {
-            // A lost log line is not worth an error.
-            // SAFETY: the line is readable for its length.
-            Some(fd) => drop(unsafe { libc::syscall(libc::SYS_write, fd, line.as_ptr(), len) }),
-            None => stderr::write(line),
-        }
+        let Some(file) = &self.file else {
+            return stderr::write(line);
+        };
+        // A lost log line is not worth an error.
+        // SAFETY: the line is readable for its length.
+        unsafe { libc::syscall(libc::SYS_write, file.as_raw_fd(), line.as_ptr(), len) };
     }
 }
 
 /// Opens a log file: a regular one, whose name is no link, so that writing never waits and nothing else is harmed. It is emptied
 /// unless another process writes to it.
-fn open(path: &Path) -> Option<c_int> {
+fn open(path: &Path) -> Option<OwnedFd> {
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
     let caution = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -144,13 +144,13 @@ fn open(path: &Path) -> Option<c_int> {
     if fd < 0 {
         return None;
     }
+    // SAFETY: the kernel has just made it. Dropping it comes to our own hook of close(2), which leaves it to the kernel.
+    let owned = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: all-zero is a value of this struct of integers.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes one `struct stat`.
     let known = unsafe { libc::syscall(libc::SYS_fstat, fd, &raw mut status) } == 0;
     if !known || status.st_mode & libc::S_IFMT != libc::S_IFREG {
-        // SAFETY: the descriptor is ours.
-        unsafe { libc::syscall(libc::SYS_close, fd) };
         return None;
     }
     let lock = |kind: c_int| {
@@ -163,18 +163,7 @@ fn open(path: &Path) -> Option<c_int> {
         unsafe { libc::syscall(libc::SYS_ftruncate, fd, 0) };
     }
     lock(libc::LOCK_SH);
-    Some(fd)
-}
-
-/// Gives the log's descriptor a number that the program does not meet, where one is left.
-fn out_of_the_way(fd: c_int) -> c_int {
-    let Some(high) = duplicate_out_of_the_way(fd) else {
-        return fd;
-    };
-    // SAFETY: the descriptor is ours.
-    unsafe { libc::syscall(libc::SYS_close, fd) };
-    engine::own_descriptors::add_kept_by_child(high);
-    high
+    Some(owned)
 }
 
 /// The `log` crate's side of the sink.

@@ -162,14 +162,14 @@ pub(crate) unsafe fn install(
     let Some(index) = index(signal).filter(|_| !life::is_vfork_child()) else {
         // SAFETY: the caller's promise.
         let result = unsafe { real::sigaction(signal, new, old) };
-        // SAFETY: `old` is null or writable (the caller's promise).
-        if let (0, Some(index), Some(old)) = (result, index(signal), unsafe { old.as_mut() }) {
-            show(index, old, Action::of(index));
+        if let (0, Some(index)) = (result, index(signal)) {
+            // SAFETY: `old` is null or writable (the caller's promise).
+            unsafe { show_at(index, old, Action::of(index)) };
         }
         return result;
     };
     // SAFETY: `new` is null or readable (the caller's promise).
-    let mut passed = unsafe { new.as_ref() }.copied();
+    let mut passed = (!new.is_null()).then(|| unsafe { new.read_unaligned() });
     let asks = passed.is_some_and(|action| is_function(action.sa_sigaction));
     let _alone = asks.then(Installation::begin);
     let previous = Action::of(index);
@@ -200,10 +200,20 @@ pub(crate) unsafe fn install(
         return result;
     }
     // SAFETY: `old` is null or writable (the caller's promise).
-    if let Some(old) = unsafe { old.as_mut() } {
-        show(index, old, previous);
-    }
+    unsafe { show_at(index, old, previous) };
     result
+}
+
+/// # Safety
+/// `old` must be null, or writable and filled in.
+unsafe fn show_at(index: usize, old: *mut libc::sigaction, known: Action) {
+    if !old.is_null() {
+        // SAFETY: the caller's promise.
+        let mut seen = unsafe { old.read_unaligned() };
+        show(index, &mut seen, known);
+        // SAFETY: the caller's promise.
+        unsafe { old.write_unaligned(seen) };
+    }
 }
 
 /// Makes of what the kernel has what the program has installed.

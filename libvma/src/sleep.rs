@@ -107,8 +107,10 @@ unsafe fn nap(mask: *const sigset_t) -> c_int {
         tv_nsec: BLIND_NSEC,
     };
     let (time, left) = (&raw const time, ptr::null_mut::<timespec>());
+    // Of a mask the kernel reads its own 64 bits.
     // SAFETY: the caller's promise.
-    let mut mask = unsafe { mask.as_ref() }.copied().map(SignalSet::of);
+    let mask = (!mask.is_null()).then(|| unsafe { mask.cast::<u64>().read_unaligned() });
+    let mut mask = mask.map(SignalSet::of);
     if let Some(mask) = &mut mask {
         mask.swap_with_current();
     }

@@ -15,6 +15,7 @@ testkit::compare_cases!(
         reads,
         many,
         many_times,
+        many_errors,
         fionread,
         odd_flags,
         odd_arguments,

@@ -20,7 +20,9 @@ Usage: cargo xtask <command>
                         latency and throughput against the kernel and against the bare device;
                         N rounds (5 to 1000, default 5), JSON into FILE (default target/bench.json),
                         --check: fail if a number is missed
-  bench --services      answers a second and CPU time of services under load, on the kernel and with libvma
+  bench --services [--service NAME]...
+                        answers a second and CPU time of services under load, on the kernel and with libvma: of those
+                        that are named, or of all
   instructions [--update]
                         count the instructions of the TCP engine with valgrind and compare them with the
                         committed table; --update: write the table again
@@ -71,6 +73,8 @@ pub(crate) struct BenchOptions {
     pub(crate) check: bool,
     /// Whether to measure services instead.
     pub(crate) services: bool,
+    /// Those of them; all if none is named.
+    pub(crate) service: Vec<String>,
 }
 
 impl Default for BenchOptions {
@@ -80,6 +84,7 @@ impl Default for BenchOptions {
             json: None,
             check: false,
             services: false,
+            service: Vec::new(),
         }
     }
 }
@@ -173,6 +178,11 @@ fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
             }
             Arg::Long("check") => options.check = true,
             Arg::Long("services") => options.services = true,
+            Arg::Long("service") => {
+                let name = arguments.value().and_then(ValueExt::string);
+                options.service.push(name.map_err(usage_error)?);
+                options.services = true;
+            }
             other => return Err(usage_error(other.unexpected())),
         }
     }
@@ -230,7 +240,15 @@ mod tests {
                 rounds: 7,
                 json: Some("out.json".into()),
                 check: true,
-                services: false,
+                ..BenchOptions::default()
+            }))
+        );
+        assert_eq!(
+            parse_words("bench --service nsd --service=chrony"),
+            Ok(Task::Bench(BenchOptions {
+                services: true,
+                service: vec!["nsd".to_owned(), "chrony".to_owned()],
+                ..BenchOptions::default()
             }))
         );
         assert_eq!(parse_words("fuzz"), Ok(Task::Fuzz { seconds: None }));

@@ -7,8 +7,12 @@ use std::collections::VecDeque;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::iter;
+use std::num::NonZero;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use crate::cargo;
 use crate::failure::Failure;
@@ -47,17 +51,21 @@ pub(crate) fn run_targets(seconds: Option<u32>) -> Result<String, Failure> {
     process::run(format)?;
     let target_directory = cargo::target_directory().join("fuzz");
     let programs = build(&directory, &target_directory)?;
+    let targets = targets(&directory)?;
+    let run = |target: &String| {
+        let program = programs.path(target)?;
+        let seconds = seconds.unwrap_or_else(|| default_seconds(target));
+        run_target(target, program, &directory, &target_directory, seconds)
+    };
     let mut failed = Vec::new();
     let mut summary = Vec::new();
-    for target in targets(&directory)? {
-        let program = programs.path(&target)?;
-        let seconds = seconds.unwrap_or_else(|| default_seconds(&target));
-        match run_target(&target, program, &directory, &target_directory, seconds) {
+    for (target, result) in targets.iter().zip(on_all_cpus(&targets, run)) {
+        match result {
             Ok(inputs) => summary.push(format!("{target}: {inputs} inputs")),
             Err(Failure::Interrupted) => return Err(Failure::Interrupted),
             Err(failure) => {
                 say(&failure);
-                failed.push(target);
+                failed.push(target.as_str());
             }
         }
     }
@@ -69,6 +77,28 @@ pub(crate) fn run_targets(seconds: Option<u32>) -> Result<String, Failure> {
             failed.join(", ")
         )))
     }
+}
+
+/// What `work` makes of each item, as many at a time as there are CPUs.
+fn on_all_cpus<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let take = || {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            Some((index, items.get(index)?))
+        };
+        let done = iter::from_fn(take).map(|(index, item)| (index, work(item)));
+        done.collect::<Vec<_>>()
+    };
+    let mut done = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        let join =
+            |worker: thread::ScopedJoinHandle<'_, _>| worker.join().expect("it has no panic");
+        workers.into_iter().flat_map(join).collect::<Vec<_>>()
+    });
+    done.sort_unstable_by_key(|&(index, _)| index);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 /// The names of the targets: what is a source file there.
@@ -197,6 +227,19 @@ mod tests {
             let seeds = fs::read_dir(directory.join("corpus").join(&target));
             assert!(seeds.unwrap().count() > 0, "{target} has no seeds");
         }
+    }
+
+    #[test]
+    fn results_are_in_the_order_of_the_items() {
+        let items: Vec<u64> = (0..50).collect();
+        let doubled = on_all_cpus(&items, |&item| {
+            thread::sleep(std::time::Duration::from_micros(500 - 10 * item));
+            2 * item
+        });
+        assert_eq!(
+            doubled,
+            items.iter().map(|item| 2 * item).collect::<Vec<_>>()
+        );
     }
 
     #[test]

@@ -4,7 +4,9 @@
 #![warn(missing_docs)]
 
 mod number;
+pub mod own;
 mod table;
 
-pub use number::{duplicate_out_of_the_way, lowest_number, move_out_of_the_way, table_size};
+pub use number::{lowest_number, table_size};
+pub use own::OwnDescriptor;
 pub use table::DescriptorTable;

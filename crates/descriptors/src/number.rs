@@ -1,6 +1,6 @@
 //! Numbers for the library's own descriptors.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
 
 /// Where the library's own descriptors end, if the limit on descriptors allows.
 const USUAL_END: RawFd = 1024;
@@ -10,7 +10,7 @@ const ROOM: RawFd = 24;
 /// Makes a copy of a descriptor, closed on exec, with the highest free number below 1024, or below a lower limit: the program sees
 /// the numbers that it would see without the library, and the kernel's table does not grow beyond what a program's `fd_set` has
 /// room for. `None`: no number above the descriptor's own is left there.
-pub fn duplicate_out_of_the_way(fd: RawFd) -> Option<RawFd> {
+fn duplicate_out_of_the_way(fd: RawFd) -> Option<RawFd> {
     let number = (fd + 1..end_of_numbers())
         .rev()
         .find(|number| is_free(*number))?;
@@ -21,18 +21,41 @@ pub fn duplicate_out_of_the_way(fd: RawFd) -> Option<RawFd> {
     RawFd::try_from(copy).ok().filter(|copy| *copy >= 0)
 }
 
+/// The same with any number; the errno where there is none. The kernel's table grows only if all numbers are taken that it has room for.
+pub(crate) fn duplicate_anywhere(fd: RawFd) -> Result<RawFd, i32> {
+    let end = end_of_numbers();
+    let command = libc::F_DUPFD_CLOEXEC;
+    let number = (0..end).rev().find(|number| is_free(*number));
+    // SAFETY: fcntl with an integer argument.
+    let copy = unsafe { libc::syscall(libc::SYS_fcntl, fd, command, number.unwrap_or(end)) };
+    RawFd::try_from(copy)
+        .ok()
+        .filter(|copy| *copy >= 0)
+        .ok_or_else(|| {
+            let error = std::io::Error::last_os_error();
+            // What F_DUPFD_CLOEXEC says of a number beyond the limit.
+            error
+                .raw_os_error()
+                .filter(|errno| *errno != libc::EINVAL)
+                .unwrap_or(libc::EMFILE)
+        })
+}
+
 fn is_free(fd: RawFd) -> bool {
     // SAFETY: fcntl with F_GETFD takes no pointer.
     unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD) < 0 }
 }
 
 /// Gives a descriptor such a number. Where none is left it stays where it is.
-pub fn move_out_of_the_way(fd: OwnedFd) -> OwnedFd {
-    match duplicate_out_of_the_way(fd.as_raw_fd()) {
-        // SAFETY: the descriptor is new and nobody else's.
-        Some(copy) => unsafe { OwnedFd::from_raw_fd(copy) },
-        None => fd,
-    }
+pub(crate) fn move_out_of_the_way(fd: OwnedFd) -> RawFd {
+    let fd = fd.into_raw_fd();
+    let Some(copy) = duplicate_out_of_the_way(fd) else {
+        return fd;
+    };
+    // Not by dropping: what the C library's close(2) leads to may be the library's own hook.
+    // SAFETY: closing touches no memory, and the descriptor was the caller's.
+    unsafe { libc::syscall(libc::SYS_close, fd) };
+    copy
 }
 
 /// Where the descriptors of the library begin, unless they are many.
@@ -69,7 +92,14 @@ pub fn table_size() -> Option<RawFd> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::{AsRawFd, FromRawFd};
+
     use super::*;
+
+    fn moved(fd: OwnedFd) -> OwnedFd {
+        // SAFETY: nobody else has it.
+        unsafe { OwnedFd::from_raw_fd(move_out_of_the_way(fd)) }
+    }
 
     #[test]
     fn low_limits_leave_their_last_numbers() {
@@ -89,7 +119,7 @@ mod tests {
     fn many_descriptors_do_not_make_the_table_larger() {
         let (reader, _writer) = std::io::pipe().unwrap();
         let many: Vec<_> = (0..100)
-            .map(|_| move_out_of_the_way(reader.try_clone().unwrap().into()))
+            .map(|_| moved(reader.try_clone().unwrap().into()))
             .collect();
         assert!(many.iter().all(|fd| fd.as_raw_fd() < 1024), "{many:?}");
         assert!(table_size().unwrap() <= 1024);
@@ -99,7 +129,7 @@ mod tests {
     fn a_moved_descriptor_is_the_same_file_and_closed_on_exec() {
         let (reader, writer) = std::io::pipe().unwrap();
         let old = reader.as_raw_fd();
-        let moved = move_out_of_the_way(reader.into());
+        let moved = moved(reader.into());
         assert!(moved.as_raw_fd() > old);
         // SAFETY: fcntl without an argument.
         let flags = unsafe { libc::fcntl(moved.as_raw_fd(), libc::F_GETFD) };

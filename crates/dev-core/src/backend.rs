@@ -1,7 +1,9 @@
 //! What a device back-end offers to the engine.
 
 use std::io;
-use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use descriptors::OwnDescriptor;
 
 use crate::flow::Flow;
 use crate::pool::{Frame, FramePool};
@@ -58,9 +60,7 @@ pub struct Port<B: Backend> {
     /// Packet steering.
     pub steering: B::Steering,
     /// Descriptors that become readable when packets wait in the receiving side.
-    pub wait_fds: Vec<RawFd>,
-    /// Every descriptor that the port holds open, for a forked child to close.
-    pub all_fds: Vec<RawFd>,
+    pub wait_fds: Vec<Arc<OwnDescriptor>>,
     /// Whether received checksums may hold only the pseudo-header's sum (`CHECKSUM_PARTIAL`).
     pub partial_checksums: bool,
     /// How the port works, in a few words for logs and statistics, for example `xdp generic`.

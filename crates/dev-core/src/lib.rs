@@ -23,3 +23,11 @@ pub use memory::{FrameMemory, HUGE_PAGE_BYTES};
 pub use pool::{Frame, FramePool};
 pub use prefetch::{prefetch, prefetch_early};
 pub use vma_config::MemoryKind;
+
+/// What this thread has stored before is seen by all threads of the process afterwards, and what they have stored by this one: the
+/// expensive half of an asymmetric barrier, whose cheap half is a `compiler_fence`.
+pub fn order_all_threads() {
+    // The call has to be registered for.
+    let _ = sync::membarrier::available();
+    sync::membarrier::all_threads();
+}

@@ -85,7 +85,6 @@ impl Backend for NullBackend {
                 wire: Arc::clone(&self.wire),
             },
             wait_fds: Vec::new(),
-            all_fds: Vec::new(),
             partial_checksums: false,
             description: "null".to_owned(),
             mtu_max: u32::MAX,

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use descriptors::OwnDescriptor;
 use dev_core::{Backend, FramePool, LinkSpec, OpenError, Port};
 
 use vma_config::XdpMode;
@@ -34,7 +35,7 @@ pub struct XdpBackend {
     mode: XdpMode,
     prefetch_bytes: usize,
     /// A bound socket with the pool's memory registered, for later sockets to share.
-    donor: Mutex<Option<Arc<OwnedFd>>>,
+    donor: Mutex<Option<Arc<OwnDescriptor>>>,
     /// One program takes notes for all interfaces in generic mode.
     notes: Mutex<Weak<SkbNotes>>,
 }
@@ -141,13 +142,8 @@ impl XdpBackend {
                 .map_err(|error| refused(&error, error.errno()))?;
             sockets.push(xsk);
         }
-        let fds = sockets.iter().map(|xsk| Arc::clone(&xsk.fd)).collect();
-        let wait_fds: Vec<RawFd> = sockets.iter().map(|xsk| xsk.fd.as_raw_fd()).collect();
-        let mut all_fds = wait_fds.clone();
-        all_fds.extend(maps.fds());
-        // The link holds the program, whose own descriptor is closed on return.
-        all_fds.push(attached.fd());
-        all_fds.extend(sight.fds());
+        let fds: Vec<_> = sockets.iter().map(|xsk| Arc::clone(&xsk.fd)).collect();
+        let wait_fds = fds.clone();
         let kick = XdpKick::new(Arc::clone(&sockets[0].fd));
         let mut tx = None;
         let mut rx = Vec::new();
@@ -164,7 +160,6 @@ impl XdpBackend {
             kick,
             steering: XdpSteering::new(maps, attached, sight, frame_capacity, fds),
             wait_fds,
-            all_fds,
             partial_checksums: has_partial_checksums(driver),
             description: format!("xdp {}", attach.text()),
             mtu_max: frame_capacity - ETHERNET_HEADER_BYTES,

@@ -1,9 +1,10 @@
 //! The data path of an open interface: one receiving side over all its queues, one sending side, one kick.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
+use descriptors::OwnDescriptor;
 use dev_core::{Frame, FramePool, Kick, KickOutcome, RxRing, TxRing};
 
 use crate::device::HEADROOM_BYTES;
@@ -34,7 +35,7 @@ struct RxQueue {
     /// Bytes of the frame received last.
     len_bytes: usize,
     /// Keeps the queue's socket open.
-    _fd: Arc<OwnedFd>,
+    _fd: Arc<OwnDescriptor>,
 }
 
 /// Receiving side of an interface.
@@ -49,7 +50,7 @@ pub struct XdpRx {
 
 impl XdpRx {
     pub(crate) fn new(
-        queues: impl IntoIterator<Item = (Consumer<Descriptor>, Producer<u64>, Arc<OwnedFd>)>,
+        queues: impl IntoIterator<Item = (Consumer<Descriptor>, Producer<u64>, Arc<OwnDescriptor>)>,
         pool: &FramePool,
         prefetch_bytes: usize,
     ) -> Self {
@@ -256,11 +257,11 @@ impl TxRing for XdpTx {
 /// The `sendto(2)` that makes the kernel take frames from the TX ring.
 #[derive(Debug)]
 pub struct XdpKick {
-    fd: Arc<OwnedFd>,
+    fd: Arc<OwnDescriptor>,
 }
 
 impl XdpKick {
-    pub(crate) fn new(fd: Arc<OwnedFd>) -> Self {
+    pub(crate) fn new(fd: Arc<OwnDescriptor>) -> Self {
         Self { fd }
     }
 }
@@ -276,14 +277,17 @@ impl Kick for XdpKick {
         if result >= 0 {
             KickOutcome::Done
         } else {
-            kick_failed()
+            kick_failed(fd, self.fd.as_raw_fd())
         }
     }
 }
 
+/// `asked`: the number that was used; `present`: that of the socket.
 #[cold]
-fn kick_failed() -> KickOutcome {
+fn kick_failed(asked: RawFd, present: RawFd) -> KickOutcome {
     match io::Error::last_os_error().raw_os_error() {
+        // The program has taken the number meanwhile.
+        _ if asked != present => KickOutcome::Again,
         // In copy mode the kernel takes 32 frames at a time and answers EAGAIN while there are more.
         Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => KickOutcome::Again,
         Some(libc::ENETDOWN) => KickOutcome::Down,
@@ -340,15 +344,16 @@ mod tests {
         options: 0,
     };
 
-    fn any_fd() -> Arc<OwnedFd> {
-        Arc::new(File::open("/dev/null").unwrap().into())
+    fn any_fd() -> Arc<OwnDescriptor> {
+        let file = File::open("/dev/null").unwrap();
+        Arc::new(OwnDescriptor::new(file.into()))
     }
 
     fn pool(frames: u32) -> FramePool {
         FramePool::new(frames, 2048, ThreadMode::SpinLock).unwrap()
     }
 
-    type OurEnds = (Consumer<Descriptor>, Producer<u64>, Arc<OwnedFd>);
+    type OurEnds = (Consumer<Descriptor>, Producer<u64>, Arc<OwnDescriptor>);
 
     /// The kernel's side of one receive queue.
     struct KernelQueue {

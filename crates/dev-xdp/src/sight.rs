@@ -2,7 +2,6 @@
 //! datagrams, and VLAN tags that are not in the frame. The frames of other VLANs would be taken for ours.
 
 use std::io;
-use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::bpf::hidden::{DriverTags, Hidden};
@@ -70,14 +69,6 @@ impl Sight {
     pub(crate) fn end(&self) {
         if let Self::Notes(_, held) = self {
             drop(held.lock().unwrap_or_else(PoisonError::into_inner).take());
-        }
-    }
-
-    /// The descriptors that it occupies.
-    pub(crate) fn fds(&self) -> Vec<RawFd> {
-        match self {
-            Self::Notes(notes, _) => notes.fds().to_vec(),
-            Self::FramesOnly | Self::Driver(_) => Vec::new(),
         }
     }
 }

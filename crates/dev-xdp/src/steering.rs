@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::net::SocketAddrV4;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use descriptors::OwnDescriptor;
 use dev_core::{Flow, Steering};
 
 use crate::bpf::BpfError;
@@ -23,7 +24,7 @@ pub struct XdpSteering {
     link: XdpLink,
     sight: Sight,
     frame_capacity: u32,
-    sockets: Vec<Arc<OwnedFd>>,
+    sockets: Vec<Arc<OwnDescriptor>>,
     ports: Mutex<HashMap<(u8, SocketAddrV4), PortUse>>,
 }
 
@@ -54,7 +55,7 @@ impl XdpSteering {
         link: XdpLink,
         sight: Sight,
         frame_capacity: u32,
-        sockets: Vec<Arc<OwnedFd>>,
+        sockets: Vec<Arc<OwnDescriptor>>,
     ) -> Self {
         Self {
             maps,
@@ -138,8 +139,7 @@ impl Steering for XdpSteering {
     }
 
     fn give_back(&self) {
-        let [stand_in, ..] = self.maps.fds();
-        self.link.detach(stand_in);
+        self.link.detach(self.maps.stand_in());
         self.sight.end();
     }
 

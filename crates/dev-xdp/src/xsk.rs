@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use descriptors::move_out_of_the_way;
+use descriptors::OwnDescriptor;
 use dev_core::FramePool;
 
 use crate::queue::{Consumer, Layout, Producer};
@@ -43,7 +43,7 @@ pub(crate) struct Sizes {
 /// use by a thread while the port is torn down, and a port is torn down only when its interface is gone.
 #[derive(Debug)]
 pub(crate) struct Xsk {
-    pub(crate) fd: Arc<OwnedFd>,
+    pub(crate) fd: Arc<OwnDescriptor>,
     pub(crate) fill: Producer<u64>,
     pub(crate) completion: Consumer<u64>,
     pub(crate) rx: Consumer<Descriptor>,
@@ -112,14 +112,14 @@ impl Xsk {
 const BUSY_ATTEMPTS: u32 = 26;
 const BUSY_INTERVAL: Duration = Duration::from_millis(10);
 
-fn open_socket() -> io::Result<OwnedFd> {
+fn open_socket() -> io::Result<OwnDescriptor> {
     // SAFETY: socket(2) touches no memory of ours.
     let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the descriptor is new and ours alone.
-    Ok(move_out_of_the_way(unsafe { OwnedFd::from_raw_fd(fd) }))
+    Ok(OwnDescriptor::new(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 fn register(fd: RawFd, pool: &FramePool) -> io::Result<()> {

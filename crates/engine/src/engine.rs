@@ -6,6 +6,7 @@ mod fork;
 mod kernel_sockets;
 mod kinds;
 pub mod monitor;
+mod moved_descriptor;
 mod multiplex;
 mod tasks;
 
@@ -32,6 +33,7 @@ use crate::sys;
 use crate::udp;
 
 pub use kinds::{AnySocket, Object};
+pub use moved_descriptor::OldNumberUsers;
 
 /// A UDP socket over IPv4.
 pub type UdpSocket<B> = udp::UdpSocket<AnySocket<B>>;

@@ -17,14 +17,15 @@ mod cpu_sharing;
 mod engine;
 mod mux;
 mod netconf_network;
-pub mod own_descriptors;
 mod process;
 mod sockets;
 mod sync;
 mod sys;
 mod udp;
 
-pub use engine::{AnySocket, Engine, EpollSet, Host, Object, PolledSockets, UdpSocket, monitor};
+pub use engine::{
+    AnySocket, Engine, EpollSet, Host, Object, OldNumberUsers, PolledSockets, UdpSocket, monitor,
+};
 pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_may_be_shared};
 pub use netconf_network::NetconfNetwork;
 pub use sockets::doorbell::Follows;

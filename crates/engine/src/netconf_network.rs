@@ -1,15 +1,16 @@
 //! The kernel's network configuration by netlink.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use descriptors::OwnDescriptor;
 use dev_core::LinkSpec;
 use netconf::{IpsecPolicies, Link, Netconf, RouteKind, RouteQuery};
 
-use crate::own_descriptors;
-use crate::sockets::network::PortUser;
-use crate::sockets::network::{InterfaceFacts, Network, NetworkChange, NextHop, Resolution};
+use crate::sockets::network::{
+    InterfaceFacts, Network, NetworkChange, NextHop, PortUser, Resolution,
+};
 use crate::sockets::reason::Reason;
 use crate::sys;
 
@@ -17,8 +18,8 @@ use crate::sys;
 #[derive(Clone, Debug)]
 pub struct NetconfNetwork {
     inner: Arc<Mutex<Inner>>,
-    events_fd: RawFd,
-    ipsec_fd: Option<RawFd>,
+    events: Arc<OwnDescriptor>,
+    ipsec_events: Option<Arc<OwnDescriptor>>,
     namespace: Option<sys::NamespaceId>,
     /// `None` where raw sockets are not allowed; then no interface can be opened either.
     paths: Option<Arc<sys::PathNotices>>,
@@ -46,17 +47,11 @@ impl NetconfNetwork {
     /// What netlink answered.
     pub fn open() -> Result<Self, netconf::Error> {
         let netconf = Netconf::open()?;
-        let events_fd = netconf.events_fd();
-        netconf
-            .descriptors()
-            .into_iter()
-            .for_each(own_descriptors::add);
+        let events = Arc::clone(netconf.events_descriptor());
         let ipsec = IpsecPolicies::open().ok();
-        let ipsec_fd = ipsec.as_ref().map(IpsecPolicies::events_fd);
-        ipsec
-            .iter()
-            .flat_map(IpsecPolicies::descriptors)
-            .for_each(own_descriptors::add);
+        let ipsec_events = ipsec
+            .as_ref()
+            .map(|ipsec| Arc::clone(ipsec.events_descriptor()));
         let inner = Inner {
             netconf,
             ipsec,
@@ -64,21 +59,21 @@ impl NetconfNetwork {
         };
         Ok(Self {
             inner: Arc::new(Mutex::new(inner)),
-            events_fd,
-            ipsec_fd,
-            namespace: sys::namespace_of(events_fd),
+            namespace: sys::namespace_of(events.as_raw_fd()),
+            events,
+            ipsec_events,
             paths: sys::PathNotices::open().ok().map(Arc::new),
         })
     }
 
     /// Becomes readable when something has changed.
     pub(crate) fn events_fd(&self) -> RawFd {
-        self.events_fd
+        self.events.as_raw_fd()
     }
 
     /// The same for IPsec policies.
     pub(crate) fn ipsec_fd(&self) -> Option<RawFd> {
-        self.ipsec_fd
+        self.ipsec_events.as_ref().map(|events| events.as_raw_fd())
     }
 
     /// Becomes readable when the kernel changes the way to a destination without a notification, just before it does.

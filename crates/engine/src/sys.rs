@@ -4,12 +4,12 @@
 use std::io;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
+use descriptors::OwnDescriptor;
 use libc::{c_int, c_long, c_void};
-
-use crate::own_descriptors;
 
 mod cgroup_programs;
 mod namespace;
@@ -29,7 +29,7 @@ pub(crate) use process::{
 pub(crate) use raw_socket::RawSocket;
 #[cfg(test)]
 pub(crate) use scheduling::pin_to_one_cpu;
-pub(crate) use scheduling::{involuntary_switches, yield_cpu};
+pub(crate) use scheduling::{ThreadUsage, involuntary_switches, thread_usage, yield_cpu};
 pub(crate) use stats::process_id;
 pub(crate) use user_pages::{can_read, can_write};
 
@@ -55,35 +55,28 @@ fn check(result: c_long) -> Result<c_long, Errno> {
     }
 }
 
-/// A descriptor of the library, closed when dropped.
-#[derive(Debug)]
-pub(crate) struct OwnedFd(c_int);
-
-impl OwnedFd {
-    pub(crate) fn raw(&self) -> c_int {
-        self.0
-    }
-}
-
-impl Drop for OwnedFd {
-    fn drop(&mut self) {
-        own_descriptors::remove(self.0);
-        close(self.0);
-    }
+/// Takes a descriptor over that a system call has just made.
+///
+/// # Safety
+/// It must be nobody else's.
+unsafe fn owned(fd: c_long) -> OwnedFd {
+    // SAFETY: the caller's promise.
+    unsafe { OwnedFd::from_raw_fd(fd as c_int) }
 }
 
 /// Closes a descriptor.
-pub(crate) fn close(fd: c_int) {
+fn close(fd: c_int) {
     // SAFETY: closing touches no memory.
     unsafe { libc::syscall(libc::SYS_close, fd) };
 }
 
-/// A non-blocking eventfd with a high number.
-pub(crate) fn eventfd() -> Result<OwnedFd, Errno> {
+/// A non-blocking eventfd of the library's.
+pub(crate) fn eventfd() -> Result<OwnDescriptor, Errno> {
     let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
     // SAFETY: eventfd2 takes integers.
-    let fd = check(unsafe { libc::syscall(libc::SYS_eventfd2, 0, flags) })? as c_int;
-    Ok(process::to_own(OwnedFd(fd)))
+    let fd = check(unsafe { libc::syscall(libc::SYS_eventfd2, 0, flags) })?;
+    // SAFETY: the kernel has just made it.
+    Ok(OwnDescriptor::new(unsafe { owned(fd) }))
 }
 
 /// Async-signal-safe.
@@ -93,10 +86,10 @@ pub(crate) fn signal_eventfd(fd: c_int) {
     unsafe { libc::syscall(libc::SYS_write, fd, &raw const one, size_of::<u64>()) };
 }
 
-pub(crate) fn drain_eventfd(fd: &OwnedFd) {
+pub(crate) fn drain_eventfd(fd: c_int) {
     let mut count = 0u64;
     // SAFETY: the kernel writes at most eight bytes to `count`.
-    unsafe { libc::syscall(libc::SYS_read, fd.0, &raw mut count, size_of::<u64>()) };
+    unsafe { libc::syscall(libc::SYS_read, fd, &raw mut count, size_of::<u64>()) };
 }
 
 /// Receives from the kernel's socket into the application's buffers.
@@ -254,7 +247,7 @@ fn clock_nsec(clock: libc::clockid_t) -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: clock_gettime writes one timespec; the C library answers without a system call.
+    // SAFETY: clock_gettime writes one timespec; mostly the C library answers without a system call.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+#[cfg(test)]
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use netlink_packet_core::{
@@ -32,11 +33,6 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// The descriptor of the socket.
-    pub(crate) fn descriptor(&self) -> RawFd {
-        self.socket.as_fd().as_raw_fd()
-    }
-
     /// A connection to rtnetlink.
     pub(crate) fn open() -> Result<Self, Error> {
         Self::open_protocol(None)

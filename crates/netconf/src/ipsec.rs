@@ -1,8 +1,9 @@
 //! Whether IPsec policies are in force (`linux/xfrm.h`, ip-xfrm(8)).
 
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
 
+use descriptors::OwnDescriptor;
 use rustix::net::netlink;
 
 use crate::connection::Connection;
@@ -67,13 +68,8 @@ impl IpsecPolicies {
     }
 
     /// Readable when [`IpsecPolicies::process_events`] has something to do.
-    pub fn events_fd(&self) -> RawFd {
-        self.events.as_fd().as_raw_fd()
-    }
-
-    /// Every descriptor that `self` holds open.
-    pub fn descriptors(&self) -> [RawFd; 2] {
-        [self.events_fd(), self.connection.descriptor()]
+    pub fn events_descriptor(&self) -> &Arc<OwnDescriptor> {
+        self.events.descriptor()
     }
 
     fn read(&mut self) -> Result<bool, Error> {

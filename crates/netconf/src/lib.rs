@@ -13,7 +13,7 @@
 //! if !usable {
 //!     netconf.probe_neighbour(route.output_interface, next_hop)?;
 //! }
-//! // Whenever `netconf.events_fd()` is readable:
+//! // Whenever `netconf.events_descriptor()` is readable:
 //! let changes = netconf.process_events()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

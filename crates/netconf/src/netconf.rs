@@ -2,9 +2,10 @@
 
 use std::mem;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use descriptors::OwnDescriptor;
 use netlink_packet_core::NLM_F_CREATE;
 use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
 use netlink_packet_route::neighbour::{
@@ -208,13 +209,8 @@ impl Netconf {
     }
 
     /// Readable when [`Netconf::process_events`] has something to do. Stays the same as long as `self`.
-    pub fn events_fd(&self) -> RawFd {
-        self.events.as_fd().as_raw_fd()
-    }
-
-    /// Every descriptor that `self` holds open.
-    pub fn descriptors(&self) -> [RawFd; 2] {
-        [self.events_fd(), self.connection().descriptor()]
+    pub fn events_descriptor(&self) -> &Arc<OwnDescriptor> {
+        self.events.descriptor()
     }
 
     /// Grows with each change that can alter a forwarding decision: of a link, an address, a route or

@@ -1,9 +1,10 @@
 //! A netlink socket inside a foreign process.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
-use descriptors::move_out_of_the_way;
+use descriptors::OwnDescriptor;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::sockopt::{self, Timeout};
@@ -28,7 +29,7 @@ pub(crate) enum Received<'a> {
 /// A netlink socket: close-on-exec, with a high descriptor number.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    fd: OwnedFd,
+    fd: Arc<OwnDescriptor>,
 }
 
 impl Socket {
@@ -42,22 +43,28 @@ impl Socket {
             protocol,
         )
         .map_err(Error::socket("open a socket"))?;
-        let fd = move_out_of_the_way(fd);
-        rustix::net::bind(&fd, &SocketAddrNetlink::new(0, groups))
+        let fd = Arc::new(OwnDescriptor::new(fd));
+        rustix::net::bind(&*fd, &SocketAddrNetlink::new(0, groups))
             .map_err(Error::socket("bind a socket"))?;
         Ok(Self { fd })
     }
 
     /// Bounds the wait of [`Socket::receive`].
     pub(crate) fn set_receive_timeout(&self, timeout: Duration) -> Result<(), Error> {
-        sockopt::set_socket_timeout(&self.fd, Timeout::Recv, Some(timeout))
+        sockopt::set_socket_timeout(&*self.fd, Timeout::Recv, Some(timeout))
             .map_err(Error::socket("bound the wait for replies"))
+    }
+
+    /// For others to wait for.
+    pub(crate) fn descriptor(&self) -> &Arc<OwnDescriptor> {
+        &self.fd
     }
 
     /// Sends a datagram to the kernel.
     pub(crate) fn send(&self, datagram: &[u8]) -> Result<(), Error> {
-        let result =
-            rustix::io::retry_on_intr(|| rustix::net::send(&self.fd, datagram, SendFlags::empty()));
+        let result = rustix::io::retry_on_intr(|| {
+            rustix::net::send(&*self.fd, datagram, SendFlags::empty())
+        });
         result.map(drop).map_err(Error::socket("send"))
     }
 
@@ -78,7 +85,7 @@ impl Socket {
     ) -> Result<Received<'a>, Error> {
         // TRUNC makes the returned length the datagram's, though the buffer may be shorter.
         let received = rustix::io::retry_on_intr(|| {
-            rustix::net::recvfrom(&self.fd, &mut *buffer, flags | RecvFlags::TRUNC)
+            rustix::net::recvfrom(&*self.fd, &mut *buffer, flags | RecvFlags::TRUNC)
         });
         let (length, from) = match received {
             Ok((_, length, from)) => (length, from),
@@ -107,10 +114,9 @@ impl AsFd for Socket {
 impl Socket {
     /// A descriptor that is not a socket: every use fails.
     pub(crate) fn broken() -> Self {
+        let file = std::fs::File::open("/dev/null").expect("there is /dev/null");
         Self {
-            fd: std::fs::File::open("/dev/null")
-                .expect("there is /dev/null")
-                .into(),
+            fd: Arc::new(OwnDescriptor::new(file.into())),
         }
     }
 }

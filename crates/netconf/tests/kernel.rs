@@ -542,7 +542,10 @@ fn the_event_descriptor_is_readable_while_there_is_something_to_do() {
         let mut entries = [PollFd::new(netconf, PollFlags::IN)];
         poll(&mut entries, Some(&Timespec::default())).unwrap();
         let [entry] = entries;
-        assert_eq!(netconf.events_fd(), netconf.as_fd().as_raw_fd());
+        assert_eq!(
+            netconf.events_descriptor().as_raw_fd(),
+            netconf.as_fd().as_raw_fd()
+        );
         entry.revents().contains(PollFlags::IN)
     };
     netconf.process_events().unwrap();

@@ -6,7 +6,7 @@ use engine::user_memory::is_writable;
 use engine::{Errno, Follows, Message, RecvCall, RecvOutcome, SendOutcome, Sleep};
 use libc::{c_int, iovec, msghdr, sockaddr_in};
 
-use crate::host::{Host, PEER_IP, Pair};
+use crate::host::{Host, PEER, Pair};
 use crate::input::Input;
 use crate::memory::{PARTS_MAX, written};
 
@@ -193,7 +193,7 @@ pub fn send(host: &Host, pair: &Pair, input: &mut Input<'_>) {
     };
     let to_peer = input.byte() % 8 != 0;
     let address = if to_peer {
-        PEER_IP.octets()
+        PEER.ip().octets()
     } else {
         input.long().to_ne_bytes()
     };

@@ -1,24 +1,20 @@
 //! An engine on the null device, an accelerated socket and its twin: a socket of the kernel's alone to which the same happens.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket as KernelSocket};
+use std::net::{SocketAddrV4, UdpSocket as KernelSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use dev_core::LinkSpec;
 use dev_core::null::NullBackend;
-use engine::{Engine, FixedNetwork, InterfaceFacts, NextHop, Reason, Settings, UdpSocket};
-use stats::{Capacity, Identity, Segment};
-use wire::{EthernetAddresses, UdpTemplate};
+use engine::{Engine, Reason, Settings, UdpSocket};
 
 use crate::memory::Memory;
+pub use support::PEER;
+
+#[path = "../../../crates/engine/benches/support/mod.rs"]
+mod support;
 
 pub type Device = NullBackend;
 
-const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
-const OUR_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-pub const PEER_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const ARRIVALS_MAX: usize = 48;
-const FRAME_BYTES: usize = 2048;
 
 pub struct Host {
     pub engine: &'static Engine<Device>,
@@ -35,10 +31,10 @@ impl Host {
         let device = NullBackend::default();
         let peer = KernelSocket::bind("127.0.0.1:0").expect("loopback");
         Self {
-            engine: engine(&device),
+            engine: support::engine(settings(), &device),
             device,
             memory: Memory::new(),
-            peer_port: port_of(&peer),
+            peer_port: support::address_of(&peer).port(),
             peer,
         }
     }
@@ -60,60 +56,14 @@ fn enter_own_namespace() {
     assert_eq!(up, 0, "lo up: {}", std::io::Error::last_os_error());
 }
 
-fn engine(device: &Device) -> &'static Engine<Device> {
-    let spec = LinkSpec {
-        index: 1,
-        name: "null0".into(),
-        mac: OUR_MAC,
-        mtu: 1500,
-    };
-    let network = FixedNetwork {
-        interfaces: vec![InterfaceFacts {
-            spec,
-            addresses: vec![OUR_IP],
-            up: true,
-            loopback: false,
-            eligible: true,
-        }],
-        next_hop: NextHop::Link {
-            link_index: 1,
-            mac: PEER_MAC,
-            source: OUR_IP,
-            mtu: 1500,
-            mtu_locked: false,
-        },
-    };
-    let capacity = Capacity {
-        sockets: 4,
-        rings: 1,
-        pools: 1,
-        reasons: 32,
-        settings: 0,
-        rules: 0,
-    };
-    let segment = Segment::private(&Identity::of_this_process("fuzz"), capacity);
-    let engine = Engine::new(settings(), device.clone(), Box::new(network), segment);
-    Box::leak(Box::new(engine.expect("address space")))
-}
-
 /// No polling: a call that finds nothing sleeps at once.
 fn settings() -> Settings {
     Settings {
-        exceptions: vma_config::ExceptionHandling::LogDebug,
-        memory: vma_config::MemoryKind::Ordinary,
-        memory_is_asked_for: false,
-        offloaded_sockets: true,
-        thread_mode: dev_core::ThreadMode::SpinLock,
         rx_poll: 0,
-        rx_poll_yield: 0,
-        poll_shared_cpu: true,
-        rx_udp_poll_os_ratio: 100,
         select_poll_usec: 0,
-        select_poll_os_ratio: 10,
         // The kernel's part of every result, as in its own calls.
         select_skip_os: 1,
-        poll_batch_max: 16,
-        pool_frames: 1024,
+        ..support::settings()
     }
 }
 
@@ -174,16 +124,9 @@ impl Pair {
         }
         self.arrivals += 1;
         let payload = vec![self.arrivals as u8; len % 1473];
-        let eth = EthernetAddresses {
-            source: PEER_MAC,
-            destination: OUR_MAC,
-        };
-        let source = SocketAddrV4::new(PEER_IP, host.peer_port);
-        let destination = SocketAddrV4::new(OUR_IP, port_of(&self.ours));
-        let template = UdpTemplate::new(eth, source, destination, 64, 0, true);
-        let mut frame = vec![0; FRAME_BYTES];
-        let frame_len = template.emit_one(&mut frame, 1, &payload);
-        host.device.inject(&frame[..frame_len.expect("it fits")]);
+        let source = SocketAddrV4::new(*PEER.ip(), host.peer_port);
+        let frame = support::frame_from(source, &self.ours, &payload);
+        host.device.inject(&frame);
         let to = self.twin.local_addr().expect("bound");
         let sent = host.peer.send_to(&payload, to).expect("loopback");
         assert_eq!(sent, payload.len());
@@ -194,8 +137,4 @@ impl Pair {
         host.engine.descriptor_closes(self.fd());
         host.engine.descriptor_closes(self.epoll.as_raw_fd());
     }
-}
-
-pub fn port_of(socket: &KernelSocket) -> u16 {
-    socket.local_addr().as_ref().map_or(0, SocketAddr::port)
 }

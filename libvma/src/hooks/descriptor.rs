@@ -1,12 +1,15 @@
 //! Calls that make sockets, and copy and close descriptors.
 
-use engine::{epoll_may_be_shared, own_descriptors};
+use descriptors::own;
+use engine::epoll_may_be_shared;
 use libc::{c_int, c_uint, c_void};
 
 use super::{create, hook, setup};
 use crate::guard::{self, contained, errno, fail, set_errno};
+use crate::life;
 use crate::log_sink;
 use crate::real;
+use crate::room;
 use crate::runtime;
 use crate::start;
 
@@ -53,9 +56,10 @@ hook! {
     }
 }
 
-/// Whether a descriptor belongs to the library, and the caller does not.
+/// Whether a descriptor belongs to the library, and the caller does not. A child of `vfork(2)` has descriptors of its own, of which
+/// the library uses none.
 fn is_own(fd: c_int) -> bool {
-    own_descriptors::contains(fd) && !guard::is_inside()
+    own::contains(fd) && !guard::is_inside() && !life::is_vfork_child()
 }
 
 /// Ends what a descriptor stands for, before the kernel can give its number to another thread.
@@ -82,7 +86,7 @@ hook! {
         // Flags that leave descriptors open, or what the kernel will refuse.
         let closes = flags & !CLOSE_RANGE_UNSHARE == 0 && first <= last;
         let engine = runtime::engine();
-        if !closes || (engine.is_none() && !own_descriptors::any()) {
+        if !closes || (engine.is_none() && !own::any()) {
             // SAFETY: integers.
             return unsafe { real::close_range(first, last, flags) };
         }
@@ -95,7 +99,7 @@ hook! {
             return unsafe { real::close_range(first, last, flags) };
         }
         // Nothing to close is a success, too.
-        for (first, last) in own_descriptors::ranges_without(first, last) {
+        for (first, last) in own::ranges_without(first, last) {
             // SAFETY: integers.
             let result = unsafe { real::close_range(first, last, flags) };
             if result != 0 {
@@ -157,11 +161,52 @@ hook! {
     }
 }
 
+/// `new`, a descriptor of the library's, is about to become a copy of `old`.
+///
+/// # Errors
+/// The errno of the call that cannot be.
+#[cold]
+fn make_room(old: c_int, new: c_int) -> Result<(), c_int> {
+    // To the program the number is not open.
+    if old == new || !is_open(old) {
+        return Err(libc::EBADF);
+    }
+    room::make(new)
+}
+
+/// `result` of an `fcntl(2)` is the lowest number from `from` on that is free, but for those of the library, which make room.
+fn lowest(fd: c_int, from: c_int, flags: c_int, result: c_int) -> c_int {
+    if result < 0 && errno() != libc::EMFILE {
+        return result;
+    }
+    let end = c_int::try_from(result.cast_unsigned()).unwrap_or(c_int::MAX);
+    match own::first_in(from, end) {
+        Some(number) if is_own(number) => lower(fd, number, flags, result),
+        _ => result,
+    }
+}
+
+#[cold]
+fn lower(fd: c_int, number: c_int, flags: c_int, result: c_int) -> c_int {
+    let saved = errno();
+    if room::make(number).is_err() {
+        set_errno(saved);
+        return result;
+    }
+    // SAFETY: integers.
+    let copy = unsafe { real::dup3(fd, number, flags) };
+    if copy >= 0 && result >= 0 {
+        // SAFETY: the kernel has just given it out, and nobody knows it.
+        unsafe { real::close(result) };
+    }
+    copy
+}
+
 hook! {
     /// `dup2(2)`
     fn dup2(old: c_int, new: c_int) -> c_int {
-        if is_own(new) {
-            return fail(libc::EBUSY);
+        if is_own(new) && let Err(errno) = make_room(old, new) {
+            return fail(errno);
         }
         runtime::recall(old);
         replaced(old, new);
@@ -173,8 +218,12 @@ hook! {
 hook! {
     /// `dup3(2)`
     fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
-        if is_own(new) {
-            return fail(libc::EBUSY);
+        if flags & !libc::O_CLOEXEC == 0
+            && old != new
+            && is_own(new)
+            && let Err(errno) = make_room(old, new)
+        {
+            return fail(errno);
         }
         runtime::recall(old);
         if flags & !libc::O_CLOEXEC == 0 {
@@ -202,10 +251,13 @@ pub(super) fn handed_down(fd: c_int) {
     }
 }
 
-/// What follows a successful `fcntl(2)`.
-fn controlled(fd: c_int, command: c_int, result: c_int) -> c_int {
+/// What follows an `fcntl(2)`.
+fn controlled(fd: c_int, command: c_int, argument: *mut c_void, result: c_int) -> c_int {
+    // Passed as a pointer or not, it is an int.
+    let from = argument.addr() as c_int;
     match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicated(fd, result),
+        libc::F_DUPFD => duplicated(fd, lowest(fd, from, 0, result)),
+        libc::F_DUPFD_CLOEXEC => duplicated(fd, lowest(fd, from, libc::O_CLOEXEC, result)),
         libc::F_SETFL if result == 0 => setup::flags_changed(fd, result),
         _ => result,
     }
@@ -219,7 +271,7 @@ hook! {
             return fail(libc::EINVAL);
         }
         // SAFETY: the arguments are the caller's own.
-        controlled(fd, command, unsafe { real::fcntl(fd, command, argument) })
+        controlled(fd, command, argument, unsafe { real::fcntl(fd, command, argument) })
     }
 }
 
@@ -231,6 +283,6 @@ hook! {
             return fail(libc::EINVAL);
         }
         // SAFETY: the arguments are the caller's own.
-        controlled(fd, command, unsafe { real::fcntl64(fd, command, argument) })
+        controlled(fd, command, argument, unsafe { real::fcntl64(fd, command, argument) })
     }
 }

@@ -1,12 +1,11 @@
 //! `poll(2)` and `epoll(7)`.
 
-use std::slice;
-
 use engine::user_memory::{is_readable, is_writable, writable_entries};
 use engine::{Engine, EpollSet, MuxCall};
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
 
 use super::hook;
+use super::list::with_list;
 use crate::call;
 use crate::epoll_waits;
 use crate::guard::{NotRun, contained};
@@ -55,6 +54,10 @@ pub(super) fn poll_ours(
     of_select: bool,
     kernel: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
+    // Mostly there are none, which costs less to see than what surrounds a decision.
+    if fds.iter().all(|polled| engine.look_up(polled.fd).is_none()) {
+        return None;
+    }
     let polled = contained(|| engine.polled_sockets(fds)).ok().flatten()?;
     let mask = (!mask.is_null()).then_some(mask);
     let mut call = MuxCall::begin(engine.settings(), timeout_nsec, mask.is_none());
@@ -75,9 +78,14 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::poll(fds, count, timeout) };
         // SAFETY: the descriptors are the caller's.
-        let Some(list) = (unsafe { descriptors(fds, count) }) else { return kernel() };
+        let Some(count) = (unsafe { descriptors(fds, count) }) else { return kernel() };
         let Some(engine) = runtime::engine() else { return kernel() };
-        poll_ours(engine, list, msec_to_nsec(timeout), std::ptr::null(), false, kernel).unwrap_or_else(kernel)
+        let wait = msec_to_nsec(timeout);
+        // SAFETY: writable for that many entries, and the caller's own.
+        let found = unsafe {
+            with_list(fds, count, |list| poll_ours(engine, list, wait, std::ptr::null(), false, kernel))
+        };
+        found.unwrap_or_else(kernel)
     }
 }
 
@@ -99,15 +107,19 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::ppoll(fds, count, timeout, mask) };
         // SAFETY: the descriptors are the caller's.
-        let list = unsafe { descriptors(fds, count) };
+        let count = unsafe { descriptors(fds, count) };
         let Some(engine) = runtime::engine() else { return kernel() };
-        let Some(list) = list else { return kernel() };
+        let Some(count) = count else { return kernel() };
         // SAFETY: what the timeout leads to is the caller's own.
         let Ok(wait) = (unsafe { timespec_at(timeout) }) else { return kernel() };
         if is_bad_mask(mask) {
             return kernel();
         }
-        poll_ours(engine, list, wait, mask, false, kernel).unwrap_or_else(kernel)
+        // SAFETY: writable for that many entries, and the caller's own.
+        let found = unsafe {
+            with_list(fds, count, |list| poll_ours(engine, list, wait, mask, false, kernel))
+        };
+        found.unwrap_or_else(kernel)
     }
 }
 
@@ -129,12 +141,13 @@ hook! {
     }
 }
 
-/// The descriptors of a call, if the library may have to do with it. `None`: it has not, or the kernel refuses the list.
+/// How many descriptors a call has, all writable, if the library may have to do with it. `None`: it has not, or the kernel refuses
+/// the list.
 ///
 /// # Safety
 /// What `fds` leads to must be the caller's own.
 #[inline]
-unsafe fn descriptors<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> {
+unsafe fn descriptors(fds: *mut pollfd, count: nfds_t) -> Option<usize> {
     if runtime::engine().is_none() && !runtime::has_ancestors() {
         return None;
     }
@@ -147,10 +160,10 @@ unsafe fn descriptors<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [po
     if !is_writable(fds, len) {
         return None;
     }
-    // SAFETY: writable for `count` entries (checked above), and the caller's own.
-    let list = unsafe { slice::from_raw_parts_mut(fds, count) };
-    runtime::recall_all(list.iter().map(|polled| polled.fd));
-    Some(list)
+    // SAFETY: readable for `count` entries (checked above), and the caller's own.
+    let fd = |index| unsafe { fds.wrapping_add(index).read_unaligned() }.fd;
+    runtime::recall_all((0..count).map(fd));
+    Some(count)
 }
 
 /// More descriptors than most programs wait for.
@@ -239,9 +252,13 @@ unsafe fn epoll_wait_any(call: EpollWait, kernel: impl Fn() -> c_int) -> c_int {
     match runtime::epoll(call.epfd).filter(|_| found > 0) {
         // It has come to be watched meanwhile.
         Some((engine, set)) => {
+            let is_last = still_waiting == 0;
             // SAFETY: the kernel has written that many events.
-            let events = unsafe { call.events(found) };
-            let kept = contained(|| set.take_out_eviction(events, still_waiting == 0));
+            let kept = unsafe {
+                call.with_events(found, |events| {
+                    contained(|| set.take_out_eviction(events, is_last))
+                })
+            };
             // SAFETY: the caller's promise.
             unsafe { back_from_kernel(engine, set, call, found, kept, begun_nsec) }
         }
@@ -256,16 +273,20 @@ impl EpollWait {
         self.timeout_nsec.map(|_| engine::tick_nsec())
     }
 
-    /// The first `count` events.
+    /// Shows the first `count` events.
     ///
     /// # Safety
     /// If `count` is positive, `self.events` must be valid for that many.
     #[inline]
-    unsafe fn events<'a>(&self, count: c_int) -> &'a mut [epoll_event] {
+    unsafe fn with_events<R>(
+        &self,
+        count: c_int,
+        use_events: impl FnOnce(&mut [epoll_event]) -> R,
+    ) -> R {
         match usize::try_from(count) {
             // SAFETY: the caller's promise.
-            Ok(count @ 1..) => unsafe { slice::from_raw_parts_mut(self.events, count) },
-            _ => &mut [],
+            Ok(count @ 1..) => unsafe { with_list(self.events, count, use_events) },
+            _ => use_events(&mut []),
         }
     }
 }
@@ -289,13 +310,16 @@ unsafe fn wait_for_watched(
     }
     let begun_nsec = call.begun_nsec();
     let found = kernel();
-    // SAFETY: the kernel has written that many events.
-    let events = unsafe { call.events(found) };
     let is_last = set.is_back_from_kernel();
-    if events.is_empty() {
+    if found <= 0 {
         return found;
     }
-    let kept = contained(|| set.kernel_has_reported(events, is_last));
+    // SAFETY: the kernel has written that many events.
+    let kept = unsafe {
+        call.with_events(found, |events| {
+            contained(|| set.kernel_has_reported(events, is_last))
+        })
+    };
     // SAFETY: the caller's promise.
     unsafe { back_from_kernel(engine, set, call, found, kept, begun_nsec) }
 }
@@ -352,16 +376,15 @@ unsafe fn wait_for_ours(
     if max == 0 || is_too_many || is_bad_mask(call.mask) {
         return kernel();
     }
-    // SAFETY: writable for `max` entries (checked above).
-    let events = unsafe { call.events(max as c_int) };
     let mask = (!call.mask.is_null()).then_some(call.mask);
     let mut wait = MuxCall::begin(engine.settings(), call.timeout_nsec, mask.is_none());
-    call::wait(
-        &mut wait,
-        mask,
-        |wait| engine.epoll_wait(set, wait, events),
-        kernel,
-    )
+    // SAFETY: writable for `max` entries (checked above).
+    unsafe {
+        with_list(call.events, max, |events| {
+            let attempt = |wait: &mut MuxCall| engine.epoll_wait(set, wait, events);
+            call::wait(&mut wait, mask, attempt, kernel)
+        })
+    }
 }
 
 hook! {

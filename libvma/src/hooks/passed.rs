@@ -1,9 +1,7 @@
 //! Descriptors in messages (`SCM_RIGHTS`): whoever receives one sees the kernel's socket only, and has a new number for it.
 
-use std::slice;
-
 use engine::user_memory::is_readable;
-use libc::{c_int, msghdr};
+use libc::{c_int, cmsghdr, msghdr};
 
 use super::descriptor;
 use crate::guard::contained;
@@ -52,36 +50,47 @@ unsafe fn for_each(message: *const msghdr, each: impl FnMut(&[c_int])) {
         return;
     }
     // SAFETY: readable (checked above), and the program's own.
-    let header = unsafe { &*message };
+    let header = unsafe { message.read_unaligned() };
     let len = header.msg_controllen;
     if len == 0 || len > CONTROL_BYTES_MAX || !is_readable(header.msg_control, len) {
         return;
     }
     // SAFETY: the control data are readable for their length (checked above).
-    unsafe { for_each_part(header, each) };
+    unsafe { for_each_part(header.msg_control.cast(), len, each) };
 }
 
 /// # Safety
-/// The control data must be readable for their length.
+/// `len` bytes must be readable.
 #[cold]
-unsafe fn for_each_part(header: &msghdr, mut each: impl FnMut(&[c_int])) {
-    // SAFETY: the control data are readable for their length (the caller's promise); the macros stay within it.
-    let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };
-    // SAFETY: null, or a header within the control data.
-    while let Some(part) = unsafe { control.as_ref() } {
-        // SAFETY: integers.
-        let head_len = unsafe { libc::CMSG_LEN(0) } as usize;
-        let data_len = part.cmsg_len.saturating_sub(head_len);
-        if part.cmsg_level == libc::SOL_SOCKET && part.cmsg_type == libc::SCM_RIGHTS {
-            // SAFETY: the part is a header within the control data.
-            let data = unsafe { libc::CMSG_DATA(control) }.cast::<c_int>();
-            let room =
-                (header.msg_control.addr() + header.msg_controllen).saturating_sub(data.addr());
-            let count = data_len.min(room) / size_of::<c_int>();
-            // SAFETY: `count` descriptors lie within the control data, which are aligned for them (cmsg(3)).
-            each(unsafe { slice::from_raw_parts(data, count) });
+unsafe fn for_each_part(control: *const u8, len: usize, mut each: impl FnMut(&[c_int])) {
+    /// Of a part of the control data: its length, and two numbers. Then come its data, and the next part at a multiple of this
+    /// from the first on (cmsg(3)).
+    const HEAD_LEN: usize = size_of::<cmsghdr>().next_multiple_of(ALIGNMENT);
+    const ALIGNMENT: usize = size_of::<usize>();
+    let mut start = 0usize;
+    while let Some(room) = len.checked_sub(start).filter(|room| *room >= HEAD_LEN) {
+        let part = control.wrapping_add(start);
+        // SAFETY: the head of a part lies within the control data (checked above).
+        let head = unsafe { part.cast::<cmsghdr>().read_unaligned() };
+        #[allow(
+            clippy::unnecessary_cast,
+            reason = "the field is a socklen_t on other C libraries"
+        )]
+        let part_len = head.cmsg_len as usize;
+        if part_len < HEAD_LEN {
+            return;
         }
-        // SAFETY: as above.
-        control = unsafe { libc::CMSG_NXTHDR(header, control) };
+        if head.cmsg_level == libc::SOL_SOCKET && head.cmsg_type == libc::SCM_RIGHTS {
+            let data = part.wrapping_add(HEAD_LEN).cast::<c_int>();
+            let count = (part_len.min(room) - HEAD_LEN) / size_of::<c_int>();
+            // SAFETY: `count` descriptors lie within the control data.
+            let fd = |index| unsafe { data.wrapping_add(index).read_unaligned() };
+            let fds: Vec<_> = (0..count).map(fd).collect();
+            each(&fds);
+        }
+        let Some(next) = part_len.checked_next_multiple_of(ALIGNMENT) else {
+            return;
+        };
+        start = start.saturating_add(next);
     }
 }

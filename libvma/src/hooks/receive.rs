@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use engine::Reason;
 use engine::user_memory::{is_readable, is_writable};
+use engine::{Errno, Reason};
 use libc::{
     c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t,
     time_t, timespec,
@@ -153,7 +153,7 @@ struct Time {
 
 impl Time {
     /// `None`: not a time, which the kernel says itself.
-    fn begin(asked: &timespec) -> Option<Self> {
+    fn begin(asked: timespec) -> Option<Self> {
         let sec = u64::try_from(asked.tv_sec).ok()?;
         let nsec = u32::try_from(asked.tv_nsec).ok()?;
         let asked = (nsec < 1_000_000_000).then(|| Duration::new(sec, nsec))?;
@@ -212,42 +212,52 @@ hook! {
             unsafe { call::messages_received_by_kernel(socket, messages, received) };
             return received;
         }
-        // SAFETY: null or readable (checked above).
-        let mut time = match unsafe { timeout.as_ref() }.map(Time::begin) {
-            Some(None) => return kernel(),
-            time => time.flatten(),
-        };
+        let mut time = None;
+        if !timeout.is_null() {
+            // SAFETY: readable (checked above), and the caller's own.
+            let asked = unsafe { timeout.read_unaligned() };
+            let Some(begun) = Time::begin(asked) else { return kernel() };
+            time = Some(begun);
+        }
         // SAFETY: the caller gave `count` messages.
-        let received = unsafe { receive_many(fd, messages, count, flags, time.as_mut()) };
+        let (received, error) = unsafe { receive_many(fd, messages, count, flags, time.as_mut()) };
+        if let Some(error) = error {
+            // As the kernel does, but for EINTR, which Linux would return from a later call as 512.
+            socket.postpone_error(error);
+        }
         if let Some(time) = time {
             if !is_writable(timeout, size_of::<timespec>()) {
                 return fail(libc::EFAULT);
             }
             let saved = errno();
             // SAFETY: writable (checked above).
-            unsafe { timeout.write(timespec_of(time.left)) };
+            unsafe { timeout.write_unaligned(timespec_of(time.left)) };
             set_errno(saved);
         }
         received
     }
 }
 
+/// Returns the call's result, and the error with which it has ended behind the first message, if that is worth another call's while.
+///
 /// # Safety
-/// `messages` must be valid for `recvmmsg(2)` with `count`.
+/// What `messages` leads to must be the program's own.
 unsafe fn receive_many(
     fd: c_int,
     messages: *mut mmsghdr,
     count: c_uint,
     flags: c_int,
     mut time: Option<&mut Time>,
-) -> c_int {
+) -> (c_int, Option<Errno>) {
     let mut received = 0;
+    let mut error = None;
     for index in 0..count {
         let waits = index == 0 || flags & libc::MSG_WAITFORONE == 0;
         let one = flags & !libc::MSG_WAITFORONE | if waits { 0 } else { libc::MSG_DONTWAIT };
         let message = messages.wrapping_add(index as usize);
         if !is_readable(message, size_of::<mmsghdr>()) {
             // The first one is good.
+            error = Some(Errno(libc::EFAULT));
             break;
         }
         let saved = errno();
@@ -258,19 +268,21 @@ unsafe fn receive_many(
         }
         let Ok(len) = c_uint::try_from(result) else {
             if received == 0 {
-                return -1;
+                return (-1, None);
             }
+            let is_lasting = |error: &Errno| !matches!(error.0, libc::EAGAIN | libc::EINTR);
+            error = Some(Errno(errno())).filter(is_lasting);
             set_errno(saved);
             break;
         };
         // SAFETY: writable (checked above), and the caller's own.
-        unsafe { (*message).msg_len = len };
+        unsafe { call::received_len(message).write_unaligned(len) };
         received += 1;
         if time.as_mut().is_some_and(|time| time.is_over()) {
             break;
         }
     }
-    received
+    (received, error)
 }
 
 hook! {

@@ -33,8 +33,9 @@ hook! {
         if !timeout.is_null() && !is_writable(timeout, size_of::<timeval>()) {
             return kernel();
         }
-        // SAFETY: null or writable (checked above), and the caller's own.
-        let wait = match unsafe { timeout.as_ref() } {
+        // SAFETY: readable (checked above), and the caller's own.
+        let asked = (!timeout.is_null()).then(|| unsafe { timeout.read_unaligned() });
+        let wait = match asked {
             None => None,
             Some(time) if time.tv_sec < 0 || time.tv_usec < 0 => return kernel(),
             Some(time) => Some(
@@ -47,12 +48,15 @@ hook! {
         let result = unsafe { select_ours(engine, &sets, wait, std::ptr::null(), kernel) };
         let Some(result) = result else { return kernel() };
         // Linux leaves the time that was not slept.
-        // SAFETY: null or writable (checked above).
-        if let (Some(left), Some(wait)) = (unsafe { timeout.as_mut() }, wait) {
+        if let Some(wait) = wait {
             let passed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
             let rest = wait.saturating_sub(passed);
-            left.tv_sec = libc::time_t::try_from(rest / NSEC_PER_SEC).unwrap_or(libc::time_t::MAX);
-            left.tv_usec = (rest % NSEC_PER_SEC / 1000) as libc::suseconds_t;
+            let left = timeval {
+                tv_sec: libc::time_t::try_from(rest / NSEC_PER_SEC).unwrap_or(libc::time_t::MAX),
+                tv_usec: (rest % NSEC_PER_SEC / 1000) as libc::suseconds_t,
+            };
+            // SAFETY: there is a timeout, writable (checked above).
+            unsafe { timeout.write_unaligned(left) };
         }
         result
     }
@@ -235,15 +239,12 @@ impl Sets {
                 if is_ready {
                     continue;
                 }
+                let index = polled.fd.unsigned_abs() as usize / 64;
+                let word = set.cast::<u64>().wrapping_add(index);
                 // SAFETY: the bit was read from this set.
-                let word = unsafe {
-                    set.cast::<u64>()
-                        .add(polled.fd.unsigned_abs() as usize / 64)
-                };
+                let others = unsafe { word.read_unaligned() } & !bit(polled.fd);
                 // SAFETY: as above.
-                let others = unsafe { word.read() } & !bit(polled.fd);
-                // SAFETY: as above.
-                unsafe { word.write(others) };
+                unsafe { word.write_unaligned(others) };
             }
         }
         count
@@ -265,10 +266,9 @@ impl Sets {
             if set.is_null() {
                 return 0;
             }
+            let word = set.cast::<u64>().wrapping_add(index);
             // SAFETY: the caller's promise.
-            let word = unsafe { set.cast::<u64>().add(index) };
-            // SAFETY: the caller's promise.
-            let word = unsafe { word.read() };
+            let word = unsafe { word.read_unaligned() };
             word & (u64::MAX >> beyond)
         })
     }

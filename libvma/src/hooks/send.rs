@@ -76,7 +76,7 @@ unsafe fn send_message(
         return call::sent_by_kernel(socket, kernel());
     }
     // SAFETY: readable (checked above), and the caller's own.
-    let mut header = unsafe { *message };
+    let mut header = unsafe { message.read_unaligned() };
     // SAFETY: as above; the copy points at the same buffers.
     unsafe { call::send(engine, fd, socket, &mut header, flags, follows, kernel) }
 }
@@ -112,12 +112,10 @@ hook! {
                 // The first one is good.
                 break;
             }
-            // SAFETY: writable (checked above), and the caller's own.
-            let message = unsafe { &mut *message };
             let saved = errno();
             let follows = if index + 1 < count { Follows::Message } else { Follows::Unknown };
-            // SAFETY: the message is the caller's, valid for sendmsg(2).
-            let result = unsafe { send_message(fd, &raw const message.msg_hdr, flags, follows) };
+            // SAFETY: the message is the caller's, valid for sendmsg(2); the header is the first field.
+            let result = unsafe { send_message(fd, message.cast::<msghdr>(), flags, follows) };
             let Ok(len) = c_uint::try_from(result) else {
                 if sent == 0 {
                     return -1;
@@ -125,7 +123,8 @@ hook! {
                 set_errno(saved);
                 break;
             };
-            message.msg_len = len;
+            // SAFETY: writable (checked above), and the caller's own.
+            unsafe { call::received_len(message).write_unaligned(len) };
             sent += 1;
         }
         sent

@@ -1,7 +1,7 @@
 //! Calls that set a socket up.
 
 use engine::user_memory::is_readable;
-use engine::{Reason, Request};
+use engine::{Errno, Reason, Request};
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 
 use super::{descriptor, hook};
@@ -104,6 +104,33 @@ hook! {
     }
 }
 
+hook! {
+    /// `getsockopt(2)`
+    fn getsockopt(
+        fd: c_int,
+        level: c_int,
+        name: c_int,
+        value: *mut c_void,
+        len: *mut socklen_t,
+    ) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        let result = traced("getsockopt", fd, unsafe { real::getsockopt(fd, level, name, value, len) });
+        if result == 0
+            && level == libc::SOL_SOCKET
+            && name == libc::SO_ERROR
+            && let Some((_, socket)) = runtime::udp(fd)
+            && let Some(Errno(error)) = socket.take_postponed_error()
+        {
+            // SAFETY: the kernel has just written the length.
+            let len = unsafe { len.read_unaligned() } as usize;
+            let from = (&raw const error).cast::<u8>();
+            // SAFETY: the kernel has just written so many bytes there, not more than an int has.
+            unsafe { value.cast::<u8>().copy_from_nonoverlapping(from, len.min(size_of::<c_int>())) };
+        }
+        result
+    }
+}
+
 /// Whether an option makes a socket a member of a multicast group, or ends that.
 fn membership(name: c_int) -> Option<bool> {
     match name {
@@ -161,7 +188,7 @@ hook! {
                     .and_then(|(_, socket)| contained(|| socket.next_len_after_poll()).ok().flatten());
                 if let Some(len) = next {
                     // SAFETY: the kernel has just written an int there.
-                    unsafe { *argument.cast::<c_int>() = c_int::try_from(len).unwrap_or(c_int::MAX) };
+                    unsafe { argument.cast::<c_int>().write_unaligned(c_int::try_from(len).unwrap_or(c_int::MAX)) };
                 }
                 result
             }

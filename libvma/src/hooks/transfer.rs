@@ -1,6 +1,6 @@
 //! Calls whose data no hook sees: the kernel or the C library moves them.
 
-use std::slice;
+use std::mem::offset_of;
 
 use engine::Reason;
 use engine::user_memory::is_readable;
@@ -57,8 +57,10 @@ hook! {
 /// What `control` leads to must be the program's own.
 unsafe fn left_to_aio(control: *const aiocb) {
     if is_readable(control, size_of::<aiocb>()) {
-        // SAFETY: readable (checked above).
-        leave_to_kernel(unsafe { (*control).aio_fildes }, Reason::InLibc);
+        let fd = control.wrapping_byte_add(offset_of!(aiocb, aio_fildes));
+        // SAFETY: within what is readable (checked above).
+        let fd = unsafe { fd.cast::<c_int>().read_unaligned() };
+        leave_to_kernel(fd, Reason::InLibc);
     }
 }
 
@@ -88,12 +90,15 @@ hook! {
         count: c_int,
         event: *mut sigevent,
     ) -> c_int {
-        if let Ok(count @ 1..) = usize::try_from(count) && !list.is_null() {
-            // SAFETY: not null, and the caller gave `count` control blocks.
-            for control in unsafe { slice::from_raw_parts(list, count) } {
-                // SAFETY: null or readable, as lio_listio(3) asks.
-                unsafe { left_to_aio(*control) };
+        for index in 0..usize::try_from(count).unwrap_or(0) {
+            let entry = list.wrapping_add(index);
+            if !is_readable(entry, size_of::<*mut aiocb>()) {
+                break;
             }
+            // SAFETY: readable (checked above), and the caller's own.
+            let control = unsafe { entry.read_unaligned() };
+            // SAFETY: what it leads to is the caller's own.
+            unsafe { left_to_aio(control) };
         }
         // SAFETY: the arguments are the caller's own.
         unsafe { real::lio_listio(mode, list, count, event) }

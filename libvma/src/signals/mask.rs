@@ -17,7 +17,11 @@ impl SignalSet {
     }
 
     /// That of a system call.
-    pub(crate) fn of(set: libc::sigset_t) -> Self {
+    pub(crate) fn of(signals: u64) -> Self {
+        // SAFETY: sigset_t is a plain array of integers, for which all-zero is a value.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the set has at least 64 bits, the first of which are the kernel's.
+        unsafe { (&raw mut set).cast::<u64>().write_unaligned(signals) };
         Self(set)
     }
 

@@ -195,4 +195,102 @@ static void waiting(void)
     close(accelerated);
 }
 
-CASES({"sending", sending}, {"receiving", receiving}, {"waiting", waiting})
+/* A copy of a value at an odd address, with nothing behind it. */
+static void *odd(const void *value, size_t len)
+{
+    return memcpy(good + PAGE - 1 - len, value, len);
+}
+
+/* The kernel takes pointers to any address. */
+static void unaligned(void)
+{
+    make_memory();
+    int fd = bound(), set = epoll_create1(0), waiting = -1, pair[2];
+    char data[2][16] = {{0}}, *more = good + 1;
+    struct sockaddr_in peer = address(PEER, 7999), from;
+    struct iovec parts[2] = {{data[0], 4}, {data[1], 16}};
+    struct msghdr message = {.msg_name = &from, .msg_namelen = sizeof from, .msg_iovlen = 2};
+    struct mmsghdr messages[2];
+    struct timespec time = {1, 0};
+    have(fd, 6, 9);
+    void *time_at = odd(&time, sizeof time);
+    message.msg_iov = memcpy(more, parts, sizeof parts);
+    struct msghdr *message_at = (void *)memcpy(more + 101, &message, sizeof message);
+    say("recvmsg", recvmsg(fd, message_at, 0));
+    memcpy(&message, message_at, sizeof message);
+    say_address("from", &from, message.msg_namelen);
+    for (int i = 0; i < 2; i++)
+        messages[i] = (struct mmsghdr){.msg_hdr = message};
+    struct mmsghdr *list = (void *)memcpy(more + 301, messages, sizeof messages);
+    say("recvmmsg", recvmmsg(fd, list, 2, 0, time_at));
+    memcpy(messages, list, sizeof messages);
+    printf("lengths %u %u\n", messages[0].msg_len, messages[1].msg_len);
+    memcpy(&time, time_at, sizeof time);
+    printf("time left %d\n", time.tv_sec == 0 && time.tv_nsec > 0);
+    say("FIONREAD", ioctl(fd, FIONREAD, odd(&waiting, sizeof waiting)));
+    memcpy(&waiting, good + PAGE - 1 - sizeof waiting, sizeof waiting);
+    say("waiting", waiting);
+    socklen_t len = sizeof from, *len_at = odd(&len, sizeof len);
+    say("recvfrom", recvfrom(fd, data[0], 16, 0, (struct sockaddr *)(more + 1), len_at));
+    memcpy(&len, len_at, sizeof len);
+    say("length", len);
+    say("readv", readv(fd, message.msg_iov, 2));
+
+    messages[0].msg_hdr.msg_name = memcpy(more + 601, &peer, sizeof peer);
+    messages[0].msg_hdr.msg_namelen = sizeof peer;
+    messages[1] = messages[0];
+    memcpy(list, messages, sizeof messages);
+    memset(parts, 0, sizeof parts);
+    say("sendmsg", sendmsg(fd, &list->msg_hdr, 0));
+    say("sendmmsg", sendmmsg(fd, list, 2, 0));
+    memcpy(messages, list, sizeof messages);
+    printf("lengths %u %u\n", messages[0].msg_len, messages[1].msg_len);
+
+    struct pollfd polled[2] = {{fd, POLLIN, 0}, {fd, POLLOUT, 0}};
+    struct pollfd *polled_at = odd(polled, sizeof polled);
+    say("poll", poll(polled_at, 2, 1000));
+    memcpy(polled, polled_at, sizeof polled);
+    printf("%x %x\n", polled[0].revents, polled[1].revents);
+    void *second_time = memcpy(more, &(struct timespec){1, 0}, sizeof time);
+    say("ppoll", ppoll(polled_at, 2, second_time, NULL));
+    memcpy(polled, polled_at, sizeof polled);
+    printf("%x %x\n", polled[0].revents, polled[1].revents);
+
+    fd_set sets[3];
+    memset(sets, 0, sizeof sets);
+    for (int i = 0; i < 3; i++)
+        FD_SET(fd, &sets[i]);
+    fd_set *sets_at = (void *)memcpy(more + 201, sets, sizeof sets);
+    void *interval = memcpy(more, &(struct timeval){1, 0}, sizeof(struct timeval));
+    say("select", select(fd + 1, sets_at, sets_at + 1, sets_at + 2, interval));
+    memcpy(sets, sets_at, sizeof sets);
+    printf("%d %d %d\n", FD_ISSET(fd, &sets[0]), FD_ISSET(fd, &sets[1]), FD_ISSET(fd, &sets[2]));
+    say("pselect", pselect(fd + 1, sets_at, NULL, NULL, second_time, NULL));
+
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 7}, events[2] = {{0}};
+    say("epoll_ctl", epoll_ctl(set, EPOLL_CTL_ADD, fd, odd(&event, sizeof event)));
+    struct epoll_event *events_at = odd(events, sizeof events);
+    say("epoll_wait", epoll_wait(set, events_at, 2, 1000));
+    memcpy(events, events_at, sizeof events);
+    printf("%x %d\n", events[0].events, (int)events[0].data.u64);
+
+    /* A descriptor in a message. */
+    MUST(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
+    char control[CMSG_SPACE(sizeof(int))] = {0};
+    struct cmsghdr *header = (struct cmsghdr *)control;
+    *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+    memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    struct iovec byte = {data[0], 1};
+    message = (struct msghdr){.msg_iov = &byte, .msg_iovlen = 1, .msg_control = odd(control, sizeof control), .msg_controllen = sizeof control};
+    say("a descriptor", sendmsg(pair[0], &message, 0));
+    memset(message.msg_control, 0, sizeof control);
+    say("a descriptor", recvmsg(pair[1], &message, 0));
+    memcpy(control, message.msg_control, sizeof control);
+    int copy = -1;
+    memcpy(&copy, CMSG_DATA(header), sizeof copy);
+    set_timeout(copy, 2000);
+    ask(copy, 1, 11);
+    say_recv("through the copy", copy, 16, 0);
+}
+
+CASES({"sending", sending}, {"receiving", receiving}, {"waiting", waiting}, {"unaligned", unaligned})

@@ -277,6 +277,52 @@ static void many_times(void)
     say_left(&timeout);
 }
 
+/* An error behind the first message is the next call's. */
+static void many_errors(void)
+{
+    static const char *const next[] = {"recv", "recvmmsg", "poll", "select", "SO_ERROR"};
+    char buffers[2][32];
+    struct iovec parts[2] = {{buffers[0], 32}, {(void *)8, 32}};
+    struct mmsghdr messages[2];
+    for (size_t how = 0; how < sizeof next / sizeof *next; how++) {
+        int fd = bound(), error = -1;
+        socklen_t len = sizeof error;
+        memset(messages, 0, sizeof messages);
+        for (int i = 0; i < 2; i++)
+            messages[i].msg_hdr = (struct msghdr){.msg_iov = &parts[i], .msg_iovlen = 1};
+        have(fd, 4, 9);
+        printf("%s\n", next[how]);
+        say(" recvmmsg", recvmmsg(fd, messages, 2, MSG_DONTWAIT, NULL));
+        struct pollfd polled = {fd, how % 2 ? POLLIN : POLLOUT, 0};
+        if (how == 2) {
+            say(" poll", poll(&polled, 1, 1000));
+            printf("  error shown: %d\n", (polled.revents & POLLERR) != 0);
+        }
+        if (how == 3) {
+            fd_set readable, odd;
+            FD_ZERO(&readable);
+            FD_SET(fd, &readable);
+            odd = readable;
+            struct timeval timeout = {1, 0};
+            say(" select", select(fd + 1, &readable, NULL, &odd, &timeout));
+        }
+        if (how == 4) {
+            say(" getsockopt", getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len));
+            printf("  error %d, length %u\n", error, len);
+            say(" again", getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len));
+            printf("  error %d\n", error);
+        }
+        parts[1].iov_base = buffers[1];
+        if (how == 1)
+            say(" recvmmsg again", recvmmsg(fd, messages, 2, MSG_DONTWAIT, NULL));
+        say_recv(" recv", fd, 32, MSG_DONTWAIT);
+        say_recv(" recv", fd, 32, MSG_DONTWAIT);
+        say_recv(" recv", fd, 32, MSG_DONTWAIT);
+        parts[1].iov_base = (void *)8;
+        MUST(close(fd));
+    }
+}
+
 static void fionread(void)
 {
     int fd = bound();
@@ -332,4 +378,4 @@ static void odd_arguments(void)
 
 CASES({"timeout", timeout}, {"dontwait", dontwait}, {"nonblocking", nonblocking}, {"peek", peek},
       {"truncation", truncation}, {"zero_length", zero_length}, {"names", names}, {"scatter", scatter},
-      {"reads", reads}, {"many", many}, {"many_times", many_times}, {"fionread", fionread}, {"odd_flags", odd_flags}, {"odd_arguments", odd_arguments})
+      {"reads", reads}, {"many", many}, {"many_times", many_times}, {"many_errors", many_errors}, {"fionread", fionread}, {"odd_flags", odd_flags}, {"odd_arguments", odd_arguments})

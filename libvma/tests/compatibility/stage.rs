@@ -135,7 +135,10 @@ impl Stage {
             unsafe { libc::kill(pid, libc::SIGKILL) };
             String::from_utf8_lossy(&words).replace('\0', " ")
         };
-        pids().into_iter().map(end).collect()
+        let left_over = pids().into_iter().map(end).collect();
+        // Else their sockets are in the next run's way.
+        eventually(GRACE, || pids().is_empty());
+        left_over
     }
 }
 

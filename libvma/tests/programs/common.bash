@@ -8,6 +8,12 @@ peer() {
     ip netns exec "$PEER_NETNS" "$@"
 }
 
+# Starts a program at the other end; $server is its process id. After `peer program &` it would be that of a shell whose end the
+# program outlives.
+peer_server() {
+    ip netns exec "$PEER_NETNS" "$@" & server=$!
+}
+
 # Waits until a command succeeds.
 until_true() {
     local end=$((SECONDS + 60))

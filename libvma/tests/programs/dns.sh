@@ -1,7 +1,7 @@
 # dnsmasq serves names at the other end; dig, host, getent and python ask for them.
-peer dnsmasq --no-daemon --no-resolv --no-hosts --conf-file=/dev/null --user=root --listen-address="$PEER" --bind-interfaces \
+peer_server dnsmasq --no-daemon --no-resolv --no-hosts --conf-file=/dev/null --user=root --listen-address="$PEER" --bind-interfaces \
     --address=/name.test/192.0.2.1 --address=/name.test/2001:db8::1 --txt-record="big.test,$(printf '%0200d,' 1 2 3 4 5 6 | sed 's/,$//')" \
-    >/dev/null 2>&1 & server=$!
+    >/dev/null 2>&1
 until_peer_listening udp 53
 echo "nameserver $PEER" >resolv.conf; mount --bind resolv.conf /etc/resolv.conf
 dig "@$PEER" name.test A +short; dig "@$PEER" name.test AAAA +short; dig "@$PEER" absent.invalid | grep -o 'status: [A-Z]*'

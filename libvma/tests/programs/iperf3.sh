@@ -1,6 +1,7 @@
 # Datagrams at a rate, both ways, and a stream.
 run() {
-    peer iperf3 --server --one-off >/dev/null & local server=$!
+    local server
+    peer_server iperf3 --server --one-off >/dev/null
     until_peer_listening tcp 5201
     iperf3 --client "$PEER" "$@" --json; wait $server
 }

@@ -1,5 +1,5 @@
 # The measuring program, both ends with the library.
-peer sockperf server -i "$PEER" -p 11111 >server.log 2>&1 & server=$!
+peer_server sockperf server -i "$PEER" -p 11111 >server.log 2>&1
 until_peer_listening udp 11111
 # report <lines> <pattern> <arguments>: the parts of the report that match, as many as there must be.
 report() {

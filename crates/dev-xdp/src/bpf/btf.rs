@@ -1,10 +1,17 @@
-//! The types of the running kernel (`/sys/kernel/btf/vmlinux`; format: kernel `Documentation/bpf/btf.rst`): where a
-//! member of a structure lies, and the number of a kernel function that programs may call.
+//! The types of the running kernel (`/sys/kernel/btf/vmlinux`; format: kernel
+//! `Documentation/bpf/btf.rst`): where a member of a structure lies, and the number of a kernel
+//! function that programs may call.
+//!
+//! There are some hundred thousand types, and an interface is opened in a program's first call:
+//! types are looked at in their order, and only as far as the one that is asked for.
 
-use std::{fs, io};
+mod source;
 
-/// Where the kernel shows its types.
-const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+use std::io;
+use std::ops::Range;
+
+use source::Source;
+
 const MAGIC: u16 = 0xeb9f;
 const HEADER_BYTES: usize = 24;
 /// `struct btf_type`
@@ -17,11 +24,12 @@ const DEPTH_MAX: u32 = 8;
 /// The kernel's types.
 #[derive(Debug)]
 pub(super) struct Btf {
-    bytes: Vec<u8>,
-    /// Where each type begins, by its number less one.
+    bytes: Source,
+    /// Where each type begins that was looked at so far, by its number less one.
     types: Vec<usize>,
-    strings: usize,
-    strings_end: usize,
+    /// Where the others are.
+    rest: Range<usize>,
+    strings: Range<usize>,
 }
 
 /// The kinds of types that we look for or into (`enum` in `include/uapi/linux/btf.h`).
@@ -54,12 +62,12 @@ struct Type {
 impl Btf {
     /// Those of the running kernel.
     pub(super) fn of_kernel() -> io::Result<Self> {
-        Self::parse(fs::read(KERNEL_TYPES)?)
+        Self::parse(Source::of_kernel()?)
             .ok_or_else(|| io::Error::other("/sys/kernel/btf/vmlinux is not as expected"))
     }
 
     /// `None`: the bytes are not in the format.
-    fn parse(bytes: Vec<u8>) -> Option<Self> {
+    fn parse(bytes: Source) -> Option<Self> {
         if read_u16(&bytes, 0)? != MAGIC || *bytes.get(2)? != 1 {
             return None;
         }
@@ -68,52 +76,73 @@ impl Btf {
         if header < HEADER_BYTES {
             return None;
         }
-        let first = header.checked_add(at(8)?)?;
-        let end = first.checked_add(at(12)?)?;
-        let strings = header.checked_add(at(16)?)?;
-        let strings_end = strings.checked_add(at(20)?)?;
-        if end > bytes.len() || strings_end > bytes.len() {
-            return None;
-        }
-        let mut types = Vec::with_capacity((end - first) / 32);
-        let mut next = first;
-        while next < end {
-            types.push(next);
-            let found = read_type(&bytes, next)?;
-            next = next.checked_add(TYPE_BYTES)?.checked_add(tail(&found)?)?;
-        }
+        let section = |offset, len| {
+            let start = header.checked_add(at(offset)?)?;
+            let end = start.checked_add(at(len)?)?;
+            (end <= bytes.len()).then_some(start..end)
+        };
+        let (rest, strings) = (section(8, 12)?, section(16, 20)?);
         Some(Self {
             bytes,
-            types,
+            types: Vec::new(),
+            rest,
             strings,
-            strings_end,
         })
     }
 
-    /// Where a member of a structure lies, in bytes. Members of unnamed structures and unions in it count as its own.
-    pub(super) fn offset_of(&self, structure: &str, member: &str) -> Option<u32> {
+    /// Where a member of a structure lies, in bytes. Members of unnamed structures and unions in it
+    /// count as its own.
+    pub(super) fn offset_of(&mut self, structure: &str, member: &str) -> Option<u32> {
         let found = self.find(kind::STRUCT, structure)?;
-        let bits = self.member_bits(self.type_at(found)?, member, DEPTH_MAX)?;
+        let structure = self.type_at(found)?;
+        let bits = self.member_bits(structure, member, DEPTH_MAX)?;
         bits.is_multiple_of(8).then_some(bits / 8)
     }
 
     /// The number of a function.
-    pub(super) fn function(&self, name: &str) -> Option<u32> {
+    pub(super) fn function(&mut self, name: &str) -> Option<u32> {
         u32::try_from(self.find(kind::FUNC, name)?).ok()
     }
 
     /// The number of the type of this kind and name.
-    fn find(&self, kind: u32, name: &str) -> Option<usize> {
-        let is_it = |found: &Type| found.kind == kind && self.name_is(found.name, name);
-        let mut all = self.types.iter().map(|at| read_type(&self.bytes, *at));
-        Some(all.position(|found| found.as_ref().is_some_and(is_it))? + 1)
+    fn find(&mut self, kind: u32, name: &str) -> Option<usize> {
+        let mut number = 1;
+        loop {
+            let found = self.type_at(number)?;
+            if found.kind == kind && self.name_is(found.name, name) {
+                return Some(number);
+            }
+            number += 1;
+        }
     }
 
-    fn type_at(&self, number: usize) -> Option<Type> {
-        read_type(&self.bytes, *self.types.get(number.checked_sub(1)?)?)
+    fn type_at(&mut self, number: usize) -> Option<Type> {
+        let index = number.checked_sub(1)?;
+        while self.types.len() <= index {
+            self.look_at_next()?;
+        }
+        read_type(&self.bytes, self.types[index])
     }
 
-    fn member_bits(&self, structure: Type, wanted: &str, depth: u32) -> Option<u32> {
+    /// `None`: there are no more, or none that we know how long they are.
+    fn look_at_next(&mut self) -> Option<()> {
+        let at = self.rest.start;
+        if self.rest.is_empty() {
+            return None;
+        }
+        let found = read_type(&self.bytes, at)?;
+        let end = at.checked_add(TYPE_BYTES)?.checked_add(tail(&found)?)?;
+        self.rest.start = end;
+        self.types.push(at);
+        Some(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn types_looked_at(&self) -> usize {
+        self.types.len()
+    }
+
+    fn member_bits(&mut self, structure: Type, wanted: &str, depth: u32) -> Option<u32> {
         (0..structure.count).find_map(|index| {
             let at = structure.at + TYPE_BYTES + index * MEMBER_BYTES;
             let (name, number) = (
@@ -137,7 +166,7 @@ impl Btf {
     }
 
     fn name_is(&self, offset: u32, name: &str) -> bool {
-        let all = self.bytes.get(self.strings..self.strings_end);
+        let all = self.bytes.get(self.strings.clone());
         all.and_then(|all| all.get(offset as usize..))
             .and_then(|rest| rest.strip_prefix(name.as_bytes()))
             .is_some_and(|rest| rest.first() == Some(&0))
@@ -157,7 +186,8 @@ fn read_type(bytes: &[u8], at: usize) -> Option<Type> {
     })
 }
 
-/// Bytes behind the fixed part of a type. `None`: a kind from the future, whose length nobody knows.
+/// Bytes behind the fixed part of a type. `None`: a kind from the future, whose length nobody
+/// knows.
 fn tail(found: &Type) -> Option<usize> {
     use kind::{ARRAY, DATASEC, DECL_TAG, ENUM, ENUM64, FUNC_PROTO, INT, STRUCT, UNION, VAR};
     Some(match found.kind {
@@ -203,7 +233,8 @@ mod tests {
         kind << 24 | count
     }
 
-    /// 1 int; 2 union { int inside }; 3 struct { bits 64.. int deep } with bit fields; 4 struct outer { plain, 2, 3 }; 5 call.
+    /// 1 int; 2 union { int inside }; 3 struct { bits 64.. int deep } with bit fields; 4 struct
+    /// outer { plain, 2, 3 }; 5 call.
     fn sample() -> Vec<u8> {
         let types = [
             vec![name("int"), info(kind::INT, 0), 4, 32],
@@ -241,7 +272,7 @@ mod tests {
 
     #[test]
     fn members_are_found_through_unnamed_types() {
-        let btf = Btf::parse(sample()).unwrap();
+        let mut btf = Btf::parse(Source::Copied(sample())).unwrap();
         assert_eq!(btf.offset_of("outer", "plain"), Some(4));
         assert_eq!(btf.offset_of("outer", "inside"), Some(12));
         assert_eq!(btf.offset_of("outer", "deep"), Some(24));
@@ -256,13 +287,16 @@ mod tests {
     fn damage_is_refused_or_harmless() {
         let whole = sample();
         for len in 0..whole.len() {
-            assert!(Btf::parse(whole[..len].to_vec()).is_none(), "{len} bytes");
+            assert!(
+                Btf::parse(Source::Copied(whole[..len].to_vec())).is_none(),
+                "{len} bytes"
+            );
         }
         for at in 0..whole.len() {
             for value in [0, 1, 0x7f, 0x80, 0xff] {
                 let mut damaged = whole.clone();
                 damaged[at] = value;
-                if let Some(btf) = Btf::parse(damaged) {
+                if let Some(mut btf) = Btf::parse(Source::Copied(damaged)) {
                     btf.offset_of("outer", "deep");
                     btf.function("call");
                 }
@@ -273,14 +307,16 @@ mod tests {
         let member = 24 + 4 * (4 + 6 + 6 + 3 + 3) + 4;
         turning[member..member + 4].copy_from_slice(&4_u32.to_ne_bytes());
         assert_eq!(
-            Btf::parse(turning).unwrap().offset_of("outer", "nothing"),
+            Btf::parse(Source::Copied(turning))
+                .unwrap()
+                .offset_of("outer", "nothing"),
             None
         );
     }
 
     #[test]
     fn this_kernels_types_have_what_the_program_reads() {
-        let Ok(btf) = Btf::of_kernel() else {
+        let Ok(mut btf) = Btf::of_kernel() else {
             return;
         };
         let (head, data) = (

@@ -2,7 +2,9 @@
 
 use std::error::Error;
 use std::fmt;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::AsFd;
+
+use descriptors::OwnDescriptor;
 
 use super::error::BpfError;
 use super::program::Program;
@@ -12,7 +14,7 @@ use super::syscall;
 /// program and gives the interface back to the kernel.
 #[derive(Debug)]
 pub struct XdpLink {
-    fd: OwnedFd,
+    fd: OwnDescriptor,
 }
 
 /// Where in the receive path the program runs.
@@ -71,15 +73,10 @@ impl XdpLink {
             .map_err(|cause| BpfError::new("replace the XDP program", cause))
     }
 
-    /// Detaches the program without bpf(2), which may be denied by now. The descriptor becomes a copy of `stand_in`, so that its
-    /// number stays ours: whoever keeps a list of the library's descriptors need not know.
-    pub(crate) fn detach(&self, stand_in: RawFd) {
-        syscall::replace_descriptor(self.fd.as_fd(), stand_in);
-    }
-
-    /// The descriptor that keeps the program attached.
-    pub fn fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+    /// Detaches the program without bpf(2), which may be denied by now. The descriptor becomes a copy of `stand_in`: who uses the
+    /// link meanwhile must not find another file.
+    pub(crate) fn detach(&self, stand_in: &OwnDescriptor) {
+        self.fd.become_copy_of(stand_in);
     }
 }
 

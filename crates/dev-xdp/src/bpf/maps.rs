@@ -2,7 +2,9 @@
 
 use std::io;
 use std::net::SocketAddrV4;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
+
+use descriptors::OwnDescriptor;
 
 use super::error::BpfError;
 use super::syscall::{Map, MapKind, Name};
@@ -161,15 +163,9 @@ impl FlowMaps {
             .map_err(|cause| BpfError::new("add an AF_XDP socket to the map of queues", cause))
     }
 
-    /// The descriptors that the maps occupy.
-    pub fn fds(&self) -> [RawFd; 4] {
-        let maps = [
-            &self.ports as &dyn AsFd,
-            &self.slots,
-            &self.flows,
-            &self.xsks,
-        ];
-        maps.map(|map| map.as_fd().as_raw_fd())
+    /// The descriptor of one of them, for others to become a copy of.
+    pub(crate) fn stand_in(&self) -> &OwnDescriptor {
+        self.ports.descriptor()
     }
 
     pub(super) fn slots_fd(&self) -> BorrowedFd<'_> {

@@ -1,7 +1,9 @@
 //! The XDP program: which received packets go to an AF_XDP socket, and which to the kernel.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use descriptors::OwnDescriptor;
 
 use super::asm::{Assembler, BadJump};
 use super::error::BpfError;
@@ -11,7 +13,6 @@ use super::insn::Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
 use super::insn::Width::{U8, U16, U32, U64};
 use super::insn::{Helper, Instruction};
 use super::maps::{FLOW_KEY_BYTES, PORT_KEY_BYTES};
-use super::skb_notes::{NOTE_NONE, NOTE_PLAIN};
 use super::syscall::{self, Name, ProgramKind};
 
 pub use super::maps::{FlowMaps, PortMode};
@@ -19,7 +20,7 @@ pub use super::maps::{FlowMaps, PortMode};
 /// A loaded program, not yet attached to an interface.
 #[derive(Debug)]
 pub struct Program {
-    fd: OwnedFd,
+    fd: OwnDescriptor,
 }
 
 /// What the program does with a packet that is ours.
@@ -282,15 +283,7 @@ fn assemble(
     a.place(matched);
     match hidden {
         Hidden::Nothing => {}
-        Hidden::Notes(notes) => {
-            // A note serves once: where none was taken for this packet, the kernel gets it.
-            a.store(U32, R10, NOTE_INDEX, 0);
-            look_up(&mut a, notes.map_fd(), NOTE_INDEX);
-            a.jump_if(R0, Equal, 0, pass);
-            a.load(R1, U32, R0, 0);
-            a.store(U32, R0, 0, NOTE_NONE);
-            a.jump_if(R1, NotEqual, NOTE_PLAIN, pass);
-        }
+        Hidden::Notes(notes) => notes.check(&mut a, BELOW_KEYS, pass),
         Hidden::Driver(tags) => {
             // What the function writes, protocol and tag, is of no interest here.
             a.store(U32, R10, TAG, 0);
@@ -395,8 +388,9 @@ struct KeyShifts {
 const PORT_KEY: i16 = -8;
 const FLOW_KEY: i16 = -24;
 const SLOT_INDEX: i16 = -28;
-const NOTE_INDEX: i16 = -32;
 const TAG: i16 = -32;
+/// Nothing is kept from here on.
+const BELOW_KEYS: i16 = -32;
 const _: () = assert!(PORT_KEY_BYTES == 8 && FLOW_KEY_BYTES == 16);
 
 const FLOOR_NAME: [u8; 16] = *b"vma_floor\0\0\0\0\0\0\0";

@@ -1,43 +1,47 @@
-//! What the generic receive path knows of a packet and does not show to XDP programs: that it is several datagrams in
-//! one, to be cut later (`gso_size`), and that it had a VLAN tag, which is in the packet's metadata now.
+//! What the generic receive path knows of a packet and does not show to XDP programs: that it is
+//! several datagrams in one, to be cut later (`gso_size`), and that it had a VLAN tag, which is in
+//! the packet's metadata now.
 //!
-//! A second program notes it. It sits on the tracepoint `netif_receive_skb`, which the kernel (`net/core/dev.c`,
-//! `__netif_receive_skb_core`) passes on the same CPU just before generic XDP, with nothing that could receive another
-//! packet in between. Every packet that the machine receives passes it, so it is attached only while it is needed.
-//! It costs each of them about 50 ns: a ping-pong of two accelerated processes on one machine took 2.81 us, 2.90 with a third
-//! process's program attached, and 3.06 with two more.
+//! A second program notes where the metadata is (`struct sk_buff *`), and the XDP program reads it
+//! there, for packets of ours only. The second one sits on the tracepoint `netif_receive_skb`,
+//! which the kernel (`net/core/dev.c`, `__netif_receive_skb_core`) passes on the same CPU just
+//! before generic XDP, with nothing that could receive another packet in between. Every packet that
+//! the machine receives passes it, so it does no more than that, and is attached only while it is
+//! needed.
+//!
+//! The address is that of the packet that the XDP program sees: the kernel makes a new `sk_buff`
+//! only for programs that take packets in fragments (`BPF_F_XDP_HAS_FRAGS`), which ours does not.
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::asm::{Assembler, BadJump};
+use descriptors::OwnDescriptor;
+
+use super::asm::{Assembler, BadJump, Label};
 use super::btf::Btf;
 use super::error::BpfError;
 use super::insn::Condition::{Equal, NotEqual};
-use super::insn::Register::{R0, R1, R2, R3, R6, R7, R10};
+use super::insn::Register::{R0, R1, R2, R3, R6, R10};
 use super::insn::Width::{U16, U32, U64};
 use super::insn::{Helper, Instruction};
 use super::syscall::{self, Map, MapKind, Name, ProgramKind};
 
-/// The notes, and the program that takes them. It is attached until this is dropped or the last `Held` is.
+/// The notes, and the program that takes them. It is attached until this is dropped or the last
+/// `Held` is.
 #[derive(Debug)]
 pub struct SkbNotes {
-    /// One note a CPU, about the packet that is being received.
-    map: Map<4, 4>,
-    tracepoint: OwnedFd,
+    /// One note a CPU: where the packet's metadata is that is being received.
+    map: Map<4, 8>,
+    offsets: Offsets,
+    tracepoint: OwnDescriptor,
     holders: Mutex<u32>,
 }
 
 /// One that needs the notes.
 #[derive(Debug)]
 pub(crate) struct Held(Arc<SkbNotes>);
-
-/// The packet is what its bytes show. Any other value: the kernel should have it, or nothing is known.
-pub(super) const NOTE_PLAIN: i32 = 1;
-/// The note was read, or could not be taken.
-pub(super) const NOTE_NONE: i32 = 0;
 
 /// Why notes cannot be taken.
 #[derive(Debug)]
@@ -52,7 +56,9 @@ impl SkbNotes {
     /// Begins to take notes. Takes `CAP_BPF` and `CAP_PERFMON`.
     pub fn begin() -> Result<Self, NotesError> {
         let offsets = Btf::of_kernel()
-            .and_then(|btf| Offsets::find(&btf).ok_or_else(|| io::Error::other("no such types")))
+            .and_then(|mut btf| {
+                Offsets::find(&mut btf).ok_or_else(|| io::Error::other("no such types"))
+            })
             .map_err(NotesError::NoTypes)?;
         let map = Map::create(
             MapKind::PerCpuArray,
@@ -61,7 +67,7 @@ impl SkbNotes {
             "create the map of packet notes",
         )?;
         let attempt = "load the program that takes packet notes";
-        let instructions = assemble(&offsets, map.as_fd())
+        let instructions = assemble(map.as_fd())
             .map_err(|bad_jump| BpfError::new(attempt, io::Error::other(bad_jump)))?;
         let program = syscall::load(
             ProgramKind::RawTracepoint,
@@ -75,6 +81,7 @@ impl SkbNotes {
             .map_err(|cause| BpfError::new("attach the program that takes packet notes", cause))?;
         Ok(Self {
             map,
+            offsets,
             tracepoint,
             holders: Mutex::new(0),
         })
@@ -92,13 +99,42 @@ impl SkbNotes {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn map_fd(&self) -> BorrowedFd<'_> {
-        self.map.as_fd()
-    }
+    /// The part of an XDP program that jumps to `pass` if a packet is more than its bytes show, or
+    /// if that is not known. Below `stack`, from the end of the stack frame, it overwrites
+    /// [`STACK_BYTES_MAX`] bytes.
+    pub(super) fn check(&self, a: &mut Assembler, stack: i16, pass: Label) {
+        let offsets = &self.offsets;
+        let (first, len) = (offsets.first(), offsets.len());
+        let copy = stack - as_offset(len);
+        let copied = |member: u32| copy + as_offset(member - first);
 
-    /// The descriptors that it occupies.
-    pub fn fds(&self) -> [RawFd; 2] {
-        [self.map.as_fd().as_raw_fd(), self.tracepoint.as_raw_fd()]
+        // A note serves once: where none was taken for this packet, the kernel gets it.
+        look_up_note(a, self.map.as_fd(), stack - 4, pass);
+        a.load(R3, U64, R0, 0);
+        a.store(U64, R0, 0, 0);
+        a.jump_if(R3, Equal, 0, pass);
+
+        // head, end and vlan_tci in one go.
+        a.mov(R1, R10);
+        a.add(R1, i32::from(copy));
+        a.mov(R2, i32::from(as_offset(len)));
+        a.add(R3, i32::from(as_offset(first)));
+        a.call(Helper::ProbeReadKernel);
+        a.jump_if(R0, NotEqual, 0, pass);
+        a.load(R1, U16, R10, copied(offsets.vlan_tci));
+        a.jump_if(R1, NotEqual, 0, pass);
+
+        a.load(R3, U64, R10, copied(offsets.head));
+        a.load(R1, U32, R10, copied(offsets.end));
+        a.add(R3, R1);
+        a.add(R3, i32::from(as_offset(offsets.gso_size)));
+        a.mov(R1, R10);
+        a.add(R1, i32::from(copy));
+        a.mov(R2, 2);
+        a.call(Helper::ProbeReadKernel);
+        a.jump_if(R0, NotEqual, 0, pass);
+        a.load(R1, U16, R10, copy);
+        a.jump_if(R1, NotEqual, 0, pass);
     }
 }
 
@@ -116,13 +152,13 @@ impl Held {
 }
 
 impl Drop for Held {
-    /// After the last one the program is detached, whoever still has the notes: its descriptor's number stays theirs.
+    /// After the last one the program is detached, whoever still has the notes: its descriptor's
+    /// number stays theirs.
     fn drop(&mut self) {
         let mut holders = self.0.holders();
         *holders = holders.saturating_sub(1);
         if *holders == 0 {
-            let stand_in = self.0.map.as_fd().as_raw_fd();
-            syscall::replace_descriptor(self.0.tracepoint.as_fd(), stand_in);
+            self.0.tracepoint.become_copy_of(self.0.map.descriptor());
         }
     }
 }
@@ -156,19 +192,20 @@ struct Offsets {
 }
 
 impl Offsets {
-    fn find(btf: &Btf) -> Option<Self> {
-        let skb = |member| btf.offset_of("sk_buff", member);
+    fn find(btf: &mut Btf) -> Option<Self> {
+        let mut skb = |member| btf.offset_of("sk_buff", member);
         let offsets = Self {
             head: skb("head")?,
             end: skb("end")?,
             vlan_tci: skb("vlan_tci")?,
             gso_size: btf.offset_of("skb_shared_info", "gso_size")?,
         };
-        let is_supported = cfg!(target_pointer_width = "64") && offsets.len() <= COPY_BYTES_MAX;
+        let is_supported = cfg!(target_pointer_width = "64") && offsets.len() <= STACK_BYTES_MAX;
         is_supported.then_some(offsets)
     }
 
-    /// Where the part of `struct sk_buff` begins that is looked at. What is aligned in it is aligned in a copy.
+    /// Where the part of `struct sk_buff` begins that is looked at. What is aligned in it is
+    /// aligned in a copy.
     fn first(&self) -> u32 {
         self.head.min(self.end).min(self.vlan_tci) & !7
     }
@@ -179,54 +216,27 @@ impl Offsets {
     }
 }
 
-/// The program's source. R6 is the packet (`struct sk_buff *`), R7 the note.
-fn assemble(offsets: &Offsets, map: BorrowedFd<'_>) -> Result<Vec<Instruction>, BadJump> {
+/// The source of the program that takes the notes. R6 is the packet (`struct sk_buff *`).
+fn assemble(map: BorrowedFd<'_>) -> Result<Vec<Instruction>, BadJump> {
     let mut a = Assembler::default();
-    let store = a.label();
     let done = a.label();
-    let (first, len) = (offsets.first(), offsets.len());
-    let copy = -as_offset(len);
-    let copied = |member: u32| copy + as_offset(member - first);
-
     a.load(R6, U64, R1, 0);
-    a.mov(R7, NOTE_NONE);
-
-    // head, end and vlan_tci in one go.
-    a.mov(R1, R10);
-    a.add(R1, i32::from(copy));
-    a.mov(R2, i32::from(as_offset(len)));
-    a.mov(R3, R6);
-    a.add(R3, i32::from(as_offset(first)));
-    a.call(Helper::ProbeReadKernel);
-    a.jump_if(R0, NotEqual, 0, store);
-    a.load(R1, U16, R10, copied(offsets.vlan_tci));
-    a.jump_if(R1, NotEqual, 0, store);
-
-    a.load(R3, U64, R10, copied(offsets.head));
-    a.load(R1, U32, R10, copied(offsets.end));
-    a.add(R3, R1);
-    a.add(R3, i32::from(as_offset(offsets.gso_size)));
-    a.mov(R1, R10);
-    a.add(R1, i32::from(copy));
-    a.mov(R2, 2);
-    a.call(Helper::ProbeReadKernel);
-    a.jump_if(R0, NotEqual, 0, store);
-    a.load(R1, U16, R10, copy);
-    a.jump_if(R1, NotEqual, 0, store);
-    a.mov(R7, NOTE_PLAIN);
-
-    a.place(store);
-    a.store(U32, R10, copy, 0);
-    a.load_map(R1, map);
-    a.mov(R2, R10);
-    a.add(R2, i32::from(copy));
-    a.call(Helper::MapLookupElement);
-    a.jump_if(R0, Equal, 0, done);
-    a.store(U32, R0, 0, R7);
+    look_up_note(&mut a, map, -4, done);
+    a.store(U64, R0, 0, R6);
     a.place(done);
     a.mov(R0, 0);
     a.exit();
     a.finish()
+}
+
+/// R0 = the address of this CPU's note. `index`: four bytes of the stack frame for use.
+fn look_up_note(a: &mut Assembler, map: BorrowedFd<'_>, index: i16, missing: Label) {
+    a.store(U32, R10, index, 0);
+    a.load_map(R1, map);
+    a.mov(R2, R10);
+    a.add(R2, i32::from(index));
+    a.call(Helper::MapLookupElement);
+    a.jump_if(R0, Equal, 0, missing);
 }
 
 /// The kernel's structures are smaller than what an instruction's offset can say.
@@ -234,8 +244,8 @@ fn as_offset(bytes: u32) -> i16 {
     i16::try_from(bytes).unwrap_or(i16::MAX)
 }
 
-/// The program's stack frame is of 512 bytes.
-const COPY_BYTES_MAX: u32 = 256;
+/// A program's stack frame is of 512 bytes.
+const STACK_BYTES_MAX: u32 = 256;
 
 const NOTES_NAME: Name = *b"vma_notes\0\0\0\0\0\0\0";
 const PROGRAM_NAME: Name = *b"vma_notes\0\0\0\0\0\0\0";
@@ -243,6 +253,19 @@ const PROGRAM_NAME: Name = *b"vma_notes\0\0\0\0\0\0\0";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// They are asked for at each start, in the application's first calls.
+    #[test]
+    fn offsets_are_found_without_a_look_at_all_types() {
+        let Ok(mut btf) = Btf::of_kernel() else {
+            return;
+        };
+        Offsets::find(&mut btf).unwrap();
+        let looked_at = btf.types_looked_at();
+        assert!(btf.function("no such function").is_none());
+        let all = btf.types_looked_at();
+        assert!(looked_at < all, "{looked_at} of {all}");
+    }
 
     #[test]
     fn one_copy_has_all_that_is_looked_at() {

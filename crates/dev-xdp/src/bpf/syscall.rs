@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use descriptors::move_out_of_the_way;
+use descriptors::OwnDescriptor;
 
 use super::error::BpfError;
 use super::insn::Instruction;
@@ -33,7 +33,7 @@ pub(super) type Name = [u8; 16];
 /// A map whose keys are `KEY` and whose values `VALUE` bytes long.
 #[derive(Debug)]
 pub(super) struct Map<const KEY: usize, const VALUE: usize> {
-    fd: OwnedFd,
+    fd: OwnDescriptor,
 }
 
 impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
@@ -103,6 +103,12 @@ impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
     }
 }
 
+impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
+    pub(super) fn descriptor(&self) -> &OwnDescriptor {
+        &self.fd
+    }
+}
+
 impl<const KEY: usize, const VALUE: usize> AsFd for Map<KEY, VALUE> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
@@ -128,7 +134,7 @@ pub(super) fn load(
     name: Name,
     license: &CStr,
     attempt: &'static str,
-) -> Result<OwnedFd, BpfError> {
+) -> Result<OwnDescriptor, BpfError> {
     let load = |log: &mut [u8]| {
         let mut attributes = ProgramLoad {
             prog_type: kind as u32,
@@ -173,7 +179,7 @@ pub(super) fn create_xdp_link(
     program: BorrowedFd<'_>,
     target_ifindex: u32,
     flags: u32,
-) -> io::Result<OwnedFd> {
+) -> io::Result<OwnDescriptor> {
     let mut attributes = LinkCreate {
         prog_fd: fd_as_u32(&program),
         target_ifindex,
@@ -197,7 +203,10 @@ pub(super) fn update_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::
 }
 
 /// Runs a program whenever the kernel passes a tracepoint, until the returned descriptor is closed.
-pub(super) fn open_raw_tracepoint(program: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+pub(super) fn open_raw_tracepoint(
+    program: BorrowedFd<'_>,
+    name: &CStr,
+) -> io::Result<OwnDescriptor> {
     let mut attributes = RawTracepointOpen {
         name: name.as_ptr().expose_provenance() as u64,
         prog_fd: fd_as_u32(&program),
@@ -205,12 +214,6 @@ pub(super) fn open_raw_tracepoint(program: BorrowedFd<'_>, name: &CStr) -> io::R
     };
     // SAFETY: the kernel reads a string that ends with zero.
     unsafe { bpf(BPF_RAW_TRACEPOINT_OPEN, &mut attributes) }.and_then(owned)
-}
-
-/// Closes what a descriptor stands for, and lets its number stand for a copy of `stand_in`. Needs no bpf(2).
-pub(super) fn replace_descriptor(fd: BorrowedFd<'_>, stand_in: RawFd) {
-    // SAFETY: dup3(2) touches no memory. The number is open before and after.
-    unsafe { libc::syscall(libc::SYS_dup3, stand_in, fd.as_raw_fd(), libc::O_CLOEXEC) };
 }
 
 /// Runs a program once on `frame`, which is not modified, and returns the program's result.
@@ -255,11 +258,11 @@ unsafe fn bpf<A>(command: libc::c_int, attributes: &mut A) -> io::Result<libc::c
 }
 
 /// Takes over the descriptor that a bpf(2) call returned.
-fn owned(returned: libc::c_long) -> io::Result<OwnedFd> {
+fn owned(returned: libc::c_long) -> io::Result<OwnDescriptor> {
     let fd = RawFd::try_from(returned).map_err(io::Error::other)?;
     // SAFETY: the kernel has just made the descriptor for us.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    Ok(move_out_of_the_way(fd))
+    Ok(OwnDescriptor::new(fd))
 }
 
 fn fd_as_u32(fd: &impl AsRawFd) -> u32 {

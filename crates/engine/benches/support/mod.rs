@@ -1,9 +1,9 @@
-//! What the benchmarks share: an engine on the null device, and the frames of its peer.
+//! What the benchmarks and the fuzz target of the hooks share: an engine on the null device, and the frames of its peer.
 
 #![allow(
     dead_code,
     unreachable_pub,
-    reason = "each benchmark uses a part of this"
+    reason = "each of them uses a part of this"
 )]
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket as KernelSocket};
@@ -18,6 +18,7 @@ use wire::{EthernetAddresses, UdpTemplate};
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const OUR_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const FRAME_BYTES: usize = 2048;
 pub const PEER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 7);
 
 /// An engine whose one interface is the null device.
@@ -45,7 +46,7 @@ pub fn engine(settings: Settings, device: &NullBackend) -> &'static Engine<NullB
             mtu_locked: false,
         },
     };
-    let identity = Identity::of_this_process("bench");
+    let identity = Identity::of_this_process("null");
     let segment = Segment::private(
         &identity,
         Capacity {
@@ -96,13 +97,18 @@ pub fn accelerate(
 
 /// A frame with this payload from the peer to the socket.
 pub fn frame_to(socket: &KernelSocket, payload: &[u8]) -> Vec<u8> {
+    frame_from(PEER, socket, payload)
+}
+
+/// The same from another address of the peer's.
+pub fn frame_from(source: SocketAddrV4, socket: &KernelSocket, payload: &[u8]) -> Vec<u8> {
     let eth = EthernetAddresses {
         source: PEER_MAC,
         destination: OUR_MAC,
     };
     let destination = SocketAddrV4::new(OUR_IP, address_of(socket).port());
-    let template = UdpTemplate::new(eth, PEER, destination, 64, 0, true);
-    let mut frame = vec![0; 256];
+    let template = UdpTemplate::new(eth, source, destination, 64, 0, true);
+    let mut frame = vec![0; FRAME_BYTES];
     let len = template.emit_one(&mut frame, 1, payload).expect("it fits");
     frame.truncate(len);
     frame

@@ -29,9 +29,7 @@ impl<B: Backend> Engine<B> {
             return;
         }
         if self.internal_thread.runs() {
-            self.end.ask_and_wait(|| {
-                self.internal_thread.call();
-            });
+            self.end.ask_and_wait(|| self.internal_thread.call());
         }
         self.segment.unlink();
     }

@@ -1,6 +1,7 @@
 //! The library's internal thread: what has to be done though no call of the application's does it. Each thing is a task
 //! (`tasks.rs`) of one loop (`event_loop.rs`).
 
+use descriptors::OwnDescriptor;
 use dev_core::Backend;
 
 use crate::engine::Engine;
@@ -13,7 +14,7 @@ use crate::sys;
 
 /// What the thread needs before it runs.
 pub struct Monitor {
-    called: Option<sys::OwnedFd>,
+    called: Option<OwnDescriptor>,
 }
 
 impl Monitor {
@@ -33,7 +34,8 @@ impl Monitor {
         let mut events = EventLoop::new();
         // Without a descriptor nobody calls: every datagram is sent at once.
         if let Some(fd) = self.called {
-            events.add(Called::new(engine, engine.internal_thread.begin(fd)));
+            engine.internal_thread.begin(fd);
+            events.add(Called::new(engine));
         }
         events.add(Paths::new(engine, network.clone()));
         events.add(TakeOver::new(engine));
@@ -42,6 +44,7 @@ impl Monitor {
         events.add(Descendants::new(engine));
         events.add(Ipsec::new(engine, network.clone()));
         events.add(NetworkChanges::new(engine, network.clone()));
-        events.run();
+        events.run(|| engine.internal_thread.begins_round());
+        engine.internal_thread.ends();
     }
 }

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use dev_core::Backend;
-use libc::c_int;
 use tcp::Instant;
 
 use crate::engine::Engine;
 use crate::netconf_network::NetconfNetwork;
-use crate::process::event_loop::{Next, Task, Watched, is_lost};
+use crate::process::event_loop::{self, Next, Task, Watched, is_lost};
 use crate::process::recall_channel::SHUT_DOWN;
 use crate::process::throttle::Throttle;
 use crate::udp::look_after_shared_ports;
@@ -19,21 +18,22 @@ const IDLE_INTERVAL: Duration = Duration::from_millis(500);
 /// Another thread has called: there are senders to look after, holders of interfaces to wait for, or the process ends by a signal.
 pub(super) struct Called<B: Backend> {
     engine: &'static Engine<B>,
-    fd: c_int,
 }
 
 /// How often the thread looks whether a bulk sender has stopped: twice this is what its last datagrams may be late.
 const SENDER_INTERVAL: Duration = Duration::from_micros(200);
 
 impl<B: Backend> Called<B> {
-    pub(super) fn new(engine: &'static Engine<B>, fd: c_int) -> Self {
-        Self { engine, fd }
+    pub(super) fn new(engine: &'static Engine<B>) -> Self {
+        Self { engine }
     }
 }
 
 impl<B: Backend> Task for Called<B> {
     fn watch(&self, watched: &mut Watched) {
-        watched.add(self.fd, libc::POLLIN);
+        if let Some(fd) = self.engine.internal_thread.fd() {
+            watched.add(fd, libc::POLLIN);
+        }
     }
 
     fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
@@ -205,8 +205,8 @@ impl<B: Backend> Task for Descendants<B> {
         self.is_paused = false;
         let events = watched.first().map_or(0, |it| it.revents);
         if events & libc::POLLIN != 0 {
-            self.throttle.looked(now);
             self.engine.answer_descendants();
+            self.throttle.looked(now, event_loop::now());
         }
         if events & SHUT_DOWN != 0 {
             log::warn!("a child has cut off all others: they get the sockets now");

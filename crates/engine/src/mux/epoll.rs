@@ -81,6 +81,12 @@ impl<S: MuxStack> EpollSet<S> {
         self.eviction.begin(self.epfd.load(Ordering::Relaxed));
     }
 
+    /// What brings threads out of the kernel has another number, perhaps.
+    pub(crate) fn follow_alarm(&self) {
+        self.eviction
+            .follow_alarm(self.epfd.load(Ordering::Relaxed));
+    }
+
     /// Takes the library's own event out of what the kernel reported; returns how many are left. `is_last`: no thread waits
     /// in the kernel any more.
     pub fn take_out_eviction(&self, events: &mut [epoll_event], is_last: bool) -> usize {

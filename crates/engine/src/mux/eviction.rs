@@ -4,66 +4,95 @@
 //! set, with data that no program uses. The hook takes the event out of the results; the last thread to come out, or any one
 //! after [`EVICTION_NSEC`], takes the eventfd out of the set.
 
-use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::os::fd::AsRawFd;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use descriptors::OwnDescriptor;
 use libc::{c_int, epoll_event};
 
 use crate::sys;
 
 const EVICTION_NSEC: u64 = 100_000_000;
 
-/// An eventfd that is always readable, for every set; -1 before the first. It is made before it is needed: then there may be no
+/// An eventfd that is always readable, for every set; null before the first. It is made before it is needed: then there may be no
 /// descriptor left.
-static ALARM: AtomicI32 = AtomicI32::new(-1);
+static ALARM: AtomicPtr<OwnDescriptor> = AtomicPtr::new(ptr::null_mut());
+
+/// Its number.
+fn alarm() -> Option<c_int> {
+    // SAFETY: null, or a box that was leaked.
+    unsafe { ALARM.load(Ordering::Acquire).as_ref() }.map(AsRawFd::as_raw_fd)
+}
 
 /// To be called before a set is watched. `false`: nobody could be called back.
 pub(super) fn prepare() -> bool {
-    if ALARM.load(Ordering::Acquire) >= 0 {
+    if alarm().is_some() {
         return true;
     }
     let Ok(eventfd) = sys::eventfd() else {
         return false;
     };
-    sys::signal_eventfd(eventfd.raw());
+    sys::signal_eventfd(eventfd.as_raw_fd());
     // It stays open for good, unless another thread was faster.
-    let eventfd = ManuallyDrop::new(eventfd);
-    let published = ALARM.compare_exchange(-1, eventfd.raw(), Ordering::AcqRel, Ordering::Acquire);
+    let fresh = Box::into_raw(Box::new(eventfd));
+    let published =
+        ALARM.compare_exchange(ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire);
     if published.is_err() {
-        drop(ManuallyDrop::into_inner(eventfd));
+        // SAFETY: `fresh` came from Box::into_raw above and was not published.
+        drop(unsafe { Box::from_raw(fresh) });
     }
     true
 }
 
 /// In a forked child, where the descriptor is closed.
 pub(crate) fn forget_alarm() {
-    ALARM.store(-1, Ordering::Release);
+    ALARM.store(ptr::null_mut(), Ordering::Release);
 }
 
-/// An eviction under way, and until when; or none.
+/// An eviction under way, or none.
 #[derive(Debug, Default)]
 pub(super) struct Eviction {
-    until_nsec: Mutex<Option<u64>>,
+    under_way: Mutex<Option<UnderWay>>,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    until_nsec: u64,
+    /// The alarm's number with which it is in the kernel's set, and with which it has to be taken out.
+    alarm: c_int,
 }
 
 impl Eviction {
     /// Brings every thread out of the kernel that waits for `epfd`.
     pub(super) fn begin(&self, epfd: c_int) {
-        let event = epoll_event {
-            events: libc::EPOLLIN as u32,
-            u64: cookie(),
-        };
-        let mut until_nsec = self.lock();
+        let mut under_way = self.lock();
+        let Some(alarm) = alarm() else { return };
         // If it is in the set already, threads that have come since are brought out, too.
-        sys::epoll_add(epfd, ALARM.load(Ordering::Acquire), event);
-        *until_nsec = Some(sys::now_nsec() + EVICTION_NSEC);
+        sys::epoll_add(epfd, alarm, event());
+        *under_way = Some(UnderWay {
+            until_nsec: sys::now_nsec() + EVICTION_NSEC,
+            alarm,
+        });
+    }
+
+    /// The alarm has another number, perhaps, and keeps the old one for a moment: goes on with the new one. The kernel's set knows
+    /// its members by number and file.
+    pub(super) fn follow_alarm(&self, epfd: c_int) {
+        if let (Some(under_way), Some(alarm)) = (&mut *self.lock(), alarm())
+            && under_way.alarm != alarm
+        {
+            sys::epoll_add(epfd, alarm, event());
+            sys::epoll_remove(epfd, under_way.alarm);
+            under_way.alarm = alarm;
+        }
     }
 
     /// Ends an eviction: the set is about to be closed.
     pub(super) fn end(&self, epfd: c_int) {
-        if self.lock().take().is_some() {
-            sys::epoll_remove(epfd, ALARM.load(Ordering::Acquire));
+        if let Some(under_way) = self.lock().take() {
+            sys::epoll_remove(epfd, under_way.alarm);
         }
     }
 
@@ -79,20 +108,25 @@ impl Eviction {
             }
         }
         if kept < events.len() {
-            let is_over = |until_nsec: &u64| is_last || sys::now_nsec() >= *until_nsec;
-            let mut until_nsec = self.lock();
-            if until_nsec.as_ref().is_some_and(is_over) {
-                *until_nsec = None;
-                sys::epoll_remove(epfd, ALARM.load(Ordering::Acquire));
+            let is_over = |it: &mut UnderWay| is_last || sys::now_nsec() >= it.until_nsec;
+            if let Some(ended) = self.lock().take_if(is_over) {
+                sys::epoll_remove(epfd, ended.alarm);
             }
         }
         kept
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<u64>> {
-        self.until_nsec
+    fn lock(&self) -> MutexGuard<'_, Option<UnderWay>> {
+        self.under_way
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn event() -> epoll_event {
+    epoll_event {
+        events: libc::EPOLLIN as u32,
+        u64: cookie(),
     }
 }
 

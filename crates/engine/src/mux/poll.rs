@@ -128,13 +128,26 @@ impl<S: Stack> PolledSockets<S> {
         MuxOutcome::Sleep(sleep)
     }
 
+    /// Returns how many descriptors are ready for this alone.
+    fn show_postponed_errors(&self, fds: &mut [libc::pollfd]) -> usize {
+        let mut more = 0;
+        for (index, socket) in &self.sockets {
+            if socket.shadow.has_postponed_error() {
+                let revents = &mut fds[*index].revents;
+                more += usize::from(*revents == 0);
+                *revents |= libc::POLLERR;
+            }
+        }
+        more
+    }
+
     /// What the kernel says of the descriptors, ours included. `None`: nothing is ready.
     fn ask_kernel(&self, call: &MuxCall, fds: &mut [libc::pollfd]) -> Option<MuxOutcome> {
         let found = match sys::poll_now(fds) {
             Err(Errno(libc::EINVAL)) if call.is_select => select_now(fds),
             found => found,
         };
-        match found {
+        match found.map(|count| count + self.show_postponed_errors(fds)) {
             Ok(0) => None,
             Err(_) if call.is_last_after_signal() => None,
             Ok(_) if call.is_last_after_signal() && !fds.iter().any(is_ready) => None,

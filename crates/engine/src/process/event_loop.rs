@@ -87,10 +87,11 @@ impl EventLoop {
         self.tasks.push(Box::new(task));
     }
 
-    /// Runs until a task ends the thread.
-    pub(crate) fn run(mut self) {
+    /// Runs until a task ends the thread. `begins_round` is called before it looks what there is to wait for.
+    pub(crate) fn run(mut self, mut begins_round: impl FnMut()) {
         let mut is_due = vec![false; self.tasks.len()];
         loop {
+            begins_round();
             self.collect();
             let timeout = self.timeout();
             sys::wait(&mut self.watched.fds, timeout);
@@ -130,14 +131,18 @@ impl EventLoop {
     }
 }
 
-fn now() -> Instant {
+/// The clock of tasks.
+pub(crate) fn now() -> Instant {
     Instant::from_nanos(sys::now_nsec())
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::os::fd::AsRawFd;
     use std::rc::Rc;
+
+    use descriptors::OwnDescriptor;
 
     use super::*;
 
@@ -168,18 +173,18 @@ mod tests {
 
     /// Waits for an eventfd that another task writes to.
     struct Waiting {
-        event: Rc<sys::OwnedFd>,
+        event: Rc<OwnDescriptor>,
         log: Log,
     }
 
     impl Task for Waiting {
         fn watch(&self, watched: &mut Watched) {
-            watched.add(self.event.raw(), libc::POLLIN);
+            watched.add(self.event.as_raw_fd(), libc::POLLIN);
         }
 
         fn run(&mut self, watched: &[libc::pollfd], _now: Instant) -> Next {
             if watched[0].revents & libc::POLLIN != 0 {
-                sys::drain_eventfd(&self.event);
+                sys::drain_eventfd(self.event.as_raw_fd());
                 self.log.borrow_mut().push("event");
             }
             Next::OnEvent
@@ -187,12 +192,12 @@ mod tests {
     }
 
     struct Once {
-        event: Rc<sys::OwnedFd>,
+        event: Rc<OwnDescriptor>,
     }
 
     impl Task for Once {
         fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
-            sys::signal_eventfd(self.event.raw());
+            sys::signal_eventfd(self.event.as_raw_fd());
             Next::OnEvent
         }
     }
@@ -216,7 +221,9 @@ mod tests {
             log: Rc::clone(&log),
         });
         events.add(Once { event });
-        events.run();
+        let mut rounds = 0;
+        events.run(|| rounds += 1);
+        assert!(rounds > 3);
         let log = log.borrow();
         let count = |name| log.iter().filter(|other| **other == name).count();
         assert_eq!(

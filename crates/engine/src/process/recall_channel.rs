@@ -1,6 +1,9 @@
 //! How a descendant gets the attention of the process that owns a socket: a pair of connected sockets, one end with the owner
 //! alone, the other with all its descendants.
 
+use std::os::fd::AsRawFd;
+
+use descriptors::OwnDescriptor;
 use libc::c_int;
 
 use crate::sys;
@@ -12,8 +15,8 @@ pub(crate) const SHUT_DOWN: libc::c_short = libc::POLLRDHUP | libc::POLLHUP | li
 #[derive(Debug)]
 pub(crate) struct RecallChannel {
     /// A forked child closes it, so that a descendant finds out when the owner is gone.
-    owner_end: sys::OwnedFd,
-    descendant_end: sys::OwnedFd,
+    owner_end: OwnDescriptor,
+    descendant_end: OwnDescriptor,
     /// What the number of `descendant_end` must stand for: a child may have closed it in a way that no hook sees.
     descendant_file: sys::FileId,
 }
@@ -34,7 +37,7 @@ impl RecallChannel {
     /// `None`: no descriptors are to be had.
     pub(crate) fn new() -> Option<Self> {
         let (owner_end, descendant_end) = sys::message_pair().ok()?;
-        let descendant_file = sys::file_id(descendant_end.raw())?;
+        let descendant_file = sys::file_id(descendant_end.as_raw_fd())?;
         Some(Self {
             owner_end,
             descendant_end,
@@ -44,18 +47,18 @@ impl RecallChannel {
 
     /// Becomes readable when a descendant has notified.
     pub(crate) fn fd(&self) -> c_int {
-        self.owner_end.raw()
+        self.owner_end.as_raw_fd()
     }
 
     /// Takes the notifications, of a descendant that never stops only some.
     pub(crate) fn answer(&self) {
-        let take = |_: &u32| sys::take_message(self.owner_end.raw());
+        let take = |_: &u32| sys::take_message(self.owner_end.as_raw_fd());
         (0..ANSWERED_AT_ONCE).take_while(take).for_each(drop);
     }
 
     /// Notifies the owner, in a descendant.
     pub(crate) fn notify(&self) -> Notified {
-        let descendant_end = self.descendant_end.raw();
+        let descendant_end = self.descendant_end.as_raw_fd();
         if sys::file_id(descendant_end) != Some(self.descendant_file) {
             return Notified::NoOwner;
         }
@@ -112,7 +115,7 @@ mod tests {
         let recall_channel = RecallChannel::new().unwrap();
         // SAFETY: integers.
         let result =
-            unsafe { libc::shutdown(recall_channel.descendant_end.raw(), libc::SHUT_RDWR) };
+            unsafe { libc::shutdown(recall_channel.descendant_end.as_raw_fd(), libc::SHUT_RDWR) };
         assert_eq!(result, 0);
         recall_channel.answer();
         let mut polled = [libc::pollfd {

@@ -5,9 +5,11 @@ mod sources;
 
 use std::fmt;
 use std::net::Ipv4Addr;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use descriptors::OwnDescriptor;
 use dev_core::{
     Backend, Flow, FlowTable, Frame, FramePool, Kick, KickOutcome, LinkSpec, Lock, Port, RxRing,
     Steering, ThreadMode, TxRing,
@@ -34,7 +36,7 @@ pub(crate) struct Interface<S: Stack> {
     /// Hardware address, as a number.
     mac: AtomicU64,
     steering: <S::Backend as Backend>::Steering,
-    wait_fds: Vec<RawFd>,
+    wait_fds: Vec<Arc<OwnDescriptor>>,
     mtu_max: u32,
     checksum_policy: ChecksumPolicy,
     pool: &'static FramePool,
@@ -152,8 +154,8 @@ impl<S: Stack> Interface<S> {
     }
 
     /// Descriptors that become readable when packets wait.
-    pub(crate) fn wait_fds(&self) -> &[RawFd] {
-        &self.wait_fds
+    pub(crate) fn wait_fds(&self) -> impl Iterator<Item = RawFd> {
+        self.wait_fds.iter().map(|fd| fd.as_raw_fd())
     }
 
     pub(crate) fn is_lost(&self) -> bool {

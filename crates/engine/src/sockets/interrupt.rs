@@ -7,9 +7,11 @@
 //! With `VMA_HANDLE_SIGINTR` a `SIGINT` ends the waiting of every thread, for good: `interrupt_all`.
 
 use std::cell::Cell;
+use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
+use descriptors::OwnDescriptor;
 use libc::c_int;
 
 use crate::sys::{self, Errno};
@@ -96,7 +98,7 @@ impl Mark {
 
 static NOBODY_WAITS: AtomicBool = AtomicBool::new(false);
 /// Every sleeper watches it. It is written to once and never read.
-static WAKES_ALL: OnceLock<sys::OwnedFd> = OnceLock::new();
+static WAKES_ALL: OnceLock<OwnDescriptor> = OnceLock::new();
 
 /// To be called before `interrupt_all` can be.
 ///
@@ -115,7 +117,7 @@ pub fn prepare_interrupt_all() -> Result<(), Errno> {
 pub(crate) fn interrupt_all() {
     NOBODY_WAITS.store(true, Ordering::SeqCst);
     if let Some(fd) = WAKES_ALL.get() {
-        sys::signal_eventfd(fd.raw());
+        sys::signal_eventfd(fd.as_raw_fd());
     }
 }
 
@@ -125,5 +127,5 @@ fn nobody_waits() -> bool {
 
 /// What a sleeper watches to be woken by [`interrupt_all`].
 pub(crate) fn wakes_all() -> Option<c_int> {
-    WAKES_ALL.get().map(sys::OwnedFd::raw)
+    WAKES_ALL.get().map(AsRawFd::as_raw_fd)
 }

@@ -34,7 +34,7 @@ pub struct Sleep {
     waiter: ManuallyDrop<Option<Arc<Waiter>>>,
     registered: ManuallyDrop<Vec<Registered>>,
     /// Descriptors of devices, and what counts the wake-ups by them.
-    devices: ManuallyDrop<Vec<(&'static [RawFd], &'static RingSlot)>>,
+    devices: ManuallyDrop<Vec<(RawFd, &'static RingSlot)>>,
 }
 
 /// Where a sleeper is to be found by those who wake it.
@@ -98,9 +98,8 @@ impl Sleep {
         }
         self.registered.push(Registered { sleepers, shadow });
         for interface in interfaces.iter() {
-            let fds = interface.wait_fds();
-            self.devices.push((fds, interface.stats()));
-            for &fd in fds {
+            for fd in interface.wait_fds() {
+                self.devices.push((fd, interface.stats()));
                 if !self.fds.iter().any(|watched| watched.fd == fd) {
                     self.watch(fd, libc::POLLIN);
                 }
@@ -147,9 +146,13 @@ impl Sleep {
                 registered.sleepers.remove(waiter);
             }
         }
-        for (fds, stats) in &*self.devices {
-            if fds.iter().any(|fd| is_ready(&self.fds, *fd)) {
+        let mut counted = None;
+        for (fd, stats) in &*self.devices {
+            // The descriptors of an interface follow each other: it counts once.
+            let is_counted = counted.is_some_and(|counted| std::ptr::eq(counted, *stats));
+            if !is_counted && is_ready(&self.fds, *fd) {
                 stats.rx_wakeups.add_contended(1);
+                counted = Some(*stats);
             }
         }
         if let Some(waiter) = ManuallyDrop::into_inner(self.waiter) {

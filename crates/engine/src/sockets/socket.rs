@@ -21,7 +21,7 @@ use crate::sockets::readiness::Readiness;
 use crate::sockets::reason::Reason;
 use crate::sockets::shared::SharedSocket;
 use crate::sockets::stack::{SocketWatcher, Stack};
-use crate::sys;
+use crate::sys::{self, Errno};
 
 const _: () = assert!(stats::PROTOCOL_UDP == Protocol::Udp as u32);
 
@@ -38,6 +38,25 @@ pub(crate) struct Shadow {
     pub(crate) receive_timeout_nsec: AtomicU64,
     /// `poll(2)` or its like said that the kernel's socket has something to read.
     pub(crate) readable_hint: AtomicBool,
+    /// The errno with which the next call is to fail, 0 for none: what the kernel keeps in `sk_err`.
+    postponed_error: AtomicI32,
+}
+
+impl Shadow {
+    /// A call has met an error that it does not return, because it has received something before (recvmmsg(2)).
+    pub(crate) fn postpone_error(&self, errno: Errno) {
+        self.postponed_error.store(errno.0, Ordering::Relaxed);
+        self.readable_hint.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_postponed_error(&self) -> bool {
+        self.postponed_error.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn take_postponed_error(&self) -> Option<Errno> {
+        let errno = self.postponed_error.swap(0, Ordering::Relaxed);
+        (errno != 0).then_some(Errno(errno))
+    }
 }
 
 /// The part of a socket that is the same for every kind.
@@ -114,6 +133,7 @@ impl<S: Stack> SocketCore<S> {
             .store(nonblocking, Ordering::Relaxed);
         self.shadow.receive_timeout_nsec.store(0, Ordering::Relaxed);
         self.shadow.readable_hint.store(false, Ordering::Relaxed);
+        self.shadow.postponed_error.store(0, Ordering::Relaxed);
         *self.attachment() = Attachment::opened();
     }
 

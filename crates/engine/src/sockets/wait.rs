@@ -6,9 +6,12 @@
 
 mod queue;
 
+use std::os::fd::AsRawFd;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use descriptors::OwnDescriptor;
 
 use crate::sys;
 pub(crate) use queue::WaitQueue;
@@ -16,45 +19,102 @@ pub(crate) use queue::WaitQueue;
 /// A sleeping thread: an eventfd.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    fd: sys::OwnedFd,
+    fd: OwnDescriptor,
     /// Somebody has woken it since it was last given back.
     woken: AtomicBool,
+    /// How often it was taken and given back: odd while a thread has it.
+    changes: AtomicU32,
+    /// Whoever has it never gives it back: its thread was cancelled.
+    is_abandoned: AtomicBool,
 }
 
 impl Waiter {
     /// A waiter from the stock of earlier sleepers, or a new one. `None`: no descriptor is to be had.
     pub(crate) fn take() -> Option<Arc<Self>> {
-        if let Some(waiter) = stock().pop() {
-            return Some(waiter);
-        }
-        let woken = AtomicBool::new(false);
-        sys::eventfd().ok().map(|fd| Arc::new(Self { fd, woken }))
+        let known = stock().unused.pop();
+        let waiter = known.or_else(|| {
+            let waiter = Arc::new(Self {
+                fd: sys::eventfd().ok()?,
+                woken: AtomicBool::new(false),
+                changes: AtomicU32::new(0),
+                is_abandoned: AtomicBool::new(false),
+            });
+            stock().all.push(Arc::clone(&waiter));
+            Some(waiter)
+        })?;
+        // Before its number, or that of anything else to watch, is read: see `Sleeps`.
+        waiter.changes.fetch_add(1, Ordering::SeqCst);
+        Some(waiter)
     }
 
     /// Gives a waiter back that is registered nowhere any more. `is_readable`: its descriptor was seen to be.
     pub(crate) fn give(waiter: Arc<Self>, is_readable: bool) {
         if waiter.woken.swap(false, Ordering::Relaxed) || is_readable {
-            sys::drain_eventfd(&waiter.fd);
+            sys::drain_eventfd(waiter.fd());
         }
-        stock().push(waiter);
+        waiter.changes.fetch_add(1, Ordering::Release);
+        stock().unused.push(waiter);
     }
 
     pub(crate) fn fd(&self) -> libc::c_int {
-        self.fd.raw()
+        self.fd.as_raw_fd()
     }
 
     pub(crate) fn wake(&self) {
         self.woken.store(true, Ordering::Relaxed);
-        sys::signal_eventfd(self.fd.raw());
+        sys::signal_eventfd(self.fd());
     }
 }
 
-type Stock = Mutex<Vec<Arc<Waiter>>>;
+/// The sleeps that were under way at one time, or about to begin.
+#[derive(Debug)]
+pub(crate) struct Sleeps(Vec<(Arc<Waiter>, u32)>);
+
+impl Sleeps {
+    /// Those of now. A sleep that begins later finds whatever was stored before this call.
+    pub(crate) fn under_way() -> Self {
+        let stock = stock();
+        let waiters = stock.all.iter().filter_map(|waiter| {
+            let changes = waiter.changes.load(Ordering::SeqCst);
+            let is_taken = changes % 2 == 1 && !waiter.is_abandoned.load(Ordering::Relaxed);
+            is_taken.then(|| (Arc::clone(waiter), changes))
+        });
+        Self(waiters.collect())
+    }
+
+    /// Ends them.
+    pub(crate) fn wake(&self) {
+        self.0.iter().for_each(|(waiter, _)| waiter.wake());
+    }
+
+    pub(crate) fn are_over(&mut self) -> bool {
+        let is_the_same = |(waiter, changes): &(Arc<Waiter>, u32)| {
+            waiter.changes.load(Ordering::Acquire) == *changes
+        };
+        self.0.retain(is_the_same);
+        self.0.is_empty()
+    }
+
+    /// What is left are sleeps that never end.
+    pub(crate) fn give_up(self) {
+        for (waiter, _) in self.0 {
+            waiter.is_abandoned.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Waiters {
+    unused: Vec<Arc<Waiter>>,
+    all: Vec<Arc<Waiter>>,
+}
+
+type Stock = Mutex<Waiters>;
 
 /// Made when it is first needed; null before.
 static STOCK: AtomicPtr<Stock> = AtomicPtr::new(ptr::null_mut());
 
-fn stock() -> MutexGuard<'static, Vec<Arc<Waiter>>> {
+fn stock() -> MutexGuard<'static, Waiters> {
     let mut stock = STOCK.load(Ordering::Acquire);
     if stock.is_null() {
         let fresh = Box::into_raw(Box::new(Stock::default()));

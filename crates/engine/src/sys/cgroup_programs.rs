@@ -2,12 +2,14 @@
 
 use std::ffi::CString;
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use descriptors::OwnDescriptor;
 use libc::{c_int, c_long};
 
-use super::{Errno, OwnedFd, check};
+use super::{Errno, check, owned};
 
 /// `enum bpf_attach_type`, those that see or change datagrams: ingress, egress, `UDP4_SENDMSG`, `UDP4_RECVMSG`. What is asked when a
 /// socket is made, bound or connected runs in any case.
@@ -61,15 +63,16 @@ fn has_programs(group: &Path) -> bool {
     // SAFETY: the path is a string that outlives the call.
     let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags) };
     let Ok(fd) = check(fd) else { return false };
-    let fd = OwnedFd(fd as c_int);
+    // SAFETY: the kernel has just made it.
+    let fd = OwnDescriptor::new(unsafe { owned(fd) });
     ATTACH_TYPES
         .into_iter()
         .any(|attach_type| count(&fd, attach_type).is_ok_and(|count| count > 0))
 }
 
-fn count(group: &OwnedFd, attach_type: u32) -> Result<u32, Errno> {
+fn count(group: &OwnDescriptor, attach_type: u32) -> Result<u32, Errno> {
     let mut query = Query {
-        target_fd: group.raw().cast_unsigned(),
+        target_fd: group.as_raw_fd().cast_unsigned(),
         attach_type,
         query_flags: BPF_F_QUERY_EFFECTIVE,
         ..Query::default()
@@ -132,11 +135,12 @@ mod tests {
             license: c"Dual MIT/GPL".as_ptr().addr() as u64,
             rest: [0; 8],
         };
-        let path = CString::new(group.as_os_str().as_bytes()).unwrap();
-        // SAFETY: the path is a string that outlives the call.
-        let directory = OwnedFd(unsafe { libc::open(path.as_ptr(), libc::O_RDONLY) });
-        let attached = bpf(LOAD, &load).map(OwnedFd).and_then(|program| {
-            let [group, program] = [&directory, &program].map(|fd| fd.raw().cast_unsigned());
+        let directory = fs::File::open(&group).unwrap();
+        let attached = bpf(LOAD, &load).and_then(|program| {
+            // SAFETY: the kernel has just made it.
+            let program = unsafe { owned(program.into()) };
+            let [group, program] =
+                [directory.as_raw_fd(), program.as_raw_fd()].map(i32::cast_unsigned);
             bpf(ATTACH, &[group, program, ATTACH_TYPES[1], 0])
         });
         let seen = [&group, &below, &above].map(|group| has_programs(group));

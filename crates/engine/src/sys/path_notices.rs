@@ -2,16 +2,17 @@
 //! (RFC 792).
 
 use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
 
+use descriptors::OwnDescriptor;
 use libc::{c_int, sock_filter, sock_fprog};
 
-use super::process::to_own;
-use super::{Errno, OwnedFd, check};
+use super::{Errno, check, owned};
 
 /// A raw ICMP socket that receives these only.
 #[derive(Debug)]
 pub(crate) struct PathNotices {
-    fd: OwnedFd,
+    fd: OwnDescriptor,
 }
 
 const DESTINATION_UNREACHABLE: u8 = 3;
@@ -29,13 +30,14 @@ impl PathNotices {
         let fd = check(unsafe {
             libc::syscall(libc::SYS_socket, libc::AF_INET, kind, libc::IPPROTO_ICMP)
         })?;
-        let fd = to_own(OwnedFd(fd as c_int));
+        // SAFETY: the kernel has just made it.
+        let fd = OwnDescriptor::new(unsafe { owned(fd) });
         filter(&fd)?;
         Ok(Self { fd })
     }
 
     pub(crate) fn fd(&self) -> c_int {
-        self.fd.raw()
+        self.fd.as_raw_fd()
     }
 
     /// The destination that the next message is about.
@@ -44,7 +46,8 @@ impl PathNotices {
         loop {
             let (address, len) = (message.as_mut_ptr(), message.len());
             // SAFETY: the kernel writes at most `len` bytes to `message`.
-            let received = unsafe { libc::syscall(libc::SYS_read, self.fd.raw(), address, len) };
+            let received =
+                unsafe { libc::syscall(libc::SYS_read, self.fd.as_raw_fd(), address, len) };
             let received = usize::try_from(received).ok()?;
             if let Some(destination) = destination(&message[..received.min(len)]) {
                 return Some(destination);
@@ -61,7 +64,7 @@ fn destination(packet: &[u8]) -> Option<Ipv4Addr> {
     (quoted.first()? >> 4 == 4).then(|| address.into())
 }
 
-fn filter(fd: &OwnedFd) -> Result<(), Errno> {
+fn filter(fd: &OwnDescriptor) -> Result<(), Errno> {
     const LOAD_X_HEADER_LEN: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
     const LOAD_BYTE_AT_X: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_IND) as u16;
     const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -85,7 +88,7 @@ fn filter(fd: &OwnedFd) -> Result<(), Errno> {
     check(unsafe {
         libc::syscall(
             libc::SYS_setsockopt,
-            fd.raw(),
+            fd.as_raw_fd(),
             libc::SOL_SOCKET,
             libc::SO_ATTACH_FILTER,
             &raw const program,

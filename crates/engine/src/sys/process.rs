@@ -4,11 +4,10 @@ use std::mem;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use descriptors::duplicate_out_of_the_way;
+use descriptors::OwnDescriptor;
 use libc::c_int;
 
-use super::{Errno, OwnedFd, check};
-use crate::own_descriptors;
+use super::{Errno, check, owned};
 
 /// What tells a socket from every other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +34,8 @@ pub(crate) fn file_id(fd: c_int) -> Option<FileId> {
     })
 }
 
-/// Two connected sockets for messages, which never block, with high numbers. A forked child keeps the second only.
-pub(crate) fn message_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+/// Two connected sockets for messages, which never block, both the library's. A forked child keeps the second only.
+pub(crate) fn message_pair() -> Result<(OwnDescriptor, OwnDescriptor), Errno> {
     // Of datagram sockets, one end would not see that the other was shut down.
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let mut fds: [c_int; 2] = [-1; 2];
@@ -50,35 +49,26 @@ pub(crate) fn message_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
             fds.as_mut_ptr(),
         )
     })?;
-    let [first, second] = fds.map(|fd| to_high_number(OwnedFd(fd)));
-    own_descriptors::add(first.0);
-    own_descriptors::add_kept_by_child(second.0);
-    Ok((first, second))
+    // SAFETY: the kernel has just made them.
+    let [first, second] = fds.map(|fd| unsafe { owned(fd.into()) });
+    Ok((
+        OwnDescriptor::new(first),
+        OwnDescriptor::kept_by_child(second),
+    ))
 }
 
 /// A descriptor of a process, which becomes readable when that has ended (pidfd_open(2), Linux 5.3).
-pub(crate) fn process_fd(process: libc::pid_t) -> Result<OwnedFd, Errno> {
+pub(crate) fn process_fd(process: libc::pid_t) -> Result<OwnDescriptor, Errno> {
     // SAFETY: pidfd_open takes integers. The kernel makes the descriptor close-on-exec.
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })?;
-    Ok(to_own(OwnedFd(fd as c_int)))
+    // SAFETY: the kernel has just made it.
+    Ok(OwnDescriptor::new(unsafe { owned(fd) }))
 }
 
 /// The process that started this one, or took it in its parent's place.
 pub(crate) fn parent_process_id() -> libc::pid_t {
     // SAFETY: getppid has no preconditions.
     unsafe { libc::syscall(libc::SYS_getppid) as libc::pid_t }
-}
-
-/// Makes a new descriptor one of the library's: it has a high number, and a forked child closes it.
-pub(super) fn to_own(low: OwnedFd) -> OwnedFd {
-    let fd = to_high_number(low);
-    own_descriptors::add(fd.0);
-    fd
-}
-
-/// Gives a descriptor a number where programs do not expect their own, if the limits allow.
-fn to_high_number(low: OwnedFd) -> OwnedFd {
-    duplicate_out_of_the_way(low.0).map_or(low, OwnedFd)
 }
 
 /// Sends a message of one byte, without a signal when nobody can receive it.

@@ -1,16 +1,17 @@
 //! The way back into the kernel for packets that came past it.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::AsRawFd;
 
-use libc::c_int;
+use descriptors::OwnDescriptor;
 
-use super::process::{FileId, file_id, to_own};
-use super::{Errno, OwnedFd, check, sockaddr};
+use super::process::{FileId, file_id};
+use super::{Errno, check, owned, sockaddr};
 
 /// A raw IPv4 socket whose packets bring their own headers. A forked child closes it.
 #[derive(Debug)]
 pub(crate) struct RawSocket {
-    fd: OwnedFd,
+    fd: OwnDescriptor,
     /// What the number must stand for: the program may have closed it in a way that no hook sees.
     file: FileId,
 }
@@ -22,14 +23,15 @@ impl RawSocket {
         // SAFETY: socket(2) takes integers.
         let fd =
             check(unsafe { libc::syscall(libc::SYS_socket, domain, kind, libc::IPPROTO_RAW) })?;
-        let fd = to_own(OwnedFd(fd as c_int));
-        let file = file_id(fd.raw()).ok_or(Errno(libc::EBADF))?;
+        // SAFETY: the kernel has just made it.
+        let fd = OwnDescriptor::new(unsafe { owned(fd) });
+        let file = file_id(fd.as_raw_fd()).ok_or(Errno(libc::EBADF))?;
         Ok(Self { fd, file })
     }
 
     /// Whether the descriptor is still this socket.
     pub(crate) fn is_open(&self) -> bool {
-        file_id(self.fd.raw()) == Some(self.file)
+        file_id(self.fd.as_raw_fd()) == Some(self.file)
     }
 
     /// Sends an IPv4 packet to its own destination, an address of this host.
@@ -47,7 +49,7 @@ impl RawSocket {
         let sent = unsafe {
             libc::syscall(
                 libc::SYS_sendto,
-                self.fd.raw(),
+                self.fd.as_raw_fd(),
                 data,
                 len,
                 libc::MSG_DONTWAIT,
@@ -67,7 +69,10 @@ mod tests {
     #[test]
     fn a_number_that_is_another_file_now_is_not_taken_for_it() {
         let (fd, other) = message_pair().unwrap();
-        let (fd_file, other_file) = (file_id(fd.raw()).unwrap(), file_id(other.raw()).unwrap());
+        let (fd_file, other_file) = (
+            file_id(fd.as_raw_fd()).unwrap(),
+            file_id(other.as_raw_fd()).unwrap(),
+        );
         let mut raw = RawSocket { fd, file: fd_file };
         assert!(raw.is_open());
         raw.file = other_file;

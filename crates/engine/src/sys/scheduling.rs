@@ -10,11 +10,50 @@ pub(crate) fn yield_cpu() {
 
 /// How often another thread has taken the calling one's CPU, offers of it included (`ru_nivcsw` of getrusage(2)).
 pub(crate) fn involuntary_switches() -> u64 {
+    thread_rusage().ru_nivcsw as u64
+}
+
+/// What the calling thread has had of its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ThreadUsage {
+    /// When this was, on the monotonic clock.
+    pub(crate) now_nsec: u64,
+    /// How long it has run.
+    pub(crate) cpu_nsec: u64,
+    /// How often it has gone to sleep.
+    pub(crate) voluntary: u64,
+    /// How often another has taken its place.
+    pub(crate) involuntary: u64,
+}
+
+impl ThreadUsage {
+    /// No thread's.
+    pub(crate) const NONE: Self = Self {
+        now_nsec: 0,
+        cpu_nsec: 0,
+        voluntary: 0,
+        involuntary: 0,
+    };
+}
+
+/// Takes about a microsecond.
+pub(crate) fn thread_usage() -> ThreadUsage {
+    let rusage = thread_rusage();
+    ThreadUsage {
+        now_nsec: super::now_nsec(),
+        // That of getrusage(2) is as old as the last tick.
+        cpu_nsec: super::clock_nsec(libc::CLOCK_THREAD_CPUTIME_ID),
+        voluntary: rusage.ru_nvcsw as u64,
+        involuntary: rusage.ru_nivcsw as u64,
+    }
+}
+
+fn thread_rusage() -> libc::rusage {
     // SAFETY: all-zero is a value of this struct of integers.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
     // SAFETY: the kernel writes one rusage.
     unsafe { libc::syscall(libc::SYS_getrusage, libc::RUSAGE_THREAD, &raw mut usage) };
-    usage.ru_nivcsw as u64
+    usage
 }
 
 /// Keeps the calling thread, and those that it starts from here on, on the CPU where it runs. Returns its number.

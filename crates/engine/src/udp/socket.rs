@@ -13,6 +13,7 @@ use crate::sockets::events;
 use crate::sockets::shared::SharedSocket;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
+use crate::sys::Errno;
 use crate::udp::Received;
 use crate::udp::destination::SendState;
 use crate::udp::os_polls::OsPolls;
@@ -62,6 +63,16 @@ impl<S: Stack> UdpSocket<S> {
             sender: AtomicUsize::new(0),
             pool,
         }
+    }
+
+    /// The next call is to fail with this, and `poll(2)` to show it.
+    pub fn postpone_error(&self, errno: Errno) {
+        self.shadow.postpone_error(errno);
+    }
+
+    /// What `SO_ERROR` is, beside what the kernel knows of.
+    pub fn take_postponed_error(&self) -> Option<Errno> {
+        self.shadow.take_postponed_error()
     }
 
     /// Begins a life of the object, for a new descriptor of the kernel.

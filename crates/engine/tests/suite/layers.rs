@@ -6,30 +6,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each layer, with those that it may use beside itself.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 9] = [
     ("sync", &[]),
-    ("sys", &["own_descriptors"]),
-    ("own_descriptors", &["sys"]),
+    ("sys", &[]),
     ("cpu_sharing", &["sys"]),
-    (
-        "sockets",
-        &["cpu_sharing", "own_descriptors", "sync", "sys"],
-    ),
-    ("netconf_network", &["own_descriptors", "sockets", "sys"]),
+    ("sockets", &["cpu_sharing", "sync", "sys"]),
+    ("netconf_network", &["sockets", "sys"]),
     ("udp", &["cpu_sharing", "sockets", "sys"]),
     ("mux", &["cpu_sharing", "sockets", "sys"]),
     ("process", &["sockets", "sys"]),
     (
         "engine",
-        &[
-            "mux",
-            "netconf_network",
-            "own_descriptors",
-            "process",
-            "sockets",
-            "sys",
-            "udp",
-        ],
+        &["mux", "netconf_network", "process", "sockets", "sys", "udp"],
     ),
 ];
 

@@ -165,7 +165,7 @@ fn the_librarys_own_descriptors_are_known() {
         sleep.end();
         let program = socket.fd() as u32;
         assert!(watched.contains(&program) && watched.len() >= 3);
-        let left: Vec<_> = engine::own_descriptors::ranges_without(0, u32::MAX).collect();
+        let left: Vec<_> = descriptors::own::ranges_without(0, u32::MAX).collect();
         for fd in watched {
             let would_close = left
                 .iter()

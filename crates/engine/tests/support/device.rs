@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use descriptors::OwnDescriptor;
 use dev_core::{
     Backend, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec, OpenError, Port, RxRing,
     Steering, TxRing,
@@ -73,7 +74,7 @@ pub struct Wire {
     /// Frames that the receiving ring keeps.
     held: AtomicUsize,
     /// Readable while frames wait.
-    arrival: OwnedFd,
+    arrival: Arc<OwnDescriptor>,
     /// In the sending ring, not kicked yet.
     queued: Mutex<Vec<Vec<u8>>>,
     sent: Mutex<VecDeque<Vec<u8>>>,
@@ -106,7 +107,7 @@ impl Default for Wire {
             flood: Mutex::default(),
             held: AtomicUsize::new(0),
             // SAFETY: the descriptor is new and ours alone.
-            arrival: unsafe { OwnedFd::from_raw_fd(fd) },
+            arrival: Arc::new(OwnDescriptor::new(unsafe { OwnedFd::from_raw_fd(fd) })),
             queued: Mutex::default(),
             sent: Mutex::default(),
             flows: Mutex::default(),
@@ -246,7 +247,7 @@ impl Backend for Device {
             });
         }
         let wire = self.wire(link.index);
-        let fd = wire.arrival.as_raw_fd();
+        let arrival = Arc::clone(&wire.arrival);
         Ok(Port {
             rx: Rx {
                 wire: Arc::clone(&wire),
@@ -258,8 +259,7 @@ impl Backend for Device {
             },
             kick: Kicker(Arc::clone(&wire)),
             steering: Steerer(wire),
-            wait_fds: vec![fd],
-            all_fds: vec![fd],
+            wait_fds: vec![arrival],
             partial_checksums: false,
             description: "test".to_owned(),
             mtu_max: MTU_MAX,

@@ -6,6 +6,7 @@ use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use descriptors::own;
 use dev_core::Backend;
 use libc::c_int;
 
@@ -15,7 +16,7 @@ use crate::sockets::interrupt;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::sockets::wait;
-use crate::{mux, own_descriptors, sys};
+use crate::{mux, sys};
 
 /// How long a descendant waits for the owner at most. An owner that is stopped makes it wait this long, once a socket.
 const PATIENCE_NSEC: u64 = 100_000_000;
@@ -28,7 +29,7 @@ impl<B: Backend> Engine<B> {
     /// with it. Async-signal-safe.
     pub fn become_inherited(&'static self, older: *mut Self) {
         self.older.store(older, Ordering::Relaxed);
-        own_descriptors::close_in_child();
+        own::close_in_child();
         wait::forget_stock();
         interrupt::sleep_ends();
         mux::forget_alarm();

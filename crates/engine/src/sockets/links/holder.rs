@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use descriptors::OwnDescriptor;
 use libc::{c_int, pid_t};
 
 use crate::sys;
@@ -16,7 +18,7 @@ pub(crate) struct Holder {
     /// What it calls itself (`/proc/PID/comm`).
     name: String,
     /// Readable once it has ended.
-    end: sys::OwnedFd,
+    end: OwnDescriptor,
 }
 
 /// How long the search may take: it runs inside of a call of the program's.
@@ -71,7 +73,7 @@ impl Holder {
     }
 
     pub(super) fn fd(&self) -> c_int {
-        self.end.raw()
+        self.end.as_raw_fd()
     }
 
     pub(super) fn is_alive(&self) -> bool {

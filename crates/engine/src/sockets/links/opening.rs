@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 
 use dev_core::{Backend, LinkSpec};
 
-use crate::own_descriptors;
 use crate::sockets::frames;
 use crate::sockets::interface::Interface;
 use crate::sockets::links::Links;
@@ -126,7 +125,6 @@ impl<S: Stack> Links<S> {
         }
         self.segment.note(&spec.name, "mode", &port.note);
         self.note_mtu(&spec, port.mtu_max);
-        port.all_fds.iter().for_each(|fd| own_descriptors::add(*fd));
         if self.return_socket.get().is_none()
             && let Ok(raw) = sys::RawSocket::open()
         {
