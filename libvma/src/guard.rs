@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use libc::c_int;
 
 use crate::real;
-pub(crate) use threads::{Inside, process_is_new};
+pub(crate) use threads::{Inside, prepare, process_is_new};
 
 /// What the library knows of a thread.
 struct Thread {

@@ -5,6 +5,7 @@ use engine::monitor::Monitor;
 
 use crate::guard;
 use crate::life::{self, Device};
+use crate::log_sink;
 use crate::signals::SignalSet;
 
 /// What the standard library gives a thread, too.
@@ -18,7 +19,7 @@ pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
     let Some(network) = life::network().filter(|_| life::is_first_watcher()) else {
         return;
     };
-    let monitor = Monitor::prepare();
+    let monitor = Monitor::prepare(engine, log_sink::CONTROLS);
     let mut all = SignalSet::all();
     all.remove(libc::SIGBUS);
     all.swap_with_current();

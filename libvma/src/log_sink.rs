@@ -9,9 +9,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 use std::time::Instant;
 
 use descriptors::OwnDescriptor;
+use engine::LogControls;
 use libc::c_int;
 use vma_config::{Config, LogLevel, LogLine};
 
@@ -25,8 +27,10 @@ struct Sink {
     /// `None`: standard error.
     file: Option<OwnDescriptor>,
     path: Option<PathBuf>,
-    level: LogLevel,
-    details: u8,
+    /// A [`LogLevel`]'s number: `vma_stats -l` changes it.
+    level: AtomicI32,
+    /// `vma_stats -D` changes it.
+    details: AtomicU8,
     colors: bool,
 }
 
@@ -35,8 +39,8 @@ static SINK: OnceLock<Sink> = OnceLock::new();
 static EARLY: Sink = Sink {
     file: None,
     path: None,
-    level: LogLevel::Info,
-    details: 0,
+    level: AtomicI32::new(LogLevel::Info.number()),
+    details: AtomicU8::new(0),
     colors: false,
 };
 static PROCESS_START: OnceLock<Instant> = OnceLock::new();
@@ -53,8 +57,8 @@ pub(crate) fn start(config: &Config) {
     let file = path.and_then(open).map(OwnDescriptor::kept_by_child);
     let sink = Sink {
         path: path.map(Path::to_owned),
-        level: config.log_level,
-        details: config.log_details,
+        level: AtomicI32::new(config.log_level.number()),
+        details: AtomicU8::new(config.log_details),
         // Nobody looks at a file's colours, even if the file is a terminal's.
         colors: config.log_colors && file.is_none(),
         file,
@@ -83,6 +87,34 @@ pub(crate) fn continue_in_child(config: &Config) {
     }
 }
 
+/// What `vma_stats` may change.
+pub(crate) const CONTROLS: LogControls = LogControls {
+    set_level,
+    set_details: |details| {
+        if let Some(sink) = SINK.get() {
+            sink.details.store(details.min(3), Ordering::Relaxed);
+        }
+    },
+    line: |level, text| {
+        let level = level.map_or(Ok(LogLevel::Info), level_of)?;
+        line(level, text);
+        Ok(())
+    },
+};
+
+fn set_level(name: &str) -> Result<(), String> {
+    let level = level_of(name)?;
+    if let Some(sink) = SINK.get() {
+        sink.level.store(level.number(), Ordering::Relaxed);
+    }
+    log::set_max_level(facade_filter(level));
+    Ok(())
+}
+
+fn level_of(name: &str) -> Result<LogLevel, String> {
+    LogLevel::from_name(name).ok_or_else(|| format!("Invalid log level val: {name}"))
+}
+
 /// Writes a line if the configured level lets it through. Async-signal-safe.
 pub(crate) fn line(level: LogLevel, message: &str) {
     if let Some(sink) = SINK.get() {
@@ -97,13 +129,15 @@ pub(crate) fn line_before_start(level: LogLevel, message: &str) {
 
 impl Sink {
     fn line(&self, level: LogLevel, message: &str) {
-        if level > self.level || self.file.is_none() && !stderr::is_for_the_log() {
+        if level.number() > self.level.load(Ordering::Relaxed)
+            || self.file.is_none() && !stderr::is_for_the_log()
+        {
             return;
         }
         let mut buffer = [0; LINE_BYTES_MAX];
         let line = LogLine {
             level,
-            details: self.details,
+            details: self.details.load(Ordering::Relaxed),
             pid: std::process::id(),
             // SAFETY: gettid has no preconditions.
             tid: unsafe { libc::syscall(libc::SYS_gettid) } as u32,

@@ -37,6 +37,7 @@ fn begin() {
         return;
     }
     life::begin();
+    guard::prepare();
     real::resolve_all();
     environment::process_starts();
     log_sink::process_starts();

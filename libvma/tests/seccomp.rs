@@ -132,6 +132,7 @@ const AT_FIRST: Calls = &[
     ("fallocate", libc::SYS_fallocate),
     ("fchmod", libc::SYS_fchmod),
     ("flock", libc::SYS_flock),
+    ("fstatfs", libc::SYS_fstatfs),
     ("ftruncate", libc::SYS_ftruncate),
     ("ioctl", libc::SYS_ioctl),
     ("lseek", libc::SYS_lseek),
@@ -152,6 +153,7 @@ const AT_FIRST: Calls = &[
 const ALWAYS: Calls = &[
     ("bpf", libc::SYS_bpf),
     ("brk", libc::SYS_brk),
+    ("clock_gettime", libc::SYS_clock_gettime),
     ("clock_nanosleep", libc::SYS_clock_nanosleep),
     ("close", libc::SYS_close),
     ("dup3", libc::SYS_dup3),
@@ -192,7 +194,6 @@ const PROGRAMS_OWN: Calls = &[
     ("socket", libc::SYS_socket),
     ("bind", libc::SYS_bind),
     ("setsockopt", libc::SYS_setsockopt),
-    ("clock_gettime", libc::SYS_clock_gettime),
     ("poll", libc::SYS_poll),
     ("epoll_create1", libc::SYS_epoll_create1),
     ("epoll_wait", libc::SYS_epoll_wait),

@@ -1,23 +1,33 @@
-//! More polling threads than CPUs: a thread whose CPU others need sleeps instead of polling, so that a round trip takes what
-//! it takes on the kernel, not a time slice of the scheduler.
+//! More polling threads than CPUs: a thread whose CPU others need sleeps instead of polling, so
+//! that a round trip takes what it takes on the kernel, not a time slice of the scheduler.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use testkit::{Namespaces, Pair, or_skip, panic_unless_paused, preloaded};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// A time slice is a thousand times as long as a round trip of the kernel's. What is in between is measured by `cargo xtask
-/// bench`: other tests run beside this one.
-const FACTOR_MAX: f64 = 50.0;
+/// What a round trip may take with the library, as a multiple of the kernel's: the median and the
+/// 99th percentile. A time slice is a thousand round trips. Without optimisation the library's own
+/// part is several times as long, and a round trip is often interrupted.
+fn factors_max() -> [f64; 2] {
+    if testkit::libvma_is_optimised() {
+        [1.6, 2.5]
+    } else {
+        [12.0, f64::INFINITY]
+    }
+}
+/// Other tests run beside this one: one quiet comparison of several is enough.
+const ATTEMPTS: u32 = 8;
 
-/// Median round trip in nanoseconds with both ends on one CPU.
-fn median(
+/// Round trips in nanoseconds with both ends on one CPU: the median and the 99th percentile.
+fn round_trips(
     program: &Path,
     way: &str,
     variables: &[(&str, &str)],
     with_library: bool,
-) -> Result<f64, testkit::Skip> {
+) -> Result<[f64; 2], testkit::Skip> {
     let pair = Namespaces::pair()?;
     // SAFETY: sched_getcpu has no preconditions.
     let cpu = unsafe { libc::sched_getcpu() }.to_string();
@@ -41,20 +51,34 @@ fn median(
     let asked = testkit::Running::start(ask).unwrap().wait(LIMIT).unwrap();
     assert!(asked.status.success(), "{asked:?}");
     echo.wait(LIMIT).unwrap();
-    Ok(asked.stdout.trim().parse().unwrap())
+    let mut times = asked
+        .stdout
+        .split_whitespace()
+        .map(|time| time.parse().unwrap());
+    Ok([times.next().unwrap(), times.next().unwrap()])
 }
 
+#[allow(clippy::print_stdout, reason = "what was measured")]
 fn compare(way: &str, variables: &[(&str, &str)]) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     panic_unless_paused(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/shared_cpu.c");
         let program: PathBuf =
             testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-        let kernel = or_skip!(median(&program, way, variables, false));
-        let library = or_skip!(median(&program, way, variables, true));
-        assert!(
-            library < kernel * FACTOR_MAX,
-            "{way} {variables:?}: {library} ns with the library, {kernel} ns on the kernel"
-        );
+        let mut seen = Vec::new();
+        for _ in 0..ATTEMPTS {
+            let kernel = or_skip!(round_trips(&program, way, variables, false));
+            let library = or_skip!(round_trips(&program, way, variables, true));
+            let factors = [library[0] / kernel[0], library[1] / kernel[1]];
+            let [median, high] = factors_max();
+            if factors[0] < median && factors[1] < high {
+                println!("{way} {variables:?}: {factors:.2?} of the kernel's, after {seen:.2?}");
+                return;
+            }
+            seen.push(factors);
+        }
+        panic!("{way} {variables:?}: {seen:.2?} of the kernel's");
     });
 }
 

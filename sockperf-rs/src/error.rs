@@ -36,6 +36,15 @@ pub enum Error {
         /// The answer of the operating system.
         source: io::Error,
     },
+    /// A file that is needed is not there.
+    #[error("{0}")]
+    NoFile(String),
+    /// A file has lines that cannot be used.
+    #[error("{0}")]
+    Input(String),
+    /// The peer does not keep to the protocol.
+    #[error("{0}")]
+    Protocol(String),
     /// `-n` did not reach its number of packets.
     #[error("{0}")]
     Incomplete(String),
@@ -50,15 +59,17 @@ impl Error {
         }
     }
 
-    /// The process exit status: 1 usage and set-up, 2 integrity, 3 no result, 7 transfer, 8
-    /// incomplete.
+    /// The process exit status: 1 usage and set-up, 2 integrity and bad files, 3 no result, 4 missing
+    /// files, 6 protocol, 7 transfer, 8 incomplete.
     ///
-    /// 2, 7 and 8 have the meaning they have in the original.
+    /// All but 3 have the meaning they have in the original.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Setup { .. } => 1,
-            Self::Integrity { .. } => 2,
+            Self::Integrity { .. } | Self::Input(_) => 2,
             Self::NoResult(_) => 3,
+            Self::NoFile(_) => 4,
+            Self::Protocol(_) => 6,
             Self::Transfer { .. } => 7,
             Self::Incomplete(_) => 8,
         }

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use crate::histogram::{self, RULER};
-use crate::options::{PingPongOptions, TestLength};
+use crate::options::{ClientOptions, TestLength};
 use crate::output::Style;
-use crate::ping_pong::Run;
 use crate::report;
+use crate::run::Run;
 use crate::statistics::Statistics;
 
 /// Writes the parameters, the statistics, the samples and the histogram.
@@ -14,14 +14,22 @@ pub fn write(
     sink: &mut dyn Write,
     run: &Run,
     statistics: &Statistics,
-    options: &PingPongOptions,
+    options: &ClientOptions,
 ) -> io::Result<()> {
     write!(sink, "{RULER}{}{RULER}", parameters(options))?;
     let lines = report::statistic_lines(run, statistics, options, Style::PLAIN);
     write!(sink, "{lines}{RULER}")?;
-    let quantity = if options.full_rtt { "rtt" } else { "latency" };
+    let quantity = if options.results.full_rtt {
+        "rtt"
+    } else {
+        "latency"
+    };
     writeln!(sink, "packet, txTime(sec), rxTime(sec), {quantity}(usec)")?;
-    let usec_per_nsec = if options.full_rtt { 1e-3 } else { 0.5e-3 };
+    let usec_per_nsec = if options.results.full_rtt {
+        1e-3
+    } else {
+        0.5e-3
+    };
     for (index, &(tx_nsec, rtt_nsec)) in run
         .valid
         .log
@@ -56,24 +64,33 @@ pub fn write(
     sink.flush()
 }
 
-fn parameters(options: &PingPongOptions) -> String {
-    let client = &options.client;
-    let (burst, message_len) = (client.burst, client.message_len);
+fn parameters(options: &ClientOptions) -> String {
+    let (burst, message_len) = (options.burst, options.message_len);
     let what = match options.length {
         TestLength::Packets(packets) => {
             format!("--burst={burst} --msg-size={message_len} --number-of-packets={packets}")
         }
+        TestLength::TimeLine => format!(
+            "--data-file={} --reply-every={}",
+            options.data_file.as_deref().unwrap_or_default(),
+            options.reply_every
+        ),
         TestLength::TimeSec(time_sec) => {
-            let rate = client
+            let rate = options
                 .messages_per_second
                 .map_or_else(|| "max".to_owned(), |rate| rate.to_string());
             format!(
-                "--mps={rate} --burst={burst} --reply-every=1 --msg-size={message_len} \
-                 --time={time_sec}"
+                "--mps={rate} --burst={burst} --reply-every={} --msg-size={message_len} \
+                 --time={time_sec}",
+                options.reply_every
             )
         }
     };
-    let full_rtt = if options.full_rtt { " --full-rtt" } else { "" };
+    let full_rtt = if options.results.full_rtt {
+        " --full-rtt"
+    } else {
+        ""
+    };
     format!("test was performed using the following parameters: {what}{full_rtt}\n")
 }
 

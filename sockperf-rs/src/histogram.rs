@@ -125,7 +125,17 @@ mod tests {
 
     #[test]
     fn narrow_terminals_and_no_rows_are_no_problem() {
-        assert!(bars(&rows(), 0, Style { colour: true }).contains("\x1b[2;35m# (outliers)\x1b[0m"));
+        assert!(
+            bars(
+                &rows(),
+                0,
+                Style {
+                    colour: true,
+                    strict: false,
+                }
+            )
+            .contains("\x1b[2;35m# (outliers)\x1b[0m")
+        );
         assert!(bars(&[], 80, Style::PLAIN).contains("Display to scale"));
     }
 

@@ -7,13 +7,18 @@ use serde::Serialize;
 
 use crate::bins::Row;
 use crate::clock::Clock;
+use crate::environment::Disturbance;
 use crate::host::Host;
+use crate::intervals::Interval;
+use crate::offload::Offload;
 use crate::options::Options;
-use crate::ping_pong::{self, End, Replies};
+use crate::rates::RateResult;
+use crate::recorder::RoundTrips;
+use crate::replies::Replies;
 use crate::report;
+use crate::run::{End, Run, Sending};
 use crate::server::Totals;
-use crate::statistics::Statistics;
-use crate::throughput;
+use crate::statistics::{Percentiles, Statistics};
 
 /// Everything about one run.
 #[derive(Debug, Serialize)]
@@ -24,7 +29,12 @@ pub struct Document<'a> {
     options: &'a Options,
     host: Host,
     clock: ClockFacts,
+    /// What disturbed the process while it measured.
+    disturbance: Disturbance,
+    /// Absent without libvma.
+    libvma: Option<Offload>,
     result: RunResult<'a>,
+    intervals: Vec<Interval>,
 }
 
 /// The part that depends on the mode.
@@ -33,25 +43,35 @@ pub struct Document<'a> {
 pub enum RunResult<'a> {
     /// `server`
     Server(&'a Totals),
-    /// `ping-pong`
-    PingPong(PingPongResult<'a>),
+    /// A test that measures latency.
+    Latency(LatencyResult<'a>),
     /// `throughput`
     Throughput(ThroughputResult),
+    /// Many rates.
+    Rates {
+        /// In the order of testing.
+        rates: &'a [RateResult],
+        /// Messages per second; absent when there is no such rate.
+        highest_loss_free_per_sec: Option<u32>,
+    },
 }
 
-/// Result of a ping-pong test.
+/// Result of a test that measures latency.
 #[derive(Debug, Serialize)]
-pub struct PingPongResult<'a> {
+pub struct LatencyResult<'a> {
     end: End,
     total: Total,
     valid: Valid,
     replies: Replies,
     send_retries: u64,
+    skipped_messages: u64,
     rate_too_high: bool,
     /// `latency` (half the round trip) or `rtt`.
     quantity: &'static str,
     /// Absent when nothing counted.
     statistics: Option<&'a Statistics>,
+    /// Counted from when messages should have been sent; absent without a schedule.
+    corrected: Option<Corrected>,
     histogram: Option<Vec<HistogramRow>>,
 }
 
@@ -62,11 +82,19 @@ pub struct ThroughputResult {
     run_time_sec: f64,
     sent_messages: u64,
     sent_bytes: u64,
+    skipped_messages: u64,
     send_retries: u64,
     rate_too_high: bool,
     messages_per_sec: f64,
     bandwidth_mbytes_per_sec: f64,
     bandwidth_mbits_per_sec: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Corrected {
+    mean_usec: f64,
+    max_usec: f64,
+    percentiles_usec: Percentiles,
 }
 
 #[derive(Debug, Serialize)]
@@ -99,9 +127,25 @@ struct HistogramRow {
     outlier: bool,
 }
 
+/// What stands beside the result.
+#[derive(Debug, Default)]
+pub struct Circumstances {
+    /// What disturbed the process while it measured.
+    pub disturbance: Disturbance,
+    /// What libvma did, if it is loaded.
+    pub offload: Option<Offload>,
+    /// The reports of intervals.
+    pub intervals: Vec<Interval>,
+}
+
 impl<'a> Document<'a> {
     /// Collects the facts about machine and clock.
-    pub fn new(options: &'a Options, clock: &Clock, result: RunResult<'a>) -> Self {
+    pub fn new(
+        options: &'a Options,
+        clock: &Clock,
+        result: RunResult<'a>,
+        circumstances: Circumstances,
+    ) -> Self {
         Self {
             schema: "sockperf-rs/1",
             version: env!("CARGO_PKG_VERSION"),
@@ -112,7 +156,10 @@ impl<'a> Document<'a> {
                 source: clock.name(),
                 reading_cost_nsec: clock.cost_nsec(),
             },
+            disturbance: circumstances.disturbance,
+            libvma: circumstances.offload,
             result,
+            intervals: circumstances.intervals,
         }
     }
 
@@ -122,19 +169,20 @@ impl<'a> Document<'a> {
     }
 }
 
-impl<'a> PingPongResult<'a> {
+impl<'a> LatencyResult<'a> {
     /// The result of `run`.
     pub fn new(
-        run: &ping_pong::Run,
+        run: &Run,
         full_rtt: bool,
         statistics: Option<&'a Statistics>,
         rows: Option<&[Row]>,
     ) -> Self {
+        let corrected = run.valid.corrected.as_ref();
         Self {
-            end: run.end,
+            end: run.sending.end,
             total: Total {
-                run_time_sec: report::sec(run.run_time_nsec),
-                sent_messages: run.sent,
+                run_time_sec: report::sec(run.sending.run_time_nsec),
+                sent_messages: run.sending.sent,
                 received_messages: run.replies.received,
             },
             valid: Valid {
@@ -145,24 +193,38 @@ impl<'a> PingPongResult<'a> {
                 out_of_order: run.valid.out_of_order,
             },
             replies: run.replies,
-            send_retries: run.send_retries,
-            rate_too_high: run.rate_too_high,
+            send_retries: run.sending.send_retries,
+            skipped_messages: run.sending.skipped,
+            rate_too_high: run.sending.rate_too_high,
             quantity: if full_rtt { "rtt" } else { "latency" },
             statistics,
+            corrected: corrected.and_then(|times| Corrected::new(times, full_rtt)),
             histogram: rows.map(|rows| rows.iter().map(HistogramRow::new).collect()),
         }
     }
 }
 
+impl Corrected {
+    fn new(times: &RoundTrips, full_rtt: bool) -> Option<Self> {
+        let statistics = Statistics::new(times, full_rtt, 99)?;
+        Some(Self {
+            mean_usec: statistics.mean_usec,
+            max_usec: statistics.max_usec,
+            percentiles_usec: statistics.percentiles_usec,
+        })
+    }
+}
+
 impl ThroughputResult {
     /// The result of `run`.
-    pub fn new(run: &throughput::Run) -> Self {
+    pub fn new(run: &Sending) -> Self {
         let bandwidth_mbytes_per_sec = report::bandwidth_mbytes_per_sec(run);
         Self {
             end: run.end,
             run_time_sec: report::sec(run.run_time_nsec),
             sent_messages: run.sent,
             sent_bytes: run.sent_bytes,
+            skipped_messages: run.skipped,
             send_retries: run.send_retries,
             rate_too_high: run.rate_too_high,
             messages_per_sec: report::message_rate(run),
@@ -207,13 +269,18 @@ mod tests {
             .as_ref()
             .map(|bins| bins.rows(10_000, 11_980))
             .unwrap();
-        let result = PingPongResult::new(&run, false, Some(&statistics), Some(&rows));
-        let options = Options::PingPong(pp);
-        let document = Document::new(&options, &Clock::monotonic(), RunResult::PingPong(result));
+        let result = LatencyResult::new(&run, false, Some(&statistics), Some(&rows));
+        let options = Options::Client(pp);
+        let document = Document::new(
+            &options,
+            &Clock::monotonic(),
+            RunResult::Latency(result),
+            Circumstances::default(),
+        );
         let json: Value = serde_json::from_str(&document.to_text().unwrap()).unwrap();
         assert_eq!(json["schema"], "sockperf-rs/1");
         assert_eq!(json["mode"], "ping-pong");
-        assert_eq!(json["options"]["timeout_msec"], 250.0);
+        assert_eq!(json["options"]["timeout_msec"], 250);
         assert_eq!(json["options"]["length"]["time_sec"], 2);
         assert_eq!(json["options"]["message_len"], 14);
         assert_eq!(json["clock"]["source"], "monotonic");
@@ -246,9 +313,14 @@ mod tests {
     fn document_without_observations_says_so() {
         let pp = pp_options("");
         let run = sample_run(&pp);
-        let result = PingPongResult::new(&run, true, None, None);
-        let options = Options::PingPong(pp);
-        let document = Document::new(&options, &Clock::monotonic(), RunResult::PingPong(result));
+        let result = LatencyResult::new(&run, true, None, None);
+        let options = Options::Client(pp);
+        let document = Document::new(
+            &options,
+            &Clock::monotonic(),
+            RunResult::Latency(result),
+            Circumstances::default(),
+        );
         let json: Value = serde_json::from_str(&document.to_text().unwrap()).unwrap();
         assert!(json["result"]["statistics"].is_null());
         assert_eq!(json["result"]["quantity"], "rtt");

@@ -1,51 +1,79 @@
-//! A sockperf-compatible network benchmark for UDP.
+//! A sockperf-compatible network benchmark.
 //!
-//! [`run`] is the whole program. The modules below it can be used on their own: [`args`] reads a
-//! command line, [`socket`] makes the sockets, and [`server`], [`ping_pong`] and [`throughput`] run
-//! on them until a [`stop::Stop`] is requested or the test is over; [`report`] and [`json`] present
-//! the results. The messages on the wire are those of the C++ sockperf ([`message`]), in both
+//! [`run`] is the whole program. [`args`] reads a command line into [`options`], by the table of
+//! [`table`]; [`session`] makes the sockets ([`open`]), runs the test and shows its results ([`report`],
+//! [`json`], [`html`]).
+//!
+//! A message leaves by [`sender`] (under-load, playback, throughput) or [`ping_pong`]; its reply comes
+//! back by [`replies`]; [`flight`] brings both together, and [`recorder`] keeps what counts. [`server`] is
+//! the other end. The messages on the wire are those of the C++ sockperf ([`message`]), in both
 //! directions.
 
 #![forbid(unsafe_code)]
 
 pub mod activity;
+pub mod address;
 pub mod affinity;
 pub mod args;
 pub mod bins;
 pub mod clock;
+pub mod compare;
+pub mod environment;
 pub mod error;
+pub mod feed;
 pub mod flight;
 pub mod full_log;
-pub mod gaps;
+pub mod hgrm;
 pub mod histogram;
 pub mod host;
+pub mod html;
+pub mod inbox;
+pub mod intervals;
 pub mod json;
+pub mod live;
+pub mod manual;
 pub mod message;
+pub mod monitor;
+pub mod multicast;
+pub mod mux;
+pub mod offload;
+pub mod open;
 pub mod options;
 pub mod output;
 pub mod pacer;
 pub mod payload;
 pub mod ping_pong;
+pub mod rates;
 pub mod recorder;
+pub mod replies;
 pub mod report;
+pub mod run;
+pub mod sender;
 pub mod server;
 pub mod session;
 pub mod socket;
+pub mod stamps;
 pub mod statistics;
 pub mod stop;
 pub mod table;
-pub mod throughput;
+pub mod time_line;
+pub mod udp_lat;
+pub mod under_load;
+mod verdict;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::args::Invocation;
 use crate::error::Error;
 
-/// Runs the program with the arguments that follow its name. Errors go to the standard error.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match try_run(arguments) {
+/// Runs the program under `name` with the arguments that follow it. Errors go to the standard error.
+/// Called `sockperf`, it prints what the original prints and nothing else.
+pub fn run(name: &OsStr, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let strict = Path::new(name).file_name() == Some(OsStr::new("sockperf"));
+    match try_run(arguments, strict) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(format_args!("ERROR: {error}"));
@@ -60,7 +88,7 @@ pub(crate) fn complain(text: impl std::fmt::Display) {
     writeln!(io::stderr().lock(), "sockperf: {text}").ok();
 }
 
-fn try_run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Error> {
+fn try_run(arguments: impl IntoIterator<Item = OsString>, strict: bool) -> Result<(), Error> {
     let arguments = arguments
         .into_iter()
         .map(|argument| {
@@ -70,10 +98,16 @@ fn try_run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Error> {
         })
         .collect::<Result<Vec<_>, _>>()?;
     let seed = std::env::var("SEED").ok();
-    match args::parse(arguments, seed.as_deref())? {
-        Invocation::Print(text) => io::stdout()
+    let print = |text: String| {
+        io::stdout()
             .write_all(text.as_bytes())
-            .map_err(|error| Error::setup("cannot write to the standard output", error)),
-        Invocation::Run(options) => session::run(&options),
+            .map_err(|error| Error::setup("cannot write to the standard output", error))
+    };
+    match args::parse(arguments, seed.as_deref())? {
+        Invocation::Print(text) => print(text),
+        Invocation::Compare { first, second } => {
+            print(compare::files(Path::new(&first), Path::new(&second))?)
+        }
+        Invocation::Run(options) => session::run(&options, strict),
     }
 }

@@ -6,5 +6,7 @@ use std::env;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    sockperf_rs::run(env::args_os().skip(1))
+    let mut arguments = env::args_os();
+    let name = arguments.next().unwrap_or_default();
+    sockperf_rs::run(&name, arguments)
 }

@@ -9,6 +9,9 @@ pub const HEADER_LEN: usize = 14;
 /// The longest UDP payload over IPv4: 65535 less the IP (20) and UDP (8) headers.
 pub const MAX_UDP_LEN: usize = 65_507;
 
+/// The longest message on a stream.
+pub const MAX_STREAM_LEN: usize = 1_048_575;
+
 /// Flag bits. The ones without a name are echoed unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(pub u16);
@@ -71,6 +74,12 @@ impl Header {
             Ok(len) if (HEADER_LEN..=bytes.len()).contains(&len) => Ok(header),
             _ => Err(Malformed::Length),
         }
+    }
+
+    /// The length that the header at the start of `bytes` gives; `None` when it is not all there.
+    pub fn announced_len(bytes: &[u8]) -> Option<usize> {
+        let field = bytes.get(10..HEADER_LEN)?.first_chunk()?;
+        usize::try_from(u32::from_be_bytes(*field)).ok()
     }
 
     /// The bytes on the wire.

@@ -5,43 +5,50 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use crate::bins::BinOptions;
+use crate::rates::RatePlan;
 
 /// The subcommands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Answers clients.
-    Server,
+    /// Measures latency while sending at a rate of its own.
+    UnderLoad,
     /// Measures latency, one burst in flight.
     PingPong,
+    /// Measures latency of messages sent after a time line.
+    Playback,
     /// Sends as fast as it can.
     Throughput,
+    /// Answers clients.
+    Server,
 }
 
 /// A complete command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
+#[allow(clippy::large_enum_variant, reason = "there is one per process")]
 pub enum Options {
     /// `server`
     Server(ServerOptions),
-    /// `ping-pong`
-    PingPong(PingPongOptions),
-    /// `throughput`
-    Throughput(ThroughputOptions),
+    /// All other subcommands.
+    Client(ClientOptions),
 }
 
 /// What all modes share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommonOptions {
-    /// Address or name to listen on or send to; `None` is the mode's default.
-    pub host: Option<String>,
-    /// Port to listen on or send to; 0 lets the system choose (server only).
-    pub port: u16,
-    /// IP type of service.
-    pub tos: Option<u8>,
-    /// Size of both socket buffers in bytes.
-    pub buffer_len: Option<usize>,
+    /// Where to listen or send to.
+    pub target: Target,
+    /// How to wait for several sockets.
+    pub multiplexer: Multiplexer,
+    /// What `--timeout` says, in milliseconds: at most this long in one call of the multiplexer, and for
+    /// a reply of ping-pong. -1 is without limit; `None` is the default of each.
+    pub timeout_msec: Option<i32>,
+    /// Datagrams or messages received in one go from a socket that is ready; `None` is all.
+    pub receive_loops: Option<u32>,
+    /// Options of the sockets.
+    pub socket: SocketOptions,
     /// Spin on a non-blocking socket.
     pub nonblocked: bool,
     /// Progress output.
@@ -53,22 +60,99 @@ pub struct CommonOptions {
     pub pre_warm_up_wait: Duration,
     /// Use `CLOCK_MONOTONIC`.
     pub no_rdtsc: bool,
-    /// CPUs to run on.
-    pub cpus: Option<Vec<usize>>,
+    /// Leave the terminal and the foreground.
+    pub daemonize: bool,
+    /// Show what the options came to.
+    pub debug: bool,
+    /// When to use colours.
+    pub color: Color,
     /// Where the JSON document goes.
     pub json: Option<JsonTarget>,
 }
 
-/// What both clients share.
+/// Where to listen or send to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// One address.
+    One {
+        /// Address, name or path; `None` is the mode's default.
+        host: Option<String>,
+        /// 0 lets the system choose (server only).
+        port: u16,
+        /// TCP or a stream socket of the Unix domain.
+        stream: bool,
+    },
+    /// The lines of a file.
+    File(String),
+}
+
+/// How to wait for several sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Multiplexer {
+    /// In the receive call, one socket after the other.
+    Recvfrom,
+    /// `select(2)`
+    Select,
+    /// `poll(2)`
+    Poll,
+    /// `epoll(7)`
+    Epoll,
+}
+
+/// Options of the sockets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SocketOptions {
+    /// IP type of service.
+    pub tos: Option<u8>,
+    /// Size of both socket buffers in bytes.
+    pub buffer_len: Option<usize>,
+    /// Busy polling of the kernel (`SO_BUSY_POLL`).
+    pub busy_poll_usec: Option<u32>,
+    /// `SO_REUSEADDR` for unicast.
+    pub reuse_address: bool,
+    /// `TCP_NODELAY`
+    pub no_delay: bool,
+    /// Never wait in a send call: what does not fit is skipped.
+    pub skip_blocking_send: bool,
+    /// What concerns groups.
+    pub multicast: MulticastOptions,
+}
+
+/// What concerns groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MulticastOptions {
+    /// IPv4 address or interface index to receive on.
+    pub receive_interface: Option<String>,
+    /// IPv4 address or interface index to send on.
+    pub send_interface: Option<String>,
+    /// Whether this host receives what it sends.
+    pub loopback: bool,
+    /// Hops; 2 unless given.
+    pub ttl: Option<u8>,
+    /// Only messages of this sender.
+    pub source: Option<String>,
+}
+
+/// What all clients share. What a mode does not have is at its default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClientOptions {
     /// See [`CommonOptions`].
     #[serde(flatten)]
     pub common: CommonOptions,
-    /// Address or name to bind to.
+    /// Which test.
+    #[serde(skip)]
+    pub mode: Mode,
+    /// When the test ends.
+    pub length: TestLength,
+    /// Address, name or path to bind to.
     pub bind_host: Option<String>,
     /// Port to bind to; 0 lets the system choose.
     pub bind_port: u16,
+    /// How long a connection may take to come about.
+    #[serde(rename = "connect_timeout_msec", serialize_with = "milliseconds")]
+    pub connect_timeout: Duration,
     /// Size of a message in bytes.
     pub message_len: usize,
     /// The size varies by up to this much.
@@ -77,8 +161,49 @@ pub struct ClientOptions {
     pub burst: u32,
     /// Rate; `None` is as fast as possible.
     pub messages_per_second: Option<u32>,
+    /// One in so many messages wants an answer; 0 if none does.
+    pub reply_every: u32,
     /// Seed of payload bytes and sizes.
     pub seed: u64,
+    /// Time line of playback.
+    pub data_file: Option<String>,
+    /// Compare each reply with its request.
+    pub data_integrity: bool,
+    /// CPUs of the thread that sends.
+    pub sender_cpus: Option<Vec<usize>>,
+    /// CPUs of the thread that receives.
+    pub receiver_cpus: Option<Vec<usize>>,
+    /// Many rates instead of one.
+    pub rates: Option<RatePlan>,
+    /// How the results are shown.
+    pub results: ResultOptions,
+}
+
+/// How the results are shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ResultOptions {
+    /// Report round trips instead of half of them.
+    pub full_rtt: bool,
+    /// Level of the confidence interval in percent, 1..=99.
+    pub confidence_level: u8,
+    /// Histogram with fixed bins.
+    pub histogram: Option<BinOptions>,
+    /// CSV file of all samples.
+    pub full_log: Option<String>,
+    /// Bandwidth in thousands of the usual units.
+    pub giga_size: bool,
+    /// Nine decimals in the bandwidth.
+    pub precise: bool,
+    /// Length of a report interval in milliseconds; `None` is without reports.
+    pub interval_msec: Option<u32>,
+    /// CSV file of the intervals.
+    pub csv: Option<String>,
+    /// File with the percentile distribution, as HdrHistogram prints it.
+    pub hgrm: Option<String>,
+    /// HTML report.
+    pub html: Option<String>,
+    /// Live view on the terminal.
+    pub live: bool,
 }
 
 /// `server`
@@ -89,44 +214,19 @@ pub struct ServerOptions {
     pub common: CommonOptions,
     /// Whether requests are answered.
     pub reply: bool,
+    /// Whether requests to a group are answered to their sender alone.
+    pub unicast_reply: bool,
     /// Whether gaps in the sequence numbers are reported.
     pub gap_detection: bool,
+    /// Longest message that is accepted on a stream.
+    pub message_len_max: usize,
+    /// Threads that share the sockets.
+    pub threads: usize,
+    /// CPUs of all threads.
+    pub cpus: Option<Vec<usize>>,
 }
 
-/// `ping-pong`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PingPongOptions {
-    /// See [`ClientOptions`].
-    #[serde(flatten)]
-    pub client: ClientOptions,
-    /// When the test ends.
-    pub length: TestLength,
-    /// How long to wait for a reply; `None` is for ever.
-    #[serde(rename = "timeout_msec", serialize_with = "milliseconds")]
-    pub timeout: Option<Duration>,
-    /// Report round trips instead of half of them.
-    pub full_rtt: bool,
-    /// Compare each reply with its request.
-    pub data_integrity: bool,
-    /// Level of the confidence interval in percent, 1..=99.
-    pub confidence_level: u8,
-    /// Histogram with fixed bins.
-    pub histogram: Option<BinOptions>,
-    /// CSV file of all samples.
-    pub full_log: Option<String>,
-}
-
-/// `throughput`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ThroughputOptions {
-    /// See [`ClientOptions`].
-    #[serde(flatten)]
-    pub client: ClientOptions,
-    /// Duration of the test in seconds.
-    pub time_sec: u32,
-}
-
-/// When a ping-pong test ends.
+/// When a test ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestLength {
@@ -134,6 +234,8 @@ pub enum TestLength {
     TimeSec(u32),
     /// After so many measured packets.
     Packets(u32),
+    /// With the time line's last message.
+    TimeLine,
 }
 
 /// Progress output, every so many messages.
@@ -148,6 +250,19 @@ pub enum Activity {
     Rates(u64),
 }
 
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Color {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
 /// Where the JSON document goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -159,40 +274,60 @@ pub enum JsonTarget {
 }
 
 impl Mode {
+    /// All of them, in the order of the help text.
+    pub const ALL: [Self; 5] = [
+        Self::UnderLoad,
+        Self::PingPong,
+        Self::Playback,
+        Self::Throughput,
+        Self::Server,
+    ];
+
     /// The mode of a subcommand word.
     pub fn from_word(word: &str) -> Option<Self> {
-        match word {
-            "server" | "sr" => Some(Self::Server),
-            "ping-pong" | "pp" => Some(Self::PingPong),
-            "throughput" | "tp" => Some(Self::Throughput),
-            _ => None,
-        }
+        Self::ALL
+            .into_iter()
+            .find(|mode| mode.name() == word || mode.alias() == word)
     }
 
     /// The subcommand word.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Server => "server",
+            Self::UnderLoad => "under-load",
             Self::PingPong => "ping-pong",
+            Self::Playback => "playback",
             Self::Throughput => "throughput",
-        }
-    }
-
-    /// One line for the help texts.
-    pub fn about(self) -> &'static str {
-        match self {
-            Self::Server => "Run sockperf as a server.",
-            Self::PingPong => "Run sockperf client for latency test in ping pong mode.",
-            Self::Throughput => "Run sockperf client for one way throughput test.",
+            Self::Server => "server",
         }
     }
 
     /// The short form of the subcommand word.
     pub fn alias(self) -> &'static str {
         match self {
-            Self::Server => "sr",
+            Self::UnderLoad => "ul",
             Self::PingPong => "pp",
+            Self::Playback => "pb",
             Self::Throughput => "tp",
+            Self::Server => "sr",
+        }
+    }
+
+    /// One line for the help texts.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::UnderLoad => "Measure latency while sending at a given rate.",
+            Self::PingPong => "Measure latency, one message or burst at a time.",
+            Self::Playback => "Measure latency of messages sent after a time line from a file.",
+            Self::Throughput => "Measure how fast messages can be sent.",
+            Self::Server => "Receive messages and answer those that ask for it.",
+        }
+    }
+
+    /// Whether replies are measured.
+    pub fn measures_latency(self) -> bool {
+        match self {
+            Self::UnderLoad | Self::PingPong | Self::Playback => true,
+            Self::Throughput | Self::Server => false,
         }
     }
 }
@@ -202,8 +337,7 @@ impl Options {
     pub fn mode(&self) -> Mode {
         match self {
             Self::Server(_) => Mode::Server,
-            Self::PingPong(_) => Mode::PingPong,
-            Self::Throughput(_) => Mode::Throughput,
+            Self::Client(options) => options.mode,
         }
     }
 
@@ -211,8 +345,24 @@ impl Options {
     pub fn common(&self) -> &CommonOptions {
         match self {
             Self::Server(options) => &options.common,
-            Self::PingPong(options) => &options.client.common,
-            Self::Throughput(options) => &options.client.common,
+            Self::Client(options) => &options.common,
+        }
+    }
+}
+
+impl CommonOptions {
+    /// The longest wait in one call of the multiplexer, in milliseconds: 10 unless given, -1 is without
+    /// limit.
+    pub fn multiplexer_timeout_msec(&self) -> i32 {
+        self.timeout_msec.unwrap_or(10)
+    }
+
+    /// How long ping-pong waits for a reply: 100 ms unless given; `None` is without limit.
+    pub fn reply_timeout(&self) -> Option<Duration> {
+        match self.timeout_msec {
+            // 0 asks the multiplexer to spin, not for replies in no time.
+            None | Some(0) => Some(Duration::from_millis(100)),
+            Some(msec) => u64::try_from(msec).ok().map(Duration::from_millis),
         }
     }
 }
@@ -221,11 +371,6 @@ fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S
     serializer.serialize_u64(duration.as_secs())
 }
 
-fn milliseconds<S: Serializer>(
-    duration: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    duration
-        .map(|duration| duration.as_secs_f64() * 1e3)
-        .serialize(serializer)
+fn milliseconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64() * 1e3)
 }

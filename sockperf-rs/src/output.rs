@@ -3,45 +3,60 @@
 use std::env;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex};
 
-/// The text output of a run. Failures to write are ignored, so that a closed pipe does not end a
-/// test.
+use crate::options::Color;
+
+/// The text output of a run; clones write to the same place. Failures to write are ignored, so that a
+/// closed pipe does not end a test.
+#[derive(Clone)]
 pub struct Output {
-    sink: Box<dyn Write + Send>,
+    sink: Arc<Mutex<Box<dyn Write + Send>>>,
     style: Style,
 }
 
-/// Colours, or none.
+/// How text looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Whether to emit escape sequences.
     pub colour: bool,
+    /// Whether to print nothing that the original does not print.
+    pub strict: bool,
 }
 
 impl Output {
     /// Writes to `sink`.
     pub fn new(sink: Box<dyn Write + Send>, style: Style) -> Self {
-        Self { sink, style }
+        Self {
+            sink: Arc::new(Mutex::new(sink)),
+            style,
+        }
     }
 
-    /// The standard output, or the standard error if the former is taken by the JSON document.
-    pub fn for_terminal(stdout_is_taken: bool) -> Self {
-        if stdout_is_taken {
-            let style = Style::for_terminal(io::stderr().is_terminal());
-            Self::new(Box::new(io::stderr()), style)
+    /// The standard output, or the standard error if the former is taken by the JSON document. With
+    /// `strict`, nothing is printed that the original does not print.
+    pub fn for_terminal(stdout_is_taken: bool, color: Color, strict: bool) -> Self {
+        let (sink, is_terminal): (Box<dyn Write + Send>, bool) = if stdout_is_taken {
+            (Box::new(io::stderr()), io::stderr().is_terminal())
         } else {
-            let style = Style::for_terminal(io::stdout().is_terminal());
-            Self::new(Box::new(io::stdout()), style)
-        }
+            (Box::new(io::stdout()), io::stdout().is_terminal())
+        };
+        let colour = match color {
+            Color::Always => true,
+            Color::Never => false,
+            // The original does not ask who reads.
+            Color::Auto => strict || Style::wants_colour(is_terminal),
+        };
+        Self::new(sink, Style { colour, strict })
     }
 
     /// Writes text as it is, at once.
     pub fn write(&mut self, text: &str) {
-        let written = self
-            .sink
-            .write_all(text.as_bytes())
-            .and_then(|()| self.sink.flush());
-        drop(written);
+        // A poisoned lock belongs to a thread that panicked, which is reported elsewhere.
+        if let Ok(mut sink) = self.sink.lock() {
+            let written = sink.write_all(text.as_bytes()).and_then(|()| sink.flush());
+            drop(written);
+        }
     }
 
     /// Writes one line with the program's prefix.
@@ -66,14 +81,15 @@ impl fmt::Debug for Output {
 
 impl Style {
     /// No escape sequences.
-    pub const PLAIN: Self = Self { colour: false };
+    pub const PLAIN: Self = Self {
+        colour: false,
+        strict: false,
+    };
 
     /// Colours on a terminal, unless the variable NO_COLOR is set to something (see no-color.org).
-    pub fn for_terminal(is_terminal: bool) -> Self {
+    fn wants_colour(is_terminal: bool) -> bool {
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self {
-            colour: is_terminal && !refused,
-        }
+        is_terminal && !refused
     }
 
     /// Magenta, for results and notes.
@@ -101,10 +117,13 @@ mod tests {
 
     #[test]
     fn colours_only_where_wanted() {
-        let colour = Style { colour: true };
+        let colour = Style {
+            colour: true,
+            strict: false,
+        };
         assert_eq!(colour.highlight("x"), "\x1b[2;35mx\x1b[0m");
         assert_eq!(colour.alarm("x"), "\x1b[0;31mx\x1b[0m");
         assert_eq!(Style::PLAIN.highlight("x"), "x");
-        assert_eq!(Style::for_terminal(false), Style::PLAIN);
+        assert!(!Style::wants_colour(false));
     }
 }

@@ -17,6 +17,15 @@ pub struct Pacer {
     ever_waited: bool,
 }
 
+/// The end of a wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// The time.
+    pub now_nsec: u64,
+    /// When the messages should leave.
+    pub due_nsec: u64,
+}
+
 impl Pacer {
     /// Bursts of `burst` messages, `messages_per_second` in total, the first one at `start_nsec`.
     pub fn new(start_nsec: u64, burst: u32, messages_per_second: u32) -> Self {
@@ -33,18 +42,12 @@ impl Pacer {
     }
 
     /// Spins until the next burst is due, the test ends at `end_nsec` or a stop is requested.
-    /// Returns the time.
-    pub fn wait(&mut self, clock: &Clock, stop: &Stop, end_nsec: u64) -> u64 {
-        let due_nsec = self.next_nsec.min(end_nsec);
+    pub fn wait(&mut self, clock: &Clock, stop: &Stop, end_nsec: u64) -> Turn {
+        let due_nsec = self.next_nsec;
         self.advance();
-        loop {
-            let now_nsec = clock.now_nsec();
-            if now_nsec >= due_nsec || stop.is_requested() {
-                return now_nsec;
-            }
-            self.ever_waited = true;
-            hint::spin_loop();
-        }
+        let (now_nsec, waited) = spin_until(due_nsec.min(end_nsec), clock, stop);
+        self.ever_waited |= waited;
+        Turn { now_nsec, due_nsec }
     }
 
     /// Whether the schedule was ever kept; if not, the rate is higher than the machine can send.
@@ -59,6 +62,19 @@ impl Pacer {
             self.carry -= self.divisor;
             self.next_nsec = self.next_nsec.saturating_add(1);
         }
+    }
+}
+
+/// Spins until `due_nsec` or a stop is requested. Returns the time and whether there was any wait.
+pub fn spin_until(due_nsec: u64, clock: &Clock, stop: &Stop) -> (u64, bool) {
+    let mut waited = false;
+    loop {
+        let now_nsec = clock.now_nsec();
+        if now_nsec >= due_nsec || stop.is_requested() {
+            return (now_nsec, waited);
+        }
+        waited = true;
+        hint::spin_loop();
     }
 }
 
@@ -92,11 +108,13 @@ mod tests {
         let start = clock.now_nsec();
         let mut pacer = Pacer::new(start, 1, 1000);
         pacer.wait(&clock, &stop, u64::MAX);
-        assert!(pacer.wait(&clock, &stop, u64::MAX) >= start + 1_000_000);
+        let turn = pacer.wait(&clock, &stop, u64::MAX);
+        assert_eq!(turn.due_nsec, start + 1_000_000);
+        assert!(turn.now_nsec >= turn.due_nsec);
         assert!(pacer.ever_waited());
         pacer.next_nsec = u64::MAX;
         let end = clock.now_nsec() + 1_000_000;
-        assert!(pacer.wait(&clock, &stop, end) >= end);
+        assert!(pacer.wait(&clock, &stop, end).now_nsec >= end);
     }
 
     #[test]

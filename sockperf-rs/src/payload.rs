@@ -1,6 +1,6 @@
 //! Message bytes and sizes.
 
-use crate::message::{Flags, HEADER_LEN, Header, MAX_UDP_LEN};
+use crate::message::{Flags, HEADER_LEN, Header};
 
 /// A small random number generator (SplitMix64, Steele, Lea and Flood 2014). For payload bytes and
 /// sizes, nothing secret.
@@ -33,11 +33,12 @@ pub struct MessageSource {
 }
 
 impl MessageSource {
-    /// Messages of `len` bytes, or of `len` ± `range` within the limits of the format.
-    pub fn new(len: usize, range: usize, seed: u64) -> Self {
-        let len = len.clamp(HEADER_LEN, MAX_UDP_LEN);
+    /// Messages of `len` bytes, or of `len` ± `range`, no longer than `len_max`.
+    pub fn new(len: usize, range: usize, len_max: usize, seed: u64) -> Self {
+        let len_max = len_max.max(HEADER_LEN);
+        let len = len.clamp(HEADER_LEN, len_max);
         let shortest_len = len.saturating_sub(range).max(HEADER_LEN);
-        let longest_len = len.saturating_add(range).min(MAX_UDP_LEN);
+        let longest_len = len.saturating_add(range).min(len_max);
         let mut random = Random::new(seed);
         let bytes = (0..longest_len)
             .map(|_| random.next_u64().to_be_bytes()[0])
@@ -58,9 +59,16 @@ impl MessageSource {
             self.longest_len
         } else {
             let sizes = (self.longest_len - self.shortest_len + 1) as u64;
-            // The remainder is below 65507, so it fits.
+            // The remainder is a size, so it fits.
             self.shortest_len + usize::try_from(self.random.next_u64() % sizes).unwrap_or(0)
         };
+        self.message_of(len, sequence, flags)
+    }
+
+    /// A message of `len` bytes, or of as many as there are.
+    #[inline]
+    pub fn message_of(&mut self, len: usize, sequence: u64, flags: Flags) -> &[u8] {
+        let len = len.clamp(HEADER_LEN, self.bytes.len());
         self.last_len = len;
         let message = self.bytes.get_mut(..len).unwrap_or_default();
         Header {
@@ -96,6 +104,7 @@ impl MessageSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::MAX_UDP_LEN;
 
     #[test]
     fn random_matches_the_published_series() {
@@ -106,7 +115,7 @@ mod tests {
 
     #[test]
     fn message_has_header_and_constant_payload() {
-        let mut source = MessageSource::new(20, 0, 1);
+        let mut source = MessageSource::new(20, 0, MAX_UDP_LEN, 1);
         let first = source.message(1, Flags(3)).to_vec();
         let second = source.message(2, Flags(3)).to_vec();
         assert_eq!(first[..14], [0, 0, 0, 0, 0, 0, 0, 1, 0, 3, 0, 0, 0, 20]);
@@ -116,7 +125,7 @@ mod tests {
 
     #[test]
     fn echo_differs_from_its_message_in_the_client_bit_only() {
-        let mut source = MessageSource::new(20, 0, 1);
+        let mut source = MessageSource::new(20, 0, MAX_UDP_LEN, 1);
         assert!(!source.is_echo(&[]));
         let mut echo = source.message(5, Flags(3)).to_vec();
         assert!(!source.is_echo(&echo));
@@ -133,7 +142,7 @@ mod tests {
 
     #[test]
     fn sizes_cover_the_range_and_no_more() {
-        let mut source = MessageSource::new(20, 3, 1);
+        let mut source = MessageSource::new(20, 3, MAX_UDP_LEN, 1);
         let mut seen = [0u32; 32];
         for sequence in 1..=2000 {
             let message = source.message(sequence, Flags(1));
@@ -148,7 +157,7 @@ mod tests {
 
     #[test]
     fn sizes_stay_within_the_format() {
-        let mut source = MessageSource::new(14, 100_000, 7);
+        let mut source = MessageSource::new(14, 100_000, MAX_UDP_LEN, 7);
         assert!((0..1000).all(|n| (14..=MAX_UDP_LEN).contains(&source.message(n, Flags(1)).len())));
     }
 }

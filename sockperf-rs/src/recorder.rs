@@ -10,6 +10,8 @@ use hdrhistogram::Histogram;
 
 use crate::bins::Bins;
 use crate::error::Error;
+use crate::intervals::Tap;
+use crate::options::{ClientOptions, TestLength};
 
 /// What is sent this soon after the first message does not count.
 pub const WARM_UP_NSEC: u64 = 400_000_000;
@@ -25,6 +27,8 @@ pub const COOL_DOWN_PACKETS: u64 = 1000;
 pub struct Event {
     /// When it was sent.
     pub tx_nsec: u64,
+    /// How much later than planned it was sent.
+    pub lag_nsec: u64,
     /// How it ended.
     pub outcome: Outcome,
 }
@@ -47,6 +51,8 @@ pub enum Window {
     Time,
     /// This many, after the first 8000.
     Packets(u64),
+    /// All.
+    Everything,
 }
 
 /// Takes the events of a run in the order of sending and keeps what the report needs.
@@ -57,6 +63,7 @@ pub struct Recorder {
     seen: u64,
     pending: VecDeque<Event>,
     valid: Valid,
+    tap: Option<Tap>,
 }
 
 /// What happened to the messages that count.
@@ -70,12 +77,16 @@ pub struct Valid {
     pub out_of_order: u64,
     /// The round-trip times.
     pub round_trips: RoundTrips,
+    /// The same, counted from when the message should have been sent: what a client sees that does not
+    /// wait for a slow server. Only where there is a plan.
+    pub corrected: Option<RoundTrips>,
     /// The bins of `--histogram`.
     pub bins: Option<Bins>,
     /// The samples of `--full-log`.
     pub log: Option<SampleLog>,
     first_tx_nsec: u64,
     last_end_nsec: u64,
+    lag_factor: u64,
 }
 
 /// Round-trip times: exact sums and extremes, and a histogram with a resolution of 1:10000.
@@ -113,24 +124,46 @@ impl Recorder {
             seen: 0,
             pending: VecDeque::with_capacity(match window {
                 Window::Time => PENDING_CAPACITY,
-                Window::Packets(_) => 0,
+                Window::Packets(_) | Window::Everything => 0,
             }),
+            tap: None,
             valid: Valid {
                 sent: 0,
                 dropped: 0,
                 out_of_order: 0,
                 round_trips: RoundTrips::new()?,
+                corrected: None,
                 bins,
                 log,
                 first_tx_nsec: 0,
                 last_end_nsec: 0,
+                lag_factor: 1,
             },
         })
+    }
+
+    /// Also keeps the times counted from when the messages should have been sent.
+    ///
+    /// Latency is half the round trip, but all of the lag: `lag_factor` is 2 where times will be halved.
+    pub fn with_corrected(mut self, lag_factor: u64) -> Result<Self, Error> {
+        self.valid.lag_factor = lag_factor;
+        self.valid.corrected = Some(RoundTrips::new()?);
+        Ok(self)
+    }
+
+    /// Also shows every event to the reports of intervals.
+    #[must_use]
+    pub fn with_tap(mut self, tap: Option<Tap>) -> Self {
+        self.tap = tap;
+        self
     }
 
     /// Takes the next event. Does not allocate.
     #[inline]
     pub fn record(&mut self, event: Event) {
+        if let Some(tap) = &mut self.tap {
+            tap.record(&event);
+        }
         match self.window {
             Window::Packets(count) => {
                 let index = self.seen;
@@ -139,6 +172,7 @@ impl Recorder {
                     self.valid.record(event);
                 }
             }
+            Window::Everything => self.valid.record(event),
             Window::Time => {
                 let first_tx_nsec = *self.first_tx_nsec.get_or_insert(event.tx_nsec);
                 if event.tx_nsec < first_tx_nsec.saturating_add(WARM_UP_NSEC) {
@@ -179,6 +213,17 @@ impl Recorder {
     }
 }
 
+impl Window {
+    /// What counts in a test of this length.
+    pub fn of(length: TestLength) -> Self {
+        match length {
+            TestLength::TimeSec(_) => Self::Time,
+            TestLength::Packets(packets) => Self::Packets(u64::from(packets)),
+            TestLength::TimeLine => Self::Everything,
+        }
+    }
+}
+
 impl Valid {
     /// From the first message that counts to the last reply (or the last message, if it was
     /// dropped).
@@ -197,6 +242,10 @@ impl Valid {
                     .last_end_nsec
                     .max(event.tx_nsec.saturating_add(rtt_nsec));
                 self.round_trips.record(rtt_nsec);
+                if let Some(corrected) = &mut self.corrected {
+                    let lag_nsec = event.lag_nsec.saturating_mul(self.lag_factor);
+                    corrected.record(rtt_nsec.saturating_add(lag_nsec));
+                }
                 if let Some(bins) = &mut self.bins {
                     bins.record(rtt_nsec);
                 }
@@ -216,16 +265,20 @@ impl Valid {
 impl RoundTrips {
     /// No samples.
     pub fn new() -> Result<Self, Error> {
-        let histogram = Histogram::new_with_max(LONGEST_NSEC, SIGNIFICANT_DIGITS)
-            .map_err(|error| Error::NoResult(format!("cannot make the histogram: {error}")))?;
         Ok(Self {
-            histogram,
+            histogram: Self::histogram(SIGNIFICANT_DIGITS)?,
             count: 0,
             sum_nsec: 0,
             sum_nsec_squared: 0,
             min_nsec: u64::MAX,
             max_nsec: 0,
         })
+    }
+
+    /// An empty histogram of nanoseconds.
+    pub fn histogram(significant_digits: u8) -> Result<Histogram<u64>, Error> {
+        Histogram::new_with_max(LONGEST_NSEC, significant_digits)
+            .map_err(|error| Error::NoResult(format!("cannot make the histogram: {error}")))
     }
 
     /// Adds one sample.
@@ -243,6 +296,20 @@ impl RoundTrips {
 }
 
 impl SampleLog {
+    /// The most samples a test can have: what was asked for, or a million a second.
+    pub fn capacity_for(options: &ClientOptions) -> u64 {
+        const MOST_PER_SECOND: u32 = 1_000_000;
+        match options.length {
+            TestLength::Packets(packets) => u64::from(packets),
+            TestLength::TimeSec(time_sec) => {
+                let rate = u64::from(options.messages_per_second.unwrap_or(MOST_PER_SECOND));
+                let replies = rate / u64::from(options.reply_every.max(1)) + 1;
+                u64::from(time_sec) * replies + u64::from(options.burst)
+            }
+            TestLength::TimeLine => 1 << 22,
+        }
+    }
+
     /// Reserves room for `capacity` samples, at most 64 Mi (1 GiB, of which only what is used is
     /// touched).
     pub fn with_capacity(capacity: u64) -> Result<Self, Error> {
@@ -285,6 +352,7 @@ mod tests {
     fn received(tx_nsec: u64, rtt_nsec: u64) -> Event {
         Event {
             tx_nsec,
+            lag_nsec: 1_000_000,
             outcome: Outcome::Received(rtt_nsec),
         }
     }
@@ -350,17 +418,29 @@ mod tests {
         recorder.record(received(8000, 5));
         recorder.record(Event {
             tx_nsec: 8001,
+            lag_nsec: 0,
             outcome: Outcome::OutOfOrder,
         });
         recorder.record(received(8002, 7));
         recorder.record(Event {
             tx_nsec: 9000,
+            lag_nsec: 0,
             outcome: Outcome::Dropped,
         });
         let valid = recorder.finish(9000);
         assert_eq!((valid.sent, valid.round_trips.count), (4, 2));
         assert_eq!((valid.dropped, valid.out_of_order), (1, 1));
         assert_eq!(valid.run_time_nsec(), 1000);
+    }
+
+    #[test]
+    fn corrected_times_count_from_the_plan() {
+        let recorder = Recorder::new(Window::Everything, None, None).unwrap();
+        let mut recorder = recorder.with_corrected(1).unwrap();
+        recorder.record(received(5, 100));
+        let valid = recorder.finish(5);
+        assert_eq!(valid.round_trips.max_nsec, 100);
+        assert_eq!(valid.corrected.unwrap().max_nsec, 1_000_100);
     }
 
     #[test]

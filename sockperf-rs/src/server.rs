@@ -1,153 +1,130 @@
 //! `server`: counts messages and sends back those that ask for it.
+//!
+//! Each thread has a [`Handler`] of its own. Sockets that are waited for in the receive call have a
+//! thread each, and so has every connection; those of a multiplexer share one.
 
-use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::sync::Mutex;
+use std::thread;
 use std::time::Duration;
 
-use serde::Serialize;
-
-use crate::activity::Activity;
+use crate::affinity;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::gaps::{GapDetector, SessionSummary};
-use crate::message::{Flags, Header};
-use crate::options::ServerOptions;
+use crate::open::Listening;
+use crate::options::{Multiplexer, ServerOptions};
 use crate::output::Output;
-use crate::socket::{self, RECEIVE_LEN};
+use crate::report;
 use crate::stop::Stop;
 
-/// A blocked receive call looks at the stop request this often. A signal also ends it at once,
-/// because Linux does not restart a receive call that has a timeout (signal(7)).
-pub const WAKE_UP: Duration = Duration::from_millis(200);
+mod blocking;
+mod handler;
+mod link;
+mod multiplexed;
+pub mod sessions;
+mod totals;
 
-/// What a server saw.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Totals {
-    /// Messages of clients, without warm-up messages.
-    pub handled: u64,
-    /// Replies sent.
-    pub replies: u64,
-    /// Datagrams that are not, or do not end with, a whole message.
-    pub malformed_datagrams: u64,
-    /// Warm-up messages and messages that no client sent.
-    pub ignored: u64,
-    /// Replies that the system refused to send.
-    pub failed_replies: u64,
-    /// Why, for the last of them.
-    pub last_reply_error: Option<String>,
-    /// What was missing per client, with gap detection.
-    pub sessions: Vec<SessionSummary>,
-    /// Messages of clients beyond the number that gap detection follows.
-    pub untracked_messages: u64,
+pub use handler::Handler;
+pub use totals::Totals;
+
+/// A blocked call looks at the stop request this often. A signal also ends it at once, because Linux
+/// does not restart a receive call that has a timeout (signal(7)).
+pub const WAKE_UP: Duration = Duration::from_millis(200);
+const WAKE_UP_MSEC: i32 = 200;
+/// Connections at a time.
+const CONNECTIONS_MAX: usize = 4096;
+
+/// What a server works with.
+#[derive(Clone, Debug)]
+pub struct Serving<'a> {
+    /// What was asked for.
+    pub options: &'a ServerOptions,
+    /// The time.
+    pub clock: &'a Clock,
+    /// The request to end.
+    pub stop: &'a Stop,
+    /// Where messages are shown.
+    pub output: Output,
 }
 
 /// Serves until a stop is requested.
-pub fn serve(
-    socket: &UdpSocket,
-    options: &ServerOptions,
-    clock: &Clock,
-    stop: &Stop,
-    output: &mut Output,
-) -> Result<Totals, Error> {
-    let mut buffer = vec![0; RECEIVE_LEN];
-    let mut server = Server {
-        socket,
-        reply: options.reply,
-        totals: Totals::default(),
-        last_reply_error: None,
-        gaps: options.gap_detection.then(GapDetector::new),
+pub fn serve(sockets: Vec<Listening>, serving: &Serving<'_>) -> Result<Totals, Error> {
+    let threads = serving.options.threads;
+    if threads > sockets.len() {
+        return Err(Error::Usage(
+            "Number of threads should be less than sockets count".to_owned(),
+        ));
+    }
+    let is_blocking = serving.options.common.multiplexer == Multiplexer::Recvfrom;
+    let shares = if is_blocking {
+        sockets.into_iter().map(|socket| vec![socket]).collect()
+    } else {
+        share_out(sockets, threads)
     };
-    let mut activity = Activity::new(options.common.activity, clock.now_nsec());
-    while !stop.is_requested() {
-        let (len, client) = match socket.recv_from(&mut buffer) {
-            Ok(received) => received,
-            Err(error) if socket::is_idle_receive_error(&error) => continue,
-            Err(error) => {
-                return Err(Error::Transfer {
-                    what: "recvfrom() failed".to_owned(),
-                    source: error,
-                });
+    let totals = Mutex::new(Totals::default());
+    let failure = Mutex::new(None);
+    thread::scope(|scope| {
+        let run = |share: Vec<Listening>| {
+            let result = serve_share(share, serving, is_blocking, &totals);
+            if let Err(error) = result
+                && let Ok(mut failure) = failure.lock()
+            {
+                // The others end, too; what they say then is a consequence.
+                failure.get_or_insert(error);
+                serving.stop.request();
             }
         };
-        let mut rest = buffer.get_mut(..len).unwrap_or_default();
-        // A datagram normally holds one message; several are taken one after the other.
-        loop {
-            let Ok(header) = Header::parse(rest) else {
-                server.totals.malformed_datagrams += 1;
-                break;
-            };
-            // The length was checked against what arrived; as a usize it is the same number.
-            let message_len = header.len as usize;
-            let (message, following) = rest.split_at_mut(message_len);
-            if server.message(header, message, client, output) {
-                activity.count(clock, output);
-            }
-            if following.is_empty() {
-                break;
-            }
-            rest = following;
+        let mut shares = shares.into_iter();
+        let first = shares.next();
+        for share in shares {
+            scope.spawn(move || run(share));
         }
+        first.into_iter().for_each(run);
+    });
+    let failed = || Error::NoResult("a thread of the server failed".to_owned());
+    match failure.into_inner().map_err(|_| failed())? {
+        Some(error) => Err(error),
+        None => totals.into_inner().map_err(|_| failed()),
     }
-    activity.finish(output);
-    let Server {
-        mut totals,
-        last_reply_error,
-        gaps,
-        ..
-    } = server;
-    totals.last_reply_error = last_reply_error.map(|error| error.to_string());
-    if let Some(gaps) = gaps {
-        totals.untracked_messages = gaps.untracked_messages();
-        totals.sessions = gaps.finish();
-    }
-    Ok(totals)
 }
 
-struct Server<'a> {
-    socket: &'a UdpSocket,
-    reply: bool,
-    totals: Totals,
-    last_reply_error: Option<io::Error>,
-    gaps: Option<GapDetector>,
+/// The sockets of each thread, in order.
+fn share_out(sockets: Vec<Listening>, threads: usize) -> Vec<Vec<Listening>> {
+    let (count, threads) = (sockets.len(), threads.max(1));
+    let mut sockets = sockets.into_iter();
+    (0..threads)
+        .map(|thread| {
+            let share = count * (thread + 1) / threads - count * thread / threads;
+            sockets.by_ref().take(share).collect()
+        })
+        .collect()
 }
 
-impl Server<'_> {
-    /// Handles one message; returns whether it counts.
-    #[inline]
-    fn message(
-        &mut self,
-        header: Header,
-        message: &mut [u8],
-        client: SocketAddr,
-        output: &mut Output,
-    ) -> bool {
-        if !header.flags.has(Flags::CLIENT) {
-            self.totals.ignored += 1;
-            return false;
-        }
-        if let Some(gaps) = &mut self.gaps {
-            gaps.message(header, client, output);
-        }
-        if header.flags.has(Flags::WARM_UP) {
-            self.totals.ignored += 1;
-            return false;
-        }
-        self.totals.handled += 1;
-        if self.reply && header.flags.has(Flags::PONG_REQUEST) {
-            Header {
-                flags: header.flags.reply(),
-                ..header
-            }
-            .write(message);
-            match self.socket.send_to(message, client) {
-                Ok(_) => self.totals.replies += 1,
-                Err(error) => {
-                    // One client that cannot be reached must not end the service for the others.
-                    self.totals.failed_replies += 1;
-                    self.last_reply_error = Some(error);
-                }
-            }
-        }
-        true
+fn serve_share(
+    sockets: Vec<Listening>,
+    serving: &Serving<'_>,
+    is_blocking: bool,
+    totals: &Mutex<Totals>,
+) -> Result<(), Error> {
+    if let Some(cpus) = &serving.options.cpus {
+        affinity::pin_current_thread(cpus)?;
+    }
+    let thread_id = rustix::thread::gettid().as_raw_nonzero().get();
+    let kind = serving.options.common.multiplexer;
+    let mut output = serving.output.clone();
+    output.write(&report::server_ready(thread_id, kind));
+    if is_blocking {
+        sockets
+            .into_iter()
+            .try_for_each(|socket| blocking::serve(socket, serving, totals))
+    } else {
+        multiplexed::serve(sockets, serving, totals)
+    }
+}
+
+/// Adds what a thread has counted.
+fn hand_in(handler: Handler<'_>, totals: &Mutex<Totals>) {
+    // A poisoned lock is reported by the thread that panicked.
+    if let Ok(mut totals) = totals.lock() {
+        totals.add(handler.finish());
     }
 }

@@ -122,6 +122,11 @@ fn standard_deviation(round_trips: &RoundTrips) -> f64 {
     (scaled / count / (count - 1.0)).sqrt()
 }
 
+/// A percentile of round-trip times in nanoseconds; `None` when there are too few for it.
+pub fn percentile_nsec(round_trips: &RoundTrips, percent: f64) -> Option<f64> {
+    value_at(&values(round_trips), rank(percent, round_trips.count))
+}
+
 /// The distinct values with their counts, ascending. Single extremes are exact.
 fn values(round_trips: &RoundTrips) -> Vec<(f64, u64)> {
     let RoundTrips {

@@ -1,6 +1,10 @@
-//! Every option, once: the parser, the help texts and the refusals come from this table.
+//! Every option, once: the parser, the help texts, the manual and the refusals come from this table.
 
 use crate::options::Mode;
+
+mod entries;
+
+pub use entries::OPTIONS;
 
 /// One option.
 #[derive(Clone, Copy, Debug)]
@@ -9,12 +13,36 @@ pub struct OptionSpec {
     pub long: &'static [&'static str],
     /// Letter of the short form.
     pub short: Option<char>,
-    /// Name of the value; `None` for switches.
-    pub value: Option<&'static str>,
-    /// Where it can be used; empty for options of the original that this program lacks.
+    /// Whether it takes a value.
+    pub value: Value,
+    /// Where it can be used.
     pub modes: &'static [Mode],
     /// Text for `--help`.
     pub help: &'static str,
+    /// What it does here.
+    pub effect: Effect,
+}
+
+/// Whether an option takes a value, and its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// None.
+    Switch,
+    /// Always.
+    Required(&'static str),
+    /// With or without.
+    Optional(&'static str),
+}
+
+/// What an option does here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// What its text says; the original has it, too.
+    Original,
+    /// What its text says; the original does not have it.
+    Own,
+    /// Nothing: it is answered with an error that gives this reason.
+    Refused(&'static str),
 }
 
 impl OptionSpec {
@@ -30,268 +58,29 @@ impl OptionSpec {
             None => format!("--{}", self.key()),
         }
     }
-}
 
-const ALL: &[Mode] = &[Mode::Server, Mode::PingPong, Mode::Throughput];
-const CLIENTS: &[Mode] = &[Mode::PingPong, Mode::Throughput];
-const PING_PONG: &[Mode] = &[Mode::PingPong];
-const SERVER: &[Mode] = &[Mode::Server];
-const NOT_SUPPORTED: &[Mode] = &[];
+    /// All names: `-t, --time`.
+    pub fn names(&self) -> String {
+        let short = self.short.map(|letter| format!("-{letter}"));
+        let long = self.long.iter().map(|name| format!("--{name}"));
+        short.into_iter().chain(long).collect::<Vec<_>>().join(", ")
+    }
 
-const fn option(
-    long: &'static [&'static str],
-    short: Option<char>,
-    value: Option<&'static str>,
-    modes: &'static [Mode],
-    help: &'static str,
-) -> OptionSpec {
-    OptionSpec {
-        long,
-        short,
-        value,
-        modes,
-        help,
+    /// Whether all modes have it.
+    pub fn is_common(&self) -> bool {
+        self.modes.len() == Mode::ALL.len()
+    }
+
+    /// Whether `word` is this option with or without a value.
+    pub fn matches(&self, word: &str) -> bool {
+        if let Some(name) = word.strip_prefix("--") {
+            let name = name.split_once('=').map_or(name, |(name, _)| name);
+            return self.long.contains(&name);
+        }
+        let letter = word.strip_prefix('-').and_then(|rest| rest.chars().next());
+        letter.is_some() && letter == self.short
     }
 }
-
-const fn lacking(long: &'static [&'static str], short: Option<char>) -> OptionSpec {
-    option(long, short, None, NOT_SUPPORTED, "")
-}
-
-/// The options, in the order of the help text.
-pub const OPTIONS: &[OptionSpec] = &[
-    option(
-        &["ip", "addr"],
-        Some('i'),
-        Some("host"),
-        ALL,
-        "Listen on/send to this IPv4 or IPv6 address or host name [server: 0.0.0.0, clients: 127.0.0.1]",
-    ),
-    option(
-        &["port"],
-        Some('p'),
-        Some("port"),
-        ALL,
-        "Listen on/send to this port [11111]",
-    ),
-    option(
-        &["time"],
-        Some('t'),
-        Some("sec"),
-        CLIENTS,
-        "Run for 1..36000000 seconds [1]",
-    ),
-    option(
-        &["number-of-packets"],
-        Some('n'),
-        Some("count"),
-        PING_PONG,
-        "Measure 1..100000000 packets instead of a time; 8000 before and 1000 after them do not count",
-    ),
-    option(
-        &["msg-size"],
-        Some('m'),
-        Some("bytes"),
-        ALL,
-        "Send messages of 14..65507 bytes [14]; server: accepted for compatibility of command lines, \
-         the server takes all of these sizes",
-    ),
-    option(
-        &["range"],
-        Some('r'),
-        Some("bytes"),
-        CLIENTS,
-        "Vary the message size at random by up to this much in both directions",
-    ),
-    option(
-        &["burst"],
-        Some('b'),
-        Some("count"),
-        CLIENTS,
-        "Send this many messages at a time [1]",
-    ),
-    option(
-        &["mps", "pps"],
-        None,
-        Some("rate|max"),
-        CLIENTS,
-        "Send this many messages per second [max]",
-    ),
-    option(
-        &["timeout"],
-        None,
-        Some("msec"),
-        PING_PONG,
-        "Wait this long for a reply before counting it as dropped and going on; -1 waits for ever [100]",
-    ),
-    option(
-        &["full-rtt"],
-        None,
-        None,
-        PING_PONG,
-        "Report round-trip times instead of half of them",
-    ),
-    option(
-        &["data-integrity"],
-        None,
-        None,
-        PING_PONG,
-        "Check that each reply equals its request",
-    ),
-    option(
-        &["ci_sig_level"],
-        None,
-        Some("percent"),
-        PING_PONG,
-        "Significance level of the confidence interval, 1..99 [99]",
-    ),
-    option(
-        &["histogram"],
-        None,
-        Some("bin:low:high"),
-        PING_PONG,
-        "Print a histogram with bins of this width between these bounds, all in microseconds",
-    ),
-    option(
-        &["full-log"],
-        None,
-        Some("file"),
-        PING_PONG,
-        "Write every sample to this CSV file",
-    ),
-    option(
-        &["json"],
-        None,
-        Some("file|-"),
-        ALL,
-        "Write the results as JSON to this file; - is the standard output, and the text goes to the \
-         standard error then",
-    ),
-    option(
-        &["client_port"],
-        None,
-        Some("port"),
-        CLIENTS,
-        "Bind the client to this port",
-    ),
-    option(
-        &["client_ip", "client_addr"],
-        None,
-        Some("host"),
-        CLIENTS,
-        "Bind the client to this address",
-    ),
-    option(&["dont-reply"], None, None, SERVER, "Never reply"),
-    option(
-        &["gap-detection"],
-        Some('g'),
-        None,
-        SERVER,
-        "Report gaps in the sequence numbers of each client",
-    ),
-    option(
-        &["nonblocked"],
-        None,
-        None,
-        ALL,
-        "Use non-blocking sockets and spin",
-    ),
-    option(
-        &["buffer-size"],
-        None,
-        Some("bytes"),
-        ALL,
-        "Size of the socket's receive and send buffers [the system's]",
-    ),
-    option(
-        &["tos"],
-        None,
-        Some("value"),
-        ALL,
-        "IP type of service, 0..255 [0]",
-    ),
-    option(
-        &["activity"],
-        Some('a'),
-        Some("count"),
-        ALL,
-        "Print a dot every so many messages",
-    ),
-    option(
-        &["Activity"],
-        Some('A'),
-        Some("count"),
-        ALL,
-        "Print the message rate every so many messages",
-    ),
-    option(&["dontwarmup"], None, None, ALL, "Skip the warm-up stage"),
-    option(
-        &["pre-warmup-wait"],
-        None,
-        Some("sec"),
-        ALL,
-        "Wait this long before the warm-up [0]",
-    ),
-    option(
-        &["sender-affinity"],
-        None,
-        Some("cpus"),
-        CLIENTS,
-        "Run on these CPUs, a list like 0,2-4 (ping-pong sends and receives in one thread)",
-    ),
-    option(
-        &["receiver-affinity"],
-        None,
-        Some("cpus"),
-        PING_PONG,
-        "The same as --sender-affinity; if both are given, the lists must be equal",
-    ),
-    option(
-        &["cpu-affinity"],
-        None,
-        Some("cpus"),
-        SERVER,
-        "Run on these CPUs, a list like 0,2-4",
-    ),
-    option(
-        &["no-rdtsc"],
-        None,
-        None,
-        ALL,
-        "Use CLOCK_MONOTONIC instead of the CPU's counter",
-    ),
-    lacking(&["tcp", "stream"], None),
-    lacking(&["file"], Some('f')),
-    lacking(&["iomux-type"], Some('F')),
-    lacking(&["tcp-avoid-nodelay"], None),
-    lacking(&["tcp-skip-blocking-send"], None),
-    lacking(&["tcp_nb_connect_timeout_ms"], None),
-    lacking(&["mc-rx-if", "mc-rx-ip"], None),
-    lacking(&["mc-tx-if", "mc-tx-ip"], None),
-    lacking(&["mc-loopback-enable"], None),
-    lacking(&["mc-ttl"], None),
-    lacking(&["mc-source-filter"], None),
-    lacking(&["uc-reuseaddr"], None),
-    lacking(&["lls"], None),
-    lacking(&["recv_looping_num"], None),
-    lacking(&["zcopyread", "vmazcopyread"], None),
-    lacking(&["daemonize"], None),
-    lacking(&["load-vma"], None),
-    lacking(&["load-xlio"], None),
-    lacking(&["rate-limit"], None),
-    lacking(&["set-sock-accl"], None),
-    lacking(&["tls"], None),
-    lacking(&["debug"], Some('d')),
-    lacking(&["giga-size"], None),
-    lacking(&["increase_output_precision"], None),
-    lacking(&["dummy-send"], None),
-    lacking(&["srv-num"], None),
-    lacking(&["reply-every"], None),
-    lacking(&["data-file"], None),
-    lacking(&["threads-num"], None),
-    lacking(&["rxfiltercb", "vmarxfiltercb"], None),
-    lacking(&["force-unicast-reply"], None),
-];
 
 #[cfg(test)]
 mod tests {
@@ -301,7 +90,7 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let mut names = HashSet::from(["help".to_owned(), "usage".to_owned(), "h".to_owned()]);
+        let mut names = HashSet::from(["help", "usage", "h", "?"].map(str::to_owned));
         for option in OPTIONS {
             for name in option.long {
                 assert!(names.insert((*name).to_owned()), "--{name}");
@@ -313,15 +102,49 @@ mod tests {
     }
 
     #[test]
-    fn supported_options_have_help() {
+    fn every_option_has_names_a_place_and_a_text() {
         for option in OPTIONS {
-            assert_eq!(
-                option.help.is_empty(),
-                option.modes.is_empty(),
-                "{}",
-                option.display()
-            );
             assert!(!option.key().is_empty());
+            assert!(!option.modes.is_empty(), "{}", option.display());
+            assert!(option.help.len() > 10, "{}", option.display());
+            assert!(option.help.is_ascii() && !option.help.ends_with('.'));
+        }
+    }
+
+    /// The names that sockperf 3.7 and 3.10 print in their help texts.
+    #[test]
+    fn every_option_of_the_original_is_there() {
+        let names = "tcp stream addr ip port file iomux-type timeout activity Activity \
+            tcp-avoid-nodelay tcp-skip-blocking-send tos mc-rx-ip mc-rx-if mc-tx-ip mc-tx-if \
+            mc-loopback-enable mc-ttl mc-source-filter uc-reuseaddr lls buffer-size nonblocked \
+            recv_looping_num dontwarmup pre-warmup-wait zcopyread vmazcopyread daemonize no-rdtsc \
+            load-vma load-xlio rate-limit set-sock-accl tls debug sender-affinity receiver-affinity \
+            full-log full-rtt giga-size increase_output_precision tcp_nb_connect_timeout_ms \
+            dummy-send srv-num time number-of-packets client_port client_ip client_addr burst mps \
+            pps msg-size range data-integrity ci_sig_level histogram reply-every data-file \
+            threads-num cpu-affinity rxfiltercb vmarxfiltercb force-unicast-reply dont-reply \
+            gap-detection";
+        for name in names.split_whitespace() {
+            let has = |option: &&OptionSpec| option.long.contains(&name);
+            let option = OPTIONS.iter().find(has);
+            assert!(
+                option.is_some_and(|option| option.effect != Effect::Own),
+                "--{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn words_are_recognized() {
+        let time = OPTIONS
+            .iter()
+            .find(|option| option.key() == "time")
+            .unwrap();
+        for word in ["-t", "-t5", "-t=5", "--time", "--time=5"] {
+            assert!(time.matches(word), "{word}");
+        }
+        for word in ["t", "-T", "--tim", "--times", "-", "--", ""] {
+            assert!(!time.matches(word), "{word}");
         }
     }
 }

@@ -1,25 +1,28 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{ArgGroup, CommandFactory, Parser};
+use clap::{ArgGroup, CommandFactory, Parser, Subcommand};
+use stats::SectionInfo;
 
+use crate::fd_list::FdList;
 use crate::message::tell;
 
 /// What to do after the command line was read.
 pub(crate) enum Parsed {
-    Run(Options),
+    Run(Box<Options>),
     /// Everything was said already: help, version, or what is wrong.
     Done(ExitCode),
 }
 
 /// A valid request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) process: Process,
     pub(crate) directory: PathBuf,
@@ -27,10 +30,13 @@ pub(crate) struct Options {
     /// Reports to print; 0 = until the process ends.
     pub(crate) cycles: u64,
     pub(crate) details: Details,
+    pub(crate) sockets: FdList,
     /// Leave files of dead processes where they are.
     pub(crate) keep_stale: bool,
-    pub(crate) explain: bool,
-    pub(crate) json: bool,
+    pub(crate) output: Output,
+    pub(crate) requests: Requests,
+    /// Show what was recorded here instead of a process.
+    pub(crate) replay: Option<PathBuf>,
 }
 
 /// Whose statistics to show.
@@ -47,18 +53,61 @@ pub(crate) enum Details {
     Deltas,
 }
 
+/// How to show it.
+#[derive(Clone, Debug)]
+pub(crate) enum Output {
+    /// Screens, with keys.
+    Screens,
+    /// View 1; with rings, pools and reasons if asked for.
+    Basic {
+        explained: bool,
+    },
+    /// View 2
+    Medium,
+    /// View 3
+    Full,
+    /// View 4
+    Groups,
+    /// View 5
+    Netstat,
+    Json,
+    Csv(&'static SectionInfo),
+    /// Once, or to everybody who asks at an address.
+    Prometheus(Option<SocketAddr>),
+    /// JSON into a file.
+    Record(PathBuf),
+    /// In words, of all sockets or one.
+    Words(Option<i32>),
+}
+
+/// What the process is asked for before its statistics are shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Requests {
+    pub(crate) zero: bool,
+    pub(crate) log_level: Option<String>,
+    pub(crate) log_details: Option<u8>,
+    /// Descriptor, 0 for all, and log level.
+    pub(crate) dump: Option<(i32, Option<String>)>,
+}
+
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => return Parsed::Done(answer(&error)),
     };
-    match arguments.resolve() {
-        Ok(options) => Parsed::Run(options),
+    match arguments.resolve(io::stdout().is_terminal() && io::stdin().is_terminal()) {
+        Ok(options) => Parsed::Run(Box::new(options)),
         Err(reason) => {
             tell(reason);
             Parsed::Done(ExitCode::FAILURE)
         }
     }
+}
+
+/// The command line, for the manual page.
+#[cfg(test)]
+pub(crate) fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// The lines that say how the program is called.
@@ -86,7 +135,8 @@ fn answer(error: &clap::Error) -> ExitCode {
 
 /// Shows what the sockets of a process that runs libvma do.
 ///
-/// Without -p or -n, the first process found in the directory is shown.
+/// On a terminal: screens with keys and mouse ('?' explains them). With -v, -c or --plain, or into a pipe or file: the views of
+/// the original tool. Without -p or -n, the first process found in the directory is shown.
 #[derive(Debug, Parser)]
 #[command(
     name = "vma_stats",
@@ -94,16 +144,19 @@ fn answer(error: &clap::Error) -> ExitCode {
     rename_all = "snake_case",
     args_override_self = true,
     group = ArgGroup::new("process").multiple(false),
-    after_help = "Not supported yet, and refused: -v 2 to 5, -z, -l, -S, -D, -s.",
+    group = ArgGroup::new("output").multiple(false),
 )]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+
     /// Show the process with this id
-    #[arg(short, long, value_name = "PID", group = "process",
+    #[arg(short, long, value_name = "PID", group = "process", global = true,
           value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
 
     /// Show the process that runs the program of this name
-    #[arg(short, long, value_name = "APPLICATION", group = "process",
+    #[arg(short, long, value_name = "APPLICATION", group = "process", global = true,
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     name: Option<String>,
 
@@ -112,7 +165,13 @@ struct Arguments {
     find_pid: bool,
 
     /// Where the library writes its statistics (its VMA_STATS_SHMEM_DIR)
-    #[arg(short = 'k', long, value_name = "DIRECTORY", default_value = "/tmp/")]
+    #[arg(
+        short = 'k',
+        long,
+        value_name = "DIRECTORY",
+        default_value = "/tmp/",
+        global = true
+    )]
     directory: PathBuf,
 
     /// Do not remove the files of processes that are gone
@@ -120,58 +179,92 @@ struct Arguments {
     forbid_clean: bool,
 
     /// Seconds between two reports; fractions are allowed
-    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = seconds, global = true)]
     interval: Duration,
 
     /// Print this many reports and exit; 0 = until the process ends
-    #[arg(short, long, value_name = "COUNT", default_value_t = 0)]
-    cycles: u64,
+    #[arg(short, long, value_name = "COUNT", global = true)]
+    cycles: Option<u64>,
 
-    /// 1 = counters of every socket; 2 to 5 are not built yet
-    #[arg(short, long, value_name = "VIEW", default_value_t = 1,
+    /// 1 = counters of every socket, 2 = with queues, 3 = everything, 4 = multicast groups,
+    /// 5 = all processes' sockets as netstat lists them
+    #[arg(short, long, value_name = "VIEW",
           value_parser = clap::value_parser!(u8).range(1..=5))]
-    view: u8,
+    view: Option<u8>,
 
-    /// 1 = totals, 2 = change per second (with --json: change during the interval)
+    /// 1 = totals, 2 = change per second (with --json and --csv: change during the interval)
     #[arg(short, long, value_name = "DETAILS", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..=2))]
     details: u8,
 
-    /// Also print rings, buffer pools, and why sockets are not offloaded
-    #[arg(long, conflicts_with = "json")]
+    /// Only sockets with these descriptors, for example 4-16,1
+    #[arg(short, long, value_name = "LIST", default_value = "0-", value_parser = fd_list, global = true)]
+    sockets: FdList,
+
+    /// Let all counters begin anew
+    #[arg(short, long)]
+    zero: bool,
+
+    /// Set the library's log level: none, panic, error, warn, info, details, debug, fine, finer, all
+    #[arg(short, long, value_name = "LEVEL", allow_hyphen_values = true)]
+    log_level: Option<String>,
+
+    /// Set how much the library puts in front of its log lines, 0 to 3
+    #[arg(short = 'D', long = "details_level", value_name = "LEVEL",
+          value_parser = clap::value_parser!(u8).range(0..=3))]
+    details_level: Option<u8>,
+
+    /// Have the library log the statistics of a socket, at a log level; 0 = of all; and exit
+    #[arg(short = 'S', long = "fd_dump", value_names = ["FD", "LEVEL"], num_args = 1..=2)]
+    fd_dump: Vec<String>,
+
+    /// Print, even on a terminal
+    #[arg(long)]
+    plain: bool,
+
+    /// Print view 1 with rings, buffer pools, and why sockets are not offloaded
+    #[arg(long, group = "output")]
     explain: bool,
 
     /// Print one JSON document per report and line
-    #[arg(long)]
+    #[arg(long, group = "output")]
     json: bool,
 
-    #[arg(short, long, hide = true)]
-    zero: bool,
+    /// Print a section as comma-separated values
+    #[arg(long, group = "output", value_name = "SECTION", num_args = 0..=1, default_missing_value = "sockets",
+          require_equals = true, value_parser = section)]
+    csv: Option<&'static SectionInfo>,
 
-    #[arg(
-        short,
-        long,
-        hide = true,
-        value_name = "LEVEL",
-        allow_hyphen_values = true
-    )]
-    log_level: Option<String>,
-
-    #[arg(short = 'S', long = "fd_dump", hide = true, value_name = "FD", num_args = 1..=2)]
-    fd_dump: Vec<String>,
-
-    #[arg(short = 'D', long = "details_level", hide = true, value_name = "LEVEL")]
-    details_level: Option<String>,
-
-    #[arg(short, long, hide = true, value_name = "LIST")]
-    sockets: Option<String>,
+    /// Print metrics for Prometheus, or serve them on a local address
+    #[arg(long, group = "output", value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "",
+          require_equals = true)]
+    prometheus: Option<String>,
 }
 
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (statistics layout 1.3)");
+#[derive(Clone, Debug, Subcommand)]
+enum Command {
+    /// Say why each socket is accelerated or not, and what to change
+    Explain {
+        /// Only the socket with this descriptor
+        fd: Option<i32>,
+    },
+    /// Write the statistics to a file, one JSON document per interval
+    Record { file: PathBuf },
+    /// Show what was recorded
+    Replay { file: PathBuf },
+}
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (statistics layout 1.4)");
 
 impl Arguments {
-    fn resolve(self) -> Result<Options, String> {
-        self.refuse_unsupported()?;
+    fn resolve(self, on_terminal: bool) -> Result<Options, String> {
+        let output = self.output(on_terminal)?;
+        let requests = Requests {
+            zero: self.zero,
+            log_level: self.log_level,
+            log_details: self.details_level,
+            dump: dump(&self.fd_dump)?,
+        };
         let process = match (self.pid, self.name) {
             (Some(pid), _) => Process::Pid(pid),
             (None, Some(name)) => Process::Name(name),
@@ -182,35 +275,95 @@ impl Arguments {
         } else {
             Details::Totals
         };
+        let replay = match self.command {
+            Some(Command::Replay { file }) => Some(file),
+            _ => None,
+        };
         Ok(Options {
             process,
             directory: self.directory,
             interval: self.interval,
-            cycles: self.cycles,
+            cycles: self.cycles.unwrap_or(0),
             details,
+            sockets: self.sockets,
             keep_stale: self.forbid_clean,
-            explain: self.explain,
-            json: self.json,
+            output,
+            requests,
+            replay,
         })
     }
 
-    /// Options of the original tool that would otherwise be accepted and do nothing.
-    fn refuse_unsupported(&self) -> Result<(), String> {
-        let given = [
-            (self.zero, "-z (--zero)"),
-            (self.log_level.is_some(), "-l (--log_level)"),
-            (!self.fd_dump.is_empty(), "-S (--fd_dump)"),
-            (self.details_level.is_some(), "-D (--details_level)"),
-            (self.sockets.is_some(), "-s (--sockets)"),
-        ];
-        if let Some((_, option)) = given.iter().find(|(given, _)| *given) {
-            return Err(format!("option {option} is not supported yet"));
+    fn output(&self, on_terminal: bool) -> Result<Output, String> {
+        match &self.command {
+            Some(Command::Explain { fd }) => return Ok(Output::Words(*fd)),
+            Some(Command::Record { file }) => return Ok(Output::Record(file.clone())),
+            Some(Command::Replay { .. }) | None => {}
         }
-        if self.view != 1 {
-            return Err(format!("view {} is not built yet: use -v 1", self.view));
+        if self.explain {
+            return Ok(Output::Basic { explained: true });
         }
-        Ok(())
+        if self.json {
+            return Ok(Output::Json);
+        }
+        if let Some(section) = self.csv {
+            return Ok(Output::Csv(section));
+        }
+        if let Some(address) = &self.prometheus {
+            return local_address(address).map(Output::Prometheus);
+        }
+        let prints = self.plain || self.view.is_some() || self.cycles.is_some();
+        Ok(match self.view {
+            None if on_terminal && !prints => Output::Screens,
+            None | Some(1) => Output::Basic { explained: false },
+            Some(2) => Output::Medium,
+            Some(3) => Output::Full,
+            Some(4) => Output::Groups,
+            Some(_) => Output::Netstat,
+        })
     }
+}
+
+/// Where to serve metrics: they are not for strangers.
+fn local_address(text: &str) -> Result<Option<SocketAddr>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|_| format!("'--prometheus' {text} is not an address and a port"))?;
+    if !address.ip().is_loopback() {
+        return Err(format!(
+            "'--prometheus' {} is not a local address: use 127.0.0.1 or [::1]",
+            address.ip()
+        ));
+    }
+    Ok(Some(address))
+}
+
+/// `-S FD [LEVEL]`
+fn dump(values: &[String]) -> Result<Option<(i32, Option<String>)>, String> {
+    let Some(fd) = values.first() else {
+        return Ok(None);
+    };
+    let number = fd.parse().ok().filter(|fd| *fd >= 0);
+    let number = number.ok_or_else(|| format!("'-S' Invalid fd val: {fd}"))?;
+    Ok(Some((number, values.get(1).cloned())))
+}
+
+fn fd_list(text: &str) -> Result<FdList, String> {
+    // The default.
+    if text == "0-" {
+        return Ok(FdList::default());
+    }
+    text.parse()
+}
+
+fn section(name: &str) -> Result<&'static SectionInfo, String> {
+    let found = stats::SECTIONS.iter().find(|section| section.name == name);
+    found.ok_or_else(|| {
+        let names: Vec<_> = stats::SECTIONS.iter().map(|section| section.name).collect();
+        format!("sections are {}", names.join(", "))
+    })
 }
 
 /// Seconds, with a fraction if wanted.
@@ -227,11 +380,19 @@ fn seconds(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    fn options(arguments: &[&str]) -> Result<Options, String> {
+    fn parsed(arguments: &[&str], on_terminal: bool) -> Result<Options, String> {
         let arguments = std::iter::once("vma_stats").chain(arguments.iter().copied());
         Arguments::try_parse_from(arguments)
             .map_err(|error| error.to_string())?
-            .resolve()
+            .resolve(on_terminal)
+    }
+
+    fn options(arguments: &[&str]) -> Result<Options, String> {
+        parsed(arguments, false)
+    }
+
+    fn shown(arguments: &[&str], on_terminal: bool) -> String {
+        format!("{:?}", parsed(arguments, on_terminal).unwrap().output)
     }
 
     #[test]
@@ -243,18 +404,17 @@ mod tests {
 
     #[test]
     fn defaults_are_the_original_ones() {
-        let expected = Options {
-            process: Process::FirstLive,
-            directory: PathBuf::from("/tmp/"),
-            interval: Duration::from_secs(1),
-            cycles: 0,
-            details: Details::Totals,
-            keep_stale: false,
-            explain: false,
-            json: false,
-        };
-        assert_eq!(options(&[]), Ok(expected.clone()));
-        assert_eq!(options(&["-f", "-v1", "-d", "1"]), Ok(expected));
+        for arguments in [&[][..], &["-f", "-v1", "-d", "1"]] {
+            let options = options(arguments).unwrap();
+            assert_eq!(options.process, Process::FirstLive);
+            assert_eq!(options.directory, PathBuf::from("/tmp/"));
+            assert_eq!(options.interval, Duration::from_secs(1));
+            assert_eq!((options.cycles, options.details), (0, Details::Totals));
+            assert_eq!(options.sockets, FdList::default());
+            assert_eq!(options.requests, Requests::default());
+            assert!(!options.keep_stale && options.replay.is_none());
+            assert!(matches!(options.output, Output::Basic { explained: false }));
+        }
     }
 
     #[test]
@@ -280,9 +440,30 @@ mod tests {
             (3, Details::Deltas)
         );
         assert!(options_short.keep_stale);
-        assert_eq!(options(&long), Ok(options_short));
+        let options_long = options(&long).unwrap();
+        assert_eq!(format!("{options_short:?}"), format!("{options_long:?}"));
         let named = options(&["-n", "redis-server"]).unwrap();
         assert_eq!(named.process, Process::Name("redis-server".to_owned()));
+    }
+
+    #[test]
+    fn screens_are_for_terminals_that_are_not_asked_for_a_view() {
+        assert_eq!(shown(&[], true), "Screens");
+        assert_eq!(shown(&["-p", "7", "-i", "0.2"], true), "Screens");
+        assert_eq!(shown(&[], false), "Basic { explained: false }");
+        assert_eq!(shown(&["-v", "2"], true), "Medium");
+        assert_eq!(shown(&["--plain"], true), "Basic { explained: false }");
+        assert_eq!(shown(&["-c", "1"], true), "Basic { explained: false }");
+        assert_eq!(shown(&["--explain"], true), "Basic { explained: true }");
+        assert_eq!(shown(&["-v", "3"], false), "Full");
+        assert_eq!(shown(&["-v", "4"], false), "Groups");
+        assert_eq!(shown(&["-v", "5"], false), "Netstat");
+        assert_eq!(shown(&["--json"], true), "Json");
+        assert_eq!(shown(&["explain", "-p", "7", "9"], true), "Words(Some(9))");
+        assert_eq!(shown(&["record", "x"], true), "Record(\"x\")");
+        assert_eq!(shown(&["replay", "x"], true), "Screens");
+        let replay = options(&["replay", "x"]).unwrap().replay;
+        assert_eq!(replay, Some(PathBuf::from("x")));
     }
 
     #[test]
@@ -294,27 +475,26 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_work_is_refused_by_name() {
-        for (arguments, named) in [
-            (&["-z"][..], "-z"),
-            (&["-l", "debug"], "-l"),
-            (&["-S", "17"], "-S"),
-            (&["-S", "17", "info"], "-S"),
-            (&["-D", "1"], "-D"),
-            (&["-s", "4-16,1"], "-s"),
-        ] {
-            let error = options(arguments).unwrap_err();
-            assert!(
-                error.contains(named) && error.contains("not supported yet"),
-                "{error}"
-            );
-        }
-        for view in ["2", "3", "4", "5"] {
-            let error = options(&["-v", view]).unwrap_err();
-            assert!(
-                error.contains(&format!("view {view} is not built yet")),
-                "{error}"
-            );
+    fn requests_are_those_of_the_original() {
+        let requests = |arguments: &[&str]| options(arguments).unwrap().requests;
+        assert!(requests(&["-z"]).zero);
+        let level = requests(&["-l", "debug"]).log_level;
+        assert_eq!(level.as_deref(), Some("debug"));
+        assert_eq!(requests(&["-D", "3"]).log_details, Some(3));
+        assert_eq!(requests(&["-S", "17"]).dump, Some((17, None)));
+        let dump = requests(&["-S", "0", "info"]).dump;
+        assert_eq!(dump, Some((0, Some("info".to_owned()))));
+        let some = options(&["-s", "4-16,1"]).unwrap().sockets;
+        assert!(some.contains(4) && some.contains(1) && !some.contains(2));
+    }
+
+    #[test]
+    fn metrics_are_served_on_local_addresses_only() {
+        let local = shown(&["--prometheus=127.0.0.1:9100"], true);
+        assert_eq!(local, "Prometheus(Some(127.0.0.1:9100))");
+        assert_eq!(shown(&["--prometheus"], true), "Prometheus(None)");
+        for other in ["0.0.0.0:1", "10.0.0.1:9100", "x"] {
+            assert!(options(&[&format!("--prometheus={other}")]).is_err());
         }
     }
 
@@ -332,6 +512,10 @@ mod tests {
             &["-p", "0"],
             &["-n", ""],
             &["-p", "1", "-n", "x"],
+            &["-D", "4"],
+            &["-S", "x"],
+            &["-s", "x"],
+            &["--csv=nothing"],
             &["--json", "--explain"],
             &["extra"],
         ] {

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use stats::{PROTOCOL_TCP, PROTOCOL_UDP, ReasonCounts, RingSnapshot, SocketSnapshot};
+use stats::{ReasonCounts, RingSnapshot, SocketSnapshot, Statistics};
 
 use crate::rate::Rate;
 use crate::sample::Report;
+use crate::views::protocol_name as protocol;
 
 pub(crate) fn push(text: &mut String, report: &Report) {
     let rate = report.rate;
@@ -45,7 +46,7 @@ pub(crate) fn push(text: &mut String, report: &Report) {
 fn push_socket(text: &mut String, report: &Report, socket: &SocketSnapshot) {
     let (fd, protocol) = (socket.fd, protocol(socket.protocol));
     if !socket.offloaded {
-        let why = why(report, socket);
+        let why = why(&report.values, socket);
         let _ = writeln!(text, " fd {fd} {protocol} is not offloaded: {why}");
     } else if !socket.detail.is_empty() {
         let _ = writeln!(text, " fd {fd} {protocol}: {}", socket.detail);
@@ -65,17 +66,21 @@ fn push_socket(text: &mut String, report: &Report, socket: &SocketSnapshot) {
 
 /// How many datagrams the kernel carried for each reason. All of them are the os column.
 fn by_reason(report: &Report, counts: &ReasonCounts) -> String {
-    let shown = counts
-        .iter()
-        .map(|(code, count)| format!("{} {}", report.rate.count(count), reason(report, code)));
+    let shown = counts.iter().map(|(code, count)| {
+        format!(
+            "{} {}",
+            report.rate.count(count),
+            reason(&report.values, code)
+        )
+    });
     shown.collect::<Vec<_>>().join(", ")
 }
 
 /// The reason, with the rule behind it and what it is about.
-fn why(report: &Report, socket: &SocketSnapshot) -> String {
-    let mut why = reason(report, socket.reason);
+pub(crate) fn why(values: &Statistics, socket: &SocketSnapshot) -> String {
+    let mut why = reason(values, socket.reason);
     let detail = Some(&socket.detail).filter(|detail| !detail.is_empty());
-    for more in rule(report, socket.rule).iter().chain(detail) {
+    for more in rule(values, socket.rule).iter().chain(detail) {
         why.push_str(": ");
         why.push_str(more);
     }
@@ -100,7 +105,7 @@ fn push_kernel_sockets(text: &mut String, report: &Report) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let (protocol, reason) = (protocol(kind.0), reason(report, kind.1));
+        let (protocol, reason) = (protocol(kind.0), reason(&report.values, kind.1));
         let _ = writeln!(text, " fd {shown}{more} {protocol}: {reason}");
     }
 }
@@ -116,7 +121,7 @@ fn push_closed(text: &mut String, report: &Report, socket: &SocketSnapshot) {
     let state = if socket.offloaded {
         "offloaded".to_owned()
     } else {
-        format!("not offloaded: {}", why(report, socket))
+        format!("not offloaded: {}", why(&report.values, socket))
     };
     let _ = writeln!(
         text,
@@ -145,9 +150,9 @@ fn push_settings(text: &mut String, report: &Report) {
 }
 
 /// The rule with this number, and where it stands.
-fn rule(report: &Report, number: u32) -> Option<String> {
+fn rule(values: &Statistics, number: u32) -> Option<String> {
     let place = number.checked_sub(1)?;
-    let rules = &report.values.rules;
+    let rules = &values.rules;
     Some(match rules.iter().find(|rule| rule.place == place) {
         Some(rule) => format!("\"{}\" ({})", rule.rule, rule.origin),
         None => format!("rule {number}"),
@@ -175,23 +180,17 @@ fn push_ring(text: &mut String, rate: Rate, ring: &RingSnapshot) {
     );
 }
 
-fn protocol(number: u32) -> String {
-    match number {
-        PROTOCOL_TCP => "tcp".to_owned(),
-        PROTOCOL_UDP => "udp".to_owned(),
-        other => format!("protocol {other}"),
-    }
-}
-
 /// The text of a reason code, or the code where the library gave no text.
-fn reason(report: &Report, code: u32) -> String {
-    let named = report
-        .values
-        .reasons
-        .iter()
-        .find(|reason| reason.code == code);
+pub(crate) fn reason(values: &Statistics, code: u32) -> String {
+    let named = values.reasons.iter().find(|reason| reason.code == code);
     match named {
         Some(reason) if !reason.name.is_empty() => reason.name.clone(),
         _ => format!("reason {code}"),
     }
+}
+
+/// What can be changed about a reason; empty where the library does not say.
+pub(crate) fn advice(values: &Statistics, code: u32) -> &str {
+    let named = values.reasons.iter().find(|reason| reason.code == code);
+    named.map_or("", |reason| &reason.advice)
 }

@@ -1,25 +1,18 @@
-//! `--json`: one document per report.
+//! `--json`: one document per report. `record` writes the same, and `replay` reads it.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
-use serde::Serialize;
-use stats::{
-    KernelSocketSnapshot, NoteSnapshot, PoolSnapshot, ProcessInfo, ReasonSnapshot, RingSnapshot,
-    RuleSnapshot, SettingSnapshot, SocketSnapshot,
-};
+use serde::{Deserialize, Serialize};
+use stats::{ProcessInfo, Statistics};
 
-use crate::sample::Report;
+use crate::sample::{Report, Sample};
 
 /// The report as one line. With differences, counters hold the whole change during `interval_sec`, so
 /// that no digit is lost; a reader divides if it wants a rate.
-pub(crate) fn format(
-    process: &ProcessInfo,
-    report: &Report,
-    time: SystemTime,
-) -> Result<String, serde_json::Error> {
-    let values = &report.values;
+pub(crate) fn format(process: &ProcessInfo, report: &Report) -> Result<String, serde_json::Error> {
     let document = Document {
-        time_unix_sec: time
+        time_unix_sec: report
+            .time
             .duration_since(UNIX_EPOCH)
             .map_or(0.0, |since| since.as_secs_f64()),
         process,
@@ -29,18 +22,27 @@ pub(crate) fn format(
             "totals"
         },
         interval_sec: report.covers().map(|time| time.as_secs_f64()),
-        sockets: &values.sockets,
-        rings: &values.rings,
-        pools: &values.pools,
-        reasons: &values.reasons,
-        settings: &values.settings,
-        rules: &values.rules,
-        closed_sockets: &values.closed_sockets,
-        kernel_sockets: &values.kernel_sockets,
-        notes: &values.notes,
-        overflowed_sockets: values.overflowed_sockets,
+        statistics: &report.values,
+        overflowed_sockets: report.overflowed_sockets,
     };
     serde_json::to_string(&document).map(|line| line + "\n")
+}
+
+/// Reads back what [`format`] has written of totals.
+pub(crate) fn parse(line: &str) -> Result<(ProcessInfo, Sample), String> {
+    let recorded: Recorded = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    if recorded.details != "totals" {
+        return Err("differences were recorded (-d 2), replay needs totals".to_owned());
+    }
+    let time = Duration::try_from_secs_f64(recorded.time_unix_sec)
+        .map_err(|_| "the time is not one".to_owned())?;
+    let sample = Sample {
+        taken: time,
+        time: UNIX_EPOCH + time,
+        statistics: recorded.statistics,
+        overflowed_sockets: recorded.overflowed_sockets,
+    };
+    Ok((recorded.process, sample))
 }
 
 #[derive(Serialize)]
@@ -50,23 +52,25 @@ struct Document<'a> {
     details: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     interval_sec: Option<f64>,
-    sockets: &'a [SocketSnapshot],
-    rings: &'a [RingSnapshot],
-    pools: &'a [PoolSnapshot],
-    reasons: &'a [ReasonSnapshot],
-    settings: &'a [SettingSnapshot],
-    rules: &'a [RuleSnapshot],
-    closed_sockets: &'a [SocketSnapshot],
-    kernel_sockets: &'a [KernelSocketSnapshot],
-    notes: &'a [NoteSnapshot],
+    #[serde(flatten)]
+    statistics: &'a Statistics,
     /// Sockets since the start of the process that found no room in the segment.
+    overflowed_sockets: u64,
+}
+
+#[derive(Deserialize)]
+struct Recorded {
+    time_unix_sec: f64,
+    process: ProcessInfo,
+    details: String,
+    #[serde(flatten)]
+    statistics: Statistics,
+    #[serde(default)]
     overflowed_sockets: u64,
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::sample::tests::Fixture;
 
@@ -95,9 +99,21 @@ mod tests {
         let of_kernel = fixture.segment.claim_kernel_socket();
         of_kernel.fd.set(8);
         fixture.segment.note("vb", "vlan", "tags are stripped");
+        socket.rx_latency.record(700);
+        fixture
+            .segment
+            .event("offload", "fd 5", "runs in user space");
+        let multiplexer = fixture.segment.claim_multiplexer();
+        multiplexer.kind.set("epoll");
+        let _queue = fixture.segment.claim_queue();
+        let group = fixture.segment.claim_group();
+        group.group.set("224.7.7.7:0".parse().unwrap());
+        let connection = fixture.segment.claim_tcp_connection();
+        connection.fd.set(11);
         let process = fixture.reader.process();
-        let time = UNIX_EPOCH + Duration::from_millis(1500);
-        let line = format(process, &fixture.sample().totals(), time).unwrap();
+        let mut report = fixture.sample().totals();
+        report.time = UNIX_EPOCH + Duration::from_millis(1500);
+        let line = format(process, &report).unwrap();
         assert_eq!(line.find('\n'), Some(line.len() - 1));
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(value["time_unix_sec"], 1.5);
@@ -124,6 +140,23 @@ mod tests {
         assert_eq!(value["notes"][0]["topic"], "vlan");
         assert_eq!(value["notes"][0]["text"], "tags are stripped");
         assert_eq!(value["overflowed_sockets"], 0);
+        for section in stats::SECTIONS {
+            let rows = value[section.name].as_array().unwrap();
+            for field in section.fields {
+                assert!(
+                    rows.iter().all(|row| row.get(field.name).is_some()),
+                    "{}.{} is not in the document",
+                    section.name,
+                    field.name
+                );
+            }
+        }
+        let (process_read, sample) = parse(&line).unwrap();
+        assert_eq!(process_read, *process);
+        assert_eq!(
+            sample.statistics, report.values,
+            "what was recorded is read back"
+        );
     }
 
     #[test]
@@ -137,7 +170,7 @@ mod tests {
             .sample()
             .deltas(&earlier)
             .over(Duration::from_millis(2500));
-        let line = format(fixture.reader.process(), &report, UNIX_EPOCH).unwrap();
+        let line = format(fixture.reader.process(), &report).unwrap();
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(
             (value["details"].as_str(), value["interval_sec"].as_f64()),

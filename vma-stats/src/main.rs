@@ -2,16 +2,26 @@
 
 #![forbid(unsafe_code)]
 
-mod basic_view;
 mod cli;
+mod control;
+mod csv;
 mod explain;
+mod fd_list;
 mod json;
+mod kernel_table;
+#[cfg(test)]
+mod manual_page;
 mod message;
 mod preloaded;
+mod prometheus;
 mod rate;
 mod run;
 mod sample;
 mod select;
+mod source;
+mod tui;
+mod views;
+mod words;
 
 use std::process::ExitCode;
 

@@ -1,69 +1,138 @@
 //! The loop: look, print, wait.
 
-use std::io::{self, Write};
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
 
-use signal_hook::consts::SIGINT;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use stats::{ReadError, Reader, SectionKind};
+use stats::{ReadError, Reader, SectionKind, Statistics};
 
-use crate::basic_view::BasicView;
-use crate::cli::{Details, Options, Process};
-use crate::json;
+use crate::cli::{Details, Options, Output, Process};
 use crate::message::tell;
-use crate::preloaded;
 use crate::sample::{Report, Sample};
-use crate::select::{SelectError, select};
+use crate::select::{SelectError, listing, select};
+use crate::source::{End, Recording, Source, SourceError};
+use crate::tui::{self, ScreenError};
+use crate::views::{Table, basic::Basic, full, groups, medium::Medium, netstat};
+use crate::{control, csv, json, preloaded, prometheus, words};
 
 /// Shows statistics until the process ends, Ctrl-C is pressed or the cycles are done.
 pub(crate) fn run(options: &Options) -> ExitCode {
-    let interrupts = match watch_interrupts() {
-        Ok(interrupts) => interrupts,
-        Err(error) => {
-            tell(format_args!("cannot watch for Ctrl-C: {error}"));
-            return ExitCode::FAILURE;
+    let outcome = match &options.output {
+        // These are of all processes.
+        Output::Netstat if options.replay.is_none() => return list_all(options),
+        Output::Prometheus(address) if options.replay.is_none() => {
+            return metrics(options, *address);
         }
+        _ => watch(options),
     };
-    let reader = match select(options) {
-        Ok(reader) => reader,
-        Err(error) => {
-            tell(&error);
-            tell_of_silent(options, &error);
-            return ExitCode::FAILURE;
+    match outcome {
+        Ok(End::Cycles | End::Recording) => ExitCode::SUCCESS,
+        Ok(End::Process | End::Interrupt) => ExitCode::SUCCESS,
+        // Whoever read the output has seen enough.
+        Err(Failure::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
         }
+        Err(failure) => {
+            match failure {
+                Failure::Write(error) => {
+                    tell(format_args!("cannot write to standard output: {error}"));
+                }
+                Failure::Source(error) => tell(error),
+                Failure::Other(text) => tell(text),
+                Failure::Select(error) => {
+                    tell(&error);
+                    tell_of_silent(options, &error);
+                }
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why nothing more is shown that should be.
+#[derive(Debug)]
+enum Failure {
+    Select(SelectError),
+    Source(SourceError),
+    Write(io::Error),
+    Other(String),
+}
+
+impl From<SourceError> for Failure {
+    fn from(error: SourceError) -> Self {
+        Self::Source(error)
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        Self::Source(error.into())
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Write(error)
+    }
+}
+
+fn watch(options: &Options) -> Result<End, Failure> {
+    let interrupts = watch_interrupts()
+        .map_err(|error| Failure::Other(format!("cannot watch for Ctrl-C: {error}")))?;
+    let mut source = match &options.replay {
+        Some(path) => Source::Recorded(Recording::open(path)?),
+        None => Source::Live {
+            reader: select(options).map_err(Failure::Select)?,
+            sockets: options.sockets.clone(),
+        },
     };
-    let process = reader.process();
+    let process = source.process().clone();
     tell(format_args!(
         "stats for application: {} with pid: {}",
         process.program, process.pid
     ));
-    match show(options, &reader, &interrupts, &mut io::stdout().lock()) {
-        Ok(End::Cycles) => ExitCode::SUCCESS,
-        Ok(End::Process) => {
-            // The original's spelling: scripts look for it.
-            tell(format_args!("Proccess {} ended - exiting", process.pid));
-            ExitCode::SUCCESS
-        }
-        Ok(End::Interrupt) => {
-            tell("Got Ctrl-C (interrupted by user)");
-            ExitCode::SUCCESS
-        }
-        // Whoever read the output has seen enough.
-        Err(ShowError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            ExitCode::SUCCESS
-        }
-        Err(ShowError::Write(error)) => {
-            tell(format_args!("cannot write to standard output: {error}"));
-            ExitCode::FAILURE
-        }
-        Err(ShowError::Read(error)) => {
-            tell(error);
-            ExitCode::FAILURE
+    if options.replay.is_none() {
+        control::send(&options.directory, process.pid, &options.requests)
+            .map_err(Failure::Other)?;
+        if options.requests.dump.is_some() {
+            return Ok(End::Cycles);
         }
     }
+    if let Output::Screens = options.output {
+        return match tui::run(options, source, &interrupts) {
+            Ok(end) => Ok(end),
+            Err(ScreenError::Source(error)) => Err(Failure::Source(error)),
+            Err(ScreenError::Terminal(error)) => {
+                Err(Failure::Other(format!("cannot use the terminal: {error}")))
+            }
+        };
+    }
+    let output: &mut dyn Write = match &options.output {
+        Output::Record(path) => &mut create(path)?,
+        _ => &mut io::stdout().lock(),
+    };
+    let end = show(options, &mut source, &interrupts, output)?;
+    match end {
+        // The original's spelling: scripts look for it.
+        End::Process => tell(format_args!("Proccess {} ended - exiting", process.pid)),
+        End::Interrupt => tell("Got Ctrl-C (interrupted by user)"),
+        End::Cycles | End::Recording => {}
+    }
+    Ok(end)
+}
+
+/// A file of the user's own: it says what a process does.
+fn create(path: &Path) -> Result<std::fs::File, Failure> {
+    let mut how = OpenOptions::new();
+    how.write(true).create(true).truncate(true).mode(0o600);
+    how.open(path)
+        .map_err(|error| Failure::Other(format!("{}: {error}", path.display())))
 }
 
 /// Names processes that run with the library and have nothing to show.
@@ -73,7 +142,8 @@ fn tell_of_silent(options: &Options, error: &SelectError) {
         (_, SelectError::NoProcess) => None,
         _ => return,
     };
-    for process in preloaded::processes(pid) {
+    let silent = preloaded::processes(pid);
+    for process in &silent {
         tell(format_args!(
             "process {} ({}) runs with libvma, but publishes nothing in {}: it has opened no UDP socket over IPv4 \
              (TCP and IPv6 are the kernel's for now), or has another VMA_STATS_SHMEM_DIR",
@@ -82,59 +152,39 @@ fn tell_of_silent(options: &Options, error: &SelectError) {
             options.directory.display(),
         ));
     }
-}
-
-/// Why no more is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Cycles,
-    Process,
-    Interrupt,
-}
-
-#[derive(Debug)]
-enum ShowError {
-    Read(ReadError),
-    Write(io::Error),
-}
-
-impl From<ReadError> for ShowError {
-    fn from(error: ReadError) -> Self {
-        Self::Read(error)
-    }
-}
-
-impl From<io::Error> for ShowError {
-    fn from(error: io::Error) -> Self {
-        Self::Write(error)
+    if let Some(pid) = pid.filter(|_| silent.is_empty())
+        && stats::process_start_time_ticks(pid).is_some()
+    {
+        tell(format_args!(
+            "process {pid} does not run with libvma, as far as this user can see. A program is started with it by: \
+             LD_PRELOAD=libvma.so PROGRAM"
+        ));
     }
 }
 
 fn show(
     options: &Options,
-    reader: &Reader,
+    source: &mut Source,
     interrupts: &Receiver<()>,
-    output: &mut impl Write,
-) -> Result<End, ShowError> {
-    let mut view = BasicView::new(options.explain);
+    output: &mut dyn Write,
+) -> Result<End, Failure> {
+    let mut printer = Printer::new(options);
     let mut told_of_overflow = false;
     let mut earlier = None;
-    if options.details == Details::Deltas {
-        earlier = Some(Sample::take(reader)?);
-        if let Some(end) = wait(options.interval, reader, interrupts) {
+    if options.details == Details::Deltas && printer.is_repeated() {
+        earlier = source.sample()?;
+        if let Some(end) = source.wait(options.interval, interrupts) {
             return Ok(end);
         }
     }
     let mut printed = 0_u64;
     loop {
-        let sample = Sample::take(reader)?;
+        let Some(sample) = source.sample()? else {
+            return Ok(End::Recording);
+        };
         if sample.overflowed_sockets > 0 && !told_of_overflow {
             told_of_overflow = true;
-            tell(format_args!(
-                "{} sockets are not shown: there is room for {}, see VMA_STATS_FD_NUM",
-                sample.overflowed_sockets,
-                reader.capacity(SectionKind::Sockets),
-            ));
+            tell_of_overflow(source, &sample);
         }
         if printed == 0
             && let Some(hint) = hint(options, &sample)
@@ -149,26 +199,42 @@ fn show(
             }
             None => sample.totals(),
         };
-        output.write_all(format(options, reader, &mut view, &report)?.as_bytes())?;
+        output.write_all(printer.format(source, &report)?.as_bytes())?;
         output.flush()?;
         printed += 1;
-        if printed == options.cycles {
+        if printed == options.cycles || !printer.is_repeated() {
             return Ok(End::Cycles);
         }
-        if let Some(end) = wait(options.interval, reader, interrupts) {
+        if let Some(end) = source.wait(options.interval, interrupts) {
             return Ok(end);
         }
     }
 }
 
+fn tell_of_overflow(source: &Source, sample: &Sample) {
+    let room = match source {
+        Source::Live { reader, .. } => reader.capacity(SectionKind::Sockets).to_string(),
+        Source::Recorded(_) => "fewer".to_owned(),
+    };
+    tell(format_args!(
+        "{} sockets are not shown: there is room for {room}, see VMA_STATS_FD_NUM",
+        sample.overflowed_sockets,
+    ));
+}
+
 /// Where to look if sockets are not accelerated, for whoever does not look there already.
 fn hint(options: &Options, sample: &Sample) -> Option<String> {
-    if options.explain || options.json {
+    let looks_elsewhere = !matches!(
+        options.output,
+        Output::Basic { explained: false } | Output::Medium | Output::Full
+    );
+    if looks_elsewhere {
         return None;
     }
-    let of_kernel = sample.sockets.iter().filter(|it| !it.offloaded).count();
-    let others = sample.kernel_sockets.len();
-    let all = sample.sockets.len() + others;
+    let statistics = &sample.statistics;
+    let of_kernel = statistics.sockets.iter().filter(|it| !it.offloaded).count();
+    let others = statistics.kernel_sockets.len();
+    let all = statistics.sockets.len() + others;
     match of_kernel + others {
         0 => None,
         count => Some(format!(
@@ -177,41 +243,123 @@ fn hint(options: &Options, sample: &Sample) -> Option<String> {
     }
 }
 
-fn format(
-    options: &Options,
-    reader: &Reader,
-    view: &mut BasicView,
-    report: &Report,
-) -> io::Result<String> {
-    if options.json {
-        return Ok(json::format(reader.process(), report, SystemTime::now())?);
-    }
-    Ok(view.format(report))
+/// Formats reports as the options ask for.
+struct Printer<'a> {
+    output: &'a Output,
+    basic: Table<Basic>,
+    medium: Table<Medium>,
+    is_first: bool,
+    clears: bool,
 }
 
-/// Waits for the next cycle. `Some` when there will be none.
-fn wait(interval: Duration, reader: &Reader, interrupts: &Receiver<()>) -> Option<End> {
-    let end = Instant::now() + interval;
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if interrupts.recv_timeout(left.min(LIVENESS_INTERVAL)) != Err(RecvTimeoutError::Timeout) {
-            return Some(End::Interrupt);
+impl<'a> Printer<'a> {
+    fn new(options: &'a Options) -> Self {
+        let explained = matches!(options.output, Output::Basic { explained: true });
+        Self {
+            output: &options.output,
+            basic: Table::new(Basic { explained }),
+            medium: Table::new(Medium),
+            is_first: true,
+            clears: io::stdout().is_terminal() && options.cycles != 1,
         }
-        if !reader.is_live() {
-            return Some(End::Process);
+    }
+
+    /// Whether a report follows the other.
+    fn is_repeated(&self) -> bool {
+        !matches!(
+            self.output,
+            Output::Groups | Output::Netstat | Output::Words(_) | Output::Prometheus(_)
+        )
+    }
+
+    fn format(&mut self, source: &Source, report: &Report) -> Result<String, Failure> {
+        let process = source.process();
+        let is_first = std::mem::replace(&mut self.is_first, false);
+        Ok(match self.output {
+            Output::Screens | Output::Basic { .. } => self.basic.format(report),
+            Output::Medium => self.medium.format(report),
+            Output::Full if self.clears => full::CLEAR_SCREEN.to_owned() + &full::format(report),
+            Output::Full => full::format(report),
+            Output::Groups => groups::format(report),
+            Output::Netstat => netstat::heading() + &netstat::format(process, &report.values),
+            Output::Json | Output::Record(_) => {
+                json::format(process, report).map_err(io::Error::from)?
+            }
+            Output::Csv(section) if is_first => {
+                csv::heading(section) + &csv::format(process, report, section)
+            }
+            Output::Csv(section) => csv::format(process, report, section),
+            Output::Prometheus(_) => {
+                prometheus::format(&[(process.clone(), report.values.clone())])
+            }
+            Output::Words(fd) => words::format(&report.values, *fd).ok_or_else(|| {
+                let fd = fd.unwrap_or(-1);
+                Failure::Other(format!(
+                    "process {} has no socket with descriptor {fd} that the library knows",
+                    process.pid
+                ))
+            })?,
+        })
+    }
+}
+
+/// View 5: the sockets of every process. None is no error.
+fn list_all(options: &Options) -> ExitCode {
+    let mut text = netstat::heading();
+    for reader in readers(options) {
+        if let Ok(statistics) = Statistics::read(&reader) {
+            text.push_str(&netstat::format(reader.process(), &statistics));
         }
-        if left <= LIVENESS_INTERVAL {
-            return None;
+    }
+    print(&text)
+}
+
+/// The processes that are asked for, or all.
+fn readers(options: &Options) -> Vec<Reader> {
+    let directory = &options.directory;
+    if options.process != Process::FirstLive {
+        return select(options).into_iter().collect();
+    }
+    let live = listing(options).live;
+    live.iter()
+        .filter_map(|process| Reader::open(directory, process.pid).ok())
+        .collect()
+}
+
+fn metrics(options: &Options, address: Option<std::net::SocketAddr>) -> ExitCode {
+    let all = || {
+        let read = |reader: &Reader| {
+            let sample = Sample::take(reader, &options.sockets).ok()?;
+            Some((reader.process().clone(), sample.statistics))
+        };
+        let found: Vec<_> = readers(options).iter().filter_map(read).collect();
+        prometheus::format(&found)
+    };
+    let Some(address) = address else {
+        return print(&all());
+    };
+    match prometheus::serve(address, all) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tell(format_args!("cannot serve metrics on {address}: {error}"));
+            ExitCode::FAILURE
         }
     }
 }
 
-/// How soon the end of the process is noticed when reports are far apart.
-const LIVENESS_INTERVAL: Duration = Duration::from_millis(200);
+fn print(text: &str) -> ExitCode {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            tell(format_args!("cannot write to standard output: {error}"));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
 
 /// A message arrives for every Ctrl-C.
 fn watch_interrupts() -> io::Result<Receiver<()>> {
-    let mut signals = Signals::new([SIGINT])?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let (interrupt_tx, interrupt_rx) = mpsc::channel();
     thread::Builder::new()
         .name("signals".to_owned())

@@ -1,28 +1,20 @@
 //! What one look at a process gives.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use stats::{
-    KernelSocketSnapshot, NoteSnapshot, PoolSnapshot, ReadError, Reader, ReasonSnapshot,
-    RingSnapshot, RuleSnapshot, SectionKind, SettingSnapshot, SocketSnapshot,
-};
+use stats::{ReadError, Reader, SectionKind, Statistics};
 
+use crate::fd_list::FdList;
 use crate::rate::Rate;
 
 /// All of a process's statistics at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
-    taken: Instant,
-    pub(crate) sockets: Vec<SocketSnapshot>,
-    pub(crate) rings: Vec<RingSnapshot>,
-    pub(crate) pools: Vec<PoolSnapshot>,
-    pub(crate) reasons: Vec<ReasonSnapshot>,
-    pub(crate) settings: Vec<SettingSnapshot>,
-    pub(crate) rules: Vec<RuleSnapshot>,
-    /// Oldest first. Always totals: their counters are at rest.
-    pub(crate) closed_sockets: Vec<SocketSnapshot>,
-    pub(crate) kernel_sockets: Vec<KernelSocketSnapshot>,
-    pub(crate) notes: Vec<NoteSnapshot>,
+    /// Since some moment, the same for all samples of a process.
+    pub(crate) taken: Duration,
+    pub(crate) time: SystemTime,
+    pub(crate) statistics: Statistics,
+    /// Sockets since the start of the process that found no room in the segment.
     pub(crate) overflowed_sockets: u64,
 }
 
@@ -30,74 +22,44 @@ pub(crate) struct Sample {
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) rate: Rate,
+    pub(crate) time: SystemTime,
     /// Counters are totals or differences, as `rate` says.
-    pub(crate) values: Sample,
+    pub(crate) values: Statistics,
+    pub(crate) overflowed_sockets: u64,
 }
 
 impl Sample {
-    /// Sockets that nobody has described yet (no descriptor) are left out.
-    pub(crate) fn take(reader: &Reader) -> Result<Self, ReadError> {
-        let mut sockets = reader.sockets()?;
-        sockets.retain(|socket| socket.fd >= 0);
+    /// Sockets that nobody has described yet (no descriptor), or that are not asked for, are left out.
+    pub(crate) fn take(reader: &Reader, wanted: &FdList) -> Result<Self, ReadError> {
+        let mut statistics = Statistics::read(reader)?;
+        let shown = |fd: i32| fd >= 0 && wanted.contains(fd);
+        statistics.sockets.retain(|socket| shown(socket.fd));
+        statistics.kernel_sockets.retain(|socket| shown(socket.fd));
+        statistics.tcp_connections.retain(|socket| shown(socket.fd));
         Ok(Self {
-            taken: Instant::now(),
-            sockets,
-            rings: reader.rings()?,
-            pools: reader.pools()?,
-            reasons: reader.reasons()?,
-            settings: reader.settings()?,
-            rules: reader.rules()?,
-            closed_sockets: reader.closed_sockets()?,
-            kernel_sockets: reader.kernel_sockets()?,
-            notes: reader.notes()?,
+            taken: since_start(),
+            time: SystemTime::now(),
+            statistics,
             overflowed_sockets: reader.overflowed(SectionKind::Sockets)?,
         })
     }
 
-    pub(crate) fn totals(self) -> Report {
+    pub(crate) fn totals(&self) -> Report {
         Report {
             rate: Rate::Total,
-            values: self,
+            time: self.time,
+            values: self.statistics.clone(),
+            overflowed_sockets: self.overflowed_sockets,
         }
     }
 
     /// The change since `earlier`. What did not exist then counts from zero.
     pub(crate) fn deltas(&self, earlier: &Self) -> Report {
         Report {
-            rate: Rate::Over(self.taken.saturating_duration_since(earlier.taken)),
-            values: Self {
-                taken: self.taken,
-                sockets: since(
-                    &self.sockets,
-                    &earlier.sockets,
-                    |socket| (socket.slot, socket.generation),
-                    SocketSnapshot::since,
-                ),
-                rings: since(
-                    &self.rings,
-                    &earlier.rings,
-                    |ring| (ring.slot, ring.generation),
-                    RingSnapshot::since,
-                ),
-                pools: since(
-                    &self.pools,
-                    &earlier.pools,
-                    |pool| (pool.slot, pool.generation),
-                    PoolSnapshot::since,
-                ),
-                reasons: since(
-                    &self.reasons,
-                    &earlier.reasons,
-                    |reason| (reason.code, reason.generation),
-                    ReasonSnapshot::since,
-                ),
-                settings: self.settings.clone(),
-                rules: self.rules.clone(),
-                closed_sockets: self.closed_sockets.clone(),
-                kernel_sockets: self.kernel_sockets.clone(),
-                notes: self.notes.clone(),
-                overflowed_sockets: self.overflowed_sockets,
-            },
+            rate: Rate::Over(self.taken.saturating_sub(earlier.taken)),
+            time: self.time,
+            values: self.statistics.since(&earlier.statistics),
+            overflowed_sockets: self.overflowed_sockets,
         }
     }
 }
@@ -112,20 +74,10 @@ impl Report {
     }
 }
 
-/// Pairs entries by place and generation. A new user of a place is not compared with the old one.
-fn since<S: Clone>(
-    current: &[S],
-    earlier: &[S],
-    key: impl Fn(&S) -> (u32, u64),
-    difference: impl Fn(&S, &S) -> S,
-) -> Vec<S> {
-    let earlier: std::collections::HashMap<_, _> =
-        earlier.iter().map(|entry| (key(entry), entry)).collect();
-    let change = |entry: &S| match earlier.get(&key(entry)) {
-        Some(before) => difference(entry, before),
-        None => entry.clone(),
-    };
-    current.iter().map(change).collect()
+/// Time since this program first asked.
+fn since_start() -> Duration {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
 }
 
 #[cfg(test)]
@@ -151,8 +103,8 @@ pub(crate) mod tests {
                 sockets: 20,
                 rings: 2,
                 pools: 2,
-                reasons: 4,
-                settings: 2,
+                reasons: 40,
+                settings: 4,
                 rules: 2,
             };
             let path = dir.path().join(std::process::id().to_string());
@@ -167,7 +119,7 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn sample(&self) -> Sample {
-            Sample::take(&self.reader).unwrap()
+            Sample::take(&self.reader, &FdList::default()).unwrap()
         }
     }
 
@@ -225,6 +177,6 @@ pub(crate) mod tests {
     fn sockets_without_a_descriptor_are_left_out() {
         let fixture = Fixture::new();
         let _unnamed = fixture.segment.claim_socket();
-        assert!(fixture.sample().sockets.is_empty());
+        assert!(fixture.sample().statistics.sockets.is_empty());
     }
 }

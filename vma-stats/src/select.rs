@@ -35,13 +35,7 @@ impl fmt::Display for SelectError {
 /// Opens the statistics of the process that the options ask for.
 pub(crate) fn select(options: &Options) -> Result<Reader, SelectError> {
     let directory = &options.directory;
-    let listing = list_directory(directory).unwrap_or_else(|error| {
-        tell(format_args!("cannot list {}: {error}", directory.display()));
-        Listing::default()
-    });
-    if !options.keep_stale {
-        remove_stale(&listing);
-    }
+    let listing = listing(options);
     let pid = match &options.process {
         Process::Pid(pid) => Some(*pid),
         Process::FirstLive => listing.live.first().map(|process| process.pid),
@@ -56,6 +50,19 @@ pub(crate) fn select(options: &Options) -> Result<Reader, SelectError> {
     };
     let pid = pid.ok_or(SelectError::NoProcess)?;
     Reader::open(directory, pid).map_err(SelectError::Read)
+}
+
+/// The processes that publish. The files of those that are gone are removed, unless that is forbidden.
+pub(crate) fn listing(options: &Options) -> Listing {
+    let directory = &options.directory;
+    let listing = list_directory(directory).unwrap_or_else(|error| {
+        tell(format_args!("cannot list {}: {error}", directory.display()));
+        Listing::default()
+    });
+    if !options.keep_stale {
+        remove_stale(&listing);
+    }
+    listing
 }
 
 /// Whether the process runs the program `name`: by its executable, or by what it says itself where
@@ -75,6 +82,7 @@ fn file_name(path: &Path) -> String {
 
 fn remove_stale(listing: &Listing) {
     for path in &listing.stale {
+        stats::remove_stale_control(path);
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tell(format_args!("cannot remove {}: {error}", path.display()));

@@ -174,8 +174,8 @@ fn wrong_command_line_is_exit_1() {
     let dir = tempfile::tempdir().unwrap();
     let _published = publish(dir.path());
     for (arguments, said) in [
-        (&["-v", "3"][..], "vmastat: view 3 is not built yet"),
-        (&["-z"], "vmastat: option -z (--zero) is not supported yet"),
+        (&["-S", "x"][..], "vmastat: '-S' Invalid fd val: x"),
+        (&["-z"], "vmastat: stats for application: "),
         (
             &["-i", "x"],
             "vmastat: invalid value 'x' for '--interval <SECONDS>'",

@@ -15,7 +15,7 @@ Usage: cargo xtask <command>
   test [--quick | --long]
                         format, lints, documentation, licences, tests, models, fuzzing, instruction counts, gain
                         over the kernel; --quick: format, lints, unit tests; --long: also what takes an hour
-  fuzz [--seconds N]    every fuzz target for N seconds (1 to 86400, default 30, and 60 for tcp)
+  fuzz [--seconds N]    every fuzz target for N seconds (1 to 86400, default 20, and 60 for tcp and segment)
   bench [--rounds N] [--json FILE] [--check]
                         latency and throughput against the kernel and against the bare device;
                         N rounds (5 to 1000, default 5), JSON into FILE (default target/bench.json),
@@ -26,6 +26,8 @@ Usage: cargo xtask <command>
   instructions [--update]
                         count the instructions of the TCP engine with valgrind and compare them with the
                         committed table; --update: write the table again
+  package [--try]       make DEB and RPM packages in target/packages; --try: also install, upgrade, use and
+                        remove them in a clean root
   docs                  write the generated documents again
 ";
 
@@ -49,6 +51,10 @@ pub(crate) enum Task {
     Bench(BenchOptions),
     Instructions {
         update: bool,
+    },
+    Package {
+        /// Try them out, too.
+        tries: bool,
     },
     Docs,
 }
@@ -100,6 +106,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Tas
                 Some("demo") => Task::Demo,
                 Some("docs") => Task::Docs,
                 Some("test") => return parse_test(&mut arguments),
+                Some("package") => return parse_package(&mut arguments),
                 Some("fuzz") => return parse_fuzz(&mut arguments),
                 Some("bench") => return parse_bench(&mut arguments),
                 Some("instructions") => return parse_instructions(&mut arguments),
@@ -129,6 +136,17 @@ fn parse_test(arguments: &mut Parser) -> Result<Task, Failure> {
         };
     }
     Ok(Task::Test(extent))
+}
+
+fn parse_package(arguments: &mut Parser) -> Result<Task, Failure> {
+    let mut tries = false;
+    while let Some(argument) = arguments.next().map_err(usage_error)? {
+        match argument {
+            Arg::Long("try") => tries = true,
+            other => return Err(usage_error(other.unexpected())),
+        }
+    }
+    Ok(Task::Package { tries })
 }
 
 fn parse_instructions(arguments: &mut Parser) -> Result<Task, Failure> {
@@ -219,6 +237,7 @@ mod tests {
                 "bench",
                 "bench",
                 "instructions",
+                "package",
                 "docs"
             ]
         );
@@ -259,6 +278,10 @@ mod tests {
         assert_eq!(
             parse_words("instructions --update"),
             Ok(Task::Instructions { update: true })
+        );
+        assert_eq!(
+            parse_words("package --try"),
+            Ok(Task::Package { tries: true })
         );
         assert!(parse_words("demo --quick").unwrap_err().contains("--quick"));
         assert!(parse_words("test --check").unwrap_err().contains("--check"));

@@ -94,14 +94,21 @@ pub(crate) fn build_with(
 pub(crate) fn regenerate_documents() -> Result<(), Failure> {
     let generators = [
         ["vma-config", "--lib", "docs_are_current"],
+        ["stats", "--lib", "docs_are_current"],
         ["tcp", "--test=requirements", "the_report_is_current"],
+        ["vma-stats", "--bins", "the_manual_page_is_current"],
+        ["vma-run", "--bins", "the_manual_page_is_current"],
+        ["vmad", "--test=manual_page", "the_manual_page_is_current"],
+        ["sockperf-rs", "--lib", "docs_are_current"],
     ];
     for [package, target, test] in generators {
         let mut generator = command(&["test", "--quiet", "--package", package, target, test]);
         generator.env("UPDATE_DOCS", "1");
         process::run(generator)?;
     }
-    say("docs/parameters.md, docs/tcp-requirements.md and man/vma.7 are current");
+    say(
+        "docs/parameters.md, docs/statistics.md, docs/sockperf-rs.md, docs/tcp-requirements.md and the pages in man/ are current",
+    );
     Ok(())
 }
 

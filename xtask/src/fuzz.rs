@@ -31,9 +31,13 @@ const INPUT_BYTES_MAX: u32 = 1024;
 /// Lines of a failed run that are shown: the stack and the input.
 const LINES_SHOWN: usize = 60;
 
-/// How long a target runs unless told otherwise, in seconds. That of TCP has whole connections to find its way through.
+/// How long a target runs unless told otherwise, in seconds. That of TCP has whole connections to find its way through, that
+/// of the statistics a segment.
 fn default_seconds(target: &str) -> u32 {
-    if target == "tcp" { 60 } else { 30 }
+    match target {
+        "tcp" | "segment" => 60,
+        _ => 20,
+    }
 }
 
 /// Installs what is missing and runs, each target for `seconds` or else for its own time.

@@ -20,6 +20,7 @@ mod measure;
 mod median;
 mod needs;
 mod output;
+mod package;
 mod packets;
 mod process;
 mod setup;
@@ -51,6 +52,7 @@ fn run(task: Task) -> Result<(), Failure> {
         Task::Fuzz { seconds } => fuzz::run(seconds),
         Task::Bench(options) => bench::run(&options),
         Task::Instructions { update } => instructions::run(update),
+        Task::Package { tries } => package::run(tries),
         Task::Docs => cargo::regenerate_documents(),
     }
 }

@@ -10,8 +10,12 @@ use std::os::unix::fs::PermissionsExt;
 pub(crate) enum Purpose {
     /// Demo and benches.
     Measuring,
-    /// The tests, and with them everything.
+    /// The tests, and with them most.
     Testing,
+    /// Packages.
+    Packaging,
+    /// Trying packages out.
+    TestingPackages,
 }
 
 /// A program and the Debian package that brings it.
@@ -21,8 +25,23 @@ pub(crate) struct Need {
     pub(crate) package: &'static str,
     /// Whether only the tests need it.
     testing_only: bool,
+    /// Whether only those who make or try packages need it.
+    packages: Option<Purpose>,
     /// For the person who is asked to install it.
     pub(crate) why: &'static str,
+}
+
+impl Need {
+    fn is_for(&self, purpose: Purpose) -> bool {
+        match self.packages {
+            Some(packages) => packages == purpose,
+            None => match purpose {
+                Purpose::Measuring => !self.testing_only,
+                Purpose::Testing => true,
+                Purpose::Packaging | Purpose::TestingPackages => false,
+            },
+        }
+    }
 }
 
 const NEEDS: &[Need] = &[
@@ -30,51 +49,104 @@ const NEEDS: &[Need] = &[
         program: "cc",
         package: "gcc",
         testing_only: false,
+        packages: None,
         why: "links Rust programs, compiles the tests' C programs",
     },
     Need {
         program: "ip",
         package: "iproute2",
         testing_only: false,
+        packages: None,
         why: "makes network namespaces and veth pairs",
     },
     Need {
         program: "sockperf",
         package: "sockperf",
         testing_only: false,
+        packages: None,
         why: "the program that is measured",
     },
     Need {
         program: "taskset",
         package: "util-linux",
         testing_only: false,
+        packages: None,
         why: "runs both ends of the kernel's sockperf on one CPU",
     },
     Need {
         program: "c++",
         package: "g++",
         testing_only: true,
+        packages: None,
         why: "compiles libFuzzer",
     },
     Need {
         program: "kill",
         package: "procps",
         testing_only: true,
+        packages: None,
         why: "a test of vma_stats ends a process with it",
     },
     Need {
         program: "strace",
         package: "strace",
         testing_only: true,
+        packages: None,
         why: "a test of sockperf-rs delivers signals with it",
     },
     Need {
         program: "valgrind",
         package: "valgrind",
         testing_only: true,
+        packages: None,
         why: "counts the instructions of the TCP engine",
     },
+    Need {
+        program: "mandoc",
+        package: "mandoc",
+        testing_only: true,
+        packages: None,
+        why: "checks the manual pages",
+    },
+    Need {
+        program: "groff",
+        package: "groff-base",
+        testing_only: true,
+        packages: None,
+        why: "checks the manual pages",
+    },
+    packaging("objcopy", "binutils", "splits debugging symbols off"),
+    packaging(
+        "dpkg-shlibdeps",
+        "dpkg-dev",
+        "finds out what packages depend on",
+    ),
+    trying(
+        "debootstrap",
+        "debootstrap",
+        "makes a root to install packages in",
+    ),
+    trying("lintian", "lintian", "checks DEB packages"),
+    trying("rpm", "rpm", "installs RPM packages"),
+    trying("rpmlint", "rpmlint", "checks RPM packages"),
 ];
+
+const fn packaging(program: &'static str, package: &'static str, why: &'static str) -> Need {
+    Need {
+        program,
+        package,
+        testing_only: false,
+        packages: Some(Purpose::Packaging),
+        why,
+    }
+}
+
+const fn trying(program: &'static str, package: &'static str, why: &'static str) -> Need {
+    Need {
+        packages: Some(Purpose::TestingPackages),
+        ..packaging(program, package, why)
+    }
+}
 
 /// A line for each program that the tests compare with and without the library: its name, its Debian package, and "service"
 /// if that starts one.
@@ -115,7 +187,7 @@ pub(crate) fn missing(purpose: Purpose) -> Vec<&'static Need> {
 pub(crate) fn missing_in(purpose: Purpose, path: &OsStr) -> Vec<&'static Need> {
     NEEDS
         .iter()
-        .filter(|need| purpose == Purpose::Testing || !need.testing_only)
+        .filter(|need| need.is_for(purpose))
         .filter(|need| !is_in_path(need.program, path))
         .collect()
 }

@@ -20,7 +20,7 @@ pub(crate) fn everything() -> Result<(), Failure> {
 /// commands that do.
 pub(crate) fn ensure(purpose: Purpose) -> Result<(), Failure> {
     let components = match purpose {
-        Purpose::Measuring => Vec::new(),
+        Purpose::Measuring | Purpose::Packaging | Purpose::TestingPackages => Vec::new(),
         Purpose::Testing => missing_components(),
     };
     let missing = needs::missing(purpose);
@@ -55,11 +55,29 @@ pub(crate) fn ensure(purpose: Purpose) -> Result<(), Failure> {
 
 /// Has cargo build and install cargo-deny, which takes minutes, unless it is here.
 pub(crate) fn ensure_cargo_deny() -> Result<(), Failure> {
-    if has_subcommand("deny") {
+    ensure_subcommand("deny")
+}
+
+/// The tools that make packages, which take minutes to build.
+pub(crate) fn ensure_packagers() -> Result<(), Failure> {
+    ensure(Purpose::Packaging)?;
+    ensure_subcommand("deb")?;
+    ensure_subcommand("generate-rpm")
+}
+
+/// The tools that try packages out.
+pub(crate) fn ensure_for_trial() -> Result<(), Failure> {
+    ensure(Purpose::TestingPackages)
+}
+
+/// Has cargo build and install one of its subcommands, unless it is here.
+fn ensure_subcommand(name: &str) -> Result<(), Failure> {
+    if has_subcommand(name) {
         return Ok(());
     }
-    say("setup: cargo install cargo-deny --locked");
-    process::run(cargo::command(&["install", "cargo-deny", "--locked"]))
+    let package = format!("cargo-{name}");
+    say(format_args!("setup: cargo install {package} --locked"));
+    process::run(cargo::command(&["install", &package, "--locked"]))
 }
 
 /// Installs programs that the tests compare with and without the library, if root asks. Without one of them its test is
@@ -185,7 +203,7 @@ mod tests {
         let twice = [missing.as_slice(), &missing].concat();
         assert_eq!(
             install_arguments(&twice).join(" "),
-            "install --yes --no-install-recommends g++ gcc iproute2 procps sockperf strace util-linux valgrind"
+            "install --yes --no-install-recommends g++ gcc groff-base iproute2 mandoc procps sockperf strace util-linux valgrind"
         );
     }
 }

@@ -1,5 +1,6 @@
 //! Opens an interface: program and maps, XDP attachment, one AF_XDP socket a queue.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -17,7 +18,7 @@ use crate::ethtool;
 use crate::rings::{XdpKick, XdpRx, XdpTx};
 use crate::sight::{self, Needed, Sight};
 use crate::steering::XdpSteering;
-use crate::xsk::{Sizes, Umem, Xsk};
+use crate::xsk::{Patience, Sizes, Umem, Xsk};
 
 /// Space that the kernel keeps free in front of a received packet (`XDP_PACKET_HEADROOM`).
 pub(crate) const HEADROOM_BYTES: u32 = 256;
@@ -36,6 +37,8 @@ pub struct XdpBackend {
     prefetch_bytes: usize,
     /// A bound socket with the pool's memory registered, for later sockets to share.
     donor: Mutex<Option<Arc<OwnDescriptor>>>,
+    /// Links that had a queue which nobody released in time.
+    busy: Mutex<HashSet<u32>>,
     /// One program takes notes for all interfaces in generic mode.
     notes: Mutex<Weak<SkbNotes>>,
 }
@@ -48,6 +51,7 @@ impl XdpBackend {
             mode,
             prefetch_bytes,
             donor: Mutex::new(None),
+            busy: Mutex::new(HashSet::new()),
             notes: Mutex::new(Weak::new()),
         }
     }
@@ -61,16 +65,31 @@ impl XdpBackend {
         sizes: Sizes,
         copy: bool,
     ) -> io::Result<Xsk> {
-        let open = |umem| Xsk::open(link.index, queue, pool, umem, sizes, copy);
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let patience = if busy.contains(&link.index) {
+            Patience::Short
+        } else {
+            Patience::Long
+        };
+        let open = |umem| Xsk::open(link.index, queue, pool, umem, sizes, copy, patience);
         let mut donor = self.donor.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = donor
             .as_ref()
             .map(|fd| open(Umem::ShareWith(fd.as_raw_fd())));
-        let xsk = match shared {
-            Some(Ok(xsk)) => xsk,
-            // The donor's interface is gone (EBADF), or its mode does not suit this device (EOPNOTSUPP).
-            None | Some(Err(_)) => open(Umem::Register)?,
+        let opened = match shared {
+            Some(Err(error)) if !is_busy(&error) => {
+                // The donor's interface is gone (EBADF), or its mode does not suit this device (EOPNOTSUPP).
+                open(Umem::Register)
+            }
+            Some(opened) => opened,
+            None => open(Umem::Register),
         };
+        let xsk = opened.inspect_err(|error| {
+            if is_busy(error) {
+                busy.insert(link.index);
+            }
+        })?;
+        busy.remove(&link.index);
         *donor = Some(Arc::clone(&xsk.fd));
         Ok(xsk)
     }
@@ -197,6 +216,10 @@ impl Backend for XdpBackend {
             _ => Err(error),
         })
     }
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EBUSY)
 }
 
 /// Why it is not the first choice, and what was said of the second.

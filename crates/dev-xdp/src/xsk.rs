@@ -5,7 +5,7 @@ use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use descriptors::OwnDescriptor;
 use dev_core::FramePool;
@@ -59,6 +59,7 @@ impl Xsk {
         umem: Umem,
         sizes: Sizes,
         copy: bool,
+        patience: Patience,
     ) -> io::Result<Self> {
         let fd = open_socket()?;
         let raw = fd.as_raw_fd();
@@ -88,7 +89,8 @@ impl Xsk {
         )?;
         let rx = map(raw, libc::XDP_PGOFF_RX_RING, &offsets.rx, sizes.rx)?;
         let tx = map(raw, libc::XDP_PGOFF_TX_RING, &offsets.tx, sizes.tx)?;
-        bind(raw, link_index, queue, umem, copy)?;
+        let address = address(link_index, queue, umem, copy);
+        bind(raw, &address, patience)?;
         // SAFETY: the layout was just mapped from a fresh socket, stays mapped for good, and nobody else has our end.
         let fill = unsafe { Producer::new(fill) };
         // SAFETY: as above.
@@ -107,9 +109,25 @@ impl Xsk {
     }
 }
 
-/// The kernel releases the queue of a socket that was closed, or whose process has ended, in the background. The XDP program
-/// is attached by then, so nobody else holds the interface, and the wait is short.
-const BUSY_ATTEMPTS: u32 = 26;
+/// The kernel releases the queue of a socket that was closed, or whose process has ended, in the background, which takes a while on a
+/// busy machine. The XDP program is attached by then, so hardly anybody else has the queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// For a first attempt to open the interface.
+    Long,
+    /// The queue was not released before.
+    Short,
+}
+
+impl Patience {
+    fn limit(self) -> Duration {
+        match self {
+            Self::Long => Duration::from_secs(2),
+            Self::Short => Duration::from_millis(260),
+        }
+    }
+}
+
 const BUSY_INTERVAL: Duration = Duration::from_millis(10);
 
 fn open_socket() -> io::Result<OwnDescriptor> {
@@ -236,31 +254,33 @@ fn map<T>(
     })
 }
 
-fn bind(fd: RawFd, link_index: u32, queue: u32, umem: Umem, copy: bool) -> io::Result<()> {
+fn address(link_index: u32, queue: u32, umem: Umem, copy: bool) -> libc::sockaddr_xdp {
     let (flags, shared_fd) = match umem {
         // The mode of a shared registration is that of its first socket; other flags are refused beside it.
         Umem::ShareWith(other) => (libc::XDP_SHARED_UMEM, other.cast_unsigned()),
         Umem::Register if copy => (libc::XDP_USE_NEED_WAKEUP | libc::XDP_COPY, 0),
         Umem::Register => (libc::XDP_USE_NEED_WAKEUP, 0),
     };
-    let address = libc::sockaddr_xdp {
+    libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
         sxdp_flags: flags,
         sxdp_ifindex: link_index,
         sxdp_queue_id: queue,
         sxdp_shared_umem_fd: shared_fd,
-    };
-    let len = size_of_val(&address) as libc::socklen_t;
-    let mut attempts = BUSY_ATTEMPTS;
+    }
+}
+
+fn bind(fd: RawFd, address: &libc::sockaddr_xdp, patience: Patience) -> io::Result<()> {
+    let len = size_of_val(address) as libc::socklen_t;
+    let until = Instant::now() + patience.limit();
     loop {
         // SAFETY: the kernel reads `len` bytes, the size of `address`.
-        let result = unsafe { libc::bind(fd, std::ptr::from_ref(&address).cast(), len) };
+        let result = unsafe { libc::bind(fd, std::ptr::from_ref(address).cast(), len) };
         if result == 0 {
             return Ok(());
         }
         let error = io::Error::last_os_error();
-        attempts -= 1;
-        if error.raw_os_error() != Some(libc::EBUSY) || attempts == 0 {
+        if error.raw_os_error() != Some(libc::EBUSY) || Instant::now() >= until {
             return Err(error);
         }
         std::thread::sleep(BUSY_INTERVAL);

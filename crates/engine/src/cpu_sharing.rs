@@ -72,7 +72,18 @@ impl Spin {
         !self.is_ruthless && must_sleep()
     }
 
+    /// To be called at each poll in vain of a call that polls for ever: while others need the CPU,
+    /// they get it at once.
+    #[inline]
+    pub(crate) fn make_way(&mut self) {
+        let is_shared = |contention: &Cell<Contention>| contention.get().is_shared();
+        if !self.is_ruthless && CONTENTION.try_with(is_shared).unwrap_or(false) {
+            self.look();
+        }
+    }
+
     /// To be called every few microseconds while polling is in vain.
+    #[cold]
     pub(crate) fn look(&mut self) {
         if self.is_ruthless {
             return;

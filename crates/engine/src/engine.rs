@@ -1,5 +1,6 @@
 //! The engine: what a process has of sockets, interfaces, frames and statistics.
 
+mod control;
 mod descriptors;
 mod end;
 mod fork;
@@ -19,7 +20,7 @@ use libc::c_int;
 use stats::{PoolSlot, Segment};
 use vma_config::rules::{ProcessRules, RuleError};
 
-use crate::mux;
+use crate::mux::{self, MuxCounters};
 use crate::process::end_request::EndRequest;
 use crate::process::sharing::Sharing;
 use crate::sockets::frames;
@@ -32,6 +33,7 @@ use crate::sockets::slab::Slab;
 use crate::sys;
 use crate::udp;
 
+pub use control::LogControls;
 pub use kinds::{AnySocket, Object};
 pub use moved_descriptor::OldNumberUsers;
 
@@ -52,6 +54,8 @@ pub struct Engine<B: Backend> {
     pub(crate) epolls: Slab<Object<B>>,
     pub(crate) kernel_sockets: KernelSockets,
     pool_stats: PoolSlot,
+    poll_counters: MuxCounters,
+    select_counters: MuxCounters,
     pub(crate) sharing: Sharing,
     /// In a forked child, where this engine is its parent's: the engine of the parent's own parent.
     pub(crate) older: AtomicPtr<Self>,
@@ -86,10 +90,20 @@ impl<B: Backend> Engine<B> {
         let pool = frames::make_pool(&settings, frame_bytes)?;
         let reason_names: Vec<_> = Reason::ALL.iter().map(|reason| reason.text()).collect();
         segment.reason_names(&reason_names);
+        let advice: Vec<_> = Reason::ALL.iter().map(|reason| reason.advice()).collect();
+        segment.reason_advice(&advice);
         let pool_stats = segment.claim_pool();
         pool_stats.frames.set(settings.pool_frames.into());
         pool_stats.frame_bytes.set(frame_bytes.into());
         pool_stats.free.set(u64::from(settings.pool_frames));
+        let counters_of = |kind: &str| {
+            let slot = segment.claim_multiplexer();
+            slot.kind.set(kind);
+            let counters = MuxCounters::new();
+            counters.show(slot);
+            counters
+        };
+        let (poll_counters, select_counters) = (counters_of("poll"), counters_of("select"));
         Ok(Self {
             host: Host::new(
                 settings,
@@ -102,6 +116,8 @@ impl<B: Backend> Engine<B> {
             epolls: Slab::new(),
             kernel_sockets: KernelSockets::default(),
             pool_stats,
+            poll_counters,
+            select_counters,
             sharing: Sharing::new(),
             older: AtomicPtr::new(ptr::null_mut()),
             end: EndRequest::default(),

@@ -24,7 +24,8 @@ mod sys;
 mod udp;
 
 pub use engine::{
-    AnySocket, Engine, EpollSet, Host, Object, OldNumberUsers, PolledSockets, UdpSocket, monitor,
+    AnySocket, Engine, EpollSet, Host, LogControls, Object, OldNumberUsers, PolledSockets,
+    UdpSocket, monitor,
 };
 pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_may_be_shared};
 pub use netconf_network::NetconfNetwork;

@@ -1,6 +1,7 @@
 //! Waiting for several descriptors at once: `poll(2)`, `select(2)` and `epoll(7)` on any mix of ours and the kernel's.
 
 mod call;
+mod counters;
 pub(crate) mod epoll;
 mod epoll_wait;
 mod eviction;
@@ -12,6 +13,7 @@ mod select_sets;
 mod unshared;
 
 use crate::sockets::stack::Stack;
+pub(crate) use counters::MuxCounters;
 pub(crate) use eviction::forget_alarm;
 pub use registration::Registration;
 pub(crate) use unshared::{epoll_created, is_unshared};

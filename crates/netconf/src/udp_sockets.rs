@@ -1,6 +1,6 @@
-//! The UDP sockets of a network namespace (sock_diag(7), `linux/inet_diag.h`).
+//! The UDP sockets of a network namespace.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
 use netlink_packet_core::NLM_F_DUMP;
@@ -8,6 +8,7 @@ use rustix::net::netlink;
 
 use crate::connection::Connection;
 use crate::error::Error;
+use crate::inet_diag::{self, AF_INET, AF_INET6, Entry, IPPROTO_UDP, SOCK_DIAG_BY_FAMILY};
 
 /// A UDP socket that is bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +31,10 @@ pub fn udp_sockets(port: Option<u16>) -> Result<Vec<UdpSocketInfo>, Error> {
     let mut connection = Connection::open_protocol(Some(netlink::SOCK_DIAG))?;
     let mut sockets = Vec::new();
     for family in [AF_INET, AF_INET6] {
-        let request = request(family, port.unwrap_or(0));
+        let request = inet_diag::request(family, IPPROTO_UDP, port.unwrap_or(0));
         let kind = (SOCK_DIAG_BY_FAMILY, NLM_F_DUMP);
         let listed = connection.ask_raw("list UDP sockets", kind, &request, |message| {
-            sockets.extend(parse(message.payload));
+            sockets.extend(inet_diag::parse(message.payload).map(described));
             ControlFlow::Continue(())
         });
         match listed {
@@ -45,54 +46,10 @@ pub fn udp_sockets(port: Option<u16>) -> Result<Vec<UdpSocketInfo>, Error> {
     Ok(sockets)
 }
 
-/// `struct inet_diag_req_v2`
-fn request(family: u8, port: u16) -> [u8; 56] {
-    let mut request = [0; 56];
-    request[0] = family;
-    request[1] = IPPROTO_UDP;
-    request[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
-    request[8..10].copy_from_slice(&port.to_be_bytes());
-    request
-}
-
-/// `struct inet_diag_msg`
-fn parse(message: &[u8]) -> Option<UdpSocketInfo> {
-    let port = |offset| Some(u16::from_be_bytes(*message.get(offset..)?.first_chunk()?));
-    let address = |offset| {
-        let bytes: [u8; 16] = *message.get(offset..)?.first_chunk()?;
-        let [a, b, c, d, ..] = bytes;
-        match *message.first()? {
-            AF_INET => Some(IpAddr::V4(Ipv4Addr::new(a, b, c, d))),
-            AF_INET6 => Some(IpAddr::V6(Ipv6Addr::from(bytes))),
-            _ => None,
-        }
-    };
-    let peer = SocketAddr::new(address(24)?, port(6)?);
-    Some(UdpSocketInfo {
-        local: SocketAddr::new(address(8)?, port(4)?),
-        peer: (peer.port() != 0).then_some(peer),
-        inode: u32::from_ne_bytes(*message.get(68..)?.first_chunk()?),
-    })
-}
-
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
-const AF_INET: u8 = 2;
-const AF_INET6: u8 = 10;
-const IPPROTO_UDP: u8 = 17;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn short_messages_are_no_sockets() {
-        let mut message = [0; 72];
-        message[0] = AF_INET;
-        for length in 0..message.len() {
-            assert_eq!(parse(&message[..length]), None);
-        }
-        assert!(parse(&message).is_some());
-        message[0] = 1;
-        assert_eq!(parse(&message), None);
+fn described(entry: Entry) -> UdpSocketInfo {
+    UdpSocketInfo {
+        local: entry.local,
+        peer: (entry.peer.port() != 0).then_some(entry.peer),
+        inode: entry.inode,
     }
 }

@@ -10,15 +10,19 @@ use crate::mapping::EntryView;
 use crate::schema::FieldKind;
 
 mod endpoint;
+mod histogram;
 mod reasons;
 mod remark;
 mod text;
+mod value;
 mod versioned;
 
 pub use endpoint::Endpoint;
+pub use histogram::{Distribution, Histogram};
 pub use reasons::{REASON_CODES, ReasonCounters, ReasonCounts};
 pub use remark::Remark;
 pub use text::Text;
+pub use value::Value;
 
 /// What every field type can do; the schema's macro builds entries and snapshots from it.
 pub(crate) trait Field: Default {
@@ -32,6 +36,12 @@ pub(crate) trait Field: Default {
 
     /// Takes over the value of another entry's field.
     fn copy_from(&self, other: &Self);
+
+    /// Lets a counter or a peak begin anew, while another thread may count. All else stays.
+    fn zero(&self) {}
+
+    /// The value of a snapshot, whatever its type.
+    fn shown(value: &Self::Value) -> Value;
 
     /// Reads the field at `offset` of an entry in another process's segment.
     fn read(entry: &EntryView<'_>, offset: usize) -> Self::Value;
@@ -94,11 +104,23 @@ impl Gauge {
         self.set(self.value().saturating_sub(amount));
     }
 
+    #[inline]
+    pub fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The most that a level ever was, with the same single-writer rule as [`Counter`].
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Peak(AtomicU64);
+
+impl Peak {
     /// Keeps the larger of the stored value and `value`.
     #[inline]
     pub fn raise_to(&self, value: u64) {
         if value > self.value() {
-            self.set(value);
+            self.0.store(value, Ordering::Relaxed);
         }
     }
 
@@ -107,6 +129,30 @@ impl Gauge {
         self.0.load(Ordering::Relaxed)
     }
 }
+
+/// Zeroes a word to which another thread adds by load and store. An addition that was between the two brings the old value back:
+/// that shows, because no count since then is as large, and the word is zeroed again. Only a thread that loses its CPU between the two
+/// brings the old value back unseen; whoever asks again gets rid of it.
+fn zero_while_counted(word: &AtomicU64) {
+    for _ in 0..ZERO_ATTEMPTS {
+        let before = word.load(Ordering::Relaxed);
+        if before == 0 {
+            return;
+        }
+        word.store(0, Ordering::Relaxed);
+        for _ in 0..ZERO_PAUSE {
+            std::hint::spin_loop();
+        }
+        if word.load(Ordering::Relaxed) < before {
+            return;
+        }
+    }
+}
+
+/// How often a word is zeroed that other threads bring back.
+const ZERO_ATTEMPTS: u32 = 8;
+/// About a microsecond: an addition takes less.
+const ZERO_PAUSE: u32 = 32;
 
 /// A 32-bit identity value: a code, an id, a count.
 #[derive(Debug, Default)]
@@ -212,8 +258,42 @@ impl Field for Counter {
         entry.load_u64(offset)
     }
 
+    fn zero(&self) {
+        zero_while_counted(&self.0);
+    }
+
+    fn shown(value: &u64) -> Value {
+        Value::Unsigned(*value)
+    }
+
+    /// A counter that was zeroed meanwhile has counted what it shows.
     fn since(current: &u64, earlier: &u64) -> u64 {
-        current.wrapping_sub(*earlier)
+        current.checked_sub(*earlier).unwrap_or(*current)
+    }
+}
+
+impl Field for Peak {
+    type Value = u64;
+    const KIND: FieldKind = FieldKind::Peak;
+
+    fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    fn copy_from(&self, other: &Self) {
+        self.0.store(other.value(), Ordering::Relaxed);
+    }
+
+    fn zero(&self) {
+        zero_while_counted(&self.0);
+    }
+
+    fn shown(value: &u64) -> Value {
+        Value::Unsigned(*value)
+    }
+
+    fn read(entry: &EntryView<'_>, offset: usize) -> u64 {
+        entry.load_u64(offset)
     }
 }
 
@@ -227,6 +307,10 @@ impl Field for Gauge {
 
     fn copy_from(&self, other: &Self) {
         self.set(other.value());
+    }
+
+    fn shown(value: &u64) -> Value {
+        Value::Unsigned(*value)
     }
 
     fn read(entry: &EntryView<'_>, offset: usize) -> u64 {
@@ -246,6 +330,10 @@ impl Field for Number {
         self.set(other.value());
     }
 
+    fn shown(value: &u32) -> Value {
+        Value::Unsigned(u64::from(*value))
+    }
+
     fn read(entry: &EntryView<'_>, offset: usize) -> u32 {
         entry.load_u32(offset)
     }
@@ -261,6 +349,10 @@ impl Field for LargeNumber {
 
     fn copy_from(&self, other: &Self) {
         self.set(other.value());
+    }
+
+    fn shown(value: &u64) -> Value {
+        Value::Unsigned(*value)
     }
 
     fn read(entry: &EntryView<'_>, offset: usize) -> u64 {
@@ -280,6 +372,10 @@ impl Field for Flag {
         self.set(other.value());
     }
 
+    fn shown(value: &bool) -> Value {
+        Value::Flag(*value)
+    }
+
     fn read(entry: &EntryView<'_>, offset: usize) -> bool {
         entry.load_u32(offset) != 0
     }
@@ -295,6 +391,10 @@ impl Field for Descriptor {
 
     fn copy_from(&self, other: &Self) {
         self.set(other.value());
+    }
+
+    fn shown(value: &i32) -> Value {
+        Value::Signed(i64::from(*value))
     }
 
     fn read(entry: &EntryView<'_>, offset: usize) -> i32 {
@@ -317,19 +417,45 @@ mod tests {
     }
 
     #[test]
-    fn counter_difference_survives_the_wrap() {
-        assert_eq!(<Counter as Field>::since(&2, &(u64::MAX - 1)), 4);
+    fn difference_of_a_counter_that_was_zeroed_is_what_it_shows() {
+        assert_eq!(<Counter as Field>::since(&9, &4), 5);
+        assert_eq!(<Counter as Field>::since(&2, &4), 2);
     }
 
     #[test]
-    fn gauge_never_goes_below_zero_and_keeps_the_peak() {
+    fn counter_is_zeroed_while_another_thread_counts() {
+        let counter = Counter::default();
+        let counting = std::sync::atomic::AtomicBool::new(true);
+        counter.add(1 << 40);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while counting.load(Ordering::Relaxed) {
+                    counter.add(1);
+                }
+            });
+            // The other thread may lose its CPU at the wrong moment, but not every time.
+            let zeroed = (0..100).any(|_| {
+                Field::zero(&counter);
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                counter.value() < 1 << 40
+            });
+            counting.store(false, Ordering::Relaxed);
+            assert!(zeroed, "{}", counter.value());
+        });
+    }
+
+    #[test]
+    fn gauge_never_goes_below_zero_and_a_peak_keeps_the_most() {
         let level = Gauge::default();
         level.add(3);
         level.subtract(5);
         assert_eq!(level.value(), 0);
-        level.raise_to(9);
-        level.raise_to(4);
-        assert_eq!(level.value(), 9);
+        let peak = Peak::default();
+        peak.raise_to(9);
+        peak.raise_to(4);
+        assert_eq!(peak.value(), 9);
+        Field::zero(&peak);
+        assert_eq!(peak.value(), 0);
     }
 
     #[test]

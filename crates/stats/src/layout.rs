@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use crate::error::CreateError;
 use crate::field::Text;
 use crate::schema::{
-    KernelSocketStats, NoteStats, PoolStats, ReasonStats, RingStats, RuleStats, SettingStats,
-    SocketStats,
+    EventStats, GroupStats, KernelSocketStats, MultiplexerStats, NoteStats, PoolStats, QueueStats,
+    ReasonStats, RingStats, RuleStats, SettingStats, SocketStats, TcpStats,
 };
+use crate::sections::{SECTIONS, SectionKind, with_sections};
 
 /// Changes when a reader of the old layout would misread the new one.
 pub const LAYOUT_MAJOR: u32 = 1;
 /// Changes when fields or sections are appended.
-pub const LAYOUT_MINOR: u32 = 3;
+pub const LAYOUT_MINOR: u32 = 4;
 
 /// The most entries a section may have, for writer and reader alike: it bounds what a hostile file can
 /// make a reader do.
@@ -31,6 +32,14 @@ pub const CLOSED_SOCKETS: u32 = 32;
 pub const KERNEL_SOCKETS: u32 = 256;
 /// How many notes there can be.
 pub const NOTES: u32 = 32;
+/// How many epoll sets are shown, with poll and select.
+pub const MULTIPLEXERS: u32 = 64;
+/// How many receive queues are shown.
+pub const QUEUES: u32 = 64;
+/// How many memberships in multicast groups are shown.
+pub const GROUPS: u32 = 1024;
+/// How many of the last events are kept.
+pub const EVENTS: u32 = 256;
 
 /// First eight bytes of a segment, as they lie in the file. Stored last: a file that is still being
 /// made is not recognized.
@@ -51,22 +60,6 @@ pub struct Capacity {
     pub settings: u32,
     /// Rules of `libvma.conf`.
     pub rules: u32,
-}
-
-/// What the entries of a section are. The value is the `kind` in the section table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-#[non_exhaustive]
-pub enum SectionKind {
-    Sockets = 1,
-    Rings = 2,
-    Pools = 3,
-    Reasons = 4,
-    Settings = 5,
-    Rules = 6,
-    ClosedSockets = 7,
-    KernelSockets = 8,
-    Notes = 9,
 }
 
 /// Start of the segment. Fields are appended in minor versions; the section table is found through
@@ -119,9 +112,6 @@ const _: () = assert!(offset_of!(SectionRow, offset) == 16);
 const _: () = assert!(offset_of!(SectionRow, overflowed) == 24);
 const _: () = assert!(size_of::<SectionRow>() == 32);
 
-/// Sections that a writer of this version makes.
-pub(crate) const SECTIONS: u32 = 9;
-
 /// One section of a segment that is to be made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placement {
@@ -132,43 +122,34 @@ pub(crate) struct Placement {
 }
 
 /// Offsets of everything in a segment that is to be made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) table_offset: u32,
-    pub(crate) sockets: Placement,
-    pub(crate) rings: Placement,
-    pub(crate) pools: Placement,
-    pub(crate) reasons: Placement,
-    pub(crate) settings: Placement,
-    pub(crate) rules: Placement,
-    pub(crate) closed_sockets: Placement,
-    pub(crate) kernel_sockets: Placement,
-    pub(crate) notes: Placement,
+    /// In the order of [`SECTIONS`].
+    pub(crate) places: Vec<Placement>,
     /// A multiple of a cache line.
     pub(crate) total_bytes: usize,
 }
 
+/// Kind, size of an entry, and entries asked for, of each section.
+macro_rules! asked {
+    ($( $kind:ident = $number:literal, $name:ident: $stats:ident => $snapshot:ident, $mode:ident,
+        $entries:expr, $told:expr, $order:expr, $help:literal; )*) => {
+        fn asked(capacity: &Capacity) -> [(SectionKind, u32, u32); SECTIONS.len()] {
+            let count = |entries: fn(&Capacity) -> u32| entries(capacity);
+            [ $( (SectionKind::$kind, bytes_of::<$stats>(), count($entries)), )* ]
+        }
+    };
+}
+
+with_sections!(asked);
+
 impl Plan {
     pub(crate) fn new(capacity: Capacity) -> Result<Self, CreateError> {
-        let Capacity {
-            sockets,
-            rings,
-            pools,
-            reasons,
-            settings,
-            rules,
-        } = capacity;
-        for (section, entries) in [
-            ("socket", sockets),
-            ("ring", rings),
-            ("pool", pools),
-            ("reason", reasons),
-            ("setting", settings),
-            ("rule", rules),
-        ] {
+        for (kind, _, entries) in asked(&capacity) {
             if entries > MAX_ENTRIES {
                 return Err(CreateError::Capacity {
-                    section,
+                    section: kind.name(),
                     entries,
                     most: MAX_ENTRIES,
                 });
@@ -180,9 +161,9 @@ impl Plan {
     /// With no more than [`MAX_ENTRIES`] entries in any section.
     pub(crate) fn at_most(capacity: Capacity) -> Self {
         let table_offset = bytes_of::<Header>();
-        let mut end = line_up((table_offset + SECTIONS * bytes_of::<SectionRow>()) as usize);
-        // No sum overflows: a section has at most MAX_ENTRIES entries of a few hundred bytes.
-        let mut place = |kind, entry_bytes: u32, entries: u32| {
+        let mut end = line_up(table_offset as usize + SECTIONS.len() * size_of::<SectionRow>());
+        // No sum overflows: a section has at most MAX_ENTRIES entries of a few thousand bytes.
+        let places = asked(&capacity).map(|(kind, entry_bytes, entries)| {
             let (offset, entries) = (end, entries.min(MAX_ENTRIES));
             end = line_up(offset + entry_bytes as usize * entries as usize);
             Placement {
@@ -191,59 +172,12 @@ impl Plan {
                 entries,
                 offset,
             }
-        };
-        let Capacity {
-            sockets,
-            rings,
-            pools,
-            reasons,
-            settings,
-            rules,
-        } = capacity;
-        let sockets = place(SectionKind::Sockets, bytes_of::<SocketStats>(), sockets);
-        let rings = place(SectionKind::Rings, bytes_of::<RingStats>(), rings);
-        let pools = place(SectionKind::Pools, bytes_of::<PoolStats>(), pools);
-        let reasons = place(SectionKind::Reasons, bytes_of::<ReasonStats>(), reasons);
-        let settings = place(SectionKind::Settings, bytes_of::<SettingStats>(), settings);
-        let rules = place(SectionKind::Rules, bytes_of::<RuleStats>(), rules);
-        let closed_sockets = place(
-            SectionKind::ClosedSockets,
-            bytes_of::<SocketStats>(),
-            CLOSED_SOCKETS,
-        );
-        let kernel_sockets = place(
-            SectionKind::KernelSockets,
-            bytes_of::<KernelSocketStats>(),
-            KERNEL_SOCKETS,
-        );
-        let notes = place(SectionKind::Notes, bytes_of::<NoteStats>(), NOTES);
+        });
         Self {
             table_offset,
-            sockets,
-            rings,
-            pools,
-            reasons,
-            settings,
-            rules,
-            closed_sockets,
-            kernel_sockets,
-            notes,
+            places: places.to_vec(),
             total_bytes: end,
         }
-    }
-
-    pub(crate) fn placements(&self) -> [Placement; SECTIONS as usize] {
-        [
-            self.sockets,
-            self.rings,
-            self.pools,
-            self.reasons,
-            self.settings,
-            self.rules,
-            self.closed_sockets,
-            self.kernel_sockets,
-            self.notes,
-        ]
     }
 }
 
@@ -273,8 +207,8 @@ mod tests {
             rules: 1,
         })
         .unwrap();
-        let mut end = (plan.table_offset + SECTIONS * bytes_of::<SectionRow>()) as usize;
-        for place in plan.placements() {
+        let mut end = plan.table_offset as usize + SECTIONS.len() * size_of::<SectionRow>();
+        for place in &plan.places {
             assert!(
                 place.offset >= end,
                 "{:?} overlaps what is in front of it",
@@ -304,7 +238,7 @@ mod tests {
         };
         assert!(matches!(
             Plan::new(beyond),
-            Err(CreateError::Capacity { section: "pool", entries, most: MAX_ENTRIES })
+            Err(CreateError::Capacity { section: "pools", entries, most: MAX_ENTRIES })
                 if entries == MAX_ENTRIES + 1
         ));
     }

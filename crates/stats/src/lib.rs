@@ -7,15 +7,17 @@
 //! ```text
 //! header        magic, layout version, pid, start time, library version, program, place of the table
 //! section table {kind, entry size, entry count, offset, overflow count} per section
-//! sections      sockets | rings | buffer pools | reasons | settings | rules
-//!               | closed sockets | sockets that are never accelerated | notes: arrays of cache-line aligned entries
+//! sections      sockets | rings | buffer pools | reasons | ...: arrays of cache-line aligned entries; all of them: [`SECTIONS`]
 //! ```
 //!
 //! * [`Segment`] is the writer. [`Segment::claim_socket`] and its siblings hand out a [`Slot`], which
 //!   derefs to the counters and gives the entry back when it is dropped.
 //! * [`Segment::note`] is the place for what a reader should know in words and no counter says.
+//! * [`ask`] sends a process a [`Request`], which a [`ControlSocket`] answers.
 //! * [`Reader`] opens a segment of another process and takes snapshots.
-//! * [`SocketStats`] and its siblings, one for each section, are declared once, in `schema.rs`; layout, snapshots, differences and the [`FieldInfo`] tables follow from there.
+//! * [`Statistics`] is a snapshot of everything, with the difference of two of them.
+//! * Sections are declared once, in `sections.rs`, and their entries ([`SocketStats`] and its siblings) in `schema/tables.rs`; layout,
+//!   snapshots, differences and the [`FieldInfo`] tables follow from there.
 //!
 //! **Versions.** A reader accepts every minor version of [`LAYOUT_MAJOR`]. Within a major version
 //! fields and sections are only appended: a reader skips section kinds it does not know, steps by the
@@ -28,6 +30,10 @@
 
 #![deny(unsafe_code)]
 
+mod control;
+#[cfg(test)]
+mod docs;
+mod dump;
 mod error;
 mod field;
 mod layout;
@@ -40,29 +46,37 @@ mod mapping;
 mod process;
 mod reader;
 mod schema;
+mod sections;
 mod segment;
 mod slot;
 mod sync;
 
+pub use control::{ControlError, ControlSocket, Request, ask, remove_stale_control};
 pub use error::{CreateError, ReadError};
 pub use field::{
-    Counter, Descriptor, Endpoint, Flag, Gauge, LargeNumber, Number, REASON_CODES, ReasonCounters,
-    ReasonCounts, Remark, Text,
+    Counter, Descriptor, Distribution, Endpoint, Flag, Gauge, Histogram, LargeNumber, Number, Peak,
+    REASON_CODES, ReasonCounters, ReasonCounts, Remark, Text, Value,
 };
 pub use layout::{
-    CLOSED_SOCKETS, Capacity, KERNEL_SOCKETS, LAYOUT_MAJOR, LAYOUT_MINOR, MAX_ENTRIES, NOTES,
-    SectionKind,
+    CLOSED_SOCKETS, Capacity, EVENTS, GROUPS, KERNEL_SOCKETS, LAYOUT_MAJOR, LAYOUT_MINOR,
+    MAX_ENTRIES, MULTIPLEXERS, NOTES, QUEUES,
 };
 pub use mapping::{process_id, survive_truncation, survive_truncations};
 pub use process::{Listing, Published, find_processes, list_directory, process_start_time_ticks};
 pub use reader::{ProcessInfo, Reader};
 pub use schema::{
-    FieldInfo, FieldKind, KernelSocketSnapshot, KernelSocketStats, NoteSnapshot, NoteStats,
-    PROTOCOL_TCP, PROTOCOL_UDP, PoolSnapshot, PoolStats, ReasonSnapshot, ReasonStats, RingSnapshot,
-    RingStats, RuleSnapshot, RuleStats, SettingSnapshot, SettingStats, SocketSnapshot, SocketStats,
+    EventSnapshot, EventStats, FieldInfo, FieldKind, GroupSnapshot, GroupStats,
+    KernelSocketSnapshot, KernelSocketStats, MultiplexerSnapshot, MultiplexerStats, NoteSnapshot,
+    NoteStats, PROTOCOL_TCP, PROTOCOL_UDP, PoolSnapshot, PoolStats, QueueSnapshot, QueueStats,
+    ReasonSnapshot, ReasonStats, RingSnapshot, RingStats, Row, RuleSnapshot, RuleStats,
+    SettingSnapshot, SettingStats, SocketSnapshot, SocketStats, TcpSnapshot, TcpStats,
 };
+pub use sections::{PLANNED, SECTIONS, SectionInfo, SectionKind, Statistics};
 pub use segment::{Identity, Segment, Setting};
-pub use slot::{KernelSocketSlot, PoolSlot, RingSlot, Slot, SocketSlot};
+pub use slot::{
+    GroupSlot, KernelSocketSlot, MultiplexerSlot, PoolSlot, QueueSlot, RingSlot, Slot, SocketSlot,
+    TcpSlot,
+};
 
 /// File name prefix of every segment; the process id follows.
 pub const FILE_PREFIX: &str = "vmastat.";

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::layout::{CACHE_LINE_BYTES, Header, SectionRow};
 use crate::schema::{
-    KernelSocketStats, NoteStats, PoolStats, ReasonStats, RingStats, RuleStats, SettingStats,
-    SocketStats,
+    EventStats, GroupStats, KernelSocketStats, MultiplexerStats, NoteStats, PoolStats, QueueStats,
+    ReasonStats, RingStats, RuleStats, SettingStats, SocketStats, TcpStats,
 };
 
 pub(crate) mod sys;
@@ -49,6 +49,16 @@ unsafe impl Shared for RuleStats {}
 unsafe impl Shared for KernelSocketStats {}
 // SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
 unsafe impl Shared for NoteStats {}
+// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
+unsafe impl Shared for TcpStats {}
+// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
+unsafe impl Shared for MultiplexerStats {}
+// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
+unsafe impl Shared for QueueStats {}
+// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
+unsafe impl Shared for GroupStats {}
+// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
+unsafe impl Shared for EventStats {}
 
 /// Zeroed, writable memory of a segment, valid until the process ends.
 ///

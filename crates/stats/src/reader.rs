@@ -11,19 +11,22 @@ use crate::error::ReadError;
 use crate::field::{Field, Text};
 use crate::layout::{
     Header, LAYOUT_MAJOR, MAGIC, MAX_ENTRIES, MAX_ENTRY_BYTES, MAX_FILE_BYTES, MAX_SECTIONS,
-    SectionKind, SectionRow,
+    SectionRow,
 };
 use crate::mapping::{EntryView, ReadMapping};
 use crate::process::{process_users, segment_path};
 use crate::schema::{
-    Entry, KernelSocketSnapshot, KernelSocketStats, NoteSnapshot, NoteStats, PoolSnapshot,
-    PoolStats, ReasonSnapshot, ReasonStats, RingSnapshot, RingStats, RuleSnapshot, RuleStats,
-    SettingSnapshot, SettingStats, SocketSnapshot, SocketStats,
+    Entry, EventSnapshot, EventStats, GroupSnapshot, GroupStats, KernelSocketSnapshot,
+    KernelSocketStats, MultiplexerSnapshot, MultiplexerStats, NoteSnapshot, NoteStats,
+    PoolSnapshot, PoolStats, QueueSnapshot, QueueStats, ReasonSnapshot, ReasonStats, RingSnapshot,
+    RingStats, RuleSnapshot, RuleStats, SettingSnapshot, SettingStats, SocketSnapshot, SocketStats,
+    TcpSnapshot, TcpStats,
 };
+use crate::sections::{SECTIONS, SectionKind, with_sections};
 
 /// What the header says about the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ProcessInfo {
     pub pid: u32,
     /// Since boot, clock ticks; 0 when the process could not find out.
@@ -51,18 +54,8 @@ pub struct Reader {
     sections: Sections,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Sections {
-    sockets: Section,
-    rings: Section,
-    pools: Section,
-    reasons: Section,
-    settings: Section,
-    rules: Section,
-    closed_sockets: Section,
-    kernel_sockets: Section,
-    notes: Section,
-}
+/// In the order of [`SECTIONS`].
+type Sections = [Section; SECTIONS.len()];
 
 /// A section whose entries all lie in the mapping. A section that the file does not have is empty.
 #[derive(Clone, Copy, Debug, Default)]
@@ -122,60 +115,6 @@ impl Reader {
         &self.process
     }
 
-    /// Every socket that is in use, in the order of the file. Each snapshot is of one socket: an entry
-    /// that changes hands while it is read is read again. A socket may be listed before its owner has
-    /// described it; its `fd` is then -1.
-    pub fn sockets(&self) -> Result<Vec<SocketSnapshot>, ReadError> {
-        self.snapshots::<SocketStats>(self.sections.sockets)
-    }
-
-    pub fn rings(&self) -> Result<Vec<RingSnapshot>, ReadError> {
-        self.snapshots::<RingStats>(self.sections.rings)
-    }
-
-    pub fn pools(&self) -> Result<Vec<PoolSnapshot>, ReadError> {
-        self.snapshots::<PoolStats>(self.sections.pools)
-    }
-
-    /// Every reason that has a name or was counted.
-    pub fn reasons(&self) -> Result<Vec<ReasonSnapshot>, ReadError> {
-        let told = |reason: &ReasonSnapshot| !reason.name.is_empty() || reason.count > 0;
-        self.descriptions::<ReasonStats>(self.sections.reasons, told)
-    }
-
-    /// The library's parameters, in the order in which the library lists them.
-    pub fn settings(&self) -> Result<Vec<SettingSnapshot>, ReadError> {
-        let named = |setting: &SettingSnapshot| !setting.name.is_empty();
-        self.descriptions::<SettingStats>(self.sections.settings, named)
-    }
-
-    /// The rules of `libvma.conf` that the process follows: a socket's `rule` is the `place` here, plus 1.
-    pub fn rules(&self) -> Result<Vec<RuleSnapshot>, ReadError> {
-        let described = |rule: &RuleSnapshot| !rule.rule.is_empty();
-        self.descriptions::<RuleStats>(self.sections.rules, described)
-    }
-
-    /// The sockets that were closed last, in the order in which they were closed.
-    pub fn closed_sockets(&self) -> Result<Vec<SocketSnapshot>, ReadError> {
-        let mut closed = self.snapshots::<SocketStats>(self.sections.closed_sockets)?;
-        closed.sort_by_key(|socket| socket.closed);
-        Ok(closed)
-    }
-
-    /// Sockets of kinds that are never accelerated.
-    pub fn kernel_sockets(&self) -> Result<Vec<KernelSocketSnapshot>, ReadError> {
-        let mut sockets = self.snapshots::<KernelSocketStats>(self.sections.kernel_sockets)?;
-        sockets.retain(|socket| socket.fd >= 0);
-        Ok(sockets)
-    }
-
-    /// What the process has to say about interfaces and itself.
-    pub fn notes(&self) -> Result<Vec<NoteSnapshot>, ReadError> {
-        let mut notes = self.snapshots::<NoteStats>(self.sections.notes)?;
-        notes.retain(|note| !note.text.is_empty());
-        Ok(notes)
-    }
-
     /// How many claims found the section full: what they count is not in the segment.
     pub fn overflowed(&self, kind: SectionKind) -> Result<u64, ReadError> {
         self.check_size()?;
@@ -192,20 +131,15 @@ impl Reader {
     }
 
     fn section(&self, kind: SectionKind) -> Section {
-        match kind {
-            SectionKind::Sockets => self.sections.sockets,
-            SectionKind::Rings => self.sections.rings,
-            SectionKind::Pools => self.sections.pools,
-            SectionKind::Reasons => self.sections.reasons,
-            SectionKind::Settings => self.sections.settings,
-            SectionKind::Rules => self.sections.rules,
-            SectionKind::ClosedSockets => self.sections.closed_sockets,
-            SectionKind::KernelSockets => self.sections.kernel_sockets,
-            SectionKind::Notes => self.sections.notes,
-        }
+        let mut places = SECTIONS.iter().zip(self.sections);
+        places
+            .find(|(info, _)| info.kind == kind)
+            .map_or_else(Section::default, |(_, section)| section)
     }
 
-    fn snapshots<E: Entry>(&self, section: Section) -> Result<Vec<E::Snapshot>, ReadError> {
+    /// Entries that are in use. Each snapshot is of one user: an entry that changes hands while it is read is read again.
+    fn claimed<E: Entry>(&self, kind: SectionKind) -> Result<Vec<E::Snapshot>, ReadError> {
+        let section = self.section(kind);
         self.check_size()?;
         let indices = 0..section.entries;
         let snapshots = indices
@@ -215,14 +149,11 @@ impl Reader {
     }
 
     /// Entries that are written once and never claimed.
-    fn descriptions<E: Entry>(
-        &self,
-        section: Section,
-        told: impl Fn(&E::Snapshot) -> bool,
-    ) -> Result<Vec<E::Snapshot>, ReadError> {
+    fn described<E: Entry>(&self, kind: SectionKind) -> Result<Vec<E::Snapshot>, ReadError> {
+        let section = self.section(kind);
         self.check_size()?;
         let read = |index| E::read(&self.entry(section, index), index, 0);
-        let described = (0..section.entries).map(read).filter(told).collect();
+        let described = (0..section.entries).map(read).collect();
         self.check_size().map(|()| described)
     }
 
@@ -248,6 +179,30 @@ impl Reader {
         Ok(())
     }
 }
+
+macro_rules! read_sections {
+    ($( $kind:ident = $number:literal, $name:ident: $stats:ident => $snapshot:ident, $mode:ident,
+        $entries:expr, $told:expr, $order:expr, $help:literal; )*) => {
+        impl Reader {
+            $(
+                #[doc = $help]
+                ///
+                /// # Errors
+                /// The file has become shorter.
+                pub fn $name(&self) -> Result<Vec<$snapshot>, ReadError> {
+                    let mut entries = self.$mode::<$stats>(SectionKind::$kind)?;
+                    let (told, order): (fn(&$snapshot) -> bool, fn(&$snapshot) -> u64) =
+                        ($told, $order);
+                    entries.retain(told);
+                    entries.sort_by_key(order);
+                    Ok(entries)
+                }
+            )*
+        }
+    };
+}
+
+with_sections!(read_sections);
 
 /// Reads an entry until its generation is the same odd number before and after. `None` when the entry
 /// is free, or changes hands faster than it can be read.
@@ -380,7 +335,7 @@ fn check_header(
     let Some(table) = within(table_offset, rows, row_bytes, 8, total_bytes) else {
         return Err(damaged("its section table is outside of it"));
     };
-    let mut sections = Sections::default();
+    let mut sections = [Section::default(); SECTIONS.len()];
     for index in 0..rows {
         let offset = table + index as usize * row_bytes as usize;
         let row = EntryView {
@@ -399,17 +354,10 @@ fn check_section(
     row: &EntryView<'_>,
     total_bytes: u64,
 ) -> Result<(), &'static str> {
-    let place = match row.load_u32(offset_of!(SectionRow, kind)) {
-        kind if kind == SectionKind::Sockets as u32 => &mut sections.sockets,
-        kind if kind == SectionKind::Rings as u32 => &mut sections.rings,
-        kind if kind == SectionKind::Pools as u32 => &mut sections.pools,
-        kind if kind == SectionKind::Reasons as u32 => &mut sections.reasons,
-        kind if kind == SectionKind::Settings as u32 => &mut sections.settings,
-        kind if kind == SectionKind::Rules as u32 => &mut sections.rules,
-        kind if kind == SectionKind::ClosedSockets as u32 => &mut sections.closed_sockets,
-        kind if kind == SectionKind::KernelSockets as u32 => &mut sections.kernel_sockets,
-        kind if kind == SectionKind::Notes as u32 => &mut sections.notes,
-        _ => return Ok(()),
+    let kind = row.load_u32(offset_of!(SectionRow, kind));
+    let mut places = SECTIONS.iter().zip(sections);
+    let Some((_, place)) = places.find(|(info, _)| info.kind as u32 == kind) else {
+        return Ok(());
     };
     let entries = row.load_u32(offset_of!(SectionRow, entries));
     let entry_bytes = row.load_u32(offset_of!(SectionRow, entry_bytes));

@@ -3,25 +3,30 @@
 use std::ffi::{CString, OsStr};
 use std::fmt;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::FILE_PREFIX;
+use crate::control::{self, ControlSocket};
 use crate::error::CreateError;
 use crate::layout::{
-    Capacity, Header, LAYOUT_MAJOR, LAYOUT_MINOR, MAGIC, Placement, Plan, SECTIONS, SectionRow,
-    bytes_of,
+    Capacity, Header, LAYOUT_MAJOR, LAYOUT_MINOR, MAGIC, Placement, Plan, SectionRow, bytes_of,
 };
 use crate::lease::Leases;
 use crate::mapping::{Region, Shared, sys};
 use crate::process;
 use crate::schema::{
-    Entry, KernelSocketStats, NoteStats, PoolStats, ReasonStats, RingStats, RuleStats,
-    SettingStats, SocketStats,
+    Entry, EventStats, GroupStats, KernelSocketStats, MultiplexerStats, NoteStats, PoolStats,
+    QueueStats, ReasonStats, RingStats, RuleStats, SettingStats, SocketStats, TcpStats,
 };
-use crate::slot::{KernelSocketSlot, NoteSlot, Place, PoolSlot, RingSlot, Slot, SocketSlot};
+use crate::sections::{SECTIONS, with_sections};
+use crate::slot::{
+    GroupSlot, KernelSocketSlot, MultiplexerSlot, NoteSlot, Place, PoolSlot, QueueSlot, RingSlot,
+    Slot, SocketSlot, TcpSlot,
+};
 
 /// What the header says about the process, beside its id and start time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,18 +90,38 @@ struct Core {
     /// Set while the file exists.
     published: AtomicBool,
     file: Option<(CString, sys::FileId)>,
-    sockets: Section<SocketStats>,
-    rings: Section<RingStats>,
-    pools: Section<PoolStats>,
-    reasons: Section<ReasonStats>,
-    settings: Section<SettingStats>,
-    rules: Section<RuleStats>,
-    closed_sockets: Section<SocketStats>,
+    /// Where requests arrive, if anybody takes them.
+    control_path: Option<CString>,
+    sections: Sections,
     closed_count: AtomicU64,
-    kernel_sockets: Section<KernelSocketStats>,
-    notes: Section<NoteStats>,
+    events: Mutex<u64>,
     noted: Mutex<Vec<Note>>,
 }
+
+macro_rules! written_sections {
+    ($( $kind:ident = $number:literal, $name:ident: $stats:ident => $snapshot:ident, $mode:ident,
+        $entries:expr, $told:expr, $order:expr, $help:literal; )*) => {
+        struct Sections {
+            $( $name: Section<$stats>, )*
+        }
+
+        impl Sections {
+            /// `rows`: those of the section table, in the order of the places.
+            fn new(region: &Region, plan: &Plan, rows: &'static [SectionRow]) -> Self {
+                let mut places = plan.places.iter().zip(rows);
+                $( let $name = Section::new(region, places.next()); )*
+                Self { $( $name, )* }
+            }
+
+            /// Counters and peaks of everything that is in use begin anew.
+            fn zero(&self) {
+                $( self.$name.zero(stringify!($mode) == "described"); )*
+            }
+        }
+    };
+}
+
+with_sections!(written_sections);
 
 /// A note that readers see.
 struct Note {
@@ -144,7 +169,7 @@ impl Segment {
         let fd = sys::create_new(&path).map_err(during("creation"))?;
         let mapped = || -> Result<_, CreateError> {
             sys::lock(&fd);
-            sys::set_mode(&fd, 0o444).map_err(during("fchmod"))?;
+            sys::set_mode(fd.number(), 0o444).map_err(during("fchmod"))?;
             sys::allocate(&fd, plan.total_bytes).map_err(during("allocation"))?;
             let id = sys::file_id(&fd).map_err(during("fstat"))?;
             Ok((
@@ -181,42 +206,27 @@ impl Segment {
         identity: &Identity,
         file: Option<(CString, sys::FileId)>,
     ) -> Self {
-        let places = plan.placements();
-        let rows: &[SectionRow] = region
-            .slice(plan.table_offset as usize, places.len())
+        let rows: &'static [SectionRow] = region
+            .slice(plan.table_offset as usize, plan.places.len())
             .unwrap_or_default();
-        for (row, place) in rows.iter().zip(places) {
+        for (row, place) in rows.iter().zip(&plan.places) {
             row.kind.store(place.kind as u32, Ordering::Relaxed);
             row.entry_bytes.store(place.entry_bytes, Ordering::Relaxed);
             row.entries.store(place.entries, Ordering::Relaxed);
             row.offset.store(place.offset as u64, Ordering::Relaxed);
         }
-        let [
-            sockets,
-            rings,
-            pools,
-            reasons,
-            settings,
-            rules,
-            closed,
-            of_kernel,
-            notes,
-        ] = [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|index| rows.get(index));
         let header: Option<&Header> = region.slice(0, 1).unwrap_or_default().first();
         if let Some(header) = header {
             write_header(header, plan, pid, identity);
         }
+        let control_path = file
+            .as_ref()
+            .and_then(|(path, _)| control::control_path(path));
         let core = Core {
-            sockets: Section::new(&region, plan.sockets, sockets),
-            rings: Section::new(&region, plan.rings, rings),
-            pools: Section::new(&region, plan.pools, pools),
-            reasons: Section::new(&region, plan.reasons, reasons),
-            settings: Section::new(&region, plan.settings, settings),
-            rules: Section::new(&region, plan.rules, rules),
-            closed_sockets: Section::new(&region, plan.closed_sockets, closed),
+            control_path,
+            sections: Sections::new(&region, plan, rows),
             closed_count: AtomicU64::new(0),
-            kernel_sockets: Section::new(&region, plan.kernel_sockets, of_kernel),
-            notes: Section::new(&region, plan.notes, notes),
+            events: Mutex::new(0),
             noted: Mutex::new(Vec::new()),
             owner: Owner(pid),
             published: AtomicBool::new(file.is_some()),
@@ -228,19 +238,70 @@ impl Segment {
     }
 
     pub fn claim_socket(&self) -> SocketSlot {
-        self.core.sockets.claim(&self.core.owner)
+        self.core.sections.sockets.claim(&self.core.owner)
     }
 
     pub fn claim_ring(&self) -> RingSlot {
-        self.core.rings.claim(&self.core.owner)
+        self.core.sections.rings.claim(&self.core.owner)
     }
 
     pub fn claim_pool(&self) -> PoolSlot {
-        self.core.pools.claim(&self.core.owner)
+        self.core.sections.pools.claim(&self.core.owner)
     }
 
     pub fn claim_kernel_socket(&self) -> KernelSocketSlot {
-        self.core.kernel_sockets.claim(&self.core.owner)
+        self.core.sections.kernel_sockets.claim(&self.core.owner)
+    }
+
+    pub fn claim_tcp_connection(&self) -> TcpSlot {
+        self.core.sections.tcp_connections.claim(&self.core.owner)
+    }
+
+    pub fn claim_multiplexer(&self) -> MultiplexerSlot {
+        self.core.sections.multiplexers.claim(&self.core.owner)
+    }
+
+    pub fn claim_queue(&self) -> QueueSlot {
+        self.core.sections.queues.claim(&self.core.owner)
+    }
+
+    pub fn claim_group(&self) -> GroupSlot {
+        self.core.sections.groups.claim(&self.core.owner)
+    }
+
+    /// Takes note of something that has happened outside of the data path: its kind in a word, what it happened to, and what it
+    /// is. The last [`EVENTS`](crate::EVENTS) are kept. Subjects are cut at 16 bytes, texts at 128. From any thread.
+    pub fn event(&self, kind: &str, subject: &str, text: &str) {
+        let core = self.core;
+        if !core.owner.is_this_process() {
+            return;
+        }
+        let mut count = core.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = core.sections.events.entries;
+        let place = usize::try_from(*count)
+            .ok()
+            .and_then(|order| order.checked_rem(entries.len()));
+        *count += 1;
+        let Some(entry) = place.and_then(|place| entries.get(place)) else {
+            return;
+        };
+        if entry.head().is_open() {
+            entry.head().close();
+        }
+        entry.reset();
+        entry.order.set(*count);
+        entry.time_nsec.set(sys::now_nsec());
+        entry.kind.set(kind);
+        entry.subject.set(subject);
+        entry.text.set(text);
+        entry.head().open();
+    }
+
+    /// Lets all counters and peaks begin anew, while other threads count.
+    pub fn zero(&self) {
+        if self.core.owner.is_this_process() {
+            self.core.sections.zero();
+        }
     }
 
     /// Keeps what a socket was and did, for readers who come after its end: the last
@@ -251,7 +312,7 @@ impl Segment {
             return;
         }
         let order = core.closed_count.fetch_add(1, Ordering::Relaxed);
-        let entries = core.closed_sockets.entries;
+        let entries = core.sections.closed_sockets.entries;
         let place = usize::try_from(order)
             .ok()
             .and_then(|order| order.checked_rem(entries.len()));
@@ -286,7 +347,7 @@ impl Segment {
         if text.is_empty() {
             return;
         }
-        let slot = self.core.notes.claim(&self.core.owner);
+        let slot = self.core.sections.notes.claim(&self.core.owner);
         if slot.is_published() {
             slot.subject.set(subject);
             slot.topic.set(topic);
@@ -304,7 +365,7 @@ impl Segment {
     /// Stores what the reason codes mean: the text at index `n` is that of code `n`. To be called
     /// once, before sockets refer to the codes. Texts are cut at 64 bytes.
     pub fn reason_names(&self, names: &[&str]) {
-        let reasons = &self.core.reasons;
+        let reasons = &self.core.sections.reasons;
         if !self.core.owner.is_this_process() {
             return;
         }
@@ -316,20 +377,30 @@ impl Segment {
         }
     }
 
+    /// Stores what can be done about each reason, in the order of the codes. Texts are cut at 192 bytes.
+    pub fn reason_advice(&self, advice: &[&str]) {
+        if self.core.owner.is_this_process() {
+            let entries = self.core.sections.reasons.entries;
+            for (entry, advice) in entries.iter().zip(advice) {
+                entry.advice.set(advice);
+            }
+        }
+    }
+
     /// Counts one socket that is left to the kernel for the reason `code`. From any thread.
     pub fn count_reason(&self, code: u32) {
         if !self.core.owner.is_this_process() {
             return;
         }
-        match self.core.reasons.entries.get(code as usize) {
+        match self.core.sections.reasons.entries.get(code as usize) {
             Some(entry) => entry.count.add_contended(1),
-            None => self.core.reasons.count_overflow(),
+            None => self.core.sections.reasons.count_overflow(),
         }
     }
 
     /// Stores the value of every parameter, in the order in which readers show them. To be called once.
     pub fn settings<'a>(&self, settings: impl Iterator<Item = Setting<'a>>) {
-        let section = &self.core.settings;
+        let section = &self.core.sections.settings;
         if !self.core.owner.is_this_process() {
             return;
         }
@@ -349,7 +420,7 @@ impl Segment {
     /// Stores what [`SocketStats::rule`] means: the rule `number`, counted from 1, and where it stands. Texts are cut at
     /// 128 bytes.
     pub fn describe_rule(&self, number: u32, rule: &str, origin: &str) {
-        let section = &self.core.rules;
+        let section = &self.core.sections.rules;
         if !self.core.owner.is_this_process() {
             return;
         }
@@ -364,6 +435,20 @@ impl Segment {
         }
     }
 
+    /// Makes the socket through which a process of the same user, or root, can ask for something; `None` without a file, or where
+    /// none can be made. `move_away` gives its descriptor a final number. Its name goes away with the file.
+    pub fn control_socket<F: AsFd>(
+        &self,
+        own: impl FnOnce(OwnedFd) -> F,
+    ) -> Option<ControlSocket<F>> {
+        let path = self
+            .core
+            .control_path
+            .as_ref()
+            .filter(|_| self.is_published())?;
+        ControlSocket::create(path, own).ok()
+    }
+
     /// Removes the file if this process made it and it is still the one at its path. Processes that
     /// have it open keep their view. Further calls do nothing.
     pub fn unlink(&self) {
@@ -375,6 +460,9 @@ impl Segment {
             && sys::file_id_at(path).is_ok_and(|found| found == *id)
         {
             let _ = sys::unlink(path);
+            if let Some(control) = &self.core.control_path {
+                let _ = sys::unlink(control);
+            }
         }
     }
 
@@ -407,14 +495,23 @@ impl fmt::Debug for Segment {
 }
 
 impl<E: Entry + Shared> Section<E> {
-    fn new(region: &Region, place: Placement, row: Option<&'static SectionRow>) -> Self {
-        let entries = region.slice(place.offset, place.entries as usize);
+    fn new(region: &Region, place: Option<(&Placement, &'static SectionRow)>) -> Self {
+        let slice =
+            |(place, _): (&Placement, _)| region.slice(place.offset, place.entries as usize);
+        let entries: Option<&'static [E]> = place.and_then(slice);
         debug_assert!(entries.is_some(), "the plan goes beyond the region");
+        let entries = entries.unwrap_or_default();
         Self {
-            entries: entries.unwrap_or_default(),
-            row,
-            leases: Leases::new(if entries.is_some() { place.entries } else { 0 }),
+            entries,
+            row: place.map(|(_, row)| row),
+            leases: Leases::new(u32::try_from(entries.len()).unwrap_or(0)),
         }
+    }
+
+    /// `all`: also entries that are never claimed.
+    fn zero(&self, all: bool) {
+        let used = |entry: &&E| all || entry.head().is_open();
+        self.entries.iter().filter(used).for_each(Entry::zero);
     }
 
     fn claim(&'static self, owner: &'static Owner) -> Slot<E> {
@@ -455,7 +552,8 @@ fn write_header(header: &Header, plan: &Plan, pid: u32, identity: &Identity) {
         .total_bytes
         .store(plan.total_bytes as u64, Ordering::Relaxed);
     header.pid.store(pid, Ordering::Relaxed);
-    header.table_rows.store(SECTIONS, Ordering::Relaxed);
+    let rows = u32::try_from(SECTIONS.len()).unwrap_or(0);
+    header.table_rows.store(rows, Ordering::Relaxed);
     header
         .start_time_ticks
         .store(own_start_time_ticks().unwrap_or(0), Ordering::Relaxed);

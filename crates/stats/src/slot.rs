@@ -4,7 +4,10 @@ use std::ops::Deref;
 
 use crate::lease::Leases;
 use crate::mapping::EntryRef;
-use crate::schema::{Head, KernelSocketStats, NoteStats, PoolStats, RingStats, SocketStats};
+use crate::schema::{
+    GroupStats, Head, KernelSocketStats, MultiplexerStats, NoteStats, PoolStats, QueueStats,
+    RingStats, SocketStats, TcpStats,
+};
 use crate::segment::Owner;
 
 /// The counters of one socket.
@@ -15,6 +18,14 @@ pub type RingSlot = Slot<RingStats>;
 pub type PoolSlot = Slot<PoolStats>;
 /// The description of a socket that is never accelerated.
 pub type KernelSocketSlot = Slot<KernelSocketStats>;
+/// The state of one TCP connection.
+pub type TcpSlot = Slot<TcpStats>;
+/// The counters of one kind of waiting call, or of one epoll set.
+pub type MultiplexerSlot = Slot<MultiplexerStats>;
+/// The state of one receive queue.
+pub type QueueSlot = Slot<QueueStats>;
+/// A membership in a multicast group.
+pub type GroupSlot = Slot<GroupStats>;
 /// A note.
 pub(crate) type NoteSlot = Slot<NoteStats>;
 

@@ -6,8 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use stats::{
-    Capacity, CreateError, Identity, MAX_ENTRIES, PROTOCOL_UDP, ReadError, Reader, SectionKind,
-    Segment, Setting, find_processes, list_directory, process_start_time_ticks,
+    Capacity, CreateError, Identity, MAX_ENTRIES, PROTOCOL_UDP, ReadError, Reader, Row,
+    SectionKind, Segment, Setting, find_processes, list_directory, process_start_time_ticks,
 };
 
 const CAPACITY: Capacity = Capacity {
@@ -335,7 +335,7 @@ fn capacity_beyond_the_limit_is_refused() {
         matches!(
             error,
             CreateError::Capacity {
-                section: "ring",
+                section: "rings",
                 ..
             }
         ),

@@ -5,7 +5,8 @@
 //!
 //! - [`Config::parse`]: an environment in, the configuration and warnings out;
 //! - [`banner()`]: the lines that are printed at start-up;
-//! - [`parameters_markdown`] and [`man_page`]: the reference pages `docs/parameters.md` and `man/vma.7`;
+//! - [`parameters_markdown`], [`man_page`] and [`conf_man_page`]: the reference pages `docs/parameters.md`, `man/vma.7` and
+//!   `man/libvma.conf.5`;
 //! - [`Config::effective`]: what the statistics segment publishes.
 //!
 //! Beside it, [`rules`] reads `libvma.conf`.
@@ -18,6 +19,7 @@
 
 mod adjust;
 mod banner;
+mod conf_page;
 mod config;
 mod deprecated;
 mod docs;
@@ -35,6 +37,7 @@ mod value;
 mod warning;
 
 pub use crate::banner::{BannerFacts, SystemFacts, banner};
+pub use crate::conf_page::conf_man_page;
 pub use crate::config::{
     Config, Effective, ExceptionHandling, MemoryKind, Parsed, ThreadMode, XdpMode,
 };

@@ -54,54 +54,8 @@ const FILES: &str = r#".SH FILES
 The rules that say which sockets are accelerated;
 .B VMA_CONFIG_FILE
 names another file.
-One statement a line; the rest of a line after # is a comment.
-A line that cannot be understood is reported with its number and left out.
-.RS
-.TP
-.BI application\-id " program id"
-Whose the rules below are, up to the next application-id.
-.I program
-is the name of the program without its directory and may have the wildcards of
-.BR fnmatch (3);
-.I id
-is the value of
-.B VMA_APPLICATION_ID
-or *.
-A process follows the first application-id that matches it, and no other.
-.TP
-.BI use " transport role address" : "ports\fR[:" address : "ports\fR]"
-Which transport a socket uses.
-The first rule of the role that matches decides; without one, the socket is accelerated.
-.I transport
-is
-.B vma
-(user space) or
-.B os
-(the kernel); rules for sdp and sa are those of other libraries and say nothing, * is the same as vma.
-.I role
-is
-.B udp_receiver
-or
-.B tcp_server
-(local address and port),
-.B udp_sender
-(remote),
-.B udp_connect
-or
-.B tcp_client
-(remote, then local).
-.I address
-is a.b.c.d, a.b.c.d/prefix length or *,
-.I ports
-n, n\-m or *.
-Rules for TCP have no effect yet.
-.TP
-.BR log " [" destination " \fIwhere\fR] [" min\-level " \fInumber\fR]"
-No effect yet: use
-.B VMA_LOG_FILE
-and
-.BR VMA_TRACELEVEL .
-.RE
+See
+.BR libvma.conf (5).
 .TP
 .I /tmp/vmastat.<pid>
 The statistics of a process, which
@@ -135,10 +89,10 @@ or
 for AF_XDP with an error costs acceleration at most, and no datagram.
 A filter that ends the process must allow what the library calls beside the program itself.
 With the first socket:
-bind, clone3, fallocate, fchmod, flock, ftruncate, ioctl, lseek, membarrier, openat, prctl, readlinkat, rseq, rt_sigaction,
+bind, clone3, fallocate, fchmod, flock, fstatfs, ftruncate, ioctl, lseek, membarrier, openat, prctl, readlinkat, rseq, rt_sigaction,
 sched_setscheduler, set_robust_list, setsockopt, socket, socketpair, statx, uname.
 From then on:
-bpf, brk, clock_nanosleep, close, dup3, epoll_ctl, epoll_pwait, eventfd2, fcntl, fstat, futex, getpeername, getpid, getrandom,
+bpf, brk, clock_gettime, clock_nanosleep, close, dup3, epoll_ctl, epoll_pwait, eventfd2, fcntl, fstat, futex, getpeername, getpid, getrandom,
 getrusage, getsockname, getsockopt, gettid, madvise, mmap, mprotect, mremap, munmap, newfstatat, ppoll, prlimit64, read, recvfrom,
 recvmsg, rt_sigpending, rt_sigprocmask, rt_tgsigqueueinfo, sched_yield, sendto, unlinkat, write.
 So a program that makes its first socket before it installs the filter needs the second list only, while it uses no other interface
@@ -165,7 +119,10 @@ Why is a socket not accelerated?
     vma_stats \-p $(pgrep feed_handler) \-\-explain \-c 1
 .EE
 .SH SEE ALSO
+.BR vma\-run (1),
+.BR libvma.conf (5),
 .BR vma_stats (8),
+.BR vmad (8),
 .BR ld.so (8),
 .BR socket (7),
 .BR udp (7)

@@ -21,6 +21,15 @@ const THREADS_MAX: c_int = 1 << 16;
 /// The key whose destructor takes a thread off the list when it ends, plus one; 0: there is none yet.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
+/// At the process's beginning: the list has room for most programs. A thread may come to be on it in a signal handler, where
+/// nothing should be allocated.
+pub(crate) fn prepare() {
+    let _ = THREADS.get_or_make(0);
+    locked(|| {
+        let _ = key();
+    });
+}
+
 /// Puts the calling thread on the list.
 pub(super) fn list(thread: &Thread) {
     locked(|| {

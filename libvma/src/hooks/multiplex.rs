@@ -46,6 +46,7 @@ pub(super) unsafe fn timespec_at(timeout: *const timespec) -> Result<Option<u64>
 }
 
 /// `poll(2)` with sockets of ours among the descriptors, or `select(2)` if `of_select` makes the call one. `None`: there are none.
+#[inline]
 pub(super) fn poll_ours(
     engine: &'static Engine<Device>,
     fds: &mut [pollfd],
@@ -58,6 +59,18 @@ pub(super) fn poll_ours(
     if fds.iter().all(|polled| engine.look_up(polled.fd).is_none()) {
         return None;
     }
+    poll_any(engine, fds, timeout_nsec, mask, of_select, kernel)
+}
+
+#[inline(never)]
+fn poll_any(
+    engine: &'static Engine<Device>,
+    fds: &mut [pollfd],
+    timeout_nsec: Option<u64>,
+    mask: *const sigset_t,
+    of_select: bool,
+    kernel: impl FnOnce() -> c_int,
+) -> Option<c_int> {
     let polled = contained(|| engine.polled_sockets(fds)).ok().flatten()?;
     let mask = (!mask.is_null()).then_some(mask);
     let mut call = MuxCall::begin(engine.settings(), timeout_nsec, mask.is_none());

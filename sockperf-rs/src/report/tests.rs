@@ -4,34 +4,41 @@ use crate::bins::Bins;
 use crate::options::Options;
 use crate::recorder::{Event, Outcome, Recorder, SampleLog, Window};
 
-pub(crate) fn pp_options(line: &str) -> PingPongOptions {
+const COLOUR: Style = Style {
+    colour: true,
+    strict: false,
+};
+
+pub(crate) fn pp_options(line: &str) -> ClientOptions {
     let words = ["pp"]
         .into_iter()
         .chain(line.split_whitespace())
         .map(str::to_owned);
     match args::parse(words, None) {
-        Ok(Invocation::Run(Options::PingPong(options))) => options,
+        Ok(Invocation::Run(Options::Client(options))) => options,
         other => panic!("{line}: {other:?}"),
     }
 }
 
-fn tp_options(line: &str) -> ThroughputOptions {
+fn tp_options(line: &str) -> ClientOptions {
     let words = ["tp"]
         .into_iter()
         .chain(line.split_whitespace())
         .map(str::to_owned);
     match args::parse(words, None) {
-        Ok(Invocation::Run(Options::Throughput(options))) => options,
+        Ok(Invocation::Run(Options::Client(options))) => options,
         other => panic!("{line}: {other:?}"),
     }
 }
 
 /// 100 round trips of 10.00, 10.02, ... 11.98 us, one each millisecond, sent from second 1 on.
-pub(crate) fn sample_run(options: &PingPongOptions) -> ping_pong::Run {
+pub(crate) fn sample_run(options: &ClientOptions) -> Run {
     let bins = options
+        .results
         .histogram
-        .map(|bins| Bins::new(bins, options.full_rtt));
+        .map(|bins| Bins::new(bins, options.results.full_rtt));
     let log = options
+        .results
         .full_log
         .as_ref()
         .map(|_| SampleLog::with_capacity(1000).unwrap());
@@ -39,6 +46,7 @@ pub(crate) fn sample_run(options: &PingPongOptions) -> ping_pong::Run {
     for _ in 0..WARM_UP_PACKETS {
         recorder.record(Event {
             tx_nsec: 0,
+            lag_nsec: 0,
             outcome: Outcome::Dropped,
         });
     }
@@ -46,46 +54,56 @@ pub(crate) fn sample_run(options: &PingPongOptions) -> ping_pong::Run {
         let tx_nsec = 1_000_000_000 + index * 1_000_000;
         recorder.record(Event {
             tx_nsec,
+            lag_nsec: 0,
             outcome: Outcome::Received(10_000 + 20 * index),
         });
     }
-    ping_pong::Run {
-        end: End::Timer,
-        sent: 9100,
-        replies: ping_pong::Replies {
+    Run {
+        sending: Sending {
+            end: End::Timer,
+            sent: 9100,
+            sent_bytes: 9100 * 14,
+            skipped: 0,
+            send_retries: 0,
+            start_nsec: 0,
+            run_time_nsec: 2_000_123_456,
+            last_tx_nsec: 0,
+            rate_too_high: false,
+        },
+        replies: Replies {
             received: 9099,
             ..Default::default()
         },
-        send_retries: 0,
-        run_time_nsec: 2_000_123_456,
         estimate: None,
-        rate_too_high: false,
         valid: recorder.finish(0),
     }
 }
 
-fn pp_text(line: &str, style: Style, alter: impl FnOnce(&mut ping_pong::Run)) -> String {
+fn pp_text(line: &str, style: Style, alter: impl FnOnce(&mut Run)) -> String {
     let options = pp_options(line);
     let mut run = sample_run(&options);
     alter(&mut run);
     let statistics = Statistics::new(
         &run.valid.round_trips,
-        options.full_rtt,
-        options.confidence_level,
+        options.results.full_rtt,
+        options.results.confidence_level,
     )
     .unwrap();
-    ping_pong(&run, &statistics, &options, style)
+    latency(&run, &statistics, &options, style)
 }
 
 fn tp_text(line: &str, sent: u64, run_time_nsec: u64) -> String {
     let options = tp_options(line);
-    let sent_bytes = sent * options.client.message_len as u64;
-    let run = throughput::Run {
+    let sent_bytes = sent * options.message_len as u64;
+    let run = Sending {
         end: End::Timer,
         sent,
         sent_bytes,
+        skipped: 0,
         send_retries: 0,
+        start_nsec: 0,
         run_time_nsec,
+        last_tx_nsec: 0,
         rate_too_high: false,
     };
     throughput(&run, &options, Style::PLAIN)
@@ -120,7 +138,7 @@ sockperf: ---> <MIN> observation =    5.000
 
 #[test]
 fn colours_are_those_of_the_original() {
-    let text = pp_text("", Style { colour: true }, |run| run.replies.duplicated = 1);
+    let text = pp_text("", COLOUR, |run| run.replies.duplicated = 1);
     assert!(
         text.contains("sockperf: \x1b[2;35m====> avg-latency="),
         "{text}"
@@ -131,16 +149,9 @@ fn colours_are_those_of_the_original() {
         "\nsockperf: Summary: Latency is 5.495 usec\n\
          sockperf: \x1b[2;35mTotal 100 observations\x1b[0m; each percentile"
     ));
-    let preamble = preamble(
-        Mode::Server,
-        ([1, 2, 3, 4], 5).into(),
-        Style { colour: true },
-    );
-    assert!(
-        preamble.starts_with("sockperf: \x1b[2;35m== version #"),
-        "{preamble:?}"
-    );
-    assert!(preamble.contains(" == \x1b[0m\n"), "{preamble:?}");
+    let version = version(COLOUR);
+    assert!(version.starts_with("sockperf: \x1b[2;35m== version #"));
+    assert!(version.ends_with(" == \x1b[0m\n"), "{version:?}");
 }
 
 #[test]
@@ -178,34 +189,39 @@ fn variants_of_the_ping_pong_report() {
 }
 
 #[test]
-fn preambles_of_the_modes() {
-    let version = format!(
-        "sockperf: == version #{}-rs == \n",
-        env!("CARGO_PKG_VERSION")
-    );
-    let address = ([127, 0, 0, 1], 21_111).into();
+fn first_lines_of_the_modes() {
     assert_eq!(
-        preamble(Mode::PingPong, address, Style::PLAIN),
-        format!(
-            "{version}sockperf[CLIENT] send on:sockperf: using recvfrom() to block on socket(s)\n\n\
-             [ 0] IP = 127.0.0.1       PORT = 21111 # UDP\n"
-        )
+        sends_on(Mode::PingPong, Multiplexer::Recvfrom),
+        "sockperf[CLIENT] send on:sockperf: using recvfrom() to block on socket(s)\n\n"
     );
     assert_eq!(
-        preamble(Mode::Throughput, ([10, 0, 0, 1], 80).into(), Style::PLAIN),
-        format!(
-            "{version}sockperf[CLIENT] send on:\n[ 0] IP = 10.0.0.1        PORT =    80 # UDP\n"
-        )
+        sends_on(Mode::Throughput, Multiplexer::Epoll),
+        "sockperf[CLIENT] send on:\n"
     );
     assert_eq!(
-        preamble(Mode::Server, address, Style::PLAIN),
-        format!(
-            "{version}sockperf: [SERVER] listen on:\n[ 0] IP = 127.0.0.1       PORT = 21111 # UDP\n"
-        )
+        server_ready(10_747, Multiplexer::Epoll),
+        "sockperf: [tid 10747] using epoll() to block on socket(s)\n"
     );
+    assert_eq!(LISTENS_ON, "sockperf: [SERVER] listen on:\n");
+}
+
+#[test]
+fn corrected_times_have_a_line_that_the_original_lacks() {
+    let with_corrected = |run: &mut Run| {
+        let mut times = RoundTrips::new().unwrap();
+        times.record(2000);
+        run.valid.corrected = Some(times);
+    };
+    let text = pp_text("", Style::PLAIN, with_corrected);
+    let line = "sockperf: Corrected for coordinated omission: p50 = 1.000; p99 = 1.000; ";
+    assert!(text.contains(line), "{text}");
+    let strict = Style {
+        colour: false,
+        strict: true,
+    };
     assert_eq!(
-        server_ready(10_747),
-        "sockperf: [tid 10747] using recvfrom() to block on socket(s)\n"
+        pp_text("", strict, with_corrected),
+        pp_text("", strict, |_| {})
     );
 }
 
@@ -216,7 +232,7 @@ fn server_totals() {
         ..Totals::default()
     };
     assert_eq!(
-        server(&totals),
+        server(&totals, false, Style::PLAIN),
         "sockperf: Test end (interrupted by user)\n\
          sockperf: Total 1334230 messages received and handled\n\
          sockperf: cleanupAfterLoop() exit\n"
@@ -225,19 +241,35 @@ fn server_totals() {
         malformed_datagrams: 3,
         failed_replies: 2,
         last_reply_error: Some("no".to_owned()),
-        sessions: vec![crate::gaps::SessionSummary {
-            client: ([127, 0, 0, 1], 55_522).into(),
+        sessions: vec![crate::server::sessions::SessionSummary {
+            client: crate::server::sessions::Client::Inet(([127, 0, 0, 1], 55_522).into()),
+            received: 5,
+            lost: 4,
+            reordered: 3,
+            duplicated: 2,
             missing: 28_499,
+            messages_per_sec: 10.4,
         }],
         ..Totals::default()
     };
     assert_eq!(
-        server(&totals),
+        server(&totals, true, Style::PLAIN),
         "sockperf: Test end (interrupted by user)\n\
          sockperf: No messages were received on the server.\n\
-         sockperf: # malformed datagrams = 3\n\
-         sockperf: # replies that could not be sent = 2 (last: no)\n\
          sockperf: [127.0.0.1:55522]       Summary: Total Dropped/OOO: 28499\n\
+         sockperf: [127.0.0.1:55522] received=5; lost=4; reordered=3; duplicated=2; rate=10 [msg/sec]\n\
+         sockperf: # malformed datagrams = 3\n\
+         sockperf: # replies that could not be sent (last: no) = 2\n\
+         sockperf: cleanupAfterLoop() exit\n"
+    );
+    let strict = Style {
+        colour: false,
+        strict: true,
+    };
+    assert_eq!(
+        server(&totals, false, strict),
+        "sockperf: Test end (interrupted by user)\n\
+         sockperf: No messages were received on the server.\n\
          sockperf: cleanupAfterLoop() exit\n"
     );
 }
@@ -257,7 +289,7 @@ fn ends_and_estimate() {
         "sockperf: Test end (interrupted by user)\nsockperf: Test ended\n"
     );
     assert!(test_end(End::PacketTimeout).contains("taking too long"));
-    let text = estimate(ping_pong::Estimate {
+    let text = estimate(Estimate {
         run_time_nsec: 209_000_000,
         time_out_nsec: 314_000_000,
     });
@@ -289,6 +321,25 @@ sockperf: NOTE: test was performed, using msg-size=14. For getting maximum throu
 sockperf: Summary: Message Rate is 396077 [msg/sec]
 sockperf: Summary: BandWidth is 5.288 MBps (42.306 Mbps)
 "
+    );
+}
+
+#[test]
+fn bandwidth_in_other_units() {
+    // Of the captured runs: 281931 messages of 14 bytes a second, 229108 of 1472.
+    let text = tp_text("--giga-size", 281_931, 1_000_000_000);
+    assert!(
+        text.contains("BandWidth is 0.004 GBps (0.030 Gbps)"),
+        "{text}"
+    );
+    let text = tp_text(
+        "-m 1472 --increase_output_precision",
+        229_108,
+        1_000_000_000,
+    );
+    assert!(
+        text.contains("BandWidth is 321.623779297 MBps (2572.990234375 Mbps)"),
+        "{text}"
     );
 }
 

@@ -133,7 +133,7 @@ impl Server {
         Self::start(original(&format!("sr -i 127.0.0.1 -p {port} {arguments}")))
     }
 
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -159,14 +159,11 @@ impl Server {
                 .read_line()
                 .unwrap_or_else(|| panic!("not ready:\n{}", server.text));
         }
-        let port = server.text.split_once("PORT =").unwrap().1;
-        server.port = port
-            .trim_start()
-            .split_once(' ')
-            .unwrap()
-            .0
-            .parse()
-            .unwrap();
+        // A Unix socket has none.
+        if let Some((_, port)) = server.text.split_once("PORT =") {
+            let (port, _) = port.trim_start().split_once(' ').unwrap();
+            server.port = port.parse().unwrap();
+        }
         server
     }
 
@@ -208,7 +205,7 @@ pub(crate) fn pid(child: &Child) -> Pid {
     Pid::from_child(child)
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap().port()
 }

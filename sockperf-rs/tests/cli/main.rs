@@ -2,7 +2,11 @@
 
 mod harness;
 mod interop;
+mod live;
+mod matrix;
 mod ping_pong;
 mod server;
 mod throughput;
+mod transports;
+mod under_load;
 mod usage;

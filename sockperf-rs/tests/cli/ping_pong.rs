@@ -30,7 +30,9 @@ fn timed_test_reports_the_window() {
         let output = pp(server.port, "-t 1");
         let text = stdout(&output);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        assert!(output.stderr.is_empty(), "{}", stderr(&output));
+        // On a busy machine it says that it is.
+        let is_noise = |line: &str| line.contains("WARNING: noisy machine");
+        assert!(stderr(&output).lines().all(is_noise), "{}", stderr(&output));
         assert!(
             text.contains("\nsockperf: Warmup stage (sending a few dummy messages)...\n"),
             "{text}"
@@ -500,17 +502,17 @@ fn one_receive_and_one_send_call_per_message() {
             return;
         }
         let calls = std::fs::read_to_string(path).unwrap();
-        // Only the test itself, in the thread that sends.
+        // Only the test itself: from the first message to the last reply.
         let calls: Vec<&str> = calls
             .lines()
             .skip_while(|line| !line.contains("Starting test..."))
-            .skip(1)
-            .take_while(|line| !line.contains("write("))
+            .skip_while(|line| !line.contains("sendto("))
             .collect();
+        let last = calls.iter().rposition(|line| line.contains("recvfrom("));
+        let calls = &calls[..=last.unwrap()];
         let count = |name: &str| calls.iter().filter(|line| line.contains(name)).count();
         assert!(count("sendto(") > 50, "{} sends", count("sendto("));
         assert!(count("recvfrom(").abs_diff(count("sendto(")) <= 1);
-        // What else there is belongs to setting up and tearing down, not to the messages.
         assert!(
             calls.len() - count("sendto(") - count("recvfrom(") < 20,
             "{:#?}",

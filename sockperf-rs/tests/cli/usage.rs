@@ -17,27 +17,31 @@ fn help_goes_to_stdout_and_succeeds() {
 #[test]
 fn errors_go_to_stderr_and_fail() {
     for (arguments, message) in [
-        ("pp --tcp", "sockperf: ERROR: not supported yet: --tcp\n"),
-        ("ul", "sockperf: ERROR: not supported yet: ul\n"),
+        (
+            "pp --load-vma",
+            "sockperf: ERROR: --load-vma is not supported: ",
+        ),
         ("pp --nosuch", "unexpected argument '--nosuch'"),
         ("nosuch", "unknown command 'nosuch'"),
         ("pp -t 0", "'-t' Invalid duration: 0"),
-        ("pp -i 224.1.1.1", "not supported yet: multicast"),
+        ("pp -i 255.255.255.255", "broadcast is not supported"),
+        ("pp --live -i 127.0.0.1", "--live needs a terminal"),
+        (
+            "pp --tcp -i 127.0.0.1 -p 1",
+            "Can`t connect socket to 127.0.0.1:1",
+        ),
         (
             "pp -i no.such.host.invalid",
             "invalid address 'no.such.host.invalid'",
         ),
         (
             "pp --client_ip 192.0.2.1",
-            "cannot bind socket to 192.0.2.1:0",
+            "Can`t bind socket to 192.0.2.1:0",
         ),
-        (
-            "pp --json /no/such/dir/x",
-            "cannot open file /no/such/dir/x",
-        ),
+        ("pp --json /no/such/dir/x", "Can't open file /no/such/dir/x"),
         (
             "pp --full-log /no/such/dir/x",
-            "cannot open file /no/such/dir/x",
+            "Can't open file /no/such/dir/x",
         ),
         (
             "pp -p 9 --sender-affinity 1023",
@@ -56,11 +60,43 @@ fn errors_go_to_stderr_and_fail() {
 }
 
 #[test]
+fn files_have_their_own_exit_status() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("feed");
+    std::fs::write(&path, "127.0.0.1:5\nnonsense\n").unwrap();
+    let (path, directory) = (path.display(), directory.path().display());
+    for (arguments, status, message) in [
+        (
+            "pp -f /no/such/file".to_owned(),
+            4,
+            "Can't open file: /no/such/file",
+        ),
+        (format!("pp -f {directory}"), 4, "-not a regular file."),
+        (format!("pp -f {path}"), 2, "Invalid input in line 2:"),
+        (
+            "pb --data-file /no/such/file".to_owned(),
+            4,
+            "Can't open file: /no/such/file",
+        ),
+        (format!("pb --data-file {path}"), 2, "at line #1"),
+        (
+            "compare /no/such/file /no/such/file".to_owned(),
+            4,
+            "Can't open file",
+        ),
+    ] {
+        let output = output(ours(&arguments));
+        assert_eq!(output.status.code(), Some(status), "{arguments}");
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn port_in_use_fails() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     let output = output(ours(&format!("sr -i 127.0.0.1 -p {}", address.port())));
     assert_eq!(output.status.code(), Some(1));
-    let expected = format!("cannot bind socket to {address}: Address already in use");
+    let expected = format!("Can`t bind socket to {address}: Address already in use");
     assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
 }

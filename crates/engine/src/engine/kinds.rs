@@ -47,9 +47,11 @@ impl<B: Backend> Stack for AnySocket<B> {
     }
 
     #[inline]
-    fn deliver(self, packet: &Parsed, frame: Frame) -> Result<(), Frame> {
+    fn deliver(self, packet: &Parsed, frame: Frame, arrived_nsec: u64) -> Result<(), Frame> {
         match (self, packet) {
-            (Self::Udp(socket), Parsed::Udp(datagram)) => socket.deliver(datagram, frame),
+            (Self::Udp(socket), Parsed::Udp(datagram)) => {
+                socket.deliver(datagram, frame, arrived_nsec)
+            }
         }
     }
 

@@ -3,11 +3,12 @@
 
 use descriptors::OwnDescriptor;
 use dev_core::Backend;
+use stats::ControlSocket;
 
-use crate::engine::Engine;
 use crate::engine::tasks::{
-    Called, Descendants, Gauges, Ipsec, LostDescriptors, NetworkChanges, Paths, TakeOver,
+    Called, Descendants, Gauges, Ipsec, LostDescriptors, NetworkChanges, Paths, Requests, TakeOver,
 };
+use crate::engine::{Engine, LogControls};
 use crate::netconf_network::NetconfNetwork;
 use crate::process::event_loop::EventLoop;
 use crate::sys;
@@ -15,15 +16,19 @@ use crate::sys;
 /// What the thread needs before it runs.
 pub struct Monitor {
     called: Option<OwnDescriptor>,
+    control: Option<ControlSocket<OwnDescriptor>>,
+    log: LogControls,
 }
 
 impl Monitor {
     /// To be called by the thread that starts the internal one. A new descriptor has the lowest free number until it is
     /// moved away; if the internal thread made it, a program might meanwhile be given another number than it expects.
     #[must_use]
-    pub fn prepare() -> Self {
+    pub fn prepare<B: Backend>(engine: &Engine<B>, log: LogControls) -> Self {
         Self {
             called: sys::eventfd().ok(),
+            control: engine.control_socket(),
+            log,
         }
     }
 
@@ -38,6 +43,9 @@ impl Monitor {
             events.add(Called::new(engine));
         }
         events.add(Paths::new(engine, network.clone()));
+        if let Some(control) = self.control {
+            events.add(Requests::new(engine, control, self.log));
+        }
         events.add(TakeOver::new(engine));
         events.add(LostDescriptors::new(engine));
         events.add(Gauges::new(engine));

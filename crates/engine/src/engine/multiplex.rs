@@ -37,7 +37,14 @@ impl<B: Backend> Engine<B> {
         fds: &mut [libc::pollfd],
         polled: &PolledSockets<B>,
     ) -> MuxOutcome {
-        polled.poll(self.settings(), call, fds)
+        let outcome = polled.poll(self.settings(), call, fds);
+        let counters = if call.is_select {
+            &self.select_counters
+        } else {
+            &self.poll_counters
+        };
+        counters.count(call, &outcome);
+        outcome
     }
 
     /// One attempt at an `epoll_wait(2)` on a set with sockets of ours in it.
@@ -122,6 +129,7 @@ impl<B: Backend> Engine<B> {
             self.epolls.give(object);
             return None;
         }
+        set.show_counters(self.segment.claim_multiplexer());
         if mux::is_unshared(epfd) {
             return Some(set);
         }

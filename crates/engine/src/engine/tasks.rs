@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use descriptors::OwnDescriptor;
 use dev_core::Backend;
+use stats::ControlSocket;
 use tcp::Instant;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, LogControls};
 use crate::netconf_network::NetconfNetwork;
 use crate::process::event_loop::{self, Next, Task, Watched, is_lost};
 use crate::process::recall_channel::SHUT_DOWN;
@@ -91,6 +93,47 @@ impl<B: Backend> Task for Paths<B> {
             return Next::In(PATH_DELAY);
         } else if std::mem::take(&mut self.is_pending) {
             self.engine.follow_change(&self.network.take_paths());
+        }
+        Next::OnEvent
+    }
+}
+
+/// `vma_stats` asks for something.
+pub(super) struct Requests<B: Backend> {
+    engine: &'static Engine<B>,
+    control: ControlSocket<OwnDescriptor>,
+    log: LogControls,
+    /// The program has closed the descriptor past every hook.
+    is_lost: bool,
+}
+
+impl<B: Backend> Requests<B> {
+    pub(super) fn new(
+        engine: &'static Engine<B>,
+        control: ControlSocket<OwnDescriptor>,
+        log: LogControls,
+    ) -> Self {
+        Self {
+            engine,
+            control,
+            log,
+            is_lost: false,
+        }
+    }
+}
+
+impl<B: Backend> Task for Requests<B> {
+    fn watch(&self, watched: &mut Watched) {
+        if !self.is_lost {
+            watched.add(self.control.raw_fd(), libc::POLLIN);
+        }
+    }
+
+    fn run(&mut self, watched: &[libc::pollfd], _now: Instant) -> Next {
+        if is_lost(watched) {
+            self.is_lost = true;
+        } else if watched.iter().any(|it| it.revents != 0) {
+            self.engine.answer_requests(&self.control, &self.log);
         }
         Next::OnEvent
     }

@@ -38,8 +38,12 @@ pub struct MuxCall {
     spin: Spin,
     /// The call ends with this, after a last look: like the kernel it prefers what is ready.
     ends: Option<Step>,
+    /// It has slept, so polling did not satisfy it.
+    pub(super) has_slept: bool,
+    /// What it found last came from the kernel.
+    pub(super) found_by_kernel: bool,
     /// It is a `select(2)`, which takes any number of descriptors.
-    pub(super) is_select: bool,
+    pub(crate) is_select: bool,
 }
 
 impl MuxCall {
@@ -65,6 +69,8 @@ impl MuxCall {
             rounds: 0,
             spin: Spin::new(settings.poll_shared_cpu, settings.select_poll_usec >= 0),
             ends: None,
+            has_slept: false,
+            found_by_kernel: false,
             is_select: false,
         }
     }
@@ -164,9 +170,12 @@ impl MuxCall {
 
     /// Whether the call is to sleep now: it does not poll, or not any more, or not on a CPU that others need.
     #[inline]
-    fn stops_polling(&self) -> bool {
-        self.poll_until_nsec
-            .is_some_and(|until| until == 0 || self.spin.must_sleep())
+    fn stops_polling(&mut self) -> bool {
+        let Some(until) = self.poll_until_nsec else {
+            self.spin.make_way();
+            return false;
+        };
+        until == 0 || self.spin.must_sleep()
     }
 
     fn checked(&mut self, step: Step) -> Step {

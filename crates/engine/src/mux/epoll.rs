@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, f
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockResult};
 
 use libc::{c_int, epoll_event};
+use stats::MultiplexerSlot;
 
 use crate::mux::MuxStack;
+use crate::mux::counters::MuxCounters;
 use crate::mux::eviction::Eviction;
 use crate::mux::members::{InterfacesChanged, Key, Members};
 use crate::mux::ready_list::ReadyList;
@@ -47,6 +49,7 @@ pub struct EpollSet<S: Stack> {
     /// The set is in another one, or is polled: only the kernel can watch it from there, so its sockets are the kernel's.
     pub(super) nested: AtomicBool,
     pub(super) eviction: Eviction,
+    pub(super) counters: MuxCounters,
 }
 
 impl<S: MuxStack> EpollSet<S> {
@@ -73,6 +76,7 @@ impl<S: MuxStack> EpollSet<S> {
             kernel_took_all: AtomicBool::new(false),
             nested: AtomicBool::new(false),
             eviction: Eviction::default(),
+            counters: MuxCounters::new(),
         }
     }
 
@@ -147,6 +151,13 @@ impl<S: MuxStack> EpollSet<S> {
         self.descriptors.store(1, Ordering::Relaxed);
     }
 
+    /// Shows readers of the statistics what is counted from here on.
+    pub(crate) fn show_counters(&self, slot: MultiplexerSlot) {
+        slot.epfd.set(self.epfd.load(Ordering::Relaxed));
+        slot.kind.set("epoll");
+        self.counters.show(slot);
+    }
+
     /// Whether it is in another set, or is polled, from here on.
     pub(crate) fn set_nested(&self, nested: bool) {
         self.nested.store(nested, Ordering::Relaxed);
@@ -215,6 +226,7 @@ impl<S: MuxStack> EpollSet<S> {
         self.nested.store(false, Ordering::Relaxed);
         self.has_one_shots.store(false, Ordering::Relaxed);
         self.eviction.end(self.epfd.load(Ordering::Relaxed));
+        self.counters.hide();
         true
     }
 

@@ -19,6 +19,17 @@ impl<S: MuxStack> EpollSet<S> {
         call: &mut MuxCall,
         events: &mut [epoll_event],
     ) -> MuxOutcome {
+        let outcome = self.wait_once(settings, call, events);
+        self.counters.count(call, &outcome);
+        outcome
+    }
+
+    fn wait_once(
+        &'static self,
+        settings: &Settings,
+        call: &mut MuxCall,
+        events: &mut [epoll_event],
+    ) -> MuxOutcome {
         self.refresh_interfaces();
         if self.interfaces.is_empty() {
             call.has_nothing_to_poll();
@@ -38,7 +49,10 @@ impl<S: MuxStack> EpollSet<S> {
             if call.asks_kernel() {
                 match self.kernel_events(events) {
                     Ok(0) => {}
-                    Ok(count) => return MuxOutcome::Done(count),
+                    Ok(count) => {
+                        call.found_by_kernel = true;
+                        return MuxOutcome::Done(count);
+                    }
                     Err(_) if call.is_last_after_signal() => {}
                     Err(errno) => return MuxOutcome::Fail(errno),
                 }

@@ -57,6 +57,7 @@ impl<S: Stack> PolledSockets<S> {
             if call.asks_kernel()
                 && let Some(outcome) = self.ask_kernel(call, fds)
             {
+                call.found_by_kernel = true;
                 return outcome;
             }
             match call.next_step(received) {

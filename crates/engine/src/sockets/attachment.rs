@@ -1,9 +1,9 @@
 //! Where a socket gets its packets from, how many descriptors stand for it, and what its reason is about.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use dev_core::Flow;
-use stats::SocketStats;
+use stats::{GroupSlot, Segment, SocketStats};
 use vma_config::rules::ProcessRules;
 
 use crate::sockets::interface::Interface;
@@ -33,6 +33,8 @@ pub(crate) struct Attachment<S: Stack> {
     pub(crate) rule: u32,
     /// Multicast groups that the socket is a member of.
     groups: Vec<Ipv4Addr>,
+    /// How readers see them, in the same order.
+    group_slots: Vec<GroupSlot>,
     /// What the reason is about, as readers see it.
     pub(crate) detail: String,
     pub(crate) flows: Vec<(&'static Interface<S>, Flow)>,
@@ -47,6 +49,7 @@ impl<S: Stack> Default for Attachment<S> {
             reuses_address: false,
             rule: 0,
             groups: Vec::new(),
+            group_slots: Vec::new(),
             detail: String::new(),
             flows: Vec::new(),
         }
@@ -64,6 +67,12 @@ impl<S: Stack> Attachment<S> {
             descriptors: 1,
             ..Self::default()
         }
+    }
+
+    /// The socket is closed, and a member of nothing any more.
+    pub(crate) fn leave_groups(&mut self) {
+        self.groups.clear();
+        self.group_slots.clear();
     }
 
     /// Shows what the socket's reason is about, and its groups.
@@ -92,13 +101,18 @@ const GROUPS_SHOWN: usize = 4;
 
 impl<S: Stack> SocketCore<S> {
     /// Takes note of a multicast group that the socket has become a member of, or is no longer.
-    pub(crate) fn change_membership(&self, group: Ipv4Addr, joined: bool) {
+    pub(crate) fn change_membership(&self, segment: &Segment, group: Ipv4Addr, joined: bool) {
         let mut attachment = self.attachment();
         // On several interfaces, or for several sources, it may be a member more than once.
         if joined {
+            let slot = segment.claim_group();
+            slot.fd.set(self.fd());
+            slot.group.set(SocketAddrV4::new(group, 0).into());
+            attachment.group_slots.push(slot);
             attachment.groups.push(group);
         } else if let Some(place) = attachment.groups.iter().position(|it| *it == group) {
             attachment.groups.remove(place);
+            attachment.group_slots.remove(place);
         }
         let detail = attachment.detail.clone();
         attachment.explain(self.counters(), &detail);

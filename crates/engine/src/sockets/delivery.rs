@@ -50,8 +50,9 @@ impl Parsed {
 
 /// Who polls a ring, and may want a packet before its socket gets it.
 pub(crate) trait Taker<S: Stack> {
-    /// Shows a packet. `true`: the taker has copied what it needs, and the socket does not get it.
-    fn takes(&mut self, socket: S, packet: &Parsed, frame: &Frame) -> bool;
+    /// Shows a packet. `true`: the taker has copied what it needs, and the socket does not get it. `arrived_nsec` is as for
+    /// [`Stack::deliver`].
+    fn takes(&mut self, socket: S, packet: &Parsed, frame: &Frame, arrived_nsec: u64) -> bool;
 }
 
 /// Every packet is for its socket.
@@ -59,7 +60,7 @@ pub(crate) struct Nobody;
 
 impl<S: Stack> Taker<S> for Nobody {
     #[inline]
-    fn takes(&mut self, _socket: S, _packet: &Parsed, _frame: &Frame) -> bool {
+    fn takes(&mut self, _socket: S, _packet: &Parsed, _frame: &Frame, _arrived_nsec: u64) -> bool {
         false
     }
 }

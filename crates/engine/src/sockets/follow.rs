@@ -31,7 +31,7 @@ impl<S: Stack> Host<S> {
     /// The kernel has made a socket a member of a multicast group (`IP_ADD_MEMBERSHIP` and its like), or ended that.
     pub fn membership_changed(&self, socket: &SocketCore<S>, group: Ipv4Addr, joined: bool) {
         let _control = self.control();
-        socket.change_membership(group, joined);
+        socket.change_membership(&self.segment, group, joined);
     }
 
     /// Takes in what has changed in the network's configuration, without waiting.
@@ -67,6 +67,11 @@ impl<S: Stack> Host<S> {
 
     /// A device is gone: its sockets go back to the kernel until there is another.
     pub(crate) fn device_lost(&self) {
+        self.segment.event(
+            "device",
+            "",
+            "a device is lost: its sockets go to the kernel",
+        );
         self.follow_kernel_everywhere();
     }
 

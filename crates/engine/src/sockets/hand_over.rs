@@ -34,7 +34,9 @@ pub(crate) fn leave<S: Stack>(host: &Host<S>, socket: S, reason: Reason, detail:
     core.release();
     let fd = core.shadow.fd.load(Ordering::Relaxed);
     let about = in_parentheses(detail);
-    log::debug!("fd {fd}: back to the kernel: {}{about}", reason.text());
+    let text = format!("back to the kernel: {}{about}", reason.text());
+    log::debug!("fd {fd}: {text}");
+    host.socket_event(reason, fd, &text);
     host.count_reason(reason);
     core.set_reason_about(reason, None, detail);
     core.interfaces_changed();

@@ -147,6 +147,15 @@ impl<S: Stack> Host<S> {
         self.segment.note("", topic, text);
     }
 
+    /// Lets readers know of a decision about a socket.
+    pub(crate) fn socket_event(&self, reason: Reason, fd: c_int, text: &str) {
+        let kind = match reason {
+            Reason::Offloaded => "offload",
+            _ => "kernel",
+        };
+        self.segment.event(kind, &format!("fd {fd}"), text);
+    }
+
     pub(crate) fn count_reason(&self, reason: Reason) {
         self.segment.count_reason(reason as u32);
     }

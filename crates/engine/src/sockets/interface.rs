@@ -14,13 +14,14 @@ use dev_core::{
     Backend, Flow, FlowTable, Frame, FramePool, Kick, KickOutcome, LinkSpec, Lock, Port, RxRing,
     Steering, ThreadMode, TxRing,
 };
-use stats::RingSlot;
+use stats::{QueueSlot, RingSlot};
 use wire::{ChecksumPolicy, Malformed, UdpTemplate};
 
 use crate::sockets::delivery::{Nobody, Parsed, Taker};
 use crate::sockets::doorbell::{self, Doorbell, Follows, Notify};
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
+use crate::sys;
 pub(crate) use set::InterfaceSet;
 use sources::RefusedSources;
 
@@ -50,12 +51,30 @@ pub(crate) struct Interface<S: Stack> {
     /// What the device had dropped when its counter was last looked at.
     dropped: AtomicU64,
     stats: RingSlot,
+    /// What is known of the device's receive queues together.
+    queue_stats: QueueSlot,
 }
 
 struct RxSide<S: Stack> {
     ring: <S::Backend as Backend>::Rx,
     flows: FlowTable<S>,
     refused: RefusedSources,
+    /// Frames until the next one whose way to the program is timed.
+    until_timed: u32,
+}
+
+/// One of so many frames is timed: two looks at the clock cost as much as a counter, spread over all of them.
+const FRAMES_PER_TIMED: u32 = 64;
+
+/// The time if this frame is to be timed, else 0.
+#[inline]
+fn arrival_nsec(until_timed: &mut u32) -> u64 {
+    if *until_timed > 0 {
+        *until_timed -= 1;
+        return 0;
+    }
+    *until_timed = FRAMES_PER_TIMED - 1;
+    sys::now_nsec()
 }
 
 /// What came of handing a datagram to an interface.
@@ -81,6 +100,7 @@ impl<S: Stack> Interface<S> {
         mode: ThreadMode,
         poll_batch_max: usize,
         stats: RingSlot,
+        queue_stats: QueueSlot,
     ) -> Self {
         let spec_mac = spec.mac;
         Self {
@@ -91,6 +111,7 @@ impl<S: Stack> Interface<S> {
                     ring: port.rx,
                     flows: FlowTable::default(),
                     refused: RefusedSources::default(),
+                    until_timed: 0,
                 },
             ),
             tx: Lock::new(mode, port.tx),
@@ -112,6 +133,7 @@ impl<S: Stack> Interface<S> {
             lost_is_known: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
             stats,
+            queue_stats,
         }
     }
 
@@ -179,9 +201,9 @@ impl<S: Stack> Interface<S> {
     pub(crate) fn refresh(&self) -> bool {
         let dropped = self.steering.dropped();
         let known = self.dropped.swap(dropped, Ordering::Relaxed);
-        self.stats
-            .rx_dropped_no_frame
-            .add(dropped.saturating_sub(known));
+        let dropped = dropped.saturating_sub(known);
+        self.stats.rx_dropped_no_frame.add(dropped);
+        self.queue_stats.rx_dropped.add(dropped);
         if self.kick_pending.load(Ordering::Relaxed) || self.doorbell.is_waiting() {
             self.run_kick(doorbell::ticks());
         }
@@ -265,11 +287,13 @@ impl<S: Stack> Interface<S> {
             ring,
             flows,
             refused,
+            until_timed,
         } = &mut *side;
         let mut bytes = 0;
         let count = ring.poll(self.pool, self.poll_batch_max, |frame| {
             bytes += frame.len();
-            self.deliver(flows, refused, frame, taker);
+            let arrived_nsec = arrival_nsec(until_timed);
+            self.deliver(flows, refused, frame, arrived_nsec, taker);
         });
         self.count_received(count, bytes);
         count
@@ -284,11 +308,13 @@ impl<S: Stack> Interface<S> {
             ring,
             flows,
             refused,
+            until_timed,
         } = &mut *side;
         let mut bytes = 0;
         let count = ring.drain(self.pool, |frame| {
             bytes += frame.len();
-            self.deliver(flows, refused, frame, &mut Nobody);
+            let arrived_nsec = arrival_nsec(until_timed);
+            self.deliver(flows, refused, frame, arrived_nsec, &mut Nobody);
         });
         self.count_received(count, bytes);
         count
@@ -299,6 +325,7 @@ impl<S: Stack> Interface<S> {
     fn count_received(&self, count: usize, bytes: usize) {
         if count > 0 {
             self.doorbell.frames_received(count);
+            self.queue_stats.rx_drained_max.raise_to(count as u64);
             self.stats.rx_packets.add(count as u64);
             self.stats.rx_bytes.add(bytes as u64);
         }
@@ -310,6 +337,7 @@ impl<S: Stack> Interface<S> {
         flows: &FlowTable<S>,
         refused: &RefusedSources,
         frame: Frame,
+        arrived_nsec: u64,
         taker: &mut impl Taker<S>,
     ) {
         let packet = match Parsed::of(self.pool.data(&frame), self.checksum_policy) {
@@ -326,10 +354,10 @@ impl<S: Stack> Interface<S> {
             self.stats.rx_dropped_no_socket.add(1);
             return self.pool.give(frame);
         };
-        if taker.takes(socket, &packet, &frame) {
+        if taker.takes(socket, &packet, &frame, arrived_nsec) {
             return self.pool.give(frame);
         }
-        if let Err(dropped) = socket.deliver(&packet, frame) {
+        if let Err(dropped) = socket.deliver(&packet, frame, arrived_nsec) {
             self.pool.give(dropped);
         }
     }

@@ -15,6 +15,8 @@ pub(super) enum Effect {
     Flows,
     /// What the headers of sent packets say.
     Headers,
+    /// How multicast is sent, which readers of the statistics see.
+    Multicast,
     /// Something that only the kernel does.
     Kernel,
 }
@@ -43,11 +45,10 @@ pub(super) fn effect(level: c_int, name: c_int) -> Effect {
         ) => Effect::None,
         (libc::IPPROTO_IP, libc::IP_TTL | libc::IP_TOS | libc::IP_MTU_DISCOVER) => Effect::Headers,
         // Multicast goes through the kernel.
+        (libc::IPPROTO_IP, libc::IP_MULTICAST_IF | libc::IP_MULTICAST_LOOP) => Effect::Multicast,
         (
             libc::IPPROTO_IP,
-            libc::IP_MULTICAST_IF
-            | libc::IP_MULTICAST_TTL
-            | libc::IP_MULTICAST_LOOP
+            libc::IP_MULTICAST_TTL
             | libc::IP_MULTICAST_ALL
             | libc::IP_ADD_MEMBERSHIP
             | libc::IP_DROP_MEMBERSHIP

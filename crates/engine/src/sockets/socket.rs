@@ -122,6 +122,7 @@ impl<S: Stack> SocketCore<S> {
         let counters = self.counters();
         counters.protocol.set(protocol);
         counters.fd.set(fd);
+        counters.nonblocking.set(nonblocking);
         let inode = sys::inode(fd);
         counters.inode.set(inode);
         *lock(&self.slot) = Some(slot);
@@ -158,6 +159,7 @@ impl<S: Stack> SocketCore<S> {
         self.interfaces.clear();
         self.shadow.fd.store(-1, Ordering::Relaxed);
         self.readiness.sleepers.wake_all();
+        self.attachment().leave_groups();
         self.counters
             .store(ptr::from_ref(self.unseen).cast_mut(), Ordering::Relaxed);
         *lock(&self.slot) = None;

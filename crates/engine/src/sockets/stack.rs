@@ -27,7 +27,9 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
     fn core(self) -> &'static SocketCore<Self>;
 
     /// A packet came past the kernel, to one of the socket's flows. `Err`: it is dropped. Under the ring's lock.
-    fn deliver(self, packet: &Parsed, frame: Frame) -> Result<(), Frame>;
+    ///
+    /// `arrived_nsec`: when it was taken from the ring, if its way to the program is to be timed; else 0.
+    fn deliver(self, packet: &Parsed, frame: Frame, arrived_nsec: u64) -> Result<(), Frame>;
 
     /// Brings flows in line with what the kernel's socket says of itself. Under the control lock. Returns the interfaces that are to
     /// be opened first, without the lock; then nothing was done.

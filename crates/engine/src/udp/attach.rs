@@ -128,6 +128,8 @@ impl<S: UdpStack> UdpSocket<S> {
             if self.set_reason_about(reason, refusal.rule, &detail) {
                 host.count_reason(reason);
                 log::debug!("fd {fd}: {local}: {refusal}{}", in_parentheses(&detail));
+                let text = format!("{local}: {refusal}{}", in_parentheses(&detail));
+                host.socket_event(reason, fd, &text);
             } else {
                 // A thread has gone to wait in the kernel meanwhile.
                 self.drop_flows();

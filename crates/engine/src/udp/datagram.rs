@@ -17,16 +17,19 @@ pub(crate) struct Received {
     pub(super) source: SocketAddrV4,
     payload_offset: u16,
     payload_len: u16,
+    /// When it was taken from the ring, if it is one of those that are measured; else 0.
+    pub(super) arrived_nsec: u64,
 }
 
 impl Received {
     #[inline]
-    pub(crate) fn new(frame: Frame, datagram: &UdpDatagram) -> Self {
+    pub(crate) fn new(frame: Frame, datagram: &UdpDatagram, arrived_nsec: u64) -> Self {
         Self {
             frame,
             source: datagram.source,
             payload_offset: datagram.payload_offset,
             payload_len: datagram.payload_len,
+            arrived_nsec,
         }
     }
 
@@ -101,6 +104,15 @@ impl Waiting {
         match self {
             Self::InFrame(received) => received.source,
             Self::OutOfPool { source, .. } => *source,
+        }
+    }
+
+    /// When it arrived, if that is known.
+    #[inline]
+    pub(super) fn arrived_nsec(&self) -> u64 {
+        match self {
+            Self::InFrame(received) => received.arrived_nsec,
+            Self::OutOfPool { .. } => 0,
         }
     }
 

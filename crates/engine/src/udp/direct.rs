@@ -50,7 +50,7 @@ impl<'call, 'message, S: Stack> DirectReceive<'call, 'message, S> {
 impl<S: Stack> Taker<S> for DirectReceive<'_, '_, S> {
     /// Takes a datagram if it is for this call.
     #[inline]
-    fn takes(&mut self, socket: S, packet: &Parsed, frame: &Frame) -> bool {
+    fn takes(&mut self, socket: S, packet: &Parsed, frame: &Frame, arrived_nsec: u64) -> bool {
         let Parsed::Udp(datagram) = packet;
         let own: &SocketCore<S> = self.socket;
         if self.result.is_some() || !std::ptr::eq(socket.core(), own) {
@@ -59,6 +59,7 @@ impl<S: Stack> Taker<S> for DirectReceive<'_, '_, S> {
         self.result = self.socket.receive_at_once(
             frame,
             datagram,
+            arrived_nsec,
             self.message,
             self.flags,
             self.generation,

@@ -89,8 +89,9 @@ impl<S: Stack> UdpSocket<S> {
     pub(crate) fn refresh_receive_limit(&self) {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         let limit = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_RCVBUF).unwrap_or(0);
-        self.receive.lock().limit_bytes =
-            usize::try_from(limit).unwrap_or(0).max(RECEIVE_BYTES_MIN);
+        let limit = usize::try_from(limit).unwrap_or(0).max(RECEIVE_BYTES_MIN);
+        self.receive.lock().limit_bytes = limit;
+        self.counters().rx_queue_bytes_limit.set(limit as u64);
     }
 
     /// Queues a datagram that came past the kernel; gives it back when the queue is full.
@@ -109,9 +110,10 @@ impl<S: Stack> UdpSocket<S> {
         };
         queue.push(waiting);
         self.queue_changed(&queue);
-        self.counters()
-            .rx_queue_packets_max
-            .raise_to(queue.datagrams.len() as u64);
+        let counters = self.counters();
+        let waiting = queue.datagrams.len() as u64;
+        counters.rx_queue_packets_max.raise_to(waiting);
+        counters.rx_queue_bytes_max.raise_to(queue.bytes as u64);
         drop(queue);
         self.readiness.announce(events::IN);
         Ok(())
@@ -157,6 +159,7 @@ impl<S: Stack> UdpSocket<S> {
         let oldest = queue.pop()?;
         self.queue_changed(&queue);
         self.count_received(result.is_ok(), len, hit);
+        self.count_latency(oldest.arrived_nsec());
         drop(queue);
         oldest.release(self.pool);
         Some(result)
@@ -174,6 +177,7 @@ impl<S: Stack> UdpSocket<S> {
         &self,
         frame: &Frame,
         datagram: &UdpDatagram,
+        arrived_nsec: u64,
         message: &mut Message<'_>,
         flags: c_int,
         generation: u32,
@@ -188,6 +192,7 @@ impl<S: Stack> UdpSocket<S> {
         let result = message.receive(payload, datagram.source);
         let len = usize::from(len);
         self.count_received(result.is_ok(), len, hit);
+        self.count_latency(arrived_nsec);
         Some(result.map(|copied| {
             if flags & libc::MSG_TRUNC != 0 {
                 len
@@ -211,6 +216,15 @@ impl<S: Stack> UdpSocket<S> {
             counters.rx_poll_hit.add(1);
         }
         self.note_thread(&self.receiver, &counters.rx_thread);
+    }
+
+    /// Counts how long a datagram took from its arrival to its delivery, if it is one of those that are measured.
+    #[inline]
+    fn count_latency(&self, arrived_nsec: u64) {
+        if arrived_nsec > 0 {
+            let elapsed = sys::now_nsec().saturating_sub(arrived_nsec);
+            self.counters().rx_latency.record(elapsed);
+        }
     }
 
     /// Shows the IPv4 packets of the waiting datagrams to `take`, oldest first, and drops each that it takes.

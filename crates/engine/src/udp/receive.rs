@@ -92,6 +92,7 @@ impl RecvCall {
     #[inline]
     fn stops_polling(&mut self) -> bool {
         let Some(left) = &mut self.polls_left else {
+            self.spin.make_way();
             return false;
         };
         *left = left.saturating_sub(1);

@@ -99,8 +99,13 @@ impl<S: Stack> UdpSocket<S> {
 
     /// A datagram came past the kernel. `Err`: the queue is full.
     #[inline]
-    pub(crate) fn deliver(&self, datagram: &UdpDatagram, frame: Frame) -> Result<(), Frame> {
-        self.queue(Received::new(frame, datagram))
+    pub(crate) fn deliver(
+        &self,
+        datagram: &UdpDatagram,
+        frame: Frame,
+        arrived_nsec: u64,
+    ) -> Result<(), Frame> {
+        self.queue(Received::new(frame, datagram, arrived_nsec))
             .map_err(Received::into_frame)
     }
 

@@ -104,8 +104,11 @@ fn step(host: &Host<Device>, shared: &Shared, random: &mut Random) {
     match random.below(100) {
         0..12 => {
             let socket = host.unbound();
-            if random.below(8) > 0 {
-                socket.bind("0.0.0.0:0");
+            if random.below(8) > 0
+                && let Err(error) = socket.try_bind("0.0.0.0:0")
+            {
+                // A thread that sends to the socket that had the number before has bound this one.
+                assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
             }
             // The previous one is closed outside of the test's own lock.
             let previous = slot.lock().unwrap().replace(socket);

@@ -27,4 +27,5 @@ mod receive;
 mod rules;
 mod send;
 mod slow_readers;
+mod statistics;
 mod waiting;

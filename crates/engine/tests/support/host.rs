@@ -189,16 +189,19 @@ impl<B: Backend> Socket<B> {
     }
 
     pub fn bind(&self, local: &str) {
+        self.try_bind(local)
+            .unwrap_or_else(|error| panic!("bind {local}: {error}"));
+    }
+
+    pub fn try_bind(&self, local: &str) -> std::io::Result<()> {
         let address = sockaddr(libc::AF_INET, local.parse().unwrap());
         // SAFETY: the address is a readable sockaddr_in.
         let result = unsafe { libc::bind(self.fd(), (&raw const address).cast(), 16) };
-        assert_eq!(
-            result,
-            0,
-            "bind {local}: {}",
-            std::io::Error::last_os_error()
-        );
+        if result != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
         self.engine.addresses_changed(self.ours());
+        Ok(())
     }
 
     pub fn connect(&self, peer: SocketAddrV4) {

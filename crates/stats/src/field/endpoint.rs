@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use crate::field::Field;
 use crate::field::versioned::{self, COPY_WORDS, Versioned};
+use crate::field::{Field, Value};
 use crate::mapping::EntryView;
 use crate::schema::FieldKind;
 
@@ -49,7 +49,10 @@ impl Field for Endpoint {
     const KIND: FieldKind = FieldKind::Identity;
 
     fn reset(&self) {
-        self.clear();
+        // A new socket need not touch what is empty.
+        if self.value().is_some() {
+            self.clear();
+        }
     }
 
     fn copy_from(&self, other: &Self) {
@@ -57,6 +60,10 @@ impl Field for Endpoint {
             Some(address) => self.set(address),
             None => self.clear(),
         }
+    }
+
+    fn shown(value: &Option<SocketAddr>) -> Value {
+        Value::Address(*value)
     }
 
     fn read(entry: &EntryView<'_>, offset: usize) -> Option<SocketAddr> {

@@ -3,7 +3,7 @@
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::field::Field;
+use crate::field::{Field, Value};
 use crate::mapping::EntryView;
 use crate::schema::FieldKind;
 
@@ -80,6 +80,18 @@ impl serde::Serialize for ReasonCounts {
     }
 }
 
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for ReasonCounts {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Keys are text in JSON, and stay text where a document is buffered.
+        let counts = std::collections::BTreeMap::<String, u64>::deserialize(deserializer)?;
+        let count = |(code, count): (String, u64)| Some((code.parse().ok()?, count));
+        let mut counts: Vec<(u32, u64)> = counts.into_iter().filter_map(count).collect();
+        counts.sort_unstable();
+        Ok(Self(counts))
+    }
+}
+
 impl Field for ReasonCounters {
     type Value = ReasonCounts;
     const KIND: FieldKind = FieldKind::Counter;
@@ -99,13 +111,26 @@ impl Field for ReasonCounters {
         }
     }
 
+    fn zero(&self) {
+        // Counted by locked additions: nothing brings an old value back.
+        self.reset();
+    }
+
+    fn shown(value: &ReasonCounts) -> Value {
+        Value::Reasons(value.clone())
+    }
+
     fn read(entry: &EntryView<'_>, offset: usize) -> ReasonCounts {
         let place = |code: u32| offset.saturating_add(code as usize * size_of::<u64>());
         ReasonCounts::of(|code| entry.load_u64(place(code)))
     }
 
     fn since(current: &ReasonCounts, earlier: &ReasonCounts) -> ReasonCounts {
-        ReasonCounts::of(|code| current.get(code).wrapping_sub(earlier.get(code)))
+        let increase = |code| {
+            let (now, before) = (current.get(code), earlier.get(code));
+            now.checked_sub(before).unwrap_or(now)
+        };
+        ReasonCounts::of(increase)
     }
 }
 

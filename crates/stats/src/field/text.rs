@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::field::Field;
+use crate::field::{Field, Value};
 use crate::mapping::EntryView;
 use crate::schema::FieldKind;
 
@@ -70,6 +70,10 @@ impl<const WORDS: usize> Field for Text<WORDS> {
 
     fn copy_from(&self, other: &Self) {
         self.set(&other.value());
+    }
+
+    fn shown(value: &String) -> Value {
+        Value::Text(value.clone())
     }
 
     fn read(entry: &EntryView<'_>, offset: usize) -> String {

@@ -65,10 +65,11 @@ pub(super) const PARAMETERS: [Parameter; 21] = [
          processes of the same id; then the first one is shown.",
     ),
     path("VMA_VMAD_NOTIFY_DIR", "SERVICE output directory", "/tmp/vma")
-        .no_effect("the vmad daemon is not built yet")
+        .no_effect("vmad finds processes by their statistics")
         .about(
-            "Directory through which the library talks to the vmad daemon.",
-            "vmad must be started with the same directory.",
+            "Directory through which the original library tells vmad of itself.",
+            "This library needs no such directory; vmad reads VMA_STATS_SHMEM_DIR, which it must be \
+             given with --stats-dir if it is not /tmp.",
         ),
     number("VMA_STATS_FD_NUM", "Stats FD Num (max)", 100, (0, 1024)).about(
         "How many sockets the statistics can show.",

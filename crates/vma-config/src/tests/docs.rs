@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{DEPRECATED, PARAMETERS, Spec, man_page, parameters_markdown};
+use crate::{DEPRECATED, PARAMETERS, Spec, conf_man_page, man_page, parameters_markdown};
 
 /// Fails when a page is not what the table generates, or writes it again when the variable UPDATE_DOCS is set.
 #[test]
@@ -9,6 +9,7 @@ fn docs_are_current() {
     for (name, page) in [
         ("docs/parameters.md", parameters_markdown()),
         ("man/vma.7", man_page()),
+        ("man/libvma.conf.5", conf_man_page()),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../..")

@@ -359,7 +359,7 @@ fn parameters_without_effect_say_so_at_debug_level() {
     let (_, warning) = parse_with_warning(["VMA_VMAD_NOTIFY_DIR=/run/%d"]);
     assert_eq!(
         warning.message,
-        "VMA_VMAD_NOTIFY_DIR=/run/4321 accepted, no effect yet: the vmad daemon is not built yet"
+        "VMA_VMAD_NOTIFY_DIR=/run/4321 accepted, no effect yet: vmad finds processes by their statistics"
     );
     assert!(
         parse(["VMA_TCP_NODELAY=0", "VMA_TX_BUFS=200000"])

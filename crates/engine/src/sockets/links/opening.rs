@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use dev_core::{Backend, LinkSpec};
+use dev_core::{Backend, LinkSpec, OpenError};
 
 use crate::sockets::frames;
 use crate::sockets::interface::Interface;
@@ -82,7 +82,17 @@ impl<S: Stack> Links<S> {
     ) -> Result<&'static Interface<S>, NotOpen> {
         let failed_before = before.is_some();
         let spec = facts.spec;
-        let port = match self.backend.open(&spec, self.pool) {
+        // To find that out by opening the device takes milliseconds, in every child that has sockets of its own.
+        let opened = match self.network.xdp_program(spec.index) {
+            Some(_) => Err(OpenError {
+                what: "another XDP program is attached".to_owned(),
+                remedy: "it is taken over when it is free; see `ip link` for the program",
+                locked_memory: false,
+                held: true,
+            }),
+            None => self.backend.open(&spec, self.pool),
+        };
+        let port = match opened {
             Ok(port) => port,
             Err(error) => {
                 if error.locked_memory
@@ -92,6 +102,7 @@ impl<S: Stack> Links<S> {
                     notice::warn_in_a_box(&notice::locked_memory(limit_bytes));
                 }
                 self.has_failed.store(true, Ordering::Relaxed);
+                self.segment.event("error", &spec.name, &error.what);
                 // Once is enough for a reader.
                 let level = if failed_before {
                     log::Level::Debug
@@ -123,6 +134,11 @@ impl<S: Stack> Links<S> {
         if !port.note.is_empty() {
             log::info!("{}: {}, {}", spec.name, port.description, port.note);
         }
+        self.segment.event(
+            "device",
+            &spec.name,
+            &format!("opened, {}", port.description),
+        );
         self.segment.note(&spec.name, "mode", &port.note);
         self.note_mtu(&spec, port.mtu_max);
         if self.return_socket.get().is_none()
@@ -142,7 +158,18 @@ impl<S: Stack> Links<S> {
             ..
         } = self.settings;
         let index = spec.index;
-        let interface = Interface::new(spec, port, self.pool, thread_mode, poll_batch_max, stats);
+        let queue_stats = self.segment.claim_queue();
+        queue_stats.ifname.set(&spec.name);
+        queue_stats.ifindex.set(index);
+        let interface = Interface::new(
+            spec,
+            port,
+            self.pool,
+            thread_mode,
+            poll_batch_max,
+            stats,
+            queue_stats,
+        );
         interface.refuse_sources(self.network.refused_sources(index));
         Ok(Box::leak(Box::new(interface)))
     }

@@ -1,0 +1,81 @@
+//! Questions about the kernel's sockets (sock_diag(7), `linux/inet_diag.h`).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
+
+pub(crate) const SOCK_DIAG_BY_FAMILY: u16 = 20;
+pub(crate) const AF_INET: u8 = 2;
+pub(crate) const AF_INET6: u8 = 10;
+pub(crate) const IPPROTO_TCP: u8 = 6;
+pub(crate) const IPPROTO_UDP: u8 = 17;
+
+/// Length of `struct inet_diag_req_v2`.
+const REQUEST_LEN: usize = 56;
+
+/// `struct inet_diag_req_v2` for all sockets, in any state, that are bound to `port`; 0 for every port.
+pub(crate) fn request(family: u8, protocol: u8, port: u16) -> [u8; REQUEST_LEN] {
+    let mut request = [0; REQUEST_LEN];
+    request[0] = family;
+    request[1] = protocol;
+    request[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
+    request[8..10].copy_from_slice(&port.to_be_bytes());
+    request
+}
+
+/// The same for the one socket that segments from `peer` to `local` go to.
+pub(crate) fn exact_request(local: SocketAddrV4, peer: SocketAddrV4) -> [u8; REQUEST_LEN] {
+    let mut request = request(AF_INET, IPPROTO_TCP, local.port());
+    request[10..12].copy_from_slice(&peer.port().to_be_bytes());
+    request[12..16].copy_from_slice(&local.ip().octets());
+    request[28..32].copy_from_slice(&peer.ip().octets());
+    // Whichever socket it is: INET_DIAG_NOCOOKIE.
+    request[48..56].fill(0xff);
+    request
+}
+
+/// `struct inet_diag_msg`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) state: u8,
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: SocketAddr,
+    pub(crate) user: u32,
+    pub(crate) inode: u32,
+}
+
+pub(crate) fn parse(message: &[u8]) -> Option<Entry> {
+    let port = |offset| Some(u16::from_be_bytes(*message.get(offset..)?.first_chunk()?));
+    let number = |offset| Some(u32::from_ne_bytes(*message.get(offset..)?.first_chunk()?));
+    let address = |offset| {
+        let bytes: [u8; 16] = *message.get(offset..)?.first_chunk()?;
+        let [a, b, c, d, ..] = bytes;
+        match *message.first()? {
+            AF_INET => Some(IpAddr::V4(Ipv4Addr::new(a, b, c, d))),
+            AF_INET6 => Some(IpAddr::V6(Ipv6Addr::from(bytes))),
+            _ => None,
+        }
+    };
+    Some(Entry {
+        state: *message.get(1)?,
+        local: SocketAddr::new(address(8)?, port(4)?),
+        peer: SocketAddr::new(address(24)?, port(6)?),
+        user: number(64)?,
+        inode: number(68)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_messages_are_no_sockets() {
+        let mut message = [0; 72];
+        message[0] = AF_INET;
+        for length in 0..message.len() {
+            assert_eq!(parse(&message[..length]), None);
+        }
+        assert!(parse(&message).is_some());
+        message[0] = 1;
+        assert_eq!(parse(&message), None);
+    }
+}

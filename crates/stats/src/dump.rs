@@ -1,0 +1,127 @@
+//! A socket's counters as log lines, in the original's words: for `VMA_STATS_FILE`, and for dumps that `vma_stats -S` asks for.
+
+use crate::schema::SocketStats;
+
+impl SocketStats {
+    /// What is not zero, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Lines {
+            fd: self.fd.value(),
+            lines: Vec::new(),
+        };
+        lines.traffic(
+            "Tx Offload:",
+            [
+                &self.tx_bytes,
+                &self.tx_packets,
+                &self.tx_eagain,
+                &self.tx_errors,
+            ],
+        );
+        lines.traffic(
+            "Tx OS info:",
+            [
+                &self.tx_os_bytes,
+                &self.tx_os_packets,
+                &self.tx_os_eagain,
+                &self.tx_os_errors,
+            ],
+        );
+        lines.traffic(
+            "Rx Offload:",
+            [
+                &self.rx_bytes,
+                &self.rx_packets,
+                &self.rx_eagain,
+                &self.rx_errors,
+            ],
+        );
+        lines.traffic(
+            "Rx OS info:",
+            [
+                &self.rx_os_bytes,
+                &self.rx_os_packets,
+                &self.rx_os_eagain,
+                &self.rx_os_errors,
+            ],
+        );
+        if self.rx_packets.value() > 0 {
+            let share = |dropped: u64, taken: u64| {
+                dropped as f64 / dropped.saturating_add(taken).max(1) as f64 * 100.0
+            };
+            let dropped = self.rx_dropped_bytes.value();
+            lines.push(format!(
+                "Rx byte: max {} / dropped {dropped} ({:.2}%) / limit {}",
+                self.rx_queue_bytes_max.value(),
+                share(dropped, self.rx_bytes.value()),
+                self.rx_queue_bytes_limit.value()
+            ));
+            let dropped = self.rx_dropped_packets.value();
+            lines.push(format!(
+                "Rx pkt : max {} / dropped {dropped} ({:.2}%)",
+                self.rx_queue_packets_max.value(),
+                share(dropped, self.rx_packets.value())
+            ));
+        }
+        let (hit, miss) = (self.rx_poll_hit.value(), self.rx_poll_miss.value());
+        if hit + miss > 0 {
+            let share = hit as f64 / (hit + miss) as f64 * 100.0;
+            lines.push(format!("Rx poll: {miss} / {hit} ({share:.2}%) [miss/hit]"));
+        }
+        if lines.lines.is_empty() {
+            lines.push("Rx and Tx where not active".to_owned());
+        }
+        lines.lines
+    }
+}
+
+struct Lines {
+    fd: i32,
+    lines: Vec<String>,
+}
+
+impl Lines {
+    fn push(&mut self, text: String) {
+        self.lines.push(format!("[fd={}] {text}", self.fd));
+    }
+
+    fn traffic(&mut self, label: &str, counters: [&crate::field::Counter; 4]) {
+        let [bytes, packets, eagain, errors] = counters.map(crate::field::Counter::value);
+        if bytes + packets + eagain + errors > 0 {
+            self.push(format!(
+                "{label} {} / {packets} / {eagain} / {errors} [kilobytes/packets/eagains/errors]",
+                bytes / 1024
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_those_of_the_manual() {
+        let socket = SocketStats::default();
+        socket.fd.set(10);
+        assert_eq!(socket.lines(), ["[fd=10] Rx and Tx where not active"]);
+        socket.tx_bytes.add(466_040);
+        socket.tx_packets.add(233_020);
+        socket.rx_bytes.add(466_040);
+        socket.rx_packets.add(233_020);
+        socket.rx_poll_hit.add(233_020);
+        socket.rx_queue_bytes_max.raise_to(200);
+        socket.rx_queue_packets_max.raise_to(1);
+        socket.rx_queue_bytes_limit.set(2_000_000);
+        assert_eq!(
+            socket.lines(),
+            [
+                "[fd=10] Tx Offload: 455 / 233020 / 0 / 0 [kilobytes/packets/eagains/errors]",
+                "[fd=10] Rx Offload: 455 / 233020 / 0 / 0 [kilobytes/packets/eagains/errors]",
+                "[fd=10] Rx byte: max 200 / dropped 0 (0.00%) / limit 2000000",
+                "[fd=10] Rx pkt : max 1 / dropped 0 (0.00%)",
+                "[fd=10] Rx poll: 0 / 233020 (100.00%) [miss/hit]",
+            ]
+        );
+    }
+}

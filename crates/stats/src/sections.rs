@@ -1,0 +1,196 @@
+//! The sections of a segment, declared once.
+//!
+//! A row of the table below gives a section its number in the file, its name, its entries, how many there are, and how it is
+//! read. From it follow the layout of new segments, the writer's and the reader's side, [`Statistics`] with its JSON,
+//! [`SECTIONS`] for everything that treats all sections alike, and the documentation.
+
+use crate::error::ReadError;
+use crate::field::Value;
+use crate::reader::Reader;
+use crate::schema::{
+    EventSnapshot, EventStats, FieldInfo, GroupSnapshot, GroupStats, KernelSocketSnapshot,
+    KernelSocketStats, MultiplexerSnapshot, MultiplexerStats, NoteSnapshot, NoteStats,
+    PoolSnapshot, PoolStats, QueueSnapshot, QueueStats, ReasonSnapshot, ReasonStats, RingSnapshot,
+    RingStats, Row, RuleSnapshot, RuleStats, SettingSnapshot, SettingStats, SocketSnapshot,
+    SocketStats, TcpSnapshot, TcpStats,
+};
+
+/// Applies a macro to the table. Columns: number of the section in the file (never used again), name, entries, how an entry is
+/// read (`claimed`: in use as its generation says; `described`: written once), how many there are, which of them a reader gets,
+/// their order, and what they are.
+macro_rules! with_sections {
+    ($then:ident) => {
+        $then! {
+            Sockets = 1, sockets: SocketStats => SocketSnapshot, claimed,
+                |asked| asked.sockets, |_| true, |it| u64::from(it.slot),
+                "UDP sockets over IPv4: what each is and what it did";
+            Rings = 2, rings: RingStats => RingSnapshot, claimed,
+                |asked| asked.rings, |_| true, |it| u64::from(it.slot),
+                "open interfaces";
+            Pools = 3, pools: PoolStats => PoolSnapshot, claimed,
+                |asked| asked.pools, |_| true, |it| u64::from(it.slot),
+                "buffer pools";
+            Reasons = 4, reasons: ReasonStats => ReasonSnapshot, described,
+                |asked| asked.reasons, |it| !it.name.is_empty() || it.count > 0, |it| u64::from(it.code),
+                "why sockets were left to the kernel, and how many";
+            Settings = 5, settings: SettingStats => SettingSnapshot, described,
+                |asked| asked.settings, |it| !it.name.is_empty(), |it| u64::from(it.place),
+                "the library's parameters";
+            Rules = 6, rules: RuleStats => RuleSnapshot, described,
+                |asked| asked.rules, |it| !it.rule.is_empty(), |it| u64::from(it.place),
+                "rules of libvma.conf; a socket's rule is the place here, plus 1";
+            ClosedSockets = 7, closed_sockets: SocketStats => SocketSnapshot, claimed,
+                |_| crate::CLOSED_SOCKETS, |_| true, |it| it.closed,
+                "the sockets that were closed last, oldest first";
+            KernelSockets = 8, kernel_sockets: KernelSocketStats => KernelSocketSnapshot, claimed,
+                |_| crate::KERNEL_SOCKETS, |it| it.fd >= 0, |it| u64::from(it.slot),
+                "sockets of kinds that are never accelerated";
+            Notes = 9, notes: NoteStats => NoteSnapshot, claimed,
+                |_| crate::NOTES, |it| !it.text.is_empty(), |it| u64::from(it.slot),
+                "what a reader should know of interfaces and the process, in words";
+            TcpConnections = 10, tcp_connections: TcpStats => TcpSnapshot, claimed,
+                |asked| asked.sockets, |it| it.fd >= 0, |it| u64::from(it.slot),
+                "TCP connections in user space";
+            Multiplexers = 11, multiplexers: MultiplexerStats => MultiplexerSnapshot, claimed,
+                |_| crate::MULTIPLEXERS, |it| !it.kind.is_empty(), |it| u64::from(it.slot),
+                "poll, select and each epoll set with accelerated sockets in it";
+            Queues = 12, queues: QueueStats => QueueSnapshot, claimed,
+                |_| crate::QUEUES, |_| true, |it| u64::from(it.slot),
+                "receive queues of the interfaces (CQ)";
+            Groups = 13, groups: GroupStats => GroupSnapshot, claimed,
+                |_| crate::GROUPS, |it| it.group.is_some(), |it| u64::from(it.slot),
+                "memberships in multicast groups";
+            Events = 14, events: EventStats => EventSnapshot, claimed,
+                |_| crate::EVENTS, |_| true, |it| it.order,
+                "the last events outside of the data path, oldest first";
+        }
+    };
+}
+pub(crate) use with_sections;
+
+/// A section, for everything that treats all of them alike.
+#[derive(Clone, Copy, Debug)]
+pub struct SectionInfo {
+    pub kind: SectionKind,
+    /// Its name in JSON.
+    pub name: &'static str,
+    pub help: &'static str,
+    pub fields: &'static [FieldInfo],
+}
+
+/// Counters and sections that nothing fills yet, and what they wait for. A field's name is empty where the whole section waits.
+pub const PLANNED: &[(&str, &str, &str)] = &[
+    (
+        "tcp_connections",
+        "",
+        "TCP sockets, which are the kernel's for now",
+    ),
+    (
+        "sockets",
+        "tcp_state",
+        "TCP sockets, which are the kernel's for now",
+    ),
+    (
+        "sockets",
+        "tx_queue_bytes",
+        "TCP sockets: datagrams do not wait",
+    ),
+    (
+        "sockets",
+        "tx_retransmits",
+        "TCP sockets, which are the kernel's for now",
+    ),
+    (
+        "sockets",
+        "rx_zero_copy_packets",
+        "the zero-copy calls of vma_extra.h",
+    ),
+    ("sockets", "tx_dummy", "VMA_SND_FLAGS_DUMMY of vma_extra.h"),
+    ("sockets", "rx_migrations", "several rings an interface"),
+    ("sockets", "tx_migrations", "several rings an interface"),
+    ("multiplexers", "polling_cpu", "VMA_CPU_USAGE_STATS"),
+    ("queues", "buffers", "back-ends that know their fill ring"),
+    (
+        "queues",
+        "rx_waiting",
+        "queues that are drained without delivery",
+    ),
+];
+
+macro_rules! declare {
+    ($( $kind:ident = $number:literal, $name:ident: $stats:ident => $snapshot:ident, $mode:ident,
+        $entries:expr, $told:expr, $order:expr, $help:literal; )*) => {
+        /// What the entries of a section are. The value is the `kind` in the section table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        #[non_exhaustive]
+        pub enum SectionKind {
+            $( #[doc = $help] $kind = $number, )*
+        }
+
+        /// Every section, in the order of the file.
+        pub const SECTIONS: &[SectionInfo] = &[
+            $( SectionInfo {
+                kind: SectionKind::$kind,
+                name: stringify!($name),
+                help: $help,
+                fields: $stats::FIELDS,
+            }, )*
+        ];
+
+        /// All of a process's statistics at one moment.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+        #[cfg_attr(feature = "serde", serde(default))]
+        pub struct Statistics {
+            $( #[doc = $help] pub $name: Vec<$snapshot>, )*
+        }
+
+        impl Statistics {
+            /// Reads every section.
+            pub fn read(reader: &Reader) -> Result<Self, ReadError> {
+                Ok(Self { $( $name: reader.$name()?, )* })
+            }
+
+            /// The increase of every counter since `earlier`; what did not exist then counts from zero. All else, and sections
+            /// whose counters are at rest, as they are now.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $( $name: match SectionKind::$kind {
+                    SectionKind::ClosedSockets => self.$name.clone(),
+                    _ => since(&self.$name, &earlier.$name),
+                }, )* }
+            }
+
+            /// The values of every entry, section by section: what [`SectionInfo::fields`] lists, in that order.
+            pub fn rows(&self) -> Vec<(&'static SectionInfo, Vec<Vec<Value>>)> {
+                let values = [ $( self.$name.iter().map(Row::values).collect::<Vec<_>>(), )* ];
+                SECTIONS.iter().zip(values).collect()
+            }
+        }
+    };
+}
+
+with_sections!(declare);
+
+impl SectionKind {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        let mut sections = SECTIONS.iter();
+        sections
+            .find(|section| section.kind == self)
+            .map_or("", |section| section.name)
+    }
+}
+
+/// Pairs entries by place and generation. A new user of a place is not compared with the old one.
+fn since<S: Row>(current: &[S], earlier: &[S]) -> Vec<S> {
+    let key = |entry: &S| (entry.place(), entry.generation());
+    let earlier: std::collections::HashMap<_, _> =
+        earlier.iter().map(|entry| (key(entry), entry)).collect();
+    let change = |entry: &S| match earlier.get(&key(entry)) {
+        Some(before) => entry.since(before),
+        None => entry.clone(),
+    };
+    current.iter().map(change).collect()
+}

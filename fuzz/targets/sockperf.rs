@@ -1,0 +1,111 @@
+//! What sockperf-rs reads of others: datagrams and streams of any bytes, feed files, time lines. A server answers a message with
+//! as many bytes as the message has, so what it says is never more than what it was told.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sockperf_rs::clock::Clock;
+use sockperf_rs::feed;
+use sockperf_rs::inbox::Inbox;
+use sockperf_rs::message::{HEADER_LEN, Header};
+use sockperf_rs::output::{Output, Style};
+use sockperf_rs::server::sessions::{Client, Sessions};
+use sockperf_rs::time_line::TimeLine;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&choice, bytes)) = bytes.split_first() else {
+        return;
+    };
+    match choice % 4 {
+        0 => datagrams(bytes),
+        1 => stream(bytes),
+        2 => feed_lines(&String::from_utf8_lossy(bytes)),
+        _ => time_line(&String::from_utf8_lossy(bytes)),
+    }
+});
+
+/// The first byte of each piece is its length.
+fn pieces(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (&len, rest) = bytes.split_first()?;
+        let (piece, rest) = rest.split_at(usize::from(len).min(rest.len()));
+        bytes = rest;
+        Some(piece)
+    })
+}
+
+fn fill(inbox: &mut Inbox, piece: &[u8]) {
+    inbox.space()[..piece.len()].copy_from_slice(piece);
+    inbox.filled(piece.len());
+}
+
+fn datagrams(bytes: &[u8]) {
+    let mut inbox = Inbox::for_datagrams();
+    let mut sessions = Sessions::new(true);
+    let clock = Clock::monotonic();
+    let mut output = Output::new(Box::new(std::io::sink()), Style::PLAIN);
+    let mut messages = 0;
+    for piece in pieces(bytes) {
+        fill(&mut inbox, piece);
+        let (mut taken, mut malformed) = (0, 0);
+        while let Some(next) = inbox.next() {
+            match next {
+                Ok((header, message)) => {
+                    assert_eq!(header.len as usize, message.len());
+                    assert!(message.len() >= HEADER_LEN);
+                    assert_eq!(message, &piece[taken..taken + message.len()]);
+                    taken += message.len();
+                    messages += 1;
+                    let client = Client::Unix(header.sequence % 3);
+                    sessions.message(header, client, &clock, &mut output);
+                }
+                Err(_) => malformed += 1,
+            }
+        }
+        // Whole messages, and at most one complaint about the rest.
+        assert_eq!(
+            malformed,
+            usize::from(taken < piece.len() || piece.is_empty())
+        );
+    }
+    let summaries = sessions.finish();
+    let received: u64 = summaries.iter().map(|it| it.received + it.duplicated).sum();
+    assert!(received <= messages);
+}
+
+fn stream(bytes: &[u8]) {
+    const LEN_MAX: usize = 300;
+    let mut inbox = Inbox::for_stream(LEN_MAX);
+    let all: Vec<u8> = pieces(bytes).flatten().copied().collect();
+    let mut taken = 0;
+    for piece in pieces(bytes) {
+        fill(&mut inbox, piece);
+        while let Some(next) = inbox.next() {
+            let Ok((header, message)) = next else {
+                // What stands there is no message, or too long a one.
+                let len = Header::announced_len(&all[taken..]);
+                assert!(len.is_some_and(|len| !(HEADER_LEN..=LEN_MAX).contains(&len)));
+                return;
+            };
+            assert_eq!(header.len as usize, message.len());
+            assert_eq!(message, &all[taken..taken + message.len()]);
+            taken += message.len();
+        }
+    }
+}
+
+fn feed_lines(text: &str) {
+    for line in text.lines() {
+        if let Ok(Some(entry)) = feed::parse_line(line) {
+            assert!(!entry.host.is_empty());
+            assert!(entry.port.is_some() || entry.host.starts_with('/'));
+        }
+    }
+}
+
+fn time_line(text: &str) {
+    if let Ok(line) = TimeLine::parse(text) {
+        let times = line.messages().iter().map(|message| message.after_nsec);
+        assert!(times.is_sorted());
+    }
+}

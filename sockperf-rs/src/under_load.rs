@@ -1,0 +1,183 @@
+//! `under-load` and `playback`: one thread sends on a schedule, another one receives the replies.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use crate::affinity;
+use crate::bins::Bins;
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::flight::{Flight, Unanswered};
+use crate::intervals::Progress;
+use crate::open::Endpoint;
+use crate::options::{ClientOptions, Mode};
+use crate::recorder::{Recorder, SampleLog, Valid, Window};
+use crate::replies::{Receiver, Replies};
+use crate::run::{Recording, Run, Test};
+use crate::sender;
+use crate::stamps::{STAMPS_LEN, Stamps};
+use crate::stop::Stop;
+use crate::time_line::TimeLine;
+
+/// The last replies may take this long.
+const GRACE_NSEC: u64 = 100_000_000;
+/// A message is lost if a later one has its reply and it has none for so long.
+const REORDERING_NSEC: u64 = 200_000_000;
+/// Messages without a reply that are remembered.
+const UNSETTLED_MAX: usize = STAMPS_LEN / 2;
+
+/// Runs a test.
+pub fn run(
+    test: &mut Test<'_>,
+    line: Option<&TimeLine>,
+    recording: Recording,
+) -> Result<Run, Error> {
+    let stamps = Stamps::new(STAMPS_LEN);
+    let last_tx_nsec = AtomicU64::new(u64::MAX);
+    let gave_up = Stop::new();
+    let (sending, received) = thread::scope(|scope| {
+        let side = ReceivingSide {
+            options: test.options,
+            endpoints: test.endpoints,
+            clock: test.clock,
+            stop: test.stop,
+            gave_up: &gave_up,
+            progress: test.progress,
+            stamps: &stamps,
+            last_tx_nsec: &last_tx_nsec,
+        };
+        let receiver = scope.spawn(move || {
+            let result = side.run(recording);
+            if result.is_err() {
+                // Nobody needs what would still be sent.
+                side.stop.request();
+            }
+            result
+        });
+        // Now, because a new thread inherits the CPUs of the one that makes it.
+        let cpus = test.options.sender_cpus.as_deref();
+        let pinned = cpus.map_or(Ok(()), affinity::pin_current_thread);
+        let sending = pinned.and_then(|()| sender::run(test, line, Some(&stamps)));
+        match &sending {
+            Ok(sending) => last_tx_nsec.store(sending.last_tx_nsec, Ordering::Release),
+            Err(_) => gave_up.request(),
+        }
+        (sending, receiver.join())
+    });
+    let received = received.map_err(|_| Error::NoResult("the receiving thread failed".to_owned()));
+    // Where both sides failed, the receiver knows more: it sees the peer close.
+    let (replies, valid) = received??;
+    Ok(Run {
+        sending: sending?,
+        replies,
+        estimate: None,
+        valid,
+    })
+}
+
+#[derive(Clone, Copy)]
+struct ReceivingSide<'a> {
+    options: &'a ClientOptions,
+    endpoints: &'a [Endpoint],
+    clock: &'a Clock,
+    stop: &'a Stop,
+    gave_up: &'a Stop,
+    progress: &'a Progress,
+    stamps: &'a Stamps,
+    /// When the last message was sent that wants an answer; the largest number until it was.
+    last_tx_nsec: &'a AtomicU64,
+}
+
+impl ReceivingSide<'_> {
+    fn run(&self, recording: Recording) -> Result<(Replies, Valid), Error> {
+        if let Some(cpus) = &self.options.receiver_cpus {
+            affinity::pin_current_thread(cpus)?;
+        }
+        let mut receiver = Receiver::new(
+            self.endpoints,
+            self.options.message_len,
+            &self.options.common,
+        )?;
+        let mut flight = Flight::new(self.options.reply_every, 1024);
+        let mut recorder = recorder(self.options, recording)?;
+        let mut replies = Replies::default();
+        let mut preferred = 0;
+        let mut grace_end_nsec = u64::MAX;
+        while !self.gave_up.is_requested() {
+            let arrived = receiver.receive(preferred, self.clock, &mut |now_nsec, header, _| {
+                self.note_messages_up_to(header.sequence, &mut flight);
+                replies.take(&mut flight, header.sequence, now_nsec);
+                Ok(())
+            })?;
+            preferred = (preferred + 1) % self.endpoints.len();
+            flight.settle(&mut recorder, Unanswered::Wait);
+            if let Some(now_nsec) = arrived {
+                flight.settle_overtaken(&mut recorder, now_nsec.saturating_sub(REORDERING_NSEC));
+            }
+            flight.settle_down_to(UNSETTLED_MAX, &mut recorder);
+            if arrived.is_some() {
+                self.progress
+                    .received
+                    .store(replies.received, Ordering::Relaxed);
+            } else {
+                // The last message may not leave; it is noted when it has, or with its reply.
+                self.note_messages(self.stamps.count().saturating_sub(1), &mut flight);
+            }
+            let last_tx_nsec = self.last_tx_nsec.load(Ordering::Acquire);
+            if last_tx_nsec != u64::MAX {
+                let now_nsec = arrived.unwrap_or_else(|| self.clock.now_nsec());
+                grace_end_nsec = grace_end_nsec.min(now_nsec.saturating_add(GRACE_NSEC));
+                self.note_messages(self.stamps.count(), &mut flight);
+                if flight.outstanding() == 0 || now_nsec >= grace_end_nsec {
+                    break;
+                }
+            }
+        }
+        flight.settle(&mut recorder, Unanswered::Drop);
+        replies.malformed = receiver.malformed();
+        let last_tx_nsec = self.last_tx_nsec.load(Ordering::Acquire);
+        Ok((replies, recorder.finish(last_tx_nsec)))
+    }
+
+    #[inline]
+    fn note_messages_up_to(&self, sequence: u64, flight: &mut Flight) {
+        if let Some(position) = flight.position(sequence)
+            && position >= flight.count()
+        {
+            self.note_messages((position + 1).min(self.stamps.count()), flight);
+        }
+    }
+
+    fn note_messages(&self, count: u64, flight: &mut Flight) {
+        for position in flight.count()..count {
+            // A stamp that was overwritten is that of a message much older than all replies: what is
+            // known of it is only that it came after the one before.
+            let (tx_nsec, lag_nsec) = self
+                .stamps
+                .get(position)
+                .unwrap_or_else(|| (flight.last_tx_nsec(), 0));
+            flight.push(tx_nsec, lag_nsec);
+        }
+    }
+}
+
+/// What records a client's samples.
+pub fn recorder(options: &ClientOptions, recording: Recording) -> Result<Recorder, Error> {
+    let results = &options.results;
+    let log = results
+        .full_log
+        .as_ref()
+        .map(|_| SampleLog::with_capacity(SampleLog::capacity_for(options)));
+    let bins = results
+        .histogram
+        .map(|bins| Bins::new(bins, results.full_rtt));
+    let recorder = Recorder::new(Window::of(options.length), bins, log.transpose()?)?;
+    let recorder = recorder.with_tap(recording.tap);
+    let has_plan = options.mode == Mode::Playback
+        || (options.mode == Mode::UnderLoad && options.messages_per_second.is_some());
+    if has_plan {
+        recorder.with_corrected(if results.full_rtt { 1 } else { 2 })
+    } else {
+        Ok(recorder)
+    }
+}

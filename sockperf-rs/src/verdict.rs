@@ -1,0 +1,35 @@
+//! Whether a test that ran to its end succeeded.
+
+use crate::error::Error;
+use crate::run::{End, Run, Sending};
+
+/// Of a test that only sends.
+pub(crate) fn of_sending(run: &Sending) -> Result<(), Error> {
+    match run.sent {
+        0 => Err(Error::NoResult("No messages were sent".to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// Of a test that measures latency.
+pub(crate) fn of_latency(run: &Run) -> Result<(), Error> {
+    of_sending(&run.sending)?;
+    if run.replies.received == 0 {
+        return Err(Error::NoResult(
+            "No messages were received from the server. Is the server down?".to_owned(),
+        ));
+    }
+    if run.sending.end == End::PacketTimeout {
+        return Err(Error::Incomplete(
+            "the requested number of packets was not reached in time".to_owned(),
+        ));
+    }
+    if run.valid.round_trips.count == 0 {
+        return Err(Error::NoResult(
+            "No valid observations found. Try tune parameters: \
+             --time/--number-of-packets/--mps/--reply-every"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use vma_config::Spec;
+
+/// Runs a program with libvma preloaded.
+///
+/// Before that it looks at what acceleration needs, and says on standard error what is missing and how to mend it; the
+/// program runs in any case. With --check, it prints a report of the machine instead.
+#[derive(Debug, Parser, PartialEq, Eq)]
+#[command(
+    name = "vma-run",
+    version,
+    override_usage = "vma-run [OPTIONS] PROGRAM [ARGUMENT]...\n       vma-run --check"
+)]
+pub(crate) struct Options {
+    /// Profile of settings for the program (VMA_SPEC), such as latency
+    #[arg(short, long, value_name = "PROFILE", value_parser = spec)]
+    pub(crate) spec: Option<String>,
+
+    /// Say whether this machine and this user can accelerate sockets, and exit
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Do not say what is missing
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    /// Preload this file; without it, the one beside this program, else that of the system
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) library: Option<PathBuf>,
+
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROGRAM",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "check"
+    )]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// A name that the library knows.
+fn spec(text: &str) -> Result<String, String> {
+    if Spec::from_name(text).is_some() {
+        return Ok(text.to_owned());
+    }
+    let names: Vec<_> = Spec::ALL.iter().map(|spec| spec.name()).collect();
+    Err(format!("not one of {}", names.join(", ")))
+}
+
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Options, clap::Error> {
+    Options::try_parse_from(arguments)
+}
+
+/// Prints help and version on standard output, errors on standard error.
+pub(crate) fn answer(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    // There is nowhere to report that the stream is closed.
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
+        let _ = io::stdout().lock().write_all(text.as_bytes());
+        return ExitCode::SUCCESS;
+    }
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+    ExitCode::from(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn options(words: &str) -> Result<Options, String> {
+        let words = ["vma-run"].into_iter().chain(words.split_whitespace());
+        parse(words.map(OsString::from)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn command_line_is_well_formed() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn options_behind_the_program_are_its_own() {
+        let options = options("-s latency server -q --check -s x").unwrap();
+        assert_eq!(options.spec.as_deref(), Some("latency"));
+        assert!(!options.quiet && !options.check);
+        assert_eq!(options.program, ["server", "-q", "--check", "-s", "x"]);
+    }
+
+    #[test]
+    fn a_program_or_a_check_is_needed() {
+        assert!(options("").is_err());
+        assert!(options("--check").unwrap().check);
+    }
+
+    #[test]
+    fn a_profile_is_one_that_the_library_knows() {
+        assert!(options("-s LATENCY program").is_ok());
+        let error = options("-s fast program").unwrap_err();
+        assert!(error.contains("latency"), "{error}");
+    }
+}

@@ -1,0 +1,92 @@
+//! `vma-run`: runs a program with libvma preloaded, or says what this machine lacks for it.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod facts;
+mod library;
+#[cfg(test)]
+mod manual_page;
+mod report;
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use crate::cli::Options;
+use crate::facts::Facts;
+use crate::report::Report;
+
+/// As a shell's: the program cannot be run, or is not there.
+const CANNOT_RUN: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+fn main() -> ExitCode {
+    let options = match cli::parse(env::args_os()) {
+        Ok(options) => options,
+        Err(error) => return cli::answer(&error),
+    };
+    let library = library::find(options.library.as_deref());
+    let report = report::judge(&Facts::gather(), library.as_ref().ok());
+    if options.check {
+        // There is nowhere to report that the stream is closed.
+        let _ = io::stdout().lock().write_all(report.to_string().as_bytes());
+        return if report.is_ready() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        };
+    }
+    let library = match library {
+        Ok(library) => library,
+        Err(reason) => return fail(&reason, CANNOT_RUN),
+    };
+    if !options.quiet {
+        complain_of(&report);
+    }
+    launch(&options, library.into_os_string())
+}
+
+/// What keeps sockets from being accelerated, in few lines: the program runs all the same.
+fn complain_of(report: &Report) {
+    for finding in report.missing() {
+        say(&finding.to_string());
+    }
+    if !report.is_ready() {
+        say("the program runs on the kernel; vma-run --check has the whole report");
+    }
+}
+
+/// Becomes the program. Returns only if that fails.
+fn launch(options: &Options, library: OsString) -> ExitCode {
+    let Some((program, arguments)) = options.program.split_first() else {
+        return fail("no program was named", CANNOT_RUN);
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).env(
+        "LD_PRELOAD",
+        library::preload(library, env::var_os("LD_PRELOAD")),
+    );
+    if let Some(spec) = &options.spec {
+        command.env("VMA_SPEC", spec);
+    }
+    let error = command.exec();
+    let status = if error.kind() == io::ErrorKind::NotFound {
+        NOT_FOUND
+    } else {
+        CANNOT_RUN
+    };
+    fail(&format!("{}: {error}", program.display()), status)
+}
+
+fn fail(reason: &str, status: u8) -> ExitCode {
+    say(reason);
+    ExitCode::from(status)
+}
+
+/// There is nowhere to report that the standard error is closed.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "vma-run: {text}");
+}

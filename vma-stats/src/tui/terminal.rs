@@ -1,0 +1,69 @@
+//! The terminal, which is as it was when the program has ended, however it ends.
+
+use std::io::{self, Stdout};
+use std::sync::Once;
+
+use crossterm::event::{DisableMouseCapture, EnableMouseCapture};
+use crossterm::execute;
+use crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+
+use crate::tui::app::App;
+use crate::tui::draw;
+
+/// The terminal while the screens are shown.
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    pub(super) fn open() -> io::Result<Self> {
+        restore_at_panic();
+        enable_raw_mode()?;
+        let opened = execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture)
+            .and_then(|()| Terminal::new(CrosstermBackend::new(io::stdout())));
+        match opened {
+            Ok(terminal) => Ok(Self { terminal }),
+            Err(error) => {
+                restore();
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn draw(&mut self, app: &mut App) -> io::Result<()> {
+        self.terminal.draw(|frame| draw::draw(frame, app)).map(drop)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+fn restore() {
+    // Where the terminal is gone there is nothing to restore.
+    let _ = execute!(
+        io::stdout(),
+        DisableMouseCapture,
+        LeaveAlternateScreen,
+        crossterm::cursor::Show
+    );
+    let _ = disable_raw_mode();
+}
+
+/// So that the message is read on the screen that stays.
+fn restore_at_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            restore();
+            usual(panic);
+        }));
+    });
+}

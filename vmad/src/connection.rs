@@ -1,0 +1,77 @@
+//! What the daemon knows of a connection.
+
+use std::fmt;
+use std::net::SocketAddrV4;
+
+/// A TCP connection of a process on this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Connection {
+    pub local: SocketAddrV4,
+    pub peer: SocketAddrV4,
+}
+
+impl Connection {
+    /// Whether the addresses can be those of a connection that another host has an end of.
+    pub fn is_plausible(&self) -> bool {
+        let usable = |end: &SocketAddrV4| {
+            let ip = end.ip();
+            end.port() != 0
+                && !ip.is_unspecified()
+                && !ip.is_loopback()
+                && !ip.is_multicast()
+                && !ip.is_broadcast()
+        };
+        usable(&self.local) && usable(&self.peer)
+    }
+}
+
+impl fmt::Display for Connection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} -> {}", self.local, self.peer)
+    }
+}
+
+/// A connection that a process left open, with what is known of its state: the one thing that sources of connections
+/// (messages, statistics) hand to [`Resets`](crate::resets::Resets).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub connection: Connection,
+    /// The sequence number that the peer expects next, if the source knows it. The peer is asked otherwise, and also
+    /// if it is out of date.
+    pub next_sequence: Option<u32>,
+}
+
+impl Claim {
+    /// A claim without a sequence number.
+    pub fn unknown(connection: Connection) -> Self {
+        Self {
+            connection,
+            next_sequence: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_that_a_connection_can_have_are_plausible() {
+        let good = Connection {
+            local: "10.0.0.1:80".parse().unwrap(),
+            peer: "10.0.0.2:4000".parse().unwrap(),
+        };
+        assert!(good.is_plausible());
+        for bad in [
+            "0.0.0.0:1",
+            "10.0.0.1:0",
+            "127.0.0.1:1",
+            "224.0.0.1:1",
+            "255.255.255.255:1",
+        ] {
+            let end = bad.parse().unwrap();
+            assert!(!Connection { local: end, ..good }.is_plausible(), "{bad}");
+            assert!(!Connection { peer: end, ..good }.is_plausible(), "{bad}");
+        }
+    }
+}

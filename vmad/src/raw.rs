@@ -1,0 +1,122 @@
+//! Raw sockets: segments in the name of dead processes, and what peers answer.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+
+use crate::connection::Connection;
+use crate::packet;
+use crate::resets::{Answer, Segment};
+
+/// Sends whole packets. Open as long as the daemon runs, so that a right that is missing shows at once.
+#[derive(Debug)]
+pub(crate) struct Transmitter {
+    socket: Socket,
+}
+
+impl Transmitter {
+    /// # Errors
+    ///
+    /// EPERM without CAP_NET_RAW.
+    pub(crate) fn open() -> io::Result<Self> {
+        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(IPPROTO_RAW)))?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket })
+    }
+
+    pub(crate) fn send(&self, connection: &Connection, segment: Segment) -> io::Result<()> {
+        let mut bytes = [0; packet::MAX_SENT];
+        let length = packet::write(&mut bytes, connection, segment);
+        let to = SocketAddrV4::new(*connection.peer.ip(), 0).into();
+        let packet = bytes.get(..length).unwrap_or_default();
+        self.socket.send_to(packet, &to).map(drop)
+    }
+}
+
+/// Sees the acknowledgements and resets without data that arrive at this host. Open only while answers are waited for:
+/// every such segment of the host is copied to it.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    socket: Socket,
+    buffer: Vec<u8>,
+}
+
+impl Receiver {
+    /// # Errors
+    ///
+    /// EPERM without CAP_NET_RAW.
+    pub(crate) fn open() -> io::Result<Self> {
+        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        socket.attach_filter(&ANSWERS)?;
+        // As much as the host allows; what is lost is asked for again.
+        let _ = socket.set_recv_buffer_size(4 << 20);
+        Ok(Self {
+            socket,
+            buffer: vec![0; 2048],
+        })
+    }
+
+    /// The next answer, if there is one.
+    pub(crate) fn receive(&mut self) -> io::Result<Option<(Connection, Answer)>> {
+        loop {
+            let room = self
+                .buffer
+                .get_mut(packet::PACKET_OFFSET..)
+                .unwrap_or_default();
+            let length = match rustix::net::recv(&self.socket, room, RecvFlags::DONTWAIT) {
+                Ok((_, length)) => length,
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            let end = (packet::PACKET_OFFSET + length).min(self.buffer.len());
+            let packet = self.buffer.get_mut(..end).unwrap_or_default();
+            if let Some(answer) = packet::read(packet) {
+                return Ok(Some(answer));
+            }
+        }
+    }
+}
+
+impl AsFd for Receiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+const IPPROTO_RAW: i32 = 255;
+
+/// Classic BPF (`linux/filter.h`) over the IPv4 packet: no data, and ACK or RST among the flags.
+const ANSWERS: [SockFilter; 14] = [
+    SockFilter::new(LOAD_X_HEADER_LEN, 0, 0, 0),
+    SockFilter::new(LOAD_HALF, 0, 0, 2), // total length
+    SockFilter::new(SUBTRACT_X, 0, 0, 0),
+    SockFilter::new(STORE, 0, 0, 0), // length of the segment
+    SockFilter::new(LOAD_BYTE_X, 0, 0, 12),
+    SockFilter::new(SHIFT_RIGHT, 0, 0, 4),
+    SockFilter::new(SHIFT_LEFT, 0, 0, 2), // length of its header
+    SockFilter::new(LOAD_X_STORED, 0, 0, 0),
+    SockFilter::new(JUMP_EQUAL_X, 0, 3, 0), // data: to the end
+    SockFilter::new(LOAD_X_HEADER_LEN, 0, 0, 0),
+    SockFilter::new(LOAD_BYTE_X, 0, 0, 13),
+    SockFilter::new(JUMP_ANY_SET, 1, 0, FLAG_ACK | FLAG_RST),
+    SockFilter::new(RETURN, 0, 0, 0),
+    SockFilter::new(RETURN, 0, 0, u32::MAX),
+];
+const FLAG_RST: u32 = 0x04;
+const FLAG_ACK: u32 = 0x10;
+const LOAD_X_HEADER_LEN: u16 = 0xb1;
+const LOAD_HALF: u16 = 0x28;
+const LOAD_BYTE_X: u16 = 0x50;
+const SUBTRACT_X: u16 = 0x1c;
+const STORE: u16 = 0x02;
+const SHIFT_RIGHT: u16 = 0x74;
+const SHIFT_LEFT: u16 = 0x64;
+const LOAD_X_STORED: u16 = 0x61;
+const JUMP_EQUAL_X: u16 = 0x1d;
+const JUMP_ANY_SET: u16 = 0x45;
+const RETURN: u16 = 0x06;

@@ -1,0 +1,134 @@
+//! Processes whose end is waited for, each once whatever it was found by.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use std::os::fd::AsFd;
+
+use crate::process::Process;
+use crate::status::ProcessLine;
+
+/// As many as can be waited for.
+const MOST: usize = 16_384;
+
+/// Shortest time between two looks at the directory.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// A file may be there before what is in it.
+const SECOND_LOOK: Duration = Duration::from_secs(1);
+const REGULAR_LOOK: Duration = Duration::from_secs(60);
+/// At most a part of the time is spent on looking, however many files somebody makes.
+const REST_PER_LOOK: u32 = 20;
+
+#[derive(Debug)]
+pub(crate) struct Watched {
+    processes: HashMap<u32, Entry>,
+    directory: PathBuf,
+    due: Instant,
+    not_before: Instant,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Keeps the descriptor open.
+    process: Process,
+    statistics: bool,
+}
+
+impl Watched {
+    /// `directory` is where processes publish statistics.
+    pub(crate) fn new(directory: &Path, now: Instant) -> Self {
+        Self {
+            processes: HashMap::new(),
+            directory: directory.to_owned(),
+            due: now,
+            not_before: now,
+        }
+    }
+
+    /// Waits for the end of the process, which makes `epoll` report `data`. False if it has ended already, or there are
+    /// too many.
+    pub(crate) fn add(&mut self, epoll: impl AsFd, pid: u32, data: u64) -> bool {
+        if let Some(known) = self.processes.get(&pid)
+            && stats::process_start_time_ticks(pid) == Some(known.process.start_ticks)
+        {
+            return true;
+        }
+        if self.processes.len() >= MOST {
+            return false;
+        }
+        let Some(process) = Process::open(pid) else {
+            return false;
+        };
+        let data = EventData::new_u64(data);
+        if epoll::add(epoll, &process.pidfd, data, EventFlags::IN).is_err() {
+            return false;
+        }
+        let entry = Entry {
+            process,
+            statistics: false,
+        };
+        self.processes.insert(pid, entry);
+        true
+    }
+
+    /// The process has ended. False if it was not watched.
+    pub(crate) fn remove(&mut self, pid: u32, now: Instant) -> bool {
+        let removed = self.processes.remove(&pid);
+        if removed.as_ref().is_some_and(|entry| entry.statistics) {
+            self.look_at(now);
+        }
+        removed.is_some()
+    }
+
+    /// A file came: look soon, and once more when it is complete.
+    pub(crate) fn look_at(&mut self, when: Instant) {
+        self.due = self.due.min(when);
+    }
+
+    /// When to look at the directory.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.due.max(self.not_before)
+    }
+
+    /// Looks at the directory: watches who publishes there, and returns the files of the dead.
+    pub(crate) fn look(
+        &mut self,
+        epoll: impl AsFd + Copy,
+        data: impl Fn(u32) -> u64,
+        had_news: bool,
+    ) -> Vec<PathBuf> {
+        let begun = Instant::now();
+        let listing = stats::list_directory(&self.directory).unwrap_or_default();
+        for published in &listing.live {
+            if self.add(epoll, published.pid, data(published.pid))
+                && let Some(entry) = self.processes.get_mut(&published.pid)
+            {
+                entry.statistics = true;
+            }
+        }
+        let now = Instant::now();
+        let rest = LOOK_INTERVAL.max((now - begun) * REST_PER_LOOK);
+        self.not_before = now + rest;
+        self.due = now + if had_news { SECOND_LOOK } else { REGULAR_LOOK };
+        listing.stale
+    }
+
+    /// Every watched process: those of `told` with what they told, and the others.
+    pub(crate) fn lines(&self, told: Vec<ProcessLine>) -> Vec<ProcessLine> {
+        let others = self.processes.iter().map(|(pid, entry)| ProcessLine {
+            pid: *pid,
+            user: None,
+            statistics: entry.statistics,
+            messages: false,
+            connections: 0,
+        });
+        let mut lines: BTreeMap<u32, ProcessLine> = others.map(|line| (line.pid, line)).collect();
+        for line in told {
+            let statistics = lines.get(&line.pid).is_some_and(|known| known.statistics);
+            lines.insert(line.pid, ProcessLine { statistics, ..line });
+        }
+        lines.into_values().collect()
+    }
+}

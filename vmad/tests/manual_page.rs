@@ -1,0 +1,100 @@
+//! What the manual page says beside the command line.
+
+use manual::Page;
+
+const PROSE: &[(&str, &str)] = &[
+    (
+        "WHAT IT TRUSTS",
+        "
+The kernel says which process sent a message, and a message counts only for that process.
+A process may tell of a connection if its network namespace is that of the daemon, the local address is one of that namespace, and
+no socket of the kernel and no earlier message of another user has the connection.
+A connection of a dead process is not reset if a live process or a socket of the kernel has it.
+.PP
+Messages of a process are limited to 20,000 a second, processes and connections in number, and the segments that the daemon sends
+to 50,000 a second, in turn for each process that died.
+.PP
+The socket may be written to by its owner and group only.
+",
+    ),
+    (
+        "HOW A PEER IS RESET",
+        "
+A peer takes a reset only with the sequence number that it expects next.
+Messages do not tell that number, so the peer is sent a SYN with the addresses of the connection; it answers with an
+acknowledgement that has the number (RFC 5961), and gets the reset.
+A peer that does not answer is asked three times.
+.PP
+Of processes that are found by their statistics, TCP connections are not known yet: those of this release go through the kernel,
+which closes them itself.
+.PP
+Requests of the original library to redirect packets to a TAP device are refused.
+",
+    ),
+    (
+        "RIGHTS",
+        "
+.TP
+.B CAP_NET_RAW
+to send segments in the name of a process that is gone.
+.TP
+.B CAP_SYS_PTRACE
+to see which network namespace a process of another user is in.
+Without it, only processes of the daemon\\(aqs own user are served.
+.TP
+.B CAP_FOWNER
+to remove what dead processes of other users left in /tmp.
+Without it, those files stay until
+.BR vma_stats (8)
+or their owner removes them.
+.TP
+.B CAP_DAC_OVERRIDE
+to answer programs under the original library, whose sockets only their own user may write to.
+.I vma.service
+does not have it; the example
+.I original\\-library.conf
+in the documentation of the package adds it.
+",
+    ),
+    (
+        "SIGNALS",
+        "
+.TP
+.B SIGHUP
+looks at the directories and at the addresses of the host again.
+.TP
+.B SIGTERM, SIGINT
+end the daemon.
+",
+    ),
+    (
+        "FILES",
+        "
+.TP
+.I /var/run/vma_agent.sock
+The socket that programs under the original library send to.
+.TP
+.I /run/vmad/status.json
+What
+.B \\-\\-status
+prints.
+.TP
+.I /tmp/vmastat.<pid>
+Statistics of a process: the daemon watches whoever has them, and removes those of the dead.
+.TP
+.I /tmp/vma
+Files of programs under the original library; those of the dead are removed.
+",
+    ),
+];
+
+#[test]
+fn the_manual_page_is_current() {
+    manual::assert_current(&Page {
+        command: vmad::cli::command(),
+        section: 8,
+        subcommands: Vec::new(),
+        prose: PROSE,
+        see_also: &[("vma", 7), ("vma_stats", 8), ("systemd.service", 5)],
+    });
+}

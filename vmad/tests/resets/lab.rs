@@ -1,0 +1,301 @@
+//! A daemon in one namespace, peers in another, and programs that have connections between them.
+
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use testkit::{Namespaces, Pair, Running, Skip};
+
+const START: Duration = Duration::from_secs(20);
+
+/// A test that measures time runs alone.
+static ALONE: RwLock<()> = RwLock::new(());
+
+enum Turn {
+    Together(#[expect(dead_code, reason = "held")] RwLockReadGuard<'static, ()>),
+    Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'static, ()>),
+}
+
+pub(crate) struct Lab {
+    _turn: Turn,
+    pair: Pair,
+    directory: TempDir,
+    client: PathBuf,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Result<Self, Skip> {
+        // A test that failed left nothing that matters.
+        let turn = ALONE.read().unwrap_or_else(PoisonError::into_inner);
+        Self::with(Turn::Together(turn))
+    }
+
+    /// While no other test runs.
+    pub(crate) fn alone() -> Result<Self, Skip> {
+        let turn = ALONE.write().unwrap_or_else(PoisonError::into_inner);
+        Self::with(Turn::Alone(turn))
+    }
+
+    fn with(turn: Turn) -> Result<Self, Skip> {
+        let pair = Namespaces::pair()?;
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/client.c");
+        let build = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let client = testkit::compile_c(&source, build).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        // Other users' programs live there, too.
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let kept = directory.path().join("client");
+        fs::copy(client, &kept).unwrap();
+        Ok(Self {
+            _turn: turn,
+            pair,
+            directory,
+            client: kept,
+        })
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
+    }
+
+    /// What is there beside the client itself.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.directory.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name != "client").collect()
+    }
+
+    fn vmad(&self) -> Command {
+        let mut command = self.pair.a.command(env!("CARGO_BIN_EXE_vmad"));
+        command.args(["--status-file", &self.path("status.json")]);
+        command
+    }
+
+    /// A daemon that serves.
+    pub(crate) fn daemon(&self, arguments: &[&str]) -> Running {
+        let mut command = self.vmad();
+        command.args(arguments);
+        self.serve(command)
+    }
+
+    /// A daemon with the user and the rights that its service has. Its directory is sticky, as /tmp is.
+    pub(crate) fn daemon_as_service(&self) -> Running {
+        const RIGHTS: &str = "-all,+net_raw,+sys_ptrace,+fowner";
+        let sticky = fs::Permissions::from_mode(0o1777);
+        fs::set_permissions(self.directory.path(), sticky).unwrap();
+        let program = self.path("vmad");
+        fs::copy(env!("CARGO_BIN_EXE_vmad"), &program).unwrap();
+        let mut command = self.pair.a.command("setpriv");
+        command.args([
+            "--reuid=65533",
+            "--regid=65533",
+            "--clear-groups",
+            "--no-new-privs",
+        ]);
+        for set in ["inh-caps", "ambient-caps", "bounding-set"] {
+            command.arg(format!("--{set}={RIGHTS}"));
+        }
+        command.args([program.as_str(), "--status-file", &self.path("status.json")]);
+        self.serve(command)
+    }
+
+    fn serve(&self, mut command: Command) -> Running {
+        let here = self.directory.path().display().to_string();
+        command.args(["--console", "--socket", &self.path("agent")]);
+        command.args(["--stats-dir", &here, "--notify-dir", &here]);
+        let mut daemon = Running::start(command).unwrap();
+        let serves = daemon.wait_for_output("serves", START);
+        assert!(serves, "{}{}", daemon.stdout(), daemon.stderr());
+        daemon
+    }
+
+    /// What `vmad --status` prints, once it is no older than now.
+    pub(crate) fn status(&self, daemon: &Running) -> String {
+        let pid = daemon.pid().to_string();
+        // It is written once a second.
+        thread::sleep(Duration::from_millis(1200));
+        self.status_with(daemon, |status| status.contains(&pid))
+    }
+
+    pub(crate) fn status_with(&self, daemon: &Running, wanted: impl Fn(&str) -> bool) -> String {
+        let begun = Instant::now();
+        loop {
+            let output = self.vmad().arg("--status").output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            if output.status.success() && wanted(&text) {
+                return text;
+            }
+            let words = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(begun.elapsed() < START, "{text}{words}{}", daemon.stdout());
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    pub(crate) fn counter(&self, status: &str, name: &str) -> u64 {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|value| value.trim().parse().ok())
+            .unwrap_or_else(|| panic!("{name}: {status}"))
+    }
+
+    pub(crate) fn open_socket_to_all(&self) {
+        fs::set_permissions(self.path("agent"), fs::Permissions::from_mode(0o666)).unwrap();
+    }
+
+    fn start(&self, mut command: Command, arguments: &[String]) -> Running {
+        command.args(arguments);
+        let mut client = Running::start(command).unwrap();
+        let is_ready = client.wait_for_output("ready", START);
+        assert!(is_ready, "{}{}", client.stdout(), client.stderr());
+        client
+    }
+
+    fn connecting(&self, agent: &str, peers: &Peers, count: usize) -> Running {
+        let address = peers.address();
+        let arguments = [
+            agent.to_owned(),
+            self.path("own"),
+            address.ip().to_string(),
+            address.port().to_string(),
+            count.to_string(),
+        ];
+        self.start(self.pair.a.command(&self.client), &arguments)
+    }
+
+    /// A program that has connections and tells the daemon of them.
+    pub(crate) fn client(&self, peers: &Peers, count: usize) -> Running {
+        self.connecting(&self.path("agent"), peers, count)
+    }
+
+    pub(crate) fn client_without_daemon(&self, peers: &Peers, count: usize) -> Running {
+        self.connecting("none", peers, count)
+    }
+
+    /// A program of this user that tells of connections of others: local end, peer.
+    pub(crate) fn forger(&self, user: &str, connections: &[(SocketAddr, SocketAddr)]) -> Running {
+        let mut command = self.pair.a.command("setpriv");
+        let user = format!("--reuid={user}");
+        command
+            .args([user.as_str(), "--clear-groups"])
+            .arg(&self.client);
+        let mut arguments = vec![self.path("agent"), self.path("forger"), "forge".to_owned()];
+        for (local, peer) in connections {
+            arguments.extend([local.to_string(), peer.to_string()]);
+        }
+        let _ = fs::remove_file(self.path("forger"));
+        self.start(command, &arguments)
+    }
+
+    /// A program that sends this many messages, and does not wait for anything.
+    pub(crate) fn flood(&self, messages: usize) -> Running {
+        let mut command = self.pair.a.command(&self.client);
+        let (agent, own) = (self.path("agent"), self.path("flood"));
+        command.args([&agent, &own, "flood", &messages.to_string()]);
+        Running::start(command).unwrap()
+    }
+
+    /// A process that publishes statistics and does nothing else.
+    pub(crate) fn publisher(&self) -> Running {
+        let mut command = self.pair.a.command(std::env::current_exe().unwrap());
+        command.args(["--exact", "statistics::publisher", "--ignored"]);
+        command.env(crate::statistics::PUBLISH, self.directory.path());
+        let publisher = Running::start(command).unwrap();
+        let file = format!("vmastat.{}", publisher.pid());
+        let begun = Instant::now();
+        while !self.files().contains(&file) {
+            assert!(begun.elapsed() < START, "{}", publisher.stderr());
+            thread::sleep(Duration::from_millis(10));
+        }
+        publisher
+    }
+
+    pub(crate) fn listen(&self) -> Peers {
+        let address = SocketAddr::from((Pair::ADDRESS_B, 0));
+        let listener = self.pair.b.enter(|| {
+            let socket =
+                socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            socket.bind(&address.into()).unwrap();
+            socket.listen(4096).unwrap();
+            TcpListener::from(socket)
+        });
+        Peers {
+            listener,
+            open: Vec::new(),
+        }
+    }
+}
+
+/// The other ends.
+pub(crate) struct Peers {
+    listener: TcpListener,
+    open: Vec<TcpStream>,
+}
+
+/// How many were reset, and when the last was.
+pub(crate) struct Outcome {
+    pub(crate) reset: usize,
+    pub(crate) last: Duration,
+}
+
+impl Peers {
+    fn address(&self) -> SocketAddr {
+        self.listener.local_addr().unwrap()
+    }
+
+    pub(crate) fn accept(&mut self, count: usize) {
+        for _ in 0..count {
+            let (mut stream, _) = self.listener.accept().unwrap();
+            let mut hello = [0; 5];
+            stream.read_exact(&mut hello).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            self.open.push(stream);
+        }
+    }
+
+    /// As the processes on the other side would name them.
+    pub(crate) fn connections(&self) -> Vec<(SocketAddr, SocketAddr)> {
+        let ends = self.open.iter();
+        ends.map(|stream| (stream.peer_addr().unwrap(), stream.local_addr().unwrap()))
+            .collect()
+    }
+
+    /// Waits until all are reset, or for so long.
+    pub(crate) fn wait_for_resets(&mut self, timeout: Duration) -> Outcome {
+        let begun = Instant::now();
+        let mut outcome = Outcome {
+            reset: 0,
+            last: Duration::ZERO,
+        };
+        while !self.open.is_empty() && begun.elapsed() < timeout {
+            let before = self.open.len();
+            self.open
+                .retain_mut(|stream| match stream.read(&mut [0; 1]) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => true,
+                    Err(error) if error.kind() == ErrorKind::ConnectionReset => false,
+                    other => panic!("{other:?}"),
+                });
+            if self.open.len() < before {
+                outcome.reset += before - self.open.len();
+                outcome.last = begun.elapsed();
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        outcome
+    }
+}
+
+/// Memory of a process that is not swapped out.
+pub(crate) fn resident_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").trim().parse().unwrap()
+}
