@@ -54,14 +54,30 @@ impl Received {
     }
 }
 
+/// A datagram that has just come and is in no queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrived<'a> {
+    pub(super) frame: &'a Frame,
+    pub(super) datagram: &'a UdpDatagram,
+    /// As [`Received::arrived_nsec`].
+    pub(super) nsec: u64,
+}
+
+impl<'a> Arrived<'a> {
+    #[inline]
+    pub(super) fn payload(&self, pool: &'a FramePool) -> &'a [u8] {
+        let UdpDatagram {
+            payload_offset,
+            payload_len,
+            ..
+        } = *self.datagram;
+        payload(pool, self.frame, payload_offset, payload_len)
+    }
+}
+
 /// The payload of a datagram in a frame.
 #[inline]
-pub(super) fn payload<'a>(
-    pool: &'a FramePool,
-    frame: &'a Frame,
-    offset: u16,
-    len: u16,
-) -> &'a [u8] {
+fn payload<'a>(pool: &'a FramePool, frame: &'a Frame, offset: u16, len: u16) -> &'a [u8] {
     let start = usize::from(offset);
     // The parser has checked that the payload lies in the frame.
     pool.data(frame)

@@ -9,6 +9,7 @@ use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::sys::Errno;
 use crate::udp::UdpSocket;
+use crate::udp::datagram::Arrived;
 
 /// A receive call that polls and takes the first datagram for its socket.
 pub(super) struct DirectReceive<'call, 'message, S: Stack> {
@@ -57,9 +58,11 @@ impl<S: Stack> Taker<S> for DirectReceive<'_, '_, S> {
             return false;
         }
         self.result = self.socket.receive_at_once(
-            frame,
-            datagram,
-            arrived_nsec,
+            &Arrived {
+                frame,
+                datagram,
+                nsec: arrived_nsec,
+            },
             self.message,
             self.flags,
             self.generation,

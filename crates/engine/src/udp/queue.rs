@@ -3,16 +3,15 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use dev_core::{Frame, FramePool};
+use dev_core::FramePool;
 use libc::c_int;
-use wire::UdpDatagram;
 
 use crate::sockets::events;
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
 use crate::udp::charge::charge_bytes;
-use crate::udp::datagram::{Waiting, payload};
+use crate::udp::datagram::{Arrived, Waiting};
 use crate::udp::{Received, UdpSocket};
 
 /// However small `SO_RCVBUF` is, this is a socket's limit (`VMA_RX_BYTES_MIN`).
@@ -175,9 +174,7 @@ impl<S: Stack> UdpSocket<S> {
     #[inline]
     pub(super) fn receive_at_once(
         &self,
-        frame: &Frame,
-        datagram: &UdpDatagram,
-        arrived_nsec: u64,
+        arrived: &Arrived<'_>,
         message: &mut Message<'_>,
         flags: c_int,
         generation: u32,
@@ -187,12 +184,11 @@ impl<S: Stack> UdpSocket<S> {
         if !queue.datagrams.is_empty() || self.generation() != generation {
             return None;
         }
-        let (offset, len) = (datagram.payload_offset, datagram.payload_len);
-        let payload = payload(self.pool, frame, offset, len);
-        let result = message.receive(payload, datagram.source);
-        let len = usize::from(len);
+        let payload = arrived.payload(self.pool);
+        let result = message.receive(payload, arrived.datagram.source);
+        let len = payload.len();
         self.count_received(result.is_ok(), len, hit);
-        self.count_latency(arrived_nsec);
+        self.count_latency(arrived.nsec);
         Some(result.map(|copied| {
             if flags & libc::MSG_TRUNC != 0 {
                 len
