@@ -1,7 +1,7 @@
 //! The engine between the C ABI and the devices: which sockets are ours, what happens in a call on one of them, and when the
 //! kernel does it instead.
 //!
-//! A call never blocks in here. Where the application's call would, the engine answers with a [`sleep::Sleep`], and the
+//! A call never blocks in here. Where the application's call would, the engine answers with a [`Sleep`], and the
 //! hook sleeps in a system call of the application's own, with no lock held and nothing to clean up: the thread may be
 //! cancelled there.
 //!
