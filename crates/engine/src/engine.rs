@@ -609,9 +609,7 @@ impl<B: Backend> Engine<B> {
     #[cold]
     pub(crate) fn watch_senders(&self) {
         self.frames_wait();
-        if let Some(fd) = self.sender_watch.get() {
-            sys::signal_eventfd(fd.as_raw_fd());
-        }
+        self.call_internal_thread();
     }
 
     /// Has the internal thread look what there is to wait for.

@@ -277,17 +277,11 @@ impl Segment {
             return;
         }
         let mut count = core.events.lock().unwrap_or_else(PoisonError::into_inner);
-        let entries = core.sections.events.entries;
-        let place = usize::try_from(*count)
-            .ok()
-            .and_then(|order| order.checked_rem(entries.len()));
+        let entry = next_of_ring(core.sections.events.entries, *count);
         *count += 1;
-        let Some(entry) = place.and_then(|place| entries.get(place)) else {
+        let Some(entry) = entry else {
             return;
         };
-        if entry.head().is_open() {
-            entry.head().close();
-        }
         entry.reset();
         entry.order.set(*count);
         entry.time_nsec.set(sys::now_nsec());
@@ -312,16 +306,9 @@ impl Segment {
             return;
         }
         let order = core.closed_count.fetch_add(1, Ordering::Relaxed);
-        let entries = core.sections.closed_sockets.entries;
-        let place = usize::try_from(order)
-            .ok()
-            .and_then(|order| order.checked_rem(entries.len()));
-        let Some(entry) = place.and_then(|place| entries.get(place)) else {
+        let Some(entry) = next_of_ring(core.sections.closed_sockets.entries, order) else {
             return;
         };
-        if entry.head().is_open() {
-            entry.head().close();
-        }
         entry.copy_from(socket);
         entry.closed.set(order + 1);
         entry.head().open();
@@ -602,4 +589,14 @@ fn file_path(dir: &Path, pid: u32) -> Result<CString, CreateError> {
 
 fn during(operation: &'static str) -> impl FnOnce(io::Error) -> CreateError {
     move |source| CreateError::System { operation, source }
+}
+
+/// The entry of a ring for what comes after `before` others: closed, so that it can be written. `None` if the ring has no entries.
+fn next_of_ring<E: Entry>(entries: &[E], before: u64) -> Option<&E> {
+    let place = usize::try_from(before).ok()?.checked_rem(entries.len())?;
+    let entry = entries.get(place)?;
+    if entry.head().is_open() {
+        entry.head().close();
+    }
+    Some(entry)
 }

@@ -6,7 +6,7 @@ use stats::SocketSnapshot;
 
 use crate::rate::Rate;
 use crate::sample::Report;
-use crate::views::{Columns, multiplexing, poll_percent};
+use crate::views::{Columns, multiplexing, poll_percent, push_sent};
 
 #[derive(Debug)]
 pub(crate) struct Medium;
@@ -63,19 +63,5 @@ fn push_socket(text: &mut String, rate: Rate, socket: &SocketSnapshot) {
         count(socket.rx_os_eagain),
         count(socket.rx_os_errors),
     );
-    let _ = writeln!(
-        text,
-        " {:<3} {:<3} {:>10} {:>7} {:>8} {:>7} {:>29} {:>7} {:>7} {:>7} {:>7}",
-        "",
-        "Tx:",
-        count(socket.tx_packets),
-        kbytes(socket.tx_bytes),
-        count(socket.tx_eagain),
-        count(socket.tx_errors),
-        "",
-        count(socket.tx_os_packets),
-        kbytes(socket.tx_os_bytes),
-        count(socket.tx_os_eagain),
-        count(socket.tx_os_errors),
-    );
+    push_sent(text, rate, socket, 29);
 }
