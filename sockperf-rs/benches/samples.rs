@@ -12,6 +12,9 @@ use sockperf_rs::recorder::{Recorder, Window};
 
 const SAMPLES: u64 = 5_000_000;
 const ROUNDS: usize = 7;
+const WINDOW: Window = Window::AfterWarmUp {
+    warm_up_nsec: 400_000_000,
+};
 
 fn main() -> io::Result<()> {
     let plain = || recorder(false, false);
@@ -29,7 +32,7 @@ fn main() -> io::Result<()> {
 }
 
 fn recorder(has_tap: bool, is_corrected: bool) -> Recorder {
-    let mut recorder = Recorder::new(Window::Time, None, None).expect("there is memory");
+    let mut recorder = Recorder::new(WINDOW, None, None).expect("there is memory");
     if is_corrected {
         recorder = recorder.with_corrected(2).expect("there is memory");
     }

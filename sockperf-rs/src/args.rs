@@ -5,12 +5,13 @@ use clap::{Arg, ArgAction, Command};
 
 use crate::error::Error;
 use crate::options::{Mode, Options};
-use crate::table::{Effect, OPTIONS, OptionSpec, Value};
+use crate::table::{OPTIONS, OptionSpec, Value};
 
 mod client;
 mod common;
 mod given;
 mod help;
+mod sharing;
 
 use given::Given;
 
@@ -103,7 +104,7 @@ fn argument(option: &OptionSpec, mode: Mode) -> Arg {
         .long(option.key())
         .visible_aliases(option.long.iter().skip(1))
         .short(option.short);
-    if !option.modes.contains(&mode) || matches!(option.effect, Effect::Refused(_)) {
+    if !option.modes.contains(&mode) || option.refusal().is_some() {
         // Taken with any or no value, to be refused by name.
         return argument.num_args(0..=1).action(ArgAction::Append);
     }
@@ -124,7 +125,7 @@ fn refuse_others(given: &Given<'_>, mode: Mode) -> Result<(), Error> {
                 mode.name()
             )));
         }
-        if let Effect::Refused(reason) = option.effect {
+        if let Some(reason) = option.refusal() {
             return Err(usage(format!("{name} is not supported: {reason}")));
         }
     }

@@ -106,6 +106,15 @@ impl Bins {
         }
     }
 
+    /// Adds the samples of another thread, which has the same bins.
+    pub fn add(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.below += other.below;
+        self.above += other.above;
+    }
+
     /// The bins that are not empty, between the outliers, given the extreme round-trip times.
     pub fn rows(&self, min_rtt_nsec: u64, max_rtt_nsec: u64) -> Vec<Row> {
         let BinOptions {

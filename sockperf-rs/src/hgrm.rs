@@ -1,7 +1,7 @@
 //! The percentile distribution as HdrHistogram prints it, for its plotters.
 
-use crate::recorder::RoundTrips;
 use crate::report::usec_divisor;
+use crate::round_trips::RoundTrips;
 
 /// Steps for each halving of what is left above.
 const TICKS: u32 = 5;

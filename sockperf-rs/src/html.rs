@@ -5,10 +5,10 @@ use std::fmt::Write;
 use crate::intervals::Interval;
 use crate::options::ClientOptions;
 use crate::output::Style;
-use crate::recorder::RoundTrips;
 use crate::report::{self, usec_divisor};
+use crate::round_trips::RoundTrips;
 use crate::run::Run;
-use crate::statistics::{Statistics, percentile_nsec};
+use crate::statistics::{Sorted, Statistics};
 
 pub mod chart;
 
@@ -111,10 +111,12 @@ fn curve(name: &str, color: &'static str, times: &RoundTrips, full_rtt: bool) ->
     const STEPS: u32 = 200;
     // Beyond 1 - 1/n every percentile is the maximum.
     let last = (times.count.max(2) as f64).log10().min(6.0);
+    let sorted = Sorted::new(times);
     let points = (0..=STEPS).map(|step| {
         let x = last * f64::from(step) / f64::from(STEPS);
         let quantile = 1.0 - 10f64.powf(-x);
-        let nsec = percentile_nsec(times, quantile * 100.0).unwrap_or(times.min_nsec as f64);
+        let nsec = sorted.percentile_nsec(quantile * 100.0);
+        let nsec = nsec.unwrap_or(times.min_nsec as f64);
         (x, nsec / usec_divisor(full_rtt))
     });
     Series {

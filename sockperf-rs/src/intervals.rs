@@ -13,7 +13,8 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::recorder::{Event, Outcome, RoundTrips};
+use crate::recorder::{Event, Outcome};
+use crate::round_trips::RoundTrips;
 
 /// Counters that the threads of a test keep up to date for the monitor. Each has one writer.
 #[derive(Debug, Default)]
@@ -104,6 +105,19 @@ impl IntervalData {
         }))
     }
 
+    /// The round-trip times.
+    pub fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+
+    /// Adds what another thread recorded.
+    pub fn add(&mut self, other: &Self) {
+        // Cannot fail: all of them have the same range.
+        self.histogram.add(&other.histogram).ok();
+        self.dropped += other.dropped;
+        self.out_of_order += other.out_of_order;
+    }
+
     fn clear(&mut self) {
         self.histogram.reset();
         self.dropped = 0;
@@ -162,10 +176,14 @@ impl Tap {
 }
 
 impl Collector {
-    /// Asks for the data since the last request; `None` if the thread has had nothing to record for
-    /// `patience`. Then it hands over what it has with its next event.
-    pub fn collect(&self, patience: Duration) -> Option<Box<IntervalData>> {
+    /// Asks for the data since the last request.
+    pub fn request(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was asked for; `None` if the thread has had nothing to record for `patience`. Then it hands
+    /// over what it has with its next event.
+    pub fn receive(&self, patience: Duration) -> Option<Box<IntervalData>> {
         self.full.recv_timeout(patience).ok()
     }
 
@@ -222,17 +240,21 @@ mod tests {
     fn data_change_hands_on_request() {
         let (mut tap, collector) = pair().unwrap();
         let no_patience = Duration::ZERO;
-        assert!(collector.collect(no_patience).is_none());
+        let collect = || {
+            collector.request();
+            collector.receive(no_patience)
+        };
+        assert!(collect().is_none());
         for outcome in [Outcome::Received(2000), Outcome::Dropped] {
             tap.record(&event(outcome));
         }
         tap.record(&event(Outcome::OutOfOrder));
-        let data = collector.collect(no_patience).unwrap();
+        let data = collect().unwrap();
         // The first event answered the first request.
         assert_eq!((data.histogram.len(), data.dropped), (1, 0));
         collector.give_back(data);
         tap.record(&event(Outcome::Received(4000)));
-        let data = collector.collect(no_patience).unwrap();
+        let data = collect().unwrap();
         let mut interval = Interval {
             start_sec: 1.0,
             end_sec: 1.5,
@@ -258,7 +280,7 @@ mod tests {
             tap.record(&event(Outcome::Received(1)));
         }
         let mut total = 0;
-        while let Some(data) = collector.collect(Duration::ZERO) {
+        while let Some(data) = collector.receive(Duration::ZERO) {
             total += data.histogram.len();
         }
         // One went at the first request; the others wait for an empty place.

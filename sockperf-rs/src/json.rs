@@ -13,11 +13,12 @@ use crate::intervals::Interval;
 use crate::offload::Offload;
 use crate::options::Options;
 use crate::rates::RateResult;
-use crate::recorder::RoundTrips;
 use crate::replies::Replies;
 use crate::report;
+use crate::round_trips::RoundTrips;
 use crate::run::{End, Run, Sending};
 use crate::server::Totals;
+use crate::settling::Settling;
 use crate::statistics::{Percentiles, Statistics};
 
 /// Everything about one run.
@@ -73,6 +74,8 @@ pub struct LatencyResult<'a> {
     /// Counted from when messages should have been sent; absent without a schedule.
     corrected: Option<Corrected>,
     histogram: Option<Vec<HistogramRow>>,
+    /// When the latency settled; absent if the test was too short, or has no warm-up time.
+    settling: Option<Settling>,
 }
 
 /// Result of a throughput test.
@@ -88,6 +91,17 @@ pub struct ThroughputResult {
     messages_per_sec: f64,
     bandwidth_mbytes_per_sec: f64,
     bandwidth_mbits_per_sec: f64,
+    /// Absent unless messages were sent back.
+    returned: Option<Returned>,
+}
+
+/// What came back of a throughput test in both directions.
+#[derive(Debug, Serialize)]
+struct Returned {
+    received_messages: u64,
+    received_bytes: u64,
+    messages_per_sec: f64,
+    missing_messages: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -200,6 +214,7 @@ impl<'a> LatencyResult<'a> {
             statistics,
             corrected: corrected.and_then(|times| Corrected::new(times, full_rtt)),
             histogram: rows.map(|rows| rows.iter().map(HistogramRow::new).collect()),
+            settling: run.valid.settling,
         }
     }
 }
@@ -217,7 +232,7 @@ impl Corrected {
 
 impl ThroughputResult {
     /// The result of `run`.
-    pub fn new(run: &Sending) -> Self {
+    pub fn new(run: &Sending, returned: Option<&Replies>) -> Self {
         let bandwidth_mbytes_per_sec = report::bandwidth_mbytes_per_sec(run);
         Self {
             end: run.end,
@@ -230,6 +245,13 @@ impl ThroughputResult {
             messages_per_sec: report::message_rate(run),
             bandwidth_mbytes_per_sec,
             bandwidth_mbits_per_sec: bandwidth_mbytes_per_sec * 8.0,
+            returned: returned.map(|replies| Returned {
+                received_messages: replies.received,
+                received_bytes: replies.received_bytes,
+                messages_per_sec: replies.received as f64
+                    / report::sec(run.run_time_nsec).max(1e-9),
+                missing_messages: run.sent.saturating_sub(replies.received),
+            }),
         }
     }
 }

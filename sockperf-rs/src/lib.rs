@@ -9,7 +9,7 @@
 //! the other end. The messages on the wire are those of the C++ sockperf ([`message`]), in both
 //! directions.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod activity;
 pub mod address;
@@ -25,11 +25,13 @@ pub mod flight;
 pub mod full_log;
 pub mod hgrm;
 pub mod histogram;
+pub mod hlog;
 pub mod host;
 pub mod html;
 pub mod inbox;
 pub mod intervals;
 pub mod json;
+#[cfg_attr(not(feature = "live"), path = "no_live.rs")]
 pub mod live;
 pub mod manual;
 pub mod message;
@@ -47,16 +49,23 @@ pub mod rates;
 pub mod recorder;
 pub mod replies;
 pub mod report;
+pub mod round_trips;
 pub mod run;
+pub mod sample_log;
 pub mod sender;
 pub mod server;
 pub mod session;
+pub mod settling;
 pub mod socket;
 pub mod stamps;
 pub mod statistics;
 pub mod stop;
 pub mod table;
+pub mod threads;
+pub mod ticks;
 pub mod time_line;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+pub mod tls;
 pub mod udp_lat;
 pub mod under_load;
 mod verdict;

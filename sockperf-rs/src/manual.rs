@@ -28,6 +28,7 @@ pub fn markdown() -> String {
         let note = match option.effect {
             Effect::Original => String::new(),
             Effect::Own => " Not in the original.".to_owned(),
+            Effect::WithFeature(name) => format!(" Only in a build with the feature `{name}`."),
             Effect::Refused(reason) => format!(" **Not supported**: {reason}."),
         };
         text += &format!(
@@ -79,6 +80,9 @@ pub fn man_page() -> String {
         match option.effect {
             Effect::Original => {}
             Effect::Own => text += "Not in the original.\n",
+            Effect::WithFeature(name) => {
+                text += &format!("Only in a build with the feature \"{name}\".\n");
+            }
             Effect::Refused(reason) => {
                 text += &format!("Not supported: {}.\n", roff(reason));
             }

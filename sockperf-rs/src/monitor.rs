@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::intervals::{Collector, Interval, Progress};
+use crate::hlog::Hlog;
+use crate::intervals::{Collector, Interval, IntervalData, Progress};
 use crate::output::Output;
 
 /// Where reports go.
@@ -17,6 +18,8 @@ pub struct Sinks {
     pub text: Option<Output>,
     /// A row each.
     pub csv: Option<BufWriter<File>>,
+    /// A histogram each.
+    pub hlog: Option<Hlog>,
     /// One line on the standard error, again and again.
     pub ticker: bool,
     /// A picture each.
@@ -32,16 +35,16 @@ pub struct Plan {
     pub full_rtt: bool,
 }
 
-/// Reports until `end` says that the test is over, and returns all reports.
+/// Reports what the threads of a test do, until `end` says that the test is over, and returns all reports.
 pub fn watch(
     plan: Plan,
-    progress: &Progress,
-    collector: Option<&Collector>,
+    progress: &[Progress],
+    collectors: &[Collector],
     sinks: &mut Sinks,
     end: &Receiver<()>,
 ) -> Vec<Interval> {
     let start = Instant::now();
-    let mut history = History::default();
+    let mut history = History::new();
     let mut last = Totals::default();
     let mut last_sec = 0.0;
     let mut next = plan.interval;
@@ -56,20 +59,17 @@ pub fn watch(
         // At the end, the time is also that of waiting for the last replies: a part of an interval would
         // look like a slower one.
         let is_whole = !is_over || history.intervals.is_empty();
-        if let Some(collector) = collector
-            && is_whole
-        {
+        if is_whole {
             let patience = if is_over {
                 Duration::ZERO
             } else {
                 (plan.interval / 4).min(Duration::from_millis(100))
             };
-            if let Some(data) = collector.collect(patience) {
+            if let Some((collector, data)) = collect(collectors, patience) {
                 interval.add(&data, plan.full_rtt);
+                sinks.log(&interval, &data);
                 collector.give_back(data);
             }
-        }
-        if is_whole {
             sinks.report(&interval);
             history.push(interval);
         }
@@ -85,6 +85,29 @@ pub fn watch(
     }
 }
 
+/// What all threads have recorded, and whose memory it is.
+fn collect(
+    collectors: &[Collector],
+    patience: Duration,
+) -> Option<(&Collector, Box<IntervalData>)> {
+    collectors.iter().for_each(Collector::request);
+    let start = Instant::now();
+    let mut sum: Option<(&Collector, Box<IntervalData>)> = None;
+    for collector in collectors {
+        let Some(data) = collector.receive(patience.saturating_sub(start.elapsed())) else {
+            continue;
+        };
+        match &mut sum {
+            None => sum = Some((collector, data)),
+            Some((_, sum)) => {
+                sum.add(&data);
+                collector.give_back(data);
+            }
+        }
+    }
+    sum
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     sent: u64,
@@ -93,11 +116,15 @@ struct Totals {
 }
 
 impl Totals {
-    fn read(progress: &Progress) -> Self {
+    fn read(progress: &[Progress]) -> Self {
+        let sum = |counter: fn(&Progress) -> &AtomicU64| {
+            let values = progress.iter().map(counter);
+            values.map(|counter| counter.load(Ordering::Relaxed)).sum()
+        };
         Self {
-            sent: progress.sent.load(Ordering::Relaxed),
-            sent_bytes: progress.sent_bytes.load(Ordering::Relaxed),
-            received: progress.received.load(Ordering::Relaxed),
+            sent: sum(|it| &it.sent),
+            sent_bytes: sum(|it| &it.sent_bytes),
+            received: sum(|it| &it.received),
         }
     }
 
@@ -116,7 +143,7 @@ impl Totals {
 }
 
 /// All intervals, up to a number; of a longer test, the latest.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct History {
     intervals: Vec<Interval>,
 }
@@ -124,6 +151,13 @@ struct History {
 impl History {
     /// A day of seconds: 10 MB.
     const INTERVALS_MAX: usize = 86_400;
+
+    /// Memory that nothing is written to costs nothing; growing would copy.
+    fn new() -> Self {
+        Self {
+            intervals: Vec::with_capacity(Self::INTERVALS_MAX),
+        }
+    }
 
     fn push(&mut self, interval: Interval) {
         if self.intervals.len() == Self::INTERVALS_MAX {
@@ -165,7 +199,19 @@ impl Sinks {
         }
     }
 
+    fn log(&mut self, interval: &Interval, data: &IntervalData) {
+        if let (Some(hlog), Some(_)) = (&mut self.hlog, interval.latency) {
+            // As above.
+            hlog.add(interval, data).ok();
+        }
+    }
+
     fn finish(&mut self) {
+        if let Some(hlog) = &mut self.hlog
+            && let Err(error) = hlog.flush()
+        {
+            crate::complain(format_args!("WARNING: cannot write the log: {error}"));
+        }
         if let Some(csv) = &mut self.csv
             && let Err(error) = csv.flush()
         {
@@ -283,7 +329,7 @@ mod tests {
 
     #[test]
     fn every_interval_is_reported_and_counted_once() {
-        let progress = Progress::default();
+        let progress = [Progress::default()];
         let (end_tx, end) = mpsc::channel();
         let plan = Plan {
             interval: Duration::from_millis(20),
@@ -292,10 +338,10 @@ mod tests {
         let reports = std::thread::scope(|scope| {
             let watcher = scope.spawn(|| {
                 let end = end;
-                watch(plan, &progress, None, &mut Sinks::default(), &end)
+                watch(plan, &progress, &[], &mut Sinks::default(), &end)
             });
             for sent in 1..=10 {
-                progress.sent.store(sent, Ordering::Relaxed);
+                progress[0].sent.store(sent, Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(10));
             }
             drop(end_tx);
@@ -311,10 +357,11 @@ mod tests {
 
     #[test]
     fn history_is_bounded() {
-        let mut history = History::default();
+        let mut history = History::new();
         for _ in 0..History::INTERVALS_MAX + 1 {
             history.push(interval(None));
         }
         assert_eq!(history.intervals.len(), History::INTERVALS_MAX / 2 + 1);
+        assert_eq!(history.intervals.capacity(), History::INTERVALS_MAX);
     }
 }

@@ -1,6 +1,7 @@
 //! What libvma did with the process's sockets, from its statistics.
 
 use std::env;
+use std::fs;
 use std::path::Path;
 use std::process;
 
@@ -10,8 +11,8 @@ use stats::{Reader, SocketSnapshot};
 /// What libvma did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Offload {
-    /// Version of the library.
-    pub version: String,
+    /// Version of the library; absent if it publishes no statistics.
+    pub version: Option<String>,
     /// Messages received and sent in user space.
     pub rx_packets: u64,
     /// See `rx_packets`.
@@ -61,9 +62,16 @@ impl Offload {
         let directory = env::var_os("VMA_STATS_SHMEM_DIR");
         let directory = directory.as_deref().filter(|it| !it.is_empty());
         let directory = directory.map_or_else(|| Path::new(DEFAULT_DIRECTORY), Path::new);
-        let reader = Reader::open(directory, process::id()).ok()?;
+        // A file there may be that of a dead process, or of one with this number in another container.
+        let statistics = format!("{}{}", stats::FILE_PREFIX, process::id());
+        let reader = has_in_memory(|name| name == statistics)
+            .then(|| Reader::open(directory, process::id()).ok());
+        let Some(reader) = reader.flatten() else {
+            let is_loaded = has_in_memory(|name| name.starts_with("libvma.so"));
+            return is_loaded.then(Self::default);
+        };
         let mut offload = Self {
-            version: reader.process().library_version.clone(),
+            version: Some(reader.process().library_version.clone()),
             ..Self::default()
         };
         let reasons = reader.reasons().unwrap_or_default();
@@ -127,10 +135,13 @@ impl Offload {
 
     /// The lines of the report.
     pub fn lines(&self) -> String {
+        let Some(version) = &self.version else {
+            return String::new();
+        };
         let mut text = format!(
             "sockperf: libvma {}: Rx offloaded={}; Rx OS={}; Tx offloaded={}; Tx OS={}; \
              Rx dropped={}; poll hit={}; poll miss={}\n",
-            self.version,
+            version,
             self.rx_packets,
             self.rx_os_packets,
             self.tx_packets,
@@ -157,6 +168,12 @@ impl Offload {
     /// A sentence for the user if this was no measurement of libvma: of `messages` that the test sent and
     /// received, more than one in a hundred went through the kernel.
     pub fn warning(&self, messages: u64) -> Option<String> {
+        if self.version.is_none() {
+            return Some(format!(
+                "WARNING: libvma is loaded, but publishes no statistics: it carries no socket of this \
+                 process, or cannot write them; {messages} messages most likely went through the kernel"
+            ));
+        }
         let offloaded = self.rx_packets + self.tx_packets;
         // What libvma does not follow at all is in no column.
         let through_kernel =
@@ -177,6 +194,15 @@ impl Offload {
     }
 }
 
+/// Whether this process has a file of such a name in its memory, as it has the library and its
+/// statistics.
+fn has_in_memory(is_it: impl Fn(&str) -> bool) -> bool {
+    let maps = fs::read("/proc/self/maps").unwrap_or_default();
+    let maps = String::from_utf8_lossy(&maps);
+    let names = maps.lines().filter_map(|line| line.rsplit_once('/'));
+    names.map(|(_, name)| name).any(is_it)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +210,7 @@ mod tests {
     #[test]
     fn traffic_of_the_kernel_is_told() {
         let offload = |offloaded, os| Offload {
+            version: Some("1".to_owned()),
             tx_packets: offloaded,
             tx_os_packets: os,
             reasons: vec!["multicast".to_owned()],
@@ -194,9 +221,20 @@ mod tests {
         let text = offload(10, 30).warning(40).unwrap();
         assert!(text.contains("30 of 40 messages"), "{text}");
         assert!(text.contains("(multicast)"), "{text}");
+        let unseen = Offload::default();
+        assert!(unseen.warning(7).unwrap().contains("no statistics"));
+        assert_eq!(unseen.lines(), "");
         // TCP: nothing is counted.
         let text = offload(0, 0).warning(500).unwrap();
         assert!(text.contains("500 of 500 messages"), "{text}");
+    }
+
+    #[test]
+    fn files_in_memory_are_known() {
+        let program = env::current_exe().unwrap();
+        let name = program.file_name().unwrap().to_str().unwrap();
+        assert!(has_in_memory(|it| it == name));
+        assert!(!has_in_memory(|it| it == "vmastat.1"));
     }
 
     #[test]

@@ -10,14 +10,18 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, SockAddr, Type};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Type};
 
 use crate::address::{Address, Flow, Peer};
 use crate::error::Error;
-use crate::message::{Flags, Header};
 use crate::multicast;
-use crate::options::{ClientOptions, Mode, ServerOptions, SocketOptions};
-use crate::socket::{SendPolicy, Socket};
+use crate::options::{ClientOptions, Mode, SocketOptions};
+use crate::socket::Socket;
+use crate::tls;
+
+mod listening;
+
+pub use listening::{Listening, ListeningSocket, accepted, server};
 
 /// A client's socket and where it sends to.
 #[derive(Debug)]
@@ -34,59 +38,6 @@ pub struct Endpoint {
     path: Option<PathBuf>,
 }
 
-/// A server's socket.
-#[derive(Debug)]
-pub struct Listening {
-    socket: Option<ListeningSocket>,
-    /// What the lines of the report say: several groups may share a socket.
-    pub flows: Vec<Flow>,
-    /// What the system made of `--buffer-size`.
-    pub buffers: Option<BufferSizes>,
-    /// Removed at the end.
-    path: Option<PathBuf>,
-}
-
-impl Listening {
-    /// The socket, which is there once, and what else is known of it.
-    pub fn take_socket(&mut self) -> Option<(ListeningSocket, &Self)> {
-        let socket = self.socket.take()?;
-        Some((socket, self))
-    }
-
-    /// Sends a few messages to the groups, so that the network learns of this server.
-    pub fn warm_up(&self, policy: &mut SendPolicy<'_>) {
-        const MESSAGES: u32 = 2;
-        let Some(ListeningSocket::Datagram(socket)) = &self.socket else {
-            return;
-        };
-        let header = Header {
-            sequence: 0,
-            flags: Flags(Flags::WARM_UP),
-            len: 14,
-        };
-        for group in self.flows.iter().filter(|flow| flow.is_group()) {
-            let Some(address) = group.address.inet() else {
-                continue;
-            };
-            for _ in 0..MESSAGES {
-                // Whoever cannot send to the group can still receive.
-                socket
-                    .send(&header.to_bytes(), &Peer::Inet(address), policy)
-                    .ok();
-            }
-        }
-    }
-}
-
-/// A socket that receives messages or connections.
-#[derive(Debug)]
-pub enum ListeningSocket {
-    /// Receives messages.
-    Datagram(Socket),
-    /// Receives connections.
-    Stream(socket2::Socket),
-}
-
 /// Sizes of the socket buffers as the system reports them.
 #[derive(Clone, Copy, Debug)]
 pub struct BufferSizes {
@@ -100,23 +51,13 @@ pub struct BufferSizes {
     pub send_len: usize,
 }
 
-/// Blocked send calls on streams look at the stop request this often.
-const SEND_WAKE_UP: Duration = Duration::from_millis(100);
-/// Connections that wait to be accepted.
-const BACKLOG: i32 = 128;
-
-/// Makes a client's socket for a flow. `wake_up` bounds how long a receive call can block.
-pub fn client(
-    flow: Flow,
-    options: &ClientOptions,
-    wake_up: Duration,
-    nonblocking: bool,
-) -> Result<Endpoint, Error> {
+/// Makes a client's socket for a flow.
+pub fn client(flow: Flow, options: &ClientOptions, nonblocking: bool) -> Result<Endpoint, Error> {
     let common = &options.common;
     let (socket, buffers) = create(&flow, &common.socket)?;
     if flow.is_group() {
         multicast::prepare_sender(&socket, &flow, &common.socket.multicast)?;
-        if options.mode != Mode::Throughput {
+        if options.mode != Mode::Throughput || options.is_bidirectional {
             multicast::join(&socket, &flow, &common.socket.multicast)?;
         }
     }
@@ -129,108 +70,18 @@ pub fn client(
         (Address::Inet(address), false) => Peer::Inet(*address),
         (Address::Unix(path), false) => Peer::Unix(unix_address(path)?),
     };
-    block(&socket, nonblocking, wake_up, flow.stream)?;
+    let socket = match &common.socket.tls {
+        Some(cipher) if flow.stream => encrypted(socket, &flow, cipher, options.connect_timeout)?,
+        _ => into_socket(socket, &flow),
+    };
+    block(&SockRef::from(&socket), nonblocking)?;
     Ok(Endpoint {
-        socket: into_socket(socket, &flow),
+        socket,
         peer,
         flow,
         buffers,
         path,
     })
-}
-
-/// Binds a server's sockets: one per flow, but one for all groups of a port.
-pub fn server(
-    flows: &[Flow],
-    options: &ServerOptions,
-    wake_up: Duration,
-) -> Result<Vec<Listening>, Error> {
-    let mut sockets: Vec<Listening> = Vec::new();
-    for flow in flows {
-        let shared = sockets.iter_mut().find(|listening| shares(listening, flow));
-        if let Some(Listening { socket, flows, .. }) = shared {
-            if let Some(ListeningSocket::Datagram(socket)) = socket {
-                let socket = socket2::SockRef::from(&*socket);
-                multicast::join(&socket, flow, &options.common.socket.multicast)?;
-            }
-            flows.push(flow.clone());
-            continue;
-        }
-        sockets.push(listen(flow, options, wake_up)?);
-    }
-    Ok(sockets)
-}
-
-fn shares(listening: &Listening, flow: &Flow) -> bool {
-    let port = |flow: &Flow| flow.address.inet().map(|address| address.port());
-    listening
-        .flows
-        .first()
-        .is_some_and(|first| first.is_group() && flow.is_group() && port(first) == port(flow))
-}
-
-fn listen(flow: &Flow, options: &ServerOptions, wake_up: Duration) -> Result<Listening, Error> {
-    let common = &options.common;
-    let (socket, buffers) = create(flow, &common.socket)?;
-    let mut path = None;
-    match &flow.address {
-        Address::Inet(address) => {
-            let mut address = *address;
-            if flow.is_group() {
-                multicast::prepare_sender(&socket, flow, &common.socket.multicast)?;
-                if address.port() != 0 {
-                    set(socket.set_reuse_address(true), "SO_REUSEADDR")?;
-                }
-                // The group's socket receives unicast, too.
-                address.set_ip(any_address(address));
-            }
-            bind(&socket, &address.into(), &address)?;
-            multicast::join(&socket, flow, &common.socket.multicast)?;
-        }
-        Address::Unix(name) => {
-            bind(&socket, &unix_sock_addr(name)?, &name.display())?;
-            path = Some(name.clone());
-        }
-    }
-    let mut flow = flow.clone();
-    if let (Address::Inet(address), Ok(bound)) = (&mut flow.address, socket.local_addr())
-        && let Some(bound) = bound.as_socket()
-    {
-        address.set_port(bound.port());
-    }
-    let socket = if flow.stream {
-        socket
-            .listen(BACKLOG)
-            .map_err(|error| Error::setup(format!("cannot listen on {}", flow.address), error))?;
-        set(socket.set_nonblocking(true), "O_NONBLOCK")?;
-        ListeningSocket::Stream(socket)
-    } else {
-        block(&socket, common.nonblocked, wake_up, false)?;
-        ListeningSocket::Datagram(into_socket(socket, &flow))
-    };
-    Ok(Listening {
-        socket: Some(socket),
-        flows: vec![flow],
-        buffers,
-        path,
-    })
-}
-
-/// Makes an accepted connection ready. `wake_up` bounds how long a receive call can block.
-pub fn accepted(
-    socket: socket2::Socket,
-    flow: &Flow,
-    options: &ServerOptions,
-    wake_up: Duration,
-) -> Result<Socket, Error> {
-    if flow.address.inet().is_some() {
-        set(
-            socket.set_tcp_nodelay(options.common.socket.no_delay),
-            "TCP_NODELAY",
-        )?;
-    }
-    block(&socket, options.common.nonblocked, wake_up, true)?;
-    Ok(into_socket(socket, flow))
 }
 
 fn create(
@@ -315,21 +166,28 @@ fn connect(socket: &socket2::Socket, flow: &Flow, timeout: Duration) -> Result<(
         .map_err(|error| Error::setup(format!("Can`t connect socket to {}", flow.address), error))
 }
 
-/// The order matters: a connection is made while the socket blocks.
-fn block(
-    socket: &socket2::Socket,
-    nonblocking: bool,
-    wake_up: Duration,
-    stream: bool,
-) -> Result<(), Error> {
-    set(socket.set_nonblocking(nonblocking), "O_NONBLOCK")?;
-    if !nonblocking {
-        set(socket.set_read_timeout(Some(wake_up)), "SO_RCVTIMEO")?;
-        if stream {
-            set(socket.set_write_timeout(Some(SEND_WAKE_UP)), "SO_SNDTIMEO")?;
-        }
+fn encrypted(
+    socket: socket2::Socket,
+    flow: &Flow,
+    cipher: &str,
+    timeout: Duration,
+) -> Result<Socket, Error> {
+    if flow.address.inet().is_none() {
+        return Err(no_tls());
     }
-    Ok(())
+    let stream = tls::connect(socket.into(), cipher, timeout)?;
+    Ok(Socket::Tls(Box::new(stream)))
+}
+
+fn no_tls() -> Error {
+    Error::Usage("--tls does not go with Unix sockets".to_owned())
+}
+
+/// The order matters: a connection is made while the socket blocks, for a limited time.
+fn block(socket: &socket2::Socket, nonblocking: bool) -> Result<(), Error> {
+    set(socket.set_nonblocking(nonblocking), "O_NONBLOCK")?;
+    set(socket.set_read_timeout(None), "SO_RCVTIMEO")?;
+    set(socket.set_write_timeout(None), "SO_SNDTIMEO")
 }
 
 fn bind(
@@ -394,12 +252,6 @@ fn remove(path: Option<&PathBuf>) {
 }
 
 impl Drop for Endpoint {
-    fn drop(&mut self) {
-        remove(self.path.as_ref());
-    }
-}
-
-impl Drop for Listening {
     fn drop(&mut self) {
         remove(self.path.as_ref());
     }

@@ -118,6 +118,8 @@ pub struct SocketOptions {
     pub skip_blocking_send: bool,
     /// What concerns groups.
     pub multicast: MulticastOptions,
+    /// Cipher suite of TLS over TCP.
+    pub tls: Option<String>,
 }
 
 /// What concerns groups.
@@ -175,6 +177,14 @@ pub struct ClientOptions {
     pub receiver_cpus: Option<Vec<usize>>,
     /// Many rates instead of one.
     pub rates: Option<RatePlan>,
+    /// Sockets for each address.
+    pub flows: usize,
+    /// Threads that share the sockets.
+    pub threads: usize,
+    /// Throughput has all messages sent back.
+    pub is_bidirectional: bool,
+    /// What is sent this soon after the first message does not count.
+    pub warm_up_msec: u32,
     /// How the results are shown.
     pub results: ResultOptions,
 }
@@ -200,6 +210,8 @@ pub struct ResultOptions {
     pub csv: Option<String>,
     /// File with the percentile distribution, as HdrHistogram prints it.
     pub hgrm: Option<String>,
+    /// File with the histograms of the intervals.
+    pub hlog: Option<String>,
     /// HTML report.
     pub html: Option<String>,
     /// Live view on the terminal.

@@ -15,22 +15,21 @@ use crate::pacer::Pacer;
 use crate::payload::MessageSource;
 use crate::recorder::{COOL_DOWN_PACKETS, Recorder, WARM_UP_PACKETS};
 use crate::replies::{Receiver, Replies};
-use crate::run::{End, Estimate, Recording, Run, Sending, Test};
+use crate::run::{End, Estimate, Recording, Run, Sending, TICK, Test};
 use crate::sender::message_source;
 use crate::socket::{SendPolicy, Sent};
 use crate::under_load::recorder;
 
-/// How often a blocked receive call looks at the clock and the stop request.
-pub fn wake_up(options: &ClientOptions) -> Duration {
-    const LONGEST: Duration = Duration::from_millis(50);
-    options
-        .common
-        .reply_timeout()
-        .map_or(LONGEST, |timeout| timeout.min(LONGEST))
+/// How often a blocked call looks at the clock: often enough to notice that a reply is overdue.
+fn tick(options: &ClientOptions) -> Duration {
+    const SHORTEST: Duration = Duration::from_millis(1);
+    let timeout = options.common.reply_timeout();
+    timeout.map_or(TICK, |timeout| (timeout / 4).clamp(SHORTEST, TICK))
 }
 
 /// Runs a test.
 pub fn run(test: &mut Test<'_>, recording: Recording) -> Result<Run, Error> {
+    let _ticks = test.ticks(tick(test.options))?;
     let start_nsec = test.clock.now_nsec();
     let mut activity = Activity::new(test.options.common.activity, start_nsec);
     let mut output = test.output.clone();
@@ -224,7 +223,7 @@ impl<'a> PingPong<'a> {
             let arrived =
                 self.receiver
                     .receive(number, self.test.clock, &mut |now, header, message| {
-                        let is_answer = replies.take(flight, header.sequence, now);
+                        let is_answer = replies.take(flight, header, now);
                         if is_answer && checks && !source.is_echo(message) {
                             return Err(Error::Integrity {
                                 sequence: header.sequence,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::run::Run;
-use crate::statistics::percentile_nsec;
+use crate::statistics::Sorted;
 
 /// Which rates are tested, in messages per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -142,7 +142,8 @@ impl RateResult {
     /// Of a test at a rate.
     pub fn new(planned_per_sec: u32, run: &Run, usec_divisor: f64) -> Self {
         let times = &run.valid.round_trips;
-        let usec = |percent| percentile_nsec(times, percent).unwrap_or(0.0) / usec_divisor;
+        let sorted = Sorted::new(times);
+        let usec = |percent| sorted.percentile_nsec(percent).unwrap_or(0.0) / usec_divisor;
         Self {
             planned_per_sec,
             sent_per_sec: crate::report::message_rate(&run.sending),

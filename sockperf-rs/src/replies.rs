@@ -18,6 +18,8 @@ use crate::socket;
 pub struct Replies {
     /// Messages that were answered, in time or late.
     pub received: u64,
+    /// Bytes of these messages.
+    pub received_bytes: u64,
     /// Further replies to an answered message.
     pub duplicated: u64,
     /// Replies to messages that had been counted as dropped.
@@ -176,16 +178,28 @@ impl<'a> Receiver<'a> {
 }
 
 impl Replies {
+    /// Adds what another thread received.
+    pub fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.received_bytes += other.received_bytes;
+        self.duplicated += other.duplicated;
+        self.late += other.late;
+        self.unexpected += other.unexpected;
+        self.malformed += other.malformed;
+    }
+
     /// Notes the arrival of a reply; returns whether it is the first one to a message under way.
     #[inline]
-    pub fn take(&mut self, flight: &mut Flight, sequence: u64, now_nsec: u64) -> bool {
-        match flight.receive(sequence, now_nsec) {
+    pub fn take(&mut self, flight: &mut Flight, header: Header, now_nsec: u64) -> bool {
+        match flight.receive(header.sequence, now_nsec) {
             Reply::InTime => {
                 self.received += 1;
+                self.received_bytes += u64::from(header.len);
                 return true;
             }
             Reply::Late => {
                 self.received += 1;
+                self.received_bytes += u64::from(header.len);
                 self.late += 1;
             }
             Reply::Duplicate => self.duplicated += 1,

@@ -1,6 +1,9 @@
 //! What a test gives and takes, whichever it is.
 
+use std::time::Duration;
+
 use crate::clock::Clock;
+use crate::error::Error;
 use crate::intervals::{Progress, Tap};
 use crate::open::Endpoint;
 use crate::options::{ClientOptions, TestLength};
@@ -8,6 +11,7 @@ use crate::output::Output;
 use crate::recorder::Valid;
 use crate::replies::Replies;
 use crate::stop::Stop;
+use crate::ticks::Ticks;
 
 /// Why a test ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -70,6 +74,9 @@ pub struct Run {
     pub valid: Valid,
 }
 
+/// Blocked calls of a client look at the clock and the stop request this often.
+pub const TICK: Duration = Duration::from_millis(50);
+
 /// What a test works with.
 #[derive(Debug)]
 pub struct Test<'a> {
@@ -94,7 +101,41 @@ pub struct Recording {
     pub tap: Option<Tap>,
 }
 
+impl Sending {
+    /// Adds what another thread sent at the same time.
+    pub fn add(&mut self, other: &Self) {
+        let end_nsec = |it: &Self| it.start_nsec.saturating_add(it.run_time_nsec);
+        let last_end_nsec = end_nsec(self).max(end_nsec(other));
+        self.start_nsec = self.start_nsec.min(other.start_nsec);
+        self.run_time_nsec = last_end_nsec.saturating_sub(self.start_nsec);
+        self.last_tx_nsec = self.last_tx_nsec.max(other.last_tx_nsec);
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.skipped += other.skipped;
+        self.send_retries += other.send_retries;
+        self.rate_too_high |= other.rate_too_high;
+        if other.end == End::Stopped {
+            self.end = End::Stopped;
+        }
+    }
+}
+
+impl Run {
+    /// Adds what another thread measured at the same time.
+    pub fn add(&mut self, other: Self) {
+        self.sending.add(&other.sending);
+        self.replies.add(&other.replies);
+        self.valid.add(other.valid);
+    }
+}
+
 impl Test<'_> {
+    /// What interrupts this thread's blocked calls; non-blocking sockets need nothing.
+    pub fn ticks(&self, period: Duration) -> Result<Option<Ticks>, Error> {
+        let blocks = !self.options.common.nonblocked;
+        blocks.then(|| Ticks::start(period)).transpose()
+    }
+
     /// When the test ends by the clock, if it began at `start_nsec`.
     pub fn end_nsec(&self, start_nsec: u64) -> u64 {
         match self.options.length {

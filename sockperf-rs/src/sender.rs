@@ -8,7 +8,7 @@ use crate::message::{Flags, MAX_STREAM_LEN, MAX_UDP_LEN};
 use crate::options::{ClientOptions, TestLength};
 use crate::pacer::{Pacer, Turn, spin_until};
 use crate::payload::MessageSource;
-use crate::run::{End, Sending, Test};
+use crate::run::{End, Sending, TICK, Test};
 use crate::socket::{SendPolicy, Sent};
 use crate::stamps::Stamps;
 use crate::time_line::TimeLine;
@@ -48,6 +48,7 @@ pub fn run(
     line: Option<&TimeLine>,
     stamps: Option<&Stamps>,
 ) -> Result<Sending, Error> {
+    let _ticks = test.ticks(TICK)?;
     let options = test.options;
     let burst = options.burst;
     let mut source = message_source(options, line);

@@ -15,6 +15,8 @@ use crate::options::{Multiplexer, ServerOptions};
 use crate::output::Output;
 use crate::report;
 use crate::stop::Stop;
+use crate::ticks::Ticks;
+use crate::tls::Acceptor;
 
 mod blocking;
 mod handler;
@@ -26,9 +28,10 @@ mod totals;
 pub use handler::Handler;
 pub use totals::Totals;
 
-/// A blocked call looks at the stop request this often. A signal also ends it at once, because Linux
-/// does not restart a receive call that has a timeout (signal(7)).
-pub const WAKE_UP: Duration = Duration::from_millis(200);
+/// A blocked call looks at the stop request this often.
+const TICK: Duration = Duration::from_millis(50);
+/// The same for connections, of which there may be thousands, and for the calls of multiplexers.
+const LONG_TICK: Duration = Duration::from_millis(200);
 const WAKE_UP_MSEC: i32 = 200;
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 4096;
@@ -44,6 +47,8 @@ pub struct Serving<'a> {
     pub stop: &'a Stop,
     /// Where messages are shown.
     pub output: Output,
+    /// What makes connections encrypted.
+    pub tls: Option<Acceptor>,
 }
 
 /// Serves until a stop is requested.
@@ -119,6 +124,12 @@ fn serve_share(
     } else {
         multiplexed::serve(sockets, serving, totals)
     }
+}
+
+/// What interrupts this thread's blocked calls; non-blocking sockets need nothing.
+fn ticks(serving: &Serving<'_>, period: Duration) -> Result<Option<Ticks>, Error> {
+    let blocks = !serving.options.common.nonblocked;
+    blocks.then(|| Ticks::start(period)).transpose()
 }
 
 /// Adds what a thread has counted.

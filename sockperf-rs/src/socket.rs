@@ -15,6 +15,7 @@ use socket2::{SockAddr, SockRef};
 use crate::address::Peer;
 use crate::error::Error;
 use crate::stop::Stop;
+use crate::tls::TlsStream;
 
 /// A socket of any kind.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub enum Socket {
     Udp(UdpSocket),
     /// TCP
     Tcp(TcpStream),
+    /// TCP with TLS
+    Tls(Box<TlsStream>),
     /// Datagrams in the Unix domain.
     UnixDatagram(UnixDatagram),
     /// A stream in the Unix domain.
@@ -77,7 +80,7 @@ impl Socket {
     pub fn is_stream(&self) -> bool {
         match self {
             Self::Udp(_) | Self::UnixDatagram(_) => false,
-            Self::Tcp(_) | Self::UnixStream(_) => true,
+            Self::Tcp(_) | Self::Tls(_) | Self::UnixStream(_) => true,
         }
     }
 
@@ -91,6 +94,7 @@ impl Socket {
             Self::Tcp(socket) => (&mut &*socket)
                 .read(buffer)
                 .map(|len| (len, Peer::Connected)),
+            Self::Tls(stream) => stream.receive(buffer).map(|len| (len, Peer::Connected)),
             Self::UnixDatagram(socket) => socket
                 .recv_from(buffer)
                 .map(|(len, address)| (len, Peer::Unix(address))),
@@ -142,6 +146,7 @@ impl Socket {
     #[inline]
     fn send_once(&self, bytes: &[u8], peer: &Peer, skip: bool) -> io::Result<usize> {
         match (self, peer) {
+            (Self::Tls(stream), _) => stream.send(bytes, skip),
             _ if skip => self.send_without_waiting(bytes, peer),
             (Self::Udp(socket), Peer::Inet(address)) => socket.send_to(bytes, address),
             (Self::Tcp(socket), _) => (&mut &*socket).write(bytes),
@@ -175,6 +180,7 @@ impl AsFd for Socket {
         match self {
             Self::Udp(socket) => socket.as_fd(),
             Self::Tcp(socket) => socket.as_fd(),
+            Self::Tls(stream) => stream.as_fd(),
             Self::UnixDatagram(socket) => socket.as_fd(),
             Self::UnixStream(socket) => socket.as_fd(),
         }

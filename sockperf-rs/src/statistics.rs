@@ -5,7 +5,7 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::recorder::RoundTrips;
+use crate::round_trips::RoundTrips;
 
 /// The percentiles of the report, highest first.
 pub const PERCENTILES: [f64; 8] = [99.999, 99.99, 99.9, 99.0, 90.0, 75.0, 50.0, 25.0];
@@ -122,9 +122,26 @@ fn standard_deviation(round_trips: &RoundTrips) -> f64 {
     (scaled / count / (count - 1.0)).sqrt()
 }
 
-/// A percentile of round-trip times in nanoseconds; `None` when there are too few for it.
-pub fn percentile_nsec(round_trips: &RoundTrips, percent: f64) -> Option<f64> {
-    value_at(&values(round_trips), rank(percent, round_trips.count))
+/// Round-trip times in order, to look percentiles up.
+#[derive(Clone, Debug)]
+pub struct Sorted {
+    values: Vec<(f64, u64)>,
+    count: u64,
+}
+
+impl Sorted {
+    /// Goes through the histogram, once.
+    pub fn new(round_trips: &RoundTrips) -> Self {
+        Self {
+            values: values(round_trips),
+            count: round_trips.count,
+        }
+    }
+
+    /// A percentile in nanoseconds; `None` when there are too few for it.
+    pub fn percentile_nsec(&self, percent: f64) -> Option<f64> {
+        value_at(&self.values, rank(percent, self.count))
+    }
 }
 
 /// The distinct values with their counts, ascending. Single extremes are exact.

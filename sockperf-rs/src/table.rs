@@ -41,8 +41,15 @@ pub enum Effect {
     Original,
     /// What its text says; the original does not have it.
     Own,
+    /// What its text says, in a build with this feature; the original has it, too.
+    WithFeature(&'static str),
     /// Nothing: it is answered with an error that gives this reason.
     Refused(&'static str),
+}
+
+/// Whether this build has a feature.
+fn has_feature(name: &str) -> bool {
+    name == "tls" && cfg!(feature = "tls")
 }
 
 impl OptionSpec {
@@ -64,6 +71,18 @@ impl OptionSpec {
         let short = self.short.map(|letter| format!("-{letter}"));
         let long = self.long.iter().map(|name| format!("--{name}"));
         short.into_iter().chain(long).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Why it is not supported here; `None` if it is.
+    pub fn refusal(&self) -> Option<String> {
+        match self.effect {
+            Effect::Original | Effect::Own => None,
+            Effect::WithFeature(name) if has_feature(name) => None,
+            Effect::WithFeature(name) => Some(format!(
+                "this sockperf-rs was built without the feature \"{name}\""
+            )),
+            Effect::Refused(reason) => Some(reason.to_owned()),
+        }
     }
 
     /// Whether all modes have it.

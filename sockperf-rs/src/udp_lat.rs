@@ -98,13 +98,14 @@ fn command_line(arguments: impl Iterator<Item = String>) -> Result<Command, Erro
 
 fn serve(options: &ServerOptions) -> Result<(), Error> {
     let flows = Flow::of_target(&options.common.target, "0.0.0.0")?;
-    let sockets = open::server(&flows, options, server::WAKE_UP)?;
+    let sockets = open::server(&flows, options)?;
     say(&format!("udp_lat: [SERVER] listen on: {}", place(&flows)))?;
     let serving = Serving {
         options,
         clock: &Clock::monotonic(),
         stop: &signals()?,
         output: silence(),
+        tls: None,
     };
     server::serve(sockets, &serving).map(|_| ())
 }
@@ -112,10 +113,9 @@ fn serve(options: &ServerOptions) -> Result<(), Error> {
 fn measure(options: &ClientOptions) -> Result<(), Error> {
     let flows = Flow::of_target(&options.common.target, "127.0.0.1")?;
     say(&format!("udp_lat: [CLIENT] send on: {}", place(&flows)))?;
-    let wake_up = ping_pong::wake_up(options);
     let endpoints: Vec<Endpoint> = flows
         .into_iter()
-        .map(|flow| open::client(flow, options, wake_up, false))
+        .map(|flow| open::client(flow, options, false))
         .collect::<Result<_, Error>>()?;
     say("udp_lat: Client Start sending ...\n")?;
     let test = &mut Test {

@@ -11,12 +11,14 @@ use crate::flight::{Flight, Unanswered};
 use crate::intervals::Progress;
 use crate::open::Endpoint;
 use crate::options::{ClientOptions, Mode};
-use crate::recorder::{Recorder, SampleLog, Valid, Window};
+use crate::recorder::{Recorder, Valid, Window};
 use crate::replies::{Receiver, Replies};
-use crate::run::{Recording, Run, Test};
+use crate::run::{Recording, Run, TICK, Test};
+use crate::sample_log::SampleLog;
 use crate::sender;
 use crate::stamps::{STAMPS_LEN, Stamps};
 use crate::stop::Stop;
+use crate::ticks::Ticks;
 use crate::time_line::TimeLine;
 
 /// The last replies may take this long.
@@ -24,7 +26,7 @@ const GRACE_NSEC: u64 = 100_000_000;
 /// A message is lost if a later one has its reply and it has none for so long.
 const REORDERING_NSEC: u64 = 200_000_000;
 /// Messages without a reply that are remembered.
-const UNSETTLED_MAX: usize = STAMPS_LEN / 2;
+const UNSETTLED_MAX: usize = STAMPS_LEN / 2 - 1;
 
 /// Runs a test.
 pub fn run(
@@ -93,6 +95,8 @@ impl ReceivingSide<'_> {
         if let Some(cpus) = &self.options.receiver_cpus {
             affinity::pin_current_thread(cpus)?;
         }
+        let blocks = !self.options.common.nonblocked;
+        let _ticks = blocks.then(|| Ticks::start(TICK)).transpose()?;
         let mut receiver = Receiver::new(
             self.endpoints,
             self.options.message_len,
@@ -105,8 +109,8 @@ impl ReceivingSide<'_> {
         let mut grace_end_nsec = u64::MAX;
         while !self.gave_up.is_requested() {
             let arrived = receiver.receive(preferred, self.clock, &mut |now_nsec, header, _| {
-                self.note_messages_up_to(header.sequence, &mut flight);
-                replies.take(&mut flight, header.sequence, now_nsec);
+                self.note_messages_up_to(header.sequence, (&mut flight, &mut recorder));
+                replies.take(&mut flight, header, now_nsec);
                 Ok(())
             })?;
             preferred = (preferred + 1) % self.endpoints.len();
@@ -114,20 +118,20 @@ impl ReceivingSide<'_> {
             if let Some(now_nsec) = arrived {
                 flight.settle_overtaken(&mut recorder, now_nsec.saturating_sub(REORDERING_NSEC));
             }
-            flight.settle_down_to(UNSETTLED_MAX, &mut recorder);
             if arrived.is_some() {
                 self.progress
                     .received
                     .store(replies.received, Ordering::Relaxed);
             } else {
                 // The last message may not leave; it is noted when it has, or with its reply.
-                self.note_messages(self.stamps.count().saturating_sub(1), &mut flight);
+                let count = self.stamps.count().saturating_sub(1);
+                self.note_messages(count, (&mut flight, &mut recorder));
             }
             let last_tx_nsec = self.last_tx_nsec.load(Ordering::Acquire);
             if last_tx_nsec != u64::MAX {
                 let now_nsec = arrived.unwrap_or_else(|| self.clock.now_nsec());
                 grace_end_nsec = grace_end_nsec.min(now_nsec.saturating_add(GRACE_NSEC));
-                self.note_messages(self.stamps.count(), &mut flight);
+                self.note_messages(self.stamps.count(), (&mut flight, &mut recorder));
                 if flight.outstanding() == 0 || now_nsec >= grace_end_nsec {
                     break;
                 }
@@ -140,15 +144,16 @@ impl ReceivingSide<'_> {
     }
 
     #[inline]
-    fn note_messages_up_to(&self, sequence: u64, flight: &mut Flight) {
-        if let Some(position) = flight.position(sequence)
-            && position >= flight.count()
+    fn note_messages_up_to(&self, sequence: u64, both: (&mut Flight, &mut Recorder)) {
+        if let Some(position) = both.0.position(sequence)
+            && position >= both.0.count()
         {
-            self.note_messages((position + 1).min(self.stamps.count()), flight);
+            self.note_messages((position + 1).min(self.stamps.count()), both);
         }
     }
 
-    fn note_messages(&self, count: u64, flight: &mut Flight) {
+    /// A thread that stood still has many to note: no more than so many stay unsettled at any time.
+    fn note_messages(&self, count: u64, (flight, recorder): (&mut Flight, &mut Recorder)) {
         for position in flight.count()..count {
             // A stamp that was overwritten is that of a message much older than all replies: what is
             // known of it is only that it came after the one before.
@@ -157,6 +162,7 @@ impl ReceivingSide<'_> {
                 .get(position)
                 .unwrap_or_else(|| (flight.last_tx_nsec(), 0));
             flight.push(tx_nsec, lag_nsec);
+            flight.settle_down_to(UNSETTLED_MAX, recorder);
         }
     }
 }
@@ -171,7 +177,7 @@ pub fn recorder(options: &ClientOptions, recording: Recording) -> Result<Recorde
     let bins = results
         .histogram
         .map(|bins| Bins::new(bins, results.full_rtt));
-    let recorder = Recorder::new(Window::of(options.length), bins, log.transpose()?)?;
+    let recorder = Recorder::new(Window::of(options), bins, log.transpose()?)?;
     let recorder = recorder.with_tap(recording.tap);
     let has_plan = options.mode == Mode::Playback
         || (options.mode == Mode::UnderLoad && options.messages_per_second.is_some());

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use super::common::{SECONDS_MAX, common, message_len};
 use super::given::{Given, integer_in};
+use super::sharing::{Sharing, sharing};
 use super::usage;
 use crate::bins::BinOptions;
 use crate::error::Error;
 use crate::message::{HEADER_LEN, MAX_STREAM_LEN, MAX_UDP_LEN};
 use crate::options::{ClientOptions, Mode, ResultOptions, Target, TestLength};
 use crate::rates::RatePlan;
+use crate::recorder::WARM_UP_MSEC;
 
 const PACKETS_MAX: u32 = 100_000_000;
 const RATE_MAX: u32 = 1 << 30;
@@ -23,7 +25,11 @@ pub(super) fn client(
 ) -> Result<ClientOptions, Error> {
     let sender_cpus = given.cpu_list("sender-affinity")?;
     let receiver_cpus = given.cpu_list("receiver-affinity")?;
-    let has_one_thread = matches!(mode, Mode::PingPong | Mode::Throughput);
+    let has_one_thread = match mode {
+        Mode::PingPong => true,
+        Mode::Throughput => !given.switch("bidir"),
+        _ => false,
+    };
     if let (true, Some(sender), Some(receiver)) = (has_one_thread, &sender_cpus, &receiver_cpus)
         && sender != receiver
     {
@@ -44,6 +50,12 @@ pub(super) fn client(
         _ => MAX_UDP_LEN,
     };
     let length = length(given, mode)?;
+    let warm_up_msec = warm_up_msec(given, length)?;
+    let Sharing { flows, threads } = sharing(given)?;
+    let messages_per_second = rate(given, mode)?;
+    if messages_per_second.is_some_and(|rate| threads > usize::try_from(rate).unwrap_or(0)) {
+        return Err(usage("--threads is more than --mps"));
+    }
     let burst = given.number("burst", (1, BURST_MAX), |text| {
         format!("'-b' Invalid burst size: {text}")
     })?;
@@ -75,7 +87,7 @@ pub(super) fn client(
             })?
             .unwrap_or(0),
         burst: burst.unwrap_or(1),
-        messages_per_second: rate(given, mode)?,
+        messages_per_second,
         reply_every: reply_every(given, mode)?,
         seed: match seed {
             None => 1,
@@ -90,6 +102,10 @@ pub(super) fn client(
         sender_cpus: sender_cpus.or_else(|| receiver_cpus.clone().filter(|_| has_one_thread)),
         receiver_cpus: receiver_cpus.filter(|_| !has_one_thread),
         rates: rates(given)?,
+        flows,
+        threads,
+        is_bidirectional: given.switch("bidir"),
+        warm_up_msec,
         results: results(given)?,
         common,
     })
@@ -131,7 +147,8 @@ fn reply_every(given: &Given<'_>, mode: Mode) -> Result<u32, Error> {
     Ok(match mode {
         Mode::UnderLoad | Mode::Playback => every.unwrap_or(100),
         Mode::PingPong => 1,
-        Mode::Throughput | Mode::Server => 0,
+        Mode::Throughput => u32::from(given.switch("bidir")),
+        Mode::Server => 0,
     })
 }
 
@@ -179,30 +196,49 @@ fn results(given: &Given<'_>) -> Result<ResultOptions, Error> {
         full_log: given.owned("full-log"),
         giga_size: given.switch("giga-size"),
         precise: given.switch("increase_output_precision"),
-        interval_msec: given.text("interval").map(interval_msec).transpose()?,
+        interval_msec: msec(given, "interval", "interval", (0.1, 3600.0))?,
         csv: given.owned("csv"),
         hgrm: given.owned("hgrm"),
+        hlog: given.owned("hlog"),
         html: given.owned("html"),
         live: given.switch("live"),
     })
 }
 
-fn interval_msec(text: &str) -> Result<u32, Error> {
+fn warm_up_msec(given: &Given<'_>, length: TestLength) -> Result<u32, Error> {
+    let msec = msec(given, "warmup-time", "time", (0.0, 3600.0))?;
+    match (length, msec) {
+        (TestLength::TimeSec(time_sec), Some(msec))
+            if u64::from(msec) + 50 >= u64::from(time_sec) * 1000 =>
+        {
+            Err(usage("--warmup-time leaves nothing of -t"))
+        }
+        (TestLength::Packets(_), Some(_)) => Err(usage("--warmup-time conflicts with -n")),
+        _ => Ok(msec.unwrap_or(WARM_UP_MSEC)),
+    }
+}
+
+/// Seconds with a fraction, as milliseconds.
+fn msec(
+    given: &Given<'_>,
+    key: &str,
+    what: &str,
+    (min, max): (f64, f64),
+) -> Result<Option<u32>, Error> {
+    let Some(text) = given.text(key) else {
+        return Ok(None);
+    };
     let seconds: Option<f64> = text.parse().ok();
-    seconds
-        .filter(|seconds| (0.1..=3600.0).contains(seconds))
-        .map(|seconds| {
-            #[allow(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "between 100 and 3600000"
-            )]
-            let msec = (seconds * 1000.0).round() as u32;
-            msec
-        })
-        .ok_or_else(|| {
-            usage(format!(
-                "'--interval' Invalid interval: {text} (0.1 to 3600 seconds)"
-            ))
-        })
+    let seconds = seconds.filter(|seconds| (min..=max).contains(seconds));
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and 3600000"
+    )]
+    let msec = seconds.map(|seconds| (seconds * 1000.0).round() as u32);
+    msec.map(Some).ok_or_else(|| {
+        usage(format!(
+            "'--{key}' Invalid {what}: {text} ({min} to {max} seconds)"
+        ))
+    })
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::given::{Given, integer};
+use super::sharing::waits_for_several;
 use super::usage;
 use crate::error::Error;
 use crate::message::{HEADER_LEN, MAX_STREAM_LEN, MAX_UDP_LEN};
@@ -10,6 +11,7 @@ use crate::options::{
     Activity, Color, CommonOptions, JsonTarget, Mode, MulticastOptions, Multiplexer, ServerOptions,
     SocketOptions, Target,
 };
+use crate::tls;
 
 pub(super) const SECONDS_MAX: u32 = 36_000_000;
 
@@ -111,11 +113,11 @@ fn target(given: &Given<'_>) -> Result<Target, Error> {
 }
 
 fn multiplexer(given: &Given<'_>) -> Result<Multiplexer, Error> {
-    let has_file = given.has("file");
+    let has_several = waits_for_several(given);
     match given.text("iomux-type") {
-        None if has_file => Ok(Multiplexer::Epoll),
+        None if has_several => Ok(Multiplexer::Epoll),
         None => Ok(Multiplexer::Recvfrom),
-        Some(_) if !has_file => Err(usage("-F must be used with feed file (option '-f')")),
+        Some(_) if !has_several => Err(usage("-F must be used with feed file (option '-f')")),
         Some("s" | "select") => Ok(Multiplexer::Select),
         Some("p" | "poll") => Ok(Multiplexer::Poll),
         Some("e" | "epoll") => Ok(Multiplexer::Epoll),
@@ -171,7 +173,23 @@ fn socket(given: &Given<'_>, mode: Mode) -> Result<SocketOptions, Error> {
             })?,
             source: given.owned("mc-source-filter"),
         },
+        tls: tls(given)?,
     })
+}
+
+fn tls(given: &Given<'_>) -> Result<Option<String>, Error> {
+    if !given.has("tls") {
+        return Ok(None);
+    }
+    if !given.switch("tcp") && !given.has("file") {
+        return Err(usage("--tls needs --tcp or -f"));
+    }
+    let cipher = given.text("tls").unwrap_or(tls::DEFAULT_CIPHER);
+    if tls::has_cipher(cipher) {
+        Ok(Some(cipher.to_owned()))
+    } else {
+        Err(usage(format!("'--tls' Unsupported cipher: {cipher}")))
+    }
 }
 
 fn activity(given: &Given<'_>) -> Result<Activity, Error> {

@@ -1,7 +1,7 @@
 //! The help texts, in the layout of the original.
 
 use crate::options::Mode;
-use crate::table::{Effect, OPTIONS, OptionSpec};
+use crate::table::{OPTIONS, OptionSpec};
 
 /// The list of commands.
 pub(super) fn general() -> String {
@@ -65,9 +65,9 @@ fn forms(mode: Mode) -> [&'static str; 2] {
 fn option_line(option: &OptionSpec) -> String {
     let short = option.short.map(|letter| format!("-{letter}"));
     let long: Vec<String> = option.long.iter().map(|name| format!("--{name}")).collect();
-    let help = match option.effect {
-        Effect::Refused(reason) => format!("{}; not supported: {reason}", option.help),
-        Effect::Original | Effect::Own => option.help.to_owned(),
+    let help = match option.refusal() {
+        Some(reason) => format!("{}; not supported: {reason}", option.help),
+        None => option.help.to_owned(),
     };
     line(&short.unwrap_or_default(), &long.join(","), &help)
 }

@@ -6,6 +6,8 @@ use crate::options::{
     Activity, ClientOptions, Color, JsonTarget, MulticastOptions, Multiplexer, Target, TestLength,
 };
 
+mod refusals;
+
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
@@ -142,7 +144,7 @@ fn all_options_of_a_client() {
          --tcp-skip-blocking-send --recv_looping_num=-1 --color=never --mc-rx-if 10.0.0.3 \
          --mc-tx-ip 10.0.0.4 --mc-ttl 0 --mc-loopback-enable --mc-source-filter host --giga-size \
          --increase_output_precision --tcp_nb_connect_timeout_ms 9 --interval 0.5 --csv a --hgrm b \
-         --html c --live -d --daemonize",
+         --html c --hlog d --live -d --daemonize",
     );
     let common = &options.common;
     let target = Target::One {
@@ -202,9 +204,10 @@ fn all_options_of_a_client() {
         &results.csv,
         &results.hgrm,
         &results.html,
+        &results.hlog,
     ];
     let files = files.map(|file| file.as_deref().unwrap_or_default());
-    assert_eq!(files, ["log.csv", "a", "b", "c"]);
+    assert_eq!(files, ["log.csv", "a", "b", "c", "d"]);
 
     assert_eq!(pp("-n 10").length, TestLength::Packets(10));
     assert_eq!(pp("--timeout=-1").common.reply_timeout(), None);
@@ -233,6 +236,58 @@ fn multiplexers_go_with_a_file() {
         assert_eq!(options.common.multiplexer, multiplexer, "{words}");
         assert_eq!(options.common.target, Target::File("x".to_owned()));
     }
+}
+
+#[test]
+fn threads_share_the_flows() {
+    let numbers = |line: &str| {
+        let it = client(line);
+        (it.flows, it.threads, it.common.multiplexer)
+    };
+    assert_eq!(numbers("pp"), (1, 1, Multiplexer::Recvfrom));
+    assert_eq!(numbers("ul --threads 3"), (3, 3, Multiplexer::Recvfrom));
+    assert_eq!(numbers("tp --flows 5"), (5, 1, Multiplexer::Epoll));
+    assert_eq!(
+        numbers("pp --flows 5 --threads 2 -F p"),
+        (5, 2, Multiplexer::Poll)
+    );
+    assert_eq!(numbers("pp -f x --threads 2"), (1, 2, Multiplexer::Epoll));
+}
+
+#[test]
+fn both_directions_have_a_thread_each() {
+    let options = client("tp --bidir --sender-affinity 0 --receiver-affinity 1");
+    assert!(options.is_bidirectional);
+    assert_eq!(options.reply_every, 1);
+    assert_eq!(options.sender_cpus, Some(vec![0]));
+    assert_eq!(options.receiver_cpus, Some(vec![1]));
+    assert_eq!(
+        client("tp --receiver-affinity 1").sender_cpus,
+        Some(vec![1])
+    );
+}
+
+#[test]
+fn warm_up_time_is_given_in_seconds() {
+    assert_eq!(pp("").warm_up_msec, 400);
+    assert_eq!(pp("-t 2 --warmup-time 1.25").warm_up_msec, 1250);
+    assert_eq!(client("ul --warmup-time 0").warm_up_msec, 0);
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn tls_goes_with_streams_and_known_ciphers() {
+    let cipher = |line: &str| pp(line).common.socket.tls;
+    let default = Some("TLS_AES_128_GCM_SHA256".to_owned());
+    assert_eq!(cipher("--tcp --tls"), default);
+    assert_eq!(cipher("-f x --tls"), default);
+    let other = "ECDHE-ECDSA-AES256-GCM-SHA384";
+    assert_eq!(
+        cipher(&format!("--tcp --tls={other}")).as_deref(),
+        Some(other)
+    );
+    refused("pp --tls", "--tls needs --tcp or -f");
+    refused("pp --tcp --tls=NULL", "'--tls' Unsupported cipher: NULL");
 }
 
 #[test]
@@ -294,211 +349,5 @@ fn help_has_the_layout_of_the_original() {
         "         --tcp-skip-blocking-send\n                              \t-",
     ] {
         assert!(text.contains(line), "{line:?} in {text}");
-    }
-}
-
-#[test]
-fn options_without_effect_are_refused_by_name() {
-    refused(
-        "pp --load-vma=libvma.so",
-        "--load-vma is not supported: preload",
-    );
-    refused(
-        "pp --dummy-send",
-        "--dummy-send is not supported: it needs libvma's extra API",
-    );
-    refused("sr --vmarxfiltercb", "--rxfiltercb is not supported");
-    refused("pp -f x -F x", "-F socketxtreme is not supported");
-    for option in OPTIONS {
-        let Effect::Refused(reason) = option.effect else {
-            continue;
-        };
-        for name in option.long {
-            for mode in option.modes {
-                for form in [
-                    format!("--{name}"),
-                    format!("--{name}=1"),
-                    format!("--{name} 1"),
-                ] {
-                    refused(&format!("{} {form}", mode.name()), reason);
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn options_of_another_mode_are_refused() {
-    for (line, message) in [
-        ("sr -t 1", "--time (-t) has no meaning in server mode"),
-        (
-            "tp -n 1",
-            "--number-of-packets (-n) has no meaning in throughput mode",
-        ),
-        (
-            "pp -g",
-            "--gap-detection (-g) has no meaning in ping-pong mode",
-        ),
-        (
-            "pp --data-file x",
-            "--data-file has no meaning in ping-pong mode",
-        ),
-        (
-            "pb -t 1 --data-file x",
-            "--time (-t) has no meaning in playback mode",
-        ),
-    ] {
-        refused(line, message);
-    }
-    // Every option in every mode that lacks it, in every form.
-    for option in OPTIONS {
-        for mode in Mode::ALL.iter().filter(|mode| !option.modes.contains(mode)) {
-            for form in [
-                format!("--{}", option.key()),
-                format!("--{}=1", option.key()),
-            ] {
-                refused(&format!("{} {form}", mode.name()), "has no meaning in");
-            }
-        }
-    }
-}
-
-#[test]
-fn malformed_command_lines_are_refused() {
-    for (line, message) in [
-        ("badcmd", "unknown command 'badcmd'"),
-        ("compare a", "compare takes two files"),
-        ("pp --nosuch", "unexpected argument '--nosuch'"),
-        ("pp -z", "unexpected argument '-z'"),
-        ("pp --tim 1", "unexpected argument '--tim'"),
-        ("pp extra", "unexpected argument 'extra'"),
-        ("pp -t", "Option -t should have an argument"),
-        ("pp --time", "Option --time should have an argument"),
-        ("pp -t 1 -t 2", "Option -t should not be repeatable"),
-        (
-            "pp --full-rtt --full-rtt",
-            "Option --full-rtt should not be repeatable",
-        ),
-        (
-            "pp --full-rtt=1",
-            "Option --full-rtt should not have an argument",
-        ),
-    ] {
-        refused(line, message);
-    }
-    assert!(parse(words("pp --timeout -1"), None).is_err());
-}
-
-#[test]
-fn values_outside_their_range_are_refused() {
-    for (line, message) in [
-        ("pp -t 0", "'-t' Invalid duration: 0"),
-        ("pp -t 36000001", "'-t' Invalid duration: 36000001"),
-        ("pp -m 13", "'-m' Invalid message size: 13 (min: 14)"),
-        (
-            "pp -m 65508",
-            "'-m' Invalid message size: 65508 (max: 65507)",
-        ),
-        (
-            "pp --tcp -m 1048576",
-            "'-m' Invalid message size: 1048576 (max: 1048575)",
-        ),
-        (
-            "sr -m 2000000",
-            "'-m' Invalid message size: 2000000 (max: 1048575)",
-        ),
-        ("pp -p 11x", "'-p' Invalid port: 11x"),
-        ("pp -p +1", "'-p' Invalid port: +1"),
-        ("pp -p 99999", "'-p' Invalid port: 99999"),
-        ("pp -p 0", "'-p' Invalid port: 0"),
-        (
-            "pp --client_port 65536",
-            "'--client_port' Invalid value: 65536",
-        ),
-        ("pp -b 0", "'-b' Invalid burst size: 0"),
-        ("pp --mps 0", "Invalid 18 val: 0"),
-        ("pp --mps=1073741825", "Invalid 18 val"),
-        ("ul --reply-every 0", "Invalid 19 val: 0"),
-        ("pp -r abc", "'-r' Invalid value"),
-        ("pp -n 0", "'-n' Invalid number of packets: 0"),
-        ("pp -n 100000001", "'-n' Invalid number of packets"),
-        ("pp --buffer-size 0", "Invalid socket buffer size: 0"),
-        ("pp --tos 256", "'--tos' Invalid value: 256"),
-        (
-            "pp --timeout=-2",
-            "Invalid select/poll/epoll timeout val: -2",
-        ),
-        ("pp --ci_sig_level 100", "Invalid Significance level: 100"),
-        ("pp --pre-warmup-wait 0", "Invalid pre warmup wait: 0"),
-        ("pp -a 0", "'-a' Invalid number of messages: 0"),
-        ("pp --sender-affinity 3-1", "Invalid CPU list: 3-1"),
-        ("pp --histogram 1:2", "binsize:lowerrange:upperrange"),
-        ("pp --mc-ttl 300", "'--mc-ttl' Invalid value: 300"),
-        ("pp --lls x", "'--lls' Invalid LLS value: x"),
-        ("pp --color sometimes", "'--color' Invalid value: sometimes"),
-        ("pp --interval 0", "'--interval' Invalid interval: 0"),
-        ("ul --sweep 5:1:1", "'--sweep' Invalid rates: 5:1:1"),
-        ("ul --search 5", "'--search' Invalid rates: 5"),
-        ("pp -f x -F y", "'-F' Invalid multiply io handle type: y"),
-        (
-            "pp --nonblocked --recv_looping_num 0",
-            "'--recv_looping_num' Invalid value: 0",
-        ),
-        (
-            "sr -f x --threads-num 0",
-            "'--threads-num' Invalid threads number: 0",
-        ),
-    ] {
-        refused(line, message);
-    }
-}
-
-#[test]
-fn conflicting_options_are_refused() {
-    for (line, message) in [
-        ("pp -n 5 -t 1", "-n conflicts with -t,--mps options"),
-        ("pp -n 5 --mps=10", "-n conflicts with -t,--mps options"),
-        (
-            "pp --data-integrity -b 2",
-            "--data-integrity conflicts with -b option",
-        ),
-        ("pp -a 1 -A 1", "-a conflicts with -A"),
-        ("pp --sender-affinity 0 --receiver-affinity 1", "one thread"),
-        ("pp -i 127.0.0.1 -f x", "-f conflicts with -i,-p options"),
-        ("pp -p 5 -f x", "-f conflicts with -i,-p options"),
-        ("pp --tcp -f x", "--tcp conflicts with -f option"),
-        (
-            "pp -f x --client_port 5",
-            "--client_port conflicts with -f option",
-        ),
-        ("pp -F e", "-F must be used with feed file (option '-f')"),
-        (
-            "pb -i 127.0.0.1",
-            "--data-file must be used with playback mode",
-        ),
-        (
-            "sr --threads-num 2",
-            "--threads-num must be used with feed file (option '-f')",
-        ),
-        (
-            "sr -f x -F r --threads-num 2",
-            "--threads-num conflicts with -F recvfrom",
-        ),
-        (
-            "sr --tcp --dont-reply",
-            "--tcp conflicts with --dont-reply option",
-        ),
-        (
-            "pp --recv_looping_num 5",
-            "recv_looping_num larger then one must be used",
-        ),
-        ("pp --tcp_nb_connect_timeout_ms 10", "requires --tcp or -f"),
-        (
-            "ul --sweep 1:2:1 --search 1:2",
-            "--sweep conflicts with --search",
-        ),
-        ("ul --sweep 1:2:1 --mps 5", "conflict with --mps"),
-    ] {
-        refused(line, message);
     }
 }

@@ -2,7 +2,12 @@ use super::*;
 use crate::args::{self, Invocation};
 use crate::bins::Bins;
 use crate::options::Options;
-use crate::recorder::{Event, Outcome, Recorder, SampleLog, Window};
+use crate::recorder::{Event, Outcome, Recorder, WARM_UP_PACKETS, Window};
+use crate::replies::Replies;
+use crate::round_trips::RoundTrips;
+use crate::run::{Run, Sending};
+use crate::sample_log::SampleLog;
+use crate::statistics::Statistics;
 
 const COLOUR: Style = Style {
     colour: true,

@@ -7,7 +7,9 @@ use std::thread;
 
 use super::link::{Link, Received};
 use super::sessions::Client;
-use super::{CONNECTIONS_MAX, Handler, Serving, Totals, WAKE_UP, WAKE_UP_MSEC, hand_in};
+use super::{
+    CONNECTIONS_MAX, Handler, LONG_TICK, Serving, TICK, Totals, WAKE_UP_MSEC, hand_in, ticks,
+};
 use crate::error::Error;
 use crate::mux::Mux;
 use crate::open::{self, Listening, ListeningSocket};
@@ -24,6 +26,7 @@ pub(super) fn serve(
     };
     match socket {
         ListeningSocket::Datagram(socket) => {
+            let _ticks = ticks(serving, TICK)?;
             let mut link = Link::datagrams(socket, &listening.flows, serving.options);
             let mut handler = Handler::new(serving);
             while !serving.stop.is_requested() {
@@ -65,14 +68,19 @@ fn accept_all(
                 ));
                 continue;
             }
-            let accepted = open::accepted(accepted, flow, serving.options, WAKE_UP)?;
+            let accepted = open::accepted(accepted, flow, (serving.options, serving.tls.as_ref()))?;
             handler.connected();
             connections.fetch_add(1, Ordering::Relaxed);
             scope.spawn(move || {
                 let client = Client::connected(address.as_socket());
+                let ticks = ticks(serving, LONG_TICK);
                 let mut handler = Handler::new(serving);
                 let mut link = Link::connection(accepted, client, serving.options);
-                while !serving.stop.is_requested()
+                if let Err(error) = &ticks {
+                    crate::complain(format_args!("WARNING: closing a socket: {error}"));
+                }
+                while ticks.is_ok()
+                    && !serving.stop.is_requested()
                     && link.receive(&mut handler).unwrap_or(Received::Closed) != Received::Closed
                 {
                 }

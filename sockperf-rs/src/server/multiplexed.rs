@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::link::{Link, Received};
 use super::sessions::Client;
-use super::{CONNECTIONS_MAX, Handler, Serving, Totals, WAKE_UP, WAKE_UP_MSEC, hand_in};
+use super::{CONNECTIONS_MAX, Handler, LONG_TICK, Serving, Totals, WAKE_UP_MSEC, hand_in, ticks};
 use crate::address::Flow;
 use crate::error::Error;
 use crate::mux::Mux;
@@ -62,6 +62,8 @@ pub(super) fn serve(
         };
         entries.add(entry)?;
     }
+    // A socket that is ready may block all the same, and so may an answer.
+    let _ticks = ticks(serving, LONG_TICK)?;
     let mut handler = Handler::new(serving);
     let wait_msec = match common.multiplexer_timeout_msec() {
         msec @ 0..WAKE_UP_MSEC => msec,
@@ -130,7 +132,8 @@ impl Entries {
                 let Ok((accepted, address)) = socket.accept() else {
                     return Ok(());
                 };
-                let accepted = open::accepted(accepted, flow, serving.options, WAKE_UP)?;
+                let accepted =
+                    open::accepted(accepted, flow, (serving.options, serving.tls.as_ref()))?;
                 if self.entries.len() - self.free.len() >= CONNECTIONS_MAX {
                     crate::complain(format_args!(
                         "WARNING: closing a socket because there are {CONNECTIONS_MAX} already"

@@ -1,6 +1,7 @@
 //! A test for each of many rates.
 
 use super::Session;
+use super::measure::Outcome;
 use crate::environment::Counters;
 use crate::error::Error;
 use crate::intervals::Progress;
@@ -9,8 +10,8 @@ use crate::offload::Offload;
 use crate::options::ClientOptions;
 use crate::rates::{RatePlan, RateResult, Rates};
 use crate::report;
-use crate::run::{Recording, Test};
-use crate::under_load;
+use crate::run::Recording;
+use crate::threads;
 
 impl Session<'_> {
     /// Runs a test for each rate of a plan, each with sockets of its own: replies that are still under way
@@ -31,16 +32,13 @@ impl Session<'_> {
                 messages_per_second: Some(rate),
                 ..options.clone()
             };
-            let endpoints = self.open_endpoints(&options)?;
-            let mut test = Test {
-                options: &options,
-                endpoints: &endpoints,
-                clock: &self.clock,
-                stop: &self.stop,
-                progress: &Progress::default(),
-                output: self.output.clone(),
+            let shares = threads::shares(self.open_endpoints(&options)?, options.threads);
+            let progress: Vec<Progress> = shares.iter().map(|_| Progress::default()).collect();
+            let recordings = shares.iter().map(|_| Recording::default()).collect();
+            let outcome = self.measure(&options, &shares, (&progress, recordings), None)?;
+            let Outcome::Latency(run) = outcome else {
+                continue;
             };
-            let run = under_load::run(&mut test, None, Recording::default())?;
             let divisor = report::usec_divisor(options.results.full_rtt);
             let result = RateResult::new(rate, &run, divisor);
             self.output.line(result.line());

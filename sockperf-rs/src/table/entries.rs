@@ -1,6 +1,6 @@
 //! The options, in the order of the help text.
 
-use super::Effect::{Original, Own, Refused};
+use super::Effect::{Original, Own, Refused, WithFeature};
 use super::Value::{Optional, Required, Switch};
 use super::{Effect, OptionSpec, Value};
 use crate::options::Mode;
@@ -98,8 +98,8 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Have the network interface pace the packets (SO_MAX_PACING_RATE)"),
     entry(&["set-sock-accl"], None, Switch, ALL, Refused("no system of today has this socket option"),
         "Set the option by which some Mellanox systems accelerate a socket"),
-    entry(&["tls"], None, Optional("cipher"), ALL, Refused("TLS is not supported yet"),
-        "Encrypt TCP connections"),
+    entry(&["tls"], None, Optional("cipher"), ALL, WithFeature("tls"),
+        "Encrypt TCP connections, without looking at certificates; ciphers: TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, and ECDHE-ECDSA- with AES128-GCM-SHA256, AES256-GCM-SHA384 or CHACHA20-POLY1305 [TLS_AES_128_GCM_SHA256]"),
     entry(&["debug"], Some('d'), Switch, ALL, Original,
         "Print what the options came to, and what reading the clock costs"),
     entry(&["color"], None, Required("when"), ALL, Own,
@@ -154,12 +154,22 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Test one rate after the other, each for -t seconds, and print a table"),
     entry(&["search"], None, Required("from:to"), &[UnderLoad], Own,
         "Find the highest rate without loss to within 1 percent, each step for -t seconds; --reply-every tells how many messages are checked"),
+    entry(&["threads"], None, Required("count"), CLIENTS, Own,
+        "Test with so many threads [1], each with sockets of its own (--flows, or those of -f) and its share of --mps; -t of each, one result"),
+    entry(&["flows"], None, Required("count"), CLIENTS, Own,
+        "Open so many sockets for each address [as many as --threads; with -f 1]; a thread with several waits for them as -F says"),
+    entry(&["bidir"], None, Switch, &[Throughput], Own,
+        "Have every message sent back, and report the rate of both directions"),
+    entry(&["warmup-time"], None, Required("sec"), &[UnderLoad, PingPong], Own,
+        "Leave what is sent in the first so many seconds out of the results [0.4]; a warning says when it should be more"),
     entry(&["interval"], None, Required("sec"), CLIENTS, Own,
         "Report rate, loss and percentiles of every so many seconds, 0.1 or more"),
     entry(&["csv"], None, Required("file"), CLIENTS, Own,
         "Write the intervals as CSV to this file"),
     entry(&["hgrm"], None, Required("file"), LATENCY, Own,
         "Write the distribution of the percentiles to this file, as HdrHistogram prints it"),
+    entry(&["hlog"], None, Required("file"), LATENCY, Own,
+        "Write the histogram of each interval to this file, as the tools of HdrHistogram read it"),
     entry(&["html"], None, Required("file"), LATENCY, Own,
         "Write a report with charts to this HTML file"),
     entry(&["live"], None, Switch, CLIENTS, Own,

@@ -1,6 +1,6 @@
 //! Starting programs, and peers that misbehave on purpose.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::eventually;
+pub(crate) use testkit::skip as skipped;
 
 /// More than any step takes, on a machine that stands still at times.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -28,10 +29,23 @@ pub(crate) fn has_original() -> bool {
     found
 }
 
-/// Says why a test does not run here.
-pub(crate) fn skipped(reason: &str) {
-    let text = format!("skipped: {reason}\n");
-    io::stderr().write_all(text.as_bytes()).unwrap();
+/// Does something with each item, all at the same time: most of these programs sleep most of the time.
+/// Panics as the first that does.
+pub(crate) fn at_the_same_time<T: Send>(
+    items: impl IntoIterator<Item = T>,
+    work: impl Fn(T) + Sync,
+) {
+    let work = &work;
+    thread::scope(|scope| {
+        let threads: Vec<_> = items
+            .into_iter()
+            .map(|item| scope.spawn(move || work(item)))
+            .collect();
+        let results: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        for result in results {
+            result.unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+        }
+    });
 }
 
 /// Our program with these arguments, in a fixed environment.
@@ -165,6 +179,10 @@ impl Server {
             server.port = port.parse().unwrap();
         }
         server
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

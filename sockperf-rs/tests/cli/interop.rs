@@ -7,7 +7,8 @@ use serde_json::Value;
 use testkit::panic_unless_paused;
 
 use crate::harness::{
-    Server, has_original, number_after, original, ours, output, plain, stderr, stdout,
+    Server, at_the_same_time, has_original, number_after, original, ours, output, plain, stderr,
+    stdout,
 };
 
 #[test]
@@ -16,12 +17,13 @@ fn our_ping_pong_with_the_original_server() {
         if !has_original() {
             return;
         }
-        for arguments in [
+        let variants = [
             "",
             "-m 1472 --data-integrity",
             "-b 5 -m 200 -r 100",
             "--nonblocked",
-        ] {
+        ];
+        at_the_same_time(variants, |arguments| {
             let server = Server::original("");
             let output = output(ours(&format!(
                 "pp -i 127.0.0.1 -p {} -t 1 --json - {arguments}",
@@ -52,7 +54,7 @@ fn our_ping_pong_with_the_original_server() {
                 sent as f64,
                 "{text}"
             );
-        }
+        });
     });
 }
 
@@ -62,12 +64,13 @@ fn original_ping_pong_with_our_server() {
         if !has_original() {
             return;
         }
-        for arguments in [
+        let variants = [
             "",
             "-m 1472 --data-integrity",
             "-b 5 -m 200",
             "--nonblocked",
-        ] {
+        ];
+        at_the_same_time(variants, |arguments| {
             let server = Server::ours("");
             let command = original(&format!(
                 "pp -i 127.0.0.1 -p {} -t 1 {arguments}",
@@ -84,7 +87,7 @@ fn original_ping_pong_with_our_server() {
             assert_eq!(code, Some(0));
             assert_eq!(number_after(&text, "sockperf: Total "), sent, "{text}");
             assert!(!text.contains("malformed"), "{text}");
-        }
+        });
     });
 }
 
@@ -153,16 +156,17 @@ fn our_report_has_the_shape_of_the_original() {
                 })
                 .collect()
         };
-        for (mode, arguments) in [
+        let variants = [
             ("pp", "-t 1"),
             ("pp", "-t 1 -b 3 --full-rtt"),
             ("tp", "-t 1 -m 4000"),
-        ] {
+        ];
+        at_the_same_time(variants, |(mode, arguments)| {
             let server = Server::ours("");
             let line = format!("{mode} -i 127.0.0.1 -p {} {arguments}", server.port);
             let theirs = plain(&stdout(&output(original(&line))));
             let mine = stdout(&output(ours(&line)));
             assert_eq!(shape(&mine), shape(&theirs), "{line}\n{mine}\n{theirs}");
-        }
+        });
     });
 }

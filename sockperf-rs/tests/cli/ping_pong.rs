@@ -1,23 +1,21 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 use testkit::panic_unless_paused;
 
-use crate::harness::{
-    FakeServer, Server, echo, number_after, ours, output, pid, skipped, stderr, stdout,
-};
+use crate::harness::{Server, number_after, ours, output, pid, skipped, stderr, stdout};
 
-fn pp(port: u16, arguments: &str) -> std::process::Output {
+pub(crate) fn pp(port: u16, arguments: &str) -> std::process::Output {
     output(ours(&format!("pp -i 127.0.0.1 -p {port} {arguments}")))
 }
 
 /// The JSON document of a run that succeeds.
 #[track_caller]
-fn json(port: u16, arguments: &str) -> Value {
+pub(crate) fn json(port: u16, arguments: &str) -> Value {
     let output = pp(port, &format!("{arguments} --json -"));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     serde_json::from_str(&stdout(&output)).unwrap()
@@ -30,8 +28,8 @@ fn timed_test_reports_the_window() {
         let output = pp(server.port, "-t 1");
         let text = stdout(&output);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        // On a busy machine it says that it is.
-        let is_noise = |line: &str| line.contains("WARNING: noisy machine");
+        // On a busy machine it says that it is, or that the start was slower.
+        let is_noise = |line: &str| line.contains("WARNING: ");
         assert!(stderr(&output).lines().all(is_noise), "{}", stderr(&output));
         assert!(
             text.contains("\nsockperf: Warmup stage (sending a few dummy messages)...\n"),
@@ -131,203 +129,6 @@ fn bursts_ranges_and_integrity() {
 }
 
 #[test]
-fn lost_replies_are_counted_and_do_not_stall() {
-    panic_unless_paused(|| {
-        // Every 20th message gets no reply.
-        let server = FakeServer::start(|number, message| {
-            if number.is_multiple_of(20) {
-                vec![]
-            } else {
-                vec![echo(message)]
-            }
-        });
-        let json = json(server.port, "-t 2 --timeout 40");
-        let valid = &json["result"]["valid"];
-        let [sent, received, dropped] = ["sent_messages", "received_messages", "dropped"]
-            .map(|key| valid[key].as_u64().unwrap());
-        assert!(dropped > 10, "{json}");
-        assert_eq!(sent, received + dropped);
-        assert!(
-            (15..=21).contains(&(sent / dropped)),
-            "{sent} sent, {dropped} dropped"
-        );
-        assert_eq!(json["result"]["replies"]["duplicated"], 0);
-        // The loss is not a sample: no round trip took as long as the timeout and the loss together.
-        assert!(
-            json["result"]["statistics"]["percentiles_usec"]["p50"]
-                .as_f64()
-                .unwrap()
-                < 5000.0
-        );
-    });
-}
-
-#[test]
-fn lost_replies_do_not_stall_a_spinning_client() {
-    panic_unless_paused(|| {
-        let server = FakeServer::start(|number, message| {
-            if number.is_multiple_of(2) {
-                vec![]
-            } else {
-                vec![echo(message)]
-            }
-        });
-        let json = json(server.port, "-t 1 --timeout 5 --nonblocked");
-        assert!(
-            json["result"]["valid"]["dropped"].as_u64().unwrap() > 10,
-            "{json}"
-        );
-    });
-}
-
-#[test]
-fn duplicates_strays_and_garbage_are_told_apart() {
-    panic_unless_paused(|| {
-        let server = FakeServer::start(|_, message| {
-            let reply = echo(message);
-            let mut unexpected = reply.clone();
-            unexpected[..8].copy_from_slice(&u64::MAX.to_be_bytes());
-            let mut from_a_client = reply.clone();
-            from_a_client[9] = 3;
-            vec![
-                vec![1, 2, 3],
-                unexpected,
-                from_a_client,
-                reply.clone(),
-                reply,
-            ]
-        });
-        let json = json(server.port, "-t 1 --mps 500");
-        let replies = &json["result"]["replies"];
-        let received = replies["received"].as_u64().unwrap();
-        assert!(received > 100, "{json}");
-        // The duplicate of the last reply may come after the end.
-        for (key, least) in [
-            ("duplicated", received - 1),
-            ("unexpected", received),
-            ("malformed", received),
-        ] {
-            let count = replies[key].as_u64().unwrap();
-            assert!((least..=received + 1).contains(&count), "{key}: {replies}");
-        }
-        assert_eq!(json["result"]["valid"]["dropped"], 0);
-        assert_eq!(replies["late"], 0);
-    });
-}
-
-#[test]
-fn late_replies_stay_dropped() {
-    panic_unless_paused(|| {
-        // The reply to each tenth message comes together with the next one.
-        let mut held: Option<Vec<u8>> = None;
-        let server = FakeServer::start(move |number, message| {
-            if number.is_multiple_of(10) {
-                held = Some(echo(message));
-                return vec![];
-            }
-            held.take().into_iter().chain([echo(message)]).collect()
-        });
-        let json = json(server.port, "-t 1 --timeout 10");
-        let late = json["result"]["replies"]["late"].as_u64().unwrap();
-        assert!(late > 5, "{json}");
-        assert!(json["result"]["valid"]["dropped"].as_u64().unwrap() <= late);
-        assert_eq!(json["result"]["replies"]["duplicated"], 0);
-    });
-}
-
-#[test]
-fn overtaking_replies_are_out_of_order() {
-    panic_unless_paused(|| {
-        // The replies to each pair of messages come in the wrong order.
-        let mut held: Option<Vec<u8>> = None;
-        let server = FakeServer::start(move |_, message| match held.take() {
-            None => {
-                held = Some(echo(message));
-                vec![]
-            }
-            Some(first) => vec![echo(message), first],
-        });
-        let output = pp(server.port, "-t 1 -b 2 --mps 2000");
-        let text = stdout(&output);
-        let out_of_order = number_after(&text, "# out-of-order messages = ");
-        let sent = number_after(
-            text.split_once("[Valid Duration]").unwrap().1,
-            "SentMessages=",
-        );
-        assert!(
-            out_of_order > 10.0 && (sent - 2.0 * out_of_order).abs() <= 2.0,
-            "{text}"
-        );
-        assert!(
-            text.contains("Summary: Latency of burst of 2 messages is "),
-            "{text}"
-        );
-    });
-}
-
-#[test]
-fn altered_reply_fails_the_integrity_test() {
-    panic_unless_paused(|| {
-        let server = FakeServer::start(|number, message| {
-            let mut reply = echo(message);
-            if number == 100 {
-                reply[50] ^= 1;
-            }
-            vec![reply]
-        });
-        let output = pp(server.port, "-t 5 -m 64 --data-integrity");
-        assert_eq!(output.status.code(), Some(2));
-        assert!(stderr(&output).contains("data integrity test failed: the reply to message 100 "));
-    });
-}
-
-#[test]
-fn silent_server_is_named_within_the_time() {
-    panic_unless_paused(|| {
-        let server = FakeServer::start(|_, _| vec![]);
-        for arguments in [
-            "-t 1",
-            "-t 1 --timeout=-1",
-            "-t 1 --timeout 5000",
-            "-t 1 --nonblocked",
-        ] {
-            let start = Instant::now();
-            let output = pp(server.port, arguments);
-            assert_eq!(output.status.code(), Some(3), "{arguments}");
-            assert!(
-                stderr(&output)
-                    .contains("No messages were received from the server. Is the server")
-            );
-            assert!(
-                start.elapsed() < Duration::from_secs(4),
-                "{arguments}: {:?}",
-                start.elapsed()
-            );
-        }
-    });
-}
-
-#[test]
-fn packets_test_gives_up_on_a_server_that_falls_silent() {
-    panic_unless_paused(|| {
-        let server = FakeServer::start(|number, message| {
-            if number > 8500 {
-                vec![]
-            } else {
-                vec![echo(message)]
-            }
-        });
-        let output = pp(server.port, "-n 5000 --timeout 50");
-        assert_eq!(output.status.code(), Some(8), "{}", stderr(&output));
-        assert!(
-            stdout(&output).contains("Test ends uncompleted"),
-            "{}",
-            stdout(&output)
-        );
-    });
-}
-
-#[test]
 fn test_too_short_for_the_window_has_no_result() {
     panic_unless_paused(|| {
         let server = Server::ours("");
@@ -352,7 +153,7 @@ fn interrupted_test_reports_what_it_has() {
             .spawn()
             .unwrap();
         let id = pid(&child);
-        thread::sleep(Duration::from_millis(2500));
+        thread::sleep(Duration::from_millis(1600));
         kill_process(id, Signal::INT).unwrap();
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0));
@@ -507,6 +308,12 @@ fn one_receive_and_one_send_call_per_message() {
             .lines()
             .skip_while(|line| !line.contains("Starting test..."))
             .skip_while(|line| !line.contains("sendto("))
+            // What interrupts a blocked call, a few times a second.
+            .filter(|line| {
+                !["SIGURG", "rt_sigreturn(", "ERESTART"]
+                    .iter()
+                    .any(|it| line.contains(it))
+            })
             .collect();
         let last = calls.iter().rposition(|line| line.contains("recvfrom("));
         let calls = &calls[..=last.unwrap()];

@@ -44,7 +44,7 @@ fn under_load_counts_what_is_lost_repeated_and_late() {
             _ => vec![echo(message)],
         });
         let line = format!(
-            "ul -i 127.0.0.1 -p {} -t 2 --mps 1000 --reply-every 1 --json -",
+            "ul -i 127.0.0.1 -p {} -t 1 --mps 1000 --reply-every 1 --json -",
             server.port
         );
         let output = output(ours(&line));
@@ -54,7 +54,7 @@ fn under_load_counts_what_is_lost_repeated_and_late() {
         let (sent, dropped) = (sent.as_f64().unwrap(), dropped.as_f64().unwrap());
         assert!((dropped - sent / 10.0).abs() <= 2.0, "{json}");
         let duplicated = json["result"]["replies"]["duplicated"].as_u64().unwrap();
-        assert!((190..=210).contains(&duplicated), "{json}");
+        assert!((90..=110).contains(&duplicated), "{json}");
     });
 }
 
@@ -120,17 +120,19 @@ fn intervals_go_to_every_place() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| directory.path().join(name).display().to_string();
     let (csv, json, hgrm, html) = (file("csv"), file("json"), file("hgrm"), file("html"));
+    let hlog = file("hlog");
     let server = Server::ours("");
     let line = format!(
         "ul -i 127.0.0.1 -p {} -t 2 --mps 5000 --reply-every 2 --interval 0.25 --csv {csv} \
-         --json {json} --hgrm {hgrm} --html {html}",
+         --json {json} --hgrm {hgrm} --html {html} --hlog {hlog}",
         server.port
     );
     let output = output(ours(&line));
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let lines = text.lines().filter(|line| line.contains(" sec] ")).count();
-    assert!((4..=9).contains(&lines), "{text}");
+    // The first may come before the first message, on a busy machine.
+    assert!((4..=14).contains(&lines), "{text}");
     let rows = fs::read_to_string(csv).unwrap();
     assert_eq!(rows.lines().count(), lines + 1, "{rows}");
     let json: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
@@ -146,6 +148,10 @@ fn intervals_go_to_every_place() {
     assert!(samples > received / 2 && samples <= received, "{json}");
     assert!(json["result"]["corrected"]["percentiles_usec"]["p99"].is_f64());
     assert!(fs::read_to_string(hgrm).unwrap().contains("#[Mean "));
+    let hlog = fs::read_to_string(hlog).unwrap();
+    let logged = hlog.lines().filter(|line| line.contains(",HISTFAA"));
+    let with_samples = intervals.iter().filter(|it| !it["latency"].is_null());
+    assert_eq!(logged.count(), with_samples.count(), "{hlog}");
     let html = fs::read_to_string(html).unwrap();
     assert!(html.contains("<polyline points=\""), "{html}");
     server.end(Signal::INT);

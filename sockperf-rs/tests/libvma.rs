@@ -1,0 +1,133 @@
+//! Under libvma: the report says what was offloaded, and warns when it was not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use testkit::{Finished, Namespace, Namespaces, Pair, Running, libvma_path, or_skip, preloaded};
+
+const SOON: Duration = Duration::from_secs(60);
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sockperf-rs");
+
+/// Both ends on a pair of namespaces, each with the library and these rules. Returns the output of the
+/// server and of the client, and the client's document.
+fn ping_pong(pair: &Pair, name: &str, rules: Option<&Path>) -> ([Finished; 2], Value) {
+    let target = format!("-i {} -p 7811", Pair::ADDRESS_A);
+    let mut server = start(&pair.a, &format!("sr {target}"), rules);
+    let is_ready = server.wait_for_output("to block on socket(s)", SOON);
+    assert!(is_ready, "{}", server.stderr());
+    let json = scratch(&format!("{name}.json"));
+    let line = format!("pp {target} -t 2 --json {}", json.display());
+    let client = start(&pair.b, &line, rules).wait(SOON).unwrap();
+    let server = server.stop(Signal::INT.as_raw(), SOON).unwrap();
+    let text = fs::read_to_string(&json).unwrap_or_else(|_| panic!("{client:?}"));
+    fs::remove_file(&json).unwrap();
+    ([server, client], serde_json::from_str(&text).unwrap())
+}
+
+fn start(namespace: &Namespace, line: &str, rules: Option<&Path>) -> Running {
+    let mut command = preloaded(namespace, Path::new(PROGRAM)).unwrap();
+    command.args(line.split_whitespace()).env_remove("SEED");
+    if let Some(rules) = rules {
+        command.env("VMA_CONFIG_FILE", rules);
+    }
+    Running::start(command).unwrap()
+}
+
+/// The number behind `label` in the line about libvma.
+#[track_caller]
+fn number(text: &str, label: &str) -> u64 {
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("sockperf: libvma "));
+    let rest = line.and_then(|line| line.split_once(label));
+    let number = rest.and_then(|(_, rest)| rest.split([';', '\n']).next()?.parse().ok());
+    number.unwrap_or_else(|| panic!("no {label:?} in:\n{text}"))
+}
+
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()))
+}
+
+const WARNING: &str = "WARNING: libvma is loaded, but ";
+
+#[test]
+fn offloaded_messages_are_counted_without_a_warning() {
+    let pair = or_skip!(Namespaces::pair());
+    libvma_path().unwrap();
+    let (ends, json) = ping_pong(&pair, "offloaded", None);
+    for end in ends {
+        let context = format!("{}\n{}", end.stdout, end.stderr);
+        assert_eq!(end.status.code(), Some(0), "{context}");
+        let [received, sent] = ["Rx offloaded=", "Tx offloaded="].map(|it| number(&end.stdout, it));
+        let [received_os, sent_os] = ["Rx OS=", "Tx OS="].map(|it| number(&end.stdout, it));
+        assert!(received > 1000 && sent > 1000, "{context}");
+        assert!(
+            received_os + sent_os <= (received + sent) / 100,
+            "{context}"
+        );
+        assert!(end.stdout.contains("sockperf: libvma ring "), "{context}");
+        assert!(!end.stderr.contains(WARNING), "{context}");
+    }
+    let total = json["result"]["total"]["received_messages"]
+        .as_u64()
+        .unwrap();
+    let offload = &json["libvma"];
+    assert!(
+        offload["rx_packets"].as_u64().unwrap() + 100 >= total,
+        "{json}"
+    );
+    assert!(
+        offload["rings"][0]["tx_packets"].as_u64().unwrap() + 100 >= total,
+        "{json}"
+    );
+}
+
+#[test]
+fn messages_that_a_rule_leaves_to_the_kernel_are_warned_of() {
+    let pair = or_skip!(Namespaces::pair());
+    let rules = scratch("left.conf");
+    fs::write(
+        &rules,
+        "application-id * *\nuse os udp_receiver *:*\nuse os udp_sender *:*\n",
+    )
+    .unwrap();
+    let (ends, json) = ping_pong(&pair, "left", Some(&rules));
+    fs::remove_file(&rules).unwrap();
+    for end in ends {
+        let context = format!("{}\n{}", end.stdout, end.stderr);
+        assert_eq!(end.status.code(), Some(0), "{context}");
+        assert_eq!(number(&end.stdout, "Rx offloaded="), 0, "{context}");
+        assert!(end.stderr.contains(WARNING), "{context}");
+        assert!(
+            end.stderr.contains("messages went through the kernel ("),
+            "{context}"
+        );
+    }
+    let reasons = json["libvma"]["reasons"].to_string();
+    assert!(
+        reasons.contains("libvma.conf") || reasons.contains("rule"),
+        "{reasons}"
+    );
+}
+
+#[test]
+fn a_transport_that_is_not_accelerated_is_warned_of() {
+    let pair = or_skip!(Namespaces::new().ipv6().create());
+    let target = format!("-i {} -p 7811", Pair::IPV6_ADDRESS_A);
+    let mut server = start(&pair.a, &format!("sr {target}"), None);
+    assert!(
+        server.wait_for_output("to block on socket(s)", SOON),
+        "{}",
+        server.stderr()
+    );
+    let client = start(&pair.b, &format!("pp {target} -t 1"), None)
+        .wait(SOON)
+        .unwrap();
+    drop(server);
+    let context = format!("{}\n{}", client.stdout, client.stderr);
+    assert_eq!(client.status.code(), Some(0), "{context}");
+    assert!(client.stderr.contains(WARNING), "{context}");
+}
