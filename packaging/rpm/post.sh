@@ -1,6 +1,8 @@
-# The link by which programs preload the library; the one for the loader is ldconfig's.
-ldconfig
+# The links by which the loader finds the library and programs preload it. Not left to ldconfig, which looks into this
+# directory on some systems only.
+ln -sfn libvma.so.@VERSION@ /usr/lib64/libvma.so.@MAJOR@
 ln -sfn libvma.so.@MAJOR@ /usr/lib64/libvma.so
+ldconfig
 if command -v systemd-sysusers >/dev/null; then
     systemd-sysusers vma.conf || :
 fi

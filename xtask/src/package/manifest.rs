@@ -90,10 +90,9 @@ fn rpm(release: &Release, package: Package, assets: &[Asset]) -> String {
             let script = cargo::workspace().join("packaging/rpm").join(file);
             // A script that is missing shows when the package is tried.
             let script = fs::read_to_string(script).unwrap_or_default();
-            text += &format!(
-                "{key} = {}\n",
-                quoted(&script.replace("@MAJOR@", release.major()))
-            );
+            let script = script.replace("@MAJOR@", release.major());
+            let script = script.replace("@VERSION@", &release.version);
+            text += &format!("{key} = {}\n", quoted(&script));
         }
     } else {
         text += "require-sh = false\n";
@@ -194,6 +193,10 @@ mod tests {
         assert!(text.contains("dest = \"/usr/share/doc/libvma/x\", mode = \"644\", doc = true"));
         assert!(
             text.contains("ln -sfn libvma.so.1 ") && text.contains("epoch = 1\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("ln -sfn libvma.so.1.2.3 /usr/lib64/libvma.so.1\\n"),
             "{text}"
         );
     }

@@ -69,6 +69,10 @@ fn files(made: &[Made], format: Format) -> Vec<&Path> {
 
 fn try_format(base: &Path, format: Format, made: &[Made], later: &[Made]) -> Result<(), Failure> {
     let root = Root::copy_of(base, format)?;
+    if format == Format::Rpm {
+        // Where the loaders of distributions with RPM look by themselves, and Debian's does not.
+        root.write("etc/ld.so.conf.d/lib64.conf", "/usr/lib64\n")?;
+    }
     let before = root.files()?;
     say(format_args!("packages: install ({format:?})"));
     root.install(&files(made, format))?;
