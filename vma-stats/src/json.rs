@@ -181,4 +181,37 @@ mod tests {
             "the whole change, not a rate"
         );
     }
+
+    /// Whatever the tables declare, JSON shows.
+    #[test]
+    fn document_has_every_field_of_every_section() {
+        let statistics = Statistics {
+            sockets: vec![Default::default()],
+            rings: vec![Default::default()],
+            pools: vec![Default::default()],
+            reasons: vec![Default::default()],
+            settings: vec![Default::default()],
+            rules: vec![Default::default()],
+            closed_sockets: vec![Default::default()],
+            kernel_sockets: vec![Default::default()],
+            notes: vec![Default::default()],
+            tcp_connections: vec![Default::default()],
+            multiplexers: vec![Default::default()],
+            queues: vec![Default::default()],
+            groups: vec![Default::default()],
+            events: vec![Default::default()],
+        };
+        let document = serde_json::to_value(&statistics).unwrap();
+        for section in stats::SECTIONS {
+            for field in section.fields {
+                let shown = document[section.name][0].get(field.name);
+                assert!(
+                    shown.is_some(),
+                    "{}.{} is not shown",
+                    section.name,
+                    field.name
+                );
+            }
+        }
+    }
 }

@@ -19,6 +19,9 @@ mod run;
 mod sample;
 mod select;
 mod source;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod terminal_for_tests;
 mod tui;
 mod views;
 mod words;

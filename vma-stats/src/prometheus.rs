@@ -204,6 +204,7 @@ fn answer(client: TcpStream, metrics: &impl Fn() -> String) -> io::Result<()> {
 mod tests {
     use std::collections::BTreeSet;
     use std::io::Read;
+    use std::process::{Command, Stdio};
 
     use super::*;
     use crate::sample::tests::Fixture;
@@ -276,6 +277,32 @@ mod tests {
             );
             assert!(seen.insert(series.to_owned()), "{series} twice");
         }
+    }
+
+    /// Prometheus's own tool, where it is installed.
+    #[test]
+    fn promtool_finds_nothing() {
+        let started = Command::new("promtool")
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let Ok(mut promtool) = started else {
+            eprintln!("skipped: no promtool (Debian's package prometheus)");
+            return;
+        };
+        let mut input = promtool.stdin.take().unwrap();
+        input.write_all(metrics().as_bytes()).unwrap();
+        drop(input);
+        let output = promtool.wait_with_output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&said)
+        );
+        assert!(said.is_empty(), "{}", String::from_utf8_lossy(&said));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::sample::{Report, Sample};
 use crate::select::{SelectError, listing, select};
 use crate::source::{End, Recording, Source, SourceError};
 use crate::tui::{self, ScreenError};
-use crate::views::{Table, basic::Basic, full, groups, medium::Medium, netstat};
+use crate::views::{Table, basic, columns::Sockets, full, groups, medium, netstat};
 use crate::{control, csv, json, preloaded, prometheus, words};
 
 /// Shows statistics until the process ends, Ctrl-C is pressed or the cycles are done.
@@ -246,8 +246,8 @@ fn hint(options: &Options, sample: &Sample) -> Option<String> {
 /// Formats reports as the options ask for.
 struct Printer<'a> {
     output: &'a Output,
-    basic: Table<Basic>,
-    medium: Table<Medium>,
+    basic: Table<Sockets>,
+    medium: Table<Sockets>,
     is_first: bool,
     clears: bool,
 }
@@ -257,8 +257,8 @@ impl<'a> Printer<'a> {
         let explained = matches!(options.output, Output::Basic { explained: true });
         Self {
             output: &options.output,
-            basic: Table::new(Basic { explained }),
-            medium: Table::new(Medium),
+            basic: Table::new(basic::view(explained)),
+            medium: Table::new(medium::view()),
             is_first: true,
             clears: io::stdout().is_terminal() && options.cycles != 1,
         }

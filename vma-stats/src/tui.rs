@@ -6,16 +6,18 @@ mod history;
 mod terminal;
 mod theme;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use crossterm::event;
-use stats::{Reader, Request, Statistics, ask, find_processes};
+use stats::{ControlError, ProcessInfo, Reader, Request, ask, find_processes};
 
-use crate::cli::Options;
+use crate::cli::{Options, Process};
+use crate::sample::Sample;
 use crate::source::{End, Source, SourceError};
-use app::{Action, App, Listed};
+use app::{Action, App, Followed, Tab};
 use terminal::Screen;
 use theme::Theme;
 
@@ -60,11 +62,19 @@ pub(crate) fn run(
         source,
         app,
         due: Instant::now(),
+        others: BTreeMap::new(),
         listing_due: Instant::now(),
     };
+    shown.begin();
+    // Nothing is drawn again that has not changed: drawing is what costs.
+    let mut is_current = false;
     loop {
-        shown.look()?;
-        screen.draw(&mut shown.app)?;
+        is_current &= !shown.look()?;
+        is_current &= !shown.app.forget_message();
+        if !is_current {
+            screen.draw(&mut shown.app)?;
+            is_current = true;
+        }
         if interrupts.try_recv() != Err(TryRecvError::Empty) {
             return Ok(End::Interrupt);
         }
@@ -74,6 +84,7 @@ pub(crate) fn run(
         }
         // All that has come, before the next drawing.
         while event::poll(Duration::ZERO)? {
+            is_current = false;
             match shown.app.handle(&event::read()?) {
                 Some(Action::Quit) => return Ok(End::Cycles),
                 Some(action) => shown.act(action),
@@ -83,57 +94,107 @@ pub(crate) fn run(
     }
 }
 
-/// A process on the screens.
+/// A process on the screens, and others if they are wanted.
 struct Shown<'a> {
     options: &'a Options,
     source: Source,
     app: App,
     due: Instant,
+    others: BTreeMap<u32, Reader>,
     listing_due: Instant,
 }
 
 impl Shown<'_> {
-    /// Takes a sample if one is due.
-    fn look(&mut self) -> Result<(), SourceError> {
+    /// Where nobody has said which process, and there are several, they are what is shown first.
+    fn begin(&mut self) {
+        if self.options.process != Process::FirstLive || self.options.replay.is_some() {
+            return;
+        }
+        self.list();
+        if !self.others.is_empty() {
+            self.app.tab = Tab::Processes;
+        }
+    }
+
+    /// Takes samples if they are due. Whether there is something new.
+    fn look(&mut self) -> Result<bool, SourceError> {
         let now = Instant::now();
-        if now >= self.listing_due && self.options.replay.is_none() {
+        let is_wanted = self.app.shows_others() && self.options.replay.is_none();
+        if is_wanted && now >= self.listing_due {
             self.listing_due = now + LISTING_INTERVAL;
-            self.app.processes = self.list();
+            self.list();
+            self.look_at_others();
         }
         if now < self.due {
-            return Ok(());
+            return Ok(false);
         }
         self.due = now + self.app.interval;
-        if self.app.paused || self.app.ended.is_some() {
-            return Ok(());
+        if self.app.paused {
+            return Ok(false);
+        }
+        if is_wanted {
+            self.look_at_others();
+        }
+        if self.app.ended.is_some() {
+            return Ok(is_wanted);
         }
         if let Source::Live { reader, .. } = &self.source
             && !reader.is_live()
         {
             self.app.ended = Some("process ended");
-            return Ok(());
+            return Ok(true);
         }
         match self.source.sample()? {
             Some(sample) => self.app.push(sample),
             None => self.app.ended = Some("end of the recording"),
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn list(&self) -> Vec<Listed> {
-        let found = find_processes(&self.options.directory).unwrap_or_default();
-        let listed = found.into_iter().map(|process| {
-            let reader = Reader::open(&self.options.directory, process.pid).ok();
-            let statistics = reader.and_then(|reader| Statistics::read(&reader).ok());
-            let statistics = statistics.unwrap_or_default();
-            Listed {
-                pid: process.pid,
-                program: process.program,
-                sockets: statistics.sockets.len() + statistics.kernel_sockets.len(),
-                offloaded: statistics.sockets.iter().filter(|it| it.offloaded).count(),
+    /// Finds the processes that publish beside the chosen one.
+    fn list(&mut self) {
+        let directory = &self.options.directory;
+        let found = find_processes(directory).unwrap_or_default();
+        let chosen = self.app.current.process.pid;
+        let pids = found.iter().map(|process| process.pid);
+        let pids: Vec<u32> = pids.filter(|pid| *pid != chosen).collect();
+        self.others.retain(|pid, _| pids.contains(pid));
+        for pid in pids {
+            if let Ok(reader) = Reader::open(directory, pid) {
+                self.others.entry(pid).or_insert(reader);
             }
-        });
-        listed.collect()
+        }
+    }
+
+    /// Takes a sample of each of the others. Those that have ended are gone from the screens.
+    fn look_at_others(&mut self) {
+        self.others.retain(|_, reader| reader.is_live());
+        let others = &self.others;
+        let is_known = |process: &ProcessInfo| {
+            let reader = others.get(&process.pid);
+            reader.is_some_and(|reader| reader.process() == process)
+        };
+        self.app.others.retain(|other| is_known(&other.process));
+        for reader in self.others.values() {
+            // Of a file that is being damaged there is nothing to see.
+            let Ok(sample) = Sample::take(reader, &self.options.sockets) else {
+                continue;
+            };
+            let pid = reader.process().pid;
+            let known = self.app.others.iter_mut();
+            match known.into_iter().find(|other| other.process.pid == pid) {
+                Some(other) => other.history.push(sample),
+                None => {
+                    let mut other = Followed {
+                        process: reader.process().clone(),
+                        history: history::History::default(),
+                    };
+                    other.history.push(sample);
+                    self.app.others.push(other);
+                }
+            }
+        }
+        self.app.arrange();
     }
 
     fn act(&mut self, action: Action) {
@@ -143,16 +204,22 @@ impl Shown<'_> {
                 self.app.say("a recording has no counters to zero");
             }
             Action::Zero => {
-                let pid = self.app.process.pid;
+                let pid = self.app.current.process.pid;
                 match ask(&self.options.directory, pid, &Request::Zero) {
                     Ok(()) => self.app.say("all counters begin anew"),
+                    Err(ControlError::NotThere { .. }) => {
+                        self.app
+                            .say("takes no requests before it has opened an interface");
+                    }
                     Err(error) => self.app.say(error.to_string()),
                 }
                 self.due = Instant::now();
             }
             Action::Open(pid) => match Reader::open(&self.options.directory, pid) {
                 Ok(reader) => {
+                    self.others.remove(&pid);
                     self.app.follow(reader.process().clone());
+                    self.listing_due = Instant::now();
                     self.source = Source::Live {
                         reader,
                         sockets: self.options.sockets.clone(),

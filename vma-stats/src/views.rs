@@ -1,13 +1,10 @@
 //! The original tool's views, in its columns and texts. Scripts read them.
 
-use std::fmt::Write;
-
-use stats::SocketSnapshot;
-
 use crate::rate::Rate;
 use crate::sample::Report;
 
 pub(crate) mod basic;
+pub(crate) mod columns;
 pub(crate) mod full;
 pub(crate) mod groups;
 pub(crate) mod medium;
@@ -60,27 +57,6 @@ impl<C: Columns> Table<C> {
 /// The heading is repeated after a screenful of lines.
 const SCREEN_LINES: usize = 24;
 
-/// The line of what a socket sent, with so many blanks where the line before it has what only receiving has.
-fn push_sent(text: &mut String, rate: Rate, socket: &SocketSnapshot, blanks: usize) {
-    let (count, kbytes) = (|value| rate.count(value), |value| rate.kbytes(value));
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        text,
-        " {:<3} {:<3} {:>10} {:>7} {:>8} {:>7} {:>blanks$} {:>7} {:>7} {:>7} {:>7}",
-        "",
-        "Tx:",
-        count(socket.tx_packets),
-        kbytes(socket.tx_bytes),
-        count(socket.tx_eagain),
-        count(socket.tx_errors),
-        "",
-        count(socket.tx_os_packets),
-        kbytes(socket.tx_os_bytes),
-        count(socket.tx_os_eagain),
-        count(socket.tx_os_errors),
-    );
-}
-
 /// The share of polls that found something; 0 when nothing was polled.
 pub(crate) fn poll_percent(hit: u64, miss: u64) -> f64 {
     let polls = hit as f64 + miss as f64;
@@ -99,3 +75,6 @@ pub(crate) fn protocol_name(number: u32) -> String {
         other => format!("protocol {other}"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,11 @@ use std::time::{Duration, Instant};
 
 use stats::{Capacity, Identity, Segment, SocketSlot};
 
+#[path = "support/publisher.rs"]
+mod publisher;
+
+use publisher::Publisher;
+
 const NO_PROCESS: &str =
     "vmastat: Failed to identify process please provide pid of active proccess...";
 const CAPACITY: Capacity = Capacity {
@@ -18,9 +23,6 @@ const CAPACITY: Capacity = Capacity {
     settings: 2,
     rules: 2,
 };
-/// Where the copy of this program publishes.
-const PUBLISH_IN: &str = "VMA_STATS_TEST_PUBLISH_IN";
-
 fn publish(dir: &Path) -> (Segment, SocketSlot) {
     let segment = Segment::create(dir, &Identity::of_this_process("0.1.0"), CAPACITY).unwrap();
     let socket = segment.claim_socket();
@@ -57,45 +59,7 @@ fn own_pid() -> String {
 #[test]
 #[ignore = "started by the tests that need a process to end"]
 fn publisher() {
-    let Some(dir) = std::env::var_os(PUBLISH_IN) else {
-        return;
-    };
-    let _published = publish(Path::new(&dir));
-    println!("published");
-    std::thread::sleep(Duration::from_secs(600));
-}
-
-/// A process that publishes in `dir`; killed, and its file left behind, at the end of the test.
-struct Publisher(Child);
-
-impl Publisher {
-    fn start(dir: &Path) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "publisher", "--nocapture"])
-            .env(PUBLISH_IN, dir)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        assert!(
-            output
-                .lines()
-                .any(|line| line.unwrap().contains("published"))
-        );
-        Self(child)
-    }
-
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Publisher {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    publisher::publish_until_killed(publish);
 }
 
 #[test]
@@ -189,6 +153,27 @@ fn wrong_command_line_is_exit_1() {
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         assert!(text(&output.stderr).starts_with(said), "{output:?}");
         assert!(output.stdout.is_empty(), "{output:?}");
+    }
+}
+
+/// The process has no interface open, so nothing in it answers.
+#[test]
+fn requests_that_nobody_answers_say_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let _published = publish(dir.path());
+    for arguments in [&["-z"][..], &["-l", "debug"], &["-D", "2"], &["-S", "0"]] {
+        let output = run(dir.path(), arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let expected = format!(
+            "vmastat: '{}' process {} answers no requests yet: ",
+            arguments[0],
+            own_pid()
+        );
+        let said = text(&output.stderr);
+        assert!(
+            said.contains(&expected) && said.contains("VMA_TRACELEVEL"),
+            "{said}"
+        );
     }
 }
 
@@ -288,7 +273,7 @@ fn json_is_one_document_per_cycle() {
 fn end_of_the_process_ends_the_program() {
     let dir = tempfile::tempdir().unwrap();
     let mut publisher = Publisher::start(dir.path());
-    let pid = publisher.0.id().to_string();
+    let pid = publisher.id().to_string();
     // The interval is long: the end is noticed in between.
     let mut watcher = command(dir.path(), &["-p", &pid, "-i", "3600"])
         .stdout(Stdio::piped())
@@ -318,7 +303,7 @@ fn end_of_the_process_ends_the_program() {
 fn file_of_a_dead_process_is_removed_unless_forbidden() {
     let dir = tempfile::tempdir().unwrap();
     let mut publisher = Publisher::start(dir.path());
-    let file = dir.path().join(format!("vmastat.{}", publisher.0.id()));
+    let file = dir.path().join(format!("vmastat.{}", publisher.id()));
     publisher.kill();
     assert!(file.exists(), "a killed process leaves its file");
     let output = run(dir.path(), &["-F"]);

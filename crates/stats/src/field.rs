@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
+pub use crate::counter::{Counter, Gauge, Peak};
 use crate::mapping::EntryView;
 use crate::schema::FieldKind;
 
@@ -51,108 +52,6 @@ pub(crate) trait Field: Default {
         current.clone()
     }
 }
-
-/// A number that only grows.
-///
-/// At most one thread adds at a time (the one that holds the socket or ring), so an addition is a
-/// relaxed load and store: no locked instruction on the packet path.
-#[derive(Debug, Default)]
-#[repr(transparent)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds `amount`, wrapping at 2^64. Two threads that add at once lose one of the additions.
-    #[inline]
-    pub fn add(&self, amount: u64) {
-        self.0.store(
-            self.0.load(Ordering::Relaxed).wrapping_add(amount),
-            Ordering::Relaxed,
-        );
-    }
-
-    /// Adds `amount` from any thread, at the price of a locked instruction.
-    #[inline]
-    pub fn add_contended(&self, amount: u64) {
-        self.0.fetch_add(amount, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A level that rises and falls, with the same single-writer rule as [`Counter`].
-#[derive(Debug, Default)]
-#[repr(transparent)]
-pub struct Gauge(AtomicU64);
-
-impl Gauge {
-    #[inline]
-    pub fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub fn add(&self, amount: u64) {
-        self.set(self.value().saturating_add(amount));
-    }
-
-    /// Subtracts, stopping at 0: a level never shows as a huge number.
-    #[inline]
-    pub fn subtract(&self, amount: u64) {
-        self.set(self.value().saturating_sub(amount));
-    }
-
-    #[inline]
-    pub fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// The most that a level ever was, with the same single-writer rule as [`Counter`].
-#[derive(Debug, Default)]
-#[repr(transparent)]
-pub struct Peak(AtomicU64);
-
-impl Peak {
-    /// Keeps the larger of the stored value and `value`.
-    #[inline]
-    pub fn raise_to(&self, value: u64) {
-        if value > self.value() {
-            self.0.store(value, Ordering::Relaxed);
-        }
-    }
-
-    #[inline]
-    pub fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Zeroes a word to which another thread adds by load and store. An addition that was between the two brings the old value back:
-/// that shows, because no count since then is as large, and the word is zeroed again. Only a thread that loses its CPU between the two
-/// brings the old value back unseen; whoever asks again gets rid of it.
-fn zero_while_counted(word: &AtomicU64) {
-    for _ in 0..ZERO_ATTEMPTS {
-        let before = word.load(Ordering::Relaxed);
-        if before == 0 {
-            return;
-        }
-        word.store(0, Ordering::Relaxed);
-        for _ in 0..ZERO_PAUSE {
-            std::hint::spin_loop();
-        }
-        if word.load(Ordering::Relaxed) < before {
-            return;
-        }
-    }
-}
-
-/// How often a word is zeroed that other threads bring back.
-const ZERO_ATTEMPTS: u32 = 8;
-/// About a microsecond: an addition takes less.
-const ZERO_PAUSE: u32 = 32;
 
 /// A 32-bit identity value: a code, an id, a count.
 #[derive(Debug, Default)]
@@ -247,11 +146,11 @@ impl Field for Counter {
     const KIND: FieldKind = FieldKind::Counter;
 
     fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.begin_at(0);
     }
 
     fn copy_from(&self, other: &Self) {
-        self.0.store(other.value(), Ordering::Relaxed);
+        self.begin_at(other.value());
     }
 
     fn read(entry: &EntryView<'_>, offset: usize) -> u64 {
@@ -259,7 +158,7 @@ impl Field for Counter {
     }
 
     fn zero(&self) {
-        zero_while_counted(&self.0);
+        self.begin_anew();
     }
 
     fn shown(value: &u64) -> Value {
@@ -277,15 +176,15 @@ impl Field for Peak {
     const KIND: FieldKind = FieldKind::Peak;
 
     fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.begin_at(0);
     }
 
     fn copy_from(&self, other: &Self) {
-        self.0.store(other.value(), Ordering::Relaxed);
+        self.begin_at(other.value());
     }
 
     fn zero(&self) {
-        zero_while_counted(&self.0);
+        self.begin_anew();
     }
 
     fn shown(value: &u64) -> Value {

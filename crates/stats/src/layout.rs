@@ -5,16 +5,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::error::CreateError;
 use crate::field::Text;
-use crate::schema::{
-    EventStats, GroupStats, KernelSocketStats, MultiplexerStats, NoteStats, PoolStats, QueueStats,
-    ReasonStats, RingStats, RuleStats, SettingStats, SocketStats, TcpStats,
-};
 use crate::sections::{SECTIONS, SectionKind, with_sections};
 
 /// Changes when a reader of the old layout would misread the new one.
 pub const LAYOUT_MAJOR: u32 = 1;
 /// Changes when fields or sections are appended.
-pub const LAYOUT_MINOR: u32 = 4;
+pub const LAYOUT_MINOR: u32 = 5;
 
 /// The most entries a section may have, for writer and reader alike: it bounds what a hostile file can
 /// make a reader do.
@@ -133,11 +129,12 @@ pub(crate) struct Plan {
 
 /// Kind, size of an entry, and entries asked for, of each section.
 macro_rules! asked {
-    ($( $kind:ident = $number:literal, $name:ident: $stats:ident => $snapshot:ident, $mode:ident,
+    ($( $kind:ident = $number:literal, $name:ident: $stats:ident => $snapshot:ident,
+        $mode:ident $( by $claim:ident -> $slot:ident )?,
         $entries:expr, $told:expr, $order:expr, $help:literal; )*) => {
         fn asked(capacity: &Capacity) -> [(SectionKind, u32, u32); SECTIONS.len()] {
             let count = |entries: fn(&Capacity) -> u32| entries(capacity);
-            [ $( (SectionKind::$kind, bytes_of::<$stats>(), count($entries)), )* ]
+            [ $( (SectionKind::$kind, bytes_of::<crate::schema::$stats>(), count($entries)), )* ]
         }
     };
 }

@@ -16,7 +16,7 @@
 //! * [`ask`] sends a process a [`Request`], which a [`ControlSocket`] answers.
 //! * [`Reader`] opens a segment of another process and takes snapshots.
 //! * [`Statistics`] is a snapshot of everything, with the difference of two of them.
-//! * Sections are declared once, in `sections.rs`, and their entries ([`SocketStats`] and its siblings) in `schema/tables.rs`; layout,
+//! * Sections are declared once, in `sections.rs`, and their entries ([`SocketStats`] and its siblings) in `schema/tables/`; layout,
 //!   snapshots, differences and the [`FieldInfo`] tables follow from there.
 //!
 //! **Versions.** A reader accepts every minor version of [`LAYOUT_MAJOR`]. Within a major version
@@ -31,6 +31,7 @@
 #![deny(unsafe_code)]
 
 mod control;
+mod counter;
 #[cfg(test)]
 mod docs;
 mod dump;
@@ -48,6 +49,7 @@ mod reader;
 mod schema;
 mod sections;
 mod segment;
+mod shares;
 mod slot;
 mod sync;
 
@@ -65,14 +67,15 @@ pub use mapping::{process_id, survive_truncation, survive_truncations};
 pub use process::{Listing, Published, find_processes, list_directory, process_start_time_ticks};
 pub use reader::{ProcessInfo, Reader};
 pub use schema::{
-    EventSnapshot, EventStats, FieldInfo, FieldKind, GroupSnapshot, GroupStats,
+    CallShare, EventSnapshot, EventStats, FieldInfo, FieldKind, GroupSnapshot, GroupStats,
     KernelSocketSnapshot, KernelSocketStats, MultiplexerSnapshot, MultiplexerStats, NoteSnapshot,
     NoteStats, PROTOCOL_TCP, PROTOCOL_UDP, PoolSnapshot, PoolStats, QueueSnapshot, QueueStats,
     ReasonSnapshot, ReasonStats, RingSnapshot, RingStats, Row, RuleSnapshot, RuleStats,
     SettingSnapshot, SettingStats, SocketSnapshot, SocketStats, TcpSnapshot, TcpStats,
 };
 pub use sections::{PLANNED, SECTIONS, SectionInfo, SectionKind, Statistics};
-pub use segment::{Identity, Segment, Setting};
+pub use segment::{Identity, OpenSockets, Segment, Setting};
+pub use shares::{SHARES, Share, Shares};
 pub use slot::{
     GroupSlot, KernelSocketSlot, MultiplexerSlot, PoolSlot, QueueSlot, RingSlot, Slot, SocketSlot,
     TcpSlot,

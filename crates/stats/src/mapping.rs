@@ -11,10 +11,6 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::layout::{CACHE_LINE_BYTES, Header, SectionRow};
-use crate::schema::{
-    EventStats, GroupStats, KernelSocketStats, MultiplexerStats, NoteStats, PoolStats, QueueStats,
-    ReasonStats, RingStats, RuleStats, SettingStats, SocketStats, TcpStats,
-};
 
 pub(crate) mod sys;
 mod truncation;
@@ -33,32 +29,20 @@ pub(crate) unsafe trait Shared: Sync + 'static {}
 unsafe impl Shared for Header {}
 // SAFETY: `repr(C)`, fields are atomics.
 unsafe impl Shared for SectionRow {}
-// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
-unsafe impl Shared for SocketStats {}
-// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
-unsafe impl Shared for RingStats {}
-// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
-unsafe impl Shared for PoolStats {}
-// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
-unsafe impl Shared for ReasonStats {}
-// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
-unsafe impl Shared for SettingStats {}
-// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
-unsafe impl Shared for RuleStats {}
-// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
-unsafe impl Shared for KernelSocketStats {}
-// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
-unsafe impl Shared for NoteStats {}
-// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
-unsafe impl Shared for TcpStats {}
-// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
-unsafe impl Shared for MultiplexerStats {}
-// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
-unsafe impl Shared for QueueStats {}
-// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
-unsafe impl Shared for GroupStats {}
-// SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
-unsafe impl Shared for EventStats {}
+
+macro_rules! shared_entries {
+    ($( $entry:ident )*) => {
+        $(
+            // SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
+            unsafe impl Shared for crate::schema::$entry {}
+        )*
+    };
+}
+
+shared_entries! {
+    SocketStats RingStats PoolStats ReasonStats SettingStats RuleStats KernelSocketStats NoteStats
+    TcpStats MultiplexerStats QueueStats GroupStats EventStats
+}
 
 /// Zeroed, writable memory of a segment, valid until the process ends.
 ///
@@ -263,6 +247,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::schema::PoolStats;
 
     #[test]
     fn region_slices_are_bounded_and_aligned() {

@@ -15,13 +15,7 @@ use crate::layout::{
 };
 use crate::mapping::{EntryView, ReadMapping};
 use crate::process::{process_users, segment_path};
-use crate::schema::{
-    Entry, EventSnapshot, EventStats, GroupSnapshot, GroupStats, KernelSocketSnapshot,
-    KernelSocketStats, MultiplexerSnapshot, MultiplexerStats, NoteSnapshot, NoteStats,
-    PoolSnapshot, PoolStats, QueueSnapshot, QueueStats, ReasonSnapshot, ReasonStats, RingSnapshot,
-    RingStats, RuleSnapshot, RuleStats, SettingSnapshot, SettingStats, SocketSnapshot, SocketStats,
-    TcpSnapshot, TcpStats,
-};
+use crate::schema::Entry;
 use crate::sections::{SECTIONS, SectionKind, with_sections};
 
 /// What the header says about the process.
@@ -181,7 +175,8 @@ impl Reader {
 }
 
 macro_rules! read_sections {
-    ($( $kind:ident = $number:literal, $name:ident: $stats:ident => $snapshot:ident, $mode:ident,
+    ($( $kind:ident = $number:literal, $name:ident: $stats:ident => $snapshot:ident,
+        $mode:ident $( by $claim:ident -> $slot:ident )?,
         $entries:expr, $told:expr, $order:expr, $help:literal; )*) => {
         impl Reader {
             $(
@@ -189,9 +184,9 @@ macro_rules! read_sections {
                 ///
                 /// # Errors
                 /// The file has become shorter.
-                pub fn $name(&self) -> Result<Vec<$snapshot>, ReadError> {
-                    let mut entries = self.$mode::<$stats>(SectionKind::$kind)?;
-                    let (told, order): (fn(&$snapshot) -> bool, fn(&$snapshot) -> u64) =
+                pub fn $name(&self) -> Result<Vec<crate::schema::$snapshot>, ReadError> {
+                    let mut entries = self.$mode::<crate::schema::$stats>(SectionKind::$kind)?;
+                    let (told, order): (fn(&crate::schema::$snapshot) -> bool, fn(&crate::schema::$snapshot) -> u64) =
                         ($told, $order);
                     entries.retain(told);
                     entries.sort_by_key(order);

@@ -1,7 +1,8 @@
 //! The entries of each section, declared once.
 //!
-//! The `entry!` tables in `schema/tables.rs` give, for every field, its name, type, unit and meaning. The first group
-//! shares a cache line with the entry's generation, every further group starts a line of its own. From a table
+//! The `entry!` tables in `schema/tables/` give, for every field, its name, type, unit and meaning; `schema/entry.rs` says what
+//! becomes of a table. The first group shares a cache line with the entry's generation, every further group starts a line of
+//! its own. From a table
 //! follow the shared `repr(C)` structure, the `FIELDS` list for columns and documents, the snapshot
 //! that a reader returns, the difference of two snapshots, and the values of a snapshot in the order of `FIELDS`.
 //! Which sections exist, and how large they are, stands in `sections.rs`.
@@ -11,9 +12,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::field::Value;
+use crate::field::{Remark, Text, Value};
 use crate::mapping::EntryView;
+use crate::shares::SHARES;
 
+mod entry;
 mod tables;
 
 pub use tables::*;
@@ -124,6 +127,20 @@ impl Head {
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct LineStart;
+
+pub(crate) type Text16 = Text<2>;
+pub(crate) type Text64 = Text<8>;
+pub(crate) type Text128 = Text<16>;
+pub(crate) type Text192 = Text<24>;
+pub(crate) type Text256 = Text<32>;
+pub(crate) type Remark120 = Remark<15>;
+
+/// What all shares of a counter have counted: the first at `offset`, and each a line behind the other. What an older layout
+/// does not have reads as 0.
+pub(crate) fn sum_of_shares(entry: &EntryView<'_>, offset: usize, line_bytes: usize) -> u64 {
+    let shares = (0..SHARES).map(|share| entry.load_u64(offset.saturating_add(share * line_bytes)));
+    shares.fold(0, u64::wrapping_add)
+}
 
 impl SocketStats {
     /// Records that the socket runs in user space.

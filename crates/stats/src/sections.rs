@@ -7,27 +7,23 @@
 use crate::error::ReadError;
 use crate::field::Value;
 use crate::reader::Reader;
-use crate::schema::{
-    EventSnapshot, EventStats, FieldInfo, GroupSnapshot, GroupStats, KernelSocketSnapshot,
-    KernelSocketStats, MultiplexerSnapshot, MultiplexerStats, NoteSnapshot, NoteStats,
-    PoolSnapshot, PoolStats, QueueSnapshot, QueueStats, ReasonSnapshot, ReasonStats, RingSnapshot,
-    RingStats, Row, RuleSnapshot, RuleStats, SettingSnapshot, SettingStats, SocketSnapshot,
-    SocketStats, TcpSnapshot, TcpStats,
-};
+use crate::schema::{FieldInfo, Row};
 
-/// Applies a macro to the table. Columns: number of the section in the file (never used again), name, entries, how an entry is
-/// read (`claimed`: in use as its generation says; `described`: written once), how many there are, which of them a reader gets,
-/// their order, and what they are.
+/// Applies a macro to the table. Columns: number of the section in the file (never used again), name, entries, how an entry comes
+/// to be, how many there are, which of them a reader gets, their order, and what they are.
+///
+/// `claimed`: in use as its generation says. With `by`, [`Segment`](crate::Segment) has a function of this name that hands one out,
+/// and what it hands out has this type. Without, the segment itself writes them. `described`: written once.
 macro_rules! with_sections {
     ($then:ident) => {
         $then! {
-            Sockets = 1, sockets: SocketStats => SocketSnapshot, claimed,
+            Sockets = 1, sockets: SocketStats => SocketSnapshot, claimed by claim_socket -> SocketSlot,
                 |asked| asked.sockets, |_| true, |it| u64::from(it.slot),
                 "UDP sockets over IPv4: what each is and what it did";
-            Rings = 2, rings: RingStats => RingSnapshot, claimed,
+            Rings = 2, rings: RingStats => RingSnapshot, claimed by claim_ring -> RingSlot,
                 |asked| asked.rings, |_| true, |it| u64::from(it.slot),
                 "open interfaces";
-            Pools = 3, pools: PoolStats => PoolSnapshot, claimed,
+            Pools = 3, pools: PoolStats => PoolSnapshot, claimed by claim_pool -> PoolSlot,
                 |asked| asked.pools, |_| true, |it| u64::from(it.slot),
                 "buffer pools";
             Reasons = 4, reasons: ReasonStats => ReasonSnapshot, described,
@@ -42,22 +38,22 @@ macro_rules! with_sections {
             ClosedSockets = 7, closed_sockets: SocketStats => SocketSnapshot, claimed,
                 |_| crate::CLOSED_SOCKETS, |_| true, |it| it.closed,
                 "the sockets that were closed last, oldest first";
-            KernelSockets = 8, kernel_sockets: KernelSocketStats => KernelSocketSnapshot, claimed,
+            KernelSockets = 8, kernel_sockets: KernelSocketStats => KernelSocketSnapshot, claimed by claim_kernel_socket -> KernelSocketSlot,
                 |_| crate::KERNEL_SOCKETS, |it| it.fd >= 0, |it| u64::from(it.slot),
                 "sockets of kinds that are never accelerated";
             Notes = 9, notes: NoteStats => NoteSnapshot, claimed,
                 |_| crate::NOTES, |it| !it.text.is_empty(), |it| u64::from(it.slot),
                 "what a reader should know of interfaces and the process, in words";
-            TcpConnections = 10, tcp_connections: TcpStats => TcpSnapshot, claimed,
+            TcpConnections = 10, tcp_connections: TcpStats => TcpSnapshot, claimed by claim_tcp_connection -> TcpSlot,
                 |asked| asked.sockets, |it| it.fd >= 0, |it| u64::from(it.slot),
                 "TCP connections in user space";
-            Multiplexers = 11, multiplexers: MultiplexerStats => MultiplexerSnapshot, claimed,
+            Multiplexers = 11, multiplexers: MultiplexerStats => MultiplexerSnapshot, claimed by claim_multiplexer -> MultiplexerSlot,
                 |_| crate::MULTIPLEXERS, |it| !it.kind.is_empty(), |it| u64::from(it.slot),
                 "poll, select and each epoll set with accelerated sockets in it";
-            Queues = 12, queues: QueueStats => QueueSnapshot, claimed,
+            Queues = 12, queues: QueueStats => QueueSnapshot, claimed by claim_queue -> QueueSlot,
                 |_| crate::QUEUES, |_| true, |it| u64::from(it.slot),
                 "receive queues of the interfaces (CQ)";
-            Groups = 13, groups: GroupStats => GroupSnapshot, claimed,
+            Groups = 13, groups: GroupStats => GroupSnapshot, claimed by claim_group -> GroupSlot,
                 |_| crate::GROUPS, |it| it.group.is_some(), |it| u64::from(it.slot),
                 "memberships in multicast groups";
             Events = 14, events: EventStats => EventSnapshot, claimed,
@@ -82,23 +78,8 @@ pub struct SectionInfo {
 pub const PLANNED: &[(&str, &str, &str)] = &[
     (
         "tcp_connections",
-        "",
-        "TCP sockets, which are the kernel's for now",
-    ),
-    (
-        "sockets",
-        "tcp_state",
-        "TCP sockets, which are the kernel's for now",
-    ),
-    (
-        "sockets",
-        "tx_queue_bytes",
-        "TCP sockets: datagrams do not wait",
-    ),
-    (
-        "sockets",
-        "tx_retransmits",
-        "TCP sockets, which are the kernel's for now",
+        "duplicate_acks",
+        "a count of them in the TCP engine",
     ),
     (
         "sockets",
@@ -118,7 +99,8 @@ pub const PLANNED: &[(&str, &str, &str)] = &[
 ];
 
 macro_rules! declare {
-    ($( $kind:ident = $number:literal, $name:ident: $stats:ident => $snapshot:ident, $mode:ident,
+    ($( $kind:ident = $number:literal, $name:ident: $stats:ident => $snapshot:ident,
+        $mode:ident $( by $claim:ident -> $slot:ident )?,
         $entries:expr, $told:expr, $order:expr, $help:literal; )*) => {
         /// What the entries of a section are. The value is the `kind` in the section table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +116,7 @@ macro_rules! declare {
                 kind: SectionKind::$kind,
                 name: stringify!($name),
                 help: $help,
-                fields: $stats::FIELDS,
+                fields: crate::schema::$stats::FIELDS,
             }, )*
         ];
 
@@ -143,7 +125,7 @@ macro_rules! declare {
         #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         #[cfg_attr(feature = "serde", serde(default))]
         pub struct Statistics {
-            $( #[doc = $help] pub $name: Vec<$snapshot>, )*
+            $( #[doc = $help] pub $name: Vec<crate::schema::$snapshot>, )*
         }
 
         impl Statistics {

@@ -4,30 +4,28 @@ use std::ops::Deref;
 
 use crate::lease::Leases;
 use crate::mapping::EntryRef;
-use crate::schema::{
-    GroupStats, Head, KernelSocketStats, MultiplexerStats, NoteStats, PoolStats, QueueStats,
-    RingStats, SocketStats, TcpStats,
-};
+use crate::schema::Head;
+use crate::sections::with_sections;
 use crate::segment::Owner;
 
-/// The counters of one socket.
-pub type SocketSlot = Slot<SocketStats>;
-/// The counters of one ring.
-pub type RingSlot = Slot<RingStats>;
-/// The counters of one buffer pool.
-pub type PoolSlot = Slot<PoolStats>;
-/// The description of a socket that is never accelerated.
-pub type KernelSocketSlot = Slot<KernelSocketStats>;
-/// The state of one TCP connection.
-pub type TcpSlot = Slot<TcpStats>;
-/// The counters of one kind of waiting call, or of one epoll set.
-pub type MultiplexerSlot = Slot<MultiplexerStats>;
-/// The state of one receive queue.
-pub type QueueSlot = Slot<QueueStats>;
-/// A membership in a multicast group.
-pub type GroupSlot = Slot<GroupStats>;
-/// A note.
-pub(crate) type NoteSlot = Slot<NoteStats>;
+macro_rules! slots {
+    ($( $kind:ident = $number:literal, $name:ident: $stats:ident => $snapshot:ident,
+        $mode:ident $( by $claim:ident -> $slot:ident )?,
+        $entries:expr, $told:expr, $order:expr, $help:literal; )*) => {
+        $( $(
+            /// An entry of the section of
+            #[doc = concat!($help, ".")]
+            pub type $slot = Slot<crate::schema::$stats>;
+        )? )*
+
+        const _: () = {
+            const fn crosses_threads<T: Send + Sync>() {}
+            $( $( crosses_threads::<$slot>(); )? )*
+        };
+    };
+}
+
+with_sections!(slots);
 
 /// Derefs to the counters, at the price of a pointer; dropping it gives the entry to the next user.
 ///
@@ -101,11 +99,3 @@ impl<E> Drop for Slot<E> {
         }
     }
 }
-
-const _: () = {
-    const fn crosses_threads<T: Send + Sync>() {}
-    crosses_threads::<SocketSlot>();
-    crosses_threads::<RingSlot>();
-    crosses_threads::<PoolSlot>();
-    crosses_threads::<KernelSocketSlot>();
-};

@@ -1,107 +1,20 @@
-//! The state of the screens, and what keys and the mouse do to it. Draws nothing and waits for nothing.
+//! The state of the screens. Draws nothing and waits for nothing.
 
 use std::time::{Duration, SystemTime};
 
-use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind};
 use ratatui::layout::Rect;
-use stats::{ProcessInfo, SocketSnapshot, Statistics};
+use stats::{ProcessInfo, Statistics};
 
 use crate::sample::Sample;
-use crate::tui::history::{History, received, sent};
+use crate::tui::history::History;
 use crate::tui::theme::Theme;
 
-/// A screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tab {
-    Sockets,
-    Rings,
-    Epoll,
-    Tcp,
-    Multicast,
-    Events,
-    Settings,
-    Processes,
-}
+mod keys;
+mod order;
+mod tabs;
 
-impl Tab {
-    pub(super) const ALL: [Self; 8] = [
-        Self::Sockets,
-        Self::Rings,
-        Self::Epoll,
-        Self::Tcp,
-        Self::Multicast,
-        Self::Events,
-        Self::Settings,
-        Self::Processes,
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Sockets => "Sockets",
-            Self::Rings => "Rings",
-            Self::Epoll => "Epoll",
-            Self::Tcp => "TCP",
-            Self::Multicast => "Multicast",
-            Self::Events => "Events",
-            Self::Settings => "Settings",
-            Self::Processes => "Processes",
-        }
-    }
-}
-
-impl Tab {
-    /// For narrow terminals.
-    pub(super) fn short_name(self) -> &'static str {
-        match self {
-            Self::Multicast => "Mcast",
-            Self::Settings => "Config",
-            Self::Processes => "Procs",
-            other => other.name(),
-        }
-    }
-}
-
-/// What the sockets are sorted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
-    Fd,
-    Received,
-    Sent,
-    Dropped,
-    Hits,
-    Kernel,
-}
-
-impl Sort {
-    const ALL: [Self; 6] = [
-        Self::Fd,
-        Self::Received,
-        Self::Sent,
-        Self::Dropped,
-        Self::Hits,
-        Self::Kernel,
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Fd => "fd",
-            Self::Received => "Rx",
-            Self::Sent => "Tx",
-            Self::Dropped => "drops",
-            Self::Hits => "poll%",
-            Self::Kernel => "kernel share",
-        }
-    }
-}
-
-/// Something to choose in the list of processes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
-    pub(super) pid: u32,
-    pub(super) program: String,
-    pub(super) sockets: usize,
-    pub(super) offloaded: usize,
-}
+pub(super) use order::{Followed, Shown, Sort};
+pub(super) use tabs::Tab;
 
 /// What the loop has to do for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,8 +27,12 @@ pub(super) enum Action {
 /// The screens.
 #[derive(Debug)]
 pub(super) struct App {
-    pub(super) process: ProcessInfo,
-    pub(super) history: History,
+    /// The process that was chosen.
+    pub(super) current: Followed,
+    /// The others, while they are shown.
+    pub(super) others: Vec<Followed>,
+    /// The table has the sockets of all of them.
+    pub(super) all: bool,
     pub(super) tab: Tab,
     pub(super) selected: usize,
     pub(super) sort: Sort,
@@ -128,10 +45,11 @@ pub(super) struct App {
     pub(super) detail: bool,
     /// The process has ended, or the recording.
     pub(super) ended: Option<&'static str>,
-    pub(super) message: Option<(String, SystemTime)>,
-    pub(super) processes: Vec<Listed>,
+    message: Option<(String, SystemTime)>,
     pub(super) interval: Duration,
     pub(super) theme: Theme,
+    /// Sockets of the table, by process and place: see [`App::arrange`].
+    order: Vec<(usize, usize)>,
     /// Where the last drawing has put things, for the mouse.
     pub(super) tab_areas: Vec<(Tab, Rect)>,
     pub(super) rows_area: Rect,
@@ -144,8 +62,12 @@ const MESSAGE_TIME: Duration = Duration::from_secs(4);
 impl App {
     pub(super) fn new(process: ProcessInfo, interval: Duration, theme: Theme) -> Self {
         Self {
-            process,
-            history: History::default(),
+            current: Followed {
+                process,
+                history: History::default(),
+            },
+            others: Vec::new(),
+            all: false,
             tab: Tab::Sockets,
             selected: 0,
             sort: Sort::Fd,
@@ -158,265 +80,78 @@ impl App {
             detail: false,
             ended: None,
             message: None,
-            processes: Vec::new(),
             interval,
             theme,
+            order: Vec::new(),
             tab_areas: Vec::new(),
             rows_area: Rect::default(),
             first_row: 0,
         }
     }
 
-    /// Another process is shown from here on.
+    /// Another process is the chosen one from here on.
     pub(super) fn follow(&mut self, process: ProcessInfo) {
-        self.process = process;
-        self.history = History::default();
+        self.others.retain(|other| other.process.pid != process.pid);
+        self.current = Followed {
+            process,
+            history: History::default(),
+        };
         self.ended = None;
+        self.all = false;
         self.tab = Tab::Sockets;
         self.selected = 0;
         self.detail = false;
+        self.arrange();
     }
 
+    /// Takes a look at the chosen process.
     pub(super) fn push(&mut self, sample: Sample) {
-        self.history.push(sample);
-        let rows = self.row_count();
-        self.selected = self.selected.min(rows.saturating_sub(1));
+        self.current.history.push(sample);
+        self.arrange();
+    }
+
+    /// Whether other processes are to be looked at, too.
+    pub(super) fn shows_others(&self) -> bool {
+        self.all || self.tab == Tab::Processes
     }
 
     pub(super) fn say(&mut self, text: impl Into<String>) {
         self.message = Some((text.into(), SystemTime::now()));
     }
 
-    /// The message of a moment ago, if there is one.
-    pub(super) fn message(&self) -> Option<&str> {
-        let (text, since) = self.message.as_ref()?;
-        let age = since.elapsed().unwrap_or_default();
-        (age < MESSAGE_TIME).then_some(text)
-    }
-
-    pub(super) fn statistics(&self) -> Option<&Statistics> {
-        self.history.latest().map(|sample| &sample.statistics)
-    }
-
-    /// The sockets that match the filter, in the order that was chosen.
-    pub(super) fn sockets(&self) -> Vec<&SocketSnapshot> {
-        let Some(statistics) = self.statistics() else {
-            return Vec::new();
-        };
-        let wanted = self.filter.to_lowercase();
-        let matches = |socket: &&SocketSnapshot| {
-            wanted.is_empty() || self.words_of(statistics, socket).contains(&wanted)
-        };
-        let mut sockets: Vec<_> = statistics.sockets.iter().filter(matches).collect();
-        let change = |socket: &SocketSnapshot| {
-            let key = (socket.slot, socket.generation);
-            self.history
-                .socket_change(key)
-                .map_or_else(|| socket.clone(), |(change, _)| change.clone())
-        };
-        let largest_first = |value: u64| u64::MAX - value;
-        sockets.sort_by_cached_key(|socket| {
-            let change = change(socket);
-            let key = match self.sort {
-                Sort::Fd => u64::try_from(socket.fd).unwrap_or(0),
-                Sort::Received => largest_first(received(&change)),
-                Sort::Sent => largest_first(sent(&change)),
-                Sort::Dropped => largest_first(socket.rx_dropped_packets),
-                Sort::Hits => {
-                    let polls = socket.rx_poll_hit + socket.rx_poll_miss;
-                    largest_first(socket.rx_poll_miss * 1000 / polls.max(1))
-                }
-                Sort::Kernel => largest_first(kernel_permille(socket)),
-            };
-            (key, socket.fd)
-        });
-        if self.reversed {
-            sockets.reverse();
+    /// Takes a message away that has been there for a while. Whether there was one.
+    pub(super) fn forget_message(&mut self) -> bool {
+        let age = |since: &SystemTime| since.elapsed().unwrap_or_default();
+        let is_old = matches!(&self.message, Some((_, since)) if age(since) >= MESSAGE_TIME);
+        if is_old {
+            self.message = None;
         }
-        sockets
+        is_old
     }
 
-    /// What the filter looks at.
-    fn words_of(&self, statistics: &Statistics, socket: &SocketSnapshot) -> String {
-        let address =
-            |end: Option<std::net::SocketAddr>| end.map_or_else(String::new, |end| end.to_string());
-        let state = if socket.offloaded {
-            "offloaded"
-        } else {
-            "kernel"
-        };
-        let reason = crate::explain::reason(statistics, socket.reason);
-        let text = format!(
-            "fd {} {} {} {state} {reason} {}",
-            socket.fd,
-            address(socket.local),
-            address(socket.peer),
-            socket.detail
-        );
-        text.to_lowercase()
+    pub(super) fn message(&self) -> Option<&str> {
+        self.message.as_ref().map(|(text, _)| text.as_str())
     }
 
-    pub(super) fn selected_socket(&self) -> Option<&SocketSnapshot> {
-        self.sockets().get(self.selected).copied()
+    /// The last look at the chosen process.
+    pub(super) fn statistics(&self) -> Option<&Statistics> {
+        let latest = self.current.history.latest();
+        latest.map(|sample| &sample.statistics)
     }
 
     /// Rows of the present screen.
     pub(super) fn row_count(&self) -> usize {
-        let Some(statistics) = self.statistics() else {
-            return self.processes.len();
-        };
+        let statistics = self.statistics();
+        let count = |of: fn(&Statistics) -> usize| statistics.map_or(0, of);
         match self.tab {
-            Tab::Sockets => self.sockets().len(),
-            Tab::Rings => statistics.rings.len(),
-            Tab::Epoll => statistics.multiplexers.len(),
-            Tab::Tcp => statistics.tcp_connections.len(),
-            Tab::Multicast => statistics.groups.len(),
-            Tab::Events => statistics.events.len(),
-            Tab::Settings => statistics.settings.len(),
-            Tab::Processes => self.processes.len(),
+            Tab::Sockets => self.order.len(),
+            Tab::Rings => count(|it| it.rings.len()),
+            Tab::Epoll => count(|it| it.multiplexers.len()),
+            Tab::Tcp => count(|it| it.tcp_connections.len()),
+            Tab::Multicast => count(|it| it.groups.len()),
+            Tab::Events => count(|it| it.events.len()),
+            Tab::Settings => count(|it| it.settings.len()),
+            Tab::Processes => 1 + self.others.len(),
         }
     }
-
-    pub(super) fn handle(&mut self, event: &Event) -> Option<Action> {
-        match event {
-            Event::Key(key) if key.kind != KeyEventKind::Release => {
-                if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
-                    return Some(Action::Quit);
-                }
-                if self.is_filtering {
-                    self.edit_filter(key.code);
-                    return None;
-                }
-                self.key(key.code)
-            }
-            Event::Mouse(mouse) => match mouse.kind {
-                MouseEventKind::ScrollDown => self.step(1),
-                MouseEventKind::ScrollUp => self.step(-1),
-                MouseEventKind::Down(MouseButton::Left) => self.click(mouse.column, mouse.row),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
-    fn edit_filter(&mut self, key: KeyCode) {
-        match key {
-            KeyCode::Esc => {
-                self.filter.clear();
-                self.is_filtering = false;
-            }
-            KeyCode::Enter => self.is_filtering = false,
-            KeyCode::Backspace => drop(self.filter.pop()),
-            KeyCode::Char(letter) => self.filter.push(letter),
-            _ => {}
-        }
-        self.selected = 0;
-    }
-
-    fn key(&mut self, key: KeyCode) -> Option<Action> {
-        if self.help {
-            self.help = false;
-            return (key == KeyCode::Char('q')).then_some(Action::Quit);
-        }
-        match key {
-            KeyCode::Char('q') => return Some(Action::Quit),
-            KeyCode::Esc if self.detail => self.detail = false,
-            KeyCode::Esc => self.filter.clear(),
-            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help = true,
-            KeyCode::Char(' ' | 'p') => self.paused = !self.paused,
-            KeyCode::Char('z') => return Some(Action::Zero),
-            KeyCode::Char('t') => self.totals = !self.totals,
-            KeyCode::Char('s') => {
-                let at = Sort::ALL.iter().position(|sort| *sort == self.sort);
-                self.sort = Sort::ALL[(at.unwrap_or(0) + 1) % Sort::ALL.len()];
-            }
-            KeyCode::Char('r') => self.reversed = !self.reversed,
-            KeyCode::Char('/') => {
-                self.show(Tab::Sockets);
-                self.is_filtering = true;
-            }
-            KeyCode::Char('+') => self.interval = (self.interval / 2).max(INTERVAL_MIN),
-            KeyCode::Char('-') => self.interval = (self.interval * 2).min(INTERVAL_MAX),
-            KeyCode::Tab | KeyCode::Right => self.turn(1),
-            KeyCode::BackTab | KeyCode::Left => self.turn(Tab::ALL.len() - 1),
-            KeyCode::Char(digit @ '1'..='8') => {
-                let index = digit.to_digit(10).unwrap_or(1) as usize - 1;
-                self.show(Tab::ALL[index]);
-            }
-            KeyCode::Down | KeyCode::Char('j') => return self.step(1),
-            KeyCode::Up | KeyCode::Char('k') => return self.step(-1),
-            KeyCode::PageDown => return self.step(10),
-            KeyCode::PageUp => return self.step(-10),
-            KeyCode::Home | KeyCode::Char('g') => self.selected = 0,
-            KeyCode::End | KeyCode::Char('G') => self.selected = self.row_count().saturating_sub(1),
-            KeyCode::Enter => return self.enter(),
-            _ => {}
-        }
-        None
-    }
-
-    fn turn(&mut self, by: usize) {
-        let at = Tab::ALL.iter().position(|tab| *tab == self.tab);
-        self.show(Tab::ALL[(at.unwrap_or(0) + by) % Tab::ALL.len()]);
-    }
-
-    fn show(&mut self, tab: Tab) {
-        if self.tab != tab {
-            self.tab = tab;
-            self.selected = 0;
-            self.detail = false;
-        }
-    }
-
-    fn step(&mut self, by: isize) -> Option<Action> {
-        let last = self.row_count().saturating_sub(1);
-        self.selected = self.selected.saturating_add_signed(by).min(last);
-        None
-    }
-
-    fn enter(&mut self) -> Option<Action> {
-        match self.tab {
-            Tab::Sockets => self.detail = !self.detail,
-            Tab::Processes => {
-                return self
-                    .processes
-                    .get(self.selected)
-                    .map(|process| Action::Open(process.pid));
-            }
-            _ => {}
-        }
-        None
-    }
-
-    fn click(&mut self, column: u16, row: u16) -> Option<Action> {
-        if self.help {
-            self.help = false;
-            return None;
-        }
-        let at = ratatui::layout::Position { x: column, y: row };
-        let tab = self.tab_areas.iter().find(|(_, area)| area.contains(at));
-        if let Some((tab, _)) = tab {
-            self.show(*tab);
-        } else if self.rows_area.contains(at) {
-            let index = self.first_row + usize::from(row - self.rows_area.y);
-            if index < self.row_count() {
-                let again = self.selected == index;
-                self.selected = index;
-                if again {
-                    return self.enter();
-                }
-            }
-        }
-        None
-    }
-}
-
-const INTERVAL_MIN: Duration = Duration::from_millis(100);
-const INTERVAL_MAX: Duration = Duration::from_secs(60);
-
-/// The share of a socket's packets that went through the kernel, in thousandths.
-fn kernel_permille(socket: &SocketSnapshot) -> u64 {
-    let os = socket.rx_os_packets.saturating_add(socket.tx_os_packets);
-    let all = received(socket).saturating_add(sent(socket));
-    os.saturating_mul(1000) / all.max(1)
 }

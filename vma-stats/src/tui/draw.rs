@@ -4,6 +4,7 @@ mod detail;
 mod lists;
 mod sockets;
 mod text;
+mod wrap;
 
 use std::collections::VecDeque;
 
@@ -11,8 +12,10 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph, Sparkline};
+use stats::Statistics;
 
 use crate::tui::app::{App, Tab};
+use crate::tui::history::History;
 use text::count;
 
 /// The smallest terminal that shows anything useful.
@@ -63,30 +66,49 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App) {
     }
 }
 
-/// Room for the chosen socket below the table, where the terminal is tall enough.
+/// Room for the chosen socket below the table: what the table leaves, or half where it would take all.
 fn with_preview(app: &App, area: Rect) -> [Rect; 2] {
     let rows = u16::try_from(app.row_count()).unwrap_or(u16::MAX);
-    let height = if area.height >= 26 && rows > 0 {
-        area.height
-            .saturating_sub(rows.saturating_add(3))
-            .clamp(15, 30)
+    let left = area.height.saturating_sub(rows.saturating_add(3));
+    let half = if area.height >= 2 * PREVIEW_MIN {
+        area.height / 2
     } else {
         0
+    };
+    let height = match left.max(half) {
+        _ if rows == 0 => 0,
+        ..PREVIEW_MIN => 0,
+        height => height,
     };
     Layout::vertical([Constraint::Fill(1), Constraint::Length(height)]).areas(area)
 }
 
+/// Lines below which nothing useful can be said of a socket.
+const PREVIEW_MIN: u16 = 9;
+
 fn draw_title(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let theme = app.theme;
-    let process = &app.process;
-    let mut left = vec![
-        Span::styled(" vma_stats ", theme.title()),
-        Span::raw(format!("{} ", process.program)),
-        Span::styled(format!("pid {}  ", process.pid), theme.quiet()),
-    ];
-    if let Some(statistics) = app.statistics() {
-        let all = statistics.sockets.len() + statistics.kernel_sockets.len();
-        let offloaded = statistics.sockets.iter().filter(|it| it.offloaded).count();
+    let mut left = vec![Span::styled(" vma_stats ", theme.title())];
+    let processes = app.shown_processes();
+    if let [one] = &processes[..] {
+        left.push(Span::raw(format!("{} ", one.process.program)));
+        left.push(Span::styled(
+            format!("pid {}  ", one.process.pid),
+            theme.quiet(),
+        ));
+    } else {
+        left.push(Span::raw(format!("{} processes  ", processes.len())));
+    }
+    let looks: Vec<_> = processes
+        .iter()
+        .filter_map(|it| it.history.latest())
+        .collect();
+    if !looks.is_empty() {
+        let sockets = |of: fn(&Statistics) -> usize| -> usize {
+            looks.iter().map(|sample| of(&sample.statistics)).sum()
+        };
+        let all = sockets(|it| it.sockets.len() + it.kernel_sockets.len());
+        let offloaded = sockets(offloaded_sockets);
         let style = if offloaded == all {
             theme.good()
         } else {
@@ -107,6 +129,11 @@ fn draw_title(frame: &mut Frame<'_>, app: &App, area: Rect) {
     };
     frame.render_widget(Line::from(left), area);
     frame.render_widget(Line::from(state).right_aligned(), area);
+}
+
+fn offloaded_sockets(statistics: &Statistics) -> usize {
+    let sockets = statistics.sockets.iter();
+    sockets.filter(|it| it.offloaded).count()
 }
 
 fn draw_tabs(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
@@ -140,18 +167,23 @@ fn draw_graphs(frame: &mut Frame<'_>, app: &App, area: Rect) {
         Constraint::Fill(1),
     ])
     .areas(area);
-    let history = &app.history;
     let theme = app.theme;
-    let is_dropping = history.dropped.back().is_some_and(|last| *last > 0);
+    let processes = app.shown_processes();
+    let sum = |of: fn(&History) -> &VecDeque<u64>| {
+        sum_of_lines(processes.iter().map(|followed| of(&followed.history)))
+    };
+    let (rx_line, tx_line) = (sum(|it| &it.rx), sum(|it| &it.tx));
+    let dropped_line = sum(|it| &it.dropped);
+    let is_dropping = dropped_line.back().is_some_and(|last| *last > 0);
     let drops = if is_dropping {
         theme.bad()
     } else {
         theme.quiet()
     };
     for (name, line, style, area) in [
-        ("Rx", &history.rx, theme.received(), rx),
-        ("Tx", &history.tx, theme.sent(), tx),
-        ("Drops", &history.dropped, drops, dropped),
+        ("Rx", &rx_line, theme.received(), rx),
+        ("Tx", &tx_line, theme.sent(), tx),
+        ("Drops", &dropped_line, drops, dropped),
     ] {
         let now = line.back().copied().unwrap_or(0);
         let peak = line.iter().max().copied().unwrap_or(0);
@@ -164,6 +196,20 @@ fn draw_graphs(frame: &mut Frame<'_>, app: &App, area: Rect) {
         frame.render_widget(block, area);
         frame.render_widget(sparkline(line, inner.width).style(style), inner);
     }
+}
+
+/// The sum of several lines, the latest values of all together.
+fn sum_of_lines<'a>(lines: impl Iterator<Item = &'a VecDeque<u64>>) -> VecDeque<u64> {
+    let mut sum = VecDeque::new();
+    for line in lines {
+        while sum.len() < line.len() {
+            sum.push_front(0_u64);
+        }
+        for (total, value) in sum.iter_mut().rev().zip(line.iter().rev()) {
+            *total = total.saturating_add(*value);
+        }
+    }
+    sum
 }
 
 /// The last values that fit, the latest at the right.
@@ -199,6 +245,7 @@ fn draw_keys(frame: &mut Frame<'_>, app: &App, area: Rect) {
             ("s", "sort"),
             ("r", "reverse"),
             ("t", "totals"),
+            ("a", "all processes"),
             ("Space", "pause"),
             ("z", "zero"),
         ],
@@ -229,6 +276,7 @@ fn draw_help(frame: &mut Frame<'_>, app: &App, area: Rect) {
         ("/", "filter sockets: fd, address, reason, 'kernel'"),
         ("s, r", "sort by another column, reverse"),
         ("t", "totals instead of rates"),
+        ("a", "the sockets of all processes"),
         ("Space", "pause"),
         ("+ -", "faster, slower"),
         ("z", "let all counters begin anew"),

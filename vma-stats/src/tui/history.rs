@@ -25,6 +25,8 @@ pub(super) struct History {
     latest: Option<Sample>,
     /// Differences of the last two samples, and the seconds between them.
     change: Option<(Statistics, f64)>,
+    /// Where a socket is in them.
+    places: HashMap<(u32, u64), usize>,
     sockets: HashMap<(u32, u64), SocketRates>,
     pub(super) rx: VecDeque<u64>,
     pub(super) tx: VecDeque<u64>,
@@ -41,6 +43,8 @@ impl History {
                 .max(Duration::from_millis(1));
             let change = sample.statistics.since(&earlier.statistics);
             self.remember(&change, seconds.as_secs_f64());
+            let keys = change.sockets.iter().map(|it| (it.slot, it.generation));
+            self.places = keys.zip(0..).collect();
             self.change = Some((change, seconds.as_secs_f64()));
         }
         self.latest = Some(sample);
@@ -89,8 +93,7 @@ impl History {
     /// The change of a socket, with the seconds that it covers.
     pub(super) fn socket_change(&self, key: (u32, u64)) -> Option<(&SocketSnapshot, f64)> {
         let (change, seconds) = self.change.as_ref()?;
-        let mut sockets = change.sockets.iter();
-        let found = sockets.find(|socket| (socket.slot, socket.generation) == key)?;
+        let found = change.sockets.get(*self.places.get(&key)?)?;
         Some((found, *seconds))
     }
 

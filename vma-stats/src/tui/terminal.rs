@@ -67,3 +67,36 @@ fn restore_at_panic() {
         }));
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal_for_tests::Terminal;
+
+    const WORDS: &str = "what went wrong is to be read";
+
+    /// Not a test: what the other one starts.
+    #[test]
+    #[ignore = "panics on a terminal"]
+    fn panics() {
+        if std::env::var_os("VMA_STATS_TEST_PANICS").is_none() {
+            return;
+        }
+        let _screen = Screen::open().unwrap();
+        panic!("{WORDS}");
+    }
+
+    #[test]
+    fn a_panic_leaves_the_terminal_as_it_was() {
+        let program = std::env::current_exe().unwrap();
+        let name = concat!(module_path!(), "::panics");
+        let (_, name) = name.split_once("::").unwrap();
+        let variables = ["VMA_STATS_TEST_PANICS=1", "RUST_BACKTRACE=0"];
+        let arguments = [&variables[..], &[program.to_str().unwrap()]].concat();
+        let options = ["--ignored", "--exact", name, "--nocapture"];
+        let arguments = [&arguments[..], &options].concat();
+        let mut terminal = Terminal::start("/usr/bin/env".as_ref(), &arguments, 80, 24);
+        assert!(!terminal.ended(), "the test fails");
+        assert!(terminal.text().contains(WORDS), "{}", terminal.text());
+    }
+}

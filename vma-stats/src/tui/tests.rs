@@ -9,8 +9,9 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use stats::{PROTOCOL_TCP, PROTOCOL_UDP, ProcessInfo, SocketSlot};
 
-use super::app::{Action, App, Listed, Tab};
+use super::app::{Action, App, Followed, Tab};
 use super::draw::draw;
+use super::history::History;
 use super::theme::Theme;
 use crate::sample::Sample;
 use crate::sample::tests::Fixture;
@@ -22,7 +23,7 @@ fn process() -> ProcessInfo {
         program: "feed-handler".to_owned(),
         library_version: "0.1.0".to_owned(),
         layout_major: 1,
-        layout_minor: 4,
+        layout_minor: 5,
     }
 }
 
@@ -157,25 +158,20 @@ fn app(colours: bool) -> App {
     segment.event("error", "eth9", "bpf(2): Operation not permitted");
     let sockets = Sockets::new(&fixture);
     let mut app = App::new(process(), Duration::from_secs(1), Theme::new(colours));
-    app.processes = vec![
-        Listed {
-            pid: 4242,
-            program: "feed-handler".to_owned(),
-            sockets: 6,
-            offloaded: 2,
-        },
-        Listed {
+    let mut other = Followed {
+        process: ProcessInfo {
             pid: 4250,
             program: "gateway".to_owned(),
-            sockets: 1,
-            offloaded: 1,
+            ..process()
         },
-    ];
+        history: History::default(),
+    };
     for second in 0..50 {
         sockets.run(second);
-        epoll.rx_ready.add(200_000);
-        epoll.poll_hit.add(180_000);
-        epoll.poll_miss.add(2_000);
+        epoll.shares[1].rx_ready.add(150_000);
+        epoll.shares[2].rx_ready.add(50_000);
+        epoll.shares[1].poll_hit.add(180_000);
+        epoll.shares[1].poll_miss.add(2_000);
         ring.rx_packets.add(200_600);
         ring.rx_bytes.add(200_600 * 106);
         ring.tx_packets.add(20_000);
@@ -186,8 +182,13 @@ fn app(colours: bool) -> App {
         for event in &mut sample.statistics.events {
             event.time_nsec = (36_000 + event.order) * 1_000_000_000;
         }
+        let mut others = sample.clone();
+        others.statistics.sockets.retain(|socket| socket.fd == 16);
+        others.statistics.kernel_sockets.clear();
+        other.history.push(others);
         app.push(sample);
     }
+    app.others.push(other);
     app
 }
 
@@ -288,13 +289,46 @@ fn screens_of_any_size_are_drawn() {
     }
 }
 
+/// Descriptors in the table's order.
+fn fds(app: &App) -> Vec<i32> {
+    let sockets = (0..).map_while(|row| app.socket_in_row(row));
+    sockets.map(|shown| shown.socket.fd).collect()
+}
+
+/// The sockets of all processes are one table, with the process of each.
+#[test]
+fn all_processes_are_shown_together() {
+    let mut app = app(true);
+    press(&mut app, KeyCode::Char('a'));
+    assert_eq!(
+        fds(&app),
+        [14, 15, 16, 17, 16],
+        "by process, then by descriptor"
+    );
+    let text = shown("all", &mut app, 120, 36);
+    insta::assert_snapshot!("all-120x36", text);
+    for (filter, expected) in [("gateway", vec![16]), ("pid 4242", vec![14, 15, 16, 17])] {
+        press(&mut app, KeyCode::Char('/'));
+        for letter in filter.chars() {
+            press(&mut app, KeyCode::Char(letter));
+        }
+        press(&mut app, KeyCode::Enter);
+        assert_eq!(fds(&app), expected, "{filter}");
+        press(&mut app, KeyCode::Esc);
+    }
+    press(&mut app, KeyCode::Char('s'));
+    assert_eq!(fds(&app)[0], 14, "the busiest of all comes first");
+    press(&mut app, KeyCode::Char('a'));
+    assert_eq!(fds(&app).len(), 4);
+}
+
 #[test]
 fn keys_change_what_is_shown() {
     let mut app = app(true);
     press(&mut app, KeyCode::Char('s'));
-    assert_eq!(app.sockets()[0].fd, 14, "the busiest comes first");
+    assert_eq!(fds(&app)[0], 14, "the busiest comes first");
     press(&mut app, KeyCode::Char('r'));
-    assert_ne!(app.sockets()[0].fd, 14);
+    assert_ne!(fds(&app)[0], 14);
     press(&mut app, KeyCode::Char('r'));
     press(&mut app, KeyCode::Down);
     press(&mut app, KeyCode::Enter);
@@ -319,7 +353,7 @@ fn keys_change_what_is_shown() {
 #[test]
 fn filter_finds_addresses_and_reasons() {
     let mut app = app(true);
-    for (filter, fds) in [
+    for (filter, expected) in [
         ("7001", vec![15]),
         ("LOOPBACK", vec![16]),
         ("kernel", vec![15, 16, 17]),
@@ -331,11 +365,10 @@ fn filter_finds_addresses_and_reasons() {
             .chars()
             .for_each(|letter| assert!(press(&mut app, KeyCode::Char(letter)).is_none()));
         press(&mut app, KeyCode::Enter);
-        let found: Vec<_> = app.sockets().iter().map(|socket| socket.fd).collect();
-        assert_eq!(found, fds, "{filter}");
+        assert_eq!(fds(&app), expected, "{filter}");
         screen(&mut app, 80, 24);
         press(&mut app, KeyCode::Esc);
-        assert_eq!(app.sockets().len(), 4);
+        assert_eq!(fds(&app).len(), 4);
     }
 }
 
@@ -365,7 +398,7 @@ fn mouse_chooses_tabs_and_rows() {
 #[test]
 fn zeroed_counters_and_lost_sockets_do_no_harm() {
     let mut app = app(true);
-    let mut sample = app.history.latest().unwrap().clone();
+    let mut sample = app.current.history.latest().unwrap().clone();
     sample.taken += Duration::from_secs(1);
     sample.statistics.sockets.truncate(1);
     sample.statistics.sockets[0].rx_packets = 5;

@@ -6,6 +6,8 @@ use ratatui::style::{Color, Modifier, Style};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Theme {
     colours: bool,
+    /// Nothing stands out or back: on a row that is all highlighted.
+    flat: bool,
 }
 
 impl Theme {
@@ -16,16 +18,24 @@ impl Theme {
             std::env::var("TERM").is_ok_and(|term| term == "dumb" || term.starts_with("vt"));
         Self {
             colours: !is_set("NO_COLOR") && !is_plain,
+            flat: false,
         }
     }
 
     #[cfg(test)]
     pub(super) fn new(colours: bool) -> Self {
-        Self { colours }
+        Self {
+            colours,
+            flat: false,
+        }
     }
 
-    pub(super) fn without_colours(self) -> Self {
-        Self { colours: false }
+    /// For the chosen row, where colours and faint letters would be hard to read.
+    pub(super) fn flat(self) -> Self {
+        Self {
+            colours: false,
+            flat: true,
+        }
     }
 
     fn colour(self, colour: Color) -> Style {
@@ -57,7 +67,9 @@ impl Theme {
     }
 
     pub(super) fn quiet(self) -> Style {
-        if self.colours {
+        if self.flat {
+            Style::new()
+        } else if self.colours {
             Style::new().fg(Color::DarkGray)
         } else {
             Style::new().add_modifier(Modifier::DIM)

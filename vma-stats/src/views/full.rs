@@ -145,13 +145,15 @@ impl Block {
         }
         if it.rx_poll_hit + it.rx_poll_miss > 0 {
             active = true;
-            self.line(format_args!(
-                "{:<20} {} / {} ({:.2}%) [miss/hit]",
+            self.value(
                 "Rx poll:",
-                rate.count(it.rx_poll_miss),
-                rate.count(it.rx_poll_hit),
-                poll_percent(it.rx_poll_hit, it.rx_poll_miss)
-            ));
+                format_args!(
+                    "{} / {} ({:.2}%) [miss/hit]",
+                    rate.count(it.rx_poll_miss),
+                    rate.count(it.rx_poll_hit),
+                    poll_percent(it.rx_poll_hit, it.rx_poll_miss)
+                ),
+            );
         }
         if it.rx_migrations + it.tx_migrations > 0 {
             let (rx, tx) = (rate.count(it.rx_migrations), rate.count(it.tx_migrations));
@@ -246,6 +248,13 @@ impl Block {
                     ),
                 );
             }
+        }
+        if ring.rx_wakeups > 0 {
+            // A ring of AF_XDP is not asked for interrupts: whoever sleeps is woken.
+            self.value(
+                "Interrupts:",
+                format_args!("- / {} [requests/received]", rate.count(ring.rx_wakeups)),
+            );
         }
     }
 

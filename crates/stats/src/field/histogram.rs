@@ -163,7 +163,7 @@ impl Field for Histogram {
     }
 
     fn zero(&self) {
-        self.0.iter().for_each(super::zero_while_counted);
+        self.0.iter().for_each(crate::counter::zero_while_counted);
     }
 
     fn shown(value: &Distribution) -> Value {

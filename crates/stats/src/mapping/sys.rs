@@ -7,9 +7,13 @@
 use std::ffi::{CStr, c_int, c_long};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr::{self, NonNull};
-use std::sync::OnceLock;
+use std::ptr;
+
+mod memory;
+mod messages;
+
+pub(crate) use memory::{handle_bus_errors, map_for_reading, map_shared, map_zeros_over, unmap};
+pub(crate) use messages::{control_socket, receive_with_credentials, send_to};
 
 /// A descriptor that is closed with the raw system call.
 #[derive(Debug)]
@@ -210,141 +214,6 @@ pub(crate) fn effective_user() -> u32 {
     u32::try_from(user).unwrap_or(u32::MAX)
 }
 
-/// A datagram socket with a name, whose messages bring the credentials of their senders. Only its owner and root may send to it.
-pub(crate) fn control_socket<F: AsFd>(
-    path: &CStr,
-    own: impl FnOnce(OwnedFd) -> F,
-) -> io::Result<F> {
-    let (address, len) = unix_address(path)?;
-    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: takes plain numbers.
-    let fd = check(unsafe { libc::syscall(libc::SYS_socket, libc::AF_UNIX, kind, 0) })?;
-    let fd = c_int::try_from(fd).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
-    // SAFETY: it is open and nobody else's.
-    let owner = own(unsafe { OwnedFd::from_raw_fd(fd) });
-    let fd = owner.as_fd().as_raw_fd();
-    let one: c_int = 1;
-    // SAFETY: the option is an integer, readable for its size.
-    check(unsafe {
-        libc::syscall(
-            libc::SYS_setsockopt,
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_PASSCRED,
-            &raw const one,
-            size_of::<c_int>(),
-        )
-    })?;
-    // bind(2) gives the name this mode.
-    set_mode(fd, 0o600)?;
-    // SAFETY: the address is readable for its length.
-    check(unsafe { libc::syscall(libc::SYS_bind, fd, &raw const address, len) })?;
-    Ok(owner)
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "it is 1")]
-const UNIX_FAMILY: libc::sa_family_t = libc::AF_UNIX as libc::sa_family_t;
-#[allow(clippy::cast_possible_truncation, reason = "it is 110")]
-const UNIX_ADDRESS_BYTES: libc::socklen_t = size_of::<libc::sockaddr_un>() as libc::socklen_t;
-
-fn unix_address(path: &CStr) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
-    // SAFETY: all-zero is a value of this struct of integers.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = UNIX_FAMILY;
-    let bytes = path.to_bytes_with_nul();
-    if bytes.len() > address.sun_path.len() {
-        return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
-    }
-    for (to, from) in address.sun_path.iter_mut().zip(bytes) {
-        *to = *from as libc::c_char;
-    }
-    Ok((address, UNIX_ADDRESS_BYTES))
-}
-
-/// A datagram and who has sent it.
-pub(crate) struct Message<'b> {
-    pub(crate) bytes: &'b [u8],
-    pub(crate) user: Option<u32>,
-    pub(crate) from: Sender,
-}
-
-/// Where an answer goes.
-pub(crate) struct Sender {
-    address: libc::sockaddr_un,
-    len: libc::socklen_t,
-}
-
-/// Room for the credentials of one message, aligned as a control message has to be.
-#[repr(C, align(8))]
-struct ControlRoom([u8; 64]);
-
-/// Receives a datagram, without waiting.
-pub(crate) fn receive_with_credentials<'b>(
-    fd: BorrowedFd<'_>,
-    buffer: &'b mut [u8],
-) -> io::Result<Message<'b>> {
-    // SAFETY: all-zero is a value of these structs of integers and pointers.
-    let (mut address, mut message): (libc::sockaddr_un, libc::msghdr) =
-        unsafe { std::mem::zeroed() };
-    let mut control = ControlRoom([0; 64]);
-    let mut part = libc::iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: buffer.len(),
-    };
-    message.msg_name = (&raw mut address).cast();
-    message.msg_namelen = UNIX_ADDRESS_BYTES;
-    message.msg_iov = &raw mut part;
-    message.msg_iovlen = 1;
-    message.msg_control = (&raw mut control).cast();
-    message.msg_controllen = size_of::<ControlRoom>();
-    let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-    // SAFETY: the message's buffers are writable for their lengths.
-    let len = check(unsafe {
-        libc::syscall(libc::SYS_recvmsg, fd.as_raw_fd(), &raw mut message, flags)
-    })?;
-    Ok(Message {
-        user: sender_user(&message),
-        bytes: start_of(buffer, len),
-        from: Sender {
-            address,
-            len: message.msg_namelen,
-        },
-    })
-}
-
-/// The user in the credentials of a received message.
-fn sender_user(message: &libc::msghdr) -> Option<u32> {
-    // SAFETY: the kernel has filled in the control buffer and its length.
-    let header = unsafe { libc::CMSG_FIRSTHDR(message) };
-    // SAFETY: null, or a header within the control buffer.
-    let kind = unsafe { header.as_ref() }?;
-    let wanted = (libc::SOL_SOCKET, libc::SCM_CREDENTIALS);
-    if (kind.cmsg_level, kind.cmsg_type) != wanted {
-        return None;
-    }
-    // SAFETY: the data follow the header.
-    let data: *const libc::ucred = unsafe { libc::CMSG_DATA(header) }.cast();
-    // SAFETY: a message of this kind holds a `ucred`, perhaps not aligned.
-    Some(unsafe { data.read_unaligned() }.uid)
-}
-
-/// Answers, without waiting. Whoever has gone gets no answer.
-pub(crate) fn send_to(fd: BorrowedFd<'_>, bytes: &[u8], to: &Sender) {
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: data and address are readable for their lengths.
-    let _ = unsafe {
-        libc::syscall(
-            libc::SYS_sendto,
-            fd.as_raw_fd(),
-            bytes.as_ptr(),
-            bytes.len(),
-            flags,
-            &raw const to.address,
-            to.len,
-        )
-    };
-}
-
 /// Nanoseconds since 1970.
 pub(crate) fn now_nsec() -> u64 {
     let mut time = libc::timespec {
@@ -355,73 +224,6 @@ pub(crate) fn now_nsec() -> u64 {
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
-}
-
-pub(crate) fn map_shared(fd: &Fd, bytes: usize) -> io::Result<NonNull<u8>> {
-    map(
-        bytes,
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_SHARED,
-        fd.0,
-    )
-}
-
-pub(crate) fn map_for_reading(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {
-    map(bytes, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd())
-}
-
-fn map(bytes: usize, protection: c_int, flags: c_int, fd: c_int) -> io::Result<NonNull<u8>> {
-    // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
-    let address = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, fd, 0) };
-    if address == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    NonNull::new(address.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
-}
-
-pub(crate) fn unmap(base: NonNull<u8>, bytes: usize) {
-    // SAFETY: callers own the mapping and use it no more.
-    let _ = unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
-}
-
-/// Puts zeros of this process alone in the place of a mapping. Async-signal-safe.
-pub(crate) fn map_zeros_over(base: usize, bytes: usize, writable: bool) -> bool {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    let write = if writable { libc::PROT_WRITE } else { 0 };
-    let address = ptr::with_exposed_provenance_mut(base);
-    // SAFETY: the caller names a mapping of this crate, whose memory is read and written by atomics only, as what takes its place.
-    let mapped = unsafe { libc::mmap(address, bytes, libc::PROT_READ | write, flags, -1, 0) };
-    mapped != libc::MAP_FAILED
-}
-
-/// Installs a handler for `SIGBUS`. Where `survives` says no, the signal has its default action.
-pub(crate) fn handle_bus_errors(survives: fn(usize) -> bool) -> io::Result<()> {
-    static SURVIVES: OnceLock<fn(usize) -> bool> = OnceLock::new();
-    extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-        // SAFETY: the kernel passes a siginfo to a handler installed with SA_SIGINFO.
-        let fault = unsafe { info.as_ref() }
-            .filter(|info| info.si_code > 0)
-            // SAFETY: that of a fault has an address.
-            .map(|info| unsafe { info.si_addr() }.addr());
-        if fault.is_some_and(|address| SURVIVES.get().is_some_and(|survives| survives(address))) {
-            return;
-        }
-        // A fault comes again; what somebody has sent is sent again.
-        // SAFETY: integers.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-        if fault.is_none() {
-            // SAFETY: as above.
-            unsafe { libc::raise(signal) };
-        }
-    }
-    let _ = SURVIVES.set(survives);
-    // SAFETY: all-zero is a value of this struct: an empty mask.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = handler as *const () as usize;
-    action.sa_flags = libc::SA_SIGINFO;
-    // SAFETY: the struct is valid for the call.
-    let result = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) };
-    check(c_long::from(result)).map(drop)
 }
 
 fn check(result: c_long) -> io::Result<c_long> {

@@ -3,24 +3,26 @@
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Bar, BarChart, BarGroup, Block, BorderType, Padding, Paragraph, Wrap};
+use ratatui::widgets::{Bar, BarChart, BarGroup, Block, BorderType, Padding, Paragraph};
 use stats::{FieldKind, Row, SocketSnapshot, Statistics, Value};
 
 use super::sparkline;
 use super::text::{address, bytes, count, nanoseconds, rate};
+use super::wrap::{LABEL, wrap};
 use crate::explain;
-use crate::tui::app::App;
+use crate::tui::app::{App, Shown};
 use crate::tui::history::{received, sent};
 use crate::views::{poll_percent, protocol_name};
 
 pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
-    let (Some(statistics), Some(socket)) = (app.statistics(), app.selected_socket()) else {
+    let Some(shown) = app.selected_socket() else {
         frame.render_widget(
             Paragraph::new("The socket is gone; Esc leads back").centered(),
             area,
         );
         return;
     };
+    let (statistics, socket) = (shown.statistics, shown.socket);
     let title = format!(" fd {} · {} ", socket.fd, protocol_name(socket.protocol));
     let outer = Block::bordered()
         .border_type(BorderType::Rounded)
@@ -38,9 +40,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
         ])
         .spacing(2)
         .areas(inner);
-        frame.render_widget(Paragraph::new(words).wrap(Wrap { trim: false }), left);
-        draw_counters(frame, app, socket, middle);
-        draw_graphs(frame, app, socket, right);
+        frame.render_widget(Paragraph::new(wrap(words, left.width)), left);
+        draw_counters(frame, app, &shown, middle);
+        draw_graphs(frame, app, &shown, right);
     } else if area.width >= 100 {
         let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(44)])
             .spacing(2)
@@ -49,10 +51,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
             ..24 => [right, Rect::default()],
             _ => Layout::vertical([Constraint::Fill(1), Constraint::Length(14)]).areas(right),
         };
-        frame.render_widget(Paragraph::new(words).wrap(Wrap { trim: false }), left);
-        draw_counters(frame, app, socket, counters);
+        frame.render_widget(Paragraph::new(wrap(words, left.width)), left);
+        draw_counters(frame, app, &shown, counters);
         if graphs.height > 0 {
-            draw_graphs(frame, app, socket, graphs);
+            draw_graphs(frame, app, &shown, graphs);
         }
     } else if area.height >= 30 {
         let [top, bottom] =
@@ -60,18 +62,18 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
         let [counters, graphs] = Layout::horizontal([Constraint::Length(44), Constraint::Fill(1)])
             .spacing(2)
             .areas(bottom);
-        frame.render_widget(Paragraph::new(words).wrap(Wrap { trim: false }), top);
-        draw_counters(frame, app, socket, counters);
-        draw_graphs(frame, app, socket, graphs);
+        frame.render_widget(Paragraph::new(wrap(words, top.width)), top);
+        draw_counters(frame, app, &shown, counters);
+        draw_graphs(frame, app, &shown, graphs);
     } else {
-        frame.render_widget(Paragraph::new(words).wrap(Wrap { trim: false }), inner);
+        frame.render_widget(Paragraph::new(wrap(words, inner.width)), inner);
     }
 }
 
 /// What it is, how it fares, why, and what to change.
 fn words(app: &App, statistics: &Statistics, socket: &SocketSnapshot) -> Vec<Line<'static>> {
     let theme = app.theme;
-    let label = |name: &str| Span::styled(format!("{name:<10}"), theme.quiet());
+    let label = |name: &str| Span::styled(format!("{name:<LABEL$}"), theme.quiet());
     let plain = |name: &str, text: String| Line::from(vec![label(name), Span::raw(text)]);
     let mut lines = vec![if socket.offloaded {
         Line::from(vec![
@@ -211,25 +213,29 @@ fn ways(app: &App, statistics: &Statistics, socket: &SocketSnapshot) -> Vec<Line
             format!("{} packets, {past:.1} % past the kernel", count(all))
         };
         lines.push(Line::from(vec![
-            Span::styled(format!("{name:<10}"), theme.quiet()),
+            Span::styled(format!("{name:<LABEL$}"), theme.quiet()),
             Span::raw(text),
         ]));
         for (code, packets) in reasons.iter() {
             let why = explain::reason(statistics, code);
-            lines.push(Line::from(Span::styled(
-                format!("{:10}{} through it: {why}", "", count(packets)),
-                theme.warning(),
-            )));
+            lines.push(Line::from(vec![
+                Span::raw(" ".repeat(LABEL)),
+                Span::styled(
+                    format!("{} through it: {why}", count(packets)),
+                    theme.warning(),
+                ),
+            ]));
         }
     }
     lines
 }
 
 /// Every counter that is not 0, from the table of the schema.
-fn draw_counters(frame: &mut Frame<'_>, app: &App, socket: &SocketSnapshot, area: Rect) {
-    let key = (socket.slot, socket.generation);
-    let change = app.history.socket_change(key);
-    let rates = change.map(|(change, seconds)| (change.values(), seconds));
+fn draw_counters(frame: &mut Frame<'_>, app: &App, shown: &Shown<'_>, area: Rect) {
+    let socket = shown.socket;
+    let rates = shown
+        .change()
+        .map(|(change, seconds)| (change.values(), seconds));
     let mut lines = vec![Line::from(Span::styled(
         format!("{:<22}{:>10}{:>10}", "counter", "total", "per s"),
         app.theme.heading(),
@@ -263,16 +269,15 @@ fn draw_counters(frame: &mut Frame<'_>, app: &App, socket: &SocketSnapshot, area
 }
 
 /// Rates over time, and the times from arrival to delivery.
-fn draw_graphs(frame: &mut Frame<'_>, app: &App, socket: &SocketSnapshot, area: Rect) {
-    let theme = app.theme;
+fn draw_graphs(frame: &mut Frame<'_>, app: &App, shown: &Shown<'_>, area: Rect) {
+    let (theme, socket) = (app.theme, shown.socket);
     let [rx_area, tx_area, times_area] = Layout::vertical([
         Constraint::Fill(1),
         Constraint::Fill(1),
         Constraint::Fill(2),
     ])
     .areas(area);
-    let key = (socket.slot, socket.generation);
-    if let Some(rates) = app.history.socket_rates(key) {
+    if let Some(rates) = shown.history.socket_rates(shown.key()) {
         for (name, line, style, area) in [
             ("Rx/s", &rates.rx, theme.received(), rx_area),
             ("Tx/s", &rates.tx, theme.sent(), tx_area),

@@ -1,83 +1,106 @@
-//! Rings and pools, epoll sets, TCP connections, groups, events, settings and processes.
+//! The screens that are a list: epoll sets, TCP connections, groups, events, settings and processes; and that of the rings, which
+//! has two of them.
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Gauge, Paragraph, Row, Table};
-use stats::Statistics;
+use ratatui::layout::{Constraint, Layout, Margin, Rect};
+use ratatui::widgets::{Paragraph, Row, Table};
+use stats::{MultiplexerSnapshot, Statistics};
 
-use super::text::{address, bytes, cells, count, rate, time_of_day};
+use super::sockets::trend;
+use super::text::{address, bytes, count, rate, time_of_day};
 use super::window;
-use crate::tui::app::{App, Tab};
+use crate::tui::app::{App, Followed, Tab};
 use crate::views::{multiplexing, netstat::tcp_state, poll_percent};
 
-/// Cells, and whether something is wrong.
-type Cells = (Vec<String>, bool);
+mod rings;
 
-pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
-    if app.tab == Tab::Processes {
-        draw_processes(frame, app, area);
-        return;
-    }
-    let Some(statistics) = app.statistics().cloned() else {
-        return;
-    };
-    match app.tab {
-        Tab::Rings => draw_rings(frame, app, &statistics, area),
-        Tab::Epoll => draw_epoll(frame, app, &statistics, area),
-        Tab::Tcp => draw_tcp(frame, app, &statistics, area),
-        Tab::Multicast => draw_groups(frame, app, &statistics, area),
-        Tab::Events => draw_events(frame, app, &statistics, area),
-        _ => draw_settings(frame, app, &statistics, area),
+/// What a list shows.
+#[derive(Debug)]
+struct List {
+    /// Headings and widths; the last column takes what is left.
+    columns: &'static [(&'static str, u16)],
+    rows: Vec<Cells>,
+    /// What is said where there are no rows.
+    empty: String,
+}
+
+/// A row.
+#[derive(Debug)]
+struct Cells {
+    cells: Vec<String>,
+    /// Something is wrong with it.
+    is_bad: bool,
+}
+
+impl List {
+    fn new(columns: &'static [(&'static str, u16)], rows: Vec<Cells>, empty: &str) -> Self {
+        let empty = empty.to_owned();
+        Self {
+            columns,
+            rows,
+            empty,
+        }
     }
 }
 
-/// Whether a row of the table is the chosen one.
+fn good(cells: Vec<String>) -> Cells {
+    let is_bad = false;
+    Cells { cells, is_bad }
+}
+
+pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
+    let list = match (app.tab, app.statistics()) {
+        (Tab::Processes, _) => processes(app),
+        (_, None) => return,
+        (Tab::Rings, Some(_)) => {
+            rings::draw(frame, app, area);
+            return;
+        }
+        (Tab::Epoll, Some(statistics)) => calls(app, statistics),
+        (Tab::Tcp, Some(statistics)) => connections(app, statistics),
+        (Tab::Multicast, Some(statistics)) => groups(statistics),
+        (Tab::Events, Some(statistics)) => events(statistics),
+        (_, Some(statistics)) => settings(statistics),
+    };
+    draw_list(frame, app, area, list, Cursor::Here);
+}
+
+/// Whether a row of the list is the chosen one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cursor {
     Here,
     Elsewhere,
 }
 
-/// Headings, rows, and a word where there are none. The last column takes what is left.
-fn draw_table(
-    frame: &mut Frame<'_>,
-    app: &mut App,
-    area: Rect,
-    columns: &[(&str, u16)],
-    rows: Vec<Cells>,
-    empty: &str,
-    cursor: Cursor,
-) {
+fn draw_list(frame: &mut Frame<'_>, app: &mut App, area: Rect, list: List, cursor: Cursor) {
+    // As far from the edge as everything else.
+    let area = area.inner(Margin::new(1, 0));
     let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
     let shown = match cursor {
-        Cursor::Here => window(app, body, rows.len()),
-        Cursor::Elsewhere => 0..rows.len().min(usize::from(body.height)),
+        Cursor::Here => window(app, body, list.rows.len()),
+        Cursor::Elsewhere => 0..list.rows.len().min(usize::from(body.height)),
     };
-    let last = columns.len().saturating_sub(1);
+    let last = list.columns.len().saturating_sub(1);
     let width = |(index, (_, width)): (usize, &(&str, u16))| match index == last {
         true => Constraint::Fill(1),
         false => Constraint::Length(*width),
     };
-    let widths: Vec<_> = columns.iter().enumerate().map(width).collect();
-    let names = Row::new(columns.iter().map(|(name, _)| (*name).to_owned()));
+    let widths: Vec<_> = list.columns.iter().enumerate().map(width).collect();
+    let names = Row::new(list.columns.iter().map(|(name, _)| *name));
     let heading = Table::new([names.style(app.theme.heading())], &widths);
     frame.render_widget(heading, head);
-    if rows.is_empty() {
-        let text = Paragraph::new(empty).style(app.theme.quiet()).centered();
-        frame.render_widget(text, body);
+    if list.rows.is_empty() {
+        let text = Paragraph::new(list.empty).style(app.theme.quiet());
+        frame.render_widget(text.centered(), body);
         return;
     }
-    let visible = rows
-        .into_iter()
-        .enumerate()
-        .take(shown.end)
-        .skip(shown.start);
-    let visible = visible.map(|(index, (cells, is_wrong))| {
+    let visible = list.rows.into_iter().enumerate();
+    let visible = visible.take(shown.end).skip(shown.start);
+    let visible = visible.map(|(index, Cells { cells, is_bad })| {
         let row = Row::new(cells);
         if index == app.selected && cursor == Cursor::Here {
             row.style(app.theme.selected())
-        } else if is_wrong {
+        } else if is_bad {
             row.style(app.theme.bad())
         } else {
             row
@@ -86,166 +109,33 @@ fn draw_table(
     frame.render_widget(Table::new(visible, &widths), body);
 }
 
-fn draw_rings(frame: &mut Frame<'_>, app: &mut App, statistics: &Statistics, area: Rect) {
-    let pools = cells(statistics.pools.len());
-    let queues = cells(statistics.queues.len());
-    let [rings_area, queues_area, pools_area, notes_area] = Layout::vertical([
-        Constraint::Length(cells(statistics.rings.len()) + 2),
-        Constraint::Length(queues + 2),
-        Constraint::Length(pools * 2 + 1),
-        Constraint::Min(0),
-    ])
-    .areas(area);
-    let rows = statistics.rings.iter().enumerate().map(|(index, ring)| {
-        let per = |of: fn(&stats::RingSnapshot) -> u64| {
-            rate(app.history.rate(|change| change.rings.get(index).map(of)))
+fn calls(app: &App, statistics: &Statistics) -> List {
+    let rows = statistics.multiplexers.iter().enumerate();
+    let rows = rows.map(|(index, calls)| {
+        let per = |of: fn(&MultiplexerSnapshot) -> u64| {
+            let history = &app.current.history;
+            rate(history.rate(|change| change.multiplexers.get(index).map(of)))
         };
-        let dropped = ring.rx_dropped_no_socket
-            + ring.rx_dropped_malformed
-            + ring.rx_dropped_checksum
-            + ring.rx_dropped_no_frame;
-        let cells = vec![
-            ring.ifname.clone(),
-            ring.mode.clone(),
-            per(|it| it.rx_packets),
-            per(|it| it.tx_packets),
-            bytes(ring.rx_bytes),
-            bytes(ring.tx_bytes),
-            per(|it| it.tx_kicks),
-            count(ring.tx_full),
-            format!(
-                "{} ({} no socket, {} malformed, {} checksum, {} no buffer)",
-                count(dropped),
-                count(ring.rx_dropped_no_socket),
-                count(ring.rx_dropped_malformed),
-                count(ring.rx_dropped_checksum),
-                count(ring.rx_dropped_no_frame)
-            ),
-        ];
-        (cells, ring.rx_dropped_no_frame + ring.tx_full > 0)
-    });
-    let rows: Vec<Cells> = rows.collect();
-    draw_table(
-        frame,
-        app,
-        rings_area,
-        &[
-            ("interface", 10),
-            ("mode", 12),
-            ("Rx/s", 6),
-            ("Tx/s", 6),
-            ("Rx", 6),
-            ("Tx", 6),
-            ("kicks/s", 8),
-            ("tx full", 8),
-            ("dropped", 0),
-        ],
-        rows,
-        "no interface is open: nothing is accelerated yet",
-        Cursor::Here,
-    );
-    let rows = statistics.queues.iter().map(|queue| {
-        let cells = vec![
-            queue.ifname.clone(),
-            count(queue.rx_drained_max),
-            count(queue.rx_dropped),
-        ];
-        (cells, queue.rx_dropped > 0)
-    });
-    let columns = [("queue of", 10), ("most at once", 14), ("dropped", 0)];
-    draw_table(
-        frame,
-        app,
-        queues_area,
-        &columns,
-        rows.collect(),
-        "no queue",
-        Cursor::Elsewhere,
-    );
-    for (index, pool) in statistics.pools.iter().enumerate() {
-        draw_pool(frame, app, pool, pools_area, cells(index) * 2);
-    }
-    let notes = statistics.notes.iter().map(|note| {
-        let about = if note.subject.is_empty() {
-            "process"
-        } else {
-            &note.subject
+        let percent = match calls.poll_hit + calls.poll_miss {
+            0 => "-".to_owned(),
+            _ => format!("{:.1}", poll_percent(calls.poll_hit, calls.poll_miss)),
         };
-        Line::from(vec![
-            Span::styled(format!("{about} ({}): ", note.topic), app.theme.warning()),
-            Span::raw(note.text.clone()),
-        ])
+        let cells = vec![
+            multiplexing::name(calls),
+            per(|it| it.rx_ready),
+            per(|it| it.rx_os_ready),
+            percent,
+            per(|it| it.poll_miss),
+            per(|it| it.timeouts),
+            count(calls.errors),
+            calls.thread.to_string(),
+        ];
+        Cells {
+            cells,
+            is_bad: calls.errors > 0,
+        }
     });
-    let notes = Paragraph::new(notes.collect::<Vec<_>>());
-    frame.render_widget(
-        notes.wrap(ratatui::widgets::Wrap { trim: false }),
-        notes_area,
-    );
-}
-
-fn draw_pool(frame: &mut Frame<'_>, app: &App, pool: &stats::PoolSnapshot, area: Rect, below: u16) {
-    let used = pool.frames.saturating_sub(pool.free);
-    let share = used as f64 / pool.frames.max(1) as f64;
-    let style = match share {
-        share if share > 0.9 => app.theme.bad(),
-        share if share > 0.7 => app.theme.warning(),
-        _ => app.theme.good(),
-    };
-    let row = Rect::new(area.x, area.y + below, area.width, 1).intersection(area);
-    let [label, gauge, note] = Layout::horizontal([
-        Constraint::Length(11),
-        Constraint::Fill(2),
-        Constraint::Fill(1),
-    ])
-    .spacing(1)
-    .areas(row);
-    frame.render_widget(Span::raw("buffers"), label);
-    let text = format!("{} of {} in use", count(used), count(pool.frames));
-    let gauge_widget = Gauge::default()
-        .ratio(share.clamp(0.0, 1.0))
-        .label(text)
-        .gauge_style(style);
-    frame.render_widget(gauge_widget, gauge);
-    let exhausted = match pool.exhausted {
-        0 => Span::styled(
-            format!("{} each", bytes(pool.frame_bytes)),
-            app.theme.quiet(),
-        ),
-        times => Span::styled(format!("empty {} times", count(times)), app.theme.bad()),
-    };
-    frame.render_widget(exhausted, note);
-}
-
-fn draw_epoll(frame: &mut Frame<'_>, app: &mut App, statistics: &Statistics, area: Rect) {
-    let rows = statistics
-        .multiplexers
-        .iter()
-        .enumerate()
-        .map(|(index, calls)| {
-            let per = |of: fn(&stats::MultiplexerSnapshot) -> u64| {
-                rate(
-                    app.history
-                        .rate(|change| change.multiplexers.get(index).map(of)),
-                )
-            };
-            let percent = match calls.poll_hit + calls.poll_miss {
-                0 => "-".to_owned(),
-                _ => format!("{:.1}", poll_percent(calls.poll_hit, calls.poll_miss)),
-            };
-            let cells = vec![
-                multiplexing::name(calls),
-                per(|it| it.rx_ready),
-                per(|it| it.rx_os_ready),
-                percent,
-                per(|it| it.poll_miss),
-                per(|it| it.timeouts),
-                count(calls.errors),
-                calls.thread.to_string(),
-            ];
-            (cells, calls.errors > 0)
-        });
-    let rows: Vec<Cells> = rows.collect();
-    let columns = [
+    let columns = &[
         ("calls", 12),
         ("ready/s", 9),
         ("kernel/s", 9),
@@ -255,20 +145,15 @@ fn draw_epoll(frame: &mut Frame<'_>, app: &mut App, statistics: &Statistics, are
         ("errors", 8),
         ("thread", 0),
     ];
-    draw_table(
-        frame,
-        app,
-        area,
-        &columns,
-        rows,
-        "no poll, select or epoll yet",
-        Cursor::Here,
-    );
+    List::new(columns, rows.collect(), "no poll, select or epoll yet")
 }
 
-fn draw_tcp(frame: &mut Frame<'_>, app: &mut App, statistics: &Statistics, area: Rect) {
+fn connections(app: &App, statistics: &Statistics) -> List {
     let rows = statistics.tcp_connections.iter().map(|it| {
-        let again = app.history.retransmissions((it.slot, it.generation));
+        let again = app
+            .current
+            .history
+            .retransmissions((it.slot, it.generation));
         let now = again.and_then(|line| line.back()).copied().unwrap_or(0);
         let cells = vec![
             it.fd.to_string(),
@@ -282,10 +167,12 @@ fn draw_tcp(frame: &mut Frame<'_>, app: &mut App, statistics: &Statistics, area:
             count(now),
             format!("{} → {}", address(it.local), address(it.peer)),
         ];
-        (cells, now > 0)
+        Cells {
+            cells,
+            is_bad: now > 0,
+        }
     });
-    let rows: Vec<Cells> = rows.collect();
-    let columns = [
+    let columns = &[
         ("fd", 5),
         ("state", 12),
         ("cwnd", 6),
@@ -297,116 +184,100 @@ fn draw_tcp(frame: &mut Frame<'_>, app: &mut App, statistics: &Statistics, area:
         ("again/s", 8),
         ("local → peer", 0),
     ];
-    let kernel = statistics
-        .kernel_sockets
-        .iter()
-        .filter(|it| it.protocol == stats::PROTOCOL_TCP)
-        .count();
+    let others = statistics.kernel_sockets.iter();
+    let kernel = others.filter(|it| it.protocol == stats::PROTOCOL_TCP);
+    let kernel = kernel.count();
     let empty = format!("no TCP connection is accelerated; {kernel} TCP sockets are the kernel's");
-    draw_table(frame, app, area, &columns, rows, &empty, Cursor::Here);
+    List::new(columns, rows.collect(), &empty)
 }
 
-fn draw_groups(frame: &mut Frame<'_>, app: &mut App, statistics: &Statistics, area: Rect) {
-    let mut groups: Vec<_> = statistics
-        .groups
-        .iter()
+fn groups(statistics: &Statistics) -> List {
+    let groups = statistics.groups.iter();
+    let mut groups: Vec<_> = groups
         .filter_map(|it| Some((it.group?.ip(), it.fd)))
         .collect();
     groups.sort_unstable();
     let rows = groups.iter().map(|(group, fd)| {
         let socket = statistics.sockets.iter().find(|socket| socket.fd == *fd);
         let local = socket.and_then(|socket| socket.local);
-        (
-            vec![group.to_string(), fd.to_string(), address(local)],
-            false,
-        )
+        good(vec![group.to_string(), fd.to_string(), address(local)])
     });
-    let columns = [("group", 18), ("fd", 8), ("bound to", 0)];
-    draw_table(
-        frame,
-        app,
-        area,
-        &columns,
-        rows.collect(),
-        "no memberships",
-        Cursor::Here,
-    );
+    let columns = &[("group", 18), ("fd", 8), ("bound to", 0)];
+    List::new(columns, rows.collect(), "no memberships")
 }
 
-fn draw_events(frame: &mut Frame<'_>, app: &mut App, statistics: &Statistics, area: Rect) {
+fn events(statistics: &Statistics) -> List {
     // The latest first: that is what one looks for.
-    let rows = statistics.events.iter().rev().map(|event| {
-        let cells = vec![
+    let rows = statistics.events.iter().rev().map(|event| Cells {
+        cells: vec![
             time_of_day(event.time_nsec),
             event.kind.clone(),
             event.subject.clone(),
             event.text.clone(),
-        ];
-        (cells, event.kind == "error")
+        ],
+        is_bad: event.kind == "error",
     });
-    let columns = [("UTC", 13), ("kind", 9), ("what", 12), ("event", 0)];
-    draw_table(
-        frame,
-        app,
-        area,
-        &columns,
-        rows.collect(),
-        "nothing has happened yet",
-        Cursor::Here,
-    );
+    let columns = &[("UTC", 13), ("kind", 9), ("what", 12), ("event", 0)];
+    List::new(columns, rows.collect(), "nothing has happened yet")
 }
 
-fn draw_settings(frame: &mut Frame<'_>, app: &mut App, statistics: &Statistics, area: Rect) {
+fn settings(statistics: &Statistics) -> List {
     // What somebody has set comes first.
     let mut settings: Vec<_> = statistics.settings.iter().collect();
     settings.sort_by_key(|setting| (setting.origin == "default", setting.place));
-    let rows = settings.iter().map(|it| {
-        let cells = vec![it.name.clone(), it.origin.clone(), it.value.clone()];
-        (cells, false)
-    });
-    let columns = [("parameter", 38), ("from", 13), ("value", 0)];
-    draw_table(
-        frame,
-        app,
-        area,
-        &columns,
+    let rows = settings.iter();
+    let rows = rows.map(|it| good(vec![it.name.clone(), it.origin.clone(), it.value.clone()]));
+    let columns = &[("parameter", 38), ("from", 13), ("value", 0)];
+    List::new(
+        columns,
         rows.collect(),
         "the process says nothing of its settings",
-        Cursor::Here,
-    );
+    )
 }
 
-fn draw_processes(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
-    let rows = app.processes.iter().map(|process| {
-        let shown = if process.pid == app.process.pid {
-            "shown"
-        } else {
-            ""
+fn processes(app: &App) -> List {
+    let rows = app.processes().into_iter().map(|followed| {
+        let Followed { process, history } = followed;
+        let latest = history.latest().map(|sample| &sample.statistics);
+        let sockets = latest.map_or(0, |it| it.sockets.len() + it.kernel_sockets.len());
+        let offloaded = latest.map_or(0, super::offloaded_sockets);
+        let last = |line: &std::collections::VecDeque<u64>| {
+            line.back()
+                .map_or_else(|| "-".to_owned(), |last| count(*last))
         };
+        let dropped = history.dropped.back().is_some_and(|dropped| *dropped > 0);
         let cells = vec![
             process.pid.to_string(),
             process.program.clone(),
-            process.sockets.to_string(),
-            process.offloaded.to_string(),
-            shown.to_owned(),
+            format!("{offloaded}/{sockets}"),
+            last(&history.rx),
+            last(&history.tx),
+            last(&history.dropped),
+            trend(&history.rx, &history.tx, TREND),
+            if process.pid == app.current.process.pid {
+                "shown".to_owned()
+            } else {
+                String::new()
+            },
         ];
-        (cells, false)
+        Cells {
+            cells,
+            is_bad: dropped,
+        }
     });
-    let rows: Vec<Cells> = rows.collect();
-    let columns = [
-        ("pid", 9),
-        ("program", 24),
-        ("sockets", 9),
-        ("accelerated", 13),
+    let columns = &[
+        ("pid", 8),
+        ("program", 20),
+        ("accelerated", 11),
+        ("Rx/s", 6),
+        ("Tx/s", 6),
+        ("drops/s", 7),
+        ("trend", TREND_COLUMN),
         ("", 0),
     ];
-    draw_table(
-        frame,
-        app,
-        area,
-        &columns,
-        rows,
-        "no process publishes statistics",
-        Cursor::Here,
-    );
+    List::new(columns, rows.collect(), "no process publishes statistics")
 }
+
+/// Rates that the list of processes shows.
+const TREND: usize = 10;
+const TREND_COLUMN: u16 = 10;

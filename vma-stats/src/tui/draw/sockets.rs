@@ -1,5 +1,6 @@
 //! The table of sockets.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use ratatui::Frame;
@@ -12,7 +13,7 @@ use super::text::{address, bytes, count, rate};
 use super::window;
 use crate::explain;
 use crate::rate::Rate;
-use crate::tui::app::{App, Sort};
+use crate::tui::app::{App, Shown, Sort};
 use crate::tui::history::{received, sent};
 use crate::tui::theme::Theme;
 use crate::views::{poll_percent, protocol_name};
@@ -25,7 +26,8 @@ struct Column {
     sort: Option<Sort>,
 }
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 12] = [
+    column("pid", 8, 0, None),
     column("fd", 5, 0, Some(Sort::Fd)),
     column("", 3, 0, None),
     column("Rx/s", 6, 0, Some(Sort::Received)),
@@ -57,7 +59,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
     .areas(area);
     let rows_count = app.row_count();
     let shown = window(app, rows_area, rows_count);
-    let columns: Vec<&Column> = COLUMNS.iter().filter(|it| it.from <= area.width).collect();
+    let fits = |it: &&Column| it.from <= area.width && (app.all || it.name != "pid");
+    let columns: Vec<&Column> = COLUMNS.iter().filter(fits).collect();
     let mut widths: Vec<_> = columns
         .iter()
         .map(|it| Constraint::Length(it.width))
@@ -81,20 +84,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
     headings.push(Cell::from("local → peer, or why it is the kernel's"));
     let heading = Table::new([Row::new(headings).style(app.theme.heading())], &widths);
     frame.render_widget(heading, head);
-    let rows: Vec<Row<'_>> = app
-        .sockets()
-        .iter()
-        .enumerate()
-        .take(shown.end)
-        .skip(shown.start)
-        .map(|(index, socket)| {
-            if index == app.selected {
-                // Colours would be hard to read on it.
-                let plain = app.theme.without_colours();
-                row(app, plain, &columns, socket).style(app.theme.selected())
+    let rows: Vec<Row<'_>> = shown
+        .filter_map(|index| {
+            let socket = app.socket_in_row(index)?;
+            Some(if index == app.selected {
+                row(app, app.theme.flat(), &columns, &socket).style(app.theme.selected())
             } else {
-                row(app, app.theme, &columns, socket)
-            }
+                row(app, app.theme, &columns, &socket)
+            })
         })
         .collect();
     if rows.is_empty() {
@@ -119,11 +116,12 @@ fn alignment(column: &Column) -> ratatui::layout::Alignment {
     }
 }
 
-fn row(app: &App, theme: Theme, columns: &[&Column], socket: &SocketSnapshot) -> Row<'static> {
+fn row(app: &App, theme: Theme, columns: &[&Column], shown: &Shown<'_>) -> Row<'static> {
     let mut cells: Vec<Cell<'static>> = columns
         .iter()
-        .map(|it| Cell::from(Line::from(value(app, theme, it, socket)).alignment(alignment(it))))
+        .map(|it| Cell::from(Line::from(value(app, theme, it, shown)).alignment(alignment(it))))
         .collect();
+    let socket = shown.socket;
     let about = if socket.offloaded {
         let ends = match socket.peer {
             Some(_) => format!("{} → {}", address(socket.local), address(socket.peer)),
@@ -136,9 +134,7 @@ fn row(app: &App, theme: Theme, columns: &[&Column], socket: &SocketSnapshot) ->
         };
         Line::from(vec![Span::raw(ends), Span::styled(note, theme.warning())])
     } else {
-        let why = app
-            .statistics()
-            .map_or_else(String::new, |statistics| explain::why(statistics, socket));
+        let why = explain::why(shown.statistics, socket);
         let local = socket
             .local
             .map_or_else(String::new, |local| format!("{local}  "));
@@ -148,9 +144,8 @@ fn row(app: &App, theme: Theme, columns: &[&Column], socket: &SocketSnapshot) ->
     Row::new(cells)
 }
 
-fn value(app: &App, theme: Theme, column: &Column, socket: &SocketSnapshot) -> Span<'static> {
-    let key = (socket.slot, socket.generation);
-    let change = app.history.socket_change(key);
+fn value(app: &App, theme: Theme, column: &Column, shown: &Shown<'_>) -> Span<'static> {
+    let (socket, change) = (shown.socket, shown.change());
     let counted = |of: &dyn Fn(&SocketSnapshot) -> u64| {
         if app.totals {
             return count(of(socket));
@@ -169,6 +164,7 @@ fn value(app: &App, theme: Theme, column: &Column, socket: &SocketSnapshot) -> S
         )
     };
     match column.name {
+        "pid" => Span::styled(shown.process.pid.to_string(), theme.quiet()),
         "fd" => Span::raw(socket.fd.to_string()),
         "" if socket.offloaded => Span::styled("on", theme.good()),
         "" => Span::styled("os", theme.warning()),
@@ -213,41 +209,46 @@ fn value(app: &App, theme: Theme, column: &Column, socket: &SocketSnapshot) -> S
         "queue" => Span::raw(count(socket.rx_queue_packets)),
         "drops" if socket.rx_dropped_packets == 0 => Span::styled("0", theme.quiet()),
         "drops" => Span::styled(count(socket.rx_dropped_packets), theme.bad()),
-        _ => Span::styled(trend(app, key, usize::from(column.width)), theme.received()),
+        _ => {
+            let rates = shown.history.socket_rates(shown.key());
+            let width = usize::from(column.width);
+            let bars = rates.map_or_else(String::new, |it| trend(&it.rx, &it.tx, width));
+            Span::styled(bars, theme.received())
+        }
     }
 }
 
-/// The last rates as bars in one line of text.
-fn trend(app: &App, key: (u32, u64), width: usize) -> String {
+/// The last rates, both ways together, as bars in one line of text.
+pub(super) fn trend(rx: &VecDeque<u64>, tx: &VecDeque<u64>, width: usize) -> String {
     const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let Some(rates) = app.history.socket_rates(key) else {
-        return String::new();
-    };
-    let both = rates.rx.iter().zip(&rates.tx).map(|(rx, tx)| rx + tx);
-    let all: Vec<u64> = both.collect();
-    let last = &all[all.len().saturating_sub(width)..];
+    let skipped = rx.len().saturating_sub(width);
+    let both = rx.iter().zip(tx).skip(skipped);
+    let last: Vec<u64> = both.map(|(rx, tx)| rx.saturating_add(*tx)).collect();
     let most = last.iter().max().copied().unwrap_or(0).max(1);
-    let bar = |value: &u64| BARS[(value * 8).div_ceil(most).min(8) as usize];
+    let bar = |value: &u64| {
+        let eighths = (u128::from(*value) * 8).div_ceil(u128::from(most));
+        BARS[usize::try_from(eighths).unwrap_or(8).min(8)]
+    };
     format!("{:>width$}", last.iter().map(bar).collect::<String>())
 }
 
 fn draw_foot(frame: &mut Frame<'_>, app: &App, area: Rect, rows: usize) {
     let theme = app.theme;
-    let Some(statistics) = app.statistics() else {
-        return;
-    };
+    let processes = app.shown_processes();
+    let looks = || processes.iter().filter_map(|it| it.history.latest());
+    let all: usize = looks().map(|it| it.statistics.sockets.len()).sum();
     let mut spans = vec![Span::styled(
-        format!(" {rows} of {} UDP sockets", statistics.sockets.len()),
+        format!(" {rows} of {all} UDP sockets"),
         theme.quiet(),
     )];
-    let others = statistics.kernel_sockets.len();
+    let others: usize = looks().map(|it| it.statistics.kernel_sockets.len()).sum();
     if others > 0 {
         spans.push(Span::styled(
             format!(" + {others} TCP or IPv6 on the kernel"),
             theme.quiet(),
         ));
     }
-    let overflowed = app.history.latest().map_or(0, |it| it.overflowed_sockets);
+    let overflowed: u64 = looks().map(|it| it.overflowed_sockets).sum();
     if overflowed > 0 {
         spans.push(Span::styled(
             format!(", {overflowed} not shown: raise VMA_STATS_FD_NUM"),
@@ -260,7 +261,8 @@ fn draw_foot(frame: &mut Frame<'_>, app: &App, area: Rect, rows: usize) {
             theme.warning(),
         ));
     }
-    let sorted = format!("by {} {} ", app.sort.name(), protocol_note(statistics));
+    let closed = app.statistics().map_or_else(String::new, protocol_note);
+    let sorted = format!("by {} {closed} ", app.sort.name());
     frame.render_widget(Line::from(spans), area);
     frame.render_widget(
         Line::from(Span::styled(sorted, theme.quiet())).right_aligned(),

@@ -9,8 +9,8 @@ use crate::views::Table;
 const RULE: &str =
     "-------------------------------------------------------------------------------\n";
 
-fn table(explained: bool) -> Table<Basic> {
-    Table::new(Basic { explained })
+fn table(explained: bool) -> Table<Sockets> {
+    Table::new(view(explained))
 }
 
 fn busy_socket(fixture: &Fixture) -> SocketSlot {

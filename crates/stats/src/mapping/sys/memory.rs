@@ -1,0 +1,76 @@
+//! Mappings of files, and what becomes of them when the file is cut.
+
+use std::ffi::{c_int, c_long};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+
+use super::{Fd, check};
+
+pub(crate) fn map_shared(fd: &Fd, bytes: usize) -> io::Result<NonNull<u8>> {
+    map(
+        bytes,
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_SHARED,
+        fd.0,
+    )
+}
+
+pub(crate) fn map_for_reading(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {
+    map(bytes, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd())
+}
+
+fn map(bytes: usize, protection: c_int, flags: c_int, fd: c_int) -> io::Result<NonNull<u8>> {
+    // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+    let address = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, fd, 0) };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(address.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
+}
+
+pub(crate) fn unmap(base: NonNull<u8>, bytes: usize) {
+    // SAFETY: callers own the mapping and use it no more.
+    let _ = unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
+}
+
+/// Puts zeros of this process alone in the place of a mapping. Async-signal-safe.
+pub(crate) fn map_zeros_over(base: usize, bytes: usize, writable: bool) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    let write = if writable { libc::PROT_WRITE } else { 0 };
+    let address = ptr::with_exposed_provenance_mut(base);
+    // SAFETY: the caller names a mapping of this crate, whose memory is read and written by atomics only, as what takes its place.
+    let mapped = unsafe { libc::mmap(address, bytes, libc::PROT_READ | write, flags, -1, 0) };
+    mapped != libc::MAP_FAILED
+}
+
+/// Installs a handler for `SIGBUS`. Where `survives` says no, the signal has its default action.
+pub(crate) fn handle_bus_errors(survives: fn(usize) -> bool) -> io::Result<()> {
+    static SURVIVES: OnceLock<fn(usize) -> bool> = OnceLock::new();
+    extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+        // SAFETY: the kernel passes a siginfo to a handler installed with SA_SIGINFO.
+        let fault = unsafe { info.as_ref() }
+            .filter(|info| info.si_code > 0)
+            // SAFETY: that of a fault has an address.
+            .map(|info| unsafe { info.si_addr() }.addr());
+        if fault.is_some_and(|address| SURVIVES.get().is_some_and(|survives| survives(address))) {
+            return;
+        }
+        // A fault comes again; what somebody has sent is sent again.
+        // SAFETY: integers.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        if fault.is_none() {
+            // SAFETY: as above.
+            unsafe { libc::raise(signal) };
+        }
+    }
+    let _ = SURVIVES.set(survives);
+    // SAFETY: all-zero is a value of this struct: an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO;
+    // SAFETY: the struct is valid for the call.
+    let result = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) };
+    check(c_long::from(result)).map(drop)
+}

@@ -1,0 +1,127 @@
+//! The sections of a segment, and what is handed out of them.
+
+use std::sync::atomic::Ordering;
+
+use crate::layout::{Placement, Plan, SectionRow};
+use crate::lease::Leases;
+use crate::mapping::{Region, Shared, sys};
+use crate::schema::Entry;
+use crate::sections::with_sections;
+use crate::segment::Segment;
+use crate::slot::{Place, Slot};
+
+/// The process that may change the segment.
+#[derive(Debug)]
+pub(crate) struct Owner(pub(super) u32);
+
+impl Owner {
+    pub(crate) fn is_this_process(&self) -> bool {
+        self.0 == sys::process_id().cast_unsigned()
+    }
+}
+
+macro_rules! written_sections {
+    ($( $kind:ident = $number:literal, $name:ident: $stats:ident => $snapshot:ident,
+        $mode:ident $( by $claim:ident -> $slot:ident )?,
+        $entries:expr, $told:expr, $order:expr, $help:literal; )*) => {
+        /// All of them.
+        pub(super) struct Sections {
+            $( pub(super) $name: Section<crate::schema::$stats>, )*
+        }
+
+        impl Sections {
+            /// `rows`: those of the section table, in the order of the places.
+            pub(super) fn new(region: &Region, plan: &Plan, rows: &'static [SectionRow]) -> Self {
+                let mut places = plan.places.iter().zip(rows);
+                $( let $name = Section::new(region, places.next()); )*
+                Self { $( $name, )* }
+            }
+
+            /// Counters and peaks of everything that is in use begin anew.
+            pub(super) fn zero(&self) {
+                $( self.$name.zero(stringify!($mode) == "described"); )*
+            }
+        }
+
+        /// Entries for whoever counts in them; see [`Slot`] for what becomes of one that finds no room.
+        impl Segment {
+            $( $(
+                /// An entry of the section of
+                #[doc = concat!($help, ".")]
+                pub fn $claim(&self) -> crate::slot::$slot {
+                    self.core.sections.$name.claim(&self.core.owner)
+                }
+            )? )*
+        }
+    };
+}
+
+with_sections!(written_sections);
+
+/// A section.
+pub(super) struct Section<E: 'static> {
+    pub(super) entries: &'static [E],
+    row: Option<&'static SectionRow>,
+    leases: Leases,
+}
+
+impl<E: Entry + Shared> Section<E> {
+    fn new(region: &Region, place: Option<(&Placement, &'static SectionRow)>) -> Self {
+        let slice =
+            |(place, _): (&Placement, _)| region.slice(place.offset, place.entries as usize);
+        let entries: Option<&'static [E]> = place.and_then(slice);
+        debug_assert!(entries.is_some(), "the plan goes beyond the region");
+        let entries = entries.unwrap_or_default();
+        Self {
+            entries,
+            row: place.map(|(_, row)| row),
+            leases: Leases::new(u32::try_from(entries.len()).unwrap_or(0)),
+        }
+    }
+
+    /// `all`: also entries that are never claimed.
+    fn zero(&self, all: bool) {
+        let used = |entry: &&E| all || entry.head().is_open();
+        self.entries.iter().filter(used).for_each(Entry::zero);
+    }
+
+    pub(super) fn claim(&'static self, owner: &'static Owner) -> Slot<E> {
+        if !owner.is_this_process() {
+            return Slot::overflowed(E::default());
+        }
+        let Some(index) = self.leases.take() else {
+            self.count_overflow();
+            return Slot::overflowed(E::default());
+        };
+        let Some(entry) = self.entries.get(index as usize) else {
+            return Slot::overflowed(E::default());
+        };
+        entry.reset();
+        entry.head().open();
+        Slot::published(
+            entry,
+            Place {
+                head: entry.head(),
+                leases: &self.leases,
+                index,
+                owner,
+            },
+        )
+    }
+
+    pub(super) fn count_overflow(&self) {
+        if let Some(row) = self.row {
+            row.overflowed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The entry of a ring for what comes after `before` others: closed, so that it can be written. `None` if the ring has no entries.
+pub(super) fn next_of_ring<E: Entry>(entries: &[E], before: u64) -> Option<&E> {
+    let place = usize::try_from(before).ok()?.checked_rem(entries.len())?;
+    let entry = entries.get(place)?;
+    if entry.head().is_open() {
+        entry.head().close();
+    }
+    Some(entry)
+}

@@ -1,0 +1,201 @@
+//! The options as they are declared, and what they come to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Parser, Subcommand};
+use stats::SectionInfo;
+
+use super::values::{dump, fd_list, local_address, seconds, section};
+use super::{Details, Options, Output, Process, Requests};
+use crate::fd_list::FdList;
+
+/// Shows what the sockets of a process that runs libvma do.
+///
+/// On a terminal: screens with keys and mouse ('?' explains them). With -v, -c or --plain, or into a pipe or file: the views of
+/// the original tool. Without -p or -n, the first process found in the directory is shown.
+#[derive(Debug, Parser)]
+#[command(
+    name = "vma_stats",
+    version = VERSION,
+    rename_all = "snake_case",
+    args_override_self = true,
+    group = ArgGroup::new("process").multiple(false),
+    group = ArgGroup::new("output").multiple(false),
+)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    /// Show the process with this id
+    #[arg(short, long, value_name = "PID", group = "process", global = true,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+
+    /// Show the process that runs the program of this name
+    #[arg(short, long, value_name = "APPLICATION", group = "process", global = true,
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    name: Option<String>,
+
+    /// Show the first process found (the default)
+    #[arg(short, long, group = "process")]
+    find_pid: bool,
+
+    /// Where the library writes its statistics (its VMA_STATS_SHMEM_DIR)
+    #[arg(
+        short = 'k',
+        long,
+        value_name = "DIRECTORY",
+        default_value = "/tmp/",
+        global = true
+    )]
+    directory: PathBuf,
+
+    /// Do not remove the files of processes that are gone
+    #[arg(short = 'F', long)]
+    forbid_clean: bool,
+
+    /// Seconds between two reports; fractions are allowed
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = seconds, global = true)]
+    interval: Duration,
+
+    /// Print this many reports and exit; 0 = until the process ends
+    #[arg(short, long, value_name = "COUNT", global = true)]
+    cycles: Option<u64>,
+
+    /// 1 = counters of every socket, 2 = with queues, 3 = everything, 4 = multicast groups,
+    /// 5 = all processes' sockets as netstat lists them
+    #[arg(short, long, value_name = "VIEW",
+          value_parser = clap::value_parser!(u8).range(1..=5))]
+    view: Option<u8>,
+
+    /// 1 = totals, 2 = change per second (with --json and --csv: change during the interval)
+    #[arg(short, long, value_name = "DETAILS", default_value_t = 1,
+          value_parser = clap::value_parser!(u8).range(1..=2))]
+    details: u8,
+
+    /// Only sockets with these descriptors, for example 4-16,1
+    #[arg(short, long, value_name = "LIST", default_value = "0-", value_parser = fd_list, global = true)]
+    sockets: FdList,
+
+    /// Let all counters begin anew
+    #[arg(short, long)]
+    zero: bool,
+
+    /// Set the library's log level: none, panic, error, warn, info, details, debug, fine, finer, all
+    #[arg(short, long, value_name = "LEVEL", allow_hyphen_values = true)]
+    log_level: Option<String>,
+
+    /// Set how much the library puts in front of its log lines, 0 to 3
+    #[arg(short = 'D', long = "details_level", value_name = "LEVEL",
+          value_parser = clap::value_parser!(u8).range(0..=3))]
+    details_level: Option<u8>,
+
+    /// Have the library log the statistics of a socket, at a log level; 0 = of all; and exit
+    #[arg(short = 'S', long = "fd_dump", value_names = ["FD", "LEVEL"], num_args = 1..=2)]
+    fd_dump: Vec<String>,
+
+    /// Print, even on a terminal
+    #[arg(long)]
+    plain: bool,
+
+    /// Print view 1 with rings, buffer pools, and why sockets are not offloaded
+    #[arg(long, group = "output")]
+    explain: bool,
+
+    /// Print one JSON document per report and line
+    #[arg(long, group = "output")]
+    json: bool,
+
+    /// Print a section as comma-separated values
+    #[arg(long, group = "output", value_name = "SECTION", num_args = 0..=1, default_missing_value = "sockets",
+          require_equals = true, value_parser = section)]
+    csv: Option<&'static SectionInfo>,
+
+    /// Print metrics for Prometheus, or serve them on a local address
+    #[arg(long, group = "output", value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "",
+          require_equals = true)]
+    prometheus: Option<String>,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(super) enum Command {
+    /// Say why each socket is accelerated or not, and what to change
+    Explain {
+        /// Only the socket with this descriptor
+        fd: Option<i32>,
+    },
+    /// Write the statistics to a file, one JSON document per interval
+    Record { file: PathBuf },
+    /// Show what was recorded
+    Replay { file: PathBuf },
+}
+
+pub(super) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (statistics layout 1.5)");
+
+impl Arguments {
+    pub(super) fn resolve(self, on_terminal: bool) -> Result<Options, String> {
+        let output = self.output(on_terminal)?;
+        let requests = Requests {
+            zero: self.zero,
+            log_level: self.log_level,
+            log_details: self.details_level,
+            dump: dump(&self.fd_dump)?,
+        };
+        let process = match (self.pid, self.name) {
+            (Some(pid), _) => Process::Pid(pid),
+            (None, Some(name)) => Process::Name(name),
+            (None, None) => Process::FirstLive,
+        };
+        let details = if self.details == 2 {
+            Details::Deltas
+        } else {
+            Details::Totals
+        };
+        let replay = match self.command {
+            Some(Command::Replay { file }) => Some(file),
+            _ => None,
+        };
+        Ok(Options {
+            process,
+            directory: self.directory,
+            interval: self.interval,
+            cycles: self.cycles.unwrap_or(0),
+            details,
+            sockets: self.sockets,
+            keep_stale: self.forbid_clean,
+            output,
+            requests,
+            replay,
+        })
+    }
+
+    fn output(&self, on_terminal: bool) -> Result<Output, String> {
+        match &self.command {
+            Some(Command::Explain { fd }) => return Ok(Output::Words(*fd)),
+            Some(Command::Record { file }) => return Ok(Output::Record(file.clone())),
+            Some(Command::Replay { .. }) | None => {}
+        }
+        if self.explain {
+            return Ok(Output::Basic { explained: true });
+        }
+        if self.json {
+            return Ok(Output::Json);
+        }
+        if let Some(section) = self.csv {
+            return Ok(Output::Csv(section));
+        }
+        if let Some(address) = &self.prometheus {
+            return local_address(address).map(Output::Prometheus);
+        }
+        let prints = self.plain || self.view.is_some() || self.cycles.is_some();
+        Ok(match self.view {
+            None if on_terminal && !prints => Output::Screens,
+            None | Some(1) => Output::Basic { explained: false },
+            Some(2) => Output::Medium,
+            Some(3) => Output::Full,
+            Some(4) => Output::Groups,
+            Some(_) => Output::Netstat,
+        })
+    }
+}
