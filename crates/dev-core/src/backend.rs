@@ -67,10 +67,24 @@ pub struct Port<B: Backend> {
     pub description: String,
     /// The largest IP packet in bytes that comes through its rings; larger ones are the kernel's.
     pub mtu_max: u32,
+    /// What becomes of TCP segments that were merged into one, which may be longer than a frame.
+    pub merging: Merging,
     /// What an operator should know of the choice behind it; mostly empty.
     pub note: String,
     /// Number of hardware or software queues that it serves.
     pub queues: u32,
+}
+
+/// What becomes of TCP segments that a device or a kernel on the way has merged into one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merging {
+    /// There are none: segments are as they were on the wire.
+    None,
+    /// They come through the rings, in several frames if they are longer than one, of which all but the last
+    /// [continue](Frame::continues). Their checksums hold the pseudo-header's sum only.
+    InPieces,
+    /// Some are the kernel's: a connection would be split between two stacks.
+    LeftToKernel,
 }
 
 /// Receiving side of an interface.
@@ -127,6 +141,14 @@ pub trait Steering: Send + Sync + 'static {
 
     /// The interface has another hardware address.
     fn set_mac(&self, mac: [u8; 6]) -> io::Result<()>;
+
+    /// To be called now and then. If nothing was steered since the last call, packets of others are not held up from here on by
+    /// what steers them, until the next [`Steering::add`].
+    fn rest_if_unused(&self);
+
+    /// Whether it rests; then the next [`Steering::add`] must come from a thread in the interface's own network namespace. If not, it
+    /// does not before the second next call of [`Steering::rest_if_unused`].
+    fn is_resting(&self) -> bool;
 
     /// Leaves every packet of the interface to the kernel for good. Works where the process has lost every privilege.
     fn give_back(&self);

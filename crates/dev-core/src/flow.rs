@@ -8,6 +8,8 @@ use std::net::SocketAddrV4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Protocol {
+    /// RFC 9293.
+    Tcp = 6,
     /// RFC 768.
     Udp = 17,
 }
@@ -164,5 +166,20 @@ mod tests {
             assert_eq!(table.remove(&flow("10.0.0.1:53", peer)), None);
         }
         assert!(table.is_empty());
+    }
+
+    #[test]
+    fn protocols_have_ports_of_their_own() {
+        let mut table = FlowTable::default();
+        let udp = flow("10.0.0.1:53", None);
+        let tcp = Flow {
+            protocol: Protocol::Tcp,
+            ..udp
+        };
+        table.insert(&udp, 1).unwrap();
+        table.insert(&tcp, 2).unwrap();
+        let find = |protocol| table.look_up(protocol, address("10.0.0.2:9"), udp.local);
+        assert_eq!(find(Protocol::Udp), Some(1));
+        assert_eq!(find(Protocol::Tcp), Some(2));
     }
 }

@@ -15,7 +15,7 @@ mod prefetch;
 mod sync;
 
 pub use backend::{
-    Backend, Kick, KickOutcome, LinkSpec, OpenError, Port, RxRing, Steering, TxRing,
+    Backend, Kick, KickOutcome, LinkSpec, Merging, OpenError, Port, RxRing, Steering, TxRing,
 };
 pub use flow::{Flow, FlowTable, Protocol};
 pub use lock::{Lock, LockGuard, ThreadMode};

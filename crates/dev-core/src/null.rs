@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::backend::{
-    Backend, Kick, KickOutcome, LinkSpec, OpenError, Port, RxRing, Steering, TxRing,
+    Backend, Kick, KickOutcome, LinkSpec, Merging, OpenError, Port, RxRing, Steering, TxRing,
 };
 use crate::flow::Flow;
 use crate::pool::{Frame, FramePool};
@@ -88,6 +88,7 @@ impl Backend for NullBackend {
             partial_checksums: false,
             description: "null".to_owned(),
             mtu_max: u32::MAX,
+            merging: Merging::None,
             note: String::new(),
             queues: 1,
         })
@@ -211,6 +212,12 @@ impl Steering for NullSteering {
 
     fn set_mac(&self, _mac: [u8; 6]) -> io::Result<()> {
         Ok(())
+    }
+
+    fn rest_if_unused(&self) {}
+
+    fn is_resting(&self) -> bool {
+        false
     }
 
     fn give_back(&self) {

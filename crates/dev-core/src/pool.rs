@@ -18,20 +18,36 @@ use crate::prefetch::prefetch;
 pub struct Frame {
     chunk: u32,
     offset: u16,
+    /// With [`CONTINUES`]
     len: u16,
 }
+
+/// The next frame of the ring holds more of the same packet. Frames are far shorter than this.
+const CONTINUES: u16 = 1 << 15;
 
 impl Frame {
     /// Bytes of data in the frame.
     #[inline]
     pub fn len(&self) -> usize {
-        usize::from(self.len)
+        usize::from(self.len & !CONTINUES)
     }
 
     /// Whether the frame holds no data.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
+    }
+
+    /// Whether the next frame of the ring holds more of the same packet.
+    #[inline]
+    pub fn continues(&self) -> bool {
+        self.len & CONTINUES != 0
+    }
+
+    /// Says that it does.
+    #[inline]
+    pub fn set_continues(&mut self) {
+        self.len |= CONTINUES;
     }
 }
 
@@ -309,6 +325,20 @@ mod tests {
         assert_eq!(pool.take_many(3, |_| unreachable!()), 0);
         held.into_iter().for_each(|frame| pool.give(frame));
         assert_eq!(pool.free_count(), 64);
+    }
+
+    #[test]
+    fn a_frame_that_continues_has_its_length() {
+        let pool = pool(1);
+        let mut frame = pool.take().unwrap();
+        pool.set_len(&mut frame, 1500);
+        assert!(!frame.continues());
+        frame.set_continues();
+        assert!(frame.continues() && !frame.is_empty());
+        assert_eq!((frame.len(), pool.data(&frame).len()), (1500, 1500));
+        pool.set_len(&mut frame, 0);
+        assert!(!frame.continues() && frame.is_empty());
+        pool.give(frame);
     }
 
     #[test]

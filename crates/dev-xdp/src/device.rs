@@ -7,18 +7,19 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use descriptors::OwnDescriptor;
-use dev_core::{Backend, FramePool, LinkSpec, OpenError, Port};
+use dev_core::{Backend, FramePool, LinkSpec, Merging, OpenError, Port};
 
 use vma_config::XdpMode;
 
+use crate::attachment::{Attached, Attachment};
 use crate::bpf::link::{AttachMode, XdpLink};
-use crate::bpf::program::{FlowMaps, OnMatch, Program};
+use crate::bpf::program::{Capacity, FlowMaps, OnMatch, Program};
 use crate::bpf::skb_notes::{Held, NotesError, SkbNotes};
 use crate::ethtool;
 use crate::rings::{XdpKick, XdpRx, XdpTx};
 use crate::sight::{self, Needed, Sight};
 use crate::steering::XdpSteering;
-use crate::xsk::{Patience, Sizes, Umem, Xsk};
+use crate::xsk::{Binding, Patience, Sizes, Umem, Xsk};
 
 /// Space that the kernel keeps free in front of a received packet (`XDP_PACKET_HEADROOM`).
 pub(crate) const HEADROOM_BYTES: u32 = 256;
@@ -35,8 +36,9 @@ const FLOW_CAPACITY: u32 = 65_536;
 pub struct XdpBackend {
     mode: XdpMode,
     prefetch_bytes: usize,
-    /// A bound socket with the pool's memory registered, for later sockets to share.
-    donor: Mutex<Option<Arc<OwnDescriptor>>>,
+    /// A bound socket with the pool's memory registered, for later sockets to share, and whether it takes packets in pieces: those
+    /// that share its memory do, too.
+    donor: Mutex<Option<(Arc<OwnDescriptor>, bool)>>,
     /// Links that had a queue which nobody released in time.
     busy: Mutex<HashSet<u32>>,
     /// One program takes notes for all interfaces in generic mode.
@@ -63,7 +65,7 @@ impl XdpBackend {
         queue: u32,
         pool: &FramePool,
         sizes: Sizes,
-        copy: bool,
+        binding: Binding,
     ) -> io::Result<Xsk> {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         let patience = if busy.contains(&link.index) {
@@ -71,11 +73,12 @@ impl XdpBackend {
         } else {
             Patience::Long
         };
-        let open = |umem| Xsk::open(link.index, queue, pool, umem, sizes, copy, patience);
+        let open = |umem| Xsk::open(link.index, queue, pool, umem, sizes, binding, patience);
         let mut donor = self.donor.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = donor
             .as_ref()
-            .map(|fd| open(Umem::ShareWith(fd.as_raw_fd())));
+            .filter(|(_, in_pieces)| *in_pieces == binding.in_pieces)
+            .map(|(fd, _)| open(Umem::ShareWith(fd.as_raw_fd())));
         let opened = match shared {
             Some(Err(error)) if !is_busy(&error) => {
                 // The donor's interface is gone (EBADF), or its mode does not suit this device (EOPNOTSUPP).
@@ -90,17 +93,20 @@ impl XdpBackend {
             }
         })?;
         busy.remove(&link.index);
-        *donor = Some(Arc::clone(&xsk.fd));
+        *donor = Some((Arc::clone(&xsk.fd), binding.in_pieces));
         Ok(xsk)
     }
 
     /// Notes of what generic mode hides, which every interface in it needs.
     fn notes(&self) -> Result<Held, OpenError> {
         let mut known = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(held) = known.upgrade().and_then(SkbNotes::hold_too) {
-            return Ok(held);
-        }
-        let held = Held::begin().map_err(|error| without_notes(&error))?;
+        let notes = match known.upgrade() {
+            Some(notes) => Ok(notes),
+            None => SkbNotes::begin().map(Arc::new),
+        };
+        let held = notes
+            .and_then(|notes| notes.hold())
+            .map_err(|error| without_notes(&error))?;
         *known = Arc::downgrade(held.notes());
         Ok(held)
     }
@@ -134,13 +140,22 @@ impl XdpBackend {
         driver: &str,
         pool: &FramePool,
         attach: AttachMode,
+        in_pieces: bool,
     ) -> Result<Port<Self>, OpenError> {
         let maps =
             FlowMaps::create(FLOW_CAPACITY).map_err(|error| refused(&error, error.errno()))?;
         let frame_capacity = u32::from(pool.frame_bytes()) - HEADROOM_BYTES;
         let (sight, note) = self.sight(link, driver, attach)?;
         let (mac, hidden) = (link.mac, sight.hidden());
-        let program = Program::load(&maps, mac, frame_capacity, OnMatch::Redirect, hidden)
+        let capacity = Capacity {
+            frame_bytes: frame_capacity,
+            in_pieces,
+        };
+        let binding = Binding {
+            copy: attach == AttachMode::Generic,
+            in_pieces,
+        };
+        let program = Program::load(&maps, mac, capacity, OnMatch::Redirect, hidden)
             .map_err(|error| refused(&error, error.errno()))?;
         let attached = XdpLink::attach(&program, link.index, attach)
             .map_err(|error| refused(&error, error.errno()))?;
@@ -152,7 +167,7 @@ impl XdpBackend {
         let mut sockets = Vec::new();
         for queue in 0..queues {
             let xsk = self
-                .open_queue(link, queue, pool, sizes, attach == AttachMode::Generic)
+                .open_queue(link, queue, pool, sizes, binding)
                 .map_err(|error| {
                     let what = format!("AF_XDP socket on queue {queue} of {}: {error}", link.name);
                     refused(&what, error.raw_os_error())
@@ -173,15 +188,28 @@ impl XdpBackend {
         let Some(tx) = tx else {
             unreachable!("there is at least one queue")
         };
+        let parts = Attachment {
+            maps,
+            sight,
+            ifindex: link.index,
+            mode: attach,
+            capacity,
+            mac,
+        };
         Ok(Port {
             rx: XdpRx::new(rx, pool, self.prefetch_bytes),
             tx,
             kick,
-            steering: XdpSteering::new(maps, attached, sight, frame_capacity, fds),
+            steering: XdpSteering::new(Attached::new(parts, attached), fds),
             wait_fds,
             partial_checksums: has_partial_checksums(driver),
             description: format!("xdp {}", attach.text()),
             mtu_max: frame_capacity - ETHERNET_HEADER_BYTES,
+            merging: match attach {
+                AttachMode::Native => Merging::None,
+                AttachMode::Generic if in_pieces => Merging::InPieces,
+                AttachMode::Generic => Merging::LeftToKernel,
+            },
             note,
             queues,
         })
@@ -196,7 +224,18 @@ impl Backend for XdpBackend {
 
     fn open(&self, link: &LinkSpec, pool: &'static FramePool) -> Result<Port<Self>, OpenError> {
         let driver = ethtool::driver(&link.name);
-        let open = |attach| self.open_in_mode(link, &driver, pool, attach);
+        let open = |attach| match attach {
+            AttachMode::Native => self.open_in_mode(link, &driver, pool, attach, false),
+            // What was merged before it came here is longer than a frame.
+            AttachMode::Generic => {
+                let in_pieces = self.open_in_mode(link, &driver, pool, attach, true);
+                in_pieces.or_else(|error| match error.held {
+                    true => Err(error),
+                    // Before Linux 6.6.
+                    false => self.open_in_mode(link, &driver, pool, attach, false),
+                })
+            }
+        };
         let (first, second) = match self.mode {
             XdpMode::Native => (AttachMode::Native, None),
             XdpMode::Generic => (AttachMode::Generic, None),

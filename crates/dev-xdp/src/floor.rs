@@ -10,7 +10,7 @@ use dev_core::{FramePool, Kick, RxRing, ThreadMode, TxRing};
 use crate::bpf::link::{AttachMode, XdpLink};
 use crate::bpf::program::{FlowMaps, Program};
 use crate::rings::{XdpKick, XdpRx, XdpTx};
-use crate::xsk::{Patience, Sizes, Umem, Xsk};
+use crate::xsk::{Binding, Patience, Sizes, Umem, Xsk};
 
 /// Bytes of a frame: what a datagram of 64 bytes takes with Ethernet, IPv4 and UDP headers.
 pub const FRAME_LEN: usize = 64 + 42;
@@ -49,8 +49,12 @@ impl Floor {
             rx: RING_ENTRIES,
             tx: RING_ENTRIES,
         };
+        let binding = Binding {
+            copy: true,
+            in_pieces: false,
+        };
         let (umem, patience) = (Umem::Register, Patience::Long);
-        let xsk = Xsk::open(link_index, 0, &pool, umem, sizes, true, patience)?;
+        let xsk = Xsk::open(link_index, 0, &pool, umem, sizes, binding, patience)?;
         maps.set_xsk(0, std::os::fd::AsRawFd::as_raw_fd(&*xsk.fd))?;
         let kick = XdpKick::new(Arc::clone(&xsk.fd));
         let rx = XdpRx::new([(xsk.rx, xsk.fill, xsk.fd)], &pool, FRAME_LEN);

@@ -2,7 +2,7 @@
 //! else to the kernel.
 //!
 //! Read first: kernel `Documentation/networking/af_xdp.rst`. The way of a received frame: driver or generic receive
-//! path, [`bpf::program`] (our flow? else `XDP_PASS`), the AF_XDP socket of the frame's queue, [`rings::XdpRx`].
+//! path, [`bpf::program`] (our flow? else `XDP_PASS`), the AF_XDP socket of the frame's queue, [`XdpRx`].
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -10,6 +10,7 @@
     reason = "the kernel's interfaces mix widths; what is cast is bounded by a ring, a message or a system call's result"
 )]
 
+mod attachment;
 pub mod bpf;
 mod device;
 mod ethtool;

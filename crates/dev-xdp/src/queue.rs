@@ -49,10 +49,22 @@ impl<T: Copy> Producer<T> {
         }
     }
 
+    /// Entries that can be written for certain, when up to `wanted` are asked for; they may be more. What the other side has consumed
+    /// is not room yet: the kernel says so later than it hands on what it made of it (`xsk_flush` in `net/xdp/xsk.c` shows a
+    /// received frame before it releases the fill ring's entry, and a kick releases the TX ring's at its end).
+    #[inline]
+    pub(crate) fn room(&mut self, wanted: u32) -> u32 {
+        let used = self.next.wrapping_sub(self.consumer_seen);
+        match self.layout.size.checked_sub(used) {
+            Some(room) if room >= wanted => room,
+            _ => self.refresh(),
+        }
+    }
+
     /// Writes an entry without publishing it. `false`: the ring is full.
     #[inline]
     pub(crate) fn push(&mut self, entry: T) -> bool {
-        if self.next.wrapping_sub(self.consumer_seen) >= self.layout.size && self.refresh() == 0 {
+        if self.room(1) == 0 {
             return false;
         }
         let index = (self.next & (self.layout.size - 1)) as usize;

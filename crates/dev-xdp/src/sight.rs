@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::bpf::hidden::{DriverTags, Hidden};
 use crate::bpf::link::AttachMode;
-use crate::bpf::skb_notes::{Held, SkbNotes};
+use crate::bpf::skb_notes::{Held, NotesError, SkbNotes};
 
 /// How the program of one interface sees what frames do not show.
 #[derive(Debug)]
@@ -65,7 +65,15 @@ impl Sight {
         }
     }
 
-    /// The interface needs nothing any more.
+    /// The interface needs again what it has [ended](Self::end).
+    pub(crate) fn begin_again(&self) -> Result<(), NotesError> {
+        if let Self::Notes(notes, held) = self {
+            *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(notes.hold()?);
+        }
+        Ok(())
+    }
+
+    /// The interface needs nothing, for now or for good.
     pub(crate) fn end(&self) {
         if let Self::Notes(_, held) = self {
             drop(held.lock().unwrap_or_else(PoisonError::into_inner).take());

@@ -11,21 +11,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use descriptors::OwnDescriptor;
 use dev_core::{Flow, Steering};
 
+use crate::attachment::Attached;
 use crate::bpf::BpfError;
-use crate::bpf::link::XdpLink;
-use crate::bpf::program::{FlowMaps, OnMatch, PortMode, Program};
-use crate::sight::Sight;
+use crate::bpf::program::{FlowMaps, PortMode};
 use crate::xsk;
 
-/// The maps of the XDP program, what we have put into them, and the attachment that makes it run.
+/// The XDP program of an interface, and what we have put into its maps.
 #[derive(Debug)]
 pub struct XdpSteering {
-    maps: FlowMaps,
-    link: XdpLink,
-    sight: Sight,
-    frame_capacity: u32,
+    steered: Mutex<Steered>,
     sockets: Vec<Arc<OwnDescriptor>>,
-    ports: Mutex<HashMap<(u8, SocketAddrV4), PortUse>>,
+}
+
+#[derive(Debug)]
+struct Steered {
+    attached: Attached,
+    ports: HashMap<(u8, SocketAddrV4), PortUse>,
+    /// Something was steered since [`Steering::rest_if_unused`] was last called.
+    was_used: bool,
 }
 
 /// Why a port is in the program's port map.
@@ -50,70 +53,74 @@ impl PortUse {
 }
 
 impl XdpSteering {
-    pub(crate) fn new(
-        maps: FlowMaps,
-        link: XdpLink,
-        sight: Sight,
-        frame_capacity: u32,
-        sockets: Vec<Arc<OwnDescriptor>>,
-    ) -> Self {
+    pub(crate) fn new(attached: Attached, sockets: Vec<Arc<OwnDescriptor>>) -> Self {
         Self {
-            maps,
-            link,
-            sight,
-            frame_capacity,
+            steered: Mutex::new(Steered {
+                attached,
+                ports: HashMap::new(),
+                was_used: true,
+            }),
             sockets,
-            ports: Mutex::new(HashMap::new()),
         }
     }
 
-    fn ports(&self) -> MutexGuard<'_, HashMap<(u8, SocketAddrV4), PortUse>> {
-        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+    fn steered(&self) -> MutexGuard<'_, Steered> {
+        self.steered.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Takes a port or flow out of a map. One that was not there is as good.
-    fn taken_out(result: Result<(), BpfError>) -> Result<(), BpfError> {
-        result.or_else(|error| match error.errno() {
-            Some(libc::ENOENT) => Ok(()),
-            _ => Err(error),
-        })
+/// Takes a flow out of the maps, and its port if nothing uses it.
+fn take_out(maps: &FlowMaps, flow: &Flow, usage: PortUse) -> Result<(), BpfError> {
+    let protocol = flow.protocol as u8;
+    if usage.is_unused() {
+        taken_out(maps.remove_port(flow.local, protocol))?;
+    } else {
+        maps.add_port(flow.local, protocol, usage.mode())?;
     }
+    match flow.peer {
+        Some(peer) => taken_out(maps.remove_flow(flow.local, peer, protocol)),
+        None => Ok(()),
+    }
+}
 
-    fn take_out(&self, flow: &Flow, usage: PortUse) -> Result<(), BpfError> {
-        let protocol = flow.protocol as u8;
-        if usage.is_unused() {
-            Self::taken_out(self.maps.remove_port(flow.local, protocol))?;
-        } else {
-            self.maps.add_port(flow.local, protocol, usage.mode())?;
-        }
-        match flow.peer {
-            Some(peer) => Self::taken_out(self.maps.remove_flow(flow.local, peer, protocol)),
-            None => Ok(()),
-        }
-    }
+/// One that was not there is as good.
+fn taken_out(result: Result<(), BpfError>) -> Result<(), BpfError> {
+    result.or_else(|error| match error.errno() {
+        Some(libc::ENOENT) => Ok(()),
+        _ => Err(error),
+    })
 }
 
 impl Steering for XdpSteering {
     fn add(&self, flow: &Flow) -> io::Result<()> {
         let protocol = flow.protocol as u8;
-        let mut ports = self.ports();
+        let Steered {
+            attached,
+            ports,
+            was_used,
+        } = &mut *self.steered();
+        *was_used = true;
+        attached.resume()?;
+        let maps = attached.maps();
         // From here on `remove` takes back whatever has been done.
         let usage = ports.entry((protocol, flow.local)).or_default();
         match flow.peer {
             // The exact flow goes in before its port does: the program looks at the port first.
             Some(peer) => {
                 usage.exact_flows += 1;
-                self.maps.add_flow(flow.local, peer, protocol)?;
+                maps.add_flow(flow.local, peer, protocol)?;
             }
             None => usage.from_anyone = true,
         }
-        self.maps.add_port(flow.local, protocol, usage.mode())?;
+        maps.add_port(flow.local, protocol, usage.mode())?;
         Ok(())
     }
 
     fn remove(&self, flow: &Flow) -> io::Result<()> {
         let protocol = flow.protocol as u8;
-        let mut ports = self.ports();
+        let Steered {
+            attached, ports, ..
+        } = &mut *self.steered();
         let Entry::Occupied(mut entry) = ports.entry((protocol, flow.local)) else {
             return Ok(());
         };
@@ -122,7 +129,7 @@ impl Steering for XdpSteering {
             Some(_) => usage.exact_flows = usage.exact_flows.saturating_sub(1),
             None => usage.from_anyone = false,
         }
-        let taken_out = self.take_out(flow, *usage);
+        let taken_out = take_out(attached.maps(), flow, *usage);
         if usage.is_unused() {
             entry.remove();
         }
@@ -130,17 +137,27 @@ impl Steering for XdpSteering {
     }
 
     fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
-        // The address is part of the program.
-        let hidden = self.sight.hidden();
-        let (maps, capacity) = (&self.maps, self.frame_capacity);
-        let program = Program::load(maps, mac, capacity, OnMatch::Redirect, hidden)?;
-        self.link.update(&program)?;
-        Ok(())
+        self.steered().attached.set_mac(mac)
+    }
+
+    fn rest_if_unused(&self) {
+        let mut steered = self.steered();
+        let was_used = std::mem::take(&mut steered.was_used);
+        if !steered.ports.is_empty() {
+            steered.was_used = true;
+        } else if !was_used {
+            steered.attached.rest();
+        }
+    }
+
+    fn is_resting(&self) -> bool {
+        let mut steered = self.steered();
+        steered.was_used = true;
+        steered.attached.is_resting()
     }
 
     fn give_back(&self) {
-        self.link.detach(self.maps.stand_in());
-        self.sight.end();
+        self.steered().attached.give_back();
     }
 
     fn dropped(&self) -> u64 {

@@ -23,6 +23,20 @@ pub(crate) struct Descriptor {
 
 const _: () = assert!(size_of::<Descriptor>() == 16);
 
+/// In [`Descriptor::options`]: the next descriptor holds more of the same packet (`XDP_PKT_CONTD`).
+pub(crate) const CONTINUES: u32 = 1;
+/// The socket takes packets that are longer than a frame in several (Linux 6.6).
+const XDP_USE_SG: u16 = 1 << 4;
+
+/// How a socket is bound.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Binding {
+    /// Forbids zero-copy mode.
+    pub(crate) copy: bool,
+    /// Packets longer than a frame come in several.
+    pub(crate) in_pieces: bool,
+}
+
 /// Where the memory of a new socket comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Umem {
@@ -51,14 +65,14 @@ pub(crate) struct Xsk {
 }
 
 impl Xsk {
-    /// Opens a socket on one queue of an interface. `copy` forbids zero-copy mode.
+    /// Opens a socket on one queue of an interface.
     pub(crate) fn open(
         link_index: u32,
         queue: u32,
         pool: &FramePool,
         umem: Umem,
         sizes: Sizes,
-        copy: bool,
+        binding: Binding,
         patience: Patience,
     ) -> io::Result<Self> {
         let fd = open_socket()?;
@@ -89,7 +103,7 @@ impl Xsk {
         )?;
         let rx = map(raw, libc::XDP_PGOFF_RX_RING, &offsets.rx, sizes.rx)?;
         let tx = map(raw, libc::XDP_PGOFF_TX_RING, &offsets.tx, sizes.tx)?;
-        let address = address(link_index, queue, umem, copy);
+        let address = address(link_index, queue, umem, binding);
         bind(raw, &address, patience)?;
         // SAFETY: the layout was just mapped from a fresh socket, stays mapped for good, and nobody else has our end.
         let fill = unsafe { Producer::new(fill) };
@@ -254,12 +268,13 @@ fn map<T>(
     })
 }
 
-fn address(link_index: u32, queue: u32, umem: Umem, copy: bool) -> libc::sockaddr_xdp {
+fn address(link_index: u32, queue: u32, umem: Umem, binding: Binding) -> libc::sockaddr_xdp {
+    let copy = if binding.copy { libc::XDP_COPY } else { 0 };
+    let in_pieces = if binding.in_pieces { XDP_USE_SG } else { 0 };
     let (flags, shared_fd) = match umem {
         // The mode of a shared registration is that of its first socket; other flags are refused beside it.
         Umem::ShareWith(other) => (libc::XDP_SHARED_UMEM, other.cast_unsigned()),
-        Umem::Register if copy => (libc::XDP_USE_NEED_WAKEUP | libc::XDP_COPY, 0),
-        Umem::Register => (libc::XDP_USE_NEED_WAKEUP, 0),
+        Umem::Register => (libc::XDP_USE_NEED_WAKEUP | copy | in_pieces, 0),
     };
     libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,

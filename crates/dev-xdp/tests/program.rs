@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 use dev_xdp::bpf::BpfError;
 use dev_xdp::bpf::hidden::Hidden;
 use dev_xdp::bpf::link::{AttachError, AttachMode, XdpLink};
-use dev_xdp::bpf::program::{FlowMaps, OnMatch, PortMode, Program, Verdict};
+use dev_xdp::bpf::program::{Capacity, FlowMaps, OnMatch, PortMode, Program, Verdict};
 use testkit::{Namespaces, Skip, eventually, or_skip};
 use wire::{EthernetAddresses, UdpTemplate};
 
 const MAC: [u8; 6] = [0x02, 0x11, 0x22, 0x33, 0x44, 0x55];
 const PEER_MAC: [u8; 6] = [0x02, 0xaa, 0xbb, 0xcc, 0xdd, 0xee];
 const FRAME_CAPACITY: u32 = 1792;
+const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -27,6 +28,9 @@ const OPEN: SocketAddrV4 = SocketAddrV4::new(ADDRESS, 12_345);
 /// Redirected from `PEER` only.
 const CONNECTED: SocketAddrV4 = SocketAddrV4::new(ADDRESS, 5_000);
 const PEER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 200), 40_001);
+
+/// Connections from `PEER` only.
+const STREAMS: SocketAddrV4 = SocketAddrV4::new(ADDRESS, 80);
 
 /// A verdict that stands for "ours" where no AF_XDP socket is there to redirect to.
 const OURS: Verdict = Verdict::Tx;
@@ -42,11 +46,21 @@ impl Fixture {
     }
 
     fn with(frame_capacity: u32, on_match: OnMatch) -> Result<Self, Skip> {
+        Self::with_pieces(frame_capacity, on_match, false)
+    }
+
+    fn with_pieces(frame_capacity: u32, on_match: OnMatch, in_pieces: bool) -> Result<Self, Skip> {
         let maps = create_maps()?;
         maps.add_port(OPEN, UDP, PortMode::AnySource).unwrap();
         maps.add_port(CONNECTED, UDP, PortMode::ExactFlows).unwrap();
         maps.add_flow(CONNECTED, PEER, UDP).unwrap();
-        let program = Program::load(&maps, MAC, frame_capacity, on_match, Hidden::Nothing).unwrap();
+        maps.add_port(STREAMS, TCP, PortMode::ExactFlows).unwrap();
+        maps.add_flow(STREAMS, PEER, TCP).unwrap();
+        let capacity = Capacity {
+            frame_bytes: frame_capacity,
+            in_pieces,
+        };
+        let program = Program::load(&maps, MAC, capacity, on_match, Hidden::Nothing).unwrap();
         Ok(Self { maps, program })
     }
 
@@ -332,6 +346,52 @@ fn frames_match_up_to_the_capacity_of_a_buffer() {
     nothing_fits.assert_verdict(&our_frame(), Verdict::Pass, "no capacity");
 }
 
+/// A TCP segment from `PEER`.
+fn segment_to(destination: SocketAddrV4, payload: &[u8]) -> Vec<u8> {
+    let eth = EthernetAddresses {
+        source: PEER_MAC,
+        destination: MAC,
+    };
+    let template = wire::tcp::Template::new(eth, PEER, destination, 64, 0, true);
+    let mut frame = vec![0; wire::tcp::Template::MAX_HEADERS_LEN + payload.len()];
+    let header = wire::tcp::Header::default();
+    let len = template.emit(&mut frame, 1, 0, &header, [payload]);
+    frame.truncate(len.unwrap());
+    frame
+}
+
+#[test]
+fn segments_of_our_connections_match() {
+    let fixture = or_skip!(Fixture::new());
+    fixture.assert_verdict(&segment_to(STREAMS, b""), OURS, "no payload");
+    fixture.assert_verdict(&segment_to(STREAMS, b"GET /"), OURS, "payload");
+    fixture.assert_verdict(&segment_to(OPEN, b"x"), Verdict::Pass, "a port of UDP's");
+    fixture.assert_verdict(
+        &frame_between(PEER, STREAMS, b"x"),
+        Verdict::Pass,
+        "a datagram to a port of TCP's",
+    );
+    let mut stranger = segment_to(STREAMS, b"x");
+    stranger[35] ^= 1;
+    fixture.assert_verdict(&stranger, Verdict::Pass, "another port of the peer's");
+    let mut short = segment_to(STREAMS, b"");
+    short[16..18].copy_from_slice(&39_u16.to_be_bytes());
+    fixture.assert_verdict(&short, Verdict::Pass, "half a header");
+}
+
+/// Of those that were merged before they came here.
+#[test]
+fn long_segments_match_if_they_come_in_pieces() {
+    let long = segment_to(STREAMS, &[7; FRAME_CAPACITY as usize]);
+    for (in_pieces, expected) in [(false, Verdict::Pass), (true, OURS)] {
+        let on_match = OnMatch::Verdict(OURS);
+        let fixture = or_skip!(Fixture::with_pieces(FRAME_CAPACITY, on_match, in_pieces));
+        fixture.assert_verdict(&long, expected, "longer than a buffer");
+        let datagram = frame_between(PEER, OPEN, &[7; FRAME_CAPACITY as usize]);
+        fixture.assert_verdict(&datagram, Verdict::Pass, "a datagram longer than a buffer");
+    }
+}
+
 /// The program then finds the length of a frame in another way.
 #[test]
 fn processes_without_cap_perfmon_get_the_same_verdicts() {
@@ -344,7 +404,10 @@ fn processes_without_cap_perfmon_get_the_same_verdicts() {
         let program = Program::load(
             &maps,
             MAC,
-            FRAME_CAPACITY,
+            Capacity {
+                frame_bytes: FRAME_CAPACITY,
+                in_pieces: false,
+            },
             OnMatch::Verdict(OURS),
             Hidden::Nothing,
         )

@@ -67,6 +67,18 @@ impl XdpLink {
         }
     }
 
+    /// Attaches `program` after [`XdpLink::detach`].
+    pub(crate) fn attach_again(
+        &self,
+        program: &Program,
+        ifindex: u32,
+        mode: AttachMode,
+    ) -> Result<(), AttachError> {
+        let again = Self::attach(program, ifindex, mode)?;
+        self.fd.become_copy_of(&again.fd);
+        Ok(())
+    }
+
     /// Puts another program in the place of the attached one.
     pub fn update(&self, program: &Program) -> Result<(), BpfError> {
         syscall::update_link(self.fd.as_fd(), program.as_fd())

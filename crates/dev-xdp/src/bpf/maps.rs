@@ -23,8 +23,8 @@ const SLOTS: u32 = 256;
 
 /// The ports and flows to redirect, and the AF_XDP socket of each receive queue.
 ///
-/// Changes take effect with the next packet. A protocol is an IP protocol number; the program knows UDP
-/// (17), entries of others have no effect. "Local" is the packet's destination, "peer" its source.
+/// Changes take effect with the next packet. A protocol is an IP protocol number; the program knows TCP
+/// (6) and UDP (17), entries of others have no effect. "Local" is the packet's destination, "peer" its source.
 #[derive(Debug)]
 pub struct FlowMaps {
     ports: Map<PORT_KEY_BYTES, 4>,

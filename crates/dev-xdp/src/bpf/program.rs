@@ -23,6 +23,15 @@ pub struct Program {
     fd: OwnDescriptor,
 }
 
+/// What a receive buffer holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Capacity {
+    /// Bytes of one.
+    pub frame_bytes: u32,
+    /// TCP segments longer than that come in several: the sockets were bound with `XDP_USE_SG`.
+    pub in_pieces: bool,
+}
+
 /// What the program does with a packet that is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnMatch {
@@ -55,22 +64,21 @@ impl Program {
     ///
     /// Packets that are not what their bytes show go to the kernel, as far as `hidden` tells of them.
     ///
-    /// Frames longer than `frame_capacity` bytes, which would not fit into a receive buffer, go to the
-    /// kernel. When the interface's address changes, the program must be loaded again.
+    /// Frames that do not fit into a receive buffer go to the kernel. When the interface's address
+    /// changes, the program must be loaded again.
     ///
     /// Takes `CAP_BPF`, `CAP_NET_ADMIN` and, before Linux 5.18, `CAP_PERFMON`.
     pub fn load(
         maps: &FlowMaps,
         mac: [u8; 6],
-        frame_capacity: u32,
+        capacity: Capacity,
         on_match: OnMatch,
         hidden: Hidden<'_>,
     ) -> Result<Self, BpfError> {
         let load = |length_from| {
             let attempt = "load the XDP program";
-            let instructions =
-                assemble(maps, mac, frame_capacity, on_match, hidden, length_from)
-                    .map_err(|bad_jump| BpfError::new(attempt, io::Error::other(bad_jump)))?;
+            let instructions = assemble(maps, mac, capacity, on_match, hidden, length_from)
+                .map_err(|bad_jump| BpfError::new(attempt, io::Error::other(bad_jump)))?;
             let bound_to = match hidden {
                 Hidden::Driver(tags) => Some(tags.ifindex),
                 Hidden::Nothing | Hidden::Notes(_) => None,
@@ -159,7 +167,7 @@ enum LengthFrom {
 fn assemble(
     maps: &FlowMaps,
     mac: [u8; 6],
-    frame_capacity: u32,
+    capacity: Capacity,
     on_match: OnMatch,
     hidden: Hidden<'_>,
     length_from: LengthFrom,
@@ -168,16 +176,17 @@ fn assemble(
     let pass = a.label();
     let matched = a.label();
     let not_in_slot = a.label();
+    let is_udp = a.label();
+    let look_up_port = a.label();
 
     a.mov(R6, R1);
     a.load(R7, U32, R6, context::DATA);
     a.load(R8, U32, R6, context::DATA_END);
 
-    // All headers are in the frame ...
+    // All headers are in the frame.
     a.mov(R1, R7);
     a.add(R1, frame::HEADERS_BYTES);
     a.jump_if(R1, Greater, R8, pass);
-    // ... and the frame fits into a receive buffer.
     match length_from {
         LengthFrom::Pointers => a.sub(R8, R7),
         LengthFrom::Helper => {
@@ -186,12 +195,6 @@ fn assemble(
             a.mov(R8, R0);
         }
     }
-    a.jump_if(
-        R8,
-        Greater,
-        i32::try_from(frame_capacity).unwrap_or(i32::MAX),
-        pass,
-    );
 
     // Ethernet: to our address, and not to a group or to everyone; IPv4 without a VLAN tag.
     for (offset, pair) in [
@@ -229,11 +232,21 @@ fn assemble(
     a.jump_if(R2, Greater, R8, pass);
 
     a.load(R9, U8, R7, frame::PROTOCOL);
-    // A second protocol branches off here, checks its own header, and meets UDP again at the look-up;
-    // TCP has its ports at the same place.
-    a.jump_if(R9, NotEqual, PROTOCOL_UDP, pass);
+    let frame_bytes = i32::try_from(capacity.frame_bytes).unwrap_or(i32::MAX);
+    a.jump_if(R9, Equal, PROTOCOL_UDP, is_udp);
+    a.jump_if(R9, NotEqual, PROTOCOL_TCP, pass);
 
-    // UDP: its length is that of the IP payload, and covers at least its header.
+    // TCP has its ports at the same place, and the rest of its header is the stack's to check. The segments of a connection must
+    // not be split between two stacks: what is longer than a receive buffer comes in pieces where that is possible.
+    if !capacity.in_pieces {
+        a.jump_if(R8, Greater, frame_bytes, pass);
+    }
+    a.jump_if(R1, Less, IP_HEADER_BYTES + TCP_HEADER_BYTES, pass);
+    a.jump_if(R9, Equal, PROTOCOL_TCP, look_up_port);
+
+    // UDP: the frame fits into a receive buffer; its length is that of the IP payload, and covers at least its header.
+    a.place(is_udp);
+    a.jump_if(R8, Greater, frame_bytes, pass);
     a.load(R2, U16, R7, frame::UDP_LENGTH);
     a.be16(R2);
     a.jump_if(R2, Less, UDP_HEADER_BYTES, pass);
@@ -242,6 +255,7 @@ fn assemble(
 
     // Is the port one of ours? R8 = the key, as `maps` builds it. It is put together in a register: a load of eight bytes just
     // after stores of two and four waits until they are in the cache.
+    a.place(look_up_port);
     a.load(R8, U32, R7, frame::DESTINATION_ADDRESS);
     a.shift_left(R8, KEY_SHIFTS.address);
     a.load(R1, U16, R7, frame::DESTINATION_PORT);
@@ -283,7 +297,7 @@ fn assemble(
     a.place(matched);
     match hidden {
         Hidden::Nothing => {}
-        Hidden::Notes(notes) => notes.check(&mut a, BELOW_KEYS, pass),
+        Hidden::Notes(notes) => notes.check(&mut a, BELOW_KEYS, pass, R9),
         Hidden::Driver(tags) => {
             // What the function writes, protocol and tag, is of no interest here.
             a.store(U32, R10, TAG, 0);
@@ -361,6 +375,8 @@ const ETHERNET_HEADER_BYTES: i32 = 14;
 const IP_HEADER_BYTES: i32 = 20;
 const PROTOCOL_UDP: i32 = dev_core::Protocol::Udp as i32;
 const UDP_HEADER_BYTES: i32 = 8;
+pub(super) const PROTOCOL_TCP: i32 = dev_core::Protocol::Tcp as i32;
+const TCP_HEADER_BYTES: i32 = 20;
 
 /// How far left address, port and protocol are in the eight bytes of a port's key, seen as a number in the machine's order.
 const KEY_SHIFTS: KeyShifts = if cfg!(target_endian = "little") {

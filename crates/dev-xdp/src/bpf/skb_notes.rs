@@ -23,20 +23,28 @@ use super::asm::{Assembler, BadJump, Label};
 use super::btf::Btf;
 use super::error::BpfError;
 use super::insn::Condition::{Equal, NotEqual};
-use super::insn::Register::{R0, R1, R2, R3, R6, R10};
+use super::insn::Register::{self, R0, R1, R2, R3, R6, R10};
 use super::insn::Width::{U16, U32, U64};
 use super::insn::{Helper, Instruction};
+use super::program::PROTOCOL_TCP;
 use super::syscall::{self, Map, MapKind, Name, ProgramKind};
 
 /// The notes, and the program that takes them. It is attached until this is dropped or the last
-/// `Held` is.
+/// `Held` is, and again when there is another one.
 #[derive(Debug)]
 pub struct SkbNotes {
     /// One note a CPU: where the packet's metadata is that is being received.
     map: Map<4, 8>,
     offsets: Offsets,
+    program: OwnDescriptor,
     tracepoint: OwnDescriptor,
-    holders: Mutex<u32>,
+    holders: Mutex<Holders>,
+}
+
+#[derive(Debug)]
+struct Holders {
+    count: u32,
+    is_attached: bool,
 }
 
 /// One that needs the notes.
@@ -77,32 +85,41 @@ impl SkbNotes {
             c"Dual MIT/GPL",
             attempt,
         )?;
-        let tracepoint = syscall::open_raw_tracepoint(program.as_fd(), c"netif_receive_skb")
-            .map_err(|cause| BpfError::new("attach the program that takes packet notes", cause))?;
+        let tracepoint = attach(&program)?;
         Ok(Self {
             map,
             offsets,
+            program,
             tracepoint,
-            holders: Mutex::new(0),
+            holders: Mutex::new(Holders {
+                count: 0,
+                is_attached: true,
+            }),
         })
     }
 
-    /// Holds notes that others hold; `None` if nobody does.
-    pub(crate) fn hold_too(self: Arc<Self>) -> Option<Held> {
+    /// Notes are taken as long as what this returns lives.
+    pub(crate) fn hold(self: &Arc<Self>) -> Result<Held, NotesError> {
         let mut holders = self.holders();
-        *holders = holders.checked_add(1).filter(|holders| *holders > 1)?;
+        if !holders.is_attached {
+            self.tracepoint.become_copy_of(&attach(&self.program)?);
+            holders.is_attached = true;
+        }
+        holders.count += 1;
         drop(holders);
-        Some(Held(self))
+        Ok(Held(Arc::clone(self)))
     }
 
-    fn holders(&self) -> MutexGuard<'_, u32> {
+    fn holders(&self) -> MutexGuard<'_, Holders> {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The part of an XDP program that jumps to `pass` if a packet is more than its bytes show, or
     /// if that is not known. Below `stack`, from the end of the stack frame, it overwrites
-    /// [`STACK_BYTES_MAX`] bytes.
-    pub(super) fn check(&self, a: &mut Assembler, stack: i16, pass: Label) {
+    /// [`STACK_BYTES_MAX`] bytes. Segments of TCP, which the protocol in `protocol` says it is, may
+    /// be several in one: to a stream that is the same.
+    pub(super) fn check(&self, a: &mut Assembler, stack: i16, pass: Label, protocol: Register) {
+        let checked = a.label();
         let offsets = &self.offsets;
         let (first, len) = (offsets.first(), offsets.len());
         let copy = stack - as_offset(len);
@@ -123,6 +140,7 @@ impl SkbNotes {
         a.jump_if(R0, NotEqual, 0, pass);
         a.load(R1, U16, R10, copied(offsets.vlan_tci));
         a.jump_if(R1, NotEqual, 0, pass);
+        a.jump_if(protocol, Equal, PROTOCOL_TCP, checked);
 
         a.load(R3, U64, R10, copied(offsets.head));
         a.load(R1, U32, R10, copied(offsets.end));
@@ -135,17 +153,16 @@ impl SkbNotes {
         a.jump_if(R0, NotEqual, 0, pass);
         a.load(R1, U16, R10, copy);
         a.jump_if(R1, NotEqual, 0, pass);
+        a.place(checked);
     }
 }
 
-impl Held {
-    /// Begins to take notes for a first holder.
-    pub(crate) fn begin() -> Result<Self, NotesError> {
-        let notes = SkbNotes::begin()?;
-        *notes.holders() = 1;
-        Ok(Self(Arc::new(notes)))
-    }
+fn attach(program: &OwnDescriptor) -> Result<OwnDescriptor, BpfError> {
+    syscall::open_raw_tracepoint(program.as_fd(), c"netif_receive_skb")
+        .map_err(|cause| BpfError::new("attach the program that takes packet notes", cause))
+}
 
+impl Held {
     pub(crate) fn notes(&self) -> &Arc<SkbNotes> {
         &self.0
     }
@@ -156,8 +173,9 @@ impl Drop for Held {
     /// number stays theirs.
     fn drop(&mut self) {
         let mut holders = self.0.holders();
-        *holders = holders.saturating_sub(1);
-        if *holders == 0 {
+        holders.count = holders.count.saturating_sub(1);
+        if holders.count == 0 {
+            holders.is_attached = false;
             self.0.tracepoint.become_copy_of(self.0.map.descriptor());
         }
     }

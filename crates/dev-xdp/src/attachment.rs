@@ -1,0 +1,131 @@
+//! The XDP program on an interface: there while it is needed, away while nothing is steered, away for good when the interface is
+//! given up.
+//!
+//! The generic path makes room in front of each packet before it runs a program, which costs as much as a small packet does otherwise.
+//! A process that has opened its sockets and left them to its children would slow them down for nothing.
+
+use std::io;
+
+use crate::bpf::link::{AttachMode, XdpLink};
+use crate::bpf::program::{Capacity, FlowMaps, OnMatch, Program};
+use crate::sight::Sight;
+
+/// An interface, and what its program is made of.
+#[derive(Debug)]
+pub(crate) struct Attachment {
+    pub(crate) maps: FlowMaps,
+    pub(crate) sight: Sight,
+    pub(crate) ifindex: u32,
+    pub(crate) mode: AttachMode,
+    pub(crate) capacity: Capacity,
+    pub(crate) mac: [u8; 6],
+}
+
+/// An attachment that has begun.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    parts: Attachment,
+    link: XdpLink,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Attached,
+    Resting,
+    GivenBack,
+}
+
+impl Attachment {
+    /// Loads the program.
+    fn program(&self) -> io::Result<Program> {
+        let hidden = self.sight.hidden();
+        let program = Program::load(
+            &self.maps,
+            self.mac,
+            self.capacity,
+            OnMatch::Redirect,
+            hidden,
+        );
+        Ok(program?)
+    }
+}
+
+impl Attached {
+    /// `link`: of a program that was made of `parts`.
+    pub(crate) fn new(parts: Attachment, link: XdpLink) -> Self {
+        Self {
+            parts,
+            link,
+            state: State::Attached,
+        }
+    }
+
+    pub(crate) fn maps(&self) -> &FlowMaps {
+        &self.parts.maps
+    }
+
+    /// Takes the program away until it is [needed](Self::resume) again. Not in native mode: there drivers set up their rings anew for
+    /// that, and some do not send from AF_XDP sockets without a program.
+    pub(crate) fn rest(&mut self) {
+        if self.state == State::Attached && self.parts.mode == AttachMode::Generic {
+            self.detach();
+            self.state = State::Resting;
+        }
+    }
+
+    pub(crate) fn is_resting(&self) -> bool {
+        self.state == State::Resting
+    }
+
+    /// Puts the program back. In the interface's network namespace: there its index means what it meant.
+    pub(crate) fn resume(&mut self) -> io::Result<()> {
+        if self.state != State::Resting {
+            return Ok(());
+        }
+        self.parts.sight.begin_again().map_err(io::Error::other)?;
+        let attached = self.parts.program().and_then(|program| {
+            let Attachment { ifindex, mode, .. } = self.parts;
+            self.link
+                .attach_again(&program, ifindex, mode)
+                .map_err(io::Error::other)
+        });
+        if attached.is_ok() {
+            self.state = State::Attached;
+        } else {
+            self.parts.sight.end();
+        }
+        attached
+    }
+
+    /// The interface has another hardware address.
+    pub(crate) fn set_mac(&mut self, mac: [u8; 6]) -> io::Result<()> {
+        // The address is part of the program.
+        let before = std::mem::replace(&mut self.parts.mac, mac);
+        if self.state != State::Attached {
+            return Ok(());
+        }
+        let updated = self
+            .parts
+            .program()
+            .and_then(|program| Ok(self.link.update(&program)?));
+        if updated.is_err() {
+            self.parts.mac = before;
+        }
+        updated
+    }
+
+    /// Takes the program away for good.
+    pub(crate) fn give_back(&mut self) {
+        if self.state == State::Attached {
+            self.detach();
+        }
+        self.state = State::GivenBack;
+    }
+
+    /// Needs no right but that to a descriptor.
+    fn detach(&self) {
+        self.link.detach(self.parts.maps.stand_in());
+        self.parts.sight.end();
+    }
+}
