@@ -78,16 +78,24 @@ pub(crate) fn build_with(
     arguments: &[&str],
     variables: &[(&str, &str)],
 ) -> Result<Artifacts, Failure> {
-    say(format_args!("building: cargo {}", arguments.join(" ")));
-    let format = ["--message-format=json-render-diagnostics"];
-    let arguments = [arguments, &format].concat();
+    let mut building = command(arguments);
+    building.envs(variables.iter().copied());
+    built_by(building)
+}
+
+/// What a cargo command that builds has built.
+pub(crate) fn built_by(mut building: Command) -> Result<Artifacts, Failure> {
+    let words = process::words(&building);
+    say(format_args!("building: {words}"));
+    building.arg("--message-format=json-render-diagnostics");
     let mut artifacts = Artifacts::default();
     let note = |line: &str| artifacts.note(line);
-    let mut building = command(&arguments);
-    building.envs(variables.iter().copied());
     let status = process::run_reading(building, Read::Stdout, note)?;
-    process::success(&command(&arguments), status)?;
-    Ok(artifacts)
+    if status.success() {
+        Ok(artifacts)
+    } else {
+        Err(Failure::Reason(format!("{words} failed ({status})")))
+    }
 }
 
 /// Writes every generated document again.

@@ -1,5 +1,7 @@
 //! `cargo xtask test`: everything that a change must pass.
 
+mod ahead;
+mod step;
 mod totals;
 
 use std::path::{Path, PathBuf};
@@ -12,31 +14,15 @@ use crate::cargo;
 use crate::failure::Failure;
 use crate::fuzz;
 use crate::instructions;
-use crate::interrupt;
 use crate::licences;
 use crate::needs::Purpose;
-use crate::output::{print, say};
+use crate::output::print;
 use crate::package;
-use crate::process::{self, Read};
+use crate::process;
 use crate::setup;
+use ahead::Ahead;
+use step::{Outcome, Step, simple_step, skipped, step, tests, tests_beside};
 use totals::Totals;
-
-/// How a step ended.
-#[derive(Debug)]
-enum Outcome {
-    Passed,
-    Failed,
-    /// Not run, for this reason.
-    Skipped(&'static str),
-}
-
-#[derive(Debug)]
-struct Step {
-    name: &'static str,
-    outcome: Outcome,
-    time: Duration,
-    note: String,
-}
 
 /// Names the library that the end-to-end tests preload (see `testkit::libvma_path`).
 const LIBRARY_UNDER_TEST: &str = "VMA_TEST_LIBRARY";
@@ -52,6 +38,9 @@ const DEBUG_PASS: &[&str] = &[
     "--test=posix_wait",
 ];
 
+/// The tests of everything but the library, whose own mostly sleep.
+const OTHERS: &[&str] = &["--workspace", "--exclude=libvma", "--no-fail-fast"];
+
 /// Those of the POSIX cases all of whose sockets stay the kernel's, for one reason or for all of them. They mostly sleep.
 const LEFT_TO_KERNEL: &[&str] = &["--package=libvma", "--test=posix_*", "--no-fail-fast"];
 const LEFT_FOR_AN_OPTION: &str = "::option";
@@ -61,6 +50,7 @@ const THREADS_THAT_SLEEP: &str = "--test-threads=8";
 /// Tests that are not for every change: they take minutes each.
 const LONG_TESTS: &[&[&str]] = &[
     &["--package=libvma", "--test=integrity"],
+    &["--package=libvma", "--test=readers"],
     &["--package=tcp", "--test=linux", "transfer"],
 ];
 
@@ -124,18 +114,30 @@ fn usual_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
         library = Some(release_library()?);
         Ok(String::new())
     })?);
+    let compiled = cargo::command(&["test", "--workspace", "--no-run"]);
+    steps.push(simple_step("compile", compiled)?);
+    let later = [fuzz::build(), Ok(instructions::build()), Ok(models_build())];
+    let ahead = Ahead::begin(later.into_iter().filter_map(Result::ok).collect());
     // What ships is the release build.
     if let Some(library) = &library {
-        let all = || tested(library, &["--workspace", "--no-fail-fast"]);
-        steps.push(tests("tests", all, totals)?);
+        let libvma = || tested(library, &["--package=libvma", "--no-fail-fast"]);
+        let others = || in_the_background(tested(library, OTHERS));
+        let both = tests_beside(("libvma", libvma), ("others", others), totals)?;
+        steps.extend(both);
         let left = || left_to_kernel(library, LEFT_FOR_AN_OPTION);
         steps.push(tests("kernel's", left, totals)?);
     }
+    let tls = || {
+        let feature = ["test", "--package", "sockperf-rs", "--features", "tls"];
+        cargo::command(&[&feature[..], &["--lib", "--test", "cli", "tls"]].concat())
+    };
+    steps.push(tests("TLS", tls, totals)?);
     let debug = || {
         let some = ["test", "--no-fail-fast", "--package", "libvma"];
         cargo::command(&[&some, DEBUG_PASS].concat())
     };
     steps.push(tests("debug library", debug, totals)?);
+    ahead.end();
     steps.push(models(totals)?);
     steps.push(step("fuzzing", || fuzz::run_targets(None))?);
     steps.push(instruction_counts()?);
@@ -190,40 +192,16 @@ fn left_to_kernel(library: &Path, part: &str) -> Command {
     command
 }
 
+/// The same command at a low priority, so that what is measured beside it is hardly disturbed.
+fn in_the_background(command: Command) -> Command {
+    process::through(&["nice", "-n", "10"], &command)
+}
+
 /// `cargo test`, where end-to-end tests preload this library.
 fn tested(library: &Path, arguments: &[&str]) -> Command {
     let mut command = cargo::command(&[&["test"], arguments].concat());
     command.env(LIBRARY_UNDER_TEST, library);
     command
-}
-
-/// A step that passes if the command succeeds.
-fn simple_step(name: &'static str, command: Command) -> Result<Step, Failure> {
-    step(name, || process::run(command).map(|()| String::new()))
-}
-
-/// Runs `work`, whose value is a note for the summary. A failure of the step is no error here.
-fn step(
-    name: &'static str,
-    work: impl FnOnce() -> Result<String, Failure>,
-) -> Result<Step, Failure> {
-    say(format_args!("\n=== {name}"));
-    let begun = Instant::now();
-    let result = work();
-    interrupt::check()?;
-    let (outcome, note) = match result {
-        Ok(note) => (Outcome::Passed, note),
-        Err(failure) => {
-            say(&failure);
-            (Outcome::Failed, String::new())
-        }
-    };
-    Ok(Step {
-        name,
-        outcome,
-        time: begun.elapsed(),
-        note,
-    })
 }
 
 fn instruction_counts() -> Result<Step, Failure> {
@@ -233,55 +211,28 @@ fn instruction_counts() -> Result<Step, Failure> {
     step("instructions", instructions::check)
 }
 
-fn skipped(name: &'static str, reason: &'static str) -> Step {
-    Step {
-        name,
-        outcome: Outcome::Skipped(reason),
-        time: Duration::ZERO,
-        note: String::new(),
-    }
-}
-
-/// A step that passes if these tests do, at least one.
-fn tests(
-    name: &'static str,
-    command: impl Fn() -> Command,
-    totals: &mut Totals,
-) -> Result<Step, Failure> {
-    let mut seen = Totals::default();
-    let mut step = step(name, || {
-        let status = process::run_reading(command(), Read::StdoutAndStderr, |line| {
-            say(line);
-            seen.note(line);
-        })?;
-        process::success(&command(), status)?;
-        if seen.passed == 0 {
-            return Err(Failure::new("no test ran"));
-        }
-        Ok(String::new())
-    })?;
-    step.note = seen.to_string();
-    totals.add(seen);
-    Ok(step)
-}
-
 /// The models of `models/`: what threads share without locks, in every order.
 fn models(totals: &mut Totals) -> Result<Step, Failure> {
-    let directory = cargo::workspace().join("models");
-    let here = |arguments: &[&str]| {
-        let mut command = cargo::command(arguments);
-        command.current_dir(&directory);
-        command
-    };
-    let test = || {
-        let mut command = here(&["test", "--locked", "--target-dir"]);
-        command.arg(cargo::target_directory().join("models"));
-        command
-    };
-    if let Err(failure) = process::run(here(&["fmt", "--check"])) {
+    let mut format = cargo::command(&["fmt", "--check"]);
+    format.current_dir(cargo::workspace().join("models"));
+    if let Err(failure) = process::run(format) {
         return step("models", || Err(failure));
     }
-    tests("models", test, totals)
+    tests("models", models_test, totals)
+}
+
+fn models_test() -> Command {
+    let mut command = cargo::command(&["test", "--locked", "--target-dir"]);
+    command
+        .arg(cargo::target_directory().join("models"))
+        .current_dir(cargo::workspace().join("models"));
+    command
+}
+
+fn models_build() -> Command {
+    let mut command = models_test();
+    command.arg("--no-run");
+    command
 }
 
 /// A line for each step; last, the sum of all tests in the words of `cargo test`.

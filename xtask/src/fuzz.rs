@@ -54,7 +54,7 @@ pub(crate) fn run_targets(seconds: Option<u32>) -> Result<String, Failure> {
     format.current_dir(&directory);
     process::run(format)?;
     let target_directory = cargo::target_directory().join("fuzz");
-    let programs = build(&directory, &target_directory)?;
+    let programs = cargo::built_by(build()?)?;
     let targets = targets(&directory)?;
     let run = |target: &String| {
         let program = programs.path(target)?;
@@ -116,12 +116,15 @@ fn targets(directory: &Path) -> Result<Vec<String>, Failure> {
     Ok(targets)
 }
 
-fn build(directory: &Path, target_directory: &Path) -> Result<cargo::Artifacts, Failure> {
-    let [manifest, target_directory] = [&directory.join("Cargo.toml"), target_directory]
-        .map(|path| path.to_string_lossy().into_owned());
+/// The command that builds all targets.
+pub(crate) fn build() -> Result<Command, Failure> {
+    let manifest = cargo::workspace().join("fuzz/Cargo.toml");
+    let target_directory = cargo::target_directory().join("fuzz");
+    let [manifest, target_directory] =
+        [manifest, target_directory].map(|path| path.to_string_lossy().into_owned());
     let host = host()?;
     // Naming the target keeps the counters out of build scripts.
-    let arguments = [
+    let mut command = cargo::command(&[
         "build",
         "--release",
         "--locked",
@@ -132,8 +135,9 @@ fn build(directory: &Path, target_directory: &Path) -> Result<cargo::Artifacts, 
         &target_directory,
         "--target",
         &host,
-    ];
-    cargo::build_with(&arguments, &[("RUSTFLAGS", COVERAGE)])
+    ]);
+    command.env("RUSTFLAGS", COVERAGE);
+    Ok(command)
 }
 
 /// The compiler's own target.

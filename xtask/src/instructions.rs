@@ -57,16 +57,21 @@ fn table_path() -> PathBuf {
 
 type Counts = BTreeMap<String, f64>;
 
-/// Builds the cases and counts each.
-fn count_all() -> Result<Counts, Failure> {
-    let artifacts = cargo::build(&[
+/// The command that builds the cases.
+pub(crate) fn build() -> Command {
+    cargo::command(&[
         "bench",
         "--no-run",
         "--package",
         "tcp",
         "--bench",
         "instructions",
-    ])?;
+    ])
+}
+
+/// Builds the cases and counts each.
+fn count_all() -> Result<Counts, Failure> {
+    let artifacts = cargo::built_by(build())?;
     let program = artifacts.path("instructions")?;
     let mut cases = Vec::new();
     let list = || Command::new(program);

@@ -10,6 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 pub(crate) enum Purpose {
     /// Demo and benches.
     Measuring,
+    /// Services under load.
+    LoadingServices,
     /// The tests, and with them most.
     Testing,
     /// Packages.
@@ -25,20 +27,20 @@ pub(crate) struct Need {
     pub(crate) package: &'static str,
     /// Whether only the tests need it.
     testing_only: bool,
-    /// Whether only those who make or try packages need it.
-    packages: Option<Purpose>,
+    /// Whether it is for this alone.
+    only: Option<Purpose>,
     /// For the person who is asked to install it.
     pub(crate) why: &'static str,
 }
 
 impl Need {
     fn is_for(&self, purpose: Purpose) -> bool {
-        match self.packages {
-            Some(packages) => packages == purpose,
+        match self.only {
+            Some(only) => only == purpose,
             None => match purpose {
                 Purpose::Measuring => !self.testing_only,
                 Purpose::Testing => true,
-                Purpose::Packaging | Purpose::TestingPackages => false,
+                Purpose::LoadingServices | Purpose::Packaging | Purpose::TestingPackages => false,
             },
         }
     }
@@ -49,72 +51,77 @@ const NEEDS: &[Need] = &[
         program: "cc",
         package: "gcc",
         testing_only: false,
-        packages: None,
+        only: None,
         why: "links Rust programs, compiles the tests' C programs",
     },
     Need {
         program: "ip",
         package: "iproute2",
         testing_only: false,
-        packages: None,
+        only: None,
         why: "makes network namespaces and veth pairs",
     },
     Need {
         program: "sockperf",
         package: "sockperf",
         testing_only: false,
-        packages: None,
+        only: None,
         why: "the program that is measured",
     },
     Need {
         program: "taskset",
         package: "util-linux",
         testing_only: false,
-        packages: None,
+        only: None,
         why: "runs both ends of the kernel's sockperf on one CPU",
     },
     Need {
         program: "c++",
         package: "g++",
         testing_only: true,
-        packages: None,
+        only: None,
         why: "compiles libFuzzer",
     },
     Need {
         program: "kill",
         package: "procps",
         testing_only: true,
-        packages: None,
+        only: None,
         why: "a test of vma_stats ends a process with it",
     },
     Need {
         program: "strace",
         package: "strace",
         testing_only: true,
-        packages: None,
+        only: None,
         why: "a test of sockperf-rs delivers signals with it",
     },
     Need {
         program: "valgrind",
         package: "valgrind",
         testing_only: true,
-        packages: None,
+        only: None,
         why: "counts the instructions of the TCP engine",
     },
     Need {
         program: "mandoc",
         package: "mandoc",
         testing_only: true,
-        packages: None,
+        only: None,
         why: "checks the manual pages",
     },
     Need {
         program: "groff",
         package: "groff-base",
         testing_only: true,
-        packages: None,
+        only: None,
         why: "checks the manual pages",
     },
+    only(
+        Purpose::LoadingServices,
+        ["dnsperf", "dnsperf"],
+        "asks name servers",
+    ),
     packaging("objcopy", "binutils", "splits debugging symbols off"),
     packaging(
         "dpkg-shlibdeps",
@@ -132,19 +139,20 @@ const NEEDS: &[Need] = &[
 ];
 
 const fn packaging(program: &'static str, package: &'static str, why: &'static str) -> Need {
+    only(Purpose::Packaging, [program, package], why)
+}
+
+const fn trying(program: &'static str, package: &'static str, why: &'static str) -> Need {
+    only(Purpose::TestingPackages, [program, package], why)
+}
+
+const fn only(purpose: Purpose, [program, package]: [&'static str; 2], why: &'static str) -> Need {
     Need {
         program,
         package,
         testing_only: false,
-        packages: Some(Purpose::Packaging),
+        only: Some(purpose),
         why,
-    }
-}
-
-const fn trying(program: &'static str, package: &'static str, why: &'static str) -> Need {
-    Need {
-        packages: Some(Purpose::TestingPackages),
-        ..packaging(program, package, why)
     }
 }
 

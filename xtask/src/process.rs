@@ -69,15 +69,37 @@ pub(crate) fn success(command: &Command, status: ExitStatus) -> Result<(), Failu
     if status.success() {
         return Ok(());
     }
+    let words = words(command);
+    Err(Failure::Reason(format!("{words} failed ({status})")))
+}
+
+/// The command as one would type it.
+pub(crate) fn words(command: &Command) -> String {
     let words: Vec<_> = [command.get_program()]
         .into_iter()
         .chain(command.get_args())
         .map(OsStr::to_string_lossy)
         .collect();
-    Err(Failure::Reason(format!(
-        "{} failed ({status})",
-        words.join(" ")
-    )))
+    words.join(" ")
+}
+
+/// The same command, started by another one, such as `nice`.
+pub(crate) fn through(starter: &[&str], command: &Command) -> Command {
+    let mut through = Command::new(starter.first().unwrap_or(&"env"));
+    through
+        .args(starter.iter().skip(1))
+        .arg(command.get_program())
+        .args(command.get_args());
+    if let Some(directory) = command.get_current_dir() {
+        through.current_dir(directory);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => through.env(name, value),
+            None => through.env_remove(name),
+        };
+    }
+    through
 }
 
 /// A child that is killed if it is left.

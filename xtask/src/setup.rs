@@ -20,8 +20,8 @@ pub(crate) fn everything() -> Result<(), Failure> {
 /// commands that do.
 pub(crate) fn ensure(purpose: Purpose) -> Result<(), Failure> {
     let components = match purpose {
-        Purpose::Measuring | Purpose::Packaging | Purpose::TestingPackages => Vec::new(),
         Purpose::Testing => missing_components(),
+        _ => Vec::new(),
     };
     let missing = needs::missing(purpose);
     for need in &missing {

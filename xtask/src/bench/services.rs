@@ -13,8 +13,9 @@ use crate::cargo;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::median::median;
-use crate::needs;
+use crate::needs::{self, Purpose};
 use crate::output::{print, say};
+use crate::setup;
 use crate::table::{layout, row};
 
 /// Names, and the program without which there is nothing to measure.
@@ -66,6 +67,7 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
     let is_asked_for = |name: &str| {
         options.service.is_empty() || options.service.iter().any(|asked| asked == name)
     };
+    setup::ensure(Purpose::LoadingServices)?;
     let built = cargo::build(&["build", "--release", "--package", "libvma"])?;
     let library = built.path("vma")?;
     let tests = cargo::workspace().join("libvma/tests");
