@@ -2,17 +2,21 @@
 //! hands over to the kernel what is the kernel's.
 
 use std::mem::offset_of;
+use std::net::SocketAddrV4;
 
 use engine::{
-    Engine, Errno, ExceptionAction, Follows, Message, MuxCall, MuxOutcome, Reason, RecvCall,
-    RecvOutcome, Request, SendOutcome, UdpSocket,
+    Accepting, Direction, Engine, Errno, ExceptionAction, Follows, Message, MuxCall, MuxOutcome,
+    Reason, RecvCall, RecvOutcome, Request, SendOutcome, StreamCall, StreamOutcome, TcpSocket,
+    UdpSocket,
 };
 use libc::{c_int, c_uint, mmsghdr, msghdr, sigset_t, ssize_t};
 
 use crate::guard::{self, NotRun, contained, fail};
+use crate::internal_thread;
+use crate::life::Device;
 use crate::real;
-use crate::runtime::{self, Device};
 use crate::sleep::{Slept, sleep_until_woken};
+use crate::start;
 
 /// A receive call on the socket that was found behind `fd`. `kernel` makes the same call to the kernel.
 ///
@@ -188,12 +192,163 @@ pub(crate) fn received_len(message: *const mmsghdr) -> *mut c_uint {
         .cast()
 }
 
+/// A receive call on the stream that was found behind `fd`. `kernel` makes the same call to the kernel.
+///
+/// # Safety
+/// `header` must be valid for `recvmsg(2)`.
+#[inline]
+pub(crate) unsafe fn receive_stream(
+    engine: &'static Engine<Device>,
+    fd: c_int,
+    socket: &'static TcpSocket<Device>,
+    header: &mut msghdr,
+    flags: c_int,
+    kernel: impl Fn() -> ssize_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { receive_stream_here(engine, fd, socket, header, flags) }.unwrap_or_else(kernel)
+}
+
+/// The part of it that is not the kernel's. `None`: the call is for the kernel, and nothing has happened to `header`.
+///
+/// # Safety
+/// `header` must be valid for `recvmsg(2)`.
+#[inline]
+pub(crate) unsafe fn receive_stream_here(
+    engine: &'static Engine<Device>,
+    fd: c_int,
+    socket: &'static TcpSocket<Device>,
+    header: &mut msghdr,
+    flags: c_int,
+) -> Option<ssize_t> {
+    if socket.is_left_to_kernel() {
+        return None;
+    }
+    let mut call = StreamCall::begin(engine, fd, socket, Direction::In, flags);
+    run(engine, socket, &mut call, |call| {
+        // SAFETY: the caller's promise.
+        let mut message = unsafe { Message::new(header) };
+        socket.receive(engine, call, &mut message, flags)
+    })
+}
+
+/// A send call on the stream that was found behind `fd`. `kernel` makes the same call to the kernel.
+///
+/// # Safety
+/// `header` must be valid for `sendmsg(2)`.
+#[inline]
+pub(crate) unsafe fn send_stream(
+    engine: &'static Engine<Device>,
+    fd: c_int,
+    socket: &'static TcpSocket<Device>,
+    header: &mut msghdr,
+    flags: c_int,
+    kernel: impl Fn() -> ssize_t,
+) -> ssize_t {
+    if socket.is_left_to_kernel() {
+        return kernel();
+    }
+    let mut call = StreamCall::begin(engine, fd, socket, Direction::Out, flags);
+    let attempt = |call: &mut StreamCall| {
+        // SAFETY: the caller's promise.
+        let message = unsafe { Message::new(header) };
+        socket.send(engine, call, &message, flags)
+    };
+    run(engine, socket, &mut call, attempt).unwrap_or_else(kernel)
+}
+
+/// `accept4(2)`: the new descriptor and its peer, or an errno. `None`: the kernel has a connection, or the listener.
+pub(crate) fn accept(
+    engine: &'static Engine<Device>,
+    fd: c_int,
+    socket: &'static TcpSocket<Device>,
+    flags: c_int,
+) -> Option<Result<(c_int, SocketAddrV4), c_int>> {
+    let mut call = StreamCall::begin(engine, fd, socket, Direction::In, 0);
+    loop {
+        let mut accepted = None;
+        let waited = run(engine, socket, &mut call, |call| {
+            match socket.wait_for_connection(call) {
+                Accepting::Ready => {
+                    accepted = engine.accept(socket, flags);
+                    match &accepted {
+                        Some(_) => StreamOutcome::Done(0),
+                        None => StreamOutcome::Again,
+                    }
+                }
+                Accepting::Other(outcome) => outcome,
+            }
+        });
+        match accepted {
+            Some(result) => return Some(result.map_err(|Errno(errno)| errno)),
+            None if waited? < 0 => return Some(Err(guard::errno())),
+            None => {}
+        }
+    }
+}
+
+/// The rest of a blocking `connect(2)`. `None`: the kernel's socket has it.
+pub(crate) fn finish_connect(
+    engine: &'static Engine<Device>,
+    fd: c_int,
+    socket: &'static TcpSocket<Device>,
+) -> Option<ssize_t> {
+    let mut call = StreamCall::begin(engine, fd, socket, Direction::Out, 0);
+    run(engine, socket, &mut call, |call| {
+        socket.finish_connect(engine, call)
+    })
+}
+
+/// Runs a call on a stream to its end. `None`: it is for the kernel.
+#[inline]
+fn run(
+    engine: &'static Engine<Device>,
+    socket: &'static TcpSocket<Device>,
+    call: &mut StreamCall,
+    mut attempt: impl FnMut(&mut StreamCall) -> StreamOutcome,
+) -> Option<ssize_t> {
+    loop {
+        match contained(|| attempt(call)) {
+            Ok(StreamOutcome::Done(len)) => return Some(len.cast_signed()),
+            Ok(StreamOutcome::Fail(Errno(errno))) => return Some(fail(errno)),
+            Ok(StreamOutcome::BrokenPipe) => {
+                raise_broken_pipe();
+                return Some(fail(libc::EPIPE));
+            }
+            Ok(StreamOutcome::Kernel) | Err(NotRun::Reentered) => return None,
+            // SAFETY: nothing is held here that a cancelled thread would leave behind.
+            Ok(StreamOutcome::Again) => unsafe { real::pthread_testcancel() },
+            Ok(StreamOutcome::Sleep(sleep)) => {
+                if sleep_until_woken(sleep, None, || call.interrupted(), || call.any_handler())
+                    == Slept::Interrupted
+                {
+                    call.end_with(Errno(libc::EINTR));
+                }
+            }
+            Err(NotRun::Panicked) => {
+                let _ = contained(|| engine.leave_to_kernel(socket, Reason::Poisoned));
+                return Some(fail(libc::EIO));
+            }
+        }
+    }
+}
+
+/// The signal of a thread that writes where nobody reads.
+#[cold]
+fn raise_broken_pipe() {
+    let process = stats::process_id();
+    // SAFETY: takes nothing.
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+    // SAFETY: integers.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGPIPE) };
+}
+
 /// `poll(2)` and its like. `attempt` lets the engine decide; the caller copies results.
 #[inline]
 pub(crate) fn wait(
     call: &mut MuxCall,
     mask: Option<*const sigset_t>,
-    mut attempt: impl FnMut(&mut MuxCall) -> MuxOutcome<Device>,
+    mut attempt: impl FnMut(&mut MuxCall) -> MuxOutcome,
     kernel: impl FnOnce() -> c_int,
 ) -> c_int {
     loop {
@@ -235,9 +390,9 @@ pub(crate) fn addresses_changed(
 ) {
     let _ = contained(|| {
         engine.addresses_changed(socket);
-        runtime::watch_network(engine);
+        internal_thread::start_when_needed(engine);
     });
-    runtime::end_if_start_failed();
+    start::end_if_start_failed();
 }
 
 #[inline]

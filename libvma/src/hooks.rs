@@ -13,6 +13,7 @@ mod send;
 mod setup;
 mod signal;
 mod stream;
+mod stream_calls;
 mod thread;
 mod transfer;
 

@@ -61,10 +61,10 @@ macro_rules! interposed {
             fn pipe2(fds: *mut c_int, flags: c_int) -> c_int => create;
             /// As `pipe`.
             fn socketpair(domain: c_int, kind: c_int, protocol: c_int, fds: *mut c_int) -> c_int => create;
-            /// Connections are the kernel's.
-            fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => creates;
+            /// Connections may have come past the kernel.
+            fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => setup;
             /// As `accept`.
-            fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int => creates;
+            fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int => setup;
             /// A set becomes ours with its first socket of ours.
             fn epoll_create(size: c_int) -> c_int => create;
             /// As `epoll_create`.
@@ -98,12 +98,12 @@ macro_rules! interposed {
             fn shutdown(fd: c_int, how: c_int) -> c_int => setup;
             /// Timeouts, buffers and headers follow; some options need the kernel.
             fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int => setup;
+            /// Connections come past the kernel from here on, where a rule says so.
+            fn listen(fd: c_int, backlog: c_int) -> c_int => setup;
             /// Shown in the log at level fine; the answer is the kernel's.
-            fn listen(fd: c_int, backlog: c_int) -> c_int => traces;
-            /// As `listen`.
             fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => traces;
-            /// As `listen`.
-            fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => traces;
+            /// The kernel's answer, but for a connection of ours that is not established.
+            fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => setup;
             /// The kernel's answer, but for errors that a call has met after it had received something (`SO_ERROR`).
             fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int => setup;
             /// Copies (`F_DUPFD`) and `O_NONBLOCK`.

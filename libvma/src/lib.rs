@@ -9,11 +9,13 @@
     reason = "the kernel's interfaces mix widths; what is cast is bounded by a ring, a message or a system call's result"
 )]
 
+mod banner;
 mod call;
 mod environment;
 mod epoll_waits;
 mod guard;
 mod hooks;
+mod internal_thread;
 mod interposed;
 mod life;
 mod log_sink;
@@ -23,3 +25,5 @@ mod rules_file;
 mod runtime;
 mod signals;
 mod sleep;
+mod start;
+mod stats_file;

@@ -7,11 +7,14 @@
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
+use dev_xdp::XdpBackend;
 use engine::{Engine, NetconfNetwork};
 use libc::c_int;
 
 use crate::guard;
-use crate::runtime::Device;
+
+/// The back-end of this library.
+pub(crate) type Device = XdpBackend;
 
 /// All-zero, it is that of a process that has just been forked.
 #[repr(C)]
@@ -95,7 +98,7 @@ pub(crate) fn is_vfork_child() -> bool {
 }
 
 /// The first caller starts the engine with `make`; others wait for it.
-pub(crate) fn start(make: impl FnOnce() -> Option<(Engine<Device>, NetconfNetwork)>) {
+pub(crate) fn start(make: impl FnOnce() -> Option<(Box<Engine<Device>>, NetconfNetwork)>) {
     if is_vfork_child() {
         return;
     }
@@ -113,7 +116,7 @@ pub(crate) fn start(make: impl FnOnce() -> Option<(Engine<Device>, NetconfNetwor
     }
     let _ended = Ended(life);
     if let Some((engine, network)) = make() {
-        let engine = Box::into_raw(Box::new(engine));
+        let engine = Box::into_raw(engine);
         life.network
             .store(Box::into_raw(Box::new(network)), Ordering::Release);
         LATEST.store(engine, Ordering::Release);

@@ -162,6 +162,23 @@ impl Sink {
 /// Opens a log file: a regular one, whose name is no link, so that writing never waits and nothing else is harmed. It is emptied
 /// unless another process writes to it.
 fn open(path: &Path) -> Option<OwnedFd> {
+    let owned = open_to_append(path)?;
+    let fd = owned.as_raw_fd();
+    let lock = |kind: c_int| {
+        // SAFETY: integers.
+        unsafe { libc::syscall(libc::SYS_flock, fd, kind | libc::LOCK_NB) == 0 }
+    };
+    // Every process that writes to the file has it locked, with all others.
+    if lock(libc::LOCK_EX) {
+        // SAFETY: integers.
+        unsafe { libc::syscall(libc::SYS_ftruncate, fd, 0) };
+    }
+    lock(libc::LOCK_SH);
+    Some(owned)
+}
+
+/// Opens, or makes, a regular file to append to.
+pub(crate) fn open_to_append(path: &Path) -> Option<OwnedFd> {
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
     let caution = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -187,16 +204,6 @@ fn open(path: &Path) -> Option<OwnedFd> {
     if !known || status.st_mode & libc::S_IFMT != libc::S_IFREG {
         return None;
     }
-    let lock = |kind: c_int| {
-        // SAFETY: integers.
-        unsafe { libc::syscall(libc::SYS_flock, fd, kind | libc::LOCK_NB) == 0 }
-    };
-    // Every process that writes to the file has it locked, with all others.
-    if lock(libc::LOCK_EX) {
-        // SAFETY: integers.
-        unsafe { libc::syscall(libc::SYS_ftruncate, fd, 0) };
-    }
-    lock(libc::LOCK_SH);
     Some(owned)
 }
 

@@ -39,14 +39,27 @@ pub(crate) fn load(config: &Config) -> ProcessRules {
         config.application_id
     );
     for rule in rules.iter() {
-        let no_effect = if rule.rule.role.is_tcp() {
-            ": accepted, no effect yet: TCP is not accelerated"
-        } else {
-            ""
-        };
-        log::debug!("rule {rule}{no_effect}");
+        log::debug!("rule {rule}");
     }
     rules
+}
+
+/// Whether the program follows a rule that may accelerate a TCP socket. Nothing is logged.
+pub(crate) fn has_rules_for_streams(config: &Config) -> bool {
+    let Some(path) = &config.config_file else {
+        return false;
+    };
+    let Ok(text) = read(path) else {
+        return false;
+    };
+    // Mostly there is none, which a look at the words shows.
+    if !text.contains("tcp_") {
+        return false;
+    }
+    let file = RuleFile::parse(&text);
+    let (path, id) = (path.to_string_lossy(), &config.application_id);
+    let rules = ProcessRules::new(&file, &path, &program_name(), id);
+    engine::may_accelerate_streams(&rules)
 }
 
 fn read(path: &Path) -> io::Result<String> {

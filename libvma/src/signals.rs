@@ -6,6 +6,7 @@ mod bus_error;
 mod crash;
 mod installation;
 mod interruption;
+mod mask;
 mod stand_in;
 
 use std::mem;
@@ -24,6 +25,7 @@ use installation::Installation;
 pub(crate) use bus_error::survive_truncated_statistics;
 pub(crate) use crash::log_backtraces;
 pub(crate) use interruption::end_calls_on_sigint;
+pub(crate) use mask::SignalSet;
 
 const SIGNALS: usize = 65;
 

@@ -7,7 +7,7 @@ use libc::{c_int, pollfd, sigset_t, timespec};
 
 use crate::guard::{self, contained};
 use crate::real;
-use crate::runtime::{Device, SignalSet};
+use crate::signals::SignalSet;
 
 /// How a sleep has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ const BLIND_NSEC: i64 = 1_000_000;
 /// A handler either runs before the last look, or ends the sleep.
 #[cold]
 pub(crate) fn sleep_until_woken(
-    mut sleep: Sleep<Device>,
+    mut sleep: Sleep,
     mask: Option<*const sigset_t>,
     interrupted: impl Fn() -> bool,
     any_handler: impl Fn() -> bool,

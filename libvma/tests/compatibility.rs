@@ -30,16 +30,11 @@ struct Way {
     quiet: bool,
 }
 
-const WAYS: [Way; 4] = [
+const WAYS: [Way; 3] = [
     Way {
         name: "default settings",
         environment: &[],
         quiet: false,
-    },
-    Way {
-        name: "VMA_TRACELEVEL=0",
-        environment: &[("VMA_TRACELEVEL", "0")],
-        quiet: true,
     },
     Way {
         name: "VMA_SPEC=latency",

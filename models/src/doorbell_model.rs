@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use crate::doorbell::{Doorbell, Follows, Notify};
 use crate::every_order;
+use crate::sockets::doorbell::{Doorbell, Follows, Notify};
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
 
 /// The clock stands still: no sender ever pauses.

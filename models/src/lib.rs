@@ -2,29 +2,27 @@
 
 #![cfg(test)]
 
-#[path = "../../crates/engine/src/doorbell.rs"]
-#[expect(dead_code, reason = "the engine uses all of it")]
-mod doorbell;
+#[path = "../../crates/stats/src/counter.rs"]
+#[expect(dead_code, reason = "the statistics use all of it")]
+mod counter;
 #[path = "../../crates/dev-core/src/lock.rs"]
 mod lock;
-#[path = "../../crates/engine/src/udp/offload_state.rs"]
+#[path = "../../crates/stats/src/shares.rs"]
 #[expect(dead_code, reason = "the engine uses all of it")]
-mod offload_state;
-#[path = "../../crates/engine/src/reason.rs"]
-mod reason;
-#[path = "../../crates/engine/src/fork/shared/socket.rs"]
-#[expect(dead_code, reason = "the engine uses all of it")]
-mod shared_socket;
+mod shares;
+mod sockets;
 mod sync;
 mod sys;
 #[path = "../../crates/stats/src/field/versioned.rs"]
 mod versioned;
-mod wait;
 
+mod counter_model;
 mod doorbell_model;
 mod lock_model;
 mod offload_state_model;
+mod readiness_model;
 mod shared_socket_model;
+mod shares_model;
 mod versioned_model;
 mod wait_model;
 

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use loom::thread::{self, JoinHandle};
 
 use crate::every_order;
-use crate::offload_state::OffloadState;
-use crate::reason::Reason;
+use crate::sockets::offload_state::OffloadState;
+use crate::sockets::reason::Reason;
 
 /// Before the network changes: never accelerated, and not waiting for an interface.
 fn kernels() -> Arc<OffloadState> {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use crate::every_order;
-use crate::shared_socket::SharedSocket;
+use crate::sockets::shared_socket::SharedSocket;
 use crate::sync::{AtomicU32, Ordering};
 
 const GENERATION: u32 = 1;

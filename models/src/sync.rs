@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 
+pub(crate) use loom::hint::spin_loop;
 pub(crate) use loom::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use loom::thread;
 
 use crate::every_order;
+use crate::sockets::wait::{WaitQueue, Waiter};
 use crate::sync::{Mutex, Ordering};
-use crate::wait::{WaitQueue, Waiter};
 
 /// A socket: its queue under its lock, and who sleeps on it.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! The engine between the C ABI and the devices: which sockets are ours, what happens in a call on one of them, and when the
 //! kernel does it instead.
 //!
-//! A call never blocks in here. Where the application's call would, the engine answers with a [`sleep::Sleep`], and the
+//! A call never blocks in here. Where the application's call would, the engine answers with a [`Sleep`], and the
 //! hook sleeps in a system call of the application's own, with no lock held and nothing to clean up: the thread may be
 //! cancelled there.
 //!
@@ -13,57 +13,68 @@
     reason = "the kernel's interfaces mix widths; what is cast is bounded by a ring, a message or a system call's result"
 )]
 
-mod control;
 mod cpu_sharing;
-mod doorbell;
-mod end_request;
 mod engine;
-mod exception;
-mod fd_table;
-mod fork;
-mod frames;
-mod interface;
-mod interfaces;
-pub mod interrupt;
-mod kernel_sockets;
-mod message;
-pub mod monitor;
-mod moved_descriptor;
 mod mux;
 mod netconf_network;
-mod network;
-mod next_hops;
-mod notice;
-mod offload;
-mod option_names;
-mod options;
-mod port_sharing;
-mod reason;
-mod select_sets;
-mod slab;
-mod sleep;
+mod process;
+mod sockets;
 mod sync;
 mod sys;
-mod takeover;
+mod tcp;
 mod udp;
-pub mod user_memory;
-mod wait;
 
-pub use control::LogControls;
-pub use doorbell::Follows;
-pub use engine::{Engine, Object, Settings};
-pub use exception::{ExceptionAction, Request};
-pub use message::Message;
-pub use moved_descriptor::OldNumberUsers;
-pub use mux::epoll::EpollSet;
-pub use mux::poll::PolledSockets;
-pub use mux::{MuxCall, MuxOutcome, epoll_may_be_shared};
+pub use crate::tcp::has_rules as may_accelerate_streams;
+pub use crate::tcp::{Accepting, Amount, ConnectOutcome, Direction, StreamCall, StreamOutcome};
+pub use engine::{
+    AnySocket, Engine, EpollSet, Host, LogControls, Object, OldNumberUsers, PolledSockets,
+    TcpSocket, UdpSocket, monitor,
+};
+pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_may_be_shared};
 pub use netconf_network::NetconfNetwork;
-pub use network::{FixedNetwork, InterfaceFacts, Network, NetworkChange, NextHop, Resolution};
-pub use notice::warn_in_a_box;
-pub use port_sharing::PortUser;
-pub use reason::Reason;
-pub use select_sets::SelectSets;
-pub use sleep::Sleep;
+pub use sockets::doorbell::Follows;
+pub use sockets::exception::{ExceptionAction, Request};
+pub use sockets::message::Message;
+pub use sockets::network::{
+    FixedNetwork, InterfaceFacts, Network, NetworkChange, NextHop, PortUser, Resolution,
+};
+pub use sockets::notice::warn_in_a_box;
+pub use sockets::reason::Reason;
+pub use sockets::settings::Settings;
+pub use sockets::sleep::Sleep;
+pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, tick_nsec};
-pub use udp::{RecvCall, RecvOutcome, SendOutcome, UdpSocket};
+pub use udp::{RecvCall, RecvOutcome, SendOutcome};
+
+/// Reads an IPv4 socket address; `None` if it is too short or of another family.
+///
+/// # Safety
+/// `address` must be readable for `len` bytes, or for those of such an address if they are fewer.
+pub unsafe fn ipv4_address(
+    address: *const libc::c_void,
+    len: libc::socklen_t,
+) -> Option<std::net::SocketAddrV4> {
+    // SAFETY: the caller's promise.
+    unsafe { sys::read_sockaddr(address, len) }
+}
+
+/// The kernel's form of an IPv4 socket address.
+pub fn socket_address(address: std::net::SocketAddrV4) -> libc::sockaddr_in {
+    sys::sockaddr(address)
+}
+
+/// What the names above are made of: the parts are generic over the kinds of sockets that there are ([`Stack`](parts::Stack)).
+pub mod parts {
+    pub use crate::mux::epoll::EpollSet;
+    pub use crate::mux::poll::PolledSockets;
+    pub use crate::mux::{MuxStack, Registration};
+    pub use crate::sockets::attachment::MayOpen;
+    pub use crate::sockets::delivery::Parsed;
+    pub use crate::sockets::direct::DirectReceive;
+    pub use crate::sockets::host::Host;
+    pub use crate::sockets::readiness::Watcher;
+    pub use crate::sockets::socket::SocketCore;
+    pub use crate::sockets::stack::{Described, SocketWatcher, Stack};
+    pub use crate::tcp::{TcpSocket, TcpStack};
+    pub use crate::udp::{UdpSocket, UdpStack};
+}

@@ -3,14 +3,31 @@
 mod call;
 mod counters;
 pub(crate) mod epoll;
-mod epoll_calls;
+mod epoll_wait;
 mod eviction;
 mod members;
 pub(crate) mod poll;
+mod ready_list;
+pub(crate) mod registration;
+mod select_sets;
 mod unshared;
 
+use crate::sockets::stack::Stack;
 pub(crate) use counters::MuxCounters;
 pub(crate) use eviction::forget_alarm;
+pub use registration::Registration;
+pub(crate) use unshared::{epoll_created, is_unshared};
 
 pub use call::{MuxCall, MuxOutcome};
+pub use select_sets::SelectSets;
 pub use unshared::epoll_may_be_shared;
+
+/// To be called before a set is watched. `false`: threads that wait for it in the kernel could not be called back.
+pub(crate) fn prepare_eviction() -> bool {
+    eviction::prepare()
+}
+
+/// Sockets that are watched by epoll sets of this module.
+pub trait MuxStack: Stack<Place = Registration<Self>> {}
+
+impl<S: Stack<Place = Registration<S>>> MuxStack for S {}

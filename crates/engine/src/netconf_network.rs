@@ -8,9 +8,10 @@ use descriptors::OwnDescriptor;
 use dev_core::LinkSpec;
 use netconf::{IpsecPolicies, Link, Netconf, RouteKind, RouteQuery};
 
-use crate::network::{InterfaceFacts, Network, NetworkChange, NextHop, Resolution};
-use crate::port_sharing::PortUser;
-use crate::reason::Reason;
+use crate::sockets::network::{
+    InterfaceFacts, Network, NetworkChange, NextHop, PortUser, Resolution,
+};
+use crate::sockets::reason::Reason;
 use crate::sys;
 
 /// The network namespace of the process. Clones share one snapshot.
@@ -162,6 +163,12 @@ impl Network for NetconfNetwork {
             found.push(format!("traffic control ({})", kinds.join(", ")));
         }
         found
+    }
+
+    fn ask_for_neighbour(&self, link_index: u32, address: IpAddr) {
+        if let Err(error) = self.lock().netconf.probe_neighbour(link_index, address) {
+            log::debug!("cannot have the kernel find neighbour {address}: {error}");
+        }
     }
 
     fn has_ipsec(&self) -> bool {

@@ -11,14 +11,13 @@ use std::time::Duration;
 use descriptors::OwnDescriptor;
 use libc::{c_int, c_long, c_void};
 
-use crate::select_sets::SelectSets;
-
 mod cgroup_programs;
 mod namespace;
 mod path_notices;
 mod process;
 mod raw_socket;
 mod scheduling;
+pub(crate) mod streams;
 mod user_pages;
 
 pub(crate) use cgroup_programs::has_cgroup_programs;
@@ -300,19 +299,23 @@ fn poll(fds: &mut [libc::pollfd], timeout: Duration) -> Result<usize, Errno> {
     result
 }
 
-/// `select(2)` without waiting, of what `fds` ask for.
-pub(crate) fn select_now(fds: &mut [libc::pollfd]) -> Result<usize, Errno> {
+/// `select(2)` without waiting, for reading, for writing and for exceptions.
+///
+/// # Safety
+/// Each set must have room for `count` descriptors.
+pub(crate) unsafe fn select_now(
+    count: c_int,
+    [read, write, except]: [*mut libc::fd_set; 3],
+) -> Result<usize, Errno> {
     let none = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    let mut sets = SelectSets::of(fds);
-    let [read, write, except] = sets.as_mut_ptrs();
-    // SAFETY: each set has room for that many descriptors, and the kernel reads `none`; there is no mask.
+    // SAFETY: the sets are the caller's promise, and the kernel reads `none`; there is no mask.
     let ready = unsafe {
         libc::syscall(
             libc::SYS_pselect6,
-            sets.count(),
+            count,
             read,
             write,
             except,
@@ -320,9 +323,7 @@ pub(crate) fn select_now(fds: &mut [libc::pollfd]) -> Result<usize, Errno> {
             ptr::null::<c_void>(),
         )
     };
-    let result = check(ready).map(|count| count as usize);
-    sets.store(fds, ready as c_int);
-    result
+    check(ready).map(|count| count as usize)
 }
 
 /// Adds a descriptor of the library to an epoll instance, if it is not there.

@@ -9,11 +9,10 @@ use stats::{FieldKind, PLANNED, SECTIONS};
 fn code() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut text = String::new();
-    for directory in ["src", "../../libvma/src"] {
+    // The last one has counters that the segment itself writes.
+    for directory in ["src", "../../libvma/src", "../stats/src/segment"] {
         read(&root.join(directory), &mut text);
     }
-    // Counters that the segment itself writes.
-    text.push_str(&fs::read_to_string(root.join("../stats/src/segment.rs")).unwrap());
     text.retain(|letter| !letter.is_whitespace());
     text
 }
@@ -74,11 +73,9 @@ fn planned_counters_are_not_counted() {
     let code = code();
     for (section, field, _) in PLANNED {
         if field.is_empty() {
-            // Only the segment itself names the claim of such a section.
             let claim = format!("claim_{}", section.trim_end_matches('s'));
-            assert_eq!(
-                code.matches(&claim).count(),
-                1,
+            assert!(
+                !code.contains(&claim),
                 "{section} is filled: take it out of PLANNED"
             );
         } else {

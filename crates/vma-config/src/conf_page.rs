@@ -116,7 +116,10 @@ fn write_roles(page: &mut String) -> fmt::Result {
             writeln!(page, "A second address and ports are the local ones.")?;
         }
         if role.is_tcp() {
-            writeln!(page, "No effect yet: TCP goes through the kernel.")?;
+            writeln!(
+                page,
+                "As yet TCP is accelerated only where such a rule says so; without one it goes through the kernel."
+            )?;
         }
     }
     Ok(())

@@ -25,6 +25,8 @@ pub struct Config {
     pub log_colors: bool,
     /// `VMA_LOG_FILE`: where log lines go; `None` is standard error.
     pub log_file: Option<PathBuf>,
+    /// `VMA_STATS_FILE`: where each socket's statistics are appended when it is closed.
+    pub stats_file: Option<PathBuf>,
     /// `VMA_STATS_SHMEM_DIR`: the directory of the statistics segment; `None` publishes none.
     pub stats_shmem_dir: Option<PathBuf>,
     /// `VMA_STATS_FD_NUM`: how many sockets the statistics have room for, 0..1024.
@@ -231,6 +233,7 @@ impl Config {
             .unwrap_or_default(),
             log_colors: settings.is_on(const { ParameterId::of("VMA_LOG_COLORS") }),
             log_file: path(const { ParameterId::of("VMA_LOG_FILE") }),
+            stats_file: path(const { ParameterId::of("VMA_STATS_FILE") }),
             stats_shmem_dir: path(const { ParameterId::of("VMA_STATS_SHMEM_DIR") }),
             stats_fd_num: unsigned(const { ParameterId::of("VMA_STATS_FD_NUM") }),
             config_file: path(const { ParameterId::of("VMA_CONFIG_FILE") }),

@@ -56,32 +56,32 @@ impl Addressing {
     }
 }
 
-/// An IPv4 packet within a frame.
-pub(crate) struct Packet<'a> {
-    pub(crate) source: Ipv4Addr,
-    pub(crate) destination: Ipv4Addr,
-    pub(crate) tos: u8,
-    pub(crate) ttl: u8,
+/// A whole IPv4 packet within a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    pub source: Ipv4Addr,
+    pub destination: Ipv4Addr,
+    /// What the payload is: [`PROTOCOL_UDP`] and so on.
+    pub protocol: u8,
+    pub tos: u8,
+    pub ttl: u8,
     /// Without the Ethernet padding that may follow in the frame.
-    pub(crate) payload: &'a [u8],
-    pub(crate) payload_len: u16,
+    pub payload: &'a [u8],
+    pub payload_len: u16,
     /// Where the payload is in the frame.
-    pub(crate) payload_offset: u16,
+    pub payload_offset: u16,
 }
 
-/// What a packet has to be.
-#[derive(Clone, Copy)]
-pub(crate) struct Expected {
-    pub(crate) protocol: u8,
-    /// The answer for another protocol.
-    pub(crate) otherwise: Malformed,
-    /// The header may have options, which are skipped; if not, that is [`Malformed::HeaderLength`].
-    pub(crate) may_have_options: bool,
-}
-
-/// The whole packet that an untagged Ethernet frame carries.
-#[inline]
-pub(crate) fn parse_frame(frame: &[u8], expected: Expected) -> Result<Packet<'_>, Malformed> {
+/// Parses the whole packet that an untagged Ethernet frame carries, whatever it is the payload of. Who goes on with the payload
+/// looks at its protocol.
+///
+/// Checks the header and that the frame holds what its length says. A TCP segment may have options of the header before it, which
+/// are skipped (RFC 9293 MUST-50); for others that is [`Malformed::HeaderLength`].
+///
+/// # Errors
+/// What is wrong with the packet, or that it is a fragment or no IPv4.
+#[inline(always)]
+pub fn parse(frame: &[u8]) -> Result<Packet<'_>, Malformed> {
     let (header, behind) = frame
         .split_first_chunk::<FRAME_HEADERS_LEN>()
         .ok_or(Malformed::Truncated)?;
@@ -92,7 +92,7 @@ pub(crate) fn parse_frame(frame: &[u8], expected: Expected) -> Result<Packet<'_>
     let mut options_len = 0;
     let mut behind = behind;
     if header[14] != VERSION_AND_IHL {
-        let (options, rest) = split_options(header[14], behind, expected.may_have_options)?;
+        let (options, rest) = split_options(header[14], behind, header[23] == PROTOCOL_TCP)?;
         sum = checksum::sum(options, sum);
         options_len = u16::try_from(options.len()).unwrap_or(u16::MAX);
         behind = rest;
@@ -103,15 +103,13 @@ pub(crate) fn parse_frame(frame: &[u8], expected: Expected) -> Result<Packet<'_>
     if u16::from_be_bytes([header[20], header[21]]) & FRAGMENT_MASK != 0 {
         return Err(Malformed::Fragment);
     }
-    if header[23] != expected.protocol {
-        return Err(expected.otherwise);
-    }
     let payload_len = u16::from_be_bytes([header[16], header[17]])
         .checked_sub(HEADER_LEN.wrapping_add(options_len))
         .ok_or(Malformed::LengthMismatch)?;
     Ok(Packet {
         source: Ipv4Addr::new(header[26], header[27], header[28], header[29]),
         destination: Ipv4Addr::new(header[30], header[31], header[32], header[33]),
+        protocol: header[23],
         tos: header[15],
         ttl: header[22],
         payload: behind

@@ -5,7 +5,8 @@
 //! further checks.
 //!
 //! - [`checksum`]: the Internet checksum (RFC 1071), also fused with a copy.
-//! - [`parse_udp4`]: one received frame into addresses and the place of its payload.
+//! - [`ipv4::parse`]: one received frame into an IP packet; [`parse_udp`] and [`tcp::parse_tcp`] go on with its payload.
+//! - [`parse_udp4`]: both at once.
 //! - [`UdpTemplate`]: the headers of one destination, prepared once and stamped on each datagram.
 //! - [`tcp`]: the same for TCP segments, whose headers are values ([`tcp::Header`]).
 
@@ -29,5 +30,5 @@ mod udp_template;
 
 pub use ethernet::EthernetAddresses;
 pub use malformed::Malformed;
-pub use udp::{ChecksumPolicy, UdpDatagram, parse_udp4};
+pub use udp::{ChecksumPolicy, UdpDatagram, parse_udp, parse_udp4};
 pub use udp_template::UdpTemplate;

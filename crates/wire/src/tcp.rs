@@ -130,12 +130,19 @@ pub struct Segment {
 /// Bytes behind the IPv4 packet are Ethernet padding and ignored.
 #[inline]
 pub fn parse_tcp4(frame: &[u8], policy: ChecksumPolicy) -> Result<Segment, Malformed> {
-    let expected = ipv4::Expected {
-        protocol: ipv4::PROTOCOL_TCP,
-        otherwise: Malformed::NotTcp,
-        may_have_options: true,
-    };
-    let packet = ipv4::parse_frame(frame, expected)?;
+    let packet = ipv4::parse(frame)?;
+    if packet.protocol != ipv4::PROTOCOL_TCP {
+        return Err(Malformed::NotTcp);
+    }
+    parse_tcp(&packet, policy)
+}
+
+/// Parses the payload of an IP packet as a TCP segment.
+///
+/// # Errors
+/// A length or the checksum is wrong.
+#[inline(never)]
+pub fn parse_tcp(packet: &ipv4::Packet<'_>, policy: ChecksumPolicy) -> Result<Segment, Malformed> {
     let header = packet
         .payload
         .first_chunk::<{ MIN_HEADER_LEN as usize }>()

@@ -41,12 +41,22 @@ pub struct UdpDatagram {
 /// behind the IPv4 packet are Ethernet padding and ignored.
 #[inline]
 pub fn parse_udp4(frame: &[u8], policy: ChecksumPolicy) -> Result<UdpDatagram, Malformed> {
-    let expected = ipv4::Expected {
-        protocol: ipv4::PROTOCOL_UDP,
-        otherwise: Malformed::NotUdp,
-        may_have_options: false,
-    };
-    let packet = ipv4::parse_frame(frame, expected)?;
+    let packet = ipv4::parse(frame)?;
+    if packet.protocol != ipv4::PROTOCOL_UDP {
+        return Err(Malformed::NotUdp);
+    }
+    parse_udp(&packet, policy)
+}
+
+/// Parses the payload of an IP packet as a UDP datagram.
+///
+/// # Errors
+/// A length or the checksum is wrong.
+#[inline(always)]
+pub fn parse_udp(
+    packet: &ipv4::Packet<'_>,
+    policy: ChecksumPolicy,
+) -> Result<UdpDatagram, Malformed> {
     let header = packet
         .payload
         .first_chunk::<{ UDP_HEADER_LEN as usize }>()

@@ -6,7 +6,7 @@ use engine::user_memory::is_writable;
 use engine::{Errno, Follows, Message, RecvCall, RecvOutcome, SendOutcome, Sleep};
 use libc::{c_int, iovec, msghdr, sockaddr_in};
 
-use crate::host::{Device, Host, PEER, Pair};
+use crate::host::{Host, PEER, Pair};
 use crate::input::Input;
 use crate::memory::{PARTS_MAX, written};
 
@@ -28,7 +28,7 @@ pub fn answer(result: isize) -> Answer {
 }
 
 /// A sleep as the hooks prepare it, that ends at once.
-pub fn sleep_a_moment(mut sleep: Sleep<Device>) {
+pub fn sleep_a_moment(mut sleep: Sleep) {
     sleep.begins();
     if let Some(timeout) = sleep.timeout() {
         assert!(timeout.tv_sec >= 0 && (0..1_000_000_000).contains(&timeout.tv_nsec));

@@ -7,16 +7,13 @@ use engine::{Errno, MuxCall, MuxOutcome, Object, SelectSets};
 use libc::{c_int, c_short, epoll_event, pollfd};
 
 use crate::calls::{ATTEMPTS_MAX, Answer, answer, sleep_a_moment};
-use crate::host::{Device, Host, Pair};
+use crate::host::{Host, Pair};
 use crate::input::Input;
 
 const FDS_MAX: usize = 9;
 
 /// Runs a call to its end: a signal ends its first sleep.
-fn finish(
-    call: &mut MuxCall,
-    mut attempt: impl FnMut(&mut MuxCall) -> MuxOutcome<Device>,
-) -> Answer {
+fn finish(call: &mut MuxCall, mut attempt: impl FnMut(&mut MuxCall) -> MuxOutcome) -> Answer {
     for _ in 0..ATTEMPTS_MAX {
         match attempt(call) {
             MuxOutcome::Done(count) => return Ok(count),

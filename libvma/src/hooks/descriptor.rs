@@ -11,6 +11,7 @@ use crate::log_sink;
 use crate::real;
 use crate::room;
 use crate::runtime;
+use crate::start;
 
 hook! {
     /// `socket(2)`
@@ -24,14 +25,20 @@ hook! {
         if fd >= 0 && is_udp {
             forget(fd);
             let _ = contained(|| {
-                if let Some(engine) = runtime::start() {
+                if let Some(engine) = start::start() {
                     engine.socket_opened(fd, kind & libc::SOCK_NONBLOCK != 0);
                 }
             });
-            runtime::end_if_start_failed();
+            start::end_if_start_failed();
             return fd;
         }
         create::number_reused(fd);
+        let is_stream = domain == libc::AF_INET
+            && kind & !flags == libc::SOCK_STREAM
+            && matches!(protocol, 0 | libc::IPPROTO_TCP);
+        if fd >= 0 && is_stream && stream_opened(fd, kind & libc::SOCK_NONBLOCK != 0) {
+            return fd;
+        }
         if matches!(domain, libc::AF_INET | libc::AF_INET6)
             && fd >= 0
             && let Some(engine) = runtime::engine()
@@ -40,6 +47,19 @@ hook! {
         }
         fd
     }
+}
+
+/// Whether a rule may accelerate a new TCP socket. The library starts for it only if there is one.
+fn stream_opened(fd: c_int, nonblocking: bool) -> bool {
+    contained(|| {
+        let engine = match runtime::engine() {
+            Some(engine) => Some(engine),
+            None if start::has_rules_for_streams() => start::start(),
+            None => None,
+        };
+        engine.is_some_and(|engine| engine.stream_opened(fd, nonblocking))
+    })
+    .unwrap_or(false)
 }
 
 hook! {

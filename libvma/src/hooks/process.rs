@@ -9,6 +9,7 @@ use super::hook;
 use crate::guard::contained;
 use crate::real;
 use crate::runtime;
+use crate::start;
 
 type Strings = *const *const c_char;
 
@@ -83,7 +84,7 @@ hook! {
 hook! {
     /// `_exit(2)`: a parent that ends this way after `fork(2)` leaves its sockets to the child.
     fn _exit(status: c_int) -> ! {
-        runtime::process_ends();
+        start::process_ends();
         // SAFETY: an integer.
         unsafe { real::_exit(status) }
     }
@@ -93,7 +94,7 @@ hook! {
     /// `_Exit(3)`
     #[allow(non_snake_case, reason = "the C library's name")]
     fn _Exit(status: c_int) -> ! {
-        runtime::process_ends();
+        start::process_ends();
         // SAFETY: an integer.
         unsafe { real::_exit(status) }
     }

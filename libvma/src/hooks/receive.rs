@@ -9,7 +9,7 @@ use libc::{
     time_t, timespec,
 };
 
-use super::{header, hook, passed};
+use super::{header, hook, passed, stream_calls as stream, transfer};
 use crate::call;
 use crate::guard::{contained, errno, fail, set_errno};
 use crate::real;
@@ -20,8 +20,11 @@ hook! {
     fn recv(fd: c_int, buffer: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::recv(fd, buffer, len, flags) };
-        let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
         let mut part = iovec { iov_base: buffer, iov_len: len };
+        let Some((engine, socket)) = runtime::udp(fd) else {
+            // SAFETY: the buffer is the caller's, valid for recv(2).
+            return unsafe { stream::receive(fd, &mut header::one(&mut part), flags, kernel) };
+        };
         // SAFETY: the buffer is the caller's, valid for recv(2).
         unsafe { call::receive(engine, fd, socket, &mut header::one(&mut part), flags, kernel) }
     }
@@ -51,8 +54,13 @@ hook! {
     ) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::recvfrom(fd, buffer, len, flags, from, from_len) };
-        let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
         let mut part = iovec { iov_base: buffer, iov_len: len };
+        let Some((engine, socket)) = runtime::udp(fd) else {
+            // SAFETY: the buffer is the caller's, valid for recv(2).
+            return unsafe {
+                stream::receive_from(fd, &mut header::one(&mut part), flags, from, from_len, kernel)
+            };
+        };
         let mut header = header::one(&mut part);
         if !from.is_null() && is_readable(from_len, size_of::<socklen_t>()) {
             // SAFETY: readable (checked above).
@@ -111,6 +119,10 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::recvmsg(fd, message, flags) };
         let Some((engine, socket)) = runtime::udp(fd) else {
+            // SAFETY: the message is the caller's own.
+            if let Some(result) = unsafe { stream::receive_message(fd, message, flags) } {
+                return result;
+            }
             let result = kernel();
             if result >= 0 {
                 // SAFETY: the kernel has just filled the message in.
@@ -189,6 +201,12 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
         let Some((_, socket)) = runtime::udp(fd) else {
+            if let Some((engine, socket)) = runtime::stream(fd)
+                && !socket.is_left_to_kernel()
+            {
+                // Hardly a program asks a stream for several messages.
+                let _ = contained(|| engine.leave_to_kernel(socket, Reason::Message));
+            }
             let result = kernel();
             for index in 0..usize::try_from(result).unwrap_or(0) {
                 // SAFETY: the kernel has just filled that many messages in.
@@ -290,7 +308,14 @@ hook! {
     fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::read(fd, buffer, len) };
-        let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
+        let Some((engine, socket)) = runtime::udp(fd) else {
+            if len == 0 {
+                return kernel();
+            }
+            let mut part = iovec { iov_base: buffer, iov_len: len };
+            // SAFETY: the buffer is the caller's, valid for read(2).
+            return unsafe { stream::receive(fd, &mut header::one(&mut part), 0, kernel) };
+        };
         if len == 0 {
             // Reads nothing and leaves the datagram where it is.
             return kernel();
@@ -318,7 +343,17 @@ hook! {
     fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::readv(fd, parts, count) };
-        let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
+        let Some((engine, socket)) = runtime::udp(fd) else {
+            if runtime::stream(fd).is_none() {
+                return kernel();
+            }
+            // SAFETY: the buffers are the caller's.
+            let Some(mut header) = (unsafe { header::vector(parts, count) }) else {
+                return kernel();
+            };
+            // SAFETY: the buffers are the caller's, valid for readv(2).
+            return unsafe { stream::receive(fd, &mut header, 0, kernel) };
+        };
         // SAFETY: the buffers are the caller's.
         let Some(mut header) = (unsafe { header::vector(parts, count) }) else { return kernel() };
         // SAFETY: the buffers are the caller's, valid for readv(2).
@@ -337,7 +372,16 @@ hook! {
     ) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::preadv2(fd, parts, count, offset, flags) };
-        let Some((engine, socket)) = runtime::udp(fd) else { return kernel() };
+        let Some((engine, socket)) = runtime::udp(fd) else {
+            if offset == -1 && runtime::stream(fd).is_some() {
+                if flags == 0 {
+                    // SAFETY: the arguments are the caller's own.
+                    return unsafe { readv(fd, parts, count) };
+                }
+                transfer::leave_to_kernel(fd, Reason::Message);
+            }
+            return kernel();
+        };
         if offset != -1 {
             return kernel();
         }

@@ -4,10 +4,10 @@ use libc::{
     c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t,
 };
 
-use engine::Follows;
 use engine::user_memory::{is_readable, is_writable};
+use engine::{Follows, Reason};
 
-use super::{header, hook, passed};
+use super::{header, hook, passed, stream_calls as stream, transfer};
 use crate::call;
 use crate::guard::{errno, set_errno};
 use crate::real;
@@ -25,8 +25,11 @@ hook! {
     ) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::sendto(fd, buffer, len, flags, to, to_len) };
-        let Some((engine, socket)) = runtime::udp_to_send(fd) else { return kernel() };
         let mut part = iovec { iov_base: buffer.cast_mut(), iov_len: len };
+        let Some((engine, socket)) = runtime::udp_to_send(fd) else {
+            // SAFETY: the buffer is the caller's, valid for sendto(2). Of a stream the address means nothing.
+            return unsafe { stream::send(fd, &mut header::one(&mut part), flags, kernel) };
+        };
         let mut header = header::one(&mut part);
         if !to.is_null() {
             header.msg_name = to.cast_mut().cast();
@@ -41,8 +44,11 @@ hook! {
     /// `send(2)`
     fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
         if runtime::udp_to_send(fd).is_none() {
+            let mut part = iovec { iov_base: buffer.cast_mut(), iov_len: len };
             // SAFETY: the arguments are the caller's own.
-            return unsafe { real::send(fd, buffer, len, flags) };
+            let kernel = || unsafe { real::send(fd, buffer, len, flags) };
+            // SAFETY: the buffer is the caller's, valid for send(2).
+            return unsafe { stream::send(fd, &mut header::one(&mut part), flags, kernel) };
         }
         // SAFETY: send(2) is sendto(2) without an address.
         unsafe { sendto(fd, buffer, len, flags, std::ptr::null(), 0) }
@@ -70,7 +76,13 @@ unsafe fn send_message(
     let Some((engine, socket)) = runtime::udp_to_send(fd) else {
         // SAFETY: the message is the caller's, null or valid for sendmsg(2).
         unsafe { passed::leave_to_kernel(message) };
-        return kernel();
+        if runtime::stream(fd).is_none() || !is_readable(message, size_of::<msghdr>()) {
+            return kernel();
+        }
+        // SAFETY: readable (checked above), and the caller's own.
+        let mut header = unsafe { message.read_unaligned() };
+        // SAFETY: as above; the copy points at the same buffers.
+        return unsafe { stream::send(fd, &mut header, flags, kernel) };
     };
     if socket.is_sent_by_kernel(engine) || !is_readable(message, size_of::<msghdr>()) {
         return call::sent_by_kernel(socket, kernel());
@@ -94,7 +106,7 @@ hook! {
             unsafe { call::messages_sent_by_kernel(socket, messages, sent) };
             return sent;
         }
-        if ours.is_none() {
+        if ours.is_none() && runtime::stream(fd).is_none() {
             for index in 0..count.min(1024) {
                 let message = messages.wrapping_add(index as usize);
                 // SAFETY: the message is the caller's own; the header is the first field.
@@ -135,8 +147,11 @@ hook! {
     /// `write(2)`
     fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
         if runtime::udp_to_send(fd).is_none() {
+            let mut part = iovec { iov_base: buffer.cast_mut(), iov_len: len };
             // SAFETY: the arguments are the caller's own.
-            return unsafe { real::write(fd, buffer, len) };
+            let kernel = || unsafe { real::write(fd, buffer, len) };
+            // SAFETY: the buffer is the caller's, valid for write(2).
+            return unsafe { stream::send(fd, &mut header::one(&mut part), 0, kernel) };
         }
         // SAFETY: write(2) is sendto(2) without flags and an address, also for an empty datagram.
         unsafe { sendto(fd, buffer, len, 0, std::ptr::null(), 0) }
@@ -148,7 +163,17 @@ hook! {
     fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::writev(fd, parts, count) };
-        let Some((engine, socket)) = runtime::udp_to_send(fd) else { return kernel() };
+        let Some((engine, socket)) = runtime::udp_to_send(fd) else {
+            if runtime::stream(fd).is_none() {
+                return kernel();
+            }
+            // SAFETY: the buffers are the caller's.
+            let Some(mut header) = (unsafe { header::vector(parts, count) }) else {
+                return kernel();
+            };
+            // SAFETY: the buffers are the caller's, valid for writev(2).
+            return unsafe { stream::send(fd, &mut header, 0, kernel) };
+        };
         // SAFETY: the buffers are the caller's.
         let Some(mut header) = (unsafe { header::vector(parts, count) }) else { return kernel() };
         // SAFETY: the buffers are the caller's, valid for writev(2).
@@ -165,9 +190,13 @@ hook! {
         offset: off64_t,
         flags: c_int,
     ) -> ssize_t {
-        if offset == -1 && flags == 0 && runtime::udp_to_send(fd).is_some() {
+        let is_ours = runtime::udp_to_send(fd).is_some() || runtime::stream(fd).is_some();
+        if offset == -1 && flags == 0 && is_ours {
             // SAFETY: the arguments are the caller's own.
             return unsafe { writev(fd, parts, count) };
+        }
+        if runtime::stream(fd).is_some() {
+            transfer::leave_to_kernel(fd, Reason::Message);
         }
         // SAFETY: the arguments are the caller's own.
         unsafe { real::pwritev2(fd, parts, count, offset, flags) }

@@ -4,9 +4,10 @@ use engine::user_memory::is_readable;
 use engine::{Errno, Reason, Request};
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 
-use super::{descriptor, hook};
+use super::{create, descriptor, hook, stream_calls};
 use crate::call;
 use crate::guard::{contained, errno, fail};
+use crate::internal_thread;
 use crate::real;
 use crate::runtime;
 
@@ -44,6 +45,10 @@ hook! {
     /// `connect(2)`
     fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
         runtime::recall(fd);
+        // SAFETY: the address is the caller's own.
+        if let Some(result) = unsafe { stream_calls::connect(fd, address, len) } {
+            return traced("connect", fd, result);
+        }
         // SAFETY: the arguments are the caller's own.
         followed("connect", fd, unsafe { real::connect(fd, address, len) })
     }
@@ -67,6 +72,9 @@ hook! {
     /// `shutdown(2)`: what it ends are calls on the kernel's socket, so they must be the kernel's from here on.
     fn shutdown(fd: c_int, how: c_int) -> c_int {
         runtime::recall(fd);
+        if let Some(result) = stream_calls::shut_down(fd, how) {
+            return traced("shutdown", fd, result);
+        }
         // SAFETY: integers.
         let result = traced("shutdown", fd, unsafe { real::shutdown(fd, how) });
         // An unconnected socket is shut down, too, in spite of the error.
@@ -90,6 +98,10 @@ hook! {
         if is_refused(fd, Request::Option { level, name }) {
             return fail(libc::EINVAL);
         }
+        // SAFETY: the value is the caller's own.
+        if let Some(result) = unsafe { stream_calls::set_option(fd, level, name, value, len) } {
+            return traced("setsockopt", fd, result);
+        }
         // SAFETY: the arguments are the caller's own.
         let result = traced("setsockopt", fd, unsafe { real::setsockopt(fd, level, name, value, len) });
         if result == 0 && let Some((engine, socket)) = runtime::udp(fd) {
@@ -99,6 +111,8 @@ hook! {
                 let group = unsafe { value.cast::<[u8; 4]>().read_unaligned() };
                 let _ = contained(|| engine.membership_changed(socket, group.into(), joined));
             }
+        } else if result == 0 {
+            stream_calls::option_was_set(fd, level, name);
         }
         result
     }
@@ -113,6 +127,10 @@ hook! {
         value: *mut c_void,
         len: *mut socklen_t,
     ) -> c_int {
+        // SAFETY: what the pointers lead to is the caller's own.
+        if let Some(result) = unsafe { stream_calls::option(fd, level, name, value, len) } {
+            return traced("getsockopt", fd, result);
+        }
         // SAFETY: the arguments are the caller's own.
         let result = traced("getsockopt", fd, unsafe { real::getsockopt(fd, level, name, value, len) });
         if result == 0
@@ -155,8 +173,72 @@ pub(super) fn is_refused_control(fd: c_int, command: c_int, argument: *mut c_voi
 pub(super) fn flags_changed(fd: c_int, result: c_int) -> c_int {
     if let Some((engine, socket)) = runtime::udp(fd) {
         let _ = contained(|| engine.status_flags_changed(socket));
+    } else if let Some((engine, socket)) = runtime::stream(fd) {
+        let _ = contained(|| engine.status_flags_changed(socket));
     }
     result
+}
+
+hook! {
+    /// `getpeername(2)`
+    fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
+        if stream_calls::has_no_peer(fd) {
+            return traced("getpeername", fd, fail(libc::ENOTCONN));
+        }
+        // SAFETY: the arguments are the caller's own.
+        traced("getpeername", fd, unsafe { real::getpeername(fd, address, len) })
+    }
+}
+
+hook! {
+    /// `accept(2)`
+    fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
+        // SAFETY: the pointers are the caller's own.
+        if let Some(result) = unsafe { stream_calls::accept(fd, address, len, 0) } {
+            return result;
+        }
+        // SAFETY: the arguments are the caller's own.
+        create::number_reused(unsafe { real::accept(fd, address, len) })
+    }
+}
+
+hook! {
+    /// `accept4(2)`
+    fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+        // SAFETY: the pointers are the caller's own.
+        if let Some(result) = unsafe { stream_calls::accept(fd, address, len, flags) } {
+            return result;
+        }
+        // SAFETY: the arguments are the caller's own.
+        create::number_reused(unsafe { real::accept4(fd, address, len, flags) })
+    }
+}
+
+hook! {
+    /// `listen(2)`
+    fn listen(fd: c_int, backlog: c_int) -> c_int {
+        runtime::recall(fd);
+        // Before, if it has its port: what comes from here on must not find the kernel's socket alone.
+        let listens = || {
+            if let Some((engine, socket)) = runtime::stream(fd) {
+                let _ = contained(|| {
+                    socket.listens(engine, fd, backlog);
+                    internal_thread::start_when_needed(engine);
+                });
+            }
+        };
+        listens();
+        // SAFETY: integers.
+        let result = traced("listen", fd, unsafe { real::listen(fd, backlog) });
+        if result == 0 {
+            listens();
+        } else if let Some((engine, socket)) = runtime::stream(fd)
+            && socket.is_listener()
+        {
+            let _ = contained(|| engine.leave_to_kernel(socket, Reason::Message));
+        }
+        result
+    }
 }
 
 hook! {
@@ -175,6 +257,10 @@ hook! {
             && is_refused(fd, Request::SignalDriven)
         {
             return fail(libc::EINVAL);
+        }
+        // SAFETY: the argument is the caller's own.
+        if let Some(result) = unsafe { stream_calls::amount(fd, request, argument) } {
+            return result;
         }
         // SAFETY: the arguments are the caller's own.
         let result = unsafe { real::ioctl(fd, request, argument) };

@@ -11,10 +11,13 @@ use crate::guard::contained;
 use crate::real;
 use crate::runtime;
 
-/// Leaves a socket of ours to the kernel, queued datagrams included.
+/// Leaves a socket of ours to the kernel, with all that is queued.
 pub(super) fn leave_to_kernel(fd: c_int, reason: Reason) {
-    if let Some((engine, socket)) = runtime::udp(fd) {
-        let _ = contained(|| engine.leave_to_kernel(socket, reason));
+    match runtime::look_up(fd) {
+        Some(engine) => {
+            let _ = contained(|| engine.leave_descriptor_to_kernel(fd, reason));
+        }
+        None => runtime::recall(fd),
     }
 }
 

@@ -7,15 +7,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-static int epfd = -1;
+#include "times.h"
 
-static void die(const char *what) {
-    perror(what);
-    exit(1);
-}
+static int epfd = -1;
 
 static ssize_t receive(int fd, void *buffer, size_t size, struct sockaddr_in *from) {
     socklen_t len = sizeof *from;
@@ -25,17 +21,6 @@ static ssize_t receive(int fd, void *buffer, size_t size, struct sockaddr_in *fr
             die("epoll_wait");
     }
     return recvfrom(fd, buffer, size, 0, (struct sockaddr *)from, &len);
-}
-
-static long now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * 1000000000L + time.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b) {
-    long left = *(const long *)a, right = *(const long *)b;
-    return (left > right) - (left < right);
 }
 
 int main(int argc, char **argv) {

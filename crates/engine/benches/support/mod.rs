@@ -59,7 +59,7 @@ pub fn engine(settings: Settings, device: &NullBackend) -> &'static Engine<NullB
         },
     );
     let engine = Engine::new(settings, device.clone(), Box::new(network), segment);
-    Box::leak(Box::new(engine.expect("address space")))
+    Box::leak(engine.expect("address space"))
 }
 
 /// Polls without end.

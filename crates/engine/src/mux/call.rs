@@ -1,17 +1,16 @@
 //! What every waiting call has in common: how long it polls, when it asks the kernel, when it sleeps or ends.
 
-use dev_core::Backend;
-
 use crate::cpu_sharing::Spin;
-use crate::engine::Settings;
-use crate::interface::InterfaceSet;
-use crate::interrupt::Mark;
-use crate::sleep::Sleep;
+use crate::sockets::interface::InterfaceSet;
+use crate::sockets::interrupt::Mark;
+use crate::sockets::settings::Settings;
+use crate::sockets::sleep::Sleep;
+use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
 
 /// What became of a waiting call so far.
 #[derive(Debug)]
-pub enum MuxOutcome<B: Backend> {
+pub enum MuxOutcome {
     /// The call's result: the number of ready descriptors or events.
     Done(usize),
     /// Failed.
@@ -19,7 +18,7 @@ pub enum MuxOutcome<B: Backend> {
     /// Nothing yet: look for a cancellation request and call again.
     Again,
     /// Nothing yet: sleep as described, then call again.
-    Sleep(Sleep<B>),
+    Sleep(Sleep),
 }
 
 /// Rounds of polling between two looks at clock and signals.
@@ -44,7 +43,7 @@ pub struct MuxCall {
     /// What it found last came from the kernel.
     pub(super) found_by_kernel: bool,
     /// It is a `select(2)`, which takes any number of descriptors.
-    pub(super) is_select: bool,
+    pub(crate) is_select: bool,
 }
 
 impl MuxCall {
@@ -108,7 +107,7 @@ impl MuxCall {
 
     /// Receives what has come; a call that does not wait receives all of it. Returns whether anything came.
     #[inline]
-    pub(super) fn receive_from<B: Backend>(&self, interfaces: &InterfaceSet<B>) -> bool {
+    pub(super) fn receive_from<S: Stack>(&self, interfaces: &InterfaceSet<S>) -> bool {
         let frames = if self.is_immediate() {
             interfaces.drain()
         } else {

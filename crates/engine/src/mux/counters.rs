@@ -1,24 +1,22 @@
 //! What waiting calls count for readers of the statistics.
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use dev_core::Backend;
-use stats::{MultiplexerSlot, MultiplexerStats};
+use stats::{MultiplexerSlot, MultiplexerStats, Shares};
 
 use crate::mux::call::{MuxCall, MuxOutcome};
 use crate::sys;
 
-/// The counters of `poll(2)`, of `select(2)`, or of one epoll set. Any number of threads may count.
+/// The counters of `poll(2)`, of `select(2)`, or of one epoll set. Any number of threads may count, each in its own share.
 #[derive(Debug)]
 pub(crate) struct MuxCounters {
     slot: Mutex<Option<MultiplexerSlot>>,
     /// Those of the slot, or some that nobody sees.
     counters: AtomicPtr<MultiplexerStats>,
     unseen: &'static MultiplexerStats,
-    /// The thread that called last.
-    caller: AtomicUsize,
+    shares: Shares,
 }
 
 impl MuxCounters {
@@ -28,12 +26,13 @@ impl MuxCounters {
             slot: Mutex::new(None),
             counters: AtomicPtr::new(ptr::from_ref(unseen).cast_mut()),
             unseen,
-            caller: AtomicUsize::new(0),
+            shares: Shares::new(),
         }
     }
 
     /// Shows the counters from here on.
     pub(crate) fn show(&self, slot: MultiplexerSlot) {
+        self.shares.clear();
         if let Some(counters) = slot.lasting() {
             self.counters
                 .store(ptr::from_ref(counters).cast_mut(), Ordering::Relaxed);
@@ -50,35 +49,37 @@ impl MuxCounters {
 
     /// Counts what became of an attempt.
     #[inline]
-    pub(super) fn count<B: Backend>(&self, call: &mut MuxCall, outcome: &MuxOutcome<B>) {
+    pub(crate) fn count(&self, call: &mut MuxCall, outcome: &MuxOutcome) {
         // SAFETY: the pointer comes from `&'static MultiplexerStats` (see `new` and `show`).
         let counters = unsafe { &*self.counters.load(Ordering::Relaxed) };
+        if matches!(outcome, MuxOutcome::Again) {
+            return;
+        }
+        let share = self.shares.of_thread(dev_core::lock::thread_token());
+        if share.is_new() {
+            counters.thread.set(sys::thread_id().cast_unsigned());
+        }
+        let counters = &counters.shares[share.index()];
         match outcome {
-            MuxOutcome::Again => return,
+            MuxOutcome::Again => {}
             MuxOutcome::Sleep(_) => {
                 if !std::mem::replace(&mut call.has_slept, true) {
-                    counters.poll_miss.add_contended(1);
+                    share.add(&counters.poll_miss, 1);
                 }
-                return;
             }
-            MuxOutcome::Fail(_) => counters.errors.add_contended(1),
-            MuxOutcome::Done(0) => counters.timeouts.add_contended(1),
+            MuxOutcome::Fail(_) => share.add(&counters.errors, 1),
+            MuxOutcome::Done(0) => share.add(&counters.timeouts, 1),
             MuxOutcome::Done(ready) => {
                 let found = if call.found_by_kernel {
                     &counters.rx_os_ready
                 } else {
                     &counters.rx_ready
                 };
-                found.add_contended(*ready as u64);
+                share.add(found, *ready as u64);
                 if !call.has_slept {
-                    counters.poll_hit.add_contended(1);
+                    share.add(&counters.poll_hit, 1);
                 }
             }
-        }
-        let token = dev_core::lock::thread_token();
-        if self.caller.load(Ordering::Relaxed) != token {
-            self.caller.store(token, Ordering::Relaxed);
-            counters.thread.set(sys::thread_id().cast_unsigned());
         }
     }
 }

@@ -4,46 +4,39 @@
 //! reports what comes through its own socket, and that sending is possible. Beside it, a set keeps a list of our sockets
 //! that have something to read.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockResult};
 
-use dev_core::Backend;
 use libc::{c_int, epoll_event};
+use stats::MultiplexerSlot;
 
-use crate::engine::Engine;
-use crate::interface::InterfaceSet;
+use crate::mux::MuxStack;
 use crate::mux::counters::MuxCounters;
 use crate::mux::eviction::Eviction;
 use crate::mux::members::{InterfacesChanged, Key, Members};
-use crate::reason::Reason;
+use crate::mux::ready_list::ReadyList;
+use crate::mux::registration::Registration;
+use crate::sockets::events;
+use crate::sockets::host::Host;
+use crate::sockets::interface::InterfaceSet;
+use crate::sockets::reason::Reason;
+use crate::sockets::stack::{SocketWatcher, Stack};
+use crate::sockets::wait::WaitQueue;
 use crate::sys::{self, Errno};
-use crate::udp::UdpSocket;
-use crate::wait::WaitQueue;
 
-const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
-const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND) as u32;
-const EPOLLET: u32 = libc::EPOLLET as u32;
-const EPOLLONESHOT: u32 = libc::EPOLLONESHOT as u32;
-
-/// Stale entries that the ready list may always have.
-const STALE_MIN: usize = 64;
+pub(super) const EPOLLONESHOT: u32 = libc::EPOLLONESHOT as u32;
 
 /// An epoll set with sockets of ours in it. Lives in type-stable memory.
-pub struct EpollSet<B: Backend> {
+pub struct EpollSet<S: Stack> {
     pub(super) descriptors: AtomicU32,
     pub(super) epfd: AtomicI32,
     /// Inode number behind the descriptors, which tells a set from anything but another anonymous file.
     pub(super) inode: AtomicU64,
-    pub(super) members: Mutex<Members<B>>,
-    pub(super) ready: Mutex<VecDeque<Arc<Registration<B>>>>,
-    /// Entries of the ready list, readable without its lock.
-    pub(super) ready_count: AtomicU32,
-    /// Entries of registrations that are not in the set any more. Under the list's lock.
-    stale_count: AtomicU32,
+    pub(super) members: Mutex<Members<S>>,
+    pub(super) ready: ReadyList<S>,
     pub(crate) waiters: WaitQueue,
-    pub(crate) interfaces: InterfaceSet<B>,
+    pub(crate) interfaces: InterfaceSet<S>,
     /// How often the sockets' interfaces have changed, and as of which change `interfaces` is.
     interface_changes: AtomicU32,
     interfaces_as_of: AtomicU32,
@@ -59,129 +52,20 @@ pub struct EpollSet<B: Backend> {
     pub(super) counters: MuxCounters,
 }
 
-/// A socket in a set.
-#[derive(Debug)]
-pub(crate) struct Registration<B: Backend> {
-    pub(super) set: &'static EpollSet<B>,
-    pub(super) socket: &'static UdpSocket<B>,
-    pub(super) fd: c_int,
-    pub(super) events: AtomicU32,
-    pub(super) data: AtomicU64,
-    /// In the ready list.
-    pub(super) queued: AtomicBool,
-    /// Not reported before the next `EPOLL_CTL_MOD` (`EPOLLONESHOT`), or removed.
-    pub(super) disabled: AtomicBool,
-    pub(super) removed: AtomicBool,
-}
-
-impl<B: Backend> Registration<B> {
-    pub(crate) fn socket(&self) -> &'static UdpSocket<B> {
-        self.socket
-    }
-
-    /// The socket has got a datagram. Under the socket's lock.
-    pub(crate) fn socket_readable(self: &Arc<Self>) {
-        let wanted = self.events.load(Ordering::Relaxed) & READABLE != 0;
-        if wanted
-            && !self.disabled.load(Ordering::Relaxed)
-            && !self.queued.swap(true, Ordering::AcqRel)
-        {
-            let mut ready = self.set.ready();
-            ready.push_back(Arc::clone(self));
-            self.set
-                .ready_count
-                .store(ready.len() as u32, Ordering::Release);
-            drop(ready);
-            self.set.waiters.wake_all();
-        }
-    }
-
-    /// The socket is closed, and with it its place in every set (epoll(7)).
-    pub(crate) fn socket_closed(&self) {
-        let removed = self
-            .set
-            .members()
-            .remove_if(self.key(), |other| std::ptr::eq(other, self));
-        self.retire();
-        if let Some((_, changed)) = removed {
-            self.set.follow(changed);
-        }
-    }
-
-    /// The registration is not in the set any more.
-    pub(super) fn retire(&self) {
-        self.disabled.store(true, Ordering::Relaxed);
-        self.removed.store(true, Ordering::Relaxed);
-        if self.queued.load(Ordering::Acquire) {
-            self.set.forget_stale();
-        }
-    }
-
-    /// The socket receives from other interfaces, perhaps.
-    pub(crate) fn interfaces_changed(&self) {
-        let changed = self.set.members().follow_interfaces(self.key());
-        self.set.follow(changed);
-        if self.socket.pending() > 0 {
-            self.set.call_back();
-        }
-    }
-
-    fn key(&self) -> Key {
-        key(self.socket, self.fd)
-    }
-
-    /// The registration asks for something again. What waits in the socket is ready from here on.
-    pub(super) fn armed(self: &Arc<Self>) {
-        if self.socket.pending_exact() > 0 {
-            self.socket_readable();
-            self.set.call_back();
-        }
-    }
-
-    /// Events to report, if the socket is still readable. Decides whether it stays in the ready list.
-    fn report(self: &Arc<Self>) -> Option<(epoll_event, bool)> {
-        // Cleared first: what comes from here on queues it again.
-        self.queued.store(false, Ordering::Release);
-        let wanted = self.events.load(Ordering::Relaxed);
-        if wanted & READABLE == 0
-            || self.disabled.load(Ordering::Relaxed)
-            || self.socket.pending_exact() == 0
-        {
-            return None;
-        }
-        if wanted & EPOLLONESHOT != 0 {
-            self.disabled.store(true, Ordering::Relaxed);
-            // The kernel's half is spent, too.
-            self.set.disarm_in_kernel(self);
-        }
-        let stays =
-            wanted & (EPOLLET | EPOLLONESHOT) == 0 && !self.queued.swap(true, Ordering::AcqRel);
-        let events = wanted & (READABLE | WRITABLE);
-        Some((
-            epoll_event {
-                events,
-                u64: self.data.load(Ordering::Relaxed),
-            },
-            stays,
-        ))
-    }
-}
-
-impl<B: Backend> EpollSet<B> {
+impl<S: MuxStack> EpollSet<S> {
     /// The sockets of the set, if no other thread is changing them.
-    pub(crate) fn try_members(&self) -> TryLockResult<MutexGuard<'_, Members<B>>> {
+    pub(crate) fn try_members(&self) -> TryLockResult<MutexGuard<'_, Members<S>>> {
         self.members.try_lock()
     }
 
-    pub(super) fn new() -> Self {
+    /// A set that is nobody's.
+    pub(crate) fn new() -> Self {
         Self {
             descriptors: AtomicU32::new(0),
             epfd: AtomicI32::new(-1),
             inode: AtomicU64::new(0),
             members: Mutex::new(Members::new()),
-            ready: Mutex::new(VecDeque::new()),
-            ready_count: AtomicU32::new(0),
-            stale_count: AtomicU32::new(0),
+            ready: ReadyList::new(),
             waiters: WaitQueue::default(),
             interfaces: InterfaceSet::new(),
             interface_changes: AtomicU32::new(0),
@@ -221,9 +105,8 @@ impl<B: Backend> EpollSet<B> {
     pub fn waits_in_kernel(&self) -> bool {
         // Either this thread sees what has changed, or who has changed it sees the thread.
         self.kernel_waiters.fetch_add(1, Ordering::SeqCst);
-        let is_for_kernel = self.knows_interfaces()
-            && self.interfaces.is_empty()
-            && self.ready_count.load(Ordering::Acquire) == 0;
+        let is_for_kernel =
+            self.knows_interfaces() && self.interfaces.is_empty() && self.ready.seems_empty();
         if !is_for_kernel {
             self.kernel_waiters.fetch_sub(1, Ordering::SeqCst);
         }
@@ -241,24 +124,80 @@ impl<B: Backend> EpollSet<B> {
         let count = self.take_out_eviction(events, is_last);
         if self.has_one_shots.load(Ordering::Relaxed) {
             for event in &events[..count] {
-                self.kernel_reported(event.u64, event.events & !WRITABLE != 0);
+                self.kernel_reported(event.u64, event.events & !events::OUT != 0);
             }
         }
         count
     }
 
     /// Calls threads back that wait in the kernel.
-    fn call_back(&self) {
+    pub(super) fn call_back(&self) {
         fence(Ordering::SeqCst);
         if self.kernel_waiters.load(Ordering::SeqCst) > 0 {
             self.evict_kernel_waiters();
         }
     }
 
-    pub(super) fn note_one_shot(&self, events: u32) {
+    fn note_one_shot(&self, events: u32) {
         if events & EPOLLONESHOT != 0 {
             self.has_one_shots.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// The set is that behind a descriptor from here on.
+    pub(crate) fn open(&self, epfd: c_int) {
+        self.epfd.store(epfd, Ordering::Relaxed);
+        self.inode.store(sys::inode(epfd), Ordering::Relaxed);
+        self.descriptors.store(1, Ordering::Relaxed);
+    }
+
+    /// Shows readers of the statistics what is counted from here on.
+    pub(crate) fn show_counters(&self, slot: MultiplexerSlot) {
+        slot.epfd.set(self.epfd.load(Ordering::Relaxed));
+        slot.kind.set("epoll");
+        self.counters.show(slot);
+    }
+
+    /// Whether it is in another set, or is polled, from here on.
+    pub(crate) fn set_nested(&self, nested: bool) {
+        self.nested.store(nested, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_nested(&self) -> bool {
+        self.nested.load(Ordering::Relaxed)
+    }
+
+    /// `EPOLL_CTL_ADD`
+    pub(crate) fn add(&'static self, socket: S, fd: c_int, event: epoll_event) {
+        let registration = Arc::new(Registration::new(self, socket, fd, event));
+        self.note_one_shot(event.events);
+        let core = socket.core();
+        let key = Key::of(core, fd);
+        // One that left the kernel's set past every hook.
+        self.remove_key(key);
+        let added = Arc::clone(&registration);
+        self.members().insert(key, added, event.u64);
+        core.readiness.add_watcher(Arc::clone(&registration));
+        if core.is_silent() {
+            self.follow_silence(&registration, true);
+        }
+        registration.armed();
+        registration.interfaces_changed();
+    }
+
+    /// `EPOLL_CTL_MOD`
+    pub(crate) fn modify(&self, socket: S, fd: c_int, event: epoll_event) {
+        if let Some(registration) = self.change(Key::of(socket.core(), fd), event) {
+            if socket.core().is_silent() {
+                self.follow_silence(&registration, true);
+            }
+            registration.armed();
+        }
+    }
+
+    /// `EPOLL_CTL_DEL`
+    pub(crate) fn remove(&self, socket: S, fd: c_int) {
+        self.remove_key(Key::of(socket.core(), fd));
     }
 
     pub(crate) fn descriptor_added(&self) {
@@ -283,11 +222,13 @@ impl<B: Backend> EpollSet<B> {
         let members = std::mem::replace(&mut *self.members(), Members::new());
         for registration in members.registrations() {
             registration.disabled.store(true, Ordering::Relaxed);
-            registration.socket.remove_registration(registration);
+            registration
+                .socket
+                .core()
+                .readiness
+                .remove_watcher(registration);
         }
-        self.ready().clear();
-        self.ready_count.store(0, Ordering::Release);
-        self.stale_count.store(0, Ordering::Relaxed);
+        self.ready.clear();
         self.interfaces.clear();
         self.nested.store(false, Ordering::Relaxed);
         self.has_one_shots.store(false, Ordering::Relaxed);
@@ -297,7 +238,7 @@ impl<B: Backend> EpollSet<B> {
     }
 
     /// Leaves the sockets of the set to the kernel, and those that will come.
-    pub(crate) fn leave_sockets_to_kernel(&self, engine: &Engine<B>, reason: Reason) {
+    pub(crate) fn leave_sockets_to_kernel(&self, host: &Host<S>, reason: Reason) {
         self.nested.store(true, Ordering::Relaxed);
         let sockets: Vec<_> = self
             .members()
@@ -306,21 +247,24 @@ impl<B: Backend> EpollSet<B> {
             .collect();
         sockets
             .into_iter()
-            .for_each(|socket| engine.leave_to_kernel(socket, reason));
+            .for_each(|socket| host.leave_to_kernel(socket, reason));
     }
 
     /// Takes a registration out of the set, if it is there.
-    pub(super) fn remove(&self, key: Key) {
+    fn remove_key(&self, key: Key) {
         let removed = self.members().remove_if(key, |_| true);
         if let Some((registration, changed)) = removed {
-            registration.socket.remove_registration(&registration);
+            registration
+                .socket
+                .core()
+                .readiness
+                .remove_watcher(&registration);
             registration.retire();
             self.follow(changed);
         }
     }
 
-    /// `EPOLL_CTL_MOD`
-    pub(super) fn change(&self, key: Key, event: epoll_event) -> Option<Arc<Registration<B>>> {
+    fn change(&self, key: Key, event: epoll_event) -> Option<Arc<Registration<S>>> {
         self.note_one_shot(event.events);
         let mut members = self.members();
         let registration = Arc::clone(members.get(key)?);
@@ -341,61 +285,31 @@ impl<B: Backend> EpollSet<B> {
         }
     }
 
-    /// One more entry of the ready list is of a registration that is gone. A program that never waits must not make the list grow,
-    /// and the list is not searched for each, so they are taken out when they are many.
-    fn forget_stale(&self) {
-        let mut ready = self.ready();
-        let stale = self.stale_count.load(Ordering::Relaxed) + 1;
-        if (stale as usize) < STALE_MIN.max(ready.len() / 2) {
-            self.stale_count.store(stale, Ordering::Relaxed);
-            return;
-        }
-        ready.retain(|registration| !registration.removed.load(Ordering::Relaxed));
-        self.stale_count.store(0, Ordering::Relaxed);
-        self.ready_count
-            .store(ready.len() as u32, Ordering::Release);
-    }
-
     /// Fills `events` with our ready sockets.
     fn collect(&self, events: &mut [epoll_event]) -> usize {
-        if self.ready_count.load(Ordering::Acquire) == 0 {
+        if self.ready.seems_empty() {
             return 0;
         }
         let mut count = 0;
-        let candidates = self.ready().len();
+        let candidates = self.ready.len();
         for _ in 0..candidates {
             let Some(slot) = events.get_mut(count) else {
                 break;
             };
-            let Some(registration) = self.pop_ready() else {
+            let Some(registration) = self.ready.pop() else {
                 break;
             };
             if let Some((event, stays)) = registration.report() {
                 *slot = event;
                 count += 1;
                 if stays {
-                    self.push_ready(registration);
+                    self.ready.push(registration);
                     // Whoever sleeps may take it, should this caller leave it.
                     self.waiters.wake_all();
                 }
             }
         }
         count
-    }
-
-    fn pop_ready(&self) -> Option<Arc<Registration<B>>> {
-        let mut ready = self.ready();
-        let first = ready.pop_front();
-        self.ready_count
-            .store(ready.len() as u32, Ordering::Release);
-        first
-    }
-
-    fn push_ready(&self, registration: Arc<Registration<B>>) {
-        let mut ready = self.ready();
-        ready.push_back(registration);
-        self.ready_count
-            .store(ready.len() as u32, Ordering::Release);
     }
 
     /// Whether the interfaces that are polled are those of the sockets.
@@ -428,7 +342,7 @@ impl<B: Backend> EpollSet<B> {
     /// Our ready sockets, if there are any. At every `skip`-th call that finds one the kernel comes first, so that its
     /// descriptors do not starve behind ours.
     pub(super) fn ready_events(&self, events: &mut [epoll_event], skip: u32) -> usize {
-        if self.ready_count.load(Ordering::Acquire) == 0 {
+        if self.ready.seems_empty() {
             return 0;
         }
         let calls = self.calls.fetch_add(1, Ordering::Relaxed);
@@ -449,17 +363,35 @@ impl<B: Backend> EpollSet<B> {
         let found = sys::epoll_now(self.epfd.load(Ordering::Relaxed), events)?;
         let found = self.take_out_eviction(&mut events[..found], false);
         for event in &events[..found] {
-            self.kernel_reported(event.u64, event.events & !WRITABLE != 0);
+            self.kernel_reported(event.u64, event.events & !events::OUT != 0);
         }
         Ok(found)
     }
 
     /// Takes the kernel's half of a one-shot registration out of service until the next `EPOLL_CTL_MOD`.
-    fn disarm_in_kernel(&self, registration: &Registration<B>) {
+    pub(super) fn disarm_in_kernel(&self, registration: &Registration<S>) {
         let data = registration.data.load(Ordering::Relaxed);
         let event = epoll_event {
             events: EPOLLONESHOT,
             u64: data,
+        };
+        sys::epoll_modify(self.epfd.load(Ordering::Relaxed), registration.fd, event);
+    }
+
+    /// Takes the kernel's half of a registration out of the kernel's set.
+    pub(super) fn remove_from_kernel(&self, registration: &Registration<S>) {
+        sys::epoll_remove(self.epfd.load(Ordering::Relaxed), registration.fd);
+    }
+
+    /// Has the kernel report what the program has asked it for, or nothing of a socket of which it does not know.
+    pub(super) fn follow_silence(&self, registration: &Registration<S>, is_silent: bool) {
+        let is_spent = registration.disabled.load(Ordering::Relaxed);
+        let event = epoll_event {
+            events: match is_silent || is_spent {
+                true => EPOLLONESHOT,
+                false => registration.events.load(Ordering::Relaxed),
+            },
+            u64: registration.data.load(Ordering::Relaxed),
         };
         sys::epoll_modify(self.epfd.load(Ordering::Relaxed), registration.fd, event);
     }
@@ -472,6 +404,7 @@ impl<B: Backend> EpollSet<B> {
             members.with_data(data).for_each(|member| {
                 member
                     .socket
+                    .core()
                     .shadow
                     .readable_hint
                     .store(true, Ordering::Relaxed)
@@ -486,17 +419,9 @@ impl<B: Backend> EpollSet<B> {
         }
     }
 
-    pub(super) fn members(&self) -> MutexGuard<'_, Members<B>> {
+    pub(super) fn members(&self) -> MutexGuard<'_, Members<S>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    pub(super) fn ready(&self) -> MutexGuard<'_, VecDeque<Arc<Registration<B>>>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-pub(super) fn key<B: Backend>(socket: &UdpSocket<B>, fd: c_int) -> Key {
-    (std::ptr::from_ref(socket).addr(), fd)
 }
 
 /// Merges `count` events behind the first `first` into those. A descriptor is reported once: what carries the same data is
@@ -518,11 +443,11 @@ fn merge(events: &mut [epoll_event], first: usize, count: usize) -> usize {
     first + kept
 }
 
-impl<B: Backend> fmt::Debug for EpollSet<B> {
+impl<S: Stack> fmt::Debug for EpollSet<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EpollSet")
             .field("epfd", &self.epfd)
-            .field("ready", &self.ready_count)
+            .field("ready", &self.ready.len())
             .finish_non_exhaustive()
     }
 }

@@ -4,32 +4,47 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use dev_core::Backend;
 use libc::c_int;
 
-use crate::interface::Interface;
-use crate::mux::epoll::Registration;
+use crate::mux::MuxStack;
+use crate::mux::registration::Registration;
+use crate::sockets::interface::Interface;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
 
 /// A socket, by its address, and the descriptor with which it was registered, as the kernel has them: a number that was closed while
 /// its socket lives on through a copy may come into the set again with another socket.
-pub(crate) type Key = (usize, c_int);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Key {
+    socket: usize,
+    fd: c_int,
+}
+
+impl Key {
+    pub(super) fn of<S: Stack>(socket: &SocketCore<S>, fd: c_int) -> Self {
+        Self {
+            socket: std::ptr::from_ref(socket).addr(),
+            fd,
+        }
+    }
+}
 
 /// The registrations of a set.
 #[derive(Debug)]
-pub(crate) struct Members<B: Backend> {
-    by_key: HashMap<Key, Member<B>>,
+pub(crate) struct Members<S: Stack> {
+    by_key: HashMap<Key, Member<S>>,
     /// What the kernel says of a registration is its data.
     by_data: BTreeSet<(u64, Key)>,
     /// Where the sockets receive from, with how many of them.
-    interfaces: Vec<(&'static Interface<B>, usize)>,
+    interfaces: Vec<(&'static Interface<S>, usize)>,
 }
 
 #[derive(Debug)]
-struct Member<B: Backend> {
-    registration: Arc<Registration<B>>,
+struct Member<S: Stack> {
+    registration: Arc<Registration<S>>,
     data: u64,
     /// Those that are counted for it.
-    interfaces: Vec<&'static Interface<B>>,
+    interfaces: Vec<&'static Interface<S>>,
 }
 
 /// Whether the sockets receive from other interfaces than before.
@@ -37,7 +52,7 @@ struct Member<B: Backend> {
 #[must_use = "threads that wait for the set have to look again"]
 pub(crate) struct InterfacesChanged(pub(crate) bool);
 
-impl<B: Backend> Members<B> {
+impl<S: MuxStack> Members<S> {
     pub(super) fn new() -> Self {
         Self {
             by_key: HashMap::new(),
@@ -47,29 +62,29 @@ impl<B: Backend> Members<B> {
     }
 
     /// All of them.
-    pub(crate) fn registrations(&self) -> impl Iterator<Item = &Arc<Registration<B>>> {
+    pub(crate) fn registrations(&self) -> impl Iterator<Item = &Arc<Registration<S>>> {
         self.by_key.values().map(|member| &member.registration)
     }
 
-    pub(super) fn get(&self, key: Key) -> Option<&Arc<Registration<B>>> {
+    pub(super) fn get(&self, key: Key) -> Option<&Arc<Registration<S>>> {
         self.by_key.get(&key).map(|member| &member.registration)
     }
 
     /// Those with this data, which the program chooses: usually one.
-    pub(super) fn with_data(&self, data: u64) -> impl Iterator<Item = &Arc<Registration<B>>> {
+    pub(super) fn with_data(&self, data: u64) -> impl Iterator<Item = &Arc<Registration<S>>> {
         self.by_data
             .range((data, FIRST_KEY)..=(data, LAST_KEY))
             .filter_map(|(_, key)| self.get(*key))
     }
 
     /// The interfaces of all sockets.
-    pub(super) fn interfaces(&self) -> impl Iterator<Item = &'static Interface<B>> + '_ {
+    pub(super) fn interfaces(&self) -> impl Iterator<Item = &'static Interface<S>> + '_ {
         self.interfaces.iter().map(|(interface, _)| *interface)
     }
 
     /// Adds a registration that is not there. Where its socket receives from is counted with
     /// [`follow_interfaces`](Self::follow_interfaces).
-    pub(super) fn insert(&mut self, key: Key, registration: Arc<Registration<B>>, data: u64) {
+    pub(super) fn insert(&mut self, key: Key, registration: Arc<Registration<S>>, data: u64) {
         self.by_data.insert((data, key));
         let member = Member {
             registration,
@@ -92,8 +107,8 @@ impl<B: Backend> Members<B> {
     pub(super) fn remove_if(
         &mut self,
         key: Key,
-        is_meant: impl FnOnce(&Registration<B>) -> bool,
-    ) -> Option<(Arc<Registration<B>>, InterfacesChanged)> {
+        is_meant: impl FnOnce(&Registration<S>) -> bool,
+    ) -> Option<(Arc<Registration<S>>, InterfacesChanged)> {
         if !is_meant(self.get(key)?) {
             return None;
         }
@@ -111,7 +126,13 @@ impl<B: Backend> Members<B> {
         let Some(member) = self.by_key.get_mut(&key) else {
             return InterfacesChanged(false);
         };
-        let present: Vec<_> = member.registration.socket().interfaces.iter().collect();
+        let present: Vec<_> = member
+            .registration
+            .socket()
+            .core()
+            .interfaces
+            .iter()
+            .collect();
         let before = std::mem::replace(&mut member.interfaces, present.clone());
         let mut changed = false;
         // The new ones first: what stays never seems to be gone.
@@ -125,7 +146,7 @@ impl<B: Backend> Members<B> {
     }
 
     /// Returns whether it is the first.
-    fn count_in(&mut self, interface: &'static Interface<B>) -> bool {
+    fn count_in(&mut self, interface: &'static Interface<S>) -> bool {
         match self.place_of(interface) {
             Some(place) => {
                 self.interfaces[place].1 += 1;
@@ -139,7 +160,7 @@ impl<B: Backend> Members<B> {
     }
 
     /// Returns whether it was the last.
-    fn count_out(&mut self, interface: &'static Interface<B>) -> bool {
+    fn count_out(&mut self, interface: &'static Interface<S>) -> bool {
         let Some(place) = self.place_of(interface) else {
             return false;
         };
@@ -152,12 +173,18 @@ impl<B: Backend> Members<B> {
         is_last
     }
 
-    fn place_of(&self, interface: &'static Interface<B>) -> Option<usize> {
+    fn place_of(&self, interface: &'static Interface<S>) -> Option<usize> {
         self.interfaces
             .iter()
             .position(|(other, _)| std::ptr::eq(*other, interface))
     }
 }
 
-const FIRST_KEY: Key = (usize::MIN, c_int::MIN);
-const LAST_KEY: Key = (usize::MAX, c_int::MAX);
+const FIRST_KEY: Key = Key {
+    socket: usize::MIN,
+    fd: c_int::MIN,
+};
+const LAST_KEY: Key = Key {
+    socket: usize::MAX,
+    fd: c_int::MAX,
+};

@@ -2,72 +2,42 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use dev_core::Backend;
 use libc::c_short;
 
-use crate::engine::{Engine, Object};
-use crate::interface::InterfaceSet;
 use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
-use crate::reason::Reason;
-use crate::sleep::Sleep;
+use crate::mux::select_sets::select_now;
+use crate::sockets::events;
+use crate::sockets::interface::InterfaceSet;
+use crate::sockets::settings::Settings;
+use crate::sockets::sleep::Sleep;
+use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
-use crate::udp::UdpSocket;
-
-const READABLE: c_short = libc::POLLIN | libc::POLLRDNORM;
-const WRITABLE: c_short = libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND;
 
 /// Our sockets among the descriptors of a call.
 #[derive(Debug)]
-pub struct PolledSockets<B: Backend> {
+pub struct PolledSockets<S: Stack> {
     /// Index in the call's descriptors, and the socket.
-    sockets: Vec<(usize, &'static UdpSocket<B>)>,
+    sockets: Vec<(usize, S)>,
 }
 
-impl<B: Backend> Engine<B> {
-    /// Finds our sockets among the descriptors of a `poll(2)`. `None`: there is none, the call is for the kernel.
-    pub fn polled_sockets(&self, fds: &[libc::pollfd]) -> Option<PolledSockets<B>> {
-        let mut sockets = Vec::new();
-        for (index, polled) in fds.iter().enumerate() {
-            match self.look_up(polled.fd) {
-                Some(Object::Udp(socket)) if !socket.is_left_to_kernel() => {
-                    sockets.push((index, socket));
-                }
-                // The kernel cannot see from outside that a set of ours is ready.
-                Some(Object::Epoll(set)) => set.leave_sockets_to_kernel(self, Reason::NestedEpoll),
-                Some(Object::Udp(_)) | None => {}
-            }
-        }
-        (!sockets.is_empty()).then_some(PolledSockets { sockets })
+impl<S: Stack> PolledSockets<S> {
+    /// The sockets, each with its index in the call's descriptors.
+    pub(crate) fn new(sockets: Vec<(usize, S)>) -> Self {
+        Self { sockets }
     }
 
     /// One attempt at a `poll(2)` with sockets of ours in it.
-    pub fn poll(
+    pub(crate) fn poll(
         &self,
+        settings: &Settings,
         call: &mut MuxCall,
         fds: &mut [libc::pollfd],
-        polled: &PolledSockets<B>,
-    ) -> MuxOutcome<B> {
-        let outcome = self.poll_once(call, fds, polled);
-        let counters = if call.is_select {
-            &self.select_counters
-        } else {
-            &self.poll_counters
-        };
-        counters.count(call, &outcome);
-        outcome
-    }
-
-    fn poll_once(
-        &self,
-        call: &mut MuxCall,
-        fds: &mut [libc::pollfd],
-        polled: &PolledSockets<B>,
-    ) -> MuxOutcome<B> {
+    ) -> MuxOutcome {
         let interfaces = InterfaceSet::new();
-        for interface in polled
+        for interface in self
             .sockets
             .iter()
-            .flat_map(|(_, socket)| socket.interfaces.iter())
+            .flat_map(|(_, socket)| socket.core().interfaces.iter())
         {
             interfaces.add(interface);
         }
@@ -75,15 +45,15 @@ impl<B: Backend> Engine<B> {
             call.has_nothing_to_poll();
         }
         for _ in 0..ROUNDS_PER_ATTEMPT {
-            if let Some(outcome) = self.ready(call, fds, polled, UdpSocket::pending) {
+            if let Some(outcome) = self.ready(settings, call, fds, now) {
                 return outcome;
             }
             let received = call.receive_from(&interfaces);
-            if received && let Some(outcome) = self.ready(call, fds, polled, UdpSocket::pending) {
+            if received && let Some(outcome) = self.ready(settings, call, fds, now) {
                 return outcome;
             }
             if call.asks_kernel()
-                && let Some(outcome) = ask_kernel(call, fds, polled)
+                && let Some(outcome) = self.ask_kernel(call, fds)
             {
                 call.found_by_kernel = true;
                 return outcome;
@@ -95,7 +65,7 @@ impl<B: Backend> Engine<B> {
                     return MuxOutcome::Done(0);
                 }
                 Step::Interrupted => return MuxOutcome::Fail(Errno(libc::EINTR)),
-                Step::Sleep => return self.poll_sleep(call, fds, polled, &interfaces),
+                Step::Sleep => return self.sleep(settings, call, fds, &interfaces),
             }
         }
         MuxOutcome::Again
@@ -104,36 +74,28 @@ impl<B: Backend> Engine<B> {
     /// The result if one of our sockets is ready, with the kernel's part at every `VMA_SELECT_SKIP_OS`-th time.
     fn ready(
         &self,
+        settings: &Settings,
         call: &MuxCall,
         fds: &mut [libc::pollfd],
-        polled: &PolledSockets<B>,
-        pending: impl Fn(&UdpSocket<B>) -> u32,
-    ) -> Option<MuxOutcome<B>> {
-        let is_ready = |(index, socket): &(usize, &'static UdpSocket<B>), fds: &[libc::pollfd]| {
-            fds[*index].events & READABLE != 0 && pending(socket) > 0
-        };
-        if !polled.sockets.iter().any(|entry| is_ready(entry, fds)) {
+        look: impl Fn(S) -> u32,
+    ) -> Option<MuxOutcome> {
+        let is_ready = |(index, socket): &(usize, S)| wanted(&fds[*index]) & look(*socket) != 0;
+        if !self.sockets.iter().any(is_ready) {
             return None;
         }
-        let asked = self.settings().select_skip_os > 0 && {
+        let asked = settings.select_skip_os > 0 && {
             static CALLS: AtomicU32 = AtomicU32::new(0);
             CALLS
                 .fetch_add(1, Ordering::Relaxed)
-                .is_multiple_of(self.settings().select_skip_os)
+                .is_multiple_of(settings.select_skip_os)
         };
-        if !(asked && matches!(ask_kernel(call, fds, polled), Some(MuxOutcome::Done(_)))) {
+        if !(asked && matches!(self.ask_kernel(call, fds), Some(MuxOutcome::Done(_)))) {
             fds.iter_mut().for_each(|polled| polled.revents = 0);
         }
-        for entry in &polled.sockets {
-            if is_ready(entry, fds) {
-                let polled = &mut fds[entry.0];
-                polled.revents |= polled.events & READABLE;
-            }
-        }
-        // A UDP socket that is polled for writing is ready for it, too.
-        for (index, _) in &polled.sockets {
+        for (index, socket) in &self.sockets {
             let polled = &mut fds[*index];
-            polled.revents |= polled.events & WRITABLE;
+            let readiness = &socket.core().readiness;
+            polled.revents |= readiness.report_along(wanted(polled)) as c_short;
         }
         let count = fds.iter().filter(|polled| polled.revents != 0).count();
         // Another thread may have taken the datagram meanwhile; zero would say that the time is over.
@@ -141,71 +103,113 @@ impl<B: Backend> Engine<B> {
     }
 
     #[cold]
-    fn poll_sleep(
+    fn sleep(
         &self,
+        settings: &Settings,
         call: &mut MuxCall,
         fds: &mut [libc::pollfd],
-        polled: &PolledSockets<B>,
-        interfaces: &InterfaceSet<B>,
-    ) -> MuxOutcome<B> {
+        interfaces: &InterfaceSet<S>,
+    ) -> MuxOutcome {
         let mut sleep = Sleep::new(call.deadline_nsec);
-        for polled in fds.iter() {
-            sleep.watch(polled.fd, polled.events);
+        let silent = self.silent();
+        for (index, polled) in fds.iter().enumerate() {
+            if silent.binary_search(&index).is_err() {
+                sleep.watch(polled.fd, polled.events);
+            }
         }
-        for (_, socket) in &polled.sockets {
-            sleep.watch_socket(socket);
+        for (_, socket) in &self.sockets {
+            sleep.watch_socket(socket.core());
         }
         interfaces.poll();
-        let exact = |socket: &UdpSocket<B>| socket.pending_exact() as u32;
-        if let Some(outcome) = self.ready(call, fds, polled, exact) {
+        if let Some(outcome) = self.ready(settings, call, fds, S::look) {
             sleep.end();
             return outcome;
         }
         call.ask_kernel_next();
         MuxOutcome::Sleep(sleep)
     }
+
+    /// Returns how many descriptors are ready for this alone.
+    fn show_postponed_errors(&self, fds: &mut [libc::pollfd]) -> usize {
+        let mut more = 0;
+        for (index, socket) in &self.sockets {
+            if socket.core().shadow.has_postponed_error() {
+                let revents = &mut fds[*index].revents;
+                more += usize::from(*revents == 0);
+                *revents |= libc::POLLERR;
+            }
+        }
+        more
+    }
+
+    /// Whether the kernel knows nothing of one of our sockets.
+    fn has_silent(&self) -> bool {
+        self.sockets
+            .iter()
+            .any(|(_, socket)| socket.core().is_silent())
+    }
+
+    /// Where those are, in order. Mostly nowhere.
+    fn silent(&self) -> Vec<usize> {
+        let silent = self.sockets.iter().filter(|(_, it)| it.core().is_silent());
+        silent.map(|(index, _)| *index).collect()
+    }
+
+    /// Lets `look` see all descriptors but those of which the kernel knows nothing.
+    #[cold]
+    fn without_silent<R>(
+        &self,
+        fds: &mut [libc::pollfd],
+        look: impl FnOnce(&mut [libc::pollfd]) -> R,
+    ) -> R {
+        let places = self.silent().into_iter();
+        let silent: Vec<_> = places.map(|index| (index, fds[index].fd)).collect();
+        silent.iter().for_each(|(index, _)| fds[*index].fd = -1);
+        let result = look(fds);
+        silent.iter().for_each(|(index, fd)| fds[*index].fd = *fd);
+        result
+    }
+
+    /// What the kernel says of the descriptors, ours included. `None`: nothing is ready.
+    fn ask_kernel(&self, call: &MuxCall, fds: &mut [libc::pollfd]) -> Option<MuxOutcome> {
+        let look = |fds: &mut [libc::pollfd]| match sys::poll_now(fds) {
+            Err(Errno(libc::EINVAL)) if call.is_select => select_now(fds),
+            found => found,
+        };
+        let found = if self.has_silent() {
+            self.without_silent(fds, look)
+        } else {
+            look(fds)
+        };
+        match found.map(|count| count + self.show_postponed_errors(fds)) {
+            Ok(0) => None,
+            Err(_) if call.is_last_after_signal() => None,
+            Ok(_) if call.is_last_after_signal() && !fds.iter().any(is_ready) => None,
+            Ok(count) => {
+                for (index, socket) in &self.sockets {
+                    if u32::from(fds[*index].revents.cast_unsigned()) & !events::OUT != 0 {
+                        let shadow = &socket.core().shadow;
+                        shadow.readable_hint.store(true, Ordering::Relaxed);
+                    }
+                }
+                Some(MuxOutcome::Done(count))
+            }
+            Err(errno) => Some(MuxOutcome::Fail(errno)),
+        }
+    }
+}
+
+/// What a socket is ready for at the moment.
+fn now<S: Stack>(socket: S) -> u32 {
+    socket.core().readiness.now()
+}
+
+/// What a call wants to know of a descriptor.
+fn wanted(polled: &libc::pollfd) -> u32 {
+    u32::from(polled.events.cast_unsigned()) | events::ALWAYS
 }
 
 /// Whether there is more to say of a descriptor than that it is none.
 fn is_ready(polled: &libc::pollfd) -> bool {
     polled.revents & !libc::POLLNVAL != 0
-}
-
-/// Returns how many descriptors are ready for this alone.
-fn show_postponed_errors<B: Backend>(fds: &mut [libc::pollfd], polled: &PolledSockets<B>) -> usize {
-    let mut more = 0;
-    for (index, socket) in &polled.sockets {
-        if socket.shadow.has_postponed_error() {
-            let revents = &mut fds[*index].revents;
-            more += usize::from(*revents == 0);
-            *revents |= libc::POLLERR;
-        }
-    }
-    more
-}
-
-/// What the kernel says of the descriptors, ours included. `None`: nothing is ready.
-fn ask_kernel<B: Backend>(
-    call: &MuxCall,
-    fds: &mut [libc::pollfd],
-    polled: &PolledSockets<B>,
-) -> Option<MuxOutcome<B>> {
-    let found = match sys::poll_now(fds) {
-        Err(Errno(libc::EINVAL)) if call.is_select => sys::select_now(fds),
-        found => found,
-    };
-    match found.map(|count| count + show_postponed_errors(fds, polled)) {
-        Ok(0) => None,
-        Err(_) if call.is_last_after_signal() => None,
-        Ok(_) if call.is_last_after_signal() && !fds.iter().any(is_ready) => None,
-        Ok(count) => {
-            for (index, socket) in &polled.sockets {
-                if fds[*index].revents & !WRITABLE != 0 {
-                    socket.shadow.readable_hint.store(true, Ordering::Relaxed);
-                }
-            }
-            Some(MuxOutcome::Done(count))
-        }
-        Err(errno) => Some(MuxOutcome::Fail(errno)),
-    }
 }

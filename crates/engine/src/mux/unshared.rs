@@ -6,21 +6,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use descriptors::DescriptorTable;
-use dev_core::Backend;
 use libc::c_int;
-
-use crate::engine::Engine;
 
 static UNSHARED: DescriptorTable<AtomicBool> = DescriptorTable::new();
 
-impl<B: Backend> Engine<B> {
-    /// `epoll_create(2)` has returned the descriptor. A child of `vfork(2)` has our memory, but other descriptors.
-    pub fn epoll_created(&self, fd: c_int) {
-        if !self.is_other_process()
-            && let Some(mark) = UNSHARED.get_or_make(fd)
-        {
-            mark.store(true, Ordering::Relaxed);
-        }
+/// `epoll_create(2)` has returned the descriptor.
+pub(crate) fn epoll_created(fd: c_int) {
+    if let Some(mark) = UNSHARED.get_or_make(fd) {
+        mark.store(true, Ordering::Relaxed);
     }
 }
 
@@ -35,7 +28,7 @@ pub fn epoll_may_be_shared(fd: c_int) {
 }
 
 /// Whether nothing else can lead to the set.
-pub(super) fn is_unshared(epfd: c_int) -> bool {
+pub(crate) fn is_unshared(epfd: c_int) -> bool {
     UNSHARED
         .get(epfd)
         .is_some_and(|mark| mark.load(Ordering::Relaxed))

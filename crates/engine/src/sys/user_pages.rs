@@ -1,11 +1,14 @@
 //! Whether pages of the program can be used: asked of the kernel by calls that change nothing.
 
 use std::ptr;
+use std::sync::atomic::AtomicU32;
 
 use libc::{c_int, c_long, c_void};
 
 use super::{Errno, check};
-use crate::user_memory::UNUSED_FUTEX;
+
+/// A word that nobody waits for.
+static UNUSED_FUTEX: AtomicU32 = AtomicU32::new(0);
 
 /// Whether the page at `address` of the program can be used; `None` where madvise(2) does not say: it answers one error for memory
 /// that is only to be read, of a kind of its own, and before Linux 5.14.

@@ -2,135 +2,49 @@
 //!
 //! Every function here runs under the engine's control lock.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 use std::sync::atomic::Ordering;
 
-use dev_core::{Backend, Flow};
-use stats::{GroupSlot, SocketStats};
-use vma_config::rules::{ProcessRule, ProcessRules};
+use dev_core::Flow;
+use vma_config::rules::ProcessRules;
 
-use crate::engine::Engine;
-use crate::interface::Interface;
-use crate::interfaces::Absent;
-use crate::offload::{self, NotOffloaded, SocketFacts};
-use crate::port_sharing::PortSharing;
-use crate::reason::Reason;
+use crate::sockets::attachment::{MayOpen, in_parentheses};
+use crate::sockets::hand_over;
+use crate::sockets::host::Host;
+use crate::sockets::interface::Interface;
+use crate::sockets::links::Absent;
+use crate::sockets::offload::{self, PortSharing, SocketFacts};
+use crate::sockets::reason::Reason;
+use crate::sockets::stack::Stack;
 use crate::sys;
-use crate::udp::UdpSocket;
-
-/// Whether interfaces may be opened for a socket that follows the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MayOpen {
-    Yes,
-    /// They have been, as far as that is possible.
-    No,
-}
+use crate::udp::port_sharing::port_sharing;
+use crate::udp::{UdpSocket, UdpStack};
 
 /// Those of some interfaces that are to be opened, or are being opened.
-fn closed_among<B: Backend>(
-    engine: &Engine<B>,
-    indexes: impl IntoIterator<Item = u32>,
-) -> Vec<u32> {
+fn closed_among<S: Stack>(host: &Host<S>, indexes: impl IntoIterator<Item = u32>) -> Vec<u32> {
     let is_closed = |index: &u32| {
-        let open = engine.interface(*index);
+        let open = host.links.get(*index);
         matches!(open, Err(Absent::Closed | Absent::Opening))
     };
     indexes.into_iter().filter(is_closed).collect()
 }
 
-/// The flows of a socket and how many descriptors stand for it.
-#[derive(Debug)]
-pub(crate) struct Attachment<B: Backend> {
-    pub(crate) descriptors: u32,
-    /// The rules that were in force when the socket was first looked at; later ones are for later sockets.
-    rules: Option<&'static ProcessRules>,
-    /// The socket was made in another network namespace; `None`: nobody has looked yet.
-    foreign: Option<bool>,
-    /// `SO_REUSEADDR`
-    reuses_address: bool,
-    /// Number of the rule that decided last, or 0.
-    rule: u32,
-    /// Multicast groups that the socket is a member of.
-    groups: Vec<Ipv4Addr>,
-    /// How readers see them, in the same order.
-    group_slots: Vec<GroupSlot>,
-    /// What the reason is about, as readers see it.
-    detail: String,
-    flows: Vec<(&'static Interface<B>, Flow)>,
-}
-
-impl<B: Backend> Default for Attachment<B> {
-    fn default() -> Self {
-        Self {
-            descriptors: 0,
-            rules: None,
-            foreign: None,
-            reuses_address: false,
-            rule: 0,
-            groups: Vec::new(),
-            group_slots: Vec::new(),
-            detail: String::new(),
-            flows: Vec::new(),
-        }
-    }
-}
-
-impl<B: Backend> Attachment<B> {
-    /// Whether sockets of other processes may come to have the port, too.
-    pub(crate) fn reuses_address(&self) -> bool {
-        self.reuses_address
-    }
-
-    pub(super) fn opened() -> Self {
-        Self {
-            descriptors: 1,
-            ..Self::default()
-        }
-    }
-
-    /// Shows what the socket's reason is about, and its groups.
-    pub(super) fn explain(&mut self, counters: &SocketStats, detail: &str) {
-        if self.detail != detail {
-            detail.clone_into(&mut self.detail);
-        }
-        let mut shown = self.detail.clone();
-        for (index, group) in self.groups.iter().take(GROUPS_SHOWN).enumerate() {
-            shown.push_str(match (index, shown.is_empty()) {
-                (0, true) => "groups through the kernel: ",
-                (0, false) => "; groups through the kernel: ",
-                _ => ", ",
-            });
-            shown.push_str(&group.to_string());
-        }
-        if self.groups.len() > GROUPS_SHOWN {
-            shown.push_str(", ...");
-        }
-        counters.detail.set(&shown);
-    }
-}
-
-/// Groups that a detail has room for.
-const GROUPS_SHOWN: usize = 4;
-
-impl<B: Backend> UdpSocket<B> {
+impl<S: UdpStack> UdpSocket<S> {
     /// Brings the flows in line with the addresses that the kernel's socket has. To be called after every call that may
     /// have changed them, and when the network's configuration has changed.
     ///
     /// If there are interfaces to open first, nothing is done, and their indexes are returned: the caller opens them without the
     /// lock and calls again.
-    pub(crate) fn follow_kernel(&'static self, engine: &Engine<B>, may_open: MayOpen) -> Vec<u32> {
+    pub(crate) fn follow_kernel(&'static self, host: &Host<S>, may_open: MayOpen) -> Vec<u32> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         let (Ok(Some(local)), Ok(peer)) = (sys::local_address(fd), sys::peer_address(fd)) else {
             return Vec::new();
         };
         let bound = local.port() != 0;
         let rules = if bound {
-            *self
-                .attachment()
-                .rules
-                .get_or_insert_with(|| engine.rules())
+            *self.attachment().rules.get_or_insert_with(|| host.rules())
         } else {
-            engine.rules()
+            host.rules()
         };
         self.remember_addresses(local, peer, rules);
         // What such a socket receives is the kernel's for good; what it sends may come to be.
@@ -149,15 +63,15 @@ impl<B: Backend> UdpSocket<B> {
             return Vec::new();
         }
         let reuse_port = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1);
-        let enabled = engine.settings().offloaded_sockets;
+        let enabled = host.settings().offloaded_sockets;
         let foreign = *self
             .attachment()
             .foreign
-            .get_or_insert_with(|| !engine.network().has_socket(fd));
+            .get_or_insert_with(|| !host.network().has_socket(fd));
         let reuses_address = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
         self.attachment().reuses_address = reuses_address;
         let sharing = if reuses_address && !foreign {
-            engine.port_sharing(self, local, peer)
+            port_sharing(host, self, local, peer)
         } else {
             PortSharing::Alone
         };
@@ -168,17 +82,17 @@ impl<B: Backend> UdpSocket<B> {
             sharing,
             enabled,
             foreign,
-            ipsec: engine.network().has_ipsec(),
+            ipsec: host.network().has_ipsec(),
             rules,
         };
-        let interfaces = engine.interface_facts();
+        let interfaces = host.links.facts();
         let plan = offload::plan(&facts, &interfaces);
         if may_open == MayOpen::Yes {
             let closed = match &plan {
-                Ok(flows) if !only_sends => closed_among(engine, flows.iter().map(|flow| flow.0)),
+                Ok(flows) if !only_sends => closed_among(host, flows.iter().map(|flow| flow.0)),
                 // So that changes of the network are followed, on which the ways of what it sends depend.
                 Err(refusal) if refusal.reason == Reason::ReceiverRule => {
-                    closed_among(engine, engine.owner_of(local, &interfaces))
+                    closed_among(host, host.links.owner_of(local, &interfaces))
                 }
                 _ => Vec::new(),
             };
@@ -193,7 +107,7 @@ impl<B: Backend> UdpSocket<B> {
                 self.drop_flows();
                 Reason::Forked.into()
             }
-            Ok(flows) => self.change_flows(engine, &flows).into(),
+            Ok(flows) => self.change_flows(host, &flows).into(),
             Err(refusal) => {
                 self.drop_flows();
                 refusal
@@ -204,7 +118,7 @@ impl<B: Backend> UdpSocket<B> {
         let had_rule = std::mem::replace(&mut self.attachment().rule, rule);
         if reason != self.reason() || rule != had_rule {
             let detail = match reason {
-                Reason::Held => engine.holders_of(*local.ip(), &interfaces),
+                Reason::Held => host.links.holders_of(*local.ip(), &interfaces),
                 _ => refusal.detail(local, &interfaces),
             };
             if self.reason() == Reason::Held {
@@ -212,10 +126,10 @@ impl<B: Backend> UdpSocket<B> {
                 self.shadow.readable_hint.store(true, Ordering::Relaxed);
             }
             if self.set_reason_about(reason, refusal.rule, &detail) {
-                engine.count_reason(reason);
+                host.count_reason(reason);
                 log::debug!("fd {fd}: {local}: {refusal}{}", in_parentheses(&detail));
                 let text = format!("{local}: {refusal}{}", in_parentheses(&detail));
-                engine.socket_event(reason, fd, &text);
+                host.socket_event(reason, fd, &text);
             } else {
                 // A thread has gone to wait in the kernel meanwhile.
                 self.drop_flows();
@@ -224,93 +138,12 @@ impl<B: Backend> UdpSocket<B> {
         if self.reason() != Reason::Offloaded {
             if self.is_committed() {
                 // A thread that waits in the kernel would not learn of what came by a flow.
-                self.give_queue_to_kernel(engine);
+                self.give_queue_to_kernel(host);
             }
             self.release();
         }
         self.interfaces_changed();
         Vec::new()
-    }
-
-    /// Leaves the socket to the kernel for good. What is queued stays to be read.
-    pub(crate) fn leave_to_kernel(&self, engine: &Engine<B>, reason: Reason) {
-        self.leave_to_kernel_about(engine, reason, "");
-    }
-
-    /// The same with what the reason is about.
-    pub(crate) fn leave_to_kernel_about(&self, engine: &Engine<B>, reason: Reason, detail: &str) {
-        if !self.commit() && self.reason() != Reason::ReceiverRule {
-            return;
-        }
-        self.drop_flows();
-        self.give_queue_to_kernel(engine);
-        self.release();
-        let fd = self.shadow.fd.load(Ordering::Relaxed);
-        let about = in_parentheses(detail);
-        log::debug!("fd {fd}: back to the kernel: {}{about}", reason.text());
-        engine.socket_event(
-            reason,
-            fd,
-            &format!("back to the kernel: {}{about}", reason.text()),
-        );
-        engine.count_reason(reason);
-        self.set_reason_about(reason, None, detail);
-        self.interfaces_changed();
-    }
-
-    /// Leaves a socket that was just opened to the kernel for good.
-    pub(crate) fn leave_to_kernel_by_rule(&self, engine: &Engine<B>, rule: &ProcessRule) {
-        self.commit();
-        let (reason, rule) = (Reason::Rule, Some(rule));
-        let fd = self.shadow.fd.load(Ordering::Relaxed);
-        log::debug!("fd {fd}: {}", NotOffloaded { reason, rule });
-        engine.count_reason(reason);
-        self.set_reason_about(reason, rule, "");
-    }
-
-    /// Takes note of a multicast group that the socket has become a member of, or is no longer.
-    pub(crate) fn change_membership(&self, engine: &Engine<B>, group: Ipv4Addr, joined: bool) {
-        let mut attachment = self.attachment();
-        // On several interfaces, or for several sources, it may be a member more than once.
-        if joined {
-            let slot = engine.segment.claim_group();
-            slot.fd.set(self.fd());
-            slot.group.set(SocketAddrV4::new(group, 0).into());
-            attachment.group_slots.push(slot);
-            attachment.groups.push(group);
-        } else if let Some(place) = attachment.groups.iter().position(|it| *it == group) {
-            attachment.groups.remove(place);
-            attachment.group_slots.remove(place);
-        }
-        let detail = attachment.detail.clone();
-        attachment.explain(self.counters(), &detail);
-    }
-
-    /// Shows readers how the socket sends multicast.
-    pub(crate) fn show_multicast_options(&self) {
-        let fd = self.fd();
-        let counters = self.counters();
-        let looped = sys::option_int(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP);
-        counters.mc_loop_off.set(looped == Ok(0));
-        // The address as it lies in memory; none for an interface that was chosen by index.
-        let address = sys::option_int(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_IF);
-        match address.map(|address| Ipv4Addr::from(address.to_ne_bytes())) {
-            Ok(address) if !address.is_unspecified() => {
-                counters
-                    .mc_interface
-                    .set(SocketAddrV4::new(address, 0).into());
-            }
-            _ => counters.mc_interface.clear(),
-        }
-    }
-
-    /// Takes every flow away from the socket.
-    pub(crate) fn drop_flows(&self) {
-        let flows = std::mem::take(&mut self.attachment().flows);
-        for (interface, flow) in flows {
-            interface.detach(&flow);
-        }
-        self.interfaces.clear();
     }
 
     fn remember_addresses(
@@ -333,7 +166,7 @@ impl<B: Backend> UdpSocket<B> {
     }
 
     /// Goes over from the flows it has to those it should have. New ones come first, so that no packet falls between.
-    fn change_flows(&'static self, engine: &Engine<B>, wanted: &[(u32, Flow)]) -> Reason {
+    fn change_flows(&'static self, host: &Host<S>, wanted: &[(u32, Flow)]) -> Reason {
         let had = std::mem::take(&mut self.attachment().flows);
         let has = |index: u32, flow: &Flow| {
             had.iter()
@@ -342,17 +175,14 @@ impl<B: Backend> UdpSocket<B> {
         let mut reason = Reason::OpenFailed;
         let mut flows = Vec::new();
         for (index, flow) in wanted {
-            let interface = match engine.interface(*index) {
+            let interface = match host.links.get_for_flows(*index) {
                 Ok(interface) => interface,
                 Err(absent) => {
                     reason = match absent {
                         Absent::Refused(refused) => refused,
                         Absent::Opening => Reason::Opening,
                         // Tried some time ago, or not possible for this thread.
-                        Absent::Closed => engine
-                            .interfaces
-                            .failure(*index)
-                            .unwrap_or(Reason::OpenFailed),
+                        Absent::Closed => host.links.failure(*index).unwrap_or(Reason::OpenFailed),
                     };
                     continue;
                 }
@@ -360,7 +190,7 @@ impl<B: Backend> UdpSocket<B> {
             let attached = if has(*index, flow) {
                 Ok(())
             } else {
-                interface.attach(flow, self)
+                interface.attach(flow, self.into())
             };
             match attached {
                 Ok(()) => flows.push((interface, *flow)),
@@ -369,14 +199,14 @@ impl<B: Backend> UdpSocket<B> {
                     // Only the kernel knows which of several sockets on one port a packet is for.
                     reason = Reason::PortShared;
                     self.commit();
-                    owner.leave_to_kernel(engine, reason);
+                    hand_over::leave(host, owner, reason, "");
                     break;
                 }
             }
         }
-        let keep = |interface: &Interface<B>, flow: &Flow| {
+        let keep = |interface: &Interface<S>, flow: &Flow| {
             reason != Reason::PortShared
-                && flows.iter().any(|(other, kept): &(&Interface<B>, Flow)| {
+                && flows.iter().any(|(other, kept): &(&Interface<S>, Flow)| {
                     std::ptr::eq(*other, interface) && kept == flow
                 })
         };
@@ -398,13 +228,5 @@ impl<B: Backend> UdpSocket<B> {
         let offloaded = !flows.is_empty();
         self.attachment().flows = flows;
         if offloaded { Reason::Offloaded } else { reason }
-    }
-}
-
-fn in_parentheses(detail: &str) -> String {
-    if detail.is_empty() {
-        String::new()
-    } else {
-        format!(" ({detail})")
     }
 }

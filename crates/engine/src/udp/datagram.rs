@@ -45,17 +45,32 @@ impl Received {
 
     #[inline]
     pub(super) fn payload<'a>(&'a self, pool: &'a FramePool) -> &'a [u8] {
-        let start = usize::from(self.payload_offset);
-        // The parser has checked that the payload lies in the frame.
-        pool.data(&self.frame)
-            .get(start..start + self.len())
-            .unwrap_or_default()
+        range(pool, &self.frame, self.payload_offset, self.payload_len)
     }
 
     fn packet_range(&self) -> Option<std::ops::Range<usize>> {
         let payload = usize::from(self.payload_offset);
         Some(payload.checked_sub(IP_UDP_HEADERS)?..payload + self.len())
     }
+}
+
+/// The payload of a datagram that has just come and is in no queue.
+#[inline]
+pub(super) fn payload<'a>(
+    pool: &'a FramePool,
+    frame: &'a Frame,
+    datagram: &UdpDatagram,
+) -> &'a [u8] {
+    range(pool, frame, datagram.payload_offset, datagram.payload_len)
+}
+
+#[inline]
+fn range<'a>(pool: &'a FramePool, frame: &'a Frame, offset: u16, len: u16) -> &'a [u8] {
+    let start = usize::from(offset);
+    // The parser has checked that the payload lies in the frame.
+    pool.data(frame)
+        .get(start..start + usize::from(len))
+        .unwrap_or_default()
 }
 
 /// A datagram that waits to be read.

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
-use dev_core::Backend;
 use vma_config::rules::ProcessRules;
 use wire::{EthernetAddresses, UdpTemplate};
 
-use crate::engine::Engine;
-use crate::interface::Interface;
-use crate::network::NextHop;
-use crate::next_hops::{NextHopKey, SharedNextHop};
-use crate::offload::{self, NotOffloaded};
-use crate::reason::Reason;
+use crate::sockets::host::Host;
+use crate::sockets::interface::Interface;
+use crate::sockets::network::NextHop;
+use crate::sockets::next_hops::{NextHopKey, SharedNextHop};
+use crate::sockets::offload::{self, NotOffloaded};
+use crate::sockets::reason::Reason;
+use crate::sockets::stack::Stack;
 use crate::sys;
 
 /// Destinations that an unconnected socket remembers beside the latest; beyond that it starts afresh.
@@ -23,15 +23,15 @@ const IP_UDP_HEADERS: usize = 28;
 
 /// The sending side of a socket, under its lock.
 #[derive(Debug)]
-pub(crate) struct SendState<B: Backend> {
+pub(crate) struct SendState<S: Stack> {
     /// Bound address; `None` while unbound. Unspecified: the route chooses.
     pub(super) local: Option<SocketAddrV4>,
     /// Peer of a connected socket.
     pub(super) peer: Option<SocketAddrV4>,
     /// The rules that the socket follows; `None` before it is bound.
     pub(super) rules: Option<&'static ProcessRules>,
-    latest: Option<Destination<B>>,
-    others: HashMap<SocketAddrV4, Destination<B>>,
+    latest: Option<Destination<S>>,
+    others: HashMap<SocketAddrV4, Destination<S>>,
     /// What the socket's options say of headers, once they were read.
     headers: Option<HeaderOptions>,
     /// Counts how often the destinations were forgotten.
@@ -48,7 +48,7 @@ pub(crate) struct SendState<B: Backend> {
 /// whether the reason for which its datagrams go through the kernel has gone.
 const KERNEL_MESSAGES_PER_LOOK: u32 = 16;
 
-impl<B: Backend> Default for SendState<B> {
+impl<S: Stack> Default for SendState<S> {
     fn default() -> Self {
         Self {
             local: None,
@@ -65,10 +65,10 @@ impl<B: Backend> Default for SendState<B> {
     }
 }
 
-impl<B: Backend> SendState<B> {
+impl<S: Stack> SendState<S> {
     /// The entry for an address, if it is known and still valid.
     #[inline]
-    pub(super) fn find(&mut self, address: SocketAddrV4) -> Option<&Destination<B>> {
+    pub(super) fn find(&mut self, address: SocketAddrV4) -> Option<&Destination<S>> {
         let known = self
             .latest
             .as_ref()
@@ -91,7 +91,7 @@ impl<B: Backend> SendState<B> {
     /// Remembers a destination that was resolved in `epoch`, if that is still the present.
     pub(super) fn remember(
         &mut self,
-        destination: Destination<B>,
+        destination: Destination<S>,
         headers: Option<HeaderOptions>,
         epoch: u64,
     ) {
@@ -164,11 +164,11 @@ impl<B: Backend> SendState<B> {
 
 /// How datagrams reach an address.
 #[derive(Debug)]
-pub(super) struct Destination<B: Backend> {
+pub(super) struct Destination<S: Stack> {
     pub(super) address: SocketAddrV4,
     /// What the way depends on, if it is more than the address and the socket.
     next_hop: Option<Arc<SharedNextHop>>,
-    pub(super) way: Way<B>,
+    pub(super) way: Way<S>,
 }
 
 /// What a socket's options say of the headers that it sends.
@@ -201,9 +201,9 @@ impl HeaderOptions {
 }
 
 #[derive(Debug)]
-pub(super) enum Way<B: Backend> {
+pub(super) enum Way<S: Stack> {
     Link {
-        interface: &'static Interface<B>,
+        interface: &'static Interface<S>,
         template: Box<UdpTemplate>,
         /// Largest payload that needs no fragmentation.
         payload_len_max: usize,
@@ -211,7 +211,7 @@ pub(super) enum Way<B: Backend> {
     Kernel(Reason),
 }
 
-impl<B: Backend> Destination<B> {
+impl<S: Stack> Destination<S> {
     /// Whether it is still known where the datagrams go.
     #[inline]
     fn is_current(&self) -> bool {
@@ -229,7 +229,7 @@ impl<B: Backend> Destination<B> {
     /// Asks the network, if no other socket has. May take a few system calls; no lock may be held. Reads the options if they are
     /// not known.
     pub(super) fn resolve(
-        engine: &Engine<B>,
+        host: &Host<S>,
         fd: libc::c_int,
         local: SocketAddrV4,
         address: SocketAddrV4,
@@ -240,7 +240,7 @@ impl<B: Backend> Destination<B> {
         let rule = rules.and_then(|rules| offload::sender_rule(rules, address));
         let way = match rule {
             Some(_) => Way::Kernel(Reason::Rule),
-            None => resolve_way(engine, fd, local, address, headers, &mut next_hop)
+            None => resolve_way(host, fd, local, address, headers, &mut next_hop)
                 .unwrap_or_else(Way::Kernel),
         };
         if let Way::Kernel(reason) = &way {
@@ -249,7 +249,7 @@ impl<B: Backend> Destination<B> {
                 rule,
             };
             log::debug!("fd {fd}: datagrams to {address} go through the kernel: {refusal}");
-            engine.count_reason(*reason);
+            host.count_reason(*reason);
         }
         Self {
             address,
@@ -259,14 +259,14 @@ impl<B: Backend> Destination<B> {
     }
 }
 
-fn resolve_way<B: Backend>(
-    engine: &Engine<B>,
+fn resolve_way<S: Stack>(
+    host: &Host<S>,
     fd: libc::c_int,
     local: SocketAddrV4,
     address: SocketAddrV4,
     headers: &mut Option<HeaderOptions>,
     next_hop: &mut Option<Arc<SharedNextHop>>,
-) -> Result<Way<B>, Reason> {
+) -> Result<Way<S>, Reason> {
     let destination = *address.ip();
     if destination.is_multicast() {
         return Err(Reason::Multicast);
@@ -288,7 +288,7 @@ fn resolve_way<B: Backend>(
         source: bound,
         tos: headers.tos,
     };
-    let shared = next_hop.insert(engine.next_hop(key));
+    let shared = next_hop.insert(host.next_hop(key));
     match shared.found.next_hop {
         NextHop::Kernel(reason) => Err(reason),
         NextHop::Link {
@@ -298,7 +298,7 @@ fn resolve_way<B: Backend>(
             mtu,
             mtu_locked,
         } => {
-            let interface = engine.open_interface(link_index)?;
+            let interface = host.links.open(link_index)?;
             let source = SocketAddrV4::new(bound.unwrap_or(source), local.port());
             let eth = EthernetAddresses {
                 source: interface.mac(),

@@ -3,22 +3,21 @@
 
 use std::sync::atomic::Ordering;
 
-use dev_core::Backend;
-
-use crate::engine::Engine;
-use crate::reason::Reason;
+use crate::sockets::events;
+use crate::sockets::host::Host;
+use crate::sockets::stack::Stack;
 use crate::udp::UdpSocket;
 use crate::udp::charge::charge_bytes;
 
-impl<B: Backend> UdpSocket<B> {
+impl<S: Stack> UdpSocket<S> {
     /// Sends the queued datagrams, as they came, to ourselves: through a raw socket and the loopback interface they reach the
     /// kernel's socket with the addresses that they had. What does not fit there, or cannot be sent, stays in the queue, where
     /// receive calls find it first.
-    pub(crate) fn give_queue_to_kernel(&self, engine: &Engine<B>) {
-        if self.pending() == 0 {
+    pub(crate) fn give_queue_to_kernel(&self, host: &Host<S>) {
+        if self.readiness.now() & events::IN == 0 {
             return;
         }
-        let Some(raw) = engine.return_socket() else {
+        let Some(raw) = host.return_socket() else {
             return;
         };
         let mut room = self.receive_limit_bytes();
@@ -31,14 +30,5 @@ impl<B: Backend> UdpSocket<B> {
             given
         });
         self.shadow.readable_hint.store(true, Ordering::Relaxed);
-    }
-
-    /// Leaves the socket to the kernel until it follows the kernel again. Under the engine's control lock.
-    pub(crate) fn lend_to_kernel(&self, engine: &Engine<B>, reason: Reason) {
-        self.drop_flows();
-        self.give_queue_to_kernel(engine);
-        self.release();
-        self.set_reason(reason);
-        self.interfaces_changed();
     }
 }

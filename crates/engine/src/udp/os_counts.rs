@@ -1,16 +1,15 @@
 //! Counts what the kernel did for a socket, and why it was the kernel.
 
-use dev_core::Backend;
-
-use crate::interface::Interface;
-use crate::reason::Reason;
+use crate::sockets::interface::Interface;
+use crate::sockets::reason::Reason;
+use crate::sockets::stack::Stack;
 use crate::sys::Errno;
 use crate::udp::UdpSocket;
 
 /// IPv4 and UDP headers of a packet.
 const HEADER_BYTES: usize = 28;
 
-impl<B: Backend> UdpSocket<B> {
+impl<S: Stack> UdpSocket<S> {
     /// Counts a receive call that the kernel answered, each message of a `recvmmsg(2)` by itself.
     pub fn count_os_receive(&self, result: Result<usize, Errno>) {
         let counters = self.counters();
@@ -49,7 +48,7 @@ impl<B: Backend> UdpSocket<B> {
         match self.reason() {
             Reason::Offloaded => {
                 let packet = len + HEADER_BYTES;
-                let exceeds_all = |limit: fn(&Interface<B>) -> u32| {
+                let exceeds_all = |limit: fn(&Interface<S>) -> u32| {
                     let mut interfaces = self.interfaces.iter();
                     interfaces.all(|interface| packet > limit(interface) as usize)
                 };

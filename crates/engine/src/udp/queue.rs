@@ -1,17 +1,19 @@
 //! The receive queue of a UDP socket: what came past the kernel and was not read yet.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use dev_core::{Backend, FramePool};
+use dev_core::{Frame, FramePool};
 use libc::c_int;
+use wire::UdpDatagram;
 
-use crate::message::Message;
-use crate::mux::epoll::Registration;
+use crate::sockets::direct::DirectReceive;
+use crate::sockets::events;
+use crate::sockets::message::Message;
+use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
 use crate::udp::charge::charge_bytes;
-use crate::udp::datagram::Waiting;
+use crate::udp::datagram::{Waiting, payload};
 use crate::udp::{Received, UdpSocket};
 
 /// However small `SO_RCVBUF` is, this is a socket's limit (`VMA_RX_BYTES_MIN`).
@@ -22,7 +24,7 @@ const KEPT_DATAGRAMS: usize = 64;
 
 /// The receive queue, under its lock.
 #[derive(Debug)]
-pub(super) struct ReceiveQueue<B: Backend> {
+pub(super) struct ReceiveQueue {
     datagrams: VecDeque<Waiting>,
     /// Payload.
     bytes: usize,
@@ -30,17 +32,15 @@ pub(super) struct ReceiveQueue<B: Backend> {
     charged_bytes: usize,
     /// `SO_RCVBUF` as the kernel reports it.
     limit_bytes: usize,
-    registrations: Vec<Arc<Registration<B>>>,
 }
 
-impl<B: Backend> ReceiveQueue<B> {
+impl ReceiveQueue {
     pub(super) const fn new() -> Self {
         Self {
             datagrams: VecDeque::new(),
             bytes: 0,
             charged_bytes: 0,
             limit_bytes: 0,
-            registrations: Vec::new(),
         }
     }
 
@@ -68,26 +68,22 @@ impl<B: Backend> ReceiveQueue<B> {
         Some(oldest)
     }
 
-    /// Empties the queue; returns the epoll registrations that it knew.
-    pub(super) fn clear(&mut self, pool: &FramePool) -> Vec<Arc<Registration<B>>> {
+    /// Empties the queue.
+    pub(super) fn clear(&mut self, pool: &FramePool) {
         self.datagrams
             .drain(..)
             .for_each(|waiting| waiting.release(pool));
         // The object lives on for another socket, which may never have a deep queue.
         self.datagrams.shrink_to(KEPT_DATAGRAMS);
         (self.bytes, self.charged_bytes) = (0, 0);
-        std::mem::take(&mut self.registrations)
-    }
-
-    pub(super) fn registrations(&self) -> Vec<Arc<Registration<B>>> {
-        self.registrations.clone()
     }
 }
 
-impl<B: Backend> UdpSocket<B> {
-    /// The same under the queue's lock: what a sleeper must ask after it has registered.
-    pub(crate) fn pending_exact(&self) -> usize {
-        self.receive.lock().datagrams.len()
+impl<S: Stack> UdpSocket<S> {
+    /// What the socket is ready for: what a sleeper must ask after it has registered.
+    pub(crate) fn look(&self) -> u32 {
+        let _queue = self.receive.lock();
+        self.readiness.now()
     }
 
     /// Length of the oldest waiting datagram that came past the kernel (`FIONREAD`).
@@ -107,7 +103,7 @@ impl<B: Backend> UdpSocket<B> {
 
     /// Queues a datagram that came past the kernel; gives it back when the queue is full.
     #[inline]
-    pub(crate) fn deliver(&self, received: Received) -> Result<(), Received> {
+    pub(super) fn queue(&self, received: Received) -> Result<(), Received> {
         let len = received.len();
         let mut queue = self.receive.lock();
         if !queue.has_room(charge_bytes(len)) {
@@ -125,14 +121,8 @@ impl<B: Backend> UdpSocket<B> {
         let waiting = queue.datagrams.len() as u64;
         counters.rx_queue_packets_max.raise_to(waiting);
         counters.rx_queue_bytes_max.raise_to(queue.bytes as u64);
-        if !queue.registrations.is_empty() {
-            queue
-                .registrations
-                .iter()
-                .for_each(Registration::socket_readable);
-        }
         drop(queue);
-        self.waiters.wake_all();
+        self.readiness.announce(events::IN);
         Ok(())
     }
 
@@ -152,7 +142,7 @@ impl<B: Backend> UdpSocket<B> {
         generation: u32,
         hit: bool,
     ) -> Option<Result<usize, Errno>> {
-        if self.pending.load(Ordering::Acquire) == 0 {
+        if self.readiness.now() & events::IN == 0 {
             return None;
         }
         let mut queue = self.receive.lock();
@@ -187,32 +177,32 @@ impl<B: Backend> UdpSocket<B> {
         self.receive.lock().limit_bytes
     }
 
-    /// Copies a datagram that has just come into the buffers of a waiting call. `None`: others wait before it, or the call is of
+    /// Copies a datagram that has just come into the buffers of a waiting call, unless others wait before it, or the call is of
     /// another life of the object.
     #[inline]
-    pub(super) fn receive_at_once(
+    pub(crate) fn receive_at_once(
         &self,
-        received: &Received,
-        message: &mut Message<'_>,
-        flags: c_int,
-        generation: u32,
-        hit: bool,
-    ) -> Option<Result<usize, Errno>> {
+        call: &mut DirectReceive<'_, '_, S>,
+        datagram: &UdpDatagram,
+        frame: &Frame,
+        arrived_nsec: u64,
+    ) {
         let queue = self.receive.lock();
-        if !queue.datagrams.is_empty() || self.generation() != generation {
-            return None;
+        if !queue.datagrams.is_empty() || self.generation() != call.generation {
+            return;
         }
-        let result = message.receive(received.payload(self.pool), received.source);
-        let len = received.len();
-        self.count_received(result.is_ok(), len, hit);
-        self.count_latency(received.arrived_nsec);
-        Some(result.map(|copied| {
-            if flags & libc::MSG_TRUNC != 0 {
+        let payload = payload(self.pool, frame, datagram);
+        let result = call.message.receive(payload, datagram.source);
+        let len = payload.len();
+        self.count_received(result.is_ok(), len, call.hit);
+        self.count_latency(arrived_nsec);
+        call.result = Some(result.map(|copied| {
+            if call.flags & libc::MSG_TRUNC != 0 {
                 len
             } else {
                 copied
             }
-        }))
+        }));
     }
 
     /// Counts a datagram that a call has taken. Under the queue's lock: a counter has one writer at a time.
@@ -256,28 +246,15 @@ impl<B: Backend> UdpSocket<B> {
 
     /// Shows the queue's length to those who look without its lock.
     #[inline]
-    pub(super) fn queue_changed(&self, queue: &ReceiveQueue<B>) {
+    pub(super) fn queue_changed(&self, queue: &ReceiveQueue) {
         let count = queue.datagrams.len();
-        self.pending.store(count as u32, Ordering::Release);
+        if count > 0 {
+            self.readiness.set(events::IN);
+        } else {
+            self.readiness.clear(events::IN);
+        }
         let counters = self.counters();
         counters.rx_queue_packets.set(count as u64);
         counters.rx_queue_bytes.set(queue.bytes as u64);
-    }
-
-    /// Remembers an epoll registration, which learns of every datagram from here on.
-    pub(crate) fn add_registration(&self, registration: Arc<Registration<B>>) {
-        let mut queue = self.receive.lock();
-        if !queue.datagrams.is_empty() {
-            registration.socket_readable();
-        }
-        queue.registrations.push(registration);
-    }
-
-    /// Forgets an epoll registration.
-    pub(crate) fn remove_registration(&self, registration: &Arc<Registration<B>>) {
-        self.receive
-            .lock()
-            .registrations
-            .retain(|other| !Arc::ptr_eq(other, registration));
     }
 }

@@ -2,21 +2,22 @@
 
 use std::sync::atomic::Ordering;
 
-use dev_core::Backend;
 use libc::c_int;
 
 use crate::cpu_sharing::Spin;
-use crate::engine::Engine;
-use crate::interrupt::Mark;
-use crate::message::Message;
-use crate::sleep::Sleep;
+use crate::sockets::direct::DirectReceive;
+use crate::sockets::events;
+use crate::sockets::host::Host;
+use crate::sockets::interrupt::Mark;
+use crate::sockets::message::Message;
+use crate::sockets::sleep::Sleep;
+use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
-use crate::udp::direct::DirectReceive;
 
 /// What became of a receive call so far.
 #[derive(Debug)]
-pub enum RecvOutcome<B: Backend> {
+pub enum RecvOutcome {
     /// Received: the call's result.
     Done(usize),
     /// Failed.
@@ -26,7 +27,7 @@ pub enum RecvOutcome<B: Backend> {
     /// Nothing yet: look for a cancellation request and call again.
     Again,
     /// Nothing yet: sleep as described, then call again.
-    Sleep(Sleep<B>),
+    Sleep(Sleep),
 }
 
 /// A receive call from its beginning to its end, over any number of attempts.
@@ -58,16 +59,11 @@ const CLOSED: u32 = 0;
 impl RecvCall {
     /// Begins a call on the socket that was found behind a descriptor. `flags` are the application's.
     #[inline]
-    pub fn begin<B: Backend>(
-        engine: &Engine<B>,
-        fd: c_int,
-        socket: &UdpSocket<B>,
-        flags: c_int,
-    ) -> Self {
+    pub fn begin<S: Stack>(host: &Host<S>, fd: c_int, socket: &UdpSocket<S>, flags: c_int) -> Self {
         // In this order: an object that is behind the descriptor afterwards has this number, or an earlier one.
         let generation = socket.generation();
-        let is_open = engine.is_behind(fd, socket);
-        let settings = engine.settings();
+        let is_open = host.is_behind(fd, socket);
+        let settings = host.settings();
         let blocking =
             flags & libc::MSG_DONTWAIT == 0 && !socket.shadow.nonblocking.load(Ordering::Relaxed);
         let timeout = socket.shadow.receive_timeout_nsec.load(Ordering::Relaxed);
@@ -109,16 +105,16 @@ impl RecvCall {
     }
 }
 
-impl<B: Backend> UdpSocket<B> {
+impl<S: Stack> UdpSocket<S> {
     /// One attempt at a receive call.
     #[inline]
     pub fn receive(
         &'static self,
-        engine: &Engine<B>,
+        host: &Host<S>,
         call: &mut RecvCall,
         message: &mut Message<'_>,
         flags: c_int,
-    ) -> RecvOutcome<B> {
+    ) -> RecvOutcome {
         if self.is_another_life(call) {
             return RecvOutcome::Fail(Errno(libc::EBADF));
         }
@@ -145,14 +141,14 @@ impl<B: Backend> UdpSocket<B> {
             } else {
                 self.interfaces.poll()
             };
-            if !call.blocking && frames >= engine.settings().poll_batch_max {
+            if !call.blocking && frames >= host.settings().poll_batch_max {
                 // What came before the call may lie behind others' frames.
                 self.interfaces.drain();
             }
-            if self.pending() > 0 && polls % POLLS_PER_CHECK != 0 {
+            if self.readiness.now() & events::IN != 0 && polls % POLLS_PER_CHECK != 0 {
                 continue;
             }
-            let os_ratio = engine.settings().rx_udp_poll_os_ratio;
+            let os_ratio = host.settings().rx_udp_poll_os_ratio;
             let asks_kernel = !self.is_offloaded() || self.os_polls.due(os_ratio, call.blocking);
             if asks_kernel && let Some(outcome) = self.receive_from_kernel(call, message, flags) {
                 self.os_polls.hit();
@@ -171,7 +167,7 @@ impl<B: Backend> UdpSocket<B> {
                 }
                 call.spin.look();
             }
-            let yield_every = engine.settings().rx_poll_yield;
+            let yield_every = host.settings().rx_poll_yield;
             if yield_every > 0 && polls.is_multiple_of(yield_every) {
                 sys::yield_cpu();
             }
@@ -194,7 +190,7 @@ impl<B: Backend> UdpSocket<B> {
         let direct = DirectReceive::new(self, message, flags, call.generation, !call.slept);
         let mut direct = Some(direct);
         let frames = self.interfaces.poll_for(&mut direct);
-        direct.and_then(DirectReceive::result).ok_or(frames)
+        direct.and_then(|direct| direct.result).ok_or(frames)
     }
 
     /// Whether the descriptor was closed since the call began, or before.
@@ -225,7 +221,7 @@ impl<B: Backend> UdpSocket<B> {
         message: &mut Message<'_>,
         flags: c_int,
         errno: Errno,
-    ) -> RecvOutcome<B> {
+    ) -> RecvOutcome {
         if self.is_another_life(call) {
             return RecvOutcome::Fail(errno);
         }
@@ -243,7 +239,7 @@ impl<B: Backend> UdpSocket<B> {
         call: &mut RecvCall,
         message: &mut Message<'_>,
         flags: c_int,
-    ) -> RecvOutcome<B> {
+    ) -> RecvOutcome {
         if let Some(errno) = self.must_end(call) {
             return self.last_look(call, message, flags, errno);
         }
@@ -258,7 +254,7 @@ impl<B: Backend> UdpSocket<B> {
         sleep.watch(fd, libc::POLLIN);
         sleep.watch_socket(self);
         self.interfaces.poll();
-        if self.pending_exact() > 0 {
+        if self.look() & events::IN != 0 {
             sleep.end();
             return self
                 .take(message, flags, call.generation, false)
@@ -276,7 +272,7 @@ impl<B: Backend> UdpSocket<B> {
         call: &RecvCall,
         message: &mut Message<'_>,
         flags: c_int,
-    ) -> Option<RecvOutcome<B>> {
+    ) -> Option<RecvOutcome> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         if self.is_another_life(call) {
             return Some(RecvOutcome::Fail(Errno(libc::EBADF)));

@@ -3,19 +3,18 @@
 use std::net::SocketAddrV4;
 use std::sync::atomic::Ordering;
 
-use dev_core::Backend;
 use libc::c_int;
 use vma_config::rules::ProcessRules;
 
-use crate::doorbell::{Follows, Notify};
-use crate::engine::Engine;
-use crate::exception::Request;
-use crate::interface::Transmitted;
-use crate::message::Message;
-use crate::reason::Reason;
+use crate::sockets::doorbell::{Follows, Notify};
+use crate::sockets::exception::Request;
+use crate::sockets::host::Host;
+use crate::sockets::interface::Transmitted;
+use crate::sockets::message::Message;
+use crate::sockets::reason::Reason;
 use crate::sys;
-use crate::udp::UdpSocket;
 use crate::udp::destination::{Destination, HeaderOptions, Way};
+use crate::udp::{UdpSocket, UdpStack};
 
 /// What became of a send call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,21 +28,21 @@ pub enum SendOutcome {
 /// Flags that change nothing on the accelerated path: it never blocks, raises no signal, and confirms no neighbour.
 const HARMLESS_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;
 
-impl<B: Backend> UdpSocket<B> {
+impl<S: UdpStack> UdpSocket<S> {
     /// Sends a datagram past the kernel if that is possible. `fd` is the descriptor that the socket was found behind.
     #[inline]
     pub fn send(
-        &self,
-        engine: &Engine<B>,
+        &'static self,
+        host: &Host<S>,
         fd: c_int,
         message: &Message<'_>,
         flags: c_int,
         follows: Follows,
     ) -> SendOutcome {
-        let outcome = self.send_past_kernel(engine, fd, message, flags, follows);
+        let outcome = self.send_past_kernel(host, fd, message, flags, follows);
         if matches!(outcome, SendOutcome::Kernel(_)) {
             // What was sent before leaves before.
-            engine.start_waiting();
+            host.links.start_waiting();
         }
         outcome
     }
@@ -51,19 +50,19 @@ impl<B: Backend> UdpSocket<B> {
     /// Whether a send call is the kernel's, whatever the message, and changes nothing for the library. What was sent before leaves
     /// before.
     #[inline]
-    pub fn is_sent_by_kernel(&self, engine: &Engine<B>) -> bool {
+    pub fn is_sent_by_kernel(&self, host: &Host<S>) -> bool {
         // A first send binds the socket.
         let is_kernels = !self.sends_past_kernel() && self.reason() != Reason::NotBound;
         if is_kernels {
-            engine.start_waiting();
+            host.links.start_waiting();
         }
         is_kernels
     }
 
     #[inline]
     fn send_past_kernel(
-        &self,
-        engine: &Engine<B>,
+        &'static self,
+        host: &Host<S>,
         fd: c_int,
         message: &Message<'_>,
         flags: c_int,
@@ -74,12 +73,12 @@ impl<B: Backend> UdpSocket<B> {
         }
         if flags & libc::MSG_MORE != 0 {
             // The kernel keeps the part until the rest comes, so the rest must come to the kernel, too.
-            engine.leave_to_kernel_for(self, Request::MoreToCome);
+            host.leave_to_kernel_for(self.into(), Request::MoreToCome);
         }
         if flags & !HARMLESS_FLAGS != 0 || message.has_control() {
             return SendOutcome::Kernel(Reason::Message);
         }
-        let (Ok(name), Ok((len, _))) = (message.destination(), message.payload()) else {
+        let (Ok(name), Ok((len, parts))) = (message.destination(), message.payload()) else {
             return SendOutcome::Kernel(Reason::Message);
         };
         let mut resolved = false;
@@ -87,7 +86,7 @@ impl<B: Backend> UdpSocket<B> {
             let mut send = self.send.lock();
             // Under this lock the object does not begin another life: what it has belongs to this descriptor, or the
             // descriptor has been closed.
-            if !engine.is_behind(fd, self) {
+            if !host.is_behind(fd, self) {
                 return SendOutcome::Kernel(Reason::Message);
             }
             let Some(address) = name.or(send.peer) else {
@@ -112,14 +111,14 @@ impl<B: Backend> UdpSocket<B> {
                         ..
                     } => (
                         *interface,
-                        interface.transmit(template, identification, message),
+                        interface.transmit(template, identification, len, parts),
                     ),
                     Way::Kernel(reason) => {
                         let reason = *reason;
                         let look = send.counts_kernel_message();
                         drop(send);
                         if look {
-                            engine.follow_network();
+                            host.follow_network();
                         }
                         return SendOutcome::Kernel(reason);
                     }
@@ -133,10 +132,9 @@ impl<B: Backend> UdpSocket<B> {
                     Transmitted::Lost => {
                         self.counters().tx_errors.add(1);
                         drop(send);
-                        engine.device_lost();
+                        host.device_lost();
                         return SendOutcome::Kernel(Reason::DeviceLost);
                     }
-                    Transmitted::Unsuitable => return SendOutcome::Kernel(Reason::Message),
                     Transmitted::LargerThanFrame => {
                         return SendOutcome::Kernel(Reason::LargerThanFrame);
                     }
@@ -147,10 +145,10 @@ impl<B: Backend> UdpSocket<B> {
                 self.note_thread(&self.sender, &counters.tx_thread);
                 drop(send);
                 if needs_kick {
-                    match interface.frame_queued(follows, engine.is_watched()) {
+                    match interface.frame_queued(follows, host.links.is_watched()) {
                         Notify::Now => {}
-                        Notify::Later => engine.frames_wait(),
-                        Notify::LaterAndWatch => engine.watch_senders(),
+                        Notify::Later => host.links.frames_wait(),
+                        Notify::LaterAndWatch => host.links.watch_senders(),
                     }
                 }
                 return SendOutcome::Done(len);
@@ -164,7 +162,7 @@ impl<B: Backend> UdpSocket<B> {
             drop(send);
             resolved = true;
             if let Some(local) = local
-                && let Err(reason) = self.resolve(engine, local, address, rules, headers, epoch)
+                && let Err(reason) = self.resolve(host, local, address, rules, headers, epoch)
             {
                 return SendOutcome::Kernel(reason);
             }
@@ -187,7 +185,7 @@ impl<B: Backend> UdpSocket<B> {
     #[cold]
     fn resolve(
         &self,
-        engine: &Engine<B>,
+        host: &Host<S>,
         local: SocketAddrV4,
         address: SocketAddrV4,
         rules: Option<&ProcessRules>,
@@ -195,7 +193,7 @@ impl<B: Backend> UdpSocket<B> {
         epoch: u64,
     ) -> Result<(), Reason> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
-        let destination = Destination::resolve(engine, fd, local, address, rules, &mut headers);
+        let destination = Destination::resolve(host, fd, local, address, rules, &mut headers);
         if matches!(destination.way, Way::Kernel(Reason::Opening)) {
             return Err(Reason::Opening);
         }

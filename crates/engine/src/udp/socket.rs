@@ -1,97 +1,52 @@
-//! The state of a UDP socket and its receive queue.
+//! A UDP socket.
 
 use std::fmt;
-use std::ptr;
-use std::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dev_core::{Backend, FramePool, Lock, Protocol, ThreadMode};
+use dev_core::{Frame, FramePool, Lock, ThreadMode};
 use libc::c_int;
 use stats::{SocketSlot, SocketStats};
-use vma_config::rules::ProcessRule;
+use wire::UdpDatagram;
 
-use crate::fork::SharedSocket;
-use crate::interface::InterfaceSet;
-use crate::reason::Reason;
-use crate::sys::{self, Errno};
-use crate::udp::attach::Attachment;
+use crate::sockets::events;
+use crate::sockets::shared::SharedSocket;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
+use crate::sys::Errno;
+use crate::udp::Received;
 use crate::udp::destination::SendState;
-use crate::udp::offload_state::OffloadState;
 use crate::udp::os_polls::OsPolls;
 use crate::udp::queue::ReceiveQueue;
-use crate::wait::WaitQueue;
-
-const _: () = assert!(stats::PROTOCOL_UDP == Protocol::Udp as u32);
-
-/// What the kernel's socket says about a descriptor that the engine needs for every call.
-#[derive(Debug, Default)]
-pub(crate) struct Shadow {
-    /// The descriptor, as long as it is open.
-    pub(crate) fd: AtomicI32,
-    /// The socket's inode number: another one behind the descriptor is another socket.
-    pub(crate) inode: AtomicU64,
-    /// `O_NONBLOCK`
-    pub(crate) nonblocking: AtomicBool,
-    /// `SO_RCVTIMEO` in nanoseconds, 0 for none.
-    pub(crate) receive_timeout_nsec: AtomicU64,
-    /// `poll(2)` or its like said that the kernel's socket has something to read.
-    pub(crate) readable_hint: AtomicBool,
-    /// The errno with which the next call is to fail, 0 for none: what the kernel keeps in `sk_err`.
-    postponed_error: AtomicI32,
-}
-
-impl Shadow {
-    /// A call has met an error that it does not return, because it has received something before (recvmmsg(2)).
-    fn postpone_error(&self, errno: Errno) {
-        self.postponed_error.store(errno.0, Ordering::Relaxed);
-        self.readable_hint.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn has_postponed_error(&self) -> bool {
-        self.postponed_error.load(Ordering::Relaxed) != 0
-    }
-
-    pub(super) fn take_postponed_error(&self) -> Option<Errno> {
-        let errno = self.postponed_error.swap(0, Ordering::Relaxed);
-        (errno != 0).then_some(Errno(errno))
-    }
-}
 
 /// A UDP socket: the kernel's socket, and beside it a queue of what came past the kernel.
-///
-/// Lives in type-stable memory: a descriptor that was closed while another thread used it leads to an object with
-/// another generation, never to freed memory.
-pub struct UdpSocket<B: Backend> {
-    /// Odd while open; moves on when the socket is opened and closed.
-    pub(super) generation: AtomicU32,
-    /// Whether the socket is accelerated, or the kernel's for good.
-    state: OffloadState,
-    /// Datagrams in the receive queue, readable without its lock.
-    pub(super) pending: AtomicU32,
-    pub(crate) shadow: Shadow,
-    pub(crate) interfaces: InterfaceSet<B>,
-    pub(super) receive: Lock<ReceiveQueue<B>>,
-    pub(crate) waiters: WaitQueue,
+pub struct UdpSocket<S: Stack> {
+    pub(super) core: SocketCore<S>,
+    pub(super) receive: Lock<ReceiveQueue>,
     pub(super) os_polls: OsPolls,
-    pub(super) send: Lock<SendState<B>>,
-    pub(super) attachment: Mutex<Attachment<B>>,
+    pub(super) send: Lock<SendState<S>>,
     /// The threads that received and sent last.
     pub(super) receiver: AtomicUsize,
     pub(super) sender: AtomicUsize,
-    pub(super) slot: Mutex<Option<SocketSlot>>,
-    pub(super) counters: AtomicPtr<SocketStats>,
-    /// Where a socket counts that the statistics segment has no room for.
-    pub(super) unseen: &'static SocketStats,
     pub(super) pool: &'static FramePool,
-    /// What descendants of the process know of the socket. `None`: there was no memory for it, and it stays with the kernel.
-    shared: Option<&'static SharedSocket>,
-    /// How often the process had forked when the socket was opened.
-    forks_before: AtomicU32,
 }
 
-impl<B: Backend> UdpSocket<B> {
+/// Kinds of sockets with UDP among them.
+pub trait UdpStack: Stack + From<&'static UdpSocket<Self>> {}
+
+impl<S: Stack + From<&'static UdpSocket<S>>> UdpStack for S {}
+
+/// A UDP socket is a socket.
+impl<S: Stack> Deref for UdpSocket<S> {
+    type Target = SocketCore<S>;
+
+    #[inline]
+    fn deref(&self) -> &SocketCore<S> {
+        &self.core
+    }
+}
+
+impl<S: Stack> UdpSocket<S> {
     pub(crate) fn new(
         pool: &'static FramePool,
         mode: ThreadMode,
@@ -99,24 +54,14 @@ impl<B: Backend> UdpSocket<B> {
         shared: Option<&'static SharedSocket>,
     ) -> Self {
         Self {
-            generation: AtomicU32::new(0),
-            state: OffloadState::new(),
-            pending: AtomicU32::new(0),
-            shadow: Shadow::default(),
-            interfaces: InterfaceSet::new(),
+            // The kernel's half knows when sending is possible, and of errors.
+            core: SocketCore::new(events::OUT, unseen, shared),
             receive: Lock::new(mode, ReceiveQueue::new()),
-            waiters: WaitQueue::default(),
             os_polls: OsPolls::default(),
             send: Lock::new(mode, SendState::default()),
-            attachment: Mutex::new(Attachment::default()),
             receiver: AtomicUsize::new(0),
             sender: AtomicUsize::new(0),
-            slot: Mutex::new(None),
-            counters: AtomicPtr::new(ptr::from_ref(unseen).cast_mut()),
-            unseen,
             pool,
-            shared,
-            forks_before: AtomicU32::new(0),
         }
     }
 
@@ -132,221 +77,49 @@ impl<B: Backend> UdpSocket<B> {
 
     /// Begins a life of the object, for a new descriptor of the kernel.
     pub(crate) fn open(&self, fd: c_int, nonblocking: bool, slot: SocketSlot, forks_before: u32) {
-        if let Some(counters) = slot.lasting() {
-            self.counters
-                .store(ptr::from_ref(counters).cast_mut(), Ordering::Relaxed);
-        }
-        let counters = self.counters();
-        counters.protocol.set(stats::PROTOCOL_UDP);
-        counters.fd.set(fd);
-        counters.nonblocking.set(nonblocking);
-        let inode = sys::inode(fd);
-        counters.inode.set(inode);
-        *lock(&self.slot) = Some(slot);
-        self.forks_before.store(forks_before, Ordering::Relaxed);
-        self.shadow.fd.store(fd, Ordering::Relaxed);
-        self.shadow.inode.store(inode, Ordering::Relaxed);
-        self.shadow
-            .nonblocking
-            .store(nonblocking, Ordering::Relaxed);
-        self.shadow.receive_timeout_nsec.store(0, Ordering::Relaxed);
-        self.shadow.readable_hint.store(false, Ordering::Relaxed);
-        self.shadow.postponed_error.store(0, Ordering::Relaxed);
+        self.core
+            .prepare(fd, nonblocking, stats::PROTOCOL_UDP, slot, forks_before);
         self.os_polls.hit();
         self.receiver.store(0, Ordering::Relaxed);
         self.sender.store(0, Ordering::Relaxed);
         self.send.lock().start_afresh();
-        *lock(&self.attachment) = Attachment::opened();
         self.refresh_receive_limit();
-        self.state.begin();
-        self.set_reason(Reason::NotBound);
-        self.generation.fetch_add(1, Ordering::Release);
+        self.core.begin();
     }
 
     /// Ends a life of the object. The flows are gone already.
     pub(crate) fn close(&self) {
-        self.generation.fetch_add(1, Ordering::Release);
+        self.core.end();
         let mut queue = self.receive.lock();
-        let registrations = queue.clear(self.pool);
+        queue.clear(self.pool);
         self.queue_changed(&queue);
         drop(queue);
-        registrations
-            .iter()
-            .for_each(|registration| registration.socket_closed());
-        self.interfaces.clear();
-        self.shadow.fd.store(-1, Ordering::Relaxed);
-        self.waiters.wake_all();
-        self.counters
-            .store(ptr::from_ref(self.unseen).cast_mut(), Ordering::Relaxed);
-        *lock(&self.slot) = None;
+        self.core.leave();
     }
 
-    /// Number of the object's life; odd while a descriptor is open.
+    /// A datagram came past the kernel. `Err`: the queue is full.
     #[inline]
-    pub(crate) fn generation(&self) -> u32 {
-        self.generation.load(Ordering::Acquire)
-    }
-
-    /// Its place in the memory that descendants of the process share, with the number of this life. `None`: it is closed.
-    pub(crate) fn shared(&self) -> Option<(&'static SharedSocket, u32)> {
-        let generation = self.generation();
-        let shared = self.shared?;
-        (!generation.is_multiple_of(2)).then_some((shared, generation))
-    }
-
-    /// Whether a descendant asks for the socket, and does not have it yet.
-    pub(crate) fn is_requested(&self) -> bool {
-        let wanted = self
-            .shared()
-            .is_some_and(|(shared, generation)| shared.is_requested(generation));
-        wanted && !self.is_committed()
-    }
-
-    /// Before packets come past the kernel. `false`: a descendant uses the socket, or could not say so.
-    pub(super) fn claim(&self) -> bool {
-        self.shared()
-            .is_some_and(|(shared, generation)| shared.claim(generation))
-    }
-
-    /// The socket's packets are the kernel's: descendants need not wait for them.
-    pub(crate) fn release(&self) {
-        if let Some(shared) = self.shared {
-            shared.release();
-        }
-    }
-
-    /// How often the process had forked when the socket was opened.
-    pub(crate) fn forks_before(&self) -> u32 {
-        self.forks_before.load(Ordering::Relaxed)
-    }
-
-    /// The socket's counters in the statistics segment.
-    #[inline]
-    pub fn counters(&self) -> &'static SocketStats {
-        // SAFETY: the pointer comes from `&'static SocketStats` (see `new` and `open`).
-        unsafe { &*self.counters.load(Ordering::Relaxed) }
-    }
-
-    /// The counters, if readers see them and somebody may ask for them after the socket's end.
-    pub(crate) fn counters_worth_keeping(&self) -> Option<&'static SocketStats> {
-        let counters = self.counters();
-        let was_used = self.reason() != Reason::NotBound || counters.tx_os_packets.value() > 0;
-        (was_used && !ptr::eq(counters, self.unseen)).then_some(counters)
-    }
-
-    /// A descriptor of the kernel's socket.
-    pub(crate) fn fd(&self) -> c_int {
-        self.shadow.fd.load(Ordering::Relaxed)
-    }
-
-    /// Why the socket is not accelerated; [`Reason::Offloaded`] if it is.
-    #[inline]
-    pub fn reason(&self) -> Reason {
-        self.state.reason()
-    }
-
-    /// Whether flows of the socket lead to user space.
-    #[inline]
-    pub(crate) fn is_offloaded(&self) -> bool {
-        self.state.is_offloaded()
-    }
-
-    /// Whether a call on the socket is for the kernel, waiting included. If so, it stays there: a thread that waits in the kernel
-    /// would not learn of what comes past it. A socket that was accelerated and may be again waits here.
-    #[inline]
-    pub fn is_left_to_kernel(&self) -> bool {
-        self.state.may_be_left_to_kernel() && self.commit_to_kernel()
-    }
-
-    #[cold]
-    fn commit_to_kernel(&self) -> bool {
-        self.pending() == 0 && self.state.commit_if_never_offloaded()
-    }
-
-    /// Whether the socket is the kernel's for the rest of its life.
-    pub(super) fn is_committed(&self) -> bool {
-        self.state.is_committed()
-    }
-
-    /// Makes the socket the kernel's for the rest of its life. `false`: it is already.
-    pub(super) fn commit(&self) -> bool {
-        self.state.commit()
-    }
-
-    /// Whether datagrams may be sent past the kernel.
-    #[inline]
-    pub(super) fn sends_past_kernel(&self) -> bool {
-        self.state.sends_past_kernel()
-    }
-
-    pub(crate) fn set_reason(&self, reason: Reason) {
-        self.set_reason_about(reason, None, "");
-    }
-
-    /// With the rule behind the reason, or what it is about. `false`: it was to be accelerated, but
-    /// a thread has gone to wait in the kernel, and the reason stays as it was.
-    pub(super) fn set_reason_about(
+    pub(crate) fn deliver(
         &self,
-        reason: Reason,
-        rule: Option<&ProcessRule>,
-        detail: &str,
-    ) -> bool {
-        if !self.state.set(reason) {
-            return false;
-        }
-        let counters = self.counters();
-        self.attachment().explain(counters, detail);
-        match reason {
-            Reason::Offloaded => counters.set_offloaded(),
-            _ => counters.set_not_offloaded(reason as u32, rule.map_or(0, |rule| rule.number)),
-        }
-        true
-    }
-
-    /// Datagrams that wait in the receive queue.
-    #[inline]
-    pub(crate) fn pending(&self) -> u32 {
-        self.pending.load(Ordering::Acquire)
-    }
-
-    /// Shows which thread uses the socket; asks the kernel for its number only when it is another one.
-    #[inline]
-    pub(super) fn note_thread(&self, known: &AtomicUsize, counter: &stats::Number) {
-        let token = dev_core::lock::thread_token();
-        if known.load(Ordering::Relaxed) != token {
-            known.store(token, Ordering::Relaxed);
-            counter.set(sys::thread_id().cast_unsigned());
-        }
+        datagram: &UdpDatagram,
+        frame: Frame,
+        arrived_nsec: u64,
+    ) -> Result<(), Frame> {
+        self.queue(Received::new(frame, datagram, arrived_nsec))
+            .map_err(Received::into_frame)
     }
 
     /// Addresses or options have changed that the headers of sent packets show.
     pub(crate) fn forget_destinations(&self) {
         self.send.lock().forget_destinations();
     }
-
-    /// The epoll sets that the socket is in learn that its interfaces have changed.
-    pub(crate) fn interfaces_changed(&self) {
-        let registrations = self.receive.lock().registrations();
-        registrations
-            .iter()
-            .for_each(|registration| registration.interfaces_changed());
-        self.waiters.wake_all();
-    }
-
-    pub(crate) fn attachment(&self) -> MutexGuard<'_, Attachment<B>> {
-        lock(&self.attachment)
-    }
 }
 
-impl<B: Backend> fmt::Debug for UdpSocket<B> {
+impl<S: Stack> fmt::Debug for UdpSocket<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UdpSocket")
-            .field("fd", &self.shadow.fd)
+            .field("fd", &self.core.shadow.fd)
             .field("reason", &self.reason())
             .finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -47,12 +47,12 @@ impl<B: Backend> Receiving<B> {
     }
 
     /// One attempt into one buffer.
-    pub fn attempt(&mut self, buffer: &mut [u8]) -> RecvOutcome<B> {
+    pub fn attempt(&mut self, buffer: &mut [u8]) -> RecvOutcome {
         self.attempt_into(&mut [buffer]).0
     }
 
     /// One attempt into several buffers.
-    pub fn attempt_into(&mut self, buffers: &mut [&mut [u8]]) -> (RecvOutcome<B>, Written) {
+    pub fn attempt_into(&mut self, buffers: &mut [&mut [u8]]) -> (RecvOutcome, Written) {
         let mut name = sockaddr(0, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
         let mut parts: Vec<_> = buffers.iter_mut().map(|buffer| part(buffer)).collect();
         let mut header = header(&mut parts);
@@ -71,7 +71,7 @@ impl<B: Backend> Receiving<B> {
     }
 
     /// One attempt with a header that the test has made; its buffers must be valid.
-    pub fn attempt_with(&mut self, header: &mut libc::msghdr) -> RecvOutcome<B> {
+    pub fn attempt_with(&mut self, header: &mut libc::msghdr) -> RecvOutcome {
         // SAFETY: the callers' headers describe live buffers, or lengths that the engine must not touch.
         let mut message = unsafe { Message::new(header) };
         self.socket
@@ -79,7 +79,7 @@ impl<B: Backend> Receiving<B> {
     }
 
     /// What a signal that ends the call leaves of it.
-    pub fn last_look(&mut self, buffer: &mut [u8]) -> RecvOutcome<B> {
+    pub fn last_look(&mut self, buffer: &mut [u8]) -> RecvOutcome {
         let mut parts = [part(buffer)];
         let mut header = header(&mut parts);
         // SAFETY: the header describes a live buffer.
@@ -149,14 +149,14 @@ pub fn receive_on<B: Backend>(
 }
 
 /// Sleeps as prepared. Returns whether something woke it before its time was over.
-pub fn sleep_until_woken<B: Backend>(mut sleep: Sleep<B>) -> bool {
+pub fn sleep_until_woken(mut sleep: Sleep) -> bool {
     let woken = nap(&mut sleep);
     sleep.end();
     woken
 }
 
 /// Sleeps as prepared and leaves the registration.
-pub fn nap<B: Backend>(sleep: &mut Sleep<B>) -> bool {
+pub fn nap(sleep: &mut Sleep) -> bool {
     let timeout = sleep.timeout();
     let timeout = timeout
         .as_ref()
@@ -272,7 +272,7 @@ pub fn send_header<B: Backend>(
 pub fn send_on<B: Backend>(
     engine: &Engine<B>,
     fd: RawFd,
-    socket: &UdpSocket<B>,
+    socket: &'static UdpSocket<B>,
     header: &mut libc::msghdr,
     flags: c_int,
 ) -> SendOutcome {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use descriptors::OwnDescriptor;
 use dev_core::{
-    Backend, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec, OpenError, Port, RxRing,
+    Backend, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec, Merging, OpenError, Port, RxRing,
     Steering, TxRing,
 };
 
@@ -263,6 +263,7 @@ impl Backend for Device {
             partial_checksums: false,
             description: "test".to_owned(),
             mtu_max: MTU_MAX,
+            merging: Merging::InPieces,
             note: String::new(),
             queues: 1,
         })
@@ -407,6 +408,12 @@ impl Steering for Steerer {
     fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
         self.0.macs.lock().unwrap().push(mac);
         Ok(())
+    }
+
+    fn rest_if_unused(&self) {}
+
+    fn is_resting(&self) -> bool {
+        false
     }
 
     fn give_back(&self) {

@@ -84,7 +84,7 @@ impl<B: Backend + Clone> Host<B> {
         let engine =
             Engine::new(settings, device.clone(), Box::new(network.clone()), segment).unwrap();
         Self {
-            engine: Box::leak(Box::new(engine)),
+            engine: Box::leak(engine),
             device,
             network,
             stats_dir,

@@ -47,9 +47,9 @@ fn nsec(timeout_msec: c_int) -> Option<u64> {
 }
 
 /// Runs a waiting call to its end.
-pub fn finish<B: Backend>(
+pub fn finish(
     call: &mut MuxCall,
-    mut attempt: impl FnMut(&mut MuxCall) -> MuxOutcome<B>,
+    mut attempt: impl FnMut(&mut MuxCall) -> MuxOutcome,
 ) -> Result<usize, Errno> {
     loop {
         match attempt(call) {

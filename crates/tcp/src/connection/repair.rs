@@ -42,6 +42,43 @@ pub struct Snapshot<P> {
     pub timestamps: Option<RepairTimestamps>,
 }
 
+// kernel `include/net/tcp.h`
+const TCPOPT_MAXSEG: u32 = 2;
+const TCPOPT_WINDOW: u32 = 3;
+const TCPOPT_SACK_PERM: u32 = 4;
+const TCPOPT_TIMESTAMP: u32 = 8;
+
+impl<P> Snapshot<P> {
+    /// What `TCP_REPAIR_OPTIONS` takes, one after the other: `struct tcp_repair_opt`, an option's number and value.
+    pub fn repair_options(&self) -> Vec<[u32; 2]> {
+        let mut options = vec![[TCPOPT_MAXSEG, u32::from(self.peer_mss)]];
+        if let Some(scales) = self.window_scales {
+            let both = u32::from(scales.snd) | u32::from(scales.rcv) << 16;
+            options.push([TCPOPT_WINDOW, both]);
+        }
+        if self.has_sack {
+            options.push([TCPOPT_SACK_PERM, 0]);
+        }
+        if self.timestamps.is_some() {
+            options.push([TCPOPT_TIMESTAMP, 0]);
+        }
+        options
+    }
+
+    /// What `TCP_REPAIR_WINDOW` takes: `struct tcp_repair_window`, in octets. To the kernel a FIN of the peer is yet to come.
+    pub fn repair_window(&self) -> [u32; 5] {
+        let window = &self.window;
+        let fin = u32::from(self.state.has_peer_fin() && window.rcv_wup == self.rcv_nxt);
+        [
+            window.snd_wl1.0,
+            window.snd_wnd,
+            window.max_window,
+            window.rcv_wnd.saturating_add(fin),
+            (window.rcv_wup - fin).0,
+        ]
+    }
+}
+
 /// `TCP_REPAIR_WINDOW`, in octets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepairWindow {

@@ -53,10 +53,11 @@ pub(super) const PARAMETERS: [Parameter; 21] = [
          error where the program sends it; a program that closes standard error without replacing \
          it gets none.",
     ),
-    path("VMA_STATS_FILE", "Stats File", "").no_effect(NOT_BUILT).about(
+    path("VMA_STATS_FILE", "Stats File", "").about(
         "Append each socket's statistics to this file when it is closed.",
-        "The first %d in the name becomes the process id. Meanwhile vma_stats shows the statistics \
-         of the sockets that are open.",
+        "What is still open when the program exits is appended then. The first %d in the name becomes \
+         the process id. It must be a regular file and no symbolic link. Of sockets that the library \
+         has never served nothing is written.",
     ),
     path("VMA_STATS_SHMEM_DIR", "Stats shared memory directory", "/tmp/").about(
         "Directory of the file through which vma_stats reads the statistics.",

@@ -135,9 +135,10 @@ fn every_mode_has_its_number_or_word() {
 
 #[test]
 fn an_empty_path_turns_the_feature_off() {
-    let parsed = parse(["VMA_STATS_SHMEM_DIR=", "VMA_LOG_FILE="]);
+    let parsed = parse(["VMA_STATS_SHMEM_DIR=", "VMA_LOG_FILE=", "VMA_STATS_FILE="]);
     assert_eq!(parsed.config.stats_shmem_dir, None);
     assert_eq!(parsed.config.log_file, None);
+    assert_eq!(parsed.config.stats_file, None);
     assert!(parsed.warnings.is_empty());
 }
 

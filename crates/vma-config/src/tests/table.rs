@@ -13,6 +13,7 @@ const WORKING: &[&str] = &[
     "VMA_LOG_DETAILS",
     "VMA_LOG_COLORS",
     "VMA_LOG_FILE",
+    "VMA_STATS_FILE",
     "VMA_STATS_SHMEM_DIR",
     "VMA_STATS_FD_NUM",
     "VMA_CONFIG_FILE",

@@ -96,7 +96,7 @@ pub(crate) fn put_in(
     let (sent, unsent) = snapshot.unacknowledged.split_at(in_flight);
     set(&stream, libc::TCP_REPAIR_QUEUE, &TCP_SEND_QUEUE)?;
     stream.write_all(sent)?;
-    set(&stream, libc::TCP_REPAIR_WINDOW, &window(snapshot))?;
+    set(&stream, libc::TCP_REPAIR_WINDOW, &snapshot.repair_window())?;
     set(&stream, libc::TCP_REPAIR, &REPAIR_OFF)?;
     stream.write_all(unsent)?;
     if snapshot.state.has_fin() && snapshot.state != State::LastAck {
@@ -143,37 +143,13 @@ fn connect_silently(
 }
 
 fn set_options(stream: &TcpStream, snapshot: &Snapshot<Vec<u8>>) -> io::Result<()> {
-    let mut options = vec![[TCPOPT_MAXSEG, u32::from(snapshot.peer_mss)]];
-    if let Some(scales) = snapshot.window_scales {
-        let both = u32::from(scales.snd) | u32::from(scales.rcv) << 16;
-        options.push([TCPOPT_WINDOW, both]);
-    }
-    if snapshot.has_sack {
-        options.push([TCPOPT_SACK_PERM, 0]);
-    }
-    if snapshot.timestamps.is_some() {
-        options.push([TCPOPT_TIMESTAMP, 0]);
-    }
-    for option in options {
+    for option in snapshot.repair_options() {
         set(stream, libc::TCP_REPAIR_OPTIONS, &option)?;
     }
     match snapshot.timestamps {
         Some(timestamps) => set(stream, libc::TCP_TIMESTAMP, &timestamps.value),
         None => Ok(()),
     }
-}
-
-/// `struct tcp_repair_window`. A FIN has yet to be taken.
-fn window(snapshot: &Snapshot<Vec<u8>>) -> [u32; 5] {
-    let window = &snapshot.window;
-    let fin = u32::from(snapshot.state.has_peer_fin() && window.rcv_wup == snapshot.rcv_nxt);
-    [
-        window.snd_wl1.0,
-        window.snd_wnd,
-        window.max_window,
-        window.rcv_wnd + fin,
-        (window.rcv_wup - fin).0,
-    ]
 }
 
 /// A segment in the peer's stead.
@@ -255,9 +231,3 @@ const TCPI_OPT_SACK: u8 = 2;
 const TCPI_OPT_WSCALE: u8 = 4;
 const TCPI_OPT_ECN: u8 = 8;
 const SIOCOUTQNSD: libc::Ioctl = 0x894b;
-
-// kernel `include/net/tcp.h`
-const TCPOPT_MAXSEG: u32 = 2;
-const TCPOPT_WINDOW: u32 = 3;
-const TCPOPT_SACK_PERM: u32 = 4;
-const TCPOPT_TIMESTAMP: u32 = 8;

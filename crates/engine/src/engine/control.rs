@@ -1,0 +1,64 @@
+//! Requests of `vma_stats`: zero, another log level, a dump of sockets into the log. The internal thread answers them.
+
+use descriptors::OwnDescriptor;
+use dev_core::Backend;
+use stats::{ControlSocket, Request};
+
+use crate::engine::Engine;
+use crate::sockets::stack::Stack;
+
+/// What the log lets others change.
+#[derive(Clone, Copy, Debug)]
+pub struct LogControls {
+    /// Another level, by its name or number. `Err`: there is no such level.
+    pub set_level: fn(&str) -> Result<(), String>,
+    /// How much stands in front of a line, 0 to 3.
+    pub set_details: fn(u8),
+    /// Writes a line at a level, by its name; the default is that of general information.
+    pub line: fn(Option<&str>, &str) -> Result<(), String>,
+}
+
+impl<B: Backend> Engine<B> {
+    /// Makes the socket through which requests come. Its number is one that the program does not meet.
+    pub(crate) fn control_socket(&self) -> Option<ControlSocket<OwnDescriptor>> {
+        self.segment.control_socket(OwnDescriptor::new)
+    }
+
+    /// Answers the requests that have come so far.
+    pub(crate) fn answer_requests(&self, socket: &ControlSocket<OwnDescriptor>, log: &LogControls) {
+        socket.answer(|request| {
+            self.segment.event("control", "", &request.to_string());
+            match request {
+                Request::Zero => self.segment.zero(),
+                Request::LogLevel(level) => (log.set_level)(level)?,
+                Request::LogDetails(details) => (log.set_details)(*details),
+                Request::Dump { fd, level } => self.dump(*fd, level.as_deref(), log)?,
+                _ => return Err("not known to this version".to_owned()),
+            }
+            Ok(())
+        });
+    }
+
+    /// Writes the statistics of a socket, or of all (0), into the log.
+    fn dump(&self, fd: i32, level: Option<&str>, log: &LogControls) -> Result<(), String> {
+        let fds: Vec<_> = match fd {
+            0 => self.table.range(0, u32::MAX).collect(),
+            fd => vec![fd],
+        };
+        let mut dumped = 0;
+        for fd in fds {
+            if let Some(socket) = self.socket(fd) {
+                dumped += 1;
+                for line in socket.core().counters().lines() {
+                    (log.line)(level, &line)?;
+                }
+            }
+        }
+        if dumped == 0 && fd != 0 {
+            return Err(format!(
+                "Invalid fd val: {fd} is no socket of the library's"
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! The end of the process.
+
+use dev_core::Backend;
+
+use crate::engine::Engine;
+use crate::sockets::interrupt;
+use crate::sockets::reason::Reason;
+
+impl<B: Backend> Engine<B> {
+    /// `SIGINT` with `VMA_HANDLE_SIGINTR`: no call waits any more. Async-signal-safe.
+    pub fn interrupt_all(&self) {
+        if !self.is_other_process() {
+            interrupt::interrupt_all();
+        }
+    }
+
+    /// The process ends: sends what waits, removes the statistics file, and leaves to the kernel what descendants still have.
+    pub fn process_ends(&self) {
+        if !self.is_other_process() {
+            self.links.start_waiting();
+            self.segment.unlink();
+            self.leave_shared_to_kernel();
+            self.leave_streams_to_kernel(Reason::Passed);
+        }
+    }
+
+    /// The same in a signal handler, which takes no lock: the internal thread does it, if there is one and it is not held up.
+    /// Async-signal-safe.
+    pub fn process_ends_by_signal(&self) {
+        if self.is_other_process() {
+            return;
+        }
+        if self.internal_thread.runs() {
+            self.end.ask_and_wait(|| self.internal_thread.call());
+        }
+        self.segment.unlink();
+    }
+
+    /// In the internal thread: a signal handler may have asked for the process's end.
+    pub(crate) fn end_if_asked(&self) {
+        if self.end.is_asked() {
+            self.process_ends();
+            self.end.done();
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The side of a descendant, for which the engine of its parent is a memory: the table says which descriptors it inherited. No
+//! lock of that engine is taken: at the fork another thread may have held it. Nothing is counted either: the counters are
+//! the parent's, in memory that both share.
+
+use std::sync::TryLockError;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use descriptors::own;
+use dev_core::Backend;
+use libc::c_int;
+
+use crate::engine::{AnySocket, Engine, EpollSet, Object};
+use crate::process::recall_channel::Notified;
+use crate::sockets::interrupt;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
+use crate::sockets::wait;
+use crate::{mux, sys};
+
+/// How long a descendant waits for the owner at most. An owner that is stopped makes it wait this long, once a socket.
+const PATIENCE_NSEC: u64 = 100_000_000;
+/// How often it looks meanwhile whether the owner still lives.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+impl<B: Backend> Engine<B> {
+    /// Called in a child of `fork(2)`, in which this engine is its parent's from here on. `older` is what was its parent's
+    /// already. The descriptors of the library are closed, so that the interface's packets stay with the parent and end
+    /// with it. Async-signal-safe.
+    pub fn become_inherited(&'static self, older: *mut Self) {
+        self.older.store(older, Ordering::Relaxed);
+        own::close_in_child();
+        wait::forget_stock();
+        interrupt::sleep_ends();
+        mux::forget_alarm();
+    }
+
+    /// The engine of the process that forked this one's.
+    pub fn older(&self) -> Option<&'static Self> {
+        // SAFETY: null, or the engine of an ancestor, which is never freed (see `become_inherited`).
+        unsafe { self.older.load(Ordering::Relaxed).as_ref() }
+    }
+
+    /// A descendant is about to use an inherited descriptor for more than sending: what it stands for is the kernel's from
+    /// here on, for everybody.
+    pub fn inherited_is_used(&self, fd: c_int) {
+        match self.table.get(fd) {
+            Some(Object::Udp(socket)) => self.recall(socket),
+            Some(Object::Tcp(socket)) => self.recall(socket),
+            Some(Object::Epoll(set)) => self.recall_members(set),
+            None => return,
+        }
+        self.table.remove(fd);
+    }
+
+    /// Whether one of the descriptors from `first` to `last` is in the table.
+    pub fn has_any(&self, first: u32, last: u32) -> bool {
+        if first == last {
+            return self.look_up(first.cast_signed()).is_some();
+        }
+        self.table.range(first, last).next().is_some()
+    }
+
+    /// A descendant closes the inherited descriptors from `first` to `last`.
+    pub fn inherited_close(&self, first: u32, last: u32) {
+        for fd in self.table.range(first, last) {
+            self.table.remove(fd);
+        }
+    }
+
+    /// Asks the owner for a socket and waits until the kernel has it.
+    fn recall(&self, socket: &SocketCore<AnySocket<B>>) {
+        let Some((shared, generation)) = socket.shared() else {
+            return;
+        };
+        shared.request(generation);
+        let deadline = sys::now_nsec() + PATIENCE_NSEC;
+        while shared.is_claimed(generation) {
+            let notify = || {
+                self.sharing
+                    .recall_channel
+                    .as_ref()
+                    .map(|recall_channel| recall_channel.notify())
+            };
+            if notify() != Some(Notified::Delivered) || sys::now_nsec() >= deadline {
+                return;
+            }
+            shared.wait(generation, LOOK_INTERVAL);
+        }
+    }
+
+    fn recall_members(&self, set: &EpollSet<B>) {
+        match set.try_members() {
+            Ok(members) => members
+                .registrations()
+                .for_each(|member| self.recall(member.socket().core())),
+            Err(TryLockError::Poisoned(members)) => members
+                .into_inner()
+                .registrations()
+                .for_each(|member| self.recall(member.socket().core())),
+            // A thread of the parent was changing the set at the fork: any socket may be in it.
+            Err(TryLockError::WouldBlock) => {
+                for (_, socket) in self.sockets() {
+                    self.recall(socket.core());
+                }
+            }
+        }
+    }
+}

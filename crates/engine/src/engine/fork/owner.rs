@@ -1,0 +1,108 @@
+//! The side of the process whose sockets they are.
+
+use dev_core::Backend;
+
+use crate::engine::{AnySocket, Engine};
+use crate::sockets::attachment::MayOpen;
+use crate::sockets::hand_over;
+use crate::sockets::reason::Reason;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
+use crate::sys;
+
+impl<B: Backend> Engine<B> {
+    /// The internal thread has been started.
+    pub fn internal_thread_started(&self) {
+        let can_notify = self.sharing.recall_channel.is_some();
+        self.sharing.set_heard(can_notify);
+    }
+
+    /// Called before `fork(2)`. The sockets stay accelerated if the child can ask for them.
+    pub fn before_fork(&self) {
+        self.sharing.count_fork();
+        if !self.sharing.is_heard() {
+            self.leave_all_to_kernel(|_| true);
+        }
+    }
+
+    /// Leaves every socket to the kernel that a child may have.
+    pub fn leave_shared_to_kernel(&self) {
+        if self.sharing.forks() > 0 {
+            self.leave_all_to_kernel(|socket| self.may_be_shared(socket));
+        }
+    }
+
+    /// Leaves every accelerated socket to the kernel: a child is about to take the process's place.
+    pub fn leave_everything_to_kernel(&self) {
+        if !self.is_other_process() {
+            self.leave_all_to_kernel(|_| true);
+        }
+    }
+
+    /// Descendants have rung: the sockets that they ask for become the kernel's.
+    pub(crate) fn answer_descendants(&self) {
+        if let Some(recall_channel) = &self.sharing.recall_channel {
+            recall_channel.answer();
+        }
+        let control = self.control();
+        for (_, socket) in self.sockets() {
+            if socket.core().is_requested() {
+                hand_over::leave(self, socket, Reason::Forked, "");
+            }
+        }
+        drop(control);
+        self.check_ports();
+    }
+
+    /// Descendants cannot ask for sockets any more: one of them has shut the channel down.
+    pub(crate) fn descendants_are_deaf(&self) {
+        self.sharing.stop_listening();
+        self.leave_everything_to_kernel();
+    }
+
+    /// Whether a descendant may have the socket: it was open at a fork.
+    pub(crate) fn may_be_shared(&self, socket: &SocketCore<AnySocket<B>>) -> bool {
+        socket.forks_before() != self.sharing.forks()
+    }
+
+    fn leave_all_to_kernel(&self, wanted: impl Fn(&SocketCore<AnySocket<B>>) -> bool) {
+        self.links.start_waiting();
+        let _control = self.control();
+        for (_, socket) in self.sockets() {
+            if socket.core().is_offloaded() && wanted(socket.core()) {
+                hand_over::leave(self, socket, Reason::Forked, "");
+            }
+        }
+    }
+
+    /// Called before `execve(2)` in the process itself: what waits in user space, in either direction, would end with it. The sockets that survive
+    /// become the kernel's, for as long as [`exec_failed`](Self::exec_failed) does not say otherwise.
+    pub fn before_exec(&self) {
+        if self.is_other_process() {
+            return;
+        }
+        self.links.start_waiting();
+        // Also those that the new program does not have: their peers are to be told of the end.
+        self.leave_streams_to_kernel(Reason::Passed);
+        let _control = self.control();
+        for (fd, socket) in self.sockets() {
+            if socket.core().is_offloaded() && !sys::closes_on_exec(fd) {
+                hand_over::lend(self, socket, Reason::Passed);
+            }
+        }
+    }
+
+    /// The program goes on, after [`before_exec`](Self::before_exec).
+    pub fn exec_failed(&self) {
+        if self.is_other_process() {
+            return;
+        }
+        let _control = self.control();
+        for (_, socket) in self.sockets() {
+            if socket.core().reason() == Reason::Passed {
+                // Its interfaces were open before.
+                socket.follow_kernel(self, MayOpen::No);
+            }
+        }
+    }
+}

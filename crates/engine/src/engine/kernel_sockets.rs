@@ -1,0 +1,64 @@
+//! Listing sockets of kinds that are never accelerated.
+
+use dev_core::Backend;
+use libc::c_int;
+
+use crate::engine::Engine;
+use crate::sockets::kernel_sockets::{DESCRIPTORS, never_accelerated};
+use crate::sys;
+
+impl<B: Backend> Engine<B> {
+    /// A socket was made that is not one of [`Engine::socket_opened`].
+    pub fn other_socket_opened(&self, fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
+        let kind = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
+        if let Some((reason, protocol)) = never_accelerated(domain, kind, protocol)
+            && !self.is_other_process()
+        {
+            let slot = self.segment.claim_kernel_socket();
+            slot.protocol.set(protocol);
+            slot.reason.set(reason as u32);
+            slot.fd.set(fd);
+            self.kernel_sockets.list(fd, slot);
+        }
+    }
+
+    /// Lists the sockets that were made before the engine.
+    pub fn list_earlier_sockets(&self) {
+        for fd in 0..EARLIER_DESCRIPTORS {
+            let option = |name| sys::option_int(fd, libc::SOL_SOCKET, name);
+            if let (Ok(domain), Ok(kind), Ok(protocol)) = (
+                option(libc::SO_DOMAIN),
+                option(libc::SO_TYPE),
+                option(libc::SO_PROTOCOL),
+            ) {
+                self.other_socket_opened(fd, domain, kind, protocol);
+            }
+        }
+    }
+
+    /// Whether a descriptor is that of a socket that is listed only.
+    #[inline]
+    pub fn is_listed(&self, fd: c_int) -> bool {
+        self.kernel_sockets.contains(fd)
+    }
+
+    /// Takes it off the list.
+    pub fn listed_closes(&self, fd: c_int) {
+        if !self.is_other_process() {
+            self.kernel_sockets.forget(fd);
+        }
+    }
+
+    /// The same for all descriptors from `first` to `last`.
+    pub(crate) fn listed_close(&self, first: u32, last: u32) {
+        let last = last.min(DESCRIPTORS as u32 - 1);
+        for fd in (first..=last).map(u32::cast_signed) {
+            if self.is_listed(fd) {
+                self.kernel_sockets.forget(fd);
+            }
+        }
+    }
+}
+
+/// How many descriptors are looked at when the engine starts, a system call each.
+const EARLIER_DESCRIPTORS: c_int = 128;

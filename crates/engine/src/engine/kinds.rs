@@ -1,0 +1,161 @@
+//! The kinds of sockets that there are.
+
+use dev_core::{Backend, Frame};
+
+use crate::mux::Registration;
+use crate::mux::epoll::EpollSet;
+use crate::sockets::attachment::MayOpen;
+use crate::sockets::delivery::Parsed;
+use crate::sockets::direct::DirectReceive;
+use crate::sockets::host::Host;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::{Described, Stack};
+use crate::tcp::TcpSocket;
+use crate::udp::UdpSocket;
+
+/// A socket of any kind.
+#[derive(Debug)]
+pub enum AnySocket<B: Backend> {
+    /// A UDP socket over IPv4.
+    Udp(&'static UdpSocket<Self>),
+    /// A TCP socket over IPv4.
+    Tcp(&'static TcpSocket<Self>),
+}
+
+impl<B: Backend> Clone for AnySocket<B> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B: Backend> Copy for AnySocket<B> {}
+
+impl<B: Backend> From<&'static UdpSocket<Self>> for AnySocket<B> {
+    #[inline]
+    fn from(socket: &'static UdpSocket<Self>) -> Self {
+        Self::Udp(socket)
+    }
+}
+
+impl<B: Backend> From<&'static TcpSocket<Self>> for AnySocket<B> {
+    #[inline]
+    fn from(socket: &'static TcpSocket<Self>) -> Self {
+        Self::Tcp(socket)
+    }
+}
+
+impl<B: Backend> Stack for AnySocket<B> {
+    type Backend = B;
+    type Object = Object<B>;
+    type Place = Registration<Self>;
+
+    #[inline]
+    fn core(self) -> &'static SocketCore<Self> {
+        match self {
+            Self::Udp(socket) => socket,
+            Self::Tcp(socket) => socket,
+        }
+    }
+
+    #[inline]
+    fn look(self) -> u32 {
+        match self {
+            Self::Udp(socket) => socket.look(),
+            Self::Tcp(socket) => socket.look(),
+        }
+    }
+
+    #[inline]
+    fn receive_at_once(
+        self,
+        call: &mut DirectReceive<'_, '_, Self>,
+        packet: &Parsed,
+        frame: &Frame,
+        arrived_nsec: u64,
+    ) {
+        // A stream's octets are read from its queue.
+        if let (Self::Udp(socket), Parsed::Udp(datagram)) = (self, packet) {
+            socket.receive_at_once(call, datagram, frame, arrived_nsec);
+        }
+    }
+
+    #[inline]
+    fn deliver(self, packet: &Parsed, frame: Frame, arrived_nsec: u64) -> Result<(), Frame> {
+        match (self, packet) {
+            (Self::Udp(socket), Parsed::Udp(datagram)) => {
+                socket.deliver(datagram, frame, arrived_nsec)
+            }
+            (Self::Tcp(socket), Parsed::Tcp(segment)) => socket.deliver(segment, frame),
+            // No flow leads to a socket of another protocol.
+            _ => Err(frame),
+        }
+    }
+
+    fn deliver_long(self, packet: &Parsed, frame: Vec<u8>) {
+        if let (Self::Tcp(socket), Parsed::Tcp(segment)) = (self, packet) {
+            socket.deliver_long(segment, frame);
+        }
+    }
+
+    fn follow_kernel(self, host: &Host<Self>, may_open: MayOpen) -> Vec<u32> {
+        match self {
+            Self::Udp(socket) => socket.follow_kernel(host, may_open),
+            Self::Tcp(socket) => socket.follow_kernel(host),
+        }
+    }
+
+    fn give_queue_to_kernel(self, host: &Host<Self>) {
+        match self {
+            Self::Udp(socket) => socket.give_queue_to_kernel(host),
+            Self::Tcp(socket) => socket.give_rest_to_kernel(host),
+        }
+    }
+
+    fn about_to_return(self, host: &Host<Self>) {
+        match self {
+            Self::Udp(_) => {}
+            Self::Tcp(socket) => socket.give_to_kernel(host),
+        }
+    }
+
+    fn receive_limit_changed(self) {
+        match self {
+            Self::Udp(socket) => socket.refresh_receive_limit(),
+            Self::Tcp(_) => {}
+        }
+    }
+
+    fn headers_changed(self) {
+        match self {
+            Self::Udp(socket) => socket.forget_destinations(),
+            Self::Tcp(_) => {}
+        }
+    }
+}
+
+/// What a descriptor stands for.
+#[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "objects live in slabs of one kind each"
+)]
+pub enum Object<B: Backend> {
+    /// A UDP socket over IPv4.
+    Udp(UdpSocket<AnySocket<B>>),
+    /// A TCP socket over IPv4.
+    Tcp(TcpSocket<AnySocket<B>>),
+    /// An epoll set that has such sockets in it.
+    Epoll(EpollSet<AnySocket<B>>),
+}
+
+impl<B: Backend> Described<AnySocket<B>> for Object<B> {
+    #[inline]
+    fn socket(&'static self) -> Option<AnySocket<B>> {
+        match self {
+            Self::Udp(socket) => Some(AnySocket::Udp(socket)),
+            Self::Tcp(socket) => Some(AnySocket::Tcp(socket)),
+            Self::Epoll(_) => None,
+        }
+    }
+}

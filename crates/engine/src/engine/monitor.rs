@@ -1,0 +1,60 @@
+//! The library's internal thread: what has to be done though no call of the application's does it. Each thing is a task
+//! (`tasks.rs`) of one loop (`event_loop.rs`).
+
+use descriptors::OwnDescriptor;
+use dev_core::Backend;
+use stats::ControlSocket;
+
+use crate::engine::tasks::{
+    Called, Descendants, Gauges, Ipsec, LostDescriptors, NetworkChanges, Paths, Requests, Streams,
+    TakeOver,
+};
+use crate::engine::{Engine, LogControls};
+use crate::netconf_network::NetconfNetwork;
+use crate::process::event_loop::EventLoop;
+use crate::sys;
+
+/// What the thread needs before it runs.
+pub struct Monitor {
+    called: Option<OwnDescriptor>,
+    control: Option<ControlSocket<OwnDescriptor>>,
+    log: LogControls,
+}
+
+impl Monitor {
+    /// To be called by the thread that starts the internal one. A new descriptor has the lowest free number until it is
+    /// moved away; if the internal thread made it, a program might meanwhile be given another number than it expects.
+    #[must_use]
+    pub fn prepare<B: Backend>(engine: &Engine<B>, log: LogControls) -> Self {
+        Self {
+            called: sys::eventfd().ok(),
+            control: engine.control_socket(),
+            log,
+        }
+    }
+
+    /// Runs until the process ends. The caller has blocked every signal for this thread.
+    pub fn run<B: Backend>(self, engine: &'static Engine<B>, network: &NetconfNetwork) {
+        // The thread that made this one may have real-time priority and one core, where this one would disturb it.
+        sys::become_ordinary_thread();
+        let mut events = EventLoop::new();
+        // Without a descriptor nobody calls: every datagram is sent at once.
+        if let Some(fd) = self.called {
+            engine.internal_thread.begin(fd);
+            events.add(Called::new(engine));
+        }
+        events.add(Streams::new(engine));
+        events.add(Paths::new(engine, network.clone()));
+        if let Some(control) = self.control {
+            events.add(Requests::new(engine, control, self.log));
+        }
+        events.add(TakeOver::new(engine));
+        events.add(LostDescriptors::new(engine));
+        events.add(Gauges::new(engine));
+        events.add(Descendants::new(engine));
+        events.add(Ipsec::new(engine, network.clone()));
+        events.add(NetworkChanges::new(engine, network.clone()));
+        events.run(|| engine.internal_thread.begins_round());
+        engine.internal_thread.ends();
+    }
+}

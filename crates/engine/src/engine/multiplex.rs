@@ -1,0 +1,154 @@
+//! `poll(2)` and `epoll(7)`: which of a call's descriptors are ours.
+
+use dev_core::Backend;
+use libc::{c_int, epoll_event};
+
+use crate::engine::{Engine, EpollSet, Object, PolledSockets};
+use crate::mux::{self, MuxCall, MuxOutcome};
+use crate::sockets::reason::Reason;
+use crate::sockets::stack::{Described, Stack};
+use crate::sys;
+
+impl<B: Backend> Engine<B> {
+    /// Finds our sockets among the descriptors of a `poll(2)`. `None`: there is none, the call is for the kernel.
+    pub fn polled_sockets(&self, fds: &[libc::pollfd]) -> Option<PolledSockets<B>> {
+        let mut sockets = Vec::new();
+        for (index, polled) in fds.iter().enumerate() {
+            let Some(object) = self.look_up(polled.fd) else {
+                continue;
+            };
+            if let Object::Epoll(set) = object {
+                // The kernel cannot see from outside that a set of ours is ready.
+                set.leave_sockets_to_kernel(self, Reason::NestedEpoll);
+            }
+            if let Some(socket) = object.socket()
+                && !socket.core().is_left_to_kernel()
+            {
+                sockets.push((index, socket));
+            }
+        }
+        (!sockets.is_empty()).then(|| mux::poll::PolledSockets::new(sockets))
+    }
+
+    /// One attempt at a `poll(2)` with sockets of ours in it.
+    pub fn poll(
+        &self,
+        call: &mut MuxCall,
+        fds: &mut [libc::pollfd],
+        polled: &PolledSockets<B>,
+    ) -> MuxOutcome {
+        let outcome = polled.poll(self.settings(), call, fds);
+        let counters = if call.is_select {
+            &self.select_counters
+        } else {
+            &self.poll_counters
+        };
+        counters.count(call, &outcome);
+        outcome
+    }
+
+    /// One attempt at an `epoll_wait(2)` on a set with sockets of ours in it.
+    pub fn epoll_wait(
+        &self,
+        set: &'static EpollSet<B>,
+        call: &mut MuxCall,
+        events: &mut [epoll_event],
+    ) -> MuxOutcome {
+        set.wait(self.settings(), call, events)
+    }
+
+    /// `epoll_create(2)` has returned the descriptor. A child of `vfork(2)` has our memory, but other descriptors.
+    pub fn epoll_created(&self, fd: c_int) {
+        if !self.is_other_process() {
+            mux::epoll_created(fd);
+        }
+    }
+
+    /// The kernel has done an `epoll_ctl(2)`; follow it. `event`: what was given, if anything was.
+    pub fn epoll_changed(
+        &self,
+        epfd: c_int,
+        operation: c_int,
+        fd: c_int,
+        event: Option<epoll_event>,
+    ) {
+        let Some(object) = self.look_up(fd) else {
+            return;
+        };
+        if let (Object::Epoll(inner), libc::EPOLL_CTL_ADD) = (object, operation) {
+            // The outer set is the kernel's: it cannot see what is ready in user space.
+            inner.leave_sockets_to_kernel(self, Reason::NestedEpoll);
+        }
+        let Some(socket) = object.socket() else {
+            return;
+        };
+        match operation {
+            libc::EPOLL_CTL_ADD => {
+                let Some(set) = self.epoll_set(epfd) else {
+                    // Nobody would tell the kernel's set of what comes past it.
+                    self.leave_to_kernel(socket, Reason::NestedEpoll);
+                    return;
+                };
+                if set.is_nested() {
+                    self.leave_to_kernel(socket, Reason::NestedEpoll);
+                }
+                if let Some(event) = event {
+                    set.add(socket, fd, event);
+                }
+            }
+            libc::EPOLL_CTL_MOD => {
+                if let Some(event) = event
+                    && let Some(Object::Epoll(set)) = self.look_up(epfd)
+                {
+                    set.modify(socket, fd, event);
+                }
+            }
+            libc::EPOLL_CTL_DEL => {
+                if let Some(Object::Epoll(set)) = self.look_up(epfd) {
+                    set.remove(socket, fd);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The set behind an epoll descriptor, made if it was the kernel's alone so far.
+    fn epoll_set(&self, epfd: c_int) -> Option<&'static EpollSet<B>> {
+        let _control = self.control();
+        if let Some(object) = self.look_up(epfd) {
+            return match object {
+                Object::Epoll(set) => Some(set),
+                _ => None,
+            };
+        }
+        if !mux::prepare_eviction() {
+            return None;
+        }
+        let object = self
+            .epolls
+            .take(|| Object::Epoll(mux::epoll::EpollSet::new()));
+        let Object::Epoll(set) = object else {
+            return None;
+        };
+        set.open(epfd);
+        if self.table.insert(epfd, object).is_err() {
+            self.epolls.give(object);
+            return None;
+        }
+        set.show_counters(self.segment.claim_multiplexer());
+        if mux::is_unshared(epfd) {
+            return Some(set);
+        }
+        // The descriptor may have been copied while the set was the kernel's alone.
+        let others = sys::other_epolls(epfd);
+        for copy in others.copies {
+            // What the table still says of the number is out of date.
+            self.forget(copy);
+            if self.table.insert(copy, object).is_ok() {
+                set.descriptor_added();
+            }
+        }
+        set.set_nested(others.contain_it);
+        Some(set)
+    }
+}

@@ -1,0 +1,120 @@
+//! TCP sockets of the process, as far as they have to do with all of it.
+
+use std::collections::HashMap;
+use std::net::SocketAddrV4;
+use std::ptr;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
+
+use dev_core::Backend;
+use libc::c_int;
+
+use crate::engine::{AnySocket, Engine, Object, TcpSocket};
+use crate::sockets::hand_over;
+use crate::sockets::reason::Reason;
+use crate::sys::Errno;
+use crate::tcp;
+
+/// How often rings are looked at that, perhaps, nobody polls: what comes for a connection has to be acknowledged although the program
+/// does something else.
+const RING_INTERVAL: Duration = Duration::from_millis(10);
+
+impl<B: Backend> Engine<B> {
+    /// Leaves whatever socket is behind a descriptor to the kernel for good.
+    pub fn leave_descriptor_to_kernel(&self, fd: c_int, reason: Reason) {
+        if let Some(socket) = self.socket(fd) {
+            self.leave_to_kernel(socket, reason);
+        }
+    }
+
+    /// Accepts a connection that waits. `None`: another thread was faster.
+    pub fn accept(
+        &self,
+        listener: &'static TcpSocket<B>,
+        flags: c_int,
+    ) -> Option<Result<(c_int, SocketAddrV4), Errno>> {
+        let _control = self.control();
+        let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
+        listener.accept(self, flags, |fd| {
+            self.forget(fd);
+            self.add_stream(fd, nonblocking)
+        })
+    }
+
+    /// In the internal thread: timers of connections, and what has come for those that nobody waits for. Returns when to be called
+    /// again; `None`: when the thread is called.
+    pub(crate) fn look_after_streams(&'static self) -> Option<Duration> {
+        if self.tcp.has_streams() {
+            self.links.drain();
+        }
+        let next = tcp::run_timers(self, self.tcp, |socket| self.give_stream_back(socket));
+        if !self.tcp.has_streams() {
+            return next;
+        }
+        Some(next.map_or(RING_INTERVAL, |next| next.min(RING_INTERVAL)))
+    }
+
+    /// The program has let go of a socket whose connection goes on.
+    pub(super) fn keep_orphan(&self, socket: &TcpSocket<B>, object: &'static Object<B>) {
+        self.orphans().insert(ptr::from_ref(socket).addr(), object);
+    }
+
+    /// Nobody has the object any more.
+    fn give_stream_back(&self, socket: &TcpSocket<B>) {
+        let object = self.orphans().remove(&ptr::from_ref(socket).addr());
+        if let Some(object) = object {
+            self.streams.give(object);
+        }
+    }
+
+    fn orphans(&self) -> MutexGuard<'_, HashMap<usize, &'static Object<B>>> {
+        self.orphans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Brings what readers see of connections up to date.
+    pub(super) fn refresh_streams(&self) {
+        if !self.tcp.has_streams() {
+            return;
+        }
+        for (_, socket) in self.sockets() {
+            if let AnySocket::Tcp(socket) = socket {
+                socket.refresh_statistics();
+            }
+        }
+    }
+
+    /// The network has changed: connections that had no way to their peers have one now, perhaps.
+    pub(crate) fn look_for_ways(&self) {
+        if !self.tcp.has_streams() {
+            return;
+        }
+        for (_, socket) in self.sockets() {
+            if let AnySocket::Tcp(socket) = socket {
+                socket.find_missing_way(self);
+            }
+        }
+    }
+
+    /// Leaves every connection to the kernel, because the process ends or becomes another program: the kernel tells their peers.
+    pub(crate) fn leave_streams_to_kernel(&self, reason: Reason) {
+        if !self.tcp.has_streams() {
+            return;
+        }
+        let _control = self.control();
+        for (_, socket) in self.sockets() {
+            if let AnySocket::Tcp(socket) = socket
+                && socket.is_offloaded()
+            {
+                hand_over::leave(self, socket.into(), reason, "");
+            }
+        }
+        let orphans: Vec<_> = self.orphans().values().copied().collect();
+        for object in orphans {
+            if let Object::Tcp(socket) = object {
+                socket.give_to_kernel(self);
+                socket.drop_flows();
+                socket.give_rest_to_kernel(self);
+            }
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! What the internal thread does.
+
+use std::time::Duration;
+
+use descriptors::OwnDescriptor;
+use dev_core::Backend;
+use stats::ControlSocket;
+use tcp::Instant;
+
+use crate::engine::{Engine, LogControls};
+use crate::netconf_network::NetconfNetwork;
+use crate::process::event_loop::{self, Next, Task, Watched, is_lost};
+use crate::process::recall_channel::SHUT_DOWN;
+use crate::process::throttle::Throttle;
+use crate::udp::look_after_shared_ports;
+
+/// How often is looked at what nobody announces.
+const IDLE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Another thread has called: there are senders to look after, holders of interfaces to wait for, or the process ends by a signal.
+pub(super) struct Called<B: Backend> {
+    engine: &'static Engine<B>,
+}
+
+/// How often the thread looks whether a bulk sender has stopped: twice this is what its last datagrams may be late.
+const SENDER_INTERVAL: Duration = Duration::from_micros(200);
+
+impl<B: Backend> Called<B> {
+    pub(super) fn new(engine: &'static Engine<B>) -> Self {
+        Self { engine }
+    }
+}
+
+impl<B: Backend> Task for Called<B> {
+    fn watch(&self, watched: &mut Watched) {
+        if let Some(fd) = self.engine.internal_thread.fd() {
+            watched.add(fd, libc::POLLIN);
+        }
+    }
+
+    fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
+        self.engine.internal_thread.answer();
+        let again = self.engine.links.look_after_senders();
+        self.engine.end_if_asked();
+        if again {
+            Next::In(SENDER_INTERVAL)
+        } else {
+            Next::OnEvent
+        }
+    }
+}
+
+/// The kernel learns something of paths, by ICMP.
+pub(super) struct Paths<B: Backend> {
+    engine: &'static Engine<B>,
+    network: NetconfNetwork,
+    /// The program has closed the descriptor past every hook.
+    is_lost: bool,
+    /// Something was learnt and is not looked at yet.
+    is_pending: bool,
+}
+
+/// How long the kernel is given for what an ICMP message says of a path: it shows the message before it acts. This also bounds how
+/// often a flood of them is looked at.
+const PATH_DELAY: Duration = Duration::from_millis(2);
+
+impl<B: Backend> Paths<B> {
+    pub(super) fn new(engine: &'static Engine<B>, network: NetconfNetwork) -> Self {
+        Self {
+            engine,
+            network,
+            is_lost: false,
+            is_pending: false,
+        }
+    }
+}
+
+impl<B: Backend> Task for Paths<B> {
+    fn watch(&self, watched: &mut Watched) {
+        if let Some(fd) = self.network.paths_fd()
+            && !self.is_lost
+            && !self.is_pending
+        {
+            watched.add(fd, libc::POLLIN);
+        }
+    }
+
+    fn run(&mut self, watched: &[libc::pollfd], _now: Instant) -> Next {
+        if is_lost(watched) {
+            self.is_lost = true;
+        } else if watched.iter().any(|it| it.revents != 0) {
+            self.is_pending = true;
+            return Next::In(PATH_DELAY);
+        } else if std::mem::take(&mut self.is_pending) {
+            self.engine.follow_change(&self.network.take_paths());
+        }
+        Next::OnEvent
+    }
+}
+
+/// `vma_stats` asks for something.
+pub(super) struct Requests<B: Backend> {
+    engine: &'static Engine<B>,
+    control: ControlSocket<OwnDescriptor>,
+    log: LogControls,
+    /// The program has closed the descriptor past every hook.
+    is_lost: bool,
+}
+
+impl<B: Backend> Requests<B> {
+    pub(super) fn new(
+        engine: &'static Engine<B>,
+        control: ControlSocket<OwnDescriptor>,
+        log: LogControls,
+    ) -> Self {
+        Self {
+            engine,
+            control,
+            log,
+            is_lost: false,
+        }
+    }
+}
+
+impl<B: Backend> Task for Requests<B> {
+    fn watch(&self, watched: &mut Watched) {
+        if !self.is_lost {
+            watched.add(self.control.raw_fd(), libc::POLLIN);
+        }
+    }
+
+    fn run(&mut self, watched: &[libc::pollfd], _now: Instant) -> Next {
+        if is_lost(watched) {
+            self.is_lost = true;
+        } else if watched.iter().any(|it| it.revents != 0) {
+            self.engine.answer_requests(&self.control, &self.log);
+        }
+        Next::OnEvent
+    }
+}
+
+/// Interfaces that other processes hold: waits for their end.
+pub(super) struct TakeOver<B: Backend> {
+    engine: &'static Engine<B>,
+}
+
+/// How soon an interface is tried again whose holder has ended but is not gone yet.
+const TAKEOVER_INTERVAL: Duration = Duration::from_millis(20);
+
+impl<B: Backend> TakeOver<B> {
+    pub(super) fn new(engine: &'static Engine<B>) -> Self {
+        Self { engine }
+    }
+}
+
+impl<B: Backend> Task for TakeOver<B> {
+    fn watch(&self, watched: &mut Watched) {
+        let wait_for = |fd| watched.add(fd, libc::POLLIN);
+        self.engine.links.watch_holders(wait_for);
+    }
+
+    fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
+        let soon = self.engine.take_over();
+        Next::In(if soon {
+            TAKEOVER_INTERVAL
+        } else {
+            IDLE_INTERVAL
+        })
+    }
+}
+
+/// Descriptors that were closed past every hook, and ports that others have come to share.
+pub(super) struct LostDescriptors<B: Backend> {
+    engine: &'static Engine<B>,
+}
+
+impl<B: Backend> LostDescriptors<B> {
+    pub(super) fn new(engine: &'static Engine<B>) -> Self {
+        Self { engine }
+    }
+}
+
+impl<B: Backend> Task for LostDescriptors<B> {
+    fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
+        self.engine.forget_lost_descriptors();
+        look_after_shared_ports(self.engine);
+        Next::In(IDLE_INTERVAL)
+    }
+}
+
+/// Gauges that no packet touches, and devices that were too busy to be told of frames.
+pub(super) struct Gauges<B: Backend> {
+    engine: &'static Engine<B>,
+}
+
+/// How often a device is kicked that was too busy.
+const BUSY_INTERVAL: Duration = Duration::from_millis(5);
+
+impl<B: Backend> Gauges<B> {
+    pub(super) fn new(engine: &'static Engine<B>) -> Self {
+        Self { engine }
+    }
+}
+
+impl<B: Backend> Task for Gauges<B> {
+    fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
+        let is_busy = self.engine.refresh_gauges();
+        Next::In(if is_busy {
+            BUSY_INTERVAL
+        } else {
+            IDLE_INTERVAL
+        })
+    }
+}
+
+/// Descendants of the process ask for sockets.
+pub(super) struct Descendants<B: Backend> {
+    engine: &'static Engine<B>,
+    throttle: Throttle,
+    /// Nobody can ask any more.
+    is_deaf: bool,
+    /// Not looked at until the throttle's period is over.
+    is_paused: bool,
+}
+
+impl<B: Backend> Descendants<B> {
+    pub(super) fn new(engine: &'static Engine<B>) -> Self {
+        Self {
+            engine,
+            throttle: Throttle::default(),
+            is_deaf: false,
+            is_paused: false,
+        }
+    }
+}
+
+impl<B: Backend> Task for Descendants<B> {
+    fn watch(&self, watched: &mut Watched) {
+        if let Some(fd) = self.engine.sharing.recall_fd()
+            && !self.is_deaf
+            && !self.is_paused
+        {
+            watched.add(fd, libc::POLLIN | SHUT_DOWN);
+        }
+    }
+
+    fn run(&mut self, watched: &[libc::pollfd], now: Instant) -> Next {
+        self.is_paused = false;
+        let events = watched.first().map_or(0, |it| it.revents);
+        if events & libc::POLLIN != 0 {
+            self.engine.answer_descendants();
+            self.throttle.looked(now, event_loop::now());
+        }
+        if events & SHUT_DOWN != 0 {
+            log::warn!("a child has cut off all others: they get the sockets now");
+            self.is_deaf = true;
+            self.engine.descendants_are_deaf();
+        }
+        match self.throttle.pause(now) {
+            Some(end) => {
+                self.is_paused = true;
+                Next::In(end.saturating_since(now))
+            }
+            None => Next::OnEvent,
+        }
+    }
+}
+
+/// IPsec policies come or go.
+pub(super) struct Ipsec<B: Backend> {
+    engine: &'static Engine<B>,
+    network: NetconfNetwork,
+    /// The program has closed the descriptor past every hook.
+    is_lost: bool,
+}
+
+impl<B: Backend> Ipsec<B> {
+    pub(super) fn new(engine: &'static Engine<B>, network: NetconfNetwork) -> Self {
+        Self {
+            engine,
+            network,
+            is_lost: false,
+        }
+    }
+}
+
+impl<B: Backend> Task for Ipsec<B> {
+    fn watch(&self, watched: &mut Watched) {
+        if let Some(fd) = self.network.ipsec_fd()
+            && !self.is_lost
+        {
+            watched.add(fd, libc::POLLIN);
+        }
+    }
+
+    fn run(&mut self, watched: &[libc::pollfd], _now: Instant) -> Next {
+        self.is_lost |= is_lost(watched);
+        if watched.iter().any(|it| it.revents != 0) {
+            self.engine.follow_network();
+        }
+        Next::OnEvent
+    }
+}
+
+/// Connections: their timers, and what comes for them while the program does something else.
+pub(super) struct Streams<B: Backend> {
+    engine: &'static Engine<B>,
+}
+
+impl<B: Backend> Streams<B> {
+    pub(super) fn new(engine: &'static Engine<B>) -> Self {
+        Self { engine }
+    }
+}
+
+impl<B: Backend> Task for Streams<B> {
+    /// Whoever sets an earlier timer calls.
+    fn watch(&self, watched: &mut Watched) {
+        if let Some(fd) = self.engine.internal_thread.fd() {
+            watched.add(fd, libc::POLLIN);
+        }
+    }
+
+    fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
+        self.engine
+            .look_after_streams()
+            .map_or(Next::OnEvent, Next::In)
+    }
+}
+
+/// Links, addresses, routes or neighbours change.
+pub(super) struct NetworkChanges<B: Backend> {
+    engine: &'static Engine<B>,
+    network: NetconfNetwork,
+}
+
+impl<B: Backend> NetworkChanges<B> {
+    pub(super) fn new(engine: &'static Engine<B>, network: NetconfNetwork) -> Self {
+        Self { engine, network }
+    }
+}
+
+impl<B: Backend> Task for NetworkChanges<B> {
+    fn watch(&self, watched: &mut Watched) {
+        watched.add(self.network.events_fd(), libc::POLLIN);
+    }
+
+    fn run(&mut self, watched: &[libc::pollfd], _now: Instant) -> Next {
+        if is_lost(watched) {
+            log::error!("the network configuration is not followed any more");
+            self.engine.sharing.stop_listening();
+            return Next::EndThread;
+        }
+        if watched.iter().any(|it| it.revents != 0) {
+            // Also after an overrun, which shows as an error.
+            self.engine.follow_network();
+            self.engine.look_for_ways();
+        }
+        Next::OnEvent
+    }
+}

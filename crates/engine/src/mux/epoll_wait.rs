@@ -1,0 +1,83 @@
+//! `epoll_wait(2)` on a set with sockets of ours in it.
+
+use std::sync::atomic::Ordering;
+
+use libc::epoll_event;
+
+use crate::mux::MuxStack;
+use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
+use crate::mux::epoll::EpollSet;
+use crate::sockets::settings::Settings;
+use crate::sockets::sleep::Sleep;
+use crate::sys::Errno;
+
+impl<S: MuxStack> EpollSet<S> {
+    /// One attempt at an `epoll_wait(2)`.
+    pub(crate) fn wait(
+        &'static self,
+        settings: &Settings,
+        call: &mut MuxCall,
+        events: &mut [epoll_event],
+    ) -> MuxOutcome {
+        let outcome = self.wait_once(settings, call, events);
+        self.counters.count(call, &outcome);
+        outcome
+    }
+
+    fn wait_once(
+        &'static self,
+        settings: &Settings,
+        call: &mut MuxCall,
+        events: &mut [epoll_event],
+    ) -> MuxOutcome {
+        self.refresh_interfaces();
+        if self.interfaces.is_empty() {
+            call.has_nothing_to_poll();
+        }
+        for _ in 0..ROUNDS_PER_ATTEMPT {
+            let count = self.ready_events(events, settings.select_skip_os);
+            if count > 0 {
+                return MuxOutcome::Done(count);
+            }
+            let received = call.receive_from(&self.interfaces);
+            if received {
+                let count = self.ready_events(events, settings.select_skip_os);
+                if count > 0 {
+                    return MuxOutcome::Done(count);
+                }
+            }
+            if call.asks_kernel() {
+                match self.kernel_events(events) {
+                    Ok(0) => {}
+                    Ok(count) => {
+                        call.found_by_kernel = true;
+                        return MuxOutcome::Done(count);
+                    }
+                    Err(_) if call.is_last_after_signal() => {}
+                    Err(errno) => return MuxOutcome::Fail(errno),
+                }
+            }
+            match call.next_step(received) {
+                Step::Poll => {}
+                Step::TimedOut => return MuxOutcome::Done(0),
+                Step::Interrupted => return MuxOutcome::Fail(Errno(libc::EINTR)),
+                Step::Sleep => return self.sleep(call),
+            }
+        }
+        MuxOutcome::Again
+    }
+
+    #[cold]
+    fn sleep(&'static self, call: &mut MuxCall) -> MuxOutcome {
+        let mut sleep = Sleep::new(call.deadline_nsec);
+        sleep.watch(self.epfd.load(Ordering::Relaxed), libc::POLLIN);
+        sleep.watch_set(&self.waiters, &self.interfaces);
+        self.interfaces.poll();
+        if self.ready.len() > 0 || !self.knows_interfaces() {
+            sleep.end();
+            return MuxOutcome::Again;
+        }
+        call.ask_kernel_next();
+        MuxOutcome::Sleep(sleep)
+    }
+}

@@ -1,0 +1,150 @@
+//! A socket in an epoll set: what the program wants to be told of, and whether it is in the ready list.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use libc::{c_int, epoll_event};
+
+use crate::mux::MuxStack;
+use crate::mux::epoll::{EPOLLONESHOT, EpollSet};
+use crate::mux::members::Key;
+use crate::sockets::events;
+use crate::sockets::readiness::Watcher;
+use crate::sockets::stack::{SocketWatcher, Stack};
+
+const EPOLLET: u32 = libc::EPOLLET as u32;
+
+/// A socket in a set.
+#[derive(Debug)]
+pub struct Registration<S: Stack> {
+    pub(super) set: &'static EpollSet<S>,
+    pub(super) socket: S,
+    pub(super) fd: c_int,
+    pub(super) events: AtomicU32,
+    pub(super) data: AtomicU64,
+    /// In the ready list.
+    pub(super) queued: AtomicBool,
+    /// Not reported before the next `EPOLL_CTL_MOD` (`EPOLLONESHOT`), or removed.
+    pub(super) disabled: AtomicBool,
+    pub(super) removed: AtomicBool,
+}
+
+impl<S: MuxStack> Registration<S> {
+    pub(super) fn new(set: &'static EpollSet<S>, socket: S, fd: c_int, event: epoll_event) -> Self {
+        Self {
+            set,
+            socket,
+            fd,
+            events: AtomicU32::new(event.events),
+            data: AtomicU64::new(event.u64),
+            queued: AtomicBool::new(false),
+            disabled: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn socket(&self) -> S {
+        self.socket
+    }
+
+    /// The registration is not in the set any more.
+    pub(super) fn retire(&self) {
+        self.disabled.store(true, Ordering::Relaxed);
+        self.removed.store(true, Ordering::Relaxed);
+        if self.queued.load(Ordering::Acquire) {
+            self.set.ready.forget_stale();
+        }
+    }
+
+    fn key(&self) -> Key {
+        Key::of(self.socket.core(), self.fd)
+    }
+
+    /// The registration asks for something again. What waits in the socket is ready from here on.
+    pub(super) fn armed(self: &Arc<Self>) {
+        let bits = self.socket.look();
+        if bits != 0 {
+            self.became_ready(bits);
+            self.set.call_back();
+        }
+    }
+
+    /// What it wants to be told of.
+    fn wanted(&self) -> u32 {
+        self.events.load(Ordering::Relaxed) | events::ALWAYS
+    }
+
+    /// Whether it is not in the set any more.
+    pub(super) fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::Relaxed)
+    }
+
+    /// Events to report, if the socket is still ready. Decides whether it stays in the ready list.
+    pub(super) fn report(self: &Arc<Self>) -> Option<(epoll_event, bool)> {
+        // First: what comes from here on queues it again, and what has come before is seen.
+        self.queued.swap(false, Ordering::AcqRel);
+        let wanted = self.wanted();
+        let events = self.socket.core().readiness.report(wanted);
+        if events == 0 || self.disabled.load(Ordering::Relaxed) {
+            return None;
+        }
+        if wanted & EPOLLONESHOT != 0 {
+            self.disabled.store(true, Ordering::Relaxed);
+            // The kernel's half is spent, too.
+            self.set.disarm_in_kernel(self);
+        }
+        let stays =
+            wanted & (EPOLLET | EPOLLONESHOT) == 0 && !self.queued.swap(true, Ordering::AcqRel);
+        Some((
+            epoll_event {
+                events,
+                u64: self.data.load(Ordering::Relaxed),
+            },
+            stays,
+        ))
+    }
+}
+
+impl<S: MuxStack> Watcher for Registration<S> {
+    fn became_ready(self: &Arc<Self>, events: u32) {
+        if self.wanted() & events != 0
+            && !self.disabled.load(Ordering::Relaxed)
+            && !self.queued.swap(true, Ordering::AcqRel)
+        {
+            self.set.ready.push(Arc::clone(self));
+            self.set.waiters.wake_all();
+        }
+    }
+}
+
+impl<S: MuxStack> SocketWatcher for Registration<S> {
+    /// The socket receives from other interfaces, perhaps.
+    fn interfaces_changed(self: &Arc<Self>) {
+        let changed = self.set.members().follow_interfaces(self.key());
+        self.set.follow(changed);
+        if self.socket.core().readiness.now() != 0 {
+            self.set.call_back();
+        }
+    }
+
+    /// The kernel's half keeps its place in the set, without an event.
+    fn silenced(self: &Arc<Self>, is_silent: bool) {
+        self.set.follow_silence(self, is_silent);
+    }
+
+    fn leaves_kernel(self: &Arc<Self>) {
+        self.set.remove_from_kernel(self);
+    }
+
+    /// The socket is closed, and with it its place in every set (epoll(7)).
+    fn socket_closed(self: &Arc<Self>) {
+        let removed = self
+            .set
+            .members()
+            .remove_if(self.key(), |other| std::ptr::eq(other, &raw const **self));
+        self.retire();
+        if let Some((_, changed)) = removed {
+            self.set.follow(changed);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What a process has to share sockets with its descendants.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use libc::c_int;
+
+use crate::process::recall_channel::RecallChannel;
+use crate::sockets::shared::{SharedMemory, SharedSocket};
+
+/// What an engine has to share sockets with descendants of its process.
+#[derive(Debug)]
+pub(crate) struct Sharing {
+    memory: SharedMemory,
+    pub(crate) recall_channel: Option<RecallChannel>,
+    /// The internal thread listens to the line, or will as soon as it runs.
+    is_heard: AtomicBool,
+    /// Forks so far.
+    forks: AtomicU32,
+    /// Counts looks at who has the ports, in memory that descendants share.
+    port_checks: Option<&'static SharedSocket>,
+}
+
+impl Sharing {
+    pub(crate) fn new() -> Self {
+        let memory = SharedMemory::default();
+        Self {
+            port_checks: memory.take(),
+            memory,
+            recall_channel: RecallChannel::new(),
+            is_heard: AtomicBool::new(false),
+            forks: AtomicU32::new(0),
+        }
+    }
+
+    /// A place in shared memory for an object of the slab.
+    pub(crate) fn place(&self) -> Option<&'static SharedSocket> {
+        self.memory.take()
+    }
+
+    /// Counts looks at who has the ports: odd while one is under way.
+    pub(crate) fn port_checks(&self) -> Option<&'static AtomicU32> {
+        self.port_checks.map(SharedSocket::counter)
+    }
+
+    /// How often the process has forked.
+    pub(crate) fn forks(&self) -> u32 {
+        self.forks.load(Ordering::Relaxed)
+    }
+
+    /// The descriptor for the internal thread to watch.
+    pub(crate) fn recall_fd(&self) -> Option<c_int> {
+        self.recall_channel.as_ref().map(RecallChannel::fd)
+    }
+
+    /// Before a fork.
+    pub(crate) fn count_fork(&self) {
+        self.forks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether descendants can ask for sockets.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.is_heard.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_heard(&self, is_heard: bool) {
+        self.is_heard.store(is_heard, Ordering::Relaxed);
+    }
+
+    /// The internal thread is about to end.
+    pub(crate) fn stop_listening(&self) {
+        self.set_heard(false);
+    }
+}

@@ -1,0 +1,38 @@
+//! What sockets of every kind stand on: descriptors, the kernel's sockets behind them, interfaces, waiting.
+
+pub(crate) mod attachment;
+pub(crate) mod delivery;
+pub(crate) mod direct;
+pub(crate) mod doorbell;
+pub(crate) mod events;
+pub(crate) mod exception;
+pub(crate) mod fd_table;
+mod follow;
+pub(crate) mod frames;
+pub(crate) mod hand_over;
+pub(crate) mod host;
+pub(crate) mod interface;
+pub(crate) mod internal_thread;
+pub mod interrupt;
+pub(crate) mod kernel_sockets;
+pub(crate) mod links;
+pub(crate) mod message;
+pub(crate) mod network;
+pub(crate) mod next_hops;
+pub(crate) mod notice;
+pub(crate) mod offload;
+pub(crate) mod offload_state;
+mod option_calls;
+pub(crate) mod option_names;
+mod options;
+pub(crate) mod readiness;
+pub(crate) mod reason;
+pub(crate) mod rules;
+pub(crate) mod settings;
+pub(crate) mod shared;
+pub(crate) mod slab;
+pub(crate) mod sleep;
+pub(crate) mod socket;
+pub(crate) mod stack;
+pub mod user_memory;
+pub(crate) mod wait;

@@ -1,0 +1,49 @@
+//! Receiving without a queue: the thread that polls is the one that waits for the packet.
+
+use std::ptr;
+
+use libc::c_int;
+
+use crate::sockets::message::Message;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
+use crate::sys::Errno;
+
+/// A receive call that polls, and has the first packet for its socket put straight into its buffers.
+pub struct DirectReceive<'call, 'message, S: Stack> {
+    socket: &'static SocketCore<S>,
+    pub(crate) message: &'call mut Message<'message>,
+    pub(crate) flags: c_int,
+    /// The life of the socket that the call began in.
+    pub(crate) generation: u32,
+    /// Count the call as one that polling satisfied.
+    pub(crate) hit: bool,
+    /// The result of the call, if a packet came for it.
+    pub(crate) result: Option<Result<usize, Errno>>,
+}
+
+impl<'call, 'message, S: Stack> DirectReceive<'call, 'message, S> {
+    #[inline]
+    pub(crate) fn new(
+        socket: &'static SocketCore<S>,
+        message: &'call mut Message<'message>,
+        flags: c_int,
+        generation: u32,
+        hit: bool,
+    ) -> Self {
+        Self {
+            socket,
+            message,
+            flags,
+            generation,
+            hit,
+            result: None,
+        }
+    }
+
+    /// Whether the call still waits, and for what comes to this socket.
+    #[inline]
+    pub(crate) fn waits_for(&self, socket: S) -> bool {
+        self.result.is_none() && ptr::eq(socket.core(), self.socket)
+    }
+}

@@ -1,0 +1,109 @@
+//! Following what changes outside of the library: addresses of the kernel's sockets, the network's configuration, devices.
+
+use std::net::Ipv4Addr;
+
+use crate::sockets::attachment::MayOpen;
+use crate::sockets::host::Host;
+use crate::sockets::network::NetworkChange;
+use crate::sockets::reason::Reason;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
+
+impl<S: Stack> Host<S> {
+    /// The kernel's socket may have got other addresses: `bind(2)`, `connect(2)`, or a first send.
+    pub fn addresses_changed(&self, socket: impl Into<S>) {
+        let socket = socket.into();
+        let closed = {
+            let _control = self.control();
+            socket.follow_kernel(self, MayOpen::Yes)
+        };
+        if closed.is_empty() {
+            return;
+        }
+        // Nobody waits for this who does not need the interface, too.
+        for index in closed {
+            let _ = self.links.open_for_flows(index);
+        }
+        let _control = self.control();
+        socket.follow_kernel(self, MayOpen::No);
+    }
+
+    /// The kernel has made a socket a member of a multicast group (`IP_ADD_MEMBERSHIP` and its like), or ended that.
+    pub fn membership_changed(&self, socket: &SocketCore<S>, group: Ipv4Addr, joined: bool) {
+        let _control = self.control();
+        socket.change_membership(&self.segment, group, joined);
+    }
+
+    /// Takes in what has changed in the network's configuration, without waiting.
+    pub fn follow_network(&self) {
+        if let Some(change) = self.network().take_changes() {
+            self.follow_change(&change);
+        }
+    }
+
+    /// The network's configuration has changed, no more is known. `interfaces`: links or addresses, not only routes and neighbours.
+    pub fn network_changed(&self, interfaces: bool) {
+        self.follow_change(&NetworkChange::everything(interfaces));
+    }
+
+    /// The network's configuration has changed.
+    pub(crate) fn follow_change(&self, change: &NetworkChange) {
+        self.next_hops.outdate(change);
+        if !change.interfaces {
+            return;
+        }
+        self.links.follow_change();
+        self.follow_kernel_everywhere();
+        // Destinations that were resolved meanwhile may show what was before.
+        self.next_hops.outdate(change);
+    }
+
+    /// Interfaces that others held are free: sockets that wait for them go over.
+    fn interfaces_are_back(&self) {
+        self.follow_kernel_everywhere();
+        // Destinations behind them are resolved anew.
+        self.next_hops.outdate(&NetworkChange::everything(true));
+    }
+
+    /// A device is gone: its sockets go back to the kernel until there is another.
+    pub(crate) fn device_lost(&self) {
+        self.segment.event(
+            "device",
+            "",
+            "a device is lost: its sockets go to the kernel",
+        );
+        self.follow_kernel_everywhere();
+    }
+
+    fn follow_kernel_everywhere(&self) {
+        let follow = |may_open| {
+            let _control = self.control();
+            let mut closed = Vec::new();
+            for (_, socket) in self.sockets() {
+                if socket.core().reason() != Reason::NotBound {
+                    closed.extend(socket.follow_kernel(self, may_open));
+                }
+            }
+            closed
+        };
+        let mut closed = follow(MayOpen::Yes);
+        if closed.is_empty() {
+            return;
+        }
+        closed.sort_unstable();
+        closed.dedup();
+        for index in closed {
+            let _ = self.links.open_for_flows(index);
+        }
+        follow(MayOpen::No);
+    }
+
+    /// Takes over what others have held, if nobody does any more. Returns whether to look again soon.
+    pub(crate) fn take_over(&self) -> bool {
+        let found = self.links.take_over();
+        if found.is_free {
+            self.interfaces_are_back();
+        }
+        self.links.waits_for_holder() && (found.look_soon || found.is_free)
+    }
+}

@@ -1,0 +1,77 @@
+//! Leaving sockets to the kernel: for good, or for a while.
+
+use std::sync::atomic::Ordering;
+
+use vma_config::rules::ProcessRule;
+
+use crate::sockets::attachment::in_parentheses;
+use crate::sockets::host::Host;
+use crate::sockets::offload::NotOffloaded;
+use crate::sockets::reason::Reason;
+use crate::sockets::stack::Stack;
+
+impl<S: Stack> Host<S> {
+    /// Leaves a socket to the kernel for good.
+    pub fn leave_to_kernel(&self, socket: impl Into<S>, reason: Reason) {
+        self.leave_to_kernel_about(socket.into(), reason, "");
+    }
+
+    /// The same with what the reason is about.
+    pub(crate) fn leave_to_kernel_about(&self, socket: S, reason: Reason, detail: &str) {
+        let _control = self.control();
+        leave(self, socket, reason, detail);
+    }
+}
+
+/// Leaves a socket to the kernel for good. What the kernel cannot take of its queue stays to be read. Under the control lock.
+pub(crate) fn leave<S: Stack>(host: &Host<S>, socket: S, reason: Reason, detail: &str) {
+    leave_about(host, socket, reason, None, detail);
+}
+
+/// The same with the rule behind the reason.
+pub(crate) fn leave_about<S: Stack>(
+    host: &Host<S>,
+    socket: S,
+    reason: Reason,
+    rule: Option<&ProcessRule>,
+    detail: &str,
+) {
+    let core = socket.core();
+    if !core.commit() && core.reason() != Reason::ReceiverRule {
+        return;
+    }
+    socket.about_to_return(host);
+    core.drop_flows();
+    socket.give_queue_to_kernel(host);
+    core.release();
+    let fd = core.shadow.fd.load(Ordering::Relaxed);
+    let about = in_parentheses(detail);
+    let text = format!("back to the kernel: {}{about}", reason.text());
+    log::debug!("fd {fd}: {text}");
+    host.socket_event(reason, fd, &text);
+    host.count_reason(reason);
+    core.set_reason_about(reason, rule, detail);
+    core.interfaces_changed();
+}
+
+/// Leaves a socket that was just opened to the kernel for good. Under the control lock.
+pub(crate) fn leave_by_rule<S: Stack>(host: &Host<S>, socket: S, rule: &ProcessRule) {
+    let core = socket.core();
+    core.commit();
+    let (reason, rule) = (Reason::Rule, Some(rule));
+    let fd = core.shadow.fd.load(Ordering::Relaxed);
+    log::debug!("fd {fd}: {}", NotOffloaded { reason, rule });
+    host.count_reason(reason);
+    core.set_reason_about(reason, rule, "");
+}
+
+/// Leaves a socket to the kernel until it follows the kernel again. Under the control lock.
+pub(crate) fn lend<S: Stack>(host: &Host<S>, socket: S, reason: Reason) {
+    let core = socket.core();
+    socket.about_to_return(host);
+    core.drop_flows();
+    socket.give_queue_to_kernel(host);
+    core.release();
+    core.set_reason(reason);
+    core.interfaces_changed();
+}

@@ -1,0 +1,162 @@
+//! What sockets of every kind have in common on this host: the interfaces and ways of its network, the descriptors, the rules,
+//! the statistics.
+
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dev_core::FramePool;
+use libc::c_int;
+use stats::{Segment, SocketStats};
+use vma_config::rules::ProcessRules;
+
+use crate::sockets::fd_table::FdTable;
+use crate::sockets::internal_thread::InternalThread;
+use crate::sockets::links::Links;
+use crate::sockets::network::Network;
+use crate::sockets::next_hops::{NextHopKey, NextHops, SharedNextHop};
+use crate::sockets::reason::Reason;
+use crate::sockets::rules::Rules;
+use crate::sockets::settings::Settings;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::{Described, Stack};
+use crate::sys;
+
+/// What the sockets of a process stand on.
+#[derive(Debug)]
+pub struct Host<S: Stack> {
+    settings: Settings,
+    network: Arc<dyn Network>,
+    pub(super) next_hops: NextHops,
+    pub(crate) links: Links<S>,
+    pub(crate) internal_thread: Arc<InternalThread>,
+    pub(crate) pool: &'static FramePool,
+    /// Which descriptors are ours. Changes under the control lock only.
+    pub(crate) table: FdTable<S::Object>,
+    control: Mutex<()>,
+    pub(crate) rules: Rules,
+    pub(crate) segment: Arc<Segment>,
+    /// Where sockets count that the statistics have no room for.
+    pub(crate) unseen: &'static SocketStats,
+}
+
+impl<S: Stack> Host<S> {
+    pub(crate) fn new(
+        settings: Settings,
+        backend: S::Backend,
+        network: Box<dyn Network>,
+        pool: &'static FramePool,
+        segment: Segment,
+    ) -> Self {
+        let network: Arc<dyn Network> = network.into();
+        let segment = Arc::new(segment);
+        let internal_thread = Arc::new(InternalThread::default());
+        Self {
+            settings,
+            network: Arc::clone(&network),
+            next_hops: NextHops::default(),
+            links: Links::new(
+                settings,
+                backend,
+                network,
+                pool,
+                Arc::clone(&segment),
+                Arc::clone(&internal_thread),
+            ),
+            internal_thread,
+            pool,
+            table: FdTable::new(),
+            control: Mutex::new(()),
+            rules: Rules::none(),
+            segment,
+            unseen: Box::leak(Box::default()),
+        }
+    }
+
+    /// The settings that the engine was made with.
+    #[inline]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What a descriptor stands for, if it is one of ours.
+    #[inline]
+    pub fn look_up(&self, fd: c_int) -> Option<&'static S::Object> {
+        self.table.get(fd)
+    }
+
+    /// No descriptor above this one was ever one of ours; -1 if none was.
+    #[inline]
+    pub fn highest_descriptor(&self) -> c_int {
+        self.table.highest()
+    }
+
+    /// Whether the socket is still what the descriptor stands for: it may have been closed since it was looked up, and the
+    /// object be another socket's.
+    #[inline]
+    pub(crate) fn is_behind(&self, fd: c_int, socket: &SocketCore<S>) -> bool {
+        self.socket(fd)
+            .is_some_and(|other| ptr::eq(other.core(), socket))
+    }
+
+    /// The socket behind a descriptor.
+    #[inline]
+    pub(crate) fn socket(&self, fd: c_int) -> Option<S> {
+        self.table.get(fd)?.socket()
+    }
+
+    /// The sockets behind all descriptors: one that has several comes as often.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = (c_int, S)> + '_ {
+        self.table
+            .range(0, u32::MAX)
+            .filter_map(|fd| Some((fd, self.socket(fd)?)))
+    }
+
+    /// Held by whoever changes what descriptors stand for and where sockets get their packets from.
+    pub(crate) fn control(&self) -> MutexGuard<'_, ()> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The rules for sockets that are looked at from here on.
+    pub(crate) fn rules(&self) -> &'static ProcessRules {
+        self.rules.current()
+    }
+
+    pub(crate) fn network(&self) -> &dyn Network {
+        &*self.network
+    }
+
+    /// Where a datagram goes.
+    pub(crate) fn next_hop(&self, key: NextHopKey) -> Arc<SharedNextHop> {
+        self.next_hops.resolve(&*self.network, key)
+    }
+
+    /// The way of datagrams that came past the kernel back to it.
+    pub(crate) fn return_socket(&self) -> Option<&sys::RawSocket> {
+        self.links.return_socket()
+    }
+
+    /// Tells readers of the statistics (`vma_stats --explain`) something in words about an interface: what is in the way, what
+    /// does not apply to its packets, what to do. One text for each `topic`, a word such as `holder` or `vlan`; an empty
+    /// text takes it away. Cut at 256 bytes. From any thread, not per packet.
+    pub fn note_interface(&self, name: &str, topic: &str, text: &str) {
+        self.segment.note(name, topic, text);
+    }
+
+    /// The same about the process as a whole.
+    pub fn note_process(&self, topic: &str, text: &str) {
+        self.segment.note("", topic, text);
+    }
+
+    /// Lets readers know of a decision about a socket.
+    pub(crate) fn socket_event(&self, reason: Reason, fd: c_int, text: &str) {
+        let kind = match reason {
+            Reason::Offloaded => "offload",
+            _ => "kernel",
+        };
+        self.segment.event(kind, &format!("fd {fd}"), text);
+    }
+
+    pub(crate) fn count_reason(&self, reason: Reason) {
+        self.segment.count_reason(reason as u32);
+    }
+}

@@ -1,0 +1,521 @@
+//! An open interface: its rings, who receives its packets, and its part of the data path.
+
+mod pieces;
+mod segments;
+mod set;
+mod sources;
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use descriptors::OwnDescriptor;
+use dev_core::{
+    Backend, Flow, FlowTable, Frame, FramePool, Kick, KickOutcome, LinkSpec, Lock, Merging, Port,
+    RxRing, Steering, ThreadMode, TxRing,
+};
+use stats::{QueueSlot, RingSlot};
+use wire::{ChecksumPolicy, Malformed, UdpTemplate};
+
+use crate::sockets::delivery::{Checksums, Parsed};
+use crate::sockets::direct::DirectReceive;
+use crate::sockets::doorbell::{self, Doorbell, Follows, Notify};
+use crate::sockets::stack::Stack;
+use crate::sys;
+use pieces::Pieces;
+pub(crate) use set::InterfaceSet;
+use sources::RefusedSources;
+
+/// How often a busy device is kicked again before its frames are left to the next poll.
+const KICK_RETRIES: u32 = 64;
+
+/// An interface that a back-end has opened. Lives as long as the process.
+pub(crate) struct Interface<S: Stack> {
+    spec: LinkSpec,
+    rx: Lock<RxSide<S>>,
+    tx: Lock<<S::Backend as Backend>::Tx>,
+    kick: <S::Backend as Backend>::Kick,
+    /// Hardware address, as a number.
+    mac: AtomicU64,
+    steering: <S::Backend as Backend>::Steering,
+    wait_fds: Vec<Arc<OwnDescriptor>>,
+    mtu_max: u32,
+    checksums: Checksums,
+    merging: Merging,
+    pool: &'static FramePool,
+    poll_batch_max: usize,
+    doorbell: Doorbell,
+    /// Frames are in the sending ring that the device did not take at the last kick.
+    kick_pending: AtomicBool,
+    lost: AtomicBool,
+    /// What was received has made sockets send, and the device does not know.
+    has_replies: AtomicBool,
+    /// [`Interface::is_lost_anew`] has said so.
+    lost_is_known: AtomicBool,
+    /// What the device had dropped when its counter was last looked at.
+    dropped: AtomicU64,
+    stats: RingSlot,
+    /// What is known of the device's receive queues together.
+    queue_stats: QueueSlot,
+}
+
+struct RxSide<S: Stack> {
+    ring: <S::Backend as Backend>::Rx,
+    flows: FlowTable<S>,
+    refused: RefusedSources,
+    /// Frames until the next one whose way to the program is timed.
+    until_timed: u32,
+    /// Of a packet that is longer than a frame.
+    pieces: Pieces,
+}
+
+/// One of so many frames is timed: two looks at the clock cost as much as a counter, spread over all of them.
+const FRAMES_PER_TIMED: u32 = 64;
+
+/// The time if this frame is to be timed, else 0.
+#[inline]
+fn arrival_nsec(until_timed: &mut u32) -> u64 {
+    if *until_timed > 0 {
+        *until_timed -= 1;
+        return 0;
+    }
+    *until_timed = FRAMES_PER_TIMED - 1;
+    sys::now_nsec()
+}
+
+/// What came of handing a datagram to an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transmitted {
+    /// In the ring; `needs_kick` asks for [`Interface::frame_queued`].
+    Sent { needs_kick: bool },
+    /// No free frame or ring entry.
+    Full,
+    /// The datagram does not fit into a frame.
+    LargerThanFrame,
+    /// The device is gone.
+    Lost,
+}
+
+impl<S: Stack> Interface<S> {
+    pub(crate) fn new(
+        spec: LinkSpec,
+        port: Port<S::Backend>,
+        pool: &'static FramePool,
+        mode: ThreadMode,
+        poll_batch_max: usize,
+        stats: RingSlot,
+        queue_stats: QueueSlot,
+    ) -> Self {
+        let spec_mac = spec.mac;
+        Self {
+            spec,
+            rx: Lock::new(
+                mode,
+                RxSide {
+                    ring: port.rx,
+                    flows: FlowTable::default(),
+                    refused: RefusedSources::default(),
+                    until_timed: 0,
+                    pieces: Pieces::default(),
+                },
+            ),
+            tx: Lock::new(mode, port.tx),
+            kick: port.kick,
+            mac: AtomicU64::new(mac_number(spec_mac)),
+            steering: port.steering,
+            wait_fds: port.wait_fds,
+            mtu_max: port.mtu_max,
+            checksums: Checksums {
+                udp: policy(port.partial_checksums),
+                tcp: policy(port.partial_checksums || port.merging == Merging::InPieces),
+            },
+            merging: port.merging,
+            pool,
+            poll_batch_max,
+            doorbell: Doorbell::default(),
+            kick_pending: AtomicBool::new(false),
+            has_replies: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
+            lost_is_known: AtomicBool::new(false),
+            dropped: AtomicU64::new(0),
+            stats,
+            queue_stats,
+        }
+    }
+
+    pub(crate) fn spec(&self) -> &LinkSpec {
+        &self.spec
+    }
+
+    /// The interface's hardware address.
+    pub(crate) fn mac(&self) -> [u8; 6] {
+        let [_, _, mac @ ..] = self.mac.load(Ordering::Relaxed).to_be_bytes();
+        mac
+    }
+
+    /// The interface has, perhaps, another hardware address.
+    pub(crate) fn follow_mac(&self, mac: [u8; 6]) {
+        if self.mac() == mac {
+            return;
+        }
+        match self.steering.set_mac(mac) {
+            Ok(()) => self.mac.store(mac_number(mac), Ordering::Relaxed),
+            Err(error) => {
+                log::warn!(
+                    "{}: cannot follow a change of hardware address: {error}",
+                    self.spec.name
+                );
+                self.mark_lost();
+            }
+        }
+    }
+
+    /// Drops packets from these addresses from here on, as the kernel does.
+    pub(crate) fn refuse_sources(&self, addresses: Vec<Ipv4Addr>) {
+        let refused = RefusedSources::new(addresses);
+        self.rx.lock().refused = refused;
+    }
+
+    /// The largest IP packet in bytes that comes past the kernel.
+    pub(crate) fn mtu_max(&self) -> u32 {
+        self.mtu_max
+    }
+
+    /// Descriptors that become readable when packets wait.
+    pub(crate) fn wait_fds(&self) -> impl Iterator<Item = RawFd> {
+        self.wait_fds.iter().map(|fd| fd.as_raw_fd())
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Whether the next flow must come from a thread in the interface's network namespace.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.steering.is_resting()
+    }
+
+    /// Whether the device was given up since this was last asked.
+    pub(crate) fn is_lost_anew(&self) -> bool {
+        self.is_lost() && !self.lost_is_known.swap(true, Ordering::Relaxed)
+    }
+
+    /// Gives up the device: every packet is the kernel's from here on.
+    pub(crate) fn mark_lost(&self) {
+        if !self.lost.swap(true, Ordering::Relaxed) {
+            self.steering.give_back();
+        }
+    }
+
+    /// Brings the counters up to date that no packet touches, and kicks a device that was too busy to take everything.
+    /// Returns whether it still is.
+    pub(crate) fn refresh(&self) -> bool {
+        self.steering.rest_if_unused();
+        let dropped = self.steering.dropped();
+        let known = self.dropped.swap(dropped, Ordering::Relaxed);
+        let dropped = dropped.saturating_sub(known);
+        self.stats.rx_dropped_no_frame.add(dropped);
+        self.queue_stats.rx_dropped.add(dropped);
+        if self.kick_pending.load(Ordering::Relaxed) || self.doorbell.is_waiting() {
+            self.run_kick(doorbell::ticks());
+        }
+        self.kick_pending.load(Ordering::Relaxed)
+    }
+
+    /// Tells the device of the last frames of a sender that has stopped. Returns whether to look again soon.
+    pub(crate) fn look_after_waiting(&self) -> bool {
+        self.doorbell.look(|| self.run_kick(doorbell::ticks()))
+    }
+
+    /// Tells the device of the frame that [`Self::transmit`] has just put into the ring, or says who has to. No lock is held
+    /// meanwhile: on veth the peer's delivery runs inside.
+    #[inline]
+    pub(crate) fn frame_queued(&self, follows: Follows, watch: bool) -> Notify {
+        let now = doorbell::ticks();
+        let notify = self.doorbell.frame_queued(now, follows, watch);
+        if notify == Notify::Now {
+            self.run_kick(now);
+        }
+        notify
+    }
+
+    /// Tells the device of frames that were left to a later call, if there are any.
+    pub(crate) fn start_waiting(&self) {
+        if self.doorbell.is_waiting() {
+            self.run_kick(doorbell::ticks());
+        }
+    }
+
+    /// Its counters.
+    pub(crate) fn stats(&self) -> &RingSlot {
+        &self.stats
+    }
+
+    /// Gives a flow's packets to a socket. `Err(Some(owner))`: the flow belongs to another socket; `Err(None)`: the
+    /// steering refused it.
+    pub(crate) fn attach(&self, flow: &Flow, socket: S) -> Result<(), Option<S>> {
+        // The owner is known before the first packet can come.
+        self.rx.lock().flows.insert(flow, socket).map_err(Some)?;
+        self.steering.add(flow).map_err(|error| {
+            log::warn!(
+                "{}: cannot steer {flow:?} to user space: {error}",
+                self.spec.name
+            );
+            self.detach(flow);
+            None
+        })
+    }
+
+    /// Gives a flow's packets, which were another socket's so far, to a socket. `change` runs when no packet is on its way.
+    /// `false`: the steering refused it, or it is taken; then `change` has not run.
+    pub(crate) fn take_over(&self, flow: &Flow, socket: S, change: impl FnOnce()) -> bool {
+        if self.steering.add(flow).is_err() {
+            let _ = self.steering.remove(flow);
+            return false;
+        }
+        let mut side = self.rx.lock();
+        let is_free = side.flows.insert(flow, socket).is_ok();
+        if is_free {
+            change();
+        }
+        is_free
+    }
+
+    /// Leaves a flow's packets to the kernel. Those that are in the receiving ring already are delivered first.
+    pub(crate) fn detach(&self, flow: &Flow) {
+        if let Err(error) = self.steering.remove(flow)
+            && !self.is_lost()
+        {
+            // Nobody would receive them: the process may have given up its privileges, or a filter denies bpf(2).
+            log::warn!(
+                "{}: cannot leave {flow:?} to the kernel, so it gets the whole interface: {error}",
+                self.spec.name
+            );
+            self.mark_lost();
+        }
+        self.drain();
+        self.rx.lock().flows.remove(flow);
+    }
+
+    /// Receives what has come, up to a batch, and delivers it. Returns the number of frames.
+    #[inline]
+    pub(crate) fn poll(&self) -> usize {
+        self.poll_for(&mut None)
+    }
+
+    /// The same; the first packet for the socket of `direct` goes straight into its call's buffers.
+    #[inline]
+    pub(crate) fn poll_for(&self, direct: &mut Option<DirectReceive<'_, '_, S>>) -> usize {
+        if self.kick_pending.load(Ordering::Relaxed) {
+            self.run_kick(doorbell::ticks());
+        }
+        let mut side = self.rx.lock();
+        let RxSide {
+            ring,
+            flows,
+            refused,
+            until_timed,
+            pieces,
+        } = &mut *side;
+        let mut bytes = 0;
+        let count = ring.poll(self.pool, self.poll_batch_max, |frame| {
+            bytes += frame.len();
+            if pieces.are_missing() || frame.continues() {
+                return self.take_piece(flows, refused, frame, pieces);
+            }
+            let arrived_nsec = arrival_nsec(until_timed);
+            self.deliver(flows, refused, frame, arrived_nsec, direct);
+        });
+        self.count_received(count, bytes);
+        drop(side);
+        self.start_replies();
+        count
+    }
+
+    /// Receives and delivers all that has come so far. What comes meanwhile may wait for the next call: a sender without pauses
+    /// must not keep this one from returning. Returns the number of frames.
+    #[cold]
+    fn drain(&self) -> usize {
+        let mut side = self.rx.lock();
+        let RxSide {
+            ring,
+            flows,
+            refused,
+            until_timed,
+            pieces,
+        } = &mut *side;
+        let mut bytes = 0;
+        let count = ring.drain(self.pool, |frame| {
+            bytes += frame.len();
+            if pieces.are_missing() || frame.continues() {
+                return self.take_piece(flows, refused, frame, pieces);
+            }
+            let arrived_nsec = arrival_nsec(until_timed);
+            self.deliver(flows, refused, frame, arrived_nsec, &mut None);
+        });
+        self.count_received(count, bytes);
+        drop(side);
+        self.start_replies();
+        count
+    }
+
+    /// Under the ring's lock.
+    #[inline]
+    fn count_received(&self, count: usize, bytes: usize) {
+        if count > 0 {
+            self.doorbell.frames_received(count);
+            self.queue_stats.rx_drained_max.raise_to(count as u64);
+            self.stats.rx_packets.add(count as u64);
+            self.stats.rx_bytes.add(bytes as u64);
+        }
+    }
+
+    #[inline]
+    fn deliver(
+        &self,
+        flows: &FlowTable<S>,
+        refused: &RefusedSources,
+        frame: Frame,
+        arrived_nsec: u64,
+        direct: &mut Option<DirectReceive<'_, '_, S>>,
+    ) {
+        let packet = match Parsed::of(self.pool.data(&frame), self.checksums) {
+            Ok(packet) => packet,
+            Err(malformed) => return self.drop_malformed(frame, malformed),
+        };
+        if refused.contains(*packet.source().ip()) {
+            self.stats.rx_dropped_malformed.add(1);
+            return self.pool.give(frame);
+        }
+        let owner = flows.look_up(packet.protocol(), packet.source(), packet.destination());
+        let Some(socket) = owner else {
+            // It was on its way when the socket went.
+            self.stats.rx_dropped_no_socket.add(1);
+            return self.pool.give(frame);
+        };
+        if let Some(call) = direct
+            && call.waits_for(socket)
+        {
+            socket.receive_at_once(call, &packet, &frame, arrived_nsec);
+            if call.result.is_some() {
+                return self.pool.give(frame);
+            }
+        }
+        if let Err(dropped) = socket.deliver(&packet, frame, arrived_nsec) {
+            self.pool.give(dropped);
+        }
+    }
+
+    #[cold]
+    fn drop_malformed(&self, frame: Frame, malformed: Malformed) {
+        self.count_malformed(malformed);
+        self.pool.give(frame);
+    }
+
+    fn count_malformed(&self, malformed: Malformed) {
+        match malformed {
+            Malformed::UdpChecksum | Malformed::TcpChecksum => {
+                self.stats.rx_dropped_checksum.add(1)
+            }
+            _ => self.stats.rx_dropped_malformed.add(1),
+        }
+    }
+
+    /// Puts a datagram of `len` bytes into the sending ring. [`Interface::frame_queued`] makes the device send it.
+    #[inline]
+    pub(crate) fn transmit<'payload>(
+        &self,
+        template: &UdpTemplate,
+        identification: u16,
+        len: usize,
+        mut parts: impl Iterator<Item = &'payload [u8]>,
+    ) -> Transmitted {
+        if self.is_lost() {
+            return Transmitted::Lost;
+        }
+        let mut tx = self.tx.lock();
+        let Some(mut frame) = tx.frame(self.pool) else {
+            self.stats.tx_full.add(1);
+            return Transmitted::Full;
+        };
+        let chunk = self.pool.chunk_mut(&mut frame);
+        let first = parts.next().unwrap_or_default();
+        let written = if first.len() == len {
+            template.emit_one(chunk, identification, first)
+        } else {
+            template.emit(
+                chunk,
+                identification,
+                len,
+                std::iter::once(first).chain(parts),
+            )
+        };
+        let Some(written) = written else {
+            tx.cancel(frame);
+            return Transmitted::LargerThanFrame;
+        };
+        self.pool.set_len(&mut frame, written);
+        tx.push(self.pool, frame);
+        self.stats.tx_packets.add(1);
+        self.stats.tx_bytes.add(written as u64);
+        Transmitted::Sent {
+            needs_kick: tx.needs_kick(),
+        }
+    }
+
+    /// Tells the device of the frames in its ring. What can wait comes behind the system call: the frame is on its way then.
+    #[inline]
+    fn run_kick(&self, now: u64) {
+        let frames = self.doorbell.kick_begins();
+        let outcome = self.kick.kick();
+        self.doorbell.kick_ended(frames, now, doorbell::ticks());
+        self.stats.tx_kicks.add(1);
+        match outcome {
+            KickOutcome::Done => {
+                if self.kick_pending.load(Ordering::Relaxed) {
+                    self.kick_pending.store(false, Ordering::Relaxed);
+                }
+            }
+            outcome => self.kick_again(outcome),
+        }
+    }
+
+    #[cold]
+    fn kick_again(&self, mut outcome: KickOutcome) {
+        for _ in 0..KICK_RETRIES {
+            if outcome != KickOutcome::Again {
+                break;
+            }
+            self.stats.tx_kick_retries.add(1);
+            outcome = self.kick.kick();
+        }
+        self.kick_pending
+            .store(outcome == KickOutcome::Again, Ordering::Relaxed);
+        if outcome == KickOutcome::Lost {
+            self.mark_lost();
+        }
+    }
+}
+
+impl<S: Stack> fmt::Debug for Interface<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interface")
+            .field("name", &self.spec.name)
+            .finish_non_exhaustive()
+    }
+}
+
+fn policy(accepts_partial: bool) -> ChecksumPolicy {
+    if accepts_partial {
+        ChecksumPolicy::AcceptPartial
+    } else {
+        ChecksumPolicy::Verify
+    }
+}
+
+fn mac_number(mac: [u8; 6]) -> u64 {
+    let [a, b, c, d, e, f] = mac;
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+}

@@ -1,0 +1,64 @@
+//! How others call the internal thread, and how far it has come.
+
+use std::os::fd::AsRawFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use descriptors::OwnDescriptor;
+use libc::c_int;
+
+use crate::sys;
+
+/// The eventfd that wakes it, once it runs.
+#[derive(Debug, Default)]
+pub(crate) struct InternalThread {
+    called: OnceLock<OwnDescriptor>,
+    /// How often it has begun anew to look what there is to do; 0: it does not run.
+    rounds: AtomicU32,
+}
+
+impl InternalThread {
+    /// The internal thread runs from here on; `fd` calls it.
+    pub(crate) fn begin(&self, fd: OwnDescriptor) {
+        self.called.get_or_init(|| fd);
+    }
+
+    /// What calls it.
+    pub(crate) fn fd(&self) -> Option<c_int> {
+        self.called.get().map(AsRawFd::as_raw_fd)
+    }
+
+    #[inline]
+    pub(crate) fn runs(&self) -> bool {
+        self.called.get().is_some()
+    }
+
+    /// Has the internal thread look what there is to do. Async-signal-safe. Nothing happens if it does not run.
+    pub(crate) fn call(&self) {
+        if let Some(fd) = self.fd() {
+            sys::signal_eventfd(fd);
+        }
+    }
+
+    /// In the internal thread: it has been called.
+    pub(crate) fn answer(&self) {
+        if let Some(fd) = self.fd() {
+            sys::drain_eventfd(fd);
+        }
+    }
+
+    /// In the internal thread: from here on no number of a descriptor is known that was read before.
+    pub(crate) fn begins_round(&self) {
+        self.rounds.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The internal thread ends.
+    pub(crate) fn ends(&self) {
+        self.rounds.store(0, Ordering::Relaxed);
+    }
+
+    /// How many rounds it has begun; 0: it does not run.
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,158 @@
+//! The host's interfaces: which are open, which could be, and what is common to them.
+
+mod holder;
+mod not_open;
+mod opening;
+mod senders;
+mod states;
+mod takeover;
+
+use std::net::SocketAddrV4;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use dev_core::FramePool;
+use stats::Segment;
+
+use crate::sockets::interface::Interface;
+use crate::sockets::internal_thread::InternalThread;
+use crate::sockets::network::{InterfaceFacts, Network};
+use crate::sockets::reason::Reason;
+use crate::sockets::settings::Settings;
+use crate::sockets::stack::Stack;
+use crate::sys;
+pub(crate) use states::Absent;
+use states::States;
+
+/// The interfaces, and what is needed to open one.
+#[derive(Debug)]
+pub(crate) struct Links<S: Stack> {
+    settings: Settings,
+    backend: S::Backend,
+    network: Arc<dyn Network>,
+    pool: &'static FramePool,
+    segment: Arc<Segment>,
+    internal_thread: Arc<InternalThread>,
+    states: States<S>,
+    /// An interface could not be opened.
+    has_failed: AtomicBool,
+    /// One of them is in the hands of another process.
+    is_held: AtomicBool,
+    /// A sending ring has, perhaps, frames of which its device was not told.
+    frames_wait: AtomicBool,
+    /// Through it the kernel gets datagrams that came past it. Opened with the first interface, not by the internal thread when
+    /// a descendant asks: a new descriptor has the lowest number until it is moved away, which the program may expect.
+    return_socket: OnceLock<sys::RawSocket>,
+}
+
+impl<S: Stack> Links<S> {
+    pub(crate) fn new(
+        settings: Settings,
+        backend: S::Backend,
+        network: Arc<dyn Network>,
+        pool: &'static FramePool,
+        segment: Arc<Segment>,
+        internal_thread: Arc<InternalThread>,
+    ) -> Self {
+        Self {
+            settings,
+            backend,
+            network,
+            pool,
+            segment,
+            internal_thread,
+            states: States::new(),
+            has_failed: AtomicBool::new(false),
+            is_held: AtomicBool::new(false),
+            frames_wait: AtomicBool::new(false),
+            return_socket: OnceLock::new(),
+        }
+    }
+
+    /// An interface that is open.
+    pub(crate) fn get(&self, index: u32) -> Result<&'static Interface<S>, Absent> {
+        self.states.get(index)
+    }
+
+    /// Why an interface could not be opened, if that was tried.
+    pub(crate) fn failure(&self, index: u32) -> Option<Reason> {
+        self.states.failure(index)
+    }
+
+    /// Whether a device is open.
+    pub(crate) fn has_open(&self) -> bool {
+        !self.states.open().is_empty()
+    }
+
+    /// Whether the interfaces that were needed could not be opened, none of them.
+    pub(crate) fn has_failed_to_open(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed) && !self.has_open()
+    }
+
+    /// The way of datagrams that came past the kernel back to it.
+    pub(crate) fn return_socket(&self) -> Option<&sys::RawSocket> {
+        self.return_socket.get().filter(|raw| raw.is_open())
+    }
+
+    /// Links or addresses have changed. What could not be opened, or was lost, gets another chance.
+    pub(crate) fn follow_change(&self) {
+        let present = self.network.interfaces();
+        for interface in self.states.open() {
+            self.bring_up_to_date(interface, &present);
+        }
+        self.states.forget_failed();
+    }
+
+    /// Whether a device was given up since this was last asked.
+    pub(crate) fn are_lost_anew(&self) -> bool {
+        let open = self.states.open();
+        let lost = open.iter().filter(|interface| interface.is_lost_anew());
+        lost.count() > 0
+    }
+
+    /// Brings gauges up to date that no packet touches, and kicks devices that were busy. Returns whether one still is.
+    pub(crate) fn refresh(&self) -> bool {
+        let open = self.states.open();
+        open.iter().filter(|interface| interface.refresh()).count() > 0
+    }
+
+    /// Takes in what has come on every open interface.
+    pub(crate) fn drain(&self) {
+        let open = self.states.open();
+        open.iter().for_each(|interface| {
+            interface.poll();
+        });
+    }
+
+    /// The host's interfaces as far as they matter for the offload decision.
+    pub(crate) fn facts(&self) -> Vec<InterfaceFacts> {
+        let mut facts = self.network.interfaces();
+        let is_open = |index| {
+            let lost = Absent::Refused(Reason::DeviceLost);
+            self.states
+                .get(index)
+                .map_or_else(|absent| absent == lost, |_| true)
+        };
+        // A closed interface that is down cannot be opened; an open one keeps its flows until it is up again.
+        facts.retain(|interface| interface.up || is_open(interface.spec.index));
+        facts
+    }
+
+    /// The interface, open or not, that has the address of `local`, or any if that is unspecified.
+    pub(crate) fn owner_of(
+        &self,
+        local: SocketAddrV4,
+        interfaces: &[InterfaceFacts],
+    ) -> Option<u32> {
+        let address = *local.ip();
+        let owns = |interface: &&InterfaceFacts| {
+            interface.eligible
+                && !interface.loopback
+                && (address.is_unspecified() || interface.addresses.contains(&address))
+        };
+        interfaces
+            .iter()
+            .find(owns)
+            .map(|interface| interface.spec.index)
+    }
+}

@@ -1,0 +1,136 @@
+//! Interfaces that another process holds: who that is, and taking them over when it has gone.
+//!
+//! The kernel does not announce that an XDP program has left an interface, but the end of a process can be waited for
+//! (pidfd_open(2)): the internal thread does. Sockets that wait for an interface are the kernel's meanwhile and sleep in calls
+//! from which they can be woken, so that they can go over at any moment.
+
+use std::sync::atomic::Ordering;
+
+use libc::c_int;
+
+use crate::sockets::links::Links;
+use crate::sockets::links::holder::Holder;
+use crate::sockets::links::not_open::NotOpen;
+use crate::sockets::network::InterfaceFacts;
+use crate::sockets::stack::Stack;
+
+impl<S: Stack> Links<S> {
+    /// Whether an interface is in the hands of another process: the internal thread waits for its end.
+    pub(crate) fn waits_for_holder(&self) -> bool {
+        self.is_held.load(Ordering::Relaxed)
+    }
+
+    /// An interface is held by another process, from here on or as before. `known`: by whom it was.
+    pub(super) fn is_held_by_other(
+        &self,
+        index: u32,
+        name: &str,
+        known: Option<NotOpen>,
+    ) -> NotOpen {
+        let program = self.network.xdp_program(index);
+        let holder = known
+            .and_then(NotOpen::into_holder)
+            .or_else(|| Holder::find(program?, &self.segment.publishers()));
+        let text = match &holder {
+            Some(holder) => format!("held by {holder}; taken over when that ends"),
+            None => "held by another process, or by a program of `ip link`".to_owned(),
+        };
+        self.segment.note(name, NOTE_TOPIC, &text);
+        NotOpen::held(name, holder)
+    }
+
+    /// An interface is among those that could not be opened: has the internal thread wait for its holder's end.
+    pub(super) fn wait_for_holder(&self) {
+        self.is_held.store(true, Ordering::SeqCst);
+        self.internal_thread.call();
+    }
+
+    /// Opened after all.
+    pub(super) fn is_ours(&self, name: &str) {
+        self.segment.note(name, NOTE_TOPIC, "");
+    }
+
+    /// Who holds the interfaces that have the address, or one of all if it is unspecified.
+    pub(crate) fn holders_of(
+        &self,
+        address: std::net::Ipv4Addr,
+        interfaces: &[InterfaceFacts],
+    ) -> String {
+        let has_it = |index: u32| {
+            let mut owners = interfaces.iter().filter(|it| it.spec.index == index);
+            owners.any(|it| address.is_unspecified() || it.addresses.contains(&address))
+        };
+        let mut texts = Vec::new();
+        self.states.for_each_failed(|index, not_open| {
+            if let Some(held) = &not_open.held
+                && has_it(index)
+            {
+                texts.push(match &held.holder {
+                    Some(holder) => format!("{}: {holder}", held.name),
+                    None => held.name.clone(),
+                });
+            }
+        });
+        texts.sort();
+        texts.join(", ")
+    }
+
+    /// For the internal thread to wait for: says what becomes readable when a holder ends.
+    pub(crate) fn watch_holders(&self, mut watch: impl FnMut(c_int)) {
+        if !self.waits_for_holder() {
+            return;
+        }
+        self.states.for_each_failed(|_, not_open| {
+            if let Some(holder) = not_open.holder() {
+                watch(holder.fd());
+            }
+        });
+    }
+
+    /// Gives what nobody holds any more another chance to be opened.
+    pub(crate) fn take_over(&self) -> TakeOver {
+        if !self.waits_for_holder() {
+            return TakeOver::default();
+        }
+        // In this order: what is found to be held from here on says so itself.
+        self.is_held.store(false, Ordering::SeqCst);
+        let mut waiting = Vec::new();
+        self.states.for_each_failed(|index, not_open| {
+            if let Some(held) = &not_open.held {
+                let is_alive = held.holder.as_ref().map(Holder::is_alive);
+                waiting.push((index, held.name.clone(), is_alive, not_open.is_due()));
+            }
+        });
+        if !waiting.is_empty() {
+            self.is_held.store(true, Ordering::SeqCst);
+        }
+        let mut soon = false;
+        let mut is_free = false;
+        for (index, name, is_alive, is_due) in waiting {
+            let is_held = is_alive.unwrap_or_else(|| self.network.xdp_program(index).is_some());
+            // If it is nobody's just after an attempt, the device has not noticed the end of its holder yet.
+            soon |= is_alive.is_none() && !is_due;
+            if !is_held {
+                log::info!("{name}: nobody holds it any more");
+                self.states.forget_failure(index);
+                is_free = true;
+            }
+        }
+        TakeOver {
+            is_free,
+            look_soon: soon,
+        }
+    }
+}
+
+/// What came of looking who holds interfaces.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TakeOver {
+    /// Nobody holds one any more: sockets that wait for it can go over.
+    pub(crate) is_free: bool,
+    /// A holder has ended, but the device has not noticed.
+    pub(crate) look_soon: bool,
+}
+
+/// The note about an interface says by whom it is held.
+const NOTE_TOPIC: &str = "holder";

@@ -1,0 +1,239 @@
+//! The application's buffers in a receive or send call. They are the application's claim until used: lengths are bounded
+//! and bad pointers are refused here, in one place.
+
+use std::net::SocketAddrV4;
+use std::slice;
+
+use libc::c_int;
+
+use crate::sockets::user_memory::{is_readable, is_writable};
+use crate::sys::{self, Errno};
+
+/// Most buffers that `recvmsg(2)` and `sendmsg(2)` take (`UIO_MAXIOV`).
+const IOV_MAX: usize = 1024;
+/// Most bytes of an address of any family.
+const NAME_BYTES_MAX: usize = size_of::<libc::sockaddr_storage>();
+/// Most bytes of one call (`MAX_RW_COUNT`): of a single buffer no more are looked at.
+const BYTES_MAX: usize = 0x7fff_f000;
+/// Of a stream's buffers so much is looked at once.
+const PIECE_BYTES: usize = 1 << 16;
+/// More than a datagram can carry.
+const PAYLOAD_BYTES_MAX: usize = 1 << 16;
+
+/// A `struct msghdr` of the application, or one made of the arguments of a simpler call.
+#[derive(Debug)]
+pub struct Message<'a> {
+    header: &'a mut libc::msghdr,
+}
+
+impl<'a> Message<'a> {
+    /// # Safety
+    /// What the header points at must belong to the application: what it may not read or write is found out, but other memory than
+    /// its own would be read and written.
+    pub unsafe fn new(header: &'a mut libc::msghdr) -> Self {
+        Self { header }
+    }
+
+    /// For a system call with the same message.
+    pub(crate) fn header(&mut self) -> *mut libc::msghdr {
+        self.header
+    }
+
+    /// Whether the call asks for or carries control data.
+    #[inline]
+    pub(crate) fn has_control(&self) -> bool {
+        self.header.msg_controllen != 0
+    }
+
+    /// The destination of a send call: `Ok(None)` for none given, `Err` for one that only the kernel can judge.
+    #[inline]
+    pub(crate) fn destination(&self) -> Result<Option<SocketAddrV4>, ()> {
+        if self.header.msg_name.is_null() || self.header.msg_namelen == 0 {
+            return Ok(None);
+        }
+        let len = self.header.msg_namelen as usize;
+        if len > NAME_BYTES_MAX || !is_readable(self.header.msg_name, len) {
+            return Err(());
+        }
+        // SAFETY: readable for `msg_namelen` bytes (checked above).
+        let address = unsafe { sys::read_sockaddr(self.header.msg_name, self.header.msg_namelen) };
+        address.map(Some).ok_or(())
+    }
+
+    /// The bytes to send, and how many they are. `Err`: a claim that the kernel has to judge.
+    #[inline]
+    pub(crate) fn payload(&self) -> Result<(usize, impl Iterator<Item = &[u8]>), ()> {
+        let parts = self.parts()?;
+        let mut len = 0usize;
+        for part in parts.clone() {
+            len = len.checked_add(part.iov_len).ok_or(())?;
+            // Nothing is read of what no datagram can carry.
+            if len <= PAYLOAD_BYTES_MAX && !is_readable(part.iov_base, part.iov_len) {
+                return Err(());
+            }
+        }
+        let slices = parts.filter(|part| part.iov_len > 0).map(|part| {
+            // SAFETY: readable for its length (checked above; contract of `new`).
+            unsafe { slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) }
+        });
+        Ok((len, slices))
+    }
+
+    /// Whether the kernel would refuse the list of buffers, before it looks at the socket.
+    #[inline]
+    pub(crate) fn is_malformed(&self) -> bool {
+        self.parts().is_err()
+    }
+
+    /// Copies a received datagram into the buffers and fills in address and flags. Returns how many bytes fitted.
+    #[inline(always)]
+    pub(crate) fn receive(&mut self, data: &[u8], source: SocketAddrV4) -> Result<usize, Errno> {
+        let mut rest = data;
+        for part in self.parts().map_err(|()| Errno(libc::EMSGSIZE))? {
+            let len = part.iov_len.min(rest.len());
+            if len == 0 {
+                continue;
+            }
+            if !is_writable(part.iov_base, len) {
+                return Err(Errno(libc::EFAULT));
+            }
+            let (now, later) = rest.split_at(len);
+            // SAFETY: the buffer is writable for `iov_len >= len` bytes (contract of `new`), and frames are
+            // the library's own memory, so the two do not overlap.
+            unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), part.iov_base.cast::<u8>(), len) };
+            rest = later;
+        }
+        self.header.msg_flags = if rest.is_empty() { 0 } else { libc::MSG_TRUNC };
+        self.header.msg_controllen = 0;
+        self.set_name(source)?;
+        Ok(data.len() - rest.len())
+    }
+
+    #[inline]
+    fn set_name(&mut self, source: SocketAddrV4) -> Result<(), Errno> {
+        if self.header.msg_name.is_null() {
+            return Ok(());
+        }
+        let address = sys::sockaddr(source);
+        let size = size_of_val(&address);
+        let room = (self.header.msg_namelen as usize).min(size);
+        if !is_writable(self.header.msg_name, room) {
+            return Err(Errno(libc::EFAULT));
+        }
+        // SAFETY: the name buffer is writable for `msg_namelen >= room` bytes (contract of `new`).
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                (&raw const address).cast::<u8>(),
+                self.header.msg_name.cast::<u8>(),
+                room,
+            );
+        }
+        self.header.msg_namelen = size as libc::socklen_t;
+        Ok(())
+    }
+
+    /// Bytes of all buffers. `Err`: the kernel refuses the list.
+    #[inline]
+    pub(crate) fn total_len(&self) -> Result<usize, Errno> {
+        let mut parts = self.parts().map_err(|()| Errno(libc::EFAULT))?;
+        let sum = parts.try_fold(0usize, |sum, part| sum.checked_add(part.iov_len));
+        Ok(sum.unwrap_or(BYTES_MAX).min(BYTES_MAX))
+    }
+
+    /// Shows the bytes from `skip` on, in pieces, until `take` takes less than it is shown. `Err`: a piece is not readable.
+    #[inline]
+    pub(crate) fn show(
+        &self,
+        mut skip: usize,
+        mut take: impl FnMut(&[u8]) -> usize,
+    ) -> Result<(), Errno> {
+        for part in self.parts().map_err(|()| Errno(libc::EFAULT))? {
+            while skip < part.iov_len {
+                let len = (part.iov_len - skip).min(PIECE_BYTES);
+                let start = part.iov_base.cast::<u8>().wrapping_add(skip);
+                if !is_readable(start, len) {
+                    return Err(Errno(libc::EFAULT));
+                }
+                // SAFETY: readable for `len` bytes (checked above; contract of `new`).
+                let taken = take(unsafe { slice::from_raw_parts(start, len) });
+                if taken < len {
+                    return Ok(());
+                }
+                skip += len;
+            }
+            skip -= part.iov_len;
+        }
+        Ok(())
+    }
+
+    /// Has the buffers filled from `skip` on, in pieces, until `give` gives less than there is room for. `Err`: a piece is not
+    /// writable.
+    #[inline]
+    pub(crate) fn fill(
+        &mut self,
+        mut skip: usize,
+        mut give: impl FnMut(&mut [u8]) -> usize,
+    ) -> Result<(), Errno> {
+        for part in self.parts().map_err(|()| Errno(libc::EFAULT))? {
+            while skip < part.iov_len {
+                let len = (part.iov_len - skip).min(PIECE_BYTES);
+                let start = part.iov_base.cast::<u8>().wrapping_add(skip);
+                if !is_writable(start, len) {
+                    return Err(Errno(libc::EFAULT));
+                }
+                // SAFETY: writable for `len` bytes (checked above; contract of `new`), and nobody else's during the call.
+                let given = give(unsafe { slice::from_raw_parts_mut(start, len) });
+                if given < len {
+                    return Ok(());
+                }
+                skip += len;
+            }
+            skip -= part.iov_len;
+        }
+        Ok(())
+    }
+
+    /// What a call that has received from a stream leaves beside the data: no address, no control data.
+    #[inline]
+    pub(crate) fn received_from_stream(&mut self, flags: c_int) {
+        self.header.msg_flags = flags;
+        self.header.msg_controllen = 0;
+        self.header.msg_namelen = 0;
+    }
+
+    /// The buffers. `Err`: the kernel refuses the list, or one of a buffer that cannot be the program's, whether it is needed or not.
+    #[inline(always)]
+    fn parts(&self) -> Result<impl Iterator<Item = libc::iovec> + Clone + use<'a>, ()> {
+        // The field's type differs between C libraries.
+        #[allow(
+            clippy::useless_conversion,
+            reason = "the field is a socklen_t on other C libraries"
+        )]
+        let count = usize::try_from(self.header.msg_iovlen).map_err(|_| ())?;
+        let start = self.header.msg_iov.cast_const();
+        let len = size_of::<libc::iovec>() * count.min(IOV_MAX);
+        if count > IOV_MAX || !is_readable(start, len) {
+            return Err(());
+        }
+        // SAFETY: readable for `msg_iovlen` entries (checked above; contract of `new`), aligned or not.
+        let part = move |index| unsafe { start.wrapping_add(index).read_unaligned() };
+        let parts = (0..count).map(part);
+        let is_good = |part: libc::iovec| match count {
+            1 => part.iov_len.cast_signed() >= 0 && is_range(&part, part.iov_len.min(BYTES_MAX)),
+            _ => is_range(&part, part.iov_len),
+        };
+        parts.clone().all(is_good).then_some(parts).ok_or(())
+    }
+}
+
+/// Where the memory of programs ends, unless they ask for more on purpose.
+const USER_END: usize = 1 << 47;
+
+/// Whether `len` bytes from the buffer's start on lie where a program's memory can be.
+#[inline]
+fn is_range(part: &libc::iovec, len: usize) -> bool {
+    let Some(end) = part.iov_base.addr().checked_add(len) else {
+        return false;
+    };
+    end <= USER_END || is_readable(std::ptr::without_provenance::<u8>(end - 1), 1)
+}

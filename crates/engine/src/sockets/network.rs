@@ -1,0 +1,241 @@
+//! What the engine asks of the kernel's network configuration. Slow path only.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::RawFd;
+
+use dev_core::LinkSpec;
+
+use crate::sockets::reason::Reason;
+
+/// An interface and what decides whether it can be accelerated.
+#[derive(Clone, Debug)]
+pub struct InterfaceFacts {
+    /// Name, index, hardware address, MTU, driver.
+    pub spec: LinkSpec,
+    /// Its IPv4 addresses.
+    pub addresses: Vec<Ipv4Addr>,
+    /// Administratively up.
+    pub up: bool,
+    /// The loopback interface.
+    pub loopback: bool,
+    /// Ethernet, of a kind that a back-end can take over, and not part of a bond or bridge.
+    pub eligible: bool,
+}
+
+/// Where a datagram goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextHop {
+    /// Out of an interface, to a neighbour whose hardware address is known.
+    Link {
+        /// Interface index.
+        link_index: u32,
+        /// Hardware address of the next hop.
+        mac: [u8; 6],
+        /// Source address that the route prefers.
+        source: Ipv4Addr,
+        /// Largest IP packet in bytes.
+        mtu: u32,
+        /// Path MTU discovery is off for the route: packets may be fragmented on their way.
+        mtu_locked: bool,
+    },
+    /// Through the kernel.
+    Kernel(Reason),
+}
+
+/// A next hop, and what it depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolution {
+    /// Where datagrams go.
+    pub next_hop: NextHop,
+    /// The neighbour (link index, address) whose hardware address was looked up.
+    pub neighbour: Option<(u32, IpAddr)>,
+}
+
+impl From<NextHop> for Resolution {
+    fn from(next_hop: NextHop) -> Self {
+        Self {
+            next_hop,
+            neighbour: None,
+        }
+    }
+}
+
+/// What has changed in the network's configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkChange {
+    /// Links, addresses or IPsec policies have changed, not only routes and neighbours.
+    pub interfaces: bool,
+    /// Any destination may have another route.
+    pub all_routes: bool,
+    /// Routes (address, prefix length) that have changed.
+    pub routes: Vec<(Ipv4Addr, u8)>,
+    /// Neighbours (link index, address) that have another hardware address, or one now, or none any more.
+    pub neighbours: Vec<(u32, IpAddr)>,
+}
+
+impl NetworkChange {
+    /// Every route, and perhaps the links and addresses.
+    pub fn everything(interfaces: bool) -> Self {
+        Self {
+            interfaces,
+            all_routes: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether what was found out about a destination may be wrong now.
+    pub(crate) fn concerns(&self, destination: Ipv4Addr, found: &Resolution) -> bool {
+        self.interfaces
+            || self.all_routes
+            || found
+                .neighbour
+                .is_some_and(|neighbour| self.neighbours.contains(&neighbour))
+            || self
+                .routes
+                .iter()
+                .any(|route| is_within(destination, *route))
+    }
+}
+
+fn is_within(address: Ipv4Addr, (network, prefix_len): (Ipv4Addr, u8)) -> bool {
+    let host_bits = 32_u32.saturating_sub(prefix_len.into());
+    let differ = u32::from(address) ^ u32::from(network);
+    differ.checked_shr(host_bits).unwrap_or(0) == 0
+}
+
+/// A UDP socket of the namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortUser {
+    /// Its address, unspecified for all.
+    pub local: SocketAddr,
+    /// Its peer, if it is connected.
+    pub peer: Option<SocketAddr>,
+    /// Its inode number.
+    pub inode: u64,
+}
+
+/// The kernel's network configuration.
+pub trait Network: fmt::Debug + Send + Sync {
+    /// Whether a socket belongs to this network's namespace.
+    fn has_socket(&self, fd: RawFd) -> bool {
+        let _ = fd;
+        true
+    }
+
+    /// Whether the calling thread is in this network's namespace.
+    fn is_here(&self) -> bool {
+        true
+    }
+
+    /// The UDP sockets of every process, or those with this port. `None`: the kernel does not say.
+    fn port_users(&self, port: Option<u16>) -> Option<Vec<PortUser>> {
+        let _ = port;
+        Some(Vec::new())
+    }
+
+    /// What the kernel would apply to packets of an interface, and does not to those that pass by it; in a few words each.
+    fn passed_by(&self, link_index: u32) -> Vec<String> {
+        let _ = link_index;
+        Vec::new()
+    }
+
+    /// Whether IPsec policies are in force, which only the kernel applies.
+    fn has_ipsec(&self) -> bool {
+        false
+    }
+
+    /// Source addresses that the kernel refuses in packets that come in on an interface: this host's own, and with reverse path
+    /// filtering those of broadcasts.
+    fn refused_sources(&self, link_index: u32) -> Vec<Ipv4Addr> {
+        let _ = link_index;
+        let interfaces = self.interfaces();
+        interfaces
+            .into_iter()
+            .flat_map(|interface| interface.addresses)
+            .collect()
+    }
+
+    /// Has the kernel find out a neighbour's hardware address. It tells of it as of any change.
+    fn ask_for_neighbour(&self, link_index: u32, address: IpAddr) {
+        let _ = (link_index, address);
+    }
+
+    /// All interfaces.
+    fn interfaces(&self) -> Vec<InterfaceFacts>;
+
+    /// The number of the XDP program that is attached to an interface now.
+    fn xdp_program(&self, link_index: u32) -> Option<u32> {
+        let _ = link_index;
+        None
+    }
+
+    /// What has changed since the last call, without waiting; `None`: nothing.
+    fn take_changes(&self) -> Option<NetworkChange>;
+
+    /// The kernel's routing decision and neighbour for a destination.
+    fn next_hop(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, tos: u8) -> Resolution;
+}
+
+/// A network that does not change, for tests and benches without a kernel network.
+#[derive(Clone, Debug)]
+pub struct FixedNetwork {
+    /// The answer to [`Network::interfaces`].
+    pub interfaces: Vec<InterfaceFacts>,
+    /// The answer to [`Network::next_hop`].
+    pub next_hop: NextHop,
+}
+
+impl Network for FixedNetwork {
+    fn interfaces(&self) -> Vec<InterfaceFacts> {
+        self.interfaces.clone()
+    }
+
+    fn take_changes(&self) -> Option<NetworkChange> {
+        None
+    }
+
+    fn next_hop(&self, _destination: Ipv4Addr, _source: Option<Ipv4Addr>, _tos: u8) -> Resolution {
+        self.next_hop.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_concerns_what_it_may_make_wrong() {
+        let destination: Ipv4Addr = "192.0.2.7".parse().unwrap();
+        let gateway = |link_index| (link_index, "10.0.0.9".parse().unwrap());
+        let found = Resolution {
+            next_hop: NextHop::Kernel(Reason::Neighbour),
+            neighbour: Some(gateway(3)),
+        };
+        let concerns = |change: NetworkChange| change.concerns(destination, &found);
+        assert!(!concerns(NetworkChange::default()));
+        assert!(concerns(NetworkChange::everything(false)));
+        for (route, expected) in [
+            (("192.0.2.0", 24), true),
+            (("192.0.2.7", 32), true),
+            (("0.0.0.0", 0), true),
+            (("192.0.2.6", 32), false),
+            (("192.0.3.0", 24), false),
+            (("128.0.0.0", 1), true),
+        ] {
+            let routes = vec![(route.0.parse().unwrap(), route.1)];
+            let change = NetworkChange {
+                routes,
+                ..NetworkChange::default()
+            };
+            assert_eq!(concerns(change), expected, "{route:?}");
+        }
+        for (link_index, expected) in [(3, true), (4, false)] {
+            let change = NetworkChange {
+                neighbours: vec![gateway(link_index)],
+                ..NetworkChange::default()
+            };
+            assert_eq!(concerns(change), expected);
+        }
+    }
+}

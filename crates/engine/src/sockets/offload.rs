@@ -1,0 +1,378 @@
+//! The offload decision: a pure function of what is known about a socket and the interfaces.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::net::SocketAddrV4;
+
+use dev_core::{Flow, Protocol};
+use vma_config::rules::{ProcessRule, ProcessRules, Role};
+
+use crate::sockets::network::InterfaceFacts;
+use crate::sockets::reason::Reason;
+
+/// What is known about a bound UDP socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SocketFacts<'a> {
+    /// Bound address; unspecified means every address of the host.
+    pub(crate) local: SocketAddrV4,
+    /// Peer of a connected socket.
+    pub(crate) peer: Option<SocketAddrV4>,
+    /// `SO_REUSEPORT`
+    pub(crate) reuse_port: bool,
+    /// With `SO_REUSEADDR`: who else has the port.
+    pub(crate) sharing: PortSharing,
+    /// `VMA_OFFLOADED_SOCKETS`
+    pub(crate) enabled: bool,
+    /// Made in another network namespace than the engine's.
+    pub(crate) foreign: bool,
+    /// IPsec policies are in force.
+    pub(crate) ipsec: bool,
+    /// `libvma.conf`
+    pub(crate) rules: &'a ProcessRules,
+}
+
+/// What is known about who else has the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PortSharing {
+    /// Nobody who could get our datagrams.
+    Alone,
+    /// Somebody, for some of them.
+    Shared,
+    /// The kernel does not say.
+    Unknown,
+}
+
+/// Why a socket has no flows, and the rule behind it if it is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotOffloaded<'a> {
+    pub(crate) reason: Reason,
+    pub(crate) rule: Option<&'a ProcessRule>,
+}
+
+impl fmt::Display for NotOffloaded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason.text())?;
+        self.rule.iter().try_for_each(|rule| write!(f, ": {rule}"))
+    }
+}
+
+impl From<Reason> for NotOffloaded<'_> {
+    fn from(reason: Reason) -> Self {
+        Self { reason, rule: None }
+    }
+}
+
+impl NotOffloaded<'_> {
+    /// What the reason is about, as far as the socket's address says it.
+    pub(crate) fn detail(&self, local: SocketAddrV4, interfaces: &[InterfaceFacts]) -> String {
+        let address = local.ip();
+        let owners = interfaces.iter().filter(|it| {
+            !it.loopback && (address.is_unspecified() || it.addresses.contains(address))
+        });
+        match self.reason {
+            Reason::Multicast | Reason::AddressNotLocal | Reason::NotUnicast => address.to_string(),
+            Reason::NoInterface | Reason::OpenFailed | Reason::DeviceLost => {
+                let names: Vec<_> = owners.map(|owner| owner.spec.name.as_str()).collect();
+                names.join(", ")
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// The rule by which the program sends and receives through the kernel only, whatever the addresses: the socket need
+/// not even be looked at.
+pub(crate) fn program_rule(rules: &ProcessRules) -> Option<&ProcessRule> {
+    rules.leaves_all_to_os(Role::UdpSender)?;
+    rules.leaves_all_to_os(Role::UdpReceiver)
+}
+
+/// The rule by which datagrams to an address go through the kernel.
+pub(crate) fn sender_rule(rules: &ProcessRules, destination: SocketAddrV4) -> Option<&ProcessRule> {
+    os_rule(rules, Role::UdpSender, destination, None)
+}
+
+fn os_rule(
+    rules: &ProcessRules,
+    role: Role,
+    first: SocketAddrV4,
+    second: Option<SocketAddrV4>,
+) -> Option<&ProcessRule> {
+    rules
+        .find(role, first, second)
+        .filter(|rule| rule.leaves_to_os())
+}
+
+/// Flows that would give the socket its packets, each with the index of the interface that they come in on.
+pub(crate) fn plan<'a>(
+    socket: &SocketFacts<'a>,
+    interfaces: &[InterfaceFacts],
+) -> Result<Vec<(u32, Flow)>, NotOffloaded<'a>> {
+    if !socket.enabled {
+        return Err(Reason::Disabled.into());
+    }
+    if socket.foreign {
+        return Err(Reason::Namespace.into());
+    }
+    if socket.ipsec {
+        return Err(Reason::Ipsec.into());
+    }
+    let local = Some(socket.local);
+    let connect_rule = |peer| os_rule(socket.rules, Role::UdpConnect, peer, local);
+    if let Some(rule) = socket.peer.and_then(connect_rule) {
+        let (reason, rule) = (Reason::Rule, Some(rule));
+        return Err(NotOffloaded { reason, rule });
+    }
+    if socket.reuse_port {
+        return Err(Reason::ReusePort.into());
+    }
+    match socket.sharing {
+        PortSharing::Alone => {}
+        PortSharing::Shared => return Err(Reason::PortShared.into()),
+        PortSharing::Unknown => return Err(Reason::ReuseAddress.into()),
+    }
+    let wanted = *socket.local.ip();
+    if wanted.is_multicast() {
+        return Err(Reason::Multicast.into());
+    }
+    if wanted.is_broadcast() {
+        return Err(Reason::NotUnicast.into());
+    }
+    if wanted.is_loopback() {
+        return Err(Reason::Loopback.into());
+    }
+    let flow = |address| Flow {
+        protocol: Protocol::Udp,
+        local: SocketAddrV4::new(address, socket.local.port()),
+        peer: socket.peer,
+    };
+    let owned = |interface: &&InterfaceFacts| {
+        wanted.is_unspecified() || interface.addresses.contains(&wanted)
+    };
+    let mut owners = interfaces.iter().filter(owned).peekable();
+    if owners.peek().is_none() {
+        return Err(Reason::AddressNotLocal.into());
+    }
+    let mut flows = Vec::new();
+    for interface in owners.filter(|interface| interface.eligible && !interface.loopback) {
+        let addresses = interface.addresses.iter().copied();
+        let addresses = addresses.filter(|address| wanted.is_unspecified() || *address == wanted);
+        flows.extend(addresses.map(|address| (interface.spec.index, flow(address))));
+    }
+    // An address may be there twice, with two prefix lengths.
+    let mut seen = HashSet::new();
+    flows.retain(|flow| seen.insert(*flow));
+    if flows.is_empty() {
+        return Err(Reason::NoInterface.into());
+    }
+    let mut ruled_out = None;
+    flows.retain(|(_, flow)| {
+        let rule = os_rule(socket.rules, Role::UdpReceiver, flow.local, None);
+        ruled_out = ruled_out.or(rule);
+        rule.is_none()
+    });
+    if flows.is_empty() {
+        let (reason, rule) = (Reason::ReceiverRule, ruled_out);
+        return Err(NotOffloaded { reason, rule });
+    }
+    Ok(flows)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::LazyLock;
+
+    use dev_core::LinkSpec;
+
+    use super::*;
+
+    fn interface(index: u32, address: &str, eligible: bool) -> InterfaceFacts {
+        InterfaceFacts {
+            spec: LinkSpec {
+                index,
+                name: format!("eth{index}"),
+                mac: [2, 0, 0, 0, 0, 1],
+                mtu: 1500,
+            },
+            addresses: vec![address.parse().unwrap()],
+            up: true,
+            loopback: address.starts_with("127"),
+            eligible,
+        }
+    }
+
+    fn host() -> Vec<InterfaceFacts> {
+        vec![
+            interface(1, "127.0.0.1", false),
+            interface(2, "10.0.0.1", true),
+            interface(3, "10.1.0.1", true),
+            interface(4, "10.2.0.1", false),
+        ]
+    }
+
+    fn rules(text: &str) -> ProcessRules {
+        ProcessRules::default().with_first(text).unwrap()
+    }
+
+    static NO_RULES: LazyLock<ProcessRules> = LazyLock::new(ProcessRules::default);
+
+    fn facts(local: &str) -> SocketFacts<'static> {
+        SocketFacts {
+            local: local.parse().unwrap(),
+            peer: None,
+            reuse_port: false,
+            sharing: PortSharing::Alone,
+            enabled: true,
+            foreign: false,
+            ipsec: false,
+            rules: &NO_RULES,
+        }
+    }
+
+    #[test]
+    fn every_reason_has_its_case() {
+        let reason = |facts: SocketFacts<'_>| {
+            let refusal = plan(&facts, &host()).unwrap_err();
+            assert_eq!(refusal.rule, None);
+            refusal.reason
+        };
+        assert_eq!(
+            reason(SocketFacts {
+                enabled: false,
+                ..facts("10.0.0.1:1")
+            }),
+            Reason::Disabled
+        );
+        assert_eq!(
+            reason(SocketFacts {
+                foreign: true,
+                ..facts("10.0.0.1:1")
+            }),
+            Reason::Namespace
+        );
+        assert_eq!(
+            reason(SocketFacts {
+                ipsec: true,
+                ..facts("10.0.0.1:1")
+            }),
+            Reason::Ipsec
+        );
+        for (sharing, expected) in [
+            (PortSharing::Shared, Reason::PortShared),
+            (PortSharing::Unknown, Reason::ReuseAddress),
+        ] {
+            let facts = SocketFacts {
+                sharing,
+                ..facts("10.0.0.1:1")
+            };
+            assert_eq!(reason(facts), expected);
+        }
+        assert_eq!(
+            reason(SocketFacts {
+                reuse_port: true,
+                ..facts("10.0.0.1:1")
+            }),
+            Reason::ReusePort
+        );
+        assert_eq!(reason(facts("127.0.0.1:1")), Reason::Loopback);
+        assert_eq!(reason(facts("10.9.0.1:1")), Reason::AddressNotLocal);
+        assert_eq!(reason(facts("224.0.0.1:1")), Reason::Multicast);
+        assert_eq!(reason(facts("255.255.255.255:1")), Reason::NotUnicast);
+        assert_eq!(reason(facts("10.2.0.1:1")), Reason::NoInterface);
+        assert_eq!(
+            plan(&facts("0.0.0.0:1"), &host()[..1]).unwrap_err().reason,
+            Reason::NoInterface
+        );
+        assert_eq!(
+            plan(&facts("0.0.0.0:1"), &[]).unwrap_err().reason,
+            Reason::AddressNotLocal
+        );
+    }
+
+    #[test]
+    fn any_address_means_each_address_of_each_eligible_interface() {
+        let flows = plan(&facts("0.0.0.0:53"), &host()).unwrap();
+        let locals: Vec<_> = flows
+            .iter()
+            .map(|(index, flow)| (*index, flow.local.to_string()))
+            .collect();
+        assert_eq!(
+            locals,
+            [(2, "10.0.0.1:53".to_owned()), (3, "10.1.0.1:53".to_owned())]
+        );
+        assert!(flows.iter().all(|(_, flow)| flow.peer.is_none()));
+    }
+
+    #[test]
+    fn a_connected_socket_takes_its_peer_only() {
+        let peer: SocketAddrV4 = "10.0.0.9:7".parse().unwrap();
+        let flows = plan(
+            &SocketFacts {
+                peer: Some(peer),
+                ..facts("10.0.0.1:53")
+            },
+            &host(),
+        )
+        .unwrap();
+        let local = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 53);
+        assert_eq!(
+            flows,
+            [(
+                2,
+                Flow {
+                    protocol: Protocol::Udp,
+                    local,
+                    peer: Some(peer)
+                }
+            )]
+        );
+    }
+
+    #[test]
+    fn a_receiver_rule_takes_the_flows_that_it_is_for() {
+        let rules = rules("use os udp_receiver 10.0.0.0/24:53");
+        let with_rules = |local| SocketFacts {
+            rules: &rules,
+            ..facts(local)
+        };
+        let flows = plan(&with_rules("0.0.0.0:53"), &host()).unwrap();
+        assert_eq!(flows.len(), 1);
+        assert_eq!(flows[0].1.local.to_string(), "10.1.0.1:53");
+        let refusal = plan(&with_rules("10.0.0.1:53"), &host()).unwrap_err();
+        assert_eq!(refusal.reason, Reason::ReceiverRule);
+        assert_eq!(refusal.rule, rules.iter().next());
+        assert_eq!(plan(&with_rules("10.0.0.1:54"), &host()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_connect_rule_is_for_connected_sockets() {
+        let rules = rules("use os udp_connect 10.0.0.9:*:*:53");
+        let connected = |local, peer: &str| SocketFacts {
+            peer: Some(peer.parse().unwrap()),
+            rules: &rules,
+            ..facts(local)
+        };
+        let refusal = plan(&connected("10.0.0.1:53", "10.0.0.9:7"), &host()).unwrap_err();
+        assert_eq!(refusal.reason, Reason::Rule);
+        assert_eq!(refusal.rule, rules.iter().next());
+        assert!(plan(&connected("10.0.0.1:54", "10.0.0.9:7"), &host()).is_ok());
+        assert!(plan(&connected("10.0.0.1:53", "10.0.0.8:7"), &host()).is_ok());
+        let unconnected = SocketFacts {
+            peer: None,
+            ..connected("10.0.0.1:53", "10.0.0.9:7")
+        };
+        assert!(plan(&unconnected, &host()).is_ok());
+    }
+
+    #[test]
+    fn a_program_is_the_kernels_if_both_directions_are() {
+        let both = "use os udp_sender *:*\nuse os udp_receiver *:*";
+        assert!(program_rule(&rules(both)).is_some());
+        assert!(program_rule(&rules("use os udp_sender *:*")).is_none());
+        assert!(program_rule(&rules("use os udp_receiver *:*")).is_none());
+        assert!(program_rule(&NO_RULES).is_none());
+        let to = |text: &str| sender_rule(&rules(both), text.parse().unwrap()).is_some();
+        assert!(to("10.0.0.9:7"));
+    }
+}

@@ -1,0 +1,75 @@
+//! Following the options and status flags of the kernel's socket.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::Ordering;
+
+use libc::c_int;
+
+use crate::sockets::exception::Request;
+use crate::sockets::host::Host;
+use crate::sockets::options::{Effect, effect};
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
+use crate::sys;
+
+impl<S: Stack> Host<S> {
+    /// The kernel has accepted a `setsockopt(2)`.
+    pub fn option_was_set(&self, socket: impl Into<S>, level: c_int, name: c_int) {
+        let socket = socket.into();
+        let shadow = &socket.core().shadow;
+        match effect(level, name) {
+            Effect::None => {}
+            Effect::ReceiveLimit => socket.receive_limit_changed(),
+            Effect::ReceiveTimeout => {
+                let fd = shadow.fd.load(Ordering::Relaxed);
+                let timeout = sys::option_timeout_nsec(fd, libc::SO_RCVTIMEO).unwrap_or(0);
+                shadow
+                    .receive_timeout_nsec
+                    .store(timeout, Ordering::Relaxed);
+            }
+            Effect::Flows => self.addresses_changed(socket),
+            Effect::Headers => socket.headers_changed(),
+            Effect::Multicast => socket.core().show_multicast_options(),
+            Effect::Kernel => self.leave_to_kernel_for(socket, Request::Option { level, name }),
+        }
+    }
+
+    /// The kernel has accepted a change of the file status flags: `F_SETFL`, `FIONBIO`, `FIOASYNC`.
+    pub fn status_flags_changed(&self, socket: impl Into<S>) {
+        let socket = socket.into();
+        let core = socket.core();
+        let fd = core.shadow.fd.load(Ordering::Relaxed);
+        let Ok(flags) = sys::status_flags(fd) else {
+            return;
+        };
+        let nonblocking = flags & libc::O_NONBLOCK != 0;
+        core.shadow
+            .nonblocking
+            .store(nonblocking, Ordering::Relaxed);
+        core.counters().nonblocking.set(nonblocking);
+        if flags & libc::O_ASYNC != 0 {
+            // The kernel raises SIGIO for what it sees.
+            self.leave_to_kernel_for(socket, Request::SignalDriven);
+        }
+    }
+}
+
+impl<S: Stack> SocketCore<S> {
+    /// Shows readers how the socket sends multicast.
+    fn show_multicast_options(&self) {
+        let fd = self.fd();
+        let counters = self.counters();
+        let looped = sys::option_int(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP);
+        counters.mc_loop_off.set(looped == Ok(0));
+        // The address as it lies in memory; none for an interface that was chosen by index.
+        let address = sys::option_int(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_IF);
+        match address.map(|address| Ipv4Addr::from(address.to_ne_bytes())) {
+            Ok(address) if !address.is_unspecified() => {
+                counters
+                    .mc_interface
+                    .set(SocketAddrV4::new(address, 0).into());
+            }
+            _ => counters.mc_interface.clear(),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Why a socket, or a message, stays with the kernel. Every socket that is not accelerated carries one of these; they are
+//! logged at DEBUG, kept in the socket's statistics and counted.
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $name:ident = $code:literal, $text:literal, $advice:literal;)+) => {
+        /// Why traffic stays with the kernel. The codes are part of the statistics segment: they are never reused.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u32)]
+        pub enum Reason {
+            $($(#[doc = $doc])+ $name = $code,)+
+        }
+
+        impl Reason {
+            /// All reasons, in the order of their codes.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            /// The reason in words, for an operator.
+            pub const fn text(self) -> &'static str {
+                match self { $(Self::$name => $text,)+ }
+            }
+
+            /// What an operator can change about it.
+            pub const fn advice(self) -> &'static str {
+                match self { $(Self::$name => $advice,)+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// Not a reason: the socket is accelerated.
+    Offloaded = 0, "offloaded",
+        "";
+    /// The socket is neither bound nor connected and has sent nothing.
+    NotBound = 1, "neither bound nor connected yet",
+        "Nothing: it is decided when the socket is bound, connected or first used to send";
+    /// `VMA_OFFLOADED_SOCKETS=0`.
+    Disabled = 2, "VMA_OFFLOADED_SOCKETS is 0",
+        "Unset VMA_OFFLOADED_SOCKETS, or set it to 1; or name the sockets in libvma.conf";
+    /// The bound address is not one of this host's.
+    AddressNotLocal = 3, "bound to an address that no interface has",
+        "Bind to an address of an interface of this host (ip addr), or to 0.0.0.0";
+    /// The bound address belongs to the loopback interface.
+    Loopback = 4, "bound to a loopback address",
+        "Use the address of a network interface: loopback traffic never reaches a device";
+    /// No interface is up, Ethernet and of a kind that the back-end takes.
+    NoInterface = 5, "no interface can be accelerated",
+        "Bring up an Ethernet interface whose driver has XDP (ip link); bonds and bridges are not taken";
+    /// The back-end could not open the interface; the log has its words.
+    OpenFailed = 6, "the interface could not be opened",
+        "Look for the cause and the remedy in the log (VMA_TRACELEVEL=3): privileges, queues, locked memory, driver";
+    /// Several sockets share the port; only the kernel can choose between them.
+    PortShared = 7, "the port is shared by several sockets",
+        "Give each socket a port of its own, or bind to different addresses";
+    /// `SO_REUSEPORT`: sockets of other processes may share the port.
+    ReusePort = 8, "SO_REUSEPORT is set",
+        "Do not set SO_REUSEPORT, or leave the socket to the kernel with a rule";
+    /// An option whose effect the accelerated path does not have.
+    Option = 9, "a socket option needs the kernel",
+        "Do without the option that is named, if the program can: it has an effect only in the kernel";
+    /// The packet steering table refused the flow.
+    SteeringFailed = 10, "the packet steering refused the flow",
+        "See the log: the table of flows is full, or bpf(2) is denied to the process";
+    /// The interface went away or its device failed.
+    DeviceLost = 11, "the device was lost",
+        "Bring the interface back: the socket follows when it is there again";
+    /// The process has forked since, and parent and child share the socket.
+    Forked = 12, "shared with a child since fork",
+        "Open the socket after the fork, set FD_CLOEXEC, or let only one of the processes use it";
+    /// A panic inside the library was contained; this socket is left alone since.
+    Poisoned = 13, "an internal error was contained",
+        "This is a fault of the library: please report it with the log (VMA_TRACELEVEL=4)";
+    /// The epoll set of the socket was put into another set or polled.
+    NestedEpoll = 14, "its epoll set is nested in another",
+        "Register the socket in the outermost epoll set itself";
+    /// The route leads to an interface that is not accelerated, to this host, or nowhere.
+    Route = 15, "the route does not leave through an accelerated interface",
+        "Route the destination through an accelerated interface (ip route get ADDRESS)";
+    /// The next hop's hardware address is not known; the kernel asks for it.
+    Neighbour = 16, "the next hop's hardware address is not known yet",
+        "Nothing: the datagrams after it go past the kernel once the next hop has answered";
+    /// Broadcast, or no address at all.
+    NotUnicast = 17, "broadcast goes through the kernel",
+        "Nothing: broadcast goes through the kernel";
+    /// The datagram needs fragmentation.
+    TooLarge = 18, "larger than the MTU allows in one packet",
+        "Send less at once, or raise the MTU of the path";
+    /// Control data or flags that only the kernel handles.
+    Message = 19, "flags or control data need the kernel",
+        "Do without the flag or control message, if the program can";
+    /// No free frame or ring entry.
+    RingFull = 20, "the sending ring is full",
+        "Send in smaller bursts: the device could not take more at that moment";
+    /// `shutdown(2)`
+    ShutDown = 21, "the socket was shut down",
+        "Nothing: the program has shut it down";
+    /// Another process has a descriptor of the socket.
+    Passed = 22, "its descriptor was passed to another process",
+        "Let one process use the socket, or open it in the process that uses it";
+    /// A rule of `libvma.conf` for a destination, a peer or the whole program says `os`.
+    Rule = 23, "a rule leaves it to the kernel",
+        "Change the rule of libvma.conf that is named";
+    /// A rule of `libvma.conf` for `udp_receiver` says `os`. Sending is another matter.
+    ReceiverRule = 24, "a rule leaves what it receives to the kernel",
+        "Change the udp_receiver rule of libvma.conf that is named";
+    /// `splice(2)`, `sendfile(2)`
+    InKernel = 25, "splice or sendfile moves its data in the kernel",
+        "Use recv and send instead of splice or sendfile";
+    /// Streams (`fdopen(3)`) and asynchronous reads, which no hook sees.
+    InLibc = 26, "the C library itself reads it (stdio, aio)",
+        "Use recv and send instead of stdio streams or aio";
+    /// `unshare(2)` or `setns(2)` came between: the library serves the namespace in which the first socket was made.
+    Namespace = 27, "made in another network namespace",
+        "Start the program in the namespace of its sockets (ip netns exec)";
+    /// `ip xfrm policy` shows some: what leaves past the kernel would leave in clear.
+    Ipsec = 28, "IPsec policies are in force",
+        "Remove the IPsec policies (ip xfrm policy), or leave the traffic to the kernel";
+    /// Another thread is just opening the interface.
+    Opening = 29, "the interface is being opened",
+        "Nothing: it is decided as soon as the interface is open";
+    /// `SO_REUSEADDR`, where the kernel does not say who else has the port (`CONFIG_INET_UDP_DIAG`).
+    ReuseAddress = 30, "SO_REUSEADDR is set, others may have the port",
+        "Do not set SO_REUSEADDR, or load the module inet_diag and udp_diag, so that the library can ask";
+    /// Received by the kernel's half of an accelerated socket.
+    AnotherWay = 31, "came in fragments, by another interface, or earlier",
+        "Nothing, if it is rare; else send packets that need no fragments, and through the interface of the address";
+    /// Bound to a group, or sent to one.
+    Multicast = 32, "multicast goes through the kernel",
+        "Nothing: multicast goes through the kernel";
+    /// Streams. Listed in the statistics, nothing more.
+    Tcp = 33, "TCP is the kernel's for now",
+        "Name it in a rule of libvma.conf (use vma tcp_client, use vma tcp_server): no other TCP is accelerated yet";
+    /// Datagram sockets of `AF_INET6`, also when they carry IPv4. Listed in the statistics, nothing more.
+    Ipv6 = 34, "IPv6 is the kernel's for now",
+        "Use IPv4 sockets, if the program can: IPv6 goes through the kernel in this version";
+    /// Another process has it; when that ends, the interface is taken over.
+    Held = 35, "another process holds the interface",
+        "End the process that holds the interface, or give this one an interface of its own";
+    /// The MTU is larger than any frame of AF_XDP (4 KiB), or has grown since the frames were made.
+    LargerThanFrame = 36, "larger than the library's frames: see the note on the MTU",
+        "Lower the MTU of the interface, or send smaller datagrams: see the note on the MTU";
+    /// Without `CAP_NET_ADMIN` the kernel's socket cannot be connected without a packet.
+    Repair = 37, "TCP_REPAIR is not allowed to the process",
+        "Give the program CAP_NET_ADMIN";
+    /// Before Linux 6.6, in generic mode.
+    Merged = 38, "merged segments do not fit into the library's frames",
+        "Use Linux 6.6 or later, or VMA_XDP_MODE=native: a connection must not be split between two stacks";
+}
+
+/// The statistics count each by itself.
+#[cfg(not(loom))]
+const _: () = assert!(Reason::ALL.len() < stats::REASON_CODES as usize);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_count_up_from_zero() {
+        for (index, reason) in Reason::ALL.iter().enumerate() {
+            assert_eq!(*reason as usize, index);
+            assert!(reason.text().is_ascii() && reason.text().len() < 64);
+            assert!(reason.advice().is_ascii() && reason.advice().len() < 192);
+            assert_eq!(reason.advice().is_empty(), *reason == Reason::Offloaded);
+        }
+    }
+}

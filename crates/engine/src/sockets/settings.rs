@@ -1,0 +1,37 @@
+//! What the configuration says to the engine.
+
+use dev_core::{MemoryKind, ThreadMode};
+use vma_config::ExceptionHandling;
+
+/// What the configuration says to the engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// `VMA_OFFLOADED_SOCKETS`
+    pub offloaded_sockets: bool,
+    /// `VMA_EXCEPTION_HANDLING`
+    pub exceptions: ExceptionHandling,
+    /// `VMA_THREAD_MODE`
+    pub thread_mode: ThreadMode,
+    /// `VMA_RX_POLL`: polls of a blocking receive call before it sleeps; negative means without end.
+    pub rx_poll: i32,
+    /// `VMA_RX_POLL_YIELD`: polls of a blocking receive call between two offers of the CPU to others; 0 for none.
+    pub rx_poll_yield: u32,
+    /// `VMA_POLL_SHARED_CPU`: poll on a CPU that other threads need, too.
+    pub poll_shared_cpu: bool,
+    /// `VMA_RX_UDP_POLL_OS_RATIO`
+    pub rx_udp_poll_os_ratio: u32,
+    /// `VMA_SELECT_POLL` in microseconds; negative means without end.
+    pub select_poll_usec: i32,
+    /// `VMA_SELECT_POLL_OS_RATIO`
+    pub select_poll_os_ratio: u32,
+    /// `VMA_SELECT_SKIP_OS`
+    pub select_skip_os: u32,
+    /// `VMA_CQ_POLL_BATCH_MAX`: frames taken from a ring at once.
+    pub poll_batch_max: usize,
+    /// Frames of the pool.
+    pub pool_frames: u32,
+    /// `VMA_MEM_ALLOC_TYPE`
+    pub memory: MemoryKind,
+    /// The user has set it.
+    pub memory_is_asked_for: bool,
+}

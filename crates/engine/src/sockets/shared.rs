@@ -1,0 +1,96 @@
+//! What a process and its descendants say to each other about a socket, in memory that `fork(2)` shares.
+
+mod socket;
+
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+pub(crate) use socket::SharedSocket;
+
+/// Where the engine takes them from. They are never given back: the objects that they belong to live in type-stable memory.
+#[derive(Debug, Default)]
+pub(crate) struct SharedMemory {
+    unused: Mutex<&'static [SharedSocket]>,
+}
+
+/// Bytes that are mapped at a time.
+const CHUNK_BYTES: usize = 4096;
+
+impl SharedMemory {
+    /// A place that was never used. `None`: no memory.
+    pub(crate) fn take(&self) -> Option<&'static SharedSocket> {
+        let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+        if unused.is_empty() {
+            *unused = map()?;
+        }
+        let (first, rest) = unused.split_first()?;
+        *unused = rest;
+        Some(first)
+    }
+}
+
+fn map() -> Option<&'static [SharedSocket]> {
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
+    let address = unsafe { libc::mmap(std::ptr::null_mut(), CHUNK_BYTES, access, flags, -1, 0) };
+    let first =
+        NonNull::new(address.cast::<SharedSocket>()).filter(|_| address != libc::MAP_FAILED)?;
+    let places = NonNull::slice_from_raw_parts(first, CHUNK_BYTES / size_of::<SharedSocket>());
+    // SAFETY: the mapping is page-aligned, zeroed, which is a value of two atomic integers, of this size, and never unmapped.
+    Some(unsafe { places.as_ref() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn place() -> &'static SharedSocket {
+        SharedMemory::default().take().unwrap()
+    }
+
+    #[test]
+    fn a_wish_before_or_after_is_seen() {
+        let place = place();
+        assert!(place.claim(3) && place.is_claimed(3));
+        place.request(3);
+        assert!(place.is_requested(3) && !place.claim(3));
+        place.release();
+        assert!(!place.is_claimed(3));
+    }
+
+    #[test]
+    fn a_wish_for_an_earlier_life_is_none_for_this_one() {
+        let place = place();
+        place.request(5);
+        place.request(3);
+        assert!(place.is_requested(5));
+        assert!(place.claim(7) && !place.is_claimed(5));
+    }
+
+    #[test]
+    fn a_wait_ends_with_the_release_or_with_its_limit() {
+        let place = place();
+        assert!(place.claim(1));
+        place.wait(1, Duration::from_millis(1));
+        assert!(place.is_claimed(1), "only the limit has passed");
+        std::thread::scope(|scope| {
+            scope.spawn(|| place.release());
+            while place.is_claimed(1) {
+                place.wait(1, Duration::from_secs(10));
+            }
+        });
+        place.wait(1, Duration::from_secs(10));
+    }
+
+    #[test]
+    fn places_are_given_out_once_over_several_chunks() {
+        let memory = SharedMemory::default();
+        let places: std::collections::HashSet<_> = (0..1500)
+            .map(|_| std::ptr::from_ref(memory.take().unwrap()).addr())
+            .collect();
+        assert_eq!(places.len(), 1500);
+    }
+}

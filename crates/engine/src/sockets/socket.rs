@@ -1,0 +1,345 @@
+//! What sockets of every kind have: the kernel's socket behind them, a life in type-stable memory, readiness, where their packets come
+//! from, counters, and who else may use them.
+
+use std::fmt;
+use std::ptr;
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use dev_core::Protocol;
+use libc::c_int;
+use stats::{SocketSlot, SocketStats};
+use vma_config::rules::ProcessRule;
+
+use crate::sockets::attachment::Attachment;
+use crate::sockets::events;
+use crate::sockets::interface::InterfaceSet;
+use crate::sockets::offload_state::OffloadState;
+use crate::sockets::readiness::Readiness;
+use crate::sockets::reason::Reason;
+use crate::sockets::shared::SharedSocket;
+use crate::sockets::stack::{SocketWatcher, Stack};
+use crate::sys::{self, Errno};
+
+const _: () = assert!(stats::PROTOCOL_UDP == Protocol::Udp as u32);
+
+/// What the kernel's socket says about a descriptor that the engine needs for every call.
+#[derive(Debug, Default)]
+pub(crate) struct Shadow {
+    /// The descriptor, as long as it is open.
+    pub(crate) fd: AtomicI32,
+    /// The socket's inode number: another one behind the descriptor is another socket.
+    pub(crate) inode: AtomicU64,
+    /// `O_NONBLOCK`
+    pub(crate) nonblocking: AtomicBool,
+    /// `SO_RCVTIMEO` in nanoseconds, 0 for none.
+    pub(crate) receive_timeout_nsec: AtomicU64,
+    /// `SO_SNDTIMEO` in nanoseconds, 0 for none. Streams only.
+    pub(crate) send_timeout_nsec: AtomicU64,
+    /// What the kernel says of its socket's readiness is not true: nobody asks it.
+    pub(crate) is_silent: AtomicBool,
+    /// `poll(2)` or its like said that the kernel's socket has something to read.
+    pub(crate) readable_hint: AtomicBool,
+    /// The errno with which the next call is to fail, 0 for none: what the kernel keeps in `sk_err`.
+    postponed_error: AtomicI32,
+}
+
+impl Shadow {
+    /// A call has met an error that it does not return, because it has received something before (recvmmsg(2)).
+    pub(crate) fn postpone_error(&self, errno: Errno) {
+        self.postponed_error.store(errno.0, Ordering::Relaxed);
+        self.readable_hint.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_postponed_error(&self) -> bool {
+        self.postponed_error.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn take_postponed_error(&self) -> Option<Errno> {
+        let errno = self.postponed_error.swap(0, Ordering::Relaxed);
+        (errno != 0).then_some(Errno(errno))
+    }
+}
+
+/// The part of a socket that is the same for every kind.
+///
+/// Lives in type-stable memory: a descriptor that was closed while another thread used it leads to an object with
+/// another generation, never to freed memory.
+pub struct SocketCore<S: Stack> {
+    /// Odd while open; moves on when the socket is opened and closed.
+    generation: AtomicU32,
+    /// Whether the socket is accelerated, or the kernel's for good.
+    state: OffloadState,
+    pub(crate) readiness: Readiness<S::Place>,
+    pub(crate) shadow: Shadow,
+    pub(crate) interfaces: InterfaceSet<S>,
+    attachment: Mutex<Attachment<S>>,
+    slot: Mutex<Option<SocketSlot>>,
+    counters: AtomicPtr<SocketStats>,
+    /// Where a socket counts that the statistics segment has no room for.
+    unseen: &'static SocketStats,
+    /// What descendants of the process know of the socket. `None`: there was no memory for it, and it stays with the kernel.
+    shared: Option<&'static SharedSocket>,
+    /// How often the process had forked when the socket was opened.
+    forks_before: AtomicU32,
+}
+
+impl<S: Stack> SocketCore<S> {
+    /// `kernels`: the events that the kernel's socket reports for this kind.
+    pub(crate) fn new(
+        kernels: u32,
+        unseen: &'static SocketStats,
+        shared: Option<&'static SharedSocket>,
+    ) -> Self {
+        debug_assert_eq!(kernels & !events::ALL, 0);
+        Self {
+            generation: AtomicU32::new(0),
+            state: OffloadState::new(),
+            readiness: Readiness::new(kernels),
+            shadow: Shadow::default(),
+            interfaces: InterfaceSet::new(),
+            attachment: Mutex::new(Attachment::default()),
+            slot: Mutex::new(None),
+            counters: AtomicPtr::new(ptr::from_ref(unseen).cast_mut()),
+            unseen,
+            shared,
+            forks_before: AtomicU32::new(0),
+        }
+    }
+
+    /// Prepares a life of the object, for a new descriptor of the kernel. [`begin`](Self::begin) follows when the kind has
+    /// prepared its part.
+    pub(crate) fn prepare(
+        &self,
+        fd: c_int,
+        nonblocking: bool,
+        protocol: u32,
+        slot: SocketSlot,
+        forks_before: u32,
+    ) {
+        if let Some(counters) = slot.lasting() {
+            self.counters
+                .store(ptr::from_ref(counters).cast_mut(), Ordering::Relaxed);
+        }
+        let counters = self.counters();
+        counters.protocol.set(protocol);
+        counters.fd.set(fd);
+        counters.nonblocking.set(nonblocking);
+        let inode = sys::inode(fd);
+        counters.inode.set(inode);
+        *lock(&self.slot) = Some(slot);
+        self.forks_before.store(forks_before, Ordering::Relaxed);
+        self.shadow.fd.store(fd, Ordering::Relaxed);
+        self.shadow.inode.store(inode, Ordering::Relaxed);
+        self.shadow
+            .nonblocking
+            .store(nonblocking, Ordering::Relaxed);
+        self.shadow.receive_timeout_nsec.store(0, Ordering::Relaxed);
+        self.shadow.send_timeout_nsec.store(0, Ordering::Relaxed);
+        self.shadow.is_silent.store(false, Ordering::Relaxed);
+        self.shadow.readable_hint.store(false, Ordering::Relaxed);
+        self.shadow.postponed_error.store(0, Ordering::Relaxed);
+        *self.attachment() = Attachment::opened();
+    }
+
+    /// Begins the life that was prepared.
+    pub(crate) fn begin(&self) {
+        self.state.begin();
+        self.set_reason(Reason::NotBound);
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Ends a life of the object: calls that use it find out from here on. The flows are gone already. [`leave`](Self::leave)
+    /// follows when the kind has cleared its part.
+    pub(crate) fn end(&self) {
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Lets go of all that the life had.
+    pub(crate) fn leave(&self) {
+        for watcher in self.readiness.take_watchers() {
+            watcher.socket_closed();
+        }
+        self.interfaces.clear();
+        self.shadow.fd.store(-1, Ordering::Relaxed);
+        self.readiness.sleepers.wake_all();
+        self.attachment().leave_groups();
+        self.counters
+            .store(ptr::from_ref(self.unseen).cast_mut(), Ordering::Relaxed);
+        *lock(&self.slot) = None;
+    }
+
+    /// Number of the object's life; odd while a descriptor is open.
+    #[inline]
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Its place in the memory that descendants of the process share, with the number of this life. `None`: it is closed.
+    pub(crate) fn shared(&self) -> Option<(&'static SharedSocket, u32)> {
+        let generation = self.generation();
+        let shared = self.shared?;
+        (!generation.is_multiple_of(2)).then_some((shared, generation))
+    }
+
+    /// Whether a descendant asks for the socket, and does not have it yet.
+    pub(crate) fn is_requested(&self) -> bool {
+        let wanted = self
+            .shared()
+            .is_some_and(|(shared, generation)| shared.is_requested(generation));
+        wanted && !self.is_committed()
+    }
+
+    /// Before packets come past the kernel. `false`: a descendant uses the socket, or could not say so.
+    pub(crate) fn claim(&self) -> bool {
+        self.shared()
+            .is_some_and(|(shared, generation)| shared.claim(generation))
+    }
+
+    /// The socket's packets are the kernel's: descendants need not wait for them.
+    pub(crate) fn release(&self) {
+        if let Some(shared) = self.shared {
+            shared.release();
+        }
+    }
+
+    /// How often the process had forked when the socket was opened.
+    pub(crate) fn forks_before(&self) -> u32 {
+        self.forks_before.load(Ordering::Relaxed)
+    }
+
+    /// The socket's counters in the statistics segment.
+    #[inline]
+    pub fn counters(&self) -> &'static SocketStats {
+        // SAFETY: the pointer comes from `&'static SocketStats` (see `new` and `open`).
+        unsafe { &*self.counters.load(Ordering::Relaxed) }
+    }
+
+    /// The counters, if readers see them and somebody may ask for them after the socket's end.
+    pub(crate) fn counters_worth_keeping(&self) -> Option<&'static SocketStats> {
+        let counters = self.counters();
+        let was_used = self.reason() != Reason::NotBound || counters.tx_os_packets.value() > 0;
+        (was_used && !ptr::eq(counters, self.unseen)).then_some(counters)
+    }
+
+    /// Whether the kernel's socket is not to be asked for what it is ready for.
+    #[inline]
+    pub(crate) fn is_silent(&self) -> bool {
+        self.shadow.is_silent.load(Ordering::Relaxed)
+    }
+
+    /// Says whether what the kernel tells of its socket is true from here on. Under the control lock.
+    pub(crate) fn silence(&self, is_silent: bool) {
+        self.shadow.is_silent.store(is_silent, Ordering::Release);
+        for watcher in self.readiness.watchers() {
+            watcher.silenced(is_silent);
+        }
+        self.readiness.sleepers.wake_all();
+    }
+
+    /// A descriptor of the kernel's socket.
+    pub(crate) fn fd(&self) -> c_int {
+        self.shadow.fd.load(Ordering::Relaxed)
+    }
+
+    /// Why the socket is not accelerated; [`Reason::Offloaded`] if it is.
+    #[inline]
+    pub fn reason(&self) -> Reason {
+        self.state.reason()
+    }
+
+    /// Whether flows of the socket lead to user space.
+    #[inline]
+    pub(crate) fn is_offloaded(&self) -> bool {
+        self.state.is_offloaded()
+    }
+
+    /// Whether a call on the socket is for the kernel, waiting included. If so, it stays there: a thread that waits in the kernel
+    /// would not learn of what comes past it. A socket that was accelerated and may be again waits here.
+    #[inline]
+    pub fn is_left_to_kernel(&self) -> bool {
+        self.state.may_be_left_to_kernel() && self.commit_to_kernel()
+    }
+
+    #[cold]
+    fn commit_to_kernel(&self) -> bool {
+        self.readiness.now() & events::IN == 0 && self.state.commit_if_never_offloaded()
+    }
+
+    /// Whether the socket is the kernel's for the rest of its life.
+    pub(crate) fn is_committed(&self) -> bool {
+        self.state.is_committed()
+    }
+
+    /// Makes the socket the kernel's for the rest of its life. `false`: it is already.
+    pub(crate) fn commit(&self) -> bool {
+        self.state.commit()
+    }
+
+    /// Whether datagrams may be sent past the kernel.
+    #[inline]
+    pub(crate) fn sends_past_kernel(&self) -> bool {
+        self.state.sends_past_kernel()
+    }
+
+    pub(crate) fn set_reason(&self, reason: Reason) {
+        self.set_reason_about(reason, None, "");
+    }
+
+    /// With the rule behind the reason, or what it is about. `false`: it was to be accelerated, but
+    /// a thread has gone to wait in the kernel, and the reason stays as it was.
+    pub(crate) fn set_reason_about(
+        &self,
+        reason: Reason,
+        rule: Option<&ProcessRule>,
+        detail: &str,
+    ) -> bool {
+        if !self.state.set(reason) {
+            return false;
+        }
+        let counters = self.counters();
+        self.attachment().explain(counters, detail);
+        match reason {
+            Reason::Offloaded => counters.set_offloaded(),
+            _ => counters.set_not_offloaded(reason as u32, rule.map_or(0, |rule| rule.number)),
+        }
+        true
+    }
+
+    /// Shows which thread uses the socket; asks the kernel for its number only when it is another one.
+    #[inline]
+    pub(crate) fn note_thread(&self, known: &AtomicUsize, counter: &stats::Number) {
+        let token = dev_core::lock::thread_token();
+        if known.load(Ordering::Relaxed) != token {
+            known.store(token, Ordering::Relaxed);
+            counter.set(sys::thread_id().cast_unsigned());
+        }
+    }
+
+    /// Who waits for the socket learns that it receives from other interfaces.
+    pub(crate) fn interfaces_changed(&self) {
+        for watcher in self.readiness.watchers() {
+            watcher.interfaces_changed();
+        }
+        self.readiness.sleepers.wake_all();
+    }
+
+    pub(crate) fn attachment(&self) -> MutexGuard<'_, Attachment<S>> {
+        lock(&self.attachment)
+    }
+}
+
+impl<S: Stack> fmt::Debug for SocketCore<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SocketCore")
+            .field("fd", &self.shadow.fd)
+            .field("reason", &self.reason())
+            .finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

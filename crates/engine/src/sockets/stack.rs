@@ -1,0 +1,88 @@
+//! What the core knows of what is built on it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use dev_core::{Backend, Frame};
+
+use crate::sockets::attachment::MayOpen;
+use crate::sockets::delivery::Parsed;
+use crate::sockets::direct::DirectReceive;
+use crate::sockets::host::Host;
+use crate::sockets::readiness::Watcher;
+use crate::sockets::socket::SocketCore;
+
+/// The kinds of sockets that there are: a value is a socket of any kind, by reference. The core is generic over it, so that a packet's
+/// way to its socket is a `match` and no call through a pointer; `AnySocket` is the only implementation.
+///
+/// A new kind of socket is a variant there and its arms.
+pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
+    /// The kind of device.
+    type Backend: Backend;
+    /// What a descriptor stands for.
+    type Object: Described<Self>;
+    /// A socket's place in an epoll set.
+    type Place: SocketWatcher;
+
+    /// What it has in common with other kinds.
+    fn core(self) -> &'static SocketCore<Self>;
+
+    /// What the socket is ready for, under the lock under which that changes: for who has registered with its readiness, and would
+    /// sleep or report nothing if it saw nothing.
+    fn look(self) -> u32;
+
+    /// Puts a packet that came past the kernel into the buffers of a call that waits for it, unless something else is to be read
+    /// before it. Otherwise as for [`deliver`](Self::deliver), which follows if the call has no result then.
+    fn receive_at_once(
+        self,
+        call: &mut DirectReceive<'_, '_, Self>,
+        packet: &Parsed,
+        frame: &Frame,
+        arrived_nsec: u64,
+    );
+
+    /// A packet came past the kernel, to one of the socket's flows. `Err`: it is dropped. Under the ring's lock.
+    ///
+    /// `arrived_nsec`: when it was taken from the ring, if its way to the program is to be timed; else 0.
+    fn deliver(self, packet: &Parsed, frame: Frame, arrived_nsec: u64) -> Result<(), Frame>;
+
+    /// The same for a packet that was longer than a frame, whose pieces are together again.
+    fn deliver_long(self, packet: &Parsed, frame: Vec<u8>);
+
+    /// Brings flows in line with what the kernel's socket says of itself. Under the control lock. Returns the interfaces that are to
+    /// be opened first, without the lock; then nothing was done.
+    fn follow_kernel(self, host: &Host<Self>, may_open: MayOpen) -> Vec<u32>;
+
+    /// The socket is about to lose its flows, and the kernel to get what it has. Under the control lock.
+    fn about_to_return(self, host: &Host<Self>);
+
+    /// Gives what waits in user space to the kernel's socket. What it cannot take stays to be read. Under the control lock.
+    fn give_queue_to_kernel(self, host: &Host<Self>);
+
+    /// The kernel's socket has another `SO_RCVBUF`.
+    fn receive_limit_changed(self);
+
+    /// The kernel's socket has other options that the headers of sent packets show.
+    fn headers_changed(self);
+}
+
+/// What a descriptor stands for.
+pub trait Described<S>: Send + Sync + 'static {
+    /// The socket, if it is one.
+    fn socket(&'static self) -> Option<S>;
+}
+
+/// Who watches a socket that may be closed or move to other interfaces.
+pub trait SocketWatcher: Watcher + fmt::Debug + Send + Sync + 'static {
+    /// The socket receives from other interfaces, perhaps.
+    fn interfaces_changed(self: &Arc<Self>);
+
+    /// What the kernel's socket reports is not true from here on, or is again.
+    fn silenced(self: &Arc<Self>, is_silent: bool);
+
+    /// The kernel's socket is to leave the kernel's set, although it stays open.
+    fn leaves_kernel(self: &Arc<Self>);
+
+    /// The socket is closed.
+    fn socket_closed(self: &Arc<Self>);
+}

@@ -1,0 +1,147 @@
+//! Whether pointers of the program lead to memory that it may use. A system call answers `EFAULT` if not; a library would crash.
+//!
+//! The kernel is asked a page at a time, by calls that do nothing else and that every program makes, and the answer is remembered for
+//! some hundred pages: programs use the same buffers again and again, so asking costs nothing after the first time. What is
+//! remembered is not forgotten when the program unmaps the page: a buffer that was good in one call and is gone in the next
+//! crashes the program.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::sys;
+
+const PAGE_BITS: u32 = 12;
+const PAGE_BYTES: usize = 1 << PAGE_BITS;
+/// Pages that are remembered.
+const PLACES: usize = 512;
+
+/// Pages that were good, each in a place of its own: its number plus one, and whether it is writable in the lowest bit.
+static KNOWN: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
+
+/// Whether the program may read `len` bytes from `start` on.
+#[inline]
+pub fn is_readable<T>(start: *const T, len: usize) -> bool {
+    is_good(start.addr(), len, false)
+}
+
+/// Whether the program may write `len` bytes from `start` on. Nothing is changed there.
+#[inline]
+pub fn is_writable<T>(start: *const T, len: usize) -> bool {
+    is_good(start.addr(), len, true)
+}
+
+#[inline]
+fn is_good(start: usize, len: usize, writable: bool) -> bool {
+    let Some(more) = len.checked_sub(1) else {
+        return true;
+    };
+    let Some(last) = start.checked_add(more) else {
+        return false;
+    };
+    let (first, last) = (start >> PAGE_BITS, last >> PAGE_BITS);
+    is_page_good(first, writable)
+        && (first == last || (first + 1..=last).all(|page| is_page_good(page, writable)))
+}
+
+#[inline]
+fn is_page_good(page: usize, writable: bool) -> bool {
+    let known = KNOWN[page % PLACES].load(Ordering::Relaxed);
+    let is_known = known >> 1 == page + 1 && (known & 1 == 1 || !writable);
+    is_known || ask(page, writable)
+}
+
+#[cold]
+fn ask(page: usize, writable: bool) -> bool {
+    // A null pointer would ask the kernel for nothing.
+    let start = (page << PAGE_BITS).max(size_of::<u64>());
+    let is_good = if writable {
+        sys::can_write(start)
+    } else {
+        sys::can_read(start)
+    };
+    if is_good {
+        let known = (page + 1) << 1 | usize::from(writable);
+        KNOWN[page % PLACES].store(known, Ordering::Relaxed);
+    }
+    is_good
+}
+
+/// How many of `count` entries of `size` bytes from `start` on may be written, at least as far as pages tell.
+pub fn writable_entries<T>(start: *const T, count: usize) -> usize {
+    let size = size_of::<T>().max(1);
+    let end = start.addr().saturating_add(count.saturating_mul(size));
+    let mut good = start.addr();
+    while good < end && is_page_good(good >> PAGE_BITS, true) {
+        good = (good | (PAGE_BYTES - 1)).saturating_add(1);
+    }
+    (good.min(end) - start.addr()) / size
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four pages: writable, read-only, none, writable.
+    fn pages() -> *mut u8 {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), 4 * PAGE_BYTES, access, flags, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        let start = start.cast::<u8>();
+        let page = |index: usize| start.wrapping_add(index * PAGE_BYTES).cast();
+        // SAFETY: the page is one of the mapping made above, which nobody uses.
+        let protected = unsafe { libc::mprotect(page(1), PAGE_BYTES, libc::PROT_READ) };
+        // SAFETY: as above.
+        let unmapped = unsafe { libc::munmap(page(2), PAGE_BYTES) };
+        assert_eq!((protected, unmapped), (0, 0));
+        start
+    }
+
+    #[test]
+    fn pages_are_as_the_kernel_says() {
+        let start = pages();
+        // SAFETY: the first page is mapped.
+        unsafe { start.write(7) };
+        for _ in 0..2 {
+            let at = |offset: usize| start.wrapping_add(offset);
+            assert!(is_readable(start, PAGE_BYTES) && is_writable(start, PAGE_BYTES));
+            assert!(is_readable(start, 2 * PAGE_BYTES) && !is_writable(start, PAGE_BYTES + 1));
+            assert!(!is_readable(start, 2 * PAGE_BYTES + 1));
+            assert!(is_readable(at(2 * PAGE_BYTES - 1), 1) && !is_readable(at(2 * PAGE_BYTES), 1));
+            assert!(is_writable(at(3 * PAGE_BYTES), 1));
+            assert!(!is_readable(start, 4 * PAGE_BYTES));
+            assert_eq!(
+                writable_entries(at(8).cast::<u64>(), 5000),
+                PAGE_BYTES / 8 - 1
+            );
+            assert_eq!(writable_entries(at(8).cast::<u64>(), 5), 5);
+            assert_eq!(writable_entries(at(PAGE_BYTES).cast::<u64>(), 5), 0);
+        }
+        // SAFETY: as above.
+        assert_eq!(unsafe { start.read() }, 7, "asking changes nothing");
+    }
+
+    #[test]
+    fn no_pointer_is_too_odd() {
+        for address in [
+            0,
+            1,
+            4095,
+            usize::MAX,
+            usize::MAX - 4096,
+            1 << 63,
+            1 << 47,
+            usize::MAX >> 1,
+        ] {
+            let pointer = std::ptr::without_provenance::<u8>(address);
+            for len in [1, 4096, usize::MAX] {
+                assert!(
+                    !is_readable(pointer, len) && !is_writable(pointer, len),
+                    "{address:#x}"
+                );
+            }
+            assert!(is_readable(pointer, 0));
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! System calls on the kernel's half of a TCP socket, also under repair (`TCP_REPAIR`), where it does as it is told and sends nothing.
+
+use std::net::SocketAddrV4;
+
+use libc::{c_int, c_long, c_void};
+
+use super::{Errno, check, sockaddr};
+
+// kernel `include/uapi/linux/tcp.h`
+const REPAIR_ON: c_int = 1;
+/// Sends a window probe.
+const REPAIR_OFF: c_int = 0;
+/// Sends nothing.
+const REPAIR_OFF_QUIETLY: c_int = -1;
+const SO_BUF_LOCK: c_int = 72;
+
+/// A queue of a socket under repair.
+#[derive(Clone, Copy, Debug)]
+#[repr(i32)]
+pub(crate) enum RepairQueue {
+    Receive = 1,
+    Send = 2,
+}
+
+/// Begins the repair. Needs `CAP_NET_ADMIN`.
+pub(crate) fn repair_begins(fd: c_int) -> Result<(), Errno> {
+    set_tcp_option(fd, libc::TCP_REPAIR, &REPAIR_ON)
+}
+
+/// Ends it. With `probes` an established connection asks its peer for a sign of life.
+pub(crate) fn repair_ends(fd: c_int, probes: bool) -> Result<(), Errno> {
+    let off = if probes {
+        REPAIR_OFF
+    } else {
+        REPAIR_OFF_QUIETLY
+    };
+    set_tcp_option(fd, libc::TCP_REPAIR, &off)
+}
+
+/// Sets where a queue of a socket that is not connected begins.
+pub(crate) fn set_queue_number(fd: c_int, queue: RepairQueue, number: u32) -> Result<(), Errno> {
+    choose_queue(fd, queue)?;
+    set_tcp_option(fd, libc::TCP_QUEUE_SEQ, &number)
+}
+
+/// What is sent from here on goes into this queue.
+pub(crate) fn choose_queue(fd: c_int, queue: RepairQueue) -> Result<(), Errno> {
+    set_tcp_option(fd, libc::TCP_REPAIR_QUEUE, &(queue as c_int))
+}
+
+/// An option of level `IPPROTO_TCP`.
+pub(crate) fn set_tcp_option<T: Copy>(fd: c_int, name: c_int, value: &T) -> Result<(), Errno> {
+    set_option(fd, libc::IPPROTO_TCP, name, value)
+}
+
+/// Any option.
+pub(crate) fn set_option<T: Copy>(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: &T,
+) -> Result<(), Errno> {
+    let (value, len) = (std::ptr::from_ref(value).cast::<c_void>(), size_of::<T>());
+    // SAFETY: the kernel reads `len` bytes, the size of `value`.
+    check(unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, value, len) }).map(|_| ())
+}
+
+/// An option that is a list of bytes; returns how many there are.
+pub(crate) fn option_bytes(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: &mut [u8],
+) -> Result<usize, Errno> {
+    let mut len = value.len() as libc::socklen_t;
+    let (at, room) = (value.as_mut_ptr(), &raw mut len);
+    // SAFETY: the kernel writes at most `len` bytes to `value`.
+    check(unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, at, room) })?;
+    Ok((len as usize).min(value.len()))
+}
+
+/// `connect(2)`
+pub(crate) fn connect(fd: c_int, peer: SocketAddrV4) -> Result<(), Errno> {
+    with_address(libc::SYS_connect, fd, &sockaddr(peer))
+}
+
+/// `bind(2)`
+pub(crate) fn bind(fd: c_int, local: SocketAddrV4) -> Result<(), Errno> {
+    with_address(libc::SYS_bind, fd, &sockaddr(local))
+}
+
+/// Dissolves a connection, quietly under repair, and forgets the error that this leaves behind.
+pub(crate) fn disconnect(fd: c_int) -> Result<(), Errno> {
+    let mut nobody = sockaddr(SocketAddrV4::new(std::net::Ipv4Addr::UNSPECIFIED, 0));
+    nobody.sin_family = libc::AF_UNSPEC as libc::sa_family_t;
+    with_address(libc::SYS_connect, fd, &nobody)?;
+    super::option_int(fd, libc::SOL_SOCKET, libc::SO_ERROR).map(|_| ())
+}
+
+fn with_address(call: c_long, fd: c_int, address: &libc::sockaddr_in) -> Result<(), Errno> {
+    let (at, len) = (std::ptr::from_ref(address), size_of_val(address));
+    // SAFETY: the kernel reads one address.
+    check(unsafe { libc::syscall(call, fd, at, len) }).map(|_| ())
+}
+
+/// A new TCP socket over IPv4 of the program's; `flags` are `SOCK_NONBLOCK` and `SOCK_CLOEXEC`.
+pub(crate) fn new_socket(flags: c_int) -> Result<c_int, Errno> {
+    let kind = libc::SOCK_STREAM | flags;
+    // SAFETY: integers.
+    let fd = check(unsafe { libc::syscall(libc::SYS_socket, libc::AF_INET, kind, 0) })?;
+    Ok(fd as c_int)
+}
+
+/// Closes one that nobody has seen.
+pub(crate) fn close(fd: c_int) {
+    super::close(fd);
+}
+
+/// Copies an option of one socket to another, whatever its type.
+pub(crate) fn copy_option(from: c_int, to: c_int, level: c_int, name: c_int) {
+    let mut value = [0; 64];
+    let Ok(len) = option_bytes(from, level, name, &mut value) else {
+        return;
+    };
+    let value = value.as_ptr();
+    // SAFETY: the kernel reads `len` bytes, which it has just written.
+    unsafe { libc::syscall(libc::SYS_setsockopt, to, level, name, value, len) };
+}
+
+/// Has a socket take no packets from these interfaces. With none, from all again.
+pub(crate) fn refuse_interfaces(fd: c_int, indexes: &[u32]) -> Result<(), Errno> {
+    if indexes.is_empty() {
+        return set_option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0);
+    }
+    const LOAD_ABSOLUTE: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    /// `SKF_AD_OFF + SKF_AD_IFINDEX`
+    const INTERFACE_INDEX: u32 = (-0x1000_i32 + 8).cast_unsigned();
+    let instruction = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
+    let mut program = vec![instruction(LOAD_ABSOLUTE, 0, INTERFACE_INDEX)];
+    for (place, index) in indexes.iter().enumerate() {
+        let behind = indexes.len() - place;
+        let to_refusal = u8::try_from(behind).map_err(|_| Errno(libc::EINVAL))?;
+        program.push(instruction(JUMP_IF_EQUAL, to_refusal, *index));
+    }
+    program.push(instruction(RETURN, 0, u32::MAX));
+    program.push(instruction(RETURN, 0, 0));
+    let filter = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+}
+
+/// `shutdown(2)`
+pub(crate) fn shutdown(fd: c_int, how: c_int) -> Result<(), Errno> {
+    // SAFETY: integers.
+    check(unsafe { libc::syscall(libc::SYS_shutdown, fd, how) }).map(|_| ())
+}
+
+/// Puts bytes into a socket's send queue, or under repair into that which was chosen, without waiting. Returns how many found room.
+pub(crate) fn put(fd: c_int, mut bytes: &[u8]) -> Result<usize, Errno> {
+    let len = bytes.len();
+    while !bytes.is_empty() {
+        let piece = &bytes[..bytes.len().min(PIECE)];
+        let none = std::ptr::null::<c_void>();
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: the kernel reads the piece.
+        let put = unsafe {
+            libc::syscall(
+                libc::SYS_sendto,
+                fd,
+                piece.as_ptr(),
+                piece.len(),
+                flags,
+                none,
+                0,
+            )
+        };
+        match check(put) {
+            Ok(count) => bytes = &bytes[(count as usize).min(piece.len())..],
+            Err(Errno(libc::EAGAIN)) => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(len - bytes.len())
+}
+
+/// What one call puts into a queue: one that is repaired takes it as one packet.
+const PIECE: usize = 1 << 14;
+
+/// Sizes of a socket's buffers and which of them the program has chosen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffers {
+    send: c_int,
+    receive: c_int,
+    locks: c_int,
+}
+
+/// Makes room for whole queues; returns what [`restore_buffers`] takes. Needs `CAP_NET_ADMIN`.
+pub(crate) fn widen_buffers(fd: c_int, send: usize, receive: usize) -> Buffers {
+    let option = |name| super::option_int(fd, libc::SOL_SOCKET, name).unwrap_or(0);
+    let before = Buffers {
+        send: option(libc::SO_SNDBUF),
+        receive: option(libc::SO_RCVBUF),
+        locks: option(SO_BUF_LOCK),
+    };
+    // A packet's own cost is more than its data, and the kernel doubles the numbers.
+    for (name, bytes, now) in [
+        (libc::SO_SNDBUFFORCE, send, before.send),
+        (libc::SO_RCVBUFFORCE, receive, before.receive),
+    ] {
+        let wanted = c_int::try_from(bytes.saturating_mul(2) + ROOM_BESIDE).unwrap_or(c_int::MAX);
+        if wanted > now / 2 {
+            let _ = set_option(fd, libc::SOL_SOCKET, name, &(wanted / 2));
+        }
+    }
+    before
+}
+
+const ROOM_BESIDE: usize = 1 << 17;
+
+/// The sizes that the program has chosen hold again; the others follow the connection as before.
+pub(crate) fn restore_buffers(fd: c_int, before: Buffers) {
+    const SEND_IS_LOCKED: c_int = 1;
+    const RECEIVE_IS_LOCKED: c_int = 2;
+    for (name, size, lock) in [
+        (libc::SO_SNDBUFFORCE, before.send, SEND_IS_LOCKED),
+        (libc::SO_RCVBUFFORCE, before.receive, RECEIVE_IS_LOCKED),
+    ] {
+        if before.locks & lock != 0 {
+            let _ = set_option(fd, libc::SOL_SOCKET, name, &(size / 2));
+        }
+    }
+    let _ = set_option(fd, libc::SOL_SOCKET, SO_BUF_LOCK, &before.locks);
+}
+
+/// Another descriptor of the library's for what `fd` stands for.
+pub(crate) fn own_copy(fd: c_int) -> Option<descriptors::OwnDescriptor> {
+    // SAFETY: integers.
+    let copy = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, 0) };
+    let copy = check(copy).ok()?;
+    // SAFETY: the kernel has just made it.
+    Some(descriptors::OwnDescriptor::new(unsafe {
+        super::owned(copy)
+    }))
+}
+
+/// Sets or clears `O_NONBLOCK`.
+pub(crate) fn set_nonblocking(fd: c_int, nonblocking: bool) -> Result<(), Errno> {
+    let flags = super::status_flags(fd)?;
+    let flags = match nonblocking {
+        true => flags | libc::O_NONBLOCK,
+        false => flags & !libc::O_NONBLOCK,
+    };
+    // SAFETY: integers.
+    check(unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_SETFL, flags) }).map(|_| ())
+}

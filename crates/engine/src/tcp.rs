@@ -1,0 +1,34 @@
+//! TCP sockets over IPv4: connections of the `tcp` crate, on rings.
+//!
+//! The kernel's socket behind one (its shadow) is connected without a packet, under repair (`TCP_REPAIR`): so the kernel chooses the
+//! addresses, keeps them from others and shows them, and takes the connection back when something is asked for that only it can do.
+
+mod accept;
+mod application;
+mod call;
+mod close;
+mod common;
+mod connect;
+mod deliver;
+mod hand_over;
+mod info;
+mod listen;
+mod offload;
+mod options;
+mod payload;
+mod receive;
+mod send;
+mod socket;
+mod stream;
+mod sysctl;
+mod timers;
+mod way;
+
+pub use accept::Accepting;
+pub use application::Amount;
+pub use call::{Direction, StreamCall, StreamOutcome};
+pub(crate) use common::Common;
+pub use connect::ConnectOutcome;
+pub use offload::has_rules;
+pub use socket::{TcpSocket, TcpStack};
+pub(crate) use timers::run_timers;

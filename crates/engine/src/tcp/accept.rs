@@ -1,0 +1,186 @@
+//! `accept(2)`: a connection gets a descriptor, and the kernel's socket behind it its addresses.
+
+use std::net::SocketAddrV4;
+use std::sync::atomic::Ordering;
+
+use dev_core::{Flow, Protocol};
+use libc::c_int;
+
+use crate::sockets::events;
+use crate::sockets::host::Host;
+use crate::sockets::reason::Reason;
+use crate::sys::{self, Errno, streams};
+use crate::tcp::call::{StreamCall, StreamOutcome};
+use crate::tcp::socket::Role;
+use crate::tcp::{TcpSocket, TcpStack};
+
+/// What came of an attempt at an `accept(2)`.
+#[derive(Debug)]
+pub enum Accepting {
+    /// A connection waits: `TcpSocket::accept` takes it.
+    Ready,
+    /// As for other calls. [`StreamOutcome::Kernel`]: the kernel's socket has a connection, or has the listener.
+    Other(StreamOutcome),
+}
+
+/// How often the kernel's socket is asked while the call polls.
+const POLLS_PER_KERNEL: u32 = 10;
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// Whether the socket listens here.
+    pub fn is_listener(&self) -> bool {
+        matches!(&*self.role.lock(), Role::Listener(_))
+    }
+
+    /// Waits for a connection.
+    pub fn wait_for_connection(&'static self, call: &mut StreamCall) -> Accepting {
+        if !self.is_listener() {
+            return Accepting::Other(StreamOutcome::Kernel);
+        }
+        let mut polls = 0;
+        loop {
+            if self.generation() != call.generation {
+                return Accepting::Other(StreamOutcome::Fail(Errno(libc::EBADF)));
+            }
+            self.interfaces.poll();
+            if self.readiness.now() & events::IN != 0 {
+                return Accepting::Ready;
+            }
+            let hint = self.shadow.readable_hint.swap(false, Ordering::Relaxed);
+            if (hint || polls % POLLS_PER_KERNEL == 0) && self.kernel_has_connection() {
+                return Accepting::Other(StreamOutcome::Kernel);
+            }
+            if self.is_committed() {
+                return Accepting::Other(StreamOutcome::Kernel);
+            }
+            polls += 1;
+            if let Some(outcome) = self.wait_once(call, events::IN) {
+                return Accepting::Other(outcome);
+            }
+        }
+    }
+
+    fn kernel_has_connection(&self) -> bool {
+        let mut polled = [libc::pollfd {
+            fd: self.fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        }];
+        sys::poll_now(&mut polled).is_ok() && polled[0].revents & libc::POLLIN != 0
+    }
+
+    /// Takes the connection that has waited longest. `open` makes an object for its descriptor. `None`: another thread was faster.
+    pub(crate) fn accept(
+        &'static self,
+        host: &Host<S>,
+        flags: c_int,
+        open: impl FnOnce(c_int) -> Option<&'static Self>,
+    ) -> Option<Result<(c_int, SocketAddrV4), Errno>> {
+        let (key, interface) = {
+            let role = self.role.lock();
+            let Role::Listener(listening) = &*role else {
+                return None;
+            };
+            let key = listening.next()?;
+            (key, listening.interface_of(key)?)
+        };
+        let (local, peer) = key;
+        let fd = match self.shadow_of(local, peer, flags) {
+            Ok(fd) => fd,
+            Err(errno) => return Some(Err(errno)),
+        };
+        let Some(socket) = open(fd) else {
+            streams::close(fd);
+            return Some(Err(Errno(libc::EMFILE)));
+        };
+        let flow = Flow {
+            protocol: Protocol::Tcp,
+            local,
+            peer: Some(peer),
+        };
+        let mut is_here = socket.claim();
+        let took = is_here
+            && interface.take_over(&flow, socket.into(), || {
+                let mut listener = self.role.lock();
+                let Role::Listener(listening) = &mut *listener else {
+                    is_here = false;
+                    return;
+                };
+                match listening.accepted(key, &self.core) {
+                    Some(stream) => *socket.role.lock() = Role::Stream(stream),
+                    None => is_here = false,
+                }
+            });
+        if !took || !is_here {
+            if took {
+                interface.detach(&flow);
+            }
+            socket.release();
+            return Some(Err(Errno(libc::ECONNABORTED)));
+        }
+        socket.attachment().flows.push((interface, flow));
+        socket.attachment().reuses_address = self.attachment().reuses_address();
+        socket.interfaces.add(interface);
+        let counters = socket.counters();
+        counters.local.set(local.into());
+        counters.peer.set(peer.into());
+        socket.set_reason(Reason::Offloaded);
+        host.count_reason(Reason::Offloaded);
+        socket.silence(true);
+        socket.is_accepted(host);
+        Some(Ok((fd, peer)))
+    }
+
+    /// The kernel's socket of an accepted connection: connected without a packet, with the options that it has of its listener.
+    fn shadow_of(
+        &self,
+        local: SocketAddrV4,
+        peer: SocketAddrV4,
+        flags: c_int,
+    ) -> Result<c_int, Errno> {
+        let fd = streams::new_socket(flags)?;
+        let made = streams::repair_begins(fd)
+            .and_then(|()| streams::bind(fd, local))
+            .and_then(|()| streams::connect(fd, peer));
+        if let Err(errno) = made {
+            log::debug!("no socket of the kernel's for {peer}: errno {}", errno.0);
+            streams::close(fd);
+            return Err(Errno(libc::ECONNABORTED));
+        }
+        let listener = self.fd();
+        for (level, name) in &*self.options_set() {
+            let is_own = *level == libc::SOL_SOCKET
+                && matches!(*name, libc::SO_KEEPALIVE | libc::SO_REUSEADDR);
+            if !is_own {
+                streams::copy_option(listener, fd, *level, *name);
+            }
+        }
+        Ok(fd)
+    }
+
+    /// A connection has just been accepted: what came before is told of.
+    fn is_accepted(&'static self, host: &Host<S>) {
+        let fd = self.fd();
+        let timeout = |name| sys::option_timeout_nsec(fd, name).unwrap_or(0);
+        let shadow = &self.shadow;
+        let (receive, send) = (timeout(libc::SO_RCVTIMEO), timeout(libc::SO_SNDTIMEO));
+        shadow
+            .receive_timeout_nsec
+            .store(receive, Ordering::Relaxed);
+        shadow.send_timeout_nsec.store(send, Ordering::Relaxed);
+        let inode = shadow.inode.load(Ordering::Relaxed);
+        let slot = host.segment.claim_tcp_connection();
+        let now = crate::tcp::common::now();
+        let mut role = self.role.lock();
+        let Role::Stream(stream) = &mut *role else {
+            return;
+        };
+        stream.show(slot, fd, inode);
+        // Its timer was the listener's.
+        self.common.timers.arm(self.timer(), now);
+        let outcome = stream.settle(&self.core, now);
+        let interface = stream.way.as_ref().map(|way| way.interface);
+        drop(role);
+        self.after(host, &outcome, interface);
+    }
+}

@@ -1,0 +1,244 @@
+//! What is common to the application's calls on a stream, and the small ones.
+
+use ::tcp::{Error, Shutdown};
+use libc::c_int;
+
+use crate::sockets::events;
+use crate::sockets::hand_over;
+use crate::sockets::host::Host;
+use crate::sockets::interface::Interface;
+use crate::sockets::reason::Reason;
+use crate::sys::Errno;
+use crate::tcp::common::now;
+use crate::tcp::socket::Role;
+use crate::tcp::stream::Outcome;
+use crate::tcp::way::Way;
+use crate::tcp::{TcpSocket, TcpStack};
+
+/// What `SO_ERROR` and failing calls say.
+pub(super) fn errno_of(error: Error) -> Errno {
+    Errno(match error {
+        Error::Refused => libc::ECONNREFUSED,
+        Error::Reset => libc::ECONNRESET,
+        Error::BrokenPipe => libc::EPIPE,
+        Error::TimedOut => libc::ETIMEDOUT,
+        Error::HostUnreachable => libc::EHOSTUNREACH,
+        Error::NetUnreachable => libc::ENETUNREACH,
+        Error::Protocol => libc::EPROTO,
+        Error::MessageSize => libc::EMSGSIZE,
+        Error::ProtocolUnreachable => libc::ENOPROTOOPT,
+    })
+}
+
+/// What an `ioctl(2)` asks a stream for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// `FIONREAD`, `SIOCINQ`
+    Readable,
+    /// `TIOCOUTQ`, `SIOCOUTQ`
+    Unacknowledged,
+    /// `SIOCOUTQNSD`
+    Unsent,
+    /// `SIOCATMARK`
+    AtMark,
+}
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// Does what has to be done after a connection was changed. No lock may be held.
+    #[inline]
+    pub(super) fn after(
+        &'static self,
+        host: &Host<S>,
+        outcome: &Outcome,
+        interface: Option<&'static Interface<S>>,
+    ) {
+        if outcome.needs_kick
+            && let Some(interface) = interface
+        {
+            interface.start_segments();
+        }
+        self.announce(outcome);
+        if outcome.needs_way {
+            self.find_way(host);
+        }
+    }
+
+    /// Finds out how segments reach the peer. A connection that has no way past the kernel any more goes back to it. No lock may be
+    /// held.
+    #[cold]
+    pub(crate) fn find_way(&'static self, host: &Host<S>) {
+        let (local, peer, headers) = match &*self.role.lock() {
+            Role::Stream(stream) => (stream.local, stream.peer, stream.headers),
+            _ => return,
+        };
+        match Way::find(host, local, peer, headers) {
+            Ok(way) => self.take_way(way),
+            // Looked for again when the network changes, or the connection's timer says so.
+            Err(Reason::Neighbour | Reason::Opening) => {}
+            Err(reason) => self.has_no_way(host, reason),
+        }
+    }
+
+    /// The same, if it has none.
+    pub(crate) fn find_missing_way(&'static self, host: &Host<S>) {
+        let is_missing = match &*self.role.lock() {
+            Role::Stream(stream) => !stream.way.as_ref().is_some_and(Way::is_current),
+            _ => false,
+        };
+        if is_missing {
+            self.find_way(host);
+        }
+    }
+
+    /// The network or a device has changed. Under the control lock.
+    pub(crate) fn follow_kernel(&'static self, host: &Host<S>) -> Vec<u32> {
+        let is_lost = match &*self.role.lock() {
+            Role::Stream(stream) => stream.interface.is_lost(),
+            _ => return Vec::new(),
+        };
+        let reason = if is_lost {
+            Reason::DeviceLost
+        } else if host.network().has_ipsec() {
+            Reason::Ipsec
+        } else {
+            return Vec::new();
+        };
+        hand_over::leave(host, self.into(), reason, "");
+        Vec::new()
+    }
+
+    fn take_way(&self, way: Way<S>) {
+        let now = now();
+        let interface = way.interface;
+        let mut role = self.role.lock();
+        let Role::Stream(stream) = &mut *role else {
+            return;
+        };
+        stream.connection.set_path_mtu(way.mtu);
+        stream.way = Some(way);
+        let outcome = stream.settle(&self.core, now);
+        drop(role);
+        if outcome.needs_kick {
+            interface.start_segments();
+        }
+        self.announce(&outcome);
+    }
+
+    fn has_no_way(&'static self, host: &Host<S>, reason: Reason) {
+        let mut role = self.role.lock();
+        if let Role::Stream(stream) = &mut *role
+            && stream.orphan.is_some()
+        {
+            // Nobody is left who could be told, and no descriptor to give back.
+            stream.connection.abort();
+            let outcome = stream.settle(&self.core, now());
+            drop(role);
+            return self.announce(&outcome);
+        }
+        drop(role);
+        host.leave_to_kernel(self, reason);
+    }
+
+    /// `shutdown(2)`. `None`: it is the kernel's.
+    pub fn shut_down(&'static self, host: &Host<S>, how: c_int) -> Option<Result<(), Errno>> {
+        let direction = match how {
+            libc::SHUT_RD => Shutdown::Read,
+            libc::SHUT_WR => Shutdown::Write,
+            libc::SHUT_RDWR => Shutdown::Both,
+            _ => return None,
+        };
+        let now = now();
+        let mut role = self.role.lock();
+        let Role::Stream(stream) = &mut *role else {
+            return None;
+        };
+        let is_connected = stream.connection.shutdown(now, direction);
+        if is_connected {
+            stream.is_read_shut |= direction != Shutdown::Write;
+            stream.is_write_shut |= direction != Shutdown::Read;
+        }
+        let mut outcome = stream.settle(&self.core, now);
+        outcome.events |= events::ALL;
+        let interface = stream.way.as_ref().map(|way| way.interface);
+        drop(role);
+        self.after(host, &outcome, interface);
+        Some(is_connected.then_some(()).ok_or(Errno(libc::ENOTCONN)))
+    }
+
+    /// Shows readers of the statistics how the connection is.
+    pub(crate) fn refresh_statistics(&self) {
+        if let Role::Stream(stream) = &mut *self.role.lock() {
+            stream.refresh_statistics(&self.core, now());
+        }
+    }
+
+    /// What an `ioctl(2)` asks for. `None`: the kernel knows.
+    pub fn amount(&self, amount: Amount) -> Option<usize> {
+        if amount == Amount::Readable {
+            self.interfaces.drain();
+        }
+        let Role::Stream(stream) = &*self.role.lock() else {
+            return None;
+        };
+        let connection = &stream.connection;
+        Some(match amount {
+            Amount::Readable => connection.readable_len(),
+            Amount::Unacknowledged => connection.unacknowledged_len(),
+            Amount::Unsent => connection.unsent_len(),
+            Amount::AtMark => usize::from(connection.is_at_mark()),
+        })
+    }
+
+    /// Fetches and clears the error (`SO_ERROR`). `None`: the kernel has it.
+    pub fn take_error(&self) -> Option<Option<Errno>> {
+        let mut role = self.role.lock();
+        let Role::Stream(stream) = &mut *role else {
+            return None;
+        };
+        let error = stream.connection.take_error().map(errno_of);
+        stream.show_readiness(&self.core);
+        Some(error)
+    }
+
+    /// What `getsockopt(2)` is to say where the kernel's socket has another value. `None`: it has the right one.
+    pub fn option(&self, level: c_int, name: c_int) -> Option<Vec<u8>> {
+        let int = |value: c_int| value.to_ne_bytes().to_vec();
+        match (level, name) {
+            (libc::SOL_SOCKET, libc::SO_ERROR) => {
+                let error = self.take_error()?;
+                Some(int(error.map_or(0, |Errno(errno)| errno)))
+            }
+            (libc::IPPROTO_TCP, libc::TCP_INFO) => self.info(),
+            (libc::SOL_SOCKET, libc::SO_REUSEADDR) => {
+                self.has_peer()?;
+                // Under repair the kernel's socket shares its port with all.
+                Some(int(self.attachment().reuses_address().into()))
+            }
+            _ => {
+                let Role::Stream(stream) = &*self.role.lock() else {
+                    return None;
+                };
+                let options = stream.connection.options();
+                match (level, name) {
+                    (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => {
+                        Some(int(options.keep_alive().into()))
+                    }
+                    (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => {
+                        let mss = stream.connection.info(now()).snd_mss;
+                        Some(int(c_int::try_from(mss).unwrap_or(c_int::MAX)))
+                    }
+                    _ => None,
+                }
+            }
+        }
+    }
+
+    /// Whether the stream has a peer, to `getpeername(2)`. `None`: the kernel knows.
+    pub fn has_peer(&self) -> Option<bool> {
+        let Role::Stream(stream) = &*self.role.lock() else {
+            return None;
+        };
+        use tcp::State::{Closed, SynSent};
+        Some(!matches!(stream.connection.state(), SynSent | Closed))
+    }
+}

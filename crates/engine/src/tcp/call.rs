@@ -1,0 +1,262 @@
+//! What calls on a stream have in common: how long they poll, when they sleep or end.
+
+use std::sync::atomic::Ordering;
+
+use libc::c_int;
+
+use crate::cpu_sharing::Spin;
+use crate::sockets::events;
+use crate::sockets::host::Host;
+use crate::sockets::interrupt::Mark;
+use crate::sockets::sleep::Sleep;
+use crate::sockets::stack::Stack;
+use crate::sys::{self, Errno};
+use crate::tcp::TcpSocket;
+
+/// What became of a call so far.
+#[derive(Debug)]
+pub enum StreamOutcome {
+    /// Done: the call's result.
+    Done(usize),
+    /// Failed.
+    Fail(Errno),
+    /// Failed with `EPIPE`, and the thread gets `SIGPIPE`.
+    BrokenPipe,
+    /// The call is for the kernel's socket.
+    Kernel,
+    /// Nothing yet: look for a cancellation request and call again.
+    Again,
+    /// Nothing yet: sleep as described, then call again.
+    Sleep(Sleep),
+}
+
+/// Polls between two looks at clock and signals.
+const POLLS_PER_CHECK: u32 = 64;
+/// Polls, and attempts, before the caller gets a chance to be cancelled.
+pub(super) const POLLS_PER_ATTEMPT: u32 = 1 << 14;
+/// The generation of a socket that is not open; each that is has an odd one.
+const CLOSED: u32 = 0;
+
+/// A call from its beginning to its end, over any number of attempts.
+#[derive(Debug)]
+pub struct StreamCall {
+    pub(super) generation: u32,
+    mark: Mark,
+    pub(super) blocking: bool,
+    deadline_nsec: Option<u64>,
+    /// Polls before sleeping; `None` without end.
+    polls_left: Option<u32>,
+    polls: u32,
+    spin: Spin,
+    pub(super) slept: bool,
+    /// Bytes that the call has moved.
+    pub(super) done: usize,
+    /// The call ends with this as soon as there is nothing to do.
+    ends: Option<Errno>,
+}
+
+/// Which way a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To receive, or for a connection.
+    In,
+    /// To send, or for the end of a handshake.
+    Out,
+}
+
+impl StreamCall {
+    /// Begins a call on the socket that was found behind a descriptor. `flags` are the application's.
+    #[inline]
+    pub fn begin<S: Stack>(
+        host: &Host<S>,
+        fd: c_int,
+        socket: &TcpSocket<S>,
+        direction: Direction,
+        flags: c_int,
+    ) -> Self {
+        // In this order: an object that is behind the descriptor afterwards has this number, or an earlier one.
+        let generation = socket.generation();
+        let is_open = host.is_behind(fd, socket);
+        let settings = host.settings();
+        let shadow = &socket.shadow;
+        let blocking =
+            flags & libc::MSG_DONTWAIT == 0 && !shadow.nonblocking.load(Ordering::Relaxed);
+        let timeout = match direction {
+            Direction::In => &shadow.receive_timeout_nsec,
+            Direction::Out => &shadow.send_timeout_nsec,
+        };
+        let timeout = timeout.load(Ordering::Relaxed);
+        Self {
+            generation: if is_open { generation } else { CLOSED },
+            mark: Mark::now(),
+            blocking,
+            deadline_nsec: (blocking && timeout > 0)
+                .then(|| sys::now_nsec().saturating_add(timeout)),
+            polls_left: u32::try_from(settings.rx_poll).ok(),
+            polls: 0,
+            spin: Spin::new(settings.poll_shared_cpu, settings.rx_poll >= 0),
+            slept: false,
+            done: 0,
+            ends: None,
+        }
+    }
+
+    /// Whether a signal handler has run that ends the call with `EINTR` (signal(7)).
+    pub fn interrupted(&self) -> bool {
+        if self.deadline_nsec.is_some() {
+            self.mark.any_handler()
+        } else {
+            self.mark.interrupted()
+        }
+    }
+
+    /// Whether the library has seen any handler run since the call began.
+    pub fn any_handler(&self) -> bool {
+        self.mark.any_handler()
+    }
+
+    /// The call ends with this, unless there is something to do.
+    pub fn end_with(&mut self, errno: Errno) {
+        self.ends = Some(errno);
+    }
+
+    /// Counts a poll in vain; says whether the call is to sleep now.
+    #[inline]
+    fn stops_polling(&mut self) -> bool {
+        let Some(left) = &mut self.polls_left else {
+            self.spin.make_way();
+            return false;
+        };
+        *left = left.saturating_sub(1);
+        *left == 0 || self.spin.must_sleep()
+    }
+
+    /// What the call has done, or how it fails if that is nothing.
+    pub(super) fn end(&self, errno: Errno) -> StreamOutcome {
+        match self.done {
+            0 => StreamOutcome::Fail(errno),
+            done => StreamOutcome::Done(done),
+        }
+    }
+}
+
+impl<S: Stack> TcpSocket<S> {
+    /// After an attempt in vain: polls until one of `wanted` is there, or prepares a sleep. `None`: try again.
+    #[inline]
+    pub(super) fn wait(&'static self, call: &mut StreamCall, wanted: u32) -> Option<StreamOutcome> {
+        if self.generation() != call.generation {
+            return Some(StreamOutcome::Fail(Errno(libc::EBADF)));
+        }
+        if let Some(errno) = call.ends {
+            return Some(call.end(errno));
+        }
+        if !call.blocking {
+            // What came before the call counts.
+            if call.polls == 0 {
+                call.polls = 1;
+                if self.interfaces.drain() > 0 && self.readiness.now() & wanted != 0 {
+                    return None;
+                }
+            }
+            self.counters().rx_eagain.add_contended(1);
+            return Some(call.end(Errno(libc::EAGAIN)));
+        }
+        loop {
+            call.polls += 1;
+            self.interfaces.poll();
+            if self.readiness.now() & wanted != 0 {
+                return None;
+            }
+            if call.polls.is_multiple_of(POLLS_PER_CHECK) {
+                call.spin.look();
+                if self.has_to_end(call) || self.is_committed() {
+                    return None;
+                }
+                if call.polls >= POLLS_PER_ATTEMPT {
+                    call.polls = 0;
+                    return Some(StreamOutcome::Again);
+                }
+            }
+            if call.stops_polling() {
+                return self.sleep(call, wanted);
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// The same of a listener, whose kernel's socket has connections of its own: one poll at a time.
+    pub(super) fn wait_once(
+        &'static self,
+        call: &mut StreamCall,
+        wanted: u32,
+    ) -> Option<StreamOutcome> {
+        if let Some(errno) = call.ends {
+            return Some(call.end(errno));
+        }
+        if !call.blocking {
+            let is_first = call.polls == 0;
+            call.polls = 1;
+            if is_first && self.interfaces.drain() > 0 && self.readiness.now() & wanted != 0 {
+                return None;
+            }
+            return Some(call.end(Errno(libc::EAGAIN)));
+        }
+        call.polls += 1;
+        if call.polls.is_multiple_of(POLLS_PER_CHECK) {
+            call.spin.look();
+            if self.has_to_end(call) {
+                return None;
+            }
+        }
+        if call.polls >= POLLS_PER_ATTEMPT {
+            call.polls = 0;
+            return Some(StreamOutcome::Again);
+        }
+        if call.stops_polling() {
+            return self.sleep(call, wanted);
+        }
+        std::hint::spin_loop();
+        None
+    }
+
+    /// Whether a call that waits has to end now, after a last look.
+    fn has_to_end(&self, call: &mut StreamCall) -> bool {
+        let timed_out = call
+            .deadline_nsec
+            .is_some_and(|deadline| sys::now_nsec() >= deadline);
+        if call.interrupted() {
+            call.ends = Some(Errno(libc::EINTR));
+        } else if timed_out {
+            call.ends = Some(Errno(libc::EAGAIN));
+        }
+        call.ends.is_some()
+    }
+
+    #[cold]
+    fn sleep(&'static self, call: &mut StreamCall, wanted: u32) -> Option<StreamOutcome> {
+        if self.has_to_end(call) {
+            return None;
+        }
+        if !call.slept {
+            self.counters().rx_poll_miss.add_contended(1);
+            call.slept = true;
+        }
+        // After it wakes it polls at least once before it sleeps again.
+        call.polls_left = call.polls_left.map(|_| 1);
+        let mut sleep = Sleep::new(call.deadline_nsec);
+        if !self.is_silent() {
+            // A listener's. What that of a stream says is not true.
+            sleep.watch(self.fd(), libc::POLLIN);
+        }
+        sleep.watch_socket(self);
+        self.interfaces.poll();
+        if self.look() & (wanted | events::ALWAYS) != 0
+            || self.generation() != call.generation
+            || self.is_committed()
+        {
+            sleep.end();
+            return None;
+        }
+        Some(StreamOutcome::Sleep(sleep))
+    }
+}

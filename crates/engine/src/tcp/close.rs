@@ -1,0 +1,149 @@
+//! The end of a socket: what was written is still sent, and the connection closed, while nobody has it any more.
+
+use crate::sockets::hand_over;
+use crate::sockets::host::Host;
+use crate::sockets::interface::Interface;
+use crate::sockets::reason::Reason;
+use crate::sockets::stack::SocketWatcher;
+use crate::sys::streams;
+use crate::tcp::common::now;
+use crate::tcp::socket::Role;
+use crate::tcp::{TcpSocket, TcpStack};
+
+/// `SO_LINGER`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Linger {
+    /// Close in the background.
+    Off,
+    /// Reset the connection.
+    Reset,
+    /// The call waits.
+    Wait,
+}
+
+fn linger(fd: libc::c_int) -> Linger {
+    let mut bytes = [0; size_of::<libc::linger>()];
+    let read = streams::option_bytes(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut bytes);
+    let [a, b, c, d, e, f, g, h] = bytes;
+    let (on, secs) = (
+        i32::from_ne_bytes([a, b, c, d]),
+        i32::from_ne_bytes([e, f, g, h]),
+    );
+    match (read, on, secs) {
+        (Err(_), ..) | (_, 0, _) => Linger::Off,
+        (Ok(_), _, 0) => Linger::Reset,
+        _ => Linger::Wait,
+    }
+}
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// The last descriptor is about to be closed. Returns whether the connection needs the object still: then it is given back when
+    /// [`look_after`](Self::look_after) says so. Under the control lock.
+    pub(crate) fn let_go(&'static self, host: &Host<S>) -> bool {
+        if !self.is_stream() {
+            return false;
+        }
+        let fd = self.fd();
+        let linger = linger(fd);
+        let copy = streams::own_copy(fd);
+        if linger == Linger::Wait || copy.is_none() {
+            // The kernel's close waits, or closes what nobody can keep here.
+            hand_over::leave(host, self.into(), Reason::Message, "SO_LINGER");
+            return false;
+        }
+        // It would stay in the kernel's sets, as the copy keeps it open.
+        for watcher in self.readiness.watchers() {
+            watcher.leaves_kernel();
+        }
+        let now = now();
+        let mut role = self.role.lock();
+        let Role::Stream(stream) = &mut *role else {
+            return false;
+        };
+        match linger {
+            Linger::Reset => stream.connection.abort(),
+            _ => stream.connection.close(now),
+        }
+        stream.orphan = Some(copy);
+        let outcome = stream.settle(&self.core, now);
+        let is_over = stream.is_over();
+        let interface = stream.way.as_ref().map(|way| way.interface);
+        drop(role);
+        if outcome.needs_kick
+            && let Some(interface) = interface
+        {
+            interface.start_segments();
+        }
+        self.announce(&outcome);
+        !is_over
+    }
+
+    /// Ends a life of the object.
+    pub(crate) fn close(&self) {
+        self.core.end();
+        self.finish();
+        self.core.leave();
+    }
+
+    /// The descriptors are gone; the connection goes on for as long as it needs to.
+    pub(crate) fn become_orphan(&self) {
+        self.core.end();
+        self.core.leave();
+    }
+
+    fn finish(&self) {
+        self.common.timers.disarm(self.timer());
+        let was = std::mem::replace(&mut *self.role.lock(), Role::None);
+        self.is_ready_for_nothing();
+        let was = match was {
+            Role::Listener(listening) => {
+                self.end_listening(listening);
+                Role::None
+            }
+            was => was,
+        };
+        // Gives frames back and closes the copy.
+        drop(was);
+    }
+
+    /// In the internal thread: the connection's time has come, or somebody has asked for help. Returns whether the object is nobody's
+    /// any more.
+    pub(super) fn look_after(&'static self, host: &Host<S>) -> bool {
+        let now = now();
+        let mut role = self.role.lock();
+        if let Role::Listener(listening) = &mut *role {
+            let outcome = listening.look_after(&self.core, now);
+            let interfaces: Vec<_> = listening.interfaces().collect();
+            drop(role);
+            interfaces.into_iter().for_each(Interface::start_segments);
+            self.announce(&outcome);
+            self.common.give_strangers_to_kernel(host);
+            return false;
+        }
+        let Role::Stream(stream) = &mut *role else {
+            return false;
+        };
+        stream.connection.on_timeout(now);
+        let outcome = stream.settle(&self.core, now);
+        let is_orphan = stream.orphan.is_some();
+        if is_orphan && stream.is_over() {
+            drop(role);
+            let _control = host.control();
+            self.drop_flows();
+            self.release();
+            self.finish();
+            return true;
+        }
+        let interface = stream.way.as_ref().map(|way| way.interface);
+        drop(role);
+        // Others may have left that to this thread.
+        if let Some(interface) = interface {
+            interface.start_segments();
+        }
+        self.announce(&outcome);
+        if outcome.needs_way {
+            self.find_way(host);
+        }
+        false
+    }
+}

@@ -1,0 +1,143 @@
+//! What all TCP sockets of the process share.
+
+use std::fmt;
+use std::net::SocketAddrV4;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use ::tcp::{Config, Instant, SecretKey};
+use dev_core::FramePool;
+use wire::tcp::Header;
+
+use crate::sockets::internal_thread::InternalThread;
+use crate::sockets::stack::Stack;
+use crate::sys::{self, streams};
+use crate::tcp::sysctl;
+use crate::tcp::timers::Timers;
+
+/// What all TCP sockets of the process share.
+pub(crate) struct Common<S: Stack> {
+    pub(super) pool: &'static FramePool,
+    pub(super) timers: Timers<S>,
+    settings: OnceLock<Settings>,
+    /// Connections in user space.
+    streams: Arc<AtomicU32>,
+    /// Segments for ports of listeners that are of no connection here.
+    strangers: Mutex<Vec<Stranger>>,
+    /// Whether the kernel's sockets may be repaired.
+    can_repair: OnceLock<bool>,
+}
+
+/// A segment of a connection that is not known here. It may be one of the kernel's, which says so.
+#[derive(Debug)]
+pub(super) struct Stranger {
+    pub(super) local: SocketAddrV4,
+    pub(super) peer: SocketAddrV4,
+    pub(super) header: Header,
+    pub(super) data: Vec<u8>,
+}
+
+/// More than that are lost: nobody but attackers sends so many.
+const STRANGERS_MAX: usize = 256;
+
+/// One of the connections in user space.
+#[derive(Debug)]
+pub(super) struct Counted(Arc<AtomicU32>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Read when the first connection is made.
+struct Settings {
+    config: Arc<Config>,
+    key: SecretKey,
+}
+
+impl<S: Stack> Common<S> {
+    pub(crate) fn new(pool: &'static FramePool, internal_thread: Arc<InternalThread>) -> Self {
+        Self {
+            pool,
+            timers: Timers::new(internal_thread),
+            settings: OnceLock::new(),
+            streams: Arc::default(),
+            strangers: Mutex::default(),
+            can_repair: OnceLock::new(),
+        }
+    }
+
+    /// Leaves a segment to the kernel. The caller has the internal thread called.
+    pub(super) fn add_stranger(&self, stranger: Stranger) {
+        let mut strangers = self
+            .strangers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if strangers.len() < STRANGERS_MAX {
+            strangers.push(stranger);
+        }
+    }
+
+    pub(super) fn take_strangers(&self) -> Vec<Stranger> {
+        let mut strangers = self
+            .strangers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *strangers)
+    }
+
+    /// Whether the process may repair the kernel's sockets.
+    pub(super) fn can_repair(&self) -> bool {
+        *self.can_repair.get_or_init(|| {
+            streams::new_socket(0).is_ok_and(|fd| {
+                let can = streams::repair_begins(fd).is_ok();
+                streams::close(fd);
+                can
+            })
+        })
+    }
+
+    /// Counts a connection for as long as it lives here.
+    pub(super) fn counted(&self) -> Counted {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(&self.streams))
+    }
+
+    /// Whether there are connections in user space.
+    pub(crate) fn has_streams(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) > 0
+    }
+
+    fn settings(&self) -> &Settings {
+        self.settings.get_or_init(|| {
+            let mut key = [0; 16];
+            key[..8].copy_from_slice(&sys::random().to_ne_bytes());
+            key[8..].copy_from_slice(&sys::random().to_ne_bytes());
+            Settings {
+                config: Arc::new(sysctl::config()),
+                key: SecretKey::new(key),
+            }
+        })
+    }
+
+    pub(super) fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.settings().config)
+    }
+
+    pub(super) fn key(&self) -> SecretKey {
+        self.settings().key
+    }
+}
+
+impl<S: Stack> fmt::Debug for Common<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Common").finish_non_exhaustive()
+    }
+}
+
+/// The time as connections have it.
+#[inline]
+pub(super) fn now() -> Instant {
+    Instant::from_nanos(sys::now_nsec())
+}

@@ -1,0 +1,387 @@
+//! `connect(2)`: the kernel's socket is connected without a packet, so that the kernel chooses source address and port and keeps them;
+//! the connection is made here.
+
+use std::net::SocketAddrV4;
+use std::sync::atomic::Ordering;
+
+use ::tcp::{Connection, Path, State};
+use dev_core::{Flow, Protocol};
+use libc::c_int;
+
+use crate::sockets::events;
+use crate::sockets::hand_over;
+use crate::sockets::host::Host;
+use crate::sockets::interface::Interface;
+use crate::sockets::network::NextHop;
+use crate::sockets::next_hops::NextHopKey;
+use crate::sockets::offload::NotOffloaded;
+use crate::sockets::reason::Reason;
+use crate::sys::{self, Errno, streams};
+use crate::tcp::application::errno_of;
+use crate::tcp::call::{StreamCall, StreamOutcome};
+use crate::tcp::common::now;
+use crate::tcp::offload::client_rule;
+use crate::tcp::socket::Role;
+use crate::tcp::stream::Stream;
+use crate::tcp::way::{HeaderOptions, Way};
+use crate::tcp::{TcpSocket, TcpStack, options};
+
+/// What becomes of a `connect(2)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectOutcome {
+    /// The call is for the kernel's socket.
+    Kernel,
+    /// It has succeeded.
+    Done,
+    /// It has failed.
+    Fail(Errno),
+    /// The handshake is under way: the call waits, with [`TcpSocket::finish_connect`].
+    Wait,
+}
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// Begins a `connect(2)`. `fd` is the descriptor that the socket was found behind, `address` the peer, if it is one over IPv4.
+    /// No lock may be held.
+    pub fn connect(
+        &'static self,
+        host: &Host<S>,
+        fd: c_int,
+        address: Option<SocketAddrV4>,
+    ) -> ConnectOutcome {
+        if let Some(outcome) = self.connect_again(host) {
+            return match address {
+                Some(_) => outcome,
+                // `AF_UNSPEC` dissolves a connection; other families are refused.
+                None => self.disconnect(host),
+            };
+        }
+        let Some(peer) = address else {
+            return ConnectOutcome::Kernel;
+        };
+        if self.is_committed() || self.reason() != Reason::NotBound {
+            return ConnectOutcome::Kernel;
+        }
+        let interface = match self.interface_to(host, peer) {
+            Ok(interface) => interface,
+            Err(refusal) => return self.left_to_kernel(host, peer, &refusal),
+        };
+        let control = host.control();
+        if !host.is_behind(fd, self) || self.reason() != Reason::NotBound {
+            return ConnectOutcome::Kernel;
+        }
+        let begun = self.begin_connection(host, fd, peer, interface);
+        drop(control);
+        match begun {
+            Begun::Here => {
+                self.find_way(host);
+                if self.shadow.nonblocking.load(Ordering::Relaxed) {
+                    // What is near has answered already, perhaps: the kernel, too, says so only later.
+                    ConnectOutcome::Fail(Errno(libc::EINPROGRESS))
+                } else {
+                    ConnectOutcome::Wait
+                }
+            }
+            Begun::Refused(errno) => ConnectOutcome::Fail(errno),
+            Begun::Not(reason, detail) => {
+                host.leave_to_kernel_about(self.into(), reason, detail);
+                ConnectOutcome::Kernel
+            }
+        }
+    }
+
+    /// A `connect(2)` on a socket that has a connection. `None`: it has none.
+    fn connect_again(&'static self, host: &Host<S>) -> Option<ConnectOutcome> {
+        self.interfaces.poll();
+        let mut role = self.role.lock();
+        let Role::Stream(stream) = &mut *role else {
+            return None;
+        };
+        if !stream.is_connecting {
+            return Some(ConnectOutcome::Fail(Errno(libc::EISCONN)));
+        }
+        Some(match stream.connection.state() {
+            State::SynSent | State::SynReceived => {
+                if self.shadow.nonblocking.load(Ordering::Relaxed) {
+                    ConnectOutcome::Fail(Errno(libc::EALREADY))
+                } else {
+                    ConnectOutcome::Wait
+                }
+            }
+            State::Closed => {
+                drop(role);
+                ConnectOutcome::Fail(self.connection_failed(host))
+            }
+            _ => {
+                stream.is_connecting = false;
+                ConnectOutcome::Done
+            }
+        })
+    }
+
+    /// One attempt at the rest of a blocking `connect(2)`.
+    pub fn finish_connect(&'static self, host: &Host<S>, call: &mut StreamCall) -> StreamOutcome {
+        loop {
+            let mut role = self.role.lock();
+            if self.generation() != call.generation {
+                return StreamOutcome::Fail(Errno(libc::EBADF));
+            }
+            let Role::Stream(stream) = &mut *role else {
+                // It went back to the kernel, whose socket goes on with the handshake.
+                return StreamOutcome::Kernel;
+            };
+            match stream.connection.state() {
+                State::SynSent | State::SynReceived => {}
+                State::Closed => {
+                    drop(role);
+                    return StreamOutcome::Fail(self.connection_failed(host));
+                }
+                _ => {
+                    stream.is_connecting = false;
+                    return StreamOutcome::Done(0);
+                }
+            }
+            drop(role);
+            if let Some(outcome) = self.wait(call, events::OUT | events::ALWAYS) {
+                return match outcome {
+                    // The handshake goes on (`inet_stream_connect`).
+                    StreamOutcome::Fail(Errno(libc::EAGAIN)) => {
+                        StreamOutcome::Fail(Errno(libc::EINPROGRESS))
+                    }
+                    outcome => outcome,
+                };
+            }
+        }
+    }
+
+    /// The handshake has failed: the socket is as if it had never been connected. Returns why.
+    fn connection_failed(&'static self, host: &Host<S>) -> Errno {
+        let _control = host.control();
+        let error = {
+            let mut role = self.role.lock();
+            let Role::Stream(stream) = &mut *role else {
+                return Errno(libc::ECONNABORTED);
+            };
+            stream.connection.take_error().map(errno_of)
+        };
+        self.forget_connection();
+        error.unwrap_or(Errno(libc::ECONNABORTED))
+    }
+
+    /// The socket is not connected any more, and may be again. The kernel's socket follows. Under the control lock.
+    fn forget_connection(&'static self) {
+        let was = std::mem::replace(&mut *self.role.lock(), Role::None);
+        if !matches!(was, Role::Stream(_)) {
+            return;
+        }
+        drop(was);
+        self.drop_flows();
+        self.release();
+        let fd = self.fd();
+        let _ = streams::disconnect(fd);
+        let _ = streams::repair_ends(fd, false);
+        self.is_ready_for_nothing();
+        self.counters().tcp_state.set(0);
+        self.counters().peer.clear();
+        self.set_reason(Reason::NotBound);
+        self.silence(false);
+        self.interfaces_changed();
+    }
+
+    /// `connect(2)` to `AF_UNSPEC`: resets the connection.
+    fn disconnect(&'static self, host: &Host<S>) -> ConnectOutcome {
+        let _control = host.control();
+        let mut role = self.role.lock();
+        let mut interface = None;
+        if let Role::Stream(stream) = &mut *role {
+            stream.connection.abort();
+            let outcome = stream.settle(&self.core, now());
+            interface = stream
+                .way
+                .as_ref()
+                .filter(|_| outcome.needs_kick)
+                .map(|way| way.interface);
+        }
+        drop(role);
+        if let Some(interface) = interface {
+            interface.start_segments();
+        }
+        self.forget_connection();
+        ConnectOutcome::Done
+    }
+
+    /// Where a connection to `peer` would go.
+    fn interface_to(
+        &self,
+        host: &Host<S>,
+        peer: SocketAddrV4,
+    ) -> Result<&'static Interface<S>, NotOffloaded<'static>> {
+        let fd = self.fd();
+        let rules = host.rules();
+        if !host.settings().offloaded_sockets {
+            return Err(Reason::Disabled.into());
+        }
+        client_rule(rules, peer, None).map_err(|rule| NotOffloaded {
+            reason: rule.map_or(Reason::Tcp, |_| Reason::Rule),
+            rule,
+        })?;
+        if !host.network().has_socket(fd) {
+            return Err(Reason::Namespace.into());
+        }
+        if host.network().has_ipsec() {
+            return Err(Reason::Ipsec.into());
+        }
+        let destination = *peer.ip();
+        if destination.is_loopback() || destination.is_unspecified() {
+            return Err(Reason::Loopback.into());
+        }
+        let bound = sys::local_address(fd).ok().flatten();
+        let key = NextHopKey {
+            destination,
+            source: bound.map(|it| *it.ip()).filter(|ip| !ip.is_unspecified()),
+            tos: sys::option_int(fd, libc::IPPROTO_IP, libc::IP_TOS)
+                .ok()
+                .and_then(|tos| u8::try_from(tos).ok())
+                .unwrap_or(0),
+        };
+        let found = host.next_hop(key);
+        let link = match (found.found.next_hop, found.found.neighbour) {
+            (NextHop::Link { link_index, .. }, _) => link_index,
+            (NextHop::Kernel(Reason::Neighbour), Some((link, address))) => {
+                host.network().ask_for_neighbour(link, address);
+                link
+            }
+            (NextHop::Kernel(reason), _) => return Err(reason.into()),
+        };
+        let interface = host.links.open_for_flows(link)?;
+        if !interface.takes_connections() {
+            return Err(Reason::Merged.into());
+        }
+        Ok(interface)
+    }
+
+    fn left_to_kernel(
+        &'static self,
+        host: &Host<S>,
+        peer: SocketAddrV4,
+        refusal: &NotOffloaded<'_>,
+    ) -> ConnectOutcome {
+        let _control = host.control();
+        log::debug!("fd {}: to {peer}: {refusal}", self.fd());
+        hand_over::leave_about(host, self.into(), refusal.reason, refusal.rule, "");
+        ConnectOutcome::Kernel
+    }
+
+    /// Under the control lock.
+    fn begin_connection(
+        &'static self,
+        host: &Host<S>,
+        fd: c_int,
+        peer: SocketAddrV4,
+        interface: &'static Interface<S>,
+    ) -> Begun {
+        let (Some(wanted), Some(headers)) = (options::of_kernel(fd), HeaderOptions::read(fd))
+        else {
+            return Begun::Not(Reason::Option, "an option of the socket is not known here");
+        };
+        // The repair changes that, and its end takes it away.
+        let reuses = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
+        if streams::repair_begins(fd).is_err() {
+            return Begun::Not(Reason::Repair, "");
+        }
+        self.attachment().reuses_address = reuses;
+        // Connected, it would send probes of its own.
+        if wanted.keep_alive() {
+            let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &0);
+        }
+        let undo = |wanted: &tcp::Options, was_connected: bool| {
+            if was_connected {
+                let _ = streams::disconnect(fd);
+            }
+            let _ = streams::repair_ends(fd, false);
+            for (name, is_set) in [
+                (libc::SO_KEEPALIVE, wanted.keep_alive()),
+                (libc::SO_REUSEADDR, reuses),
+            ] {
+                if is_set {
+                    let _ = streams::set_option(fd, libc::SOL_SOCKET, name, &1);
+                }
+            }
+        };
+        if let Err(errno) = streams::connect(fd, peer) {
+            undo(&wanted, false);
+            return Begun::Refused(errno);
+        }
+        let Ok(Some(local)) = sys::local_address(fd) else {
+            undo(&wanted, true);
+            return Begun::Not(Reason::Route, "");
+        };
+        let is_allowed = client_rule(host.rules(), peer, Some(local)).is_ok();
+        let is_reached = !local.ip().is_loopback() && local.ip() != peer.ip();
+        if !is_allowed || !is_reached {
+            undo(&wanted, true);
+            return Begun::Not(
+                if is_allowed {
+                    Reason::Route
+                } else {
+                    Reason::Rule
+                },
+                "",
+            );
+        }
+        if !self.claim() {
+            undo(&wanted, true);
+            return Begun::Not(Reason::Forked, "");
+        }
+        let flow = Flow {
+            protocol: Protocol::Tcp,
+            local,
+            peer: Some(peer),
+        };
+        let now = now();
+        let secrets = self.common.key().secrets(local.into(), peer.into(), now);
+        let mtu = interface.spec().mtu.min(interface.mtu_max());
+        let path = Path::ipv4(u16::try_from(mtu).unwrap_or(u16::MAX));
+        let config = self.common.config();
+        let connection = Connection::connect(now, config, wanted.clone(), path, secrets);
+        let no_way: Option<Way<S>> = None;
+        let counted = self.common.counted();
+        let mut stream = Stream::new(connection, local, peer, interface, no_way, headers, counted);
+        stream.is_connecting = true;
+        let inode = self.shadow.inode.load(Ordering::Relaxed);
+        stream.show(host.segment.claim_tcp_connection(), fd, inode);
+        *self.role.lock() = Role::Stream(Box::new(stream));
+        self.is_ready_for_nothing();
+        // The kernel's socket is connected, and says that it can be written to.
+        self.silence(true);
+        if interface.attach(&flow, self.into()).is_err() {
+            *self.role.lock() = Role::None;
+            self.silence(false);
+            self.release();
+            undo(&wanted, true);
+            return Begun::Not(Reason::SteeringFailed, "");
+        }
+        self.attachment().flows.push((interface, flow));
+        self.interfaces.add(interface);
+        let counters = self.counters();
+        counters.local.set(local.into());
+        counters.peer.set(peer.into());
+        self.set_reason(Reason::Offloaded);
+        host.count_reason(Reason::Offloaded);
+        log::debug!(
+            "fd {fd}: {local} to {peer}: past the kernel by {}",
+            interface.spec().name
+        );
+        host.socket_event(Reason::Offloaded, fd, &format!("{local} to {peer}"));
+        self.interfaces_changed();
+        Begun::Here
+    }
+}
+
+/// How a connection has begun.
+enum Begun {
+    Here,
+    /// The kernel would have said the same.
+    Refused(Errno),
+    /// It is the kernel's, for this reason.
+    Not(Reason, &'static str),
+}

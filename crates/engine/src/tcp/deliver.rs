@@ -1,0 +1,99 @@
+//! Segments that came past the kernel. Everything here runs under the ring's lock: nothing calls the kernel.
+
+use ::tcp::Ecn;
+use dev_core::Frame;
+use wire::tcp::Segment;
+
+use crate::sockets::stack::Stack;
+use crate::tcp::TcpSocket;
+use crate::tcp::common::now;
+use crate::tcp::payload::Received;
+use crate::tcp::socket::Role;
+use crate::tcp::stream::Outcome;
+
+/// Who sent a frame on its link.
+#[inline]
+fn source_mac(frame: &[u8]) -> [u8; 6] {
+    frame
+        .get(6..)
+        .and_then(|rest| rest.first_chunk())
+        .copied()
+        .unwrap_or_default()
+}
+
+impl<S: Stack> TcpSocket<S> {
+    /// A segment in a frame. `Err`: the frame is not needed.
+    #[inline]
+    pub(crate) fn deliver(&self, segment: &Segment, frame: Frame) -> Result<(), Frame> {
+        if segment.payload_len == 0 {
+            self.take(segment, source_mac(self.common.pool.data(&frame)), None);
+            return Err(frame);
+        }
+        let mac = source_mac(self.common.pool.data(&frame));
+        let (start, len) = (segment.payload_offset, segment.payload_len);
+        let data = Received::of_frame(self.common.pool, frame, start, len);
+        self.take(segment, mac, Some(data));
+        Ok(())
+    }
+
+    /// One that was merged of several, and is longer than a frame.
+    pub(crate) fn deliver_long(&self, segment: &Segment, packet: Vec<u8>) {
+        let mac = source_mac(&packet);
+        let data = Received::of_long(packet, segment.payload_offset, segment.payload_len);
+        self.take(segment, mac, Some(data));
+    }
+
+    #[inline]
+    fn take(&self, segment: &Segment, mac: [u8; 6], data: Option<Received>) {
+        let now = now();
+        let mut role = self.role.lock();
+        let outcome = match &mut *role {
+            Role::Stream(stream) => {
+                let ecn = Ecn::from_tos(segment.tos);
+                stream
+                    .connection
+                    .on_segment(now, &segment.header, ecn, data);
+                let counters = self.counters();
+                counters.rx_packets.add(1);
+                counters.rx_bytes.add(segment.payload_len.into());
+                if self.common.pool.is_scarce() {
+                    stream.connection.relieve(0);
+                }
+                let mut outcome = stream.settle(&self.core, now);
+                if outcome.needs_kick
+                    && let Some(way) = &stream.way
+                {
+                    outcome.needs_kick = !way.interface.has_replied_to(stream.interface);
+                }
+                outcome
+            }
+            Role::Listener(listening) => {
+                listening.take(&self.core, self.common, now, segment, mac, data)
+            }
+            Role::Moving(moving) => {
+                moving.take(segment, data);
+                Outcome::default()
+            }
+            // It was on its way when the connection went.
+            Role::None => Outcome::default(),
+        };
+        drop(role);
+        self.announce(&outcome);
+        if outcome.needs_kick || outcome.needs_way {
+            // Another interface's: the thread that polls this one does not tell that one. Or a way has to be found, which this one
+            // cannot do here.
+            self.common.timers.arm(self.timer(), now);
+        }
+    }
+
+    /// Tells those who wait of what has happened, and has the timer set. Without the socket's lock.
+    #[inline]
+    pub(super) fn announce(&self, outcome: &Outcome) {
+        if outcome.events != 0 {
+            self.readiness.announce(outcome.events);
+        }
+        if let Some(at) = outcome.wake_up {
+            self.common.timers.arm(self.timer(), at);
+        }
+    }
+}

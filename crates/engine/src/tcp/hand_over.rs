@@ -1,0 +1,353 @@
+//! The return of a connection to the kernel: all that the peer can notice of it is put into the kernel's socket (`TCP_REPAIR`), which
+//! goes on from there. Not one octet is lost, sent twice as new or out of order.
+
+use std::net::SocketAddrV4;
+use std::os::fd::AsRawFd;
+
+use ::tcp::{Flags, Header, Snapshot, State};
+use libc::c_int;
+use wire::EthernetAddresses;
+use wire::tcp::{Options, Segment, Template, Timestamps};
+
+use crate::sockets::host::Host;
+use crate::sys::streams::{self, RepairQueue};
+use crate::sys::{self, Errno};
+use crate::tcp::common::{Stranger, now};
+use crate::tcp::payload::Received;
+use crate::tcp::socket::Role;
+use crate::tcp::stream::Stream;
+use crate::tcp::{Common, TcpSocket, TcpStack};
+
+/// What came for a connection while it was being moved.
+#[derive(Debug)]
+pub(super) struct Moving {
+    local: SocketAddrV4,
+    peer: SocketAddrV4,
+    segments: Vec<(Header, Vec<u8>)>,
+}
+
+/// More than can come in that time; the peer sends again what is too much.
+const SEGMENTS_MAX: usize = 1024;
+
+impl Moving {
+    pub(super) fn take(&mut self, segment: &Segment, data: Option<Received>) {
+        if self.segments.len() < SEGMENTS_MAX {
+            let data = data.map_or(Vec::new(), |data| data.as_ref().to_vec());
+            self.segments.push((segment.header, data));
+        }
+    }
+}
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// Gives the connection to the kernel's socket, while its segments still come here: none finds the kernel's socket when that is
+    /// not connected, which would reset the connection. Under the control lock.
+    pub(crate) fn give_to_kernel(&self, host: &Host<S>) {
+        let listening = {
+            let mut role = self.role.lock();
+            match &*role {
+                Role::Listener(_) => std::mem::replace(&mut *role, Role::None),
+                Role::Stream(_) => Role::None,
+                _ => return,
+            }
+        };
+        if let Role::Listener(listening) = listening {
+            self.end_listening(listening);
+            self.is_ready_for_nothing();
+            self.counters().tcp_state.set(0);
+            return;
+        }
+        // What has come is acknowledged, perhaps.
+        self.interfaces.drain();
+        let mut role = self.role.lock();
+        let Role::Stream(stream) = std::mem::replace(&mut *role, Role::None) else {
+            return;
+        };
+        *role = Role::Moving(Box::new(Moving {
+            local: stream.local,
+            peer: stream.peer,
+            segments: Vec::new(),
+        }));
+        drop(role);
+        self.common.timers.disarm(self.timer());
+        self.commit();
+        // Of one that nobody has any more, the copy keeps the kernel's socket, and with its end that is closed.
+        let copy = stream
+            .orphan
+            .as_ref()
+            .map(|copy| copy.as_ref().map(AsRawFd::as_raw_fd));
+        let fd = copy.flatten().unwrap_or_else(|| self.fd());
+        let keep_alive = stream.connection.options().keep_alive();
+        let reuses = self.attachment().reuses_address();
+        let mut stream = *stream;
+        let orphan = stream.orphan.take();
+        if let Err(errno) = put(host, fd, stream) {
+            log::error!(
+                "fd {fd}: the connection could not be given to the kernel (errno {}): it is lost",
+                errno.0
+            );
+        }
+        if keep_alive {
+            let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1);
+        }
+        if reuses {
+            // The repair has changed that.
+            let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1);
+        }
+        drop(orphan);
+        self.is_ready_for_nothing();
+        self.counters().tcp_state.set(0);
+        self.silence(false);
+    }
+}
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// The connection's segments are the kernel's from here on: those that have come meanwhile follow. Under the control lock.
+    pub(crate) fn give_rest_to_kernel(&self, host: &Host<S>) {
+        let was = std::mem::replace(&mut *self.role.lock(), Role::None);
+        let (Role::Moving(moving), Some(raw)) = (was, host.return_socket()) else {
+            return;
+        };
+        for (header, data) in &moving.segments {
+            // Segments that were merged may be longer than what can be sent.
+            for (index, part) in parts_of(data).enumerate() {
+                let is_last = (index + 1) * PART_BYTES >= data.len();
+                let header = header_of_part(header, index, is_last);
+                if let Some(packet) = packet(moving.local, moving.peer, &header, part) {
+                    raw.send_to_self(&packet);
+                }
+            }
+        }
+    }
+}
+
+impl<S: TcpStack> Common<S> {
+    /// Segments for ports of ours that are of no connection here: the kernel knows whose they are, or resets them.
+    pub(super) fn give_strangers_to_kernel(&self, host: &Host<S>) {
+        let Some(raw) = host.return_socket() else {
+            return;
+        };
+        for stranger in self.take_strangers() {
+            let Stranger {
+                local,
+                peer,
+                header,
+                data,
+            } = &stranger;
+            for (index, part) in parts_of(data).enumerate() {
+                let is_last = (index + 1) * PART_BYTES >= data.len();
+                let header = header_of_part(header, index, is_last);
+                if let Some(packet) = packet(*local, *peer, &header, part) {
+                    raw.send_to_self(&packet);
+                }
+            }
+        }
+    }
+}
+
+/// What goes into a packet to this host itself.
+const PART_BYTES: usize = 1400;
+
+/// One part at least.
+fn parts_of(data: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let empty = data.is_empty().then_some(&[][..]);
+    empty.into_iter().chain(data.chunks(PART_BYTES))
+}
+
+fn header_of_part(header: &Header, index: usize, is_last: bool) -> Header {
+    let mut flags = header.flags;
+    if !is_last {
+        let last_only = Flags::FIN | Flags::PSH;
+        flags = Flags::from_bits(flags.bits() & !last_only.bits());
+    }
+    Header {
+        seq: header.seq.wrapping_add(octets(index * PART_BYTES)),
+        flags,
+        ..*header
+    }
+}
+
+/// A segment of the peer's as an IPv4 packet.
+fn packet(
+    local: SocketAddrV4,
+    peer: SocketAddrV4,
+    header: &Header,
+    data: &[u8],
+) -> Option<Vec<u8>> {
+    let nowhere = EthernetAddresses {
+        source: [0; 6],
+        destination: [0; 6],
+    };
+    let template = Template::new(nowhere, peer, local, 64, 0, true);
+    let mut frame = vec![0; Template::MAX_HEADERS_LEN + data.len()];
+    let len = template.emit(&mut frame, 0, 0, header, [data])?;
+    frame.truncate(len);
+    Some(frame.split_off(ETHERNET_HEADER_LEN))
+}
+
+/// Puts a connection into the kernel's socket, which is connected to the peer, under repair.
+fn put<S: TcpStack>(host: &Host<S>, fd: c_int, stream: Stream<S>) -> Result<(), Errno> {
+    let (local, peer) = (stream.local, stream.peer);
+    let state = stream.connection.state();
+    streams::disconnect(fd)?;
+    if matches!(state, State::SynSent | State::SynReceived) {
+        return begin_again(fd, local, peer);
+    }
+    let Some(snapshot) = stream.connection.export(now()) else {
+        // It is over: nothing is left but what nobody has read.
+        return streams::repair_ends(fd, false);
+    };
+    let unread: usize = snapshot.unread.iter().map(|data| data.as_ref().len()).sum();
+    let before = streams::widen_buffers(fd, snapshot.unacknowledged.len(), unread);
+    connect_silently(fd, local, peer, &snapshot, unread)?;
+    set_options(fd, &snapshot)?;
+    streams::choose_queue(fd, RepairQueue::Receive)?;
+    for data in &snapshot.unread {
+        put_all(fd, data.as_ref())?;
+    }
+    let in_flight = snapshot.snd_nxt - snapshot.snd_una;
+    let in_flight = snapshot.unacknowledged.len().min(in_flight as usize);
+    let (sent, unsent) = snapshot.unacknowledged.split_at(in_flight);
+    streams::choose_queue(fd, RepairQueue::Send)?;
+    put_all(fd, sent)?;
+    streams::set_tcp_option(fd, libc::TCP_REPAIR_WINDOW, &snapshot.repair_window())?;
+    streams::repair_ends(fd, true)?;
+    put_all(fd, unsent)?;
+    end(host, fd, local, peer, &snapshot)?;
+    streams::restore_buffers(fd, before);
+    Ok(())
+}
+
+/// The kernel makes the handshake anew: nothing was sent or received.
+fn begin_again(fd: c_int, local: SocketAddrV4, peer: SocketAddrV4) -> Result<(), Errno> {
+    bind(fd, local)?;
+    streams::repair_ends(fd, false)?;
+    let flags = sys::status_flags(fd)?;
+    streams::set_nonblocking(fd, true)?;
+    let begun = streams::connect(fd, peer);
+    if flags & libc::O_NONBLOCK == 0 {
+        streams::set_nonblocking(fd, false)?;
+    }
+    match begun {
+        Ok(()) | Err(Errno(libc::EINPROGRESS)) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Gives the socket its address back. If the program had bound it, it still has the port. What the kernel says of an unbound socket's
+/// address does not tell.
+fn bind(fd: c_int, local: SocketAddrV4) -> Result<(), Errno> {
+    match streams::bind(fd, local) {
+        Err(Errno(libc::EINVAL)) => Ok(()),
+        bound => bound,
+    }
+}
+
+/// A socket under repair is connected without a packet, in the state ESTABLISHED, with these numbers.
+fn connect_silently(
+    fd: c_int,
+    local: SocketAddrV4,
+    peer: SocketAddrV4,
+    snapshot: &Snapshot<Received>,
+    unread: usize,
+) -> Result<(), Errno> {
+    let fin = u32::from(snapshot.state.has_peer_fin());
+    let read_nxt = snapshot.rcv_nxt - fin - octets(unread);
+    streams::set_queue_number(fd, RepairQueue::Receive, read_nxt.0)?;
+    let fin = u32::from(snapshot.state == State::FinWait2);
+    streams::set_queue_number(fd, RepairQueue::Send, (snapshot.snd_una - fin).0)?;
+    bind(fd, local)?;
+    streams::connect(fd, peer)
+}
+
+fn set_options(fd: c_int, snapshot: &Snapshot<Received>) -> Result<(), Errno> {
+    for option in snapshot.repair_options() {
+        streams::set_tcp_option(fd, libc::TCP_REPAIR_OPTIONS, &option)?;
+    }
+    match snapshot.timestamps {
+        Some(timestamps) => streams::set_tcp_option(fd, libc::TCP_TIMESTAMP, &timestamps.value),
+        None => Ok(()),
+    }
+}
+
+/// What has ended of the connection: this side's FIN is the kernel's to send, the peer's comes as if from it.
+fn end<S: TcpStack>(
+    host: &Host<S>,
+    fd: c_int,
+    local: SocketAddrV4,
+    peer: SocketAddrV4,
+    snapshot: &Snapshot<Received>,
+) -> Result<(), Errno> {
+    let state = snapshot.state;
+    if state.has_fin() && state != State::LastAck {
+        streams::shutdown(fd, libc::SHUT_WR)?;
+    }
+    if state.has_peer_fin() {
+        say(
+            host,
+            local,
+            peer,
+            snapshot,
+            snapshot.rcv_nxt - 1,
+            Flags::ACK | Flags::FIN,
+        )?;
+    }
+    if state == State::LastAck {
+        streams::shutdown(fd, libc::SHUT_WR)?;
+    }
+    if state == State::FinWait2 {
+        say(host, local, peer, snapshot, snapshot.rcv_nxt, Flags::ACK)?;
+    }
+    Ok(())
+}
+
+/// A segment in the peer's stead, to the kernel's socket only.
+fn say<S: TcpStack>(
+    host: &Host<S>,
+    local: SocketAddrV4,
+    peer: SocketAddrV4,
+    snapshot: &Snapshot<Received>,
+    seq: tcp::SeqNumber,
+    flags: Flags,
+) -> Result<(), Errno> {
+    let scale = snapshot.window_scales.map_or(0, |scales| scales.snd);
+    let window = snapshot.window.snd_wnd >> scale;
+    let header = Header {
+        seq: seq.0,
+        ack: snapshot.snd_una.0,
+        flags,
+        window: u16::try_from(window).unwrap_or(u16::MAX),
+        urgent: 0,
+        options: Options {
+            timestamps: snapshot.timestamps.map(|timestamps| Timestamps {
+                value: timestamps.recent,
+                echo: timestamps.value,
+            }),
+            ..Options::default()
+        },
+    };
+    let packet = packet(local, peer, &header, &[]);
+    let sent = host
+        .return_socket()
+        .zip(packet)
+        .is_some_and(|(raw, packet)| raw.send_to_self(&packet));
+    if sent {
+        Ok(())
+    } else {
+        Err(Errno(libc::EHOSTUNREACH))
+    }
+}
+
+const ETHERNET_HEADER_LEN: usize = 14;
+
+fn put_all(fd: c_int, bytes: &[u8]) -> Result<(), Errno> {
+    if streams::put(fd, bytes)? == bytes.len() {
+        Ok(())
+    } else {
+        Err(Errno(libc::ENOBUFS))
+    }
+}
+
+/// Of a queue, as sequence numbers count them.
+fn octets(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,395 @@
+//! Listeners: connections that peers open, from the first SYN until the program accepts them. The kernel's socket listens, too, for
+//! what comes by other ways.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use ::tcp::{Connection, Ecn, Event, Instant, ListenDisposition, Listener, Options, Path, State};
+use dev_core::{Flow, Protocol};
+use libc::c_int;
+use wire::tcp::Segment;
+
+use crate::sockets::events;
+use crate::sockets::host::Host;
+use crate::sockets::interface::Interface;
+use crate::sockets::reason::Reason;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
+use crate::sys::{self, streams};
+use crate::tcp::Common;
+use crate::tcp::common::{Stranger, now};
+use crate::tcp::offload::server_rule;
+use crate::tcp::payload::Received;
+use crate::tcp::socket::Role;
+use crate::tcp::stream::{Outcome, Stream};
+use crate::tcp::way::{HeaderOptions, Way};
+use crate::tcp::{TcpSocket, TcpStack, options};
+
+/// A listener, and its connections that were not accepted yet. Under the socket's lock.
+pub(super) struct Listening<S: Stack> {
+    pub(super) listener: Listener,
+    /// By the addresses of both sides.
+    children: HashMap<(SocketAddrV4, SocketAddrV4), Child<S>>,
+    /// Those that wait to be accepted, the oldest first.
+    ready: VecDeque<(SocketAddrV4, SocketAddrV4)>,
+    places: Vec<Place<S>>,
+    options: Options,
+    headers: HeaderOptions,
+}
+
+/// Where connections come in.
+#[derive(Clone, Copy)]
+pub(super) struct Place<S: Stack> {
+    interface: &'static Interface<S>,
+    address: Ipv4Addr,
+}
+
+/// A connection that was not accepted yet.
+struct Child<S: Stack> {
+    stream: Box<Stream<S>>,
+    is_ready: bool,
+}
+
+impl<S: Stack> Listening<S> {
+    /// A segment for the listener's port. Under the ring's lock.
+    pub(super) fn take(
+        &mut self,
+        core: &SocketCore<S>,
+        common: &Common<S>,
+        now: Instant,
+        segment: &Segment,
+        mac: [u8; 6],
+        data: Option<Received>,
+    ) -> Outcome {
+        let key = (segment.destination, segment.source);
+        if self.children.contains_key(&key) {
+            return self.take_for_child(core, now, segment, key, data);
+        }
+        match self.listener.on_segment(now, &segment.header) {
+            ListenDisposition::Open => self.open(core, common, now, segment, mac),
+            // The queue is full; the peer tries again.
+            ListenDisposition::Cookie | ListenDisposition::Ignore => Outcome::default(),
+            ListenDisposition::Reset => {
+                common.add_stranger(Stranger {
+                    local: segment.destination,
+                    peer: segment.source,
+                    header: segment.header,
+                    data: data.map_or(Vec::new(), |data| data.as_ref().to_vec()),
+                });
+                Outcome {
+                    wake_up: Some(now),
+                    ..Outcome::default()
+                }
+            }
+        }
+    }
+
+    fn open(
+        &mut self,
+        core: &SocketCore<S>,
+        common: &Common<S>,
+        now: Instant,
+        segment: &Segment,
+        mac: [u8; 6],
+    ) -> Outcome {
+        let (local, peer) = (segment.destination, segment.source);
+        let place = self.places.iter().find(|it| it.address == *local.ip());
+        let Some(interface) = place.map(|place| place.interface) else {
+            self.listener.on_embryonic_closed();
+            return Outcome::default();
+        };
+        let way = Way::back(interface, mac, local, peer, self.headers);
+        let connection = Connection::accept(
+            now,
+            common.config(),
+            self.options.clone(),
+            Path::ipv4(way.mtu),
+            common.key().secrets(local.into(), peer.into(), now),
+            &segment.header,
+            Ecn::from_tos(segment.tos),
+        );
+        let counted = common.counted();
+        let stream = Stream::new(
+            connection,
+            local,
+            peer,
+            interface,
+            Some(way),
+            self.headers,
+            counted,
+        );
+        let child = Child {
+            stream: Box::new(stream),
+            is_ready: false,
+        };
+        self.children.insert((local, peer), child);
+        self.settle((local, peer), core, now)
+    }
+
+    fn take_for_child(
+        &mut self,
+        core: &SocketCore<S>,
+        now: Instant,
+        segment: &Segment,
+        key: (SocketAddrV4, SocketAddrV4),
+        data: Option<Received>,
+    ) -> Outcome {
+        let Some(child) = self.children.get_mut(&key) else {
+            return Outcome::default();
+        };
+        let connection = &mut child.stream.connection;
+        let len = usize::from(segment.payload_len);
+        if connection.is_embryonic() && !self.listener.admits(connection, &segment.header, len) {
+            return self.settle(key, core, now);
+        }
+        let ecn = Ecn::from_tos(segment.tos);
+        connection.on_segment(now, &segment.header, ecn, data);
+        self.settle(key, core, now)
+    }
+
+    /// After whatever was done to a connection.
+    fn settle(
+        &mut self,
+        key: (SocketAddrV4, SocketAddrV4),
+        core: &SocketCore<S>,
+        now: Instant,
+    ) -> Outcome {
+        let mut outcome = Outcome::default();
+        let Some(child) = self.children.get_mut(&key) else {
+            return outcome;
+        };
+        let needs_kick = child.stream.transmit(core.counters(), now);
+        if needs_kick && let Some(way) = &child.stream.way {
+            outcome.needs_kick = !way.interface.has_replied_to(child.stream.interface);
+        }
+        while let Some(event) = child.stream.connection.poll_event() {
+            if event == Event::Connected && !child.is_ready {
+                child.is_ready = true;
+                self.listener.on_established();
+                self.ready.push_back(key);
+                outcome.events |= events::IN;
+            }
+        }
+        outcome.wake_up = child.stream.connection.poll_wake_up();
+        let is_over = child.stream.connection.state() == State::Closed;
+        if is_over && !child.is_ready {
+            self.listener.on_embryonic_closed();
+            self.children.remove(&key);
+        }
+        self.show_readiness(core);
+        outcome
+    }
+
+    fn show_readiness(&self, core: &SocketCore<S>) {
+        if self.ready.is_empty() {
+            core.readiness.clear(events::IN);
+        } else {
+            core.readiness.set(events::IN);
+        }
+    }
+
+    /// Timers of the connections. Returns what the last of them needs, and whether devices have to be told.
+    pub(super) fn look_after(&mut self, core: &SocketCore<S>, now: Instant) -> Outcome {
+        let mut all = Outcome::default();
+        let keys: Vec<_> = self.children.keys().copied().collect();
+        for key in keys {
+            if let Some(child) = self.children.get_mut(&key) {
+                child.stream.connection.on_timeout(now);
+            }
+            let outcome = self.settle(key, core, now);
+            all.events |= outcome.events;
+            all.wake_up = match (all.wake_up, outcome.wake_up) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            };
+        }
+        all
+    }
+
+    /// The connection that is to be accepted next.
+    pub(super) fn next(&self) -> Option<(SocketAddrV4, SocketAddrV4)> {
+        self.ready.front().copied()
+    }
+
+    /// Takes it out.
+    pub(super) fn accepted(
+        &mut self,
+        key: (SocketAddrV4, SocketAddrV4),
+        core: &SocketCore<S>,
+    ) -> Option<Box<Stream<S>>> {
+        let child = self.children.remove(&key)?;
+        self.ready.retain(|other| *other != key);
+        self.listener.on_accepted();
+        self.show_readiness(core);
+        Some(child.stream)
+    }
+
+    /// Where a connection comes in.
+    pub(super) fn interface_of(
+        &self,
+        key: (SocketAddrV4, SocketAddrV4),
+    ) -> Option<&'static Interface<S>> {
+        self.children.get(&key).map(|child| child.stream.interface)
+    }
+
+    /// Resets what nobody will accept. The devices have to be told.
+    pub(super) fn abort_all(&mut self, core: &SocketCore<S>, now: Instant) {
+        for (_, mut child) in self.children.drain() {
+            child.stream.connection.abort();
+            child.stream.transmit(core.counters(), now);
+        }
+        self.ready.clear();
+    }
+
+    pub(super) fn interfaces(&self) -> impl Iterator<Item = &'static Interface<S>> + '_ {
+        self.places.iter().map(|place| place.interface)
+    }
+}
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// `listen(2)` is about to be made, or has been made if the socket was not bound before. No lock may be held.
+    pub fn listens(&'static self, host: &Host<S>, fd: c_int, backlog: c_int) {
+        let backlog = backlog_of(backlog);
+        if let Role::Listener(listening) = &mut *self.role.lock() {
+            listening.listener.set_backlog(backlog);
+            return;
+        }
+        if self.is_committed() || self.reason() != Reason::NotBound {
+            return;
+        }
+        let local = sys::local_address(fd).ok().flatten();
+        let Some(local) = local.filter(|local| local.port() != 0) else {
+            return;
+        };
+        let begun = self
+            .places_at(host, local)
+            .and_then(|places| self.begin_listening(host, fd, local, places, backlog));
+        if let Err(reason) = begun {
+            host.leave_to_kernel(self, reason);
+        }
+    }
+
+    /// Where connections to an address come in. Opens interfaces.
+    fn places_at(&self, host: &Host<S>, local: SocketAddrV4) -> Result<Vec<Place<S>>, Reason> {
+        let fd = self.fd();
+        if !host.settings().offloaded_sockets {
+            return Err(Reason::Disabled);
+        }
+        if !host.network().has_socket(fd) {
+            return Err(Reason::Namespace);
+        }
+        if host.network().has_ipsec() {
+            return Err(Reason::Ipsec);
+        }
+        if sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1) {
+            return Err(Reason::ReusePort);
+        }
+        if !self.common.can_repair() {
+            return Err(Reason::Repair);
+        }
+        let mut places = Vec::new();
+        let mut refusal = Reason::Loopback;
+        for facts in host.links.facts() {
+            if facts.loopback || !facts.eligible {
+                continue;
+            }
+            for address in facts.addresses {
+                if !local.ip().is_unspecified() && *local.ip() != address {
+                    continue;
+                }
+                let at = SocketAddrV4::new(address, local.port());
+                if let Err(rule) = server_rule(host.rules(), at) {
+                    refusal = rule.map_or(Reason::Tcp, |_| Reason::Rule);
+                    continue;
+                }
+                match host.links.open_for_flows(facts.spec.index) {
+                    Ok(interface) if interface.takes_connections() => {
+                        places.push(Place { interface, address });
+                    }
+                    Ok(_) => refusal = Reason::Merged,
+                    Err(reason) => refusal = reason,
+                }
+            }
+        }
+        if places.is_empty() {
+            Err(refusal)
+        } else {
+            Ok(places)
+        }
+    }
+
+    fn begin_listening(
+        &'static self,
+        host: &Host<S>,
+        fd: c_int,
+        local: SocketAddrV4,
+        places: Vec<Place<S>>,
+        backlog: u32,
+    ) -> Result<(), Reason> {
+        let _control = host.control();
+        let (Some(options), Some(headers)) = (options::of_kernel(fd), HeaderOptions::read(fd))
+        else {
+            return Err(Reason::Option);
+        };
+        if !host.is_behind(fd, self) || !self.claim() {
+            return Err(Reason::Forked);
+        }
+        let indexes: Vec<_> = places.iter().map(|it| it.interface.spec().index).collect();
+        if streams::refuse_interfaces(fd, &indexes).is_err() {
+            self.release();
+            return Err(Reason::Option);
+        }
+        let listening = Listening {
+            listener: Listener::new(now(), self.common.config(), backlog),
+            children: HashMap::new(),
+            ready: VecDeque::new(),
+            places: places.clone(),
+            options,
+            headers,
+        };
+        *self.role.lock() = Role::Listener(Box::new(listening));
+        for place in places {
+            let flow = Flow {
+                protocol: Protocol::Tcp,
+                local: SocketAddrV4::new(place.address, local.port()),
+                peer: None,
+            };
+            if place.interface.attach(&flow, self.into()).is_err() {
+                self.drop_flows();
+                *self.role.lock() = Role::None;
+                let _ = streams::refuse_interfaces(fd, &[]);
+                self.release();
+                return Err(Reason::SteeringFailed);
+            }
+            self.attachment().flows.push((place.interface, flow));
+            self.interfaces.add(place.interface);
+        }
+        self.counters().local.set(local.into());
+        self.counters().tcp_state.set(LISTEN);
+        self.set_reason(Reason::Offloaded);
+        host.count_reason(Reason::Offloaded);
+        log::debug!("fd {fd}: listens at {local}, past the kernel");
+        host.socket_event(Reason::Offloaded, fd, &format!("listens at {local}"));
+        self.interfaces_changed();
+        Ok(())
+    }
+
+    /// The listener is closed, or goes back to the kernel. What nobody has accepted is reset. Under the control lock.
+    pub(super) fn end_listening(&self, mut listening: Box<Listening<S>>) {
+        listening.abort_all(&self.core, now());
+        for interface in listening.interfaces() {
+            interface.start_segments();
+        }
+        let _ = streams::refuse_interfaces(self.fd(), &[]);
+    }
+}
+
+/// TCP_LISTEN, as ss(8) numbers it.
+const LISTEN: u32 = 10;
+
+/// What the kernel makes of the argument (`net.core.somaxconn`).
+fn backlog_of(backlog: c_int) -> u32 {
+    let text = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
+    let most = text.trim().parse().unwrap_or(4096);
+    backlog.cast_unsigned().min(most)
+}

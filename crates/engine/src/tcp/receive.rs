@@ -1,0 +1,254 @@
+//! Receiving from a stream.
+
+use ::tcp::{Instant, ReadError, UrgentError};
+use libc::c_int;
+
+use crate::sockets::events;
+use crate::sockets::host::Host;
+use crate::sockets::message::Message;
+use crate::sys::Errno;
+use crate::tcp::application::errno_of;
+use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
+use crate::tcp::common::now;
+use crate::tcp::socket::Role;
+use crate::tcp::stream::Stream;
+use crate::tcp::{TcpSocket, TcpStack};
+
+/// `MSG_CMSG_COMPAT` of the kernel: programs may not say it.
+const MSG_CMSG_COMPAT: c_int = c_int::MIN;
+/// Flags with which the kernel answers at once: it looks for something else than data, or refuses.
+const KERNELS_FLAGS: c_int = libc::MSG_ERRQUEUE | MSG_CMSG_COMPAT;
+
+/// What came of one look at the stream.
+enum Look {
+    /// The call is over.
+    Over(StreamOutcome),
+    /// Nothing, or not enough.
+    Nothing,
+}
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// One attempt at a receive call.
+    #[inline]
+    pub fn receive(
+        &'static self,
+        host: &Host<S>,
+        call: &mut StreamCall,
+        message: &mut Message<'_>,
+        flags: c_int,
+    ) -> StreamOutcome {
+        if flags & KERNELS_FLAGS != 0 || message.is_malformed() {
+            return StreamOutcome::Kernel;
+        }
+        for _ in 0..POLLS_PER_ATTEMPT {
+            match self.try_to_receive(host, call, message, flags) {
+                Look::Over(outcome) => {
+                    if let StreamOutcome::Done(_) = outcome {
+                        message.received_from_stream(flags & libc::MSG_OOB);
+                        let counters = self.counters();
+                        self.note_thread(&self.receiver, &counters.rx_thread);
+                    }
+                    return outcome;
+                }
+                Look::Nothing => {
+                    if let Some(outcome) = self.wait(call, events::IN | events::ALWAYS) {
+                        if let StreamOutcome::Done(_) = outcome {
+                            message.received_from_stream(0);
+                        }
+                        return outcome;
+                    }
+                }
+            }
+        }
+        StreamOutcome::Again
+    }
+
+    #[inline]
+    fn try_to_receive(
+        &'static self,
+        host: &Host<S>,
+        call: &mut StreamCall,
+        message: &mut Message<'_>,
+        flags: c_int,
+    ) -> Look {
+        let mut role = self.role.lock();
+        // Under this lock the object does not begin another life.
+        if self.generation() != call.generation {
+            return Look::Over(StreamOutcome::Fail(Errno(libc::EBADF)));
+        }
+        let Role::Stream(stream) = &mut *role else {
+            drop(role);
+            // What the call has taken already is its result.
+            return Look::Over(match call.done {
+                0 => StreamOutcome::Kernel,
+                done => StreamOutcome::Done(done),
+            });
+        };
+        let now = now();
+        let looked = stream.read(now, call, message, flags);
+        let outcome = stream.settle(&self.core, now);
+        let interface = stream.way.as_ref().map(|way| way.interface);
+        drop(role);
+        self.after(host, &outcome, interface);
+        looked
+    }
+}
+
+impl<S: TcpStack> Stream<S> {
+    fn read(
+        &mut self,
+        now: Instant,
+        call: &mut StreamCall,
+        message: &mut Message<'_>,
+        flags: c_int,
+    ) -> Look {
+        if flags & libc::MSG_OOB != 0 {
+            return Look::Over(self.read_urgent(message, flags));
+        }
+        let len = match message.total_len() {
+            Ok(0) => return Look::Over(StreamOutcome::Done(0)),
+            Ok(len) => len,
+            Err(_) => return Look::Over(StreamOutcome::Kernel),
+        };
+        if flags & libc::MSG_PEEK != 0 {
+            return self.peek(call, message, flags, len);
+        }
+        let low_water = self.connection.options().receive_low_water() as usize;
+        let target = match flags & libc::MSG_WAITALL {
+            0 => low_water.min(len),
+            _ => len,
+        };
+        if low_water > 1
+            && flags & libc::MSG_WAITALL == 0
+            && call.blocking
+            && !self.connection.is_readable()
+            && self.connection.readable_len() < target
+        {
+            return Look::Nothing;
+        }
+        let connection = &mut self.connection;
+        let mut error = None;
+        let before = call.done;
+        let mut total = call.done;
+        let filled = if flags & libc::MSG_TRUNC != 0 {
+            // The data are thrown away.
+            total += connection.skip(now, len - call.done);
+            if total == before {
+                error = connection.read(now, &mut [0]).err();
+                if error.is_none() {
+                    return Look::Over(StreamOutcome::Done(total));
+                }
+            }
+            Ok(())
+        } else {
+            message.fill(call.done, |room| match connection.read(now, room) {
+                Ok(count) => {
+                    total += count;
+                    count
+                }
+                Err(failed) => {
+                    error = Some(failed);
+                    0
+                }
+            })
+        };
+        call.done = total;
+        if let Err(errno) = filled {
+            return Look::Over(call.end(errno));
+        }
+        if total >= target {
+            return Look::Over(StreamOutcome::Done(total));
+        }
+        match error {
+            Some(ReadError::WouldBlock) if total > 0 && !call.blocking => {
+                Look::Over(StreamOutcome::Done(total))
+            }
+            Some(ReadError::WouldBlock) => Look::Nothing,
+            Some(ReadError::Failed(error)) => Look::Over(call.end(errno_of(error))),
+            // The end of the stream, or the urgent mark.
+            None => Look::Over(StreamOutcome::Done(total)),
+        }
+    }
+
+    fn peek(
+        &mut self,
+        call: &StreamCall,
+        message: &mut Message<'_>,
+        flags: c_int,
+        len: usize,
+    ) -> Look {
+        let available = self.connection.peek().map(<[u8]>::len).sum::<usize>();
+        let wanted = match flags & libc::MSG_WAITALL {
+            0 => 1,
+            _ => len,
+        };
+        if available == 0 || (available < wanted && call.blocking && !self.has_ended()) {
+            if available == 0 {
+                // The end of the stream, or the error.
+                return match self.connection.read(now(), &mut [0]) {
+                    Ok(_) => Look::Over(StreamOutcome::Done(0)),
+                    Err(ReadError::WouldBlock) => Look::Nothing,
+                    Err(ReadError::Failed(error)) => {
+                        Look::Over(StreamOutcome::Fail(errno_of(error)))
+                    }
+                };
+            }
+            return Look::Nothing;
+        }
+        if flags & libc::MSG_TRUNC != 0 {
+            return Look::Over(StreamOutcome::Done(available.min(len)));
+        }
+        let mut pieces = self.connection.peek();
+        let mut piece: &[u8] = &[];
+        let mut total = 0;
+        let filled = message.fill(0, |mut room| {
+            let mut given = 0;
+            while !room.is_empty() {
+                if piece.is_empty() {
+                    match pieces.next() {
+                        Some(next) => piece = next,
+                        None => break,
+                    }
+                }
+                let count = piece.len().min(room.len());
+                let (now, later) = room.split_at_mut(count);
+                now.copy_from_slice(&piece[..count]);
+                (piece, room) = (&piece[count..], later);
+                given += count;
+            }
+            total += given;
+            given
+        });
+        Look::Over(match filled {
+            Err(errno) if total == 0 => StreamOutcome::Fail(errno),
+            _ => StreamOutcome::Done(total),
+        })
+    }
+
+    /// Nothing will come any more.
+    fn has_ended(&self) -> bool {
+        self.is_read_shut || self.is_over() || self.connection.state().has_peer_fin()
+    }
+
+    fn read_urgent(&mut self, message: &mut Message<'_>, flags: c_int) -> StreamOutcome {
+        let octet = if flags & libc::MSG_PEEK != 0 {
+            self.connection.peek_urgent()
+        } else {
+            self.connection.read_urgent()
+        };
+        match octet {
+            Ok(octet) => {
+                let mut count = 0;
+                let filled = message.fill(0, |room| {
+                    room[0] = octet;
+                    count = 1;
+                    0
+                });
+                filled.map_or_else(StreamOutcome::Fail, |()| StreamOutcome::Done(count))
+            }
+            Err(UrgentError::None) => StreamOutcome::Fail(Errno(libc::EINVAL)),
+            Err(UrgentError::NotReceived) => StreamOutcome::Fail(Errno(libc::EAGAIN)),
+            Err(UrgentError::End) => StreamOutcome::Done(0),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Sending into a stream.
+
+use ::tcp::WriteError;
+use libc::c_int;
+
+use crate::sockets::events;
+use crate::sockets::host::Host;
+use crate::sockets::message::Message;
+use crate::sockets::reason::Reason;
+use crate::sys::Errno;
+use crate::tcp::application::errno_of;
+use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
+use crate::tcp::common::now;
+use crate::tcp::socket::Role;
+use crate::tcp::{TcpSocket, TcpStack};
+
+/// Flags that the stream knows.
+const KNOWN_FLAGS: c_int = libc::MSG_DONTWAIT
+    | libc::MSG_NOSIGNAL
+    | libc::MSG_MORE
+    | libc::MSG_OOB
+    | libc::MSG_EOR
+    | libc::MSG_CONFIRM
+    | libc::MSG_DONTROUTE;
+
+/// What came of one look at the stream.
+enum Written {
+    All,
+    Refused(WriteError),
+    Fault(Errno),
+}
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// One attempt at a send call.
+    #[inline]
+    pub fn send(
+        &'static self,
+        host: &Host<S>,
+        call: &mut StreamCall,
+        message: &Message<'_>,
+        flags: c_int,
+    ) -> StreamOutcome {
+        if flags & !KNOWN_FLAGS != 0 || message.has_control() {
+            // Zero copy, Fast Open, control data.
+            host.leave_to_kernel(self, Reason::Message);
+            return StreamOutcome::Kernel;
+        }
+        let Ok(len) = message.total_len() else {
+            return StreamOutcome::Kernel;
+        };
+        for _ in 0..POLLS_PER_ATTEMPT {
+            let mut role = self.role.lock();
+            if self.generation() != call.generation {
+                return StreamOutcome::Fail(Errno(libc::EBADF));
+            }
+            let Role::Stream(stream) = &mut *role else {
+                drop(role);
+                return match call.done {
+                    0 => StreamOutcome::Kernel,
+                    done => StreamOutcome::Done(done),
+                };
+            };
+            let now = now();
+            let connection = &mut stream.connection;
+            let mut refused = None;
+            let done = &mut call.done;
+            let shown = if *done == len {
+                // Nothing to send: only whether that would be possible.
+                refused = connection.write(now, &[]).err();
+                Ok(())
+            } else {
+                message.show(*done, |data| {
+                    let is_last = *done + data.len() == len;
+                    let written = if flags & libc::MSG_OOB != 0 && is_last {
+                        connection.write_urgent(now, data)
+                    } else if flags & libc::MSG_MORE != 0 {
+                        connection.write_more(now, data)
+                    } else {
+                        connection.write(now, data)
+                    };
+                    match written {
+                        Ok(count) => {
+                            *done += count;
+                            count
+                        }
+                        Err(error) => {
+                            refused = Some(error);
+                            0
+                        }
+                    }
+                })
+            };
+            if flags & libc::MSG_EOR != 0 && call.done == len {
+                connection.end_record();
+            }
+            let outcome = stream.settle(&self.core, now);
+            let interface = stream.way.as_ref().map(|way| way.interface);
+            drop(role);
+            self.after(host, &outcome, interface);
+            let written = match (shown, refused) {
+                (Err(errno), _) => Written::Fault(errno),
+                (Ok(()), Some(error)) => Written::Refused(error),
+                (Ok(()), None) if call.done < len => Written::Refused(WriteError::WouldBlock),
+                (Ok(()), None) => Written::All,
+            };
+            match written {
+                Written::All => {
+                    let counters = self.counters();
+                    counters.tx_bytes.add_contended(call.done as u64);
+                    self.note_thread(&self.sender, &counters.tx_thread);
+                    return StreamOutcome::Done(call.done);
+                }
+                Written::Fault(errno) => return call.end(errno),
+                Written::Refused(WriteError::WouldBlock) => {
+                    if let Some(outcome) = self.wait(call, events::OUT) {
+                        return outcome;
+                    }
+                }
+                Written::Refused(_) if call.done > 0 => return StreamOutcome::Done(call.done),
+                Written::Refused(WriteError::BrokenPipe) => {
+                    self.counters().tx_errors.add_contended(1);
+                    return match flags & libc::MSG_NOSIGNAL {
+                        0 => StreamOutcome::BrokenPipe,
+                        _ => StreamOutcome::Fail(Errno(libc::EPIPE)),
+                    };
+                }
+                Written::Refused(WriteError::Failed(error)) => {
+                    self.counters().tx_errors.add_contended(1);
+                    let errno = errno_of(error);
+                    return match (errno, flags & libc::MSG_NOSIGNAL) {
+                        (Errno(libc::EPIPE), 0) => StreamOutcome::BrokenPipe,
+                        _ => StreamOutcome::Fail(errno),
+                    };
+                }
+            }
+        }
+        StreamOutcome::Again
+    }
+}

@@ -1,0 +1,128 @@
+//! A TCP socket.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use dev_core::{Lock, ThreadMode};
+use libc::c_int;
+use stats::{SocketSlot, SocketStats};
+
+use crate::sockets::events;
+use crate::sockets::shared::SharedSocket;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
+use crate::tcp::Common;
+use crate::tcp::hand_over::Moving;
+use crate::tcp::listen::Listening;
+use crate::tcp::stream::Stream;
+
+/// A TCP socket: the kernel's socket, and a connection beside it.
+pub struct TcpSocket<S: Stack> {
+    pub(super) core: SocketCore<S>,
+    pub(super) role: Lock<Role<S>>,
+    pub(super) common: &'static Common<S>,
+    /// The number of the object's timer.
+    timer: OnceLock<u32>,
+    /// Options that the program has set before there was a connection: those that a listener's have, too.
+    pub(super) options_set: Mutex<Vec<(c_int, c_int)>>,
+    /// The threads that received and sent last.
+    pub(super) receiver: AtomicUsize,
+    pub(super) sender: AtomicUsize,
+}
+
+/// What a socket is in user space.
+pub(super) enum Role<S: Stack> {
+    /// Nothing: it is the kernel's, or nothing was decided yet.
+    None,
+    Stream(Box<Stream<S>>),
+    Listener(Box<Listening<S>>),
+    /// A connection that is just going back to the kernel: what still comes here follows it.
+    Moving(Box<Moving>),
+}
+
+/// Kinds of sockets with TCP among them.
+pub trait TcpStack: Stack + From<&'static TcpSocket<Self>> {}
+
+impl<S: Stack + From<&'static TcpSocket<S>>> TcpStack for S {}
+
+/// A TCP socket is a socket.
+impl<S: Stack> Deref for TcpSocket<S> {
+    type Target = SocketCore<S>;
+
+    #[inline]
+    fn deref(&self) -> &SocketCore<S> {
+        &self.core
+    }
+}
+
+impl<S: Stack> TcpSocket<S> {
+    pub(crate) fn new(
+        common: &'static Common<S>,
+        mode: ThreadMode,
+        unseen: &'static SocketStats,
+        shared: Option<&'static SharedSocket>,
+    ) -> Self {
+        Self {
+            // Of a socket in user space the kernel's half knows nothing.
+            core: SocketCore::new(0, unseen, shared),
+            role: Lock::new(mode, Role::None),
+            common,
+            timer: OnceLock::new(),
+            options_set: Mutex::default(),
+            receiver: AtomicUsize::new(0),
+            sender: AtomicUsize::new(0),
+        }
+    }
+
+    /// Begins a life of the object, for a new descriptor of the kernel.
+    pub(crate) fn open(
+        &'static self,
+        fd: c_int,
+        nonblocking: bool,
+        slot: SocketSlot,
+        forks_before: u32,
+    ) {
+        self.core
+            .prepare(fd, nonblocking, stats::PROTOCOL_TCP, slot, forks_before);
+        self.timer.get_or_init(|| self.common.timers.add(self));
+        self.options_set().clear();
+        self.receiver.store(0, Ordering::Relaxed);
+        self.sender.store(0, Ordering::Relaxed);
+        self.core.begin();
+    }
+
+    /// What the socket is ready for, under its lock.
+    pub(crate) fn look(&self) -> u32 {
+        let _role = self.role.lock();
+        self.readiness.now()
+    }
+
+    /// It is ready for nothing. Takes the socket's lock.
+    pub(super) fn is_ready_for_nothing(&self) {
+        let _role = self.role.lock();
+        self.readiness.clear(events::ALL);
+    }
+
+    pub(super) fn options_set(&self) -> MutexGuard<'_, Vec<(c_int, c_int)>> {
+        self.options_set
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of the object's timer.
+    #[inline]
+    pub(super) fn timer(&self) -> u32 {
+        self.timer.get().copied().unwrap_or(u32::MAX)
+    }
+}
+
+impl<S: Stack> fmt::Debug for TcpSocket<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpSocket")
+            .field("fd", &self.core.shadow.fd)
+            .field("reason", &self.reason())
+            .finish_non_exhaustive()
+    }
+}

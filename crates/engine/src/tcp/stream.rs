@@ -1,0 +1,245 @@
+//! A connection with its way to the peer, and what others see of its state.
+
+use std::net::SocketAddrV4;
+
+use ::tcp::{Connection, Event, Instant, State, Transmit};
+use descriptors::OwnDescriptor;
+use stats::{SocketStats, TcpSlot};
+
+use crate::sockets::events;
+use crate::sockets::interface::Interface;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
+use crate::tcp::common::Counted;
+use crate::tcp::payload::Received;
+use crate::tcp::way::{HeaderOptions, Way};
+
+/// Room to write: `tcp_poll` reports no more of [`events::OUT`].
+const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
+
+/// A connection of a socket. Under the socket's lock.
+pub(super) struct Stream<S: Stack> {
+    pub(super) connection: Connection<Received>,
+    pub(super) local: SocketAddrV4,
+    pub(super) peer: SocketAddrV4,
+    /// Where its segments come in.
+    pub(super) interface: &'static Interface<S>,
+    /// `None`: not known at present.
+    pub(super) way: Option<Way<S>>,
+    pub(super) headers: HeaderOptions,
+    identification: u16,
+    transmit: Transmit,
+    /// The application has not been told of the end of the handshake by `connect(2)` (`SS_CONNECTING`).
+    pub(super) is_connecting: bool,
+    pub(super) is_read_shut: bool,
+    pub(super) is_write_shut: bool,
+    /// The application has let go; the descriptor keeps the kernel's socket, and with it the addresses.
+    pub(super) orphan: Option<Option<OwnDescriptor>>,
+    slot: Option<TcpSlot>,
+    _counted: Counted,
+}
+
+/// What has to be done after a connection was changed, without its lock.
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use = "the device and those who wait have to be told"]
+pub(super) struct Outcome {
+    /// The device has to be told of segments.
+    pub(super) needs_kick: bool,
+    /// Events that have come.
+    pub(super) events: u32,
+    /// When somebody has to look after the connection.
+    pub(super) wake_up: Option<Instant>,
+    /// It is not known how segments reach the peer.
+    pub(super) needs_way: bool,
+}
+
+impl<S: Stack> Stream<S> {
+    pub(super) fn new(
+        connection: Connection<Received>,
+        local: SocketAddrV4,
+        peer: SocketAddrV4,
+        interface: &'static Interface<S>,
+        way: Option<Way<S>>,
+        headers: HeaderOptions,
+        counted: Counted,
+    ) -> Self {
+        Self {
+            connection,
+            local,
+            peer,
+            interface,
+            way,
+            headers,
+            identification: 0,
+            transmit: Transmit::default(),
+            is_connecting: false,
+            is_read_shut: false,
+            is_write_shut: false,
+            orphan: None,
+            slot: None,
+            _counted: counted,
+        }
+    }
+
+    /// Shows the connection to readers of the statistics.
+    pub(super) fn show(&mut self, slot: TcpSlot, fd: i32, inode: u64) {
+        slot.fd.set(fd);
+        slot.inode.set(inode);
+        slot.local.set(self.local.into());
+        slot.peer.set(self.peer.into());
+        self.slot = Some(slot);
+    }
+
+    /// Sends what there is to send, and finds out what has changed for others. After whatever has been done to the connection.
+    #[inline]
+    pub(super) fn settle(&mut self, core: &SocketCore<S>, now: Instant) -> Outcome {
+        let needs_kick = self.transmit(core.counters(), now);
+        let mut events = 0;
+        while let Some(event) = self.connection.poll_event() {
+            events |= match event {
+                Event::Connected | Event::Writable => WRITABLE,
+                Event::Readable => events::IN,
+                Event::Urgent => events::PRI,
+                Event::PeerClosed => events::IN | events::RDHUP,
+                Event::Failed | Event::Closed | Event::TimeWait => events::ALL,
+                Event::FinWait2 => 0,
+            };
+        }
+        self.show_readiness(core);
+        let wake_up = if self.is_over() {
+            // Whoever looks after the socket lets go of it.
+            self.orphan.is_some().then_some(now)
+        } else {
+            self.connection.poll_wake_up()
+        };
+        Outcome {
+            needs_kick,
+            events,
+            wake_up,
+            needs_way: !self.way.as_ref().is_some_and(Way::is_current),
+        }
+    }
+
+    /// Puts segments into the sending ring. Returns whether the device has to be told.
+    #[inline]
+    pub(super) fn transmit(&mut self, counters: &SocketStats, now: Instant) -> bool {
+        let Some(way) = &self.way else {
+            return false;
+        };
+        let (connection, transmit) = (&mut self.connection, &mut self.transmit);
+        let identification = &mut self.identification;
+        let burst = way.interface.put_segments(|frame| {
+            if !connection.poll_transmit(now, transmit) {
+                return None;
+            }
+            *identification = identification.wrapping_add(1);
+            let ecn = transmit.ecn as u8;
+            let payload = connection.payload(transmit);
+            way.template
+                .emit(frame, *identification, ecn, &transmit.header, payload)
+        });
+        if burst.count > 0 {
+            counters.tx_packets.add(burst.count as u64);
+        }
+        burst.needs_kick
+    }
+
+    /// The connection is over: nothing will be sent or received.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.connection.state(), State::Closed | State::TimeWait)
+    }
+
+    /// Brings the socket's readiness up to date, as `tcp_poll` would report it.
+    #[inline]
+    pub(super) fn show_readiness(&self, core: &SocketCore<S>) {
+        let bits = self.readiness();
+        let known = core.readiness.now();
+        if bits != known {
+            core.readiness.set(bits);
+            core.readiness.clear(known & !bits);
+        }
+    }
+
+    #[inline]
+    fn readiness(&self) -> u32 {
+        let connection = &self.connection;
+        let state = connection.state();
+        let mut bits = 0;
+        if state != State::SynSent {
+            let is_over = self.is_over();
+            let is_read_shut = self.is_read_shut || is_over || state.has_peer_fin();
+            let is_write_shut = self.is_write_shut || is_over;
+            if is_read_shut && is_write_shut {
+                bits |= events::HUP;
+            }
+            if is_read_shut {
+                bits |= events::IN | events::RDHUP;
+            }
+            if connection.is_readable() {
+                bits |= events::IN;
+            }
+            if is_write_shut || connection.is_writable() {
+                bits |= WRITABLE;
+            }
+            if connection.has_urgent() {
+                bits |= events::PRI;
+            }
+        }
+        if connection.has_error() {
+            bits |= events::ERR;
+        }
+        bits
+    }
+
+    /// Shows readers how the connection is. Not with every segment: it costs as much as one.
+    #[cold]
+    pub(super) fn refresh_statistics(&self, core: &SocketCore<S>, now: Instant) {
+        let state = u32::from(self.connection.state().linux_number());
+        let counters = core.counters();
+        counters.tcp_state.set(state);
+        counters
+            .tx_queue_bytes
+            .set(self.connection.unacknowledged_len() as u64);
+        counters
+            .rx_queue_bytes
+            .set(self.connection.readable_len() as u64);
+        let info = self.connection.info(now);
+        let more =
+            |counter: &stats::Counter, now: u32| u64::from(now).saturating_sub(counter.value());
+        let retransmits = info.total_retrans;
+        counters
+            .tx_retransmits
+            .add(more(&counters.tx_retransmits, retransmits));
+        let Some(slot) = &self.slot else {
+            return;
+        };
+        let numbers = self.connection.numbers();
+        let mss = u64::from(info.snd_mss);
+        let micros =
+            |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        slot.state.set(state);
+        slot.snd_una.set(numbers.snd_una.0);
+        slot.snd_nxt.set(numbers.snd_nxt.0);
+        slot.rcv_nxt.set(numbers.rcv_nxt.0);
+        slot.mss.set(info.snd_mss);
+        slot.cwnd.set(u64::from(info.snd_cwnd) * mss);
+        slot.ssthresh.set(u64::from(info.snd_ssthresh) * mss);
+        slot.snd_wnd.set(info.snd_wnd.into());
+        slot.rcv_wnd.set(info.rcv_wnd.into());
+        slot.srtt_usec.set(micros(info.rtt));
+        slot.rttvar_usec.set(micros(info.rtt_variance));
+        slot.rto_usec.set(micros(info.rto));
+        slot.unacked_bytes
+            .set(u64::from(numbers.snd_nxt - numbers.snd_una));
+        slot.tx_queue_bytes
+            .set(self.connection.unacknowledged_len() as u64);
+        slot.rx_queue_bytes
+            .set(self.connection.readable_len() as u64);
+        slot.retransmits.add(more(&slot.retransmits, retransmits));
+        let timeouts = info.total_rto.into();
+        slot.timeouts.add(more(&slot.timeouts, timeouts));
+        let out_of_order = info.out_of_order_segments;
+        slot.out_of_order
+            .add(more(&slot.out_of_order, out_of_order));
+    }
+}

@@ -1,0 +1,107 @@
+//! Timers of connections. Whoever changes a connection sets its timer; the internal thread runs what has expired.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ::tcp::Instant;
+use ::tcp::timer_wheel::TimerWheel;
+
+use crate::sockets::host::Host;
+use crate::sockets::internal_thread::InternalThread;
+use crate::sockets::stack::Stack;
+use crate::tcp::common::now;
+use crate::tcp::{TcpSocket, TcpStack};
+
+/// Times are rounded up to multiples of this.
+const TICK: Duration = Duration::from_millis(1);
+
+/// One timer for each object of a socket.
+pub(super) struct Timers<S: Stack> {
+    wheel: Mutex<Wheel<S>>,
+    internal_thread: Arc<InternalThread>,
+}
+
+struct Wheel<S: Stack> {
+    wheel: TimerWheel,
+    /// By the numbers of their timers.
+    sockets: Vec<&'static TcpSocket<S>>,
+    /// When the internal thread looks next; `None`: it does not.
+    looks_at: Option<Instant>,
+}
+
+impl<S: Stack> Timers<S> {
+    pub(super) fn new(internal_thread: Arc<InternalThread>) -> Self {
+        Self {
+            wheel: Mutex::new(Wheel {
+                wheel: TimerWheel::new(TICK, now()),
+                sockets: Vec::new(),
+                looks_at: None,
+            }),
+            internal_thread,
+        }
+    }
+
+    /// Gives an object its timer, the first time that it is used.
+    pub(super) fn add(&self, socket: &'static TcpSocket<S>) -> u32 {
+        let mut wheel = self.lock();
+        wheel.sockets.push(socket);
+        wheel.sockets.len() as u32 - 1
+    }
+
+    /// Has the internal thread look after a socket at a time, or earlier if that was set before.
+    #[inline]
+    pub(super) fn arm(&self, timer: u32, at: Instant) {
+        let mut wheel = self.lock();
+        wheel.wheel.arm(timer, at);
+        if wheel.looks_at.is_none_or(|looks_at| at < looks_at) {
+            wheel.looks_at = Some(at);
+            drop(wheel);
+            self.internal_thread.call();
+        }
+    }
+
+    /// The object is nobody's.
+    pub(super) fn disarm(&self, timer: u32) {
+        self.lock().wheel.disarm(timer);
+    }
+
+    fn next_expired(&self, now: Instant) -> Option<&'static TcpSocket<S>> {
+        let mut wheel = self.lock();
+        let timer = wheel.wheel.poll(now);
+        if timer.is_none() {
+            wheel.looks_at = wheel.wheel.next_expiry();
+        }
+        wheel.sockets.get(timer? as usize).copied()
+    }
+
+    fn next_look(&self) -> Option<Instant> {
+        self.lock().looks_at
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Wheel<S>> {
+        self.wheel.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: Stack> fmt::Debug for Timers<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timers").finish_non_exhaustive()
+    }
+}
+
+/// In the internal thread: looks after the sockets whose time has come. Objects that nobody uses any more go to `give`. Returns
+/// when to be called again; `None`: when the internal thread is called.
+pub(crate) fn run_timers<S: TcpStack>(
+    host: &Host<S>,
+    common: &super::Common<S>,
+    mut give: impl FnMut(&'static TcpSocket<S>),
+) -> Option<Duration> {
+    while let Some(socket) = common.timers.next_expired(now()) {
+        if socket.look_after(host) {
+            give(socket);
+        }
+    }
+    let next = common.timers.next_look()?;
+    Some(next.saturating_since(now()))
+}

@@ -1,0 +1,150 @@
+//! `SO_REUSEADDR`: sockets of other processes may have our port, too. Which of them a datagram is for only the kernel knows
+//! (`compute_score` in `net/ipv4/udp.c`), so a socket is accelerated only while no other can take anything from it.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+
+use crate::sockets::hand_over;
+use crate::sockets::host::Host;
+use crate::sockets::network::PortUser;
+use crate::sockets::offload::PortSharing;
+use crate::sockets::reason::Reason;
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
+use crate::sys;
+
+/// Whether the kernel would, or might, prefer the other socket for some of the datagrams that this one would have.
+fn takes_from(local: SocketAddrV4, peer: Option<SocketAddrV4>, other: &PortUser) -> bool {
+    // A socket over IPv6 gets IPv4 by a mapped address, or if no socket over IPv4 is as good.
+    let mapped = |address: SocketAddr| match address.ip() {
+        IpAddr::V4(ip) => Some(SocketAddrV4::new(ip, address.port())),
+        IpAddr::V6(ip) => Some(SocketAddrV4::new(ip.to_ipv4_mapped()?, address.port())),
+    };
+    let Some(other_local) = mapped(other.local) else {
+        return false;
+    };
+    if other_local.port() != local.port() {
+        return false;
+    }
+    let (ours, theirs) = (*local.ip(), *other_local.ip());
+    match (peer, other.peer.and_then(mapped)) {
+        (Some(ours), Some(theirs)) if ours != theirs => false,
+        // Ours is the more exact one.
+        (Some(_), None) => false,
+        (_, Some(_)) => ours == theirs || ours.is_unspecified() || theirs.is_unspecified(),
+        (None, None) => ours == theirs || ours.is_unspecified(),
+    }
+}
+
+/// Who else has the port of a socket with `SO_REUSEADDR`, as of now.
+pub(super) fn port_sharing<S: Stack>(
+    host: &Host<S>,
+    socket: &SocketCore<S>,
+    local: SocketAddrV4,
+    peer: Option<SocketAddrV4>,
+) -> PortSharing {
+    let Some(mut users) = host.network().port_users(Some(local.port())) else {
+        return PortSharing::Unknown;
+    };
+    let inode = sys::inode(socket.fd());
+    users.retain(|other| other.inode != inode && takes_from(local, peer, other));
+    if users.is_empty() {
+        return PortSharing::Alone;
+    }
+    // Among our own sockets the flows decide.
+    let own = accelerated_inodes(host);
+    if users.iter().all(|other| own.contains(&other.inode)) {
+        PortSharing::Alone
+    } else {
+        PortSharing::Shared
+    }
+}
+
+/// Leaves sockets to the kernel whose port another process has come to share.
+pub(crate) fn look_after_shared_ports<S: Stack>(host: &Host<S>) {
+    let sharing: Vec<_> = host
+        .sockets()
+        .filter(|(_, socket)| {
+            let core = socket.core();
+            core.is_offloaded() && core.attachment().reuses_address()
+        })
+        .collect();
+    if sharing.is_empty() {
+        return;
+    }
+    let users = host.network().port_users(None);
+    let _control = host.control();
+    let own = accelerated_inodes(host);
+    for (fd, socket) in sharing {
+        // It may have been closed meanwhile, or bound to another port.
+        if !host.is_behind(fd, socket.core()) || !socket.core().is_offloaded() {
+            continue;
+        }
+        let (Ok(Some(local)), Ok(peer)) = (sys::local_address(fd), sys::peer_address(fd)) else {
+            continue;
+        };
+        let is_shared = users.as_ref().is_none_or(|users| {
+            let takes = |other: &PortUser| takes_from(local, peer, other);
+            users
+                .iter()
+                .any(|other| !own.contains(&other.inode) && takes(other))
+        });
+        if is_shared {
+            hand_over::leave(host, socket, Reason::PortShared, "");
+        }
+    }
+}
+
+/// Inode numbers of the sockets that have flows of their own.
+fn accelerated_inodes<S: Stack>(host: &Host<S>) -> HashSet<u64> {
+    host.sockets()
+        .filter(|(_, socket)| socket.core().is_offloaded())
+        .map(|(fd, _)| sys::inode(fd))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_exact_socket_gets_the_datagram() {
+        const PEER: &str = "10.0.0.9:9";
+        for (local, peer, other, other_peer, expected) in [
+            // Unconnected: the latest of the same address, or the one of a single address.
+            ("0.0.0.0:5", None, "0.0.0.0:5", None, true),
+            ("0.0.0.0:5", None, "10.0.0.1:5", None, true),
+            ("10.0.0.1:5", None, "0.0.0.0:5", None, false),
+            ("10.0.0.1:5", None, "10.0.0.1:5", None, true),
+            ("10.0.0.1:5", None, "10.0.0.2:5", None, false),
+            ("0.0.0.0:5", None, "0.0.0.0:6", None, false),
+            // Connected before unconnected.
+            ("0.0.0.0:5", None, "10.0.0.1:5", Some(PEER), true),
+            ("10.0.0.1:5", None, "10.0.0.1:5", Some(PEER), true),
+            ("10.0.0.1:5", None, "10.0.0.2:5", Some(PEER), false),
+            ("10.0.0.1:5", Some(PEER), "10.0.0.1:5", None, false),
+            ("10.0.0.1:5", Some(PEER), "0.0.0.0:5", None, false),
+            ("10.0.0.1:5", Some(PEER), "10.0.0.1:5", Some(PEER), true),
+            (
+                "10.0.0.1:5",
+                Some(PEER),
+                "10.0.0.1:5",
+                Some("10.0.0.9:8"),
+                false,
+            ),
+            // Over IPv6.
+            ("0.0.0.0:5", None, "[::]:5", None, false),
+            ("0.0.0.0:5", None, "[2001:db8::1]:5", None, false),
+            ("0.0.0.0:5", None, "[::ffff:10.0.0.1]:5", None, true),
+        ] {
+            let user = PortUser {
+                local: other.parse().unwrap(),
+                peer: other_peer.map(|peer: &str| peer.parse().unwrap()),
+                inode: 1,
+            };
+            let ours = peer.map(|peer: &str| peer.parse().unwrap());
+            let takes = takes_from(local.parse().unwrap(), ours, &user);
+            assert_eq!(takes, expected, "{local} {peer:?} {other} {other_peer:?}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The library's own thread.
+
+use engine::Engine;
+use engine::monitor::Monitor;
+
+use crate::guard;
+use crate::life::{self, Device};
+use crate::log_sink;
+use crate::signals::SignalSet;
+
+/// What the standard library gives a thread, too.
+const INTERNAL_STACK_BYTES: usize = 2 << 20;
+
+/// Starts the internal thread if an interface is open, or to be taken over, and the thread does not run yet.
+pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
+    if !engine.has_open_interface() && !engine.waits_for_interface() {
+        return;
+    }
+    let Some(network) = life::network().filter(|_| life::is_first_watcher()) else {
+        return;
+    };
+    let monitor = Monitor::prepare(engine, log_sink::CONTROLS);
+    let mut all = SignalSet::all();
+    all.remove(libc::SIGBUS);
+    all.swap_with_current();
+    let thread = std::thread::Builder::new()
+        .name("vma-internal".to_owned())
+        // Else the standard library looks for a size in the environment, which another thread may be changing.
+        .stack_size(INTERNAL_STACK_BYTES)
+        .spawn(move || {
+            guard::enter_for_good();
+            monitor.run(engine, network);
+        });
+    all.swap_with_current();
+    match thread {
+        Ok(_) => engine.internal_thread_started(),
+        Err(error) => {
+            log::error!("changes of the network configuration are not followed: no thread: {error}")
+        }
+    }
+}

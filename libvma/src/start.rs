@@ -1,0 +1,263 @@
+//! The library's beginning and end in a process: started by the first socket that it could accelerate.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use dev_xdp::XdpBackend;
+use engine::{Engine, NetconfNetwork, Settings};
+use stats::{Capacity, Identity, Segment, Setting};
+use vma_config::{Config, ExceptionHandling, LogLevel, Parsed};
+
+use crate::banner::print_banner;
+use crate::environment;
+use crate::guard;
+use crate::life::{self, Device, engine};
+use crate::log_sink;
+use crate::real;
+use crate::rules_file;
+use crate::signals;
+use crate::stats_file;
+
+/// Rings that the statistics have room for: one an interface.
+const RINGS_MAX: u32 = 16;
+
+/// Rules of `libvma.conf` that the statistics have room for.
+const RULES_MAX: u32 = 64;
+
+/// Starts the library, once. `None`: it cannot run here, and the log has said why.
+pub(crate) fn start() -> Option<&'static Engine<Device>> {
+    begin();
+    life::start(make);
+    engine()
+}
+
+/// At the process's beginning: in the constructor, or in a hook that another library's constructor calls before.
+fn begin() {
+    static BEGUN: AtomicBool = AtomicBool::new(false);
+    if BEGUN.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    life::begin();
+    guard::prepare();
+    real::resolve_all();
+    environment::process_starts();
+    log_sink::process_starts();
+}
+
+/// Whether a rule of `libvma.conf` may accelerate a TCP socket of this program. Looked up once, without a word: most programs have
+/// none, and the library stays out of their way.
+pub(crate) fn has_rules_for_streams() -> bool {
+    const UNKNOWN: u8 = 0;
+    const NO: u8 = 1;
+    const YES: u8 = 2;
+    static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
+    begin();
+    let known = ANSWER.load(Ordering::Relaxed);
+    if known != UNKNOWN {
+        return known == YES;
+    }
+    let config = configuration().config;
+    let has_rules = config.offloaded_sockets && rules_file::has_rules_for_streams(&config);
+    ANSWER.store(if has_rules { YES } else { NO }, Ordering::Relaxed);
+    has_rules
+}
+
+/// The parameters.
+fn configuration() -> Parsed {
+    Config::parse(environment::variables(), std::process::id())
+}
+
+fn make() -> Option<(Box<Engine<Device>>, NetconfNetwork)> {
+    let Parsed { config, warnings } = configuration();
+    // Of a process that started the library before, with or without success. Its log is this one's, too.
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    let is_child = STARTED.swap(true, Ordering::Relaxed);
+    if is_child {
+        log_sink::continue_in_child(&config);
+        log::debug!("a child opens sockets of its own");
+    } else {
+        log_sink::start(&config);
+        print_banner(&config);
+        for warning in warnings {
+            log_sink::line(warning.severity, &warning.message);
+        }
+        if config.log_level >= LogLevel::Debug {
+            engine::warn_in_a_box(&[
+                "VMA is currently configured with high log level".to_owned(),
+                "That is for finding faults, and slows the program down: VMA_TRACELEVEL=3"
+                    .to_owned(),
+            ]);
+        }
+        std::panic::set_hook(Box::new(|panic| {
+            log::error!("internal error, contained: {panic}")
+        }));
+    }
+    let network = match NetconfNetwork::open() {
+        Ok(network) => network,
+        Err(error) => {
+            start_failed(
+                &config,
+                &format_args!("the network configuration cannot be read: {error}"),
+            );
+            return None;
+        }
+    };
+    let backend = XdpBackend::new(config.xdp_mode, config.rx_prefetch_bytes as usize);
+    let engine = Engine::new(
+        settings(&config),
+        backend,
+        Box::new(network.clone()),
+        segment(&config),
+    );
+    match engine {
+        Ok(engine) => {
+            engine.follow_rules(rules_file::load(&config));
+            engine.list_earlier_sockets();
+            // A child may find the interface in its parent's hands.
+            let needs_interface =
+                config.exception_handling == ExceptionHandling::ExitOnFailedStart && !is_child;
+            NEEDS_INTERFACE.store(needs_interface, Ordering::Relaxed);
+            if !is_child {
+                end_process_orderly();
+                if config.handle_sigintr {
+                    signals::end_calls_on_sigint();
+                }
+            }
+            Some((engine, network))
+        }
+        Err(error) => {
+            start_failed(&config, &format_args!("no memory for frames: {error}"));
+            None
+        }
+    }
+}
+
+fn start_failed(config: &Config, cause: &dyn fmt::Display) {
+    if config.exception_handling == ExceptionHandling::ExitOnFailedStart {
+        log::error!("vma failed to start: {cause}");
+        START_FAILED.store(true, Ordering::Relaxed);
+    } else {
+        log::warn!("nothing is accelerated: {cause}");
+    }
+}
+
+/// The library could not start, and the process is to end for it.
+static START_FAILED: AtomicBool = AtomicBool::new(false);
+/// The process is to end if no interface can be opened.
+static NEEDS_INTERFACE: AtomicBool = AtomicBool::new(false);
+
+/// Ends the process if the library could not start and `VMA_EXCEPTION_HANDLING=-2` asks for that. To be called outside of the
+/// library, as the process's exit handlers run.
+pub(crate) fn end_if_start_failed() {
+    let mut failed = START_FAILED.load(Ordering::Relaxed);
+    if NEEDS_INTERFACE.load(Ordering::Relaxed) && engine().is_some_and(Engine::has_failed_to_open) {
+        log::error!("vma failed to start: no interface could be opened");
+        failed = true;
+    }
+    if failed {
+        // As the original's exit(-1), which runs the program's exit handlers.
+        // SAFETY: no lock of ours is held, and nothing that is dropped later.
+        unsafe { libc::exit(-1) };
+    }
+}
+
+fn settings(config: &Config) -> Settings {
+    Settings {
+        offloaded_sockets: config.offloaded_sockets,
+        exceptions: config.exception_handling,
+        thread_mode: config.thread_mode,
+        rx_poll: config.rx_poll,
+        rx_poll_yield: config.rx_poll_yield,
+        poll_shared_cpu: config.poll_shared_cpu,
+        rx_udp_poll_os_ratio: config.rx_udp_poll_os_ratio,
+        select_poll_usec: config.select_poll_usec,
+        select_poll_os_ratio: config.select_poll_os_ratio,
+        select_skip_os: config.select_skip_os,
+        poll_batch_max: config.cq_poll_batch_max as usize,
+        pool_frames: config.xdp_pool_frames,
+        memory: config.memory,
+        memory_is_asked_for: config.memory_is_set,
+    }
+}
+
+fn segment(config: &Config) -> Segment {
+    let segment = publish(config);
+    stats_file::start(config, &segment);
+    segment
+}
+
+fn publish(config: &Config) -> Segment {
+    let identity = Identity::of_this_process(env!("CARGO_PKG_VERSION"));
+    let capacity = Capacity {
+        sockets: config.stats_fd_num,
+        rings: RINGS_MAX,
+        pools: 1,
+        reasons: engine::Reason::ALL.len() as u32,
+        settings: vma_config::PARAMETERS.len() as u32,
+        rules: RULES_MAX,
+    };
+    let Some(directory) = &config.stats_shmem_dir else {
+        return Segment::private(&identity, capacity);
+    };
+    match Segment::create(directory, &identity, capacity) {
+        Ok(segment) => {
+            publish_settings(&segment, config);
+            signals::survive_truncated_statistics();
+            segment
+        }
+        Err(error) => {
+            log::warn!(
+                "no statistics for vma_stats: {}: {error}",
+                directory.display()
+            );
+            Segment::private(&identity, capacity)
+        }
+    }
+}
+
+fn publish_settings(segment: &Segment, config: &Config) {
+    let values: Vec<_> = config
+        .effective()
+        .map(|setting| setting.value.to_environment())
+        .collect();
+    let settings = config.effective().zip(&values);
+    segment.settings(settings.map(|(setting, value)| Setting {
+        name: setting.parameter().name,
+        value,
+        origin: setting.origin.name(),
+    }));
+}
+
+/// The process ends: vma_stats need not see it any more, and what descendants have of it goes on.
+pub(crate) fn process_ends() {
+    if let Some(engine) = engine() {
+        let _ = guard::contained(|| {
+            stats_file::process_ends();
+            engine.process_ends();
+        });
+    }
+}
+
+fn end_process_orderly() {
+    extern "C" fn at_exit() {
+        process_ends();
+    }
+    // SAFETY: the function lives as long as the library, which is never unloaded once its hooks are in use.
+    unsafe { libc::atexit(at_exit) };
+}
+
+/// Runs before the program's own constructors and `main`.
+#[unsafe(link_section = ".init_array")]
+#[used]
+static CONSTRUCTOR: extern "C" fn() = {
+    extern "C" fn constructor() {
+        begin();
+        // Not yet known to the C library if the beginning was before any constructor.
+        environment::process_starts();
+        // A crash may come before the first socket.
+        if environment::has("VMA_HANDLE_SIGSEGV") && configuration().config.handle_sigsegv {
+            signals::log_backtraces();
+        }
+    }
+    constructor
+};

@@ -1,0 +1,233 @@
+// TCP as a program sees it. Every octet is checked; what is said is the same with and without the library.
+//
+//   streams <case> <address> <port>     a client of an echo server
+//   streams serve <address> <port>      an echo server for a number of connections, one after the other
+
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEN 600000
+
+static struct sockaddr_in peer;
+
+static unsigned char octet(size_t i) { return (unsigned char)(i * 131 + (i >> 8) * 7 + (i >> 16)); }
+
+static void check(int ok, const char *what) {
+    if (!ok) {
+        printf("%s: errno %d\n", what, errno);
+        fflush(stdout);
+        _exit(1);
+    }
+}
+
+static int connected(void) {
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    check(fd >= 0, "socket");
+    check(connect(fd, (struct sockaddr *)&peer, sizeof peer) == 0, "connect");
+    return fd;
+}
+
+// Sends from `*sent` on and receives from `*received` on until that is `until`, as the socket allows.
+static void exchange(int fd, size_t *sent, size_t *received, size_t until) {
+    static unsigned char buffer[70000];
+    while (*received < until) {
+        struct pollfd polled = {fd, POLLIN | (*sent < LEN ? POLLOUT : 0), 0};
+        check(poll(&polled, 1, 10000) == 1, "poll");
+        check((polled.revents & (POLLERR | POLLNVAL)) == 0, "poll's events");
+        if (polled.revents & POLLOUT) {
+            size_t len = LEN - *sent < sizeof buffer ? LEN - *sent : sizeof buffer;
+            for (size_t i = 0; i < len; i++) buffer[i] = octet(*sent + i);
+            ssize_t count = send(fd, buffer, len, MSG_DONTWAIT);
+            check(count > 0 || errno == EAGAIN, "send");
+            if (count > 0) *sent += (size_t)count;
+        }
+        if (polled.revents & POLLIN) {
+            size_t most = until - *received < sizeof buffer ? until - *received : sizeof buffer;
+            ssize_t count = recv(fd, buffer, most, MSG_DONTWAIT);
+            check(count > 0, "recv");
+            for (ssize_t i = 0; i < count; i++)
+                check(buffer[i] == octet(*received + (size_t)i), "an octet");
+            *received += (size_t)count;
+        }
+    }
+}
+
+static void end(int fd) {
+    char rest;
+    check(shutdown(fd, SHUT_WR) == 0, "shutdown");
+    check(recv(fd, &rest, 1, 0) == 0, "the end");
+    check(send(fd, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE, "a send behind the end");
+    check(close(fd) == 0, "close");
+}
+
+static void plain(void) {
+    size_t sent = 0, received = 0;
+    int fd = connected();
+    exchange(fd, &sent, &received, LEN);
+    end(fd);
+    puts("all octets");
+}
+
+// The kernel has it from the middle on.
+static void option(void) {
+    size_t sent = 0, received = 0;
+    int fd = connected();
+    exchange(fd, &sent, &received, LEN / 3);
+    int mark = 0;
+    check(setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof mark) == 0, "SO_MARK");
+    exchange(fd, &sent, &received, LEN);
+    end(fd);
+    puts("all octets");
+}
+
+// A child goes on with it while the parent waits, and the parent when it has ended.
+static void forked(void) {
+    size_t sent = 0, received = 0;
+    int fd = connected(), pipes[2], status;
+    check(pipe(pipes) == 0, "pipe");
+    exchange(fd, &sent, &received, LEN / 3);
+    pid_t child = fork();
+    if (child == 0) {
+        exchange(fd, &sent, &received, LEN / 3 * 2);
+        size_t both[2] = {sent, received};
+        check(write(pipes[1], both, sizeof both) == sizeof both, "write");
+        _exit(0);
+    }
+    size_t both[2];
+    check(read(pipes[0], both, sizeof both) == sizeof both, "read");
+    check(waitpid(child, &status, 0) == child && status == 0, "the child");
+    sent = both[0];
+    received = both[1];
+    exchange(fd, &sent, &received, LEN);
+    end(fd);
+    puts("all octets");
+}
+
+// A parent that closes at once leaves the connection to its child.
+static void inherited(void) {
+    size_t sent = 0, received = 0;
+    int fd = connected(), status;
+    exchange(fd, &sent, &received, LEN / 3);
+    pid_t child = fork();
+    if (child == 0) {
+        usleep(50000);
+        exchange(fd, &sent, &received, LEN);
+        end(fd);
+        _exit(0);
+    }
+    check(close(fd) == 0, "close");
+    check(waitpid(child, &status, 0) == child && status == 0, "the child");
+    puts("all octets");
+}
+
+static void edges(void) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), set = epoll_create1(0), error = -1;
+    struct epoll_event event = {EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, {.u64 = 77}}, got;
+    int first = connect(fd, (struct sockaddr *)&peer, sizeof peer);
+    check(first == 0 || errno == EINPROGRESS, "connect");
+    check(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0, "EPOLL_CTL_ADD");
+    check(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == -1 && errno == EEXIST, "a second ADD");
+    check(epoll_wait(set, &got, 1, 5000) == 1, "epoll_wait");
+    printf("connected: %x, data %d\n", got.events, (int)got.data.u64);
+    socklen_t len = sizeof error;
+    check(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0, "SO_ERROR");
+    check(connect(fd, (struct sockaddr *)&peer, sizeof peer) == 0, "the end of connect");
+    check(connect(fd, (struct sockaddr *)&peer, sizeof peer) == -1 && errno == EISCONN, "EISCONN");
+    check(epoll_wait(set, &got, 1, 50) == 0, "no new edge");
+    check(send(fd, "hello", 5, 0) == 5, "send");
+    check(epoll_wait(set, &got, 1, 5000) == 1, "an edge");
+    printf("answered: %x\n", got.events);
+    int ready = 0;
+    check(ioctl(fd, FIONREAD, &ready) == 0, "FIONREAD");
+    char text[8] = "";
+    check(recv(fd, text, 8, MSG_PEEK) == 5 && recv(fd, text, 8, 0) == 5, "recv");
+    check(recv(fd, text, 8, 0) == -1 && errno == EAGAIN, "nothing more");
+    printf("%d octets: %.5s\n", ready, text);
+    check(shutdown(fd, SHUT_WR) == 0, "shutdown");
+    do
+        check(epoll_wait(set, &got, 1, 5000) == 1, "the end");
+    while (!(got.events & EPOLLHUP));
+    printf("ended: %x\n", got.events);
+    struct tcp_info info;
+    len = sizeof info;
+    check(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0, "TCP_INFO");
+    check(epoll_ctl(set, EPOLL_CTL_DEL, fd, NULL) == 0, "EPOLL_CTL_DEL");
+    close(fd);
+}
+
+static void refused(void) {
+    peer.sin_port = htons(1);
+    int fd = socket(AF_INET, SOCK_STREAM, 0), error = 0;
+    int result = connect(fd, (struct sockaddr *)&peer, sizeof peer);
+    printf("refused: %d %d\n", result, errno);
+    close(fd);
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    check(connect(fd, (struct sockaddr *)&peer, sizeof peer) == -1, "connect");
+    struct pollfd polled = {fd, POLLIN | POLLOUT, 0};
+    check(poll(&polled, 1, 5000) == 1, "poll");
+    socklen_t len = sizeof error;
+    check(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0, "SO_ERROR");
+    printf("events %x, error %d\n", polled.revents, error);
+    close(fd);
+}
+
+static void serve(int connections) {
+    static char buffer[65536];
+    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    check(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0, "SO_REUSEADDR");
+    check(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0, "TCP_NODELAY");
+    check(bind(fd, (struct sockaddr *)&peer, sizeof peer) == 0, "bind");
+    check(listen(fd, 16) == 0, "listen");
+    puts("ready");
+    fflush(stdout);
+    for (int i = 0; i < connections; i++) {
+        struct sockaddr_in from, same;
+        socklen_t len = sizeof from;
+        int connection = accept(fd, (struct sockaddr *)&from, &len), value = 0;
+        check(connection >= 0 && len == sizeof from, "accept");
+        len = sizeof same;
+        check(getpeername(connection, (struct sockaddr *)&same, &len) == 0, "getpeername");
+        check(memcmp(&from, &same, 8) == 0, "the peer");
+        len = sizeof value;
+        check(getsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &value, &len) == 0, "getsockopt");
+        size_t total = 0;
+        for (ssize_t count; (count = read(connection, buffer, sizeof buffer)) != 0;) {
+            check(count > 0, "read");
+            check(write(connection, buffer, (size_t)count) == count, "write");
+            total += (size_t)count;
+        }
+        printf("%zu octets, TCP_NODELAY %d\n", total, value);
+        fflush(stdout);
+        close(connection);
+    }
+}
+
+int main(int argc, char **argv) {
+    check(argc == 4, "arguments");
+    peer.sin_family = AF_INET;
+    peer.sin_port = htons((uint16_t)atoi(argv[3]));
+    check(inet_pton(AF_INET, argv[2], &peer.sin_addr) == 1, "address");
+    const char *name = argv[1];
+    if (!strcmp(name, "plain")) plain();
+    else if (!strcmp(name, "option")) option();
+    else if (!strcmp(name, "forked")) forked();
+    else if (!strcmp(name, "inherited")) inherited();
+    else if (!strcmp(name, "edges")) edges();
+    else if (!strcmp(name, "refused")) refused();
+    else if (!strcmp(name, "serve")) serve(4);
+    else check(0, "case");
+    return 0;
+}

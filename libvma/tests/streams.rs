@@ -1,0 +1,183 @@
+//! TCP connections past the kernel, which a rule of `libvma.conf` asks for: the same octets and the same answers as on the kernel, with
+//! a peer on the kernel and with one that is preloaded, also when the kernel has the connection from the middle on.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use testkit::{Accelerated, Namespace, Namespaces, Pair, Running, or_skip, preloaded};
+
+const SOON: Duration = Duration::from_secs(60);
+const PORT: u16 = 7900;
+const RULES: &str = "use vma tcp_client *:*\nuse vma tcp_server *:*\n";
+/// Octets that a peer of the server sends.
+const LEN: usize = 1_500_000;
+
+fn program() -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/streams.c");
+    testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap()
+}
+
+/// With the rules, unless `rules` is something else.
+fn with_library(namespace: &Namespace, rules: &str, name: &str) -> Command {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("streams-{name}-{}.conf", std::process::id()));
+    fs::write(&file, rules).unwrap();
+    let mut command = preloaded(namespace, &program()).unwrap();
+    command
+        .env("VMA_CONFIG_FILE", file)
+        .env("VMA_TRACELEVEL", "4");
+    command
+}
+
+/// An echo server on the kernel, for as long as the test runs.
+fn echoes(namespace: &Namespace) {
+    let listener = namespace
+        .enter(|| TcpListener::bind((Pair::ADDRESS_B, PORT)))
+        .unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut reader = stream.try_clone().unwrap();
+                let mut writer = stream;
+                if std::io::copy(&mut reader, &mut writer).is_ok() {
+                    let _ = writer.shutdown(Shutdown::Write);
+                }
+            });
+        }
+    });
+}
+
+fn finished(mut command: Command, case: &str) -> (String, String) {
+    let (address, port) = (Pair::ADDRESS_B.to_string(), PORT.to_string());
+    command.args([case, &address, &port]);
+    let finished = Running::start(command).unwrap().wait(SOON).unwrap();
+    assert!(
+        finished.status.success(),
+        "{case}: {}{}",
+        finished.stdout,
+        finished.stderr
+    );
+    (finished.stdout, finished.stderr)
+}
+
+/// The case on the kernel and with the library; the latter's log.
+fn compared(pair: &Pair, case: &str) -> String {
+    echoes(&pair.b);
+    let (expected, _) = finished(pair.a.command(program()), case);
+    let (seen, log) = finished(with_library(&pair.a, RULES, case), case);
+    assert_eq!(seen, expected, "{log}");
+    assert!(log.contains("past the kernel by va"), "{log}");
+    log
+}
+
+#[test]
+fn octets_arrive_in_both_directions() {
+    let log = compared(&or_skip!(Namespaces::pair()), "plain");
+    assert!(!log.contains("back to the kernel"), "{log}");
+}
+
+#[test]
+fn events_are_those_of_the_kernel() {
+    compared(&or_skip!(Namespaces::pair()), "edges");
+}
+
+#[test]
+fn a_refusal_is_told_as_the_kernel_tells_it() {
+    compared(&or_skip!(Namespaces::pair()), "refused");
+}
+
+#[test]
+fn an_option_gives_the_connection_to_the_kernel_whole() {
+    let log = compared(&or_skip!(Namespaces::pair()), "option");
+    assert!(log.contains("back to the kernel: a socket option"), "{log}");
+}
+
+#[test]
+fn parent_and_child_use_a_connection() {
+    let log = compared(&or_skip!(Namespaces::pair()), "forked");
+    assert!(log.contains("back to the kernel: shared"), "{log}");
+}
+
+#[test]
+fn a_child_keeps_a_connection_that_its_parent_closes() {
+    let log = compared(&or_skip!(Namespaces::pair()), "inherited");
+    assert!(log.contains("back to the kernel: shared"), "{log}");
+}
+
+#[test]
+fn without_a_rule_streams_are_the_kernels() {
+    let pair = or_skip!(Namespaces::pair());
+    echoes(&pair.b);
+    for rules in ["", "use vma udp_sender *:*\n", "use os tcp_client *:*\n"] {
+        let (seen, log) = finished(with_library(&pair.a, rules, "none"), "plain");
+        assert_eq!(seen, "all octets\n");
+        assert_eq!(log, "", "the library has no use for {rules:?}");
+    }
+}
+
+/// Sends and checks what comes back.
+fn exchange(mut stream: TcpStream) {
+    let octets: Vec<u8> = (0..LEN)
+        .map(|i| (i * 31 + (i >> 9)).to_le_bytes()[0])
+        .collect();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    let mut writer = stream.try_clone().unwrap();
+    let sent = octets.clone();
+    let sender = thread::spawn(move || {
+        writer.write_all(&sent).unwrap();
+        writer.shutdown(Shutdown::Write).unwrap();
+    });
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).unwrap();
+    sender.join().unwrap();
+    assert!(received == octets, "{} octets", received.len());
+}
+
+#[test]
+fn a_server_accepts_past_the_kernel() {
+    let pair = or_skip!(Namespaces::pair());
+    let mut command = with_library(&pair.b, RULES, "server");
+    command.args(["serve", "0.0.0.0", &PORT.to_string()]);
+    let mut server = Accelerated::start(command).unwrap();
+    assert!(
+        server.process().wait_for_output("ready", SOON),
+        "{}",
+        server.process().stderr()
+    );
+    let connect = |namespace: &Namespace, address| {
+        namespace
+            .enter(|| TcpStream::connect((address, PORT)))
+            .unwrap()
+    };
+    for _ in 0..2 {
+        exchange(connect(&pair.a, Pair::ADDRESS_B));
+    }
+    let packets: u64 = server
+        .reader()
+        .rings()
+        .unwrap()
+        .iter()
+        .map(|it| it.rx_packets)
+        .sum();
+    assert!(packets > 100, "{packets} packets came past the kernel");
+    // By another way, in the order of arrival.
+    exchange(connect(&pair.b, std::net::Ipv4Addr::LOCALHOST));
+    // From a peer that is preloaded, too.
+    let (_, log) = {
+        let mut client = with_library(&pair.a, RULES, "client");
+        client.env("VMA_TRACELEVEL", "4");
+        finished(client, "plain")
+    };
+    assert!(log.contains("past the kernel by va"), "{log}");
+    let finished = server.into_process().wait(SOON).unwrap();
+    let expected = format!(
+        "ready\n{0}{0}{0}600000 octets, TCP_NODELAY 1\n",
+        format_args!("{LEN} octets, TCP_NODELAY 1\n")
+    );
+    assert_eq!(finished.stdout, expected, "{}", finished.stderr);
+}
