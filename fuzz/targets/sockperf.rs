@@ -3,24 +3,33 @@
 
 #![no_main]
 
+use std::os::unix::net::UnixDatagram;
+
 use libfuzzer_sys::fuzz_target;
+use sockperf_rs::address::Peer;
+use sockperf_rs::args::{self, Invocation};
 use sockperf_rs::clock::Clock;
 use sockperf_rs::feed;
 use sockperf_rs::inbox::Inbox;
 use sockperf_rs::message::{HEADER_LEN, Header};
+use sockperf_rs::options::Options;
 use sockperf_rs::output::{Output, Style};
 use sockperf_rs::server::sessions::{Client, Sessions};
+use sockperf_rs::server::{Handler, Serving};
+use sockperf_rs::socket::Socket;
+use sockperf_rs::stop::Stop;
 use sockperf_rs::time_line::TimeLine;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&choice, bytes)) = bytes.split_first() else {
         return;
     };
-    match choice % 4 {
+    match choice % 5 {
         0 => datagrams(bytes),
         1 => stream(bytes),
         2 => feed_lines(&String::from_utf8_lossy(bytes)),
-        _ => time_line(&String::from_utf8_lossy(bytes)),
+        3 => time_line(&String::from_utf8_lossy(bytes)),
+        _ => answers(bytes),
     }
 });
 
@@ -90,6 +99,51 @@ fn stream(bytes: &[u8]) {
             assert_eq!(header.len as usize, message.len());
             assert_eq!(message, &all[taken..taken + message.len()]);
             taken += message.len();
+        }
+    }
+}
+
+/// No message has more than one answer, nor a longer one.
+fn answers(bytes: &[u8]) {
+    let arguments = ["server", "-g"].map(str::to_owned);
+    let Ok(Invocation::Run(Options::Server(options))) = args::parse(arguments, None) else {
+        unreachable!("a server's command line");
+    };
+    let serving = Serving {
+        options: &options,
+        clock: &Clock::monotonic(),
+        stop: &Stop::new(),
+        output: Output::new(Box::new(std::io::sink()), Style::PLAIN),
+        tls: None,
+    };
+    let (socket, client) = UnixDatagram::pair().expect("two sockets");
+    client
+        .set_nonblocking(true)
+        .expect("a socket that does not block");
+    let socket = Socket::UnixDatagram(socket);
+    let mut handler = Handler::new(&serving);
+    let mut inbox = Inbox::for_datagrams();
+    let mut answer = [0; 512];
+    for piece in pieces(bytes) {
+        fill(&mut inbox, piece);
+        while let Some(next) = inbox.next() {
+            let Ok((header, message)) = next else {
+                handler.malformed_datagram();
+                continue;
+            };
+            let len = message.len();
+            handler
+                .message(
+                    header,
+                    message,
+                    Client::Unix(0),
+                    (&socket, &Peer::Connected),
+                )
+                .expect("room for an answer");
+            if let Ok(answered) = client.recv(&mut answer) {
+                assert_eq!(answered, len);
+            }
+            assert!(client.recv(&mut answer).is_err());
         }
     }
 }

@@ -57,7 +57,7 @@ pub fn page(
 
 const STYLE: &str = "body{font:15px/1.4 system-ui,sans-serif;max-width:60em;margin:2em auto;\
     padding:0 1em;color:#222}h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}\
-    div{overflow-x:auto}table{border-collapse:collapse}td,th{padding:.2em 1em .2em 0;text-align:right}\
+    div{overflow-x:auto}table{border-collapse:collapse}td,th{padding:.2em .6em .2em 0;text-align:right}\
     pre{background:#f5f5f5;padding:1em;overflow-x:auto}svg{width:100%;height:auto}\
     svg text{font:12px system-ui,sans-serif;fill:#444}";
 
