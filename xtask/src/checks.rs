@@ -166,6 +166,12 @@ fn long_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
         };
         steps.push(tests("long tests", ignored, totals)?);
     }
+    // In debug builds these judge a tenth.
+    let costs = || {
+        let optimised = ["test", "--release", "--package", "vma-stats"];
+        cargo::command(&[&optimised[..], &["--test", "cost"]].concat())
+    };
+    steps.push(tests("costs", costs, totals)?);
     let options = BenchOptions {
         check: true,
         ..BenchOptions::default()
