@@ -6,10 +6,12 @@ use std::time::Instant;
 
 use crate::agent::{AgentSocket, Sender};
 use crate::connection::{Claim, Connection};
+use crate::flows::{Flow, Flows, Full};
 use crate::guard::{self, Kernel};
 use crate::log::Log;
 use crate::message::{self, Message, Received, TcpState};
 use crate::process;
+use crate::redirect::{self, Redirector};
 use crate::registry::{Limits, Refusal, Registry};
 use crate::resets::Resets;
 use crate::status::{Counters, ProcessLine};
@@ -22,7 +24,8 @@ pub(crate) struct Clients {
     inner_pids: HashMap<u32, i32>,
     /// The daemon's own: it can only send from there.
     namespace: Option<PathBuf>,
-    flows_refused: bool,
+    flows: Flows,
+    redirector: Redirector,
 }
 
 /// What a message leads to.
@@ -48,6 +51,12 @@ pub(crate) enum Refused {
     Registry(#[from] Refusal),
     #[error("{0}: {1}")]
     Connection(Connection, guard::Objection),
+    #[error("it may not redirect packets: it has no CAP_NET_ADMIN")]
+    NoAdministrator,
+    #[error("{0}")]
+    Flows(#[from] Full),
+    #[error("packets are not redirected: {0}")]
+    Redirection(#[from] redirect::Failure),
 }
 
 impl Clients {
@@ -56,7 +65,8 @@ impl Clients {
             registry: Registry::new(Limits::default()),
             inner_pids: HashMap::new(),
             namespace: process::network_namespace(std::process::id()),
-            flows_refused: false,
+            flows: Flows::default(),
+            redirector: Redirector::default(),
         }
     }
 
@@ -138,18 +148,18 @@ impl Clients {
                 TcpState::Other => self.registry.close(sender.pid, descriptor),
             },
             Message::Exit => self.registry.leave(sender.pid),
-            Message::Flow { wants_answer } => {
-                if !self.flows_refused {
-                    self.flows_refused = true;
-                    service.log.warn(
-                        "redirection to TAP devices is not supported: such requests are refused",
-                    );
-                }
+            Message::Flow {
+                wants_answer,
+                is_wanted,
+                flow,
+            } => {
+                let done = self.redirect(sender.pid, is_wanted, flow, service.kernel);
                 if wants_answer {
-                    let answer = message::flow_answer(received.pid, false);
+                    let answer = message::flow_answer(received.pid, done.is_ok());
                     // The program gives up waiting by itself.
                     let _ = service.agent.answer(sender, &answer);
                 }
+                done?;
             }
             Message::State { .. } | Message::Init { .. } => {}
         }
@@ -197,10 +207,44 @@ impl Clients {
         Ok(())
     }
 
+    fn redirect(
+        &mut self,
+        pid: u32,
+        is_wanted: bool,
+        flow: Flow,
+        kernel: &Kernel,
+    ) -> Result<(), Refused> {
+        if !is_wanted {
+            if self.flows.remove(pid, &flow) {
+                self.redirector.remove(&flow);
+            }
+            return Ok(());
+        }
+        // It could do it by itself, or not at all.
+        if !process::may_administer_network(pid) {
+            return Err(Refused::NoAdministrator);
+        }
+        if self.flows.add(pid, flow)?
+            && let Err(failure) = self.redirector.add(flow, &kernel.host())
+        {
+            self.flows.remove(pid, &flow);
+            return Err(failure.into());
+        }
+        Ok(())
+    }
+
+    /// Flows that are redirected now.
+    pub(crate) fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
     /// The process has ended: what it left open, and the id in the names of its files if it did not remove them.
     pub(crate) fn end(&mut self, pid: u32) -> (Vec<Claim>, Option<i32>) {
         let was_known = self.registry.contains(pid);
         let inner = self.inner_pids.remove(&pid).filter(|_| was_known);
+        for flow in self.flows.end(pid) {
+            self.redirector.remove(&flow);
+        }
         (self.registry.end(pid), inner)
     }
 
@@ -208,6 +252,9 @@ impl Clients {
     pub(crate) fn forget(&mut self, pid: u32) {
         self.registry.leave(pid);
         self.inner_pids.remove(&pid);
+        for flow in self.flows.end(pid) {
+            self.redirector.remove(&flow);
+        }
     }
 
     /// Whether a live process has the connection.

@@ -325,6 +325,7 @@ impl<'a> Daemon<'a> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             updated: status::unix_time(),
             processes: self.watched.lines(self.clients.lines()),
+            flows: self.clients.flows(),
             counters: Counters {
                 resets_sent: totals.resets,
                 probes_sent: totals.probes,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use netconf::{Netconf, TcpSocketInfo, TcpSockets};
 
 use crate::connection::Connection;
+use crate::redirect::Host;
 
 /// Why a connection is not touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,6 +78,20 @@ impl Kernel {
     /// Whether addresses came or went is seen by then.
     pub fn refresh(&mut self) -> Result<(), netconf::Error> {
         self.netconf.process_events().map(drop)
+    }
+
+    /// What redirections need to know.
+    pub(crate) fn host(&self) -> Host {
+        let loopback = self.netconf.links().find(|link| link.loopback);
+        let addresses = self.netconf.addresses().iter();
+        let addresses = addresses.filter_map(|address| match address.address {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        });
+        Host {
+            loopback: loopback.map_or(1, |link| link.index),
+            addresses: addresses.collect(),
+        }
     }
 
     /// What is known of the connection now.

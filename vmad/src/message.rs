@@ -9,6 +9,7 @@
 //! STATE   header, descriptor u32, addresses local and peer, ports local and peer, type u8, state u8
 //! EXIT    header
 //! FLOW    header, type u8, action u8, interface u32, tap u32, destination and source (address, port)
+//!         answered with a header if the status is 1
 //! ```
 //!
 //! Nothing here is believed: [`parse`] only tells what the bytes say.
@@ -16,6 +17,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crate::connection::Connection;
+use crate::flows::{Direction, Flow, Protocol};
 
 /// The version of the protocol that this daemon speaks.
 pub const VERSION: u8 = 3;
@@ -56,8 +58,12 @@ pub enum Message {
     },
     /// A process ends in good order.
     Exit,
-    /// Packets are to go to or from a TAP device.
-    Flow { wants_answer: bool },
+    /// Packets are to go to or from a TAP device, or no longer.
+    Flow {
+        wants_answer: bool,
+        is_wanted: bool,
+        flow: Flow,
+    },
 }
 
 /// The state of a connection, as far as it matters here.
@@ -85,6 +91,8 @@ impl TcpState {
 pub enum Malformed {
     #[error("a message of unknown kind {0}")]
     Code(u8),
+    #[error("a flow of unknown kind {0}, or an unknown action {1}")]
+    Flow(u8, u8),
     #[error("a message that is cut short")]
     Truncated,
 }
@@ -131,13 +139,7 @@ fn parse_one(bytes: &[u8]) -> Result<(Received, usize), Malformed> {
         },
         STATE => state(&mut fields)?,
         EXIT => Message::Exit,
-        FLOW => {
-            // Type and action, interface and tap, both ends: refused whatever they are.
-            let _: [u8; 22] = fields.take()?;
-            Message::Flow {
-                wants_answer: status == 1,
-            }
-        }
+        FLOW => flow(&mut fields, status == 1)?,
         other => return Err(Malformed::Code(other)),
     };
     let received = Received {
@@ -166,6 +168,40 @@ fn state(fields: &mut Fields<'_>) -> Result<Message, Malformed> {
     })
 }
 
+fn flow(fields: &mut Fields<'_>, wants_answer: bool) -> Result<Message, Malformed> {
+    let [kind, action] = fields.take()?;
+    let link = fields.number()?;
+    let tap = fields.number()?;
+    let destination = fields.end()?;
+    let source = fields.end()?;
+    let ingress = |protocol, source| Direction::Ingress {
+        protocol,
+        destination,
+        source,
+    };
+    let direction = match kind {
+        0 => Direction::Egress,
+        1 => ingress(Protocol::Udp, Some(source)),
+        2 => ingress(Protocol::Udp, None),
+        3 => ingress(Protocol::Tcp, Some(source)),
+        4 => ingress(Protocol::Tcp, None),
+        _ => return Err(Malformed::Flow(kind, action)),
+    };
+    Ok(Message::Flow {
+        wants_answer,
+        is_wanted: match action {
+            1 => true,
+            2 => false,
+            _ => return Err(Malformed::Flow(kind, action)),
+        },
+        flow: Flow {
+            link,
+            tap,
+            direction,
+        },
+    })
+}
+
 struct Fields<'a> {
     bytes: &'a [u8],
     taken: usize,
@@ -181,6 +217,13 @@ impl Fields<'_> {
 
     fn number(&mut self) -> Result<u32, Malformed> {
         self.take().map(u32::from_ne_bytes)
+    }
+
+    /// An address and a port.
+    fn end(&mut self) -> Result<SocketAddrV4, Malformed> {
+        let address = Ipv4Addr::from(self.take::<4>()?);
+        let port = u16::from_be_bytes(self.take()?);
+        Ok(SocketAddrV4::new(address, port))
     }
 }
 
@@ -248,6 +291,52 @@ mod tests {
                 Message::Exit,
             ]
         );
+    }
+
+    #[test]
+    fn flows_are_of_five_kinds_and_come_and_go() {
+        let bytes = |kind, action| {
+            let mut bytes = header(FLOW, 1, 77).to_vec();
+            bytes.extend([kind, action]);
+            bytes.extend(2_u32.to_ne_bytes());
+            bytes.extend(9_u32.to_ne_bytes());
+            bytes.extend([10, 0, 0, 1, 0x1f, 0x90, 10, 0, 0, 2, 0x9c, 0x40]);
+            bytes
+        };
+        let read = |kind, action| {
+            let datagram = bytes(kind, action);
+            let mut messages = parse(&datagram);
+            messages.next().unwrap().map(|received| received.message)
+        };
+        let ingress = |protocol, source: Option<&str>| Direction::Ingress {
+            protocol,
+            destination: "10.0.0.1:8080".parse().unwrap(),
+            source: source.map(|source| source.parse().unwrap()),
+        };
+        let source = Some("10.0.0.2:40000");
+        for (kind, direction) in (0..).zip([
+            Direction::Egress,
+            ingress(Protocol::Udp, source),
+            ingress(Protocol::Udp, None),
+            ingress(Protocol::Tcp, source),
+            ingress(Protocol::Tcp, None),
+        ]) {
+            let flow = Flow {
+                link: 2,
+                tap: 9,
+                direction,
+            };
+            for (action, is_wanted) in [(1, true), (2, false)] {
+                let message = Message::Flow {
+                    wants_answer: true,
+                    is_wanted,
+                    flow,
+                };
+                assert_eq!(read(kind, action), Ok(message));
+            }
+        }
+        assert_eq!(read(5, 1), Err(Malformed::Flow(5, 1)));
+        assert_eq!(read(1, 3), Err(Malformed::Flow(1, 3)));
     }
 
     #[test]

@@ -37,6 +37,16 @@ pub(crate) fn belongs_to(pid: u32, user: u32) -> bool {
     })
 }
 
+/// Whether the process has CAP_NET_ADMIN. That it is in the daemon's network namespace is known already.
+pub(crate) fn may_administer_network(pid: u32) -> bool {
+    let status = read(pid, "status");
+    let capabilities = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:\t"))
+        .and_then(|set| u64::from_str_radix(set, 16).ok());
+    capabilities.is_some_and(|set| set & 1 << CAP_NET_ADMIN != 0)
+}
+
 /// The process's id in its own PID namespace.
 pub(crate) fn inner_pid(pid: u32) -> Option<i32> {
     let status = read(pid, "status");
@@ -50,6 +60,8 @@ pub(crate) fn inner_pid(pid: u32) -> Option<i32> {
 pub(crate) fn network_namespace(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
+
+const CAP_NET_ADMIN: u32 = 12;
 
 fn read(pid: u32, name: &str) -> String {
     fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default()

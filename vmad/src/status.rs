@@ -19,6 +19,9 @@ pub(crate) struct Status {
     pub(crate) updated: u64,
     pub(crate) processes: Vec<ProcessLine>,
     pub(crate) counters: Counters,
+    /// Redirected to or from TAP devices.
+    #[serde(default)]
+    pub(crate) flows: usize,
 }
 
 /// A process that is watched.
@@ -96,6 +99,7 @@ impl Status {
             // Writing into a string cannot fail.
             let _ = writeln!(text, "{name:<22} {value:>10}");
         }
+        let _ = writeln!(text, "{:<22} {:>10}", "flows redirected", self.flows);
         if self.processes.is_empty() {
             return text + "\nNo process is watched.\n";
         }
@@ -183,6 +187,7 @@ mod tests {
                 messages_dropped: 7,
                 ..Counters::default()
             },
+            flows: 2,
         }
     }
 

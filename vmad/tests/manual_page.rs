@@ -28,7 +28,12 @@ A peer that does not answer is asked three times.
 Of processes that are found by their statistics, TCP connections are not known yet: those of this release go through the kernel,
 which closes them itself.
 .PP
-Requests of the original library to redirect packets to a TAP device are refused.
+Programs under the original library on Hyper-V ask for packets to be redirected to and from a TAP device.
+This is done by filters of traffic control
+.RB ( tc\\-u32 (8))
+at the interface, the loopback interface and the TAP device, for processes that have CAP_NET_ADMIN themselves, until the last
+process that asked has ended.
+Queueing disciplines and filters of others are left alone.
 ",
     ),
     (
@@ -54,6 +59,10 @@ to answer programs under the original library, whose sockets only their own user
 does not have it; the example
 .I original\\-library.conf
 in the documentation of the package adds it.
+.TP
+.B CAP_NET_ADMIN
+to redirect packets to TAP devices.
+The same example adds it; without it, such requests are refused.
 ",
     ),
     (

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{ErrorKind, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -198,6 +198,57 @@ impl Lab {
         let (agent, own) = (self.path("agent"), self.path("flood"));
         command.args([&agent, &own, "flood", &messages.to_string()]);
         Running::start(command).unwrap()
+    }
+
+    /// A program with a TAP device that wants UDP to 10.77.0.1, port 4711, and has given up this capability.
+    pub(crate) fn tap_program(&self, without: &str) -> Running {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/tap.c");
+        let build = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let program = testkit::compile_c(&source, build).unwrap();
+        // The device is made before, so that who may not make one can have it.
+        let made = ["tuntap", "add", "tap0", "mode", "tap", "user", "0"];
+        self.pair.a.ip(&made).unwrap();
+        self.pair.a.ip(&["link", "set", "tap0", "up"]).unwrap();
+        let mut command = self.pair.a.command("setpriv");
+        if without != "0" {
+            command.arg(format!("--bounding-set=-{without}"));
+            command.arg(format!("--inh-caps=-{without}"));
+        }
+        command.arg(program);
+        let words = [
+            self.path("agent"),
+            self.path("own"),
+            "tap0".to_owned(),
+            "va".to_owned(),
+            "10.77.0.1".to_owned(),
+            "4711".to_owned(),
+        ];
+        self.start(command, &words)
+    }
+
+    /// A socket on the other host.
+    pub(crate) fn peer_socket(&self) -> UdpSocket {
+        let socket = self.pair.b.enter(|| UdpSocket::bind("10.77.0.2:0"));
+        let socket = socket.unwrap();
+        let patience = Some(Duration::from_secs(1));
+        socket.set_read_timeout(patience).unwrap();
+        socket
+    }
+
+    /// A socket on the daemon's host.
+    pub(crate) fn local_socket(&self) -> UdpSocket {
+        let socket = self.pair.a.enter(|| UdpSocket::bind("10.77.0.1:0"));
+        socket.unwrap()
+    }
+
+    /// What tc(8) shows of filters at the interface, the TAP device and the loopback interface.
+    pub(crate) fn filters(&self) -> String {
+        let shown = ["va", "tap0", "lo"].map(|device| {
+            let mut command = self.pair.a.command("tc");
+            command.args(["filter", "show", "dev", device, "ingress"]);
+            String::from_utf8(command.output().unwrap().stdout).unwrap()
+        });
+        shown.concat()
     }
 
     /// A process that publishes statistics and does nothing else.
