@@ -122,10 +122,9 @@ impl<S: Stack> PolledSockets<S> {
         }
         interfaces.poll();
         if let Some(outcome) = self.ready(settings, call, fds, S::look) {
-            sleep.end();
+            let _ = sleep.end();
             return outcome;
         }
-        call.ask_kernel_next();
         MuxOutcome::Sleep(sleep)
     }
 

@@ -255,7 +255,7 @@ impl<S: Stack> UdpSocket<S> {
         sleep.watch_socket(self);
         self.interfaces.poll();
         if self.look() & events::IN != 0 {
-            sleep.end();
+            let _ = sleep.end();
             return self
                 .take(message, flags, call.generation, false)
                 .map_or(RecvOutcome::Again, |result| {
