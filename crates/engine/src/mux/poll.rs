@@ -128,19 +128,6 @@ impl<S: Stack> PolledSockets<S> {
         MuxOutcome::Sleep(sleep)
     }
 
-    /// Returns how many descriptors are ready for this alone.
-    fn show_postponed_errors(&self, fds: &mut [libc::pollfd]) -> usize {
-        let mut more = 0;
-        for (index, socket) in &self.sockets {
-            if socket.core().shadow.has_postponed_error() {
-                let revents = &mut fds[*index].revents;
-                more += usize::from(*revents == 0);
-                *revents |= libc::POLLERR;
-            }
-        }
-        more
-    }
-
     /// Whether the kernel knows nothing of one of our sockets.
     fn has_silent(&self) -> bool {
         self.sockets
@@ -180,7 +167,7 @@ impl<S: Stack> PolledSockets<S> {
         } else {
             look(fds)
         };
-        match found.map(|count| count + self.show_postponed_errors(fds)) {
+        match found {
             Ok(0) => None,
             Err(_) if call.is_last_after_signal() => None,
             Ok(_) if call.is_last_after_signal() && !fds.iter().any(is_ready) => None,
