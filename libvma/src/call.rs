@@ -15,7 +15,7 @@ use crate::guard::{self, NotRun, contained, fail};
 use crate::internal_thread;
 use crate::life::Device;
 use crate::real;
-use crate::sleep::{Slept, sleep_until_woken};
+use crate::sleep::sleep_until_woken;
 use crate::start;
 
 /// A receive call on the socket that was found behind `fd`. `kernel` makes the same call to the kernel.
@@ -94,9 +94,9 @@ pub(crate) unsafe fn receive_here(
             // SAFETY: nothing is held here that a cancelled thread would leave behind.
             Ok(RecvOutcome::Again) => unsafe { real::pthread_testcancel() },
             Ok(RecvOutcome::Sleep(sleep)) => {
-                if sleep_until_woken(sleep, None, || call.interrupted(), || call.any_handler())
-                    == Slept::Interrupted
-                {
+                let slept =
+                    sleep_until_woken(sleep, None, || call.interrupted(), || call.any_handler());
+                if slept.is_interrupted {
                     ended = Some(Errno(libc::EINTR));
                 }
             }
@@ -319,9 +319,9 @@ fn run(
             // SAFETY: nothing is held here that a cancelled thread would leave behind.
             Ok(StreamOutcome::Again) => unsafe { real::pthread_testcancel() },
             Ok(StreamOutcome::Sleep(sleep)) => {
-                if sleep_until_woken(sleep, None, || call.interrupted(), || call.any_handler())
-                    == Slept::Interrupted
-                {
+                let slept =
+                    sleep_until_woken(sleep, None, || call.interrupted(), || call.any_handler());
+                if slept.is_interrupted {
                     call.end_with(Errno(libc::EINTR));
                 }
             }
@@ -360,7 +360,9 @@ pub(crate) fn wait(
             Ok(MuxOutcome::Again) => unsafe { real::pthread_testcancel() },
             Ok(MuxOutcome::Sleep(sleep)) => {
                 let interrupted = || call.interrupted();
-                if sleep_until_woken(sleep, mask, interrupted, interrupted) == Slept::Interrupted {
+                let slept = sleep_until_woken(sleep, mask, interrupted, interrupted);
+                call.woke(slept.woken);
+                if slept.is_interrupted {
                     call.end_after_last_look();
                 }
             }

@@ -2,26 +2,26 @@
 
 use std::ptr;
 
-use engine::{SelectSets, Sleep};
-use libc::{c_int, pollfd, sigset_t, timespec};
+use engine::{SelectSets, Sleep, Woken};
+use libc::{c_int, epoll_event, pollfd, sigset_t, timespec};
 
 use crate::guard::{self, contained};
 use crate::real;
 use crate::signals::SignalSet;
 
 /// How a sleep has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slept {
-    /// Something has happened, or the time is over: look again.
-    Woken,
-    /// A signal handler has run that ends the call.
-    Interrupted,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slept {
+    /// A signal handler has run that ends the call. Else something has happened, or the time is over: look again.
+    pub(crate) is_interrupted: bool,
+    /// What to look at, where that is known.
+    pub(crate) woken: Option<Woken>,
 }
 
 /// How long a thread sleeps at a time where the kernel lets it watch nothing.
 const BLIND_NSEC: i64 = 1_000_000;
 
-/// Sleeps in the application's own `ppoll(2)`.
+/// Sleeps in the application's own `ppoll(2)` or `epoll_pwait2(2)`.
 ///
 /// A handler either runs before the last look, or ends the sleep.
 #[cold]
@@ -32,26 +32,33 @@ pub(crate) fn sleep_until_woken(
     any_handler: impl Fn() -> bool,
 ) -> Slept {
     let saved = guard::errno();
-    let mut slept = Slept::Woken;
+    let mut is_interrupted = false;
     sleep.begins();
     if interrupted() {
-        slept = Slept::Interrupted;
+        is_interrupted = true;
     } else {
         let timeout = sleep.timeout();
         let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
         // Null leaves the thread's own mask in force.
         let mask = mask.unwrap_or(ptr::null());
         // SAFETY: the timeout and the mask are valid for the call.
-        let result = unsafe { wait(sleep.fds(), timeout, mask) };
+        let result = unsafe { wait(&mut sleep, timeout, mask) };
         // A handler that the library has not seen installed counts as one that interrupts.
         if result < 0 && guard::errno() == libc::EINTR && (interrupted() || !any_handler()) {
-            slept = Slept::Interrupted;
+            is_interrupted = true;
         }
     }
-    let _ = contained(|| sleep.end());
+    let woken = contained(|| sleep.end()).ok();
     guard::set_errno(saved);
-    slept
+    Slept {
+        is_interrupted,
+        woken,
+    }
 }
+
+/// What a sleeper of an epoll set learns at a time of what has woken it. What does not fit it looks at even so.
+const EVENTS_MAX: usize = 8;
+const NO_EVENT: epoll_event = epoll_event { events: 0, u64: 0 };
 
 /// `ppoll(2)`, or what comes nearest where that is refused: it takes no more descriptors than the process may have, even if it has
 /// them already, and a filter of system calls may not know it. A cancellation point; what a cancelled thread leaves behind is said at
@@ -59,7 +66,20 @@ pub(crate) fn sleep_until_woken(
 ///
 /// # Safety
 /// The timeout and the mask must be null or readable.
-unsafe fn wait(fds: &mut [pollfd], timeout: *const timespec, mask: *const sigset_t) -> c_int {
+unsafe fn wait(sleep: &mut Sleep, timeout: *const timespec, mask: *const sigset_t) -> c_int {
+    if let Some(epoll) = sleep.epoll() {
+        let mut events = [NO_EVENT; EVENTS_MAX];
+        let (first, count) = (events.as_mut_ptr(), events.len() as c_int);
+        // SAFETY: there is room for that many events, the rest is the caller's promise.
+        let result = unsafe { real::epoll_pwait2(epoll, first, count, timeout, mask) };
+        if let Ok(count) = usize::try_from(result) {
+            sleep.reported(&events[..count.min(events.len())]);
+        }
+        if result >= 0 || guard::errno() == libc::EINTR {
+            return result;
+        }
+    }
+    let fds = sleep.fds();
     let count = fds.len() as libc::nfds_t;
     // SAFETY: the descriptors are valid for the call, the rest is the caller's promise.
     let result = unsafe { real::ppoll(fds.as_mut_ptr(), count, timeout, mask) };

@@ -16,6 +16,7 @@ testkit::compare_cases!(
         many,
         many_times,
         many_errors,
+        many_errors_shown,
         fionread,
         odd_flags,
         odd_arguments,

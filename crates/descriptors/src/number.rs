@@ -15,13 +15,13 @@ fn duplicate_out_of_the_way(fd: RawFd) -> Option<RawFd> {
         .rev()
         .find(|number| is_free(*number))?;
     let command = libc::F_DUPFD_CLOEXEC;
-    // Higher only if another thread takes all numbers from there on meanwhile.
+    // Higher only if the program itself takes all numbers from there on meanwhile.
     // SAFETY: fcntl with an integer argument.
     let copy = unsafe { libc::syscall(libc::SYS_fcntl, fd, command, number) };
     RawFd::try_from(copy).ok().filter(|copy| *copy >= 0)
 }
 
-/// The same with any number; the errno where there is none. The kernel's table grows only if all numbers are taken that it has room for.
+/// The same with any number, one thread at a time; the errno where there is none. The kernel's table grows only if all numbers are taken that it has room for.
 pub(crate) fn duplicate_anywhere(fd: RawFd) -> Result<RawFd, i32> {
     let end = end_of_numbers();
     let command = libc::F_DUPFD_CLOEXEC;
@@ -46,7 +46,7 @@ fn is_free(fd: RawFd) -> bool {
     unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD) < 0 }
 }
 
-/// Gives a descriptor such a number. Where none is left it stays where it is.
+/// Gives a descriptor such a number. Where none is left it stays where it is. One thread at a time.
 pub(crate) fn move_out_of_the_way(fd: OwnedFd) -> RawFd {
     let fd = fd.into_raw_fd();
     let Some(copy) = duplicate_out_of_the_way(fd) else {

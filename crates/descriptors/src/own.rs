@@ -38,11 +38,13 @@ impl OwnDescriptor {
     }
 
     fn with_kind(fd: OwnedFd, kind: u8) -> Self {
-        let fd = move_out_of_the_way(fd);
         let own = Self {
-            number: Box::new(AtomicI32::new(fd)),
+            number: Box::new(AtomicI32::new(-1)),
         };
+        // Also while a number is chosen: of two threads that find the last one free, the second would get one beyond the table.
         let _changing = changing();
+        let fd = move_out_of_the_way(fd);
+        own.number.store(fd, Ordering::Relaxed);
         set(fd, kind, ptr::from_ref(&*own.number).cast_mut());
         own
     }

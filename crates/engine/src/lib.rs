@@ -41,7 +41,7 @@ pub use sockets::network::{
 pub use sockets::notice::warn_in_a_box;
 pub use sockets::reason::Reason;
 pub use sockets::settings::Settings;
-pub use sockets::sleep::Sleep;
+pub use sockets::sleep::{Sleep, Woken};
 pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, tick_nsec};
 pub use udp::{RecvCall, RecvOutcome, SendOutcome};

@@ -6,6 +6,7 @@ pub(crate) mod direct;
 pub(crate) mod doorbell;
 pub(crate) mod events;
 pub(crate) mod exception;
+pub(crate) mod exclusive;
 pub(crate) mod fd_table;
 mod follow;
 pub(crate) mod frames;

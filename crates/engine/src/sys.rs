@@ -8,7 +8,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
-use descriptors::OwnDescriptor;
+use descriptors::{OwnDescriptor, own};
 use libc::{c_int, c_long, c_void};
 
 mod cgroup_programs;
@@ -326,18 +326,26 @@ pub(crate) unsafe fn select_now(
     check(ready).map(|count| count as usize)
 }
 
-/// Adds a descriptor of the library to an epoll instance, if it is not there.
-pub(crate) fn epoll_add(epfd: c_int, fd: c_int, mut event: libc::epoll_event) {
-    let event = &raw mut event;
-    // SAFETY: the kernel reads one event.
-    unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_ADD, fd, event) };
+/// An epoll instance.
+pub(crate) fn epoll() -> Result<OwnDescriptor, Errno> {
+    // SAFETY: epoll_create1 takes an integer.
+    let fd = check(unsafe { libc::syscall(libc::SYS_epoll_create1, libc::EPOLL_CLOEXEC) })?;
+    // SAFETY: the kernel has just made it.
+    Ok(OwnDescriptor::new(unsafe { owned(fd) }))
 }
 
-/// Takes it out again.
-pub(crate) fn epoll_remove(epfd: c_int, fd: c_int) {
+/// Adds a descriptor of the library to an epoll instance, if it is not there. Returns whether it was not.
+pub(crate) fn epoll_add(epfd: c_int, fd: c_int, mut event: libc::epoll_event) -> bool {
+    let event = &raw mut event;
+    // SAFETY: the kernel reads one event.
+    unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_ADD, fd, event) == 0 }
+}
+
+/// Takes it out again. Returns whether it was there.
+pub(crate) fn epoll_remove(epfd: c_int, fd: c_int) -> bool {
     let none = ptr::null_mut::<libc::epoll_event>();
     // SAFETY: the kernel reads no event.
-    unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_DEL, fd, none) };
+    unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_DEL, fd, none) == 0 }
 }
 
 /// A random number from the kernel; the clock where it has none yet.
@@ -396,7 +404,7 @@ pub(crate) fn other_epolls(epfd: c_int) -> OtherEpolls {
     });
     let fds: Vec<c_int> = epolls
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|fd| *fd != epfd)
+        .filter(|fd| *fd != epfd && !own::contains(*fd))
         .collect();
     for fd in fds {
         // SAFETY: kcmp takes integers.

@@ -37,7 +37,7 @@ pub fn sleep_a_moment(mut sleep: Sleep) {
     // SAFETY: the descriptors are writable for their number.
     let result = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, 0) };
     assert!(result >= 0, "poll: {}", errno());
-    sleep.end();
+    let _ = sleep.end();
 }
 
 /// A message header as a program may make it: what is in it, and what a call has to write where.

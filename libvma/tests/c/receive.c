@@ -1,6 +1,9 @@
 /* Receive calls: timeouts, flags, buffers, addresses. */
 #include "case.h"
 
+#include <sys/epoll.h>
+#include <sys/select.h>
+
 static void timeout(void)
 {
     int fd = bound();
@@ -236,6 +239,63 @@ static void say_left(const struct timespec *timeout)
            timeout->tv_nsec < 0 || timeout->tv_nsec > 999999999 ? "odd" : timeout->tv_nsec ? "some" : "none");
 }
 
+static void say_ready(const char *what, int fd, const int sets[2])
+{
+    struct pollfd polled = {fd, POLLIN | POLLOUT, 0};
+    long count = poll(&polled, 1, 0);
+    printf("%s: poll %ld %x\n", what, count, (unsigned)polled.revents);
+    polled.events = 0;
+    count = poll(&polled, 1, 0);
+    printf("  poll for nothing %ld %x\n", count, (unsigned)polled.revents);
+    fd_set in, out, other;
+    FD_ZERO(&in);
+    FD_SET(fd, &in);
+    out = other = in;
+    struct timeval none = {0, 0};
+    count = select(fd + 1, &in, &out, &other, &none);
+    printf("  select %ld %d %d %d\n", count, FD_ISSET(fd, &in) != 0, FD_ISSET(fd, &out) != 0, FD_ISSET(fd, &other) != 0);
+    for (int i = 0; i < 2; i++) {
+        struct epoll_event event = {0};
+        count = epoll_wait(sets[i], &event, 1, 0);
+        printf("  epoll %ld %x\n", count, (unsigned)event.events);
+    }
+}
+
+/* An error that recvmmsg keeps for the next call, as poll, select and epoll show it: the socket has it like any other. */
+static void many_errors_shown(void)
+{
+    char room[2][32];
+    struct iovec parts[2] = {{room[0], 32}, {(void *)8, 32}};
+    for (int way = 0; way < 3; way++) {
+        int fd = bound(), sets[2] = {epoll_create1(0), epoll_create1(0)};
+        struct epoll_event level = {.events = EPOLLIN}, edge = {.events = EPOLLIN | EPOLLET};
+        MUST(epoll_ctl(sets[0], EPOLL_CTL_ADD, fd, &level));
+        MUST(epoll_ctl(sets[1], EPOLL_CTL_ADD, fd, &edge));
+        have(fd, 2, 20);
+        say_ready("before", fd, sets);
+        struct mmsghdr messages[2] = {{.msg_hdr = {.msg_iov = &parts[0], .msg_iovlen = 1}},
+                                      {.msg_hdr = {.msg_iov = &parts[1], .msg_iovlen = 1}}};
+        say("two", recvmmsg(fd, messages, 2, MSG_DONTWAIT, NULL));
+        say_ready("with an error", fd, sets);
+        say_ready("again", fd, sets);
+        int error = -1;
+        socklen_t len = sizeof error;
+        if (way == 0)
+            say_recv("recv", fd, 32, MSG_DONTWAIT);
+        else if (way == 1)
+            printf("SO_ERROR: %ld %s\n", (long)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len), strerrorname_np(error));
+        else
+            say("recvmmsg", recvmmsg(fd, messages, 2, MSG_DONTWAIT, NULL));
+        say_ready("without", fd, sets);
+        say_recv("what is left", fd, 32, MSG_DONTWAIT);
+        have(fd, 1, 20);
+        say_ready("and one more", fd, sets);
+        close(fd);
+        close(sets[0]);
+        close(sets[1]);
+    }
+}
+
 /* Timeouts of recvmmsg: any number, and what is left of them. */
 static void many_times(void)
 {
@@ -378,4 +438,5 @@ static void odd_arguments(void)
 
 CASES({"timeout", timeout}, {"dontwait", dontwait}, {"nonblocking", nonblocking}, {"peek", peek},
       {"truncation", truncation}, {"zero_length", zero_length}, {"names", names}, {"scatter", scatter},
-      {"reads", reads}, {"many", many}, {"many_times", many_times}, {"many_errors", many_errors}, {"fionread", fionread}, {"odd_flags", odd_flags}, {"odd_arguments", odd_arguments})
+      {"reads", reads}, {"many", many}, {"many_times", many_times}, {"many_errors", many_errors}, {"many_errors_shown", many_errors_shown},
+      {"fionread", fionread}, {"odd_flags", odd_flags}, {"odd_arguments", odd_arguments})

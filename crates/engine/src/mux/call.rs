@@ -4,7 +4,7 @@ use crate::cpu_sharing::Spin;
 use crate::sockets::interface::InterfaceSet;
 use crate::sockets::interrupt::Mark;
 use crate::sockets::settings::Settings;
-use crate::sockets::sleep::Sleep;
+use crate::sockets::sleep::{Sleep, Woken};
 use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
 
@@ -38,6 +38,8 @@ pub struct MuxCall {
     spin: Spin,
     /// The call ends with this, after a last look: like the kernel it prefers what is ready.
     ends: Option<Step>,
+    /// It has slept, and has to receive what has come before it does anything else.
+    receives_first: bool,
     /// It has slept, so polling did not satisfy it.
     pub(super) has_slept: bool,
     /// What it found last came from the kernel.
@@ -69,6 +71,7 @@ impl MuxCall {
             rounds: 0,
             spin: Spin::new(settings.poll_shared_cpu, settings.select_poll_usec >= 0),
             ends: None,
+            receives_first: false,
             has_slept: false,
             found_by_kernel: false,
             is_select: false,
@@ -92,6 +95,19 @@ impl MuxCall {
     pub fn end_after_last_look(&mut self) {
         self.ends = Some(Step::Interrupted);
         self.ask_kernel_next();
+    }
+
+    /// The call's sleep is over.
+    pub fn woke(&mut self, woken: Option<Woken>) {
+        self.receives_first = woken.is_none_or(|woken| woken.devices_first);
+        if woken.is_none_or(|woken| woken.kernel) {
+            self.ask_kernel_next();
+        }
+    }
+
+    /// Whether a packet may have woken nobody but this thread.
+    pub(super) fn takes_wake_up(&mut self) -> bool {
+        std::mem::take(&mut self.receives_first)
     }
 
     /// Whether this is the last look of a call that a signal has ended. Its handler may have closed what the call waits for, which the

@@ -18,6 +18,7 @@ use crate::mux::members::{InterfacesChanged, Key, Members};
 use crate::mux::ready_list::ReadyList;
 use crate::mux::registration::Registration;
 use crate::sockets::events;
+use crate::sockets::exclusive::ExclusiveSleepers;
 use crate::sockets::host::Host;
 use crate::sockets::interface::InterfaceSet;
 use crate::sockets::reason::Reason;
@@ -36,10 +37,11 @@ pub struct EpollSet<S: Stack> {
     pub(super) members: Mutex<Members<S>>,
     pub(super) ready: ReadyList<S>,
     pub(crate) waiters: WaitQueue,
+    pub(super) exclusive: ExclusiveSleepers,
     pub(crate) interfaces: InterfaceSet<S>,
     /// How often the sockets' interfaces have changed, and as of which change `interfaces` is.
     interface_changes: AtomicU32,
-    interfaces_as_of: AtomicU32,
+    pub(super) interfaces_as_of: AtomicU32,
     /// Threads that wait in the kernel, because nothing came past it into the set. One that is cancelled there counts for ever.
     kernel_waiters: AtomicU32,
     /// A registration is, or was, for one event only: the kernel's reports spend it.
@@ -67,6 +69,7 @@ impl<S: MuxStack> EpollSet<S> {
             members: Mutex::new(Members::new()),
             ready: ReadyList::new(),
             waiters: WaitQueue::default(),
+            exclusive: ExclusiveSleepers::default(),
             interfaces: InterfaceSet::new(),
             interface_changes: AtomicU32::new(0),
             interfaces_as_of: AtomicU32::new(0),
@@ -230,6 +233,7 @@ impl<S: MuxStack> EpollSet<S> {
         }
         self.ready.clear();
         self.interfaces.clear();
+        self.exclusive.clear();
         self.nested.store(false, Ordering::Relaxed);
         self.has_one_shots.store(false, Ordering::Relaxed);
         self.eviction.end(self.epfd.load(Ordering::Relaxed));

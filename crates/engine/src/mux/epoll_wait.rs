@@ -34,6 +34,9 @@ impl<S: MuxStack> EpollSet<S> {
         if self.interfaces.is_empty() {
             call.has_nothing_to_poll();
         }
+        if call.takes_wake_up() {
+            self.receive_after_sleep();
+        }
         for _ in 0..ROUNDS_PER_ATTEMPT {
             let count = self.ready_events(events, settings.select_skip_os);
             if count > 0 {
@@ -69,15 +72,32 @@ impl<S: MuxStack> EpollSet<S> {
 
     #[cold]
     fn sleep(&'static self, call: &mut MuxCall) -> MuxOutcome {
-        let mut sleep = Sleep::new(call.deadline_nsec);
-        sleep.watch(self.epfd.load(Ordering::Relaxed), libc::POLLIN);
-        sleep.watch_set(&self.waiters, &self.interfaces);
+        let sleep = self.prepare_sleep(call.deadline_nsec);
         self.interfaces.poll();
         if self.ready.len() > 0 || !self.knows_interfaces() {
-            sleep.end();
+            let _ = sleep.end();
             return MuxOutcome::Again;
         }
-        call.ask_kernel_next();
         MuxOutcome::Sleep(sleep)
+    }
+
+    fn prepare_sleep(&'static self, deadline_nsec: Option<u64>) -> Sleep {
+        let epfd = self.epfd.load(Ordering::Relaxed);
+        let as_of = self.interfaces_as_of.load(Ordering::Acquire);
+        let (sleepers, interfaces) = (&self.exclusive, &self.interfaces);
+        if let Some(sleeper) = sleepers.take(epfd, interfaces, as_of) {
+            return Sleep::exclusive(deadline_nsec, sleeper, sleepers, &self.waiters, interfaces);
+        }
+        let mut sleep = Sleep::new(deadline_nsec);
+        sleep.watch(epfd, libc::POLLIN);
+        sleep.watch_set(&self.waiters, interfaces);
+        sleep
+    }
+
+    /// A packet may have woken nobody but this thread, for another set: its owner is woken, whether or not this call ends now.
+    fn receive_after_sleep(&self) {
+        if self.interfaces.drain() > 0 {
+            self.exclusive.note(!self.ready.seems_empty());
+        }
     }
 }

@@ -122,24 +122,10 @@ impl<S: Stack> PolledSockets<S> {
         }
         interfaces.poll();
         if let Some(outcome) = self.ready(settings, call, fds, S::look) {
-            sleep.end();
+            let _ = sleep.end();
             return outcome;
         }
-        call.ask_kernel_next();
         MuxOutcome::Sleep(sleep)
-    }
-
-    /// Returns how many descriptors are ready for this alone.
-    fn show_postponed_errors(&self, fds: &mut [libc::pollfd]) -> usize {
-        let mut more = 0;
-        for (index, socket) in &self.sockets {
-            if socket.core().shadow.has_postponed_error() {
-                let revents = &mut fds[*index].revents;
-                more += usize::from(*revents == 0);
-                *revents |= libc::POLLERR;
-            }
-        }
-        more
     }
 
     /// Whether the kernel knows nothing of one of our sockets.
@@ -181,7 +167,7 @@ impl<S: Stack> PolledSockets<S> {
         } else {
             look(fds)
         };
-        match found.map(|count| count + self.show_postponed_errors(fds)) {
+        match found {
             Ok(0) => None,
             Err(_) if call.is_last_after_signal() => None,
             Ok(_) if call.is_last_after_signal() && !fds.iter().any(is_ready) => None,

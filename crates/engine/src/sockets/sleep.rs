@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use libc::{c_int, c_short};
 use stats::RingSlot;
 
+use crate::sockets::exclusive::{self, ExclusiveSleeper, ExclusiveSleepers, Seen};
 use crate::sockets::interface::InterfaceSet;
 use crate::sockets::interrupt;
 use crate::sockets::socket::{Shadow, SocketCore};
@@ -35,6 +36,19 @@ pub struct Sleep {
     registered: ManuallyDrop<Vec<Registered>>,
     /// Descriptors of devices, and what counts the wake-ups by them.
     devices: ManuallyDrop<Vec<(RawFd, &'static RingSlot)>>,
+    /// What the thread sleeps in so that no packet wakes others, too, and where that comes from.
+    exclusive: ManuallyDrop<Option<(ExclusiveSleeper, &'static ExclusiveSleepers)>>,
+    /// What the kernel reported of that.
+    seen: Option<Seen>,
+}
+
+/// What a thread that has slept has to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Woken {
+    /// What the kernel's sockets have.
+    pub(crate) kernel: bool,
+    /// What has come past the kernel, before anything else: a packet may have woken nobody but this thread.
+    pub(crate) devices_first: bool,
 }
 
 /// Where a sleeper is to be found by those who wake it.
@@ -50,17 +64,68 @@ impl Sleep {
     pub(crate) fn new(deadline_nsec: Option<u64>) -> Self {
         let waiter = Waiter::take();
         let wakes = waiter.as_ref().map(|waiter| waiter.fd());
-        let mut sleep = Self {
-            fds: ManuallyDrop::new(Vec::with_capacity(INLINE_MAX)),
-            deadline_nsec,
-            waiter: ManuallyDrop::new(waiter),
-            registered: ManuallyDrop::new(Vec::new()),
-            devices: ManuallyDrop::new(Vec::new()),
-        };
+        let mut sleep = Self::with(deadline_nsec, waiter, INLINE_MAX);
         for fd in wakes.into_iter().chain(interrupt::wakes_all()) {
             sleep.watch(fd, libc::POLLIN);
         }
         sleep
+    }
+
+    fn with(deadline_nsec: Option<u64>, waiter: Option<Arc<Waiter>>, watched: usize) -> Self {
+        Self {
+            fds: ManuallyDrop::new(Vec::with_capacity(watched)),
+            deadline_nsec,
+            waiter: ManuallyDrop::new(waiter),
+            registered: ManuallyDrop::new(Vec::new()),
+            devices: ManuallyDrop::new(Vec::new()),
+            exclusive: ManuallyDrop::new(None),
+            seen: None,
+        }
+    }
+
+    /// The same in `sleeper`, one of `sleepers`, which watches everything but the sockets of the set `of`.
+    pub(crate) fn exclusive<S: Stack>(
+        deadline_nsec: Option<u64>,
+        sleeper: ExclusiveSleeper,
+        sleepers: &'static ExclusiveSleepers,
+        of: &'static WaitQueue,
+        interfaces: &InterfaceSet<S>,
+    ) -> Self {
+        let waiter = Arc::clone(&sleeper.waiter);
+        of.add(&waiter);
+        let mut sleep = Self::with(deadline_nsec, Some(waiter), 1);
+        // Where `epoll_pwait2(2)` is refused.
+        sleep.watch(sleeper.fd(), libc::POLLIN);
+        sleep.registered.push(Registered {
+            sleepers: of,
+            shadow: None,
+        });
+        for interface in interfaces.iter() {
+            let stats = interface.stats();
+            let devices = interface.wait_fds().map(|fd| (fd, stats));
+            sleep.devices.extend(devices);
+        }
+        sleep.exclusive = ManuallyDrop::new(Some((sleeper, sleepers)));
+        sleep
+    }
+
+    /// The epoll instance to sleep in with `epoll_pwait2(2)` instead of [`Self::fds`], if there is one. What it reports is for
+    /// [`Self::reported`].
+    pub fn epoll(&self) -> Option<c_int> {
+        self.exclusive.as_ref().map(|(sleeper, _)| sleeper.fd())
+    }
+
+    /// What the epoll instance has reported.
+    pub fn reported(&mut self, events: &[libc::epoll_event]) {
+        self.seen = Some(Seen::of(events));
+        for fd in events.iter().filter_map(exclusive::device) {
+            let revents = libc::POLLIN;
+            self.fds.push(libc::pollfd {
+                fd,
+                events: revents,
+                revents,
+            });
+        }
     }
 
     /// Also wakes when the kernel reports `events` of a descriptor.
@@ -134,7 +199,7 @@ impl Sleep {
     }
 
     /// Ends the sleep.
-    pub fn end(self) {
+    pub fn end(self) -> Woken {
         interrupt::sleep_ends();
         for registered in &*self.registered {
             if let Some(shadow) = registered.shadow
@@ -155,13 +220,22 @@ impl Sleep {
                 counted = Some(*stats);
             }
         }
-        if let Some(waiter) = ManuallyDrop::into_inner(self.waiter) {
+        let exclusive = ManuallyDrop::into_inner(self.exclusive);
+        let woken = Woken {
+            kernel: self.seen.is_none_or(|seen| seen.kernel),
+            devices_first: exclusive.is_some(),
+        };
+        let waiter = ManuallyDrop::into_inner(self.waiter);
+        if let Some((sleeper, sleepers)) = exclusive {
+            sleepers.give(sleeper, self.seen.is_none_or(|seen| seen.waiter));
+        } else if let Some(waiter) = waiter {
             let is_readable = is_ready(&self.fds, waiter.fd());
             Waiter::give(waiter, is_readable);
         }
         drop(ManuallyDrop::into_inner(self.registered));
         drop(ManuallyDrop::into_inner(self.devices));
         drop(ManuallyDrop::into_inner(self.fds));
+        woken
     }
 }
 

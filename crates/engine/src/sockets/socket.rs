@@ -53,10 +53,6 @@ impl Shadow {
         self.readable_hint.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn has_postponed_error(&self) -> bool {
-        self.postponed_error.load(Ordering::Relaxed) != 0
-    }
-
     pub(crate) fn take_postponed_error(&self) -> Option<Errno> {
         let errno = self.postponed_error.swap(0, Ordering::Relaxed);
         (errno != 0).then_some(Errno(errno))
@@ -141,6 +137,7 @@ impl<S: Stack> SocketCore<S> {
         self.shadow.is_silent.store(false, Ordering::Relaxed);
         self.shadow.readable_hint.store(false, Ordering::Relaxed);
         self.shadow.postponed_error.store(0, Ordering::Relaxed);
+        self.readiness.clear(events::ERR);
         *self.attachment() = Attachment::opened();
     }
 

@@ -32,28 +32,50 @@ impl Waiter {
     /// A waiter from the stock of earlier sleepers, or a new one. `None`: no descriptor is to be had.
     pub(crate) fn take() -> Option<Arc<Self>> {
         let known = stock().unused.pop();
-        let waiter = known.or_else(|| {
-            let waiter = Arc::new(Self {
-                fd: sys::eventfd().ok()?,
-                woken: AtomicBool::new(false),
-                changes: AtomicU32::new(0),
-                is_abandoned: AtomicBool::new(false),
-            });
-            stock().all.push(Arc::clone(&waiter));
-            Some(waiter)
-        })?;
-        // Before its number, or that of anything else to watch, is read: see `Sleeps`.
-        waiter.changes.fetch_add(1, Ordering::SeqCst);
+        let waiter = known.or_else(Self::new)?;
+        waiter.is_taken();
         Some(waiter)
+    }
+
+    /// One that is in no stock. It is to be taken, [as it is](Self::is_taken), before it is slept on.
+    pub(crate) fn new() -> Option<Arc<Self>> {
+        let waiter = Arc::new(Self {
+            fd: sys::eventfd().ok()?,
+            woken: AtomicBool::new(false),
+            changes: AtomicU32::new(0),
+            is_abandoned: AtomicBool::new(false),
+        });
+        let mut stock = stock();
+        // Those that nobody has but the stock.
+        stock.all.retain(|other| Arc::strong_count(other) > 1);
+        stock.all.push(Arc::clone(&waiter));
+        ARE_SEVERAL.store(stock.all.len() > 1, Ordering::Relaxed);
+        Some(waiter)
+    }
+
+    /// Whether more than one thread has slept at a time.
+    pub(crate) fn are_several() -> bool {
+        ARE_SEVERAL.load(Ordering::Relaxed)
+    }
+
+    /// A thread has it from here on.
+    pub(crate) fn is_taken(&self) {
+        // Before its number, or that of anything else to watch, is read: see `Sleeps`.
+        self.changes.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Gives a waiter back that is registered nowhere any more. `is_readable`: its descriptor was seen to be.
     pub(crate) fn give(waiter: Arc<Self>, is_readable: bool) {
-        if waiter.woken.swap(false, Ordering::Relaxed) || is_readable {
-            sys::drain_eventfd(waiter.fd());
-        }
-        waiter.changes.fetch_add(1, Ordering::Release);
+        waiter.is_given_back(is_readable);
         stock().unused.push(waiter);
+    }
+
+    /// The thread does not sleep on it any more.
+    pub(crate) fn is_given_back(&self, is_readable: bool) {
+        if self.woken.swap(false, Ordering::Relaxed) || is_readable {
+            sys::drain_eventfd(self.fd());
+        }
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     pub(crate) fn fd(&self) -> libc::c_int {
@@ -111,6 +133,8 @@ struct Waiters {
 
 type Stock = Mutex<Waiters>;
 
+static ARE_SEVERAL: AtomicBool = AtomicBool::new(false);
+
 /// Made when it is first needed; null before.
 static STOCK: AtomicPtr<Stock> = AtomicPtr::new(ptr::null_mut());
 
@@ -136,4 +160,5 @@ fn stock() -> MutexGuard<'static, Waiters> {
 /// In a forked child: the descriptors of the parent's stock are closed, and its lock may be held by a thread that is not here.
 pub(crate) fn forget_stock() {
     STOCK.store(ptr::null_mut(), Ordering::Release);
+    ARE_SEVERAL.store(false, Ordering::Relaxed);
 }

@@ -254,7 +254,7 @@ impl<S: Stack> TcpSocket<S> {
             || self.generation() != call.generation
             || self.is_committed()
         {
-            sleep.end();
+            let _ = sleep.end();
             return None;
         }
         Some(StreamOutcome::Sleep(sleep))

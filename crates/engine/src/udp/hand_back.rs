@@ -14,6 +14,8 @@ impl<S: Stack> UdpSocket<S> {
     /// kernel's socket with the addresses that they had. What does not fit there, or cannot be sent, stays in the queue, where
     /// receive calls find it first.
     pub(crate) fn give_queue_to_kernel(&self, host: &Host<S>) {
+        // Nobody would ask for it any more.
+        let _ = self.take_postponed_error();
         if self.readiness.now() & events::IN == 0 {
             return;
         }

@@ -255,7 +255,7 @@ impl<S: Stack> UdpSocket<S> {
         sleep.watch_socket(self);
         self.interfaces.poll();
         if self.look() & events::IN != 0 {
-            sleep.end();
+            let _ = sleep.end();
             return self
                 .take(message, flags, call.generation, false)
                 .map_or(RecvOutcome::Again, |result| {
@@ -277,7 +277,7 @@ impl<S: Stack> UdpSocket<S> {
         if self.is_another_life(call) {
             return Some(RecvOutcome::Fail(Errno(libc::EBADF)));
         }
-        if let Some(errno) = self.shadow.take_postponed_error() {
+        if let Some(errno) = self.take_postponed_error() {
             return Some(RecvOutcome::Fail(errno));
         }
         // SAFETY: the message is the application's, valid for recvmsg(2) (contract of `Message::new`).

@@ -65,13 +65,21 @@ impl<S: Stack> UdpSocket<S> {
         }
     }
 
-    /// The next call is to fail with this, and `poll(2)` to show it.
+    /// The next call is to fail with this, and `poll(2)` and its like to show it. Nobody is woken or told of it: the kernel sets its
+    /// `sk_err` here without a word, too.
     pub fn postpone_error(&self, errno: Errno) {
+        let _queue = self.receive.lock();
         self.shadow.postpone_error(errno);
+        self.readiness.set(events::ERR);
     }
 
     /// What `SO_ERROR` is, beside what the kernel knows of.
     pub fn take_postponed_error(&self) -> Option<Errno> {
+        if self.readiness.now() & events::ERR == 0 {
+            return None;
+        }
+        let _queue = self.receive.lock();
+        self.readiness.clear(events::ERR);
         self.shadow.take_postponed_error()
     }
 

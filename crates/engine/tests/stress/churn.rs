@@ -253,7 +253,9 @@ fn receive_on(host: &Host<Device>, shared: &Shared, fd: RawFd) {
             assert!(bytes.iter().all(|byte| *byte == bytes[0]), "a torn frame");
             shared.received.fetch_add(1, Ordering::Relaxed);
         }
-        RecvOutcome::Sleep(sleep) => sleep.end(),
+        RecvOutcome::Sleep(sleep) => {
+            let _ = sleep.end();
+        }
         RecvOutcome::Fail(_) | RecvOutcome::Kernel | RecvOutcome::Again => {}
     }
 }

@@ -12,6 +12,7 @@ use libc::c_int;
 
 use crate::engine::{AnySocket, Engine, EpollSet, Object};
 use crate::process::recall_channel::Notified;
+use crate::sockets::exclusive;
 use crate::sockets::interrupt;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
@@ -31,6 +32,7 @@ impl<B: Backend> Engine<B> {
         self.older.store(older, Ordering::Relaxed);
         own::close_in_child();
         wait::forget_stock();
+        exclusive::forget();
         interrupt::sleep_ends();
         mux::forget_alarm();
     }
