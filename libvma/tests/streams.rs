@@ -181,3 +181,28 @@ fn a_server_accepts_past_the_kernel() {
     );
     assert_eq!(finished.stdout, expected, "{}", finished.stderr);
 }
+
+#[test]
+fn a_server_that_ends_may_be_started_again_at_once() {
+    let pair = or_skip!(Namespaces::pair());
+    for _ in 0..2 {
+        let mut command = with_library(&pair.b, RULES, "again");
+        command.args(["serve_once", "0.0.0.0", &PORT.to_string()]);
+        let mut server = Running::start(command).unwrap();
+        assert!(server.wait_for_output("ready", SOON), "{}", server.stderr());
+        let mut stream = pair
+            .a
+            .enter(|| TcpStream::connect((Pair::ADDRESS_B, PORT)))
+            .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        drop(stream);
+        let finished = server.wait(SOON).unwrap();
+        assert_eq!(text, "bye");
+        assert_eq!(
+            finished.stdout, "ready\nSO_REUSEADDR 1\n",
+            "{}",
+            finished.stderr
+        );
+    }
+}

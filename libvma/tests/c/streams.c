@@ -215,6 +215,22 @@ static void serve(int connections) {
     }
 }
 
+// Ends the connection first, so that its port is in TIME_WAIT.
+static void serve_once(void) {
+    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1, value = 0;
+    check(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0, "SO_REUSEADDR");
+    check(bind(fd, (struct sockaddr *)&peer, sizeof peer) == 0, "bind");
+    check(listen(fd, 16) == 0, "listen");
+    puts("ready");
+    fflush(stdout);
+    int connection = accept(fd, NULL, NULL);
+    check(connection >= 0, "accept");
+    socklen_t len = sizeof value;
+    check(getsockopt(connection, SOL_SOCKET, SO_REUSEADDR, &value, &len) == 0, "getsockopt");
+    check(write(connection, "bye", 3) == 3, "write");
+    printf("SO_REUSEADDR %d\n", value);
+}
+
 int main(int argc, char **argv) {
     check(argc == 4, "arguments");
     peer.sin_family = AF_INET;
@@ -228,6 +244,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "edges")) edges();
     else if (!strcmp(name, "refused")) refused();
     else if (!strcmp(name, "serve")) serve(4);
+    else if (!strcmp(name, "serve_once")) serve_once();
     else check(0, "case");
     return 0;
 }
