@@ -87,6 +87,13 @@ fn events_are_those_of_the_kernel() {
 }
 
 #[test]
+fn a_connection_goes_into_sets_and_out_as_the_kernel_has_it() {
+    for case in ["sets", "sets_mark", "sets_copy"] {
+        compared(&or_skip!(Namespaces::pair()), case);
+    }
+}
+
+#[test]
 fn a_refusal_is_told_as_the_kernel_tells_it() {
     compared(&or_skip!(Namespaces::pair()), "refused");
 }

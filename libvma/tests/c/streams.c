@@ -168,6 +168,53 @@ static void edges(void) {
     close(fd);
 }
 
+static int control(int set, int operation, int fd, unsigned events, unsigned long data) {
+    struct epoll_event event = {events, {.u64 = data}};
+    return epoll_ctl(set, operation, fd, &event) == 0 ? 0 : errno;
+}
+
+static void waited(int set, const char *what, int timeout) {
+    struct epoll_event got[4];
+    int count = epoll_wait(set, got, 4, timeout);
+    printf("%s:", what);
+    for (int i = 0; i < count; i++) printf(" %x of %d", got[i].events, (int)got[i].data.u64);
+    puts(count == 0 ? " nothing" : "");
+}
+
+// Into a set and out of it, again and again; with `mark` the kernel has the connection from the middle on, with `copy` another descriptor.
+static void sets(int mark, int copy) {
+    int fd = connected(), set = epoll_create1(0), value = 0;
+    char text[8];
+    printf("MOD and DEL before ADD: %d %d\n", control(set, EPOLL_CTL_MOD, fd, EPOLLIN, 1), control(set, EPOLL_CTL_DEL, fd, 0, 0));
+    for (int i = 0; i < 3; i++) {
+        printf("ADD: %d, again %d\n", control(set, EPOLL_CTL_ADD, fd, EPOLLIN, 10 + i), control(set, EPOLL_CTL_ADD, fd, EPOLLIN, 5));
+        waited(set, "before an answer", 20);
+        check(send(fd, "hello", 5, 0) == 5, "send");
+        waited(set, "an answer", 5000);
+        printf("MOD: %d\n", control(set, EPOLL_CTL_MOD, fd, EPOLLOUT, 20 + i));
+        waited(set, "room", 5000);
+        printf("MOD without an event: %d\n", epoll_ctl(set, EPOLL_CTL_MOD, fd, NULL) == 0 ? 0 : errno);
+        printf("DEL: %d, again %d, MOD %d\n", control(set, EPOLL_CTL_DEL, fd, 0, 0), control(set, EPOLL_CTL_DEL, fd, 0, 0),
+               control(set, EPOLL_CTL_MOD, fd, EPOLLIN, 1));
+        waited(set, "out of the set", 20);
+        check(recv(fd, text, 8, MSG_WAITALL | MSG_DONTWAIT) == 5, "recv");
+        if (i == 1 && mark) check(setsockopt(fd, SOL_SOCKET, SO_MARK, &value, sizeof value) == 0, "SO_MARK");
+        if (i == 1 && copy) {
+            int other = dup(fd);
+            check(close(fd) == 0, "close");
+            fd = other;
+        }
+        waited(set, "still out of the set", 20);
+    }
+    check(shutdown(fd, SHUT_RDWR) == 0, "shutdown");
+    waited(set, "after the end", 50);
+    printf("ADD after the end: %d\n", control(set, EPOLL_CTL_ADD, fd, EPOLLIN, 30));
+    waited(set, "the end", 5000);
+    close(fd);
+    waited(set, "closed", 20);
+    close(set);
+}
+
 static void refused(void) {
     peer.sin_port = htons(1);
     int fd = socket(AF_INET, SOCK_STREAM, 0), error = 0;
@@ -242,6 +289,9 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "forked")) forked();
     else if (!strcmp(name, "inherited")) inherited();
     else if (!strcmp(name, "edges")) edges();
+    else if (!strcmp(name, "sets")) sets(0, 0);
+    else if (!strcmp(name, "sets_mark")) sets(1, 0);
+    else if (!strcmp(name, "sets_copy")) sets(0, 1);
     else if (!strcmp(name, "refused")) refused();
     else if (!strcmp(name, "serve")) serve(4);
     else if (!strcmp(name, "serve_once")) serve_once();
