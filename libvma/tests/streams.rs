@@ -94,6 +94,11 @@ fn a_connection_goes_into_sets_and_out_as_the_kernel_has_it() {
 }
 
 #[test]
+fn room_that_is_not_needed_may_be_none() {
+    compared(&or_skip!(Namespaces::pair()), "room");
+}
+
+#[test]
 fn a_refusal_is_told_as_the_kernel_tells_it() {
     compared(&or_skip!(Namespaces::pair()), "refused");
 }

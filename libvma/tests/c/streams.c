@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -168,6 +169,21 @@ static void edges(void) {
     close(fd);
 }
 
+// A buffer of which only the beginning can be used.
+static void room(void) {
+    int fd = connected();
+    char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check(page != MAP_FAILED && munmap(page + 4096, 4096) == 0, "a page");
+    struct pollfd polled = {fd, POLLIN, 0};
+    for (int i = 0; i < 2; i++) {
+        check(send(fd, "hello", 5, 0) == 5, "send");
+        check(poll(&polled, 1, 5000) == 1, "poll");
+        printf("peeked: %zd\n", recv(fd, page, 8192, MSG_PEEK));
+        printf("received: %zd\n", recv(fd, page + (i ? 4090 : 0), 8192, 0));
+    }
+    close(fd);
+}
+
 static int control(int set, int operation, int fd, unsigned events, unsigned long data) {
     struct epoll_event event = {events, {.u64 = data}};
     return epoll_ctl(set, operation, fd, &event) == 0 ? 0 : errno;
@@ -292,6 +308,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "sets")) sets(0, 0);
     else if (!strcmp(name, "sets_mark")) sets(1, 0);
     else if (!strcmp(name, "sets_copy")) sets(0, 1);
+    else if (!strcmp(name, "room")) room();
     else if (!strcmp(name, "refused")) refused();
     else if (!strcmp(name, "serve")) serve(4);
     else if (!strcmp(name, "serve_once")) serve_once();
