@@ -87,6 +87,18 @@ fn events_are_those_of_the_kernel() {
 }
 
 #[test]
+fn a_connection_goes_into_sets_and_out_as_the_kernel_has_it() {
+    for case in ["sets", "sets_mark", "sets_copy"] {
+        compared(&or_skip!(Namespaces::pair()), case);
+    }
+}
+
+#[test]
+fn room_that_is_not_needed_may_be_none() {
+    compared(&or_skip!(Namespaces::pair()), "room");
+}
+
+#[test]
 fn a_refusal_is_told_as_the_kernel_tells_it() {
     compared(&or_skip!(Namespaces::pair()), "refused");
 }
@@ -180,4 +192,29 @@ fn a_server_accepts_past_the_kernel() {
         format_args!("{LEN} octets, TCP_NODELAY 1\n")
     );
     assert_eq!(finished.stdout, expected, "{}", finished.stderr);
+}
+
+#[test]
+fn a_server_that_ends_may_be_started_again_at_once() {
+    let pair = or_skip!(Namespaces::pair());
+    for _ in 0..2 {
+        let mut command = with_library(&pair.b, RULES, "again");
+        command.args(["serve_once", "0.0.0.0", &PORT.to_string()]);
+        let mut server = Running::start(command).unwrap();
+        assert!(server.wait_for_output("ready", SOON), "{}", server.stderr());
+        let mut stream = pair
+            .a
+            .enter(|| TcpStream::connect((Pair::ADDRESS_B, PORT)))
+            .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        drop(stream);
+        let finished = server.wait(SOON).unwrap();
+        assert_eq!(text, "bye");
+        assert_eq!(
+            finished.stdout, "ready\nSO_REUSEADDR 1\n",
+            "{}",
+            finished.stderr
+        );
+    }
 }

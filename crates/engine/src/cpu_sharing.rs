@@ -9,12 +9,16 @@
 mod contention;
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::sys;
 use contention::{Contention, Offers};
 
 /// An offer that nobody takes is over in less: a switch to another thread and back is not.
 const OFFER_NSEC: u64 = 1_000;
+
+/// The library's own thread takes less.
+const OWN_NSEC: u64 = 100_000;
 
 thread_local! {
     /// What is known of the thread's CPU.
@@ -37,13 +41,24 @@ fn is_still_shared(contention: Contention) -> bool {
     now.is_shared()
 }
 
+/// Rounds of the library's own thread.
+static OWN_ROUNDS: AtomicU32 = AtomicU32::new(0);
+
+/// To be called by the library's own thread before it waits. Whom it takes an offered CPU from shares that with nobody: many programs
+/// are pinned to one CPU with all their threads.
+pub(crate) fn own_thread_waits() {
+    OWN_ROUNDS.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Lets others run. How long they did, if anybody has.
 fn offer_cpu() -> Option<u64> {
+    let rounds = OWN_ROUNDS.load(Ordering::Relaxed);
     let switches = sys::involuntary_switches();
     let begun = sys::now_nsec();
     sys::yield_cpu();
     let taken = sys::now_nsec() - begun;
-    (taken > OFFER_NSEC && sys::involuntary_switches() != switches).then_some(taken)
+    let is_own = OWN_ROUNDS.load(Ordering::Relaxed) != rounds && taken < OWN_NSEC;
+    (taken > OFFER_NSEC && sys::involuntary_switches() != switches && !is_own).then_some(taken)
 }
 
 /// A call's polling in vain.
@@ -149,5 +164,41 @@ mod tests {
         stop.store(true, Ordering::Relaxed);
         other.join().unwrap();
         assert!(found_out, "on CPU {cpu}");
+    }
+
+    /// Others take the CPU for short, so often that it counts as shared; the library's own thread does not count.
+    #[test]
+    fn the_librarys_own_thread_takes_the_cpu_from_nobody() {
+        let finds_out = |is_own: bool| {
+            sys::pin_to_one_cpu();
+            let stop = Arc::new(AtomicBool::new(false));
+            let other = {
+                let stop = Arc::clone(&stop);
+                std::thread::spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        if is_own {
+                            own_thread_waits();
+                        }
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
+                })
+            };
+            let begun = Instant::now();
+            let mut spin = Spin::new(false, true);
+            while !must_sleep() && begun.elapsed() < Duration::from_millis(300) {
+                spin.look();
+            }
+            stop.store(true, Ordering::Relaxed);
+            other.join().unwrap();
+            must_sleep()
+        };
+        let alone = |is_own| {
+            std::thread::spawn(move || finds_out(is_own))
+                .join()
+                .unwrap()
+        };
+        assert!(alone(false));
+        // Others may run there by chance.
+        assert!((0..5).any(|_| !alone(true)));
     }
 }

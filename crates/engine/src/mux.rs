@@ -10,6 +10,7 @@ pub(crate) mod poll;
 mod ready_list;
 pub(crate) mod registration;
 mod select_sets;
+mod silent;
 mod unshared;
 
 use crate::sockets::stack::Stack;

@@ -1,14 +1,14 @@
 //! `poll(2)` and `epoll(7)`.
 
 use engine::user_memory::{is_readable, is_writable, writable_entries};
-use engine::{Engine, EpollSet, MuxCall};
+use engine::{Engine, EpollSet, Errno, MuxCall};
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
 
 use super::hook;
 use super::list::with_list;
 use crate::call;
 use crate::epoll_waits;
-use crate::guard::{NotRun, contained};
+use crate::guard::{NotRun, contained, fail};
 use crate::real;
 use crate::runtime::{self, Device};
 
@@ -206,6 +206,10 @@ hook! {
         if operation != libc::EPOLL_CTL_DEL {
             runtime::recall(fd);
         }
+        // SAFETY: as the caller's promise.
+        if let Some(result) = unsafe { epoll_ctl_here(epfd, operation, fd, event) } {
+            return result;
+        }
         // SAFETY: the arguments are the caller's own.
         let result = unsafe { real::epoll_ctl(epfd, operation, fd, event) };
         if operation == libc::EPOLL_CTL_ADD {
@@ -227,6 +231,32 @@ hook! {
             });
         }
         result
+    }
+}
+
+/// `epoll_ctl(2)` on a socket that the kernel knows nothing of. `None`: the call is for the kernel.
+///
+/// # Safety
+/// `event` is the caller's own, and may be anything.
+#[inline]
+unsafe fn epoll_ctl_here(
+    epfd: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> Option<c_int> {
+    let engine = runtime::engine()?;
+    engine.look_up(fd)?;
+    let has_event = operation != libc::EPOLL_CTL_DEL;
+    if has_event && !is_readable(event, size_of::<epoll_event>()) {
+        return None;
+    }
+    // SAFETY: readable (checked above).
+    let event = has_event.then(|| unsafe { event.read_unaligned() });
+    match contained(|| engine.epoll_control(epfd, operation, fd, event)) {
+        Ok(Some(Ok(()))) => Some(0),
+        Ok(Some(Err(Errno(errno)))) => Some(fail(errno)),
+        Ok(None) | Err(_) => None,
     }
 }
 

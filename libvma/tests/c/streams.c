@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -168,6 +169,68 @@ static void edges(void) {
     close(fd);
 }
 
+// A buffer of which only the beginning can be used.
+static void room(void) {
+    int fd = connected();
+    char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check(page != MAP_FAILED && munmap(page + 4096, 4096) == 0, "a page");
+    struct pollfd polled = {fd, POLLIN, 0};
+    for (int i = 0; i < 2; i++) {
+        check(send(fd, "hello", 5, 0) == 5, "send");
+        check(poll(&polled, 1, 5000) == 1, "poll");
+        printf("peeked: %zd\n", recv(fd, page, 8192, MSG_PEEK));
+        printf("received: %zd\n", recv(fd, page + (i ? 4090 : 0), 8192, 0));
+    }
+    close(fd);
+}
+
+static int control(int set, int operation, int fd, unsigned events, unsigned long data) {
+    struct epoll_event event = {events, {.u64 = data}};
+    return epoll_ctl(set, operation, fd, &event) == 0 ? 0 : errno;
+}
+
+static void waited(int set, const char *what, int timeout) {
+    struct epoll_event got[4];
+    int count = epoll_wait(set, got, 4, timeout);
+    printf("%s:", what);
+    for (int i = 0; i < count; i++) printf(" %x of %d", got[i].events, (int)got[i].data.u64);
+    puts(count == 0 ? " nothing" : "");
+}
+
+// Into a set and out of it, again and again; with `mark` the kernel has the connection from the middle on, with `copy` another descriptor.
+static void sets(int mark, int copy) {
+    int fd = connected(), set = epoll_create1(0), value = 0;
+    char text[8];
+    printf("MOD and DEL before ADD: %d %d\n", control(set, EPOLL_CTL_MOD, fd, EPOLLIN, 1), control(set, EPOLL_CTL_DEL, fd, 0, 0));
+    for (int i = 0; i < 3; i++) {
+        printf("ADD: %d, again %d\n", control(set, EPOLL_CTL_ADD, fd, EPOLLIN, 10 + i), control(set, EPOLL_CTL_ADD, fd, EPOLLIN, 5));
+        waited(set, "before an answer", 20);
+        check(send(fd, "hello", 5, 0) == 5, "send");
+        waited(set, "an answer", 5000);
+        printf("MOD: %d\n", control(set, EPOLL_CTL_MOD, fd, EPOLLOUT, 20 + i));
+        waited(set, "room", 5000);
+        printf("MOD without an event: %d\n", epoll_ctl(set, EPOLL_CTL_MOD, fd, NULL) == 0 ? 0 : errno);
+        printf("DEL: %d, again %d, MOD %d\n", control(set, EPOLL_CTL_DEL, fd, 0, 0), control(set, EPOLL_CTL_DEL, fd, 0, 0),
+               control(set, EPOLL_CTL_MOD, fd, EPOLLIN, 1));
+        waited(set, "out of the set", 20);
+        check(recv(fd, text, 8, MSG_WAITALL | MSG_DONTWAIT) == 5, "recv");
+        if (i == 1 && mark) check(setsockopt(fd, SOL_SOCKET, SO_MARK, &value, sizeof value) == 0, "SO_MARK");
+        if (i == 1 && copy) {
+            int other = dup(fd);
+            check(close(fd) == 0, "close");
+            fd = other;
+        }
+        waited(set, "still out of the set", 20);
+    }
+    check(shutdown(fd, SHUT_RDWR) == 0, "shutdown");
+    waited(set, "after the end", 50);
+    printf("ADD after the end: %d\n", control(set, EPOLL_CTL_ADD, fd, EPOLLIN, 30));
+    waited(set, "the end", 5000);
+    close(fd);
+    waited(set, "closed", 20);
+    close(set);
+}
+
 static void refused(void) {
     peer.sin_port = htons(1);
     int fd = socket(AF_INET, SOCK_STREAM, 0), error = 0;
@@ -215,6 +278,22 @@ static void serve(int connections) {
     }
 }
 
+// Ends the connection first, so that its port is in TIME_WAIT.
+static void serve_once(void) {
+    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1, value = 0;
+    check(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0, "SO_REUSEADDR");
+    check(bind(fd, (struct sockaddr *)&peer, sizeof peer) == 0, "bind");
+    check(listen(fd, 16) == 0, "listen");
+    puts("ready");
+    fflush(stdout);
+    int connection = accept(fd, NULL, NULL);
+    check(connection >= 0, "accept");
+    socklen_t len = sizeof value;
+    check(getsockopt(connection, SOL_SOCKET, SO_REUSEADDR, &value, &len) == 0, "getsockopt");
+    check(write(connection, "bye", 3) == 3, "write");
+    printf("SO_REUSEADDR %d\n", value);
+}
+
 int main(int argc, char **argv) {
     check(argc == 4, "arguments");
     peer.sin_family = AF_INET;
@@ -226,8 +305,13 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "forked")) forked();
     else if (!strcmp(name, "inherited")) inherited();
     else if (!strcmp(name, "edges")) edges();
+    else if (!strcmp(name, "sets")) sets(0, 0);
+    else if (!strcmp(name, "sets_mark")) sets(1, 0);
+    else if (!strcmp(name, "sets_copy")) sets(0, 1);
+    else if (!strcmp(name, "room")) room();
     else if (!strcmp(name, "refused")) refused();
     else if (!strcmp(name, "serve")) serve(4);
+    else if (!strcmp(name, "serve_once")) serve_once();
     else check(0, "case");
     return 0;
 }

@@ -165,7 +165,10 @@ impl<B: Backend> Engine<B> {
         self.forget(new);
         match object {
             Object::Udp(socket) => socket.attachment().descriptors += 1,
-            Object::Tcp(socket) => socket.attachment().descriptors += 1,
+            Object::Tcp(socket) => {
+                socket.attachment().descriptors += 1;
+                socket.has_another_descriptor();
+            }
             Object::Epoll(set) => set.descriptor_added(),
         }
         if self.table.insert(new, object).is_err() {

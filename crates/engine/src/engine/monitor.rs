@@ -5,6 +5,7 @@ use descriptors::OwnDescriptor;
 use dev_core::Backend;
 use stats::ControlSocket;
 
+use crate::cpu_sharing;
 use crate::engine::tasks::{
     Called, Descendants, Gauges, Ipsec, LostDescriptors, NetworkChanges, Paths, Requests, Streams,
     TakeOver,
@@ -54,7 +55,10 @@ impl Monitor {
         events.add(Descendants::new(engine));
         events.add(Ipsec::new(engine, network.clone()));
         events.add(NetworkChanges::new(engine, network.clone()));
-        events.run(|| engine.internal_thread.begins_round());
+        events.run(|| {
+            cpu_sharing::own_thread_waits();
+            engine.internal_thread.begins_round();
+        });
         engine.internal_thread.ends();
     }
 }

@@ -7,7 +7,7 @@ use crate::engine::{Engine, EpollSet, Object, PolledSockets};
 use crate::mux::{self, MuxCall, MuxOutcome};
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::{Described, Stack};
-use crate::sys;
+use crate::sys::{self, Errno};
 
 impl<B: Backend> Engine<B> {
     /// Finds our sockets among the descriptors of a `poll(2)`. `None`: there is none, the call is for the kernel.
@@ -61,6 +61,25 @@ impl<B: Backend> Engine<B> {
     pub fn epoll_created(&self, fd: c_int) {
         if !self.is_other_process() {
             mux::epoll_created(fd);
+        }
+    }
+
+    /// An `epoll_ctl(2)` that needs no system call. `None`: the kernel does it.
+    #[inline]
+    pub fn epoll_control(
+        &self,
+        epfd: c_int,
+        operation: c_int,
+        fd: c_int,
+        event: Option<epoll_event>,
+    ) -> Option<Result<(), Errno>> {
+        let socket = self.look_up(fd)?.socket()?;
+        if !socket.core().is_silent() {
+            return None;
+        }
+        match self.look_up(epfd)? {
+            Object::Epoll(set) => set.control_silent(socket, operation, fd, event),
+            _ => None,
         }
     }
 

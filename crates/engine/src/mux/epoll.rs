@@ -257,6 +257,11 @@ impl<S: MuxStack> EpollSet<S> {
     /// Takes a registration out of the set, if it is there.
     fn remove_key(&self, key: Key) {
         let removed = self.members().remove_if(key, |_| true);
+        self.is_removed(removed);
+    }
+
+    /// The rest of the same. Without the members' lock.
+    pub(super) fn is_removed(&self, removed: Option<(Arc<Registration<S>>, InterfacesChanged)>) {
         if let Some((registration, changed)) = removed {
             registration
                 .socket
@@ -268,7 +273,7 @@ impl<S: MuxStack> EpollSet<S> {
         }
     }
 
-    fn change(&self, key: Key, event: epoll_event) -> Option<Arc<Registration<S>>> {
+    pub(super) fn change(&self, key: Key, event: epoll_event) -> Option<Arc<Registration<S>>> {
         self.note_one_shot(event.events);
         let mut members = self.members();
         let registration = Arc::clone(members.get(key)?);

@@ -94,6 +94,13 @@ impl<S: MuxStack> Members<S> {
         self.by_key.insert(key, member);
     }
 
+    /// What the kernel reports with the registration's data is not meant for it, until its data change.
+    pub(super) fn forget_data(&mut self, key: Key) {
+        if let Some(member) = self.by_key.get(&key) {
+            self.by_data.remove(&(member.data, key));
+        }
+    }
+
     /// `EPOLL_CTL_MOD`
     pub(super) fn change_data(&mut self, key: Key, data: u64) {
         if let Some(member) = self.by_key.get_mut(&key) {

@@ -27,6 +27,8 @@ pub struct Registration<S: Stack> {
     /// Not reported before the next `EPOLL_CTL_MOD` (`EPOLLONESHOT`), or removed.
     pub(super) disabled: AtomicBool,
     pub(super) removed: AtomicBool,
+    /// The program has taken it out of the set, the kernel has not (`silent.rs`).
+    pub(super) parked: AtomicBool,
 }
 
 impl<S: MuxStack> Registration<S> {
@@ -40,6 +42,7 @@ impl<S: MuxStack> Registration<S> {
             queued: AtomicBool::new(false),
             disabled: AtomicBool::new(false),
             removed: AtomicBool::new(false),
+            parked: AtomicBool::new(false),
         }
     }
 
@@ -56,7 +59,7 @@ impl<S: MuxStack> Registration<S> {
         }
     }
 
-    fn key(&self) -> Key {
+    pub(super) fn key(&self) -> Key {
         Key::of(self.socket.core(), self.fd)
     }
 
@@ -129,7 +132,9 @@ impl<S: MuxStack> SocketWatcher for Registration<S> {
 
     /// The kernel's half keeps its place in the set, without an event.
     fn silenced(self: &Arc<Self>, is_silent: bool) {
-        self.set.follow_silence(self, is_silent);
+        if !self.set.drop_parked(self) {
+            self.set.follow_silence(self, is_silent);
+        }
     }
 
     fn leaves_kernel(self: &Arc<Self>) {

@@ -166,24 +166,26 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    /// Has the buffers filled from `skip` on, in pieces, until `give` gives less than there is room for. `Err`: a piece is not
-    /// writable.
+    /// Has the buffers filled from `skip` on, in pieces, until `give` gives less than there is room for, or has been asked for `most`
+    /// bytes. `Err`: a piece is not writable. Room that is not needed is not looked at.
     #[inline]
     pub(crate) fn fill(
         &mut self,
         mut skip: usize,
+        mut most: usize,
         mut give: impl FnMut(&mut [u8]) -> usize,
     ) -> Result<(), Errno> {
         for part in self.parts().map_err(|()| Errno(libc::EFAULT))? {
             while skip < part.iov_len {
-                let len = (part.iov_len - skip).min(PIECE_BYTES);
+                let len = (part.iov_len - skip).min(PIECE_BYTES).min(most);
                 let start = part.iov_base.cast::<u8>().wrapping_add(skip);
                 if !is_writable(start, len) {
                     return Err(Errno(libc::EFAULT));
                 }
                 // SAFETY: writable for `len` bytes (checked above; contract of `new`), and nobody else's during the call.
                 let given = give(unsafe { slice::from_raw_parts_mut(start, len) });
-                if given < len {
+                most -= len;
+                if given < len || most == 0 {
                     return Ok(());
                 }
                 skip += len;

@@ -236,6 +236,15 @@ impl<S: Stack> SocketCore<S> {
         self.readiness.sleepers.wake_all();
     }
 
+    /// Who watches the socket may have relied on its only descriptor.
+    pub(crate) fn has_another_descriptor(&self) {
+        if self.is_silent() {
+            for watcher in self.readiness.watchers() {
+                watcher.silenced(true);
+            }
+        }
+    }
+
     /// A descriptor of the kernel's socket.
     pub(crate) fn fd(&self) -> c_int {
         self.shadow.fd.load(Ordering::Relaxed)

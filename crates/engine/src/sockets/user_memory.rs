@@ -1,7 +1,7 @@
 //! Whether pointers of the program lead to memory that it may use. A system call answers `EFAULT` if not; a library would crash.
 //!
 //! The kernel is asked a page at a time, by calls that do nothing else and that every program makes, and the answer is remembered for
-//! some hundred pages: programs use the same buffers again and again, so asking costs nothing after the first time. What is
+//! some thousand pages: programs use the same buffers again and again, so asking costs nothing after the first time. What is
 //! remembered is not forgotten when the program unmaps the page: a buffer that was good in one call and is gone in the next
 //! crashes the program.
 
@@ -11,8 +11,8 @@ use crate::sys;
 
 const PAGE_BITS: u32 = 12;
 const PAGE_BYTES: usize = 1 << PAGE_BITS;
-/// Pages that are remembered.
-const PLACES: usize = 512;
+/// Pages that are remembered: buffers of some pages for each of some hundred connections.
+const PLACES: usize = 4096;
 
 /// Pages that were good, each in a place of its own: its number plus one, and whether it is writable in the lowest bit.
 static KNOWN: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];

@@ -348,6 +348,7 @@ impl<S: TcpStack> TcpSocket<S> {
             headers,
         };
         *self.role.lock() = Role::Listener(Box::new(listening));
+        self.notes_reuse();
         for place in places {
             let flow = Flow {
                 protocol: Protocol::Tcp,
@@ -372,6 +373,12 @@ impl<S: TcpStack> TcpSocket<S> {
         host.socket_event(Reason::Offloaded, fd, &format!("listens at {local}"));
         self.interfaces_changed();
         Ok(())
+    }
+
+    /// Connections have it of their listener.
+    pub(super) fn notes_reuse(&self) {
+        let reuses = sys::option_int(self.fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
+        self.attachment().reuses_address = reuses;
     }
 
     /// The listener is closed, or goes back to the kernel. What nobody has accepted is reset. Under the control lock.

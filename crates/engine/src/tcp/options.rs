@@ -214,6 +214,9 @@ impl<S: TcpStack> TcpSocket<S> {
             self.options_set().push((level, name));
         }
         match effect(level, name) {
+            Effect::None if (level, name) == (libc::SOL_SOCKET, libc::SO_REUSEADDR) => {
+                self.notes_reuse();
+            }
             Effect::None => {}
             Effect::Timeout => {
                 let shadow = &self.shadow;

@@ -141,7 +141,12 @@ impl<S: TcpStack> Stream<S> {
             }
             Ok(())
         } else {
-            message.fill(call.done, |room| match connection.read(now, room) {
+            // 0 may also mean that an urgent octet is to be skipped first.
+            let most = match connection.readable_len() {
+                0 => usize::MAX,
+                readable => readable,
+            };
+            message.fill(call.done, most, |room| match connection.read(now, room) {
                 Ok(count) => {
                     total += count;
                     count
@@ -201,7 +206,7 @@ impl<S: TcpStack> Stream<S> {
         let mut pieces = self.connection.peek();
         let mut piece: &[u8] = &[];
         let mut total = 0;
-        let filled = message.fill(0, |mut room| {
+        let filled = message.fill(0, available, |mut room| {
             let mut given = 0;
             while !room.is_empty() {
                 if piece.is_empty() {
@@ -239,7 +244,7 @@ impl<S: TcpStack> Stream<S> {
         match octet {
             Ok(octet) => {
                 let mut count = 0;
-                let filled = message.fill(0, |room| {
+                let filled = message.fill(0, 1, |room| {
                     room[0] = octet;
                     count = 1;
                     0
