@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ::tcp::{Config, Instant, SecretKey};
 use dev_core::FramePool;
+use stats::Segment;
 use wire::tcp::Header;
 
 use crate::sockets::internal_thread::InternalThread;
@@ -18,6 +19,7 @@ use crate::tcp::timers::Timers;
 /// What all TCP sockets of the process share.
 pub(crate) struct Common<S: Stack> {
     pub(super) pool: &'static FramePool,
+    pub(super) segment: Arc<Segment>,
     pub(super) timers: Timers<S>,
     settings: OnceLock<Settings>,
     /// Connections in user space.
@@ -57,9 +59,14 @@ struct Settings {
 }
 
 impl<S: Stack> Common<S> {
-    pub(crate) fn new(pool: &'static FramePool, internal_thread: Arc<InternalThread>) -> Self {
+    pub(crate) fn new(
+        pool: &'static FramePool,
+        segment: Arc<Segment>,
+        internal_thread: Arc<InternalThread>,
+    ) -> Self {
         Self {
             pool,
+            segment,
             timers: Timers::new(internal_thread),
             settings: OnceLock::new(),
             streams: Arc::default(),
