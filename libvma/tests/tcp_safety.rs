@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use stats::TcpSnapshot;
-use testkit::{Accelerated, Namespace, Namespaces, Pair, or_skip, preloaded};
+use testkit::{Accelerated, Namespace, Namespaces, Pair, Running, or_skip, preloaded};
 
 const SOON: Duration = Duration::from_secs(60);
 const PORT: u16 = 7910;
@@ -70,7 +71,94 @@ fn statistics_have_the_numbers_that_peers_expect() {
         let begun = Instant::now();
         while row(&rows(&mut client)).rcv_nxt != at_first.rcv_nxt.wrapping_add(3) {
             assert!(begun.elapsed() < Duration::from_millis(200));
-            std::thread::sleep(Duration::from_millis(1));
+            thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// What a program prints with the library, and its log.
+fn finished(command: Command) -> (String, String) {
+    let finished = Running::start(command).unwrap().wait(SOON).unwrap();
+    let (out, log) = (finished.stdout, finished.stderr);
+    assert!(finished.status.success(), "{out}{log}");
+    (out, log)
+}
+
+/// The same on the kernel and past it.
+fn compared(namespace: &Namespace, case: &str, address: &str, count: usize) {
+    let mut command = namespace.command(program());
+    command.args([case, address, &PORT.to_string(), &count.to_string()]);
+    let (expected, _) = finished(command);
+    let (seen, log) = finished(accelerated(namespace, case, address, count));
+    assert_eq!(seen, expected, "{address}: {log}");
+    assert!(log.contains("past the kernel by v"), "{log}");
+    assert!(!log.contains("back to the kernel"), "{log}");
+}
+
+fn write_in(namespace: &Namespace, file: &str, value: &str) {
+    namespace.enter(|| fs::write(file, value)).unwrap();
+}
+
+#[test]
+fn icmp_fails_connects_as_on_the_kernel() {
+    let pair = or_skip!(Namespaces::pair());
+    write_in(&pair.a, "/proc/sys/net/ipv4/ip_forward", "1");
+    write_in(&pair.a, "/proc/sys/net/ipv4/icmp_ratelimit", "0");
+    pair.a
+        .ip_batch("route add unreachable 10.98.1.0/24\nroute add prohibit 10.98.2.0/24\n")
+        .unwrap();
+    pair.b
+        .ip(&["route", "add", "10.98.0.0/16", "via", "10.77.0.1"])
+        .unwrap();
+    // Unreachable, forbidden, no network, and no neighbour.
+    for address in ["10.98.1.1", "10.98.2.1", "10.98.3.1", "10.77.0.99"] {
+        compared(&pair.b, "errors", address, 0);
+    }
+}
+
+#[test]
+fn a_router_with_a_small_link_makes_segments_smaller() {
+    const FAR: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 99, 0, 2);
+    let pair = or_skip!(Namespaces::pair());
+    let far = or_skip!(Namespace::create("c"));
+    let link = "link add vc mtu 600 type veth peer name vd mtu 600 netns";
+    let link: Vec<_> = link.split(' ').chain([far.name()]).collect();
+    pair.a.ip(&link).unwrap();
+    pair.a
+        .ip_batch("address add 10.99.0.1/24 dev vc\nlink set vc up\n")
+        .unwrap();
+    // The peer does not know of the small link.
+    far.ip_batch(
+        "address add 10.99.0.2/24 dev vd\nlink set vd up\n\
+         route add default via 10.99.0.1 advmss 1460\n",
+    )
+    .unwrap();
+    pair.b
+        .ip(&["route", "add", "10.99.0.0/24", "via", "10.77.0.1"])
+        .unwrap();
+    far.wait_until_running("vd", SOON).unwrap();
+    write_in(&pair.a, "/proc/sys/net/ipv4/ip_forward", "1");
+    write_in(&pair.a, "/proc/sys/net/ipv4/icmp_ratelimit", "0");
+    echoes(&far, FAR);
+    compared(&pair.b, "upload", &FAR.to_string(), 300_000);
+    // The next connection knows.
+    compared(&pair.b, "upload", &FAR.to_string(), 30_000);
+}
+
+/// An echo server on the kernel, for as long as the test runs.
+fn echoes(namespace: &Namespace, address: std::net::Ipv4Addr) {
+    let listener = namespace
+        .enter(|| TcpListener::bind((address, PORT)))
+        .unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut reader = stream.try_clone().unwrap();
+                let mut writer = stream;
+                if std::io::copy(&mut reader, &mut writer).is_ok() {
+                    let _ = writer.shutdown(Shutdown::Write);
+                }
+            });
+        }
+    });
 }

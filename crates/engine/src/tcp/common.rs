@@ -13,6 +13,7 @@ use wire::tcp::Header;
 use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
+use crate::tcp::icmp::PathMtus;
 use crate::tcp::sysctl;
 use crate::tcp::timers::Timers;
 
@@ -20,6 +21,7 @@ use crate::tcp::timers::Timers;
 pub(crate) struct Common<S: Stack> {
     pub(super) pool: &'static FramePool,
     pub(super) segment: Arc<Segment>,
+    pub(super) path_mtus: PathMtus,
     pub(super) timers: Timers<S>,
     settings: OnceLock<Settings>,
     /// Connections in user space.
@@ -67,6 +69,7 @@ impl<S: Stack> Common<S> {
         Self {
             pool,
             segment,
+            path_mtus: PathMtus::default(),
             timers: Timers::new(internal_thread),
             settings: OnceLock::new(),
             streams: Arc::default(),

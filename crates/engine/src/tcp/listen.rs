@@ -148,6 +148,21 @@ impl<S: Stack> Listening<S> {
         self.settle(key, core, common, now)
     }
 
+    /// Does something to a connection that was not accepted yet, if there is such a one.
+    pub(super) fn with_child(
+        &mut self,
+        key: (SocketAddrV4, SocketAddrV4),
+        core: &SocketCore<S>,
+        common: &Common<S>,
+        now: Instant,
+        change: impl FnOnce(&mut Stream<S>),
+    ) -> Outcome {
+        if let Some(child) = self.children.get_mut(&key) {
+            change(&mut child.stream);
+        }
+        self.settle(key, core, common, now)
+    }
+
     /// After whatever was done to a connection.
     fn settle(
         &mut self,
