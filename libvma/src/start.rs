@@ -20,6 +20,8 @@ use crate::stats_file;
 
 /// Rings that the statistics have room for: one an interface.
 const RINGS_MAX: u32 = 16;
+/// Connections that are shown where a rule makes any, so that vmad can reset all of them: of each 320 bytes.
+const CONNECTIONS_MAX: u32 = 16_384;
 
 /// Rules of `libvma.conf` that the statistics have room for.
 const RULES_MAX: u32 = 64;
@@ -188,8 +190,15 @@ fn segment(config: &Config) -> Segment {
 
 fn publish(config: &Config) -> Segment {
     let identity = Identity::of_this_process(env!("CARGO_PKG_VERSION"));
+    let shows_all = config.stats_fd_num > 0 && has_rules_for_streams();
+    let connections = if shows_all {
+        CONNECTIONS_MAX.max(config.stats_fd_num)
+    } else {
+        config.stats_fd_num
+    };
     let capacity = Capacity {
         sockets: config.stats_fd_num,
+        connections,
         rings: RINGS_MAX,
         pools: 1,
         reasons: engine::Reason::ALL.len() as u32,

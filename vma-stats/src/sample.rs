@@ -101,6 +101,7 @@ pub(crate) mod tests {
             };
             let capacity = Capacity {
                 sockets: 20,
+                connections: 20,
                 rings: 2,
                 pools: 2,
                 reasons: 40,

@@ -15,6 +15,7 @@ use support::Terminal;
 const SOCKETS: u32 = 1000;
 const CAPACITY: Capacity = Capacity {
     sockets: SOCKETS,
+    connections: SOCKETS,
     rings: 1,
     pools: 1,
     reasons: 2,

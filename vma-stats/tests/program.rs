@@ -17,6 +17,7 @@ const NO_PROCESS: &str =
     "vmastat: Failed to identify process please provide pid of active proccess...";
 const CAPACITY: Capacity = Capacity {
     sockets: 1,
+    connections: 1,
     rings: 1,
     pools: 1,
     reasons: 2,

@@ -13,6 +13,7 @@ use support::publisher::{self, Publisher};
 
 const CAPACITY: Capacity = Capacity {
     sockets: 4,
+    connections: 4,
     rings: 1,
     pools: 1,
     reasons: 2,

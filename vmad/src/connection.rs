@@ -39,6 +39,8 @@ pub struct Claim {
     /// The sequence number that the peer expects next, if the source knows it. The peer is asked otherwise, and also
     /// if it is out of date.
     pub next_sequence: Option<u32>,
+    /// Whose word it is, if nobody has checked that it was that user's while the process lived.
+    pub user: Option<u32>,
 }
 
 impl Claim {
@@ -47,6 +49,7 @@ impl Claim {
         Self {
             connection,
             next_sequence: None,
+            user: None,
         }
     }
 }

@@ -271,11 +271,12 @@ impl<'a> Daemon<'a> {
 
     /// A process has ended.
     fn bury(&mut self, pid: u32) {
-        if !self.watched.remove(pid, Instant::now()) {
+        let Some(published) = self.watched.remove(pid, Instant::now()) else {
             return;
-        }
+        };
         self.counters.processes_ended += 1;
-        let (claims, inner_pid) = self.clients.end(pid);
+        let (mut claims, inner_pid) = self.clients.end(pid);
+        claims.extend(published);
         if let Some(inner_pid) = inner_pid {
             let removed = files::remove_agent_files(&self.options.notify_dir, inner_pid);
             self.counters.files_removed += removed;

@@ -46,13 +46,17 @@ pub fn may_claim(user: u32, facts: Facts) -> Result<(), Objection> {
     }
 }
 
-/// Whether a connection of a dead process may be reset: not if somebody has it now.
-pub fn may_reset(facts: Facts) -> Result<(), Objection> {
+/// Whether a connection of a dead process may be reset: not if somebody has it now. A listener of another user than `user` may have
+/// it without a socket of the kernel's.
+pub fn may_reset(user: Option<u32>, facts: Facts) -> Result<(), Objection> {
     if !facts.local_address_is_ours {
         return Err(Objection::ForeignAddress);
     }
     match facts.socket {
         Some(socket) if !socket.listening => Err(Objection::KernelHasIt),
+        Some(socket) if user.is_some_and(|user| user != socket.user && user != ROOT) => {
+            Err(Objection::ForeignListener)
+        }
         _ => Ok(()),
     }
 }
@@ -192,11 +196,17 @@ mod tests {
 
     #[test]
     fn what_somebody_has_is_not_reset() {
-        assert_eq!(may_reset(facts(None)), Ok(()));
-        assert_eq!(may_reset(facts(Some((true, 100)))), Ok(()));
+        for user in [None, Some(0), Some(100)] {
+            assert_eq!(may_reset(user, facts(None)), Ok(()));
+            assert_eq!(may_reset(user, facts(Some((true, 100)))), Ok(()));
+            assert_eq!(
+                may_reset(user, facts(Some((false, 100)))),
+                Err(Objection::KernelHasIt)
+            );
+        }
         assert_eq!(
-            may_reset(facts(Some((false, 100)))),
-            Err(Objection::KernelHasIt)
+            may_reset(Some(200), facts(Some((true, 100)))),
+            Err(Objection::ForeignListener)
         );
     }
 
@@ -207,6 +217,6 @@ mod tests {
             ..facts(None)
         };
         assert_eq!(may_claim(0, elsewhere), Err(Objection::ForeignAddress));
-        assert_eq!(may_reset(elsewhere), Err(Objection::ForeignAddress));
+        assert_eq!(may_reset(None, elsewhere), Err(Objection::ForeignAddress));
     }
 }

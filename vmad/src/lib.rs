@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! agent socket ── message ──► Registry ── claims of the dead ──► Resets ── probes and resets ──► raw socket
-//! statistics directory ─ watch ─┘  ▲                               ▲
+//! statistics directory ─ watch ─┴─ connections of the dead ────────▲
 //!                            pidfd ┘                               └── answers of peers ◄── raw socket
 //! ```
 //!
@@ -14,7 +14,8 @@
 //!
 //! **Trust.** Whoever can write to the socket may lie. The kernel says who sent a message; a connection counts only
 //! if its local address is this network namespace's, the sender is in this namespace, and no socket or earlier claim
-//! of another user has it ([`guard`]). Nobody is reset while a live process has the connection.
+//! of another user has it ([`guard`]). Nobody is reset while a live process has the connection. The same holds for what statistics
+//! say, which are read when their process has ended.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ mod daemon;
 mod files;
 pub mod flows;
 pub mod guard;
+mod legacy;
 pub mod limit;
 mod log;
 pub mod message;

@@ -121,7 +121,10 @@ fn may_reset(claim: &Claim, estate: &mut Estate<'_>) -> bool {
     if estate.clients.have(connection) {
         return false;
     }
-    let verdict = estate.kernel.facts(connection).and_then(guard::may_reset);
+    let verdict = estate
+        .kernel
+        .facts(connection)
+        .and_then(|facts| guard::may_reset(claim.user, facts));
     if let Err(objection) = verdict {
         let log = estate.log;
         log.debug(format_args!("{connection} is left alone: {objection}"));

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::os::fd::AsFd;
 
+use crate::connection::Claim;
+use crate::legacy::Legacy;
 use crate::process::Process;
 use crate::status::ProcessLine;
 
@@ -33,7 +35,8 @@ pub(crate) struct Watched {
 struct Entry {
     /// Keeps the descriptor open.
     process: Process,
-    statistics: bool,
+    /// `None`: it publishes no statistics.
+    statistics: Option<Legacy>,
 }
 
 impl Watched {
@@ -67,19 +70,20 @@ impl Watched {
         }
         let entry = Entry {
             process,
-            statistics: false,
+            statistics: None,
         };
         self.processes.insert(pid, entry);
         true
     }
 
-    /// The process has ended. False if it was not watched.
-    pub(crate) fn remove(&mut self, pid: u32, now: Instant) -> bool {
-        let removed = self.processes.remove(&pid);
-        if removed.as_ref().is_some_and(|entry| entry.statistics) {
-            self.look_at(now);
-        }
-        removed.is_some()
+    /// The process has ended: what it left open as its statistics say. `None` if it was not watched.
+    pub(crate) fn remove(&mut self, pid: u32, now: Instant) -> Option<Vec<Claim>> {
+        let entry = self.processes.remove(&pid)?;
+        let Some(legacy) = entry.statistics else {
+            return Some(Vec::new());
+        };
+        self.look_at(now);
+        Some(legacy.claims(entry.process.start_ticks))
     }
 
     /// A file came: look soon, and once more when it is complete.
@@ -104,8 +108,9 @@ impl Watched {
         for published in &listing.live {
             if self.add(epoll, published.pid, data(published.pid))
                 && let Some(entry) = self.processes.get_mut(&published.pid)
+                && !entry.statistics.as_ref().is_some_and(Legacy::is_current)
             {
-                entry.statistics = true;
+                entry.statistics = Legacy::of(&self.directory, published.pid);
             }
         }
         let now = Instant::now();
@@ -120,7 +125,7 @@ impl Watched {
         let others = self.processes.iter().map(|(pid, entry)| ProcessLine {
             pid: *pid,
             user: None,
-            statistics: entry.statistics,
+            statistics: entry.statistics.is_some(),
             messages: false,
             connections: 0,
         });

@@ -25,8 +25,8 @@ Messages do not tell that number, so the peer is sent a SYN with the addresses o
 acknowledgement that has the number (RFC 5961), and gets the reset.
 A peer that does not answer is asked three times.
 .PP
-Of processes that are found by their statistics, TCP connections are not known yet: those of this release go through the kernel,
-which closes them itself.
+Processes under libvma publish the number with their statistics: their peers are sent the reset at once.
+A peer that has not received everything answers with the number that it expects, and gets another.
 .PP
 Programs under the original library on Hyper-V ask for packets to be redirected to and from a TAP device.
 This is done by filters of traffic control

@@ -113,6 +113,7 @@ mod tests {
 
         let capacity = Capacity {
             sockets: 4,
+            connections: 4,
             rings: 1,
             pools: 1,
             reasons: 3,

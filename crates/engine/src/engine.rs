@@ -124,7 +124,11 @@ impl<B: Backend> Engine<B> {
             Box::leak(Box::new(pool)),
             segment,
         );
-        let tcp = tcp::Common::new(host.pool, Arc::clone(&host.internal_thread));
+        let tcp = tcp::Common::new(
+            host.pool,
+            Arc::clone(&host.segment),
+            Arc::clone(&host.internal_thread),
+        );
         Ok(Box::new(Self {
             host,
             sockets: Slab::new(),

@@ -81,20 +81,23 @@ impl NetconfNetwork {
         self.paths.as_ref().map(|paths| paths.fd())
     }
 
-    /// The destinations to which the way has changed in such a manner.
-    pub(crate) fn take_paths(&self) -> NetworkChange {
+    /// The destinations to which the way has changed in such a manner, and errors about segments.
+    pub(crate) fn take_paths(&self) -> (NetworkChange, Vec<sys::SegmentError>) {
         let mut change = NetworkChange::default();
+        let mut errors = Vec::new();
         let paths = self.paths.iter();
-        for destination in paths
+        for notice in paths
             .flat_map(|paths| std::iter::from_fn(|| paths.next()))
             .take(PATHS_MAX)
         {
-            if !change.routes.contains(&(destination, 32)) {
-                change.routes.push((destination, 32));
+            let route = (notice.destination, 32);
+            if notice.changes_route && !change.routes.contains(&route) {
+                change.routes.push(route);
             }
+            errors.extend(notice.error);
         }
         // What is left in the socket makes it readable again.
-        change
+        (change, errors)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -22,7 +22,7 @@ mod user_pages;
 
 pub(crate) use cgroup_programs::has_cgroup_programs;
 pub(crate) use namespace::{NamespaceId, namespace_of, namespace_of_thread};
-pub(crate) use path_notices::PathNotices;
+pub(crate) use path_notices::{PathNotices, SegmentError};
 pub(crate) use process::{
     FileId, closes_on_exec, file_id, futex_wait, futex_wake_all, message_pair, parent_process_id,
     process_fd, send_message, take_message,

@@ -15,6 +15,7 @@ const UPDATES: u32 = 1_000_000;
 const BATCHES: usize = 25;
 const CAPACITY: Capacity = Capacity {
     sockets: 2,
+    connections: 2,
     rings: 1,
     pools: 1,
     reasons: 1,

@@ -48,6 +48,8 @@ pub(crate) const CACHE_LINE_BYTES: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
     pub sockets: u32,
+    /// TCP connections in user space.
+    pub connections: u32,
     pub rings: u32,
     pub pools: u32,
     /// Reason codes are 0 up to this number, exclusive.
@@ -197,6 +199,7 @@ mod tests {
     fn plan_sections_follow_each_other_on_cache_lines() {
         let plan = Plan::new(Capacity {
             sockets: 3,
+            connections: 3,
             rings: 0,
             pools: 2,
             reasons: 5,
@@ -222,6 +225,7 @@ mod tests {
     fn plan_largest_capacity_is_readable() {
         let most = Capacity {
             sockets: MAX_ENTRIES,
+            connections: MAX_ENTRIES,
             rings: MAX_ENTRIES,
             pools: MAX_ENTRIES,
             reasons: MAX_ENTRIES,

@@ -65,7 +65,7 @@ pub use layout::{
 };
 pub use mapping::{process_id, survive_truncation, survive_truncations};
 pub use process::{Listing, Published, find_processes, list_directory, process_start_time_ticks};
-pub use reader::{ProcessInfo, Reader};
+pub use reader::{ProcessInfo, Reader, SegmentFile};
 pub use schema::{
     CallShare, EventSnapshot, EventStats, FieldInfo, FieldKind, GroupSnapshot, GroupStats,
     KernelSocketSnapshot, KernelSocketStats, MultiplexerSnapshot, MultiplexerStats, NoteSnapshot,

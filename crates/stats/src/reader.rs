@@ -48,22 +48,20 @@ pub struct Reader {
     sections: Sections,
 }
 
-/// In the order of [`SECTIONS`].
-type Sections = [Section; SECTIONS.len()];
-
-/// A section whose entries all lie in the mapping. A section that the file does not have is empty.
-#[derive(Clone, Copy, Debug, Default)]
-struct Section {
-    offset: usize,
-    entry_bytes: usize,
-    entries: u32,
-    /// Where the row of the section table is, to read the overflow count again.
-    row: Option<usize>,
+/// A segment's file, held open: it can still be read when its process has ended and its name is gone. Takes a descriptor and no
+/// memory.
+#[derive(Debug)]
+pub struct SegmentFile {
+    path: PathBuf,
+    file: fs::File,
+    pid: u32,
 }
 
-impl Reader {
-    /// Opens `<dir>/vmastat.<pid>` and checks all of its structure. Does not ask whether the process
-    /// still runs: see [`is_live`](Self::is_live).
+impl SegmentFile {
+    /// Opens `<dir>/vmastat.<pid>`, which has to belong to the process's user or to root. Its contents are not looked at.
+    ///
+    /// # Errors
+    /// It is not there, or no segment of that process's user.
     pub fn open(dir: &Path, pid: u32) -> Result<Self, ReadError> {
         let path = segment_path(dir, pid);
         // Without O_NONBLOCK, a FIFO of this name would stop the reader for good.
@@ -88,6 +86,30 @@ impl Reader {
             }
         };
         check_owner(&file, pid, &path)?;
+        Ok(Self { path, file, pid })
+    }
+
+    /// Who made it.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn owner(&self) -> Result<u32, ReadError> {
+        file_status(&self.file, &self.path).map(|status| status.uid())
+    }
+
+    /// Whether the file at its path is still this one: a process that executes another program makes a new one.
+    pub fn is_current(&self) -> bool {
+        let id = |status: fs::Metadata| (status.dev(), status.ino());
+        let here = self.file.metadata().ok().map(id);
+        here.is_some() && here == fs::symlink_metadata(&self.path).ok().map(id)
+    }
+
+    /// Checks all of its structure.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(self) -> Result<Reader, ReadError> {
+        let Self { path, file, pid } = self;
         let bytes = mappable_bytes(&file, &path)?;
         let mapping = ReadMapping::new(&file, bytes).map_err(|source| ReadError::System {
             operation: "map",
@@ -95,7 +117,7 @@ impl Reader {
             source,
         })?;
         let (process, sections) = check_header(&mapping, bytes, pid, &path)?;
-        Ok(Self {
+        Ok(Reader {
             path,
             file,
             mapping,
@@ -103,6 +125,27 @@ impl Reader {
             process,
             sections,
         })
+    }
+}
+
+/// In the order of [`SECTIONS`].
+type Sections = [Section; SECTIONS.len()];
+
+/// A section whose entries all lie in the mapping. A section that the file does not have is empty.
+#[derive(Clone, Copy, Debug, Default)]
+struct Section {
+    offset: usize,
+    entry_bytes: usize,
+    entries: u32,
+    /// Where the row of the section table is, to read the overflow count again.
+    row: Option<usize>,
+}
+
+impl Reader {
+    /// Opens `<dir>/vmastat.<pid>` and checks all of its structure. Does not ask whether the process
+    /// still runs: see [`is_live`](Self::is_live).
+    pub fn open(dir: &Path, pid: u32) -> Result<Self, ReadError> {
+        SegmentFile::open(dir, pid)?.read()
     }
 
     pub fn process(&self) -> &ProcessInfo {

@@ -45,7 +45,7 @@ macro_rules! with_sections {
                 |_| crate::NOTES, |it| !it.text.is_empty(), |it| u64::from(it.slot),
                 "what a reader should know of interfaces and the process, in words";
             TcpConnections = 10, tcp_connections: TcpStats => TcpSnapshot, claimed by claim_tcp_connection -> TcpSlot,
-                |asked| asked.sockets, |it| it.fd >= 0, |it| u64::from(it.slot),
+                |asked| asked.connections, |it| it.fd >= 0, |it| u64::from(it.slot),
                 "TCP connections in user space";
             Multiplexers = 11, multiplexers: MultiplexerStats => MultiplexerSnapshot, claimed by claim_multiplexer -> MultiplexerSlot,
                 |_| crate::MULTIPLEXERS, |it| !it.kind.is_empty(), |it| u64::from(it.slot),

@@ -18,6 +18,7 @@ fn fixture() -> Fixture {
     };
     let capacity = Capacity {
         sockets: 2,
+        connections: 2,
         rings: 0,
         pools: 0,
         reasons: 0,

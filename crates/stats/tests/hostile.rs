@@ -46,6 +46,7 @@ impl Fixture {
         };
         let capacity = Capacity {
             sockets: 2,
+            connections: 2,
             rings: 1,
             pools: 1,
             reasons: 2,

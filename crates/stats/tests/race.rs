@@ -15,6 +15,7 @@ fn snapshot_never_mixes_two_sockets() {
     };
     let capacity = Capacity {
         sockets: 2,
+        connections: 2,
         rings: 0,
         pools: 0,
         reasons: 0,

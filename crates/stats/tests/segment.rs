@@ -12,6 +12,7 @@ use stats::{
 
 const CAPACITY: Capacity = Capacity {
     sockets: 3,
+    connections: 3,
     rings: 2,
     pools: 1,
     reasons: 4,
@@ -299,6 +300,7 @@ fn private_segment_works_without_a_file() {
         &identity(),
         Capacity {
             sockets: 0,
+            connections: 0,
             rings: 0,
             pools: 0,
             reasons: 0,

@@ -24,6 +24,7 @@ fn no_value_is_torn_negative_or_lost() {
     let dir = tempfile::tempdir().unwrap();
     let capacity = Capacity {
         sockets: 1,
+        connections: 1,
         rings: 0,
         pools: 0,
         reasons: 0,

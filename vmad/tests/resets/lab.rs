@@ -1,7 +1,7 @@
 //! A daemon in one namespace, peers in another, and programs that have connections between them.
 
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -59,6 +59,14 @@ impl Lab {
             directory,
             client: kept,
         })
+    }
+
+    pub(crate) fn pair(&self) -> &Pair {
+        &self.pair
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     fn path(&self, name: &str) -> String {
@@ -280,6 +288,18 @@ impl Lab {
             open: Vec::new(),
         }
     }
+
+    /// Ends of connections that the other side listens for.
+    pub(crate) fn connect(&self, address: SocketAddr, count: usize) -> Peers {
+        let mut peers = self.listen();
+        for _ in 0..count {
+            let mut stream = self.pair.b.enter(|| TcpStream::connect(address)).unwrap();
+            stream.write_all(b"hello").unwrap();
+            stream.set_nonblocking(true).unwrap();
+            peers.open.push(stream);
+        }
+        peers
+    }
 }
 
 /// The other ends.
@@ -295,7 +315,7 @@ pub(crate) struct Outcome {
 }
 
 impl Peers {
-    fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.listener.local_addr().unwrap()
     }
 
@@ -314,6 +334,13 @@ impl Peers {
         let ends = self.open.iter();
         ends.map(|stream| (stream.peer_addr().unwrap(), stream.local_addr().unwrap()))
             .collect()
+    }
+
+    /// Sends an octet on every connection.
+    pub(crate) fn send(&mut self) {
+        for stream in &mut self.open {
+            stream.write_all(b"x").unwrap();
+        }
     }
 
     /// Waits until all are reset, or for so long.

@@ -1,5 +1,6 @@
 //! The whole daemon against the kernel of another network namespace: what peers of killed processes see.
 
+mod accelerated;
 mod lab;
 mod redirection;
 mod statistics;

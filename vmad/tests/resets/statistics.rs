@@ -23,6 +23,7 @@ fn publisher() {
     };
     let capacity = Capacity {
         sockets: 1,
+        connections: 1,
         rings: 1,
         pools: 1,
         reasons: 1,

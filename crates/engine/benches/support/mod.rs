@@ -51,6 +51,7 @@ pub fn engine(settings: Settings, device: &NullBackend) -> &'static Engine<NullB
         &identity,
         Capacity {
             sockets: 4,
+            connections: 4,
             rings: 1,
             pools: 1,
             reasons: 32,

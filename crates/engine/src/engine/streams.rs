@@ -12,7 +12,7 @@ use libc::c_int;
 use crate::engine::{AnySocket, Engine, Object, TcpSocket};
 use crate::sockets::hand_over;
 use crate::sockets::reason::Reason;
-use crate::sys::Errno;
+use crate::sys::{Errno, SegmentError};
 use crate::tcp;
 
 /// How often rings are looked at that, perhaps, nobody polls: what comes for a connection has to be acknowledged although the program
@@ -79,6 +79,16 @@ impl<B: Backend> Engine<B> {
         for (_, socket) in self.sockets() {
             if let AnySocket::Tcp(socket) = socket {
                 socket.refresh_statistics();
+            }
+        }
+    }
+
+    /// ICMP messages about segments, which the kernel has not sent and does not know of.
+    pub(super) fn take_segment_errors(&'static self, errors: &[SegmentError]) {
+        for error in errors {
+            let owner = self.links.owner_of_segments(error.local, error.peer);
+            if let Some(AnySocket::Tcp(socket)) = owner {
+                socket.take_segment_error(self, error);
             }
         }
     }

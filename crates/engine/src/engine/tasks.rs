@@ -50,7 +50,7 @@ impl<B: Backend> Task for Called<B> {
     }
 }
 
-/// The kernel learns something of paths, by ICMP.
+/// The kernel learns something of paths, by ICMP, or is told of segments that did not arrive.
 pub(super) struct Paths<B: Backend> {
     engine: &'static Engine<B>,
     network: NetconfNetwork,
@@ -92,7 +92,9 @@ impl<B: Backend> Task for Paths<B> {
             self.is_pending = true;
             return Next::In(PATH_DELAY);
         } else if std::mem::take(&mut self.is_pending) {
-            self.engine.follow_change(&self.network.take_paths());
+            let (change, errors) = self.network.take_paths();
+            self.engine.take_segment_errors(&errors);
+            self.engine.follow_change(&change);
         }
         Next::OnEvent
     }

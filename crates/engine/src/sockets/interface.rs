@@ -6,7 +6,7 @@ mod set;
 mod sources;
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use descriptors::OwnDescriptor;
 use dev_core::{
     Backend, Flow, FlowTable, Frame, FramePool, Kick, KickOutcome, LinkSpec, Lock, Merging, Port,
-    RxRing, Steering, ThreadMode, TxRing,
+    Protocol, RxRing, Steering, ThreadMode, TxRing,
 };
 use stats::{QueueSlot, RingSlot};
 use wire::{ChecksumPolicy, Malformed, UdpTemplate};
@@ -281,6 +281,16 @@ impl<S: Stack> Interface<S> {
             change();
         }
         is_free
+    }
+
+    /// The socket that gets packets from `peer` to `local`.
+    pub(crate) fn owner_of(
+        &self,
+        protocol: Protocol,
+        local: SocketAddrV4,
+        peer: SocketAddrV4,
+    ) -> Option<S> {
+        self.rx.lock().flows.look_up(protocol, peer, local)
     }
 
     /// Leaves a flow's packets to the kernel. Those that are in the receiving ring already are delivered first.

@@ -11,7 +11,7 @@ use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use dev_core::FramePool;
+use dev_core::{FramePool, Protocol};
 use stats::Segment;
 
 use crate::sockets::interface::Interface;
@@ -122,6 +122,13 @@ impl<S: Stack> Links<S> {
         open.iter().for_each(|interface| {
             interface.poll();
         });
+    }
+
+    /// The socket that gets TCP segments from `peer` to `local` past the kernel.
+    pub(crate) fn owner_of_segments(&self, local: SocketAddrV4, peer: SocketAddrV4) -> Option<S> {
+        let open = self.states.open();
+        open.iter()
+            .find_map(|interface| interface.owner_of(Protocol::Tcp, local, peer))
     }
 
     /// The host's interfaces as far as they matter for the offload decision.

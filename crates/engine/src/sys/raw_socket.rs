@@ -34,8 +34,8 @@ impl RawSocket {
         file_id(self.fd.as_raw_fd()) == Some(self.file)
     }
 
-    /// Sends an IPv4 packet to its own destination, an address of this host.
-    pub(crate) fn send_to_self(&self, packet: &[u8]) -> bool {
+    /// Sends an IPv4 packet to its own destination, mostly an address of this host.
+    pub(crate) fn send(&self, packet: &[u8]) -> bool {
         let Some(destination) = packet
             .get(16..20)
             .and_then(|bytes| <[u8; 4]>::try_from(bytes).ok())

@@ -169,13 +169,12 @@ impl<S: TcpStack> TcpSocket<S> {
             .store(receive, Ordering::Relaxed);
         shadow.send_timeout_nsec.store(send, Ordering::Relaxed);
         let inode = shadow.inode.load(Ordering::Relaxed);
-        let slot = host.segment.claim_tcp_connection();
         let now = crate::tcp::common::now();
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
             return;
         };
-        stream.show(slot, fd, inode);
+        stream.show_accepted(fd, inode);
         // Its timer was the listener's.
         self.common.timers.arm(self.timer(), now);
         let outcome = stream.settle(&self.core, now);

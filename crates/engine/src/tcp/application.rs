@@ -74,7 +74,8 @@ impl<S: TcpStack> TcpSocket<S> {
         match Way::find(host, local, peer, headers) {
             Ok(way) => self.take_way(way),
             // Looked for again when the network changes, or the connection's timer says so.
-            Err(Reason::Neighbour | Reason::Opening) => {}
+            Err(Reason::Neighbour) => self.open_through_kernel(host),
+            Err(Reason::Opening) => {}
             Err(reason) => self.has_no_way(host, reason),
         }
     }
@@ -114,7 +115,9 @@ impl<S: TcpStack> TcpSocket<S> {
         let Role::Stream(stream) = &mut *role else {
             return;
         };
-        stream.connection.set_path_mtu(way.mtu);
+        let path_mtus = &self.common.path_mtus;
+        let mtu = path_mtus.at_most(*stream.peer.ip(), way.mtu, now);
+        stream.connection.set_path_mtu(mtu);
         stream.way = Some(way);
         let outcome = stream.settle(&self.core, now);
         drop(role);

@@ -112,7 +112,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let now = now();
         let mut role = self.role.lock();
         if let Role::Listener(listening) = &mut *role {
-            let outcome = listening.look_after(&self.core, now);
+            let outcome = listening.look_after(&self.core, self.common, now);
             let interfaces: Vec<_> = listening.interfaces().collect();
             drop(role);
             interfaces.into_iter().for_each(Interface::start_segments);

@@ -7,17 +7,21 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ::tcp::{Config, Instant, SecretKey};
 use dev_core::FramePool;
+use stats::Segment;
 use wire::tcp::Header;
 
 use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
+use crate::tcp::icmp::PathMtus;
 use crate::tcp::sysctl;
 use crate::tcp::timers::Timers;
 
 /// What all TCP sockets of the process share.
 pub(crate) struct Common<S: Stack> {
     pub(super) pool: &'static FramePool,
+    pub(super) segment: Arc<Segment>,
+    pub(super) path_mtus: PathMtus,
     pub(super) timers: Timers<S>,
     settings: OnceLock<Settings>,
     /// Connections in user space.
@@ -57,9 +61,15 @@ struct Settings {
 }
 
 impl<S: Stack> Common<S> {
-    pub(crate) fn new(pool: &'static FramePool, internal_thread: Arc<InternalThread>) -> Self {
+    pub(crate) fn new(
+        pool: &'static FramePool,
+        segment: Arc<Segment>,
+        internal_thread: Arc<InternalThread>,
+    ) -> Self {
         Self {
             pool,
+            segment,
+            path_mtus: PathMtus::default(),
             timers: Timers::new(internal_thread),
             settings: OnceLock::new(),
             streams: Arc::default(),

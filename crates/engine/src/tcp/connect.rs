@@ -348,7 +348,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let mut stream = Stream::new(connection, local, peer, interface, no_way, headers, counted);
         stream.is_connecting = true;
         let inode = self.shadow.inode.load(Ordering::Relaxed);
-        stream.show(host.segment.claim_tcp_connection(), fd, inode);
+        stream.show(self.common.segment.claim_tcp_connection(), fd, inode);
         *self.role.lock() = Role::Stream(Box::new(stream));
         self.is_ready_for_nothing();
         // The kernel's socket is connected, and says that it can be written to.

@@ -113,7 +113,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 let is_last = (index + 1) * PART_BYTES >= data.len();
                 let header = header_of_part(header, index, is_last);
                 if let Some(packet) = packet(moving.local, moving.peer, &header, part) {
-                    raw.send_to_self(&packet);
+                    raw.send(&packet);
                 }
             }
         }
@@ -137,7 +137,7 @@ impl<S: TcpStack> Common<S> {
                 let is_last = (index + 1) * PART_BYTES >= data.len();
                 let header = header_of_part(header, index, is_last);
                 if let Some(packet) = packet(*local, *peer, &header, part) {
-                    raw.send_to_self(&packet);
+                    raw.send(&packet);
                 }
             }
         }
@@ -329,7 +329,7 @@ fn say<S: TcpStack>(
     let sent = host
         .return_socket()
         .zip(packet)
-        .is_some_and(|(raw, packet)| raw.send_to_self(&packet));
+        .is_some_and(|(raw, packet)| raw.send(&packet));
     if sent {
         Ok(())
     } else {
@@ -337,7 +337,7 @@ fn say<S: TcpStack>(
     }
 }
 
-const ETHERNET_HEADER_LEN: usize = 14;
+pub(super) const ETHERNET_HEADER_LEN: usize = 14;
 
 fn put_all(fd: c_int, bytes: &[u8]) -> Result<(), Errno> {
     if streams::put(fd, bytes)? == bytes.len() {

@@ -63,7 +63,7 @@ impl<S: Stack> Listening<S> {
     ) -> Outcome {
         let key = (segment.destination, segment.source);
         if self.children.contains_key(&key) {
-            return self.take_for_child(core, now, segment, key, data);
+            return self.take_for_child(core, common, now, segment, key, data);
         }
         match self.listener.on_segment(now, &segment.header) {
             ListenDisposition::Open => self.open(core, common, now, segment, mac),
@@ -123,12 +123,13 @@ impl<S: Stack> Listening<S> {
             is_ready: false,
         };
         self.children.insert((local, peer), child);
-        self.settle((local, peer), core, now)
+        self.settle((local, peer), core, common, now)
     }
 
     fn take_for_child(
         &mut self,
         core: &SocketCore<S>,
+        common: &Common<S>,
         now: Instant,
         segment: &Segment,
         key: (SocketAddrV4, SocketAddrV4),
@@ -140,11 +141,26 @@ impl<S: Stack> Listening<S> {
         let connection = &mut child.stream.connection;
         let len = usize::from(segment.payload_len);
         if connection.is_embryonic() && !self.listener.admits(connection, &segment.header, len) {
-            return self.settle(key, core, now);
+            return self.settle(key, core, common, now);
         }
         let ecn = Ecn::from_tos(segment.tos);
         connection.on_segment(now, &segment.header, ecn, data);
-        self.settle(key, core, now)
+        self.settle(key, core, common, now)
+    }
+
+    /// Does something to a connection that was not accepted yet, if there is such a one.
+    pub(super) fn with_child(
+        &mut self,
+        key: (SocketAddrV4, SocketAddrV4),
+        core: &SocketCore<S>,
+        common: &Common<S>,
+        now: Instant,
+        change: impl FnOnce(&mut Stream<S>),
+    ) -> Outcome {
+        if let Some(child) = self.children.get_mut(&key) {
+            change(&mut child.stream);
+        }
+        self.settle(key, core, common, now)
     }
 
     /// After whatever was done to a connection.
@@ -152,6 +168,7 @@ impl<S: Stack> Listening<S> {
         &mut self,
         key: (SocketAddrV4, SocketAddrV4),
         core: &SocketCore<S>,
+        common: &Common<S>,
         now: Instant,
     ) -> Outcome {
         let mut outcome = Outcome::default();
@@ -165,11 +182,15 @@ impl<S: Stack> Listening<S> {
         while let Some(event) = child.stream.connection.poll_event() {
             if event == Event::Connected && !child.is_ready {
                 child.is_ready = true;
+                // Until it is accepted its descriptor is the listener's.
+                let slot = common.segment.claim_tcp_connection();
+                child.stream.show(slot, core.fd(), 0);
                 self.listener.on_established();
                 self.ready.push_back(key);
                 outcome.events |= events::IN;
             }
         }
+        child.stream.publish();
         outcome.wake_up = child.stream.connection.poll_wake_up();
         let is_over = child.stream.connection.state() == State::Closed;
         if is_over && !child.is_ready {
@@ -189,14 +210,19 @@ impl<S: Stack> Listening<S> {
     }
 
     /// Timers of the connections. Returns what the last of them needs, and whether devices have to be told.
-    pub(super) fn look_after(&mut self, core: &SocketCore<S>, now: Instant) -> Outcome {
+    pub(super) fn look_after(
+        &mut self,
+        core: &SocketCore<S>,
+        common: &Common<S>,
+        now: Instant,
+    ) -> Outcome {
         let mut all = Outcome::default();
         let keys: Vec<_> = self.children.keys().copied().collect();
         for key in keys {
             if let Some(child) = self.children.get_mut(&key) {
                 child.stream.connection.on_timeout(now);
             }
-            let outcome = self.settle(key, core, now);
+            let outcome = self.settle(key, core, common, now);
             all.events |= outcome.events;
             all.wake_up = match (all.wake_up, outcome.wake_up) {
                 (Some(one), Some(other)) => Some(one.min(other)),

@@ -88,12 +88,35 @@ impl<S: Stack> Stream<S> {
         slot.local.set(self.local.into());
         slot.peer.set(self.peer.into());
         self.slot = Some(slot);
+        self.publish();
+    }
+
+    /// A connection that was shown before it was accepted has a descriptor of its own.
+    pub(super) fn show_accepted(&self, fd: i32, inode: u64) {
+        if let Some(slot) = &self.slot {
+            slot.fd.set(fd);
+            slot.inode.set(inode);
+        }
+    }
+
+    /// Shows the next sequence numbers and the state, which vmad needs of a process that was killed. With every segment, and cheap.
+    #[inline]
+    pub(super) fn publish(&self) {
+        let Some(slot) = &self.slot else {
+            return;
+        };
+        let numbers = self.connection.numbers();
+        slot.snd_nxt.set(numbers.snd_nxt.0);
+        slot.rcv_nxt.set(numbers.rcv_nxt.0);
+        slot.state
+            .set(self.connection.state().linux_number().into());
     }
 
     /// Sends what there is to send, and finds out what has changed for others. After whatever has been done to the connection.
     #[inline]
     pub(super) fn settle(&mut self, core: &SocketCore<S>, now: Instant) -> Outcome {
         let needs_kick = self.transmit(core.counters(), now);
+        self.publish();
         let mut events = 0;
         while let Some(event) = self.connection.poll_event() {
             events |= match event {

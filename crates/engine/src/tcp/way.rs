@@ -34,6 +34,17 @@ impl HeaderOptions {
         })
     }
 
+    /// The headers of segments from one end to the other.
+    pub(super) fn template(
+        self,
+        eth: EthernetAddresses,
+        local: SocketAddrV4,
+        peer: SocketAddrV4,
+    ) -> Template {
+        let dont_fragment = self.dont_fragment(false);
+        Template::new(eth, local, peer, self.ttl, self.tos, dont_fragment)
+    }
+
     /// As the kernel has it for a stream (`ip_dont_fragment`).
     fn dont_fragment(self, mtu_locked: bool) -> bool {
         match self.mtu_discover {

@@ -25,7 +25,7 @@ impl<S: Stack> UdpSocket<S> {
         let mut room = self.receive_limit_bytes();
         self.drain_packets(|packet| {
             let cost = charge_bytes(packet.len());
-            let given = cost <= room && raw.send_to_self(packet);
+            let given = cost <= room && raw.send(packet);
             if given {
                 room -= cost;
             }

@@ -72,6 +72,7 @@ impl<B: Backend + Clone> Host<B> {
         fs::create_dir(&stats_dir).unwrap();
         let capacity = Capacity {
             sockets,
+            connections: sockets,
             rings: 4,
             pools: 1,
             reasons: Reason::ALL.len() as u32,

@@ -1,0 +1,151 @@
+//! What ICMP says of connections. The kernel's sockets have not sent the segments and ignore the messages, so they are looked at here
+//! (`sys/path_notices.rs`). A SYN whose next hop is not known goes through the kernel, which asks for the neighbour and tells by ICMP,
+//! too, if there is none.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ::tcp::{IcmpError, Instant, SeqNumber, State, Transmit};
+use wire::EthernetAddresses;
+use wire::tcp::Template;
+
+use crate::sockets::host::Host;
+use crate::sys::SegmentError;
+use crate::tcp::common::now;
+use crate::tcp::hand_over::ETHERNET_HEADER_LEN;
+use crate::tcp::socket::Role;
+use crate::tcp::stream::{Outcome, Stream};
+use crate::tcp::{TcpSocket, TcpStack};
+
+/// The largest packets that get through to destinations, as routers have said: the kernel has not been told.
+#[derive(Debug, Default)]
+pub(super) struct PathMtus {
+    known: Mutex<HashMap<Ipv4Addr, (u16, Instant)>>,
+}
+
+/// How long one is believed (`net.ipv4.route.mtu_expires`).
+const EXPIRES: Duration = Duration::from_secs(600);
+/// As many as are remembered. Who sends so many messages has to begin anew.
+const MOST: usize = 4096;
+/// No smaller one is believed (`net.ipv4.route.min_pmtu`).
+const MIN_MTU: u16 = 552;
+
+impl PathMtus {
+    fn learn(&self, peer: Ipv4Addr, mtu: u16, now: Instant) {
+        let mut known = self.lock();
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(peer, (mtu.max(MIN_MTU), now + EXPIRES));
+    }
+
+    /// What gets through to `peer` of packets of `mtu` bytes.
+    pub(super) fn at_most(&self, peer: Ipv4Addr, mtu: u16, now: Instant) -> u16 {
+        match self.lock().get(&peer) {
+            Some((known, expires)) if now < *expires => mtu.min(*known),
+            _ => mtu,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Ipv4Addr, (u16, Instant)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// As the kernel reads types and codes (`icmp_err_convert`).
+fn error_of(error: &SegmentError) -> Option<IcmpError> {
+    Some(match error.kind {
+        (3, 2) => IcmpError::ProtocolUnreachable,
+        (3, 3) => IcmpError::PortUnreachable,
+        (3, 4) => IcmpError::PacketTooBig { mtu: error.mtu },
+        (3, 0 | 6 | 9 | 11) => IcmpError::NetUnreachable,
+        (3, 1 | 5 | 7 | 8 | 10 | 12..=15) => IcmpError::HostUnreachable,
+        (11, _) => IcmpError::TimeExceeded,
+        (12, _) => IcmpError::ParameterProblem,
+        _ => return None,
+    })
+}
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// ICMP says that a segment did not arrive, which is the socket's or of a connection that it has not accepted. No lock may be held.
+    pub(crate) fn take_segment_error(&'static self, host: &Host<S>, error: &SegmentError) {
+        let Some(kind) = error_of(error) else {
+            return;
+        };
+        let now = now();
+        let seq = SeqNumber(error.seq);
+        let mut role = self.role.lock();
+        let outcome = match &mut *role {
+            Role::Stream(stream) if (stream.local, stream.peer) == (error.local, error.peer) => {
+                self.tell(stream, kind, seq, now);
+                let outcome = stream.settle(&self.core, now);
+                let interface = stream.way.as_ref().map(|way| way.interface);
+                drop(role);
+                return self.after(host, &outcome, interface);
+            }
+            Role::Listener(listening) => {
+                let key = (error.local, error.peer);
+                let tell = |stream: &mut Stream<S>| self.tell(stream, kind, seq, now);
+                listening.with_child(key, &self.core, self.common, now, tell)
+            }
+            _ => Outcome::default(),
+        };
+        drop(role);
+        self.announce(&outcome);
+        self.common.timers.arm(self.timer(), now);
+    }
+
+    fn tell(&self, stream: &mut Stream<S>, error: IcmpError, seq: SeqNumber, now: Instant) {
+        let numbers = stream.connection.numbers();
+        // Whoever makes one up has to guess a number that is outstanding (RFC 5927).
+        let is_outstanding = numbers.snd_una <= seq && seq < numbers.snd_nxt;
+        if let IcmpError::PacketTooBig { mtu } = error
+            && is_outstanding
+        {
+            self.common.path_mtus.learn(*stream.peer.ip(), mtu, now);
+        }
+        stream.connection.on_icmp(error, seq);
+    }
+
+    /// Lets the kernel send a SYN: it finds the neighbour, or that there is none.
+    pub(super) fn open_through_kernel(&self, host: &Host<S>) {
+        let now = now();
+        let mut packets = Vec::new();
+        let mut role = self.role.lock();
+        let Role::Stream(stream) = &mut *role else {
+            return;
+        };
+        if stream.connection.state() != State::SynSent {
+            return;
+        }
+        let nowhere = EthernetAddresses {
+            source: [0; 6],
+            destination: [0; 6],
+        };
+        let template = stream.headers.template(nowhere, stream.local, stream.peer);
+        let mut transmit = Transmit::default();
+        while stream.connection.poll_transmit(now, &mut transmit) {
+            let payload = stream.connection.payload(&transmit);
+            let len: usize = payload.clone().map(<[u8]>::len).sum();
+            let mut frame = vec![0; Template::MAX_HEADERS_LEN + len];
+            let ecn = transmit.ecn as u8;
+            if let Some(len) = template.emit(&mut frame, 0, ecn, &transmit.header, payload) {
+                frame.truncate(len);
+                packets.push(frame.split_off(ETHERNET_HEADER_LEN));
+            }
+        }
+        stream.publish();
+        let wake_up = stream.connection.poll_wake_up();
+        drop(role);
+        if let Some(raw) = host.return_socket() {
+            for packet in packets {
+                raw.send(&packet);
+            }
+        }
+        if let Some(at) = wake_up {
+            self.common.timers.arm(self.timer(), at);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+// TCP connections for tests of what is left of them: of a process that is killed, of addresses that are used again, of errors.
+//
+//   tcp_safety hold <address> <port> <connections>         opens connections, says hello on each, and waits to be killed
+//   tcp_safety listen <address> <port> <connections>       accepts so many, and waits to be killed; others wait to be accepted
+//   tcp_safety errors <address> <port> 0                   what a connect says that gets no answer but by ICMP
+//   tcp_safety upload <address> <port> <octets>            sends so many to an echo server and checks what comes back
+
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct sockaddr_in peer;
+
+static void check(int ok, const char *what) {
+    if (!ok) {
+        printf("%s: errno %d\n", what, errno);
+        fflush(stdout);
+        _exit(1);
+    }
+}
+
+static void say(const char *what) {
+    puts(what);
+    fflush(stdout);
+}
+
+static int new_socket(void) {
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    check(fd >= 0, "socket");
+    return fd;
+}
+
+static void hold(int connections) {
+    for (int i = 0; i < connections; i++) {
+        int fd = new_socket();
+        check(connect(fd, (struct sockaddr *)&peer, sizeof peer) == 0, "connect");
+        check(send(fd, "hello", 5, 0) == 5, "send");
+    }
+    say("ready");
+    for (;;) pause();
+}
+
+static void listens(int connections) {
+    int fd = new_socket();
+    check(bind(fd, (struct sockaddr *)&peer, sizeof peer) == 0, "bind");
+    check(listen(fd, 128) == 0, "listen");
+    say("listens");
+    for (int i = 0; i < connections; i++) {
+        char hello[5];
+        int connection = accept(fd, NULL, NULL);
+        check(connection >= 0, "accept");
+        check(recv(connection, hello, sizeof hello, MSG_WAITALL) == 5, "recv");
+    }
+    say("ready");
+    for (;;) pause();
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void errors(void) {
+    double begun = seconds();
+    int fd = new_socket();
+    int result = connect(fd, (struct sockaddr *)&peer, sizeof peer);
+    int error = errno;
+    double took = seconds() - begun;
+    printf("blocking: %d %d %s\n", result, error, took < 5 ? "in time" : "late");
+    close(fd);
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    result = connect(fd, (struct sockaddr *)&peer, sizeof peer);
+    printf("non-blocking: %d %d\n", result, errno);
+    struct pollfd polled = {fd, POLLIN | POLLOUT, 0};
+    check(poll(&polled, 1, 10000) == 1, "poll");
+    socklen_t len = sizeof error;
+    check(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0, "SO_ERROR");
+    printf("events %x, error %d\n", polled.revents & POLLERR, error);
+    close(fd);
+}
+
+static void upload(int octets) {
+    static char buffer[65536], back[65536];
+    int fd = new_socket();
+    check(connect(fd, (struct sockaddr *)&peer, sizeof peer) == 0, "connect");
+    for (int done = 0; done < octets;) {
+        int len = octets - done < 20000 ? octets - done : 20000;
+        for (int i = 0; i < len; i++) buffer[i] = (char)((done + i) * 7 + (done >> 11));
+        check(send(fd, buffer, (size_t)len, 0) == len, "send");
+        ssize_t got = recv(fd, back, (size_t)len, MSG_WAITALL);
+        if (got != len) printf("got %zd of %d\n", got, len);
+        check(got == len, "recv");
+        check(memcmp(buffer, back, (size_t)len) == 0, "what came back");
+        done += len;
+    }
+    struct tcp_info info;
+    socklen_t len = sizeof info;
+    check(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0, "TCP_INFO");
+    printf("segments of %u octets\n", info.tcpi_snd_mss);
+    close(fd);
+}
+
+int main(int argc, char **argv) {
+    check(argc == 5, "arguments");
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    peer.sin_family = AF_INET;
+    peer.sin_port = htons((uint16_t)atoi(argv[3]));
+    check(inet_pton(AF_INET, argv[2], &peer.sin_addr) == 1, "address");
+    const char *name = argv[1];
+    int number = atoi(argv[4]);
+    if (!strcmp(name, "hold")) hold(number);
+    else if (!strcmp(name, "listen")) listens(number);
+    else if (!strcmp(name, "errors")) errors();
+    else if (!strcmp(name, "upload")) upload(number);
+    else check(0, "case");
+    return 0;
+}

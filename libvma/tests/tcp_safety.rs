@@ -1,0 +1,164 @@
+//! What has to be right around TCP past the kernel: statistics, resets, errors, addresses that are used again, floods.
+
+use std::fs;
+use std::io::Write;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use stats::TcpSnapshot;
+use testkit::{Accelerated, Namespace, Namespaces, Pair, Running, or_skip, preloaded};
+
+const SOON: Duration = Duration::from_secs(60);
+const PORT: u16 = 7910;
+
+fn program() -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/tcp_safety.c");
+    testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap()
+}
+
+/// With rules that accelerate every stream.
+fn accelerated(namespace: &Namespace, case: &str, address: &str, count: usize) -> Command {
+    let rules =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("safety-{}.conf", std::process::id()));
+    fs::write(&rules, "use vma tcp_client *:*\nuse vma tcp_server *:*\n").unwrap();
+    let mut command = preloaded(namespace, &program()).unwrap();
+    command
+        .env("VMA_CONFIG_FILE", rules)
+        .env("VMA_TRACELEVEL", "4")
+        .args([case, address, &PORT.to_string(), &count.to_string()]);
+    command
+}
+
+fn wait_for(program: &mut Accelerated, word: &str) {
+    let is_there = program.process().wait_for_output(word, SOON);
+    let process = program.process();
+    assert!(is_there, "{}{}", process.stdout(), process.stderr());
+}
+
+fn accepted(listener: &TcpListener, count: usize) -> Vec<TcpStream> {
+    (0..count).map(|_| listener.accept().unwrap().0).collect()
+}
+
+#[test]
+fn statistics_have_the_numbers_that_peers_expect() {
+    const CONNECTIONS: usize = 5;
+    let pair = or_skip!(Namespaces::pair());
+    let listener = pair
+        .b
+        .enter(|| TcpListener::bind((Pair::ADDRESS_B, PORT)))
+        .unwrap();
+    let address = Pair::ADDRESS_B.to_string();
+    let command = accelerated(&pair.a, "hold", &address, CONNECTIONS);
+    let mut client = Accelerated::start(command).unwrap();
+    let peers = accepted(&listener, CONNECTIONS);
+    wait_for(&mut client, "ready");
+    let rows = |client: &mut Accelerated| client.reader().tcp_connections().unwrap();
+    let before = rows(&mut client);
+    assert_eq!(before.len(), CONNECTIONS);
+    for mut peer in &peers {
+        let row = |rows: &[TcpSnapshot]| {
+            let local = Some(peer.peer_addr().unwrap());
+            rows.iter().find(|row| row.local == local).cloned().unwrap()
+        };
+        let at_first = row(&before);
+        assert_eq!(at_first.peer, Some(peer.local_addr().unwrap()));
+        assert_eq!((at_first.state, at_first.fd >= 0), (1, true));
+        peer.write_all(b"abc").unwrap();
+        // Nobody receives: the internal thread sees it, and it is there long before the gauges.
+        let begun = Instant::now();
+        while row(&rows(&mut client)).rcv_nxt != at_first.rcv_nxt.wrapping_add(3) {
+            assert!(begun.elapsed() < Duration::from_millis(200));
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// What a program prints with the library, and its log.
+fn finished(command: Command) -> (String, String) {
+    let finished = Running::start(command).unwrap().wait(SOON).unwrap();
+    let (out, log) = (finished.stdout, finished.stderr);
+    assert!(finished.status.success(), "{out}{log}");
+    (out, log)
+}
+
+/// The same on the kernel and past it.
+fn compared(namespace: &Namespace, case: &str, address: &str, count: usize) {
+    let mut command = namespace.command(program());
+    command.args([case, address, &PORT.to_string(), &count.to_string()]);
+    let (expected, _) = finished(command);
+    let (seen, log) = finished(accelerated(namespace, case, address, count));
+    assert_eq!(seen, expected, "{address}: {log}");
+    assert!(log.contains("past the kernel by v"), "{log}");
+    assert!(!log.contains("back to the kernel"), "{log}");
+}
+
+fn write_in(namespace: &Namespace, file: &str, value: &str) {
+    namespace.enter(|| fs::write(file, value)).unwrap();
+}
+
+#[test]
+fn icmp_fails_connects_as_on_the_kernel() {
+    let pair = or_skip!(Namespaces::pair());
+    write_in(&pair.a, "/proc/sys/net/ipv4/ip_forward", "1");
+    write_in(&pair.a, "/proc/sys/net/ipv4/icmp_ratelimit", "0");
+    pair.a
+        .ip_batch("route add unreachable 10.98.1.0/24\nroute add prohibit 10.98.2.0/24\n")
+        .unwrap();
+    pair.b
+        .ip(&["route", "add", "10.98.0.0/16", "via", "10.77.0.1"])
+        .unwrap();
+    // Unreachable, forbidden, no network, and no neighbour.
+    for address in ["10.98.1.1", "10.98.2.1", "10.98.3.1", "10.77.0.99"] {
+        compared(&pair.b, "errors", address, 0);
+    }
+}
+
+#[test]
+fn a_router_with_a_small_link_makes_segments_smaller() {
+    const FAR: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 99, 0, 2);
+    let pair = or_skip!(Namespaces::pair());
+    let far = or_skip!(Namespace::create("c"));
+    let link = "link add vc mtu 600 type veth peer name vd mtu 600 netns";
+    let link: Vec<_> = link.split(' ').chain([far.name()]).collect();
+    pair.a.ip(&link).unwrap();
+    pair.a
+        .ip_batch("address add 10.99.0.1/24 dev vc\nlink set vc up\n")
+        .unwrap();
+    // The peer does not know of the small link.
+    far.ip_batch(
+        "address add 10.99.0.2/24 dev vd\nlink set vd up\n\
+         route add default via 10.99.0.1 advmss 1460\n",
+    )
+    .unwrap();
+    pair.b
+        .ip(&["route", "add", "10.99.0.0/24", "via", "10.77.0.1"])
+        .unwrap();
+    far.wait_until_running("vd", SOON).unwrap();
+    write_in(&pair.a, "/proc/sys/net/ipv4/ip_forward", "1");
+    write_in(&pair.a, "/proc/sys/net/ipv4/icmp_ratelimit", "0");
+    echoes(&far, FAR);
+    compared(&pair.b, "upload", &FAR.to_string(), 300_000);
+    // The next connection knows.
+    compared(&pair.b, "upload", &FAR.to_string(), 30_000);
+}
+
+/// An echo server on the kernel, for as long as the test runs.
+fn echoes(namespace: &Namespace, address: std::net::Ipv4Addr) {
+    let listener = namespace
+        .enter(|| TcpListener::bind((address, PORT)))
+        .unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut reader = stream.try_clone().unwrap();
+                let mut writer = stream;
+                if std::io::copy(&mut reader, &mut writer).is_ok() {
+                    let _ = writer.shutdown(Shutdown::Write);
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,106 @@
+//! Processes with the library, whose connections are found in their statistics.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use testkit::{Pair, Running, or_skip, preloaded};
+
+use crate::lab::{Lab, Outcome, Peers};
+use crate::{AT_ONCE, SIGKILL};
+
+const CONNECTIONS: usize = 1000;
+const START: Duration = Duration::from_secs(60);
+/// How many connections are accepted, and how many wait for that.
+const ACCEPTED: usize = 50;
+const WAITING: usize = 50;
+
+/// A program with TCP past the kernel.
+fn accelerated(lab: &Lab, case: &str, address: SocketAddr, count: usize) -> Running {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../libvma/tests/c/tcp_safety.c");
+    let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+    let rules = lab.directory().join("rules.conf");
+    fs::write(&rules, "use vma tcp_client *:*\nuse vma tcp_server *:*\n").unwrap();
+    let mut command = preloaded(&lab.pair().a, &program).unwrap();
+    command
+        .env("VMA_CONFIG_FILE", rules)
+        .env("VMA_STATS_SHMEM_DIR", lab.directory())
+        .env("VMA_TRACELEVEL", "4")
+        .args([case, &address.ip().to_string(), &address.port().to_string()])
+        .arg(count.to_string());
+    Running::start(command).unwrap()
+}
+
+fn wait_for(process: &mut Running, word: &str) {
+    let is_there = process.wait_for_output(word, START);
+    assert!(is_there, "{}{}", process.stdout(), process.stderr());
+}
+
+fn holding(lab: &Lab, peers: &mut Peers, count: usize) -> Running {
+    let mut client = accelerated(lab, "hold", peers.address(), count);
+    peers.accept(count);
+    wait_for(&mut client, "ready");
+    let log = client.stderr();
+    assert!(log.contains("past the kernel by va"), "{log}");
+    client
+}
+
+/// The daemon knows the process.
+fn watches(lab: &Lab, daemon: &Running, process: &Running) {
+    let line = format!("{:>7}      ?            0  statistics\n", process.pid());
+    lab.status_with(daemon, |status| status.contains(&line));
+}
+
+#[test]
+fn peers_of_connections_past_the_kernel_are_reset_at_once() {
+    let lab = or_skip!(Lab::alone());
+    testkit::retry_if_paused(|| {
+        let daemon = lab.daemon(&["-v", "5"]);
+        let mut peers = lab.listen();
+        let client = holding(&lab, &mut peers, CONNECTIONS);
+        watches(&lab, &daemon, &client);
+        client.signal(SIGKILL).unwrap();
+        let Outcome { reset, last } = peers.wait_for_resets(Duration::from_secs(5));
+        if reset < CONNECTIONS || last > AT_ONCE {
+            return Err(format!(
+                "{reset} were reset, the last after {last:?}\n{}",
+                daemon.stdout()
+            ));
+        }
+        eprintln!("{CONNECTIONS} peers were reset within {last:?}");
+        // The numbers were right: nobody had to be asked.
+        let status = lab.status(&daemon);
+        assert_eq!(lab.counter(&status, "probes sent"), 0, "{status}");
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn peers_of_a_listener_are_reset_whether_accepted_or_not() {
+    let lab = or_skip!(Lab::new());
+    let daemon = lab.daemon(&["-v", "5"]);
+    let address = SocketAddr::from((Pair::ADDRESS_A, 7901));
+    let mut server = accelerated(&lab, "listen", address, ACCEPTED);
+    wait_for(&mut server, "listens");
+    let mut peers = lab.connect(address, ACCEPTED + WAITING);
+    wait_for(&mut server, "ready");
+    watches(&lab, &daemon, &server);
+    server.signal(SIGKILL).unwrap();
+    let Outcome { reset, last } = peers.wait_for_resets(Duration::from_secs(5));
+    assert_eq!(reset, ACCEPTED + WAITING, "{last:?} {}", daemon.stdout());
+}
+
+#[test]
+fn without_the_daemon_peers_learn_when_they_send() {
+    let lab = or_skip!(Lab::new());
+    let mut peers = lab.listen();
+    let client = holding(&lab, &mut peers, 10);
+    client.signal(SIGKILL).unwrap();
+    assert_eq!(peers.wait_for_resets(Duration::from_millis(500)).reset, 0);
+    // The interface is the kernel's again, which has no such connection.
+    peers.send();
+    let outcome = peers.wait_for_resets(Duration::from_secs(5));
+    assert_eq!(outcome.reset, 10);
+}
