@@ -16,5 +16,6 @@ testkit::compare_cases!(
         one_shot_pool,
         destructor,
         shut_down,
+        sets_of_their_own,
     ]
 );

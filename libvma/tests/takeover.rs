@@ -224,3 +224,39 @@ fn of_several_that_wait_one_has_the_interface_next() {
     }
     assert!(eventually(SOON, || only_socket(&programs[0]).offloaded));
 }
+
+const RESTING: &str = r"
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind((sys.argv[1], 7730))
+s.close()
+print('ready', flush=True)
+time.sleep(600)
+";
+
+/// Nobody has an XDP program on the interface, and yet its queues are another's.
+#[test]
+fn the_holder_of_a_resting_interface_has_a_name() {
+    let pair = or_skip!(Namespaces::pair());
+    let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
+    command.args(["-c", RESTING, &Pair::ADDRESS_B.to_string()]);
+    let first = started(command);
+    let has_program = || {
+        let link = pair.b.ip(&["link", "show", "vb"]).unwrap();
+        link.contains("xdp")
+    };
+    assert!(eventually(SOON, || !has_program()), "it does not rest");
+    let mut second = start_echo(&pair, 7731);
+    let holder = format!("process {} (python3)", first.reader().process().pid);
+    let log = second.process().stderr();
+    assert!(
+        log.contains(&format!("vb is not accelerated: {holder} holds it")),
+        "{log}"
+    );
+    assert_eq!(only_socket(&second).detail, format!("vb: {holder}"));
+    let client = client(&pair);
+    count(&client, 7731, |sent| sent == 100);
+    drop(first);
+    assert!(eventually(SOON, || only_socket(&second).offloaded));
+    count(&client, 7731, |sent| sent == 100);
+}

@@ -13,6 +13,7 @@ use crate::error::CreateError;
 use crate::layout::{Capacity, Header, Plan, SectionRow};
 use crate::mapping::{Region, sys};
 use crate::process;
+use crate::reader::Reader;
 use crate::schema::SocketStats;
 
 mod file;
@@ -197,9 +198,17 @@ impl Segment {
 
     /// The processes that have published in the same directory, by the names of their files: some may be gone.
     pub fn publishers(&self) -> Vec<u32> {
-        let path = self.core.file.as_ref().map(|(path, _)| path.as_bytes());
-        let directory = path.and_then(|path| Path::new(OsStr::from_bytes(path)).parent());
-        directory.map_or_else(Vec::new, process::publishers)
+        self.directory().map_or_else(Vec::new, process::publishers)
+    }
+
+    /// What a process of [`publishers`](Self::publishers) shows. `None`: it does not, or may not be believed.
+    pub fn reader_of(&self, publisher: u32) -> Option<Reader> {
+        Reader::open(self.directory()?, publisher).ok()
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        let (path, _) = self.core.file.as_ref()?;
+        Path::new(OsStr::from_bytes(path.as_bytes())).parent()
     }
 
     /// Whether a file of this process exists for readers.

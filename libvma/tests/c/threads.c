@@ -453,8 +453,77 @@ static void shut_down(void)
     say("shutdown of an unconnected one", shutdown(other, SHUT_RDWR));
 }
 
+/* Threads with an epoll set each, of which some are busy with something else when a datagram comes for another. */
+#define SETS 4
+
+static struct {
+    int fd, pipe[2];
+} members[SETS];
+static _Atomic int arrived, rounds_lost, sets_end;
+
+static void *with_a_set(void *number)
+{
+    int own = (int)(long)number, set = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = members[own].fd};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, members[own].fd, &event));
+    event.data.fd = members[own].pipe[0];
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, members[own].pipe[0], &event));
+    char buffer[64];
+    while (!sets_end) {
+        int found = epoll_wait(set, &event, 1, own == 0 ? 1 : 10000);
+        if (found <= 0)
+            continue;
+        if (event.data.fd == members[own].fd) {
+            MUST(recv(members[own].fd, buffer, sizeof buffer, 0));
+            arrived++;
+            continue;
+        }
+        /* Does not come back before the other has its datagram, unless that does not happen. */
+        int before = 0;
+        MUST(read(members[own].pipe[0], &before, sizeof before));
+        double begun = now_sec();
+        while (arrived == before && !sets_end && now_sec() - begun < 5)
+            usleep(100);
+        rounds_lost += now_sec() - begun >= 5;
+    }
+    close(set);
+    return NULL;
+}
+
+static void sets_of_their_own(void)
+{
+    pthread_t threads[SETS];
+    for (int i = 0; i < SETS; i++) {
+        members[i].fd = bound();
+        MUST(pipe(members[i].pipe));
+    }
+    for (long i = 0; i < SETS; i++)
+        pthread_create(&threads[i], NULL, with_a_set, (void *)i);
+    sleep_msec(200);
+    for (int round = 0; round < 400; round++) {
+        int waits = round % SETS, other = (waits + 1 + round / SETS % (SETS - 1)) % SETS, before = arrived;
+        ask_for(members[waits].fd, 1, 20, 0, 0, 0);
+        double until = now_sec() + round % 40 * 2e-6;
+        while (now_sec() < until) {
+        }
+        MUST(write(members[other].pipe[1], &before, sizeof before));
+        for (double begun = now_sec(); arrived == before && now_sec() - begun < 20;)
+            usleep(50);
+        if (arrived != before + 1)
+            printf("round %d: %d\n", round, arrived - before);
+    }
+    sets_end = 1;
+    int none = -1;
+    for (int i = 0; i < SETS; i++)
+        MUST(write(members[i].pipe[1], &none, sizeof none));
+    for (int i = 0; i < SETS; i++)
+        pthread_join(threads[i], NULL);
+    printf("lost wake-ups: %d\n", rounds_lost);
+}
+
 CASES({"unbound", unbound}, {"late_poll", late_poll}, {"late_member", late_member}, {"cancelled", cancelled}, {"cancelled_anywhere", cancelled_anywhere},
       {"cancelled_before", cancelled_before}, {"several_receivers", several_receivers},
       {"several_pollers", several_pollers},
       {"sleeper_and_drainer", sleeper_and_drainer}, {"one_shot_pool", one_shot_pool}, {"destructor", destructor},
-      {"shut_down", shut_down})
+      {"shut_down", shut_down},
+      {"sets_of_their_own", sets_of_their_own})

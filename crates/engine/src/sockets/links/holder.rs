@@ -3,15 +3,16 @@
 use std::fmt;
 use std::fs;
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use descriptors::OwnDescriptor;
 use libc::{c_int, pid_t};
+use stats::{RingSnapshot, Segment};
 
 use crate::sys;
 
-/// A process that has an interface's XDP program attached.
+/// A process that has an interface's XDP program attached, or its queues.
 #[derive(Debug)]
 pub(crate) struct Holder {
     process: pid_t,
@@ -43,6 +44,30 @@ impl Holder {
             .find_map(|process| Self::look_at(process, program))
     }
 
+    /// The process that says in its statistics that it has the interface's queues: one that has taken its XDP program away, because
+    /// it uses none of them at the moment, can be found in no other way where the kernel has no `XDP_DIAG`.
+    pub(crate) fn find_resting(segment: &Segment, index: u32, name: &str) -> Option<Self> {
+        let deadline = Instant::now() + SEARCH;
+        let own = sys::process_id();
+        let namespace = network_namespace("thread-self");
+        let has_it = |process: &u32| {
+            let rings = segment.reader_of(*process).and_then(|it| it.rings().ok());
+            let is_it = |ring: &RingSnapshot| ring.ifindex == index && ring.ifname == name;
+            rings.is_some_and(|rings| rings.iter().any(is_it))
+                && network_namespace(&process.to_string()) == namespace
+        };
+        let publishers = segment.publishers().into_iter();
+        let mut others = publishers.filter(|process| process.cast_signed() != own);
+        others
+            .by_ref()
+            .take_while(|_| Instant::now() < deadline)
+            .filter(has_it)
+            .find_map(|process| {
+                let end = sys::process_fd(process.cast_signed()).ok()?;
+                has_it(&process).then(|| Self::named(process.cast_signed(), end))
+            })
+    }
+
     fn look_at(process: pid_t, program: u32) -> Option<Self> {
         let directory = format!("/proc/{process}");
         let directory = Path::new(&directory);
@@ -64,12 +89,16 @@ impl Holder {
         if !has_program(&link) {
             return None;
         }
-        let name = fs::read_to_string(directory.join("comm")).unwrap_or_default();
-        Some(Self {
+        Some(Self::named(process, end))
+    }
+
+    fn named(process: pid_t, end: OwnDescriptor) -> Self {
+        let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+        Self {
             process,
             name: name.trim_end().replace(|it: char| it.is_control(), "?"),
             end,
-        })
+        }
     }
 
     pub(super) fn fd(&self) -> c_int {
@@ -90,6 +119,11 @@ impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "process {} ({})", self.process, self.name)
     }
+}
+
+/// The network namespace of a process or thread, by its name in `/proc`.
+fn network_namespace(process: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{process}/ns/net")).ok()
 }
 
 /// Whether `/proc/PID/fdinfo/FD` is that of a link of an XDP program. Each line is a name, a colon, a tab and a value.

@@ -30,7 +30,8 @@ impl<S: Stack> Links<S> {
         let program = self.network.xdp_program(index);
         let holder = known
             .and_then(NotOpen::into_holder)
-            .or_else(|| Holder::find(program?, &self.segment.publishers()));
+            .or_else(|| Holder::find(program?, &self.segment.publishers()))
+            .or_else(|| Holder::find_resting(&self.segment, index, name));
         let text = match &holder {
             Some(holder) => format!("held by {holder}; taken over when that ends"),
             None => "held by another process, or by a program of `ip link`".to_owned(),
