@@ -294,6 +294,24 @@ static void serve_once(void) {
     printf("SO_REUSEADDR %d\n", value);
 }
 
+// A connection is there when data are, not before.
+static void serve_deferred(int is_set_late) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), on = 1, secs = 20;
+    check(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0, "SO_REUSEADDR");
+    check(bind(fd, (struct sockaddr *)&peer, sizeof peer) == 0, "bind");
+    if (!is_set_late) check(setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &secs, sizeof secs) == 0, "option");
+    check(listen(fd, 16) == 0, "listen");
+    if (is_set_late) check(setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &secs, sizeof secs) == 0, "option");
+    puts("ready");
+    fflush(stdout);
+    struct pollfd polled = {fd, POLLIN, 0};
+    char text[8];
+    check(poll(&polled, 1, 10000) == 1, "poll");
+    int connection = accept(fd, NULL, NULL);
+    check(connection >= 0, "accept");
+    printf("at once: %zd\n", recv(connection, text, sizeof text, MSG_DONTWAIT));
+}
+
 int main(int argc, char **argv) {
     check(argc == 4, "arguments");
     peer.sin_family = AF_INET;
@@ -311,6 +329,8 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "room")) room();
     else if (!strcmp(name, "refused")) refused();
     else if (!strcmp(name, "serve")) serve(4);
+    else if (!strcmp(name, "serve_deferred")) serve_deferred(0);
+    else if (!strcmp(name, "serve_deferred_late")) serve_deferred(1);
     else if (!strcmp(name, "serve_once")) serve_once();
     else check(0, "case");
     return 0;
