@@ -94,6 +94,11 @@ fn a_connection_goes_into_sets_and_out_as_the_kernel_has_it() {
 }
 
 #[test]
+fn what_only_the_kernel_does_on_the_way_out_is_done() {
+    compared(&or_skip!(Namespaces::pair()), "ways_out");
+}
+
+#[test]
 fn room_that_is_not_needed_may_be_none() {
     compared(&or_skip!(Namespaces::pair()), "room");
 }

@@ -184,6 +184,48 @@ static void room(void) {
     close(fd);
 }
 
+// What only the kernel does on the way out: a close that waits, zero copy, a first message with the handshake, control data.
+static void ways_out(void) {
+    static char text[70000];
+    int fd = connected(), on = 1;
+    struct linger linger = {1, 5};
+    check(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0, "SO_LINGER");
+    check(send(fd, text, sizeof text, 0) == sizeof text, "send");
+    printf("a close that waits: %d\n", close(fd));
+    fd = connected();
+    linger.l_linger = 0;
+    check(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0, "SO_LINGER");
+    printf("a close that resets: %d\n", close(fd));
+    fd = connected();
+    printf("MSG_ZEROCOPY without the option: %zd\n", send(fd, text, 100, MSG_ZEROCOPY));
+    printf("received: %zd\n", recv(fd, text, 100, MSG_WAITALL));
+    check(setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof on) == 0, "SO_ZEROCOPY");
+    printf("MSG_ZEROCOPY: %zd\n", send(fd, text, 100, MSG_ZEROCOPY));
+    printf("received: %zd\n", recv(fd, text, 100, MSG_WAITALL));
+    struct pollfd polled = {fd, 0, 0};
+    check(poll(&polled, 1, 5000) == 1, "poll");
+    char control[200];
+    struct msghdr message = {.msg_control = control, .msg_controllen = sizeof control};
+    printf("a notice: %zd, flags %x\n", recvmsg(fd, &message, MSG_ERRQUEUE), message.msg_flags);
+    close(fd);
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    ssize_t sent = sendto(fd, text, 100, MSG_FASTOPEN, (struct sockaddr *)&peer, sizeof peer);
+    printf("MSG_FASTOPEN: %zd\n", sent);
+    printf("received: %zd\n", recv(fd, text, 100, MSG_WAITALL));
+    close(fd);
+    fd = connected();
+    struct iovec part = {text, 100};
+    struct {
+        struct cmsghdr header;
+        unsigned flags;
+    } stamp = {{CMSG_LEN(sizeof(unsigned)), SOL_SOCKET, SO_TIMESTAMPING}, 0};
+    struct msghdr with_control = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &stamp, .msg_controllen = CMSG_SPACE(sizeof(unsigned))};
+    ssize_t with = sendmsg(fd, &with_control, 0);
+    printf("control data: %zd\n", with);
+    printf("received: %zd\n", recv(fd, text, (size_t)(with > 0 ? with : 0), MSG_WAITALL));
+    close(fd);
+}
+
 static int control(int set, int operation, int fd, unsigned events, unsigned long data) {
     struct epoll_event event = {events, {.u64 = data}};
     return epoll_ctl(set, operation, fd, &event) == 0 ? 0 : errno;
@@ -326,6 +368,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "sets")) sets(0, 0);
     else if (!strcmp(name, "sets_mark")) sets(1, 0);
     else if (!strcmp(name, "sets_copy")) sets(0, 1);
+    else if (!strcmp(name, "ways_out")) ways_out();
     else if (!strcmp(name, "room")) room();
     else if (!strcmp(name, "refused")) refused();
     else if (!strcmp(name, "serve")) serve(4);
