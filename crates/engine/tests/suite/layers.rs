@@ -19,6 +19,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
     (
         "engine",
         &[
+            "cpu_sharing",
             "mux",
             "netconf_network",
             "process",
