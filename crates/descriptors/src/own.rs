@@ -38,7 +38,7 @@ impl OwnDescriptor {
     }
 
     fn with_kind(fd: OwnedFd, kind: u8) -> Self {
-        let fd = move_out_of_the_way(fd);
+        let fd = move_out_of_the_way(fd, |number| self::kind(number) != NONE);
         let own = Self {
             number: Box::new(AtomicI32::new(fd)),
         };

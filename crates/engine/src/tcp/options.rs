@@ -153,8 +153,7 @@ fn read(fd: c_int, level: c_int, name: c_int) -> Option<SocketOption> {
             let text = name_bytes.get(..len)?.split(|byte| *byte == 0).next()?;
             let text = std::str::from_utf8(text).ok()?;
             // Where the program has not chosen one, the engine's own does as well as the system's.
-            let is_default = || sysctl::congestion().as_deref() == Some(text);
-            let own = || is_default().then(CongestionAlgorithm::default);
+            let own = || sysctl::is_default_congestion(text).then(CongestionAlgorithm::default);
             SocketOption::Congestion(sysctl::algorithm(text).or_else(own)?)
         }
         _ => return None,
