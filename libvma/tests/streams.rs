@@ -94,6 +94,11 @@ fn a_connection_goes_into_sets_and_out_as_the_kernel_has_it() {
 }
 
 #[test]
+fn what_only_the_kernel_does_on_the_way_out_is_done() {
+    compared(&or_skip!(Namespaces::pair()), "ways_out");
+}
+
+#[test]
 fn room_that_is_not_needed_may_be_none() {
     compared(&or_skip!(Namespaces::pair()), "room");
 }
@@ -215,6 +220,30 @@ fn a_server_that_ends_may_be_started_again_at_once() {
             finished.stdout, "ready\nSO_REUSEADDR 1\n",
             "{}",
             finished.stderr
+        );
+    }
+}
+
+#[test]
+fn a_listener_waits_for_data_as_the_program_asks() {
+    let pair = or_skip!(Namespaces::pair());
+    for case in ["serve_deferred", "serve_deferred_late"] {
+        let mut command = with_library(&pair.b, RULES, case);
+        command.args([case, "0.0.0.0", &PORT.to_string()]);
+        let mut server = Running::start(command).unwrap();
+        assert!(server.wait_for_output("ready", SOON), "{}", server.stderr());
+        let mut stream = pair
+            .a
+            .enter(|| TcpStream::connect((Pair::ADDRESS_B, PORT)))
+            .unwrap();
+        thread::sleep(Duration::from_millis(200));
+        stream.write_all(b"hello").unwrap();
+        let finished = server.wait(SOON).unwrap();
+        let log = &finished.stderr;
+        assert_eq!(finished.stdout, "ready\nat once: 5\n", "{log}");
+        assert!(
+            !log.contains("back to the kernel: a socket option"),
+            "{log}"
         );
     }
 }

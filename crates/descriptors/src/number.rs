@@ -9,11 +9,11 @@ const ROOM: RawFd = 24;
 
 /// Makes a copy of a descriptor, closed on exec, with the highest free number below 1024, or below a lower limit: the program sees
 /// the numbers that it would see without the library, and the kernel's table does not grow beyond what a program's `fd_set` has
-/// room for. `None`: no number above the descriptor's own is left there.
-fn duplicate_out_of_the_way(fd: RawFd) -> Option<RawFd> {
+/// room for. `None`: no number above the descriptor's own is left there. The kernel is not asked for numbers that are known as `taken`.
+fn duplicate_out_of_the_way(fd: RawFd, taken: impl Fn(RawFd) -> bool) -> Option<RawFd> {
     let number = (fd + 1..end_of_numbers())
         .rev()
-        .find(|number| is_free(*number))?;
+        .find(|number| !taken(*number) && is_free(*number))?;
     let command = libc::F_DUPFD_CLOEXEC;
     // Higher only if the program itself takes all numbers from there on meanwhile.
     // SAFETY: fcntl with an integer argument.
@@ -47,9 +47,9 @@ fn is_free(fd: RawFd) -> bool {
 }
 
 /// Gives a descriptor such a number. Where none is left it stays where it is. One thread at a time.
-pub(crate) fn move_out_of_the_way(fd: OwnedFd) -> RawFd {
+pub(crate) fn move_out_of_the_way(fd: OwnedFd, taken: impl Fn(RawFd) -> bool) -> RawFd {
     let fd = fd.into_raw_fd();
-    let Some(copy) = duplicate_out_of_the_way(fd) else {
+    let Some(copy) = duplicate_out_of_the_way(fd, taken) else {
         return fd;
     };
     // Not by dropping: what the C library's close(2) leads to may be the library's own hook.
@@ -98,7 +98,7 @@ mod tests {
 
     fn moved(fd: OwnedFd) -> OwnedFd {
         // SAFETY: nobody else has it.
-        unsafe { OwnedFd::from_raw_fd(move_out_of_the_way(fd)) }
+        unsafe { OwnedFd::from_raw_fd(move_out_of_the_way(fd, |_| false)) }
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl OwnDescriptor {
         };
         // Also while a number is chosen: of two threads that find the last one free, the second would get one beyond the table.
         let _changing = changing();
-        let fd = move_out_of_the_way(fd);
+        let fd = move_out_of_the_way(fd, |number| self::kind(number) != NONE);
         own.number.store(fd, Ordering::Relaxed);
         set(fd, kind, ptr::from_ref(&*own.number).cast_mut());
         own

@@ -184,6 +184,48 @@ static void room(void) {
     close(fd);
 }
 
+// What only the kernel does on the way out: a close that waits, zero copy, a first message with the handshake, control data.
+static void ways_out(void) {
+    static char text[70000];
+    int fd = connected(), on = 1;
+    struct linger linger = {1, 5};
+    check(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0, "SO_LINGER");
+    check(send(fd, text, sizeof text, 0) == sizeof text, "send");
+    printf("a close that waits: %d\n", close(fd));
+    fd = connected();
+    linger.l_linger = 0;
+    check(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0, "SO_LINGER");
+    printf("a close that resets: %d\n", close(fd));
+    fd = connected();
+    printf("MSG_ZEROCOPY without the option: %zd\n", send(fd, text, 100, MSG_ZEROCOPY));
+    printf("received: %zd\n", recv(fd, text, 100, MSG_WAITALL));
+    check(setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof on) == 0, "SO_ZEROCOPY");
+    printf("MSG_ZEROCOPY: %zd\n", send(fd, text, 100, MSG_ZEROCOPY));
+    printf("received: %zd\n", recv(fd, text, 100, MSG_WAITALL));
+    struct pollfd polled = {fd, 0, 0};
+    check(poll(&polled, 1, 5000) == 1, "poll");
+    char control[200];
+    struct msghdr message = {.msg_control = control, .msg_controllen = sizeof control};
+    printf("a notice: %zd, flags %x\n", recvmsg(fd, &message, MSG_ERRQUEUE), message.msg_flags);
+    close(fd);
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    ssize_t sent = sendto(fd, text, 100, MSG_FASTOPEN, (struct sockaddr *)&peer, sizeof peer);
+    printf("MSG_FASTOPEN: %zd\n", sent);
+    printf("received: %zd\n", recv(fd, text, 100, MSG_WAITALL));
+    close(fd);
+    fd = connected();
+    struct iovec part = {text, 100};
+    struct {
+        struct cmsghdr header;
+        unsigned flags;
+    } stamp = {{CMSG_LEN(sizeof(unsigned)), SOL_SOCKET, SO_TIMESTAMPING}, 0};
+    struct msghdr with_control = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &stamp, .msg_controllen = CMSG_SPACE(sizeof(unsigned))};
+    ssize_t with = sendmsg(fd, &with_control, 0);
+    printf("control data: %zd\n", with);
+    printf("received: %zd\n", recv(fd, text, (size_t)(with > 0 ? with : 0), MSG_WAITALL));
+    close(fd);
+}
+
 static int control(int set, int operation, int fd, unsigned events, unsigned long data) {
     struct epoll_event event = {events, {.u64 = data}};
     return epoll_ctl(set, operation, fd, &event) == 0 ? 0 : errno;
@@ -294,6 +336,24 @@ static void serve_once(void) {
     printf("SO_REUSEADDR %d\n", value);
 }
 
+// A connection is there when data are, not before.
+static void serve_deferred(int is_set_late) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), on = 1, secs = 20;
+    check(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0, "SO_REUSEADDR");
+    check(bind(fd, (struct sockaddr *)&peer, sizeof peer) == 0, "bind");
+    if (!is_set_late) check(setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &secs, sizeof secs) == 0, "option");
+    check(listen(fd, 16) == 0, "listen");
+    if (is_set_late) check(setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &secs, sizeof secs) == 0, "option");
+    puts("ready");
+    fflush(stdout);
+    struct pollfd polled = {fd, POLLIN, 0};
+    char text[8];
+    check(poll(&polled, 1, 10000) == 1, "poll");
+    int connection = accept(fd, NULL, NULL);
+    check(connection >= 0, "accept");
+    printf("at once: %zd\n", recv(connection, text, sizeof text, MSG_DONTWAIT));
+}
+
 int main(int argc, char **argv) {
     check(argc == 4, "arguments");
     peer.sin_family = AF_INET;
@@ -308,9 +368,12 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "sets")) sets(0, 0);
     else if (!strcmp(name, "sets_mark")) sets(1, 0);
     else if (!strcmp(name, "sets_copy")) sets(0, 1);
+    else if (!strcmp(name, "ways_out")) ways_out();
     else if (!strcmp(name, "room")) room();
     else if (!strcmp(name, "refused")) refused();
     else if (!strcmp(name, "serve")) serve(4);
+    else if (!strcmp(name, "serve_deferred")) serve_deferred(0);
+    else if (!strcmp(name, "serve_deferred_late")) serve_deferred(1);
     else if (!strcmp(name, "serve_once")) serve_once();
     else check(0, "case");
     return 0;

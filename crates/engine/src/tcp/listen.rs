@@ -365,8 +365,10 @@ impl<S: TcpStack> TcpSocket<S> {
             self.release();
             return Err(Reason::Option);
         }
+        let mut listener = Listener::new(now(), self.common.config(), backlog);
+        listener.set_defer_accept(options::defer_accept(fd));
         let listening = Listening {
-            listener: Listener::new(now(), self.common.config(), backlog),
+            listener,
             children: HashMap::new(),
             ready: VecDeque::new(),
             places: places.clone(),

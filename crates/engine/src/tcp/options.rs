@@ -25,6 +25,8 @@ enum Effect {
     Connection,
     /// How long calls wait.
     Timeout,
+    /// Something that a listener does.
+    Listener,
     /// What the headers of packets say.
     Headers,
     /// Something that only the kernel does.
@@ -83,6 +85,7 @@ fn effect(level: c_int, name: c_int) -> Effect {
         ) => Effect::Connection,
         // Of a listener's shadow.
         (libc::SOL_SOCKET, libc::SO_PRIORITY) => Effect::None,
+        (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT) => Effect::Listener,
         _ => Effect::Kernel,
     }
 }
@@ -150,8 +153,7 @@ fn read(fd: c_int, level: c_int, name: c_int) -> Option<SocketOption> {
             let text = name_bytes.get(..len)?.split(|byte| *byte == 0).next()?;
             let text = std::str::from_utf8(text).ok()?;
             // Where the program has not chosen one, the engine's own does as well as the system's.
-            let is_default = || sysctl::congestion().as_deref() == Some(text);
-            let own = || is_default().then(CongestionAlgorithm::default);
+            let own = || sysctl::is_default_congestion(text).then(CongestionAlgorithm::default);
             SocketOption::Congestion(sysctl::algorithm(text).or_else(own)?)
         }
         _ => return None,
@@ -206,6 +208,12 @@ pub(super) fn of_kernel(fd: c_int) -> Option<Options> {
     Some(options)
 }
 
+/// `TCP_DEFER_ACCEPT`: for how many seconds a listener waits for data, or 0.
+pub(super) fn defer_accept(fd: c_int) -> u32 {
+    let secs = sys::option_int(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT);
+    secs.map_or(0, |secs| u32::try_from(secs).unwrap_or(0))
+}
+
 impl<S: TcpStack> TcpSocket<S> {
     /// The kernel has accepted a `setsockopt(2)`.
     pub fn option_was_set(&'static self, host: &Host<S>, level: c_int, name: c_int) {
@@ -236,6 +244,11 @@ impl<S: TcpStack> TcpSocket<S> {
                     None => {
                         host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name))
                     }
+                }
+            }
+            Effect::Listener => {
+                if let Role::Listener(listening) = &mut *self.role.lock() {
+                    listening.listener.set_defer_accept(defer_accept(fd));
                 }
             }
             Effect::Headers => {

@@ -1,8 +1,11 @@
 //! The kernel's settings of TCP (`ip-sysctl`), for connections that are to behave as its own.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ::tcp::{Config, CongestionAlgorithm, EcnMode, SynCookies};
+
+use crate::sys;
 
 /// What all connections of the process share.
 pub(super) fn config() -> Config {
@@ -12,10 +15,24 @@ pub(super) fn config() -> Config {
     })
 }
 
-/// The kernel's name of the algorithm that its connections begin with.
-pub(super) fn congestion() -> Option<String> {
-    let name = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").ok()?;
-    Some(name.trim().to_owned())
+/// How long a setting that every connection asks for is not read again.
+const FRESH_NSEC: u64 = 100_000_000;
+
+/// Whether the kernel's connections begin with this algorithm.
+pub(super) fn is_default_congestion(name: &str) -> bool {
+    static KNOWN: Mutex<Option<(u64, String)>> = Mutex::new(None);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = sys::now_nsec();
+    if let Some((read_at, default)) = &*known
+        && now.saturating_sub(*read_at) < FRESH_NSEC
+    {
+        return default == name;
+    }
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+    let default = text.unwrap_or_default().trim().to_owned();
+    let is_default = default == name;
+    *known = Some((now, default));
+    is_default
 }
 
 /// An algorithm by the kernel's name for it.

@@ -1,0 +1,26 @@
+# One process that serves files, and the clients that ask for them; sendfile, compression, a proxy to itself.
+. "$PROGRAMS/tcp.bash"
+mkdir www logs; chmod 777 logs; seq 1 100000 >www/numbers; echo hello >www/index.html; chmod 755 . www
+cat >conf <<END
+daemon off; ${MASTER:-master_process off;} pid $HOME/pid; error_log $HOME/logs/error crit; user nobody nogroup; worker_processes ${WORKERS:-1};
+events { worker_connections 256; }
+http {
+    access_log off; client_body_temp_path $HOME/logs/b; proxy_temp_path $HOME/logs/p;
+    fastcgi_temp_path $HOME/logs/f; uwsgi_temp_path $HOME/logs/u; scgi_temp_path $HOME/logs/s;
+    sendfile on; gzip on; gzip_types text/plain;
+    server { listen $SELF:80; root $HOME/www; location /proxy/ { proxy_pass http://$SELF:80/; } }
+}
+END
+serve nginx -p "$HOME" -c "$HOME/conf" -e "$HOME/logs/error" & server=$!
+until_listening tcp 80
+client curl -s "http://$SELF/numbers" "http://$SELF/proxy/numbers" "http://$SELF/" | md5sum
+client curl -s --compressed "http://$SELF/numbers" | md5sum
+client curl -s -o /dev/null -w '%{http_code} %{num_connects}\n' "http://$SELF/" -o /dev/null "http://$SELF/absent"
+client curl -s --data-binary "@$HOME/www/numbers" -o /dev/null -w '%{http_code}\n' "http://$SELF/"
+client wget -q -O - "http://$SELF/numbers" | md5sum
+if [ "${MASTER:-}" ]; then
+    nginx -p "$HOME" -c "$HOME/conf" -e "$HOME/logs/error" -s reload; sleep 0.2 # Old and new workers answer alike.
+    for i in {1..10}; do client curl -s "http://$SELF/"; done | sort | uniq -c
+fi
+client wrk -t1 -c16 -d0.3s "http://$SELF/" | grep -c 'Socket errors\|Non-2xx' || :
+end $server; grep -v notice logs/error || :

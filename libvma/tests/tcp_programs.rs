@@ -1,0 +1,150 @@
+//! Real programs over TCP past the kernel, which rules ask for: a server and clients at two ends of a link say and return the same
+//! whether the server has the library, its clients, both or neither.
+//!
+//! Each row is a script in `tests/programs`, as in `compatibility.rs`. Where an end can be accelerated its packets are counted.
+
+#[path = "compatibility/evidence.rs"]
+mod evidence;
+#[path = "compatibility/stage.rs"]
+mod stage;
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use stage::{PATH, Run, Stage};
+use testkit::{Finished, Skip, or_skip};
+
+const RULES: &str = "use vma tcp_client *:*\nuse vma tcp_server *:*\n";
+
+/// Packets past the kernel of an end that can be accelerated, at least.
+const PACKETS_MIN: u64 = 20;
+
+/// One row.
+struct Row {
+    /// What must be in the PATH.
+    needs: &'static [&'static str],
+    /// A connection that is used by another process than that which accepted it is the kernel's, and so is a listener that processes
+    /// share: then the server is not accelerated.
+    server_is_accelerated: bool,
+}
+
+const fn row(needs: &'static [&'static str]) -> Row {
+    Row {
+        needs,
+        server_is_accelerated: true,
+    }
+}
+
+impl Row {
+    const fn whose_server_forks(mut self) -> Self {
+        self.server_is_accelerated = false;
+        self
+    }
+
+    fn is_here(&self) -> Result<(), Skip> {
+        let is_here = |program: &&str| {
+            env::split_paths(PATH).any(|directory| directory.join(program).is_file())
+        };
+        match self.needs.iter().find(|need| !is_here(need)) {
+            None => Ok(()),
+            Some(need) => Err(Skip::new(format!(
+                "{need} is not installed (cargo xtask setup)"
+            ))),
+        }
+    }
+}
+
+macro_rules! rows {
+    ($($name:ident: $row:expr,)*) => {
+        $(#[test] fn $name() { compare(stringify!($name), &$row); })*
+    };
+}
+
+rows! {
+    tcp_nginx: row(&["nginx", "curl", "wget", "wrk"]),
+    tcp_nginx_workers: row(&["nginx", "curl", "wget", "wrk"]).whose_server_forks(),
+    tcp_redis: row(&["redis-server", "redis-benchmark"]),
+    tcp_memcached: row(&["memcached", "python3"]),
+    tcp_iperf3: row(&["iperf3"]),
+    tcp_python: row(&["python3", "curl"]),
+    tcp_openssl: row(&["openssl", "curl"]),
+    tcp_socat: row(&["socat", "nc.openbsd"]),
+    tcp_ssh: row(&["sshd"]).whose_server_forks(),
+    tcp_postgres: row(&["psql"]).whose_server_forks(),
+    tcp_haproxy: row(&["haproxy", "curl"]),
+    tcp_node: row(&["node", "curl"]),
+}
+
+fn compare(name: &'static str, row: &Row) {
+    or_skip!(row.is_here());
+    let stage = or_skip!(Stage::new(name));
+    let rules = rules(name);
+    let told = testkit::retry_if_paused(|| differences(name, row, &stage, &rules));
+    drop(fs::remove_file(&rules));
+    told.unwrap_or_else(|differences| panic!("{differences}"));
+}
+
+fn rules(name: &str) -> PathBuf {
+    let file = format!("vma-{name}-{}.conf", std::process::id());
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
+    fs::write(&file, RULES).unwrap();
+    file
+}
+
+fn differences(name: &str, row: &Row, stage: &Stage, rules: &Path) -> Result<(), String> {
+    let run = |environment: Option<&[(&str, &str)]>| {
+        stage
+            .run(environment)
+            .map_err(|error| format!("{name}: {error}"))
+    };
+    let bare = run(None)?.finished;
+    if !bare.status.success() || bare.stdout.is_empty() {
+        return Err(format!("{name} fails without the library: {bare:#?}"));
+    }
+    let mut differences = String::new();
+    for (end, is_accelerated) in [
+        ("server", row.server_is_accelerated),
+        ("client", true),
+        ("both", true),
+    ] {
+        let rules = rules.to_str().unwrap_or_default();
+        let environment = [
+            ("AT", end),
+            ("VMA_CONFIG_FILE", rules),
+            ("VMA_TRACELEVEL", "debug"),
+        ];
+        let seen = run(Some(&environment[..]))?;
+        let told = judge(is_accelerated, &bare, &seen);
+        if !told.is_empty() {
+            let log = testkit::log_tail(&[seen.finished.stderr, seen.log].concat());
+            let _ = write!(
+                differences,
+                "\n=== {name}, library at {end}\n{told}log:\n{log}\n"
+            );
+        }
+    }
+    match differences.is_empty() {
+        true => Ok(()),
+        false => Err(differences),
+    }
+}
+
+/// What is different, in words; nothing if nothing is.
+fn judge(is_accelerated: bool, bare: &Finished, seen: &Run) -> String {
+    let mut told = String::new();
+    if seen.finished.status != bare.status {
+        let _ = writeln!(told, "{}, not {}", seen.finished.status, bare.status);
+    }
+    if seen.finished.stdout != bare.stdout {
+        let difference = testkit::difference(&bare.stdout, &seen.finished.stdout);
+        let _ = writeln!(told, "standard output:\n{difference}");
+    }
+    if is_accelerated && seen.packets < PACKETS_MIN {
+        let _ = writeln!(told, "only {} packets went past the kernel", seen.packets);
+    }
+    if !seen.left_over.is_empty() {
+        let _ = writeln!(told, "left behind: {:?}", seen.left_over);
+    }
+    told
+}
