@@ -162,3 +162,55 @@ fn echoes(namespace: &Namespace, address: std::net::Ipv4Addr) {
         }
     });
 }
+
+/// How many connections of a namespace are in TIME-WAIT.
+fn time_waits(namespace: &Namespace) -> usize {
+    let text = namespace.enter(|| fs::read_to_string("/proc/thread-self/net/sockstat").unwrap());
+    let words: Vec<_> = text.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "tw").unwrap();
+    words[at + 1].parse().unwrap()
+}
+
+#[test]
+fn closed_connections_leave_time_wait_in_the_kernel_and_nothing_else() {
+    const CYCLES: usize = 10_000;
+    // A peer's reset ends the state early (RFC 1337).
+    const MOST: usize = CYCLES - CYCLES / 1000;
+    let pair = or_skip!(Namespaces::pair());
+    echoes(&pair.b, Pair::ADDRESS_B);
+    let address = Pair::ADDRESS_B.to_string();
+    let command = accelerated(&pair.a, "cycles", &address, CYCLES);
+    let mut client = Accelerated::start(command).unwrap();
+    wait_for(&mut client, "ready");
+    let begun = Instant::now();
+    // The last ones may be on their way.
+    let mut seen = (0, 0, 0);
+    while begun.elapsed() < Duration::from_secs(5) {
+        let rows = client.reader().tcp_connections().unwrap().len();
+        let descriptors = fs::read_dir(format!("/proc/{}/fd", client.process().pid()))
+            .unwrap()
+            .count();
+        seen = (time_waits(&pair.a), rows, descriptors);
+        if seen.0 >= MOST && rows == 0 && descriptors < 40 {
+            break;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let (waits, rows, descriptors) = seen;
+    assert!(waits >= MOST && rows == 0, "{waits} wait, {rows} rows");
+    assert!(descriptors < 40, "{descriptors} descriptors");
+    let pools = client.reader().pools().unwrap();
+    let used: u64 = pools.iter().map(|pool| pool.frames - pool.free).sum();
+    let rings = client.reader().rings().unwrap().len();
+    assert!(
+        used <= 5000,
+        "{used} frames are used, {rings} rings are open"
+    );
+}
+
+#[test]
+fn ports_are_used_again_as_on_the_kernel() {
+    let pair = or_skip!(Namespaces::pair());
+    echoes(&pair.b, Pair::ADDRESS_B);
+    compared(&pair.a, "again", &Pair::ADDRESS_B.to_string(), 0);
+}
