@@ -290,3 +290,29 @@ fn a_flood_of_syns_takes_little_memory_and_keeps_nobody_out() {
     let rows = reader.tcp_connections().unwrap();
     assert_eq!(rows.len(), 3);
 }
+
+#[test]
+fn parameters_set_options_and_the_rate_of_connections() {
+    let pair = or_skip!(Namespaces::pair());
+    echoes(&pair.b, Pair::ADDRESS_B);
+    for value in ["0", "1"] {
+        let mut command = accelerated(&pair.a, "options", &Pair::ADDRESS_B.to_string(), 0);
+        command.env("VMA_TCP_NODELAY", value);
+        assert_eq!(finished(command).0, format!("TCP_NODELAY {value}\n"));
+    }
+    // Of two SYNs at once, one is answered, and the other again after a second.
+    let mut command = accelerated(&pair.a, "listen", &Pair::ADDRESS_A.to_string(), 3);
+    command.env("VMA_TCP_MAX_SYN_RATE", "1");
+    let mut server = Accelerated::start(command).unwrap();
+    wait_for(&mut server, "listens");
+    let begun = Instant::now();
+    for _ in 0..3 {
+        let mut stream = pair
+            .b
+            .enter(|| TcpStream::connect((Pair::ADDRESS_A, PORT)))
+            .unwrap();
+        stream.write_all(b"hello").unwrap();
+    }
+    wait_for(&mut server, "ready");
+    assert!(begun.elapsed() > Duration::from_millis(900));
+}

@@ -5,6 +5,7 @@
 //   tcp_safety errors <address> <port> 0                   what a connect says that gets no answer but by ICMP
 //   tcp_safety cycles <address> <port> <connections>       opens and closes so many, one after the other, and waits to be killed
 //   tcp_safety again <address> <port> 0                    uses a port again, and an end at once
+//   tcp_safety options <address> <port> 0                  options of a connection
 //   tcp_safety upload <address> <port> <octets>            sends so many to an echo server and checks what comes back
 
 #define _GNU_SOURCE
@@ -92,6 +93,15 @@ static void errors(void) {
     close(fd);
 }
 
+static void options(void) {
+    int fd = new_socket(), value = -1;
+    socklen_t len = sizeof value;
+    check(connect(fd, (struct sockaddr *)&peer, sizeof peer) == 0, "connect");
+    check(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len) == 0, "TCP_NODELAY");
+    printf("TCP_NODELAY %d\n", value);
+    close(fd);
+}
+
 static void upload(int octets) {
     static char buffer[65536], back[65536];
     int fd = new_socket();
@@ -170,6 +180,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "errors")) errors();
     else if (!strcmp(name, "cycles")) cycles(number);
     else if (!strcmp(name, "again")) again();
+    else if (!strcmp(name, "options")) options();
     else if (!strcmp(name, "upload")) upload(number);
     else check(0, "case");
     return 0;
