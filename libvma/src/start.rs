@@ -171,6 +171,8 @@ fn settings(config: &Config) -> Settings {
         rx_poll: config.rx_poll,
         rx_poll_yield: config.rx_poll_yield,
         poll_shared_cpu: config.poll_shared_cpu,
+        tcp_nodelay: config.tcp_nodelay,
+        tcp_max_syn_rate: config.tcp_max_syn_rate,
         rx_udp_poll_os_ratio: config.rx_udp_poll_os_ratio,
         select_poll_usec: config.select_poll_usec,
         select_poll_os_ratio: config.select_poll_os_ratio,

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use stats::TcpSnapshot;
-use testkit::{Accelerated, Namespace, Namespaces, Pair, Running, or_skip, preloaded};
+use testkit::{Accelerated, Namespace, Namespaces, Pair, RawLink, Running, or_skip, preloaded};
 
 const SOON: Duration = Duration::from_secs(60);
 const PORT: u16 = 7910;
@@ -161,4 +161,158 @@ fn echoes(namespace: &Namespace, address: std::net::Ipv4Addr) {
             });
         }
     });
+}
+
+/// How many connections of a namespace are in TIME-WAIT.
+fn time_waits(namespace: &Namespace) -> usize {
+    let text = namespace.enter(|| fs::read_to_string("/proc/thread-self/net/sockstat").unwrap());
+    let words: Vec<_> = text.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "tw").unwrap();
+    words[at + 1].parse().unwrap()
+}
+
+#[test]
+fn closed_connections_leave_time_wait_in_the_kernel_and_nothing_else() {
+    const CYCLES: usize = 10_000;
+    // A peer's reset ends the state early (RFC 1337).
+    const MOST: usize = CYCLES - CYCLES / 1000;
+    let pair = or_skip!(Namespaces::pair());
+    echoes(&pair.b, Pair::ADDRESS_B);
+    let address = Pair::ADDRESS_B.to_string();
+    let command = accelerated(&pair.a, "cycles", &address, CYCLES);
+    let mut client = Accelerated::start(command).unwrap();
+    wait_for(&mut client, "ready");
+    let begun = Instant::now();
+    // The last ones may be on their way.
+    let mut seen = (0, 0, 0);
+    while begun.elapsed() < Duration::from_secs(5) {
+        let rows = client.reader().tcp_connections().unwrap().len();
+        let descriptors = fs::read_dir(format!("/proc/{}/fd", client.process().pid()))
+            .unwrap()
+            .count();
+        seen = (time_waits(&pair.a), rows, descriptors);
+        if seen.0 >= MOST && rows == 0 && descriptors < 40 {
+            break;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let (waits, rows, descriptors) = seen;
+    assert!(waits >= MOST && rows == 0, "{waits} wait, {rows} rows");
+    assert!(descriptors < 40, "{descriptors} descriptors");
+    let pools = client.reader().pools().unwrap();
+    let used: u64 = pools.iter().map(|pool| pool.frames - pool.free).sum();
+    let rings = client.reader().rings().unwrap().len();
+    assert!(
+        used <= 5000,
+        "{used} frames are used, {rings} rings are open"
+    );
+}
+
+#[test]
+fn ports_are_used_again_as_on_the_kernel() {
+    let pair = or_skip!(Namespaces::pair());
+    echoes(&pair.b, Pair::ADDRESS_B);
+    compared(&pair.a, "again", &Pair::ADDRESS_B.to_string(), 0);
+}
+
+/// The sum of RFC 1071 over words.
+fn checksum(parts: &[&[u8]]) -> [u8; 2] {
+    let words = parts.iter().flat_map(|part| part.chunks(2));
+    let mut sum: u32 = words
+        .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
+        .sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    (!u16::try_from(sum).unwrap()).to_be_bytes()
+}
+
+/// A SYN to the accelerated side from an address that nobody has.
+fn syn(macs: ([u8; 6], [u8; 6]), number: u32) -> Vec<u8> {
+    let [_, a, b, c] = number.to_be_bytes();
+    let (source, destination) = ([10, 100 + a, b, c], Pair::ADDRESS_A.octets());
+    let mut ip = vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0];
+    ip.extend(source.iter().chain(&destination));
+    let sum = checksum(&[&ip]);
+    ip[10..12].copy_from_slice(&sum);
+    let mut tcp = vec![0x30, 0x39];
+    tcp.extend(PORT.to_be_bytes());
+    tcp.extend([1, 2, 3, 4, 0, 0, 0, 0, 0x50, 2, 0x20, 0, 0, 0, 0, 0]);
+    let sum = checksum(&[&source, &destination, &[0, 6, 0, 20], &tcp]);
+    tcp[16..18].copy_from_slice(&sum);
+    [&macs.1[..], &macs.0, &[8, 0], &ip, &tcp].concat()
+}
+
+fn resident_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.unwrap().trim().trim_end_matches(" kB");
+    kib.trim().parse().unwrap()
+}
+
+#[test]
+fn a_flood_of_syns_takes_little_memory_and_keeps_nobody_out() {
+    const SYNS: u32 = 200_000;
+    let pair = or_skip!(Namespaces::pair());
+    let address = Pair::ADDRESS_A.to_string();
+    let mut server = Accelerated::start(accelerated(&pair.a, "listen", &address, 3)).unwrap();
+    wait_for(&mut server, "listens");
+    let connect = || {
+        pair.b
+            .enter(|| TcpStream::connect_timeout(&(Pair::ADDRESS_A, PORT).into(), SOON / 6))
+            .unwrap()
+    };
+    let mut before = connect();
+    let link = RawLink::open(&pair.b, "vb").unwrap();
+    let macs = (link.mac(), RawLink::open(&pair.a, "va").unwrap().mac());
+    // The queue is full of these.
+    (0..1000).for_each(|number| link.send(&syn(macs, number)).unwrap());
+    let kib = resident_kib(server.process().pid());
+    let flood = thread::spawn(move || {
+        let begun = Instant::now();
+        (1000..SYNS).for_each(|number| drop(link.send(&syn(macs, number))));
+        begun.elapsed()
+    });
+    let mut during = connect();
+    let begun = Instant::now();
+    during.write_all(b"hello").unwrap();
+    before.write_all(b"hello").unwrap();
+    let took = flood.join().unwrap();
+    let mut after = connect();
+    after.write_all(b"hello").unwrap();
+    wait_for(&mut server, "ready");
+    eprintln!("{SYNS} SYNs in {took:?}, served in {:?}", begun.elapsed());
+    let more = resident_kib(server.process().pid()).saturating_sub(kib);
+    assert!(more < 8 * 1024, "{more} KiB");
+    let reader = server.reader();
+    let packets: u64 = reader.rings().unwrap().iter().map(|it| it.rx_packets).sum();
+    assert!(packets > u64::from(SYNS) / 2, "{packets} packets");
+    let rows = reader.tcp_connections().unwrap();
+    assert_eq!(rows.len(), 3);
+}
+
+#[test]
+fn parameters_set_options_and_the_rate_of_connections() {
+    let pair = or_skip!(Namespaces::pair());
+    echoes(&pair.b, Pair::ADDRESS_B);
+    for value in ["0", "1"] {
+        let mut command = accelerated(&pair.a, "options", &Pair::ADDRESS_B.to_string(), 0);
+        command.env("VMA_TCP_NODELAY", value);
+        assert_eq!(finished(command).0, format!("TCP_NODELAY {value}\n"));
+    }
+    // Of two SYNs at once, one is answered, and the other again after a second.
+    let mut command = accelerated(&pair.a, "listen", &Pair::ADDRESS_A.to_string(), 3);
+    command.env("VMA_TCP_MAX_SYN_RATE", "1");
+    let mut server = Accelerated::start(command).unwrap();
+    wait_for(&mut server, "listens");
+    let begun = Instant::now();
+    for _ in 0..3 {
+        let mut stream = pair
+            .b
+            .enter(|| TcpStream::connect((Pair::ADDRESS_A, PORT)))
+            .unwrap();
+        stream.write_all(b"hello").unwrap();
+    }
+    wait_for(&mut server, "ready");
+    assert!(begun.elapsed() > Duration::from_millis(900));
 }

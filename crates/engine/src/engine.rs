@@ -128,6 +128,7 @@ impl<B: Backend> Engine<B> {
             host.pool,
             Arc::clone(&host.segment),
             Arc::clone(&host.internal_thread),
+            settings.tcp_max_syn_rate,
         );
         Ok(Box::new(Self {
             host,

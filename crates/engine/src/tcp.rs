@@ -22,6 +22,7 @@ mod send;
 mod socket;
 mod stream;
 mod sysctl;
+mod time_wait;
 mod timers;
 mod way;
 

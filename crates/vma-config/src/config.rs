@@ -49,6 +49,10 @@ pub struct Config {
     pub rx_poll_yield: u32,
     /// `VMA_POLL_SHARED_CPU`: poll on a CPU that other threads need, too.
     pub poll_shared_cpu: bool,
+    /// `VMA_TCP_NODELAY`
+    pub tcp_nodelay: bool,
+    /// `VMA_TCP_MAX_SYN_RATE`
+    pub tcp_max_syn_rate: u32,
     /// `VMA_RX_UDP_POLL_OS_RATIO`: polls of the ring for each look into the kernel's socket; 0 is
     /// never.
     pub rx_udp_poll_os_ratio: u32,
@@ -247,6 +251,8 @@ impl Config {
             handle_sigsegv: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGSEGV") }),
             rx_poll_yield: unsigned(const { ParameterId::of("VMA_RX_POLL_YIELD") }),
             poll_shared_cpu: settings.is_on(const { ParameterId::of("VMA_POLL_SHARED_CPU") }),
+            tcp_nodelay: settings.is_on(const { ParameterId::of("VMA_TCP_NODELAY") }),
+            tcp_max_syn_rate: unsigned(const { ParameterId::of("VMA_TCP_MAX_SYN_RATE") }),
             rx_poll: signed(const { ParameterId::of("VMA_RX_POLL") }),
             rx_udp_poll_os_ratio: unsigned(const { ParameterId::of("VMA_RX_UDP_POLL_OS_RATIO") }),
             rx_prefetch_bytes: unsigned(const { ParameterId::of("VMA_RX_PREFETCH_BYTES") }),

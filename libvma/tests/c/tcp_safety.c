@@ -3,6 +3,9 @@
 //   tcp_safety hold <address> <port> <connections>         opens connections, says hello on each, and waits to be killed
 //   tcp_safety listen <address> <port> <connections>       accepts so many, and waits to be killed; others wait to be accepted
 //   tcp_safety errors <address> <port> 0                   what a connect says that gets no answer but by ICMP
+//   tcp_safety cycles <address> <port> <connections>       opens and closes so many, one after the other, and waits to be killed
+//   tcp_safety again <address> <port> 0                    uses a port again, and an end at once
+//   tcp_safety options <address> <port> 0                  options of a connection
 //   tcp_safety upload <address> <port> <octets>            sends so many to an echo server and checks what comes back
 
 #define _GNU_SOURCE
@@ -90,6 +93,15 @@ static void errors(void) {
     close(fd);
 }
 
+static void options(void) {
+    int fd = new_socket(), value = -1;
+    socklen_t len = sizeof value;
+    check(connect(fd, (struct sockaddr *)&peer, sizeof peer) == 0, "connect");
+    check(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len) == 0, "TCP_NODELAY");
+    printf("TCP_NODELAY %d\n", value);
+    close(fd);
+}
+
 static void upload(int octets) {
     static char buffer[65536], back[65536];
     int fd = new_socket();
@@ -111,6 +123,47 @@ static void upload(int octets) {
     close(fd);
 }
 
+static void cycles(int connections) {
+    for (int i = 0; i < connections; i++) {
+        int fd = new_socket();
+        check(connect(fd, (struct sockaddr *)&peer, sizeof peer) == 0, "connect");
+        if (i % 2) {
+            check(send(fd, "hello", 5, 0) == 5, "send");
+            // As those do that read the end.
+            char rest[5];
+            check(shutdown(fd, SHUT_WR) == 0, "shutdown");
+            check(recv(fd, rest, 5, MSG_WAITALL) == 5 && recv(fd, rest, 1, 0) == 0, "the echo");
+        }
+        check(close(fd) == 0, "close");
+    }
+    say("ready");
+    for (;;) pause();
+}
+
+static int from_port(int port, int reuses) {
+    struct sockaddr_in local = {AF_INET, htons((uint16_t)port), {0}, {0}};
+    int fd = new_socket();
+    if (reuses) check(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuses, sizeof reuses) == 0, "SO_REUSEADDR");
+    int result = bind(fd, (struct sockaddr *)&local, sizeof local);
+    printf("bind: %d %d\n", result, result ? errno : 0);
+    result = result ? -1 : connect(fd, (struct sockaddr *)&peer, sizeof peer);
+    printf("connect: %d\n", result);
+    if (result == 0) {
+        char rest[5];
+        check(send(fd, "hello", 5, 0) == 5 && shutdown(fd, SHUT_WR) == 0, "send");
+        check(recv(fd, rest, 5, MSG_WAITALL) == 5 && recv(fd, rest, 1, 0) == 0, "the echo");
+    }
+    close(fd);
+    usleep(50000);
+    return result;
+}
+
+static void again(void) {
+    from_port(7999, 1);
+    from_port(7999, 0);
+    from_port(7999, 1);
+}
+
 int main(int argc, char **argv) {
     check(argc == 5, "arguments");
     struct rlimit files;
@@ -125,6 +178,9 @@ int main(int argc, char **argv) {
     if (!strcmp(name, "hold")) hold(number);
     else if (!strcmp(name, "listen")) listens(number);
     else if (!strcmp(name, "errors")) errors();
+    else if (!strcmp(name, "cycles")) cycles(number);
+    else if (!strcmp(name, "again")) again();
+    else if (!strcmp(name, "options")) options();
     else if (!strcmp(name, "upload")) upload(number);
     else check(0, "case");
     return 0;

@@ -74,6 +74,8 @@ pub fn settings() -> Settings {
         rx_poll: -1,
         rx_poll_yield: 0,
         poll_shared_cpu: true,
+        tcp_nodelay: false,
+        tcp_max_syn_rate: 0,
         rx_udp_poll_os_ratio: 100,
         select_poll_usec: -1,
         select_poll_os_ratio: 10,

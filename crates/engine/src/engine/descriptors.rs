@@ -84,6 +84,9 @@ impl<B: Backend> Engine<B> {
             self.segment.claim_socket(),
             self.sharing.forks(),
         );
+        if self.settings().tcp_nodelay {
+            let _ = sys::streams::set_tcp_option(fd, libc::TCP_NODELAY, &1);
+        }
         if self.table.insert(fd, object).is_err() {
             // A descriptor beyond the table is the kernel's alone.
             socket.close();

@@ -34,4 +34,8 @@ pub struct Settings {
     pub memory: MemoryKind,
     /// The user has set it.
     pub memory_is_asked_for: bool,
+    /// `VMA_TCP_NODELAY`: streams begin with the option.
+    pub tcp_nodelay: bool,
+    /// `VMA_TCP_MAX_SYN_RATE`: SYNs a second that a listener answers; 0 for all.
+    pub tcp_max_syn_rate: u32,
 }

@@ -66,7 +66,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         stream.orphan = Some(copy);
         let outcome = stream.settle(&self.core, now);
-        let is_over = stream.is_over();
+        let (is_over, owes_time_wait) = (stream.is_over(), stream.owes_time_wait());
         let interface = stream.way.as_ref().map(|way| way.interface);
         drop(role);
         if outcome.needs_kick
@@ -75,7 +75,7 @@ impl<S: TcpStack> TcpSocket<S> {
             interface.start_segments();
         }
         self.announce(&outcome);
-        !is_over
+        !is_over || owes_time_wait
     }
 
     /// Ends a life of the object.
@@ -124,6 +124,14 @@ impl<S: TcpStack> TcpSocket<S> {
             return false;
         };
         stream.connection.on_timeout(now);
+        if stream.owes_time_wait() {
+            drop(role);
+            self.leave_time_wait(host);
+            role = self.role.lock();
+        }
+        let Role::Stream(stream) = &mut *role else {
+            return false;
+        };
         let outcome = stream.settle(&self.core, now);
         let is_orphan = stream.orphan.is_some();
         if is_orphan && stream.is_over() {

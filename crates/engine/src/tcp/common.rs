@@ -24,6 +24,8 @@ pub(crate) struct Common<S: Stack> {
     pub(super) path_mtus: PathMtus,
     pub(super) timers: Timers<S>,
     settings: OnceLock<Settings>,
+    /// `VMA_TCP_MAX_SYN_RATE`
+    syn_rate_max: u32,
     /// Connections in user space.
     streams: Arc<AtomicU32>,
     /// Segments for ports of listeners that are of no connection here.
@@ -65,6 +67,7 @@ impl<S: Stack> Common<S> {
         pool: &'static FramePool,
         segment: Arc<Segment>,
         internal_thread: Arc<InternalThread>,
+        syn_rate_max: u32,
     ) -> Self {
         Self {
             pool,
@@ -72,6 +75,7 @@ impl<S: Stack> Common<S> {
             path_mtus: PathMtus::default(),
             timers: Timers::new(internal_thread),
             settings: OnceLock::new(),
+            syn_rate_max,
             streams: Arc::default(),
             strangers: Mutex::default(),
             can_repair: OnceLock::new(),
@@ -125,7 +129,10 @@ impl<S: Stack> Common<S> {
             key[..8].copy_from_slice(&sys::random().to_ne_bytes());
             key[8..].copy_from_slice(&sys::random().to_ne_bytes());
             Settings {
-                config: Arc::new(sysctl::config()),
+                config: Arc::new(Config {
+                    syn_rate_max: self.syn_rate_max,
+                    ..sysctl::config()
+                }),
                 key: SecretKey::new(key),
             }
         })

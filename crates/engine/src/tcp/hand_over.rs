@@ -167,7 +167,7 @@ fn header_of_part(header: &Header, index: usize, is_last: bool) -> Header {
 }
 
 /// A segment of the peer's as an IPv4 packet.
-fn packet(
+pub(super) fn packet(
     local: SocketAddrV4,
     peer: SocketAddrV4,
     header: &Header,
@@ -235,7 +235,7 @@ fn begin_again(fd: c_int, local: SocketAddrV4, peer: SocketAddrV4) -> Result<(),
 
 /// Gives the socket its address back. If the program had bound it, it still has the port. What the kernel says of an unbound socket's
 /// address does not tell.
-fn bind(fd: c_int, local: SocketAddrV4) -> Result<(), Errno> {
+pub(super) fn bind(fd: c_int, local: SocketAddrV4) -> Result<(), Errno> {
     match streams::bind(fd, local) {
         Err(Errno(libc::EINVAL)) => Ok(()),
         bound => bound,

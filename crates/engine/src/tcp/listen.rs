@@ -1,10 +1,14 @@
 //! Listeners: connections that peers open, from the first SYN until the program accepts them. The kernel's socket listens, too, for
 //! what comes by other ways.
 
+mod cookie;
+
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use ::tcp::{Connection, Ecn, Event, Instant, ListenDisposition, Listener, Options, Path, State};
+use ::tcp::{
+    Connection, CookieError, Ecn, Event, Instant, ListenDisposition, Listener, Options, Path, State,
+};
 use dev_core::{Flow, Protocol};
 use libc::c_int;
 use wire::tcp::Segment;
@@ -67,21 +71,25 @@ impl<S: Stack> Listening<S> {
         }
         match self.listener.on_segment(now, &segment.header) {
             ListenDisposition::Open => self.open(core, common, now, segment, mac),
+            ListenDisposition::Cookie => self.answer_with_cookie(common, now, segment, mac),
             // The queue is full; the peer tries again.
-            ListenDisposition::Cookie | ListenDisposition::Ignore => Outcome::default(),
+            ListenDisposition::Ignore => Outcome::default(),
             ListenDisposition::Reset => {
-                common.add_stranger(Stranger {
-                    local: segment.destination,
-                    peer: segment.source,
-                    header: segment.header,
-                    data: data.map_or(Vec::new(), |data| data.as_ref().to_vec()),
-                });
-                Outcome {
-                    wake_up: Some(now),
-                    ..Outcome::default()
+                let opened = self.open_by_cookie(common, now, segment, mac);
+                match opened {
+                    Ok(()) => self.take_for_child(core, common, now, segment, key, data),
+                    Err(CookieError::QueueFull) => Outcome::default(),
+                    Err(CookieError::Invalid) => leave_to_kernel(common, now, segment, data),
                 }
             }
         }
+    }
+
+    /// How segments get back to where one came from.
+    fn way_back(&self, segment: &Segment, mac: [u8; 6]) -> Option<Way<S>> {
+        let (local, peer) = (segment.destination, segment.source);
+        let place = self.places.iter().find(|it| it.address == *local.ip())?;
+        Some(Way::back(place.interface, mac, local, peer, self.headers))
     }
 
     fn open(
@@ -93,12 +101,10 @@ impl<S: Stack> Listening<S> {
         mac: [u8; 6],
     ) -> Outcome {
         let (local, peer) = (segment.destination, segment.source);
-        let place = self.places.iter().find(|it| it.address == *local.ip());
-        let Some(interface) = place.map(|place| place.interface) else {
+        let Some(way) = self.way_back(segment, mac) else {
             self.listener.on_embryonic_closed();
             return Outcome::default();
         };
-        let way = Way::back(interface, mac, local, peer, self.headers);
         let connection = Connection::accept(
             now,
             common.config(),
@@ -108,6 +114,18 @@ impl<S: Stack> Listening<S> {
             &segment.header,
             Ecn::from_tos(segment.tos),
         );
+        self.hold(common, connection, way, (local, peer));
+        self.settle((local, peer), core, common, now)
+    }
+
+    fn hold(
+        &mut self,
+        common: &Common<S>,
+        connection: Connection<Received>,
+        way: Way<S>,
+        (local, peer): (SocketAddrV4, SocketAddrV4),
+    ) {
+        let interface = way.interface;
         let counted = common.counted();
         let stream = Stream::new(
             connection,
@@ -123,7 +141,6 @@ impl<S: Stack> Listening<S> {
             is_ready: false,
         };
         self.children.insert((local, peer), child);
-        self.settle((local, peer), core, common, now)
     }
 
     fn take_for_child(
@@ -217,18 +234,24 @@ impl<S: Stack> Listening<S> {
         now: Instant,
     ) -> Outcome {
         let mut all = Outcome::default();
-        let keys: Vec<_> = self.children.keys().copied().collect();
+        let is_due = |child: &Child<S>| {
+            let at = child.stream.connection.poll_timeout();
+            at.is_some_and(|at| at <= now)
+        };
+        // Of thousands in a flood few are due.
+        let due = self.children.iter().filter(|(_, child)| is_due(child));
+        let keys: Vec<_> = due.map(|(key, _)| *key).collect();
         for key in keys {
             if let Some(child) = self.children.get_mut(&key) {
                 child.stream.connection.on_timeout(now);
             }
             let outcome = self.settle(key, core, common, now);
             all.events |= outcome.events;
-            all.wake_up = match (all.wake_up, outcome.wake_up) {
-                (Some(one), Some(other)) => Some(one.min(other)),
-                (one, other) => one.or(other),
-            };
         }
+        let children = self.children.values();
+        all.wake_up = children
+            .filter_map(|child| child.stream.connection.poll_timeout())
+            .min();
         all
     }
 
@@ -269,6 +292,25 @@ impl<S: Stack> Listening<S> {
 
     pub(super) fn interfaces(&self) -> impl Iterator<Item = &'static Interface<S>> + '_ {
         self.places.iter().map(|place| place.interface)
+    }
+}
+
+/// A segment of no connection here: the kernel knows it, or resets it.
+fn leave_to_kernel<S: Stack>(
+    common: &Common<S>,
+    now: Instant,
+    segment: &Segment,
+    data: Option<Received>,
+) -> Outcome {
+    common.add_stranger(Stranger {
+        local: segment.destination,
+        peer: segment.source,
+        header: segment.header,
+        data: data.map_or(Vec::new(), |data| data.as_ref().to_vec()),
+    });
+    Outcome {
+        wake_up: Some(now),
+        ..Outcome::default()
     }
 }
 

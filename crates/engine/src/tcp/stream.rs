@@ -12,6 +12,7 @@ use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::tcp::common::Counted;
 use crate::tcp::payload::Received;
+use crate::tcp::time_wait::Wait;
 use crate::tcp::way::{HeaderOptions, Way};
 
 /// Room to write: `tcp_poll` reports no more of [`events::OUT`].
@@ -35,6 +36,8 @@ pub(super) struct Stream<S: Stack> {
     pub(super) is_write_shut: bool,
     /// The application has let go; the descriptor keeps the kernel's socket, and with it the addresses.
     pub(super) orphan: Option<Option<OwnDescriptor>>,
+    /// Where its TIME-WAIT is.
+    pub(super) wait: Wait,
     slot: Option<TcpSlot>,
     _counted: Counted,
 }
@@ -76,6 +79,7 @@ impl<S: Stack> Stream<S> {
             is_read_shut: false,
             is_write_shut: false,
             orphan: None,
+            wait: Wait::Open,
             slot: None,
             _counted: counted,
         }
@@ -131,7 +135,7 @@ impl<S: Stack> Stream<S> {
         self.show_readiness(core);
         let wake_up = if self.is_over() {
             // Whoever looks after the socket lets go of it.
-            self.orphan.is_some().then_some(now)
+            (self.orphan.is_some() || self.owes_time_wait()).then_some(now)
         } else {
             self.connection.poll_wake_up()
         };
@@ -146,6 +150,10 @@ impl<S: Stack> Stream<S> {
     /// Puts segments into the sending ring. Returns whether the device has to be told.
     #[inline]
     pub(super) fn transmit(&mut self, counters: &SocketStats, now: Instant) -> bool {
+        if self.connection.state() == State::TimeWait && self.wait != Wait::Here {
+            // The kernel acknowledges the peer's FIN: a second time would draw a reset, which ends TIME-WAIT.
+            return false;
+        }
         let Some(way) = &self.way else {
             return false;
         };

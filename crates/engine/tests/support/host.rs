@@ -30,6 +30,8 @@ pub fn settings() -> Settings {
         rx_poll_yield: 0,
         // Others may need the CPU on which tests run.
         poll_shared_cpu: true,
+        tcp_nodelay: false,
+        tcp_max_syn_rate: 0,
         rx_udp_poll_os_ratio: 100,
         select_poll_usec: 0,
         select_poll_os_ratio: 10,

@@ -22,6 +22,15 @@ pub struct Residue {
     pub timestamps: Option<TimestampState>,
 }
 
+impl Residue {
+    /// `TSval` at `now` and `TS.Recent`, if timestamps were agreed on.
+    #[must_use]
+    pub fn timestamp(&self, now: Instant) -> Option<(u32, u32)> {
+        let state = self.timestamps?;
+        Some((timestamp::value_at(now, state.offset), state.recent))
+    }
+}
+
 /// The state of the timestamps option (RFC 7323 §4.3, §5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampState {

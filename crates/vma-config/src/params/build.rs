@@ -10,7 +10,6 @@ pub(super) const NOT_NEGATIVE: (i64, i64) = (0, 2_147_483_647);
 /// The range of a polling limit, -1 meaning no limit.
 pub(super) const POLL_LIMIT: (i64, i64) = (-1, 100_000_000);
 
-pub(super) const NEEDS_TCP: &str = "it needs the TCP engine, which is not built yet";
 pub(super) const NEEDS_RDMA: &str =
     "it concerns RDMA network cards, and there is no RDMA back-end yet";
 pub(super) const NOT_BUILT: &str = "it is not built yet";

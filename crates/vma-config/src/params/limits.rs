@@ -1,8 +1,7 @@
 //! Neighbour resolution, packet sizes and compatibility switches.
 
 use super::build::{
-    ANY_U32, NEEDS_RDMA, NEEDS_SOCKETXTREME, NEEDS_TCP, NO_NEIGHBOURS, NOT_BUILT, choice, flag,
-    number,
+    ANY_U32, NEEDS_RDMA, NEEDS_SOCKETXTREME, NO_NEIGHBOURS, NOT_BUILT, choice, flag, number,
 };
 use super::{Choice, Form, Parameter};
 
@@ -90,13 +89,15 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
             zero: "(follow VMA_MTU)",
             other: "",
         })
-        .no_effect(NEEDS_TCP)
+        .no_effect("segments follow the path, and the option TCP_MAXSEG")
         .about(
             "The largest TCP payload of a packet, in bytes.",
             "0 is the MTU less 40 bytes for the headers.",
         ),
     choice("VMA_TCP_CC_ALGO", "TCP CC Algorithm", 0, CONGESTION)
-        .no_effect(NEEDS_TCP)
+        .no_effect(
+            "connections follow net.ipv4.tcp_congestion_control, and the option TCP_CONGESTION",
+        )
         .about(
             "How TCP reacts to congestion.",
             "0: a variant of NewReno. 1: CUBIC. 2: not at all, for networks without loss.",
@@ -108,7 +109,7 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
             "Keeps the port from being used again too early.",
         ),
     flag("VMA_RX_POLL_ON_TX_TCP", "Polling Rx on Tx TCP", false)
-        .no_effect(NEEDS_TCP)
+        .no_effect("acknowledgements are noticed by whoever polls, and every 10 ms")
         .about(
             "Poll for incoming packets while sending over TCP.",
             "Acknowledgements are noticed sooner.",

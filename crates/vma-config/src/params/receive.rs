@@ -1,8 +1,6 @@
 //! Receiving: buffers, polling and prefetching.
 
-use super::build::{
-    ANY_U32, NEEDS_RDMA, NEEDS_TCP, NOT_BUILT, ONE_POOL, POLL_LIMIT, choice, number,
-};
+use super::build::{ANY_U32, NEEDS_RDMA, NOT_BUILT, ONE_POOL, POLL_LIMIT, choice, number};
 use super::{Choice, Form, Parameter, Rule};
 
 const TIMESTAMPS: &[Choice] = &[
@@ -96,7 +94,7 @@ pub(super) const PARAMETERS: [Parameter; 13] = [
              queue's length. 0 polls only when nothing is waiting.",
         ),
     number("VMA_GRO_STREAMS_MAX", "GRO max streams", 32, (0, 2_147_483_647))
-        .no_effect(NEEDS_TCP)
+        .no_effect("segments that the interface has merged are taken as they are")
         .about(
             "For how many TCP streams at once to join neighbouring segments.",
             "0 joins none.",

@@ -1,10 +1,10 @@
 //! Which packets the network card or the XDP program steers to the library.
 
 use super::Parameter;
-use super::build::{NEEDS_RDMA, NEEDS_TCP, NOT_BUILT, flag};
+use super::build::{NEEDS_RDMA, NOT_BUILT, flag};
 
 pub(super) const PARAMETERS: [Parameter; 4] = [
-    flag("VMA_TCP_3T_RULES", "TCP 3T rules", false).no_effect(NEEDS_TCP).about(
+    flag("VMA_TCP_3T_RULES", "TCP 3T rules", false).no_effect("connections are steered one by one, and listeners by destination").about(
         "Steer TCP by destination only.",
         "One rule for a listening socket instead of one for each of its connections.",
     ),

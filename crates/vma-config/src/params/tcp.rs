@@ -1,6 +1,6 @@
 //! Which sockets are accelerated, timers, TCP and the treatment of what is not supported.
 
-use super::build::{ANY_U32, NEEDS_TCP, NOT_BUILT, choice, flag, number};
+use super::build::{ANY_U32, NOT_BUILT, choice, flag, number};
 use super::{Choice, Form, Parameter};
 
 const CONTROL_THREAD: &[Choice] = &[
@@ -73,29 +73,29 @@ pub(super) const PARAMETERS: [Parameter; 11] = [
             "The shortest delay that those timers can measure.",
         ),
     number("VMA_TCP_TIMER_RESOLUTION_MSEC", "TCP Timer Resolution (msec)", 100, ANY_U32)
-        .no_effect(NEEDS_TCP)
+        .no_effect("timers of connections have a resolution of one millisecond")
         .about(
             "The tick of the TCP timers in milliseconds.",
             "At least VMA_TIMER_RESOLUTION_MSEC.",
         ),
     choice("VMA_TCP_CTL_THREAD", "TCP control thread", 0, CONTROL_THREAD)
-        .no_effect(NEEDS_TCP)
+        .no_effect("the internal thread does what no call of the program does")
         .about(
             "Let the internal thread do TCP's connection set-up and tear-down.",
             "1 wakes it when there is work; 2 waits for its next tick.",
         ),
     choice("VMA_TCP_TIMESTAMP_OPTION", "TCP timestamp option", 0, TIMESTAMP_OPTION)
         .form(Form::Number)
-        .no_effect(NEEDS_TCP)
+        .no_effect("connections follow net.ipv4.tcp_timestamps")
         .about(
             "Whether connections use TCP timestamps.",
             "2 follows the kernel's net.ipv4.tcp_timestamps.",
         ),
-    flag("VMA_TCP_NODELAY", "TCP nodelay", false).form(Form::Number).no_effect(NEEDS_TCP).about(
+    flag("VMA_TCP_NODELAY", "TCP nodelay", false).form(Form::Number).about(
         "Whether TCP sockets start with TCP_NODELAY on.",
         "Small writes are then sent at once.",
     ),
-    flag("VMA_TCP_QUICKACK", "TCP quickack", false).form(Form::Number).no_effect(NEEDS_TCP).about(
+    flag("VMA_TCP_QUICKACK", "TCP quickack", false).form(Form::Number).no_effect("connections acknowledge as the kernel does, and follow the option TCP_QUICKACK").about(
         "Whether TCP sockets start with TCP_QUICKACK on.",
         "Every segment is then acknowledged at once.",
     ),
@@ -110,7 +110,7 @@ pub(super) const PARAMETERS: [Parameter; 11] = [
              needed. Otherwise sockets are then the kernel's, after a warning.",
         ),
     flag("VMA_AVOID_SYS_CALLS_ON_TCP_FD", "Avoid sys-calls on tcp fd", false)
-        .no_effect(NEEDS_TCP)
+        .no_effect("the kernel's socket has to know the options: it may get the connection back")
         .about(
             "Do not repeat options and modes of connected TCP sockets on the kernel's socket.",
             "Saves system calls in ioctl(), fcntl(), setsockopt() and getsockopt().",

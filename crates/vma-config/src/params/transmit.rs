@@ -1,17 +1,16 @@
 //! Sending: segments, buffers and queue entries.
 
-use super::build::{ANY_U32, NEEDS_RDMA, NEEDS_TCP, NOT_BUILT, ONE_POOL, flag, number};
+use super::build::{ANY_U32, NEEDS_RDMA, NOT_BUILT, ONE_POOL, flag, number};
 use super::{Form, Parameter};
 
 pub(super) const PARAMETERS: [Parameter; 9] = [
     number("VMA_TCP_MAX_SYN_RATE", "TCP max syn rate", 0, (0, 100_000))
         .form(Form::NumberWithText { zero: "(no limit)", other: "(per sec)" })
-        .no_effect(NEEDS_TCP)
         .about(
             "How many connection requests a second each listening socket accepts.",
             "Further requests are dropped, and the peer repeats them. 0 is no limit.",
         ),
-    number("VMA_TX_SEGS_TCP", "Tx Mem Segs TCP", 1_000_000, ANY_U32).no_effect(NEEDS_TCP).about(
+    number("VMA_TX_SEGS_TCP", "Tx Mem Segs TCP", 1_000_000, ANY_U32).no_effect("what was written is bounded by SO_SNDBUF").about(
         "How many TCP segments may be waiting to be sent or acknowledged.",
         "Counted over all connections of the process.",
     ),

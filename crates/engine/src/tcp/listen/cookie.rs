@@ -1,0 +1,74 @@
+//! Connections of which nothing is kept until they are established: SYN cookies, while the queue is full.
+
+use ::tcp::{CookieError, Instant, Path, SecretFlow, Transmit};
+use wire::tcp::Segment;
+
+use super::Listening;
+use crate::sockets::stack::Stack;
+use crate::tcp::Common;
+use crate::tcp::stream::Outcome;
+
+impl<S: Stack> Listening<S> {
+    /// A SYN of which nothing is kept.
+    pub(super) fn answer_with_cookie(
+        &mut self,
+        common: &Common<S>,
+        now: Instant,
+        segment: &Segment,
+        mac: [u8; 6],
+    ) -> Outcome {
+        let Some(way) = self.way_back(segment, mac) else {
+            return Outcome::default();
+        };
+        let key = common.key();
+        let flow = SecretFlow {
+            key: &key,
+            local: segment.destination.into(),
+            remote: segment.source.into(),
+        };
+        let path = Path::ipv4(way.mtu);
+        let mut answer = Transmit::default();
+        self.listener.answer_with_cookie(
+            now,
+            &flow,
+            &path,
+            &self.options,
+            &segment.header,
+            &mut answer,
+        );
+        let mut header = Some(answer.header);
+        let burst = way.interface.put_segments(|frame| {
+            let header = header.take()?;
+            way.template.emit(frame, 0, 0, &header, [])
+        });
+        Outcome {
+            needs_kick: burst.needs_kick && !way.interface.has_replied_to(way.interface),
+            ..Outcome::default()
+        }
+    }
+
+    /// Makes the connection of a cookie that comes back.
+    pub(super) fn open_by_cookie(
+        &mut self,
+        common: &Common<S>,
+        now: Instant,
+        segment: &Segment,
+        mac: [u8; 6],
+    ) -> Result<(), CookieError> {
+        let way = self.way_back(segment, mac).ok_or(CookieError::Invalid)?;
+        let key = common.key();
+        let flow = SecretFlow {
+            key: &key,
+            local: segment.destination.into(),
+            remote: segment.source.into(),
+        };
+        let path = Path::ipv4(way.mtu);
+        let options = self.options.clone();
+        let connection = self
+            .listener
+            .accept_cookie(now, &flow, path, options, &segment.header)?;
+        let key = (segment.destination, segment.source);
+        self.hold(common, connection, way, key);
+        Ok(())
+    }
+}
