@@ -170,7 +170,7 @@ impl<B: Backend> Engine<B> {
             Object::Udp(socket) => socket.attachment().descriptors += 1,
             Object::Tcp(socket) => {
                 socket.attachment().descriptors += 1;
-                socket.has_another_descriptor();
+                socket.leave_sets();
             }
             Object::Epoll(set) => set.descriptor_added(),
         }

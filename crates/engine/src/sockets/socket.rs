@@ -236,8 +236,9 @@ impl<S: Stack> SocketCore<S> {
         self.readiness.sleepers.wake_all();
     }
 
-    /// Who watches the socket may have relied on its only descriptor.
-    pub(crate) fn has_another_descriptor(&self) {
+    /// The kernel's socket gets another descriptor, or is about to have something to tell: it may be in no set out of which the
+    /// program has taken it.
+    pub(crate) fn leave_sets(&self) {
         if self.is_silent() {
             for watcher in self.readiness.watchers() {
                 watcher.silenced(true);

@@ -36,6 +36,8 @@ impl<S: TcpStack> TcpSocket<S> {
     pub(super) fn leave_time_wait(&self, host: &Host<S>) {
         let _control = host.control();
         let reuses = self.attachment().reuses_address();
+        // In TIME-WAIT it reports that it has ended.
+        self.core.leave_sets();
         let begun = {
             let role = self.role.lock();
             let Role::Stream(stream) = &*role else {
