@@ -126,8 +126,8 @@ reasons! {
         "Nothing, if it is rare; else send packets that need no fragments, and through the interface of the address";
     /// Bound to a group that it cannot receive past the kernel, or sent to one.
     Multicast = 32, "multicast goes through the kernel",
-        "Join the group of any source (IP_ADD_MEMBERSHIP) before the first receive call, on an interface that can be \
-         accelerated, with no socket of another process on its port; sending to groups is the kernel's";
+        "To receive: join the group (any source) before the first receive call, and share its port with no other process. \
+         Nothing helps sending";
     /// Streams. Listed in the statistics, nothing more.
     Tcp = 33, "TCP is the kernel's for now",
         "Name it in a rule of libvma.conf (use vma tcp_client, use vma tcp_server): no other TCP is accelerated yet";

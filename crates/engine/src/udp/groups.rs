@@ -50,7 +50,7 @@ impl<S: UdpStack> Port<S> {
             let groups = &socket.attachment().groups;
             !groups.memberships.is_empty() || !groups.flows.is_empty()
         };
-        if !own.iter().any(|socket| has_groups(socket)) {
+        if !own.iter().any(has_groups) {
             return None;
         }
         let is_shareable = own
@@ -105,7 +105,7 @@ impl<S: UdpStack> Port<S> {
             .others
             .as_ref()
             .is_none_or(|others| others.iter().any(|other| may_have(other, group)));
-        !is_shared && self.own.iter().all(|socket| is_able(socket))
+        !is_shared && self.own.iter().all(is_able)
     }
 
     /// Whether every socket of ours that is to have a group's datagrams from an interface is among its receivers there.
@@ -120,7 +120,7 @@ impl<S: UdpStack> Port<S> {
                         ptr::eq(*other, interface) && *address.ip() == group
                     })
         };
-        self.own.iter().all(|socket| is_there(socket))
+        self.own.iter().all(is_there)
     }
 }
 
