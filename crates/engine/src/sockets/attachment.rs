@@ -1,5 +1,6 @@
 //! Where a socket gets its packets from, how many descriptors stand for it, and what its reason is about.
 
+use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use dev_core::Flow;
@@ -86,11 +87,12 @@ impl<S: Stack> Attachment<S> {
             detail.clone_into(&mut self.detail);
         }
         let mut shown = self.detail.clone();
-        let past_kernel = |group: &&Ipv4Addr| {
-            let flows = &self.groups.flows;
-            flows.iter().any(|(_, address)| address.ip() == *group)
-        };
-        let through_kernel = self.shown_groups.iter().filter(|it| !past_kernel(it));
+        let flows = self.groups.flows.keys();
+        let past_kernel: HashSet<_> = flows.map(|(_, address)| address.ip()).collect();
+        let through_kernel = self
+            .shown_groups
+            .iter()
+            .filter(|it| !past_kernel.contains(it));
         for (index, group) in through_kernel.enumerate() {
             if index == GROUPS_SHOWN {
                 shown.push_str(", ...");
@@ -139,7 +141,7 @@ impl<S: Stack> SocketCore<S> {
     /// Has the kernel serve the socket's groups, and all their receivers.
     pub(crate) fn leave_group_flows(&self) {
         let flows = std::mem::take(&mut self.attachment().groups.flows);
-        for (interface, address) in flows {
+        for ((_, address), interface) in flows {
             interface.leave_group(address, self);
         }
     }

@@ -1,19 +1,11 @@
 //! Multicast groups of a socket: which the kernel says it is a member of, and which of them come past the kernel.
 
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crate::sockets::interface::Interface;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, GroupFilter};
-
-/// A membership that the kernel has noted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Membership {
-    pub(crate) link_index: u32,
-    pub(crate) group: Ipv4Addr,
-    /// Of certain sources, or without some.
-    pub(crate) is_filtered: bool,
-}
 
 /// Whether the kernel would give a socket the datagrams of a group (`ip_mc_sf_allow`, net/ipv4/igmp.c).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +15,8 @@ pub(crate) enum Receives {
     /// Those of some sources.
     Some,
 }
+
+pub(crate) type GroupFlows<S> = HashMap<(u32, SocketAddrV4), &'static Interface<S>>;
 
 /// What of a socket decides about groups.
 #[derive(Debug)]
@@ -34,9 +28,10 @@ pub(crate) struct SocketGroups<S: Stack> {
     pub(crate) takes_all: bool,
     /// Nothing but its groups decides whether it is accelerated.
     pub(crate) is_able: bool,
-    pub(crate) memberships: Vec<Membership>,
-    /// Where it is among the receivers of a group.
-    pub(crate) flows: Vec<(&'static Interface<S>, SocketAddrV4)>,
+    /// By interface and group: whether it gets what some sources send only.
+    pub(crate) memberships: HashMap<(u32, Ipv4Addr), bool>,
+    /// Where it is among the receivers of a group: by interface, which has an index, and address.
+    pub(crate) flows: GroupFlows<S>,
 }
 
 impl<S: Stack> Default for SocketGroups<S> {
@@ -46,8 +41,8 @@ impl<S: Stack> Default for SocketGroups<S> {
             peer: None,
             takes_all: true,
             is_able: false,
-            memberships: Vec::new(),
-            flows: Vec::new(),
+            memberships: HashMap::new(),
+            flows: HashMap::new(),
         }
     }
 }
@@ -63,25 +58,25 @@ impl<S: Stack> SocketGroups<S> {
         if !self.is_bound_for(group) {
             return Receives::No;
         }
-        let is_it = |it: &&Membership| it.link_index == link_index && it.group == group;
-        match self.memberships.iter().find(is_it) {
-            Some(membership) if membership.is_filtered => Receives::Some,
+        match self.memberships.get(&(link_index, group)) {
+            Some(true) => Receives::Some,
             None if !self.takes_all => Receives::No,
-            Some(_) | None => Receives::Yes,
+            Some(false) | None => Receives::Yes,
         }
     }
 
     /// Asks the kernel's socket where it is a member of a group now.
     pub(crate) fn refresh(&mut self, fd: libc::c_int, group: Ipv4Addr, links: &[u32]) {
-        self.memberships.retain(|it| it.group != group);
-        let asked = links.iter().filter_map(|link_index| {
-            let filter = sys::group_filter(fd, group, *link_index)?;
-            Some(Membership {
-                link_index: *link_index,
-                group,
-                is_filtered: filter != GroupFilter::None,
-            })
-        });
-        self.memberships.extend(asked);
+        for link_index in links {
+            match sys::group_filter(fd, group, *link_index) {
+                Some(filter) => {
+                    let is_filtered = filter != GroupFilter::None;
+                    self.memberships.insert((*link_index, group), is_filtered);
+                }
+                None => {
+                    self.memberships.remove(&(*link_index, group));
+                }
+            }
+        }
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! Every function here runs under the engine's control lock.
 
-use std::collections::HashSet;
 use std::net::SocketAddrV4;
 use std::sync::atomic::Ordering;
 
@@ -10,6 +9,7 @@ use dev_core::Flow;
 use vma_config::rules::ProcessRules;
 
 use crate::sockets::attachment::{MayOpen, in_parentheses};
+use crate::sockets::groups::GroupFlows;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
@@ -274,7 +274,7 @@ impl<S: UdpStack> UdpSocket<S> {
         for (interface, _) in &flows {
             self.interfaces.add(interface);
         }
-        for (interface, _) in &groups {
+        for interface in groups.values() {
             self.interfaces.add(interface);
         }
         let offloaded = !flows.is_empty() || !groups.is_empty();
@@ -294,28 +294,24 @@ impl<S: UdpStack> UdpSocket<S> {
         host: &Host<S>,
         wanted: &[(u32, SocketAddrV4)],
         reason: &mut Reason,
-    ) -> Vec<(&'static Interface<S>, SocketAddrV4)> {
+    ) -> GroupFlows<S> {
         let (had, peer) = {
             let groups = &mut self.attachment().groups;
             (std::mem::take(&mut groups.flows), groups.peer)
         };
-        let mut flows = Vec::new();
+        let mut flows = GroupFlows::default();
         for (index, address) in wanted {
             match host.links.get_for_flows(*index) {
                 Ok(interface) => {
                     interface.join_group(*address, self.into(), peer);
-                    flows.push((interface, *address));
+                    flows.insert((*index, *address), interface);
                 }
                 Err(absent) => *reason = self.reason_of_absence(host, *index, absent),
             }
         }
-        let kept: HashSet<_> = flows
-            .iter()
-            .map(|(interface, address)| (interface.spec().index, *address))
-            .collect();
-        for (interface, address) in had {
-            if !kept.contains(&(interface.spec().index, address)) {
-                interface.leave_group(address, self);
+        for (place, interface) in had {
+            if !flows.contains_key(&place) {
+                interface.leave_group(place.1, self);
             }
         }
         flows

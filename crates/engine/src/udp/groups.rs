@@ -12,7 +12,6 @@ use std::sync::atomic::Ordering;
 use crate::sockets::attachment::MayOpen;
 use crate::sockets::groups::Receives;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
 use crate::sockets::network::{InterfaceFacts, PortUser};
 use crate::sockets::offload;
 use crate::sockets::stack::Stack;
@@ -73,9 +72,8 @@ impl<S: UdpStack> Port<S> {
         let mut joined = HashSet::new();
         for socket in &self.own {
             let groups = &socket.attachment().groups;
-            let memberships = groups.memberships.iter();
-            let memberships = memberships.filter(|it| groups.is_bound_for(it.group));
-            joined.extend(memberships.map(|it| (it.link_index, it.group)));
+            let memberships = groups.memberships.keys();
+            joined.extend(memberships.filter(|(_, group)| groups.is_bound_for(*group)));
         }
         joined
     }
@@ -109,16 +107,13 @@ impl<S: UdpStack> Port<S> {
     }
 
     /// Whether every socket of ours that is to have a group's datagrams from an interface is among its receivers there.
-    fn is_complete(&self, interface: &Interface<S>, group: Ipv4Addr) -> bool {
-        let link_index = interface.spec().index;
+    fn is_complete(&self, link_index: u32, group: Ipv4Addr) -> bool {
         let is_there = |socket: &&UdpSocket<S>| {
             let is_offloaded = socket.is_offloaded();
             let groups = &socket.attachment().groups;
+            let place = (link_index, self.address(group));
             groups.receives(link_index, group) != Receives::Yes
-                || is_offloaded
-                    && groups.flows.iter().any(|(other, address)| {
-                        ptr::eq(*other, interface) && *address.ip() == group
-                    })
+                || is_offloaded && groups.flows.contains_key(&place)
         };
         self.own.iter().all(is_there)
     }
@@ -205,13 +200,14 @@ pub(crate) fn follow_port<S: UdpStack>(
         return;
     };
     // The kernel serves all receivers before the first of them goes.
+    let joined = port.joined();
     for socket in &port.own {
         let flows = socket.attachment().groups.flows.clone();
-        for (interface, address) in flows {
-            let (link_index, group) = (interface.spec().index, *address.ip());
-            if !port.joined().contains(&(link_index, group))
+        for ((link_index, address), interface) in flows {
+            let group = *address.ip();
+            if !joined.contains(&(link_index, group))
                 || !port.is_ours(link_index, group)
-                || !port.is_complete(interface, group)
+                || !port.is_complete(link_index, group)
             {
                 interface.leave_group_to_kernel(address);
             }
@@ -225,10 +221,10 @@ pub(crate) fn follow_port<S: UdpStack>(
         // Interfaces that are closed wait for a call that may open them.
         socket.follow_alone(host, MayOpen::No);
     }
-    for (link_index, group) in port.joined() {
+    for (link_index, group) in joined {
         if let Ok(interface) = host.links.get_for_flows(link_index)
             && port.is_ours(link_index, group)
-            && port.is_complete(interface, group)
+            && port.is_complete(link_index, group)
         {
             interface.take_group(port.address(group));
         }
@@ -254,7 +250,7 @@ pub(super) fn look_after<S: UdpStack>(host: &Host<S>, users: Option<&[PortUser]>
     for (_, socket) in host.sockets() {
         let attachment = socket.core().attachment();
         if attachment.reuses_address() {
-            let addresses = attachment.groups.flows.iter().map(|(_, address)| address);
+            let addresses = attachment.groups.flows.keys().map(|(_, address)| address);
             let shared = addresses.filter(|address| is_shared(address));
             ports.extend(shared.map(|address| address.port()));
         }
