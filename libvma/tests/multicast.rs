@@ -353,6 +353,29 @@ fn what_cannot_be_judged_is_the_kernels() {
 }
 
 #[test]
+fn datagrams_keep_their_order_when_the_way_changes() {
+    let pair = or_skip!(Namespaces::pair());
+    let steps = [
+        Do("other = udp(ANY, 7045); option(other, 8, 1)"),
+        Do("s = udp('239.1.1.1', 7045); join(s, '239.1.1.1')"),
+        Send("239.1.1.1:7045", "one"),
+        Send("239.1.1.1:7045", "two"),
+        Do("other.close(); join(s, '239.1.1.2')"),
+        Send("239.1.1.1:7045", "three"),
+        Do("take(s)"),
+        // A member that no longer shows where it is one.
+        Do("c = udp('239.1.1.1', 7045); option(c, 49, 0)"),
+        Send("239.1.1.1:7045", "four"),
+        Do(
+            "option(c, 42, struct.pack('I4xHH4s120x', 23, socket.AF_INET, 0, socket.inet_aton('239.1.1.1')))",
+        ),
+        Send("239.1.1.1:7045", "five"),
+        Do("take(s); take(c)"),
+    ];
+    compare(&pair, &steps, 2, 4);
+}
+
+#[test]
 fn another_process_has_its_copy() {
     let pair = or_skip!(Namespaces::pair());
     let other = pair

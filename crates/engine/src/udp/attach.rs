@@ -189,6 +189,14 @@ impl<S: UdpStack> UdpSocket<S> {
         Vec::new()
     }
 
+    /// The socket is about to be the kernel's: so are the groups that it receives from, or may come to.
+    pub(crate) fn leaves_groups(&'static self, host: &Host<S>) {
+        if host.has_groups() {
+            let port = self.attachment().groups.local.port();
+            groups::follow_port(host, port, Some(self));
+        }
+    }
+
     fn remember_addresses(
         &self,
         local: SocketAddrV4,

@@ -15,6 +15,7 @@ use crate::sockets::host::Host;
 use crate::sockets::network::{InterfaceFacts, PortUser};
 use crate::sockets::offload;
 use crate::sockets::stack::Stack;
+use crate::sys;
 use crate::udp::{UdpSocket, UdpStack};
 
 /// The sockets that may have datagrams to a port's groups: ours, and those of others.
@@ -87,6 +88,10 @@ impl<S: UdpStack> Port<S> {
         let is_able = |socket: &&UdpSocket<S>| {
             let committed = socket.is_committed();
             let attachment = socket.attachment();
+            if committed && attachment.groups.is_bound_for(group) {
+                // What it is a member of is not followed any more.
+                return false;
+            }
             match attachment.groups.receives(link_index, group) {
                 Receives::No => true,
                 Receives::Some => false,
@@ -95,7 +100,7 @@ impl<S: UdpStack> Port<S> {
                     let is_ruled_out = attachment
                         .rules
                         .is_some_and(|rules| offload::receiver_rule(rules, address).is_some());
-                    attachment.groups.is_able && !committed && !is_ruled_out
+                    attachment.groups.is_able && !is_ruled_out
                 }
             }
         };
@@ -225,9 +230,22 @@ pub(crate) fn follow_port<S: UdpStack>(
         if let Ok(interface) = host.links.get_for_flows(link_index)
             && port.is_ours(link_index, group)
             && port.is_complete(link_index, group)
+            && interface.take_group(port.address(group))
         {
-            interface.take_group(port.address(group));
+            port.own.iter().for_each(|socket| read_first(socket));
         }
+    }
+}
+
+/// What came before a group was taken from the kernel is in the queue of the kernel's socket, and is to be read first.
+fn read_first<S: Stack>(socket: &UdpSocket<S>) {
+    let mut fds = [libc::pollfd {
+        fd: socket.fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    }];
+    if sys::poll_now(&mut fds).is_ok_and(|count| count > 0) {
+        socket.shadow.readable_hint.store(true, Ordering::Relaxed);
     }
 }
 

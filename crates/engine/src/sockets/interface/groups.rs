@@ -26,10 +26,10 @@ impl<S: Stack> Interface<S> {
         self.rx.lock().groups.remove(group, is_it);
     }
 
-    /// Takes a group's packets from the kernel. `false`: the steering refused it.
+    /// Takes a group's packets from the kernel. `false`: they are taken already, or the steering refused it.
     pub(crate) fn take_group(&self, group: SocketAddrV4) -> bool {
         if self.rx.lock().groups.is_steered(group) {
-            return true;
+            return false;
         }
         let flow = group_flow(group);
         if let Err(error) = self.steering.add(&flow) {
