@@ -2,6 +2,7 @@
 //! hands over to the kernel what is the kernel's.
 
 use std::mem::offset_of;
+use std::net::Ipv4Addr;
 use std::net::SocketAddrV4;
 
 use engine::{
@@ -392,6 +393,20 @@ pub(crate) fn addresses_changed(
 ) {
     let _ = contained(|| {
         engine.addresses_changed(socket);
+        internal_thread::start_when_needed(engine);
+    });
+    start::end_if_start_failed();
+}
+
+/// The kernel's socket has become a member of a multicast group, or is one no longer.
+pub(crate) fn membership_changed(
+    engine: &'static Engine<Device>,
+    socket: &'static UdpSocket<Device>,
+    group: Ipv4Addr,
+    joined: bool,
+) {
+    let _ = contained(|| {
+        engine.membership_changed(socket, group, joined);
         internal_thread::start_when_needed(engine);
     });
     start::end_if_start_failed();

@@ -97,13 +97,13 @@ impl<T: Copy> FlowTable<T> {
 }
 
 #[inline]
-fn key(protocol: Protocol, address: SocketAddrV4) -> u64 {
+pub(crate) fn key(protocol: Protocol, address: SocketAddrV4) -> u64 {
     u64::from(u32::from(*address.ip())) << 32 | u64::from(address.port()) << 16 | protocol as u64
 }
 
 /// Multiplicative hashing: the keys are our own sockets' addresses, so nobody else can choose colliding ones.
 #[derive(Debug, Default)]
-struct FlowHasher(u64);
+pub(crate) struct FlowHasher(u64);
 
 impl Hasher for FlowHasher {
     fn finish(&self) -> u64 {

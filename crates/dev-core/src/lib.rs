@@ -7,6 +7,7 @@
 
 pub mod backend;
 pub mod flow;
+mod groups;
 pub mod lock;
 pub mod memory;
 pub mod null;
@@ -18,6 +19,7 @@ pub use backend::{
     Backend, Kick, KickOutcome, LinkSpec, Merging, OpenError, Port, RxRing, Steering, TxRing,
 };
 pub use flow::{Flow, FlowTable, Protocol};
+pub use groups::GroupTable;
 pub use lock::{Lock, LockGuard, ThreadMode};
 pub use memory::{FrameMemory, HUGE_PAGE_BYTES};
 pub use pool::{Frame, FramePool};

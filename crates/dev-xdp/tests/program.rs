@@ -29,6 +29,9 @@ const OPEN: SocketAddrV4 = SocketAddrV4::new(ADDRESS, 12_345);
 const CONNECTED: SocketAddrV4 = SocketAddrV4::new(ADDRESS, 5_000);
 const PEER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 200), 40_001);
 
+/// A multicast group, once it is joined.
+const GROUP: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(239, 129, 2, 3), 12_345);
+
 /// Connections from `PEER` only.
 const STREAMS: SocketAddrV4 = SocketAddrV4::new(ADDRESS, 80);
 
@@ -217,6 +220,74 @@ fn foreign_frames() -> Vec<(&'static str, Vec<u8>)> {
         ),
         ("our address as the source", frame_between(OPEN, PEER, b"x")),
     ]
+}
+
+/// A datagram to a group, with another destination in the Ethernet header or in that of IP.
+fn group_frame(group: [u8; 4], mac: [u8; 6]) -> Vec<u8> {
+    let destination = SocketAddrV4::new(group.into(), GROUP.port());
+    let mut frame = frame_between(PEER, destination, b"market data");
+    frame[..6].copy_from_slice(&mac);
+    frame
+}
+
+#[test]
+fn frames_of_joined_groups_match_with_the_groups_ethernet_address() {
+    let fixture = or_skip!(Fixture::new());
+    let low = SocketAddrV4::new(Ipv4Addr::new(224, 1, 2, 3), GROUP.port());
+    for group in [GROUP, low] {
+        let any = PortMode::AnySource;
+        fixture.maps.add_port(group, UDP, any).unwrap();
+    }
+    let its_mac = [0x01, 0x00, 0x5e, 0x01, 0x02, 0x03];
+    for (what, group, mac) in [
+        (
+            "the upper bit is not in the address",
+            [239, 129, 2, 3],
+            its_mac,
+        ),
+        ("no upper bit", [224, 1, 2, 3], its_mac),
+        ("to us in Ethernet", [239, 129, 2, 3], MAC),
+    ] {
+        fixture.assert_verdict(&group_frame(group, mac), OURS, what);
+    }
+    for (what, group, mac) in [
+        ("another group", [239, 129, 2, 4], [0x01, 0, 0x5e, 1, 2, 4]),
+        (
+            "a group with the same Ethernet address",
+            [238, 1, 2, 3],
+            its_mac,
+        ),
+        (
+            "another last byte",
+            [239, 129, 2, 3],
+            [0x01, 0, 0x5e, 1, 2, 4],
+        ),
+        (
+            "another middle byte",
+            [239, 129, 2, 3],
+            [0x01, 0, 0x5e, 1, 3, 3],
+        ),
+        (
+            "another first byte",
+            [239, 129, 2, 3],
+            [0x01, 0, 0x5e, 2, 2, 3],
+        ),
+        (
+            "the upper bit",
+            [239, 129, 2, 3],
+            [0x01, 0, 0x5e, 0x81, 2, 3],
+        ),
+        ("not of IPv4", [239, 129, 2, 3], [0x01, 0, 0x5f, 1, 2, 3]),
+        (
+            "not of the IETF",
+            [239, 129, 2, 3],
+            [0x01, 1, 0x5e, 1, 2, 3],
+        ),
+        ("to everyone", [239, 129, 2, 3], [0xff; 6]),
+        ("to us in IP", ADDRESS.octets(), [0x01, 0, 0x5e, 0, 2, 1]),
+    ] {
+        fixture.assert_verdict(&group_frame(group, mac), Verdict::Pass, what);
+    }
 }
 
 #[test]

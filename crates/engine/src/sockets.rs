@@ -10,6 +10,7 @@ pub(crate) mod exclusive;
 pub(crate) mod fd_table;
 mod follow;
 pub(crate) mod frames;
+pub(crate) mod groups;
 pub(crate) mod hand_over;
 pub(crate) mod host;
 pub(crate) mod interface;

@@ -12,6 +12,7 @@ use descriptors::{OwnDescriptor, own};
 use libc::{c_int, c_long, c_void};
 
 mod cgroup_programs;
+mod groups;
 mod namespace;
 mod path_notices;
 mod process;
@@ -21,6 +22,7 @@ pub(crate) mod streams;
 mod user_pages;
 
 pub(crate) use cgroup_programs::has_cgroup_programs;
+pub(crate) use groups::{GroupFilter, group_filter};
 pub(crate) use namespace::{NamespaceId, namespace_of, namespace_of_thread};
 pub(crate) use path_notices::{PathNotices, SegmentError};
 pub(crate) use process::{

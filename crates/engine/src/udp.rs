@@ -4,6 +4,7 @@ mod attach;
 mod charge;
 mod datagram;
 mod destination;
+mod groups;
 mod hand_back;
 mod os_counts;
 mod os_polls;
@@ -14,6 +15,7 @@ mod send;
 mod socket;
 
 use datagram::Received;
+pub(crate) use groups::follow_port;
 pub(crate) use port_sharing::look_after_shared_ports;
 pub use receive::{RecvCall, RecvOutcome};
 pub use send::SendOutcome;

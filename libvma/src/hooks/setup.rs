@@ -98,6 +98,10 @@ hook! {
         if is_refused(fd, Request::Option { level, name }) {
             return fail(libc::EINVAL);
         }
+        if level == libc::IPPROTO_IP && membership(name).is_some() {
+            // The owner of a socket that was inherited would not learn of it.
+            runtime::recall(fd);
+        }
         // SAFETY: the value is the caller's own.
         if let Some(result) = unsafe { stream_calls::set_option(fd, level, name, value, len) } {
             return traced("setsockopt", fd, result);
@@ -109,7 +113,7 @@ hook! {
             if level == libc::IPPROTO_IP && let Some(joined) = membership(name) {
                 // SAFETY: the kernel has just read at least a struct ip_mreq there; all such structs begin with the group.
                 let group = unsafe { value.cast::<[u8; 4]>().read_unaligned() };
-                let _ = contained(|| engine.membership_changed(socket, group.into(), joined));
+                call::membership_changed(engine, socket, group.into(), joined);
             }
         } else if result == 0 {
             stream_calls::option_was_set(fd, level, name);

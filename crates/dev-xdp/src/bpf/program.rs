@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use descriptors::OwnDescriptor;
 
-use super::asm::{Assembler, BadJump};
+use super::asm::{Assembler, BadJump, Label};
 use super::error::BpfError;
 use super::hidden::Hidden;
 use super::insn::Condition::{AnyBitOf, Equal, Greater, Less, NotEqual};
@@ -196,7 +196,13 @@ fn assemble(
         }
     }
 
-    // Ethernet: to our address, and not to a group or to everyone; IPv4 without a VLAN tag.
+    // Ethernet: to our address, or to that of the multicast group that the packet is for, and not to everyone.
+    let to_us = a.label();
+    let is_accepted = a.label();
+    a.load(R1, U16, R7, frame::DESTINATION_MAC);
+    a.jump_if(R1, NotEqual, in_memory([0x01, 0x00]), to_us);
+    check_group_mac(&mut a, is_accepted, pass);
+    a.place(to_us);
     for (offset, pair) in [
         (0, [mac[0], mac[1]]),
         (2, [mac[2], mac[3]]),
@@ -205,6 +211,9 @@ fn assemble(
         a.load(R1, U16, R7, frame::DESTINATION_MAC + offset);
         a.jump_if(R1, NotEqual, in_memory(pair), pass);
     }
+
+    // IPv4 without a VLAN tag.
+    a.place(is_accepted);
     a.load(R1, U16, R7, frame::ETHER_TYPE);
     a.jump_if(R1, NotEqual, in_memory(ETHER_TYPE_IPV4.to_be_bytes()), pass);
 
@@ -330,6 +339,27 @@ fn assemble(
     a.mov(R0, Verdict::Pass as i32);
     a.exit();
     a.finish()
+}
+
+/// Jumps to `is_accepted` if the rest of the Ethernet address is that of the IP packet's multicast group (RFC 1112 §6.4:
+/// 01:00:5e and the lower 23 bits), else to `pass`. A frame with another pair of addresses is the kernel's to judge.
+fn check_group_mac(a: &mut Assembler, is_accepted: Label, pass: Label) {
+    a.load(R1, U8, R7, frame::DESTINATION_ADDRESS);
+    a.jump_if(R1, Less, 224, pass);
+    a.jump_if(R1, Greater, 239, pass);
+    a.load(R1, U8, R7, frame::DESTINATION_MAC + 2);
+    a.jump_if(R1, NotEqual, 0x5e, pass);
+    a.load(R1, U16, R7, frame::DESTINATION_MAC + 4);
+    a.load(R2, U16, R7, frame::DESTINATION_ADDRESS + 2);
+    a.jump_if(R1, NotEqual, R2, pass);
+    a.load(R1, U8, R7, frame::DESTINATION_MAC + 3);
+    a.jump_if(R1, Greater, 127, pass);
+    a.load(R2, U8, R7, frame::DESTINATION_ADDRESS + 1);
+    a.jump_if(R1, Equal, R2, is_accepted);
+    // The highest bit is not in the Ethernet address.
+    a.sub(R2, 128);
+    a.jump_if(R1, Equal, R2, is_accepted);
+    a.jump_if(R1, NotEqual, R2, pass);
 }
 
 /// R0 = the address of what the map has under the key at this place of the stack frame, or 0.

@@ -15,6 +15,7 @@ use crate::sockets::reason::Reason;
 use crate::sockets::stack::{Described, Stack};
 use crate::sys;
 use crate::tcp;
+use crate::udp::follow_port;
 
 /// Descriptors that are looked at in one go for whether they are still what they were: a third of a millisecond.
 const LOOKED_AT_ONCE: usize = 1024;
@@ -223,6 +224,8 @@ impl<B: Backend> Engine<B> {
                 drop(attachment);
                 if is_last {
                     self.links.start_waiting();
+                    let port = socket.attachment().groups.local.port();
+                    let inode = socket.shadow.inode.load(Ordering::Relaxed);
                     socket.drop_flows();
                     if self.may_be_shared(socket) {
                         socket.give_queue_to_kernel(self);
@@ -233,6 +236,7 @@ impl<B: Backend> Engine<B> {
                     }
                     socket.close();
                     self.sockets.give(object);
+                    self.without(inode, || follow_port(self, port, None));
                 } else {
                     if let Some(other) = self.adopt_other_descriptor(&socket.shadow.fd, object, fd)
                     {

@@ -11,7 +11,7 @@ use crate::sockets::host::Host;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
 use crate::tcp::TcpSocket;
-use crate::udp::UdpSocket;
+use crate::udp::{UdpSocket, UdpStack};
 
 /// A socket of any kind.
 #[derive(Debug)]
@@ -42,6 +42,15 @@ impl<B: Backend> From<&'static TcpSocket<Self>> for AnySocket<B> {
     #[inline]
     fn from(socket: &'static TcpSocket<Self>) -> Self {
         Self::Tcp(socket)
+    }
+}
+
+impl<B: Backend> UdpStack for AnySocket<B> {
+    fn as_udp(self) -> Option<&'static UdpSocket<Self>> {
+        match self {
+            Self::Udp(socket) => Some(socket),
+            Self::Tcp(_) => None,
+        }
     }
 }
 
@@ -114,7 +123,7 @@ impl<B: Backend> Stack for AnySocket<B> {
 
     fn about_to_return(self, host: &Host<Self>) {
         match self {
-            Self::Udp(_) => {}
+            Self::Udp(socket) => socket.leaves_groups(host),
             Self::Tcp(socket) => socket.give_to_kernel(host),
         }
     }

@@ -1,11 +1,13 @@
 //! Where a socket gets its packets from, how many descriptors stand for it, and what its reason is about.
 
+use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use dev_core::Flow;
 use stats::{GroupSlot, Segment, SocketStats};
 use vma_config::rules::ProcessRules;
 
+use crate::sockets::groups::SocketGroups;
 use crate::sockets::interface::Interface;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
@@ -31,13 +33,15 @@ pub(crate) struct Attachment<S: Stack> {
     pub(crate) reuses_address: bool,
     /// Number of the rule that decided last, or 0.
     pub(crate) rule: u32,
-    /// Multicast groups that the socket is a member of.
-    groups: Vec<Ipv4Addr>,
+    /// Multicast groups that the socket is a member of, as readers see them.
+    shown_groups: Vec<Ipv4Addr>,
     /// How readers see them, in the same order.
     group_slots: Vec<GroupSlot>,
     /// What the reason is about, as readers see it.
     pub(crate) detail: String,
     pub(crate) flows: Vec<(&'static Interface<S>, Flow)>,
+    /// What decides about multicast past the kernel.
+    pub(crate) groups: SocketGroups<S>,
 }
 
 impl<S: Stack> Default for Attachment<S> {
@@ -48,10 +52,11 @@ impl<S: Stack> Default for Attachment<S> {
             foreign: None,
             reuses_address: false,
             rule: 0,
-            groups: Vec::new(),
+            shown_groups: Vec::new(),
             group_slots: Vec::new(),
             detail: String::new(),
             flows: Vec::new(),
+            groups: SocketGroups::default(),
         }
     }
 }
@@ -71,8 +76,9 @@ impl<S: Stack> Attachment<S> {
 
     /// The socket is closed, and a member of nothing any more.
     pub(crate) fn leave_groups(&mut self) {
-        self.groups.clear();
+        self.shown_groups.clear();
         self.group_slots.clear();
+        self.groups = SocketGroups::default();
     }
 
     /// Shows what the socket's reason is about, and its groups.
@@ -81,16 +87,23 @@ impl<S: Stack> Attachment<S> {
             detail.clone_into(&mut self.detail);
         }
         let mut shown = self.detail.clone();
-        for (index, group) in self.groups.iter().take(GROUPS_SHOWN).enumerate() {
+        let flows = self.groups.flows.keys();
+        let past_kernel: HashSet<_> = flows.map(|(_, address)| address.ip()).collect();
+        let through_kernel = self
+            .shown_groups
+            .iter()
+            .filter(|it| !past_kernel.contains(it));
+        for (index, group) in through_kernel.enumerate() {
+            if index == GROUPS_SHOWN {
+                shown.push_str(", ...");
+                break;
+            }
             shown.push_str(match (index, shown.is_empty()) {
                 (0, true) => "groups through the kernel: ",
                 (0, false) => "; groups through the kernel: ",
                 _ => ", ",
             });
             shown.push_str(&group.to_string());
-        }
-        if self.groups.len() > GROUPS_SHOWN {
-            shown.push_str(", ...");
         }
         counters.detail.set(&shown);
     }
@@ -109,13 +122,28 @@ impl<S: Stack> SocketCore<S> {
             slot.fd.set(self.fd());
             slot.group.set(SocketAddrV4::new(group, 0).into());
             attachment.group_slots.push(slot);
-            attachment.groups.push(group);
-        } else if let Some(place) = attachment.groups.iter().position(|it| *it == group) {
-            attachment.groups.remove(place);
+            attachment.shown_groups.push(group);
+        } else if let Some(place) = attachment.shown_groups.iter().position(|it| *it == group) {
+            attachment.shown_groups.remove(place);
             attachment.group_slots.remove(place);
         }
+        drop(attachment);
+        self.explain_groups();
+    }
+
+    /// Shows which of the socket's groups go through the kernel.
+    pub(crate) fn explain_groups(&self) {
+        let mut attachment = self.attachment();
         let detail = attachment.detail.clone();
         attachment.explain(self.counters(), &detail);
+    }
+
+    /// Has the kernel serve the socket's groups, and all their receivers.
+    pub(crate) fn leave_group_flows(&self) {
+        let flows = std::mem::take(&mut self.attachment().groups.flows);
+        for ((_, address), interface) in flows {
+            interface.leave_group(address, self);
+        }
     }
 
     /// Takes every flow away from the socket.
@@ -124,6 +152,7 @@ impl<S: Stack> SocketCore<S> {
         for (interface, flow) in flows {
             interface.detach(&flow);
         }
+        self.leave_group_flows();
         self.interfaces.clear();
     }
 }

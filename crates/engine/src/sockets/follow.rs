@@ -1,12 +1,12 @@
 //! Following what changes outside of the library: addresses of the kernel's sockets, the network's configuration, devices.
 
 use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering;
 
 use crate::sockets::attachment::MayOpen;
 use crate::sockets::host::Host;
 use crate::sockets::network::NetworkChange;
 use crate::sockets::reason::Reason;
-use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
 impl<S: Stack> Host<S> {
@@ -29,9 +29,19 @@ impl<S: Stack> Host<S> {
     }
 
     /// The kernel has made a socket a member of a multicast group (`IP_ADD_MEMBERSHIP` and its like), or ended that.
-    pub fn membership_changed(&self, socket: &SocketCore<S>, group: Ipv4Addr, joined: bool) {
-        let _control = self.control();
-        socket.change_membership(&self.segment, group, joined);
+    pub fn membership_changed(&self, socket: impl Into<S>, group: Ipv4Addr, joined: bool) {
+        let socket = socket.into();
+        let links: Vec<_> = self.network().interfaces();
+        let links: Vec<_> = links.iter().map(|link| link.spec.index).collect();
+        {
+            let _control = self.control();
+            let core = socket.core();
+            core.change_membership(&self.segment, group, joined);
+            let mut attachment = core.attachment();
+            attachment.groups.refresh(core.fd(), group, &links);
+            self.groups_joined.store(true, Ordering::Relaxed);
+        }
+        self.addresses_changed(socket);
     }
 
     /// Takes in what has changed in the network's configuration, without waiting.

@@ -2,6 +2,7 @@
 //! the statistics.
 
 use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dev_core::FramePool;
@@ -12,7 +13,7 @@ use vma_config::rules::ProcessRules;
 use crate::sockets::fd_table::FdTable;
 use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::links::Links;
-use crate::sockets::network::Network;
+use crate::sockets::network::{Network, PortUser};
 use crate::sockets::next_hops::{NextHopKey, NextHops, SharedNextHop};
 use crate::sockets::reason::Reason;
 use crate::sockets::rules::Rules;
@@ -33,6 +34,10 @@ pub struct Host<S: Stack> {
     /// Which descriptors are ours. Changes under the control lock only.
     pub(crate) table: FdTable<S::Object>,
     control: Mutex<()>,
+    /// A socket has been a member of a multicast group.
+    pub(super) groups_joined: AtomicBool,
+    /// Inode number of a socket that is about to be closed, which the kernel still lists; else 0. Under the control lock.
+    closing_inode: AtomicU64,
     pub(crate) rules: Rules,
     pub(crate) segment: Arc<Segment>,
     /// Where sockets count that the statistics have no room for.
@@ -66,6 +71,8 @@ impl<S: Stack> Host<S> {
             pool,
             table: FdTable::new(),
             control: Mutex::new(()),
+            groups_joined: AtomicBool::new(false),
+            closing_inode: AtomicU64::new(0),
             rules: Rules::none(),
             segment,
             unseen: Box::leak(Box::default()),
@@ -114,6 +121,27 @@ impl<S: Stack> Host<S> {
     /// Held by whoever changes what descriptors stand for and where sockets get their packets from.
     pub(crate) fn control(&self) -> MutexGuard<'_, ()> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether any socket has been a member of a multicast group.
+    pub(crate) fn has_groups(&self) -> bool {
+        self.groups_joined.load(Ordering::Relaxed)
+    }
+
+    /// Runs `look` while a socket does not count any more that is about to be closed. Under the control lock.
+    pub(crate) fn without(&self, closing_inode: u64, look: impl FnOnce()) {
+        self.closing_inode.store(closing_inode, Ordering::Relaxed);
+        look();
+        self.closing_inode.store(0, Ordering::Relaxed);
+    }
+
+    /// The UDP sockets of every process, or those with this port, as far as they are not about to be closed. `None`: the
+    /// kernel does not say.
+    pub(crate) fn port_users(&self, port: Option<u16>) -> Option<Vec<PortUser>> {
+        let mut users = self.network.port_users(port)?;
+        let closing = self.closing_inode.load(Ordering::Relaxed);
+        users.retain(|user| closing == 0 || user.inode != closing);
+        Some(users)
     }
 
     /// The rules for sockets that are looked at from here on.

@@ -1,5 +1,6 @@
 //! An open interface: its rings, who receives its packets, and its part of the data path.
 
+mod groups;
 mod pieces;
 mod segments;
 mod set;
@@ -13,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use descriptors::OwnDescriptor;
 use dev_core::{
-    Backend, Flow, FlowTable, Frame, FramePool, Kick, KickOutcome, LinkSpec, Lock, Merging, Port,
-    Protocol, RxRing, Steering, ThreadMode, TxRing,
+    Backend, Flow, FlowTable, Frame, FramePool, GroupTable, Kick, KickOutcome, LinkSpec, Lock,
+    Merging, Port, Protocol, RxRing, Steering, ThreadMode, TxRing,
 };
 use stats::{QueueSlot, RingSlot};
 use wire::{ChecksumPolicy, Malformed, UdpTemplate};
@@ -64,6 +65,7 @@ pub(crate) struct Interface<S: Stack> {
 struct RxSide<S: Stack> {
     ring: <S::Backend as Backend>::Rx,
     flows: FlowTable<S>,
+    groups: GroupTable<S>,
     refused: RefusedSources,
     /// Frames until the next one whose way to the program is timed.
     until_timed: u32,
@@ -116,6 +118,7 @@ impl<S: Stack> Interface<S> {
                 RxSide {
                     ring: port.rx,
                     flows: FlowTable::default(),
+                    groups: GroupTable::default(),
                     refused: RefusedSources::default(),
                     until_timed: 0,
                     pieces: Pieces::default(),
@@ -295,6 +298,12 @@ impl<S: Stack> Interface<S> {
 
     /// Leaves a flow's packets to the kernel. Those that are in the receiving ring already are delivered first.
     pub(crate) fn detach(&self, flow: &Flow) {
+        self.stop_steering(flow);
+        self.rx.lock().flows.remove(flow);
+    }
+
+    /// What has come so far is delivered before this returns.
+    fn stop_steering(&self, flow: &Flow) {
         if let Err(error) = self.steering.remove(flow)
             && !self.is_lost()
         {
@@ -306,7 +315,6 @@ impl<S: Stack> Interface<S> {
             self.mark_lost();
         }
         self.drain();
-        self.rx.lock().flows.remove(flow);
     }
 
     /// Receives what has come, up to a batch, and delivers it. Returns the number of frames.
@@ -325,6 +333,7 @@ impl<S: Stack> Interface<S> {
         let RxSide {
             ring,
             flows,
+            groups,
             refused,
             until_timed,
             pieces,
@@ -336,7 +345,7 @@ impl<S: Stack> Interface<S> {
                 return self.take_piece(flows, refused, frame, pieces);
             }
             let arrived_nsec = arrival_nsec(until_timed);
-            self.deliver(flows, refused, frame, arrived_nsec, direct);
+            self.deliver((flows, groups), refused, frame, arrived_nsec, direct);
         });
         self.count_received(count, bytes);
         drop(side);
@@ -352,6 +361,7 @@ impl<S: Stack> Interface<S> {
         let RxSide {
             ring,
             flows,
+            groups,
             refused,
             until_timed,
             pieces,
@@ -363,7 +373,7 @@ impl<S: Stack> Interface<S> {
                 return self.take_piece(flows, refused, frame, pieces);
             }
             let arrived_nsec = arrival_nsec(until_timed);
-            self.deliver(flows, refused, frame, arrived_nsec, &mut None);
+            self.deliver((flows, groups), refused, frame, arrived_nsec, &mut None);
         });
         self.count_received(count, bytes);
         drop(side);
@@ -385,7 +395,7 @@ impl<S: Stack> Interface<S> {
     #[inline]
     fn deliver(
         &self,
-        flows: &FlowTable<S>,
+        (flows, groups): (&FlowTable<S>, &GroupTable<S>),
         refused: &RefusedSources,
         frame: Frame,
         arrived_nsec: u64,
@@ -399,21 +409,36 @@ impl<S: Stack> Interface<S> {
             self.stats.rx_dropped_malformed.add(1);
             return self.pool.give(frame);
         }
+        if packet.destination().ip().is_multicast() {
+            return self.deliver_to_group(groups, &packet, frame, arrived_nsec, direct);
+        }
         let owner = flows.look_up(packet.protocol(), packet.source(), packet.destination());
         let Some(socket) = owner else {
             // It was on its way when the socket went.
             self.stats.rx_dropped_no_socket.add(1);
             return self.pool.give(frame);
         };
+        self.deliver_to(socket, &packet, frame, arrived_nsec, direct);
+    }
+
+    #[inline(always)]
+    fn deliver_to(
+        &self,
+        socket: S,
+        packet: &Parsed,
+        frame: Frame,
+        arrived_nsec: u64,
+        direct: &mut Option<DirectReceive<'_, '_, S>>,
+    ) {
         if let Some(call) = direct
             && call.waits_for(socket)
         {
-            socket.receive_at_once(call, &packet, &frame, arrived_nsec);
+            socket.receive_at_once(call, packet, &frame, arrived_nsec);
             if call.result.is_some() {
                 return self.pool.give(frame);
             }
         }
-        if let Err(dropped) = socket.deliver(&packet, frame, arrived_nsec) {
+        if let Err(dropped) = socket.deliver(packet, frame, arrived_nsec) {
             self.pool.give(dropped);
         }
     }

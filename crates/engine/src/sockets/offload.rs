@@ -92,6 +92,20 @@ pub(crate) fn sender_rule(rules: &ProcessRules, destination: SocketAddrV4) -> Op
     os_rule(rules, Role::UdpSender, destination, None)
 }
 
+/// The rule by which datagrams that come to an address are the kernel's.
+pub(crate) fn receiver_rule(rules: &ProcessRules, local: SocketAddrV4) -> Option<&ProcessRule> {
+    os_rule(rules, Role::UdpReceiver, local, None)
+}
+
+/// The rule by which a socket that is connected is the kernel's.
+pub(crate) fn connect_rule(
+    rules: &ProcessRules,
+    peer: SocketAddrV4,
+    local: SocketAddrV4,
+) -> Option<&ProcessRule> {
+    os_rule(rules, Role::UdpConnect, peer, Some(local))
+}
+
 fn os_rule(
     rules: &ProcessRules,
     role: Role,
@@ -117,9 +131,8 @@ pub(crate) fn plan<'a>(
     if socket.ipsec {
         return Err(Reason::Ipsec.into());
     }
-    let local = Some(socket.local);
-    let connect_rule = |peer| os_rule(socket.rules, Role::UdpConnect, peer, local);
-    if let Some(rule) = socket.peer.and_then(connect_rule) {
+    let rule_for = |peer| connect_rule(socket.rules, peer, socket.local);
+    if let Some(rule) = socket.peer.and_then(rule_for) {
         let (reason, rule) = (Reason::Rule, Some(rule));
         return Err(NotOffloaded { reason, rule });
     }
@@ -167,7 +180,7 @@ pub(crate) fn plan<'a>(
     }
     let mut ruled_out = None;
     flows.retain(|(_, flow)| {
-        let rule = os_rule(socket.rules, Role::UdpReceiver, flow.local, None);
+        let rule = receiver_rule(socket.rules, flow.local);
         ruled_out = ruled_out.or(rule);
         rule.is_none()
     });

@@ -28,6 +28,12 @@ impl<S: Stack> Host<S> {
                     .store(timeout, Ordering::Relaxed);
             }
             Effect::Flows => self.addresses_changed(socket),
+            Effect::Groups => {
+                let all =
+                    sys::option_int(socket.core().fd(), libc::IPPROTO_IP, libc::IP_MULTICAST_ALL);
+                socket.core().attachment().groups.takes_all = all != Ok(0);
+                self.addresses_changed(socket);
+            }
             Effect::Headers => socket.headers_changed(),
             Effect::Multicast => socket.core().show_multicast_options(),
             Effect::Kernel => self.leave_to_kernel_for(socket, Request::Option { level, name }),

@@ -17,6 +17,8 @@ pub(super) enum Effect {
     Headers,
     /// How multicast is sent, which readers of the statistics see.
     Multicast,
+    /// Which groups' datagrams the socket gets.
+    Groups,
     /// Something that only the kernel does.
     Kernel,
 }
@@ -44,12 +46,13 @@ pub(super) fn effect(level: c_int, name: c_int) -> Effect {
             | libc::SO_INCOMING_CPU,
         ) => Effect::None,
         (libc::IPPROTO_IP, libc::IP_TTL | libc::IP_TOS | libc::IP_MTU_DISCOVER) => Effect::Headers,
-        // Multicast goes through the kernel.
+        // Sent through the kernel.
         (libc::IPPROTO_IP, libc::IP_MULTICAST_IF | libc::IP_MULTICAST_LOOP) => Effect::Multicast,
+        (libc::IPPROTO_IP, libc::IP_MULTICAST_ALL) => Effect::Groups,
+        // Memberships are followed by themselves.
         (
             libc::IPPROTO_IP,
             libc::IP_MULTICAST_TTL
-            | libc::IP_MULTICAST_ALL
             | libc::IP_ADD_MEMBERSHIP
             | libc::IP_DROP_MEMBERSHIP
             | libc::IP_ADD_SOURCE_MEMBERSHIP

@@ -124,9 +124,10 @@ reasons! {
     /// Received by the kernel's half of an accelerated socket.
     AnotherWay = 31, "came in fragments, by another interface, or earlier",
         "Nothing, if it is rare; else send packets that need no fragments, and through the interface of the address";
-    /// Bound to a group, or sent to one.
+    /// Bound to a group that it cannot receive past the kernel, or sent to one.
     Multicast = 32, "multicast goes through the kernel",
-        "Nothing: multicast goes through the kernel";
+        "To receive: join the group (any source) before the first receive call, and share its port with no other process. \
+         Nothing helps sending";
     /// Streams. Listed in the statistics, nothing more.
     Tcp = 33, "TCP is the kernel's for now",
         "Name it in a rule of libvma.conf (use vma tcp_client, use vma tcp_server): no other TCP is accelerated yet";

@@ -9,6 +9,7 @@ use dev_core::Flow;
 use vma_config::rules::ProcessRules;
 
 use crate::sockets::attachment::{MayOpen, in_parentheses};
+use crate::sockets::groups::GroupFlows;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
@@ -17,6 +18,7 @@ use crate::sockets::offload::{self, PortSharing, SocketFacts};
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::sys;
+use crate::udp::groups;
 use crate::udp::port_sharing::port_sharing;
 use crate::udp::{UdpSocket, UdpStack};
 
@@ -36,6 +38,21 @@ impl<S: UdpStack> UdpSocket<S> {
     /// If there are interfaces to open first, nothing is done, and their indexes are returned: the caller opens them without the
     /// lock and calls again.
     pub(crate) fn follow_kernel(&'static self, host: &Host<S>, may_open: MayOpen) -> Vec<u32> {
+        let before = self.attachment().groups.local.port();
+        let closed = self.follow_alone(host, may_open);
+        if !closed.is_empty() || !host.has_groups() {
+            return closed;
+        }
+        let now = self.attachment().groups.local.port();
+        groups::follow_port(host, now, Some(self));
+        if before != now {
+            groups::follow_port(host, before, None);
+        }
+        closed
+    }
+
+    /// The same without regard to other sockets, whose groups this one may receive from.
+    pub(super) fn follow_alone(&'static self, host: &Host<S>, may_open: MayOpen) -> Vec<u32> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         let (Ok(Some(local)), Ok(peer)) = (sys::local_address(fd), sys::peer_address(fd)) else {
             return Vec::new();
@@ -47,6 +64,10 @@ impl<S: UdpStack> UdpSocket<S> {
             host.rules()
         };
         self.remember_addresses(local, peer, rules);
+        {
+            let groups = &mut self.attachment().groups;
+            (groups.local, groups.peer, groups.is_able) = (local, peer, false);
+        }
         // What such a socket receives is the kernel's for good; what it sends may come to be.
         let only_sends = self.is_committed() && self.reason() == Reason::ReceiverRule && bound;
         if self.is_committed() && !only_sends {
@@ -70,10 +91,21 @@ impl<S: UdpStack> UdpSocket<S> {
             .get_or_insert_with(|| !host.network().has_socket(fd));
         let reuses_address = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
         self.attachment().reuses_address = reuses_address;
-        let sharing = if reuses_address && !foreign {
-            port_sharing(host, self, local, peer)
-        } else {
+        let is_ruled_out =
+            peer.is_some_and(|peer| offload::connect_rule(rules, peer, local).is_some());
+        let has_ipsec = host.network().has_ipsec();
+        self.attachment().groups.is_able = !self.is_committed()
+            && enabled
+            && !foreign
+            && !has_ipsec
+            && !reuse_port
+            && !is_ruled_out;
+        let sharing = if !reuses_address || foreign {
             PortSharing::Alone
+        } else if groups::has_twin(host, self) {
+            PortSharing::Shared
+        } else {
+            port_sharing(host, self, local, peer)
         };
         let facts = SocketFacts {
             local,
@@ -82,14 +114,25 @@ impl<S: UdpStack> UdpSocket<S> {
             sharing,
             enabled,
             foreign,
-            ipsec: host.network().has_ipsec(),
+            ipsec: has_ipsec,
             rules,
         };
         let interfaces = host.links.facts();
-        let plan = offload::plan(&facts, &interfaces);
+        let groups = groups::wanted(host, self, &interfaces);
+        let plan = match offload::plan(&facts, &interfaces) {
+            // What is for it alone is the kernel's, its groups need not be.
+            Err(_) if !groups.is_empty() => Ok(Vec::new()),
+            plan => plan,
+        };
         if may_open == MayOpen::Yes {
             let closed = match &plan {
-                Ok(flows) if !only_sends => closed_among(host, flows.iter().map(|flow| flow.0)),
+                Ok(flows) if !only_sends => {
+                    let of_groups = groups.iter().map(|it| it.0);
+                    let mut links: Vec<_> = flows.iter().map(|it| it.0).chain(of_groups).collect();
+                    links.sort_unstable();
+                    links.dedup();
+                    closed_among(host, links)
+                }
                 // So that changes of the network are followed, on which the ways of what it sends depend.
                 Err(refusal) if refusal.reason == Reason::ReceiverRule => {
                     closed_among(host, host.links.owner_of(local, &interfaces))
@@ -107,7 +150,7 @@ impl<S: UdpStack> UdpSocket<S> {
                 self.drop_flows();
                 Reason::Forked.into()
             }
-            Ok(flows) => self.change_flows(host, &flows).into(),
+            Ok(flows) => self.change_flows(host, &flows, &groups).into(),
             Err(refusal) => {
                 self.drop_flows();
                 refusal
@@ -146,6 +189,14 @@ impl<S: UdpStack> UdpSocket<S> {
         Vec::new()
     }
 
+    /// The socket is about to be the kernel's: so are the groups that it receives from, or may come to.
+    pub(crate) fn leaves_groups(&'static self, host: &Host<S>) {
+        if host.has_groups() {
+            let port = self.attachment().groups.local.port();
+            groups::follow_port(host, port, Some(self));
+        }
+    }
+
     fn remember_addresses(
         &self,
         local: SocketAddrV4,
@@ -166,7 +217,12 @@ impl<S: UdpStack> UdpSocket<S> {
     }
 
     /// Goes over from the flows it has to those it should have. New ones come first, so that no packet falls between.
-    fn change_flows(&'static self, host: &Host<S>, wanted: &[(u32, Flow)]) -> Reason {
+    fn change_flows(
+        &'static self,
+        host: &Host<S>,
+        wanted: &[(u32, Flow)],
+        groups: &[(u32, SocketAddrV4)],
+    ) -> Reason {
         let had = std::mem::take(&mut self.attachment().flows);
         let has = |index: u32, flow: &Flow| {
             had.iter()
@@ -178,12 +234,7 @@ impl<S: UdpStack> UdpSocket<S> {
             let interface = match host.links.get_for_flows(*index) {
                 Ok(interface) => interface,
                 Err(absent) => {
-                    reason = match absent {
-                        Absent::Refused(refused) => refused,
-                        Absent::Opening => Reason::Opening,
-                        // Tried some time ago, or not possible for this thread.
-                        Absent::Closed => host.links.failure(*index).unwrap_or(Reason::OpenFailed),
-                    };
+                    reason = self.reason_of_absence(host, *index, absent);
                     continue;
                 }
             };
@@ -221,12 +272,65 @@ impl<S: UdpStack> UdpSocket<S> {
                 .drain(..)
                 .for_each(|(interface, flow)| interface.detach(&flow));
         }
+        let groups = if reason == Reason::PortShared {
+            &[]
+        } else {
+            groups
+        };
+        let groups = self.change_groups(host, groups, &mut reason);
         self.interfaces.clear();
         for (interface, _) in &flows {
             self.interfaces.add(interface);
         }
-        let offloaded = !flows.is_empty();
-        self.attachment().flows = flows;
+        for interface in groups.values() {
+            self.interfaces.add(interface);
+        }
+        let offloaded = !flows.is_empty() || !groups.is_empty();
+        let mut attachment = self.attachment();
+        attachment.flows = flows;
+        attachment.groups.flows = groups;
+        drop(attachment);
+        if host.has_groups() {
+            self.explain_groups();
+        }
         if offloaded { Reason::Offloaded } else { reason }
+    }
+
+    /// The same for groups, of which it only becomes a receiver: their packets are taken when all receivers are there.
+    fn change_groups(
+        &'static self,
+        host: &Host<S>,
+        wanted: &[(u32, SocketAddrV4)],
+        reason: &mut Reason,
+    ) -> GroupFlows<S> {
+        let (had, peer) = {
+            let groups = &mut self.attachment().groups;
+            (std::mem::take(&mut groups.flows), groups.peer)
+        };
+        let mut flows = GroupFlows::default();
+        for (index, address) in wanted {
+            match host.links.get_for_flows(*index) {
+                Ok(interface) => {
+                    interface.join_group(*address, self.into(), peer);
+                    flows.insert((*index, *address), interface);
+                }
+                Err(absent) => *reason = self.reason_of_absence(host, *index, absent),
+            }
+        }
+        for (place, interface) in had {
+            if !flows.contains_key(&place) {
+                interface.leave_group(place.1, self);
+            }
+        }
+        flows
+    }
+
+    fn reason_of_absence(&self, host: &Host<S>, index: u32, absent: Absent) -> Reason {
+        match absent {
+            Absent::Refused(refused) => refused,
+            Absent::Opening => Reason::Opening,
+            // Tried some time ago, or not possible for this thread.
+            Absent::Closed => host.links.failure(index).unwrap_or(Reason::OpenFailed),
+        }
     }
 }

@@ -282,7 +282,8 @@ fn resolve_way<S: Stack>(
     }
     *headers = headers.or_else(|| HeaderOptions::read(fd));
     let headers = headers.ok_or(Reason::Option)?;
-    let bound = Some(*local.ip()).filter(|ip| !ip.is_unspecified());
+    // What is bound to a group sends as if it were bound to nothing.
+    let bound = Some(*local.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
     let key = NextHopKey {
         destination,
         source: bound,

@@ -1,6 +1,6 @@
 //! When to ask the kernel's socket between polls of the rings (`VMA_RX_UDP_POLL_OS_RATIO`).
 //!
-//! What does not come through a ring (fragments, other interfaces, multicast) waits in the kernel's socket. A look at it
+//! What does not come through a ring (fragments, other interfaces, what the host sends to its own groups) waits in the kernel's socket. A look at it
 //! costs a system call, as much as a hundred polls of a ring. While looks find nothing, the distance between them doubles,
 //! up to [`DISTANCE_MAX`] times the ratio: some tens of microseconds.
 

@@ -12,6 +12,7 @@ use crate::sockets::reason::Reason;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::sys;
+use crate::udp::{UdpStack, groups};
 
 /// Whether the kernel would, or might, prefer the other socket for some of the datagrams that this one would have.
 fn takes_from(local: SocketAddrV4, peer: Option<SocketAddrV4>, other: &PortUser) -> bool {
@@ -27,6 +28,10 @@ fn takes_from(local: SocketAddrV4, peer: Option<SocketAddrV4>, other: &PortUser)
         return false;
     }
     let (ours, theirs) = (*local.ip(), *other_local.ip());
+    if theirs.is_multicast() && ours != theirs {
+        // For groups only, of which each receiver gets every datagram.
+        return false;
+    }
     match (peer, other.peer.and_then(mapped)) {
         (Some(ours), Some(theirs)) if ours != theirs => false,
         // Ours is the more exact one.
@@ -43,7 +48,7 @@ pub(super) fn port_sharing<S: Stack>(
     local: SocketAddrV4,
     peer: Option<SocketAddrV4>,
 ) -> PortSharing {
-    let Some(mut users) = host.network().port_users(Some(local.port())) else {
+    let Some(mut users) = host.port_users(Some(local.port())) else {
         return PortSharing::Unknown;
     };
     let inode = sys::inode(socket.fd());
@@ -61,7 +66,7 @@ pub(super) fn port_sharing<S: Stack>(
 }
 
 /// Leaves sockets to the kernel whose port another process has come to share.
-pub(crate) fn look_after_shared_ports<S: Stack>(host: &Host<S>) {
+pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) {
     let sharing: Vec<_> = host
         .sockets()
         .filter(|(_, socket)| {
@@ -75,6 +80,7 @@ pub(crate) fn look_after_shared_ports<S: Stack>(host: &Host<S>) {
     let users = host.network().port_users(None);
     let _control = host.control();
     let own = accelerated_inodes(host);
+    groups::look_after(host, users.as_deref());
     for (fd, socket) in sharing {
         // It may have been closed meanwhile, or bound to another port.
         if !host.is_behind(fd, socket.core()) || !socket.core().is_offloaded() {
@@ -83,6 +89,10 @@ pub(crate) fn look_after_shared_ports<S: Stack>(host: &Host<S>) {
         let (Ok(Some(local)), Ok(peer)) = (sys::local_address(fd), sys::peer_address(fd)) else {
             continue;
         };
+        if local.ip().is_multicast() {
+            // Looked after above.
+            continue;
+        }
         let is_shared = users.as_ref().is_none_or(|users| {
             let takes = |other: &PortUser| takes_from(local, peer, other);
             users
@@ -135,6 +145,10 @@ mod tests {
             // Over IPv6.
             ("0.0.0.0:5", None, "[::]:5", None, false),
             ("0.0.0.0:5", None, "[2001:db8::1]:5", None, false),
+            // For groups.
+            ("0.0.0.0:5", None, "239.1.1.1:5", None, false),
+            ("239.1.1.1:5", None, "239.1.1.2:5", None, false),
+            ("239.1.1.1:5", None, "239.1.1.1:5", None, true),
             ("0.0.0.0:5", None, "[::ffff:10.0.0.1]:5", None, true),
         ] {
             let user = PortUser {

@@ -32,9 +32,10 @@ pub struct UdpSocket<S: Stack> {
 }
 
 /// Kinds of sockets with UDP among them.
-pub trait UdpStack: Stack + From<&'static UdpSocket<Self>> {}
-
-impl<S: Stack + From<&'static UdpSocket<S>>> UdpStack for S {}
+pub trait UdpStack: Stack + From<&'static UdpSocket<Self>> {
+    /// The socket, if it is one.
+    fn as_udp(self) -> Option<&'static UdpSocket<Self>>;
+}
 
 /// A UDP socket is a socket.
 impl<S: Stack> Deref for UdpSocket<S> {
