@@ -104,3 +104,28 @@ fn without_the_daemon_peers_learn_when_they_send() {
     let outcome = peers.wait_for_resets(Duration::from_secs(5));
     assert_eq!(outcome.reset, 10);
 }
+
+/// The segment of another process says that it has the connection of a live one.
+#[test]
+fn a_forged_segment_resets_nobody_else() {
+    let lab = or_skip!(Lab::new());
+    let daemon = lab.daemon(&["-v", "6"]);
+    let mut peers = lab.listen();
+    let client = holding(&lab, &mut peers, 1);
+    watches(&lab, &daemon, &client);
+    for (local, peer) in peers.connections() {
+        let forger = lab.publisher_of(&format!("{local} {peer}"));
+        watches(&lab, &daemon, &forger);
+        forger.signal(SIGKILL).unwrap();
+    }
+    let status = lab.status_with(&daemon, |status| {
+        lab.counter(status, "connections spared") == 1
+    });
+    assert_eq!(lab.counter(&status, "probes sent"), 0, "{status}");
+    assert_eq!(lab.counter(&status, "resets sent"), 0, "{status}");
+    assert_eq!(peers.wait_for_resets(Duration::from_millis(300)).reset, 0);
+    // Its own end is believed.
+    client.signal(SIGKILL).unwrap();
+    let reset = peers.wait_for_resets(Duration::from_secs(5)).reset;
+    assert_eq!(reset, 1, "{}", daemon.stdout());
+}

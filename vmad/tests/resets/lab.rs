@@ -261,9 +261,17 @@ impl Lab {
 
     /// A process that publishes statistics and does nothing else.
     pub(crate) fn publisher(&self) -> Running {
+        self.publisher_of("")
+    }
+
+    /// The same, which says to have a connection: local end and peer.
+    pub(crate) fn publisher_of(&self, claim: &str) -> Running {
         let mut command = self.pair.a.command(std::env::current_exe().unwrap());
         command.args(["--exact", "statistics::publisher", "--ignored"]);
         command.env(crate::statistics::PUBLISH, self.directory.path());
+        if !claim.is_empty() {
+            command.env(crate::statistics::CLAIM, claim);
+        }
         let publisher = Running::start(command).unwrap();
         let file = format!("vmastat.{}", publisher.pid());
         let begun = Instant::now();

@@ -14,6 +14,9 @@ use crate::lab::Lab;
 /// Names the directory to publish in.
 pub(crate) const PUBLISH: &str = "VMAD_TEST_PUBLISH";
 
+/// Names local end and peer of a connection to publish, if any.
+pub(crate) const CLAIM: &str = "VMAD_TEST_CLAIM";
+
 /// Publishes statistics as the library does, until it is killed.
 #[test]
 #[ignore = "a part of the next test, in a process of its own"]
@@ -31,7 +34,15 @@ fn publisher() {
         rules: 0,
     };
     let identity = Identity::of_this_process("0.0.0");
-    let _segment = Segment::create(Path::new(&directory), &identity, capacity).unwrap();
+    let segment = Segment::create(Path::new(&directory), &identity, capacity).unwrap();
+    let slot = segment.claim_tcp_connection();
+    if let Ok(claim) = env::var(CLAIM) {
+        let (local, peer) = claim.split_once(' ').unwrap();
+        slot.fd.set(3);
+        slot.local.set(local.parse().unwrap());
+        slot.peer.set(peer.parse().unwrap());
+        slot.state.set(1);
+    }
     thread::sleep(Duration::from_secs(60));
 }
 
