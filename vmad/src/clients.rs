@@ -233,6 +233,13 @@ impl Clients {
         Ok(())
     }
 
+    /// What nobody but the process wanted is redirected no longer.
+    fn end_flows(&mut self, pid: u32) {
+        for flow in self.flows.end(pid) {
+            self.redirector.remove(&flow);
+        }
+    }
+
     /// Flows that are redirected now.
     pub(crate) fn flows(&self) -> usize {
         self.flows.len()
@@ -242,9 +249,7 @@ impl Clients {
     pub(crate) fn end(&mut self, pid: u32) -> (Vec<Claim>, Option<i32>) {
         let was_known = self.registry.contains(pid);
         let inner = self.inner_pids.remove(&pid).filter(|_| was_known);
-        for flow in self.flows.end(pid) {
-            self.redirector.remove(&flow);
-        }
+        self.end_flows(pid);
         (self.registry.end(pid), inner)
     }
 
@@ -252,9 +257,7 @@ impl Clients {
     pub(crate) fn forget(&mut self, pid: u32) {
         self.registry.leave(pid);
         self.inner_pids.remove(&pid);
-        for flow in self.flows.end(pid) {
-            self.redirector.remove(&flow);
-        }
+        self.end_flows(pid);
     }
 
     /// Whether a live process has the connection.
