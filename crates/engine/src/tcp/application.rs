@@ -133,12 +133,7 @@ impl<S: TcpStack> TcpSocket<S> {
         self.announce(&outcome);
     }
 
-    fn has_no_way(
-        &'static self,
-        host: &Host<S>,
-        of: (SocketAddrV4, SocketAddrV4),
-        reason: Reason,
-    ) {
+    fn has_no_way(&'static self, host: &Host<S>, of: (SocketAddrV4, SocketAddrV4), reason: Reason) {
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
             return;

@@ -96,7 +96,10 @@ impl<S: TcpStack> TcpSocket<S> {
             Role::Stream(stream) => (stream.local, stream.peer),
             _ => return (Linger::Off, None),
         };
-        (Linger::Off, streams::connected_silently(addresses.0, addresses.1))
+        (
+            Linger::Off,
+            streams::connected_silently(addresses.0, addresses.1),
+        )
     }
 
     /// Ends a life of the object.

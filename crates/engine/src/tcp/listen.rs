@@ -196,7 +196,9 @@ impl<S: Stack> Listening<S> {
             return outcome;
         };
         let sent = child.stream.transmit(core.counters(), now);
-        if sent.needs_kick && let Some(way) = &child.stream.way {
+        if sent.needs_kick
+            && let Some(way) = &child.stream.way
+        {
             outcome.needs_kick = !way.interface.has_replied_to(child.stream.interface);
         }
         while let Some(event) = child.stream.connection.poll_event() {

@@ -275,8 +275,7 @@ impl<S: Stack> Stream<S> {
         };
         let numbers = self.connection.numbers();
         let mss = u64::from(info.snd_mss);
-        let micros =
-            |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         slot.state.set(state);
         slot.snd_una.set(numbers.snd_una.0);
         slot.snd_nxt.set(numbers.snd_nxt.0);
