@@ -1,6 +1,10 @@
 //! Connections whose handshake the kernel has not seen come into the queue of its listening socket, whole.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "tests"
+)]
 
 use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
@@ -59,30 +63,27 @@ fn packet(peer: SocketAddrV4, seq: u32, flags: Flags, data: &[u8]) -> Vec<u8> {
 }
 
 fn raw_socket() -> OwnedFd {
-    // SAFETY: integers; the kernel has just made the descriptor.
-    unsafe {
-        let fd = libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW);
-        assert!(fd >= 0);
-        OwnedFd::from_raw_fd(fd)
-    }
+    // SAFETY: integers.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW) };
+    assert!(fd >= 0);
+    // SAFETY: the kernel has just made the descriptor.
+    unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
 fn send(raw: &OwnedFd, packet: &[u8]) -> bool {
-    // SAFETY: zero is a valid address, and packet and address are readable.
-    unsafe {
-        let mut to: libc::sockaddr_in = std::mem::zeroed();
-        to.sin_family = libc::AF_INET as libc::sa_family_t;
-        to.sin_addr.s_addr = u32::from(Pair::ADDRESS_A).to_be();
-        let (at, len) = ((&raw const to).cast(), size_of_val(&to) as u32);
-        libc::sendto(
-            raw.as_raw_fd(),
-            packet.as_ptr().cast(),
-            packet.len(),
-            0,
-            at,
-            len,
-        ) >= 0
-    }
+    let to = libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: 0,
+        sin_addr: libc::in_addr {
+            s_addr: u32::from(Pair::ADDRESS_A).to_be(),
+        },
+        sin_zero: [0; 8],
+    };
+    let (at, len) = ((&raw const to).cast(), size_of_val(&to) as u32);
+    let (fd, data) = (raw.as_raw_fd(), packet.as_ptr().cast());
+    // SAFETY: packet and address are readable.
+    let sent = unsafe { libc::sendto(fd, data, packet.len(), 0, at, len) };
+    sent >= 0
 }
 
 fn admission() -> Result<Box<dyn Admission>, Skip> {
@@ -150,17 +151,14 @@ fn the_options_are_those_of_the_handshake() {
             .unwrap();
     });
     let (stream, _) = listener.accept().unwrap();
+    // SAFETY: integers.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut len = size_of_val(&info) as u32;
+    let (fd, at) = (stream.as_raw_fd(), (&raw mut info).cast());
+    let (level, name) = (libc::IPPROTO_TCP, libc::TCP_INFO);
     // SAFETY: the kernel writes at most the length that it is told.
-    let info = unsafe {
-        let mut info: libc::tcp_info = std::mem::zeroed();
-        let mut len = size_of_val(&info) as u32;
-        let (fd, at) = (stream.as_raw_fd(), (&raw mut info).cast());
-        assert_eq!(
-            libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, at, &raw mut len),
-            0
-        );
-        info
-    };
+    let read = unsafe { libc::getsockopt(fd, level, name, at, &raw mut len) };
+    assert_eq!(read, 0);
     assert_eq!(info.tcpi_snd_rcv_wscale, 7 << 4 | 5);
     // TCPI_OPT_TIMESTAMPS, TCPI_OPT_SACK and TCPI_OPT_WSCALE
     assert_eq!(info.tcpi_options & 7, 7);

@@ -41,7 +41,7 @@ impl<S: TcpStack> TcpSocket<S> {
     /// [`look_after`](Self::look_after) says so. Under the control lock.
     pub(crate) fn let_go(&'static self, host: &Host<S>) -> bool {
         if !self.is_stream() {
-            return false;
+            return self.returns_as_orphan();
         }
         let fd = self.fd();
         let linger = linger(fd);
@@ -119,6 +119,10 @@ impl<S: TcpStack> TcpSocket<S> {
             self.announce(&outcome);
             self.common.give_strangers_to_kernel(host);
             return false;
+        }
+        if let Role::Returning(_) = &*role {
+            drop(role);
+            return self.look_after_return(host);
         }
         let Role::Stream(stream) = &mut *role else {
             return false;
