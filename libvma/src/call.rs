@@ -410,6 +410,10 @@ pub(crate) fn membership_changed(
         internal_thread::start_when_needed(engine);
     });
     start::end_if_start_failed();
+    let wait = engine.settings().wait_after_join;
+    if joined && !wait.is_zero() {
+        std::thread::sleep(wait);
+    }
 }
 
 #[inline]

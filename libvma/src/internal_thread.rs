@@ -1,7 +1,9 @@
 //! The library's own thread.
 
+use std::sync::OnceLock;
+
 use engine::Engine;
-use engine::monitor::Monitor;
+use engine::monitor::{Monitor, ThreadPlace};
 
 use crate::guard;
 use crate::life::{self, Device};
@@ -11,6 +13,13 @@ use crate::signals::SignalSet;
 /// What the standard library gives a thread, too.
 const INTERNAL_STACK_BYTES: usize = 2 << 20;
 
+static PLACE: OnceLock<ThreadPlace> = OnceLock::new();
+
+/// Says where the thread is to run, before it starts. The first word counts.
+pub(crate) fn runs_at(place: ThreadPlace) {
+    let _ = PLACE.set(place);
+}
+
 /// Starts the internal thread if an interface is open, or to be taken over, and the thread does not run yet.
 pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
     if !engine.has_open_interface() && !engine.waits_for_interface() {
@@ -19,7 +28,11 @@ pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
     let Some(network) = life::network().filter(|_| life::is_first_watcher()) else {
         return;
     };
-    let monitor = Monitor::prepare(engine, log_sink::CONTROLS);
+    let monitor = Monitor::prepare(
+        engine,
+        log_sink::CONTROLS,
+        PLACE.get().cloned().unwrap_or_default(),
+    );
     let mut all = SignalSet::all();
     all.remove(libc::SIGBUS);
     all.swap_with_current();

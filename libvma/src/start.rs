@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
 
 use dev_xdp::XdpBackend;
+use engine::monitor::ThreadPlace;
 use engine::{Engine, NetconfNetwork, Settings};
 use stats::{Capacity, Identity, Segment, Setting};
 use vma_config::{Config, ExceptionHandling, LogLevel, Parsed};
@@ -11,6 +13,7 @@ use vma_config::{Config, ExceptionHandling, LogLevel, Parsed};
 use crate::banner::print_banner;
 use crate::environment;
 use crate::guard;
+use crate::internal_thread;
 use crate::life::{self, Device, engine};
 use crate::log_sink;
 use crate::real;
@@ -113,6 +116,11 @@ fn make() -> Option<(Box<Engine<Device>>, NetconfNetwork)> {
     );
     match engine {
         Ok(engine) => {
+            internal_thread::runs_at(ThreadPlace {
+                cpus: config.internal_thread_cpus.clone(),
+                cpus_are_asked_for: config.internal_thread_cpus_are_set,
+                cpuset: config.internal_thread_cpuset.clone(),
+            });
             engine.follow_rules(rules_file::load(&config));
             engine.list_earlier_sockets();
             // A child may find the interface in its parent's hands.
@@ -171,6 +179,7 @@ fn settings(config: &Config) -> Settings {
         rx_poll: config.rx_poll,
         rx_poll_yield: config.rx_poll_yield,
         poll_shared_cpu: config.poll_shared_cpu,
+        wait_after_join: Duration::from_millis(config.wait_after_join_msec.into()),
         tcp_nodelay: config.tcp_nodelay,
         tcp_max_syn_rate: config.tcp_max_syn_rate,
         rx_udp_poll_os_ratio: config.rx_udp_poll_os_ratio,

@@ -4,4 +4,5 @@ pub(crate) mod end_request;
 pub(crate) mod event_loop;
 pub(crate) mod recall_channel;
 pub(crate) mod sharing;
+pub(crate) mod thread_place;
 pub(crate) mod throttle;

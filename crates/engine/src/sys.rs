@@ -32,7 +32,7 @@ pub(crate) use process::{
 pub(crate) use raw_socket::RawSocket;
 #[cfg(test)]
 pub(crate) use scheduling::pin_to_one_cpu;
-pub(crate) use scheduling::{ThreadUsage, involuntary_switches, thread_usage, yield_cpu};
+pub(crate) use scheduling::{ThreadUsage, involuntary_switches, run_on, thread_usage, yield_cpu};
 pub(crate) use stats::process_id;
 pub(crate) use user_pages::{can_read, can_write};
 

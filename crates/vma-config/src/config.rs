@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::environment::parse_environment;
 use crate::level::LogLevel;
 use crate::params::{Parameter, ParameterId};
+use crate::parse;
 use crate::preset::Spec;
 use crate::settings::{Origin, Settings};
 use crate::value::Value;
@@ -53,6 +54,14 @@ pub struct Config {
     pub tcp_nodelay: bool,
     /// `VMA_TCP_MAX_SYN_RATE`
     pub tcp_max_syn_rate: u32,
+    /// `VMA_WAIT_AFTER_JOIN_MSEC`
+    pub wait_after_join_msec: u32,
+    /// `VMA_INTERNAL_THREAD_AFFINITY`: the processors of the internal thread; `None` leaves it to the kernel.
+    pub internal_thread_cpus: Option<Vec<u32>>,
+    /// Whether a variable names them: then it is expected that they can be had.
+    pub internal_thread_cpus_are_set: bool,
+    /// `VMA_INTERNAL_THREAD_CPUSET`: the directory of the cpuset that the internal thread goes into.
+    pub internal_thread_cpuset: Option<PathBuf>,
     /// `VMA_RX_UDP_POLL_OS_RATIO`: polls of the ring for each look into the kernel's socket; 0 is
     /// never.
     pub rx_udp_poll_os_ratio: u32,
@@ -127,6 +136,7 @@ pub enum MemoryKind {
     Ordinary,
 }
 
+const INTERNAL_THREAD_AFFINITY: ParameterId = ParameterId::of("VMA_INTERNAL_THREAD_AFFINITY");
 const MEMORY: ParameterId = ParameterId::of("VMA_MEM_ALLOC_TYPE");
 
 /// Where the XDP program runs.
@@ -251,6 +261,13 @@ impl Config {
             handle_sigsegv: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGSEGV") }),
             rx_poll_yield: unsigned(const { ParameterId::of("VMA_RX_POLL_YIELD") }),
             poll_shared_cpu: settings.is_on(const { ParameterId::of("VMA_POLL_SHARED_CPU") }),
+            wait_after_join_msec: unsigned(const { ParameterId::of("VMA_WAIT_AFTER_JOIN_MSEC") }),
+            internal_thread_cpus: match settings.value(INTERNAL_THREAD_AFFINITY) {
+                Value::Text(text) => text.to_str().and_then(parse::cpus),
+                _ => None,
+            },
+            internal_thread_cpus_are_set: settings.is_from_environment(INTERNAL_THREAD_AFFINITY),
+            internal_thread_cpuset: path(const { ParameterId::of("VMA_INTERNAL_THREAD_CPUSET") }),
             tcp_nodelay: settings.is_on(const { ParameterId::of("VMA_TCP_NODELAY") }),
             tcp_max_syn_rate: unsigned(const { ParameterId::of("VMA_TCP_MAX_SYN_RATE") }),
             rx_poll: signed(const { ParameterId::of("VMA_RX_POLL") }),

@@ -66,22 +66,46 @@ pub(crate) fn read(parameter: &Parameter, text: &OsStr, pid: u32) -> Reading {
 /// Whether `text` names a set of processors: `-1`, a mask such as `0x3`, or a list such as
 /// `0,2,4-6`.
 pub(crate) fn is_cpu_set(text: &str) -> bool {
-    if text == "-1" {
-        return true;
-    }
-    if let Some(mask) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        let digits_max = (CPU_MAX as usize + 1) / 4;
-        return mask.len() <= digits_max
-            && mask.bytes().all(|byte| byte.is_ascii_hexdigit())
-            && mask.bytes().any(|byte| byte != b'0');
-    }
-    text.split(',').all(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        match (cpu_number(first), cpu_number(last)) {
-            (Some(first), Some(last)) => first <= last,
-            _ => false,
+    text == "-1" || cpus(text).is_some()
+}
+
+/// The processors of a mask or a list, in rising order and without repetitions. `None`: it is neither, or none is in it.
+pub(crate) fn cpus(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(mask) => cpus_of_mask(mask)?,
+        None => {
+            let mut cpus = Vec::new();
+            for range in text.split(',') {
+                let (first, last) = range.split_once('-').unwrap_or((range, range));
+                let (first, last) = (cpu_number(first)?, cpu_number(last)?);
+                if first > last {
+                    return None;
+                }
+                cpus.extend(first..=last);
+            }
+            cpus
         }
-    })
+    };
+    cpus.sort_unstable();
+    cpus.dedup();
+    (!cpus.is_empty()).then_some(cpus)
+}
+
+fn cpus_of_mask(mask: &str) -> Option<Vec<u32>> {
+    let digits_max = (CPU_MAX as usize + 1) / 4;
+    if mask.len() > digits_max {
+        return None;
+    }
+    let mut cpus = Vec::new();
+    for (digit, first) in mask.chars().rev().zip((0..).step_by(4)) {
+        let bits = digit.to_digit(16)?;
+        cpus.extend(
+            (0..4)
+                .filter(|bit| bits >> bit & 1 != 0)
+                .map(|bit| first + bit),
+        );
+    }
+    Some(cpus)
 }
 
 fn cpu_number(text: &str) -> Option<u32> {

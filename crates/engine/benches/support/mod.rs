@@ -74,6 +74,7 @@ pub fn settings() -> Settings {
         rx_poll: -1,
         rx_poll_yield: 0,
         poll_shared_cpu: true,
+        wait_after_join: std::time::Duration::ZERO,
         tcp_nodelay: false,
         tcp_max_syn_rate: 0,
         rx_udp_poll_os_ratio: 100,

@@ -15,22 +15,26 @@ use crate::netconf_network::NetconfNetwork;
 use crate::process::event_loop::EventLoop;
 use crate::sys;
 
+pub use crate::process::thread_place::ThreadPlace;
+
 /// What the thread needs before it runs.
 pub struct Monitor {
     called: Option<OwnDescriptor>,
     control: Option<ControlSocket<OwnDescriptor>>,
     log: LogControls,
+    place: ThreadPlace,
 }
 
 impl Monitor {
     /// To be called by the thread that starts the internal one. A new descriptor has the lowest free number until it is
     /// moved away; if the internal thread made it, a program might meanwhile be given another number than it expects.
     #[must_use]
-    pub fn prepare<B: Backend>(engine: &Engine<B>, log: LogControls) -> Self {
+    pub fn prepare<B: Backend>(engine: &Engine<B>, log: LogControls, place: ThreadPlace) -> Self {
         Self {
             called: sys::eventfd().ok(),
             control: engine.control_socket(),
             log,
+            place,
         }
     }
 
@@ -38,6 +42,7 @@ impl Monitor {
     pub fn run<B: Backend>(self, engine: &'static Engine<B>, network: &NetconfNetwork) {
         // The thread that made this one may have real-time priority and one core, where this one would disturb it.
         sys::become_ordinary_thread();
+        self.place.take();
         let mut events = EventLoop::new();
         // Without a descriptor nobody calls: every datagram is sent at once.
         if let Some(fd) = self.called {

@@ -1,5 +1,7 @@
 //! What the configuration says to the engine.
 
+use std::time::Duration;
+
 use dev_core::{MemoryKind, ThreadMode};
 use vma_config::ExceptionHandling;
 
@@ -34,6 +36,8 @@ pub struct Settings {
     pub memory: MemoryKind,
     /// The user has set it.
     pub memory_is_asked_for: bool,
+    /// `VMA_WAIT_AFTER_JOIN_MSEC`: how long a call that joins a multicast group takes at least.
+    pub wait_after_join: Duration,
     /// `VMA_TCP_NODELAY`: streams begin with the option.
     pub tcp_nodelay: bool,
     /// `VMA_TCP_MAX_SYN_RATE`: SYNs a second that a listener answers; 0 for all.

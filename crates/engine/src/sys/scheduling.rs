@@ -1,6 +1,6 @@
 //! The scheduler's part of the calling thread.
 
-use std::mem;
+use std::{io, mem};
 
 /// `sched_yield(2)`: lets others run that wait for this CPU. Returns at once if nobody does.
 pub(crate) fn yield_cpu() {
@@ -60,13 +60,28 @@ fn thread_rusage() -> libc::rusage {
 #[cfg(test)]
 pub(crate) fn pin_to_one_cpu() -> usize {
     // SAFETY: sched_getcpu has no preconditions.
-    let cpu = unsafe { libc::sched_getcpu() } as usize;
+    let cpu = unsafe { libc::sched_getcpu() };
+    run_on(&[cpu.cast_unsigned()]).unwrap();
+    cpu as usize
+}
+
+/// Keeps the calling thread on these CPUs, those of them that there are.
+pub(crate) fn run_on(cpus: &[u32]) -> io::Result<()> {
     // SAFETY: all-zero is the empty set.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: the number is one of an existing CPU, within the set.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: the set is readable for its size.
-    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
-    assert_eq!(result, 0);
-    cpu
+    let bits = 8 * size_of_val(&set);
+    for cpu in cpus
+        .iter()
+        .map(|cpu| *cpu as usize)
+        .filter(|cpu| *cpu < bits)
+    {
+        // SAFETY: the number is within the set.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
+    let (len, set) = (size_of_val(&set), &raw const set);
+    // SAFETY: the set is readable for its size; 0 is the calling thread.
+    match unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, len, set) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }

@@ -58,8 +58,8 @@ mod tests {
             assert_eq!(may_accelerate(&rules), may, "{text}");
             assert_eq!((client(&rules), server(&rules)), expected, "{text}");
         }
-        // The first that matches decides.
-        let both = rules("use vma tcp_client *:80\nuse os tcp_client *:*");
+        // The first that matches decides; those further down in an added text come first.
+        let both = rules("use os tcp_client *:*\nuse vma tcp_client *:80");
         assert!(client(&both));
     }
 }

@@ -122,9 +122,8 @@ pub(super) const PARAMETERS: [Parameter; 11] = [
             "Concerns accelerated sockets only.",
         ),
     number("VMA_WAIT_AFTER_JOIN_MSEC", "Delay after join (msec)", 0, ANY_U32)
-        .no_effect(NOT_BUILT)
         .about(
             "How long, in milliseconds, to wait after joining a multicast group.",
-            "For networks that lose the first packets after a join.",
+            "For networks that lose the first packets after a join: the call that joins returns so much later.",
         ),
 ];

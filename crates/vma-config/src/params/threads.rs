@@ -62,7 +62,6 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
         "Internal Thread Affinity",
         Kind::CpuSet { default: "-1" },
     )
-    .no_effect(NOT_BUILT)
     .about(
         "On which processors the internal thread may run.",
         "A mask or a list as for taskset(1). -1 leaves it to the kernel. Best on the program's NUMA \
@@ -73,7 +72,6 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
         "Internal Thread Cpuset",
         Kind::Path { default: "", expands_pid: false },
     )
-    .no_effect(NOT_BUILT)
     .about(
         "The cpuset directory that the internal thread is put into.",
         "See cpuset(7). Empty leaves the thread where the process is.",

@@ -1,0 +1,114 @@
+//! Where the internal thread runs, and how long a call that joins a group takes, as parameters say.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use testkit::{Accelerated, Namespaces, Pair, eventually, or_skip, preloaded};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// A socket past the kernel; how long it took to join a group with it, in milliseconds.
+const SCRIPT: &str = r"
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('', 7001))
+begun = time.monotonic()
+group = socket.inet_aton('239.1.2.4') + socket.inet_aton(sys.argv[1])
+s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group)
+print('joined', int((time.monotonic() - begun) * 1000), flush=True)
+sys.stdin.read()
+";
+
+fn start(pair: &Pair, environment: &[(&str, &str)]) -> Accelerated {
+    let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
+    command
+        .args(["-c", SCRIPT, &Pair::ADDRESS_B.to_string()])
+        .envs(environment.iter().copied());
+    let mut program = Accelerated::start(command).unwrap();
+    let process = program.process();
+    let has_joined = eventually(SOON, || process.stdout().contains("joined"));
+    assert!(has_joined, "{}", process.stderr());
+    program
+}
+
+/// The directory of the internal thread in `/proc`.
+fn internal_thread(program: &mut Accelerated) -> PathBuf {
+    let tasks = format!("/proc/{}/task", program.process().pid());
+    let is_internal = |task: &PathBuf| {
+        fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "vma-internal")
+    };
+    let threads = fs::read_dir(tasks).unwrap().flatten();
+    let found = threads.map(|it| it.path()).find(is_internal);
+    found.expect("the internal thread runs")
+}
+
+/// `Cpus_allowed_list` of the internal thread, as soon as it is that.
+fn runs_on(program: &mut Accelerated, cpus: &str) -> bool {
+    let status = internal_thread(program).join("status");
+    let expected = format!("Cpus_allowed_list:\t{cpus}");
+    eventually(Duration::from_secs(5), || {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        text.lines().any(|line| line == expected)
+    })
+}
+
+#[test]
+fn the_internal_thread_runs_where_it_is_told_to() {
+    let pair = or_skip!(Namespaces::pair());
+    for (asked, cpus) in [("0", "0"), ("0x2", "1"), ("1,0-1", "0-1")] {
+        let mut program = start(&pair, &[("VMA_INTERNAL_THREAD_AFFINITY", asked)]);
+        assert!(runs_on(&mut program, cpus), "{asked}");
+    }
+    // With others it runs where it can; the program's own thread is nobody's business.
+    let mut program = start(&pair, &[("VMA_INTERNAL_THREAD_AFFINITY", "1000")]);
+    let process = program.process();
+    let warning = "the internal thread runs on any CPU, not on [1000]";
+    assert!(eventually(SOON, || process.stderr().contains(warning)));
+}
+
+#[test]
+fn the_internal_thread_goes_into_a_cpuset() {
+    let pair = or_skip!(Namespaces::pair());
+    let directory = tempfile_directory();
+    fs::write(directory.join("tasks"), "").unwrap();
+    let path = directory.to_str().unwrap();
+    let mut program = start(&pair, &[("VMA_INTERNAL_THREAD_CPUSET", path)]);
+    let thread = internal_thread(&mut program);
+    let number = thread.file_name().unwrap().to_string_lossy().into_owned();
+    assert!(eventually(SOON, || {
+        fs::read_to_string(directory.join("tasks")).is_ok_and(|text| text == number)
+    }));
+    fs::remove_file(directory.join("tasks")).unwrap();
+    drop(program);
+    let mut program = start(&pair, &[("VMA_INTERNAL_THREAD_CPUSET", path)]);
+    let process = program.process();
+    let warning = "the internal thread stays out of the cpuset";
+    assert!(eventually(SOON, || process.stderr().contains(warning)));
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+    drop(program);
+    fs::remove_dir(directory).unwrap();
+}
+
+/// Stands for a cpuset: a real one takes a control group of version 1.
+fn tempfile_directory() -> PathBuf {
+    let name = format!("cpuset-{}", std::process::id());
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+#[test]
+fn a_call_that_joins_waits_as_it_is_told_to() {
+    let pair = or_skip!(Namespaces::pair());
+    let took = |environment| {
+        let mut program = start(&pair, environment);
+        let output = program.process().stdout();
+        let msec = output.trim().strip_prefix("joined ").unwrap();
+        msec.parse::<u32>().unwrap()
+    };
+    let usual = took(&[]);
+    let waited = took(&[("VMA_WAIT_AFTER_JOIN_MSEC", "300")]);
+    assert!((300..1300).contains(&waited), "{waited} ms");
+    assert!(usual < 300, "{usual} ms");
+}
