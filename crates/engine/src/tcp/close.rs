@@ -44,7 +44,11 @@ impl<S: TcpStack> TcpSocket<S> {
             return self.returns_as_orphan();
         }
         let fd = self.fd();
-        let linger = linger(fd);
+        // Most have never heard of it.
+        let linger = match self.has_set(libc::SOL_SOCKET, libc::SO_LINGER) {
+            true => linger(fd),
+            false => Linger::Off,
+        };
         let copy = streams::own_copy(fd);
         if linger == Linger::Wait || copy.is_none() {
             // The kernel's close waits, or closes what nobody can keep here.
