@@ -58,6 +58,8 @@ pub(super) struct Place<S: Stack> {
 struct Child<S: Stack> {
     stream: Box<Stream<S>>,
     is_ready: bool,
+    /// It may have something to send for which there was no room.
+    waits_for_room: bool,
 }
 
 impl<S: Stack> Listening<S> {
@@ -145,6 +147,7 @@ impl<S: Stack> Listening<S> {
         let child = Child {
             stream: Box::new(stream),
             is_ready: false,
+            waits_for_room: false,
         };
         self.children.insert((local, peer), child);
     }
@@ -198,8 +201,10 @@ impl<S: Stack> Listening<S> {
         let Some(child) = self.children.get_mut(&key) else {
             return outcome;
         };
-        let needs_kick = child.stream.transmit(core.counters(), now);
-        if needs_kick && let Some(way) = &child.stream.way {
+        let sent = child.stream.transmit(core.counters(), now);
+        if sent.needs_kick
+            && let Some(way) = &child.stream.way
+        {
             outcome.needs_kick = !way.interface.has_replied_to(child.stream.interface);
         }
         while let Some(event) = child.stream.connection.poll_event() {
@@ -216,7 +221,8 @@ impl<S: Stack> Listening<S> {
             }
         }
         child.stream.publish();
-        outcome.wake_up = child.stream.connection.poll_wake_up();
+        child.waits_for_room = sent.is_full;
+        outcome.wake_up = sent.earlier(child.stream.connection.poll_wake_up(), now);
         let is_over = child.stream.connection.state() == State::Closed;
         if is_over && !child.is_ready {
             self.listener.on_embryonic_closed();
@@ -242,9 +248,10 @@ impl<S: Stack> Listening<S> {
         now: Instant,
     ) -> Outcome {
         let mut all = Outcome::default();
+        let mut soon = None;
         let is_due = |child: &Child<S>| {
             let at = child.stream.connection.poll_timeout();
-            at.is_some_and(|at| at <= now)
+            child.waits_for_room || at.is_some_and(|at| at <= now)
         };
         // Of thousands in a flood few are due.
         let due = self.children.iter().filter(|(_, child)| is_due(child));
@@ -255,10 +262,12 @@ impl<S: Stack> Listening<S> {
             }
             let outcome = self.settle(key, core, common, now);
             all.events |= outcome.events;
+            soon = soon.into_iter().chain(outcome.wake_up).min();
         }
         let children = self.children.values();
         all.wake_up = children
             .filter_map(|child| child.stream.connection.poll_timeout())
+            .chain(soon)
             .min();
         all
     }
@@ -374,8 +383,8 @@ impl<S: TcpStack> TcpSocket<S> {
                     continue;
                 }
                 let at = SocketAddrV4::new(address, local.port());
-                if let Err(rule) = server_rule(host.rules(), at) {
-                    refusal = rule.map_or(Reason::Tcp, |_| Reason::Rule);
+                if server_rule(host.rules(), at).is_some() {
+                    refusal = Reason::Rule;
                     continue;
                 }
                 match host.links.open_for_flows(facts.spec.index) {
