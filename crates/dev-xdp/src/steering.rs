@@ -39,16 +39,17 @@ struct PortUse {
 }
 
 impl PortUse {
-    fn mode(self) -> PortMode {
+    /// `None`: it is not there.
+    fn mode(self) -> Option<PortMode> {
         if self.from_anyone {
-            PortMode::AnySource
+            Some(PortMode::AnySource)
         } else {
-            PortMode::ExactFlows
+            (self.exact_flows > 0).then_some(PortMode::ExactFlows)
         }
     }
 
     fn is_unused(self) -> bool {
-        !self.from_anyone && self.exact_flows == 0
+        self.mode().is_none()
     }
 }
 
@@ -69,14 +70,32 @@ impl XdpSteering {
     }
 }
 
-/// Takes a flow out of the maps, and its port if nothing uses it.
-fn take_out(maps: &FlowMaps, flow: &Flow, usage: PortUse) -> Result<(), BpfError> {
-    let protocol = flow.protocol as u8;
-    if usage.is_unused() {
-        taken_out(maps.remove_port(flow.local, protocol))?;
-    } else {
-        maps.add_port(flow.local, protocol, usage.mode())?;
+/// Says what a port is used for, in as few calls as can be: that is most of what a connection costs here.
+fn change_port(
+    maps: &FlowMaps,
+    flow: &Flow,
+    before: Option<PortMode>,
+    now: Option<PortMode>,
+) -> Result<(), BpfError> {
+    let (local, protocol) = (flow.local, flow.protocol as u8);
+    match (before, now) {
+        _ if before == now => Ok(()),
+        (None, Some(mode)) => maps.add_new_port(local, protocol, mode),
+        (Some(_), Some(mode)) => maps.add_port(local, protocol, mode),
+        (Some(PortMode::ExactFlows), None) => taken_out(maps.remove_exact_port(local, protocol)),
+        (_, None) => taken_out(maps.remove_port(local, protocol)),
     }
+}
+
+/// Takes a flow out of the maps, and its port if nothing uses it.
+fn take_out(
+    maps: &FlowMaps,
+    flow: &Flow,
+    before: Option<PortMode>,
+    usage: PortUse,
+) -> Result<(), BpfError> {
+    let protocol = flow.protocol as u8;
+    change_port(maps, flow, before, usage.mode())?;
     match flow.peer {
         Some(peer) => taken_out(maps.remove_flow(flow.local, peer, protocol)),
         None => Ok(()),
@@ -104,6 +123,7 @@ impl Steering for XdpSteering {
         let maps = attached.maps();
         // From here on `remove` takes back whatever has been done.
         let usage = ports.entry((protocol, flow.local)).or_default();
+        let before = usage.mode();
         match flow.peer {
             // The exact flow goes in before its port does: the program looks at the port first.
             Some(peer) => {
@@ -112,8 +132,7 @@ impl Steering for XdpSteering {
             }
             None => usage.from_anyone = true,
         }
-        maps.add_port(flow.local, protocol, usage.mode())?;
-        Ok(())
+        Ok(change_port(maps, flow, before, usage.mode())?)
     }
 
     fn remove(&self, flow: &Flow) -> io::Result<()> {
@@ -125,11 +144,12 @@ impl Steering for XdpSteering {
             return Ok(());
         };
         let usage = entry.get_mut();
+        let before = usage.mode();
         match flow.peer {
             Some(_) => usage.exact_flows = usage.exact_flows.saturating_sub(1),
             None => usage.from_anyone = false,
         }
-        let taken_out = take_out(attached.maps(), flow, *usage);
+        let taken_out = take_out(attached.maps(), flow, before, *usage);
         if usage.is_unused() {
             entry.remove();
         }

@@ -106,6 +106,32 @@ impl FlowMaps {
         Ok(())
     }
 
+    /// The same for a port that nothing was said about.
+    pub(crate) fn add_new_port(
+        &self,
+        local: SocketAddrV4,
+        protocol: u8,
+        mode: PortMode,
+    ) -> Result<(), BpfError> {
+        if mode == PortMode::AnySource {
+            return self.add_port(local, protocol, mode);
+        }
+        self.ports
+            .update(&port_key(local, protocol), &(mode as u32).to_ne_bytes())
+            .map_err(|cause| BpfError::new("add a port to the XDP port map", cause))
+    }
+
+    /// Leaves packets to `local`, of which some were redirected, to the kernel. An error (`ENOENT`) if none were.
+    pub(crate) fn remove_exact_port(
+        &self,
+        local: SocketAddrV4,
+        protocol: u8,
+    ) -> Result<(), BpfError> {
+        self.ports
+            .delete(&port_key(local, protocol))
+            .map_err(|cause| BpfError::new("remove a port from the XDP port map", cause))
+    }
+
     /// Leaves packets to `local` to the kernel. An error (`ENOENT`) if they were.
     pub fn remove_port(&self, local: SocketAddrV4, protocol: u8) -> Result<(), BpfError> {
         let key = port_key(local, protocol);

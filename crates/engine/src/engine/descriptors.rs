@@ -87,6 +87,7 @@ impl<B: Backend> Engine<B> {
         );
         if self.settings().tcp_nodelay {
             let _ = sys::streams::set_tcp_option(fd, libc::TCP_NODELAY, &1);
+            socket.option_is_set(libc::IPPROTO_TCP, libc::TCP_NODELAY);
         }
         if self.table.insert(fd, object).is_err() {
             // A descriptor beyond the table is the kernel's alone.

@@ -126,6 +126,7 @@ impl<S: TcpStack> TcpSocket<S> {
         counters.peer.set(peer.into());
         socket.set_reason(Reason::Offloaded);
         host.count_reason(Reason::Offloaded);
+        socket.inherits(self);
         socket.silence(true);
         socket.is_accepted(host);
         Some(Ok((fd, peer)))
@@ -158,16 +159,22 @@ impl<S: TcpStack> TcpSocket<S> {
         Ok(fd)
     }
 
+    /// What the program has set on the listener.
+    fn inherits(&self, listener: &Self) {
+        self.options_set().clone_from(&listener.options_set());
+        let (here, there) = (&self.shadow, &listener.shadow);
+        for (timeout, inherited) in [
+            (&here.receive_timeout_nsec, &there.receive_timeout_nsec),
+            (&here.send_timeout_nsec, &there.send_timeout_nsec),
+        ] {
+            timeout.store(inherited.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
     /// A connection has just been accepted: what came before is told of.
     fn is_accepted(&'static self, host: &Host<S>) {
         let fd = self.fd();
-        let timeout = |name| sys::option_timeout_nsec(fd, name).unwrap_or(0);
         let shadow = &self.shadow;
-        let (receive, send) = (timeout(libc::SO_RCVTIMEO), timeout(libc::SO_SNDTIMEO));
-        shadow
-            .receive_timeout_nsec
-            .store(receive, Ordering::Relaxed);
-        shadow.send_timeout_nsec.store(send, Ordering::Relaxed);
         let inode = shadow.inode.load(Ordering::Relaxed);
         let now = crate::tcp::common::now();
         let mut role = self.role.lock();

@@ -85,6 +85,8 @@ impl<S: TcpStack> TcpSocket<S> {
         if self.has_own_number() {
             let copy = streams::own_copy(fd);
             let linger = match copy {
+                // Most have never heard of it.
+                Some(_) if !self.has_set(libc::SOL_SOCKET, libc::SO_LINGER) => Linger::Off,
                 Some(_) => linger(fd),
                 // The kernel's close closes what nobody can keep here.
                 None => Linger::Wait,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ::tcp::{Config, Instant, SecretKey};
 use dev_core::FramePool;
@@ -14,6 +14,7 @@ use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
 use crate::tcp::icmp::PathMtus;
+use crate::tcp::options::Defaults;
 use crate::tcp::sysctl;
 use crate::tcp::timers::Timers;
 
@@ -24,6 +25,7 @@ pub(crate) struct Common<S: Stack> {
     pub(super) path_mtus: PathMtus,
     pub(super) timers: Timers<S>,
     settings: OnceLock<Settings>,
+    defaults: Mutex<Option<Defaults>>,
     /// `VMA_TCP_MAX_SYN_RATE`
     syn_rate_max: u32,
     /// Connections and listeners in user space.
@@ -75,11 +77,17 @@ impl<S: Stack> Common<S> {
             path_mtus: PathMtus::default(),
             timers: Timers::new(internal_thread),
             settings: OnceLock::new(),
+            defaults: Mutex::default(),
             syn_rate_max,
             streams: Arc::default(),
             strangers: Mutex::default(),
             can_repair: OnceLock::new(),
         }
+    }
+
+    /// What sockets have on which the program has set nothing, as far as it was asked.
+    pub(super) fn defaults(&self) -> MutexGuard<'_, Option<Defaults>> {
+        self.defaults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Leaves a segment to the kernel. The caller has the internal thread called.

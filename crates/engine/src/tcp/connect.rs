@@ -23,8 +23,8 @@ use crate::tcp::common::now;
 use crate::tcp::offload::client_rule;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
-use crate::tcp::way::{HeaderOptions, Way};
-use crate::tcp::{TcpSocket, TcpStack, options};
+use crate::tcp::way::Way;
+use crate::tcp::{TcpSocket, TcpStack};
 
 /// What becomes of a `connect(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,10 +240,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let key = NextHopKey {
             destination,
             source: bound.map(|it| *it.ip()).filter(|ip| !ip.is_unspecified()),
-            tos: sys::option_int(fd, libc::IPPROTO_IP, libc::IP_TOS)
-                .ok()
-                .and_then(|tos| u8::try_from(tos).ok())
-                .unwrap_or(0),
+            tos: self.tos(),
         };
         let found = host.next_hop(key);
         let link = match (found.found.next_hop, found.found.neighbour) {
@@ -259,6 +256,14 @@ impl<S: TcpStack> TcpSocket<S> {
             return Err(Reason::Merged.into());
         }
         Ok(interface)
+    }
+
+    fn tos(&self) -> u8 {
+        if !self.has_set(libc::IPPROTO_IP, libc::IP_TOS) {
+            return 0;
+        }
+        let tos = sys::option_int(self.fd(), libc::IPPROTO_IP, libc::IP_TOS);
+        tos.map_or(0, |tos| u8::try_from(tos).unwrap_or(0))
     }
 
     fn left_to_kernel(
@@ -281,16 +286,14 @@ impl<S: TcpStack> TcpSocket<S> {
         peer: SocketAddrV4,
         interface: &'static Interface<S>,
     ) -> Begun {
-        let (Some(wanted), Some(headers)) = (options::of_kernel(fd), HeaderOptions::read(fd))
-        else {
+        let Some((wanted, headers)) = self.options_before_connection() else {
             return Begun::Not(Reason::Option, "an option of the socket is not known here");
         };
         // The repair changes that, and its end takes it away.
-        let reuses = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
+        let reuses = self.attachment().reuses_address();
         if streams::repair_begins(fd).is_err() {
             return Begun::Not(Reason::Repair, "");
         }
-        self.attachment().reuses_address = reuses;
         // Connected, it would send probes of its own.
         if wanted.keep_alive() {
             let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &0);

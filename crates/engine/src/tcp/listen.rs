@@ -412,8 +412,7 @@ impl<S: TcpStack> TcpSocket<S> {
         backlog: u32,
     ) -> Result<(), Reason> {
         let _control = host.control();
-        let (Some(options), Some(headers)) = (options::of_kernel(fd), HeaderOptions::read(fd))
-        else {
+        let Some((options, headers)) = self.options_before_connection() else {
             return Err(Reason::Option);
         };
         if !host.is_behind(fd, self) || !self.claim() {

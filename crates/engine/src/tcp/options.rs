@@ -3,12 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ::tcp::{CongestionAlgorithm, Options, SocketOption};
+use ::tcp::{CongestionAlgorithm, Instant, Options, SocketOption};
 use libc::c_int;
 
 use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
 use crate::sockets::reason::Reason;
+use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
 use crate::tcp::common::now;
 use crate::tcp::socket::Role;
@@ -165,48 +166,123 @@ const SO_BUF_LOCK: c_int = 72;
 const SEND_IS_LOCKED: c_int = 1;
 const RECEIVE_IS_LOCKED: c_int = 2;
 
+/// Options of a connection that a socket has before it is connected, but for those of its buffers.
+const BEFORE_CONNECTION: [(c_int, c_int); 16] = [
+    (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
+    (libc::SOL_SOCKET, libc::SO_OOBINLINE),
+    (libc::SOL_SOCKET, libc::SO_RCVLOWAT),
+    (libc::SOL_SOCKET, SO_MAX_PACING_RATE),
+    (libc::IPPROTO_TCP, libc::TCP_NODELAY),
+    (libc::IPPROTO_TCP, libc::TCP_CORK),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPCNT),
+    (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT),
+    (libc::IPPROTO_TCP, libc::TCP_SYNCNT),
+    (libc::IPPROTO_TCP, libc::TCP_LINGER2),
+    (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
+    (libc::IPPROTO_TCP, libc::TCP_CONGESTION),
+    (libc::IPPROTO_TCP, libc::TCP_MAXSEG),
+    (libc::IPPROTO_TCP, libc::TCP_QUICKACK),
+];
+
 /// The options of a connection that begins, as the kernel's socket has them before it is connected. `None`: there is one that the
 /// engine does not have.
-pub(super) fn of_kernel(fd: c_int) -> Option<Options> {
+fn of_kernel(fd: c_int) -> Option<Options> {
     let mut options = Options::default();
     let locks = sys::option_int(fd, libc::SOL_SOCKET, SO_BUF_LOCK).unwrap_or(0);
-    let sockets: [(c_int, bool); 6] = [
-        (libc::SO_KEEPALIVE, true),
-        (libc::SO_OOBINLINE, true),
-        (libc::SO_RCVLOWAT, true),
-        (libc::SO_RCVBUF, locks & RECEIVE_IS_LOCKED != 0),
-        (libc::SO_SNDBUF, locks & SEND_IS_LOCKED != 0),
-        (SO_MAX_PACING_RATE, true),
-    ];
-    for (name, _) in sockets.into_iter().filter(|(_, is_meant)| *is_meant) {
-        options.set(read(fd, libc::SOL_SOCKET, name)?).ok()?;
-    }
-    for name in [
-        libc::TCP_NODELAY,
-        libc::TCP_CORK,
-        libc::TCP_KEEPIDLE,
-        libc::TCP_KEEPINTVL,
-        libc::TCP_KEEPCNT,
-        libc::TCP_USER_TIMEOUT,
-        libc::TCP_SYNCNT,
-        libc::TCP_LINGER2,
-        libc::TCP_NOTSENT_LOWAT,
-        libc::TCP_CONGESTION,
+    for (name, lock) in [
+        (libc::SO_RCVBUF, RECEIVE_IS_LOCKED),
+        (libc::SO_SNDBUF, SEND_IS_LOCKED),
     ] {
-        options.set(read(fd, libc::IPPROTO_TCP, name)?).ok()?;
+        if locks & lock != 0 {
+            options.set(read(fd, libc::SOL_SOCKET, name)?).ok()?;
+        }
     }
-    let segment = sys::option_int(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG).ok()?;
-    if segment != MSS_DEFAULT {
-        let segment = u16::try_from(segment).ok()?;
-        options.set(SocketOption::MaxSegment(segment)).ok()?;
-    }
-    // What the kernel says if it was not set is another value than none.
-    let quick = sys::option_int(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK);
-    if quick == Ok(0) {
-        options.set(SocketOption::QuickAck(false)).ok()?;
+    for (level, name) in BEFORE_CONNECTION {
+        follow(&mut options, fd, level, name)?;
     }
     Some(options)
 }
+
+/// Takes over an option of the kernel's socket. `None`: the engine does not have it.
+fn follow(options: &mut Options, fd: c_int, level: c_int, name: c_int) -> Option<()> {
+    let option = read(fd, level, name)?;
+    match option {
+        // What the kernel says if these were not set is another value than none.
+        SocketOption::MaxSegment(bytes) if c_int::from(bytes) == MSS_DEFAULT => {}
+        SocketOption::QuickAck(true) => {}
+        option => options.set(option).ok()?,
+    }
+    Some(())
+}
+
+/// What sockets have on which the program has set nothing. The system's settings decide, which may be changed at any time.
+pub(super) struct Defaults {
+    options: Options,
+    headers: HeaderOptions,
+    at: Instant,
+}
+
+/// For how long they count.
+const DEFAULTS_LAST: Duration = Duration::from_secs(1);
+
+impl<S: Stack> TcpSocket<S> {
+    /// The options of a connection that begins, and of its packets' headers. The kernel is asked for what the program has set, and
+    /// now and then for the rest. `None`: there is one that the engine does not have.
+    pub(super) fn options_before_connection(&self) -> Option<(Options, HeaderOptions)> {
+        let fd = self.fd();
+        let set = self.options_set();
+        let now = now();
+        let mut known = self.common.defaults();
+        let fresh = known
+            .as_ref()
+            .filter(|known| now.saturating_since(known.at) < DEFAULTS_LAST);
+        let Some(defaults) = fresh else {
+            let (options, headers) = (of_kernel(fd)?, HeaderOptions::read(fd)?);
+            if set.is_empty() {
+                *known = Some(Defaults {
+                    options: options.clone(),
+                    headers,
+                    at: now,
+                });
+            }
+            return Some((options, headers));
+        };
+        let (mut options, mut headers) = (defaults.options.clone(), defaults.headers);
+        drop(known);
+        let mut header_is_set = false;
+        for (level, name) in &*set {
+            match effect(*level, *name) {
+                Effect::Headers => header_is_set = true,
+                Effect::Connection if (*level, *name) != WINDOW_CLAMP => {
+                    follow(&mut options, fd, *level, *name)?;
+                }
+                _ => {}
+            }
+        }
+        if header_is_set {
+            headers = HeaderOptions::read(fd)?;
+        }
+        Some((options, headers))
+    }
+
+    /// Takes note that the kernel's socket has an option that may not be as the system has it.
+    pub(crate) fn option_is_set(&self, level: c_int, name: c_int) {
+        let mut set = self.options_set();
+        if !set.contains(&(level, name)) {
+            set.push((level, name));
+        }
+    }
+
+    /// Whether the program has set an option on the socket, or on the listener that it is of.
+    pub(super) fn has_set(&self, level: c_int, name: c_int) -> bool {
+        self.options_set().contains(&(level, name))
+    }
+}
+
+/// Not among those that a connection begins with.
+const WINDOW_CLAMP: (c_int, c_int) = (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
 
 /// `TCP_DEFER_ACCEPT`: for how many seconds a listener waits for data, or 0.
 pub(super) fn defer_accept(fd: c_int) -> u32 {
@@ -218,9 +294,7 @@ impl<S: TcpStack> TcpSocket<S> {
     /// The kernel has accepted a `setsockopt(2)`.
     pub fn option_was_set(&'static self, host: &Host<S>, level: c_int, name: c_int) {
         let fd = self.fd();
-        if !self.is_stream() {
-            self.options_set().push((level, name));
-        }
+        self.option_is_set(level, name);
         match effect(level, name) {
             Effect::None if (level, name) == (libc::SOL_SOCKET, libc::SO_REUSEADDR) => {
                 self.notes_reuse();
@@ -272,6 +346,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if !self.is_stream() {
             return None;
         }
+        self.option_is_set(libc::SOL_SOCKET, libc::SO_KEEPALIVE);
         self.change(host, SocketOption::KeepAlive(on));
         Some(())
     }

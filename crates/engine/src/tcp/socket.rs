@@ -25,7 +25,7 @@ pub struct TcpSocket<S: Stack> {
     pub(super) common: &'static Common<S>,
     /// The number of the object's timer.
     timer: OnceLock<u32>,
-    /// Options that the program has set before there was a connection: those that a listener's have, too.
+    /// Options that the program has set, or that the socket has of its listener: the kernel need not be asked for others.
     pub(super) options_set: Mutex<Vec<(c_int, c_int)>>,
     /// The threads that received and sent last.
     pub(super) receiver: AtomicUsize,
