@@ -53,6 +53,8 @@ pub struct Config {
     pub tcp_nodelay: bool,
     /// `VMA_TCP_MAX_SYN_RATE`
     pub tcp_max_syn_rate: u32,
+    /// `VMA_TCP_CC_ALGO`, 0..2, if the environment says so.
+    pub tcp_cc_algo: Option<u32>,
     /// `VMA_RX_UDP_POLL_OS_RATIO`: polls of the ring for each look into the kernel's socket; 0 is
     /// never.
     pub rx_udp_poll_os_ratio: u32,
@@ -127,6 +129,7 @@ pub enum MemoryKind {
     Ordinary,
 }
 
+const CONGESTION: ParameterId = ParameterId::of("VMA_TCP_CC_ALGO");
 const MEMORY: ParameterId = ParameterId::of("VMA_MEM_ALLOC_TYPE");
 
 /// Where the XDP program runs.
@@ -252,6 +255,9 @@ impl Config {
             rx_poll_yield: unsigned(const { ParameterId::of("VMA_RX_POLL_YIELD") }),
             poll_shared_cpu: settings.is_on(const { ParameterId::of("VMA_POLL_SHARED_CPU") }),
             tcp_nodelay: settings.is_on(const { ParameterId::of("VMA_TCP_NODELAY") }),
+            tcp_cc_algo: settings
+                .is_from_environment(CONGESTION)
+                .then(|| unsigned(CONGESTION)),
             tcp_max_syn_rate: unsigned(const { ParameterId::of("VMA_TCP_MAX_SYN_RATE") }),
             rx_poll: signed(const { ParameterId::of("VMA_RX_POLL") }),
             rx_udp_poll_os_ratio: unsigned(const { ParameterId::of("VMA_RX_UDP_POLL_OS_RATIO") }),

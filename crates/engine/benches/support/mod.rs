@@ -76,6 +76,7 @@ pub fn settings() -> Settings {
         poll_shared_cpu: true,
         tcp_nodelay: false,
         tcp_max_syn_rate: 0,
+        tcp_cc_algo: None,
         rx_udp_poll_os_ratio: 100,
         select_poll_usec: -1,
         select_poll_os_ratio: 10,

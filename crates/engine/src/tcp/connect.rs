@@ -279,7 +279,7 @@ impl<S: TcpStack> TcpSocket<S> {
         peer: SocketAddrV4,
         interface: &'static Interface<S>,
     ) -> Begun {
-        let (Some(wanted), Some(headers)) = (options::of_kernel(fd), HeaderOptions::read(fd))
+        let (Some(wanted), Some(headers)) = (self.options_of_kernel(fd), HeaderOptions::read(fd))
         else {
             return Begun::Not(Reason::Option, "an option of the socket is not known here");
         };

@@ -395,7 +395,7 @@ impl<S: TcpStack> TcpSocket<S> {
         backlog: u32,
     ) -> Result<(), Reason> {
         let _control = host.control();
-        let (Some(options), Some(headers)) = (options::of_kernel(fd), HeaderOptions::read(fd))
+        let (Some(options), Some(headers)) = (self.options_of_kernel(fd), HeaderOptions::read(fd))
         else {
             return Err(Reason::Option);
         };

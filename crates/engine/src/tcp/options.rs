@@ -167,7 +167,7 @@ const RECEIVE_IS_LOCKED: c_int = 2;
 
 /// The options of a connection that begins, as the kernel's socket has them before it is connected. `None`: there is one that the
 /// engine does not have.
-pub(super) fn of_kernel(fd: c_int) -> Option<Options> {
+fn of_kernel(fd: c_int) -> Option<Options> {
     let mut options = Options::default();
     let locks = sys::option_int(fd, libc::SOL_SOCKET, SO_BUF_LOCK).unwrap_or(0);
     let sockets: [(c_int, bool); 6] = [
@@ -215,6 +215,19 @@ pub(super) fn defer_accept(fd: c_int) -> u32 {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
+    /// What a connection begins with, or those of a listener: the options of the kernel's socket, and what the user wants for
+    /// programs that want nothing else. `None`: there is one that the engine does not have.
+    pub(super) fn options_of_kernel(&self, fd: c_int) -> Option<Options> {
+        let mut options = of_kernel(fd)?;
+        let is_chosen = self
+            .options_set()
+            .contains(&(libc::IPPROTO_TCP, libc::TCP_CONGESTION));
+        if let Some(algorithm) = self.common.congestion().filter(|_| !is_chosen) {
+            options.set(SocketOption::Congestion(algorithm)).ok()?;
+        }
+        Some(options)
+    }
+
     /// The kernel has accepted a `setsockopt(2)`.
     pub fn option_was_set(&'static self, host: &Host<S>, level: c_int, name: c_int) {
         let fd = self.fd();

@@ -32,6 +32,7 @@ pub fn settings() -> Settings {
         poll_shared_cpu: true,
         tcp_nodelay: false,
         tcp_max_syn_rate: 0,
+        tcp_cc_algo: None,
         rx_udp_poll_os_ratio: 100,
         select_poll_usec: 0,
         select_poll_os_ratio: 10,
