@@ -24,7 +24,7 @@ use crate::tcp::offload::client_rule;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::way::{HeaderOptions, Way};
-use crate::tcp::{TcpSocket, TcpStack, options};
+use crate::tcp::{TcpSocket, TcpStack};
 
 /// What becomes of a `connect(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

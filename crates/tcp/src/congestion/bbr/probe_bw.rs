@@ -240,7 +240,9 @@ impl Bbr {
     /// `IsTimeToGoDown`
     fn is_time_to_go_down(&mut self, sample: &Sample, window: &Window, at: &At) -> bool {
         let longterm = self.bounds.inflight_longterm;
-        if self.probing.was_too_high && at.in_flight >= longterm {
+        // Before the acknowledgement, to a segment: more than whole segments are never in flight.
+        let was_in_flight = at.in_flight.saturating_add(sample.newly_acked);
+        if self.probing.was_too_high && was_in_flight.saturating_add(window.mss) > longterm {
             self.probing.was_precautionary = true;
             self.probing.was_too_high = false;
             return true;

@@ -51,7 +51,7 @@ fn the_highest_rate_of_two_cycles_counts() {
     assert!(path.bbr.bandwidth.max() > 0);
 }
 
-// Requirement: draft-ietf-ccwg-bbr 5.6.2-1; draft-ietf-ccwg-bbr 5.6.3-1
+// Requirement: draft-ietf-ccwg-bbr 5.6.2-1, 5.6.3-1
 #[test]
 fn the_rate_is_below_the_models_by_a_margin_and_the_quantum_a_millisecond() {
     let mut path = Path::cruising();
