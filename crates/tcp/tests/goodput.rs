@@ -77,7 +77,7 @@ fn octets(point: &Point, algorithm: CongestionAlgorithm) -> u32 {
     match algorithm {
         CongestionAlgorithm::Bbr => {
             let round = point.bound() * point.rtt.as_secs_f64();
-            point.octets().max((round * 100.0) as u32)
+            point.octets().max((round * 200.0) as u32)
         }
         _ => point.octets(),
     }
@@ -162,7 +162,7 @@ const HEADING: &str = "\
 ";
 
 const BBR_HEADING: &str = "\
-# The same as goodput.txt with BBR (mean of three seeds), of transfers of a hundred round trips at least.
+# The same as goodput.txt with BBR (mean of three seeds), of transfers of two hundred round trips at least.
 ";
 
 /// What [`cell`] makes of all points.

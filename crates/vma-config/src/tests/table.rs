@@ -21,6 +21,7 @@ const WORKING: &[&str] = &[
     "VMA_HANDLE_SIGINTR",
     "VMA_HANDLE_SIGSEGV",
     "VMA_TCP_MAX_SYN_RATE",
+    "VMA_TCP_CC_ALGO",
     "VMA_RX_POLL",
     "VMA_RX_UDP_POLL_OS_RATIO",
     "VMA_RX_POLL_YIELD",

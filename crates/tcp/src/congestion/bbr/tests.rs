@@ -36,7 +36,8 @@ pub(super) struct Path {
     snd_nxt: SeqNumber,
     sent: u64,
     pub(super) lost: u64,
-    is_recovering: bool,
+    /// The end of what was sent when recovery began, while it lasts.
+    recover: Option<SeqNumber>,
     /// All states that it was in, in order.
     pub(super) states: Vec<State>,
 }
@@ -72,7 +73,7 @@ impl Path {
             snd_nxt: SeqNumber(u32::MAX - 5_000),
             sent: 0,
             lost: 0,
-            is_recovering: false,
+            recover: None,
             states: vec![State::Startup],
         }
     }
@@ -133,8 +134,8 @@ impl Path {
             self.under_way.pop_front();
             self.lost += 1;
             self.bbr.on_lost(&self.window, &lost, self.now);
-            if !self.is_recovering {
-                self.is_recovering = true;
+            if self.recover.is_none() {
+                self.recover = Some(self.snd_nxt);
                 self.bbr.on_recovery_begins(&self.window);
             }
         }
@@ -148,16 +149,12 @@ impl Path {
         };
         self.now = self.now.max(at);
         let was_limited = self.in_flight() + MSS > self.window.cwnd;
-        let had_losses = self
-            .under_way
-            .front()
-            .is_some_and(|it| it.acked_at.is_none());
         self.bbr.on_delivered(MSS, self.now);
         self.find_losses();
         let arrived = self.under_way.pop_front().expect("it was found");
         self.snd_una = arrived.end;
-        if self.is_recovering && !had_losses {
-            self.is_recovering = false;
+        if self.recover.is_some_and(|end| self.snd_una >= end) {
+            self.recover = None;
             self.bbr.on_recovery_ends(&mut self.window);
         }
         let ack = Ack {
