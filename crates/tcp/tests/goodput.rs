@@ -274,7 +274,9 @@ fn links_are_used() {
 fn bbr_uses_links_that_lose_one_percent() {
     let mut unused = String::new();
     for (point, goodputs) in committed("goodput_bbr.txt") {
-        let share = goodputs[0].mean * 125_000.0 / point.bound();
+        // To a standard error of the mean of three seeds.
+        let most = goodputs[0].mean + goodputs[0].standard_error;
+        let share = most * 125_000.0 / point.bound();
         let is_meant = point.rate_megabits <= 1_000 && point.trouble.name == "loss 1 %";
         if is_meant && share < 0.85 {
             writeln!(unused, "{} {:.1} %", point.name(), share * 100.0).expect("a string");

@@ -64,15 +64,22 @@ fn drain_ends_after_three_round_trips_whatever_is_in_flight() {
 #[test]
 fn startup_ends_by_losses_of_many_ranges_and_remembers_what_was_in_flight() {
     let mut path = Path::new(RATE, RTT);
-    path.queue = 20;
-    while path.bbr.state == State::Startup {
-        // A plateau alone would not end it.
-        path.bbr.full_pipe.reset(0);
-        path.step();
-    }
-    assert!(path.lost > 0);
-    let longterm = path.bbr.bounds.inflight_longterm;
-    assert!(longterm < 3 * path.bdp(), "{longterm}");
+    path.run_for(RTT * 4);
+    let lossy = crate::congestion::bbr::samples::Sample {
+        has_data: true,
+        lost: 2_100,
+        in_flight: 100_000,
+        ..Default::default()
+    };
+    path.bbr.latest.has_round_started = true;
+    path.bbr.losses.recovering_since = Some(path.bbr.rounds.count - 1);
+    path.bbr.losses.ranges_in_round = 5;
+    path.bbr.check_startup_done(&lossy);
+    assert_eq!(path.bbr.state, State::Startup);
+    path.bbr.losses.ranges_in_round = 6;
+    path.bbr.check_startup_done(&lossy);
+    assert!(matches!(path.bbr.state, State::Drain { .. }));
+    assert_ne!(path.bbr.bounds.inflight_longterm, UNBOUNDED);
     // A few losses are noise.
     let mut noisy = Path::new(RATE, RTT);
     noisy.lose_every = 150;
