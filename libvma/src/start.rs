@@ -182,6 +182,7 @@ fn settings(config: &Config) -> Settings {
         wait_after_join: Duration::from_millis(config.wait_after_join_msec.into()),
         tcp_nodelay: config.tcp_nodelay,
         tcp_max_syn_rate: config.tcp_max_syn_rate,
+        tcp_cc_algo: config.tcp_cc_algo,
         rx_udp_poll_os_ratio: config.rx_udp_poll_os_ratio,
         select_poll_usec: config.select_poll_usec,
         select_poll_os_ratio: config.select_poll_os_ratio,

@@ -128,7 +128,7 @@ impl<B: Backend> Engine<B> {
             host.pool,
             Arc::clone(&host.segment),
             Arc::clone(&host.internal_thread),
-            settings.tcp_max_syn_rate,
+            &settings,
         );
         Ok(Box::new(Self {
             host,

@@ -14,7 +14,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use flows::{Random, local, remote};
-use tcp::congestion::{Ack, Congestion, Reduction};
+use tcp::congestion::{Ack, Congestion, Reduction, Transmission};
 use tcp::demux::Demux;
 use tcp::pacing::Pacer;
 use tcp::recovery::{Acknowledgement, Recovery, Scoreboard, Settings};
@@ -65,7 +65,15 @@ fn congestion(algorithm: CongestionAlgorithm) {
         una += MSS;
         let in_flight = congestion.cwnd();
         let nxt = una + in_flight;
-        congestion.on_sent(MSS, in_flight, una, nxt);
+        congestion.on_sent(&Transmission {
+            now,
+            octets: MSS,
+            end: nxt,
+            is_alone: false,
+            in_flight,
+            snd_una: una,
+            snd_nxt: nxt,
+        });
         congestion.on_ack(black_box(&Ack {
             now,
             snd_una: una,
@@ -75,6 +83,7 @@ fn congestion(algorithm: CongestionAlgorithm) {
             in_flight,
             is_safe: true,
             rtt: Some(RTT),
+            newest: Some((now, una)),
         }));
         // As on a path with room for a megabyte.
         if congestion.cwnd() > 1 << 20 {
@@ -91,6 +100,7 @@ fn reduction_at(now: Instant, snd_una: SeqNumber, snd_nxt: SeqNumber) -> Reducti
         in_flight: snd_nxt - snd_una,
         recover_flight_size: snd_nxt - snd_una,
         is_last_in_doubt: false,
+        is_mark: false,
     }
 }
 
@@ -248,7 +258,7 @@ fn pacer() {
     pacer.set_rate(125_000_000, MSS);
     let mut now = Instant::ZERO;
     report("pacer: one segment", 1, || {
-        now = pacer.next_at(now).unwrap_or(now);
+        now = pacer.hold(now).unwrap_or(now);
         pacer.on_sent(black_box(MSS), now);
         black_box(&pacer);
     });

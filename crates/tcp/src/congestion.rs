@@ -16,6 +16,7 @@
 //! * After a retransmission timeout the window is what is still in flight and one segment (RFC 5681 §3.1: one segment),
 //!   since RFC 8985 §6.3 declares only those segments lost that are overdue.
 
+mod bbr;
 mod cubic;
 mod hystart;
 mod new_reno;
@@ -28,12 +29,15 @@ use core::time::Duration;
 
 use crate::{CongestionAlgorithm, Instant, SeqNumber};
 
+use bbr::{Bbr, LostSegment};
 use cubic::Cubic;
 use new_reno::NewReno;
 use none::Uncontrolled;
 use prr::Prr;
 use spurious::Before;
 use usage::Usage;
+
+pub use bbr::{BbrInfo, PathFacts};
 
 /// No window grows beyond what window scaling can express (RFC 7323 §2.3).
 pub const MAX_CWND: u32 = 1 << 30;
@@ -56,6 +60,7 @@ impl CongestionAlgorithm {
         match self {
             Self::NewReno => "reno",
             Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
             Self::None => "none",
         }
     }
@@ -63,7 +68,7 @@ impl CongestionAlgorithm {
     /// The algorithm of that name.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
-        [Self::NewReno, Self::Cubic, Self::None]
+        [Self::NewReno, Self::Cubic, Self::Bbr, Self::None]
             .into_iter()
             .find(|algorithm| algorithm.name().as_bytes() == name)
     }
@@ -87,6 +92,23 @@ pub struct Ack {
     pub is_safe: bool,
     /// Round-trip time of the latest segment acknowledged, if it was sent once.
     pub rtt: Option<Duration>,
+    /// When the segment was sent that was sent last of those that have arrived, and where it ends.
+    pub newest: Option<(Instant, SeqNumber)>,
+}
+
+/// Octets that are sent, for the first time or again.
+#[derive(Clone, Copy, Debug)]
+pub struct Transmission {
+    pub now: Instant,
+    pub octets: u32,
+    /// Behind the last of them.
+    pub end: SeqNumber,
+    /// Nothing else is outstanding.
+    pub is_alone: bool,
+    /// Octets in flight, these included.
+    pub in_flight: u32,
+    pub snd_una: SeqNumber,
+    pub snd_nxt: SeqNumber,
 }
 
 /// The state of the connection in which a reduction takes place.
@@ -102,6 +124,8 @@ pub struct Reduction {
     pub recover_flight_size: u32,
     /// It may still turn out that the reduction before was not needed.
     pub is_last_in_doubt: bool,
+    /// Because of a congestion mark, not a loss.
+    pub is_mark: bool,
 }
 
 /// The window that a `Controller` works on, in octets.
@@ -214,6 +238,16 @@ pub struct Congestion {
     initial_window_segments: u8,
     /// What was before the last reduction, until it is known that the reduction was right.
     before_reduction: Option<Box<Before>>,
+    /// The model that sets the window, and a rate, where losses alone do not. The state is that of no control then.
+    bbr: Option<Box<Bbr>>,
+}
+
+/// The rate at which to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pacing {
+    pub octets_per_second: u64,
+    /// Octets that may leave together.
+    pub quantum: u32,
 }
 
 impl Congestion {
@@ -224,39 +258,58 @@ impl Congestion {
         let state = match algorithm {
             CongestionAlgorithm::NewReno => State::NewReno(NewReno::default()),
             CongestionAlgorithm::Cubic => State::Cubic(Cubic::default()),
-            CongestionAlgorithm::None => State::Uncontrolled(Uncontrolled),
-        };
-        let cwnd = match algorithm {
-            CongestionAlgorithm::NewReno | CongestionAlgorithm::Cubic => {
-                initial_window(mss, initial_window_segments)
+            CongestionAlgorithm::Bbr | CongestionAlgorithm::None => {
+                State::Uncontrolled(Uncontrolled)
             }
-            CongestionAlgorithm::None => MAX_CWND,
         };
-        Self {
-            window: Window {
-                cwnd,
-                // RFC 5681 §3.1: "The initial value of ssthresh SHOULD be set arbitrarily high".
-                ssthresh: u32::MAX,
-                mss,
+        let initial_window = initial_window(mss, initial_window_segments);
+        let window = Window {
+            cwnd: match algorithm {
+                CongestionAlgorithm::None => MAX_CWND,
+                _ => initial_window,
             },
+            // RFC 5681 §3.1: "The initial value of ssthresh SHOULD be set arbitrarily high".
+            ssthresh: u32::MAX,
+            mss,
+        };
+        let is_bbr = algorithm == CongestionAlgorithm::Bbr;
+        Self {
+            window,
             state,
             phase: Phase::Open,
             usage: Usage::default(),
             initial_window_segments,
             before_reduction: None,
+            bbr: is_bbr.then(|| Box::new(Bbr::new(&window, initial_window))),
         }
     }
 
-    /// `octets` were transmitted, for the first time or again. `in_flight` includes them.
-    pub fn on_sent(&mut self, octets: u32, in_flight: u32, snd_una: SeqNumber, snd_nxt: SeqNumber) {
-        if let Phase::Reducing { prr, .. } = &mut self.phase {
-            prr.on_sent(octets);
+    /// What is known of the path when sending begins. For an algorithm that has a model of it.
+    #[must_use]
+    pub fn knowing(mut self, facts: &PathFacts) -> Self {
+        if let Some(bbr) = &mut self.bbr {
+            bbr.learn(facts);
         }
-        let full = in_flight.saturating_add(self.window.mss) > self.cwnd();
-        self.usage.on_sent(in_flight, full, snd_una, snd_nxt);
+        self
+    }
+
+    pub fn on_sent(&mut self, sent: &Transmission) {
+        if let Phase::Reducing { prr, .. } = &mut self.phase {
+            prr.on_sent(sent.octets);
+        }
+        let full = sent.in_flight.saturating_add(self.window.mss) > self.cwnd();
+        self.usage
+            .on_sent(sent.in_flight, full, sent.snd_una, sent.snd_nxt);
+        if let Some(bbr) = &mut self.bbr {
+            bbr.on_sent(sent);
+        }
     }
 
     pub fn on_ack(&mut self, ack: &Ack) {
+        if self.bbr.is_some() {
+            self.follow_model(ack);
+            return;
+        }
         let uncontrolled = self.is_uncontrolled();
         match &mut self.phase {
             Phase::Reducing { .. } if uncontrolled => {}
@@ -301,6 +354,71 @@ impl Congestion {
         true
     }
 
+    /// An acknowledgement for an algorithm that has a model.
+    fn follow_model(&mut self, ack: &Ack) {
+        let is_over = self.is_episode_over(ack.snd_una);
+        let Some(bbr) = &mut self.bbr else {
+            return;
+        };
+        if is_over {
+            self.phase = Phase::Open;
+            bbr.on_recovery_ends(&mut self.window);
+        }
+        bbr.on_ack(&mut self.window, ack, self.usage.is_full());
+    }
+
+    /// An acknowledgement reports so many octets. Call this before [`Self::on_lost`].
+    #[inline]
+    pub fn on_delivered(&mut self, octets: u32, now: Instant) {
+        if let Some(bbr) = &mut self.bbr {
+            bbr.on_delivered(octets, now);
+        }
+    }
+
+    /// A segment is newly deemed lost. Call this before [`Self::on_congestion_event`], for each of them.
+    #[inline]
+    pub fn on_lost(&mut self, seq: SeqNumber, len: u32, sent_at: Instant, now: Instant) {
+        let Some(bbr) = &mut self.bbr else {
+            return;
+        };
+        // The loss of a probe of the path says nothing of congestion (RFC 4821 §7.6.2). FIN counts.
+        if len <= self.window.mss.saturating_add(1) {
+            bbr.on_lost(&self.window, &LostSegment { seq, len, sent_at }, now);
+        }
+    }
+
+    /// The application has no more to send, while `in_flight` octets are not all that the window has room for.
+    #[inline]
+    pub fn on_app_limited(&mut self, in_flight: u32) {
+        if let Some(bbr) = &mut self.bbr {
+            bbr.on_app_limited(in_flight);
+        }
+    }
+
+    /// Nothing is in flight, and something is about to be.
+    #[inline]
+    pub fn before_flight(&mut self, now: Instant) {
+        if let Some(bbr) = &mut self.bbr {
+            bbr.before_flight(&mut self.window, now);
+        }
+    }
+
+    /// The rate that the algorithm wants. `None`: what the window has room for leaves at once.
+    #[inline]
+    #[must_use]
+    pub fn pacing(&self) -> Option<Pacing> {
+        self.bbr.as_ref().map(|bbr| Pacing {
+            octets_per_second: bbr.pacing_rate(),
+            quantum: bbr.send_quantum(),
+        })
+    }
+
+    /// What [`CongestionAlgorithm::Bbr`] knows of the path.
+    #[must_use]
+    pub fn bbr_info(&self) -> Option<BbrInfo> {
+        self.bbr.as_ref().map(|bbr| bbr.info())
+    }
+
     /// A timer has shown losses while the window is being reduced. What is lost left room, for which PRR has not reckoned: goes on
     /// with it as if one segment were reported, the retransmission (`tcp_rack_reo_timeout`). `in_flight` is without what is lost.
     #[cold]
@@ -316,7 +434,10 @@ impl Congestion {
     pub fn on_rto(&mut self, at: &Reduction) {
         self.reduce(at);
         controller!(&mut self.state, on_rto());
-        if !self.is_uncontrolled() {
+        if let Some(bbr) = &mut self.bbr {
+            bbr.save_cwnd(&self.window);
+        }
+        if !self.is_uncontrolled() || self.bbr.is_some() {
             self.window.cwnd = at.in_flight.saturating_add(self.window.mss);
         }
         self.phase = Phase::Loss { high: at.snd_nxt };
@@ -346,7 +467,7 @@ impl Congestion {
 
     /// RFC 5681 §3.1: the handshake was retransmitted, so the initial window is one segment.
     pub fn on_handshake_retransmitted(&mut self) {
-        if !self.is_uncontrolled() {
+        if !self.is_uncontrolled() || self.bbr.is_some() {
             self.window.cwnd = self.window.mss;
         }
     }
@@ -384,21 +505,31 @@ impl Congestion {
         match self.state {
             State::NewReno(_) => CongestionAlgorithm::NewReno,
             State::Cubic(_) => CongestionAlgorithm::Cubic,
+            State::Uncontrolled(_) if self.bbr.is_some() => CongestionAlgorithm::Bbr,
             State::Uncontrolled(_) => CongestionAlgorithm::None,
         }
     }
 
     /// Once per window of data: lowers `ssthresh` and remembers how to undo that.
     fn reduce(&mut self, at: &Reduction) -> bool {
-        match self.phase {
-            Phase::Reducing { high, .. } | Phase::Loss { high } if at.snd_una < high => {
-                return false;
+        let is_new = matches!(self.phase, Phase::Open) || self.is_episode_over(at.snd_una);
+        if !is_new {
+            return false;
+        }
+        if let Some(bbr) = &mut self.bbr {
+            if !matches!(self.phase, Phase::Open) {
+                bbr.on_recovery_ends(&mut self.window);
             }
-            Phase::Reducing { .. } | Phase::Loss { .. } | Phase::Open => {}
+            if at.is_mark {
+                bbr.on_mark(&self.window, at.in_flight, at.now);
+            } else {
+                bbr.on_recovery_begins(&self.window);
+            }
+            return true;
         }
         self.end_recovery(at.in_flight);
         let (window, state) = (self.window, self.state.checkpoint());
-        if self.window.in_slow_start() {
+        if self.window.in_slow_start() && !self.is_uncontrolled() {
             // Slow start grows the window to twice of what is in flight, if the peer's window or the application allows no more.
             // That says nothing about the network (RFC 5681 §3.1 equation 4 reduces `FlightSize`).
             let used = self.usage.used(&self.window).max(self.initial_window());
@@ -424,6 +555,14 @@ impl Congestion {
 
     fn initial_window(&self) -> u32 {
         initial_window(self.window.mss, self.initial_window_segments)
+    }
+
+    /// An episode of reduction has begun, and all that was sent before has been acknowledged.
+    fn is_episode_over(&self, snd_una: SeqNumber) -> bool {
+        match self.phase {
+            Phase::Reducing { high, .. } | Phase::Loss { high } => snd_una >= high,
+            Phase::Open => false,
+        }
     }
 
     const fn is_uncontrolled(&self) -> bool {

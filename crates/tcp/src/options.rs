@@ -301,6 +301,8 @@ pub enum CongestionAlgorithm {
     Cubic,
     /// RFC 5681, RFC 6582.
     NewReno,
+    /// draft-ietf-ccwg-bbr: BBR version 3.
+    Bbr,
     /// No control at all: closed networks only.
     None,
 }

@@ -14,7 +14,7 @@ pub(crate) use timeouts::TimeoutHistory;
 
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
-    /// `SO_MAX_PACING_RATE`: with a rate only.
+    /// With a rate only: of `SO_MAX_PACING_RATE`, or of congestion control.
     pub(crate) pacer: Option<Box<Pacer>>,
     /// RFC 4821
     pub(crate) mtu_search: Option<Box<MtuSearch>>,

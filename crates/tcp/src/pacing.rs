@@ -1,4 +1,4 @@
-//! Sending at a rate (`SO_MAX_PACING_RATE`): when the next segment may leave.
+//! Sending at a rate (`SO_MAX_PACING_RATE`, and what congestion control wants): when the next segment may leave.
 
 use core::time::Duration;
 
@@ -21,7 +21,13 @@ pub struct Pacer {
     /// What whole nanoseconds have left over: octets times 10^9, below the rate.
     remainder: u64,
     burst: Nanos,
+    /// A segment was held back: who was to send it may come late.
+    is_holding: bool,
 }
+
+/// By so much a timer may be late without a loss of rate: the socket layer's resolve a millisecond. (Linux makes up for the
+/// lateness of its timers as well, `tcp_update_skb_after_send`.)
+const LATENESS: Nanos = Nanos::new(2_000_000);
 
 impl Default for Pacer {
     fn default() -> Self {
@@ -30,6 +36,7 @@ impl Default for Pacer {
             busy_until: Instant::ZERO,
             remainder: 0,
             burst: BURST,
+            is_holding: false,
         }
     }
 }
@@ -42,6 +49,17 @@ impl Pacer {
         self.remainder = 0;
         let (two_segments, _) = self.time_for(mss.saturating_mul(2));
         self.burst = Nanos::from(two_segments).max(BURST);
+    }
+
+    /// The same with so many octets that may leave together.
+    #[inline]
+    pub fn set_rate_and_burst(&mut self, octets_per_second: u64, octets: u32) {
+        let octets_per_second = octets_per_second.max(1);
+        if octets_per_second != self.octets_per_second {
+            self.octets_per_second = octets_per_second;
+            self.remainder = 0;
+            self.burst = Nanos::from(self.time_for(octets).0);
+        }
     }
 
     #[must_use]
@@ -60,15 +78,27 @@ impl Pacer {
     pub fn on_sent(&mut self, octets: u32, now: Instant) {
         if self.is_limited() {
             let (time, remainder) = self.time_for(octets);
-            self.busy_until = self.busy_until.max(now) + time;
+            let lateness = if self.is_holding { LATENESS.get() } else { 0 };
+            let earliest = Instant::from_nanos(now.as_nanos().saturating_sub(lateness));
+            self.busy_until = self.busy_until.max(earliest) + time;
+            // What was late has been made up for.
+            self.is_holding &= self.busy_until < now;
             self.remainder = remainder;
         }
     }
 
-    /// When the next segment may leave; `None` for at once.
+    /// When the next segment may leave, which is there; `None` for at once.
     #[inline]
     #[must_use]
-    pub fn next_at(&self, now: Instant) -> Option<Instant> {
+    pub fn hold(&mut self, now: Instant) -> Option<Instant> {
+        let next = self.next_at(now);
+        // Until it leaves.
+        self.is_holding |= next.is_some();
+        next
+    }
+
+    #[inline]
+    fn next_at(&self, now: Instant) -> Option<Instant> {
         if !self.is_limited() {
             return None;
         }
@@ -100,7 +130,7 @@ mod tests {
     fn sent_within(pacer: &mut Pacer, time: Duration, len: u32) -> u64 {
         let (mut now, mut sent) = (Instant::ZERO, 0);
         while now <= Instant::ZERO + time {
-            match pacer.next_at(now) {
+            match pacer.hold(now) {
                 Some(at) => now = at,
                 None => {
                     pacer.on_sent(len, now);
@@ -135,6 +165,37 @@ mod tests {
             assert!(sent >= exact, "{sent} at {rate}");
             assert!(sent <= exact + burst, "{sent} at {rate}");
         }
+    }
+
+    /// A timer of a millisecond's resolution is late by up to that.
+    #[test]
+    fn a_late_timer_costs_no_rate_and_idleness_still_saves_no_more_than_a_burst() {
+        let rate = 125_000_000;
+        let mut pacer = Pacer::default();
+        pacer.set_rate_and_burst(rate, 65_536);
+        let (mut now, mut sent) = (Instant::ZERO, 0);
+        let end = Instant::ZERO + Duration::from_millis(100);
+        while now <= end {
+            match pacer.hold(now) {
+                Some(at) => now = at + Duration::from_micros(900),
+                None => {
+                    pacer.on_sent(1448, now);
+                    sent += 1448;
+                }
+            }
+        }
+        let exact = rate / 10;
+        assert!(sent + 200_000 >= exact, "{sent} of {exact}");
+        assert!(sent <= exact + 65_536 + 1448, "{sent} of {exact}");
+        let now = now + Duration::from_secs(1);
+        let mut burst = 0;
+        // What was held back has left by now.
+        pacer.on_sent(1448, now);
+        while pacer.next_at(now).is_none() {
+            pacer.on_sent(1448, now);
+            burst += 1448;
+        }
+        assert!(burst <= 65_536 + 250_000 + 1448, "{burst}");
     }
 
     #[test]

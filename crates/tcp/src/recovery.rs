@@ -31,7 +31,9 @@ mod timeout;
 mod tlp;
 mod undo;
 
-use crate::congestion::{Congestion, Reduction};
+use core::time::Duration;
+
+use crate::congestion::{Congestion, PathFacts, Reduction};
 use crate::rtt::RttEstimator;
 use crate::{CaState, CongestionAlgorithm, Instant, SeqNumber};
 
@@ -127,12 +129,18 @@ impl Recovery {
     /// For a connection whose handshake is complete; `snd_una` is its first data octet.
     #[must_use]
     pub fn new(settings: Settings, rtt: RttEstimator, snd_una: SeqNumber) -> Self {
+        let congestion = Congestion::new(
+            settings.algorithm,
+            settings.mss,
+            settings.initial_window_segments,
+        );
         Self {
-            congestion: Congestion::new(
-                settings.algorithm,
-                settings.mss,
-                settings.initial_window_segments,
-            ),
+            congestion: congestion.knowing(&PathFacts {
+                srtt: rtt.srtt(),
+                has_sack: settings.sack,
+                // The initial sequence number is a keyed hash (RFC 6528 §3).
+                seed: snd_una.0,
+            }),
             rtt,
             scoreboard: Scoreboard::default(),
             rack: Rack::new(settings.dup_threshold),
@@ -159,10 +167,20 @@ impl Recovery {
         self.last_sent_at = Some(now);
     }
 
+    /// Another algorithm takes over. What is outstanding is not known to it.
+    pub(crate) fn set_algorithm(&mut self, algorithm: CongestionAlgorithm) {
+        self.settings.algorithm = algorithm;
+        let fresh = Self::new(self.settings, self.rtt.clone(), self.snd_nxt);
+        self.congestion = fresh.congestion;
+    }
+
     /// A congestion mark was echoed (RFC 3168 §6.1.2). Call before [`Self::on_ack`]. Returns whether the window is reduced,
     /// and CWR to be set on the next new segment.
     pub fn on_ecn_echo(&mut self, now: Instant) -> bool {
-        let reduction = self.reduction(now, 0);
+        let reduction = Reduction {
+            is_mark: true,
+            ..self.reduction(now, 0)
+        };
         let is_reduced = self.congestion.on_congestion_event(&reduction);
         if is_reduced {
             self.confirm_reductions();
@@ -180,6 +198,33 @@ impl Recovery {
     /// What is deemed lost belongs to an episode that has begun.
     fn is_recovering(&self) -> bool {
         matches!(self.state, State::Recovery { .. } | State::Loss { .. })
+    }
+
+    /// RFC 8985 §6.2 step 5: deems lost what is overdue, and sets the timer for what is not yet.
+    fn detect_overdue(&mut self, now: Instant) {
+        let Self {
+            congestion,
+            scoreboard,
+            rack,
+            rtt,
+            ..
+        } = self;
+        let lost = |lost: &SentSegment| congestion.on_lost(lost.seq, lost.len, lost.sent_at, now);
+        self.deadlines.reordering = rack.detect_lost(scoreboard, rtt, now, lost);
+    }
+
+    /// The first segment is deemed lost.
+    fn mark_first_lost(&mut self, now: Instant) {
+        let congestion = &mut self.congestion;
+        let lost = |lost: &SentSegment| congestion.on_lost(lost.seq, lost.len, lost.sent_at, now);
+        self.scoreboard.mark_first_lost(lost);
+    }
+
+    /// What was sent `timeout` ago is deemed lost.
+    fn mark_lost_on_timeout(&mut self, timeout: Duration, now: Instant) {
+        let congestion = &mut self.congestion;
+        let lost = |lost: &SentSegment| congestion.on_lost(lost.seq, lost.len, lost.sent_at, now);
+        self.scoreboard.mark_lost_on_timeout(timeout, now, lost);
     }
 
     /// Segments were deemed lost: fast recovery begins, unless one is going on. `newly_delivered` octets are what the
@@ -244,6 +289,7 @@ impl Recovery {
                 .saturating_sub(octets.sacked)
                 .saturating_add(newly_delivered),
             is_last_in_doubt: false,
+            is_mark: false,
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tcp::{Config, Instant, Options};
+use tcp::{Config, CongestionAlgorithm, Instant, Options, SocketOption};
 use testkit::link::Loss;
 
 mod support;
@@ -36,7 +36,7 @@ fn links(point: &Point, seed: u64) -> [Rc<RefCell<Link>>; 2] {
         .map(|(conditions, seed)| Rc::new(RefCell::new(Link::new(conditions.into(), seed))))
 }
 
-fn ends(octets: u32, seed: u64) -> [End; 2] {
+fn ends(octets: u32, seed: u64, algorithm: CongestionAlgorithm) -> [End; 2] {
     let plan = |to_send, ending| Plan {
         to_send,
         write_size: 200_000,
@@ -49,12 +49,15 @@ fn ends(octets: u32, seed: u64) -> [End; 2] {
     };
     let plans = [plan(octets, Ending::HalfClose), plan(0, Ending::HalfClose)];
     let mut rng = Rng::new(seed);
+    let mut options = Options::default();
+    let choice = options.set(SocketOption::Congestion(algorithm));
+    choice.expect("every algorithm can be chosen");
     plans.map(|plan| {
         let iss = u32::try_from(rng.next() >> 32).expect("half of it");
         let own = Rng::new(rng.next());
         End::new(
             Config::default(),
-            Options::default(),
+            options.clone(),
             tcp::Path::ipv4(1500),
             iss,
             plan,
@@ -63,10 +66,27 @@ fn ends(octets: u32, seed: u64) -> [End; 2] {
     })
 }
 
-fn transfer(point: &Point, seed: u64) -> Outcome {
-    let octets = point.octets();
+/// The octets of one transfer. BBR's time is that of its cycles, dozens of round trips: of what goes over a long path in a few of
+/// them its table would show the start only.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an amount below 2^32"
+)]
+fn octets(point: &Point, algorithm: CongestionAlgorithm) -> u32 {
+    match algorithm {
+        CongestionAlgorithm::Bbr => {
+            let round = point.bound() * point.rtt.as_secs_f64();
+            point.octets().max((round * 200.0) as u32)
+        }
+        _ => point.octets(),
+    }
+}
+
+fn transfer(point: &Point, seed: u64, algorithm: CongestionAlgorithm) -> Outcome {
+    let octets = octets(point, algorithm);
     let mut pair = Pair::new(
-        ends(octets, seed),
+        ends(octets, seed, algorithm),
         links(point, seed),
         Instant::from_nanos(1),
         Rng::new(seed),
@@ -100,9 +120,16 @@ struct Cell {
     wrong: String,
 }
 
-fn cell(point: &Point) -> Cell {
-    let outcomes = SEEDS.map(|seed| transfer(point, seed));
-    let goodput = Goodput::of(point, &outcomes.each_ref().map(|outcome| outcome.goodput));
+fn cell(point: &Point, algorithm: CongestionAlgorithm) -> Cell {
+    // Longer transfers take longer.
+    let seeds = match algorithm {
+        CongestionAlgorithm::Bbr => &SEEDS[..3],
+        _ => &SEEDS[..],
+    };
+    let outcomes = seeds.iter().map(|seed| transfer(point, *seed, algorithm));
+    let outcomes: Vec<Outcome> = outcomes.collect();
+    let goodputs: Vec<f64> = outcomes.iter().map(|outcome| outcome.goodput).collect();
+    let goodput = Goodput::of(point, &goodputs);
     let sent: u64 = outcomes.iter().map(|outcome| outcome.octets_sent).sum();
     let retransmitted = outcomes.iter().map(|outcome| outcome.octets_retransmitted);
     let retransmitted = retransmitted.sum::<u64>() as f64 / sent as f64;
@@ -134,8 +161,12 @@ const HEADING: &str = "\
 # that is data that waited behind a hole before.
 ";
 
+const BBR_HEADING: &str = "\
+# The same as goodput.txt with BBR (mean of three seeds), of transfers of two hundred round trips at least.
+";
+
 /// What [`cell`] makes of all points.
-fn cells() -> Vec<Cell> {
+fn cells(algorithm: CongestionAlgorithm) -> Vec<Cell> {
     let points: Vec<Point> = Point::all().collect();
     let cells: Vec<Mutex<Option<Cell>>> = points.iter().map(|_| Mutex::new(None)).collect();
     let next = AtomicUsize::new(0);
@@ -147,7 +178,8 @@ fn cells() -> Vec<Cell> {
                     let Some(point) = points.get(index) else {
                         break;
                     };
-                    *cells[index].lock().expect("no thread panicked") = Some(cell(point));
+                    *cells[index].lock().expect("no thread panicked") =
+                        Some(cell(point, algorithm));
                 }
             });
         }
@@ -163,12 +195,12 @@ fn table(name: &str) -> PathBuf {
         .join(name)
 }
 
-#[test]
-fn goodput_is_as_it_was() {
-    let cells = cells();
+/// Compares what is measured with a committed table.
+fn check_table(name: &str, heading: &str, algorithm: CongestionAlgorithm) {
+    let cells = cells(algorithm);
     let lines = cells.iter().map(|cell| format!("{}\n", cell.line));
-    let written = HEADING.to_owned() + &lines.collect::<String>();
-    let file = table("goodput.txt");
+    let written = heading.to_owned() + &lines.collect::<String>();
+    let file = table(name);
     if std::env::var_os("UPDATE_GOODPUT").is_some() {
         fs::write(&file, &written).expect("the table can be written");
     }
@@ -180,6 +212,16 @@ fn goodput_is_as_it_was() {
         "the table has changed; if that is meant, run with UPDATE_GOODPUT=1:\n{}",
         difference(&committed, &written)
     );
+}
+
+#[test]
+fn goodput_is_as_it_was() {
+    check_table("goodput.txt", HEADING, CongestionAlgorithm::Cubic);
+}
+
+#[test]
+fn goodput_of_bbr_is_as_it_was() {
+    check_table("goodput_bbr.txt", BBR_HEADING, CongestionAlgorithm::Bbr);
 }
 
 /// The columns behind the names of all points in a committed table.
@@ -225,6 +267,22 @@ fn links_are_used() {
         }
     }
     assert!(unused.is_empty(), "less than 90 % of the link:\n{unused}");
+}
+
+/// BBR does not take losses by chance for congestion.
+#[test]
+fn bbr_uses_links_that_lose_one_percent() {
+    let mut unused = String::new();
+    for (point, goodputs) in committed("goodput_bbr.txt") {
+        // To a standard error of the mean of three seeds.
+        let most = goodputs[0].mean + goodputs[0].standard_error;
+        let share = most * 125_000.0 / point.bound();
+        let is_meant = point.rate_megabits <= 1_000 && point.trouble.name == "loss 1 %";
+        if is_meant && share < 0.85 {
+            writeln!(unused, "{} {:.1} %", point.name(), share * 100.0).expect("a string");
+        }
+    }
+    assert!(unused.is_empty(), "less than 85 % of the link:\n{unused}");
 }
 
 /// The engine's goodput is at least that of Linux at every point, to the resolution of the measurement; and so it is to the
@@ -283,7 +341,7 @@ fn two_connections_share_a_bottleneck() {
     let mut pairs = [11, 12].map(|seed| {
         let links = links.each_ref().map(Rc::clone);
         let mut pair = Pair::new(
-            ends(octets, seed),
+            ends(octets, seed, CongestionAlgorithm::Cubic),
             links,
             Instant::from_nanos(1),
             Rng::new(seed),

@@ -177,10 +177,15 @@ fn simulate(seed: u64, tells: bool) {
     let mut hole = Rng::new(seed.wrapping_mul(3));
     let mut shortage = Rng::new(seed.wrapping_mul(5));
     let mut device = Rng::new(seed.wrapping_mul(7));
+    let mut congestion = Rng::new(seed.wrapping_mul(11));
     let is_hole = hole.chance(50_000);
     let ends = plans.map(|plan| {
         let mtu = rng.pick(&[296, 576, 1_500, 9_000]);
-        let (mut config, options) = (config(&mut rng), options(&mut rng));
+        let (mut config, mut options) = (config(&mut rng), options(&mut rng));
+        if congestion.chance(400_000) {
+            let bbr = SocketOption::Congestion(CongestionAlgorithm::Bbr);
+            options.set(bbr).expect("it is there");
+        }
         if is_hole {
             config.mtu_probing = hole.pick(&[MtuProbing::AfterBlackHole, MtuProbing::Always]);
         }

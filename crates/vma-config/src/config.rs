@@ -62,6 +62,8 @@ pub struct Config {
     pub internal_thread_cpus_are_set: bool,
     /// `VMA_INTERNAL_THREAD_CPUSET`: the directory of the cpuset that the internal thread goes into.
     pub internal_thread_cpuset: Option<PathBuf>,
+    /// `VMA_TCP_CC_ALGO`, 0..2, if the environment says so.
+    pub tcp_cc_algo: Option<u32>,
     /// `VMA_RX_UDP_POLL_OS_RATIO`: polls of the ring for each look into the kernel's socket; 0 is
     /// never.
     pub rx_udp_poll_os_ratio: u32,
@@ -137,6 +139,7 @@ pub enum MemoryKind {
 }
 
 const INTERNAL_THREAD_AFFINITY: ParameterId = ParameterId::of("VMA_INTERNAL_THREAD_AFFINITY");
+const CONGESTION: ParameterId = ParameterId::of("VMA_TCP_CC_ALGO");
 const MEMORY: ParameterId = ParameterId::of("VMA_MEM_ALLOC_TYPE");
 
 /// Where the XDP program runs.
@@ -269,6 +272,9 @@ impl Config {
             internal_thread_cpus_are_set: settings.is_from_environment(INTERNAL_THREAD_AFFINITY),
             internal_thread_cpuset: path(const { ParameterId::of("VMA_INTERNAL_THREAD_CPUSET") }),
             tcp_nodelay: settings.is_on(const { ParameterId::of("VMA_TCP_NODELAY") }),
+            tcp_cc_algo: settings
+                .is_from_environment(CONGESTION)
+                .then(|| unsigned(CONGESTION)),
             tcp_max_syn_rate: unsigned(const { ParameterId::of("VMA_TCP_MAX_SYN_RATE") }),
             rx_poll: signed(const { ParameterId::of("VMA_RX_POLL") }),
             rx_udp_poll_os_ratio: unsigned(const { ParameterId::of("VMA_RX_UDP_POLL_OS_RATIO") }),

@@ -77,6 +77,7 @@ pub fn settings() -> Settings {
         wait_after_join: std::time::Duration::ZERO,
         tcp_nodelay: false,
         tcp_max_syn_rate: 0,
+        tcp_cc_algo: None,
         rx_udp_poll_os_ratio: 100,
         select_poll_usec: -1,
         select_poll_os_ratio: 10,

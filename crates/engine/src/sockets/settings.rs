@@ -42,4 +42,6 @@ pub struct Settings {
     pub tcp_nodelay: bool,
     /// `VMA_TCP_MAX_SYN_RATE`: SYNs a second that a listener answers; 0 for all.
     pub tcp_max_syn_rate: u32,
+    /// `VMA_TCP_CC_ALGO`: the congestion control of streams for which the program has chosen none. `None`: the system's.
+    pub tcp_cc_algo: Option<u32>,
 }

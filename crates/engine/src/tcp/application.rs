@@ -12,10 +12,14 @@ use crate::sockets::interface::Interface;
 use crate::sockets::reason::Reason;
 use crate::sys::Errno;
 use crate::tcp::common::now;
+use crate::tcp::info::name_of;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Outcome;
 use crate::tcp::way::Way;
 use crate::tcp::{TcpSocket, TcpStack};
+
+/// `TCP_CC_INFO`
+const TCP_CC_INFO: c_int = 26;
 
 /// What `SO_ERROR` and failing calls say.
 pub(super) fn errno_of(error: Error) -> Errno {
@@ -222,6 +226,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 Some(int(error.map_or(0, |Errno(errno)| errno)))
             }
             (libc::IPPROTO_TCP, libc::TCP_INFO) => self.info(),
+            (libc::IPPROTO_TCP, TCP_CC_INFO) => self.congestion_info(),
             (libc::SOL_SOCKET, libc::SO_REUSEADDR) => {
                 self.has_peer()?;
                 // Under repair the kernel's socket shares its port with all.
@@ -240,6 +245,7 @@ impl<S: TcpStack> TcpSocket<S> {
                         let mss = stream.connection.info(now()).snd_mss;
                         Some(int(c_int::try_from(mss).unwrap_or(c_int::MAX)))
                     }
+                    (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => name_of(options.congestion()),
                     _ => None,
                 }
             }

@@ -5,11 +5,12 @@ use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use ::tcp::{Config, Instant, SecretKey};
+use ::tcp::{Config, CongestionAlgorithm, Instant, SecretKey};
 use dev_core::FramePool;
 use stats::Segment;
 use wire::tcp::Header;
 
+use crate::sockets;
 use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
@@ -28,6 +29,8 @@ pub(crate) struct Common<S: Stack> {
     defaults: Mutex<Option<Defaults>>,
     /// `VMA_TCP_MAX_SYN_RATE`
     syn_rate_max: u32,
+    /// `VMA_TCP_CC_ALGO`, if the user has set it.
+    congestion: Option<CongestionAlgorithm>,
     /// Connections and listeners in user space.
     streams: Arc<AtomicU32>,
     /// Segments for ports of listeners that are of no connection here.
@@ -69,7 +72,7 @@ impl<S: Stack> Common<S> {
         pool: &'static FramePool,
         segment: Arc<Segment>,
         internal_thread: Arc<InternalThread>,
-        syn_rate_max: u32,
+        chosen: &sockets::settings::Settings,
     ) -> Self {
         Self {
             pool,
@@ -78,7 +81,10 @@ impl<S: Stack> Common<S> {
             timers: Timers::new(internal_thread),
             settings: OnceLock::new(),
             defaults: Mutex::default(),
-            syn_rate_max,
+            syn_rate_max: chosen.tcp_max_syn_rate,
+            congestion: chosen
+                .tcp_cc_algo
+                .and_then(CongestionAlgorithm::from_vma_value),
             streams: Arc::default(),
             strangers: Mutex::default(),
             can_repair: OnceLock::new(),
@@ -144,6 +150,11 @@ impl<S: Stack> Common<S> {
                 key: SecretKey::new(key),
             }
         })
+    }
+
+    /// The congestion control of streams for which the program has chosen none. `None`: the system's.
+    pub(super) const fn congestion(&self) -> Option<CongestionAlgorithm> {
+        self.congestion
     }
 
     pub(super) fn config(&self) -> Arc<Config> {

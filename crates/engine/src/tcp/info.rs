@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ::tcp::{Info, WindowScales};
+use ::tcp::congestion::BbrInfo;
+use ::tcp::{CongestionAlgorithm, Info, WindowScales};
 
 use crate::sockets::stack::Stack;
 use crate::tcp::TcpSocket;
@@ -28,6 +29,30 @@ impl<S: Stack> TcpSocket<S> {
         };
         Some(bytes_of(&stream.connection.info(now())))
     }
+
+    /// What `TCP_CC_INFO` tells of a stream: only BBR has something to tell. `None`: the kernel knows.
+    pub(super) fn congestion_info(&self) -> Option<Vec<u8>> {
+        let Role::Stream(stream) = &*self.role.lock() else {
+            return None;
+        };
+        let info = stream.connection.bbr_info();
+        Some(info.map_or_else(Vec::new, |info| bbr_bytes(&info)))
+    }
+}
+
+/// `struct tcp_bbr_info` of the kernel's `include/uapi/linux/inet_diag.h`.
+fn bbr_bytes(info: &BbrInfo) -> Vec<u8> {
+    // Gains are in 256ths.
+    let gain = |percent: u32| percent.saturating_mul(256) / 100;
+    let micros = u32::try_from(info.min_rtt.as_micros()).unwrap_or(u32::MAX);
+    let words = [
+        (info.bandwidth & u64::from(u32::MAX)) as u32,
+        (info.bandwidth >> 32) as u32,
+        micros,
+        gain(info.pacing_gain),
+        gain(info.cwnd_gain),
+    ];
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
 fn bytes_of(info: &Info) -> Vec<u8> {
@@ -146,11 +171,44 @@ fn bytes_of(info: &Info) -> Vec<u8> {
     bytes
 }
 
+/// The kernel's name of an algorithm, as `TCP_CONGESTION` has it. `None`: the kernel has none.
+pub(super) fn name_of(algorithm: CongestionAlgorithm) -> Option<Vec<u8>> {
+    if algorithm == CongestionAlgorithm::None {
+        return None;
+    }
+    let mut bytes = algorithm.name().as_bytes().to_vec();
+    bytes.resize(TCP_CA_NAME_MAX, 0);
+    Some(bytes)
+}
+
+const TCP_CA_NAME_MAX: usize = 16;
+
 #[cfg(test)]
 mod tests {
     use std::mem::offset_of;
 
     use super::*;
+
+    #[test]
+    fn bbr_tells_its_rate_in_two_words_and_gains_in_256ths() {
+        let bytes = bbr_bytes(&BbrInfo {
+            bandwidth: (7 << 32) + 5,
+            min_rtt: Duration::from_micros(20),
+            pacing_gain: 125,
+            cwnd_gain: 200,
+        });
+        let words = bytes
+            .chunks(4)
+            .map(|it| u32::from_ne_bytes(it.try_into().unwrap()));
+        assert_eq!(words.collect::<Vec<_>>(), [5, 7, 20, 320, 512]);
+    }
+
+    #[test]
+    fn an_algorithm_is_named_in_sixteen_bytes() {
+        let name = name_of(CongestionAlgorithm::Bbr);
+        assert_eq!(name.as_deref(), Some(&b"bbr\0\0\0\0\0\0\0\0\0\0\0\0\0"[..]));
+        assert_eq!(name_of(CongestionAlgorithm::None), None);
+    }
 
     #[test]
     fn fields_are_where_the_c_library_has_them() {

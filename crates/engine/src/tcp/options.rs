@@ -228,9 +228,20 @@ pub(super) struct Defaults {
 const DEFAULTS_LAST: Duration = Duration::from_secs(1);
 
 impl<S: Stack> TcpSocket<S> {
-    /// The options of a connection that begins, and of its packets' headers. The kernel is asked for what the program has set, and
-    /// now and then for the rest. `None`: there is one that the engine does not have.
+    /// The options of a connection that begins, and of its packets' headers: those of the kernel's socket, and what the user wants
+    /// where the program wants nothing else. `None`: there is one that the engine does not have.
     pub(super) fn options_before_connection(&self) -> Option<(Options, HeaderOptions)> {
+        let (mut options, headers) = self.options_of_kernel()?;
+        if let Some(algorithm) = self.common.congestion()
+            && !self.has_set(libc::IPPROTO_TCP, libc::TCP_CONGESTION)
+        {
+            options.set(SocketOption::Congestion(algorithm)).ok()?;
+        }
+        Some((options, headers))
+    }
+
+    /// The kernel is asked for what the program has set, and now and then for the rest.
+    fn options_of_kernel(&self) -> Option<(Options, HeaderOptions)> {
         let fd = self.fd();
         let set = self.options_set();
         let now = now();

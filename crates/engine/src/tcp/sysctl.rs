@@ -40,6 +40,7 @@ pub(super) fn algorithm(name: &str) -> Option<CongestionAlgorithm> {
     match name {
         "cubic" => Some(CongestionAlgorithm::Cubic),
         "reno" => Some(CongestionAlgorithm::NewReno),
+        "bbr" => Some(CongestionAlgorithm::Bbr),
         _ => None,
     }
 }
@@ -135,6 +136,7 @@ mod tests {
     fn algorithms_have_the_kernels_names() {
         assert_eq!(algorithm("reno"), Some(CongestionAlgorithm::NewReno));
         assert_eq!(algorithm("cubic"), Some(CongestionAlgorithm::Cubic));
+        assert_eq!(algorithm("bbr"), Some(CongestionAlgorithm::Bbr));
         assert_eq!(algorithm("dctcp"), None);
     }
 }

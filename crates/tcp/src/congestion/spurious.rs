@@ -37,11 +37,19 @@ impl Congestion {
     /// The last reduction was right.
     pub fn confirm(&mut self) {
         self.before_reduction = None;
+        if let Some(bbr) = &mut self.bbr {
+            bbr.confirm();
+        }
     }
 
     /// What looked like loss was none: restores the window from before the last reduction.
     #[cold]
     pub fn on_spurious(&mut self) {
+        if let Some(bbr) = &mut self.bbr {
+            bbr.on_spurious(&mut self.window);
+            self.phase = Phase::Open;
+            return;
+        }
         let Some(before) = self.before_reduction.take() else {
             return;
         };

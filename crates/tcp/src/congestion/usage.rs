@@ -30,6 +30,11 @@ impl Usage {
         }
     }
 
+    /// The window was full at some time in the last round trip.
+    pub(super) const fn is_full(&self) -> bool {
+        self.full
+    }
+
     /// In slow start using more than half is enough: what is sent in response to acknowledgements doubles.
     pub(super) fn is_limited(&self, window: &Window) -> bool {
         self.full || (window.in_slow_start() && window.cwnd < self.most_in_flight.saturating_mul(2))

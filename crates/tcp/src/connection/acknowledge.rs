@@ -88,6 +88,9 @@ impl<P: Payload> Connection<P> {
             _ => None,
         };
         let delivered_before = self.cold.recovery.scoreboard().delivered();
+        if self.sender.unsent() < u32::from(self.mss()) {
+            self.cold.recovery.note_app_limited();
+        }
         let was_reducing = self.cold.recovery.is_reducing();
         let outcome = self.cold.recovery.on_ack(&Acknowledgement {
             now,
@@ -103,6 +106,7 @@ impl<P: Payload> Connection<P> {
             self.ecn.owes_cwr &= !outcome.was_spurious;
         }
         self.measure_ack(now, segment, &outcome, delivered_before);
+        self.follow_pacing();
         if outcome.has_lost_probe {
             self.review_mtu_probe();
         }

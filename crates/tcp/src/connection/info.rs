@@ -1,6 +1,7 @@
 //! Counters and `TCP_INFO`.
 
 use super::Connection;
+use crate::congestion::BbrInfo;
 use crate::outgoing::Outgoing;
 use crate::{Info, Instant, Payload, SeqNumber, State, WindowScales};
 
@@ -66,6 +67,11 @@ impl<P: Payload> Connection<P> {
     /// `tcpi_bytes_received`: as with Linux the peer's FIN counts as one.
     pub(super) fn octets_received(&self) -> u64 {
         self.cold.received.total(self.receiver.rcv_nxt)
+    }
+
+    /// `TCP_CC_INFO` of BBR; other algorithms have none.
+    pub fn bbr_info(&self) -> Option<BbrInfo> {
+        self.cold.recovery.congestion.bbr_info()
     }
 
     /// `TCP_INFO`.
@@ -139,7 +145,12 @@ impl<P: Payload> Connection<P> {
                 .recovery
                 .total_retransmissions()
                 .saturating_add(self.cold.handshake.retransmits.into()),
-            pacing_rate: self.cold.options.max_pacing_rate,
+            pacing_rate: match congestion.pacing() {
+                Some(pacing) => pacing
+                    .octets_per_second
+                    .min(self.cold.options.max_pacing_rate),
+                None => self.cold.options.max_pacing_rate,
+            },
             max_pacing_rate: self.cold.options.max_pacing_rate,
             octets_acked: self.cold.sent.octets_acked,
             octets_received: self.octets_received(),

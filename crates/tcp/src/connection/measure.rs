@@ -20,6 +20,7 @@ impl<P: Payload> Connection<P> {
         outgoing.chronometer.start(Limit::Busy, now);
         if is_starved {
             outgoing.delivery_rate.on_app_limited(in_flight);
+            self.cold.recovery.congestion.on_app_limited(in_flight);
         }
     }
 

@@ -38,10 +38,7 @@ impl<P: Payload> Connection<P> {
             SocketOption::Congestion(algorithm)
                 if algorithm != self.cold.recovery.congestion.algorithm() =>
             {
-                let mss = u32::from(self.mss());
-                let segments = self.config.initial_window_segments;
-                self.cold.recovery.congestion =
-                    crate::congestion::Congestion::new(algorithm, mss, segments);
+                self.cold.recovery.set_algorithm(algorithm);
                 self.start_pacing();
             }
             SocketOption::MaxPacingRate(_) => {

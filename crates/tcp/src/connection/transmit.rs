@@ -99,6 +99,7 @@ impl<P: Payload> Connection<P> {
         // Idleness ends with data that can go; a window that is closed does not count as use.
         if can_send_new && !is_outstanding {
             self.cold.recovery.before_sending(now);
+            self.follow_pacing();
         }
         if self.is_searching_mtu() {
             match self.emit_mtu_probe(now, transmit) {
@@ -184,9 +185,9 @@ impl<P: Payload> Connection<P> {
         let next = self
             .cold
             .outgoing
-            .as_ref()
-            .and_then(|outgoing| outgoing.pacer.as_ref())
-            .and_then(|pacer| pacer.next_at(now));
+            .as_mut()
+            .and_then(|outgoing| outgoing.pacer.as_mut())
+            .and_then(|pacer| pacer.hold(now));
         if let Some(at) = next {
             self.set_timer(Timer::Pacing, at);
         }

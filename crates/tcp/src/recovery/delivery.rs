@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::on_ack::Acknowledgement;
 use super::rack::Rack;
+use super::scoreboard::sent_after;
 use super::{Recovery, SentSegment, State};
 use crate::{Instant, SeqNumber};
 
@@ -29,6 +30,8 @@ struct Tally<'a> {
     has_acked_retransmission: bool,
     /// A segment that was sent once, before the timeout, has arrived.
     has_original: bool,
+    /// The transmission and the end of the segment sent last.
+    newest: Option<(Instant, SeqNumber)>,
 }
 
 impl Tally<'_> {
@@ -40,6 +43,13 @@ impl Tally<'_> {
             return;
         }
         self.delivered = self.delivered.saturating_add(segment.len);
+        let end = segment.end();
+        if self
+            .newest
+            .is_none_or(|newest| !sent_after(newest, segment.sent_at, end))
+        {
+            self.newest = Some((segment.sent_at, end));
+        }
         self.has_sacked |= self.is_sacking;
         self.has_reordered |= self.rack.on_delivered(
             segment,
@@ -105,6 +115,8 @@ pub(super) struct Delivery {
     pub(super) rtt: Option<Duration>,
     /// That of the segment sent last: without that time.
     pub(super) latest_rtt: Option<Duration>,
+    /// When the segment was sent that was sent last of those that have arrived, and where it ends.
+    pub(super) newest: Option<(Instant, SeqNumber)>,
 }
 
 impl Recovery {
@@ -149,6 +161,7 @@ impl Recovery {
             first_sacked_at: None,
             has_acked_retransmission: false,
             has_original: false,
+            newest: None,
         };
         self.snd_una = snd_una;
         if self.settings.sack {
@@ -182,6 +195,7 @@ impl Recovery {
             // RFC 7323 §4.1: a timestamp tells transmissions apart.
             rtt: tally.rtt().or(echoed),
             latest_rtt: tally.latest_rtt(),
+            newest: tally.newest,
         };
         if !self.settings.sack {
             let gone = segments_before.saturating_sub(self.scoreboard.segments().outstanding);

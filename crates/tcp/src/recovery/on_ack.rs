@@ -56,6 +56,7 @@ impl Recovery {
         let flight_size = self.scoreboard.octets().outstanding;
         let dsack = self.take_dsack(ack);
         let delivery = self.update_scoreboard(ack);
+        self.congestion.on_delivered(delivery.delivered, ack.now);
         let mut outcome = Outcome {
             acked: delivery.acked,
             delivered: delivery.delivered,
@@ -97,6 +98,7 @@ impl Recovery {
             in_flight: self.in_flight(),
             is_safe: delivery.acked > 0 && outcome.lost == 0,
             rtt: delivery.latest_rtt,
+            newest: delivery.newest,
         });
         self.arm_timers(ack.now, &delivery);
         outcome
@@ -145,7 +147,7 @@ impl Recovery {
                     self.leave_recovery();
                 } else if delivery.acked > 0 && !self.settings.sack {
                     // RFC 6582 §3.2 step 3: a partial acknowledgement shows the next hole.
-                    self.scoreboard.mark_first_lost();
+                    self.mark_first_lost(ack.now);
                 }
                 false
             }
@@ -204,8 +206,7 @@ impl Recovery {
             let round = self.round(is_too_early, false);
             self.rack.update_reo_wnd(&round);
             if self.rack.take_advanced() {
-                self.deadlines.reordering =
-                    self.rack.detect_lost(&mut self.scoreboard, &self.rtt, now);
+                self.detect_overdue(now);
             }
         } else if self.duplicates >= u32::from(self.settings.dup_threshold)
             && matches!(self.state, State::Open | State::Cwr { .. })
@@ -213,7 +214,7 @@ impl Recovery {
             && delivery.is_duplicate
         {
             // RFC 6582 §3.2 step 2
-            self.scoreboard.mark_first_lost();
+            self.mark_first_lost(now);
         }
         let lost = self.scoreboard.to_retransmit().saturating_sub(before);
         if lost == 0 {

@@ -21,7 +21,8 @@ impl Recovery {
     /// Everything outstanding is to be sent again, for a reason that is not congestion: the SYN that carried it did not
     /// get through as it was (RFC 7413).
     pub(crate) fn repeat_everything(&mut self, now: Instant) {
-        self.scoreboard.mark_lost_on_timeout(Duration::ZERO, now);
+        self.scoreboard
+            .mark_lost_on_timeout(Duration::ZERO, now, |_| {});
         self.deadlines.probe = None;
     }
 

@@ -150,14 +150,15 @@ impl Rack {
         };
     }
 
-    /// §6.2 step 5: returns when to look again if nothing is reported until then.
+    /// §6.2 step 5: tells `lost` of what is lost; returns when to look again if nothing is reported until then.
     pub(super) fn detect_lost(
         &self,
         scoreboard: &mut Scoreboard,
         rtt: &RttEstimator,
         now: Instant,
+        lost: impl FnMut(&SentSegment),
     ) -> Option<Instant> {
-        let due = scoreboard.detect_lost(self.newest?, self.timeout(), now)?;
+        let due = scoreboard.detect_lost(self.newest?, self.timeout(), now, lost)?;
         Some(due + self.sack_delay(rtt.srtt()))
     }
 

@@ -1,5 +1,7 @@
 //! What may go out, and what went: new data, and what is sent again.
 
+use crate::congestion::Transmission;
+
 use super::{Frto, ProbeDue, Recovery, SentSegment, State};
 use crate::{Instant, SeqNumber};
 
@@ -7,13 +9,26 @@ impl Recovery {
     /// Call when there is data to send, before asking for [`Self::room`]: a window that nothing has used for long must be
     /// probed anew (RFC 5681 §4.1).
     pub fn before_sending(&mut self, now: Instant) {
+        if !self.scoreboard.is_empty() {
+            return;
+        }
+        self.congestion.before_flight(now);
         if self.settings.slow_start_after_idle
-            && self.scoreboard.is_empty()
             && let Some(last) = self.last_sent_at
         {
             self.congestion
                 .after_idle(now.saturating_since(last), self.rtt.base_rto());
             self.last_sent_at = Some(now);
+        }
+    }
+
+    /// The application has less than a segment for the network. If that could take more, and nothing waits to be sent again, what is
+    /// in flight says nothing of the path (draft-ietf-ccwg-bbr, `CheckIfApplicationLimited`).
+    #[inline]
+    pub(crate) fn note_app_limited(&mut self) {
+        let in_flight = self.in_flight();
+        if in_flight < self.congestion.cwnd() && self.scoreboard.to_retransmit() == 0 {
+            self.congestion.on_app_limited(in_flight);
         }
     }
 
@@ -47,6 +62,7 @@ impl Recovery {
     ) {
         debug_assert_eq!(seq, self.snd_nxt);
         let segment_len = segment_len.max(self.settings.mss);
+        let is_alone = self.scoreboard.is_empty();
         let mut rest = payload_len;
         let mut next = seq;
         while rest > segment_len {
@@ -60,8 +76,15 @@ impl Recovery {
         }
         self.snd_nxt = next + last;
         self.last_sent_at = Some(now);
-        self.congestion
-            .on_sent(payload_len, self.in_flight(), self.snd_una, self.snd_nxt);
+        self.congestion.on_sent(&Transmission {
+            now,
+            octets: payload_len.saturating_add(u32::from(is_fin)),
+            end: self.snd_nxt,
+            is_alone,
+            in_flight: self.in_flight(),
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+        });
         // RFC 6298 §5.1
         if self.deadlines.retransmission.is_none() {
             self.deadlines.retransmission = Some(now + self.rtt.rto_nanos());
@@ -137,8 +160,15 @@ impl Recovery {
         self.last_sent_at = Some(now);
         self.total_retransmissions = self.total_retransmissions.saturating_add(1);
         self.octets_retransmitted = self.octets_retransmitted.saturating_add(u64::from(len));
-        self.congestion
-            .on_sent(len, self.in_flight(), self.snd_una, self.snd_nxt);
+        self.congestion.on_sent(&Transmission {
+            now,
+            octets: len,
+            end: seq + len,
+            is_alone: false,
+            in_flight: self.in_flight(),
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+        });
         if is_probe {
             self.probe = ProbeDue::No;
             self.tlp.on_probe_sent(self.snd_nxt, true);

@@ -63,7 +63,7 @@ impl Recovery {
 
     /// RFC 8985 §6.2: "Upon RACK reordering timer expiration"
     fn on_reordering_timeout(&mut self, now: Instant) {
-        self.deadlines.reordering = self.rack.detect_lost(&mut self.scoreboard, &self.rtt, now);
+        self.detect_overdue(now);
         let lost = self.scoreboard.to_retransmit();
         if lost > 0 && !self.is_lost_probe(lost) {
             let is_in_reduction = matches!(self.state, State::Cwr { .. });
@@ -106,10 +106,9 @@ impl Recovery {
         // The driver had no room: nothing that the network could have lost (`tcp_retransmit_timer`, local congestion).
         let is_unsent = is_repeated && self.scoreboard.waits_for_first();
         if self.settings.sack {
-            self.scoreboard
-                .mark_lost_on_timeout(self.rack.timeout(), now);
+            self.mark_lost_on_timeout(self.rack.timeout(), now);
         } else {
-            self.scoreboard.mark_lost_on_timeout(Duration::ZERO, now);
+            self.mark_lost_on_timeout(Duration::ZERO, now);
             self.duplicates = 0;
         }
         self.tlp.cancel();

@@ -1,4 +1,4 @@
-//! Which requirement of which RFC is held by which test. The requirements are in `requirements/`, a file for each RFC; a test
+//! Which requirement of which RFC is held by which test. The requirements are in `requirements/`, a file for each RFC or draft; a test
 //! says what it holds in a comment before it:
 //!
 //! ```text
@@ -40,7 +40,7 @@ fn tags_name_requirements_that_are_there() {
     let unknown: Vec<String> = tags
         .iter()
         .filter(|tag| table::find(&rfcs, tag).is_none())
-        .map(|tag| format!("{}: RFC {} {}", tag.test, tag.rfc, tag.id))
+        .map(|tag| format!("{}: {} {}", tag.test, tag.document, tag.id))
         .collect();
     assert!(unknown.is_empty(), "no such requirements: {unknown:#?}");
 }
@@ -52,9 +52,9 @@ fn nothing_that_is_left_to_others_has_a_test_here() {
         let requirement = table::find(&rfcs, tag).expect("checked by another test");
         assert!(
             !matches!(requirement.status, Status::Driver(_)),
-            "{} holds RFC {} {}, which is called a driver's",
+            "{} holds {} {}, which is called a driver's",
             tag.test,
-            tag.rfc,
+            tag.document,
             tag.id
         );
     }
@@ -63,7 +63,10 @@ fn nothing_that_is_left_to_others_has_a_test_here() {
 #[test]
 fn rfc9293_is_listed_as_a_whole() {
     let (rfcs, _) = all();
-    let rfc9293 = rfcs.iter().find(|rfc| rfc.number == 9293).expect("listed");
+    let rfc9293 = rfcs
+        .iter()
+        .find(|rfc| rfc.name == "RFC 9293")
+        .expect("listed");
     let numbers = |prefix| {
         let ids = rfc9293
             .requirements
@@ -89,12 +92,8 @@ fn every_requirement_is_tested_or_explained() {
                 .map(move |requirement| (rfc, requirement))
         })
         .filter(|(_, requirement)| requirement.status == Status::Test)
-        .filter(|(rfc, requirement)| {
-            !tags
-                .iter()
-                .any(|tag| tag.is_of(rfc.number, &requirement.id))
-        })
-        .map(|(rfc, requirement)| format!("RFC {} {}", rfc.number, requirement.id))
+        .filter(|(rfc, requirement)| !tags.iter().any(|tag| tag.is_of(&rfc.name, &requirement.id)))
+        .map(|(rfc, requirement)| format!("{} {}", rfc.name, requirement.id))
         .collect();
     assert!(missing.is_empty(), "without a test: {missing:?}");
 }

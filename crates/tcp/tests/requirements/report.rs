@@ -31,10 +31,10 @@ pub(crate) fn write(rfcs: &[Rfc], tags: &[Tag]) -> String {
         line(
             &mut text,
             format_args!(
-                "| [{} {}](#rfc-{}) | {} | {} | {} | {} |",
-                rfc.number,
+                "| [{} {}](#{}) | {} | {} | {} | {} |",
+                short_name(rfc),
                 rfc.title,
-                rfc.number,
+                rfc.name.to_lowercase().replace(' ', "-"),
                 count(Kind::Tested),
                 count(Kind::Deviation),
                 count(Kind::Driver),
@@ -46,6 +46,11 @@ pub(crate) fn write(rfcs: &[Rfc], tags: &[Tag]) -> String {
         section(&mut text, rfc, tags);
     }
     text
+}
+
+/// In a column of RFCs.
+fn short_name(rfc: &Rfc) -> &str {
+    rfc.name.strip_prefix("RFC ").unwrap_or(&rfc.name)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,14 +76,11 @@ fn tags_of<'a>(
     tags: &'a [Tag],
 ) -> impl Iterator<Item = &'a Tag> {
     tags.iter()
-        .filter(|tag| tag.is_of(rfc.number, &requirement.id))
+        .filter(|tag| tag.is_of(&rfc.name, &requirement.id))
 }
 
 fn section(text: &mut String, rfc: &Rfc, tags: &[Tag]) {
-    line(
-        text,
-        format_args!("\n## RFC {}\n\n{}\n", rfc.number, rfc.title),
-    );
+    line(text, format_args!("\n## {}\n\n{}\n", rfc.name, rfc.title));
     text.push_str("| | § | requirement | |\n|---|---|---|---|\n");
     for requirement in &rfc.requirements {
         let tests: Vec<String> = tags_of(rfc, requirement, tags)

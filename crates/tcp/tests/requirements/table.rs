@@ -7,7 +7,8 @@ use crate::tags::Tag;
 
 #[derive(Debug)]
 pub(crate) struct Rfc {
-    pub(crate) number: u16,
+    /// `RFC 9293`, or the name of a draft.
+    pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) requirements: Vec<Requirement>,
 }
@@ -29,28 +30,28 @@ pub(crate) enum Status {
     Driver(String),
 }
 
-/// Reads all tables, in the order of the RFCs' numbers.
+/// Reads all tables, in the order of the RFCs' numbers; drafts come last.
 pub(crate) fn read(directory: &Path) -> Vec<Rfc> {
     let mut rfcs: Vec<Rfc> = fs::read_dir(directory)
         .expect("the tables are there")
         .map(|entry| parse(&entry.expect("an entry").path()))
         .collect();
-    rfcs.sort_by_key(|rfc| rfc.number);
+    let number = |rfc: &Rfc| rfc.name.strip_prefix("RFC ").and_then(|it| it.parse().ok());
+    rfcs.sort_by_key(|rfc| (number(rfc).unwrap_or(u32::MAX), rfc.name.clone()));
     rfcs
 }
 
 fn parse(path: &Path) -> Rfc {
     let name = path.display();
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let (number, title) = text
+    let (document, title) = text
         .lines()
         .next()
-        .and_then(|line| line.strip_prefix("# RFC ")?.split_once(": "))
+        .and_then(|line| line.strip_prefix("# ")?.split_once(": "))
         .unwrap_or_else(|| panic!("{name} does not begin with \"# RFC number: title\""));
-    let number = number.parse().expect("the number of an RFC");
     assert_eq!(
         path.file_name().and_then(|name| name.to_str()),
-        Some(format!("rfc{number}.txt").as_str())
+        Some(format!("{}.txt", document.replace("RFC ", "rfc")).as_str())
     );
     let lines = text
         .lines()
@@ -68,7 +69,7 @@ fn parse(path: &Path) -> Rfc {
         assert!(is_first, "{name}: {} stands twice", requirement.id);
     }
     Rfc {
-        number,
+        name: document.to_owned(),
         title: title.to_owned(),
         requirements,
     }
@@ -94,7 +95,7 @@ fn parse_line(line: &str) -> Option<Requirement> {
 
 /// The requirement that a tag names.
 pub(crate) fn find<'a>(rfcs: &'a [Rfc], tag: &Tag) -> Option<&'a Requirement> {
-    let rfc = rfcs.iter().find(|rfc| rfc.number == tag.rfc)?;
+    let rfc = rfcs.iter().find(|rfc| rfc.name == tag.document)?;
     rfc.requirements
         .iter()
         .find(|requirement| requirement.id == tag.id)

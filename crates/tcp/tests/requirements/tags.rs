@@ -6,15 +6,16 @@ use std::path::Path;
 /// One requirement of one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
-    pub(crate) rfc: u16,
+    /// `RFC 9293`, or the name of a draft.
+    pub(crate) document: String,
     pub(crate) id: String,
     /// Where: the file, and the function in sources.
     pub(crate) test: String,
 }
 
 impl Tag {
-    pub(crate) fn is_of(&self, rfc: u16, id: &str) -> bool {
-        self.rfc == rfc && self.id == id
+    pub(crate) fn is_of(&self, document: &str, id: &str) -> bool {
+        self.document == document && self.id == id
     }
 }
 
@@ -82,17 +83,19 @@ fn of_source(name: &str, text: &str) -> Vec<Tag> {
     tags
 }
 
-/// `RFC 9293 MUST-12, MUST-13; RFC 5961 3.2-1`
+/// `RFC 9293 MUST-12, MUST-13; draft-ietf-ccwg-bbr 5.3.1-1`
 fn parse(list: &str, test: &str) -> Vec<Tag> {
     let mut tags = Vec::new();
     for part in list.split("; ") {
-        let (number, ids) = part
-            .strip_prefix("RFC ")
-            .and_then(|rest| rest.split_once(' '))
+        let name_len = match part.strip_prefix("RFC ") {
+            Some(rest) => rest.find(' ').map(|len| len + "RFC ".len()),
+            None => part.find(' ').filter(|_| part.starts_with("draft-")),
+        };
+        let name_len = name_len
             .unwrap_or_else(|| panic!("{test}: {list:?} is not \"RFC number id, id; RFC ...\""));
-        let rfc = number.parse().expect("the number of an RFC");
-        tags.extend(ids.split(", ").map(|id| Tag {
-            rfc,
+        let (document, ids) = part.split_at(name_len);
+        tags.extend(ids.split(',').map(|id| Tag {
+            document: document.to_owned(),
             id: id.trim().to_owned(),
             test: test.to_owned(),
         }));
@@ -104,8 +107,8 @@ fn parse(list: &str, test: &str) -> Vec<Tag> {
 fn a_tag_is_the_next_test_s() {
     let text =
         format!("{MARK}RFC 1 A, B; RFC 2 C\n#[test]\nfn first() {{}}\n#[test]\nfn second() {{}}\n");
-    let tag = |rfc, id: &str| Tag {
-        rfc,
+    let tag = |rfc: u16, id: &str| Tag {
+        document: format!("RFC {rfc}"),
         id: id.to_owned(),
         test: "a.rs: first".to_owned(),
     };

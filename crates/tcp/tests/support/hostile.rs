@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tcp::{
-    Config, Connection, Ecn, Event, FastOpen, FastOpenAttempt, FastOpenReply, Flags, Header,
-    IcmpError, Instant, InvalidSnapshot, Options, Path, Payload, Secrets, SeqNumber, Shutdown,
-    SocketOption, State, Transmit, WindowScales,
+    Config, CongestionAlgorithm, Connection, Ecn, Event, FastOpen, FastOpenAttempt, FastOpenReply,
+    Flags, Header, IcmpError, Instant, InvalidSnapshot, Options, Path, Payload, Secrets, SeqNumber,
+    Shutdown, SocketOption, State, Transmit, WindowScales,
 };
 use wire::tcp::{Options as HeaderOptions, SackBlock, Timestamps};
 
@@ -219,6 +219,10 @@ impl Victim {
             iss: SeqNumber(decisions.long()),
             timestamp_offset: decisions.long(),
         };
+        if secrets.timestamp_offset & 1 != 0 {
+            let bbr = SocketOption::Congestion(CongestionAlgorithm::Bbr);
+            options.set(bbr).expect("it is there");
+        }
         let peer_syn = peer_syn(decisions.long(), choices);
         let (now, live) = (Instant::from_nanos(1_000_000_000), Rc::default());
         let (config, path) = (Arc::new(config), Path::ipv4(1500));
@@ -442,7 +446,9 @@ impl Victim {
             0 => SocketOption::NoDelay(value & 1 != 0),
             1 => SocketOption::Cork(value & 1 != 0),
             2 => SocketOption::QuickAck(value & 1 != 0),
-            3 => SocketOption::KeepAlive(value & 1 != 0),
+            3 if value & 2 == 0 => SocketOption::KeepAlive(value & 1 != 0),
+            3 if value & 1 == 0 => SocketOption::Congestion(CongestionAlgorithm::Cubic),
+            3 => SocketOption::Congestion(CongestionAlgorithm::Bbr),
             4 => SocketOption::ReceiveBuffer(value % (1 << 19)),
             5 => SocketOption::SendBuffer(value % (1 << 19)),
             6 => SocketOption::WindowClamp(value % 100_000),

@@ -95,12 +95,10 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
             "0 is the MTU less 40 bytes for the headers.",
         ),
     choice("VMA_TCP_CC_ALGO", "TCP CC Algorithm", 0, CONGESTION)
-        .no_effect(
-            "connections follow net.ipv4.tcp_congestion_control, and the option TCP_CONGESTION",
-        )
         .about(
-            "How TCP reacts to congestion.",
-            "0: a variant of NewReno. 1: CUBIC. 2: not at all, for networks without loss.",
+            "How TCP reacts to congestion, where the program does not choose (TCP_CONGESTION).",
+            "0: NewReno. 1: CUBIC. 2: not at all, for networks without loss. If it is not set, connections \
+         follow net.ipv4.tcp_congestion_control: reno, cubic or bbr, and CUBIC for any other.",
         ),
     flag("VMA_DEFERRED_CLOSE", "Deferred close", false)
         .no_effect(NOT_BUILT)

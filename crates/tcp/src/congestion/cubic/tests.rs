@@ -88,6 +88,7 @@ fn ack(acked: u32, now: Instant, rtt: Duration) -> Ack {
         in_flight: 0,
         is_safe: true,
         rtt: Some(rtt),
+        newest: None,
     }
 }
 

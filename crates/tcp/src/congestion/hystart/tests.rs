@@ -57,6 +57,7 @@ impl Start {
                 in_flight,
                 is_safe: true,
                 rtt: Some(rtt),
+                newest: None,
             },
         );
     }

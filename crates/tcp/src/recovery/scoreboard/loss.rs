@@ -3,20 +3,21 @@
 use core::time::Duration;
 
 use super::Scoreboard;
-use super::segment::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED};
+use super::segment::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED, SentSegment};
 use crate::{Instant, SeqNumber};
 
 impl Scoreboard {
     /// RFC 8985 §6.2 step 5: deems lost what was sent before `newest`, the segment sent last of those that have arrived, and
-    /// `timeout` ago or more. Returns when the next one of them is due.
+    /// `timeout` ago or more. Tells `lost` of each. Returns when the next one of them is due.
     pub fn detect_lost(
         &mut self,
         newest: (Instant, SeqNumber),
         timeout: Duration,
         now: Instant,
+        mut lost: impl FnMut(&SentSegment),
     ) -> Option<Instant> {
-        let sent_once = self.detect_lost_transmissions(newest, timeout, now);
-        let sent_again = self.detect_lost_retransmissions(newest, timeout, now);
+        let sent_once = self.detect_lost_transmissions(newest, timeout, now, &mut lost);
+        let sent_again = self.detect_lost_retransmissions(newest, timeout, now, &mut lost);
         match (sent_once, sent_again) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
@@ -28,6 +29,7 @@ impl Scoreboard {
         newest: (Instant, SeqNumber),
         timeout: Duration,
         now: Instant,
+        lost: &mut impl FnMut(&SentSegment),
     ) -> Option<Instant> {
         let mut index = self.index(self.undecided).unwrap_or(0);
         let mut next = None;
@@ -41,7 +43,7 @@ impl Scoreboard {
                     next = Some(due);
                     break;
                 }
-                self.mark_lost(index);
+                self.mark_lost(index, lost);
             }
             index = index.saturating_add(1);
         }
@@ -54,6 +56,7 @@ impl Scoreboard {
         newest: (Instant, SeqNumber),
         timeout: Duration,
         now: Instant,
+        lost: &mut impl FnMut(&SentSegment),
     ) -> Option<Instant> {
         while let Some(sent) = self
             .retransmissions
@@ -68,7 +71,7 @@ impl Scoreboard {
                 if due > now {
                     return Some(due);
                 }
-                self.mark_lost(index);
+                self.mark_lost(index, lost);
             }
             if let Some(queue) = &mut self.retransmissions {
                 queue.pop_front();
@@ -78,20 +81,25 @@ impl Scoreboard {
     }
 
     /// The first segment is deemed lost, or its retransmission is.
-    pub fn mark_first_lost(&mut self) {
+    pub fn mark_first_lost(&mut self, mut lost: impl FnMut(&SentSegment)) {
         if self
             .segments
             .front()
             .is_some_and(|first| !first.has(SACKED))
         {
-            self.mark_lost(0);
+            self.mark_lost(0, &mut lost);
         }
     }
 
     /// The retransmission timer has expired (RFC 8985 §6.3): deems lost the first segment and those sent `timeout` ago or
     /// more. If the first one had been reported as arrived, the receiver has thrown data away, and nothing that it
-    /// reported counts (RFC 2018 §8).
-    pub fn mark_lost_on_timeout(&mut self, timeout: Duration, now: Instant) {
+    /// reported counts (RFC 2018 §8). Tells `lost` of each for which that is news.
+    pub fn mark_lost_on_timeout(
+        &mut self,
+        timeout: Duration,
+        now: Instant,
+        mut lost: impl FnMut(&SentSegment),
+    ) {
         let is_reneging = self.is_reneging();
         for (index, segment) in self.segments.iter_mut().enumerate() {
             if is_reneging {
@@ -101,6 +109,9 @@ impl Scoreboard {
                 continue;
             }
             if index == 0 || is_reneging || segment.sent_at + timeout <= now {
+                if !segment.waits_for_retransmission() {
+                    lost(&segment.report());
+                }
                 segment.marks = segment.marks & !RETRANSMITTED | LOST;
             }
         }
@@ -115,10 +126,13 @@ impl Scoreboard {
         self.count_again();
     }
 
-    fn mark_lost(&mut self, index: usize) {
+    fn mark_lost(&mut self, index: usize, lost: &mut impl FnMut(&SentSegment)) {
         let Some(segment) = self.segments.get(index) else {
             return;
         };
+        if !segment.waits_for_retransmission() {
+            lost(&segment.report());
+        }
         let marks = segment.marks & !RETRANSMITTED | LOST;
         self.set_marks(index, marks);
         let ordinal = self.ordinal(index);

@@ -127,13 +127,19 @@ fn what_was_sent_before_an_arrived_segment_is_lost_when_its_time_has_passed() {
     let newest = (at(3), SeqNumber(400));
     // The first was sent at 0, the third at 2 ms; all are given 10 ms.
     let timeout = Duration::from_millis(10);
-    assert_eq!(board.detect_lost(newest, timeout, at(9)), Some(at(10)));
+    assert_eq!(
+        board.detect_lost(newest, timeout, at(9), |_| {}),
+        Some(at(10))
+    );
     assert_eq!(board.to_retransmit(), 0);
-    assert_eq!(board.detect_lost(newest, timeout, at(11)), Some(at(12)));
+    assert_eq!(
+        board.detect_lost(newest, timeout, at(11), |_| {}),
+        Some(at(12))
+    );
     assert_eq!(board.to_retransmit(), 2);
     assert_eq!(board.in_flight(), 200);
     // The fifth was sent later than the one that arrived.
-    assert_eq!(board.detect_lost(newest, timeout, at(100)), None);
+    assert_eq!(board.detect_lost(newest, timeout, at(100), |_| {}), None);
     assert_eq!(board.to_retransmit(), 3);
     board.check();
 }
@@ -145,7 +151,7 @@ fn of_segments_sent_at_once_those_before_the_arrived_one_are_lost() {
         board.push(SeqNumber(index * LEN), LEN, at(0));
     }
     board.sack(SeqNumber(200), SeqNumber(300), |_| {});
-    board.detect_lost((at(0), SeqNumber(300)), Duration::ZERO, at(1));
+    board.detect_lost((at(0), SeqNumber(300)), Duration::ZERO, at(1), |_| {});
     assert_eq!(board.to_retransmit(), 2);
 }
 
@@ -154,7 +160,7 @@ fn of_segments_sent_at_once_those_before_the_arrived_one_are_lost() {
 fn lost_segments_are_retransmitted_in_order_and_can_be_lost_again() {
     let mut board = board_of(SeqNumber(0), 5);
     board.sack(SeqNumber(400), SeqNumber(500), |_| {});
-    board.detect_lost((at(4), SeqNumber(500)), Duration::ZERO, at(10));
+    board.detect_lost((at(4), SeqNumber(500)), Duration::ZERO, at(10), |_| {});
     for (index, expected) in [0, 100, 200, 300].into_iter().enumerate() {
         let segment = board.next_to_retransmit().unwrap();
         assert_eq!(segment.seq, SeqNumber(expected));
@@ -171,11 +177,21 @@ fn lost_segments_are_retransmitted_in_order_and_can_be_lost_again() {
     board.sack(SeqNumber(200), SeqNumber(300), |segment| {
         assert!(segment.is_retransmitted);
     });
-    let next = board.detect_lost((at(22), SeqNumber(300)), Duration::from_millis(5), at(25));
+    let next = board.detect_lost(
+        (at(22), SeqNumber(300)),
+        Duration::from_millis(5),
+        at(25),
+        |_| {},
+    );
     assert_eq!(next, Some(at(26)));
     assert_eq!(board.next_to_retransmit().unwrap().seq, SeqNumber(0));
     board.on_retransmitted(SeqNumber(0), at(25));
-    let next = board.detect_lost((at(22), SeqNumber(300)), Duration::from_millis(5), at(26));
+    let next = board.detect_lost(
+        (at(22), SeqNumber(300)),
+        Duration::from_millis(5),
+        at(26),
+        |_| {},
+    );
     assert_eq!(next, None);
     assert_eq!(board.next_to_retransmit().unwrap().seq, SeqNumber(100));
     board.check();
@@ -185,12 +201,12 @@ fn lost_segments_are_retransmitted_in_order_and_can_be_lost_again() {
 #[test]
 fn a_timeout_spares_what_was_sent_just_before_it() {
     let mut board = board_of(SeqNumber(0), 5);
-    board.mark_lost_on_timeout(Duration::from_millis(10), at(12));
+    board.mark_lost_on_timeout(Duration::from_millis(10), at(12), |_| {});
     // Sent at 0, 1 and 2 ms.
     assert_eq!(board.to_retransmit(), 3);
     board.check();
     let mut board = board_of(SeqNumber(0), 5);
-    board.mark_lost_on_timeout(Duration::from_millis(10), at(1));
+    board.mark_lost_on_timeout(Duration::from_millis(10), at(1), |_| {});
     assert_eq!(board.to_retransmit(), 1, "the first is lost in any case");
 }
 
@@ -202,7 +218,7 @@ fn a_receiver_that_throws_data_away_is_not_believed_any_more() {
     board.sack(SeqNumber(100), SeqNumber(300), |_| {});
     board.acknowledge(SeqNumber(100), |_| {});
     assert!(board.is_reneging());
-    board.mark_lost_on_timeout(Duration::from_secs(1), at(5));
+    board.mark_lost_on_timeout(Duration::from_secs(1), at(5), |_| {});
     assert_eq!(board.segments().sacked, 0);
     assert_eq!(board.to_retransmit(), 4);
     board.check();
@@ -211,7 +227,7 @@ fn a_receiver_that_throws_data_away_is_not_believed_any_more() {
 #[test]
 fn taking_back_losses_leaves_everything_to_be_decided_again() {
     let mut board = board_of(SeqNumber(0), 5);
-    board.mark_lost_on_timeout(Duration::ZERO, at(10));
+    board.mark_lost_on_timeout(Duration::ZERO, at(10), |_| {});
     board.on_retransmitted(SeqNumber(0), at(10));
     board.unmark_lost();
     board.check();
@@ -221,7 +237,7 @@ fn taking_back_losses_leaves_everything_to_be_decided_again() {
         "the retransmission is in flight, too"
     );
     board.sack(SeqNumber(400), SeqNumber(500), |_| {});
-    board.detect_lost((at(4), SeqNumber(500)), Duration::ZERO, at(11));
+    board.detect_lost((at(4), SeqNumber(500)), Duration::ZERO, at(11), |_| {});
     assert_eq!(board.to_retransmit(), 3);
     board.check();
 }
@@ -232,7 +248,7 @@ fn retransmissions_that_arrived_are_forgotten() {
     let mut board = board_of(SeqNumber(0), 3);
     for index in 0..1000 {
         let seq = SeqNumber(index * LEN);
-        board.mark_first_lost();
+        board.mark_first_lost(|_| {});
         board.on_retransmitted(seq, at(10 + u64::from(index)));
         board.check();
         board.acknowledge(seq + LEN, |_| {});
@@ -267,7 +283,7 @@ fn ordinals_wrap() {
         board.push(SeqNumber(index * LEN), LEN, at(0));
     }
     board.sack(SeqNumber(200), SeqNumber(700), |_| {});
-    board.detect_lost((at(0), SeqNumber(700)), Duration::ZERO, at(1));
+    board.detect_lost((at(0), SeqNumber(700)), Duration::ZERO, at(1), |_| {});
     board.check();
     assert_eq!(board.to_retransmit(), 2);
     board.on_retransmitted(SeqNumber(0), at(1));
@@ -487,7 +503,7 @@ fn apply(board: &mut Scoreboard, model: &mut Model, now: &mut Instant, operation
             };
             let newest = (segment.sent_at, SeqNumber(seq + segment.len));
             let timeout = Duration::from_millis(timeout_millis);
-            let next = board.detect_lost(newest, timeout, *now);
+            let next = board.detect_lost(newest, timeout, *now, |_| {});
             assert_eq!(next, model.detect(newest, timeout, *now));
         }
         Operation::Retransmit => {
@@ -527,7 +543,7 @@ fn apply(board: &mut Scoreboard, model: &mut Model, now: &mut Instant, operation
         }
         Operation::TimeOut(timeout_millis) => {
             let timeout = Duration::from_millis(timeout_millis);
-            board.mark_lost_on_timeout(timeout, *now);
+            board.mark_lost_on_timeout(timeout, *now, |_| {});
             let is_reneging = model
                 .segments
                 .first_key_value()

@@ -1,0 +1,104 @@
+//! Finding the rate of the path: Startup, its end, and Drain (sections "Startup" and "Drain").
+
+use super::loss::STARTUP_LOST_RANGES;
+use super::samples::Sample;
+use super::{At, Bbr, State, octets};
+
+/// Round trips without growth that show a full pipe.
+const FULL_ROUNDS: u8 = 3;
+/// Drain ends after so many round trips, whatever is in flight.
+const DRAIN_ROUNDS: u32 = 3;
+
+/// Whether a higher rate brings more.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FullPipe {
+    /// `BBR.full_bw`
+    bw: u64,
+    count: u8,
+    /// `BBR.full_bw_now`: since it was last looked for.
+    pub(super) is_now: bool,
+    /// `BBR.full_bw_reached`: at any time.
+    pub(super) is_reached: bool,
+}
+
+impl FullPipe {
+    /// `ResetFullBW`, and what is measured from there on is to be above `bw`.
+    pub(super) fn reset(&mut self, bw: u64) {
+        self.bw = bw;
+        self.count = 0;
+        self.is_now = false;
+    }
+
+    /// `CheckFullBWReached`
+    pub(super) fn check(&mut self, sample: &Sample, has_round_started: bool) {
+        if self.is_now || !has_round_started || sample.is_app_limited {
+            return;
+        }
+        // A quarter more.
+        if sample.rate >= self.bw.saturating_add(self.bw / 4) {
+            self.reset(sample.rate);
+            return;
+        }
+        self.count = self.count.saturating_add(1);
+        self.is_now = self.count >= FULL_ROUNDS;
+        self.is_reached |= self.is_now;
+    }
+}
+
+impl Bbr {
+    /// `CheckStartupDone`
+    pub(super) fn check_startup_done(&mut self, sample: &Sample) {
+        if self.state != State::Startup {
+            return;
+        }
+        if !self.full_pipe.is_reached && self.is_startup_loss_high(sample) {
+            self.end_startup_for_loss();
+        }
+        if self.full_pipe.is_reached {
+            self.state = State::Drain {
+                since: self.rounds.count,
+            };
+        }
+    }
+
+    /// Section "Exiting Startup Based on Packet Loss"
+    fn is_startup_loss_high(&mut self, sample: &Sample) -> bool {
+        let is_round_over = self.latest.has_round_started;
+        let ranges = self.losses.ranges_in_round;
+        if is_round_over {
+            self.losses.ranges_in_round = 0;
+        }
+        let Some(since) = self.losses.recovering_since else {
+            return false;
+        };
+        if !self.has_sack {
+            return ranges > 0;
+        }
+        let has_lasted = self.rounds.count.wrapping_sub(since) >= 1;
+        is_round_over
+            && has_lasted
+            && ranges >= STARTUP_LOST_RANGES
+            && self.is_inflight_too_high(sample.lost, sample.in_flight)
+    }
+
+    /// What was in flight is more than the path holds.
+    pub(super) fn end_startup_for_loss(&mut self) {
+        if let Some(undo) = &mut self.undo {
+            undo.state = Some(State::Startup);
+        }
+        self.full_pipe.is_reached = true;
+        let delivered = octets(self.latest.inflight);
+        self.bounds.inflight_longterm = self.bdp(100).max(delivered);
+    }
+
+    /// `CheckDrainDone`
+    pub(super) fn check_drain_done(&mut self, at: &At) {
+        let State::Drain { since } = self.state else {
+            return;
+        };
+        let rounds = self.rounds.count.wrapping_sub(since);
+        if at.in_flight <= self.inflight(self.bw, 100) || rounds > DRAIN_ROUNDS {
+            self.start_down(at.now);
+        }
+    }
+}
