@@ -44,7 +44,7 @@ impl<S: TcpStack> TcpSocket<S> {
     /// [`look_after`](Self::look_after) says so. Under the control lock.
     pub(crate) fn let_go(&'static self, host: &Host<S>) -> bool {
         if !self.is_stream() {
-            return false;
+            return self.returns_as_orphan();
         }
         let (linger, copy) = self.kernels_socket();
         if linger == Linger::Wait {
@@ -143,6 +143,10 @@ impl<S: TcpStack> TcpSocket<S> {
             self.announce(&outcome);
             self.common.give_strangers_to_kernel(host);
             return false;
+        }
+        if let Role::Returning(_) = &*role {
+            drop(role);
+            return self.look_after_return(host);
         }
         let Role::Stream(stream) = &mut *role else {
             return false;

@@ -2,6 +2,7 @@
 //! what comes by other ways.
 
 mod cookie;
+mod returning;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -21,13 +22,14 @@ use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
 use crate::tcp::Common;
-use crate::tcp::common::{Stranger, now};
+use crate::tcp::common::{Counted, Stranger, now};
 use crate::tcp::offload::server_rule;
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::{Outcome, Stream};
 use crate::tcp::way::{HeaderOptions, Way};
 use crate::tcp::{TcpSocket, TcpStack, options};
+pub(super) use returning::Returning;
 
 /// A listener, and its connections that were not accepted yet. Under the socket's lock.
 pub(super) struct Listening<S: Stack> {
@@ -39,6 +41,10 @@ pub(super) struct Listening<S: Stack> {
     places: Vec<Place<S>>,
     options: Options,
     headers: HeaderOptions,
+    /// It is the kernel's socket that listens: nobody accepts here.
+    is_returning: bool,
+    /// SYNs are answered also while the program does something else.
+    _counted: Counted,
 }
 
 /// Where connections come in.
@@ -209,7 +215,9 @@ impl<S: Stack> Listening<S> {
                 child.stream.show(slot, core.fd(), 0);
                 self.listener.on_established();
                 self.ready.push_back(key);
-                outcome.events |= events::IN;
+                if !self.is_returning {
+                    outcome.events |= events::IN;
+                }
             }
         }
         child.stream.publish();
@@ -225,7 +233,7 @@ impl<S: Stack> Listening<S> {
     }
 
     fn show_readiness(&self, core: &SocketCore<S>) {
-        if self.ready.is_empty() {
+        if self.ready.is_empty() || self.is_returning {
             core.readiness.clear(events::IN);
         } else {
             core.readiness.set(events::IN);
@@ -375,8 +383,8 @@ impl<S: TcpStack> TcpSocket<S> {
                     continue;
                 }
                 let at = SocketAddrV4::new(address, local.port());
-                if let Err(rule) = server_rule(host.rules(), at) {
-                    refusal = rule.map_or(Reason::Tcp, |_| Reason::Rule);
+                if server_rule(host.rules(), at).is_some() {
+                    refusal = Reason::Rule;
                     continue;
                 }
                 match host.links.open_for_flows(facts.spec.index) {
@@ -425,6 +433,8 @@ impl<S: TcpStack> TcpSocket<S> {
             places: places.clone(),
             options,
             headers,
+            is_returning: false,
+            _counted: self.common.counted(),
         };
         *self.role.lock() = Role::Listener(Box::new(listening));
         self.notes_reuse();
@@ -450,6 +460,8 @@ impl<S: TcpStack> TcpSocket<S> {
         host.count_reason(Reason::Offloaded);
         log::debug!("fd {fd}: listens at {local}, past the kernel");
         host.socket_event(Reason::Offloaded, fd, &format!("listens at {local}"));
+        // From here on the internal thread looks at the rings.
+        self.common.timers.arm(self.timer(), now());
         self.interfaces_changed();
         Ok(())
     }
@@ -460,7 +472,7 @@ impl<S: TcpStack> TcpSocket<S> {
         self.attachment().reuses_address = reuses;
     }
 
-    /// The listener is closed, or goes back to the kernel. What nobody has accepted is reset. Under the control lock.
+    /// The listener is closed. What nobody has accepted is reset. Under the control lock.
     pub(super) fn end_listening(&self, mut listening: Box<Listening<S>>) {
         listening.abort_all(&self.core, now());
         for interface in listening.interfaces() {
