@@ -27,6 +27,7 @@
 
 mod accelerated;
 mod c_program;
+mod cable;
 mod comparison;
 mod echo;
 mod left_to_kernel;

@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use crate::cable::Cable;
+use crate::link::Conditions;
 use crate::namespace::Namespace;
 use crate::skip::Skip;
 
@@ -16,11 +18,14 @@ pub struct Namespaces {
     queue_count: u32,
     second_subnet: bool,
     ipv6: bool,
+    cable: Option<(Conditions, u64)>,
 }
 
 /// Two namespaces joined by a veth pair, `va` in `a` and `vb` in `b`, both up, `lo` too.
 #[derive(Debug)]
 pub struct Pair {
+    /// Ends before the links do that it joins.
+    _cable: Option<Cable>,
     /// Holds `va` with [`Pair::ADDRESS_A`].
     pub a: Namespace,
     /// Holds `vb` with [`Pair::ADDRESS_B`].
@@ -52,6 +57,7 @@ impl Namespaces {
             queue_count: 1,
             second_subnet: false,
             ipv6: false,
+            cable: None,
         }
     }
 
@@ -89,13 +95,22 @@ impl Namespaces {
         self
     }
 
+    /// Joins the links by a cable that treats frames so in both directions, instead of directly. Both links are told to make
+    /// frames of their MTU, with checksums.
+    #[must_use]
+    pub fn cable(mut self, conditions: Conditions, seed: u64) -> Self {
+        self.cable = Some((conditions, seed));
+        self
+    }
+
     /// Makes the pair. The skip says which part this machine does not offer.
     ///
     /// # Panics
     ///
     /// If namespaces and veth work but an option does not: then the test asks for the impossible.
     pub fn create(self) -> Result<Pair, Skip> {
-        let pair = Pair {
+        let mut pair = Pair {
+            _cable: None,
             a: Namespace::create("a")?,
             b: Namespace::create("b")?,
         };
@@ -108,12 +123,26 @@ impl Namespaces {
         ];
         // Different indexes: a test cannot mistake one for the other, and the kernel delays the carrier
         // of a link by a second if its index is equal to its peer's.
-        let near = ["link", "add", "va", "index", "12", "netns", pair.a.name()];
-        let far = ["peer", "name", "vb", "index", "23", "netns", pair.b.name()];
-        let kind = [&["type", "veth"], far.as_slice()].concat();
-        pair.a
-            .ip(&[&near, queues.as_slice(), &kind, &queues].concat())
-            .map_err(|error| Skip::new(format!("cannot make a veth pair: {error}")))?;
+        let near = ["va", "index", "12", "netns", pair.a.name()];
+        let far = ["vb", "index", "23", "netns", pair.b.name()];
+        let join = |near: &[&str], far: &[&str]| {
+            let far = [&["type", "veth", "peer", "name"], far, &queues].concat();
+            pair.a
+                .ip(&[&["link", "add"], near, &queues, &far].concat())
+                .map_err(|error| Skip::new(format!("cannot make a veth pair: {error}")))
+        };
+        let middle = match self.cable {
+            None => {
+                join(&near, &far)?;
+                None
+            }
+            Some((conditions, seed)) => {
+                let middle = Namespace::create("m")?;
+                join(&near, &["ma", "index", "34", "netns", middle.name()])?;
+                join(&far, &["mb", "index", "45", "netns", middle.name()])?;
+                Some((middle, conditions, seed))
+            }
+        };
         if self.ipv6 && !std::path::Path::new("/proc/net/if_inet6").exists() {
             return Err(Skip::new("this kernel has no IPv6"));
         }
@@ -154,7 +183,11 @@ impl Namespaces {
                 .ip_batch(&lines)
                 .unwrap_or_else(|error| panic!("{self:?}: {error}"));
         }
-        for (namespace, link, ..) in ends {
+        if let Some((middle, conditions, seed)) = middle {
+            let cable = Cable::new(middle, [(&pair.a, "va"), (&pair.b, "vb")], conditions, seed);
+            pair._cable = Some(cable.unwrap_or_else(|error| panic!("{self:?}: {error}")));
+        }
+        for (namespace, link) in [(&pair.a, "va"), (&pair.b, "vb")] {
             namespace
                 .wait_until_running(link, CARRIER_TIMEOUT)
                 .unwrap_or_else(|error| panic!("{self:?}: {error}"));

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::namespace::Namespace;
@@ -73,5 +73,11 @@ impl RawLink {
                 return Ok(Some(frame));
             }
         }
+    }
+}
+
+impl AsFd for RawLink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }

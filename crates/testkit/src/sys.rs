@@ -137,6 +137,30 @@ pub(crate) fn packet_socket(name: &CStr) -> io::Result<(OwnedFd, [u8; 6])> {
     Ok((socket, mac))
 }
 
+/// Has interface `name` of the calling thread's namespace given frames of its MTU, with checksums: nothing is left to it.
+pub(crate) fn make_whole_frames(name: &CStr) -> io::Result<()> {
+    // kernel `include/uapi/linux/ethtool.h`
+    const ETHTOOL_STXCSUM: u32 = 0x17;
+    const ETHTOOL_STSO: u32 = 0x1f;
+    // SAFETY: `socket` takes plain integers.
+    let fd =
+        check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the descriptor was just made and nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    for command in [ETHTOOL_STSO, ETHTOOL_STXCSUM] {
+        let mut value = [command, 0];
+        // SAFETY: all zeroes is a valid `ifreq`.
+        let mut request: libc::ifreq = unsafe { mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(name.to_bytes()) {
+            *to = libc::c_char::from_ne_bytes([*from]);
+        }
+        request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+        // SAFETY: the kernel reads `request` and the command and value behind it, which both outlive the call.
+        check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) })?;
+    }
+    Ok(())
+}
+
 /// Sends one datagram (or frame) on `socket`.
 pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the pointer and length describe `bytes`.

@@ -167,6 +167,36 @@ static void inherited(void) {
     puts("all octets");
 }
 
+// Another process, which was there before, is given the descriptor and goes on, and then the first one.
+static void passed(void) {
+    size_t progress[2] = {0, 0};
+    int pair[2], status;
+    check(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "socketpair");
+    char control[CMSG_SPACE(sizeof(int))];
+    struct iovec part = {progress, sizeof progress};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    pid_t child = fork();
+    if (child == 0) {
+        check(recvmsg(pair[1], &message, 0) == sizeof progress, "recvmsg");
+        int fd;
+        memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
+        exchange(fd, &progress[0], &progress[1], LEN / 3 * 2);
+        check(write(pair[1], progress, sizeof progress) == sizeof progress, "write");
+        _exit(0);
+    }
+    int fd = connected();
+    exchange(fd, &progress[0], &progress[1], LEN / 3);
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+    *rights = (struct cmsghdr){CMSG_LEN(sizeof fd), SOL_SOCKET, SCM_RIGHTS};
+    memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+    check(sendmsg(pair[0], &message, 0) == sizeof progress, "sendmsg");
+    check(read(pair[0], progress, sizeof progress) == sizeof progress, "read");
+    check(waitpid(child, &status, 0) == child && status == 0, "the child");
+    exchange(fd, &progress[0], &progress[1], LEN);
+    end(fd);
+    puts("all octets");
+}
+
 static void edges(void) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), set = epoll_create1(0), error = -1;
     struct epoll_event event = {EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, {.u64 = 77}}, got;
@@ -399,6 +429,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "standard_streams")) standard_streams();
     else if (!strcmp(name, "forked")) forked();
     else if (!strcmp(name, "inherited")) inherited();
+    else if (!strcmp(name, "passed")) passed();
     else if (!strcmp(name, "edges")) edges();
     else if (!strcmp(name, "sets")) sets(0, 0);
     else if (!strcmp(name, "sets_mark")) sets(1, 0);
