@@ -16,7 +16,8 @@ mod prefetch;
 mod sync;
 
 pub use backend::{
-    Backend, Kick, KickOutcome, LinkSpec, Merging, OpenError, Port, RxRing, Steering, TxRing,
+    Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, RxRing, Segmented,
+    Segmenter, Steering, TxRing,
 };
 pub use flow::{Flow, FlowTable, Protocol};
 pub use groups::GroupTable;

@@ -107,6 +107,13 @@ impl<B: Backend> Stack for AnySocket<B> {
         }
     }
 
+    fn end_batch(self, polled: u32) {
+        match self {
+            Self::Udp(_) => {}
+            Self::Tcp(socket) => socket.end_batch(polled),
+        }
+    }
+
     fn follow_kernel(self, host: &Host<Self>, may_open: MayOpen) -> Vec<u32> {
         match self {
             Self::Udp(socket) => socket.follow_kernel(host, may_open),

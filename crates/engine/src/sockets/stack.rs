@@ -49,6 +49,10 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
     /// The same for a packet that was longer than a frame, whose pieces are together again.
     fn deliver_long(self, packet: &Parsed, frame: Vec<u8>);
 
+    /// Does what it has left to the end of a batch, which came from the interface with the index `polled`. No lock is held. The caller
+    /// tells that interface's device of what was put into its ring.
+    fn end_batch(self, polled: u32);
+
     /// Brings flows in line with what the kernel's socket says of itself. Under the control lock. Returns the interfaces that are to
     /// be opened first, without the lock; then nothing was done.
     fn follow_kernel(self, host: &Host<Self>, may_open: MayOpen) -> Vec<u32>;
