@@ -2,6 +2,7 @@
 
 mod batch;
 mod groups;
+mod long;
 mod pieces;
 mod segments;
 mod set;
@@ -28,6 +29,7 @@ use crate::sockets::doorbell::{self, Doorbell, Follows, Notify};
 use crate::sockets::stack::Stack;
 use crate::sys;
 use batch::Batch;
+pub(crate) use long::LongPacket;
 use pieces::Pieces;
 pub(crate) use set::InterfaceSet;
 use sources::RefusedSources;
@@ -128,7 +130,7 @@ impl<S: Stack> Interface<S> {
                     groups: GroupTable::default(),
                     refused: RefusedSources::default(),
                     until_timed: 0,
-                    pieces: Pieces::default(),
+                    pieces: Pieces::new(mode),
                 },
             ),
             tx: Lock::new(mode, port.tx),

@@ -4,6 +4,7 @@ use ::tcp::Ecn;
 use dev_core::Frame;
 use wire::tcp::Segment;
 
+use crate::sockets::interface::LongPacket;
 use crate::tcp::common::now;
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
@@ -36,8 +37,8 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// One that was merged of several, and is longer than a frame.
-    pub(crate) fn deliver_long(&'static self, segment: &Segment, packet: Vec<u8>) {
-        let mac = source_mac(&packet);
+    pub(crate) fn deliver_long(&'static self, segment: &Segment, packet: LongPacket) {
+        let mac = source_mac(packet.as_ref());
         let data = Received::of_long(packet, segment.payload_offset, segment.payload_len);
         self.take(segment, mac, Some(data));
     }
