@@ -51,7 +51,6 @@ const THREADS_THAT_SLEEP: &str = "--test-threads=8";
 const LONG_TESTS: &[&[&str]] = &[
     &["--package=libvma", "--test=integrity"],
     &["--package=libvma", "--test=readers"],
-    &["--package=libvma", "--test=tcp_programs"],
     &["--package=tcp", "--test=linux", "transfer"],
 ];
 

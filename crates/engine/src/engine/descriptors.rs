@@ -269,7 +269,7 @@ impl<B: Backend> Engine<B> {
 
     /// The last descriptor of a stream is about to be closed. Under the control lock.
     fn end_stream(&self, socket: &'static TcpSocket<B>, object: &'static Object<B>) {
-        if socket.is_offloaded() && self.may_be_shared(socket) {
+        if socket.is_offloaded() && self.may_be_shared(socket) && socket.has_own_number() {
             // It is not closed as long as a descendant has it.
             hand_over::leave(self, socket.into(), Reason::Forked, "");
         }

@@ -8,7 +8,7 @@ use crate::sockets::interface::LongPacket;
 use crate::tcp::common::now;
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
-use crate::tcp::stream::Outcome;
+use crate::tcp::stream::{Outcome, Sent};
 use crate::tcp::{TcpSocket, TcpStack};
 
 /// Who sent a frame on its link.
@@ -64,7 +64,7 @@ impl<S: TcpStack> TcpSocket<S> {
                         stream.is_in_batch = true;
                         stream.interface.add_to_batch(self.into());
                     }
-                    stream.review(&self.core, false, now)
+                    stream.review(&self.core, Sent::default(), now)
                 } else {
                     let mut outcome = stream.settle_in_batch(&self.core, now);
                     if outcome.needs_kick
@@ -78,6 +78,7 @@ impl<S: TcpStack> TcpSocket<S> {
             Role::Listener(listening) => {
                 listening.take(&self.core, self.common, now, segment, mac, data)
             }
+            Role::Returning(returning) => returning.take(self, now, segment, data),
             Role::Moving(moving) => {
                 moving.take(segment, data);
                 Outcome::default()

@@ -21,9 +21,6 @@ use crate::tcp::way::{HeaderOptions, Way};
 /// Room to write: `tcp_poll` reports no more of [`events::OUT`].
 const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
 
-/// When a device that had no room for a packet is asked again. Nobody says when it has; what the peer acknowledges comes earlier, mostly.
-const RETRY: Duration = Duration::from_millis(1);
-
 /// A connection of a socket. Under the socket's lock.
 pub(super) struct Stream<S: Stack> {
     pub(super) connection: Connection<Received>,
@@ -50,6 +47,31 @@ pub(super) struct Stream<S: Stack> {
     pub(super) wait: Wait,
     slot: Option<TcpSlot>,
     _counted: Counted,
+}
+
+/// What came of putting segments into the sending ring.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    /// The device has to be told.
+    pub(super) needs_kick: bool,
+    /// There was no room in the ring, or no frame: there may be more to send.
+    pub(super) is_full: bool,
+}
+
+/// How soon it is looked again whether a ring that was full has room. An ACK may come earlier, but need not: what has no room is not on
+/// its way, so nothing of it may ever be acknowledged.
+const ROOM_INTERVAL: Duration = Duration::from_millis(1);
+
+impl Sent {
+    /// When somebody has to look after the connection, which asks for `wake_up`.
+    #[inline]
+    pub(super) fn earlier(self, wake_up: Option<Instant>, now: Instant) -> Option<Instant> {
+        if !self.is_full {
+            return wake_up;
+        }
+        let soon = now + ROOM_INTERVAL;
+        Some(wake_up.map_or(soon, |at| at.min(soon)))
+    }
 }
 
 /// What has to be done after a connection was changed, without its lock.
@@ -141,18 +163,13 @@ impl<S: Stack> Stream<S> {
     /// The same under the lock of the ring that the stream has received from, unless it [sends later](Self::sends_after_batch).
     #[inline]
     pub(super) fn settle_in_batch(&mut self, core: &SocketCore<S>, now: Instant) -> Outcome {
-        let needs_kick = self.transmit(core.counters(), now);
-        self.review(core, needs_kick, now)
+        let sent = self.transmit(core.counters(), now);
+        self.review(core, sent, now)
     }
 
     /// Finds out what has changed for others.
     #[inline]
-    pub(super) fn review(
-        &mut self,
-        core: &SocketCore<S>,
-        needs_kick: bool,
-        now: Instant,
-    ) -> Outcome {
+    pub(super) fn review(&mut self, core: &SocketCore<S>, sent: Sent, now: Instant) -> Outcome {
         self.publish();
         let mut events = 0;
         while let Some(event) = self.connection.poll_event() {
@@ -169,13 +186,11 @@ impl<S: Stack> Stream<S> {
         let wake_up = if self.is_over() {
             // Whoever looks after the socket lets go of it.
             (self.orphan.is_some() || self.owes_time_wait()).then_some(now)
-        } else if self.is_held {
-            Some(now + RETRY)
         } else {
-            self.connection.poll_wake_up()
+            sent.earlier(self.connection.poll_wake_up(), now)
         };
         Outcome {
-            needs_kick,
+            needs_kick: sent.needs_kick,
             events,
             wake_up,
             needs_way: !self.way.as_ref().is_some_and(Way::is_current),
@@ -244,19 +259,22 @@ impl<S: Stack> Stream<S> {
         connection.set_max_offload_len(0);
     }
 
-    /// Puts segments into the sending ring. Returns whether the device has to be told.
+    /// Puts segments into the sending ring.
     #[inline]
-    pub(super) fn transmit(&mut self, counters: &SocketStats, now: Instant) -> bool {
+    pub(super) fn transmit(&mut self, counters: &SocketStats, now: Instant) -> Sent {
         if self.connection.state() == State::TimeWait && self.wait != Wait::Here {
             // The kernel acknowledges the peer's FIN: a second time would draw a reset, which ends TIME-WAIT.
-            return false;
+            return Sent::default();
         }
         let Some(way) = &self.way else {
-            return false;
+            return Sent::default();
         };
         if self.is_held {
             if way.interface.sends_whole() {
-                return false;
+                return Sent {
+                    needs_kick: false,
+                    is_full: true,
+                };
             }
             // It is lost, as what goes another way may be.
             self.is_held = false;
@@ -276,7 +294,10 @@ impl<S: Stack> Stream<S> {
         if burst.count > 0 {
             counters.tx_packets.add(burst.count as u64);
         }
-        burst.needs_kick
+        Sent {
+            needs_kick: burst.needs_kick,
+            is_full: burst.is_full,
+        }
     }
 
     /// The connection is over: nothing will be sent or received.
