@@ -7,7 +7,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use descriptors::OwnDescriptor;
-use dev_core::{Segmented, Segmenter};
+use dev_core::{LinkSpec, Segmented, Segmenter};
+
+use crate::ethtool;
 
 const PACKET_VNET_HDR: libc::c_int = 15;
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
@@ -40,7 +42,7 @@ const CWR: u8 = 0x80;
 /// Parts of a payload. A send queue has a dozen in one packet at most, for each is as long as those before it together.
 const PARTS_MAX: usize = 16;
 
-/// Packets refused in a row for want of memory after which nothing more is expected: a device that does not cut any more answers so.
+/// Packets refused in a row for want of memory after which nothing more is expected.
 const REFUSALS_MAX: u32 = 32;
 
 /// As much as may wait for the device; the kernel's default holds three packets.
@@ -50,6 +52,7 @@ const SEND_BUFFER_BYTES: libc::c_int = 4 << 20;
 #[derive(Debug)]
 pub struct XdpSegmenter {
     fd: OwnDescriptor,
+    interface: String,
     refusals: AtomicU32,
 }
 
@@ -58,7 +61,7 @@ impl XdpSegmenter {
     ///
     /// # Errors
     /// Those of `socket(2)`, `setsockopt(2)` and `bind(2)`.
-    pub(crate) fn open(link_index: u32) -> io::Result<Self> {
+    pub(crate) fn open(link: &LinkSpec) -> io::Result<Self> {
         // Of protocol 0 it receives nothing.
         // SAFETY: socket(2) touches no memory of ours.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -75,9 +78,10 @@ impl XdpSegmenter {
         let buffer = SEND_BUFFER_BYTES;
         set_option(raw, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, buffer)
             .or_else(|_| set_option(raw, libc::SOL_SOCKET, libc::SO_SNDBUF, buffer))?;
-        bind(raw, link_index)?;
+        bind(raw, link.index)?;
         Ok(Self {
             fd: OwnDescriptor::new(fd),
+            interface: link.name.clone(),
             refusals: AtomicU32::new(0),
         })
     }
@@ -93,7 +97,9 @@ impl XdpSegmenter {
         match errno {
             libc::EAGAIN | libc::EINTR => Segmented::Full,
             libc::ENOBUFS | libc::ENOMEM => {
-                if self.refusals.fetch_add(1, Ordering::Relaxed) < REFUSALS_MAX {
+                let refusals = self.refusals.fetch_add(1, Ordering::Relaxed);
+                // A device that does not cut any more answers so, too: what the kernel cuts for it does not go past its queue.
+                if refusals < REFUSALS_MAX && ethtool::segments_tcp(&self.interface) {
                     Segmented::Full
                 } else {
                     Segmented::Refused(errno)

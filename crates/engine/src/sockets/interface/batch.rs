@@ -28,7 +28,8 @@ impl<S: Stack> Interface<S> {
     /// Has [`Stack::end_batch`] called for a socket that is receiving from this interface, when the batch is over. Once for each call.
     #[inline]
     pub(crate) fn add_to_batch(&self, socket: S) {
-        self.batch.sockets.lock().push(socket);
+        let mut sockets = self.batch.sockets.lock();
+        sockets.push(socket);
         self.batch.has_some.store(true, Ordering::Relaxed);
     }
 
@@ -41,8 +42,10 @@ impl<S: Stack> Interface<S> {
     }
 
     fn end_batch_of_some(&self) {
+        let mut list = self.batch.sockets.lock();
         self.batch.has_some.store(false, Ordering::Relaxed);
-        let mut sockets = std::mem::take(&mut *self.batch.sockets.lock());
+        let mut sockets = std::mem::take(&mut *list);
+        drop(list);
         for socket in sockets.drain(..) {
             socket.end_batch(self.spec.index);
         }

@@ -31,7 +31,9 @@ impl<S: Stack> Interface<S> {
     /// Whether [`Self::send_whole`] has a way.
     #[inline]
     pub(crate) fn sends_whole(&self) -> bool {
-        self.whole.segmenter.is_some() && !self.whole.is_over.load(Ordering::Relaxed)
+        self.whole.segmenter.is_some()
+            && !self.whole.is_over.load(Ordering::Relaxed)
+            && !self.is_lost()
     }
 
     /// What sockets have put into the sending ring while it was polled leaves before what is sent whole. No lock of a ring may be held.
@@ -40,8 +42,8 @@ impl<S: Stack> Interface<S> {
         self.start_replies();
     }
 
-    /// Sends a packet, which is `segments` on the wire, as [`Segmenter::send`] does. A system call: no lock of a ring may be held. If it
-    /// is refused it is lost, and there will be no other.
+    /// Sends a packet as [`Segmenter::send`] does. A system call: no lock of a ring may be held. If it is refused it is lost, and there
+    /// will be no other.
     pub(crate) fn send_whole<'a>(
         &self,
         headers: &[u8],
