@@ -383,8 +383,8 @@ impl<S: TcpStack> TcpSocket<S> {
                     continue;
                 }
                 let at = SocketAddrV4::new(address, local.port());
-                if let Err(rule) = server_rule(host.rules(), at) {
-                    refusal = rule.map_or(Reason::Tcp, |_| Reason::Rule);
+                if server_rule(host.rules(), at).is_some() {
+                    refusal = Reason::Rule;
                     continue;
                 }
                 match host.links.open_for_flows(facts.spec.index) {
