@@ -23,6 +23,8 @@ Usage: cargo xtask <command>
   bench --services [--service NAME]...
                         answers a second and CPU time of services under load, on the kernel and with libvma: of those
                         that are named, or of all
+  bench --streams [--rounds N]
+                        how fast one stream of iperf3 is, on the kernel and with libvma at either end and at both
   instructions [--update]
                         count the instructions of the TCP engine with valgrind and compare them with the
                         committed table; --update: write the table again
@@ -77,6 +79,8 @@ pub(crate) struct BenchOptions {
     pub(crate) json: Option<PathBuf>,
     /// Whether a missed number is a failure.
     pub(crate) check: bool,
+    /// Whether to measure one stream instead.
+    pub(crate) streams: bool,
     /// Whether to measure services instead.
     pub(crate) services: bool,
     /// Those of them; all if none is named.
@@ -89,6 +93,7 @@ impl Default for BenchOptions {
             rounds: LEAST_ROUNDS,
             json: None,
             check: false,
+            streams: false,
             services: false,
             service: Vec::new(),
         }
@@ -195,6 +200,7 @@ fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
                 options.json = Some(arguments.value().map_err(usage_error)?.into());
             }
             Arg::Long("check") => options.check = true,
+            Arg::Long("streams") => options.streams = true,
             Arg::Long("services") => options.services = true,
             Arg::Long("service") => {
                 let name = arguments.value().and_then(ValueExt::string);
@@ -267,6 +273,14 @@ mod tests {
             Ok(Task::Bench(BenchOptions {
                 services: true,
                 service: vec!["nsd".to_owned(), "chrony".to_owned()],
+                ..BenchOptions::default()
+            }))
+        );
+        assert_eq!(
+            parse_words("bench --streams --rounds 7"),
+            Ok(Task::Bench(BenchOptions {
+                streams: true,
+                rounds: 7,
                 ..BenchOptions::default()
             }))
         );

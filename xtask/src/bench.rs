@@ -5,6 +5,7 @@ mod floor;
 mod gate;
 mod report;
 mod services;
+mod streams;
 mod system;
 mod verdict;
 
@@ -50,6 +51,9 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     measure::require_root("bench")?;
     if options.services {
         return services::run(options);
+    }
+    if options.streams {
+        return streams::run(options);
     }
     setup::ensure(Purpose::Measuring)?;
     let library = cargo::build(&["build", "--release", "--package", "libvma"])?;

@@ -45,6 +45,8 @@ pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
     type Kick: Kick;
     /// Decides which packets come to us.
     type Steering: Steering;
+    /// Sends what is to be cut into segments.
+    type Segmenter: Segmenter;
 
     /// Opens an interface. Its rings take their frames from `pool`.
     fn open(&self, link: &LinkSpec, pool: &'static FramePool) -> Result<Port<Self>, OpenError>;
@@ -65,6 +67,8 @@ pub struct Port<B: Backend> {
     pub kick: B::Kick,
     /// Packet steering.
     pub steering: B::Steering,
+    /// `None`: every segment goes through the sending side.
+    pub segmenter: Option<B::Segmenter>,
     /// Descriptors that become readable when packets wait in the receiving side.
     pub wait_fds: Vec<Arc<OwnDescriptor>>,
     /// Whether received checksums may hold only the pseudo-header's sum (`CHECKSUM_PARTIAL`).
@@ -135,6 +139,45 @@ pub enum KickOutcome {
 pub trait Kick: Send + Sync + 'static {
     /// Tells the device that the sending ring has frames. Does not block. Leaves `errno` as it was.
     fn kick(&self) -> KickOutcome;
+}
+
+/// Sends TCP segments that lie behind each other in the stream as one packet, which the device cuts, or the kernel for it (TSO).
+/// They go past the sending ring, and leave at once: what lies in the ring leaves before them only if the device was told of it.
+pub trait Segmenter: Send + Sync + 'static {
+    /// Sends a packet: its `headers` up to the end of the TCP header, with the lengths of the whole and the pseudo header's sum as
+    /// checksum, and the payload in its `parts`, of which each segment gets `segment_len` octets. Does not block.
+    fn send<'a>(
+        &self,
+        headers: &[u8],
+        parts: impl Iterator<Item = &'a [u8]>,
+        segment_len: u16,
+    ) -> Segmented;
+}
+
+/// What came of [`Segmenter::send`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Segmented {
+    /// It is on its way, or lost as on any way.
+    Sent,
+    /// There is no room at present. Nothing was sent.
+    Full,
+    /// Nothing of the kind will ever be sent; with the system's error number.
+    Refused(i32),
+}
+
+/// For devices that do not cut.
+#[derive(Clone, Copy, Debug)]
+pub enum NoSegmenter {}
+
+impl Segmenter for NoSegmenter {
+    fn send<'a>(
+        &self,
+        _headers: &[u8],
+        _parts: impl Iterator<Item = &'a [u8]>,
+        _segment_len: u16,
+    ) -> Segmented {
+        match *self {}
+    }
 }
 
 /// Decides which packets of an interface come to the rings; all others stay with the kernel.

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::backend::{
-    Backend, Kick, KickOutcome, LinkSpec, Merging, OpenError, Port, RxRing, Steering, TxRing,
+    Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, RxRing, Steering,
+    TxRing,
 };
 use crate::flow::Flow;
 use crate::pool::{Frame, FramePool};
@@ -66,6 +67,7 @@ impl Backend for NullBackend {
     type Tx = NullTx;
     type Kick = NullKick;
     type Steering = NullSteering;
+    type Segmenter = NoSegmenter;
 
     fn open(&self, _link: &LinkSpec, _pool: &'static FramePool) -> Result<Port<Self>, OpenError> {
         Ok(Port {
@@ -84,6 +86,7 @@ impl Backend for NullBackend {
             steering: NullSteering {
                 wire: Arc::clone(&self.wire),
             },
+            segmenter: None,
             wait_fds: Vec::new(),
             partial_checksums: false,
             description: "null".to_owned(),

@@ -3,6 +3,7 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const ETHTOOL_GDRVINFO: u32 = 3;
+const ETHTOOL_GTSO: u32 = 0x1e;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 /// `ETH_FLAG_RXVLAN`
@@ -79,6 +80,16 @@ pub(crate) fn strips_vlan_tags(interface: &str) -> bool {
     unsafe { ask(interface, &mut flags) && flags.data & FLAG_RX_VLAN != 0 }
 }
 
+/// Whether the device cuts TCP segments (`tso`).
+pub(crate) fn segments_tcp(interface: &str) -> bool {
+    let mut value = Value {
+        command: ETHTOOL_GTSO,
+        data: 0,
+    };
+    // SAFETY: the command is ETHTOOL_GTSO, and the struct is its.
+    unsafe { ask(interface, &mut value) && value.data != 0 }
+}
+
 /// Has the kernel fill in the answer to the command that `request` begins with. `false`: it did not.
 ///
 /// # Safety
@@ -120,5 +131,10 @@ mod tests {
     #[test]
     fn the_loopback_interface_strips_nothing() {
         assert!(!strips_vlan_tags("lo"));
+    }
+
+    #[test]
+    fn the_loopback_interface_cuts_nothing_less_than_all() {
+        assert!(segments_tcp("lo") && !segments_tcp("no-such-link"));
     }
 }

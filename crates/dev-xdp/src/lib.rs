@@ -17,11 +17,13 @@ mod ethtool;
 pub mod floor;
 mod queue;
 mod rings;
+mod segmenter;
 mod sight;
 mod steering;
 mod xsk;
 
 pub use device::XdpBackend;
 pub use rings::{XdpKick, XdpRx, XdpTx};
+pub use segmenter::XdpSegmenter;
 pub use steering::XdpSteering;
 pub use vma_config::XdpMode;

@@ -10,6 +10,7 @@ pub const UNLIMITED: u64 = u64::MAX;
 
 /// What may leave at once, as time at the rate: about what timers resolve. Linux's `sk_pacing_shift` gives the same.
 const BURST: Nanos = Nanos::new(1_000_000);
+const BURSTS_PER_SECOND: u64 = 1000;
 
 /// Paces one connection, by the generic cell rate algorithm (ITU-T I.371): the time at which what was sent would have left
 /// at exactly the rate may be ahead of the clock by a burst.
@@ -85,6 +86,16 @@ impl Pacer {
             self.is_holding &= self.busy_until < now;
             self.remainder = remainder;
         }
+    }
+
+    /// What may be sent in one piece: about a burst (`tcp_tso_autosize`), but two segments of `mss` octets.
+    #[inline]
+    #[must_use]
+    pub fn burst_octets(&self, mss: u32) -> u32 {
+        let burst = self.octets_per_second / BURSTS_PER_SECOND;
+        u32::try_from(burst)
+            .unwrap_or(u32::MAX)
+            .max(mss.saturating_mul(2))
     }
 
     /// When the next segment may leave, which is there; `None` for at once.

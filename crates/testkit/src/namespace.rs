@@ -109,6 +109,15 @@ impl Namespace {
         pids(&self.name)
     }
 
+    /// Has a link cut and merge segments, or not (`ethtool -K <link> tso gso gro`).
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn set_segmentation(&self, link: &str, on: bool) -> io::Result<()> {
+        self.enter(|| sys::set_segmentation(link, on))
+    }
+
     /// Waits until interface `link` can carry traffic, which follows "up" with a delay.
     pub fn wait_until_running(&self, link: &str, timeout: Duration) -> io::Result<()> {
         let name = CString::new(link)?;

@@ -35,6 +35,29 @@ pub(crate) fn pin_to_cpu(cpu: usize) -> io::Result<()> {
     check(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) }).map(drop)
 }
 
+/// Has an interface of the calling thread's network namespace cut and merge segments, or not
+/// (`ethtool -K <interface> tso gso gro`).
+pub(crate) fn set_segmentation(interface: &str, on: bool) -> io::Result<()> {
+    const ETHTOOL_STSO: u32 = 0x1f;
+    const ETHTOOL_SGSO: u32 = 0x24;
+    const ETHTOOL_SGRO: u32 = 0x2c;
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    for command in [ETHTOOL_SGSO, ETHTOOL_STSO, ETHTOOL_SGRO] {
+        // `struct ethtool_value`
+        let mut value = [command, u32::from(on)];
+        // SAFETY: all-zero is a value of this struct of integers and a null pointer.
+        let mut request: libc::ifreq = unsafe { mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+            *to = from.cast_signed();
+        }
+        request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+        let fd = socket.as_raw_fd();
+        // SAFETY: the kernel reads `request` and what it refers to, which both outlive the call.
+        check(unsafe { libc::ioctl(fd, libc::SIOCETHTOOL, &raw mut request) })?;
+    }
+    Ok(())
+}
+
 /// Moves the calling thread into the network namespace that `namespace` refers to.
 pub(crate) fn enter_network_namespace(namespace: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the descriptor is open (borrowed), and a network namespace is a property of the thread.

@@ -67,8 +67,8 @@ names another directory.
 The library needs its rights to open an interface, with the first socket that can use it.
 What it has opened by then it keeps when the program becomes another user
 .RB ( setuid (2)),
-as the program keeps its own descriptors: for each interface the AF_XDP sockets, the maps of the XDP program and its link, and
-one raw socket (IPv4), through which datagrams that wait in user space go back to the kernel.
+as the program keeps its own descriptors: for each interface the AF_XDP sockets, the maps of the XDP program and its link, where
+the device cuts TCP segments a packet socket that only sends, and one raw socket (IPv4), through which datagrams that wait in user space go back to the kernel.
 The loaded program's own descriptor is closed.
 Whoever takes such a process over can receive and send any packet on those interfaces until it ends, not only those of its sockets.
 All of them are closed by

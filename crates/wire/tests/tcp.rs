@@ -240,3 +240,31 @@ proptest! {
         let _ = Options::parse(&bytes, true);
     }
 }
+
+#[test]
+fn headers_alone_are_those_of_a_packet_that_the_device_sums() {
+    let payload = [7; 4000];
+    let mut headers = [0xee; Template::MAX_HEADERS_LEN];
+    let len = template()
+        .emit_headers(&mut headers, 7, 2, &header(), 4000)
+        .unwrap();
+    let mut packet = [&headers[..len], &payload].concat();
+    let partial = tcp::parse_tcp4(&packet, ChecksumPolicy::AcceptPartial).unwrap();
+    assert_eq!(partial.header, header());
+    assert_eq!((partial.payload_len, partial.tos), (4000, 0x12));
+    assert_eq!(parse(&packet), Err(Malformed::TcpChecksum));
+    // As the device does it: from `csum_start` on, with the field as it is (`struct virtio_net_hdr`).
+    let sum = !checksum::fold(checksum::sum(&packet[34..], 0));
+    packet[50..52].copy_from_slice(&sum.to_be_bytes());
+    assert_eq!(packet, frame(&header(), &[&payload]));
+}
+
+#[test]
+fn headers_of_more_than_an_ip_packet_are_refused() {
+    let mut headers = [0; Template::MAX_HEADERS_LEN];
+    let most = u32::from(u16::MAX) - 20 - 32;
+    let mut emit = |len| template().emit_headers(&mut headers, 0, 0, &header(), len);
+    assert_eq!(emit(most), Some(66));
+    assert_eq!(emit(most + 1), None);
+    assert_eq!(emit(u32::MAX), None);
+}

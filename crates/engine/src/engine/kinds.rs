@@ -8,6 +8,7 @@ use crate::sockets::attachment::MayOpen;
 use crate::sockets::delivery::Parsed;
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::host::Host;
+use crate::sockets::interface::LongPacket;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
 use crate::tcp::TcpSocket;
@@ -101,9 +102,17 @@ impl<B: Backend> Stack for AnySocket<B> {
         }
     }
 
-    fn deliver_long(self, packet: &Parsed, frame: Vec<u8>) {
+    #[allow(private_interfaces, reason = "as in the trait")]
+    fn deliver_long(self, packet: &Parsed, long: LongPacket) {
         if let (Self::Tcp(socket), Parsed::Tcp(segment)) = (self, packet) {
-            socket.deliver_long(segment, frame);
+            socket.deliver_long(segment, long);
+        }
+    }
+
+    fn end_batch(self, polled: u32) {
+        match self {
+            Self::Udp(_) => {}
+            Self::Tcp(socket) => socket.end_batch(polled),
         }
     }
 

@@ -1,10 +1,13 @@
 //! An open interface: its rings, who receives its packets, and its part of the data path.
 
+mod batch;
 mod groups;
+mod long;
 mod pieces;
 mod segments;
 mod set;
 mod sources;
+mod whole;
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -25,9 +28,13 @@ use crate::sockets::direct::DirectReceive;
 use crate::sockets::doorbell::{self, Doorbell, Follows, Notify};
 use crate::sockets::stack::Stack;
 use crate::sys;
+use batch::Batch;
+pub(crate) use long::LongPacket;
 use pieces::Pieces;
 pub(crate) use set::InterfaceSet;
 use sources::RefusedSources;
+use whole::Whole;
+pub(crate) use whole::{WHOLE_MAX, segments};
 
 /// How often a busy device is kicked again before its frames are left to the next poll.
 const KICK_RETRIES: u32 = 64;
@@ -53,6 +60,8 @@ pub(crate) struct Interface<S: Stack> {
     lost: AtomicBool,
     /// What was received has made sockets send, and the device does not know.
     has_replies: AtomicBool,
+    batch: Batch<S>,
+    whole: Whole<<S::Backend as Backend>::Segmenter>,
     /// [`Interface::is_lost_anew`] has said so.
     lost_is_known: AtomicBool,
     /// What the device had dropped when its counter was last looked at.
@@ -121,7 +130,7 @@ impl<S: Stack> Interface<S> {
                     groups: GroupTable::default(),
                     refused: RefusedSources::default(),
                     until_timed: 0,
-                    pieces: Pieces::default(),
+                    pieces: Pieces::new(mode),
                 },
             ),
             tx: Lock::new(mode, port.tx),
@@ -140,6 +149,8 @@ impl<S: Stack> Interface<S> {
             doorbell: Doorbell::default(),
             kick_pending: AtomicBool::new(false),
             has_replies: AtomicBool::new(false),
+            batch: Batch::new(mode),
+            whole: Whole::new(port.segmenter),
             lost: AtomicBool::new(false),
             lost_is_known: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
@@ -349,6 +360,7 @@ impl<S: Stack> Interface<S> {
         });
         self.count_received(count, bytes);
         drop(side);
+        self.end_batch();
         self.start_replies();
         count
     }
@@ -380,6 +392,7 @@ impl<S: Stack> Interface<S> {
         });
         self.count_received(count, bytes);
         drop(side);
+        self.end_batch();
         self.start_replies();
         count
     }

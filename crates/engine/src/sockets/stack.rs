@@ -9,6 +9,7 @@ use crate::sockets::attachment::MayOpen;
 use crate::sockets::delivery::Parsed;
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::host::Host;
+use crate::sockets::interface::LongPacket;
 use crate::sockets::readiness::Watcher;
 use crate::sockets::socket::SocketCore;
 
@@ -47,7 +48,12 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
     fn deliver(self, packet: &Parsed, frame: Frame, arrived_nsec: u64) -> Result<(), Frame>;
 
     /// The same for a packet that was longer than a frame, whose pieces are together again.
-    fn deliver_long(self, packet: &Parsed, frame: Vec<u8>);
+    #[allow(private_interfaces, reason = "nobody outside implements or calls it")]
+    fn deliver_long(self, packet: &Parsed, long: LongPacket);
+
+    /// Does what it has left to the end of a batch, which came from the interface with the index `polled`. No lock is held. The caller
+    /// tells that interface's device of what was put into its ring.
+    fn end_batch(self, polled: u32);
 
     /// Brings flows in line with what the kernel's socket says of itself. Under the control lock. Returns the interfaces that are to
     /// be opened first, without the lock; then nothing was done.

@@ -4,12 +4,12 @@ use ::tcp::Ecn;
 use dev_core::Frame;
 use wire::tcp::Segment;
 
-use crate::sockets::stack::Stack;
-use crate::tcp::TcpSocket;
+use crate::sockets::interface::LongPacket;
 use crate::tcp::common::now;
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
-use crate::tcp::stream::Outcome;
+use crate::tcp::stream::{Outcome, Sent};
+use crate::tcp::{TcpSocket, TcpStack};
 
 /// Who sent a frame on its link.
 #[inline]
@@ -21,10 +21,10 @@ fn source_mac(frame: &[u8]) -> [u8; 6] {
         .unwrap_or_default()
 }
 
-impl<S: Stack> TcpSocket<S> {
+impl<S: TcpStack> TcpSocket<S> {
     /// A segment in a frame. `Err`: the frame is not needed.
     #[inline]
-    pub(crate) fn deliver(&self, segment: &Segment, frame: Frame) -> Result<(), Frame> {
+    pub(crate) fn deliver(&'static self, segment: &Segment, frame: Frame) -> Result<(), Frame> {
         if segment.payload_len == 0 {
             self.take(segment, source_mac(self.common.pool.data(&frame)), None);
             return Err(frame);
@@ -37,14 +37,14 @@ impl<S: Stack> TcpSocket<S> {
     }
 
     /// One that was merged of several, and is longer than a frame.
-    pub(crate) fn deliver_long(&self, segment: &Segment, packet: Vec<u8>) {
-        let mac = source_mac(&packet);
+    pub(crate) fn deliver_long(&'static self, segment: &Segment, packet: LongPacket) {
+        let mac = source_mac(packet.as_ref());
         let data = Received::of_long(packet, segment.payload_offset, segment.payload_len);
         self.take(segment, mac, Some(data));
     }
 
     #[inline]
-    fn take(&self, segment: &Segment, mac: [u8; 6], data: Option<Received>) {
+    fn take(&'static self, segment: &Segment, mac: [u8; 6], data: Option<Received>) {
         let now = now();
         let mut role = self.role.lock();
         let outcome = match &mut *role {
@@ -59,13 +59,21 @@ impl<S: Stack> TcpSocket<S> {
                 if self.common.pool.is_scarce() {
                     stream.connection.relieve(0);
                 }
-                let mut outcome = stream.settle(&self.core, now);
-                if outcome.needs_kick
-                    && let Some(way) = &stream.way
-                {
-                    outcome.needs_kick = !way.interface.has_replied_to(stream.interface);
+                if stream.sends_after_batch() {
+                    if !stream.is_in_batch {
+                        stream.is_in_batch = true;
+                        stream.interface.add_to_batch(self.into());
+                    }
+                    stream.review(&self.core, Sent::default(), now)
+                } else {
+                    let mut outcome = stream.settle_in_batch(&self.core, now);
+                    if outcome.needs_kick
+                        && let Some(way) = &stream.way
+                    {
+                        outcome.needs_kick = !way.interface.has_replied_to(stream.interface);
+                    }
+                    outcome
                 }
-                outcome
             }
             Role::Listener(listening) => {
                 listening.take(&self.core, self.common, now, segment, mac, data)
@@ -83,6 +91,33 @@ impl<S: Stack> TcpSocket<S> {
         if outcome.needs_kick || outcome.needs_way {
             // Another interface's: the thread that polls this one does not tell that one. Or a way has to be found, which this one
             // cannot do here.
+            self.common.timers.arm(self.timer(), now);
+        }
+    }
+
+    /// All that came from an interface is taken: sends what was left to this moment. No lock may be held.
+    pub(crate) fn end_batch(&self, polled: u32) {
+        let now = now();
+        let mut role = self.role.lock();
+        let Role::Stream(stream) = &mut *role else {
+            return;
+        };
+        stream.is_in_batch = false;
+        let outcome = stream.settle(&self.core, now);
+        let interface = stream.way.as_ref().map(|way| way.interface);
+        drop(role);
+        if outcome.needs_kick
+            && let Some(interface) = interface
+        {
+            if interface.spec().index == polled {
+                interface.has_replied_to(interface);
+            } else {
+                interface.start_segments();
+            }
+        }
+        self.announce(&outcome);
+        if outcome.needs_way {
+            // This thread may be in a call that must not look for one.
             self.common.timers.arm(self.timer(), now);
         }
     }

@@ -5,6 +5,8 @@ use std::mem::ManuallyDrop;
 use ::tcp::Payload;
 use dev_core::{Frame, FramePool};
 
+use crate::sockets::interface::LongPacket;
+
 /// `struct sk_buff` and what lies behind its data, as the kernel charges it (`skb->truesize`).
 const OVERHEAD_BYTES: usize = 576;
 
@@ -18,6 +20,13 @@ pub(crate) enum Received {
         bytes: Vec<u8>,
         /// Bytes before it that are read already, headers included.
         start: usize,
+    },
+    /// A packet that was put together of several frames.
+    Long {
+        packet: LongPacket,
+        /// Where what is not read yet begins and ends.
+        start: usize,
+        end: usize,
     },
 }
 
@@ -66,10 +75,10 @@ impl Received {
     }
 
     /// `len` bytes from `start` of a packet that was put together.
-    pub(super) fn of_long(mut bytes: Vec<u8>, start: u16, len: u16) -> Self {
+    pub(super) fn of_long(packet: LongPacket, start: u16, len: u16) -> Self {
         let start = usize::from(start);
-        bytes.truncate(start + usize::from(len));
-        Self::Copy { bytes, start }
+        let end = start + usize::from(len);
+        Self::Long { packet, start, end }
     }
 }
 
@@ -91,6 +100,9 @@ impl AsRef<[u8]> for Received {
         match self {
             Self::Frame(frame) => frame.data(),
             Self::Copy { bytes, start } => bytes.get(*start..).unwrap_or_default(),
+            Self::Long { packet, start, end } => {
+                packet.as_ref().get(*start..*end).unwrap_or_default()
+            }
         }
     }
 }
@@ -104,6 +116,7 @@ impl Payload for Received {
                 frame.len -= count;
             }
             Self::Copy { bytes, start } => *start = start.saturating_add(count).min(bytes.len()),
+            Self::Long { start, end, .. } => *start = start.saturating_add(count).min(*end),
         }
     }
 
@@ -113,6 +126,7 @@ impl Payload for Received {
                 frame.len = frame.len.min(u16::try_from(len).unwrap_or(u16::MAX));
             }
             Self::Copy { bytes, start } => bytes.truncate(start.saturating_add(len)),
+            Self::Long { start, end, .. } => *end = start.saturating_add(len).min(*end),
         }
     }
 
@@ -121,13 +135,14 @@ impl Payload for Received {
             + match self {
                 Self::Frame(frame) => usize::from(frame.pool.frame_bytes()),
                 Self::Copy { bytes, .. } => bytes.capacity(),
+                Self::Long { packet, .. } => packet.capacity(),
             }
     }
 
-    /// A frame's rest is the device's; a copy has as much as it needs.
+    /// A frame's rest is the device's, and that of a long packet's memory is not charged to anybody; a copy has as much as it needs.
     fn try_append(&mut self, octets: &[u8]) -> bool {
         match self {
-            Self::Frame(_) => false,
+            Self::Frame(_) | Self::Long { .. } => false,
             Self::Copy { bytes, .. } => {
                 let has_room = bytes.capacity() - bytes.len() >= octets.len();
                 if has_room {
@@ -163,7 +178,7 @@ mod tests {
         let pool = pool(64);
         for mut received in [
             Received::of_frame(pool, frame(pool, b"headerpayload padding"), 6, 7),
-            Received::of_long(b"headerpayload padding".to_vec(), 6, 7),
+            Received::of_long(LongPacket::of(b"headerpayload padding"), 6, 7),
         ] {
             assert_eq!(received.as_ref(), b"payload");
             received.trim_front(3);

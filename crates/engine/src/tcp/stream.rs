@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use ::tcp::{Connection, Event, Instant, State, Transmit};
 use descriptors::OwnDescriptor;
+use dev_core::Segmented;
 use stats::{SocketStats, TcpSlot};
+use wire::tcp::Template;
 
 use crate::sockets::events;
-use crate::sockets::interface::Interface;
+use crate::sockets::interface::{Interface, WHOLE_MAX, segments};
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::tcp::common::Counted;
@@ -31,6 +33,10 @@ pub(super) struct Stream<S: Stack> {
     pub(super) headers: HeaderOptions,
     identification: u16,
     transmit: Transmit,
+    /// The device had no room for what `transmit` says: that goes first.
+    is_held: bool,
+    /// It is in its interface's batch.
+    pub(super) is_in_batch: bool,
     /// The application has not been told of the end of the handshake by `connect(2)` (`SS_CONNECTING`).
     pub(super) is_connecting: bool,
     pub(super) is_read_shut: bool,
@@ -101,6 +107,8 @@ impl<S: Stack> Stream<S> {
             headers,
             identification: 0,
             transmit: Transmit::default(),
+            is_held: false,
+            is_in_batch: false,
             is_connecting: false,
             is_read_shut: false,
             is_write_shut: false,
@@ -142,10 +150,26 @@ impl<S: Stack> Stream<S> {
             .set(self.connection.state().linux_number().into());
     }
 
-    /// Sends what there is to send, and finds out what has changed for others. After whatever has been done to the connection.
+    /// Sends what there is to send, and finds out what has changed for others. After whatever has been done to the connection. No lock
+    /// of a ring is held.
     #[inline]
     pub(super) fn settle(&mut self, core: &SocketCore<S>, now: Instant) -> Outcome {
+        if self.has_whole_to_send() {
+            self.transmit_whole(core.counters(), now);
+        }
+        self.settle_in_batch(core, now)
+    }
+
+    /// The same under the lock of the ring that the stream has received from, unless it [sends later](Self::sends_after_batch).
+    #[inline]
+    pub(super) fn settle_in_batch(&mut self, core: &SocketCore<S>, now: Instant) -> Outcome {
         let sent = self.transmit(core.counters(), now);
+        self.review(core, sent, now)
+    }
+
+    /// Finds out what has changed for others.
+    #[inline]
+    pub(super) fn review(&mut self, core: &SocketCore<S>, sent: Sent, now: Instant) -> Outcome {
         self.publish();
         let mut events = 0;
         while let Some(event) = self.connection.poll_event() {
@@ -173,6 +197,68 @@ impl<S: Stack> Stream<S> {
         }
     }
 
+    /// Whether more than a segment is to be sent on a way that can have it whole.
+    #[inline]
+    fn has_whole_to_send(&self) -> bool {
+        (self.is_held || self.connection.has_piece_to_send())
+            && self
+                .way
+                .as_ref()
+                .is_some_and(|way| way.interface.sends_whole())
+    }
+
+    /// Whether what is to be sent leaves when all that has come is taken.
+    #[inline]
+    pub(super) fn sends_after_batch(&self) -> bool {
+        self.connection.has_plain_ack_to_send() || self.has_whole_to_send()
+    }
+
+    /// Sends all that there is to send as packets that the device cuts. A system call each, which on veth takes them to the peer.
+    fn transmit_whole(&mut self, counters: &SocketStats, now: Instant) {
+        if self.connection.state() == State::TimeWait && self.wait != Wait::Here {
+            return;
+        }
+        let Some(way) = &self.way else {
+            return;
+        };
+        way.interface.send_replies_first();
+        let (connection, transmit) = (&mut self.connection, &mut self.transmit);
+        connection.set_max_offload_len(WHOLE_MAX);
+        let mut headers = [0; Template::MAX_HEADERS_LEN];
+        while self.is_held || connection.poll_transmit(now, transmit) {
+            self.is_held = false;
+            let (len, segment_len) = (transmit.payload_len, transmit.segment_len);
+            let packets = segments(len, segment_len);
+            let written = way.template.emit_headers(
+                &mut headers,
+                self.identification.wrapping_add(1),
+                transmit.ecn as u8,
+                &transmit.header,
+                len,
+            );
+            let Some(headers) = written.and_then(|written| headers.get(..written)) else {
+                break;
+            };
+            let payload = connection.payload(transmit);
+            // What was held may have been acknowledged meanwhile, by a peer that guesses.
+            if payload.clone().map(<[u8]>::len).sum::<usize>() != len as usize {
+                continue;
+            }
+            match way.interface.send_whole(headers, payload, len, segment_len) {
+                Segmented::Sent => {
+                    self.identification = self.identification.wrapping_add(packets as u16);
+                    counters.tx_packets.add(packets);
+                }
+                Segmented::Full => {
+                    self.is_held = true;
+                    break;
+                }
+                Segmented::Refused(_) => break,
+            }
+        }
+        connection.set_max_offload_len(0);
+    }
+
     /// Puts segments into the sending ring.
     #[inline]
     pub(super) fn transmit(&mut self, counters: &SocketStats, now: Instant) -> Sent {
@@ -183,6 +269,16 @@ impl<S: Stack> Stream<S> {
         let Some(way) = &self.way else {
             return Sent::default();
         };
+        if self.is_held {
+            if way.interface.sends_whole() {
+                return Sent {
+                    needs_kick: false,
+                    is_full: true,
+                };
+            }
+            // It is lost, as what goes another way may be.
+            self.is_held = false;
+        }
         let (connection, transmit) = (&mut self.connection, &mut self.transmit);
         let identification = &mut self.identification;
         let burst = way.interface.put_segments(|frame| {

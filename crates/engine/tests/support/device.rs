@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use descriptors::OwnDescriptor;
 use dev_core::{
-    Backend, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec, Merging, OpenError, Port, RxRing,
-    Steering, TxRing,
+    Backend, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError,
+    Port, RxRing, Steering, TxRing,
 };
 
 /// What a frame of 2 KiB holds behind the kernel's part and the Ethernet header.
@@ -231,6 +231,7 @@ impl Backend for Device {
     type Tx = Tx;
     type Kick = Kicker;
     type Steering = Steerer;
+    type Segmenter = NoSegmenter;
 
     fn open(&self, link: &LinkSpec, _pool: &'static FramePool) -> Result<Port<Self>, OpenError> {
         self.opens.fetch_add(1, Ordering::Relaxed);
@@ -259,6 +260,7 @@ impl Backend for Device {
             },
             kick: Kicker(Arc::clone(&wire)),
             steering: Steerer(wire),
+            segmenter: None,
             wait_fds: vec![arrival],
             partial_checksums: false,
             description: "test".to_owned(),

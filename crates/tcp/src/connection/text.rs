@@ -168,9 +168,15 @@ impl<P: Payload> Connection<P> {
         self.cold.received.on_advance(before, rcv_nxt);
         let offered = self.receiver.window.offered();
         let is_push = segment.has(Flags::PSH);
+        // Of segments that were merged on the way none was longer than that (`tcp_measure_rcv_mss`).
+        let one = if segment.len > self.receiver.acks.rcv_mss().into() {
+            segment.len.min(self.received_mss().into())
+        } else {
+            segment.len
+        };
         self.receiver
             .acks
-            .on_data(now, segment.len, is_push, &self.config, offered);
+            .on_data(now, one, is_push, &self.config, offered);
         self.receiver
             .window
             .on_data(segment.len, self.receiver.queued());

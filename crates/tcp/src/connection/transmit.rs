@@ -174,10 +174,45 @@ impl<P: Payload> Connection<P> {
     #[inline]
     fn longest_piece(&self, mss: u32) -> u32 {
         if self.sender.urgent_end().is_some() {
-            mss
-        } else {
-            self.cold.path.max_offload_len.max(mss)
+            return mss;
         }
+        let pacer = self.cold.outgoing.as_ref();
+        let paced = pacer.and_then(|outgoing| outgoing.pacer.as_ref());
+        let burst = paced.map_or(u32::MAX, |pacer| pacer.burst_octets(mss));
+        self.cold.path.max_offload_len.min(burst).max(mss)
+    }
+
+    /// What the device cuts from here on, as [`Path::max_offload_len`](crate::Path::max_offload_len). A driver that has two ways to
+    /// send may ask for whole pieces on one and for segments on the other.
+    #[inline]
+    pub fn set_max_offload_len(&mut self, octets: u32) {
+        self.cold.path.max_offload_len = octets;
+    }
+
+    /// Whether the windows have room for two full segments or more of new data: a device that cuts would get them at once.
+    #[inline]
+    #[must_use]
+    pub fn has_piece_to_send(&self) -> bool {
+        let least = u32::from(self.mss()).saturating_mul(2);
+        self.sender.unsent() >= least
+            && self.state.is_synchronized()
+            && self.sender.window_end() >= self.sender.snd_nxt + least
+            && self.cold.recovery.room() >= least
+            && self.sender.urgent_end().is_none()
+    }
+
+    /// Whether an acknowledgement of data in order is all that is to be sent: after more of them, it is one that stands for all
+    /// (RFC 9293 §3.8.6.3 leaves a batch one).
+    #[inline]
+    #[must_use]
+    pub fn has_plain_ack_to_send(&self) -> bool {
+        self.receiver.acks.is_owed_once()
+            && self.receiver.is_contiguous()
+            && !self.receiver.has_sack_blocks()
+            && self.state.is_synchronized()
+            && !self.sender.has_unsent()
+            && !self.pending.reset
+            && self.pending.probe.is_none()
     }
 
     /// The pacing rate holds the next segment back; its timer is set.

@@ -154,6 +154,12 @@ impl AckPolicy {
         self.owed > 0
     }
 
+    /// Data came in order, and nothing that each asks for an acknowledgement.
+    #[inline]
+    pub(crate) fn is_owed_once(&self) -> bool {
+        self.owed == 1
+    }
+
     /// One is due, but may wait.
     pub(crate) fn schedule(&mut self) {
         self.is_scheduled = true;

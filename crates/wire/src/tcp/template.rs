@@ -98,6 +98,36 @@ impl Template {
         Some(usize::from(ip_len).wrapping_add(usize::from(ethernet::HEADER_LEN)))
     }
 
+    /// Writes the headers of a packet that the device cuts into segments and sums (`CHECKSUM_PARTIAL`, `struct virtio_net_hdr`);
+    /// returns their length. Lengths are those of the whole packet, and the checksum is the pseudo header's sum.
+    ///
+    /// `None` if `payload_len` octets make more than an IPv4 packet.
+    pub fn emit_headers(
+        &self,
+        headers: &mut [u8; Self::MAX_HEADERS_LEN],
+        identification: u16,
+        ecn: u8,
+        header: &Header,
+        payload_len: u32,
+    ) -> Option<usize> {
+        let (ip_header, segment) = headers.split_first_chunk_mut::<{ Self::IP_HEADERS_LEN }>()?;
+        let (fixed, behind) = segment.split_first_chunk_mut::<{ MIN_HEADER_LEN as usize }>()?;
+        let list_len = header.options.emit(behind.first_chunk_mut()?);
+        let headers_len = usize::from(MIN_HEADER_LEN).wrapping_add(list_len);
+        let payload_len = usize::try_from(payload_len).ok()?;
+        let segment_len = u16::try_from(payload_len.checked_add(headers_len)?).ok()?;
+        let ip_len = segment_len.checked_add(ipv4::HEADER_LEN)?;
+
+        self.write_fixed_header(fixed, header, list_len);
+        let addresses = checksum::sum(self.bytes.get(26..34)?, 0);
+        let protocol = word(u16::from(ipv4::PROTOCOL_TCP));
+        let sum = add(add(addresses, protocol), word(segment_len));
+        [fixed[16], fixed[17]] = checksum::fold(sum).to_be_bytes();
+        fixed[0..4].copy_from_slice(&self.ports);
+        self.write_ip_header(ip_header, identification, ecn & ECN_MASK, ip_len);
+        Some(Self::IP_HEADERS_LEN.wrapping_add(headers_len))
+    }
+
     /// All but ports and checksum, which are left zero.
     #[inline]
     fn write_fixed_header(

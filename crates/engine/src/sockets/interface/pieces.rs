@@ -1,9 +1,12 @@
 //! Packets that are longer than a frame: TCP segments that were merged before they came here arrive in several frames.
 
-use dev_core::{FlowTable, Frame};
+use std::sync::Arc;
+
+use dev_core::{FlowTable, Frame, ThreadMode};
 
 use crate::sockets::delivery::Parsed;
 use crate::sockets::interface::Interface;
+use crate::sockets::interface::long::{LongPacket, Spares};
 use crate::sockets::interface::sources::RefusedSources;
 use crate::sockets::stack::Stack;
 
@@ -18,32 +21,39 @@ fn packet_bytes(first_piece: &[u8]) -> usize {
 const ETHERNET_HEADER_BYTES: usize = 14;
 
 /// The pieces so far of a packet that comes in several frames.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pieces {
-    bytes: Vec<u8>,
-    are_missing: bool,
+    /// As long as some are missing.
+    packet: Option<LongPacket>,
+    spares: Arc<Spares>,
 }
 
 impl Pieces {
+    pub(super) fn new(mode: ThreadMode) -> Self {
+        Self {
+            packet: None,
+            spares: Arc::new(Spares::new(mode)),
+        }
+    }
+
     /// Whether the next frame holds more of a packet.
     #[inline]
     pub(super) fn are_missing(&self) -> bool {
-        self.are_missing
+        self.packet.is_some()
     }
 
     /// Takes one more. The packet, if it was the last. An empty one could not be put together.
-    fn take(&mut self, piece: &[u8], continues: bool) -> Option<Vec<u8>> {
-        if !self.are_missing {
-            let _ = self
-                .bytes
-                .try_reserve_exact(packet_bytes(piece).max(piece.len()));
-        }
+    fn take(&mut self, piece: &[u8], continues: bool) -> Option<LongPacket> {
+        let mut packet = self.packet.take().unwrap_or_else(|| {
+            LongPacket::with_room(packet_bytes(piece).max(piece.len()), &self.spares)
+        });
         // Of a packet that is longer than it says nothing more is needed.
-        if self.bytes.capacity() - self.bytes.len() >= piece.len() {
-            self.bytes.extend_from_slice(piece);
+        packet.append(piece);
+        if continues {
+            self.packet = Some(packet);
+            return None;
         }
-        self.are_missing = continues;
-        (!continues).then(|| std::mem::take(&mut self.bytes))
+        Some(packet)
     }
 }
 
@@ -60,10 +70,10 @@ impl<S: Stack> Interface<S> {
         let continues = frame.continues();
         let packet = pieces.take(self.pool.data(&frame), continues);
         self.pool.give(frame);
-        let Some(bytes) = packet else {
+        let Some(long) = packet else {
             return;
         };
-        let packet = match Parsed::of(&bytes, self.checksums) {
+        let packet = match Parsed::of(long.as_ref(), self.checksums) {
             Ok(packet) => packet,
             Err(malformed) => return self.count_malformed(malformed),
         };
@@ -71,7 +81,7 @@ impl<S: Stack> Interface<S> {
             return self.stats.rx_dropped_malformed.add(1);
         }
         match flows.look_up(packet.protocol(), packet.source(), packet.destination()) {
-            Some(socket) => socket.deliver_long(&packet, bytes),
+            Some(socket) => socket.deliver_long(&packet, long),
             None => self.stats.rx_dropped_no_socket.add(1),
         }
     }
@@ -90,25 +100,25 @@ mod tests {
 
     #[test]
     fn pieces_are_put_together() {
-        let mut pieces = Pieces::default();
+        let mut pieces = Pieces::new(ThreadMode::SpinLock);
         for _ in 0..2 {
             let first = first(100 + 3 - 14, 100);
-            assert_eq!(pieces.take(&first, true), None);
+            assert!(pieces.take(&first, true).is_none());
             assert!(pieces.are_missing());
-            assert_eq!(pieces.take(b"cd", true), None);
+            assert!(pieces.take(b"cd", true).is_none());
             let whole = pieces.take(b"e", false).unwrap();
-            assert_eq!(whole, [&first[..], b"cde"].concat());
+            assert_eq!(whole.as_ref(), [&first[..], b"cde"].concat());
             assert!(!pieces.are_missing());
         }
     }
 
     #[test]
     fn a_packet_without_an_end_takes_no_more_memory() {
-        let mut pieces = Pieces::default();
-        assert_eq!(pieces.take(&first(3000, 2000), true), None);
+        let mut pieces = Pieces::new(ThreadMode::SpinLock);
+        assert!(pieces.take(&first(3000, 2000), true).is_none());
         for _ in 0..1000 {
-            assert_eq!(pieces.take(&[0; 2000], true), None);
+            assert!(pieces.take(&[0; 2000], true).is_none());
         }
-        assert!(pieces.take(&[0; 2000], false).unwrap().len() <= 4000);
+        assert!(pieces.take(&[0; 2000], false).unwrap().as_ref().len() <= 4000);
     }
 }

@@ -33,6 +33,8 @@ entry! {
         tx_kicks: Counter, "calls", "system calls that told the device to send";
         tx_kick_retries: Counter, "calls", "kicks repeated because the kernel was busy";
         tx_full: Counter, "packets", "packets refused because the transmit queue was full";
+        tx_whole: Counter, "packets", "packets given to the device whole, to be cut into segments; tx_packets counts the segments";
+        tx_whole_refused: Counter, "packets", "packets that it refused for good: segments are sent one by one from then on";
     }
 }
 

@@ -286,3 +286,36 @@ fn many_small_segments_share_memory_and_do_not_exceed_it() {
     let frames = solo.connection.peek().count();
     assert!(frames < 200, "{frames}");
 }
+
+#[test]
+fn an_acknowledgement_of_data_in_order_may_stand_for_more() {
+    let mut solo = Solo::established();
+    assert!(!solo.connection.has_plain_ack_to_send());
+    solo.receive(data(1, 1, &[0; 1000]));
+    assert!(solo.connection.has_plain_ack_to_send());
+    solo.receive(data(1001, 1, &[0; 1000]));
+    assert!(solo.connection.has_plain_ack_to_send());
+    assert_eq!(solo.poll_one().ack(), 2001);
+    // Each segment behind a gap has its own, and so has that which fills it.
+    solo.receive(data(3001, 1, &[0; 1000]));
+    assert!(!solo.connection.has_plain_ack_to_send());
+    solo.receive(data(2001, 1, &[0; 1000]));
+    assert!(!solo.connection.has_plain_ack_to_send());
+    assert_eq!(solo.poll().len(), 2);
+    // Data carries it.
+    solo.receive(data(4001, 1, &[0; 1000]));
+    solo.write(b"x");
+    assert!(!solo.connection.has_plain_ack_to_send());
+}
+
+/// As Linux (`tcp_measure_rcv_mss`): segments that were merged on the way are several.
+#[test]
+fn merged_segments_are_acknowledged_at_once() {
+    let mut solo = Solo::established();
+    for number in 0..50 {
+        solo.receive(data(1 + number * 4000, 1, &[0; 4000]));
+        assert_eq!(solo.poll_one().ack(), 4001 + number * 4000);
+        solo.read();
+        solo.poll();
+    }
+}

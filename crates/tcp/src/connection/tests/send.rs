@@ -270,3 +270,39 @@ fn a_piece_ends_where_nagle_and_the_window_say() {
     solo.write(&[0; 8000]);
     assert_eq!(solo.poll_one().payload.len(), 3000);
 }
+
+/// As Linux (`tcp_tso_autosize`): a millisecond at the rate, but two segments.
+#[test]
+fn a_pacing_rate_bounds_a_piece() {
+    for (rate, len) in [(5_000_000, 5000), (100_000, 2000), (u64::MAX, 10_000)] {
+        let mut solo = Solo::offloading();
+        solo.set(SocketOption::SendBuffer(100_000));
+        solo.set(SocketOption::MaxPacingRate(rate));
+        solo.write(&[0; 12_000]);
+        assert_eq!(solo.poll()[0].payload.len(), len, "{rate}");
+    }
+}
+
+#[test]
+fn a_driver_with_two_ways_is_told_of_pieces() {
+    let mut solo = Solo::established();
+    solo.set(SocketOption::SendBuffer(100_000));
+    solo.write(&[0; 1999]);
+    assert!(!solo.connection.has_piece_to_send());
+    solo.write(&[0; 1]);
+    assert!(solo.connection.has_piece_to_send());
+    solo.connection.set_max_offload_len(64_000);
+    assert_eq!(solo.poll_one().brief(), (1, 2000, PSH_ACK));
+    solo.write(&[0; 20_000]);
+    assert!(solo.connection.has_piece_to_send());
+    assert_eq!(solo.poll_one().brief(), (2001, 8000, ACK));
+    // Neither window has room.
+    assert!(!solo.connection.has_piece_to_send());
+    solo.window = 8000;
+    solo.receive(ack(1, 2001));
+    assert!(!solo.connection.has_piece_to_send());
+    solo.connection.set_max_offload_len(0);
+    solo.window = 65_535;
+    solo.receive(ack(1, 10_001));
+    assert!(solo.poll().iter().all(|sent| sent.payload.len() == 1000));
+}
