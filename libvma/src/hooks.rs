@@ -7,6 +7,8 @@ mod list;
 mod multiplex;
 mod passed;
 mod process;
+#[cfg(target_arch = "x86_64")]
+mod raw;
 mod receive;
 mod select;
 mod send;

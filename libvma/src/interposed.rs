@@ -8,14 +8,13 @@
 //! * `=> creates`: makes a descriptor that is not ours. What its number stood for is forgotten: it may have been closed in a way
 //!   that no hook has seen;
 //! * `=> traces`: shown in the log at level fine, for a socket of ours;
-//! * `=> variadic`: as `=> process`, exported by `hooks::process::variadic` itself;
+//! * `=> variadic`: exported by `hooks::process::variadic` or `hooks::raw` itself, on AMD64;
 //! * `=> called`: not exported, only called.
 //!
 //! Functions that are not here need nothing: what they do is right for a socket of ours as it is, because the kernel's socket
 //! stands behind the descriptor: `pread`, `pwrite`, `preadv`, `pwritev` (a socket has no offsets), `tee`, `vmsplice`,
 //! `copy_file_range` (it is no pipe and no file), `sockatmark`, `isfdtype`, `aio_write`, `dprintf` (sending through the kernel
-//! is always right); `__res_iclose` (the resolver's sockets are made inside the C library and never ours); and `syscall`, through
-//! which everything that means the kernel goes past the hooks, this library included.
+//! is always right); and `__res_iclose` (the resolver's sockets are made inside the C library and never ours).
 
 macro_rules! interposed {
     ($apply:ident) => {
@@ -28,6 +27,9 @@ macro_rules! interposed {
             fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int => descriptor;
             /// As `close`, for many.
             fn closefrom(first: c_int) -> () => descriptor;
+            /// libuv's `close`, `recvmmsg` and `sendmmsg`. Everything else that means the kernel goes past the hooks here, this library
+            /// included.
+            fn syscall(number: c_long, first: c_long) -> c_long => variadic;
             /// Two descriptors for one socket of ours.
             fn dup(fd: c_int) -> c_int => descriptor;
             /// As `dup`, and ends what the second number stood for.
@@ -98,7 +100,7 @@ macro_rules! interposed {
             fn shutdown(fd: c_int, how: c_int) -> c_int => setup;
             /// Timeouts, buffers and headers follow; some options need the kernel.
             fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int => setup;
-            /// Connections come past the kernel from here on, where a rule says so.
+            /// Connections come past the kernel from here on.
             fn listen(fd: c_int, backlog: c_int) -> c_int => setup;
             /// Shown in the log at level fine; the answer is the kernel's.
             fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => traces;

@@ -70,6 +70,13 @@ pub(crate) fn engine() -> Option<&'static Engine<Device>> {
     engine
 }
 
+/// The same for callers that may hold any lock of the program's: a child that has not looked around has none.
+#[inline]
+pub(crate) fn engine_at_hand() -> Option<&'static Engine<Device>> {
+    // SAFETY: null, or a leaked box (see `start`).
+    unsafe { life().engine.load(Ordering::Acquire).as_ref() }
+}
+
 /// The snapshot of the network that the engine of this process uses.
 pub(crate) fn network() -> Option<&'static NetconfNetwork> {
     // SAFETY: null, or a leaked box (see `start`).

@@ -20,7 +20,7 @@ use crate::stats_file;
 
 /// Rings that the statistics have room for: one an interface.
 const RINGS_MAX: u32 = 16;
-/// Connections that are shown where a rule makes any, so that vmad can reset all of them: of each 320 bytes.
+/// Connections that can be shown, so that vmad can reset all of them. Those there are take 320 bytes each.
 const CONNECTIONS_MAX: u32 = 16_384;
 
 /// Rules of `libvma.conf` that the statistics have room for.
@@ -46,9 +46,9 @@ fn begin() {
     log_sink::process_starts();
 }
 
-/// Whether a rule of `libvma.conf` may accelerate a TCP socket of this program. Looked up once, without a word: most programs have
-/// none, and the library stays out of their way.
-pub(crate) fn has_rules_for_streams() -> bool {
+/// Whether TCP sockets of this program may be accelerated. Looked up once, without a word: where rules leave all of them to the
+/// kernel, the library stays out of the way of programs that have no others.
+pub(crate) fn may_accelerate_streams() -> bool {
     const UNKNOWN: u8 = 0;
     const NO: u8 = 1;
     const YES: u8 = 2;
@@ -59,9 +59,9 @@ pub(crate) fn has_rules_for_streams() -> bool {
         return known == YES;
     }
     let config = configuration().config;
-    let has_rules = config.offloaded_sockets && rules_file::has_rules_for_streams(&config);
-    ANSWER.store(if has_rules { YES } else { NO }, Ordering::Relaxed);
-    has_rules
+    let may = config.offloaded_sockets && rules_file::may_accelerate_streams(&config);
+    ANSWER.store(if may { YES } else { NO }, Ordering::Relaxed);
+    may
 }
 
 /// The parameters.
@@ -193,11 +193,9 @@ fn segment(config: &Config) -> Segment {
 
 fn publish(config: &Config) -> Segment {
     let identity = Identity::of_this_process(env!("CARGO_PKG_VERSION"));
-    let shows_all = config.stats_fd_num > 0 && has_rules_for_streams();
-    let connections = if shows_all {
-        CONNECTIONS_MAX.max(config.stats_fd_num)
-    } else {
-        config.stats_fd_num
+    let connections = match config.stats_fd_num {
+        0 => 0,
+        asked => asked.max(CONNECTIONS_MAX),
     };
     let capacity = Capacity {
         sockets: config.stats_fd_num,

@@ -24,7 +24,7 @@ def udp(name, *local):
         s.bind(local)
     return s
 
-earlier = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+earlier = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
 print('earlier_tcp', earlier.fileno())
 udp('offloaded', address, 7001)
 udp('unbound')
@@ -59,7 +59,7 @@ inner.register(nested, select.EPOLLIN)
 outer.register(inner, select.EPOLLIN)
 ends = socket.socketpair()
 socket.send_fds(ends[0], [b'x'], [udp('passed', address, 7015).fileno()])
-tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+tcp = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
 print('tcp', tcp.fileno())
 six = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
 print('ipv6', six.fileno())
@@ -181,9 +181,13 @@ fn sockets_that_are_never_accelerated_are_listed_while_they_are_open() {
         (
             "earlier_tcp",
             stats::PROTOCOL_TCP,
-            "TCP is the kernel's for now",
+            "TCP over IPv6 is the kernel's for now",
         ),
-        ("tcp", stats::PROTOCOL_TCP, "TCP is the kernel's for now"),
+        (
+            "tcp",
+            stats::PROTOCOL_TCP,
+            "TCP over IPv6 is the kernel's for now",
+        ),
         ("ipv6", stats::PROTOCOL_UDP, "IPv6 is the kernel's for now"),
     ] {
         let listed = program.of_kernel(name).unwrap();

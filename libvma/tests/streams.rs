@@ -1,4 +1,4 @@
-//! TCP connections past the kernel, which a rule of `libvma.conf` asks for: the same octets and the same answers as on the kernel, with
+//! TCP connections past the kernel: the same octets and the same answers as on the kernel, with
 //! a peer on the kernel and with one that is preloaded, also when the kernel has the connection from the middle on.
 
 use std::fs;
@@ -7,13 +7,12 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testkit::{Accelerated, Namespace, Namespaces, Pair, Running, or_skip, preloaded};
 
 const SOON: Duration = Duration::from_secs(60);
 const PORT: u16 = 7900;
-const RULES: &str = "use vma tcp_client *:*\nuse vma tcp_server *:*\n";
 /// Octets that a peer of the server sends.
 const LEN: usize = 1_500_000;
 
@@ -22,7 +21,7 @@ fn program() -> PathBuf {
     testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap()
 }
 
-/// With the rules, unless `rules` is something else.
+/// With rules of `libvma.conf`.
 fn with_library(namespace: &Namespace, rules: &str, name: &str) -> Command {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("streams-{name}-{}.conf", std::process::id()));
@@ -69,7 +68,7 @@ fn finished(mut command: Command, case: &str) -> (String, String) {
 fn compared(pair: &Pair, case: &str) -> String {
     echoes(&pair.b);
     let (expected, _) = finished(pair.a.command(program()), case);
-    let (seen, log) = finished(with_library(&pair.a, RULES, case), case);
+    let (seen, log) = finished(with_library(&pair.a, "", case), case);
     assert_eq!(seen, expected, "{log}");
     assert!(log.contains("past the kernel by va"), "{log}");
     log
@@ -127,14 +126,55 @@ fn a_child_keeps_a_connection_that_its_parent_closes() {
 }
 
 #[test]
-fn without_a_rule_streams_are_the_kernels() {
+fn a_descriptor_that_is_closed_by_number_ends_its_connection_at_once() {
+    let pair = or_skip!(Namespaces::pair());
+    let listener = pair
+        .b
+        .enter(|| TcpListener::bind((Pair::ADDRESS_B, PORT)))
+        .unwrap();
+    let peer = thread::spawn(move || {
+        let mut waited = Duration::ZERO;
+        for stream in listener.incoming().take(8) {
+            let mut stream = stream.unwrap();
+            let mut octet = [0];
+            stream.read_exact(&mut octet).unwrap();
+            let begun = Instant::now();
+            assert_eq!(stream.read(&mut octet).unwrap(), 0);
+            waited += begun.elapsed();
+        }
+        waited
+    });
+    let (_, log) = finished(with_library(&pair.a, "", "number"), "closed_by_number");
+    assert!(log.contains("past the kernel by va"), "{log}");
+    // A look for lost descriptors takes a quarter of a second in the mean.
+    let waited = peer.join().unwrap();
+    assert!(waited < Duration::from_millis(500), "{waited:?}");
+}
+
+#[test]
+fn what_becomes_a_standard_stream_is_the_c_librarys() {
+    let log = compared(&or_skip!(Namespaces::pair()), "standard_streams");
+    assert!(log.contains("back to the kernel: the C library"), "{log}");
+}
+
+#[test]
+fn streams_are_the_kernels_by_a_rule_only() {
     let pair = or_skip!(Namespaces::pair());
     echoes(&pair.b);
-    for rules in ["", "use vma udp_sender *:*\n", "use os tcp_client *:*\n"] {
+    for rules in ["", "use os udp_sender *:*\n", "use os tcp_server *:*\n"] {
         let (seen, log) = finished(with_library(&pair.a, rules, "none"), "plain");
         assert_eq!(seen, "all octets\n");
-        assert_eq!(log, "", "the library has no use for {rules:?}");
+        assert!(log.contains("past the kernel by va"), "{rules:?}: {log}");
     }
+    let (seen, log) = finished(
+        with_library(&pair.a, "use os tcp_client *:*", "os"),
+        "plain",
+    );
+    assert_eq!(seen, "all octets\n");
+    assert!(log.contains("a rule leaves it to the kernel"), "{log}");
+    let none = "use os tcp_client *:*\nuse os tcp_server *:*\n";
+    let (seen, log) = finished(with_library(&pair.a, none, "none"), "plain");
+    assert_eq!((seen.as_str(), log.as_str()), ("all octets\n", ""));
 }
 
 /// Sends and checks what comes back.
@@ -158,7 +198,7 @@ fn exchange(mut stream: TcpStream) {
 #[test]
 fn a_server_accepts_past_the_kernel() {
     let pair = or_skip!(Namespaces::pair());
-    let mut command = with_library(&pair.b, RULES, "server");
+    let mut command = with_library(&pair.b, "", "server");
     command.args(["serve", "0.0.0.0", &PORT.to_string()]);
     let mut server = Accelerated::start(command).unwrap();
     assert!(
@@ -186,7 +226,7 @@ fn a_server_accepts_past_the_kernel() {
     exchange(connect(&pair.b, std::net::Ipv4Addr::LOCALHOST));
     // From a peer that is preloaded, too.
     let (_, log) = {
-        let mut client = with_library(&pair.a, RULES, "client");
+        let mut client = with_library(&pair.a, "", "client");
         client.env("VMA_TRACELEVEL", "4");
         finished(client, "plain")
     };
@@ -203,7 +243,7 @@ fn a_server_accepts_past_the_kernel() {
 fn a_server_that_ends_may_be_started_again_at_once() {
     let pair = or_skip!(Namespaces::pair());
     for _ in 0..2 {
-        let mut command = with_library(&pair.b, RULES, "again");
+        let mut command = with_library(&pair.b, "", "again");
         command.args(["serve_once", "0.0.0.0", &PORT.to_string()]);
         let mut server = Running::start(command).unwrap();
         assert!(server.wait_for_output("ready", SOON), "{}", server.stderr());
@@ -228,7 +268,7 @@ fn a_server_that_ends_may_be_started_again_at_once() {
 fn a_listener_waits_for_data_as_the_program_asks() {
     let pair = or_skip!(Namespaces::pair());
     for case in ["serve_deferred", "serve_deferred_late"] {
-        let mut command = with_library(&pair.b, RULES, case);
+        let mut command = with_library(&pair.b, "", case);
         command.args([case, "0.0.0.0", &PORT.to_string()]);
         let mut server = Running::start(command).unwrap();
         assert!(server.wait_for_output("ready", SOON), "{}", server.stderr());

@@ -1,4 +1,4 @@
-//! Real programs over TCP past the kernel, which rules ask for: a server and clients at two ends of a link say and return the same
+//! Real programs over TCP past the kernel: a server and clients at two ends of a link say and return the same
 //! whether the server has the library, its clients, both or neither.
 //!
 //! Each row is a script in `tests/programs`, as in `compatibility.rs`. Where an end can be accelerated its packets are counted.
@@ -8,14 +8,11 @@ mod evidence;
 #[path = "compatibility/stage.rs"]
 mod stage;
 
+use std::env;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use std::{env, fs};
 
 use stage::{PATH, Run, Stage};
 use testkit::{Finished, Skip, or_skip};
-
-const RULES: &str = "use vma tcp_client *:*\nuse vma tcp_server *:*\n";
 
 /// Packets past the kernel of an end that can be accelerated, at least.
 const PACKETS_MIN: u64 = 20;
@@ -56,8 +53,8 @@ impl Row {
 }
 
 macro_rules! rows {
-    ($($(#[$attribute:meta])* $name:ident: $row:expr,)*) => {
-        $(#[test] $(#[$attribute])* fn $name() { compare(stringify!($name), &$row); })*
+    ($($name:ident: $row:expr,)*) => {
+        $(#[test] fn $name() { compare(stringify!($name), &$row); })*
     };
 }
 
@@ -73,28 +70,17 @@ rows! {
     tcp_ssh: row(&["sshd"]).whose_server_forks(),
     tcp_postgres: row(&["psql"]).whose_server_forks(),
     tcp_haproxy: row(&["haproxy", "curl"]),
-    // A fault of the library, not of the test.
-    #[ignore = "stalls one time in four while another program computes: cause not known yet"]
     tcp_node: row(&["node", "curl"]),
 }
 
 fn compare(name: &'static str, row: &Row) {
     or_skip!(row.is_here());
     let stage = or_skip!(Stage::new(name));
-    let rules = rules(name);
-    let told = testkit::retry_if_paused(|| differences(name, row, &stage, &rules));
-    drop(fs::remove_file(&rules));
+    let told = testkit::retry_if_paused(|| differences(name, row, &stage));
     told.unwrap_or_else(|differences| panic!("{differences}"));
 }
 
-fn rules(name: &str) -> PathBuf {
-    let file = format!("vma-{name}-{}.conf", std::process::id());
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
-    fs::write(&file, RULES).unwrap();
-    file
-}
-
-fn differences(name: &str, row: &Row, stage: &Stage, rules: &Path) -> Result<(), String> {
+fn differences(name: &str, row: &Row, stage: &Stage) -> Result<(), String> {
     let run = |environment: Option<&[(&str, &str)]>| {
         stage
             .run(environment)
@@ -110,12 +96,7 @@ fn differences(name: &str, row: &Row, stage: &Stage, rules: &Path) -> Result<(),
         ("client", true),
         ("both", true),
     ] {
-        let rules = rules.to_str().unwrap_or_default();
-        let environment = [
-            ("AT", end),
-            ("VMA_CONFIG_FILE", rules),
-            ("VMA_TRACELEVEL", "debug"),
-        ];
+        let environment = [("AT", end), ("VMA_TRACELEVEL", "debug")];
         let seen = run(Some(&environment[..]))?;
         let told = judge(is_accelerated, &bare, &seen);
         if !told.is_empty() {

@@ -1,10 +1,11 @@
 //! What has to be right around TCP past the kernel: statistics, resets, errors, addresses that are used again, floods.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -206,6 +207,56 @@ fn closed_connections_leave_time_wait_in_the_kernel_and_nothing_else() {
         used <= 5000,
         "{used} frames are used, {rings} rings are open"
     );
+}
+
+/// The internal thread, which has to end a connection, comes late if others compute.
+#[test]
+fn connections_that_follow_each_other_under_one_number_do_not_disturb_each_other() {
+    const CONNECTIONS: usize = 900;
+    const CLIENTS: usize = 3;
+    let pair = or_skip!(Namespaces::pair());
+    let address = Pair::ADDRESS_A.to_string();
+    let command = accelerated(&pair.a, "serve", &address, CONNECTIONS);
+    let mut server = Accelerated::start(command).unwrap();
+    wait_for(&mut server, "listens");
+    let is_done = AtomicBool::new(false);
+    let exchange = || {
+        let mut stream = TcpStream::connect((Pair::ADDRESS_A, PORT)).unwrap();
+        stream.set_read_timeout(Some(SOON / 4)).unwrap();
+        stream.write_all(&[7; 3000]).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut back = Vec::new();
+        let read = stream.read_to_end(&mut back).map(|_| back.len());
+        if read.is_err() {
+            is_done.store(true, Ordering::Relaxed);
+        }
+        assert_eq!(read.unwrap(), 3000);
+    };
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let exchange = &exchange;
+        let clients = (0..CLIENTS).map(|_| {
+            scope.spawn(|| {
+                pair.b
+                    .enter(|| (0..CONNECTIONS / CLIENTS).for_each(|_| exchange()));
+            })
+        });
+        let clients: Vec<_> = clients.collect();
+        let ends: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
+        is_done.store(true, Ordering::Relaxed);
+        for end in ends {
+            end.unwrap();
+        }
+    });
+    wait_for(&mut server, "ready");
+    let log = server.process().stderr();
+    assert!(!log.contains("back to the kernel"), "{log}");
 }
 
 #[test]

@@ -147,7 +147,7 @@ mod tests {
         let segment = &fixture.segment;
         segment.reason_names(&[
             "offloaded",
-            "TCP is the kernel's for now",
+            "TCP over IPv6 is the kernel's for now",
             "SO_REUSEPORT is set",
         ]);
         segment.reason_advice(&["", "Nothing", "Do not set SO_REUSEPORT"]);
@@ -175,7 +175,7 @@ fd 5 (udp 10.0.0.1:80) is accelerated.
     5 through the kernel: SO_REUSEPORT is set.
 fd 6 (udp) is served by the kernel: SO_REUSEPORT is set.
   To change: Do not set SO_REUSEPORT.
-fd 7 (tcp) is served by the kernel: TCP is the kernel's for now.
+fd 7 (tcp) is served by the kernel: TCP over IPv6 is the kernel's for now.
   To change: Nothing.
 ";
         assert_eq!(text, expected);

@@ -4,6 +4,7 @@ mod ahead;
 mod step;
 mod totals;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -38,6 +39,9 @@ const DEBUG_PASS: &[&str] = &[
     "--test=posix_wait",
 ];
 
+/// Tests of `libvma` that run real programs with and without the library.
+const PROGRAM_TABLES: &[&str] = &["compatibility", "tcp_programs"];
+
 /// The tests of everything but the library, whose own mostly sleep.
 const OTHERS: &[&str] = &["--workspace", "--exclude=libvma", "--no-fail-fast"];
 
@@ -51,7 +55,6 @@ const THREADS_THAT_SLEEP: &str = "--test-threads=8";
 const LONG_TESTS: &[&[&str]] = &[
     &["--package=libvma", "--test=integrity"],
     &["--package=libvma", "--test=readers"],
-    &["--package=libvma", "--test=tcp_programs"],
     &["--package=tcp", "--test=linux", "transfer"],
 ];
 
@@ -121,10 +124,14 @@ fn usual_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
     let ahead = Ahead::begin(later.into_iter().filter_map(Result::ok).collect());
     // What ships is the release build.
     if let Some(library) = &library {
-        let libvma = || tested(library, &["--package=libvma", "--no-fail-fast"]);
-        let others = || in_the_background(tested(library, OTHERS));
-        let both = tests_beside(("libvma", libvma), ("others", others), totals)?;
-        steps.extend(both);
+        let (own, programs) = library_tests()?;
+        let own = || tested_all(library, &own);
+        let beside = [
+            ("others", tested(library, OTHERS)),
+            ("programs", tested_all(library, &programs)),
+        ];
+        let beside = beside.map(|(name, command)| (name, in_the_background(command)));
+        steps.extend(tests_beside(("libvma", own), beside.into(), totals)?);
         let left = || left_to_kernel(library, LEFT_FOR_AN_OPTION);
         steps.push(tests("kernel's", left, totals)?);
     }
@@ -196,6 +203,30 @@ fn release_library() -> Result<PathBuf, Failure> {
 fn left_to_kernel(library: &Path, part: &str) -> Command {
     let mut command = tested(library, LEFT_TO_KERNEL);
     command.args(["--", "--ignored", THREADS_THAT_SLEEP, part]);
+    command
+}
+
+/// The tests of the library: its own, and the tables of real programs, which wait for these much of their time.
+fn library_tests() -> Result<(Vec<String>, Vec<String>), Failure> {
+    let directory = cargo::workspace().join("libvma/tests");
+    let entries = fs::read_dir(&directory)
+        .map_err(|error| Failure::Reason(format!("{}: {error}", directory.display())))?;
+    let mut names: Vec<_> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter_map(|name| name.strip_suffix(".rs").map(str::to_owned))
+        .collect();
+    names.sort();
+    let is_table = |name: &String| PROGRAM_TABLES.contains(&name.as_str());
+    let (programs, own): (Vec<_>, Vec<_>) = names.into_iter().partition(is_table);
+    let target = |name: &String| format!("--test={name}");
+    let targets = |names: Vec<String>| names.iter().map(target).collect();
+    Ok((targets(own), targets(programs)))
+}
+
+/// `cargo test` of these targets of the library.
+fn tested_all(library: &Path, targets: &[String]) -> Command {
+    let mut command = tested(library, &["--package=libvma", "--no-fail-fast"]);
+    command.args(targets);
     command
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use descriptors::OwnDescriptor;
 
+use crate::admission::Admission;
 use crate::flow::Flow;
 use crate::pool::{Frame, FramePool};
 
@@ -47,6 +48,11 @@ pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
 
     /// Opens an interface. Its rings take their frames from `pool`.
     fn open(&self, link: &LinkSpec, pool: &'static FramePool) -> Result<Port<Self>, OpenError>;
+
+    /// The way of connections into the queues of the kernel's listening sockets, for as long as what this returns lives.
+    fn admission(&self) -> io::Result<Box<dyn Admission>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// An open interface.

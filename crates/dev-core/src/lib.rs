@@ -5,6 +5,7 @@
 
 #![warn(missing_docs)]
 
+pub mod admission;
 pub mod backend;
 pub mod flow;
 mod groups;
@@ -15,6 +16,7 @@ pub mod pool;
 mod prefetch;
 mod sync;
 
+pub use admission::{Admission, Agreed, Clocks, WindowShifts};
 pub use backend::{
     Backend, Kick, KickOutcome, LinkSpec, Merging, OpenError, Port, RxRing, Steering, TxRing,
 };

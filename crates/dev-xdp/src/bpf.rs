@@ -5,6 +5,7 @@
 //! or loader library takes part. Read first: kernel `Documentation/bpf/standardization/` for the
 //! instruction set, bpf(2) for the calls.
 
+pub mod admission;
 mod asm;
 mod btf;
 mod error;

@@ -7,11 +7,12 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use descriptors::OwnDescriptor;
-use dev_core::{Backend, FramePool, LinkSpec, Merging, OpenError, Port};
+use dev_core::{Admission, Backend, FramePool, LinkSpec, Merging, OpenError, Port};
 
 use vma_config::XdpMode;
 
 use crate::attachment::{Attached, Attachment};
+use crate::bpf::admission::{LoopbackAdmission, Vouch};
 use crate::bpf::link::{AttachMode, XdpLink};
 use crate::bpf::program::{Capacity, FlowMaps, OnMatch, Program};
 use crate::bpf::skb_notes::{Held, NotesError, SkbNotes};
@@ -43,6 +44,8 @@ pub struct XdpBackend {
     busy: Mutex<HashSet<u32>>,
     /// One program takes notes for all interfaces in generic mode.
     notes: Mutex<Weak<SkbNotes>>,
+    /// The function of the kernel that vouches for connections.
+    vouch: Mutex<Option<Vouch>>,
 }
 
 impl XdpBackend {
@@ -55,6 +58,7 @@ impl XdpBackend {
             donor: Mutex::new(None),
             busy: Mutex::new(HashSet::new()),
             notes: Mutex::new(Weak::new()),
+            vouch: Mutex::new(None),
         }
     }
 
@@ -221,6 +225,16 @@ impl Backend for XdpBackend {
     type Tx = XdpTx;
     type Kick = XdpKick;
     type Steering = XdpSteering;
+
+    fn admission(&self) -> io::Result<Box<dyn Admission>> {
+        let mut known = self.vouch.lock().unwrap_or_else(PoisonError::into_inner);
+        let vouch = match *known {
+            Some(vouch) => vouch,
+            None => *known.insert(Vouch::find()?),
+        };
+        drop(known);
+        Ok(Box::new(LoopbackAdmission::begin(vouch)?))
+    }
 
     fn open(&self, link: &LinkSpec, pool: &'static FramePool) -> Result<Port<Self>, OpenError> {
         let driver = ethtool::driver(&link.name);

@@ -24,7 +24,7 @@ mod sys;
 mod tcp;
 mod udp;
 
-pub use crate::tcp::has_rules as may_accelerate_streams;
+pub use crate::tcp::may_accelerate as may_accelerate_streams;
 pub use crate::tcp::{Accepting, Amount, ConnectOutcome, Direction, StreamCall, StreamOutcome};
 pub use engine::{
     AnySocket, Engine, EpollSet, Host, LogControls, Object, OldNumberUsers, PolledSockets,

@@ -31,6 +31,6 @@ pub use application::Amount;
 pub use call::{Direction, StreamCall, StreamOutcome};
 pub(crate) use common::Common;
 pub use connect::ConnectOutcome;
-pub use offload::has_rules;
+pub use offload::may_accelerate;
 pub use socket::{TcpSocket, TcpStack};
 pub(crate) use timers::run_timers;

@@ -10,7 +10,7 @@ use crate::sections::{SECTIONS, SectionKind, with_sections};
 /// Changes when a reader of the old layout would misread the new one.
 pub const LAYOUT_MAJOR: u32 = 1;
 /// Changes when fields or sections are appended.
-pub const LAYOUT_MINOR: u32 = 5;
+pub const LAYOUT_MINOR: u32 = 6;
 
 /// The most entries a section may have, for writer and reader alike: it bounds what a hostile file can
 /// make a reader do.
@@ -36,6 +36,8 @@ pub const QUEUES: u32 = 64;
 pub const GROUPS: u32 = 1024;
 /// How many of the last events are kept.
 pub const EVENTS: u32 = 256;
+/// Connections get memory for this many entries at a time: there is room for many, of which most processes have few.
+pub(crate) const GROWTH: u32 = 64;
 
 /// First eight bytes of a segment, as they lie in the file. Stored last: a file that is still being
 /// made is not recognized.
@@ -87,7 +89,9 @@ pub(crate) struct SectionRow {
     pub(crate) kind: AtomicU32,
     pub(crate) entry_bytes: AtomicU32,
     pub(crate) entries: AtomicU32,
-    pub(crate) reserved: AtomicU32,
+    /// Entries that have memory: those behind have never been used, and a reader that looked at them would give them some. 0: all
+    /// (a writer before version 1.6).
+    pub(crate) allocated: AtomicU32,
     /// From the start of the segment, bytes, a multiple of a cache line.
     pub(crate) offset: AtomicU64,
     /// Claims that found the section full (of sections without claims: what is beyond it).
@@ -106,6 +110,7 @@ const _: () = assert!(offset_of!(Header, table_row_bytes) == 44);
 const _: () = assert!(offset_of!(Header, library_version) == 48);
 const _: () = assert!(offset_of!(Header, program) == 112);
 const _: () = assert!(size_of::<Header>() == 192);
+const _: () = assert!(offset_of!(SectionRow, allocated) == 12);
 const _: () = assert!(offset_of!(SectionRow, offset) == 16);
 const _: () = assert!(offset_of!(SectionRow, overflowed) == 24);
 const _: () = assert!(size_of::<SectionRow>() == 32);
@@ -116,6 +121,8 @@ pub(crate) struct Placement {
     pub(crate) kind: SectionKind,
     pub(crate) entry_bytes: u32,
     pub(crate) entries: u32,
+    /// Entries that have memory from the start.
+    pub(crate) allocated: u32,
     pub(crate) offset: usize,
 }
 
@@ -125,6 +132,8 @@ pub(crate) struct Plan {
     pub(crate) table_offset: u32,
     /// In the order of [`SECTIONS`].
     pub(crate) places: Vec<Placement>,
+    /// What has memory from the start: everything but the entries that get it when they are needed, which lie behind.
+    pub(crate) allocated_bytes: usize,
     /// A multiple of a cache line.
     pub(crate) total_bytes: usize,
 }
@@ -162,22 +171,50 @@ impl Plan {
         let table_offset = bytes_of::<Header>();
         let mut end = line_up(table_offset as usize + SECTIONS.len() * size_of::<SectionRow>());
         // No sum overflows: a section has at most MAX_ENTRIES entries of a few thousand bytes.
-        let places = asked(&capacity).map(|(kind, entry_bytes, entries)| {
-            let (offset, entries) = (end, entries.min(MAX_ENTRIES));
-            end = line_up(offset + entry_bytes as usize * entries as usize);
+        let mut places = asked(&capacity).map(|(kind, entry_bytes, entries)| {
+            let entries = entries.min(MAX_ENTRIES);
+            let allocated = if grows(kind) {
+                entries.min(GROWTH)
+            } else {
+                entries
+            };
             Placement {
                 kind,
                 entry_bytes,
                 entries,
-                offset,
+                allocated,
+                offset: 0,
             }
         });
+        let mut allocated_bytes = end;
+        for grown in [false, true] {
+            for place in places.iter_mut().filter(|it| grows(it.kind) == grown) {
+                let bytes = |entries| place.entry_bytes as usize * entries as usize;
+                place.offset = end;
+                allocated_bytes = line_up(end + bytes(place.allocated));
+                end = line_up(end + bytes(place.entries));
+            }
+        }
         Self {
             table_offset,
             places: places.to_vec(),
+            allocated_bytes,
             total_bytes: end,
         }
     }
+
+    /// For a system that cannot give entries their memory later.
+    pub(crate) fn allocate_all(&mut self) {
+        for place in &mut self.places {
+            place.allocated = place.entries;
+        }
+        self.allocated_bytes = self.total_bytes;
+    }
+}
+
+/// Whether a section's entries get their memory as they are needed. One does: it lies at the end.
+fn grows(kind: SectionKind) -> bool {
+    kind == SectionKind::TcpConnections
 }
 
 /// The size of a structure of the segment, as the file holds it.
@@ -208,7 +245,10 @@ mod tests {
         })
         .unwrap();
         let mut end = plan.table_offset as usize + SECTIONS.len() * size_of::<SectionRow>();
-        for place in &plan.places {
+        let mut places = plan.places.clone();
+        places.sort_by_key(|it| it.offset);
+        assert_eq!(places.last().unwrap().kind, SectionKind::TcpConnections);
+        for place in &places {
             assert!(
                 place.offset >= end,
                 "{:?} overlaps what is in front of it",

@@ -60,23 +60,16 @@ unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
 
-/// Cache-line aligned zeros.
-#[derive(Default)]
-#[repr(C, align(64))]
-struct Line([AtomicU64; 8]);
-
-const _: () = assert!(size_of::<Line>() == CACHE_LINE_BYTES);
-
 impl Region {
     /// Memory of this process only.
     pub(crate) fn private(bytes: usize) -> Self {
-        let lines = bytes.div_ceil(CACHE_LINE_BYTES);
-        let memory: Box<[Line]> = (0..lines).map(|_| Line::default()).collect();
-        let base = NonNull::from(Box::leak(memory)).cast();
-        Self {
-            base,
-            bytes: lines * CACHE_LINE_BYTES,
-        }
+        let bytes = bytes.next_multiple_of(CACHE_LINE_BYTES);
+        // Zeros that the system has not handed out yet cost nothing until they are written.
+        let words = vec![0_u64; (bytes + CACHE_LINE_BYTES) / size_of::<u64>()];
+        let base = NonNull::from(Box::leak(words.into_boxed_slice())).cast::<u8>();
+        // SAFETY: an allocation has a cache line more than its region.
+        let base = unsafe { base.add(base.align_offset(CACHE_LINE_BYTES)) };
+        Self { base, bytes }
     }
 
     /// Maps the first `bytes` of a file that has at least that size.
@@ -99,6 +92,11 @@ impl Region {
         // pattern and written through atomics only.
         Some(unsafe { std::slice::from_raw_parts(first.cast().as_ptr(), entries) })
     }
+}
+
+/// Gets memory for entries of a region whose file has none for them yet: a full disk is an error here, not a SIGBUS later.
+pub(crate) fn populate<T: Shared>(entries: &'static [T]) -> io::Result<()> {
+    sys::populate(entries.as_ptr().cast(), size_of_val(entries))
 }
 
 /// An entry in a region or on the heap. One pointer either way, so that the packet path does not care.

@@ -167,6 +167,18 @@ impl Reader {
         self.section(kind).entries
     }
 
+    /// The entries that have memory. To look at others would give it to them.
+    fn allocated(&self, section: Section) -> u32 {
+        let offset = section
+            .row
+            .map(|row| row + offset_of!(SectionRow, allocated));
+        let told = offset.and_then(|offset| self.mapping.load_u32(offset));
+        match told.unwrap_or(0) {
+            0 => section.entries,
+            allocated => allocated.min(section.entries),
+        }
+    }
+
     fn section(&self, kind: SectionKind) -> Section {
         let mut places = SECTIONS.iter().zip(self.sections);
         places
@@ -178,7 +190,7 @@ impl Reader {
     fn claimed<E: Entry>(&self, kind: SectionKind) -> Result<Vec<E::Snapshot>, ReadError> {
         let section = self.section(kind);
         self.check_size()?;
-        let indices = 0..section.entries;
+        let indices = 0..self.allocated(section);
         let snapshots = indices
             .filter_map(|index| read_entry::<E>(&self.entry(section, index), index))
             .collect();

@@ -69,7 +69,10 @@ impl Segment {
         identity: &Identity,
         capacity: Capacity,
     ) -> Result<Self, CreateError> {
-        let plan = Plan::new(capacity)?;
+        let mut plan = Plan::new(capacity)?;
+        if !sys::can_populate() {
+            plan.allocate_all();
+        }
         let pid = sys::process_id().cast_unsigned();
         let path = file_path(dir, pid)?;
         let limit = sys::file_size_limit().map_err(during("reading RLIMIT_FSIZE"))?;
@@ -90,7 +93,8 @@ impl Segment {
         let mapped = || -> Result<_, CreateError> {
             sys::lock(&fd);
             sys::set_mode(fd.number(), 0o444).map_err(during("fchmod"))?;
-            sys::allocate(&fd, plan.total_bytes).map_err(during("allocation"))?;
+            sys::allocate(&fd, plan.allocated_bytes).map_err(during("allocation"))?;
+            sys::set_size(&fd, plan.total_bytes).map_err(during("ftruncate"))?;
             let id = sys::file_id(&fd).map_err(during("fstat"))?;
             Ok((
                 Region::of_file(&fd, plan.total_bytes).map_err(during("mmap"))?,
@@ -133,6 +137,7 @@ impl Segment {
             row.kind.store(place.kind as u32, Ordering::Relaxed);
             row.entry_bytes.store(place.entry_bytes, Ordering::Relaxed);
             row.entries.store(place.entries, Ordering::Relaxed);
+            row.allocated.store(place.allocated, Ordering::Relaxed);
             row.offset.store(place.offset as u64, Ordering::Relaxed);
         }
         let header: Option<&Header> = region.slice(0, 1).unwrap_or_default().first();

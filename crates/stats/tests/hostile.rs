@@ -24,6 +24,7 @@ const ROW_BYTES: usize = 32;
 const ROW_KIND: usize = ROW;
 const ROW_ENTRY_BYTES: usize = ROW + 4;
 const ROW_ENTRIES: usize = ROW + 8;
+const ROW_ALLOCATED: usize = ROW_ENTRIES + 4;
 const ROW_OFFSET: usize = ROW + 16;
 
 fn pid() -> u32 {
@@ -231,7 +232,8 @@ fn entries_of_another_minor_version_are_read_by_their_own_size() {
     let entry_bytes = usize::try_from(fixture.word(ROW_ENTRY_BYTES)).unwrap();
     let first = usize::try_from(fixture.word(ROW_OFFSET)).unwrap();
     let socket = &fixture.bytes[first..first + entry_bytes];
-    for other_bytes in [entry_bytes + 64, entry_bytes - 20 * 64] {
+    // Before version 1.6, which entries have memory was not said.
+    for (other_bytes, allocated) in [(entry_bytes + 64, 3), (entry_bytes - 20 * 64, 0)] {
         let mut bytes = fixture.bytes.clone();
         let mut entry = socket.to_vec();
         entry.resize(other_bytes, 0xee);
@@ -241,6 +243,7 @@ fn entries_of_another_minor_version_are_read_by_their_own_size() {
         for (offset, value) in [
             (ROW_ENTRY_BYTES, u32::try_from(other_bytes).unwrap()),
             (ROW_ENTRIES, 3),
+            (ROW_ALLOCATED, allocated),
         ] {
             bytes[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
         }

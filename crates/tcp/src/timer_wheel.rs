@@ -73,7 +73,7 @@ impl TimerWheel {
 
     /// Sets timer `id` to expire at `deadline`, not before it and less than a tick after it.
     pub fn arm(&mut self, id: u32, deadline: Instant) {
-        let tick = deadline.as_nanos().div_ceil(self.tick_nanos).min(MAX_TICK);
+        let tick = self.tick_of(deadline);
         let index = position(id);
         if index >= self.nodes.len() {
             self.nodes.resize(index.saturating_add(1), Node::IDLE);
@@ -94,6 +94,17 @@ impl TimerWheel {
             node.tick = tick;
         }
         self.link(id, tick);
+    }
+
+    /// As [`Self::arm`], unless the timer is set to expire before that.
+    pub fn arm_earlier(&mut self, id: u32, deadline: Instant) {
+        let is_earlier = self
+            .nodes
+            .get(position(id))
+            .is_some_and(|node| node.place != IDLE && node.tick <= self.tick_of(deadline));
+        if !is_earlier {
+            self.arm(id, deadline);
+        }
     }
 
     /// The memory that arming timer `id` looks at first, for the processor to fetch.
@@ -148,6 +159,10 @@ impl TimerWheel {
     #[must_use]
     pub const fn armed(&self) -> u32 {
         self.armed
+    }
+
+    fn tick_of(&self, deadline: Instant) -> u64 {
+        deadline.as_nanos().div_ceil(self.tick_nanos).min(MAX_TICK)
     }
 
     /// Goes on to the next slot, but not past `now_tick`. Returns whether there was one.

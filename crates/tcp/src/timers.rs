@@ -151,12 +151,10 @@ impl Timers {
         Some(next)
     }
 
-    /// The owner has called; if it had been told to, it must be told anew.
-    pub(crate) fn on_wake_up(&mut self, now: Instant) {
-        if self.wake_up <= now {
-            self.wake_up = NEVER;
-            self.is_earlier = true;
-        }
+    /// The owner has called, perhaps for another reason than that it was told to: its one timer is no longer set, so it is told anew.
+    pub(crate) fn on_wake_up(&mut self) {
+        self.wake_up = NEVER;
+        self.is_earlier = true;
     }
 
     pub(crate) fn check_invariants(&self, times: &Times) {
@@ -192,10 +190,12 @@ mod tests {
         timers.stop(Timer::Pacing);
         timers.set(Timer::DelayedAck, at(150), &mut times);
         assert_eq!(timers.take_wake_up(&times), None);
-        timers.on_wake_up(at(99));
-        assert_eq!(timers.take_wake_up(&times), None);
-        timers.on_wake_up(at(100));
+        timers.on_wake_up();
         assert_eq!(timers.take_wake_up(&times), Some(at(150)));
+        // It calls early, because its timer was used for something else.
+        timers.on_wake_up();
+        assert_eq!(timers.take_wake_up(&times), Some(at(150)));
+        assert_eq!(timers.take_wake_up(&times), None);
     }
 
     #[test]

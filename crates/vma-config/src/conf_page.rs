@@ -115,12 +115,6 @@ fn write_roles(page: &mut String) -> fmt::Result {
         if role.has_second() {
             writeln!(page, "A second address and ports are the local ones.")?;
         }
-        if role.is_tcp() {
-            writeln!(
-                page,
-                "As yet TCP is accelerated only where such a rule says so; without one it goes through the kernel."
-            )?;
-        }
     }
     Ok(())
 }

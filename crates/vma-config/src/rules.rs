@@ -187,11 +187,6 @@ impl Role {
     pub fn has_second(self) -> bool {
         matches!(self, Self::TcpClient | Self::UdpConnect)
     }
-
-    /// Whether the role is one of TCP's.
-    pub fn is_tcp(self) -> bool {
-        matches!(self, Self::TcpServer | Self::TcpClient)
-    }
 }
 
 fn word_of<T: PartialEq>(words: &[(T, &'static str)], value: &T) -> &'static str {

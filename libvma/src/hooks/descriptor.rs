@@ -49,12 +49,12 @@ hook! {
     }
 }
 
-/// Whether a rule may accelerate a new TCP socket. The library starts for it only if there is one.
+/// Whether a new TCP socket may be accelerated. The library starts for it only if rules leave any to it.
 fn stream_opened(fd: c_int, nonblocking: bool) -> bool {
     contained(|| {
         let engine = match runtime::engine() {
             Some(engine) => Some(engine),
-            None if start::has_rules_for_streams() => start::start(),
+            None if start::may_accelerate_streams() => start::start(),
             None => None,
         };
         engine.is_some_and(|engine| engine.stream_opened(fd, nonblocking))

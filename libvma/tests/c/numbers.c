@@ -17,13 +17,24 @@ static int works(int fd, int len)
     return (int)say_recv("  recv", fd, 64, 0);
 }
 
-/* The number of a socket that has datagrams and is closed by a system call. */
+/* Closes by an instruction of its own, which no hook sees. */
+static void close_unseen(int fd)
+{
+#ifdef __x86_64__
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "0"((long)SYS_close), "D"((long)fd) : "rcx", "r11", "memory");
+#else
+    syscall(SYS_close, fd);
+#endif
+}
+
+/* The number of a socket that has datagrams and is closed past the hooks. */
 static int left_behind(void)
 {
     int fd = bound();
     ask(fd, 2, 20);
     await_data(fd);
-    syscall(SYS_close, fd);
+    close_unseen(fd);
     return fd;
 }
 

@@ -17,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,6 +81,38 @@ static void plain(void) {
     exchange(fd, &sent, &received, LEN);
     end(fd);
     puts("all octets");
+}
+
+// Closed by number, as libuv does it: the peer is told at once.
+static void closed_by_number(void) {
+    for (int i = 0; i < 8; i++) {
+        int fd = connected();
+        check(send(fd, "x", 1, 0) == 1, "send");
+        check(syscall(SYS_close, fd) == 0, "close");
+        check(syscall(SYS_close, fd) == -1 && errno == EBADF, "close, twice");
+        check(send(fd, "x", 1, MSG_NOSIGNAL) == -1 && errno == EBADF, "send on nothing");
+    }
+    // The peer's answers have time to come.
+    usleep(100000);
+    puts("closed");
+}
+
+// The C library writes and reads standard streams past every hook.
+static void standard_streams(void) {
+    char line[100];
+    int fd = connected(), output = dup(1);
+    check(dup2(fd, 0) == 0 && dup2(fd, 1) == 1, "dup2");
+    check(printf("a line\n") == 7 && fflush(stdout) == 0, "printf");
+    check(fgets(line, sizeof line, stdin) != NULL, "fgets");
+    check(write(fd, "another\n", 8) == 8, "write");
+    char rest[100] = {0};
+    for (size_t got = 0; got < 8;) {
+        ssize_t count = read(0, rest + got, sizeof rest - got);
+        check(count > 0, "read");
+        got += (size_t)count;
+    }
+    check(dup2(output, 1) == 1, "dup2");
+    printf("%s%s", line, rest);
 }
 
 // The kernel has it from the middle on.
@@ -362,6 +395,8 @@ int main(int argc, char **argv) {
     const char *name = argv[1];
     if (!strcmp(name, "plain")) plain();
     else if (!strcmp(name, "option")) option();
+    else if (!strcmp(name, "closed_by_number")) closed_by_number();
+    else if (!strcmp(name, "standard_streams")) standard_streams();
     else if (!strcmp(name, "forked")) forked();
     else if (!strcmp(name, "inherited")) inherited();
     else if (!strcmp(name, "edges")) edges();

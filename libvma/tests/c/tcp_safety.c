@@ -4,6 +4,7 @@
 //   tcp_safety listen <address> <port> <connections>       accepts so many, and waits to be killed; others wait to be accepted
 //   tcp_safety errors <address> <port> 0                   what a connect says that gets no answer but by ICMP
 //   tcp_safety cycles <address> <port> <connections>       opens and closes so many, one after the other, and waits to be killed
+//   tcp_safety serve <address> <port> <connections>        echoes so many, one after the other, which close first; then waits
 //   tcp_safety again <address> <port> 0                    uses a port again, and an end at once
 //   tcp_safety options <address> <port> 0                  options of a connection
 //   tcp_safety upload <address> <port> <octets>            sends so many to an echo server and checks what comes back
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -63,6 +65,30 @@ static void listens(int connections) {
         int connection = accept(fd, NULL, NULL);
         check(connection >= 0, "accept");
         check(recv(connection, hello, sizeof hello, MSG_WAITALL) == 5, "recv");
+    }
+    say("ready");
+    for (;;) pause();
+}
+
+// A connection is closed when it is over already, every other one past the C library as Node.js does, and the next one gets its number.
+static void serve(int connections) {
+    static char buffer[4096];
+    int listener = new_socket();
+    check(bind(listener, (struct sockaddr *)&peer, sizeof peer) == 0, "bind");
+    check(listen(listener, 128) == 0, "listen");
+    say("listens");
+    for (int i = 0; i < connections; i++) {
+        int fd = accept(listener, NULL, NULL);
+        check(fd >= 0, "accept");
+        ssize_t len;
+        while ((len = recv(fd, buffer, sizeof buffer, 0)) > 0) check(send(fd, buffer, (size_t)len, 0) == len, "send");
+        check(len == 0, "recv");
+        check(shutdown(fd, SHUT_WR) == 0, "shutdown");
+        struct tcp_info info;
+        socklen_t size = sizeof info;
+        do check(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0, "TCP_INFO");
+        while (info.tcpi_state != TCP_CLOSE && poll(NULL, 0, 0) == 0);
+        check((i % 2 ? close(fd) : (int)syscall(SYS_close, fd)) == 0, "close");
     }
     say("ready");
     for (;;) pause();
@@ -179,6 +205,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "listen")) listens(number);
     else if (!strcmp(name, "errors")) errors();
     else if (!strcmp(name, "cycles")) cycles(number);
+    else if (!strcmp(name, "serve")) serve(number);
     else if (!strcmp(name, "again")) again();
     else if (!strcmp(name, "options")) options();
     else if (!strcmp(name, "upload")) upload(number);

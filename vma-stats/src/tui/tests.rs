@@ -100,7 +100,7 @@ fn app(colours: bool) -> App {
         "Use the address of a network interface: loopback traffic never reaches a device",
     );
     names[31] = "came in fragments, by another interface, or earlier";
-    names[33] = "TCP is the kernel's for now";
+    names[33] = "TCP over IPv6 is the kernel's for now";
     segment.reason_names(&names);
     segment.reason_advice(&advice);
     let setting = |name, value, origin| stats::Setting {

@@ -78,28 +78,34 @@ pub(super) fn tests(
     Ok(step)
 }
 
-/// Such a step with another one beside it. What the second says is shown when both have ended.
+/// Such a step with others beside it, which run one after the other. What these say is shown when all have ended.
 pub(super) fn tests_beside(
     (name, command): (&'static str, impl Fn() -> Command),
-    (name_beside, beside): (&'static str, impl Fn() -> Command + Sync),
+    beside: Vec<(&'static str, Command)>,
     totals: &mut Totals,
-) -> Result<[Step; 2], Failure> {
+) -> Result<Vec<Step>, Failure> {
     thread::scope(|scope| {
-        let beside: ScopedJoinHandle<'_, _> = scope.spawn(|| {
-            let begun = Instant::now();
-            let (mut seen, mut lines) = (Totals::default(), Vec::new());
-            let result = run(beside(), &mut seen, &mut |line| lines.push(line.to_owned()));
-            (result, seen, lines, begun.elapsed())
+        let beside: ScopedJoinHandle<'_, Vec<_>> = scope.spawn(|| {
+            let run_quietly = |(name, command)| {
+                let begun = Instant::now();
+                let (mut seen, mut lines) = (Totals::default(), Vec::new());
+                let result = run(command, &mut seen, &mut |line| lines.push(line.to_owned()));
+                (name, result, seen, lines, begun.elapsed())
+            };
+            beside.into_iter().map(run_quietly).collect()
         });
-        let first = tests(name, command, totals)?;
-        let (result, seen, lines, time) = beside.join().map_err(|_| Failure::new("a panic"))?;
-        let mut second = step(name_beside, || {
-            lines.iter().for_each(say);
-            result
-        })?;
-        (second.time, second.note) = (time, seen.to_string());
-        totals.add(seen);
-        Ok([first, second])
+        let mut steps = vec![tests(name, command, totals)?];
+        let beside = beside.join().map_err(|_| Failure::new("a panic"))?;
+        for (name, result, seen, lines, time) in beside {
+            let mut done = step(name, || {
+                lines.iter().for_each(say);
+                result
+            })?;
+            (done.time, done.note) = (time, seen.to_string());
+            totals.add(seen);
+            steps.push(done);
+        }
+        Ok(steps)
     })
 }
 

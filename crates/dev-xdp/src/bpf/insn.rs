@@ -47,6 +47,8 @@ pub(super) enum Register {
     R1,
     R2,
     R3,
+    R4,
+    R5,
     R6 = 6,
     R7,
     R8,
@@ -93,6 +95,8 @@ pub(super) enum Condition {
 pub(super) enum Helper {
     MapLookupElement = 1,
     RedirectMap = 51,
+    SocketLookupTcp = 84,
+    SocketRelease = 86,
     /// Linux 5.5.
     ProbeReadKernel = 113,
     /// Linux 5.18.

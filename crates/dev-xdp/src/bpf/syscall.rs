@@ -119,6 +119,8 @@ impl<const KEY: usize, const VALUE: usize> AsFd for Map<KEY, VALUE> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum ProgramKind {
+    /// Sees packets at traffic control (`BPF_PROG_TYPE_SCHED_CLS`).
+    Classifier = 3,
     Xdp = 6,
     RawTracepoint = 17,
 }
@@ -153,6 +155,7 @@ pub(super) fn load(
             prog_ifindex: bound_to.unwrap_or(0),
             expected_attach_type: match kind {
                 ProgramKind::Xdp => BPF_XDP,
+                ProgramKind::Classifier => BPF_TCX_INGRESS,
                 ProgramKind::RawTracepoint => 0,
             },
         };
@@ -185,6 +188,21 @@ pub(super) fn create_xdp_link(
         target_ifindex,
         attach_type: BPF_XDP,
         flags,
+    };
+    // SAFETY: the attributes hold no address.
+    unsafe { bpf(BPF_LINK_CREATE, &mut attributes) }.and_then(owned)
+}
+
+/// Has a classifier see what an interface receives, after those that do already, until the returned link is closed. Linux 6.6.
+pub(super) fn create_ingress_link(
+    program: BorrowedFd<'_>,
+    target_ifindex: u32,
+) -> io::Result<OwnDescriptor> {
+    let mut attributes = LinkCreate {
+        prog_fd: fd_as_u32(&program),
+        target_ifindex,
+        attach_type: BPF_TCX_INGRESS,
+        flags: 0,
     };
     // SAFETY: the attributes hold no address.
     unsafe { bpf(BPF_LINK_CREATE, &mut attributes) }.and_then(owned)
@@ -378,6 +396,7 @@ const BPF_LINK_UPDATE: libc::c_int = 29;
 
 /// `enum bpf_attach_type`
 const BPF_XDP: u32 = 37;
+const BPF_TCX_INGRESS: u32 = 46;
 /// Map flag: take memory for entries as they are added.
 const BPF_F_NO_PREALLOC: u32 = 1;
 /// Program flag: the program is for one interface, and not offloaded to it.

@@ -56,9 +56,9 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// Takes note of a new TCP socket over IPv4 of the kernel's, if a rule may accelerate it; `false`: none does.
+    /// Takes note of a new TCP socket over IPv4 of the kernel's, unless rules leave all of them to it (`false`).
     pub fn stream_opened(&self, fd: c_int, nonblocking: bool) -> bool {
-        if self.is_other_process() || !tcp::has_rules(self.rules()) {
+        if self.is_other_process() || !tcp::may_accelerate(self.rules()) {
             return false;
         }
         let _control = self.control();
@@ -190,6 +190,19 @@ impl<B: Backend> Engine<B> {
                     set.leave_sockets_to_kernel(self, Reason::Option);
                 }
             }
+            return;
+        }
+        drop(control);
+        // The C library's standard streams read and write past the hooks. A datagram socket may send so.
+        let is_written = new == libc::STDOUT_FILENO || new == libc::STDERR_FILENO;
+        match object {
+            Object::Udp(socket) if new == libc::STDIN_FILENO => {
+                self.leave_to_kernel(socket, Reason::InLibc);
+            }
+            Object::Tcp(socket) if new == libc::STDIN_FILENO || is_written => {
+                self.leave_to_kernel(socket, Reason::InLibc);
+            }
+            _ => {}
         }
     }
 
@@ -269,7 +282,7 @@ impl<B: Backend> Engine<B> {
 
     /// The last descriptor of a stream is about to be closed. Under the control lock.
     fn end_stream(&self, socket: &'static TcpSocket<B>, object: &'static Object<B>) {
-        if socket.is_offloaded() && self.may_be_shared(socket) {
+        if socket.is_offloaded() && self.may_be_shared(socket) && socket.has_own_number() {
             // It is not closed as long as a descendant has it.
             hand_over::leave(self, socket.into(), Reason::Forked, "");
         }

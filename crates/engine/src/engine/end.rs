@@ -20,6 +20,7 @@ impl<B: Backend> Engine<B> {
             self.links.start_waiting();
             self.segment.unlink();
             self.leave_shared_to_kernel();
+            self.wait_for_returns();
             self.leave_streams_to_kernel(Reason::Passed);
         }
     }

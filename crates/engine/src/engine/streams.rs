@@ -12,12 +12,17 @@ use libc::c_int;
 use crate::engine::{AnySocket, Engine, Object, TcpSocket};
 use crate::sockets::hand_over;
 use crate::sockets::reason::Reason;
-use crate::sys::{Errno, SegmentError};
+use crate::sockets::stack::Described;
+use crate::sys::{self, Errno, SegmentError};
 use crate::tcp;
 
 /// How often rings are looked at that, perhaps, nobody polls: what comes for a connection has to be acknowledged although the program
 /// does something else.
 const RING_INTERVAL: Duration = Duration::from_millis(10);
+
+/// How long the process's end waits for peers that are about to end a handshake.
+const RETURNS_PATIENCE_NSEC: u64 = 100_000_000;
+const RETURNS_INTERVAL: Duration = Duration::from_millis(1);
 
 impl<B: Backend> Engine<B> {
     /// Leaves whatever socket is behind a descriptor to the kernel for good.
@@ -102,6 +107,31 @@ impl<B: Backend> Engine<B> {
             if let AnySocket::Tcp(socket) = socket {
                 socket.find_missing_way(self);
             }
+        }
+    }
+
+    /// Connections on their way into the kernel's queues, whose handshake is not over, get a moment to end it: the process is about to
+    /// end, and other processes have their listeners.
+    pub(super) fn wait_for_returns(&self) {
+        let deadline = sys::now_nsec() + RETURNS_PATIENCE_NSEC;
+        loop {
+            self.links.drain();
+            let control = self.control();
+            let orphans: Vec<_> = self.orphans().values().copied().collect();
+            let orphans = orphans
+                .into_iter()
+                .filter_map(|it: &'static Object<B>| it.socket());
+            let mut is_waiting = false;
+            for socket in self.sockets().map(|(_, socket)| socket).chain(orphans) {
+                if let AnySocket::Tcp(socket) = socket {
+                    is_waiting |= !socket.go_on_returning(self);
+                }
+            }
+            drop(control);
+            if !is_waiting || sys::now_nsec() >= deadline {
+                return;
+            }
+            std::thread::sleep(RETURNS_INTERVAL);
         }
     }
 

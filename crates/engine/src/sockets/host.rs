@@ -1,11 +1,12 @@
 //! What sockets of every kind have in common on this host: the interfaces and ways of its network, the descriptors, the rules,
 //! the statistics.
 
+use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dev_core::FramePool;
+use dev_core::{Admission, FramePool};
 use libc::c_int;
 use stats::{Segment, SocketStats};
 use vma_config::rules::ProcessRules;
@@ -161,6 +162,11 @@ impl<S: Stack> Host<S> {
     /// The way of datagrams that came past the kernel back to it.
     pub(crate) fn return_socket(&self) -> Option<&sys::RawSocket> {
         self.links.return_socket()
+    }
+
+    /// The way of connections into the queues of the kernel's listening sockets.
+    pub(crate) fn admission(&self) -> io::Result<Box<dyn Admission>> {
+        self.links.admission()
     }
 
     /// Tells readers of the statistics (`vma_stats --explain`) something in words about an interface: what is in the way, what

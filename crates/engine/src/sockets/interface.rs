@@ -357,6 +357,9 @@ impl<S: Stack> Interface<S> {
     /// must not keep this one from returning. Returns the number of frames.
     #[cold]
     fn drain(&self) -> usize {
+        if self.kick_pending.load(Ordering::Relaxed) {
+            self.run_kick(doorbell::ticks());
+        }
         let mut side = self.rx.lock();
         let RxSide {
             ring,

@@ -7,11 +7,12 @@ mod senders;
 mod states;
 mod takeover;
 
+use std::io;
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use dev_core::{FramePool, Protocol};
+use dev_core::{Admission, Backend, FramePool, Protocol};
 use stats::Segment;
 
 use crate::sockets::interface::Interface;
@@ -92,6 +93,11 @@ impl<S: Stack> Links<S> {
     /// The way of datagrams that came past the kernel back to it.
     pub(crate) fn return_socket(&self) -> Option<&sys::RawSocket> {
         self.return_socket.get().filter(|raw| raw.is_open())
+    }
+
+    /// The way of connections into the queues of the kernel's listening sockets.
+    pub(crate) fn admission(&self) -> io::Result<Box<dyn Admission>> {
+        self.backend.admission()
     }
 
     /// Links or addresses have changed. What could not be opened, or was lost, gets another chance.

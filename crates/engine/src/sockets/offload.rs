@@ -106,7 +106,8 @@ pub(crate) fn connect_rule(
     os_rule(rules, Role::UdpConnect, peer, Some(local))
 }
 
-fn os_rule(
+/// The rule by which what is between two addresses is the kernel's.
+pub(crate) fn os_rule(
     rules: &ProcessRules,
     role: Role,
     first: SocketAddrV4,

@@ -128,9 +128,9 @@ reasons! {
     Multicast = 32, "multicast goes through the kernel",
         "To receive: join the group (any source) before the first receive call, and share its port with no other process. \
          Nothing helps sending";
-    /// Streams. Listed in the statistics, nothing more.
-    Tcp = 33, "TCP is the kernel's for now",
-        "Name it in a rule of libvma.conf (use vma tcp_client, use vma tcp_server): no other TCP is accelerated yet";
+    /// Streams of `AF_INET6`, also when they carry IPv4. Listed in the statistics, nothing more.
+    Tcp = 33, "TCP over IPv6 is the kernel's for now",
+        "Use IPv4 sockets, if the program can: IPv6 goes through the kernel in this version";
     /// Datagram sockets of `AF_INET6`, also when they carry IPv4. Listed in the statistics, nothing more.
     Ipv6 = 34, "IPv6 is the kernel's for now",
         "Use IPv4 sockets, if the program can: IPv6 goes through the kernel in this version";

@@ -251,6 +251,11 @@ impl<S: Stack> SocketCore<S> {
         self.shadow.fd.load(Ordering::Relaxed)
     }
 
+    /// Whether that is still the kernel's socket: a program may close a descriptor past every hook, and its number be another's then.
+    pub(crate) fn has_own_number(&self) -> bool {
+        sys::inode(self.fd()) == self.shadow.inode.load(Ordering::Relaxed)
+    }
+
     /// Why the socket is not accelerated; [`Reason::Offloaded`] if it is.
     #[inline]
     pub fn reason(&self) -> Reason {

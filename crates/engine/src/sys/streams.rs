@@ -1,6 +1,7 @@
 //! System calls on the kernel's half of a TCP socket, also under repair (`TCP_REPAIR`), where it does as it is told and sends nothing.
 
 use std::net::SocketAddrV4;
+use std::os::fd::AsRawFd;
 
 use libc::{c_int, c_long, c_void};
 
@@ -245,6 +246,21 @@ pub(crate) fn own_copy(fd: c_int) -> Option<descriptors::OwnDescriptor> {
     Some(descriptors::OwnDescriptor::new(unsafe {
         super::owned(copy)
     }))
+}
+
+/// A socket of the kernel's that is connected without a packet, under repair, at a number of ours.
+pub(crate) fn connected_silently(
+    local: SocketAddrV4,
+    peer: SocketAddrV4,
+) -> Option<descriptors::OwnDescriptor> {
+    let fd = new_socket(libc::SOCK_CLOEXEC).ok()?;
+    // SAFETY: the kernel has just made it.
+    let socket = descriptors::OwnDescriptor::new(unsafe { super::owned(fd.into()) });
+    repair_begins(socket.as_raw_fd())
+        .and_then(|()| bind(socket.as_raw_fd(), local))
+        .and_then(|()| connect(socket.as_raw_fd(), peer))
+        .ok()?;
+    Some(socket)
 }
 
 /// Sets or clears `O_NONBLOCK`.

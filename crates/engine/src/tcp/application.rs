@@ -1,5 +1,7 @@
 //! What is common to the application's calls on a stream, and the small ones.
 
+use std::net::SocketAddrV4;
+
 use ::tcp::{Error, Shutdown};
 use libc::c_int;
 
@@ -76,11 +78,11 @@ impl<S: TcpStack> TcpSocket<S> {
             _ => return,
         };
         match Way::find(host, local, peer, headers) {
-            Ok(way) => self.take_way(way),
+            Ok(way) => self.take_way((local, peer), way),
             // Looked for again when the network changes, or the connection's timer says so.
             Err(Reason::Neighbour) => self.open_through_kernel(host),
             Err(Reason::Opening) => {}
-            Err(reason) => self.has_no_way(host, reason),
+            Err(reason) => self.has_no_way(host, (local, peer), reason),
         }
     }
 
@@ -112,13 +114,17 @@ impl<S: TcpStack> TcpSocket<S> {
         Vec::new()
     }
 
-    fn take_way(&self, way: Way<S>) {
+    fn take_way(&self, of: (SocketAddrV4, SocketAddrV4), way: Way<S>) {
         let now = now();
         let interface = way.interface;
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
             return;
         };
+        if (stream.local, stream.peer) != of {
+            // The object has begun another life meanwhile.
+            return;
+        }
         let path_mtus = &self.common.path_mtus;
         let mtu = path_mtus.at_most(*stream.peer.ip(), way.mtu, now);
         stream.connection.set_path_mtu(mtu);
@@ -131,11 +137,15 @@ impl<S: TcpStack> TcpSocket<S> {
         self.announce(&outcome);
     }
 
-    fn has_no_way(&'static self, host: &Host<S>, reason: Reason) {
+    fn has_no_way(&'static self, host: &Host<S>, of: (SocketAddrV4, SocketAddrV4), reason: Reason) {
         let mut role = self.role.lock();
-        if let Role::Stream(stream) = &mut *role
-            && stream.orphan.is_some()
-        {
+        let Role::Stream(stream) = &mut *role else {
+            return;
+        };
+        if (stream.local, stream.peer) != of {
+            return;
+        }
+        if stream.orphan.is_some() {
             // Nobody is left who could be told, and no descriptor to give back.
             stream.connection.abort();
             let outcome = stream.settle(&self.core, now());

@@ -1,13 +1,16 @@
 //! The end of a socket: what was written is still sent, and the connection closed, while nobody has it any more.
 
+use descriptors::OwnDescriptor;
+
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::reason::Reason;
-use crate::sockets::stack::SocketWatcher;
+use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::sys::streams;
 use crate::tcp::common::now;
 use crate::tcp::socket::Role;
+use crate::tcp::stream::Stream;
 use crate::tcp::{TcpSocket, TcpStack};
 
 /// `SO_LINGER`
@@ -41,12 +44,10 @@ impl<S: TcpStack> TcpSocket<S> {
     /// [`look_after`](Self::look_after) says so. Under the control lock.
     pub(crate) fn let_go(&'static self, host: &Host<S>) -> bool {
         if !self.is_stream() {
-            return false;
+            return self.returns_as_orphan();
         }
-        let fd = self.fd();
-        let linger = linger(fd);
-        let copy = streams::own_copy(fd);
-        if linger == Linger::Wait || copy.is_none() {
+        let (linger, copy) = self.kernels_socket();
+        if linger == Linger::Wait {
             // The kernel's close waits, or closes what nobody can keep here.
             hand_over::leave(host, self.into(), Reason::Message, "SO_LINGER");
             return false;
@@ -76,6 +77,29 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         self.announce(&outcome);
         !is_over || owes_time_wait
+    }
+
+    /// What the kernel's socket says of closing, and a descriptor of it for as long as the connection goes on.
+    fn kernels_socket(&self) -> (Linger, Option<OwnDescriptor>) {
+        let fd = self.fd();
+        if self.has_own_number() {
+            let copy = streams::own_copy(fd);
+            let linger = match copy {
+                Some(_) => linger(fd),
+                // The kernel's close closes what nobody can keep here.
+                None => Linger::Wait,
+            };
+            return (linger, copy);
+        }
+        // It was closed past every hook, which was silent, as that of a socket under repair is.
+        let addresses = match &*self.role.lock() {
+            Role::Stream(stream) => (stream.local, stream.peer),
+            _ => return (Linger::Off, None),
+        };
+        (
+            Linger::Off,
+            streams::connected_silently(addresses.0, addresses.1),
+        )
     }
 
     /// Ends a life of the object.
@@ -120,6 +144,10 @@ impl<S: TcpStack> TcpSocket<S> {
             self.common.give_strangers_to_kernel(host);
             return false;
         }
+        if let Role::Returning(_) = &*role {
+            drop(role);
+            return self.look_after_return(host);
+        }
         let Role::Stream(stream) = &mut *role else {
             return false;
         };
@@ -133,14 +161,9 @@ impl<S: TcpStack> TcpSocket<S> {
             return false;
         };
         let outcome = stream.settle(&self.core, now);
-        let is_orphan = stream.orphan.is_some();
-        if is_orphan && stream.is_over() {
+        if stream.is_abandoned_and_over() {
             drop(role);
-            let _control = host.control();
-            self.drop_flows();
-            self.release();
-            self.finish();
-            return true;
+            return self.end_orphan(host);
         }
         let interface = stream.way.as_ref().map(|way| way.interface);
         drop(role);
@@ -153,5 +176,26 @@ impl<S: TcpStack> TcpSocket<S> {
             self.find_way(host);
         }
         false
+    }
+
+    /// The connection that was here is over, and nobody has it. Returns whether the object is nobody's any more.
+    fn end_orphan(&'static self, host: &Host<S>) -> bool {
+        let _control = host.control();
+        // Until this lock was held another thread may have closed the socket, and begun another life of the object.
+        let has_ended =
+            matches!(&*self.role.lock(), Role::Stream(stream) if stream.is_abandoned_and_over());
+        if has_ended {
+            self.drop_flows();
+            self.release();
+            self.finish();
+        }
+        has_ended
+    }
+}
+
+impl<S: Stack> Stream<S> {
+    /// It is over, and nobody has it.
+    fn is_abandoned_and_over(&self) -> bool {
+        self.orphan.is_some() && self.is_over()
     }
 }

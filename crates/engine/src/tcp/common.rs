@@ -29,7 +29,7 @@ pub(crate) struct Common<S: Stack> {
     syn_rate_max: u32,
     /// `VMA_TCP_CC_ALGO`, if the user has set it.
     congestion: Option<CongestionAlgorithm>,
-    /// Connections in user space.
+    /// Connections and listeners in user space.
     streams: Arc<AtomicU32>,
     /// Segments for ports of listeners that are of no connection here.
     strangers: Mutex<Vec<Stranger>>,
@@ -49,7 +49,7 @@ pub(super) struct Stranger {
 /// More than that are lost: nobody but attackers sends so many.
 const STRANGERS_MAX: usize = 256;
 
-/// One of the connections in user space.
+/// One of the connections or listeners in user space.
 #[derive(Debug)]
 pub(super) struct Counted(Arc<AtomicU32>);
 
@@ -118,13 +118,13 @@ impl<S: Stack> Common<S> {
         })
     }
 
-    /// Counts a connection for as long as it lives here.
+    /// Counts a connection or a listener for as long as it lives here.
     pub(super) fn counted(&self) -> Counted {
         self.streams.fetch_add(1, Ordering::Relaxed);
         Counted(Arc::clone(&self.streams))
     }
 
-    /// Whether there are connections in user space.
+    /// Whether there are connections or listeners in user space: their rings are looked at also when the program does not.
     pub(crate) fn has_streams(&self) -> bool {
         self.streams.load(Ordering::Relaxed) > 0
     }

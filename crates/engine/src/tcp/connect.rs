@@ -220,10 +220,12 @@ impl<S: TcpStack> TcpSocket<S> {
         if !host.settings().offloaded_sockets {
             return Err(Reason::Disabled.into());
         }
-        client_rule(rules, peer, None).map_err(|rule| NotOffloaded {
-            reason: rule.map_or(Reason::Tcp, |_| Reason::Rule),
-            rule,
-        })?;
+        if let Some(rule) = client_rule(rules, peer, None) {
+            return Err(NotOffloaded {
+                reason: Reason::Rule,
+                rule: Some(rule),
+            });
+        }
         if !host.network().has_socket(fd) {
             return Err(Reason::Namespace.into());
         }
@@ -315,7 +317,7 @@ impl<S: TcpStack> TcpSocket<S> {
             undo(&wanted, true);
             return Begun::Not(Reason::Route, "");
         };
-        let is_allowed = client_rule(host.rules(), peer, Some(local)).is_ok();
+        let is_allowed = client_rule(host.rules(), peer, Some(local)).is_none();
         let is_reached = !local.ip().is_loopback() && local.ip() != peer.ip();
         if !is_allowed || !is_reached {
             undo(&wanted, true);

@@ -70,6 +70,7 @@ impl<S: Stack> TcpSocket<S> {
             Role::Listener(listening) => {
                 listening.take(&self.core, self.common, now, segment, mac, data)
             }
+            Role::Returning(returning) => returning.take(self, now, segment, data),
             Role::Moving(moving) => {
                 moving.take(segment, data);
                 Outcome::default()

@@ -41,19 +41,14 @@ impl Moving {
 impl<S: TcpStack> TcpSocket<S> {
     /// Gives the connection to the kernel's socket, while its segments still come here: none finds the kernel's socket when that is
     /// not connected, which would reset the connection. Under the control lock.
-    pub(crate) fn give_to_kernel(&self, host: &Host<S>) {
-        let listening = {
-            let mut role = self.role.lock();
-            match &*role {
-                Role::Listener(_) => std::mem::replace(&mut *role, Role::None),
-                Role::Stream(_) => Role::None,
-                _ => return,
-            }
-        };
-        if let Role::Listener(listening) = listening {
-            self.end_listening(listening);
+    pub(crate) fn give_to_kernel(&'static self, host: &Host<S>) {
+        if self.is_listener() {
+            self.begin_returning(host);
             self.is_ready_for_nothing();
             self.counters().tcp_state.set(0);
+            return;
+        }
+        if !self.is_stream() {
             return;
         }
         // What has come is acknowledged, perhaps.
@@ -103,19 +98,16 @@ impl<S: TcpStack> TcpSocket<S> {
 impl<S: TcpStack> TcpSocket<S> {
     /// The connection's segments are the kernel's from here on: those that have come meanwhile follow. Under the control lock.
     pub(crate) fn give_rest_to_kernel(&self, host: &Host<S>) {
+        if self.is_returning() {
+            self.go_on_returning(host);
+            return;
+        }
         let was = std::mem::replace(&mut *self.role.lock(), Role::None);
         let (Role::Moving(moving), Some(raw)) = (was, host.return_socket()) else {
             return;
         };
         for (header, data) in &moving.segments {
-            // Segments that were merged may be longer than what can be sent.
-            for (index, part) in parts_of(data).enumerate() {
-                let is_last = (index + 1) * PART_BYTES >= data.len();
-                let header = header_of_part(header, index, is_last);
-                if let Some(packet) = packet(moving.local, moving.peer, &header, part) {
-                    raw.send(&packet);
-                }
-            }
+            send_parts(raw, moving.local, moving.peer, header, data);
         }
     }
 }
@@ -127,19 +119,35 @@ impl<S: TcpStack> Common<S> {
             return;
         };
         for stranger in self.take_strangers() {
-            let Stranger {
-                local,
-                peer,
-                header,
-                data,
-            } = &stranger;
-            for (index, part) in parts_of(data).enumerate() {
-                let is_last = (index + 1) * PART_BYTES >= data.len();
-                let header = header_of_part(header, index, is_last);
-                if let Some(packet) = packet(*local, *peer, &header, part) {
-                    raw.send(&packet);
-                }
-            }
+            send_on(raw, &stranger);
+        }
+    }
+}
+
+/// Has this host receive a segment of the peer's.
+pub(super) fn send_on(raw: &sys::RawSocket, segment: &Stranger) {
+    send_parts(
+        raw,
+        segment.local,
+        segment.peer,
+        &segment.header,
+        &segment.data,
+    );
+}
+
+/// Segments that were merged may be longer than what can be sent.
+fn send_parts(
+    raw: &sys::RawSocket,
+    local: SocketAddrV4,
+    peer: SocketAddrV4,
+    header: &Header,
+    data: &[u8],
+) {
+    for (index, part) in parts_of(data).enumerate() {
+        let is_last = (index + 1) * PART_BYTES >= data.len();
+        let header = header_of_part(header, index, is_last);
+        if let Some(packet) = packet(local, peer, &header, part) {
+            raw.send(&packet);
         }
     }
 }

@@ -90,6 +90,12 @@ impl<S: TcpStack> TcpSocket<S> {
                 let tell = |stream: &mut Stream<S>| self.tell(stream, kind, seq, now);
                 listening.with_child(key, &self.core, self.common, now, tell)
             }
+            Role::Returning(returning) => {
+                let key = (error.local, error.peer);
+                let tell = |stream: &mut Stream<S>| self.tell(stream, kind, seq, now);
+                let listening = &mut returning.listening;
+                listening.with_child(key, &self.core, self.common, now, tell)
+            }
             _ => Outcome::default(),
         };
         drop(role);

@@ -2,6 +2,7 @@
 //! what comes by other ways.
 
 mod cookie;
+mod returning;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -21,13 +22,14 @@ use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
 use crate::tcp::Common;
-use crate::tcp::common::{Stranger, now};
+use crate::tcp::common::{Counted, Stranger, now};
 use crate::tcp::offload::server_rule;
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::{Outcome, Stream};
 use crate::tcp::way::{HeaderOptions, Way};
 use crate::tcp::{TcpSocket, TcpStack, options};
+pub(super) use returning::Returning;
 
 /// A listener, and its connections that were not accepted yet. Under the socket's lock.
 pub(super) struct Listening<S: Stack> {
@@ -39,6 +41,10 @@ pub(super) struct Listening<S: Stack> {
     places: Vec<Place<S>>,
     options: Options,
     headers: HeaderOptions,
+    /// It is the kernel's socket that listens: nobody accepts here.
+    is_returning: bool,
+    /// SYNs are answered also while the program does something else.
+    _counted: Counted,
 }
 
 /// Where connections come in.
@@ -52,6 +58,8 @@ pub(super) struct Place<S: Stack> {
 struct Child<S: Stack> {
     stream: Box<Stream<S>>,
     is_ready: bool,
+    /// It may have something to send for which there was no room.
+    waits_for_room: bool,
 }
 
 impl<S: Stack> Listening<S> {
@@ -139,6 +147,7 @@ impl<S: Stack> Listening<S> {
         let child = Child {
             stream: Box::new(stream),
             is_ready: false,
+            waits_for_room: false,
         };
         self.children.insert((local, peer), child);
     }
@@ -192,8 +201,10 @@ impl<S: Stack> Listening<S> {
         let Some(child) = self.children.get_mut(&key) else {
             return outcome;
         };
-        let needs_kick = child.stream.transmit(core.counters(), now);
-        if needs_kick && let Some(way) = &child.stream.way {
+        let sent = child.stream.transmit(core.counters(), now);
+        if sent.needs_kick
+            && let Some(way) = &child.stream.way
+        {
             outcome.needs_kick = !way.interface.has_replied_to(child.stream.interface);
         }
         while let Some(event) = child.stream.connection.poll_event() {
@@ -204,11 +215,14 @@ impl<S: Stack> Listening<S> {
                 child.stream.show(slot, core.fd(), 0);
                 self.listener.on_established();
                 self.ready.push_back(key);
-                outcome.events |= events::IN;
+                if !self.is_returning {
+                    outcome.events |= events::IN;
+                }
             }
         }
         child.stream.publish();
-        outcome.wake_up = child.stream.connection.poll_wake_up();
+        child.waits_for_room = sent.is_full;
+        outcome.wake_up = sent.earlier(child.stream.connection.poll_wake_up(), now);
         let is_over = child.stream.connection.state() == State::Closed;
         if is_over && !child.is_ready {
             self.listener.on_embryonic_closed();
@@ -219,7 +233,7 @@ impl<S: Stack> Listening<S> {
     }
 
     fn show_readiness(&self, core: &SocketCore<S>) {
-        if self.ready.is_empty() {
+        if self.ready.is_empty() || self.is_returning {
             core.readiness.clear(events::IN);
         } else {
             core.readiness.set(events::IN);
@@ -234,9 +248,10 @@ impl<S: Stack> Listening<S> {
         now: Instant,
     ) -> Outcome {
         let mut all = Outcome::default();
+        let mut soon = None;
         let is_due = |child: &Child<S>| {
             let at = child.stream.connection.poll_timeout();
-            at.is_some_and(|at| at <= now)
+            child.waits_for_room || at.is_some_and(|at| at <= now)
         };
         // Of thousands in a flood few are due.
         let due = self.children.iter().filter(|(_, child)| is_due(child));
@@ -247,10 +262,12 @@ impl<S: Stack> Listening<S> {
             }
             let outcome = self.settle(key, core, common, now);
             all.events |= outcome.events;
+            soon = soon.into_iter().chain(outcome.wake_up).min();
         }
         let children = self.children.values();
         all.wake_up = children
             .filter_map(|child| child.stream.connection.poll_timeout())
+            .chain(soon)
             .min();
         all
     }
@@ -366,8 +383,8 @@ impl<S: TcpStack> TcpSocket<S> {
                     continue;
                 }
                 let at = SocketAddrV4::new(address, local.port());
-                if let Err(rule) = server_rule(host.rules(), at) {
-                    refusal = rule.map_or(Reason::Tcp, |_| Reason::Rule);
+                if server_rule(host.rules(), at).is_some() {
+                    refusal = Reason::Rule;
                     continue;
                 }
                 match host.links.open_for_flows(facts.spec.index) {
@@ -416,6 +433,8 @@ impl<S: TcpStack> TcpSocket<S> {
             places: places.clone(),
             options,
             headers,
+            is_returning: false,
+            _counted: self.common.counted(),
         };
         *self.role.lock() = Role::Listener(Box::new(listening));
         self.notes_reuse();
@@ -441,6 +460,8 @@ impl<S: TcpStack> TcpSocket<S> {
         host.count_reason(Reason::Offloaded);
         log::debug!("fd {fd}: listens at {local}, past the kernel");
         host.socket_event(Reason::Offloaded, fd, &format!("listens at {local}"));
+        // From here on the internal thread looks at the rings.
+        self.common.timers.arm(self.timer(), now());
         self.interfaces_changed();
         Ok(())
     }
@@ -451,7 +472,7 @@ impl<S: TcpStack> TcpSocket<S> {
         self.attachment().reuses_address = reuses;
     }
 
-    /// The listener is closed, or goes back to the kernel. What nobody has accepted is reset. Under the control lock.
+    /// The listener is closed. What nobody has accepted is reset. Under the control lock.
     pub(super) fn end_listening(&self, mut listening: Box<Listening<S>>) {
         listening.abort_all(&self.core, now());
         for interface in listening.interfaces() {

@@ -1,42 +1,29 @@
-//! Which TCP sockets are accelerated: those for which a rule of `libvma.conf` says so, as yet.
+//! Which TCP sockets are accelerated: those that no rule of `libvma.conf` leaves to the kernel.
 
 use std::net::SocketAddrV4;
 
-use vma_config::rules::{ProcessRule, ProcessRules, Role, Transport};
+use vma_config::rules::{ProcessRule, ProcessRules, Role};
 
-/// Whether a rule may accelerate a TCP socket.
-pub fn has_rules(rules: &ProcessRules) -> bool {
-    rules
-        .iter()
-        .any(|rule| rule.rule.role.is_tcp() && accelerates(rule))
+use crate::sockets::offload::os_rule;
+
+/// Whether any TCP socket may be accelerated, whatever the addresses.
+pub fn may_accelerate(rules: &ProcessRules) -> bool {
+    rules.leaves_all_to_os(Role::TcpClient).is_none()
+        || rules.leaves_all_to_os(Role::TcpServer).is_none()
 }
 
-/// The rule by which a connection to `peer` is accelerated. `Err`: the rule by which it is not, if there is one.
+/// The rule by which a connection to `peer` is the kernel's.
 pub(super) fn client_rule(
     rules: &ProcessRules,
     peer: SocketAddrV4,
     local: Option<SocketAddrV4>,
-) -> Result<&ProcessRule, Option<&ProcessRule>> {
-    decided(rules.find(Role::TcpClient, peer, local))
+) -> Option<&ProcessRule> {
+    os_rule(rules, Role::TcpClient, peer, local)
 }
 
-/// The same for listening at `local`.
-pub(super) fn server_rule(
-    rules: &ProcessRules,
-    local: SocketAddrV4,
-) -> Result<&ProcessRule, Option<&ProcessRule>> {
-    decided(rules.find(Role::TcpServer, local, None))
-}
-
-fn decided(found: Option<&ProcessRule>) -> Result<&ProcessRule, Option<&ProcessRule>> {
-    match found {
-        Some(rule) if accelerates(rule) => Ok(rule),
-        other => Err(other),
-    }
-}
-
-fn accelerates(rule: &ProcessRule) -> bool {
-    matches!(rule.rule.transport, Transport::Vma | Transport::Any)
+/// The rule by which listening at `local` is the kernel's.
+pub(super) fn server_rule(rules: &ProcessRules, local: SocketAddrV4) -> Option<&ProcessRule> {
+    os_rule(rules, Role::TcpServer, local, None)
 }
 
 #[cfg(test)]
@@ -48,26 +35,31 @@ mod tests {
     }
 
     #[test]
-    fn only_rules_accelerate() {
+    fn rules_leave_sockets_to_the_kernel() {
         let peer = "10.0.0.2:80".parse().unwrap();
         let local = "10.0.0.1:5000".parse().unwrap();
-        let client = |rules: &ProcessRules| client_rule(rules, peer, Some(local)).is_ok();
-        let server = |rules: &ProcessRules| server_rule(rules, peer).is_ok();
-        for (text, has, expected) in [
-            ("", false, (false, false)),
-            ("use vma udp_sender *:*", false, (false, false)),
-            ("use vma tcp_client *:*", true, (true, false)),
-            ("use * tcp_server 10.0.0.0/24:80", true, (false, true)),
-            ("use os tcp_client *:*", false, (false, false)),
-            ("use vma tcp_client 10.0.0.2:81", true, (false, false)),
-            ("use vma tcp_client *:*:*:5001", true, (false, false)),
+        let client = |rules: &ProcessRules| client_rule(rules, peer, Some(local)).is_none();
+        let server = |rules: &ProcessRules| server_rule(rules, peer).is_none();
+        for (text, may, expected) in [
+            ("", true, (true, true)),
+            ("use os udp_sender *:*", true, (true, true)),
+            ("use os tcp_client *:*", true, (false, true)),
+            ("use os tcp_server 10.0.0.0/24:80", true, (true, false)),
+            (
+                "use os tcp_server *:*\nuse os tcp_client *:*",
+                false,
+                (false, false),
+            ),
+            ("use vma tcp_client *:*", true, (true, true)),
+            ("use os tcp_client 10.0.0.2:81", true, (true, true)),
+            ("use os tcp_client *:*:*:5000", true, (false, true)),
         ] {
             let rules = rules(text);
-            assert_eq!(has_rules(&rules), has, "{text}");
+            assert_eq!(may_accelerate(&rules), may, "{text}");
             assert_eq!((client(&rules), server(&rules)), expected, "{text}");
         }
-        // The first that matches decides; those further down in an added text come first.
-        let both = rules("use vma tcp_client *:*\nuse os tcp_client *:80");
-        assert!(client_rule(&both, peer, None).is_err_and(|rule| rule.is_some()));
+        // The first that matches decides.
+        let both = rules("use vma tcp_client *:80\nuse os tcp_client *:*");
+        assert!(client(&both));
     }
 }

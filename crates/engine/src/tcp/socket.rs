@@ -15,7 +15,7 @@ use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::tcp::Common;
 use crate::tcp::hand_over::Moving;
-use crate::tcp::listen::Listening;
+use crate::tcp::listen::{Listening, Returning};
 use crate::tcp::stream::Stream;
 
 /// A TCP socket: the kernel's socket, and a connection beside it.
@@ -38,6 +38,8 @@ pub(super) enum Role<S: Stack> {
     None,
     Stream(Box<Stream<S>>),
     Listener(Box<Listening<S>>),
+    /// A listener that has gone back to the kernel, with connections that are still here.
+    Returning(Box<Returning<S>>),
     /// A connection that is just going back to the kernel: what still comes here follows it.
     Moving(Box<Moving>),
 }

@@ -1,6 +1,7 @@
 //! A connection with its way to the peer, and what others see of its state.
 
 use std::net::SocketAddrV4;
+use std::time::Duration;
 
 use ::tcp::{Connection, Event, Instant, State, Transmit};
 use descriptors::OwnDescriptor;
@@ -40,6 +41,31 @@ pub(super) struct Stream<S: Stack> {
     pub(super) wait: Wait,
     slot: Option<TcpSlot>,
     _counted: Counted,
+}
+
+/// What came of putting segments into the sending ring.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    /// The device has to be told.
+    pub(super) needs_kick: bool,
+    /// There was no room in the ring, or no frame: there may be more to send.
+    pub(super) is_full: bool,
+}
+
+/// How soon it is looked again whether a ring that was full has room. An ACK may come earlier, but need not: what has no room is not on
+/// its way, so nothing of it may ever be acknowledged.
+const ROOM_INTERVAL: Duration = Duration::from_millis(1);
+
+impl Sent {
+    /// When somebody has to look after the connection, which asks for `wake_up`.
+    #[inline]
+    pub(super) fn earlier(self, wake_up: Option<Instant>, now: Instant) -> Option<Instant> {
+        if !self.is_full {
+            return wake_up;
+        }
+        let soon = now + ROOM_INTERVAL;
+        Some(wake_up.map_or(soon, |at| at.min(soon)))
+    }
 }
 
 /// What has to be done after a connection was changed, without its lock.
@@ -119,7 +145,7 @@ impl<S: Stack> Stream<S> {
     /// Sends what there is to send, and finds out what has changed for others. After whatever has been done to the connection.
     #[inline]
     pub(super) fn settle(&mut self, core: &SocketCore<S>, now: Instant) -> Outcome {
-        let needs_kick = self.transmit(core.counters(), now);
+        let sent = self.transmit(core.counters(), now);
         self.publish();
         let mut events = 0;
         while let Some(event) = self.connection.poll_event() {
@@ -137,25 +163,25 @@ impl<S: Stack> Stream<S> {
             // Whoever looks after the socket lets go of it.
             (self.orphan.is_some() || self.owes_time_wait()).then_some(now)
         } else {
-            self.connection.poll_wake_up()
+            sent.earlier(self.connection.poll_wake_up(), now)
         };
         Outcome {
-            needs_kick,
+            needs_kick: sent.needs_kick,
             events,
             wake_up,
             needs_way: !self.way.as_ref().is_some_and(Way::is_current),
         }
     }
 
-    /// Puts segments into the sending ring. Returns whether the device has to be told.
+    /// Puts segments into the sending ring.
     #[inline]
-    pub(super) fn transmit(&mut self, counters: &SocketStats, now: Instant) -> bool {
+    pub(super) fn transmit(&mut self, counters: &SocketStats, now: Instant) -> Sent {
         if self.connection.state() == State::TimeWait && self.wait != Wait::Here {
             // The kernel acknowledges the peer's FIN: a second time would draw a reset, which ends TIME-WAIT.
-            return false;
+            return Sent::default();
         }
         let Some(way) = &self.way else {
-            return false;
+            return Sent::default();
         };
         let (connection, transmit) = (&mut self.connection, &mut self.transmit);
         let identification = &mut self.identification;
@@ -172,7 +198,10 @@ impl<S: Stack> Stream<S> {
         if burst.count > 0 {
             counters.tx_packets.add(burst.count as u64);
         }
-        burst.needs_kick
+        Sent {
+            needs_kick: burst.needs_kick,
+            is_full: burst.is_full,
+        }
     }
 
     /// The connection is over: nothing will be sent or received.
@@ -246,8 +275,7 @@ impl<S: Stack> Stream<S> {
         };
         let numbers = self.connection.numbers();
         let mss = u64::from(info.snd_mss);
-        let micros =
-            |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         slot.state.set(state);
         slot.snd_una.set(numbers.snd_una.0);
         slot.snd_nxt.set(numbers.snd_nxt.0);

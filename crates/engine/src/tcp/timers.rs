@@ -53,7 +53,8 @@ impl<S: Stack> Timers<S> {
     #[inline]
     pub(super) fn arm(&self, timer: u32, at: Instant) {
         let mut wheel = self.lock();
-        wheel.wheel.arm(timer, at);
+        // Threads that were told of times in one order may come here in another.
+        wheel.wheel.arm_earlier(timer, at);
         if wheel.looks_at.is_none_or(|looks_at| at < looks_at) {
             wheel.looks_at = Some(at);
             drop(wheel);

@@ -12,7 +12,9 @@ use std::ptr;
 mod memory;
 mod messages;
 
-pub(crate) use memory::{handle_bus_errors, map_for_reading, map_shared, map_zeros_over, unmap};
+pub(crate) use memory::{
+    can_populate, handle_bus_errors, map_for_reading, map_shared, map_zeros_over, populate, unmap,
+};
 pub(crate) use messages::{control_socket, receive_with_credentials, send_to};
 
 /// A descriptor that is closed with the raw system call.
@@ -99,6 +101,13 @@ pub(crate) fn allocate(fd: &Fd, bytes: usize) -> io::Result<()> {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => write_zeros(fd, bytes),
         other => other.map(drop),
     }
+}
+
+/// Gives the file its size. What lies behind the blocks it has reads as zeros.
+pub(crate) fn set_size(fd: &Fd, bytes: usize) -> io::Result<()> {
+    let length = c_long::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    // SAFETY: takes plain numbers.
+    check(unsafe { libc::syscall(libc::SYS_ftruncate, fd.0, length) }).map(drop)
 }
 
 fn write_zeros(fd: &Fd, bytes: usize) -> io::Result<()> {

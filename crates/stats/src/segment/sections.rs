@@ -1,10 +1,11 @@
 //! The sections of a segment, and what is handed out of them.
 
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 
-use crate::layout::{Placement, Plan, SectionRow};
+use crate::layout::{GROWTH, Placement, Plan, SectionRow};
 use crate::lease::Leases;
-use crate::mapping::{Region, Shared, sys};
+use crate::mapping::{Region, Shared, populate, sys};
 use crate::schema::Entry;
 use crate::sections::with_sections;
 use crate::segment::Segment;
@@ -63,6 +64,7 @@ pub(super) struct Section<E: 'static> {
     pub(super) entries: &'static [E],
     row: Option<&'static SectionRow>,
     leases: Leases,
+    growth: Mutex<()>,
 }
 
 impl<E: Entry + Shared> Section<E> {
@@ -76,13 +78,50 @@ impl<E: Entry + Shared> Section<E> {
             entries,
             row: place.map(|(_, row)| row),
             leases: Leases::new(u32::try_from(entries.len()).unwrap_or(0)),
+            growth: Mutex::new(()),
         }
+    }
+
+    /// The entries that have memory.
+    fn allocated(&self) -> &'static [E] {
+        let allocated = self
+            .row
+            .map_or(0, |row| row.allocated.load(Ordering::Acquire));
+        self.entries
+            .get(..allocated as usize)
+            .unwrap_or(self.entries)
+    }
+
+    /// Gives the entry memory, if it has none. `false`: there is none to be had.
+    #[inline]
+    fn allocate(&self, index: u32) -> bool {
+        (index as usize) < self.allocated().len() || self.grow(index)
+    }
+
+    #[cold]
+    fn grow(&self, index: u32) -> bool {
+        let _one_at_a_time = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = self.allocated().len();
+        if (index as usize) < from {
+            return true;
+        }
+        let to = (index as usize + 1)
+            .next_multiple_of(GROWTH as usize)
+            .min(self.entries.len());
+        let (Some(row), Some(new)) = (self.row, self.entries.get(from..to)) else {
+            return false;
+        };
+        let has_grown = populate(new).is_ok();
+        if has_grown && let Ok(to) = u32::try_from(to) {
+            row.allocated.store(to, Ordering::Release);
+        }
+        has_grown
     }
 
     /// `all`: also entries that are never claimed.
     fn zero(&self, all: bool) {
         let used = |entry: &&E| all || entry.head().is_open();
-        self.entries.iter().filter(used).for_each(Entry::zero);
+        self.allocated().iter().filter(used).for_each(Entry::zero);
     }
 
     pub(super) fn claim(&'static self, owner: &'static Owner) -> Slot<E> {
@@ -93,6 +132,11 @@ impl<E: Entry + Shared> Section<E> {
             self.count_overflow();
             return Slot::overflowed(E::default());
         };
+        if !self.allocate(index) {
+            self.leases.give_back(index);
+            self.count_overflow();
+            return Slot::overflowed(E::default());
+        }
         let Some(entry) = self.entries.get(index as usize) else {
             return Slot::overflowed(E::default());
         };

@@ -9,9 +9,10 @@ use crate::timers::Timer;
 use crate::{Error, Instant, Payload, State};
 
 impl<P: Payload> Connection<P> {
-    /// [`poll_timeout`](Self::poll_timeout)'s time has come; harmless before.
+    /// [`poll_timeout`](Self::poll_timeout)'s time has come; harmless before. [`poll_wake_up`](Self::poll_wake_up) tells the owner
+    /// anew when to call.
     pub fn on_timeout(&mut self, now: Instant) {
-        self.timers.on_wake_up(now);
+        self.timers.on_wake_up();
         if self.poll_timeout().is_none_or(|at| at > now) {
             return;
         }

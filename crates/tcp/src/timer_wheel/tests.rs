@@ -222,3 +222,26 @@ proptest! {
         prop_assert!(wakes <= deadlines.len() * LEVELS);
     }
 }
+
+#[test]
+fn a_timer_can_be_set_to_expire_earlier_only() {
+    let mut wheel = TimerWheel::new(TICK, at(0));
+    wheel.arm_earlier(0, at(10));
+    wheel.arm_earlier(0, at(20));
+    assert_eq!(polled(&mut wheel, at(9)), [0; 0]);
+    assert_eq!(polled(&mut wheel, at(10)), [0]);
+    wheel.arm_earlier(0, at(100));
+    wheel.arm_earlier(0, at(20));
+    assert_eq!(polled(&mut wheel, at(20)), [0]);
+    // One that is due stays so.
+    wheel.arm_earlier(0, at(15));
+    wheel.arm_earlier(0, at(50));
+    assert_eq!(polled(&mut wheel, at(20)), [0]);
+    // One that was moved back is where it was moved to.
+    wheel.arm(0, at(30));
+    wheel.arm(0, at(60));
+    wheel.arm_earlier(0, at(40));
+    assert_eq!(polled(&mut wheel, at(39)), [0; 0]);
+    assert_eq!(polled(&mut wheel, at(40)), [0]);
+    assert_eq!(wheel.armed(), 0);
+}

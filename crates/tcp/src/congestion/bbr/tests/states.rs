@@ -65,7 +65,7 @@ fn drain_ends_after_three_round_trips_whatever_is_in_flight() {
 fn startup_ends_by_losses_of_many_ranges_and_remembers_what_was_in_flight() {
     let mut path = Path::new(RATE, RTT);
     path.run_for(RTT * 4);
-    let lossy = crate::congestion::bbr::samples::Sample {
+    let lossy = samples::Sample {
         has_data: true,
         lost: 2_100,
         in_flight: 100_000,

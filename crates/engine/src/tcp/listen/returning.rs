@@ -1,0 +1,341 @@
+//! The return of a listener to the kernel: the connections that nobody has accepted yet come into the queue of the kernel's socket, in
+//! their order and with what was received, so that whichever process accepts gets them. Those whose handshake is not over stay here
+//! until it is: they take the packets of their own flows meanwhile.
+
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+
+use ::tcp::{Flags, Header, Instant, Snapshot};
+use dev_core::{Admission, Agreed, Clocks, Flow, Protocol, WindowShifts};
+use libc::c_int;
+use wire::tcp::{Options, Segment, Timestamps};
+
+use super::Listening;
+use crate::sockets::host::Host;
+use crate::sockets::interface::Interface;
+use crate::sockets::stack::Stack;
+use crate::sys::streams;
+use crate::tcp::common::{Stranger, now};
+use crate::tcp::hand_over::{packet, send_on};
+use crate::tcp::payload::Received;
+use crate::tcp::socket::Role;
+use crate::tcp::stream::{Outcome, Stream};
+use crate::tcp::{Common, TcpSocket, TcpStack};
+
+/// A listener that the kernel has, with what it does not have yet. Under the socket's lock.
+pub(in crate::tcp) struct Returning<S: Stack> {
+    pub(in crate::tcp) listening: Box<Listening<S>>,
+    admission: Arc<dyn Admission>,
+    /// Those of connections that are still here.
+    flows: Vec<(&'static Interface<S>, Flow)>,
+    /// Segments of others, which came before the flows were gone.
+    later: Vec<Stranger>,
+    /// No descriptor of this process is left.
+    is_orphan: bool,
+}
+
+/// More than can come in that time; the peer sends again what is too much.
+const LATER_MAX: usize = 4096;
+/// What goes into a packet to this host itself: little enough that the kernel's buffers have room for a whole window in such packets.
+const PART_BYTES: usize = 15_000;
+/// How soon is looked again whether the kernel's queue has room.
+const RETRY: std::time::Duration = std::time::Duration::from_millis(10);
+
+impl<S: Stack> Returning<S> {
+    /// A segment that came past the kernel. Under the ring's lock.
+    pub(in crate::tcp) fn take(
+        &mut self,
+        socket: &TcpSocket<S>,
+        now: Instant,
+        segment: &Segment,
+        data: Option<Received>,
+    ) -> Outcome {
+        let key = (segment.destination, segment.source);
+        if self.listening.children.contains_key(&key) {
+            let (core, common): (_, &Common<S>) = (&socket.core, socket.common);
+            let listening = &mut self.listening;
+            let mut outcome = listening.take_for_child(core, common, now, segment, key, data);
+            if self.listening.next().is_some() {
+                outcome.wake_up = Some(now);
+            }
+            return outcome;
+        }
+        if self.later.len() < LATER_MAX {
+            self.later.push(Stranger {
+                local: segment.destination,
+                peer: segment.source,
+                header: segment.header,
+                data: data.map_or(Vec::new(), |data| data.as_ref().to_vec()),
+            });
+        }
+        Outcome {
+            wake_up: Some(now),
+            ..Outcome::default()
+        }
+    }
+}
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// The kernel's socket listens alone from here on, and gets the connections that are established. Their segments still come
+    /// here: [`go_on_returning`](Self::go_on_returning) follows when the listener's flows are gone. Under the control lock.
+    pub(in crate::tcp) fn begin_returning(&'static self, host: &Host<S>) {
+        // What has come may end a handshake.
+        self.interfaces.drain();
+        let mut role = self.role.lock();
+        let Role::Listener(mut listening) = std::mem::replace(&mut *role, Role::None) else {
+            return;
+        };
+        if listening.children.is_empty() {
+            drop(role);
+            return self.end_listening(listening);
+        }
+        let admission = match host.admission() {
+            Ok(admission) => admission,
+            Err(error) => {
+                drop(role);
+                let count = listening.children.len();
+                log::warn!(
+                    "fd {}: {count} connections that wait to be accepted are reset: the kernel cannot take them: {error}",
+                    self.fd()
+                );
+                return self.end_listening(listening);
+            }
+        };
+        listening.is_returning = true;
+        *role = Role::Returning(Box::new(Returning {
+            listening,
+            admission: Arc::from(admission),
+            flows: Vec::new(),
+            later: Vec::new(),
+            is_orphan: false,
+        }));
+        drop(role);
+        // Connections have the filter of their listener.
+        let _ = streams::refuse_interfaces(self.fd(), &[]);
+        self.admit_those_ready(host);
+        self.keep_the_others();
+        self.is_ready_for_nothing();
+    }
+
+    /// Gives the kernel those connections whose handshake is over, as far as its queue has room.
+    fn admit_those_ready(&self, host: &Host<S>) {
+        while has_room(self.fd()) {
+            let mut role = self.role.lock();
+            let Role::Returning(returning) = &mut *role else {
+                return;
+            };
+            let Some(key) = returning.listening.next() else {
+                return;
+            };
+            let Some(stream) = returning.listening.accepted(key, &self.core) else {
+                return;
+            };
+            let admission = Arc::clone(&returning.admission);
+            let is_of = |(_, flow): &(_, Flow)| *flow == flow_of(key);
+            let place = returning.flows.iter().position(is_of);
+            let flow = place.map(|place| returning.flows.swap_remove(place));
+            drop(role);
+            admit(host, &*admission, *stream);
+            if let Some((interface, flow)) = flow {
+                interface.detach(&flow);
+            }
+        }
+    }
+
+    /// Connections that stay for now get flows of their own.
+    fn keep_the_others(&'static self) {
+        let keys: Vec<_> = match &*self.role.lock() {
+            Role::Returning(returning) => returning.listening.children.keys().copied().collect(),
+            _ => return,
+        };
+        for key in keys {
+            let interface = match &*self.role.lock() {
+                Role::Returning(returning) => returning.listening.interface_of(key),
+                _ => return,
+            };
+            let Some(interface) = interface else {
+                continue;
+            };
+            let flow = flow_of(key);
+            let is_kept = interface.attach(&flow, self.into()).is_ok();
+            if let Role::Returning(returning) = &mut *self.role.lock() {
+                if is_kept {
+                    returning.flows.push((interface, flow));
+                } else {
+                    returning.listening.children.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// Gives the kernel what it does not have yet, as far as it can have it now. Returns whether that was all. Under the control lock.
+    pub(crate) fn go_on_returning(&self, host: &Host<S>) -> bool {
+        let now = now();
+        let (wake_up, interfaces) = match &mut *self.role.lock() {
+            Role::Returning(returning) => {
+                let listening = &mut returning.listening;
+                let outcome = listening.look_after(&self.core, self.common, now);
+                let interfaces: Vec<_> = listening.interfaces().collect();
+                (outcome.wake_up, interfaces)
+            }
+            _ => return true,
+        };
+        interfaces.into_iter().for_each(Interface::start_segments);
+        self.admit_those_ready(host);
+        self.give_later_to_kernel(host);
+        let mut role = self.role.lock();
+        let Role::Returning(returning) = &mut *role else {
+            return true;
+        };
+        if !returning.listening.children.is_empty() {
+            let retry = returning.listening.next().map(|_| now + RETRY);
+            drop(role);
+            if let Some(at) = wake_up.into_iter().chain(retry).min() {
+                self.common.timers.arm(self.timer(), at);
+            }
+            return false;
+        }
+        // Of those that have given up.
+        let flows = std::mem::take(&mut returning.flows);
+        drop(role);
+        flows
+            .iter()
+            .for_each(|(interface, flow)| interface.detach(flow));
+        self.give_later_to_kernel(host);
+        *self.role.lock() = Role::None;
+        self.common.timers.disarm(self.timer());
+        true
+    }
+
+    /// Segments of connections that the kernel has by now, or is to make.
+    fn give_later_to_kernel(&self, host: &Host<S>) {
+        let later = match &mut *self.role.lock() {
+            Role::Returning(returning) => std::mem::take(&mut returning.later),
+            _ => return,
+        };
+        if let Some(raw) = host.return_socket() {
+            later.iter().for_each(|stranger| send_on(raw, stranger));
+        }
+    }
+
+    /// Whether connections are still to be given to the kernel's socket.
+    pub(crate) fn is_returning(&self) -> bool {
+        matches!(&*self.role.lock(), Role::Returning(_))
+    }
+
+    /// The last descriptor is about to be closed. Returns whether connections are still here, for other processes that have the
+    /// kernel's socket.
+    pub(in crate::tcp) fn returns_as_orphan(&self) -> bool {
+        match &mut *self.role.lock() {
+            Role::Returning(returning) => {
+                returning.is_orphan = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// In the internal thread. Returns whether the object is nobody's any more.
+    pub(in crate::tcp) fn look_after_return(&self, host: &Host<S>) -> bool {
+        let _control = host.control();
+        let is_orphan = match &*self.role.lock() {
+            Role::Returning(returning) => returning.is_orphan,
+            _ => return false,
+        };
+        self.go_on_returning(host) && is_orphan
+    }
+}
+
+fn flow_of((local, peer): (SocketAddrV4, SocketAddrV4)) -> Flow {
+    Flow {
+        protocol: Protocol::Tcp,
+        local,
+        peer: Some(peer),
+    }
+}
+
+/// Whether the queue of the kernel's listening socket takes another connection (`sk_acceptq_is_full`). Yes if that cannot be asked.
+fn has_room(fd: c_int) -> bool {
+    /// Where `struct tcp_info` has the length of that queue (`tcpi_unacked`), and its limit behind it.
+    const QUEUE: usize = 24;
+    let mut info = [0; QUEUE + 8];
+    let read = streams::option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info);
+    let [.., q0, q1, q2, q3, l0, l1, l2, l3] = info;
+    let (queue, limit) = (
+        u32::from_ne_bytes([q0, q1, q2, q3]),
+        u32::from_ne_bytes([l0, l1, l2, l3]),
+    );
+    read != Ok(info.len()) || queue <= limit
+}
+
+/// Puts a connection into the queue of the kernel's listening socket.
+fn admit<S: TcpStack>(host: &Host<S>, admission: &dyn Admission, stream: Stream<S>) {
+    let (local, peer) = (stream.local, stream.peer);
+    // Of one that the peer has reset nothing is left.
+    let Some(snapshot) = stream.connection.export(now()) else {
+        return;
+    };
+    let agreed = agreed(&snapshot);
+    let packets = packets(&snapshot, local, peer);
+    let admitted = match host.return_socket() {
+        Some(raw) => admission.admit(local, peer, &agreed, &packets, &|packet| raw.send(packet)),
+        None => Err(std::io::ErrorKind::NotConnected.into()),
+    };
+    match admitted {
+        Ok(()) => log::debug!("{local}: the connection of {peer} waits in the kernel"),
+        Err(error) => log::warn!("{local}: the connection of {peer} is lost: {error}"),
+    }
+}
+
+fn agreed(snapshot: &Snapshot<Received>) -> Agreed {
+    Agreed {
+        peer_mss: snapshot.peer_mss,
+        window_scales: snapshot.window_scales.map(|scales| WindowShifts {
+            send: scales.snd,
+            receive: scales.rcv,
+        }),
+        has_sack: snapshot.has_sack,
+        has_ecn: snapshot.has_ecn,
+        timestamps: snapshot.timestamps.map(|timestamps| Clocks {
+            ours: timestamps.value,
+            peers: timestamps.recent,
+        }),
+    }
+}
+
+/// All that the peer has said, once more.
+fn packets(snapshot: &Snapshot<Received>, local: SocketAddrV4, peer: SocketAddrV4) -> Vec<Vec<u8>> {
+    let pieces = snapshot.unread.iter().map(AsRef::as_ref);
+    let unread: Vec<u8> = pieces.collect::<Vec<&[u8]>>().concat();
+    let has_fin = snapshot.state.has_peer_fin();
+    let before = unread.len() as u32 + u32::from(has_fin);
+    let scale = snapshot.window_scales.map_or(0, |scales| scales.snd);
+    let window = snapshot.window.snd_wnd >> scale;
+    let count = unread.len().div_ceil(PART_BYTES).max(1);
+    (0..count)
+        .filter_map(|index| {
+            let start = index * PART_BYTES;
+            let end = unread.len().min(start + PART_BYTES);
+            let fin = has_fin && index + 1 == count;
+            let header = Header {
+                seq: (snapshot.rcv_nxt - before + start as u32).0,
+                ack: snapshot.snd_una.0,
+                flags: if fin {
+                    Flags::ACK | Flags::FIN
+                } else {
+                    Flags::ACK
+                },
+                window: u16::try_from(window).unwrap_or(u16::MAX),
+                urgent: 0,
+                options: Options {
+                    timestamps: snapshot.timestamps.map(|timestamps| Timestamps {
+                        value: timestamps.recent,
+                        echo: timestamps.value,
+                    }),
+                    ..Options::default()
+                },
+            };
+            packet(local, peer, &header, &unread[start..end])
+        })
+        .collect()
+}

@@ -1,0 +1,125 @@
+//! `syscall(2)`: system calls by number. libuv closes descriptors so, and sends and receives several datagrams; of those the
+//! hooks have to know. All others go straight to the kernel, in the instructions of the C library's own function: a child of
+//! `clone(2)` may return from here on another stack.
+
+use std::arch::naked_asm;
+
+use libc::{c_int, c_long, c_uint, mmsghdr, timespec};
+
+use super::{descriptor, receive, send};
+use crate::guard;
+use crate::life;
+
+/// `syscall(2)`
+///
+/// # Safety
+/// That of the C library's function of this name.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+#[allow(unreachable_pub, reason = "exported by its C name")]
+pub unsafe extern "C" fn syscall() {
+    // The arguments behind the number move down by one register, and the stack stays as it is: the hooks return to the caller.
+    naked_asm!(
+        "cmp rdi, {close_number}",
+        "je 2f",
+        "cmp rdi, {recvmmsg_number}",
+        "je 3f",
+        "cmp rdi, {sendmmsg_number}",
+        "je 4f",
+        "jmp {straight}",
+        "2:",
+        "mov rdi, rsi",
+        "jmp {close}",
+        "3:",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov rcx, r8",
+        "mov r8, r9",
+        "jmp {recvmmsg}",
+        "4:",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov rcx, r8",
+        "jmp {sendmmsg}",
+        close_number = const libc::SYS_close,
+        recvmmsg_number = const libc::SYS_recvmmsg,
+        sendmmsg_number = const libc::SYS_sendmmsg,
+        straight = sym straight,
+        close = sym close,
+        recvmmsg = sym recvmmsg,
+        sendmmsg = sym sendmmsg,
+    )
+}
+
+/// A system call past the hooks (System V ABI, AMD64 supplement, A.2.1).
+///
+/// # Safety
+/// That of the system call of this number.
+#[unsafe(naked)]
+unsafe extern "C" fn straight(number: c_long, first: c_long) -> c_long {
+    naked_asm!(
+        "mov rax, rdi",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov r10, r8",
+        "mov r8, r9",
+        "mov r9, [rsp + 8]",
+        "syscall",
+        "cmp rax, -4095",
+        "jae 2f",
+        "ret",
+        "2:",
+        "mov rdi, rax",
+        "jmp {failed}",
+        failed = sym failed,
+    )
+}
+
+/// What the kernel returns of a call that fails is the error's number, negative.
+extern "C" fn failed(result: c_long) -> c_long {
+    guard::set_errno(c_int::try_from(-result).unwrap_or(libc::EINVAL));
+    -1
+}
+
+/// As `close`, for descriptors of ours. Of others nothing is done, for memory allocators call here with their locks held, as they
+/// begin; and the library's own are closed, as by an instruction of the program's.
+///
+/// # Safety
+/// That of `close(2)`.
+unsafe extern "C" fn close(fd: c_int) -> c_long {
+    let is_known = life::engine_at_hand()
+        .is_some_and(|engine| engine.look_up(fd).is_some() || engine.is_listed(fd));
+    if is_known {
+        descriptor::forget(fd);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { straight(libc::SYS_close, fd.into()) }
+}
+
+/// # Safety
+/// That of `recvmmsg(2)`.
+unsafe extern "C" fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> c_long {
+    // SAFETY: the caller's promise.
+    unsafe { receive::recvmmsg(fd, messages, count, flags, timeout) }.into()
+}
+
+/// # Safety
+/// That of `sendmmsg(2)`.
+unsafe extern "C" fn sendmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+) -> c_long {
+    // SAFETY: the caller's promise.
+    unsafe { send::sendmmsg(fd, messages, count, flags) }.into()
+}
