@@ -242,6 +242,7 @@ mod tests {
                 "fuzz",
                 "bench",
                 "bench",
+                "bench",
                 "instructions",
                 "package",
                 "docs"

@@ -105,6 +105,7 @@ impl Scoreboard {
         if self.segments.is_empty() {
             self.retransmissions = None;
         }
+        self.bound_retransmissions();
         // Ordinals that fell behind would mean something else once they have wrapped.
         if self.index(self.undecided).is_none() {
             self.undecided = self.base;
@@ -226,10 +227,20 @@ impl Scoreboard {
             ordinal,
             sent_at: now,
         });
-        if queue.len() > void_after(self.segments.len()) {
+        self.bound_retransmissions();
+        len
+    }
+
+    #[inline]
+    fn bound_retransmissions(&mut self) {
+        let most = void_after(self.segments.len());
+        if self
+            .retransmissions
+            .as_ref()
+            .is_some_and(|queue| queue.len() > most)
+        {
             self.forget_void_retransmissions();
         }
-        len
     }
 
     /// Without SACK nothing else takes them away while anything is outstanding.
@@ -408,7 +419,7 @@ impl Scoreboard {
 }
 
 /// So many retransmissions of `segments` are kept before those that are void are looked for: each looked at pays with one that
-/// was sent.
+/// was sent, or with a segment that has arrived.
 const fn void_after(segments: usize) -> usize {
     segments.saturating_mul(2).saturating_add(8)
 }
