@@ -146,7 +146,8 @@ fn tell_of_silent(options: &Options, error: &SelectError) {
     for process in &silent {
         tell(format_args!(
             "process {} ({}) runs with libvma, but publishes nothing in {}: it has opened no socket over IPv4 \
-             (IPv6 is the kernel's for now), or has another VMA_STATS_SHMEM_DIR",
+             (IPv6, and what it accepts from a listener of its parent's, are the kernel's for now), or has another \
+             VMA_STATS_SHMEM_DIR",
             process.pid,
             process.name,
             options.directory.display(),

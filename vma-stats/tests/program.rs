@@ -208,6 +208,7 @@ fn a_process_that_publishes_nothing_is_named() {
     let pid = sleeper.id();
     let said = |arguments: &[&str]| text(&run(dir.path(), arguments).stderr);
     let expected = format!("process {pid} (sleep) runs with libvma, but publishes nothing");
+    let cause = "what it accepts from a listener of its parent's";
     let deadline = Instant::now() + Duration::from_secs(60);
     while !said(&[]).contains(&expected) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
@@ -219,7 +220,7 @@ fn a_process_that_publishes_nothing_is_named() {
     );
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
-    assert!(any.contains(&expected), "{any}");
+    assert!(any.contains(&expected) && any.contains(cause), "{any}");
     assert!(this.contains(&expected), "{this}");
     assert!(!other.contains("runs with libvma"), "{other}");
 }

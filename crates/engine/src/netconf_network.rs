@@ -1,6 +1,7 @@
 //! The kernel's network configuration by netlink.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -143,6 +144,19 @@ impl Network for NetconfNetwork {
             inode: socket.inode.into(),
         };
         Some(users.map(user).collect())
+    }
+
+    fn end_connection(&self, local: SocketAddrV4, peer: SocketAddrV4) -> io::Result<()> {
+        if !self.is_here() {
+            return Err(io::Error::other("the thread is in another namespace"));
+        }
+        let ended = netconf::TcpSockets::open()
+            .and_then(|mut sockets| sockets.end(local, peer))
+            .map_err(io::Error::other)?;
+        if ended {
+            log::debug!("{local}: the kernel has ended an earlier connection of {peer}");
+        }
+        Ok(())
     }
 
     fn passed_by(&self, link_index: u32) -> Vec<String> {

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 
 pub(crate) const SOCK_DIAG_BY_FAMILY: u16 = 20;
+pub(crate) const SOCK_DESTROY: u16 = 21;
 pub(crate) const AF_INET: u8 = 2;
 pub(crate) const AF_INET6: u8 = 10;
 pub(crate) const IPPROTO_TCP: u8 = 6;
@@ -21,14 +22,20 @@ pub(crate) fn request(family: u8, protocol: u8, port: u16) -> [u8; REQUEST_LEN] 
     request
 }
 
-/// The same for the one socket that segments from `peer` to `local` go to.
-pub(crate) fn exact_request(local: SocketAddrV4, peer: SocketAddrV4) -> [u8; REQUEST_LEN] {
+/// Whichever socket it is.
+pub(crate) const NO_COOKIE: [u8; 8] = [0xff; 8];
+
+/// The same for the one socket that segments from `peer` to `local` go to, if it has this cookie.
+pub(crate) fn exact_request(
+    local: SocketAddrV4,
+    peer: SocketAddrV4,
+    cookie: [u8; 8],
+) -> [u8; REQUEST_LEN] {
     let mut request = request(AF_INET, IPPROTO_TCP, local.port());
     request[10..12].copy_from_slice(&peer.port().to_be_bytes());
     request[12..16].copy_from_slice(&local.ip().octets());
     request[28..32].copy_from_slice(&peer.ip().octets());
-    // Whichever socket it is: INET_DIAG_NOCOOKIE.
-    request[48..56].fill(0xff);
+    request[48..56].copy_from_slice(&cookie);
     request
 }
 
@@ -38,6 +45,8 @@ pub(crate) struct Entry {
     pub(crate) state: u8,
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
+    /// Tells the socket from later ones with its addresses.
+    pub(crate) cookie: [u8; 8],
     pub(crate) user: u32,
     pub(crate) inode: u32,
 }
@@ -58,6 +67,7 @@ pub(crate) fn parse(message: &[u8]) -> Option<Entry> {
         state: *message.get(1)?,
         local: SocketAddr::new(address(8)?, port(4)?),
         peer: SocketAddr::new(address(24)?, port(6)?),
+        cookie: *message.get(44..)?.first_chunk()?,
         user: number(64)?,
         inode: number(68)?,
     })

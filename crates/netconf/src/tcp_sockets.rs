@@ -3,12 +3,13 @@
 use std::net::SocketAddrV4;
 use std::ops::ControlFlow;
 
+use netlink_packet_core::NLM_F_ACK;
 use rustix::io::Errno;
 use rustix::net::netlink;
 
 use crate::connection::Connection;
 use crate::error::Error;
-use crate::inet_diag::{self, SOCK_DIAG_BY_FAMILY};
+use crate::inet_diag::{self, Entry, NO_COOKIE, SOCK_DESTROY, SOCK_DIAG_BY_FAMILY};
 
 /// A TCP socket of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub struct TcpSocketInfo {
     pub user: u32,
 }
 
-/// Asks which socket of the kernel a TCP segment would go to.
+/// Asks which socket of the kernel a TCP segment would go to, and ends connections.
 #[derive(Debug)]
 pub struct TcpSockets {
     connection: Connection,
@@ -48,27 +49,62 @@ impl TcpSockets {
         local: SocketAddrV4,
         peer: SocketAddrV4,
     ) -> Result<Option<TcpSocketInfo>, Error> {
-        let request = inet_diag::exact_request(local, peer);
+        let found = self.entry(local, peer)?;
+        Ok(found.map(|entry| TcpSocketInfo {
+            listening: entry.state == TCP_LISTEN,
+            user: entry.user,
+        }))
+    }
+
+    /// Ends the connection, also one in TIME-WAIT: its owner's calls fail with ECONNABORTED, and the addresses are free. Returns
+    /// whether there was one. What listens is left alone.
+    ///
+    /// # Errors
+    ///
+    /// The kernel cannot (CONFIG_INET_DIAG_DESTROY), the process may not (CAP_NET_ADMIN), or netlink fails.
+    pub fn end(&mut self, local: SocketAddrV4, peer: SocketAddrV4) -> Result<bool, Error> {
+        // Without the cookie the kernel would end the listener if the connection has ended meanwhile.
+        let Some(Entry { cookie, .. }) = self
+            .entry(local, peer)?
+            .filter(|entry| entry.state != TCP_LISTEN)
+        else {
+            return Ok(false);
+        };
+        let ended = self.connection.ask_raw(
+            "end a TCP connection",
+            (SOCK_DESTROY, NLM_F_ACK),
+            &inet_diag::exact_request(local, peer, cookie),
+            |_| ControlFlow::Continue(()),
+        );
+        match ended {
+            Err(error) if is_gone(&error) => Ok(false),
+            ended => ended.map(|()| true),
+        }
+    }
+
+    fn entry(&mut self, local: SocketAddrV4, peer: SocketAddrV4) -> Result<Option<Entry>, Error> {
         let mut found = None;
         let asked = self.connection.ask_raw(
             "find a TCP socket",
             (SOCK_DIAG_BY_FAMILY, 0),
-            &request,
+            &inet_diag::exact_request(local, peer, NO_COOKIE),
             |message| {
                 found = inet_diag::parse(message.payload);
                 ControlFlow::Break(())
             },
         );
         match asked {
-            Err(error) if error.errno() == Some(Errno::NOENT.raw_os_error()) => Ok(None),
-            asked => asked.map(|()| {
-                found.map(|entry| TcpSocketInfo {
-                    listening: entry.state == TCP_LISTEN,
-                    user: entry.user,
-                })
-            }),
+            Err(error) if is_gone(&error) => Ok(None),
+            asked => asked.map(|()| found),
         }
     }
+}
+
+/// There is no such socket, or another one by now.
+fn is_gone(error: &Error) -> bool {
+    [Errno::NOENT, Errno::STALE]
+        .map(|errno| Some(errno.raw_os_error()))
+        .contains(&error.errno())
 }
 
 const TCP_LISTEN: u8 = 10;

@@ -1,13 +1,15 @@
 //! The kernel's network configuration in namespaces of the test's own, changed with ip(8).
 
 use std::fs;
-use std::net::{IpAddr, UdpSocket};
+use std::io::{ErrorKind, Read};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use netconf::{
     IpsecPolicies, Neighbour, NeighbourState, Netconf, RouteError, RouteKind, RouteQuery,
+    TcpSockets,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -619,4 +621,40 @@ fn udp_sockets_are_listed_with_their_addresses() {
     }
     assert_eq!(listed(None).len(), 3);
     assert!(listed(Some(5004)).is_empty());
+}
+
+fn v4(address: SocketAddr) -> SocketAddrV4 {
+    match address {
+        SocketAddr::V4(address) => address,
+        SocketAddr::V6(_) => unreachable!("they have addresses of version 4"),
+    }
+}
+
+#[test]
+fn a_connection_is_ended_and_its_listener_stays() {
+    let pair = or_skip!(Namespaces::pair());
+    pair.a.enter(|| {
+        let listener = TcpListener::bind((Pair::ADDRESS_A, 0)).unwrap();
+        let local = v4(listener.local_addr().unwrap());
+        let mut client = TcpStream::connect(local).unwrap();
+        let peer = v4(client.local_addr().unwrap());
+        drop(listener.accept().unwrap());
+        assert_eq!(client.read(&mut [0]).unwrap(), 0);
+        drop(client);
+        // TIME-WAIT is at the server.
+        let mut kernel = TcpSockets::open().unwrap();
+        assert!(!kernel.find(local, peer).unwrap().unwrap().listening);
+        assert!(kernel.end(local, peer).unwrap());
+        assert!(kernel.find(local, peer).unwrap().unwrap().listening);
+        assert!(!kernel.end(local, peer).unwrap());
+
+        let client = TcpStream::connect(local).unwrap();
+        let mut accepted = listener.accept().unwrap().0;
+        let peer = v4(client.local_addr().unwrap());
+        assert!(kernel.end(local, peer).unwrap());
+        let error = accepted.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionAborted);
+        drop(listener);
+        assert!(!kernel.end(local, peer).unwrap());
+    });
 }

@@ -32,7 +32,7 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// Accepts a connection that waits. `None`: another thread was faster.
+    /// Accepts a connection that waits. `None`: another thread was faster, or it cannot be had.
     pub fn accept(
         &self,
         listener: &'static TcpSocket<B>,
@@ -40,10 +40,18 @@ impl<B: Backend> Engine<B> {
     ) -> Option<Result<(c_int, SocketAddrV4), Errno>> {
         let _control = self.control();
         let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
-        listener.accept(self, flags, |fd| {
+        let mut opened = None;
+        let accepted = listener.accept(self, flags, |fd| {
             self.forget(fd);
-            self.add_stream(fd, nonblocking)
-        })
+            let socket = self.add_stream(fd, nonblocking);
+            opened = socket.map(|_| fd);
+            socket
+        });
+        if let (None, Some(fd)) = (&accepted, opened) {
+            self.forget(fd);
+            sys::streams::close(fd);
+        }
+        accepted
     }
 
     /// In the internal thread: timers of connections, and what has come for those that nobody waits for. Returns when to be called

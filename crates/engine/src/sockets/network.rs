@@ -1,8 +1,8 @@
 //! What the engine asks of the kernel's network configuration. Slow path only.
 
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::RawFd;
+use std::{fmt, io};
 
 use dev_core::LinkSpec;
 
@@ -132,6 +132,15 @@ pub trait Network: fmt::Debug + Send + Sync {
     fn port_users(&self, port: Option<u16>) -> Option<Vec<PortUser>> {
         let _ = port;
         Some(Vec::new())
+    }
+
+    /// Has the kernel end what it has of a TCP connection, in whatever state and whoever's it is. A listener stays.
+    ///
+    /// # Errors
+    /// The kernel cannot (CONFIG_INET_DIAG_DESTROY), or the process may not (CAP_NET_ADMIN).
+    fn end_connection(&self, local: SocketAddrV4, peer: SocketAddrV4) -> io::Result<()> {
+        let _ = (local, peer);
+        Ok(())
     }
 
     /// What the kernel would apply to packets of an interface, and does not to those that pass by it; in a few words each.

@@ -11,6 +11,7 @@ use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
 use crate::sys::{self, Errno, streams};
 use crate::tcp::call::{StreamCall, StreamOutcome};
+use crate::tcp::common::now;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
 
@@ -69,7 +70,8 @@ impl<S: TcpStack> TcpSocket<S> {
         sys::poll_now(&mut polled).is_ok() && polled[0].revents & libc::POLLIN != 0
     }
 
-    /// Takes the connection that has waited longest. `open` makes an object for its descriptor. `None`: another thread was faster.
+    /// Takes the connection that has waited longest. `open` makes an object for its descriptor. `None`: there is none after all; a
+    /// descriptor that was opened is the caller's to close.
     pub(crate) fn accept(
         &'static self,
         host: &Host<S>,
@@ -85,10 +87,20 @@ impl<S: TcpStack> TcpSocket<S> {
             (key, listening.interface_of(key)?)
         };
         let (local, peer) = key;
-        let fd = match self.shadow_of(local, peer, flags) {
+        let fd = match streams::new_socket(flags) {
             Ok(fd) => fd,
+            // The connection waits on, as on the kernel.
             Err(errno) => return Some(Err(errno)),
         };
+        if let Err(errno) = self.connect_shadow(host, fd, local, peer) {
+            log::warn!(
+                "{local}: the connection of {peer} is reset: the kernel does not take it (errno {})",
+                errno.0
+            );
+            streams::close(fd);
+            self.refuse(key);
+            return None;
+        }
         let Some(socket) = open(fd) else {
             streams::close(fd);
             return Some(Err(Errno(libc::EMFILE)));
@@ -114,9 +126,12 @@ impl<S: TcpStack> TcpSocket<S> {
         if !took || !is_here {
             if took {
                 interface.detach(&flow);
+            } else {
+                log::warn!("{local}: the connection of {peer} is reset: it gets no flow");
+                self.refuse(key);
             }
             socket.release();
-            return Some(Err(Errno(libc::ECONNABORTED)));
+            return None;
         }
         socket.attachment().flows.push((interface, flow));
         socket.attachment().reuses_address = self.attachment().reuses_address();
@@ -132,21 +147,27 @@ impl<S: TcpStack> TcpSocket<S> {
         Some(Ok((fd, peer)))
     }
 
-    /// The kernel's socket of an accepted connection: connected without a packet, with the options that it has of its listener.
-    fn shadow_of(
+    /// Makes a socket the kernel's half of an accepted connection: connected without a packet, with the options that it has of its
+    /// listener.
+    fn connect_shadow(
         &self,
+        host: &Host<S>,
+        fd: c_int,
         local: SocketAddrV4,
         peer: SocketAddrV4,
-        flags: c_int,
-    ) -> Result<c_int, Errno> {
-        let fd = streams::new_socket(flags)?;
-        let made = streams::repair_begins(fd)
-            .and_then(|()| streams::bind(fd, local))
-            .and_then(|()| streams::connect(fd, peer));
-        if let Err(errno) = made {
-            log::debug!("no socket of the kernel's for {peer}: errno {}", errno.0);
-            streams::close(fd);
-            return Err(Errno(libc::ECONNABORTED));
+    ) -> Result<(), Errno> {
+        streams::repair_begins(fd)?;
+        streams::bind(fd, local)?;
+        match streams::connect(fd, peer) {
+            // An earlier connection of these addresses is in the kernel still. The peer, which has just ended a handshake,
+            // does not know it any more.
+            Err(Errno(libc::EADDRNOTAVAIL)) => {
+                if let Err(error) = host.network().end_connection(local, peer) {
+                    log::warn!("{local}: an earlier connection of {peer} cannot be ended: {error}");
+                }
+                streams::connect(fd, peer)?;
+            }
+            connected => connected?,
         }
         let listener = self.fd();
         for (level, name) in &*self.options_set() {
@@ -156,7 +177,18 @@ impl<S: TcpStack> TcpSocket<S> {
                 streams::copy_option(listener, fd, *level, *name);
             }
         }
-        Ok(fd)
+        Ok(())
+    }
+
+    /// Resets a connection that cannot be accepted.
+    fn refuse(&self, key: (SocketAddrV4, SocketAddrV4)) {
+        let interface = match &mut *self.role.lock() {
+            Role::Listener(listening) => listening.refuse(key, &self.core, now()),
+            _ => None,
+        };
+        if let Some(interface) = interface {
+            interface.start_segments();
+        }
     }
 
     /// What the program has set on the listener.
@@ -176,7 +208,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let fd = self.fd();
         let shadow = &self.shadow;
         let inode = shadow.inode.load(Ordering::Relaxed);
-        let now = crate::tcp::common::now();
+        let now = now();
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
             return;

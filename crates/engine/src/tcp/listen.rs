@@ -290,6 +290,19 @@ impl<S: Stack> Listening<S> {
         Some(child.stream)
     }
 
+    /// Resets one. The device has to be told, whose interface this returns.
+    pub(super) fn refuse(
+        &mut self,
+        key: (SocketAddrV4, SocketAddrV4),
+        core: &SocketCore<S>,
+        now: Instant,
+    ) -> Option<&'static Interface<S>> {
+        let mut stream = self.accepted(key, core)?;
+        stream.connection.abort();
+        stream.transmit(core.counters(), now);
+        Some(stream.interface)
+    }
+
     /// Where a connection comes in.
     pub(super) fn interface_of(
         &self,
