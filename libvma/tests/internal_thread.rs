@@ -27,7 +27,7 @@ fn start(pair: &Pair, environment: &[(&str, &str)]) -> Accelerated {
         .envs(environment.iter().copied());
     let mut program = Accelerated::start(command).unwrap();
     let process = program.process();
-    let has_joined = eventually(SOON, || process.stdout().contains("joined"));
+    let has_joined = eventually(SOON, || process.stdout().ends_with('\n'));
     assert!(has_joined, "{}", process.stderr());
     program
 }
