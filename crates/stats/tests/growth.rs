@@ -103,23 +103,13 @@ fn small_disk(at: &Path) -> bool {
         return false;
     }
     let private = libc::MS_REC | libc::MS_PRIVATE;
+    let (root, nothing) = (c"/".as_ptr(), std::ptr::null());
     // SAFETY: the strings end with a zero byte.
-    unsafe {
-        libc::mount(
-            kind.as_ptr(),
-            c"/".as_ptr(),
-            std::ptr::null(),
-            private,
-            std::ptr::null(),
-        ) == 0
-            && libc::mount(
-                kind.as_ptr(),
-                path.as_ptr(),
-                kind.as_ptr(),
-                0,
-                options.as_ptr().cast(),
-            ) == 0
-    }
+    let is_private = unsafe { libc::mount(kind.as_ptr(), root, nothing, private, nothing.cast()) };
+    let (kind, options) = (kind.as_ptr(), options.as_ptr().cast());
+    // SAFETY: as above.
+    let is_mounted = unsafe { libc::mount(kind, path.as_ptr(), kind, 0, options) };
+    is_private == 0 && is_mounted == 0
 }
 
 #[test]
