@@ -61,11 +61,9 @@ fn life() -> &'static Life {
 /// The engine of this process.
 #[inline]
 pub(crate) fn engine() -> Option<&'static Engine<Device>> {
-    let life = life();
-    // SAFETY: null, or a leaked box (see `start`).
-    let engine = unsafe { life.engine.load(Ordering::Acquire).as_ref() };
+    let engine = engine_at_hand();
     if engine.is_none() {
-        look_around(life);
+        look_around(life());
     }
     engine
 }

@@ -1,7 +1,6 @@
 //! A stream as fast as it goes: on veth it leaves in packets that the device cuts, arrives whole, and goes on segment by segment
 //! where the device does not cut any more.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -13,7 +12,6 @@ use testkit::{Accelerated, Namespace, Namespaces, Pair, Running, or_skip, preloa
 
 const SOON: Duration = Duration::from_secs(60);
 const PORT: u16 = 7910;
-const RULES: &str = "use vma tcp_client *:*\n";
 const MEGABYTES: u64 = 64;
 /// What veth's segments hold beside the timestamps.
 const SEGMENT: u64 = 1448;
@@ -45,18 +43,15 @@ fn answer(stream: &mut TcpStream, total: u64) -> u64 {
 }
 
 /// Sends it, with `meanwhile` in the middle; what the interface counted.
-fn sent(pair: &Pair, name: &str, len: usize, meanwhile: impl FnOnce()) -> RingSnapshot {
+fn sent(pair: &Pair, len: usize, meanwhile: impl FnOnce()) -> RingSnapshot {
     let received = receiver(&pair.b);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/bulk_stream.c");
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let program = testkit::compile_c(&source, directory).unwrap();
-    let rules = directory.join(format!("bulk-{name}-{}.conf", std::process::id()));
-    fs::write(&rules, RULES).unwrap();
     let mut command = preloaded(&pair.a, &program).unwrap();
     command
         .args([Pair::ADDRESS_B.to_string(), PORT.to_string()])
-        .args([MEGABYTES.to_string(), len.to_string()])
-        .env("VMA_CONFIG_FILE", &rules);
+        .args([MEGABYTES.to_string(), len.to_string()]);
     let mut sender = Accelerated::start(command).unwrap();
     let mut input = sender.process().stdin().unwrap();
     let mut until = |word| {
@@ -72,14 +67,13 @@ fn sent(pair: &Pair, name: &str, len: usize, meanwhile: impl FnOnce()) -> RingSn
     drop(input);
     let finished = Running::wait(sender.into_process(), SOON).unwrap();
     assert!(finished.status.success(), "{finished:?}");
-    drop(fs::remove_file(rules));
     ring
 }
 
 #[test]
 fn a_stream_leaves_in_packets_that_the_device_cuts() {
     let pair = or_skip!(Namespaces::pair());
-    let ring = sent(&pair, "whole", 128 << 10, || {});
+    let ring = sent(&pair, 128 << 10, || {});
     let segments = (MEGABYTES << 20) / SEGMENT;
     assert!(ring.tx_packets >= segments, "{ring:?}");
     assert!(ring.tx_whole > 0, "{ring:?}");
@@ -90,14 +84,14 @@ fn a_stream_leaves_in_packets_that_the_device_cuts() {
 #[test]
 fn writes_of_odd_lengths_make_whole_packets_too() {
     let pair = or_skip!(Namespaces::pair());
-    let ring = sent(&pair, "odd", 7919, || {});
+    let ring = sent(&pair, 7919, || {});
     assert!(ring.tx_whole > 0 && ring.tx_whole_refused == 0, "{ring:?}");
 }
 
 #[test]
 fn a_device_that_cuts_no_more_gets_segments() {
     let pair = or_skip!(Namespaces::pair());
-    let ring = sent(&pair, "no-tso", 128 << 10, || {
+    let ring = sent(&pair, 128 << 10, || {
         pair.a.set_segmentation("va", false).unwrap();
     });
     assert!(ring.tx_whole > 0, "{ring:?}");

@@ -1,7 +1,6 @@
 //! A listener past the kernel comes to be another process's, or the kernel's: the connections that wait in its queue are accepted there,
 //! in their order, and none is reset.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -13,21 +12,15 @@ use testkit::{Namespace, Namespaces, Pair, Running, eventually, or_skip, preload
 
 const SOON: Duration = Duration::from_secs(10);
 const PORT: u16 = 7950;
-const RULES: &str = "use vma tcp_server *:*\n";
 
 fn program() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/listeners.c");
     testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap()
 }
 
-fn with_library(namespace: &Namespace, name: &str) -> Command {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("listeners-{name}-{}.conf", std::process::id()));
-    fs::write(&file, RULES).unwrap();
+fn with_library(namespace: &Namespace) -> Command {
     let mut command = preloaded(namespace, &program()).unwrap();
-    command
-        .env("VMA_CONFIG_FILE", file)
-        .env("VMA_TRACELEVEL", "4");
+    command.env("VMA_TRACELEVEL", "4");
     command
 }
 
@@ -69,7 +62,7 @@ impl Client {
 
 /// Connections of all sorts wait; then the server does what `case` says.
 fn played(pair: &Pair, case: &str, count: usize) {
-    let mut command = with_library(&pair.b, case);
+    let mut command = with_library(&pair.b);
     let address = Pair::ADDRESS_B.to_string();
     command.args([case, &address, &PORT.to_string(), &count.to_string()]);
     let mut server = Running::start_interactive(command).unwrap();

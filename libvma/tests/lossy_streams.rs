@@ -1,20 +1,17 @@
 //! TCP past the kernel over a link that loses, repeats and reorders frames: every octet arrives, once and in order, also when the
 //! connection goes back to the kernel while octets are on their way in both directions.
 
-use std::fs;
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
 use std::time::Duration;
 
 use testkit::link::{Conditions, Loss};
-use testkit::{Accelerated, Namespace, Namespaces, Pair, Running, Skip, or_skip, preloaded};
+use testkit::{
+    Accelerated, Namespace, Namespaces, Pair, Running, Skip, echo_streams, or_skip, preloaded,
+};
 
 const SOON: Duration = Duration::from_secs(60);
 const PORT: u16 = 7920;
-const RULES: &str = "use vma tcp_client *:*\nuse vma tcp_server *:*\n";
 /// Connections that the server of `streams.c` serves.
 const SERVED: usize = 4;
 /// What a client sends, and has back.
@@ -40,11 +37,7 @@ fn program() -> PathBuf {
 /// The program's case, with the library or without.
 fn command(namespace: &Namespace, is_preloaded: bool, case: &str) -> Command {
     let mut command = if is_preloaded {
-        let rules = format!("lossy-{case}-{}.conf", std::process::id());
-        let rules = Path::new(env!("CARGO_TARGET_TMPDIR")).join(rules);
-        fs::write(&rules, RULES).unwrap();
         let mut command = preloaded(namespace, &program()).unwrap();
-        command.env("VMA_CONFIG_FILE", rules);
         command.env("VMA_TRACELEVEL", "4");
         command
     } else {
@@ -52,25 +45,6 @@ fn command(namespace: &Namespace, is_preloaded: bool, case: &str) -> Command {
     };
     command.args([case, &Pair::ADDRESS_B.to_string(), &PORT.to_string()]);
     command
-}
-
-/// An echo server on the kernel, for as long as the test runs.
-fn echoes(namespace: &Namespace) {
-    let listen = || TcpListener::bind((Pair::ADDRESS_B, PORT));
-    let listener = namespace.enter(listen).unwrap();
-    thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            thread::spawn(move || {
-                let mut buffer = [0; 30_000];
-                while let Ok(len @ 1..) = stream.read(&mut buffer) {
-                    if stream.write_all(&buffer[..len]).is_err() {
-                        return;
-                    }
-                }
-                let _ = stream.shutdown(Shutdown::Write);
-            });
-        }
-    });
 }
 
 /// Runs a client, which checks all octets, and returns its log.
@@ -93,7 +67,7 @@ fn run(namespace: &Namespace, is_preloaded: bool, case: &str) -> String {
 #[test]
 fn octets_are_exact_with_the_library_at_the_client() {
     let pair = or_skip!(lossy(1));
-    echoes(&pair.b);
+    echo_streams(&pair.b, Pair::ADDRESS_B, PORT).unwrap();
     for _ in 0..3 {
         let log = run(&pair.a, true, "plain");
         assert!(!log.contains("back to the kernel"), "{log}");
@@ -135,7 +109,7 @@ fn octets_are_exact_with_the_library_at_both_ends() {
 fn goes_back(case: &str, reason: &str) {
     for seed in 3..8 {
         let pair = or_skip!(lossy(seed));
-        echoes(&pair.b);
+        echo_streams(&pair.b, Pair::ADDRESS_B, PORT).unwrap();
         let log = run(&pair.a, true, case);
         assert!(
             log.contains(&format!("back to the kernel: {reason}")),

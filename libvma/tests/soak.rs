@@ -2,14 +2,14 @@
 //! stuck, and neither descriptors nor frames nor memory are left behind. `SOAK_SECONDS` says how long, `SOAK_SEED` with what.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{env, fs, thread};
 
 use testkit::link::{Conditions, Loss};
-use testkit::{Accelerated, Namespace, Namespaces, Pair, eventually, or_skip, preloaded};
+use testkit::{Accelerated, Namespaces, Pair, echo_streams, eventually, or_skip, preloaded};
 
 const PORT: u16 = 7940;
 /// What is left of connections is gone by then: the last of them wait for retransmissions.
@@ -17,25 +17,6 @@ const SOON: Duration = Duration::from_secs(60);
 
 fn number(name: &str, default: u64) -> u64 {
     env::var(name).map_or(default, |text| text.parse().unwrap())
-}
-
-/// An echo server on the kernel, for as long as the test runs.
-fn echoes(namespace: &Namespace) {
-    let listen = || TcpListener::bind((Pair::ADDRESS_B, PORT));
-    let listener = namespace.enter(listen).unwrap();
-    thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            thread::spawn(move || {
-                let mut buffer = [0; 30_000];
-                while let Ok(len @ 1..) = stream.read(&mut buffer) {
-                    if stream.write_all(&buffer[..len]).is_err() {
-                        return;
-                    }
-                }
-                let _ = stream.shutdown(Shutdown::Write);
-            });
-        }
-    });
 }
 
 /// One connection to the program's server. `None`: its listener was closed before the connection was accepted.
@@ -107,14 +88,12 @@ fn nothing_is_left_of_mixed_traffic_and_no_octet_is_lost() {
     };
     let pair = Namespaces::new().cable(conditions, seed);
     let pair = or_skip!(pair.create());
-    echoes(&pair.b);
+    echo_streams(&pair.b, Pair::ADDRESS_B, PORT).unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/soak.c");
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let program = testkit::compile_c_with(&source, directory, &["-pthread"]).unwrap();
-    let rules = directory.join(format!("soak-{}.conf", std::process::id()));
-    fs::write(&rules, "use vma tcp_client *:*\nuse vma tcp_server *:*\n").unwrap();
     let mut command = preloaded(&pair.a, &program).unwrap();
-    command.env("VMA_CONFIG_FILE", rules).args([
+    command.args([
         Pair::ADDRESS_A.to_string(),
         Pair::ADDRESS_B.to_string(),
         PORT.to_string(),

@@ -9,7 +9,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testkit::{Accelerated, Namespace, Namespaces, Pair, Running, or_skip, preloaded};
+use testkit::{
+    Accelerated, Namespace, Namespaces, Pair, Running, echo_streams, or_skip, preloaded,
+};
 
 const SOON: Duration = Duration::from_secs(60);
 const PORT: u16 = 7900;
@@ -33,24 +35,6 @@ fn with_library(namespace: &Namespace, rules: &str, name: &str) -> Command {
     command
 }
 
-/// An echo server on the kernel, for as long as the test runs.
-fn echoes(namespace: &Namespace) {
-    let listener = namespace
-        .enter(|| TcpListener::bind((Pair::ADDRESS_B, PORT)))
-        .unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            thread::spawn(move || {
-                let mut reader = stream.try_clone().unwrap();
-                let mut writer = stream;
-                if std::io::copy(&mut reader, &mut writer).is_ok() {
-                    let _ = writer.shutdown(Shutdown::Write);
-                }
-            });
-        }
-    });
-}
-
 fn finished(mut command: Command, case: &str) -> (String, String) {
     let (address, port) = (Pair::ADDRESS_B.to_string(), PORT.to_string());
     command.args([case, &address, &port]);
@@ -66,7 +50,7 @@ fn finished(mut command: Command, case: &str) -> (String, String) {
 
 /// The case on the kernel and with the library; the latter's log.
 fn compared(pair: &Pair, case: &str) -> String {
-    echoes(&pair.b);
+    echo_streams(&pair.b, Pair::ADDRESS_B, PORT).unwrap();
     let (expected, _) = finished(pair.a.command(program()), case);
     let (seen, log) = finished(with_library(&pair.a, "", case), case);
     assert_eq!(seen, expected, "{log}");
@@ -160,7 +144,7 @@ fn what_becomes_a_standard_stream_is_the_c_librarys() {
 #[test]
 fn streams_are_the_kernels_by_a_rule_only() {
     let pair = or_skip!(Namespaces::pair());
-    echoes(&pair.b);
+    echo_streams(&pair.b, Pair::ADDRESS_B, PORT).unwrap();
     for rules in ["", "use os udp_sender *:*\n", "use os tcp_server *:*\n"] {
         let (seen, log) = finished(with_library(&pair.a, rules, "none"), "plain");
         assert_eq!(seen, "all octets\n");

@@ -10,7 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use stats::TcpSnapshot;
-use testkit::{Accelerated, Namespace, Namespaces, Pair, RawLink, Running, or_skip, preloaded};
+use testkit::{
+    Accelerated, Namespace, Namespaces, Pair, RawLink, Running, echo_streams, or_skip, preloaded,
+};
 
 const SOON: Duration = Duration::from_secs(60);
 const PORT: u16 = 7910;
@@ -20,14 +22,9 @@ fn program() -> PathBuf {
     testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap()
 }
 
-/// With rules that accelerate every stream.
 fn accelerated(namespace: &Namespace, case: &str, address: &str, count: usize) -> Command {
-    let rules =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("safety-{}.conf", std::process::id()));
-    fs::write(&rules, "use vma tcp_client *:*\nuse vma tcp_server *:*\n").unwrap();
     let mut command = preloaded(namespace, &program()).unwrap();
     command
-        .env("VMA_CONFIG_FILE", rules)
         .env("VMA_TRACELEVEL", "4")
         .args([case, address, &PORT.to_string(), &count.to_string()]);
     command
@@ -140,28 +137,10 @@ fn a_router_with_a_small_link_makes_segments_smaller() {
     far.wait_until_running("vd", SOON).unwrap();
     write_in(&pair.a, "/proc/sys/net/ipv4/ip_forward", "1");
     write_in(&pair.a, "/proc/sys/net/ipv4/icmp_ratelimit", "0");
-    echoes(&far, FAR);
+    echo_streams(&far, FAR, PORT).unwrap();
     compared(&pair.b, "upload", &FAR.to_string(), 300_000);
     // The next connection knows.
     compared(&pair.b, "upload", &FAR.to_string(), 30_000);
-}
-
-/// An echo server on the kernel, for as long as the test runs.
-fn echoes(namespace: &Namespace, address: std::net::Ipv4Addr) {
-    let listener = namespace
-        .enter(|| TcpListener::bind((address, PORT)))
-        .unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            thread::spawn(move || {
-                let mut reader = stream.try_clone().unwrap();
-                let mut writer = stream;
-                if std::io::copy(&mut reader, &mut writer).is_ok() {
-                    let _ = writer.shutdown(Shutdown::Write);
-                }
-            });
-        }
-    });
 }
 
 /// How many connections of a namespace are in TIME-WAIT.
@@ -178,7 +157,7 @@ fn closed_connections_leave_time_wait_in_the_kernel_and_nothing_else() {
     // A peer's reset ends the state early (RFC 1337).
     const MOST: usize = CYCLES - CYCLES / 1000;
     let pair = or_skip!(Namespaces::pair());
-    echoes(&pair.b, Pair::ADDRESS_B);
+    echo_streams(&pair.b, Pair::ADDRESS_B, PORT).unwrap();
     let address = Pair::ADDRESS_B.to_string();
     let command = accelerated(&pair.a, "cycles", &address, CYCLES);
     let mut client = Accelerated::start(command).unwrap();
@@ -262,7 +241,7 @@ fn connections_that_follow_each_other_under_one_number_do_not_disturb_each_other
 #[test]
 fn ports_are_used_again_as_on_the_kernel() {
     let pair = or_skip!(Namespaces::pair());
-    echoes(&pair.b, Pair::ADDRESS_B);
+    echo_streams(&pair.b, Pair::ADDRESS_B, PORT).unwrap();
     compared(&pair.a, "again", &Pair::ADDRESS_B.to_string(), 0);
 }
 
@@ -345,7 +324,7 @@ fn a_flood_of_syns_takes_little_memory_and_keeps_nobody_out() {
 #[test]
 fn parameters_set_options_and_the_rate_of_connections() {
     let pair = or_skip!(Namespaces::pair());
-    echoes(&pair.b, Pair::ADDRESS_B);
+    echo_streams(&pair.b, Pair::ADDRESS_B, PORT).unwrap();
     for value in ["0", "1"] {
         let mut command = accelerated(&pair.a, "options", &Pair::ADDRESS_B.to_string(), 0);
         command.env("VMA_TCP_NODELAY", value);

@@ -1,7 +1,7 @@
 //! The echo service (RFC 862) at the peer's end, over UDP and TCP, without the library.
 
-use std::io;
-use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -43,6 +43,31 @@ impl Echo {
         thread::spawn(move || serve_streams(&tcp, &stopped));
         Ok(Self { stop })
     }
+}
+
+/// The service over TCP alone, at a port of the caller's, for as long as the test runs.
+///
+/// # Errors
+///
+/// The socket cannot be made.
+pub fn echo_streams(namespace: &Namespace, address: Ipv4Addr, port: u16) -> io::Result<()> {
+    let listener = namespace.enter(|| TcpListener::bind((address, port)))?;
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || echo_to_the_end(stream));
+        }
+    });
+    Ok(())
+}
+
+fn echo_to_the_end(mut stream: TcpStream) {
+    let mut buffer = [0; 30_000];
+    while let Ok(len @ 1..) = stream.read(&mut buffer) {
+        if stream.write_all(&buffer[..len]).is_err() {
+            return;
+        }
+    }
+    drop(stream.shutdown(Shutdown::Write));
 }
 
 impl Drop for Echo {

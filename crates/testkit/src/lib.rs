@@ -50,7 +50,7 @@ pub use comparison::{
     Comparison, FORKING_VARIANTS, THREAD_MODE_VARIANTS, THREADED_VARIANTS, VARIANTS, Variant,
     difference, log_tail,
 };
-pub use echo::Echo;
+pub use echo::{Echo, echo_streams};
 pub use left_to_kernel::{Place, Reason, compare_left_to_kernel};
 pub use library::{libvma_is_optimised, libvma_path};
 pub use namespace::Namespace;

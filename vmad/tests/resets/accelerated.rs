@@ -1,6 +1,5 @@
 //! Processes with the library, whose connections are found in their statistics.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -20,11 +19,8 @@ const WAITING: usize = 50;
 fn accelerated(lab: &Lab, case: &str, address: SocketAddr, count: usize) -> Running {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../libvma/tests/c/tcp_safety.c");
     let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-    let rules = lab.directory().join("rules.conf");
-    fs::write(&rules, "use vma tcp_client *:*\nuse vma tcp_server *:*\n").unwrap();
     let mut command = preloaded(&lab.pair().a, &program).unwrap();
     command
-        .env("VMA_CONFIG_FILE", rules)
         .env("VMA_STATS_SHMEM_DIR", lab.directory())
         .env("VMA_TRACELEVEL", "4")
         .args([case, &address.ip().to_string(), &address.port().to_string()])

@@ -1,7 +1,6 @@
 //! One stream as fast as it goes: iperf3 on the kernel's sockets, whose segments the devices cut and merge or not, and with libvma at
 //! the sender, at the receiver and at both.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -20,7 +19,6 @@ use crate::table::{layout, row};
 
 const SECONDS: u32 = 3;
 const TIMEOUT: Duration = Duration::from_secs(20);
-const RULES: &str = "use vma tcp_client *:*\nuse vma tcp_server *:*\n";
 
 /// Who has libvma, and whether the devices cut and merge segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +54,6 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
     let built = cargo::build(&["build", "--release", "--package", "libvma"])?;
     let library = built.path("vma")?;
     let home = tempfile::Builder::new().prefix("vma-streams-").tempdir()?;
-    fs::write(home.path().join("rules.conf"), RULES)?;
     let mut rates = vec![Vec::new(); CASES.len()];
     for number in 1..=options.rounds {
         for (case, rates) in CASES.iter().zip(&mut rates) {
@@ -98,7 +95,6 @@ fn measure(case: &Case, library: &Path, home: &Path) -> Result<f64, Failure> {
         }
         command
             .arg("iperf3")
-            .env("VMA_CONFIG_FILE", home.join("rules.conf"))
             .env("VMA_STATS_SHMEM_DIR", home)
             .env("VMA_TRACELEVEL", "error");
         command

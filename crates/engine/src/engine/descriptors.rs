@@ -194,13 +194,12 @@ impl<B: Backend> Engine<B> {
             return;
         }
         drop(control);
-        // The C library's standard streams read and write past the hooks. A datagram socket may send so.
-        let is_written = new == libc::STDOUT_FILENO || new == libc::STDERR_FILENO;
-        match object {
-            Object::Udp(socket) if new == libc::STDIN_FILENO => {
+        // The C library's standard streams read and write past the hooks. What a datagram socket sends may go so.
+        match (object, new) {
+            (Object::Udp(socket), libc::STDIN_FILENO) => {
                 self.leave_to_kernel(socket, Reason::InLibc);
             }
-            Object::Tcp(socket) if new == libc::STDIN_FILENO || is_written => {
+            (Object::Tcp(socket), libc::STDIN_FILENO..=libc::STDERR_FILENO) => {
                 self.leave_to_kernel(socket, Reason::InLibc);
             }
             _ => {}

@@ -256,11 +256,19 @@ pub(crate) fn connected_silently(
     let fd = new_socket(libc::SOCK_CLOEXEC).ok()?;
     // SAFETY: the kernel has just made it.
     let socket = descriptors::OwnDescriptor::new(unsafe { super::owned(fd.into()) });
-    repair_begins(socket.as_raw_fd())
-        .and_then(|()| bind(socket.as_raw_fd(), local))
-        .and_then(|()| connect(socket.as_raw_fd(), peer))
-        .ok()?;
+    connect_silently(socket.as_raw_fd(), local, peer).ok()?;
     Some(socket)
+}
+
+/// Connects a new socket without a packet. It stays under repair.
+pub(crate) fn connect_silently(
+    fd: c_int,
+    local: SocketAddrV4,
+    peer: SocketAddrV4,
+) -> Result<(), Errno> {
+    repair_begins(fd)?;
+    bind(fd, local)?;
+    connect(fd, peer)
 }
 
 /// Sets or clears `O_NONBLOCK`.

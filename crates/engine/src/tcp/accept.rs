@@ -156,9 +156,7 @@ impl<S: TcpStack> TcpSocket<S> {
         local: SocketAddrV4,
         peer: SocketAddrV4,
     ) -> Result<(), Errno> {
-        streams::repair_begins(fd)?;
-        streams::bind(fd, local)?;
-        match streams::connect(fd, peer) {
+        match streams::connect_silently(fd, local, peer) {
             // An earlier connection of these addresses is in the kernel still. The peer, which has just ended a handshake,
             // does not know it any more.
             Err(Errno(libc::EADDRNOTAVAIL)) => {

@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ::tcp::{Config, CongestionAlgorithm, Instant, SecretKey};
 use dev_core::FramePool;
-use stats::Segment;
-use wire::tcp::Header;
+use wire::tcp::{Header, Segment};
 
 use crate::sockets;
 use crate::sockets::internal_thread::InternalThread;
@@ -16,13 +15,14 @@ use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
 use crate::tcp::icmp::PathMtus;
 use crate::tcp::options::Defaults;
+use crate::tcp::payload::Received;
 use crate::tcp::sysctl;
 use crate::tcp::timers::Timers;
 
 /// What all TCP sockets of the process share.
 pub(crate) struct Common<S: Stack> {
     pub(super) pool: &'static FramePool,
-    pub(super) segment: Arc<Segment>,
+    pub(super) segment: Arc<stats::Segment>,
     pub(super) path_mtus: PathMtus,
     pub(super) timers: Timers<S>,
     settings: OnceLock<Settings>,
@@ -48,6 +48,18 @@ pub(super) struct Stranger {
     pub(super) data: Vec<u8>,
 }
 
+impl Stranger {
+    /// A copy, for the frame belongs to the ring.
+    pub(super) fn new(segment: &Segment, data: Option<Received>) -> Self {
+        Self {
+            local: segment.destination,
+            peer: segment.source,
+            header: segment.header,
+            data: data.map_or(Vec::new(), |data| data.as_ref().to_vec()),
+        }
+    }
+}
+
 /// More than that are lost: nobody but attackers sends so many.
 const STRANGERS_MAX: usize = 256;
 
@@ -70,7 +82,7 @@ struct Settings {
 impl<S: Stack> Common<S> {
     pub(crate) fn new(
         pool: &'static FramePool,
-        segment: Arc<Segment>,
+        segment: Arc<stats::Segment>,
         internal_thread: Arc<InternalThread>,
         chosen: &sockets::settings::Settings,
     ) -> Self {

@@ -308,18 +308,15 @@ fn end<S: TcpStack>(
     Ok(())
 }
 
-/// A segment in the peer's stead, to the kernel's socket only.
-fn say<S: TcpStack>(
-    host: &Host<S>,
-    local: SocketAddrV4,
-    peer: SocketAddrV4,
+/// The header of what the peer might send at this point.
+pub(super) fn peers_header(
     snapshot: &Snapshot<Received>,
     seq: tcp::SeqNumber,
     flags: Flags,
-) -> Result<(), Errno> {
+) -> Header {
     let scale = snapshot.window_scales.map_or(0, |scales| scales.snd);
     let window = snapshot.window.snd_wnd >> scale;
-    let header = Header {
+    Header {
         seq: seq.0,
         ack: snapshot.snd_una.0,
         flags,
@@ -332,7 +329,19 @@ fn say<S: TcpStack>(
             }),
             ..Options::default()
         },
-    };
+    }
+}
+
+/// A segment in the peer's stead, to the kernel's socket only.
+fn say<S: TcpStack>(
+    host: &Host<S>,
+    local: SocketAddrV4,
+    peer: SocketAddrV4,
+    snapshot: &Snapshot<Received>,
+    seq: tcp::SeqNumber,
+    flags: Flags,
+) -> Result<(), Errno> {
+    let header = peers_header(snapshot, seq, flags);
     let packet = packet(local, peer, &header, &[]);
     let sent = host
         .return_socket()

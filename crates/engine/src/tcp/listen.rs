@@ -332,12 +332,7 @@ fn leave_to_kernel<S: Stack>(
     segment: &Segment,
     data: Option<Received>,
 ) -> Outcome {
-    common.add_stranger(Stranger {
-        local: segment.destination,
-        peer: segment.source,
-        header: segment.header,
-        data: data.map_or(Vec::new(), |data| data.as_ref().to_vec()),
-    });
+    common.add_stranger(Stranger::new(segment, data));
     Outcome {
         wake_up: Some(now),
         ..Outcome::default()

@@ -5,10 +5,10 @@
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
-use ::tcp::{Flags, Header, Instant, Snapshot};
+use ::tcp::{Flags, Instant, Snapshot};
 use dev_core::{Admission, Agreed, Clocks, Flow, Protocol, WindowShifts};
 use libc::c_int;
-use wire::tcp::{Options, Segment, Timestamps};
+use wire::tcp::Segment;
 
 use super::Listening;
 use crate::sockets::host::Host;
@@ -16,7 +16,7 @@ use crate::sockets::interface::Interface;
 use crate::sockets::stack::Stack;
 use crate::sys::streams;
 use crate::tcp::common::{Stranger, now};
-use crate::tcp::hand_over::{packet, send_on};
+use crate::tcp::hand_over::{packet, peers_header, send_on};
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::{Outcome, Stream};
@@ -61,12 +61,7 @@ impl<S: Stack> Returning<S> {
             return outcome;
         }
         if self.later.len() < LATER_MAX {
-            self.later.push(Stranger {
-                local: segment.destination,
-                peer: segment.source,
-                header: segment.header,
-                data: data.map_or(Vec::new(), |data| data.as_ref().to_vec()),
-            });
+            self.later.push(Stranger::new(segment, data));
         }
         Outcome {
             wake_up: Some(now),
@@ -309,32 +304,17 @@ fn packets(snapshot: &Snapshot<Received>, local: SocketAddrV4, peer: SocketAddrV
     let unread: Vec<u8> = pieces.collect::<Vec<&[u8]>>().concat();
     let has_fin = snapshot.state.has_peer_fin();
     let before = unread.len() as u32 + u32::from(has_fin);
-    let scale = snapshot.window_scales.map_or(0, |scales| scales.snd);
-    let window = snapshot.window.snd_wnd >> scale;
     let count = unread.len().div_ceil(PART_BYTES).max(1);
     (0..count)
         .filter_map(|index| {
             let start = index * PART_BYTES;
             let end = unread.len().min(start + PART_BYTES);
-            let fin = has_fin && index + 1 == count;
-            let header = Header {
-                seq: (snapshot.rcv_nxt - before + start as u32).0,
-                ack: snapshot.snd_una.0,
-                flags: if fin {
-                    Flags::ACK | Flags::FIN
-                } else {
-                    Flags::ACK
-                },
-                window: u16::try_from(window).unwrap_or(u16::MAX),
-                urgent: 0,
-                options: Options {
-                    timestamps: snapshot.timestamps.map(|timestamps| Timestamps {
-                        value: timestamps.recent,
-                        echo: timestamps.value,
-                    }),
-                    ..Options::default()
-                },
-            };
+            let mut flags = Flags::ACK;
+            if has_fin && index + 1 == count {
+                flags |= Flags::FIN;
+            }
+            let seq = snapshot.rcv_nxt - before + start as u32;
+            let header = peers_header(snapshot, seq, flags);
             packet(local, peer, &header, &unread[start..end])
         })
         .collect()
