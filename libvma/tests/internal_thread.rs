@@ -1,7 +1,9 @@
 //! Where the internal thread runs, and how long a call that joins a group takes, as parameters say.
 
 use std::fs;
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use testkit::{Accelerated, Namespaces, Pair, eventually, or_skip, preloaded};
@@ -111,4 +113,92 @@ fn a_call_that_joins_waits_as_it_is_told_to() {
     let waited = took(&[("VMA_WAIT_AFTER_JOIN_MSEC", "300")]);
     assert!((300..1300).contains(&waited), "{waited} ms");
     assert!(usual < 300, "{usual} ms");
+}
+
+/// How often the internal thread has gone to sleep.
+fn sleeps(program: &mut Accelerated) -> u64 {
+    let status = fs::read_to_string(internal_thread(program).join("status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn rings_that_nobody_polls_are_drained_as_often_as_is_asked_for() {
+    const INTERVAL: &str = "VMA_PROGRESS_ENGINE_INTERVAL";
+    const MAX: &str = "VMA_PROGRESS_ENGINE_WCE_MAX";
+    const EACH: &str = "VMA_INTERNAL_THREAD_ARM_CQ";
+    let pair = or_skip!(Namespaces::pair());
+    let sender = pair
+        .a
+        .enter(|| UdpSocket::bind((Pair::ADDRESS_A, 0)))
+        .unwrap();
+    let cases: [(&[_], bool); 5] = [
+        (&[], true),
+        (&[(INTERVAL, "0")], false),
+        (&[(MAX, "0")], false),
+        (&[(INTERVAL, "0"), (EACH, "1")], true),
+        (&[(INTERVAL, "50")], true),
+    ];
+    for (environment, is_drained) in cases {
+        let mut program = start(&pair, environment);
+        for _ in 0..3 {
+            sender.send_to(b"x", (Pair::ADDRESS_B, 7001)).unwrap();
+        }
+        let has_come = || {
+            let rings = program.reader().rings().unwrap();
+            rings.iter().map(|ring| ring.rx_packets).sum::<u64>() >= 3
+        };
+        let patience = Duration::from_millis(if is_drained { 10_000 } else { 300 });
+        assert_eq!(
+            eventually(patience, has_come),
+            is_drained,
+            "{environment:?}"
+        );
+        if environment.is_empty() {
+            // It does not look a hundred times a second at a ring to which nothing comes.
+            thread::sleep(Duration::from_millis(1500));
+            let before = sleeps(&mut program);
+            thread::sleep(Duration::from_secs(1));
+            let after = sleeps(&mut program);
+            assert!(after - before < 20, "{}", after - before);
+        }
+    }
+}
+
+/// Waits with each call until an octet comes by standard input.
+const WAITING: &str = r"
+import select, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('', 7001))
+poll = select.epoll()
+poll.register(s, select.EPOLLIN)
+poll.register(sys.stdin, select.EPOLLIN)
+print('waits', flush=True)
+while (sys.stdin.fileno(), select.EPOLLIN) not in poll.poll(0.3):
+    pass
+";
+
+#[test]
+fn the_share_of_polling_is_measured_if_it_is_asked_for() {
+    let pair = or_skip!(Namespaces::pair());
+    for is_asked in ["0", "1"] {
+        let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
+        command
+            .args(["-c", WAITING])
+            .envs([("VMA_CPU_USAGE_STATS", is_asked), ("VMA_SELECT_POLL", "-1")]);
+        let mut program = Accelerated::start(command).unwrap();
+        let process = program.process();
+        assert!(eventually(SOON, || process.stdout().ends_with('\n')));
+        let share = || {
+            let rows = program.reader().multiplexers().unwrap();
+            rows.iter().map(|row| row.polling_cpu).max().unwrap_or(0)
+        };
+        if is_asked == "1" {
+            assert!(eventually(SOON, || share() > 50), "{} percent", share());
+        } else {
+            assert_eq!(share(), 0);
+        }
+    }
 }

@@ -36,6 +36,14 @@ pub struct Settings {
     pub memory: MemoryKind,
     /// The user has set it.
     pub memory_is_asked_for: bool,
+    /// `VMA_CPU_USAGE_STATS`: calls that wait measure how long they poll.
+    pub measures_polling: bool,
+    /// `VMA_PROGRESS_ENGINE_INTERVAL`: how often interfaces that nobody polls are looked at; zero: never.
+    pub progress_interval: Duration,
+    /// `VMA_PROGRESS_ENGINE_WCE_MAX`: packets taken in at a time then.
+    pub progress_packets_max: usize,
+    /// `VMA_INTERNAL_THREAD_ARM_CQ`: the internal thread takes in every packet.
+    pub internal_thread_receives: bool,
     /// `VMA_WAIT_AFTER_JOIN_MSEC`: how long a call that joins a multicast group takes at least.
     pub wait_after_join: Duration,
     /// `VMA_TCP_NODELAY`: streams begin with the option.
