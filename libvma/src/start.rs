@@ -185,6 +185,7 @@ fn settings(config: &Config) -> Settings {
         internal_thread_receives: config.internal_thread_receives,
         wait_after_join: Duration::from_millis(config.wait_after_join_msec.into()),
         tcp_nodelay: config.tcp_nodelay,
+        tcp_sends_poll: config.tcp_sends_poll,
         tcp_max_syn_rate: config.tcp_max_syn_rate,
         tcp_cc_algo: config.tcp_cc_algo,
         rx_udp_poll_os_ratio: config.rx_udp_poll_os_ratio,

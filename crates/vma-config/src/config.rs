@@ -52,6 +52,8 @@ pub struct Config {
     pub poll_shared_cpu: bool,
     /// `VMA_TCP_NODELAY`
     pub tcp_nodelay: bool,
+    /// `VMA_RX_POLL_ON_TX_TCP`
+    pub tcp_sends_poll: bool,
     /// `VMA_TCP_MAX_SYN_RATE`
     pub tcp_max_syn_rate: u32,
     /// `VMA_CPU_USAGE_STATS`
@@ -292,6 +294,7 @@ impl Config {
             tcp_cc_algo: settings
                 .is_from_environment(CONGESTION)
                 .then(|| unsigned(CONGESTION)),
+            tcp_sends_poll: settings.is_on(const { ParameterId::of("VMA_RX_POLL_ON_TX_TCP") }),
             tcp_max_syn_rate: unsigned(const { ParameterId::of("VMA_TCP_MAX_SYN_RATE") }),
             rx_poll: signed(const { ParameterId::of("VMA_RX_POLL") }),
             rx_udp_poll_os_ratio: unsigned(const { ParameterId::of("VMA_RX_UDP_POLL_OS_RATIO") }),

@@ -80,6 +80,7 @@ pub fn settings() -> Settings {
         internal_thread_receives: false,
         wait_after_join: std::time::Duration::ZERO,
         tcp_nodelay: false,
+        tcp_sends_poll: false,
         tcp_max_syn_rate: 0,
         tcp_cc_algo: None,
         rx_udp_poll_os_ratio: 100,

@@ -48,6 +48,8 @@ pub struct Settings {
     pub wait_after_join: Duration,
     /// `VMA_TCP_NODELAY`: streams begin with the option.
     pub tcp_nodelay: bool,
+    /// `VMA_RX_POLL_ON_TX_TCP`: send calls of streams receive what has come.
+    pub tcp_sends_poll: bool,
     /// `VMA_TCP_MAX_SYN_RATE`: SYNs a second that a listener answers; 0 for all.
     pub tcp_max_syn_rate: u32,
     /// `VMA_TCP_CC_ALGO`: the congestion control of streams for which the program has chosen none. `None`: the system's.

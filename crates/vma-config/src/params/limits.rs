@@ -107,10 +107,10 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
             "Keeps the port from being used again too early.",
         ),
     flag("VMA_RX_POLL_ON_TX_TCP", "Polling Rx on Tx TCP", false)
-        .no_effect("acknowledgements are noticed by whoever polls, and by VMA_PROGRESS_ENGINE_INTERVAL")
         .about(
             "Poll for incoming packets while sending over TCP.",
-            "Acknowledgements are noticed sooner.",
+            "Acknowledgements are noticed sooner; otherwise by the next call that receives, and after \
+             VMA_PROGRESS_ENGINE_INTERVAL.",
         ),
     flag(
         "VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME",

@@ -41,6 +41,7 @@ const WORKING: &[&str] = &[
     "VMA_THREAD_MODE",
     "VMA_MEM_ALLOC_TYPE",
     "VMA_TCP_CC_ALGO",
+    "VMA_RX_POLL_ON_TX_TCP",
     "VMA_XDP_MODE",
     "VMA_XDP_POOL_FRAMES",
     "VMA_POLL_SHARED_CPU",
