@@ -15,7 +15,7 @@ pub enum Parsed {
     Tcp(Segment),
 }
 
-/// An end of a packet that [`Parsed::of`] has let through: there is no other than IPv4.
+/// An end of a packet that [`Parsed::of`] has let through, or of a flow of ours: there is no other than IPv4.
 #[inline]
 pub(crate) fn v4(address: SocketAddr) -> SocketAddrV4 {
     match address {

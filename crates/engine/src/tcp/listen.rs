@@ -449,7 +449,7 @@ impl<S: TcpStack> TcpSocket<S> {
         for place in places {
             let flow = Flow {
                 protocol: Protocol::Tcp,
-                local: SocketAddrV4::new(place.address, local.port()),
+                local: SocketAddrV4::new(place.address, local.port()).into(),
                 peer: None,
             };
             if place.interface.attach(&flow, self.into()).is_err() {

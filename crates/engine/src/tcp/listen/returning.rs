@@ -245,8 +245,8 @@ impl<S: TcpStack> TcpSocket<S> {
 fn flow_of((local, peer): (SocketAddrV4, SocketAddrV4)) -> Flow {
     Flow {
         protocol: Protocol::Tcp,
-        local,
-        peer: Some(peer),
+        local: local.into(),
+        peer: Some(peer.into()),
     }
 }
 
