@@ -13,7 +13,7 @@ const ETHERNET: EthernetAddresses = EthernetAddresses {
     source: [0x02, 0xaa, 0xbb, 0xcc, 0xdd, 0xee],
     destination: [0x02, 0x11, 0x22, 0x33, 0x44, 0x55],
 };
-const FRAME_CAPACITY: usize = 1792;
+const FRAME_CAPACITY: u32 = 1792;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
@@ -44,7 +44,7 @@ fn maps() -> Result<FlowMaps, Skip> {
 
 fn load(maps: &FlowMaps, in_pieces: bool) -> Program {
     let capacity = Capacity {
-        frame_bytes: FRAME_CAPACITY as u32,
+        frame_bytes: FRAME_CAPACITY,
         in_pieces,
     };
     let on_match = OnMatch::Verdict(OURS);
@@ -164,7 +164,7 @@ fn everything_else_passes_to_the_kernel() {
     half_a_header[18..20].copy_from_slice(&19_u16.to_be_bytes());
     let mut neighbour_discovery = changed(20, &[58]);
     neighbour_discovery[54..56].copy_from_slice(&[135, 0]);
-    let long = [7; FRAME_CAPACITY];
+    let long = [7; FRAME_CAPACITY as usize];
     let cases = vec![
         ("other MAC", changed(5, &[0x54])),
         ("multicast of IPv6", changed(0, &[0x33, 0x33, 0, 0, 0, 1])),
@@ -232,7 +232,7 @@ fn everything_else_passes_to_the_kernel() {
 #[test]
 fn long_segments_match_if_they_come_in_pieces() {
     let (_maps, program) = or_skip!(steered(true));
-    let long = [7; FRAME_CAPACITY];
+    let long = [7; FRAME_CAPACITY as usize];
     assert_verdicts(
         &program,
         vec![("a segment", segment(PEER, at(STREAMS), &long))],
