@@ -57,6 +57,15 @@ impl UdpTemplate {
         }
     }
 
+    /// The same without the bit "don't fragment".
+    #[must_use]
+    pub fn without_dont_fragment(&self) -> Self {
+        let mut template = self.clone();
+        template.bytes[20] &= !0x40;
+        template.ip_sum = checksum::sum(&template.bytes[14..34], 0);
+        template
+    }
+
     /// Writes headers and `payload` to the start of `frame`; returns the length of the frame.
     ///
     /// `None`, with `frame` untouched, if it does not fit into `frame` or an IPv4 packet.

@@ -5,7 +5,7 @@ use dev_core::{Backend, Frame};
 use crate::mux::Registration;
 use crate::mux::epoll::EpollSet;
 use crate::sockets::attachment::MayOpen;
-use crate::sockets::delivery::Parsed;
+use crate::sockets::delivery::{Arrival, Parsed};
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::host::Host;
 use crate::sockets::interface::LongPacket;
@@ -82,20 +82,18 @@ impl<B: Backend> Stack for AnySocket<B> {
         call: &mut DirectReceive<'_, '_, Self>,
         packet: &Parsed,
         frame: &Frame,
-        arrived_nsec: u64,
+        arrival: Arrival,
     ) {
         // A stream's octets are read from its queue.
         if let (Self::Udp(socket), Parsed::Udp(datagram)) = (self, packet) {
-            socket.receive_at_once(call, datagram, frame, arrived_nsec);
+            socket.receive_at_once(call, datagram, frame, arrival);
         }
     }
 
     #[inline]
-    fn deliver(self, packet: &Parsed, frame: Frame, arrived_nsec: u64) -> Result<(), Frame> {
+    fn deliver(self, packet: &Parsed, frame: Frame, arrival: Arrival) -> Result<(), Frame> {
         match (self, packet) {
-            (Self::Udp(socket), Parsed::Udp(datagram)) => {
-                socket.deliver(datagram, frame, arrived_nsec)
-            }
+            (Self::Udp(socket), Parsed::Udp(datagram)) => socket.deliver(datagram, frame, arrival),
             (Self::Tcp(socket), Parsed::Tcp(segment)) => socket.deliver(segment, frame),
             // No flow leads to a socket of another protocol.
             _ => Err(frame),
@@ -147,6 +145,13 @@ impl<B: Backend> Stack for AnySocket<B> {
     fn headers_changed(self) {
         match self {
             Self::Udp(socket) => socket.forget_destinations(),
+            Self::Tcp(_) => {}
+        }
+    }
+
+    fn message_options_changed(self) {
+        match self {
+            Self::Udp(socket) => socket.refresh_message_options(),
             Self::Tcp(_) => {}
         }
     }

@@ -1,6 +1,7 @@
 //! An open interface: its rings, who receives its packets, and its part of the data path.
 
 mod batch;
+mod datagrams;
 mod groups;
 mod long;
 mod pieces;
@@ -23,7 +24,7 @@ use dev_core::{
 use stats::{QueueSlot, RingSlot};
 use wire::{ChecksumPolicy, Malformed, UdpTemplate};
 
-use crate::sockets::delivery::{Checksums, Parsed};
+use crate::sockets::delivery::{Arrival, Checksums, Parsed};
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::doorbell::{self, Doorbell, Follows, Notify};
 use crate::sockets::stack::Stack;
@@ -355,8 +356,8 @@ impl<S: Stack> Interface<S> {
             if pieces.are_missing() || frame.continues() {
                 return self.take_piece(flows, refused, frame, pieces);
             }
-            let arrived_nsec = arrival_nsec(until_timed);
-            self.deliver((flows, groups), refused, frame, arrived_nsec, direct);
+            let arrival = self.arrival(until_timed);
+            self.deliver((flows, groups), refused, frame, arrival, direct);
         });
         self.count_received(count, bytes);
         drop(side);
@@ -387,14 +388,23 @@ impl<S: Stack> Interface<S> {
             if pieces.are_missing() || frame.continues() {
                 return self.take_piece(flows, refused, frame, pieces);
             }
-            let arrived_nsec = arrival_nsec(until_timed);
-            self.deliver((flows, groups), refused, frame, arrived_nsec, &mut None);
+            let arrival = self.arrival(until_timed);
+            self.deliver((flows, groups), refused, frame, arrival, &mut None);
         });
         self.count_received(count, bytes);
         drop(side);
         self.end_batch();
         self.start_replies();
         count
+    }
+
+    /// Of the next frame.
+    #[inline]
+    fn arrival(&self, until_timed: &mut u32) -> Arrival {
+        Arrival {
+            nsec: arrival_nsec(until_timed),
+            interface: self.spec.index,
+        }
     }
 
     /// Under the ring's lock.
@@ -414,7 +424,7 @@ impl<S: Stack> Interface<S> {
         (flows, groups): (&FlowTable<S>, &GroupTable<S>),
         refused: &RefusedSources,
         frame: Frame,
-        arrived_nsec: u64,
+        arrival: Arrival,
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) {
         let packet = match Parsed::of(self.pool.data(&frame), self.checksums) {
@@ -426,7 +436,7 @@ impl<S: Stack> Interface<S> {
             return self.pool.give(frame);
         }
         if packet.destination().ip().is_multicast() {
-            return self.deliver_to_group(groups, &packet, frame, arrived_nsec, direct);
+            return self.deliver_to_group(groups, &packet, frame, arrival, direct);
         }
         let owner = flows.look_up(packet.protocol(), packet.source(), packet.destination());
         let Some(socket) = owner else {
@@ -434,7 +444,7 @@ impl<S: Stack> Interface<S> {
             self.stats.rx_dropped_no_socket.add(1);
             return self.pool.give(frame);
         };
-        self.deliver_to(socket, &packet, frame, arrived_nsec, direct);
+        self.deliver_to(socket, &packet, frame, arrival, direct);
     }
 
     #[inline(always)]
@@ -443,18 +453,18 @@ impl<S: Stack> Interface<S> {
         socket: S,
         packet: &Parsed,
         frame: Frame,
-        arrived_nsec: u64,
+        arrival: Arrival,
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) {
         if let Some(call) = direct
             && call.waits_for(socket)
         {
-            socket.receive_at_once(call, packet, &frame, arrived_nsec);
+            socket.receive_at_once(call, packet, &frame, arrival);
             if call.result.is_some() {
                 return self.pool.give(frame);
             }
         }
-        if let Err(dropped) = socket.deliver(packet, frame, arrived_nsec) {
+        if let Err(dropped) = socket.deliver(packet, frame, arrival) {
             self.pool.give(dropped);
         }
     }

@@ -34,6 +34,11 @@ impl<S: Stack> Host<S> {
                 socket.core().attachment().groups.takes_all = all != Ok(0);
                 self.addresses_changed(socket);
             }
+            Effect::Messages => socket.message_options_changed(),
+            Effect::Device => {
+                socket.message_options_changed();
+                self.addresses_changed(socket);
+            }
             Effect::Headers => socket.headers_changed(),
             Effect::Multicast => socket.core().show_multicast_options(),
             Effect::Kernel => self.leave_to_kernel_for(socket, Request::Option { level, name }),

@@ -20,6 +20,7 @@ use crate::sockets::stack::Stack;
 use crate::sys;
 use crate::udp::groups;
 use crate::udp::port_sharing::port_sharing;
+use crate::udp::send_options::bound_device;
 use crate::udp::{UdpSocket, UdpStack};
 
 /// Those of some interfaces that are to be opened, or are being opened.
@@ -83,13 +84,16 @@ impl<S: UdpStack> UdpSocket<S> {
             }
             return Vec::new();
         }
+        let device = bound_device(fd);
+        self.attachment().groups.device = device;
         let reuse_port = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1);
         let enabled = host.settings().offloaded_sockets;
         let foreign = *self
             .attachment()
             .foreign
             .get_or_insert_with(|| !host.network().has_socket(fd));
-        let reuses_address = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
+        let reuses_address =
+            reuse_port || sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
         self.attachment().reuses_address = reuses_address;
         let is_ruled_out =
             peer.is_some_and(|peer| offload::connect_rule(rules, peer, local).is_some());
@@ -110,7 +114,7 @@ impl<S: UdpStack> UdpSocket<S> {
         let facts = SocketFacts {
             local,
             peer,
-            reuse_port,
+            device,
             sharing,
             enabled,
             foreign,
@@ -209,11 +213,7 @@ impl<S: UdpStack> UdpSocket<S> {
             Some(peer) => counters.peer.set(peer.into()),
             None => counters.peer.clear(),
         }
-        let mut send = self.send.lock();
-        send.local = Some(local);
-        send.peer = peer;
-        send.rules = Some(rules);
-        send.forget_destinations();
+        self.send.lock().set_addresses(local, peer, rules);
     }
 
     /// Goes over from the flows it has to those it should have. New ones come first, so that no packet falls between.
