@@ -19,8 +19,8 @@ use testkit::{Finished, or_skip};
 /// Fewer than this on a Debian machine with root, and the matrix says too little.
 const PROGRAMS_MIN: usize = 25;
 
-/// Packets past the kernel that a program which talks UDP over IPv4 has at least.
-const ACCELERATED_PACKETS_MIN: u64 = 4;
+/// Datagrams past the kernel that a program which talks UDP over IPv4 has at least.
+const ACCELERATED_DATAGRAMS_MIN: u64 = 4;
 
 /// A way to run with the library.
 struct Way {
@@ -104,8 +104,13 @@ fn judge(program: &Program, way: &Way, bare: &Finished, seen: &Run) -> String {
     if way.quiet {
         compare("standard error", &bare.stderr, &seen.finished.stderr);
     }
-    if program.accelerated && seen.packets < ACCELERATED_PACKETS_MIN {
-        let _ = writeln!(told, "only {} packets went past the kernel", seen.packets);
+    if let Some(accelerated) = program.accelerated {
+        let is_it = |name: &str| accelerated.is_empty() || name == accelerated;
+        let counts = seen.datagrams.iter().filter(|(name, _)| is_it(name));
+        if counts.map(|(_, count)| count).sum::<u64>() < ACCELERATED_DATAGRAMS_MIN {
+            let of_each = &seen.datagrams;
+            let _ = writeln!(told, "too few datagrams past the kernel: {of_each:?}");
+        }
     }
     if !seen.left_over.is_empty() {
         let _ = writeln!(told, "left behind: {:?}", seen.left_over);

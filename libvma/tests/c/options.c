@@ -594,6 +594,24 @@ static void read_back(void)
     ask(fd, 1, 20);
     await_data(fd);
     say_message(fd, 0, 256, since);
+    for (int i = 0; i < 4; i++) {
+        unsigned char time[16] = {0};
+        int stamped = bound();
+        say("SIOCGSTAMP", ioctl(stamped, i % 2 ? 0x8907 : 0x8906, time));
+        ask(stamped, 1, 20);
+        await_data(stamped);
+        say_recv("recv", stamped, 64, 0);
+        say("SIOCGSTAMP", ioctl(stamped, i % 2 ? 0x8907 : 0x8906, time));
+        printf("  %s\n", judged_time(time, since, i % 2 ? 1e-9 : 1e-6));
+        close(stamped);
+        stamped = bound();
+        ask(stamped, 1, 20);
+        await_data(stamped);
+        say_recv("recv", stamped, 64, 0);
+        say("SIOCGSTAMP, late", ioctl(stamped, i % 2 ? 0x8907 : 0x8906, time));
+        printf("  %s\n", judged_time(time, since, i % 2 ? 1e-9 : 1e-6));
+        close(stamped);
+    }
     unsigned long long cookie = 0;
     socklen_t len = sizeof cookie;
     say("SO_COOKIE", getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len));

@@ -12,9 +12,12 @@ use stats::Reader;
 const INTERVAL: Duration = Duration::from_millis(1);
 
 /// Opens the statistics of every process that publishes them in `directory` while `body` runs; the mappings show the
-/// last state also when the process has ended and its file is gone. Returns the packets that their rings received and
-/// sent.
-pub(crate) fn packets_past_kernel<T>(directory: &Path, body: impl FnOnce() -> T) -> (T, u64) {
+/// last state also when the process has ended and its file is gone. Returns the program of each
+/// and the datagrams that its sockets received and sent past the kernel.
+pub(crate) fn datagrams_past_kernel<T>(
+    directory: &Path,
+    body: impl FnOnce() -> T,
+) -> (T, Vec<(String, u64)>) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let watcher = scope.spawn(|| {
@@ -23,7 +26,8 @@ pub(crate) fn packets_past_kernel<T>(directory: &Path, body: impl FnOnce() -> T)
                 open_new(directory, &mut readers);
                 thread::sleep(INTERVAL);
             }
-            readers.values().map(packets).sum()
+            let of = |reader: &Reader| (reader.process().program.clone(), datagrams(reader));
+            readers.values().map(of).collect()
         });
         let value = body();
         stop.store(true, Ordering::Relaxed);
@@ -48,10 +52,13 @@ fn open_new(directory: &Path, readers: &mut BTreeMap<u32, Reader>) {
     }
 }
 
-fn packets(reader: &Reader) -> u64 {
-    let rings = reader.rings().unwrap_or_default();
-    rings
-        .iter()
-        .map(|ring| ring.rx_packets + ring.tx_packets)
+/// Datagrams of all its sockets, also of those that are closed.
+fn datagrams(reader: &Reader) -> u64 {
+    let open = reader.sockets().unwrap_or_default();
+    let closed = reader.closed_sockets().unwrap_or_default();
+    open.iter()
+        .chain(&closed)
+        .filter(|socket| socket.protocol == stats::PROTOCOL_UDP)
+        .map(|socket| socket.rx_packets + socket.tx_packets)
         .sum()
 }

@@ -36,8 +36,8 @@ pub(crate) struct Stage {
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) finished: Finished,
-    /// Packets that all its processes received and sent past the kernel.
-    pub(crate) packets: u64,
+    /// Datagrams that each of its processes, by program, received and sent past the kernel.
+    pub(crate) datagrams: Vec<(String, u64)>,
     /// Command lines of processes that still ran at its end.
     pub(crate) left_over: Vec<String>,
     /// The library's log files, one after the other.
@@ -97,11 +97,11 @@ impl Stage {
             }
         }
         let run = || Running::start(command)?.wait(TIMEOUT);
-        let (finished, packets) = evidence::packets_past_kernel(&statistics, run);
+        let (finished, datagrams) = evidence::datagrams_past_kernel(&statistics, run);
         let left_over = self.end_left_over();
         Ok(Run {
             finished: finished?,
-            packets,
+            datagrams,
             left_over,
             log: contents(&log),
         })

@@ -130,7 +130,10 @@ impl<B: Backend> Stack for AnySocket<B> {
 
     fn about_to_return(self, host: &Host<Self>) {
         match self {
-            Self::Udp(socket) => socket.leaves_groups(host),
+            Self::Udp(socket) => {
+                socket.leaves_shares(host);
+                socket.leaves_groups(host);
+            }
             Self::Tcp(socket) => socket.give_to_kernel(host),
         }
     }

@@ -7,6 +7,7 @@ mod long;
 mod pieces;
 mod segments;
 mod set;
+mod shares;
 mod sources;
 mod whole;
 
@@ -33,6 +34,7 @@ use batch::Batch;
 pub(crate) use long::LongPacket;
 use pieces::Pieces;
 pub(crate) use set::InterfaceSet;
+use shares::Shares;
 use sources::RefusedSources;
 use whole::Whole;
 pub(crate) use whole::{WHOLE_MAX, segments};
@@ -76,6 +78,7 @@ struct RxSide<S: Stack> {
     ring: <S::Backend as Backend>::Rx,
     flows: FlowTable<S>,
     groups: GroupTable<S>,
+    shares: Shares<S>,
     refused: RefusedSources,
     /// Frames until the next one whose way to the program is timed.
     until_timed: u32,
@@ -129,6 +132,7 @@ impl<S: Stack> Interface<S> {
                     ring: port.rx,
                     flows: FlowTable::default(),
                     groups: GroupTable::default(),
+                    shares: Shares::new(),
                     refused: RefusedSources::default(),
                     until_timed: 0,
                     pieces: Pieces::new(mode),
@@ -346,6 +350,7 @@ impl<S: Stack> Interface<S> {
             ring,
             flows,
             groups,
+            shares,
             refused,
             until_timed,
             pieces,
@@ -357,7 +362,7 @@ impl<S: Stack> Interface<S> {
                 return self.take_piece(flows, refused, frame, pieces);
             }
             let arrival = self.arrival(until_timed);
-            self.deliver((flows, groups), refused, frame, arrival, direct);
+            self.deliver((flows, groups, shares), refused, frame, arrival, direct);
         });
         self.count_received(count, bytes);
         drop(side);
@@ -378,6 +383,7 @@ impl<S: Stack> Interface<S> {
             ring,
             flows,
             groups,
+            shares,
             refused,
             until_timed,
             pieces,
@@ -389,7 +395,7 @@ impl<S: Stack> Interface<S> {
                 return self.take_piece(flows, refused, frame, pieces);
             }
             let arrival = self.arrival(until_timed);
-            self.deliver((flows, groups), refused, frame, arrival, &mut None);
+            self.deliver((flows, groups, shares), refused, frame, arrival, &mut None);
         });
         self.count_received(count, bytes);
         drop(side);
@@ -421,7 +427,7 @@ impl<S: Stack> Interface<S> {
     #[inline]
     fn deliver(
         &self,
-        (flows, groups): (&FlowTable<S>, &GroupTable<S>),
+        (flows, groups, shares): (&FlowTable<S>, &GroupTable<S>, &Shares<S>),
         refused: &RefusedSources,
         frame: Frame,
         arrival: Arrival,
@@ -443,6 +449,11 @@ impl<S: Stack> Interface<S> {
             // It was on its way when the socket went.
             self.stats.rx_dropped_no_socket.add(1);
             return self.pool.give(frame);
+        };
+        let socket = if shares.is_empty() {
+            socket
+        } else {
+            shares.choose(&packet, socket)
         };
         self.deliver_to(socket, &packet, frame, arrival, direct);
     }
