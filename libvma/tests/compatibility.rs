@@ -106,9 +106,13 @@ fn judge(program: &Program, way: &Way, bare: &Finished, seen: &Run) -> String {
     }
     if let Some(accelerated) = program.accelerated {
         let is_it = |name: &str| accelerated.is_empty() || name == accelerated;
-        let counts = seen.datagrams.iter().filter(|(name, _)| is_it(name));
+        let counts = seen
+            .past_kernel
+            .datagrams
+            .iter()
+            .filter(|(name, _)| is_it(name));
         if counts.map(|(_, count)| count).sum::<u64>() < ACCELERATED_DATAGRAMS_MIN {
-            let of_each = &seen.datagrams;
+            let of_each = &seen.past_kernel.datagrams;
             let _ = writeln!(told, "too few datagrams past the kernel: {of_each:?}");
         }
     }

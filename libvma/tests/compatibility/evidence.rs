@@ -11,13 +11,18 @@ use stats::Reader;
 /// How often the directory is read. A process that lives for less may be missed.
 const INTERVAL: Duration = Duration::from_millis(1);
 
+/// What went past the kernel in a run.
+#[derive(Debug, Default)]
+pub(crate) struct PastKernel {
+    /// Packets that the rings of all processes received and sent.
+    pub(crate) packets: u64,
+    /// Of each process, its program and the datagrams that its sockets received and sent.
+    pub(crate) datagrams: Vec<(String, u64)>,
+}
+
 /// Opens the statistics of every process that publishes them in `directory` while `body` runs; the mappings show the
-/// last state also when the process has ended and its file is gone. Returns the program of each
-/// and the datagrams that its sockets received and sent past the kernel.
-pub(crate) fn datagrams_past_kernel<T>(
-    directory: &Path,
-    body: impl FnOnce() -> T,
-) -> (T, Vec<(String, u64)>) {
+/// last state also when the process has ended and its file is gone.
+pub(crate) fn past_kernel<T>(directory: &Path, body: impl FnOnce() -> T) -> (T, PastKernel) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let watcher = scope.spawn(|| {
@@ -27,7 +32,10 @@ pub(crate) fn datagrams_past_kernel<T>(
                 thread::sleep(INTERVAL);
             }
             let of = |reader: &Reader| (reader.process().program.clone(), datagrams(reader));
-            readers.values().map(of).collect()
+            PastKernel {
+                packets: readers.values().map(packets).sum(),
+                datagrams: readers.values().map(of).collect(),
+            }
         });
         let value = body();
         stop.store(true, Ordering::Relaxed);
@@ -50,6 +58,14 @@ fn open_new(directory: &Path, readers: &mut BTreeMap<u32, Reader>) {
             readers.entry(pid).or_insert(reader);
         }
     }
+}
+
+fn packets(reader: &Reader) -> u64 {
+    let rings = reader.rings().unwrap_or_default();
+    rings
+        .iter()
+        .map(|ring| ring.rx_packets + ring.tx_packets)
+        .sum()
 }
 
 /// Datagrams of all its sockets, also of those that are closed.

@@ -393,7 +393,7 @@ fn resolve_way<S: Stack>(
         overrides.tos.unwrap_or(headers.tos),
     );
     // What is bound to a group sends as if it were bound to nothing.
-    let bound = Some(overrides.source.unwrap_or(*local.ip()))
+    let bound = Some(overrides.source.unwrap_or_else(|| *local.ip()))
         .filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
     let key = NextHopKey {
         destination,

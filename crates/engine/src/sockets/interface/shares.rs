@@ -52,12 +52,12 @@ impl<S: Stack> Shares<S> {
 fn place(secret: u64, source: SocketAddrV4, count: usize) -> usize {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let ip = u64::from(u32::from(*source.ip()));
-    let mut hash = (ip << 16 | u64::from(source.port())) ^ secret;
+    let mut hash = ((ip << 16) | u64::from(source.port())) ^ secret;
     for _ in 0..2 {
         hash = hash.wrapping_mul(ODD);
         hash ^= hash >> 32;
     }
-    ((hash & 0xffff_ffff) * count as u64 >> 32) as usize
+    (((hash & 0xffff_ffff) * count as u64) >> 32) as usize
 }
 
 fn is_it<S: Stack>(one: S, other: &SocketCore<S>) -> bool {
