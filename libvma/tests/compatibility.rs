@@ -12,6 +12,7 @@ mod stage;
 use std::fmt::Write;
 use std::path::Path;
 
+use evidence::PastKernel;
 use programs::{PROGRAMS, Program};
 use stage::{Run, Stage};
 use testkit::{Finished, or_skip};
@@ -104,16 +105,15 @@ fn judge(program: &Program, way: &Way, bare: &Finished, seen: &Run) -> String {
     if way.quiet {
         compare("standard error", &bare.stderr, &seen.finished.stderr);
     }
+    let PastKernel { packets, datagrams } = &seen.past_kernel;
     if let Some(accelerated) = program.accelerated {
         let is_it = |name: &str| accelerated.is_empty() || name == accelerated;
-        let counts = seen
-            .past_kernel
-            .datagrams
-            .iter()
-            .filter(|(name, _)| is_it(name));
+        let counts = datagrams.iter().filter(|(name, _)| is_it(name));
         if counts.map(|(_, count)| count).sum::<u64>() < ACCELERATED_DATAGRAMS_MIN {
-            let of_each = &seen.past_kernel.datagrams;
-            let _ = writeln!(told, "too few datagrams past the kernel: {of_each:?}");
+            let _ = writeln!(
+                told,
+                "too few datagrams past the kernel: {datagrams:?}; {packets} packets"
+            );
         }
     }
     if !seen.left_over.is_empty() {

@@ -124,11 +124,11 @@ fn judge(is_accelerated: bool, bare: &Finished, seen: &Run) -> String {
         let difference = testkit::difference(&bare.stdout, &seen.finished.stdout);
         let _ = writeln!(told, "standard output:\n{difference}");
     }
-    if is_accelerated && seen.past_kernel.packets < PACKETS_MIN {
+    let PastKernel { packets, datagrams } = &seen.past_kernel;
+    if is_accelerated && *packets < PACKETS_MIN {
         let _ = writeln!(
             told,
-            "only {} packets went past the kernel",
-            seen.past_kernel.packets
+            "only {packets} packets past the kernel; {datagrams:?}"
         );
     }
     if !seen.left_over.is_empty() {

@@ -33,6 +33,8 @@ pub(crate) struct Attachment<S: Stack> {
     pub(crate) reuses_address: bool,
     /// `SO_REUSEPORT`
     pub(crate) shares_port: bool,
+    /// `SO_INCOMING_CPU`: among those that share a port it is for packets of one CPU.
+    pub(crate) chosen_by_cpu: bool,
     /// Number of the rule that decided last, or 0.
     pub(crate) rule: u32,
     /// Multicast groups that the socket is a member of, as readers see them.
@@ -54,6 +56,7 @@ impl<S: Stack> Default for Attachment<S> {
             foreign: None,
             reuses_address: false,
             shares_port: false,
+            chosen_by_cpu: false,
             rule: 0,
             shown_groups: Vec::new(),
             group_slots: Vec::new(),

@@ -40,6 +40,16 @@ impl<S: Stack> Host<S> {
                     self.leave_to_kernel_for(socket, Request::Option { level, name });
                 }
             }
+            Effect::Choice => {
+                let shares_port = {
+                    let mut attachment = socket.core().attachment();
+                    attachment.chosen_by_cpu = true;
+                    attachment.shares_port
+                };
+                if shares_port {
+                    self.leave_to_kernel_for(socket, Request::Option { level, name });
+                }
+            }
             Effect::Device => {
                 socket.message_options_changed();
                 self.addresses_changed(socket);

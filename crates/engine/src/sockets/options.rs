@@ -13,7 +13,9 @@ pub(super) enum Effect {
     ReceiveTimeout,
     /// Who gets the packets.
     Flows,
-    /// The same, and where datagrams are sent.
+    /// Which of several sockets on a port gets a packet.
+    Choice,
+    /// Who gets the packets, and where datagrams are sent.
     Device,
     /// What the headers of sent packets say.
     Headers,
@@ -42,6 +44,7 @@ fn of_sockets(name: c_int) -> Effect {
         libc::SO_RCVBUF | libc::SO_RCVBUFFORCE => Effect::ReceiveLimit,
         SO_RCVTIMEO_OLD | SO_RCVTIMEO_NEW => Effect::ReceiveTimeout,
         libc::SO_REUSEPORT | libc::SO_REUSEADDR => Effect::Flows,
+        libc::SO_INCOMING_CPU => Effect::Choice,
         libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX => Effect::Device,
         libc::SO_TIMESTAMP
         | libc::SO_TIMESTAMPNS
@@ -74,7 +77,6 @@ fn of_sockets(name: c_int) -> Effect {
         | libc::SO_BUSY_POLL
         | libc::SO_PREFER_BUSY_POLL
         | libc::SO_BUSY_POLL_BUDGET
-        | libc::SO_INCOMING_CPU
         | libc::SO_ZEROCOPY
         | libc::SO_TXTIME
         | SO_BUF_LOCK

@@ -306,10 +306,11 @@ impl<S: UdpStack> UdpSocket<S> {
         };
         let place = |socket: &Self| {
             let attachment = socket.attachment();
-            (attachment.groups.local, attachment.shares_port)
+            let is_equal = attachment.shares_port && !attachment.chosen_by_cpu;
+            (attachment.groups.local, is_equal)
         };
-        let (local, shares_port) = place(self);
-        let is_sharer = |other: &Self| shares_port && place(other) == (local, true);
+        let (local, is_equal) = place(self);
+        let is_sharer = |other: &Self| is_equal && place(other) == (local, true);
         if flow.peer.is_some() || !owner.as_udp().is_some_and(is_sharer) {
             return Err(Some(owner));
         }

@@ -76,6 +76,22 @@ fn a_connected_member_has_its_peer_to_itself() {
 }
 
 #[test]
+fn the_kernel_chooses_by_cpu() {
+    with_addresses(|| {
+        let host = Host::new();
+        let members = members(&host, 2);
+        let late = host.unbound();
+        late.set_option(libc::SOL_SOCKET, libc::SO_INCOMING_CPU, 0);
+        assert_eq!(late.reason(), Reason::NotBound);
+        late.set_option(libc::SOL_SOCKET, libc::SO_REUSEPORT, 1);
+        late.bind(&format!("10.0.0.1:{}", members[0].port()));
+        for socket in members.iter().chain([&late]) {
+            assert_eq!(socket.reason(), Reason::PortShared);
+        }
+    });
+}
+
+#[test]
 fn when_one_is_the_kernels_so_are_the_others() {
     with_addresses(|| {
         let host = Host::new();
