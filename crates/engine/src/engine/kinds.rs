@@ -82,11 +82,11 @@ impl<B: Backend> Stack for AnySocket<B> {
         call: &mut DirectReceive<'_, '_, Self>,
         packet: &Parsed,
         frame: &Frame,
-        arrival: Arrival,
+        arrived_nsec: u64,
     ) {
         // A stream's octets are read from its queue.
         if let (Self::Udp(socket), Parsed::Udp(datagram)) = (self, packet) {
-            socket.receive_at_once(call, datagram, frame, arrival);
+            socket.receive_at_once(call, datagram, frame, arrived_nsec);
         }
     }
 

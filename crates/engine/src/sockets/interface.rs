@@ -32,6 +32,7 @@ use crate::sockets::doorbell::{self, Doorbell, Follows, Notify};
 use crate::sockets::stack::Stack;
 use crate::sys;
 use batch::Batch;
+pub(crate) use datagrams::datagrams;
 pub(crate) use long::LongPacket;
 use pieces::Pieces;
 pub(crate) use set::InterfaceSet;
@@ -365,8 +366,14 @@ impl<S: Stack> Interface<S> {
             if pieces.are_missing() || frame.continues() {
                 return self.take_piece(flows, refused, frame, pieces);
             }
-            let arrival = self.arrival(until_timed);
-            self.deliver((flows, groups, shares), refused, frame, arrival, direct);
+            let arrived_nsec = arrival_nsec(until_timed);
+            self.deliver(
+                (flows, groups, shares),
+                refused,
+                frame,
+                arrived_nsec,
+                direct,
+            );
         });
         self.count_received(count, bytes);
         drop(side);
@@ -398,23 +405,20 @@ impl<S: Stack> Interface<S> {
             if pieces.are_missing() || frame.continues() {
                 return self.take_piece(flows, refused, frame, pieces);
             }
-            let arrival = self.arrival(until_timed);
-            self.deliver((flows, groups, shares), refused, frame, arrival, &mut None);
+            let arrived_nsec = arrival_nsec(until_timed);
+            self.deliver(
+                (flows, groups, shares),
+                refused,
+                frame,
+                arrived_nsec,
+                &mut None,
+            );
         });
         self.count_received(count, bytes);
         drop(side);
         self.end_batch();
         self.start_replies();
         count
-    }
-
-    /// Of the next frame.
-    #[inline]
-    fn arrival(&self, until_timed: &mut u32) -> Arrival {
-        Arrival {
-            nsec: arrival_nsec(until_timed),
-            interface: self.spec.index,
-        }
     }
 
     /// Under the ring's lock.
@@ -434,7 +438,7 @@ impl<S: Stack> Interface<S> {
         (flows, groups, shares): (&FlowTable<S>, &GroupTable<S>, &Shares<S>),
         refused: &RefusedSources,
         frame: Frame,
-        arrival: Arrival,
+        arrived_nsec: u64,
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) {
         let packet = match Parsed::of(self.pool.data(&frame), self.checksums) {
@@ -446,7 +450,7 @@ impl<S: Stack> Interface<S> {
             return self.pool.give(frame);
         }
         if packet.destination().ip().is_multicast() {
-            return self.deliver_to_group(groups, &packet, frame, arrival, direct);
+            return self.deliver_to_group(groups, &packet, frame, arrived_nsec, direct);
         }
         let owner = flows.look_up(packet.protocol(), packet.source(), packet.destination());
         let Some(socket) = owner else {
@@ -459,7 +463,7 @@ impl<S: Stack> Interface<S> {
         } else {
             shares.choose(&packet, socket)
         };
-        self.deliver_to(socket, &packet, frame, arrival, direct);
+        self.deliver_to(socket, &packet, frame, arrived_nsec, direct);
     }
 
     #[inline(always)]
@@ -468,17 +472,21 @@ impl<S: Stack> Interface<S> {
         socket: S,
         packet: &Parsed,
         frame: Frame,
-        arrival: Arrival,
+        arrived_nsec: u64,
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) {
         if let Some(call) = direct
             && call.waits_for(socket)
         {
-            socket.receive_at_once(call, packet, &frame, arrival);
+            socket.receive_at_once(call, packet, &frame, arrived_nsec);
             if call.result.is_some() {
                 return self.pool.give(frame);
             }
         }
+        let arrival = Arrival {
+            nsec: arrived_nsec,
+            interface: self.spec.index,
+        };
         if let Err(dropped) = socket.deliver(packet, frame, arrival) {
             self.pool.give(dropped);
         }

@@ -46,7 +46,7 @@ impl<'a> Message<'a> {
         self.header.msg_controllen != 0
     }
 
-    /// Takes the room for control data out of the message, for [`told`](Self::told).
+    /// The room for control data. To be asked for before [`receive`](Self::receive), which leaves none.
     pub(crate) fn control_room(&self) -> ControlRoom {
         let start = self.header.msg_control.cast::<u8>();
         // SAFETY: what the header points at is the application's (contract of `new`).
@@ -90,7 +90,7 @@ impl<'a> Message<'a> {
     }
 
     /// The destination of a send call: `Ok(None)` for none given, `Err` for one that only the kernel can judge.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn destination(&self) -> Result<Option<SocketAddrV4>, ()> {
         if self.header.msg_name.is_null() || self.header.msg_namelen == 0 {
             return Ok(None);
@@ -105,7 +105,7 @@ impl<'a> Message<'a> {
     }
 
     /// The bytes to send, and how many they are. `Err`: a claim that the kernel has to judge.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn payload(&self) -> Result<(usize, impl Iterator<Item = &[u8]>), ()> {
         let parts = self.parts()?;
         let mut len = 0usize;

@@ -39,7 +39,7 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
         call: &mut DirectReceive<'_, '_, Self>,
         packet: &Parsed,
         frame: &Frame,
-        arrival: Arrival,
+        arrived_nsec: u64,
     );
 
     /// A packet came past the kernel, to one of the socket's flows. `Err`: it is dropped. Under the ring's lock.

@@ -9,7 +9,6 @@ use dev_core::{Frame, FramePool};
 use libc::c_int;
 use wire::UdpDatagram;
 
-use crate::sockets::delivery::Arrival;
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::events;
 use crate::sockets::message::Message;
@@ -205,11 +204,11 @@ impl<S: Stack> UdpSocket<S> {
         }
         let oldest = queue.datagrams.front()?;
         let len = oldest.len();
-        let copied = if queue.wants.any() {
-            self.receive_and_tell(&mut queue, message)
-        } else {
-            message.receive(oldest.payload(self.pool), oldest.source())
-        };
+        let room = queue.wants.any().then(|| message.control_room());
+        let copied = message.receive(oldest.payload(self.pool), oldest.source());
+        if let Some(room) = room {
+            self.tell(&mut queue, message, room);
+        }
         let result = copied.map(|copied| {
             if flags & libc::MSG_TRUNC != 0 {
                 len
@@ -243,7 +242,7 @@ impl<S: Stack> UdpSocket<S> {
         call: &mut DirectReceive<'_, '_, S>,
         datagram: &UdpDatagram,
         frame: &Frame,
-        arrival: Arrival,
+        arrived_nsec: u64,
     ) {
         let queue = self.receive.lock();
         // What is to be told of a datagram is told when it is taken from the queue.
@@ -255,7 +254,7 @@ impl<S: Stack> UdpSocket<S> {
         let result = call.message.receive(payload, datagram.source);
         let len = payload.len();
         self.count_received(result.is_ok(), len, call.hit);
-        self.count_latency(arrival.nsec);
+        self.count_latency(arrived_nsec);
         call.result = Some(result.map(|copied| {
             if call.flags & libc::MSG_TRUNC != 0 {
                 len

@@ -8,7 +8,7 @@ use wire::UdpTemplate;
 use crate::sockets::doorbell::{Follows, Notify};
 use crate::sockets::exception::Request;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Transmitted;
+use crate::sockets::interface::{Transmitted, datagrams};
 use crate::sockets::message::Message;
 use crate::sockets::reason::Reason;
 use crate::sys;
@@ -134,7 +134,7 @@ impl<S: UdpStack> UdpSocket<S> {
                 Some(overrides) => send.find_overridden(address, overrides),
             };
             if let Some(destination) = found {
-                let mut datagrams = 1;
+                let mut count = 1;
                 let (interface, sent) = match &destination.way {
                     Way::Link {
                         interface,
@@ -142,17 +142,15 @@ impl<S: UdpStack> UdpSocket<S> {
                         payload_len_max,
                         ..
                     } => {
-                        let asks_for_segments =
-                            control.is_some_and(|control| control.segment_len.is_some());
-                        let sent = if len > *payload_len_max || asks_for_segments {
+                        let sent = if len > *payload_len_max || control.is_some() {
                             let large = Large {
                                 len,
                                 segment_len: control.and_then(|control| control.segment_len),
                                 identification,
                             };
                             match large.transmit(&destination.way, parts) {
-                                Some((sent, count)) => {
-                                    datagrams = count;
+                                Some((sent, datagrams)) => {
+                                    count = datagrams;
                                     sent
                                 }
                                 None => {
@@ -191,11 +189,11 @@ impl<S: UdpStack> UdpSocket<S> {
                         return SendOutcome::Kernel(Reason::LargerThanFrame);
                     }
                 };
-                if datagrams > 1 {
-                    send.skip_identifications(datagrams - 1);
+                if count > 1 {
+                    send.skip_identifications(count - 1);
                 }
                 let counters = self.counters();
-                counters.tx_packets.add(datagrams as u64);
+                counters.tx_packets.add(count as u64);
                 counters.tx_bytes.add(len as u64);
                 self.note_thread(&self.sender, &counters.tx_thread);
                 drop(send);
@@ -268,7 +266,7 @@ impl<S: UdpStack> UdpSocket<S> {
     }
 }
 
-/// A message that is larger than a datagram may be, or asks for datagrams of some length.
+/// A message that is larger than a datagram may be, or has control data.
 #[derive(Clone, Copy, Debug)]
 struct Large {
     len: usize,
@@ -305,10 +303,10 @@ impl Large {
             identification,
         } = self;
         let segment_len = usize::from(segment_len.unwrap_or(*of_socket));
-        if segment_len == 0 || len <= segment_len {
-            let sent = || interface.transmit(template, identification, len, parts);
-            return (len <= *packet_payload_max).then(|| (sent(), 1));
-        }
+        let segment_len = match segment_len {
+            0 => len,
+            segment_len => segment_len.min(len),
+        };
         let is_good = segment_len <= *packet_payload_max
             && len <= segment_len * SEGMENTS_MAX
             && len <= UdpTemplate::MAX_PAYLOAD_LEN;
@@ -322,6 +320,6 @@ impl Large {
             template = &fragmentable;
         }
         let sent = interface.transmit_segments(template, identification, len, segment_len, parts);
-        Some((sent, len.div_ceil(segment_len)))
+        Some((sent, datagrams(len, segment_len)))
     }
 }

@@ -28,6 +28,11 @@ impl<'payload, I: Iterator<Item = &'payload [u8]>> Cursor<'payload, I> {
     }
 }
 
+/// As how many datagrams so many bytes leave: an empty one is one, too.
+pub(crate) fn datagrams(len: usize, segment_len: usize) -> usize {
+    len.div_ceil(segment_len.max(1)).max(1)
+}
+
 impl<S: Stack> Interface<S> {
     /// Puts `len` bytes into the sending ring as datagrams of `segment_len` bytes and the rest. What the ring has no room for, although
     /// the device was told of it, is lost, as in any full queue; if that is all of it, the answer is [`Transmitted::Full`].
@@ -43,7 +48,7 @@ impl<S: Stack> Interface<S> {
             return Transmitted::Lost;
         }
         let mut cursor = Cursor { part: &[], parts };
-        let count = len.div_ceil(segment_len.max(1));
+        let count = datagrams(len, segment_len);
         let mut sent = 0;
         loop {
             let before = sent;

@@ -6,7 +6,7 @@ use std::ptr;
 
 use dev_core::{Flow, Frame, GroupTable, Protocol, Steering};
 
-use crate::sockets::delivery::{Arrival, Parsed};
+use crate::sockets::delivery::Parsed;
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::interface::Interface;
 use crate::sockets::socket::SocketCore;
@@ -59,7 +59,7 @@ impl<S: Stack> Interface<S> {
         groups: &GroupTable<S>,
         packet: &Parsed,
         frame: Frame,
-        arrival: Arrival,
+        arrived_nsec: u64,
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) {
         let mut receivers = groups.receivers(packet.source(), packet.destination());
@@ -69,12 +69,12 @@ impl<S: Stack> Interface<S> {
         };
         for next in receivers {
             match self.copy_of(&frame) {
-                Some(copy) => self.deliver_to(receiver, packet, copy, arrival, direct),
+                Some(copy) => self.deliver_to(receiver, packet, copy, arrived_nsec, direct),
                 None => self.stats.rx_dropped_no_frame.add(1),
             }
             receiver = next;
         }
-        self.deliver_to(receiver, packet, frame, arrival, direct);
+        self.deliver_to(receiver, packet, frame, arrived_nsec, direct);
     }
 
     fn copy_of(&self, frame: &Frame) -> Option<Frame> {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 
+use crate::sockets::control::ControlRoom;
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
-use crate::sys::{self, Errno};
+use crate::sys;
 use crate::udp::UdpSocket;
 use crate::udp::ancillary::{self, Headers, Wants};
 use crate::udp::queue::ReceiveQueue;
@@ -60,19 +61,18 @@ impl<S: Stack> UdpSocket<S> {
         self.refresh_send_options();
     }
 
-    /// Copies the oldest datagram out, with its control data.
+    /// Tells of the oldest datagram, which has been copied into the message: what had room for control data still has it. The kernel has
+    /// told when it finds that the address has no room.
     #[cold]
-    pub(super) fn receive_and_tell(
+    pub(super) fn tell(
         &self,
         queue: &mut ReceiveQueue,
         message: &mut Message<'_>,
-    ) -> Result<usize, Errno> {
+        mut room: ControlRoom,
+    ) {
         let (Some(oldest), Some(facts)) = (queue.datagrams.front(), queue.facts.front_mut()) else {
-            return Err(Errno(libc::EAGAIN));
+            return;
         };
-        let mut room = message.control_room();
-        let copied = message.receive(oldest.payload(self.pool), oldest.source());
-        // The kernel has written the control data when it finds that the address has no room.
         if let Some(headers) = Headers::of(oldest.header(self.pool)) {
             let answers_from = if queue.wants.packet_info() {
                 queue.answers.find(&headers, facts.interface())
@@ -82,7 +82,6 @@ impl<S: Stack> UdpSocket<S> {
             ancillary::put(queue.wants, facts, &headers, answers_from, &mut room);
         }
         message.told(&room);
-        copied
     }
 
     /// The kernel's socket has told how many datagrams it has lost: others were lost here.
