@@ -11,9 +11,9 @@ const SOON: Duration = Duration::from_secs(60);
 /// Requests that only the kernel can fulfil: the case, the call in it, and the library's words.
 const REQUESTS: [(&str, &str, &str); 4] = [
     (
-        "timestamp",
+        "peek_offset",
         "setsockopt",
-        "unimplemented setsockopt level=0x1, optname=0x1d (SO_TIMESTAMP)",
+        "unimplemented setsockopt level=0x1, optname=0x2a (SO_PEEK_OFF)",
     ),
     (
         "signals_by_fcntl",

@@ -356,7 +356,7 @@ fn what_cannot_be_judged_is_the_kernels() {
 fn datagrams_keep_their_order_when_the_way_changes() {
     let pair = or_skip!(Namespaces::pair());
     let steps = [
-        Do("other = udp(ANY, 7045); option(other, 8, 1)"),
+        Do("other = udp(ANY, 7045); option(other, 19, 1)"),
         Do("s = udp('239.1.1.1', 7045); join(s, '239.1.1.1')"),
         Send("239.1.1.1:7045", "one"),
         Send("239.1.1.1:7045", "two"),

@@ -29,8 +29,8 @@ print('earlier_tcp', earlier.fileno())
 udp('offloaded', address, 7001)
 udp('unbound')
 udp('loopback', '127.0.0.1', 7002)
-udp('option', address, 7003).setsockopt(socket.IPPROTO_IP, 8, 1)
-udp('timestamps', address, 7004).setsockopt(socket.SOL_SOCKET, 29, 1)
+udp('option', address, 7003).setsockopt(socket.SOL_SOCKET, 42, -1)
+udp('cork', address, 7004).setsockopt(socket.IPPROTO_UDP, 1, 1)
 udp('unknown_option', address, 7005).setsockopt(socket.SOL_SOCKET, 70, struct.pack('QQ', 0, 0))
 s = udp('reuse_port')
 s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -67,7 +67,7 @@ gone = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
 print('closed_tcp', gone.fileno())
 gone.close()
 s = udp('closed', address, 7016)
-s.setsockopt(socket.IPPROTO_IP, 11, 1)
+s.setsockopt(socket.SOL_SOCKET, 42, -1)
 s.sendto(b'x', (sys.argv[2], 9))
 s.close()
 udp('closed_unused').close()
@@ -134,13 +134,9 @@ fn each_socket_says_why_it_is_the_kernels_and_what_that_is_about() {
         ("offloaded", "offloaded", ""),
         ("unbound", "neither bound nor connected yet", ""),
         ("loopback", "bound to a loopback address", ""),
-        ("option", "a socket option needs the kernel", "IP_PKTINFO"),
-        (
-            "timestamps",
-            "a socket option needs the kernel",
-            "SO_TIMESTAMP",
-        ),
-        ("reuse_port", "SO_REUSEPORT is set", ""),
+        ("option", "a socket option needs the kernel", "SO_PEEK_OFF"),
+        ("cork", "a socket option needs the kernel", "UDP_CORK"),
+        ("reuse_port", "offloaded", ""),
         ("group", "multicast goes through the kernel", "239.1.2.3"),
         (
             "broadcast",
@@ -209,7 +205,7 @@ fn a_closed_socket_leaves_its_reason_and_its_counters() {
         program.text(closed[0].reason),
         "a socket option needs the kernel"
     );
-    assert_eq!(closed[0].detail, "IP_RECVERR");
+    assert_eq!(closed[0].detail, "SO_PEEK_OFF");
     assert_eq!((closed[0].tx_os_packets, closed[0].tx_packets), (1, 0));
     assert_eq!(closed[0].fd, program.fds["closed"]);
 }

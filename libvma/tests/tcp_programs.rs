@@ -11,6 +11,7 @@ mod stage;
 use std::env;
 use std::fmt::Write;
 
+use evidence::PastKernel;
 use stage::{PATH, Run, Stage};
 use testkit::{Finished, Skip, or_skip};
 
@@ -123,8 +124,12 @@ fn judge(is_accelerated: bool, bare: &Finished, seen: &Run) -> String {
         let difference = testkit::difference(&bare.stdout, &seen.finished.stdout);
         let _ = writeln!(told, "standard output:\n{difference}");
     }
-    if is_accelerated && seen.packets < PACKETS_MIN {
-        let _ = writeln!(told, "only {} packets went past the kernel", seen.packets);
+    let PastKernel { packets, datagrams } = &seen.past_kernel;
+    if is_accelerated && *packets < PACKETS_MIN {
+        let _ = writeln!(
+            told,
+            "only {packets} packets past the kernel; {datagrams:?}"
+        );
     }
     if !seen.left_over.is_empty() {
         let _ = writeln!(told, "left behind: {:?}", seen.left_over);

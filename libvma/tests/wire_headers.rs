@@ -59,6 +59,10 @@ fn frames(with_library: bool) -> Result<(String, Vec<Vec<u8>>), Skip> {
             .ip(&["link", "set", link, "address", mac])
             .unwrap();
     }
+    // The kernel cuts what leaves as several datagrams by itself, and not at the other end.
+    pair.b
+        .ip(&["link", "set", "vb", "gso_max_segs", "1"])
+        .unwrap();
     // Somebody listens, or there would be ICMP errors.
     let _listener = pair
         .a
@@ -99,7 +103,7 @@ fn frames_are_those_of_the_kernel() {
         let (expected_words, expected) = or_skip!(frames(false));
         let (words, seen) = or_skip!(frames(true));
         assert_eq!(expected_words, words);
-        assert!(expected.len() > 25, "{} frames", expected.len());
+        assert!(expected.len() > 100, "{} frames", expected.len());
         for (index, (expected, seen)) in expected.iter().zip(&seen).enumerate() {
             let text = String::from_utf8_lossy(seen.get(IP + 28..).unwrap_or_default());
             assert_eq!(expected, seen, "frame {index}: {text}");

@@ -69,7 +69,7 @@ pub mod parts {
     pub use crate::mux::poll::PolledSockets;
     pub use crate::mux::{MuxStack, Registration};
     pub use crate::sockets::attachment::MayOpen;
-    pub use crate::sockets::delivery::Parsed;
+    pub use crate::sockets::delivery::{Arrival, Parsed};
     pub use crate::sockets::direct::DirectReceive;
     pub use crate::sockets::host::Host;
     pub use crate::sockets::readiness::Watcher;

@@ -17,6 +17,7 @@ mod namespace;
 mod path_notices;
 mod process;
 mod raw_socket;
+mod routes;
 mod scheduling;
 pub(crate) mod streams;
 mod user_pages;
@@ -30,6 +31,7 @@ pub(crate) use process::{
     process_fd, send_message, take_message,
 };
 pub(crate) use raw_socket::RawSocket;
+pub(crate) use routes::{first_address, source_towards};
 #[cfg(test)]
 pub(crate) use scheduling::pin_to_one_cpu;
 pub(crate) use scheduling::{ThreadUsage, involuntary_switches, run_on, thread_usage, yield_cpu};
@@ -238,6 +240,11 @@ pub(crate) fn thread_id() -> libc::pid_t {
 /// Monotonic time in nanoseconds.
 pub(crate) fn now_nsec() -> u64 {
     clock_nsec(libc::CLOCK_MONOTONIC)
+}
+
+/// Time since 1970 in nanoseconds.
+pub(crate) fn wall_clock_nsec() -> u64 {
+    clock_nsec(libc::CLOCK_REALTIME)
 }
 
 /// Monotonic time of the last tick of the kernel, in nanoseconds: a few milliseconds coarse, and cheap.

@@ -1,5 +1,6 @@
 //! UDP sockets over IPv4.
 
+mod ancillary;
 mod attach;
 mod charge;
 mod datagram;
@@ -12,6 +13,7 @@ mod port_sharing;
 mod queue;
 mod receive;
 mod send;
+mod send_options;
 mod socket;
 
 use datagram::Received;

@@ -106,7 +106,7 @@ macro_rules! compare_cases {
                     }
 
                     $crate::compare_cases!(
-                        @reasons loopback Loopback, reuse_port ReusePort, option Option, ipv6 Ipv6, rule Rule,
+                        @reasons loopback Loopback, option Option, ipv6 Ipv6, rule Rule,
                         forked Forked, no_capability NoCapability, held Held
                     );
                 }

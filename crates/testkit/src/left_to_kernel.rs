@@ -57,9 +57,7 @@ use os udp_connect *:*
 pub enum Reason {
     /// They are on loopback, and so is the peer.
     Loopback,
-    /// They share their port (`SO_REUSEPORT`).
-    ReusePort,
-    /// They have an option that the library leaves to the kernel (`IP_PKTINFO`).
+    /// They have an option that the library leaves to the kernel (`SO_PEEK_OFF`, turned off).
     Option,
     /// They are IPv6 sockets, of addresses that are mapped to IPv4.
     Ipv6,
@@ -78,7 +76,6 @@ impl Reason {
     fn name(self) -> &'static str {
         match self {
             Self::Loopback => "loopback",
-            Self::ReusePort => "reuse_port",
             Self::Option => "option",
             Self::Ipv6 => "ipv6",
             Self::Rule => "rule",

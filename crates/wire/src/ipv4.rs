@@ -50,6 +50,13 @@ impl Headers {
             bytes,
         }
     }
+
+    /// Takes the bit "don't fragment" away.
+    pub(crate) fn allow_fragments(&mut self) {
+        let [high, _] = DONT_FRAGMENT.to_be_bytes();
+        self.bytes[20] &= !high;
+        self.sum = checksum::sum(&self.bytes[14..34], 0);
+    }
 }
 
 impl IpHeaders for Headers {

@@ -69,6 +69,16 @@ impl UdpTemplate {
         udp_len.wrapping_sub(UDP_HEADER_LEN) as usize
     }
 
+    /// The same without IPv4's bit "don't fragment".
+    #[must_use]
+    pub fn without_dont_fragment(&self) -> Self {
+        let mut template = self.clone();
+        if let Headers::V4(ip) = &mut template.ip {
+            ip.allow_fragments();
+        }
+        template
+    }
+
     /// Writes headers and `payload` to the start of `frame`; returns the length of the frame. IPv6 has no use for `identification`.
     ///
     /// `None`, with `frame` untouched, if it does not fit into `frame` or an IP packet.

@@ -1,6 +1,8 @@
 //! Calls that set a socket up.
 
-use engine::user_memory::is_readable;
+use std::time::SystemTime;
+
+use engine::user_memory::{is_readable, is_writable};
 use engine::{Errno, Reason, Request};
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 
@@ -245,6 +247,16 @@ hook! {
     }
 }
 
+/// For the requests for the time of the last datagram: nanoseconds in the unit of the second word of the answer.
+fn stamp_unit(request: c_ulong) -> Option<u64> {
+    // include/uapi/asm-generic/sockios.h and linux/sockios.h: the old forms, and those with 64 bits.
+    match request {
+        0x8906 | 0x8010_8906 => Some(1000),
+        0x8907 | 0x8010_8907 => Some(1),
+        _ => None,
+    }
+}
+
 hook! {
     /// `ioctl(2)`. It takes its third argument in the same register whether that is variadic or not.
     fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
@@ -261,6 +273,28 @@ hook! {
             && is_refused(fd, Request::SignalDriven)
         {
             return fail(libc::EINVAL);
+        }
+        if let Some(unit) = stamp_unit(request)
+            && let Some((engine, socket)) = runtime::udp(fd)
+        {
+            if is_refused(fd, Request::LastStamp) {
+                return fail(libc::EINVAL);
+            }
+            let was_ours = contained(|| engine.last_stamp_wanted(socket)).unwrap_or(false);
+            // SAFETY: the argument is the caller's own.
+            let result = unsafe { real::ioctl(fd, request, argument) };
+            if result == 0 || errno() != libc::ENOENT || !was_ours {
+                return result;
+            }
+            if !is_writable(argument, size_of::<[i64; 2]>()) {
+                return fail(libc::EFAULT);
+            }
+            // Also the kernel knows of none before the first call, and says the time of the call.
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let time = [now.as_secs(), u64::from(now.subsec_nanos()) / unit];
+            // SAFETY: writable (checked above).
+            unsafe { argument.cast::<[u64; 2]>().write_unaligned(time) };
+            return 0;
         }
         // SAFETY: the argument is the caller's own.
         if let Some(result) = unsafe { stream_calls::amount(fd, request, argument) } {

@@ -51,13 +51,9 @@ UNUSED static int reasoned_socket(int domain, int type, int protocol)
     int is_udp = domain == AF_INET && (type & 0xf) == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP);
     if (is_udp && reason_is("ipv6"))
         domain = AF_INET6;
-    int fd = socket(domain, type, protocol), on = 1;
-    if (fd >= 0 && is_udp) {
-        if (reason_is("reuse_port"))
-            setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
-        if (reason_is("option"))
-            setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
-    }
+    int fd = socket(domain, type, protocol), off = -1;
+    if (fd >= 0 && is_udp && reason_is("option"))
+        setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &off, sizeof off);
     return fd;
 }
 #define socket reasoned_socket

@@ -2,15 +2,15 @@
 #include "case.h"
 #include <sys/resource.h>
 
-static void timestamp(void)
+static void peek_offset(void)
 {
     int on = 1, fd = bound();
-    say("setsockopt", setsockopt(fd, SOL_SOCKET, SO_TIMESTAMP, &on, sizeof on));
+    say("setsockopt", setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &on, sizeof on));
     on = -1;
     socklen_t len = sizeof on;
-    MUST(getsockopt(fd, SOL_SOCKET, SO_TIMESTAMP, &on, &len));
+    MUST(getsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &on, &len));
     printf("set: %d\n", on);
-    say("once more", setsockopt(fd, SOL_SOCKET, SO_TIMESTAMP, &on, sizeof on));
+    say("once more", setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &on, sizeof on));
 }
 
 /* What the accelerated path has is no exception, nor is what the kernel refuses or already has. */
@@ -26,7 +26,7 @@ static void ordinary(void)
     say("FIOASYNC", ioctl(fd, FIOASYNC, NULL));
     int kernels = bound_to("127.0.0.1", 0);
     value = 1;
-    say("of the kernel", setsockopt(kernels, SOL_SOCKET, SO_TIMESTAMP, &value, sizeof value));
+    say("of the kernel", setsockopt(kernels, SOL_SOCKET, SO_PEEK_OFF, &value, sizeof value));
     say("of another kind", setsockopt(socket(AF_UNIX, SOCK_DGRAM, 0), SOL_SOCKET, SO_PASSCRED, &value, sizeof value));
 }
 
@@ -81,6 +81,6 @@ static void binds(void)
     printf("bound\n");
 }
 
-CASES({"timestamp", timestamp}, {"ordinary", ordinary}, {"unknown_option", unknown_option},
+CASES({"peek_offset", peek_offset}, {"ordinary", ordinary}, {"unknown_option", unknown_option},
       {"signals_by_fcntl", signals_by_fcntl}, {"signals_by_ioctl", signals_by_ioctl},
       {"more_to_come", more_to_come}, {"no_descriptors", no_descriptors}, {"binds", binds})

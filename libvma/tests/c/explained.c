@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     alarm(60);
     setvbuf(stdout, NULL, _IOLBF, 0);
     peer = address(PEER, atoi(argv[1]));
-    int accelerated = udp(), own = bound(), shared = udp(), one = 1;
+    int accelerated = udp(), own = bound(), shared = udp(), off = -1;
     for (int i = 0; i < 3; i++)
         send_bytes(accelerated, 8, 0);
     send_bytes(accelerated, 3000, 0);
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
     receive_all(accelerated, 9);
     send_several(own);
     receive_all(own, 4);
-    MUST(setsockopt(shared, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one));
+    MUST(setsockopt(shared, SOL_SOCKET, SO_PEEK_OFF, &off, sizeof off));
     struct sockaddr_in self = address(SELF, 7420);
     MUST(bind(shared, generic(&self), sizeof self));
     send_several(shared);

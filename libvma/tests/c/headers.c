@@ -1,5 +1,50 @@
 /* Sends datagrams whose headers the test looks at on the wire. */
 #include "case.h"
+#include <net/if.h>
+#include <netinet/udp.h>
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+
+/* Sends `len` bytes with a control message. */
+static void send_with(int fd, size_t len, int level, int kind, const void *data, size_t data_len)
+{
+    static char payload[8000];
+    _Alignas(struct cmsghdr) unsigned char control[128] = {0};
+    memset(payload, 'p', sizeof payload);
+    struct sockaddr_in peer = address(PEER, PEER_PORT);
+    struct iovec part = {payload, len};
+    struct msghdr message = {.msg_name = &peer, .msg_namelen = sizeof peer, .msg_iov = &part, .msg_iovlen = 1,
+                             .msg_control = control, .msg_controllen = CMSG_SPACE(data_len)};
+    struct cmsghdr *item = CMSG_FIRSTHDR(&message);
+    item->cmsg_level = level;
+    item->cmsg_type = kind;
+    item->cmsg_len = CMSG_LEN(data_len);
+    memcpy(CMSG_DATA(item), data, data_len);
+    say("sendmsg", sendmsg(fd, &message, 0));
+    sleep_msec(20);
+}
+
+/* Headers that a message asks for. */
+static void said(int fd)
+{
+    uint16_t segments[] = {600, 1472, 100};
+    struct in_pktinfo info = {.ipi_ifindex = (int)if_nametoindex("vb")};
+    inet_pton(AF_INET, SELF, &info.ipi_spec_dst);
+    for (int value = 1; value < 256; value += 127) {
+        send_with(fd, 20, IPPROTO_IP, IP_TTL, &value, sizeof value);
+        send_with(fd, 21, IPPROTO_IP, IP_TOS, &value, sizeof value);
+    }
+    send_with(fd, 22, IPPROTO_IP, IP_PKTINFO, &info, sizeof info);
+    info.ipi_spec_dst.s_addr = 0;
+    send_with(fd, 23, IPPROTO_IP, IP_PKTINFO, &info, sizeof info);
+    for (int discover = IP_PMTUDISC_DONT; discover <= IP_PMTUDISC_OMIT; discover++) {
+        MUST(setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof discover));
+        for (int i = 0; i < 3; i++)
+            send_with(fd, i == 2 ? 350 : 3100, IPPROTO_UDP, UDP_SEGMENT, &segments[i], sizeof *segments);
+    }
+}
 
 static void send_to_peer(int fd, const char *text)
 {
@@ -35,6 +80,7 @@ int main(void)
         send_to_peer(fd, "service class");
     }
     set(fd, IP_TOS, 0);
+    said(fd);
     for (int discover = IP_PMTUDISC_DONT; discover <= IP_PMTUDISC_OMIT; discover++) {
         char large[2001];
         memset(large, 'l', sizeof large - 1);

@@ -6,14 +6,14 @@
 
 #define KINDS 4
 
-static const char *const kinds[KINDS] = {"loopback", "SO_REUSEPORT", "never bound", "accelerated"};
+static const char *const kinds[KINDS] = {"loopback", "SO_PEEK_OFF", "never bound", "accelerated"};
 
 static int opened(int kind)
 {
-    int fd = udp(), on = 1;
+    int fd = udp(), off = -1;
     struct sockaddr_in self = address(kind == 0 ? "127.0.0.1" : SELF, 0);
     if (kind == 1)
-        MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on));
+        MUST(setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &off, sizeof off));
     if (kind != 2)
         MUST(bind(fd, generic(&self), sizeof self));
     return fd;

@@ -7,7 +7,7 @@
 static void noisy(void)
 {
     int fd = udp(), on = 1;
-    MUST(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMP, &on, sizeof on));
+    MUST(setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &on, sizeof on));
     close(fd);
 }
 

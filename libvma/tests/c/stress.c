@@ -104,8 +104,10 @@ static void datagrams(struct worker *self, const char *ip, const struct sockaddr
     if (pick(self, 3) == 0)
         copy = fcntl(fd, F_DUPFD_CLOEXEC, 3 + (int)pick(self, 500));
     if (pick(self, 3) == 0) {
-        int option = 1;
+        int option = 1, none = -1;
         CHECK(setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &option, sizeof option) == 0);
+        if (pick(self, 2))
+            CHECK(setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &none, sizeof none) == 0);
     }
     exchange(self, copy >= 0 && pick(self, 2) ? copy : fd, to, counter);
     if (pick(self, 2))

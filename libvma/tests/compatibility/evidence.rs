@@ -11,10 +11,18 @@ use stats::Reader;
 /// How often the directory is read. A process that lives for less may be missed.
 const INTERVAL: Duration = Duration::from_millis(1);
 
+/// What went past the kernel in a run.
+#[derive(Debug, Default)]
+pub(crate) struct PastKernel {
+    /// Packets that the rings of all processes received and sent.
+    pub(crate) packets: u64,
+    /// Of each process, its program and the datagrams that its sockets received and sent.
+    pub(crate) datagrams: Vec<(String, u64)>,
+}
+
 /// Opens the statistics of every process that publishes them in `directory` while `body` runs; the mappings show the
-/// last state also when the process has ended and its file is gone. Returns the packets that their rings received and
-/// sent.
-pub(crate) fn packets_past_kernel<T>(directory: &Path, body: impl FnOnce() -> T) -> (T, u64) {
+/// last state also when the process has ended and its file is gone.
+pub(crate) fn past_kernel<T>(directory: &Path, body: impl FnOnce() -> T) -> (T, PastKernel) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let watcher = scope.spawn(|| {
@@ -23,7 +31,11 @@ pub(crate) fn packets_past_kernel<T>(directory: &Path, body: impl FnOnce() -> T)
                 open_new(directory, &mut readers);
                 thread::sleep(INTERVAL);
             }
-            readers.values().map(packets).sum()
+            let of = |reader: &Reader| (reader.process().program.clone(), datagrams(reader));
+            PastKernel {
+                packets: readers.values().map(packets).sum(),
+                datagrams: readers.values().map(of).collect(),
+            }
         });
         let value = body();
         stop.store(true, Ordering::Relaxed);
@@ -53,5 +65,16 @@ fn packets(reader: &Reader) -> u64 {
     rings
         .iter()
         .map(|ring| ring.rx_packets + ring.tx_packets)
+        .sum()
+}
+
+/// Datagrams of all its sockets, also of those that are closed.
+fn datagrams(reader: &Reader) -> u64 {
+    let open = reader.sockets().unwrap_or_default();
+    let closed = reader.closed_sockets().unwrap_or_default();
+    open.iter()
+        .chain(&closed)
+        .filter(|socket| socket.protocol == stats::PROTOCOL_UDP)
+        .map(|socket| socket.rx_packets + socket.tx_packets)
         .sum()
 }

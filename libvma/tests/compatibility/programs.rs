@@ -16,8 +16,8 @@ const PACKAGES: &str = include_str!("../programs/packages.txt");
 pub(crate) struct Program {
     /// What must be in the PATH, beyond what every Debian system has.
     needs: &'static [&'static str],
-    /// Whether it talks UDP over IPv4 with another machine: then it must have done so past the kernel.
-    pub(crate) accelerated: bool,
+    /// A program of its that talks UDP over IPv4 with another machine, and must do so past the kernel; "": whichever it is.
+    pub(crate) accelerated: Option<&'static str>,
     /// Takes out of its output what differs between two runs.
     pub(crate) normalise: fn(&str) -> String,
 }
@@ -25,14 +25,18 @@ pub(crate) struct Program {
 const fn needs(needs: &'static [&'static str]) -> Program {
     Program {
         needs,
-        accelerated: false,
+        accelerated: None,
         normalise: str::to_owned,
     }
 }
 
 impl Program {
-    const fn accelerated(mut self) -> Self {
-        self.accelerated = true;
+    const fn accelerated(self) -> Self {
+        self.accelerated_in("")
+    }
+
+    const fn accelerated_in(mut self, program: &'static str) -> Self {
+        self.accelerated = Some(program);
         self
     }
 
@@ -95,8 +99,8 @@ programs! {
     valgrind: needs(&["valgrind", "gcc"]).normalised(without_unhandled),
     users: needs(&[]),
     sudo: needs(&["sudo"]),
-    dns: needs(&["dig", "host", "dnsmasq"]),
-    dnsmasq: needs(&["dnsmasq", "dig"]),
+    dns: needs(&["dig", "host", "dnsmasq"]).accelerated(),
+    dnsmasq: needs(&["dnsmasq", "dig"]).accelerated_in("dnsmasq"),
     socat: needs(&["socat"]).accelerated(),
     netcat: needs(&["nc.openbsd"]).accelerated(),
     iperf3: needs(&["iperf3"]).accelerated(),
@@ -106,15 +110,16 @@ programs! {
     stunnel: needs(&["stunnel", "openssl"]),
     haproxy: needs(&["haproxy", "curl"]),
     network_tools: needs(&["ping", "tc"]).normalised(without_other_namespaces),
-    traceroute: needs(&["traceroute.db"]),
-    chrony: needs(&["chronyd"]),
-    unbound: needs(&["unbound", "dig"]),
-    knot: needs(&["knotd", "dig"]),
+    traceroute: needs(&["traceroute.db"]).accelerated(),
+    chrony: needs(&["chronyd"]).accelerated_in("chronyd"),
+    unbound: needs(&["unbound", "dig"]).accelerated_in("unbound"),
+    knot: needs(&["knotd", "dig"]).accelerated_in("knotd"),
+    // These two fork when they have bound: what a child receives from is the kernel's.
     nsd: needs(&["nsd", "dig"]),
     dnsmasq_daemon: needs(&["dnsmasq", "dig"]),
-    openvpn: needs(&["openvpn", "ping", "socat"]),
-    rsyslog: needs(&["rsyslogd", "logger"]),
-    ngtcp2: needs(&["gtlsserver", "gtlsclient", "openssl"]),
+    openvpn: needs(&["openvpn", "ping", "socat"]).accelerated_in("openvpn"),
+    rsyslog: needs(&["rsyslogd", "logger"]).accelerated_in("rsyslogd"),
+    ngtcp2: needs(&["gtlsserver", "gtlsclient", "openssl"]).accelerated_in("gtlsserver"),
 }
 
 fn is_in_path(program: &str) -> bool {

@@ -9,7 +9,7 @@ use std::{env, fs, io};
 
 use testkit::{Echo, Finished, Namespaces, Pair, Running, Skip, eventually};
 
-use crate::evidence;
+use crate::evidence::{self, PastKernel};
 
 /// Longest time that one run may take.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -36,8 +36,7 @@ pub(crate) struct Stage {
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) finished: Finished,
-    /// Packets that all its processes received and sent past the kernel.
-    pub(crate) packets: u64,
+    pub(crate) past_kernel: PastKernel,
     /// Command lines of processes that still ran at its end.
     pub(crate) left_over: Vec<String>,
     /// The library's log files, one after the other.
@@ -97,11 +96,11 @@ impl Stage {
             }
         }
         let run = || Running::start(command)?.wait(TIMEOUT);
-        let (finished, packets) = evidence::packets_past_kernel(&statistics, run);
+        let (finished, past_kernel) = evidence::past_kernel(&statistics, run);
         let left_over = self.end_left_over();
         Ok(Run {
             finished: finished?,
-            packets,
+            past_kernel,
             left_over,
             log: contents(&log),
         })

@@ -5,7 +5,7 @@ use dev_core::{Backend, Frame};
 use crate::mux::Registration;
 use crate::mux::epoll::EpollSet;
 use crate::sockets::attachment::MayOpen;
-use crate::sockets::delivery::Parsed;
+use crate::sockets::delivery::{Arrival, Parsed};
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::host::Host;
 use crate::sockets::interface::LongPacket;
@@ -91,11 +91,9 @@ impl<B: Backend> Stack for AnySocket<B> {
     }
 
     #[inline]
-    fn deliver(self, packet: &Parsed, frame: Frame, arrived_nsec: u64) -> Result<(), Frame> {
+    fn deliver(self, packet: &Parsed, frame: Frame, arrival: Arrival) -> Result<(), Frame> {
         match (self, packet) {
-            (Self::Udp(socket), Parsed::Udp(datagram)) => {
-                socket.deliver(datagram, frame, arrived_nsec)
-            }
+            (Self::Udp(socket), Parsed::Udp(datagram)) => socket.deliver(datagram, frame, arrival),
             (Self::Tcp(socket), Parsed::Tcp(segment)) => socket.deliver(segment, frame),
             // No flow leads to a socket of another protocol.
             _ => Err(frame),
@@ -132,7 +130,10 @@ impl<B: Backend> Stack for AnySocket<B> {
 
     fn about_to_return(self, host: &Host<Self>) {
         match self {
-            Self::Udp(socket) => socket.leaves_groups(host),
+            Self::Udp(socket) => {
+                socket.leaves_shares(host);
+                socket.leaves_groups(host);
+            }
             Self::Tcp(socket) => socket.give_to_kernel(host),
         }
     }
@@ -147,6 +148,13 @@ impl<B: Backend> Stack for AnySocket<B> {
     fn headers_changed(self) {
         match self {
             Self::Udp(socket) => socket.forget_destinations(),
+            Self::Tcp(_) => {}
+        }
+    }
+
+    fn message_options_changed(self) {
+        match self {
+            Self::Udp(socket) => socket.refresh_message_options(),
             Self::Tcp(_) => {}
         }
     }

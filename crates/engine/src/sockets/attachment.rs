@@ -29,8 +29,12 @@ pub(crate) struct Attachment<S: Stack> {
     pub(crate) rules: Option<&'static ProcessRules>,
     /// The socket was made in another network namespace; `None`: nobody has looked yet.
     pub(crate) foreign: Option<bool>,
-    /// `SO_REUSEADDR`
+    /// `SO_REUSEADDR` or `SO_REUSEPORT`
     pub(crate) reuses_address: bool,
+    /// `SO_REUSEPORT`
+    pub(crate) shares_port: bool,
+    /// `SO_INCOMING_CPU`: among those that share a port it is for packets of one CPU.
+    pub(crate) chosen_by_cpu: bool,
     /// Number of the rule that decided last, or 0.
     pub(crate) rule: u32,
     /// Multicast groups that the socket is a member of, as readers see them.
@@ -51,6 +55,8 @@ impl<S: Stack> Default for Attachment<S> {
             rules: None,
             foreign: None,
             reuses_address: false,
+            shares_port: false,
+            chosen_by_cpu: false,
             rule: 0,
             shown_groups: Vec::new(),
             group_slots: Vec::new(),
@@ -150,7 +156,7 @@ impl<S: Stack> SocketCore<S> {
     pub(crate) fn drop_flows(&self) {
         let flows = std::mem::take(&mut self.attachment().flows);
         for (interface, flow) in flows {
-            interface.detach(&flow);
+            interface.leave_flow(&flow, self);
         }
         self.leave_group_flows();
         self.interfaces.clear();

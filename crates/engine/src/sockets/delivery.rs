@@ -33,6 +33,15 @@ pub(crate) fn ends(segment: &Segment) -> (SocketAddrV4, SocketAddrV4) {
     )
 }
 
+/// Where and when a packet came in.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// When it was taken from the ring, if its way to the program is to be timed; else 0.
+    pub(crate) nsec: u64,
+    /// Index of the interface.
+    pub(crate) interface: u32,
+}
+
 /// Which sums are taken for right.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Checksums {

@@ -27,6 +27,8 @@ pub enum Request {
     },
     /// Signals when something comes: `O_ASYNC` by `fcntl(2)`, `FIOASYNC` by `ioctl(2)`.
     SignalDriven,
+    /// The time of the datagram that was read last: `SIOCGSTAMP` by `ioctl(2)`.
+    LastStamp,
     /// `MSG_MORE`: parts of a datagram in several calls.
     MoreToCome,
 }
@@ -35,7 +37,7 @@ impl Request {
     fn needs_kernel(self) -> bool {
         match self {
             Self::Option { level, name } => options::needs_kernel(level, name),
-            Self::SignalDriven | Self::MoreToCome => true,
+            Self::SignalDriven | Self::LastStamp | Self::MoreToCome => true,
         }
     }
 
@@ -44,13 +46,14 @@ impl Request {
         match self {
             Self::Option { level, name } => OptionName { level, name }.to_string(),
             Self::SignalDriven => "O_ASYNC".to_owned(),
+            Self::LastStamp => "SIOCGSTAMP".to_owned(),
             Self::MoreToCome => "MSG_MORE".to_owned(),
         }
     }
 
     fn reason(self) -> Reason {
         match self {
-            Self::Option { .. } | Self::SignalDriven => Reason::Option,
+            Self::Option { .. } | Self::SignalDriven | Self::LastStamp => Reason::Option,
             Self::MoreToCome => Reason::Message,
         }
     }
@@ -68,6 +71,7 @@ impl fmt::Display for Request {
                 )
             }
             Self::SignalDriven => f.write_str("unimplemented fcntl or ioctl for O_ASYNC"),
+            Self::LastStamp => f.write_str("unimplemented ioctl SIOCGSTAMP"),
             Self::MoreToCome => f.write_str("unimplemented flag MSG_MORE"),
         }
     }

@@ -24,6 +24,8 @@ pub(crate) struct SocketGroups<S: Stack> {
     /// The address that it is bound to, and its peer.
     pub(crate) local: SocketAddrV4,
     pub(crate) peer: Option<SocketAddrV4>,
+    /// `SO_BINDTODEVICE`: index of the only interface that it receives from, or 0.
+    pub(crate) device: u32,
     /// `IP_MULTICAST_ALL`: also the groups that others on this host have joined.
     pub(crate) takes_all: bool,
     /// Nothing but its groups decides whether it is accelerated.
@@ -39,6 +41,7 @@ impl<S: Stack> Default for SocketGroups<S> {
         Self {
             local: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
             peer: None,
+            device: 0,
             takes_all: true,
             is_able: false,
             memberships: HashMap::new(),
@@ -55,7 +58,8 @@ impl<S: Stack> SocketGroups<S> {
 
     /// Whether the kernel would give it datagrams to a group that come in on an interface.
     pub(crate) fn receives(&self, link_index: u32, group: Ipv4Addr) -> Receives {
-        if !self.is_bound_for(group) {
+        let is_other_device = self.device != 0 && self.device != link_index;
+        if is_other_device || !self.is_bound_for(group) {
             return Receives::No;
         }
         match self.memberships.get(&(link_index, group)) {

@@ -1,11 +1,13 @@
 //! An open interface: its rings, who receives its packets, and its part of the data path.
 
 mod batch;
+mod datagrams;
 mod groups;
 mod long;
 mod pieces;
 mod segments;
 mod set;
+mod shares;
 mod sources;
 mod unpolled;
 mod whole;
@@ -24,15 +26,17 @@ use dev_core::{
 use stats::{QueueSlot, RingSlot};
 use wire::{ChecksumPolicy, Malformed, UdpTemplate};
 
-use crate::sockets::delivery::{Checksums, Parsed};
+use crate::sockets::delivery::{Arrival, Checksums, Parsed};
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::doorbell::{self, Doorbell, Follows, Notify};
 use crate::sockets::stack::Stack;
 use crate::sys;
 use batch::Batch;
+pub(crate) use datagrams::datagrams;
 pub(crate) use long::LongPacket;
 use pieces::Pieces;
 pub(crate) use set::InterfaceSet;
+use shares::Shares;
 use sources::RefusedSources;
 use whole::Whole;
 pub(crate) use whole::{WHOLE_MAX, segments};
@@ -78,6 +82,7 @@ struct RxSide<S: Stack> {
     ring: <S::Backend as Backend>::Rx,
     flows: FlowTable<S>,
     groups: GroupTable<S>,
+    shares: Shares<S>,
     refused: RefusedSources,
     /// Frames until the next one whose way to the program is timed.
     until_timed: u32,
@@ -131,6 +136,7 @@ impl<S: Stack> Interface<S> {
                     ring: port.rx,
                     flows: FlowTable::default(),
                     groups: GroupTable::default(),
+                    shares: Shares::new(),
                     refused: RefusedSources::default(),
                     until_timed: 0,
                     pieces: Pieces::new(mode),
@@ -349,6 +355,7 @@ impl<S: Stack> Interface<S> {
             ring,
             flows,
             groups,
+            shares,
             refused,
             until_timed,
             pieces,
@@ -360,7 +367,13 @@ impl<S: Stack> Interface<S> {
                 return self.take_piece(flows, refused, frame, pieces);
             }
             let arrived_nsec = arrival_nsec(until_timed);
-            self.deliver((flows, groups), refused, frame, arrived_nsec, direct);
+            self.deliver(
+                (flows, groups, shares),
+                refused,
+                frame,
+                arrived_nsec,
+                direct,
+            );
         });
         self.count_received(count, bytes);
         drop(side);
@@ -381,6 +394,7 @@ impl<S: Stack> Interface<S> {
             ring,
             flows,
             groups,
+            shares,
             refused,
             until_timed,
             pieces,
@@ -392,7 +406,13 @@ impl<S: Stack> Interface<S> {
                 return self.take_piece(flows, refused, frame, pieces);
             }
             let arrived_nsec = arrival_nsec(until_timed);
-            self.deliver((flows, groups), refused, frame, arrived_nsec, &mut None);
+            self.deliver(
+                (flows, groups, shares),
+                refused,
+                frame,
+                arrived_nsec,
+                &mut None,
+            );
         });
         self.count_received(count, bytes);
         drop(side);
@@ -415,7 +435,7 @@ impl<S: Stack> Interface<S> {
     #[inline]
     fn deliver(
         &self,
-        (flows, groups): (&FlowTable<S>, &GroupTable<S>),
+        (flows, groups, shares): (&FlowTable<S>, &GroupTable<S>, &Shares<S>),
         refused: &RefusedSources,
         frame: Frame,
         arrived_nsec: u64,
@@ -438,6 +458,11 @@ impl<S: Stack> Interface<S> {
             self.stats.rx_dropped_no_socket.add(1);
             return self.pool.give(frame);
         };
+        let socket = if shares.is_empty() {
+            socket
+        } else {
+            shares.choose(&packet, socket)
+        };
         self.deliver_to(socket, &packet, frame, arrived_nsec, direct);
     }
 
@@ -458,7 +483,11 @@ impl<S: Stack> Interface<S> {
                 return self.pool.give(frame);
             }
         }
-        if let Err(dropped) = socket.deliver(packet, frame, arrived_nsec) {
+        let arrival = Arrival {
+            nsec: arrived_nsec,
+            interface: self.spec.index,
+        };
+        if let Err(dropped) = socket.deliver(packet, frame, arrival) {
             self.pool.give(dropped);
         }
     }

@@ -6,6 +6,7 @@ use std::slice;
 
 use libc::c_int;
 
+use crate::sockets::control::{ControlCopy, ControlRoom};
 use crate::sockets::user_memory::{is_readable, is_writable};
 use crate::sys::{self, Errno};
 
@@ -45,8 +46,51 @@ impl<'a> Message<'a> {
         self.header.msg_controllen != 0
     }
 
+    /// The room for control data. To be asked for before [`receive`](Self::receive), which leaves none.
+    pub(crate) fn control_room(&self) -> ControlRoom {
+        let start = self.header.msg_control.cast::<u8>();
+        // SAFETY: what the header points at is the application's (contract of `new`).
+        unsafe { ControlRoom::new(start, self.header.msg_controllen) }
+    }
+
+    /// Says what was written there.
+    pub(crate) fn told(&mut self, room: &ControlRoom) {
+        self.header.msg_controllen = room.used;
+        if room.is_cut {
+            self.header.msg_flags |= libc::MSG_CTRUNC;
+        }
+    }
+
+    /// Changes an item of four bytes in what the kernel has written.
+    pub(crate) fn change_item(
+        &mut self,
+        level: c_int,
+        kind: c_int,
+        change: impl FnOnce([u8; 4]) -> [u8; 4],
+    ) {
+        let Some(copy) = self.control() else {
+            return;
+        };
+        let Some((at, value)) = copy.find(level, kind) else {
+            return;
+        };
+        let value = change(value);
+        let place = self.header.msg_control.cast::<u8>().wrapping_add(at);
+        if is_writable(place, value.len()) {
+            // SAFETY: writable (checked above), and the application's (contract of `new`).
+            unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), place, value.len()) };
+        }
+    }
+
+    /// What a send call carries beside the data. `None`: only the kernel can judge it.
+    pub(crate) fn control(&self) -> Option<ControlCopy> {
+        let start = self.header.msg_control.cast_const().cast::<u8>();
+        // SAFETY: what the header points at is the application's (contract of `new`).
+        unsafe { ControlCopy::of(start, self.header.msg_controllen) }
+    }
+
     /// The destination of a send call: `Ok(None)` for none given, `Err` for one that only the kernel can judge.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn destination(&self) -> Result<Option<SocketAddrV4>, ()> {
         if self.header.msg_name.is_null() || self.header.msg_namelen == 0 {
             return Ok(None);
@@ -61,7 +105,7 @@ impl<'a> Message<'a> {
     }
 
     /// The bytes to send, and how many they are. `Err`: a claim that the kernel has to judge.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn payload(&self) -> Result<(usize, impl Iterator<Item = &[u8]>), ()> {
         let parts = self.parts()?;
         let mut len = 0usize;
@@ -224,7 +268,13 @@ impl<'a> Message<'a> {
             1 => part.iov_len.cast_signed() >= 0 && is_range(&part, part.iov_len.min(BYTES_MAX)),
             _ => is_range(&part, part.iov_len),
         };
-        parts.clone().all(is_good).then_some(parts).ok_or(())
+        // Not by `all`, which would be called, as often as this is used.
+        for part in parts.clone() {
+            if !is_good(part) {
+                return Err(());
+            }
+        }
+        Ok(parts)
     }
 }
 

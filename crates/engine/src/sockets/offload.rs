@@ -18,9 +18,9 @@ pub(crate) struct SocketFacts<'a> {
     pub(crate) local: SocketAddrV4,
     /// Peer of a connected socket.
     pub(crate) peer: Option<SocketAddrV4>,
-    /// `SO_REUSEPORT`
-    pub(crate) reuse_port: bool,
-    /// With `SO_REUSEADDR`: who else has the port.
+    /// `SO_BINDTODEVICE`: index of the interface, or 0.
+    pub(crate) device: u32,
+    /// With `SO_REUSEADDR` or `SO_REUSEPORT`: who else has the port.
     pub(crate) sharing: PortSharing,
     /// `VMA_OFFLOADED_SOCKETS`
     pub(crate) enabled: bool,
@@ -138,9 +138,6 @@ pub(crate) fn plan<'a>(
         let (reason, rule) = (Reason::Rule, Some(rule));
         return Err(NotOffloaded { reason, rule });
     }
-    if socket.reuse_port {
-        return Err(Reason::ReusePort.into());
-    }
     match socket.sharing {
         PortSharing::Alone => {}
         PortSharing::Shared => return Err(Reason::PortShared.into()),
@@ -169,7 +166,10 @@ pub(crate) fn plan<'a>(
         return Err(Reason::AddressNotLocal.into());
     }
     let mut flows = Vec::new();
-    for interface in owners.filter(|interface| interface.eligible && !interface.loopback) {
+    let is_device = |index| socket.device == 0 || socket.device == index;
+    for interface in owners.filter(|interface| {
+        interface.eligible && !interface.loopback && is_device(interface.spec.index)
+    }) {
         let addresses = interface.addresses.iter().copied();
         let addresses = addresses.filter(|address| wanted.is_unspecified() || *address == wanted);
         flows.extend(addresses.map(|address| (interface.spec.index, flow(address))));
@@ -236,7 +236,7 @@ mod tests {
         SocketFacts {
             local: local.parse().unwrap(),
             peer: None,
-            reuse_port: false,
+            device: 0,
             sharing: PortSharing::Alone,
             enabled: true,
             foreign: false,
@@ -285,10 +285,10 @@ mod tests {
         }
         assert_eq!(
             reason(SocketFacts {
-                reuse_port: true,
+                device: 3,
                 ..facts("10.0.0.1:1")
             }),
-            Reason::ReusePort
+            Reason::NoInterface
         );
         assert_eq!(reason(facts("127.0.0.1:1")), Reason::Loopback);
         assert_eq!(reason(facts("10.9.0.1:1")), Reason::AddressNotLocal);
@@ -317,6 +317,17 @@ mod tests {
             [(2, "10.0.0.1:53".to_owned()), (3, "10.1.0.1:53".to_owned())]
         );
         assert!(flows.iter().all(|(_, flow)| flow.peer.is_none()));
+    }
+
+    #[test]
+    fn a_device_is_the_only_one() {
+        let bound = SocketFacts {
+            device: 3,
+            ..facts("0.0.0.0:53")
+        };
+        let flows = plan(&bound, &host()).unwrap();
+        assert_eq!(flows.len(), 1);
+        assert_eq!(flows[0].0, 3);
     }
 
     #[test]

@@ -34,10 +34,39 @@ impl<S: Stack> Host<S> {
                 socket.core().attachment().groups.takes_all = all != Ok(0);
                 self.addresses_changed(socket);
             }
+            Effect::Messages => {
+                socket.message_options_changed();
+                if level == libc::SOL_SOCKET && wants_hardware_stamps(socket.core().fd()) {
+                    self.leave_to_kernel_for(socket, Request::Option { level, name });
+                }
+            }
+            Effect::Choice => {
+                let shares_port = {
+                    let mut attachment = socket.core().attachment();
+                    attachment.chosen_by_cpu = true;
+                    attachment.shares_port
+                };
+                if shares_port {
+                    self.leave_to_kernel_for(socket, Request::Option { level, name });
+                }
+            }
+            Effect::Device => {
+                socket.message_options_changed();
+                self.addresses_changed(socket);
+            }
             Effect::Headers => socket.headers_changed(),
             Effect::Multicast => socket.core().show_multicast_options(),
             Effect::Kernel => self.leave_to_kernel_for(socket, Request::Option { level, name }),
         }
+    }
+
+    /// The program asks for the time of the datagram that it has read last (`SIOCGSTAMP`), which the kernel keeps from the first such
+    /// call on: the socket goes back to it. Returns whether there has been one that the kernel has not seen.
+    pub fn last_stamp_wanted(&self, socket: impl Into<S>) -> bool {
+        let socket = socket.into();
+        let has_received = socket.core().counters().rx_packets.value() > 0;
+        self.leave_to_kernel_for(socket, Request::LastStamp);
+        has_received
     }
 
     /// The kernel has accepted a change of the file status flags: `F_SETFL`, `FIONBIO`, `FIOASYNC`.
@@ -58,6 +87,13 @@ impl<S: Stack> Host<S> {
             self.leave_to_kernel_for(socket, Request::SignalDriven);
         }
     }
+}
+
+/// Whether a program is to be told when the device has received a datagram, which only the kernel knows.
+fn wants_hardware_stamps(fd: c_int) -> bool {
+    let hardware = libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+    let flags = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING).unwrap_or(0);
+    flags.cast_unsigned() & hardware == hardware
 }
 
 impl<S: Stack> SocketCore<S> {

@@ -13,8 +13,14 @@ pub(super) enum Effect {
     ReceiveTimeout,
     /// Who gets the packets.
     Flows,
+    /// Which of several sockets on a port gets a packet.
+    Choice,
+    /// Who gets the packets, and where datagrams are sent.
+    Device,
     /// What the headers of sent packets say.
     Headers,
+    /// What is told of each received datagram, or how each is sent.
+    Messages,
     /// How multicast is sent, which readers of the statistics see.
     Multicast,
     /// Which groups' datagrams the socket gets.
@@ -25,40 +31,99 @@ pub(super) enum Effect {
 
 /// What an option changes.
 pub(super) fn effect(level: c_int, name: c_int) -> Effect {
-    match (level, name) {
-        (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => Effect::ReceiveLimit,
-        (libc::SOL_SOCKET, SO_RCVTIMEO_OLD | SO_RCVTIMEO_NEW) => Effect::ReceiveTimeout,
-        (libc::SOL_SOCKET, libc::SO_REUSEPORT | libc::SO_REUSEADDR) => Effect::Flows,
-        (
-            libc::SOL_SOCKET,
-            libc::SO_DEBUG
-            | libc::SO_DONTROUTE
-            | libc::SO_BROADCAST
-            | libc::SO_SNDBUF
-            | libc::SO_SNDBUFFORCE
-            | libc::SO_SNDTIMEO
-            | libc::SO_KEEPALIVE
-            | libc::SO_LINGER
-            | libc::SO_RCVLOWAT
-            | libc::SO_BUSY_POLL
-            | libc::SO_PREFER_BUSY_POLL
-            | libc::SO_BUSY_POLL_BUDGET
-            | libc::SO_INCOMING_CPU,
-        ) => Effect::None,
-        (libc::IPPROTO_IP, libc::IP_TTL | libc::IP_TOS | libc::IP_MTU_DISCOVER) => Effect::Headers,
+    match level {
+        libc::SOL_SOCKET => of_sockets(name),
+        libc::IPPROTO_IP => of_ip(name),
+        libc::IPPROTO_UDP => of_udp(name),
+        _ => Effect::Kernel,
+    }
+}
+
+fn of_sockets(name: c_int) -> Effect {
+    match name {
+        libc::SO_RCVBUF | libc::SO_RCVBUFFORCE => Effect::ReceiveLimit,
+        SO_RCVTIMEO_OLD | SO_RCVTIMEO_NEW => Effect::ReceiveTimeout,
+        libc::SO_REUSEPORT | libc::SO_REUSEADDR => Effect::Flows,
+        libc::SO_INCOMING_CPU => Effect::Choice,
+        libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX => Effect::Device,
+        libc::SO_TIMESTAMP
+        | libc::SO_TIMESTAMPNS
+        | libc::SO_TIMESTAMPING
+        | SO_TIMESTAMP_NEW
+        | SO_TIMESTAMPNS_NEW
+        | SO_TIMESTAMPING_NEW
+        | libc::SO_RXQ_OVFL
+        | libc::SO_DONTROUTE
+        | libc::SO_NO_CHECK
+        | libc::SO_MARK
+        | libc::SO_MAX_PACING_RATE => Effect::Messages,
+        // There is no queueing discipline on the way, and no VLAN tag.
+        libc::SO_PRIORITY => Effect::None,
+        // Sending never waits.
+        libc::SO_SNDBUF | libc::SO_SNDBUFFORCE | libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW => {
+            Effect::None
+        }
+        // Each of these means nothing to a datagram socket, or is asked of the kernel's socket when it matters. Messages with
+        // MSG_ZEROCOPY or SCM_TXTIME are the kernel's by themselves.
+        libc::SO_DEBUG
+        | libc::SO_BROADCAST
+        | libc::SO_KEEPALIVE
+        | libc::SO_OOBINLINE
+        | libc::SO_LINGER
+        | libc::SO_PASSCRED
+        | libc::SO_RCVLOWAT
+        | libc::SO_LOCK_FILTER
+        | libc::SO_SELECT_ERR_QUEUE
+        | libc::SO_BUSY_POLL
+        | libc::SO_PREFER_BUSY_POLL
+        | libc::SO_BUSY_POLL_BUDGET
+        | libc::SO_ZEROCOPY
+        | libc::SO_TXTIME
+        | SO_BUF_LOCK
+        | SO_TXREHASH => Effect::None,
+        _ => Effect::Kernel,
+    }
+}
+
+fn of_ip(name: c_int) -> Effect {
+    match name {
+        libc::IP_TTL | libc::IP_TOS | libc::IP_MTU_DISCOVER => Effect::Headers,
+        libc::IP_PKTINFO
+        | libc::IP_RECVTTL
+        | libc::IP_RECVTOS
+        | libc::IP_RECVORIGDSTADDR
+        | libc::IP_RECVERR
+        | libc::IP_OPTIONS
+        | IP_UNICAST_IF => Effect::Messages,
+        // They tell of fragments and of packets with options, which the kernel's socket gets.
+        libc::IP_RECVOPTS | libc::IP_RETOPTS | IP_RECVFRAGSIZE => Effect::None,
+        // They matter when a port is chosen or an address is not this host's, or to other kinds of sockets; errors come by the kernel.
+        libc::IP_FREEBIND
+        | libc::IP_BIND_ADDRESS_NO_PORT
+        | IP_LOCAL_PORT_RANGE
+        | libc::IP_MINTTL
+        | libc::IP_NODEFRAG
+        | IP_RECVERR_RFC4884 => Effect::None,
         // Sent through the kernel.
-        (libc::IPPROTO_IP, libc::IP_MULTICAST_IF | libc::IP_MULTICAST_LOOP) => Effect::Multicast,
-        (libc::IPPROTO_IP, libc::IP_MULTICAST_ALL) => Effect::Groups,
+        libc::IP_MULTICAST_IF | libc::IP_MULTICAST_LOOP => Effect::Multicast,
+        libc::IP_MULTICAST_ALL => Effect::Groups,
         // Memberships are followed by themselves.
-        (
-            libc::IPPROTO_IP,
-            libc::IP_MULTICAST_TTL
-            | libc::IP_ADD_MEMBERSHIP
-            | libc::IP_DROP_MEMBERSHIP
-            | libc::IP_ADD_SOURCE_MEMBERSHIP
-            | libc::IP_DROP_SOURCE_MEMBERSHIP,
-        ) => Effect::None,
-        // The rest brings control data, filters, marks or devices into play.
+        libc::IP_MULTICAST_TTL
+        | libc::IP_ADD_MEMBERSHIP
+        | libc::IP_DROP_MEMBERSHIP
+        | libc::IP_ADD_SOURCE_MEMBERSHIP
+        | libc::IP_DROP_SOURCE_MEMBERSHIP => Effect::None,
+        _ => Effect::Kernel,
+    }
+}
+
+fn of_udp(name: c_int) -> Effect {
+    match name {
+        libc::UDP_SEGMENT => Effect::Messages,
+        // Only datagrams that were merged are told of; those here are not.
+        libc::UDP_GRO => Effect::None,
+        // Of IPv6.
+        libc::UDP_NO_CHECK6_TX | libc::UDP_NO_CHECK6_RX => Effect::None,
         _ => Effect::Kernel,
     }
 }
@@ -68,8 +133,20 @@ pub(crate) fn needs_kernel(level: c_int, name: c_int) -> bool {
     effect(level, name) == Effect::Kernel
 }
 
+// include/uapi/asm-generic/socket.h and linux/in.h
 const SO_RCVTIMEO_OLD: c_int = 20;
 const SO_RCVTIMEO_NEW: c_int = 66;
+const SO_SNDTIMEO_NEW: c_int = 67;
+const SO_BINDTOIFINDEX: c_int = 62;
+const SO_TIMESTAMP_NEW: c_int = 63;
+const SO_TIMESTAMPNS_NEW: c_int = 64;
+const SO_TIMESTAMPING_NEW: c_int = 65;
+const SO_BUF_LOCK: c_int = 72;
+const SO_TXREHASH: c_int = 74;
+const IP_RECVFRAGSIZE: c_int = 25;
+const IP_RECVERR_RFC4884: c_int = 26;
+const IP_UNICAST_IF: c_int = 50;
+const IP_LOCAL_PORT_RANGE: c_int = 51;
 
 #[cfg(test)]
 mod tests {
@@ -77,22 +154,23 @@ mod tests {
 
     #[test]
     fn options_without_a_meaning_here_need_the_kernel() {
-        assert_eq!(effect(libc::SOL_SOCKET, libc::SO_TIMESTAMP), Effect::Kernel);
-        assert_eq!(
-            effect(libc::SOL_SOCKET, libc::SO_BINDTODEVICE),
-            Effect::Kernel
-        );
-        assert_eq!(
-            effect(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER),
-            Effect::Kernel
-        );
-        assert_eq!(effect(libc::IPPROTO_IP, libc::IP_PKTINFO), Effect::Kernel);
-        assert_eq!(effect(libc::IPPROTO_UDP, 103), Effect::Kernel);
-        assert_eq!(effect(libc::SOL_SOCKET, libc::SO_SNDBUF), Effect::None);
-        assert_eq!(
-            effect(libc::SOL_SOCKET, libc::SO_RCVTIMEO),
-            Effect::ReceiveTimeout
-        );
-        assert_eq!(effect(libc::IPPROTO_IP, libc::IP_TTL), Effect::Headers);
+        for (level, name, expected) in [
+            (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, Effect::Kernel),
+            (libc::SOL_SOCKET, libc::SO_PEEK_OFF, Effect::Kernel),
+            (libc::SOL_SOCKET, 4711, Effect::Kernel),
+            (libc::IPPROTO_IP, libc::IP_TRANSPARENT, Effect::Kernel),
+            (libc::IPPROTO_UDP, libc::UDP_CORK, Effect::Kernel),
+            (77, 1, Effect::Kernel),
+            (libc::SOL_SOCKET, libc::SO_TIMESTAMP, Effect::Messages),
+            (libc::SOL_SOCKET, libc::SO_MARK, Effect::Messages),
+            (libc::IPPROTO_IP, libc::IP_PKTINFO, Effect::Messages),
+            (libc::IPPROTO_UDP, libc::UDP_SEGMENT, Effect::Messages),
+            (libc::SOL_SOCKET, libc::SO_BINDTODEVICE, Effect::Device),
+            (libc::SOL_SOCKET, libc::SO_SNDBUF, Effect::None),
+            (libc::SOL_SOCKET, libc::SO_RCVTIMEO, Effect::ReceiveTimeout),
+            (libc::IPPROTO_IP, libc::IP_TTL, Effect::Headers),
+        ] {
+            assert_eq!(effect(level, name), expected, "{level} {name}");
+        }
     }
 }

@@ -52,7 +52,7 @@ reasons! {
     /// Several sockets share the port; only the kernel can choose between them.
     PortShared = 7, "the port is shared by several sockets",
         "Give each socket a port of its own, or bind to different addresses";
-    /// `SO_REUSEPORT`: sockets of other processes may share the port.
+    /// `SO_REUSEPORT` of a listener: sockets of other processes may share the port.
     ReusePort = 8, "SO_REUSEPORT is set",
         "Do not set SO_REUSEPORT, or leave the socket to the kernel with a rule";
     /// An option whose effect the accelerated path does not have.
@@ -118,7 +118,7 @@ reasons! {
     /// Another thread is just opening the interface.
     Opening = 29, "the interface is being opened",
         "Nothing: it is decided as soon as the interface is open";
-    /// `SO_REUSEADDR`, where the kernel does not say who else has the port (`CONFIG_INET_UDP_DIAG`).
+    /// `SO_REUSEADDR` or `SO_REUSEPORT`, where the kernel does not say who else has the port (`CONFIG_INET_UDP_DIAG`).
     ReuseAddress = 30, "SO_REUSEADDR is set, others may have the port",
         "Do not set SO_REUSEADDR, or load the module inet_diag and udp_diag, so that the library can ask";
     /// Received by the kernel's half of an accelerated socket.

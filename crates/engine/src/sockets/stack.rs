@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dev_core::{Backend, Frame};
 
 use crate::sockets::attachment::MayOpen;
-use crate::sockets::delivery::Parsed;
+use crate::sockets::delivery::{Arrival, Parsed};
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::host::Host;
 use crate::sockets::interface::LongPacket;
@@ -43,9 +43,7 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
     );
 
     /// A packet came past the kernel, to one of the socket's flows. `Err`: it is dropped. Under the ring's lock.
-    ///
-    /// `arrived_nsec`: when it was taken from the ring, if its way to the program is to be timed; else 0.
-    fn deliver(self, packet: &Parsed, frame: Frame, arrived_nsec: u64) -> Result<(), Frame>;
+    fn deliver(self, packet: &Parsed, frame: Frame, arrival: Arrival) -> Result<(), Frame>;
 
     /// The same for a packet that was longer than a frame, whose pieces are together again.
     #[allow(private_interfaces, reason = "nobody outside implements or calls it")]
@@ -70,6 +68,9 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
 
     /// The kernel's socket has other options that the headers of sent packets show.
     fn headers_changed(self);
+
+    /// The kernel's socket has other options that concern every message, on its way in or out.
+    fn message_options_changed(self);
 }
 
 /// What a descriptor stands for.

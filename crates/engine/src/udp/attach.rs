@@ -20,6 +20,7 @@ use crate::sockets::stack::Stack;
 use crate::sys;
 use crate::udp::groups;
 use crate::udp::port_sharing::port_sharing;
+use crate::udp::send_options::bound_device;
 use crate::udp::{UdpSocket, UdpStack};
 
 /// Those of some interfaces that are to be opened, or are being opened.
@@ -83,13 +84,17 @@ impl<S: UdpStack> UdpSocket<S> {
             }
             return Vec::new();
         }
+        let device = bound_device(fd);
+        self.attachment().groups.device = device;
         let reuse_port = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1);
         let enabled = host.settings().offloaded_sockets;
         let foreign = *self
             .attachment()
             .foreign
             .get_or_insert_with(|| !host.network().has_socket(fd));
-        let reuses_address = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
+        self.attachment().shares_port = reuse_port;
+        let reuses_address =
+            reuse_port || sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
         self.attachment().reuses_address = reuses_address;
         let is_ruled_out =
             peer.is_some_and(|peer| offload::connect_rule(rules, peer, local).is_some());
@@ -110,7 +115,7 @@ impl<S: UdpStack> UdpSocket<S> {
         let facts = SocketFacts {
             local,
             peer,
-            reuse_port,
+            device,
             sharing,
             enabled,
             foreign,
@@ -147,6 +152,7 @@ impl<S: UdpStack> UdpSocket<S> {
             Ok(_) if only_sends => return Vec::new(),
             Ok(_) if !self.claim() => {
                 self.commit();
+                self.leaves_shares(host);
                 self.drop_flows();
                 Reason::Forked.into()
             }
@@ -209,11 +215,7 @@ impl<S: UdpStack> UdpSocket<S> {
             Some(peer) => counters.peer.set(peer.into()),
             None => counters.peer.clear(),
         }
-        let mut send = self.send.lock();
-        send.local = Some(local);
-        send.peer = peer;
-        send.rules = Some(rules);
-        send.forget_destinations();
+        self.send.lock().set_addresses(local, peer, rules);
     }
 
     /// Goes over from the flows it has to those it should have. New ones come first, so that no packet falls between.
@@ -241,7 +243,7 @@ impl<S: UdpStack> UdpSocket<S> {
             let attached = if has(*index, flow) {
                 Ok(())
             } else {
-                interface.attach(flow, self.into())
+                self.attach(interface, flow)
             };
             match attached {
                 Ok(()) => flows.push((interface, *flow)),
@@ -265,12 +267,12 @@ impl<S: UdpStack> UdpSocket<S> {
             .iter()
             .filter(|(interface, flow)| !keep(interface, flow))
         {
-            interface.detach(flow);
+            interface.leave_flow(flow, self);
         }
         if reason == Reason::PortShared {
             flows
                 .drain(..)
-                .for_each(|(interface, flow)| interface.detach(&flow));
+                .for_each(|(interface, flow)| interface.leave_flow(&flow, self));
         }
         let groups = if reason == Reason::PortShared {
             &[]
@@ -294,6 +296,38 @@ impl<S: UdpStack> UdpSocket<S> {
             self.explain_groups();
         }
         if offloaded { Reason::Offloaded } else { reason }
+    }
+
+    /// `Err`: as [`Interface::attach`], which it is unless the flow belongs to a socket with which this one shares its port.
+    fn attach(&'static self, interface: &Interface<S>, flow: &Flow) -> Result<(), Option<S>> {
+        let attached = interface.attach(flow, self.into());
+        let Err(Some(owner)) = attached else {
+            return attached;
+        };
+        let place = |socket: &Self| {
+            let attachment = socket.attachment();
+            let is_equal = attachment.shares_port && !attachment.chosen_by_cpu;
+            (attachment.groups.local, is_equal)
+        };
+        let (local, is_equal) = place(self);
+        let is_sharer = |other: &Self| is_equal && place(other) == (local, true);
+        if flow.peer.is_some() || !owner.as_udp().is_some_and(is_sharer) {
+            return Err(Some(owner));
+        }
+        interface.share(flow, owner, self.into());
+        Ok(())
+    }
+
+    /// The socket is about to be the kernel's, which may have part of what came to the sockets that it shares its port with: so are they.
+    pub(crate) fn leaves_shares(&self, host: &Host<S>) {
+        let flows = std::mem::take(&mut self.attachment().flows);
+        for (interface, flow) in flows {
+            let others = interface.sharers(&flow, self);
+            interface.leave_flow(&flow, self);
+            for other in others {
+                hand_over::leave(host, other, Reason::PortShared, "");
+            }
+        }
     }
 
     /// The same for groups, of which it only becomes a receiver: their packets are taken when all receivers are there.

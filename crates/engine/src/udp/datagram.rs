@@ -139,6 +139,18 @@ impl Waiting {
         }
     }
 
+    /// The IPv4 packet, from its header on.
+    pub(super) fn header<'a>(&'a self, pool: &'a FramePool) -> &'a [u8] {
+        let packet = match self {
+            Self::InFrame(received) => {
+                let range = received.packet_range();
+                range.and_then(|range| pool.data(&received.frame).get(range))
+            }
+            Self::OutOfPool { packet, .. } => Some(packet.as_slice()),
+        };
+        packet.unwrap_or_default()
+    }
+
     /// The IPv4 packet, without a UDP checksum: it may hold a partial sum.
     pub(super) fn packet<'a>(&'a mut self, pool: &'a FramePool) -> Option<&'a mut [u8]> {
         let packet = match self {

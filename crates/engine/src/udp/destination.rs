@@ -1,6 +1,7 @@
 //! Where datagrams go: one entry a destination, valid until the next hop changes that it shares with other sockets.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::sockets::offload::{self, NotOffloaded};
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::sys;
+use crate::udp::send_options::{Overrides, SendOptions};
 
 /// Destinations that an unconnected socket remembers beside the latest; beyond that it starts afresh.
 const DESTINATIONS_MAX: usize = 256;
@@ -30,8 +32,12 @@ pub(crate) struct SendState<S: Stack> {
     pub(super) peer: Option<SocketAddrV4>,
     /// The rules that the socket follows; `None` before it is bound.
     pub(super) rules: Option<&'static ProcessRules>,
-    latest: Option<Destination<S>>,
-    others: HashMap<SocketAddrV4, Destination<S>>,
+    known: Known<SocketAddrV4, S>,
+    /// Those of messages with control data.
+    overridden: Known<(SocketAddrV4, Overrides), S>,
+    options: SendOptions,
+    /// Whether the kernel's socket may hold an error that a send call reports.
+    pub(super) may_have_error: bool,
     /// What the socket's options say of headers, once they were read.
     headers: Option<HeaderOptions>,
     /// Counts how often the destinations were forgotten.
@@ -54,8 +60,10 @@ impl<S: Stack> Default for SendState<S> {
             local: None,
             peer: None,
             rules: None,
-            latest: None,
-            others: HashMap::new(),
+            known: Known::default(),
+            overridden: Known::default(),
+            options: SendOptions::default(),
+            may_have_error: false,
             headers: None,
             epoch: 0,
             identification: 0,
@@ -69,28 +77,23 @@ impl<S: Stack> SendState<S> {
     /// The entry for an address, if it is known and still valid.
     #[inline]
     pub(super) fn find(&mut self, address: SocketAddrV4) -> Option<&Destination<S>> {
-        let known = self
-            .latest
-            .as_ref()
-            .is_some_and(|latest| latest.address == address);
-        if !known {
-            self.make_latest(address)?;
-        }
-        self.latest.as_ref().filter(|latest| latest.is_current())
+        self.known.find(&address)
     }
 
-    #[cold]
-    fn make_latest(&mut self, address: SocketAddrV4) -> Option<()> {
-        let wanted = self.others.remove(&address)?;
-        if let Some(previous) = self.latest.replace(wanted) {
-            self.others.insert(previous.address, previous);
-        }
-        Some(())
+    /// The same for a message with control data.
+    pub(super) fn find_overridden(
+        &mut self,
+        address: SocketAddrV4,
+        overrides: Overrides,
+    ) -> Option<&Destination<S>> {
+        self.overridden.find(&(address, overrides))
     }
 
     /// Remembers a destination that was resolved in `epoch`, if that is still the present.
     pub(super) fn remember(
         &mut self,
+        address: SocketAddrV4,
+        overrides: Overrides,
         destination: Destination<S>,
         headers: Option<HeaderOptions>,
         epoch: u64,
@@ -99,17 +102,34 @@ impl<S: Stack> SendState<S> {
             return;
         }
         self.headers = headers;
-        self.others.remove(&destination.address);
-        if let Some(previous) = self.latest.take()
-            && previous.address != destination.address
-            && previous.is_current()
-        {
-            if self.others.len() >= DESTINATIONS_MAX {
-                self.others.clear();
-            }
-            self.others.insert(previous.address, previous);
+        if overrides == Overrides::default() {
+            self.known.remember(address, destination);
+        } else {
+            self.overridden.remember((address, overrides), destination);
         }
-        self.latest = Some(destination);
+    }
+
+    /// Addresses of the socket.
+    pub(super) fn set_addresses(
+        &mut self,
+        local: SocketAddrV4,
+        peer: Option<SocketAddrV4>,
+        rules: &'static ProcessRules,
+    ) {
+        (self.local, self.peer, self.rules) = (Some(local), peer, Some(rules));
+        self.may_have_error = peer.is_some() || self.options.reports_errors;
+        self.forget_destinations();
+    }
+
+    /// Options of the socket.
+    pub(super) fn set_options(&mut self, options: SendOptions) {
+        self.options = options;
+        self.may_have_error = self.peer.is_some() || options.reports_errors;
+        self.forget_destinations();
+    }
+
+    pub(super) fn options(&self) -> SendOptions {
+        self.options
     }
 
     /// Forgets everything: the socket begins another life.
@@ -122,8 +142,8 @@ impl<S: Stack> SendState<S> {
 
     /// Forgets every destination: an address or an option of the socket has changed.
     pub(crate) fn forget_destinations(&mut self) {
-        self.latest = None;
-        self.others.clear();
+        self.known.forget();
+        self.overridden.forget();
         self.headers = None;
         self.epoch += 1;
     }
@@ -160,12 +180,73 @@ impl<S: Stack> SendState<S> {
         self.identification = self.identification.wrapping_add(1);
         self.identification
     }
+
+    /// A message has left as so many datagrams more than one.
+    pub(super) fn skip_identifications(&mut self, count: usize) {
+        self.identification = self.identification.wrapping_add(count as u16);
+    }
+}
+
+/// Destinations by what distinguishes them.
+#[derive(Debug)]
+struct Known<K, S: Stack> {
+    latest: Option<(K, Destination<S>)>,
+    others: HashMap<K, Destination<S>>,
+}
+
+impl<K, S: Stack> Default for Known<K, S> {
+    fn default() -> Self {
+        Self {
+            latest: None,
+            others: HashMap::new(),
+        }
+    }
+}
+
+impl<K: Copy + Eq + Hash, S: Stack> Known<K, S> {
+    /// The entry, if it is still valid.
+    #[inline]
+    fn find(&mut self, key: &K) -> Option<&Destination<S>> {
+        let is_latest = self.latest.as_ref().is_some_and(|latest| latest.0 == *key);
+        if !is_latest {
+            self.make_latest(key)?;
+        }
+        let latest = self.latest.as_ref().map(|latest| &latest.1);
+        latest.filter(|latest| latest.is_current())
+    }
+
+    #[cold]
+    fn make_latest(&mut self, key: &K) -> Option<()> {
+        let wanted = self.others.remove(key)?;
+        if let Some((key, previous)) = self.latest.replace((*key, wanted)) {
+            self.others.insert(key, previous);
+        }
+        Some(())
+    }
+
+    fn remember(&mut self, key: K, destination: Destination<S>) {
+        self.others.remove(&key);
+        if let Some((previous_key, previous)) = self.latest.take()
+            && previous_key != key
+            && previous.is_current()
+        {
+            if self.others.len() >= DESTINATIONS_MAX {
+                self.others.clear();
+            }
+            self.others.insert(previous_key, previous);
+        }
+        self.latest = Some((key, destination));
+    }
+
+    fn forget(&mut self) {
+        self.latest = None;
+        self.others.clear();
+    }
 }
 
 /// How datagrams reach an address.
 #[derive(Debug)]
 pub(super) struct Destination<S: Stack> {
-    pub(super) address: SocketAddrV4,
     /// What the way depends on, if it is more than the address and the socket.
     next_hop: Option<Arc<SharedNextHop>>,
     pub(super) way: Way<S>,
@@ -205,8 +286,15 @@ pub(super) enum Way<S: Stack> {
     Link {
         interface: &'static Interface<S>,
         template: Box<UdpTemplate>,
-        /// Largest payload that needs no fragmentation.
+        /// Largest payload that is sent as it is: the rest needs a look, for it is more than a packet has room for, or than
+        /// `UDP_SEGMENT`.
         payload_len_max: usize,
+        /// Largest payload that needs no fragmentation.
+        packet_payload_max: usize,
+        /// `UDP_SEGMENT` of the socket, or 0.
+        segment_len: u16,
+        /// What is larger than one packet may be fragmented on its way, also if the device cuts it.
+        may_fragment_large: bool,
     },
     Kernel(Reason),
 }
@@ -231,17 +319,23 @@ impl<S: Stack> Destination<S> {
     pub(super) fn resolve(
         host: &Host<S>,
         fd: libc::c_int,
-        local: SocketAddrV4,
-        address: SocketAddrV4,
-        rules: Option<&ProcessRules>,
+        asked: &Asked<'_>,
         headers: &mut Option<HeaderOptions>,
     ) -> Self {
         let mut next_hop = None;
-        let rule = rules.and_then(|rules| offload::sender_rule(rules, address));
-        let way = match rule {
-            Some(_) => Way::Kernel(Reason::Rule),
-            None => resolve_way(host, fd, local, address, headers, &mut next_hop)
-                .unwrap_or_else(Way::Kernel),
+        let address = asked.address;
+        let rule = asked
+            .rules
+            .and_then(|rules| offload::sender_rule(rules, address));
+        let way = match (rule, asked.options.kernels) {
+            (Some(_), _) => Way::Kernel(Reason::Rule),
+            (None, Some(option)) => {
+                log::debug!("fd {fd}: {option} is an option with which the kernel sends");
+                Way::Kernel(Reason::Option)
+            }
+            (None, None) => {
+                resolve_way(host, fd, asked, headers, &mut next_hop).unwrap_or_else(Way::Kernel)
+            }
         };
         if let Way::Kernel(reason) = &way {
             let refusal = NotOffloaded {
@@ -251,22 +345,34 @@ impl<S: Stack> Destination<S> {
             log::debug!("fd {fd}: datagrams to {address} go through the kernel: {refusal}");
             host.count_reason(*reason);
         }
-        Self {
-            address,
-            next_hop,
-            way,
-        }
+        Self { next_hop, way }
     }
+}
+
+/// What a destination depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) local: SocketAddrV4,
+    pub(super) address: SocketAddrV4,
+    pub(super) rules: Option<&'a ProcessRules>,
+    pub(super) options: SendOptions,
+    pub(super) overrides: Overrides,
 }
 
 fn resolve_way<S: Stack>(
     host: &Host<S>,
     fd: libc::c_int,
-    local: SocketAddrV4,
-    address: SocketAddrV4,
+    asked: &Asked<'_>,
     headers: &mut Option<HeaderOptions>,
     next_hop: &mut Option<Arc<SharedNextHop>>,
 ) -> Result<Way<S>, Reason> {
+    let Asked {
+        local,
+        address,
+        options,
+        overrides,
+        ..
+    } = *asked;
     let destination = *address.ip();
     if destination.is_multicast() {
         return Err(Reason::Multicast);
@@ -282,12 +388,17 @@ fn resolve_way<S: Stack>(
     }
     *headers = headers.or_else(|| HeaderOptions::read(fd));
     let headers = headers.ok_or(Reason::Option)?;
+    let (ttl, tos) = (
+        overrides.ttl.unwrap_or(headers.ttl),
+        overrides.tos.unwrap_or(headers.tos),
+    );
     // What is bound to a group sends as if it were bound to nothing.
-    let bound = Some(*local.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
+    let bound = Some(overrides.source.unwrap_or_else(|| *local.ip()))
+        .filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
     let key = NextHopKey {
         destination,
         source: bound,
-        tos: headers.tos,
+        tos,
     };
     let shared = next_hop.insert(host.next_hop(key));
     match shared.found.next_hop {
@@ -299,6 +410,14 @@ fn resolve_way<S: Stack>(
             mtu,
             mtu_locked,
         } => {
+            let device = match overrides.device {
+                0 => options.device,
+                device => device,
+            };
+            if device != 0 && device != link_index {
+                // The kernel looks for a route by this interface only.
+                return Err(Reason::Route);
+            }
             let interface = host.links.open(link_index)?;
             let source = SocketAddrV4::new(bound.unwrap_or(source), local.port());
             let eth = EthernetAddresses {
@@ -306,13 +425,19 @@ fn resolve_way<S: Stack>(
                 destination: mac,
             };
             let dont_fragment = headers.dont_fragment(mtu_locked);
-            let (ttl, tos) = (headers.ttl, headers.tos);
             let template = UdpTemplate::new(eth, source, address, ttl, tos, dont_fragment);
-            let payload_len_max = (mtu as usize).saturating_sub(IP_UDP_HEADERS);
+            let packet_payload_max = (mtu as usize).saturating_sub(IP_UDP_HEADERS);
+            let payload_len_max = match usize::from(options.segment_len) {
+                0 => packet_payload_max,
+                segment_len => packet_payload_max.min(segment_len),
+            };
             Ok(Way::Link {
                 interface,
                 template: Box::new(template),
                 payload_len_max,
+                packet_payload_max,
+                segment_len: options.segment_len,
+                may_fragment_large: headers.mtu_discover == libc::IP_PMTUDISC_WANT,
             })
         }
     }

@@ -1,4 +1,4 @@
-//! `SO_REUSEADDR`: sockets of other processes may have our port, too. Which of them a datagram is for only the kernel knows
+//! `SO_REUSEADDR` and `SO_REUSEPORT`: sockets of other processes may have our port, too. Which of them a datagram is for only the kernel knows
 //! (`compute_score` in `net/ipv4/udp.c`), so a socket is accelerated only while no other can take anything from it.
 
 use std::collections::HashSet;

@@ -1,5 +1,7 @@
 //! The receive queue of a UDP socket: what came past the kernel and was not read yet.
 
+mod told;
+
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
@@ -13,9 +15,11 @@ use crate::sockets::events;
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
+use crate::udp::ancillary::{Facts, Wants};
 use crate::udp::charge::charge_bytes;
 use crate::udp::datagram::{Waiting, payload};
 use crate::udp::{Received, UdpSocket};
+use told::Answers;
 
 /// However small `SO_RCVBUF` is, this is a socket's limit (`VMA_RX_BYTES_MIN`).
 const RECEIVE_BYTES_MIN: usize = 65_536;
@@ -27,6 +31,15 @@ const KEPT_DATAGRAMS: usize = 64;
 #[derive(Debug)]
 pub(super) struct ReceiveQueue {
     datagrams: VecDeque<Waiting>,
+    /// What the program is told of each datagram.
+    wants: Wants,
+    /// One for each datagram, while anything is to be told.
+    facts: VecDeque<Facts>,
+    /// Datagrams that were lost here, and that the kernel's socket has told of.
+    drops: u32,
+    kernel_drops: u32,
+    /// By which address the sender of a datagram to a group was answered last.
+    answers: Answers,
     /// Payload.
     bytes: usize,
     /// What the datagrams would cost the kernel's socket.
@@ -39,6 +52,11 @@ impl ReceiveQueue {
     pub(super) const fn new() -> Self {
         Self {
             datagrams: VecDeque::new(),
+            wants: Wants::NONE,
+            facts: VecDeque::new(),
+            drops: 0,
+            kernel_drops: 0,
+            answers: Answers::new(),
             bytes: 0,
             charged_bytes: 0,
             limit_bytes: 0,
@@ -53,7 +71,10 @@ impl ReceiveQueue {
     }
 
     #[inline]
-    fn push(&mut self, waiting: Waiting) {
+    fn push(&mut self, waiting: Waiting, interface: u32) {
+        if self.wants.any() {
+            self.facts.push_back(self.facts_now(interface));
+        }
         let len = waiting.len();
         self.bytes += len;
         self.charged_bytes += charge_bytes(len);
@@ -63,10 +84,32 @@ impl ReceiveQueue {
     #[inline]
     fn pop(&mut self) -> Option<Waiting> {
         let oldest = self.datagrams.pop_front()?;
+        if self.wants.any() {
+            self.facts.pop_front();
+        }
         let len = oldest.len();
         self.bytes -= len;
         self.charged_bytes -= charge_bytes(len);
         Some(oldest)
+    }
+
+    #[cold]
+    fn facts_now(&self, interface: u32) -> Facts {
+        Facts::now(
+            self.wants,
+            interface,
+            self.drops.wrapping_add(self.kernel_drops),
+        )
+    }
+
+    /// The program is to be told other things of datagrams. Of those that wait nothing more is known.
+    fn set_wants(&mut self, wants: Wants) {
+        self.wants = wants;
+        if wants.any() {
+            self.facts.resize(self.datagrams.len(), Facts::default());
+        } else {
+            self.facts.clear();
+        }
     }
 
     /// Empties the queue.
@@ -76,6 +119,8 @@ impl ReceiveQueue {
             .for_each(|waiting| waiting.release(pool));
         // The object lives on for another socket, which may never have a deep queue.
         self.datagrams.shrink_to(KEPT_DATAGRAMS);
+        self.facts.clear();
+        self.facts.shrink_to(KEPT_DATAGRAMS);
         (self.bytes, self.charged_bytes) = (0, 0);
     }
 }
@@ -93,6 +138,13 @@ impl<S: Stack> UdpSocket<S> {
         self.receive.lock().datagrams.front().map(Waiting::len)
     }
 
+    /// The socket begins another life, in which nothing is to be told of datagrams.
+    pub(super) fn tell_nothing(&self) {
+        let mut queue = self.receive.lock();
+        queue.set_wants(Wants::NONE);
+        (queue.drops, queue.kernel_drops) = (0, 0);
+    }
+
     /// Asks the kernel's socket for its receive buffer size.
     pub(crate) fn refresh_receive_limit(&self) {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
@@ -104,10 +156,11 @@ impl<S: Stack> UdpSocket<S> {
 
     /// Queues a datagram that came past the kernel; gives it back when the queue is full.
     #[inline]
-    pub(super) fn queue(&self, received: Received) -> Result<(), Received> {
+    pub(super) fn queue(&self, received: Received, interface: u32) -> Result<(), Received> {
         let len = received.len();
         let mut queue = self.receive.lock();
         if !queue.has_room(charge_bytes(len)) {
+            queue.drops = queue.drops.wrapping_add(1);
             self.count_dropped(len);
             return Err(received);
         }
@@ -116,7 +169,7 @@ impl<S: Stack> UdpSocket<S> {
         } else {
             Waiting::InFrame(received)
         };
-        queue.push(waiting);
+        queue.push(waiting, interface);
         self.queue_changed(&queue);
         let counters = self.counters();
         let waiting = queue.datagrams.len() as u64;
@@ -152,7 +205,11 @@ impl<S: Stack> UdpSocket<S> {
         }
         let oldest = queue.datagrams.front()?;
         let len = oldest.len();
+        let room = queue.wants.any().then(|| message.control_room());
         let copied = message.receive(oldest.payload(self.pool), oldest.source());
+        if let Some(room) = room {
+            self.tell(&mut queue, message, room);
+        }
         let result = copied.map(|copied| {
             if flags & libc::MSG_TRUNC != 0 {
                 len
@@ -189,7 +246,9 @@ impl<S: Stack> UdpSocket<S> {
         arrived_nsec: u64,
     ) {
         let queue = self.receive.lock();
-        if !queue.datagrams.is_empty() || self.generation() != call.generation {
+        // What is to be told of a datagram is told when it is taken from the queue.
+        let is_first = queue.datagrams.is_empty() && !queue.wants.any();
+        if !is_first || self.generation() != call.generation {
             return;
         }
         let payload = payload(self.pool, frame, datagram);

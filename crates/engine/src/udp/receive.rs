@@ -284,6 +284,7 @@ impl<S: Stack> UdpSocket<S> {
         let result = unsafe { sys::recvmsg(fd, message.header(), flags | libc::MSG_DONTWAIT) };
         match result {
             Ok(len) => {
+                self.tell_drops(message);
                 self.count_os_receive(Ok(len));
                 // There may be more.
                 self.shadow.readable_hint.store(true, Ordering::Relaxed);

@@ -1,19 +1,19 @@
 //! Sending.
 
-use std::net::SocketAddrV4;
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
-use vma_config::rules::ProcessRules;
+use wire::UdpTemplate;
 
 use crate::sockets::doorbell::{Follows, Notify};
 use crate::sockets::exception::Request;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Transmitted;
+use crate::sockets::interface::{Transmitted, datagrams};
 use crate::sockets::message::Message;
 use crate::sockets::reason::Reason;
 use crate::sys;
-use crate::udp::destination::{Destination, HeaderOptions, Way};
+use crate::udp::destination::{Asked, Destination, HeaderOptions, Way};
+use crate::udp::send_options::{Overrides, SendControl};
 use crate::udp::{UdpSocket, UdpStack};
 
 /// What became of a send call.
@@ -75,12 +75,44 @@ impl<S: UdpStack> UdpSocket<S> {
             // The kernel keeps the part until the rest comes, so the rest must come to the kernel, too.
             host.leave_to_kernel_for(self.into(), Request::MoreToCome);
         }
-        if flags & !HARMLESS_FLAGS != 0 || message.has_control() {
+        if flags & !HARMLESS_FLAGS != 0 {
             return SendOutcome::Kernel(Reason::Message);
         }
+        if message.has_control() {
+            return self.send_with_control(host, fd, message, follows);
+        }
+        self.send_message(host, fd, message, follows, None)
+    }
+
+    #[cold]
+    fn send_with_control(
+        &'static self,
+        host: &Host<S>,
+        fd: c_int,
+        message: &Message<'_>,
+        follows: Follows,
+    ) -> SendOutcome {
+        match message.control().as_ref().and_then(SendControl::parse) {
+            Some(control) => self.send_message(host, fd, message, follows, Some(control)),
+            None => SendOutcome::Kernel(Reason::Message),
+        }
+    }
+
+    /// `control` is known when this is compiled: without it there is nothing to ask.
+    #[inline(always)]
+    fn send_message(
+        &'static self,
+        host: &Host<S>,
+        fd: c_int,
+        message: &Message<'_>,
+        follows: Follows,
+        control: Option<SendControl>,
+    ) -> SendOutcome {
         let (Ok(name), Ok((len, parts))) = (message.destination(), message.payload()) else {
             return SendOutcome::Kernel(Reason::Message);
         };
+        let overrides = control.map(|control| control.overrides);
+        let overrides = overrides.filter(|overrides| *overrides != Overrides::default());
         let mut resolved = false;
         loop {
             let mut send = self.send.lock();
@@ -92,27 +124,45 @@ impl<S: UdpStack> UdpSocket<S> {
             let Some(address) = name.or(send.peer) else {
                 return SendOutcome::Kernel(Reason::Message);
             };
-            if send.peer.is_some() && send.tick_has_passed() && self.kernel_has_error() {
+            if send.may_have_error && send.tick_has_passed() && self.kernel_has_error() {
                 // The kernel's send reports it.
                 return SendOutcome::Kernel(Reason::Message);
             }
             let identification = send.next_identification();
-            if let Some(destination) = send.find(address) {
+            let found = match overrides {
+                None => send.find(address),
+                Some(overrides) => send.find_overridden(address, overrides),
+            };
+            if let Some(destination) = found {
+                let mut count = 1;
                 let (interface, sent) = match &destination.way {
-                    Way::Link {
-                        payload_len_max, ..
-                    } if len > *payload_len_max => {
-                        destination.expire();
-                        return SendOutcome::Kernel(Reason::TooLarge);
-                    }
                     Way::Link {
                         interface,
                         template,
+                        payload_len_max,
                         ..
-                    } => (
-                        *interface,
-                        interface.transmit(template, identification, len, parts),
-                    ),
+                    } => {
+                        let sent = if len > *payload_len_max || control.is_some() {
+                            let large = Large {
+                                len,
+                                segment_len: control.and_then(|control| control.segment_len),
+                                identification,
+                            };
+                            match large.transmit(&destination.way, parts) {
+                                Some((sent, datagrams)) => {
+                                    count = datagrams;
+                                    sent
+                                }
+                                None => {
+                                    destination.expire();
+                                    return SendOutcome::Kernel(Reason::TooLarge);
+                                }
+                            }
+                        } else {
+                            interface.transmit(template, identification, len, parts)
+                        };
+                        (*interface, sent)
+                    }
                     Way::Kernel(reason) => {
                         let reason = *reason;
                         let look = send.counts_kernel_message();
@@ -139,8 +189,11 @@ impl<S: UdpStack> UdpSocket<S> {
                         return SendOutcome::Kernel(Reason::LargerThanFrame);
                     }
                 };
+                if count > 1 {
+                    send.skip_identifications(count - 1);
+                }
                 let counters = self.counters();
-                counters.tx_packets.add(1);
+                counters.tx_packets.add(count as u64);
                 counters.tx_bytes.add(len as u64);
                 self.note_thread(&self.sender, &counters.tx_thread);
                 drop(send);
@@ -158,12 +211,20 @@ impl<S: UdpStack> UdpSocket<S> {
                 return SendOutcome::Kernel(Reason::Route);
             }
             let (local, rules, epoch) = (send.local, send.rules, send.epoch());
-            let headers = send.headers();
+            let (headers, options) = (send.headers(), send.options());
             drop(send);
             resolved = true;
-            if let Some(local) = local
-                && let Err(reason) = self.resolve(host, local, address, rules, headers, epoch)
-            {
+            let Some(local) = local else {
+                continue;
+            };
+            let asked = Asked {
+                local,
+                address,
+                rules,
+                options,
+                overrides: overrides.unwrap_or_default(),
+            };
+            if let Err(reason) = self.resolve(host, &asked, headers, epoch) {
                 return SendOutcome::Kernel(reason);
             }
         }
@@ -186,18 +247,79 @@ impl<S: UdpStack> UdpSocket<S> {
     fn resolve(
         &self,
         host: &Host<S>,
-        local: SocketAddrV4,
-        address: SocketAddrV4,
-        rules: Option<&ProcessRules>,
+        asked: &Asked<'_>,
         mut headers: Option<HeaderOptions>,
         epoch: u64,
     ) -> Result<(), Reason> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
-        let destination = Destination::resolve(host, fd, local, address, rules, &mut headers);
+        let destination = Destination::resolve(host, fd, asked, &mut headers);
         if matches!(destination.way, Way::Kernel(Reason::Opening)) {
             return Err(Reason::Opening);
         }
-        self.send.lock().remember(destination, headers, epoch);
+        let Asked {
+            address, overrides, ..
+        } = *asked;
+        self.send
+            .lock()
+            .remember(address, overrides, destination, headers, epoch);
         Ok(())
+    }
+}
+
+/// A message that is larger than a datagram may be, or has control data.
+#[derive(Clone, Copy, Debug)]
+struct Large {
+    len: usize,
+    /// What its control data says of that.
+    segment_len: Option<u16>,
+    identification: u16,
+}
+
+/// As many datagrams as every kernel with `UDP_SEGMENT` makes of a message; later ones make twice as many.
+const SEGMENTS_MAX: usize = 64;
+
+impl Large {
+    /// Sends it, as how many datagrams. `None`: it needs fragmentation, or is one that the kernel has to judge.
+    #[cold]
+    fn transmit<'payload, S: UdpStack>(
+        self,
+        way: &Way<S>,
+        parts: impl Iterator<Item = &'payload [u8]>,
+    ) -> Option<(Transmitted, usize)> {
+        let Way::Link {
+            interface,
+            template,
+            packet_payload_max,
+            segment_len: of_socket,
+            may_fragment_large,
+            ..
+        } = way
+        else {
+            return None;
+        };
+        let Self {
+            len,
+            segment_len,
+            identification,
+        } = self;
+        let segment_len = usize::from(segment_len.unwrap_or(*of_socket));
+        let segment_len = match segment_len {
+            0 => len,
+            segment_len => segment_len.min(len),
+        };
+        let is_good = segment_len <= *packet_payload_max
+            && len <= segment_len * SEGMENTS_MAX
+            && len <= template.max_payload_len();
+        if !is_good {
+            return None;
+        }
+        let fragmentable;
+        let mut template: &UdpTemplate = template;
+        if *may_fragment_large && len > *packet_payload_max {
+            fragmentable = template.without_dont_fragment();
+            template = &fragmentable;
+        }
+        let sent = interface.transmit_segments(template, identification, len, segment_len, parts);
+        Some((sent, datagrams(len, segment_len)))
     }
 }

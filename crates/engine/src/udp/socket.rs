@@ -9,6 +9,7 @@ use libc::c_int;
 use stats::{SocketSlot, SocketStats};
 use wire::UdpDatagram;
 
+use crate::sockets::delivery::Arrival;
 use crate::sockets::events;
 use crate::sockets::shared::SharedSocket;
 use crate::sockets::socket::SocketCore;
@@ -93,6 +94,7 @@ impl<S: Stack> UdpSocket<S> {
         self.sender.store(0, Ordering::Relaxed);
         self.send.lock().start_afresh();
         self.refresh_receive_limit();
+        self.tell_nothing();
         self.core.begin();
     }
 
@@ -112,10 +114,13 @@ impl<S: Stack> UdpSocket<S> {
         &self,
         datagram: &UdpDatagram,
         frame: Frame,
-        arrived_nsec: u64,
+        arrival: Arrival,
     ) -> Result<(), Frame> {
-        self.queue(Received::new(frame, datagram, arrived_nsec))
-            .map_err(Received::into_frame)
+        self.queue(
+            Received::new(frame, datagram, arrival.nsec),
+            arrival.interface,
+        )
+        .map_err(Received::into_frame)
     }
 
     /// Addresses or options have changed that the headers of sent packets show.

@@ -172,7 +172,7 @@ fn options(host: &Host<Device>, shared: &Shared, random: &mut Random) {
         return;
     };
     let (level, name) = match random.below(8) {
-        0 => (libc::SOL_SOCKET, libc::SO_TIMESTAMP),
+        0 => (libc::SOL_SOCKET, libc::SO_PEEK_OFF),
         1 => (libc::SOL_SOCKET, libc::SO_REUSEPORT),
         2 => (libc::SOL_SOCKET, libc::SO_RCVBUF),
         3 => (libc::SOL_SOCKET, libc::SO_RCVTIMEO),

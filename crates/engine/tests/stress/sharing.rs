@@ -152,7 +152,7 @@ fn nothing_is_lost_or_doubled_when_a_socket_goes_back_to_the_kernel() {
                 while received.lock().unwrap().len() < round % 50 {
                     std::thread::yield_now();
                 }
-                socket.set_option(libc::SOL_SOCKET, libc::SO_TIMESTAMP, 1);
+                socket.set_option(libc::IPPROTO_UDP, libc::UDP_CORK, 1);
                 done.store(true, Ordering::Release);
             });
             let mut received = received.into_inner().unwrap();

@@ -23,6 +23,7 @@ mod layers;
 mod lifetimes;
 mod options;
 mod poll;
+mod port_groups;
 mod receive;
 mod rules;
 mod send;

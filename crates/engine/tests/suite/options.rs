@@ -7,6 +7,9 @@ use crate::support::host::{Host, settings};
 use crate::support::isolation::{isolated, with_addresses};
 use crate::support::{FIRST_LINK, OUR_IP, PEER};
 
+const SO_RCVMARK: libc::c_int = 75;
+const IP_CHECKSUM: libc::c_int = 23;
+
 #[test]
 fn options_of_the_kernels_part_change_nothing() {
     isolated(|| {
@@ -17,6 +20,13 @@ fn options_of_the_kernels_part_change_nothing() {
             (libc::SOL_SOCKET, libc::SO_BROADCAST),
             (libc::SOL_SOCKET, libc::SO_REUSEADDR),
             (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
+            (libc::SOL_SOCKET, libc::SO_PRIORITY),
+            (libc::SOL_SOCKET, libc::SO_TIMESTAMP),
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL),
+            (libc::IPPROTO_IP, libc::IP_PKTINFO),
+            (libc::IPPROTO_IP, libc::IP_RECVERR),
+            (libc::IPPROTO_IP, libc::IP_RECVTTL),
+            (libc::IPPROTO_UDP, libc::UDP_GRO),
             (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL),
             (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP),
         ] {
@@ -30,13 +40,10 @@ fn options_of_the_kernels_part_change_nothing() {
 fn options_that_need_the_kernel_give_the_socket_back_for_good() {
     isolated(|| {
         for (level, name) in [
-            (libc::SOL_SOCKET, libc::SO_TIMESTAMP),
-            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL),
-            (libc::SOL_SOCKET, libc::SO_PRIORITY),
-            (libc::IPPROTO_IP, libc::IP_PKTINFO),
-            (libc::IPPROTO_IP, libc::IP_RECVERR),
-            (libc::IPPROTO_IP, libc::IP_RECVTTL),
-            (libc::IPPROTO_UDP, libc::UDP_GRO),
+            (libc::SOL_SOCKET, libc::SO_PEEK_OFF),
+            (libc::SOL_SOCKET, SO_RCVMARK),
+            (libc::IPPROTO_IP, libc::IP_TRANSPARENT),
+            (libc::IPPROTO_IP, IP_CHECKSUM),
             (libc::IPPROTO_UDP, libc::UDP_CORK),
         ] {
             let host = Host::new();
@@ -109,7 +116,7 @@ fn what_was_queued_before_the_hand_back_is_read_after_it() {
             host.arrives(PEER, socket.at(OUR_IP), text);
         }
         assert_eq!(socket.ours().next_len_after_poll(), Some(100));
-        socket.set_option(libc::SOL_SOCKET, libc::SO_TIMESTAMP, 1);
+        socket.set_option(libc::IPPROTO_UDP, libc::UDP_CORK, 1);
         assert_eq!(socket.reason(), Reason::Option);
         for text in &texts {
             let received = receive(&socket, libc::MSG_DONTWAIT);

@@ -54,7 +54,7 @@ fn a_receiver_rule_says_nothing_about_sending() {
         let outcome = call.attempt(&mut [0; 8]);
         assert!(matches!(outcome, engine::RecvOutcome::Kernel));
         assert_eq!(send(&socket, Some(PEER), b"hello"), SendOutcome::Done(5));
-        socket.set_option(libc::IPPROTO_IP, libc::IP_PKTINFO, 1);
+        socket.set_option(libc::IPPROTO_UDP, libc::UDP_CORK, 1);
         assert_eq!(socket.reason(), Reason::Option);
         let outcome = send(&socket, Some(PEER), b"hello");
         assert_eq!(outcome, SendOutcome::Kernel(Reason::Option));

@@ -62,6 +62,59 @@ fn a_datagram_on_the_wire_is_what_was_sent() {
 }
 
 #[test]
+fn the_device_is_told_once_of_a_message_that_leaves_as_several_datagrams() {
+    isolated(|| {
+        let host = null_host();
+        let socket = host.any();
+        socket.set_option(libc::IPPROTO_UDP, libc::UDP_SEGMENT, 100);
+        let payload: Vec<u8> = (0..=255).collect();
+        let outcome = send_parts(&socket, Some(PEER), &[&payload[..30], &payload[30..]], 0);
+        assert_eq!(outcome, SendOutcome::Done(256));
+        let frames: Vec<_> = (0..3).map(|_| parsed(host.device.sent())).collect();
+        assert_eq!(host.device.sent(), None);
+        assert_eq!(host.device.kicks(), 1);
+        let sent: Vec<_> = frames
+            .iter()
+            .map(|(_, _, payload, _)| &payload[..])
+            .collect();
+        assert_eq!(sent, [&payload[..100], &payload[100..200], &payload[200..]]);
+        let identification = |frame: &[u8]| u16::from_be_bytes([frame[18], frame[19]]);
+        let first = identification(&frames[0].3);
+        // The next message goes on behind them.
+        send(&socket, Some(PEER), b"more");
+        let (.., next) = parsed(host.device.sent());
+        assert_eq!(identification(&frames[2].3), first + 2);
+        assert_eq!(identification(&next), first + 3);
+        assert_eq!(socket.snapshot(&host).unwrap().tx_packets, 4);
+        // What the kernel has to judge.
+        for len in [6500, 66_000] {
+            let outcome = send(&socket, Some(PEER), &vec![0; len]);
+            assert_eq!(outcome, SendOutcome::Kernel(Reason::TooLarge));
+        }
+    });
+}
+
+#[test]
+fn some_options_have_the_kernel_send_and_not_receive() {
+    isolated(|| {
+        let host = null_host();
+        let socket = host.any();
+        for (name, value, nothing) in [
+            (libc::SO_DONTROUTE, 1, 0),
+            (libc::SO_NO_CHECK, 1, 0),
+            (libc::SO_MAX_PACING_RATE, 1_000_000, -1),
+        ] {
+            socket.set_option(libc::SOL_SOCKET, name, value);
+            let outcome = send(&socket, Some(PEER), b"m");
+            assert_eq!(outcome, SendOutcome::Kernel(Reason::Option), "{name}");
+            assert_eq!(socket.reason(), Reason::Offloaded);
+            socket.set_option(libc::SOL_SOCKET, name, nothing);
+            assert_eq!(send(&socket, Some(PEER), b"m"), SendOutcome::Done(1));
+        }
+    });
+}
+
+#[test]
 fn the_device_is_told_once_of_the_messages_of_one_call() {
     isolated(|| {
         let host = null_host();

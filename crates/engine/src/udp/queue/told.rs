@@ -1,0 +1,100 @@
+//! What the program is told of each datagram beside its data.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering;
+
+use crate::sockets::control::ControlRoom;
+use crate::sockets::message::Message;
+use crate::sockets::stack::Stack;
+use crate::sys;
+use crate::udp::UdpSocket;
+use crate::udp::ancillary::{self, Headers, Wants};
+use crate::udp::queue::ReceiveQueue;
+
+/// How long it is taken for known by which address a host is answered: changes of the network are to be seen that soon.
+const ANSWERS_NSEC: u64 = 100_000_000;
+/// Hosts of which that is remembered.
+const ANSWERS_MAX: usize = 256;
+
+/// By which address of this host others are answered (`fib_compute_spec_dst`, net/ipv4/fib_frontend.c).
+#[derive(Debug)]
+pub(super) struct Answers {
+    known: BTreeMap<Ipv4Addr, (Ipv4Addr, u64)>,
+}
+
+impl Answers {
+    pub(super) const fn new() -> Self {
+        Self {
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// To what came to a single address the answer comes from there; else the route says it.
+    fn find(&mut self, headers: &Headers, link_index: u32) -> Ipv4Addr {
+        let destination = *headers.destination.ip();
+        if !destination.is_multicast() {
+            return destination;
+        }
+        let now = sys::tick_nsec();
+        if let Some((from, asked_at)) = self.known.get(&headers.source)
+            && now.saturating_sub(*asked_at) < ANSWERS_NSEC
+        {
+            return *from;
+        }
+        let from = sys::source_towards(headers.source)
+            .or_else(|| sys::first_address(link_index))
+            .unwrap_or(Ipv4Addr::UNSPECIFIED);
+        if self.known.len() >= ANSWERS_MAX {
+            self.known.clear();
+        }
+        self.known.insert(headers.source, (from, now));
+        from
+    }
+}
+
+impl<S: Stack> UdpSocket<S> {
+    /// The kernel's socket has other options that concern every message.
+    pub(crate) fn refresh_message_options(&self) {
+        let wants = Wants::read(self.shadow.fd.load(Ordering::Relaxed));
+        self.receive.lock().set_wants(wants);
+        self.refresh_send_options();
+    }
+
+    /// Tells of the oldest datagram, which has been copied into the message: what had room for control data still has it. The kernel has
+    /// told when it finds that the address has no room.
+    #[cold]
+    pub(super) fn tell(
+        &self,
+        queue: &mut ReceiveQueue,
+        message: &mut Message<'_>,
+        mut room: ControlRoom,
+    ) {
+        let (Some(oldest), Some(facts)) = (queue.datagrams.front(), queue.facts.front_mut()) else {
+            return;
+        };
+        if let Some(headers) = Headers::of(oldest.header(self.pool)) {
+            let answers_from = if queue.wants.packet_info() {
+                queue.answers.find(&headers, facts.interface())
+            } else {
+                Ipv4Addr::UNSPECIFIED
+            };
+            ancillary::put(queue.wants, facts, &headers, answers_from, &mut room);
+        }
+        message.told(&room);
+    }
+
+    /// The kernel's socket has told how many datagrams it has lost: others were lost here.
+    pub(in crate::udp) fn tell_drops(&self, message: &mut Message<'_>) {
+        let mut queue = self.receive.lock();
+        if !queue.wants.drops() {
+            return;
+        }
+        let drops = queue.drops;
+        let kernel_drops = &mut queue.kernel_drops;
+        message.change_item(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, |told| {
+            *kernel_drops = u32::from_ne_bytes(told);
+            kernel_drops.wrapping_add(drops).to_ne_bytes()
+        });
+    }
+}

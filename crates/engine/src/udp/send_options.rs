@@ -1,0 +1,209 @@
+//! What a program says of how its datagrams are sent: options of the socket, and control data of a message. In `udp_sendmsg` and
+//! `ip_cmsg_send` (net/ipv4) is what they mean.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering;
+
+use libc::c_int;
+
+use crate::sockets::control::ControlCopy;
+use crate::sockets::option_names::OptionName;
+use crate::sockets::stack::Stack;
+use crate::sys;
+use crate::udp::UdpSocket;
+
+/// Options of a socket beyond those that every socket has. Read when one of them is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SendOptions {
+    /// `SO_BINDTODEVICE`: index of the interface, or 0.
+    pub(super) device: u32,
+    /// `UDP_SEGMENT`: bytes of payload in each datagram, or 0.
+    pub(super) segment_len: u16,
+    /// `IP_RECVERR`: an unconnected socket learns of errors, too.
+    pub(super) reports_errors: bool,
+    /// One whose effect only the kernel brings about, which has to send.
+    pub(super) kernels: Option<OptionName>,
+}
+
+/// Options with which the kernel has to send, and the value that means nothing.
+const KERNELS: [(c_int, c_int, c_int); 6] = [
+    (libc::SOL_SOCKET, libc::SO_DONTROUTE, 0),
+    (libc::SOL_SOCKET, libc::SO_NO_CHECK, 0),
+    (libc::SOL_SOCKET, libc::SO_MARK, 0),
+    // Without a limit.
+    (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, -1),
+    (libc::IPPROTO_IP, IP_UNICAST_IF, 0),
+    // None.
+    (libc::IPPROTO_IP, libc::IP_OPTIONS, 0),
+];
+
+const IP_UNICAST_IF: c_int = 50;
+
+/// Time stamps of what is sent come by the kernel's error queue.
+const TX_STAMPS: u32 = libc::SOF_TIMESTAMPING_TX_HARDWARE
+    | libc::SOF_TIMESTAMPING_TX_SOFTWARE
+    | libc::SOF_TIMESTAMPING_TX_SCHED
+    | libc::SOF_TIMESTAMPING_TX_ACK;
+
+impl SendOptions {
+    fn read(fd: c_int) -> Self {
+        let value = |level, name| sys::option_int(fd, level, name).unwrap_or(0);
+        let stamping = value(libc::SOL_SOCKET, libc::SO_TIMESTAMPING).cast_unsigned();
+        let is_set = |(level, name, nothing): &(c_int, c_int, c_int)| {
+            sys::option_int(fd, *level, *name).is_ok_and(|value| value != *nothing)
+        };
+        let kernels = if stamping & TX_STAMPS != 0 {
+            Some((libc::SOL_SOCKET, libc::SO_TIMESTAMPING))
+        } else {
+            let set = KERNELS.iter().find(|option| is_set(option));
+            set.map(|(level, name, _)| (*level, *name))
+        };
+        Self {
+            device: bound_device(fd),
+            segment_len: value(libc::IPPROTO_UDP, libc::UDP_SEGMENT) as u16,
+            reports_errors: value(libc::IPPROTO_IP, libc::IP_RECVERR) != 0,
+            kernels: kernels.map(|(level, name)| OptionName { level, name }),
+        }
+    }
+}
+
+/// `SO_BINDTODEVICE`: index of the interface that a socket is bound to, or 0.
+pub(super) fn bound_device(fd: c_int) -> u32 {
+    let index = sys::option_int(fd, libc::SOL_SOCKET, SO_BINDTOIFINDEX);
+    index.unwrap_or(0).cast_unsigned()
+}
+
+const SO_BINDTOIFINDEX: c_int = 62;
+
+impl<S: Stack> UdpSocket<S> {
+    /// The kernel's socket has other options that concern what is sent.
+    pub(super) fn refresh_send_options(&self) {
+        let options = SendOptions::read(self.shadow.fd.load(Ordering::Relaxed));
+        self.send.lock().set_options(options);
+    }
+}
+
+/// What a message says of the headers of its datagrams, in place of the socket's options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Overrides {
+    /// `IP_PKTINFO`: the source address; unspecified: the route chooses.
+    pub(super) source: Option<Ipv4Addr>,
+    /// `IP_PKTINFO`: index of the interface, or 0.
+    pub(super) device: u32,
+    pub(super) tos: Option<u8>,
+    pub(super) ttl: Option<u8>,
+}
+
+/// The control data of a message to be sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SendControl {
+    pub(super) overrides: Overrides,
+    /// `UDP_SEGMENT`
+    pub(super) segment_len: Option<u16>,
+}
+
+impl SendControl {
+    /// `None`: the kernel has to judge it.
+    pub(super) fn parse(control: &ControlCopy) -> Option<Self> {
+        let mut said = Self::default();
+        let overrides = &mut said.overrides;
+        for item in control.items() {
+            let item = item.ok()?;
+            match (item.level, item.kind) {
+                (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                    let [a, b, c, d, source @ .., _, _, _, _] =
+                        <[u8; 12]>::try_from(item.data).ok()?;
+                    let device = u32::from_ne_bytes([a, b, c, d]);
+                    if device != 0 {
+                        overrides.device = device;
+                    }
+                    overrides.source = Some(Ipv4Addr::from(source));
+                }
+                (libc::IPPROTO_IP, libc::IP_TTL) => {
+                    let ttl = c_int::from_ne_bytes(item.data.try_into().ok()?);
+                    overrides.ttl = Some(u8::try_from(ttl).ok().filter(|ttl| *ttl > 0)?);
+                }
+                (libc::IPPROTO_IP, libc::IP_TOS) => {
+                    let tos = match item.data {
+                        [tos] => c_int::from(*tos),
+                        data => c_int::from_ne_bytes(data.try_into().ok()?),
+                    };
+                    overrides.tos = Some(u8::try_from(tos).ok()?);
+                }
+                (libc::IPPROTO_UDP, libc::UDP_SEGMENT) => {
+                    said.segment_len = Some(u16::from_ne_bytes(item.data.try_into().ok()?));
+                }
+                _ => return None,
+            }
+        }
+        Some(said)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(items: &[(c_int, c_int, &[u8])]) -> Option<SendControl> {
+        let mut memory = Vec::new();
+        for (level, kind, data) in items {
+            memory.extend((16 + data.len()).to_ne_bytes());
+            memory.extend(level.to_ne_bytes());
+            memory.extend(kind.to_ne_bytes());
+            memory.extend(*data);
+            memory.resize(memory.len().next_multiple_of(8), 0);
+        }
+        // SAFETY: the memory is the test's.
+        let copy = unsafe { ControlCopy::of(memory.as_ptr(), memory.len()) };
+        SendControl::parse(&copy.unwrap())
+    }
+
+    #[test]
+    fn control_data_say_what_the_headers_are() {
+        let info = [3, 0, 0, 0, 10, 0, 0, 1, 9, 9, 9, 9];
+        let said = parse(&[
+            (libc::IPPROTO_IP, libc::IP_PKTINFO, &info),
+            (libc::IPPROTO_IP, libc::IP_TTL, &9_i32.to_ne_bytes()),
+            (libc::IPPROTO_IP, libc::IP_TOS, &2_i32.to_ne_bytes()),
+            (libc::IPPROTO_IP, libc::IP_TOS, &[1]),
+            (
+                libc::IPPROTO_UDP,
+                libc::UDP_SEGMENT,
+                &1200_u16.to_ne_bytes(),
+            ),
+        ]);
+        let expected = SendControl {
+            overrides: Overrides {
+                source: Some(Ipv4Addr::new(10, 0, 0, 1)),
+                device: u32::from_ne_bytes([3, 0, 0, 0]),
+                tos: Some(1),
+                ttl: Some(9),
+            },
+            segment_len: Some(1200),
+        };
+        assert_eq!(said, Some(expected));
+        assert_eq!(parse(&[]), Some(SendControl::default()));
+    }
+
+    #[test]
+    fn the_rest_is_for_the_kernel_to_judge() {
+        let zero = 0_i32.to_ne_bytes();
+        for (level, kind, data) in [
+            (libc::IPPROTO_IP, libc::IP_PKTINFO, &zero[..]),
+            (libc::IPPROTO_IP, libc::IP_TTL, &zero),
+            (libc::IPPROTO_IP, libc::IP_TTL, &256_i32.to_ne_bytes()),
+            (libc::IPPROTO_IP, libc::IP_TTL, &[1]),
+            (libc::IPPROTO_IP, libc::IP_TOS, &(-1_i32).to_ne_bytes()),
+            (libc::IPPROTO_IP, libc::IP_TOS, &[1, 2]),
+            (libc::IPPROTO_UDP, libc::UDP_SEGMENT, &zero),
+            (libc::SOL_SOCKET, libc::SCM_TXTIME, &[0; 8]),
+            (libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &zero),
+        ] {
+            assert_eq!(
+                parse(&[(level, kind, data)]),
+                None,
+                "{level} {kind} {data:?}"
+            );
+        }
+    }
+}
