@@ -164,6 +164,8 @@ impl<S: TcpStack> TcpSocket<S> {
             libc::SHUT_RDWR => Shutdown::Both,
             _ => return None,
         };
+        // What has come before can still be read; what comes after a shutdown of both directions resets the connection.
+        self.interfaces.drain();
         let now = now();
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {

@@ -40,6 +40,10 @@ impl<S: TcpStack> TcpSocket<S> {
         if flags & KERNELS_FLAGS != 0 || message.is_malformed() {
             return StreamOutcome::Kernel;
         }
+        if self.readiness.now() & events::RDHUP != 0 {
+            // There is an answer, perhaps not the last one.
+            self.interfaces.drain();
+        }
         for _ in 0..POLLS_PER_ATTEMPT {
             match self.try_to_receive(host, call, message, flags) {
                 Look::Over(outcome) => {
