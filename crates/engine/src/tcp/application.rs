@@ -169,6 +169,8 @@ impl<S: TcpStack> TcpSocket<S> {
         let now = now();
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
+            drop(role);
+            Self::wait_for_hand_over(host);
             return None;
         };
         let is_connected = stream.connection.shutdown(now, direction);

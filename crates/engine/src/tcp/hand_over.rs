@@ -101,6 +101,13 @@ impl<S: TcpStack> TcpSocket<S> {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
+    /// A call that is the kernel's waits while its connection is on its way there, if that is so: meanwhile the kernel's socket takes
+    /// for its queues whatever is sent. No lock may be held.
+    #[cold]
+    pub(super) fn wait_for_hand_over(host: &Host<S>) {
+        drop(host.control());
+    }
+
     /// The connection's segments are the kernel's from here on: those that have come meanwhile follow. Under the control lock.
     pub(crate) fn give_rest_to_kernel(&self, host: &Host<S>) {
         if self.is_returning() {
