@@ -467,10 +467,33 @@ pub(crate) fn become_ordinary_thread() {
 pub(crate) fn wait(fds: &mut [libc::pollfd], timeout: Duration) {
     match poll(fds, timeout) {
         Ok(_) | Err(Errno(libc::EINTR)) => {}
+        // More than the program allows itself now (`RLIMIT_NOFILE`).
+        Err(Errno(libc::EINVAL)) if fds.len() > 1 => wait_one_by_one(fds, timeout),
         // The caller would come back at once, for ever.
         Err(_) => {
             fds.iter_mut().for_each(|fd| fd.revents = 0);
             std::thread::sleep(timeout.max(Duration::from_millis(1)));
         }
+    }
+}
+
+/// The same, with a delay.
+#[cold]
+fn wait_one_by_one(fds: &mut [libc::pollfd], timeout: Duration) {
+    const INTERVAL: Duration = Duration::from_millis(5);
+    let deadline = now_nsec().saturating_add(timeout.as_nanos() as u64);
+    loop {
+        let mut is_ready = false;
+        for fd in fds.chunks_mut(1) {
+            match poll_now(fd) {
+                Ok(count) => is_ready |= count > 0,
+                Err(_) => fd[0].revents = 0,
+            }
+        }
+        let now = now_nsec();
+        if is_ready || now >= deadline {
+            return;
+        }
+        std::thread::sleep(INTERVAL.min(Duration::from_nanos(deadline - now)));
     }
 }

@@ -126,8 +126,8 @@ impl<S: MuxStack> EpollSet<S> {
     pub fn kernel_has_reported(&self, events: &mut [epoll_event], is_last: bool) -> usize {
         let count = self.take_out_eviction(events, is_last);
         if self.has_one_shots.load(Ordering::Relaxed) {
-            for event in &events[..count] {
-                self.kernel_reported(event.u64, event.events & !events::OUT != 0);
+            for event in &mut events[..count] {
+                self.kernel_reported(event);
             }
         }
         count
@@ -371,8 +371,8 @@ impl<S: MuxStack> EpollSet<S> {
     pub(super) fn kernel_events(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
         let found = sys::epoll_now(self.epfd.load(Ordering::Relaxed), events)?;
         let found = self.take_out_eviction(&mut events[..found], false);
-        for event in &events[..found] {
-            self.kernel_reported(event.u64, event.events & !events::OUT != 0);
+        for event in &mut events[..found] {
+            self.kernel_reported(event);
         }
         Ok(found)
     }
@@ -402,14 +402,22 @@ impl<S: MuxStack> EpollSet<S> {
             },
             u64: registration.data.load(Ordering::Relaxed),
         };
-        sys::epoll_modify(self.epfd.load(Ordering::Relaxed), registration.fd, event);
+        let epfd = self.epfd.load(Ordering::Relaxed);
+        if registration.is_exclusive() {
+            // The kernel changes none of these.
+            sys::epoll_remove(epfd, registration.fd);
+            sys::epoll_add(epfd, registration.fd, event);
+        } else {
+            sys::epoll_modify(epfd, registration.fd, event);
+        }
     }
 
-    /// The kernel's half of the registrations with `data` has reported something: its sockets have something to read, and a
-    /// one-shot registration is spent.
-    fn kernel_reported(&self, data: u64, readable: bool) {
+    /// The kernel's half of the registrations with the event's data has reported it: its sockets have something to read, and a
+    /// one-shot registration is spent. Of that the program learns all there is to say.
+    fn kernel_reported(&self, event: &mut epoll_event) {
         let members = self.members();
-        if readable {
+        let data = event.u64;
+        if event.events & !events::OUT != 0 {
             members.with_data(data).for_each(|member| {
                 member
                     .socket
@@ -423,8 +431,9 @@ impl<S: MuxStack> EpollSet<S> {
         let mut candidates = members.with_data(data);
         if let (Some(member), None) = (candidates.next(), candidates.next())
             && member.events.load(Ordering::Relaxed) & EPOLLONESHOT != 0
+            && !member.disabled.swap(true, Ordering::Relaxed)
         {
-            member.disabled.store(true, Ordering::Relaxed);
+            event.events |= member.socket.core().readiness.report(member.wanted());
         }
     }
 

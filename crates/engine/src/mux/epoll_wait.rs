@@ -38,16 +38,11 @@ impl<S: MuxStack> EpollSet<S> {
             self.receive_after_sleep();
         }
         for _ in 0..ROUNDS_PER_ATTEMPT {
+            // First: what is ready must not hide what has come for others.
+            let received = call.receive_from(&self.interfaces);
             let count = self.ready_events(events, settings.select_skip_os);
             if count > 0 {
                 return MuxOutcome::Done(count);
-            }
-            let received = call.receive_from(&self.interfaces);
-            if received {
-                let count = self.ready_events(events, settings.select_skip_os);
-                if count > 0 {
-                    return MuxOutcome::Done(count);
-                }
             }
             if call.asks_kernel() {
                 match self.kernel_events(events) {

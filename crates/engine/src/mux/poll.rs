@@ -45,11 +45,9 @@ impl<S: Stack> PolledSockets<S> {
             call.has_nothing_to_poll();
         }
         for _ in 0..ROUNDS_PER_ATTEMPT {
-            if let Some(outcome) = self.ready(settings, call, fds, now) {
-                return outcome;
-            }
+            // First: what is ready must not hide what has come for others.
             let received = call.receive_from(&interfaces);
-            if received && let Some(outcome) = self.ready(settings, call, fds, now) {
+            if let Some(outcome) = self.ready(settings, call, fds, now) {
                 return outcome;
             }
             if call.asks_kernel()

@@ -13,6 +13,7 @@ use crate::sockets::readiness::Watcher;
 use crate::sockets::stack::{SocketWatcher, Stack};
 
 const EPOLLET: u32 = libc::EPOLLET as u32;
+const EPOLLEXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
 
 /// A socket in a set.
 #[derive(Debug)]
@@ -73,8 +74,13 @@ impl<S: MuxStack> Registration<S> {
     }
 
     /// What it wants to be told of.
-    fn wanted(&self) -> u32 {
+    pub(super) fn wanted(&self) -> u32 {
         self.events.load(Ordering::Relaxed) | events::ALWAYS
+    }
+
+    /// `EPOLLEXCLUSIVE`
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.events.load(Ordering::Relaxed) & EPOLLEXCLUSIVE != 0
     }
 
     /// Whether it is not in the set any more.

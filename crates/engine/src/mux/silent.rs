@@ -34,6 +34,10 @@ impl<S: MuxStack> EpollSet<S> {
             self.drop_parked(&registration);
             return None;
         }
+        if operation == libc::EPOLL_CTL_MOD && !is_parked && registration.is_exclusive() {
+            // Its half in the kernel is an ordinary one.
+            return Some(Err(Errno(libc::EINVAL)));
+        }
         match (operation, event, is_parked) {
             (libc::EPOLL_CTL_ADD, Some(event), true)
             | (libc::EPOLL_CTL_MOD, Some(event), false) => {

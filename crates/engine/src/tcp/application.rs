@@ -165,9 +165,13 @@ impl<S: TcpStack> TcpSocket<S> {
             libc::SHUT_RDWR => Shutdown::Both,
             _ => return None,
         };
+        // What has come before can still be read; what comes after a shutdown of both directions resets the connection.
+        self.interfaces.drain();
         let now = now();
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
+            drop(role);
+            Self::wait_for_hand_over(host);
             return None;
         };
         let is_connected = stream.connection.shutdown(now, direction);

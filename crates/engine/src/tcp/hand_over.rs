@@ -73,6 +73,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let fd = copy.flatten().unwrap_or_else(|| self.fd());
         let keep_alive = stream.connection.options().keep_alive();
         let reuses = self.attachment().reuses_address();
+        let is_read_shut = stream.is_read_shut;
         let mut stream = *stream;
         let orphan = stream.orphan.take();
         if let Err(errno) = put(host, fd, stream) {
@@ -80,6 +81,10 @@ impl<S: TcpStack> TcpSocket<S> {
                 "fd {fd}: the connection could not be given to the kernel (errno {}): it is lost",
                 errno.0
             );
+        }
+        if is_read_shut {
+            // It fails if the connection is over, which ends reading, too.
+            let _ = streams::shutdown(fd, libc::SHUT_RD);
         }
         if keep_alive {
             let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1);
@@ -96,6 +101,13 @@ impl<S: TcpStack> TcpSocket<S> {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
+    /// A call that is the kernel's waits while its connection is on its way there, if that is so: meanwhile the kernel's socket takes
+    /// for its queues whatever is sent. No lock may be held.
+    #[cold]
+    pub(super) fn wait_for_hand_over(host: &Host<S>) {
+        drop(host.control());
+    }
+
     /// The connection's segments are the kernel's from here on: those that have come meanwhile follow. Under the control lock.
     pub(crate) fn give_rest_to_kernel(&self, host: &Host<S>) {
         if self.is_returning() {

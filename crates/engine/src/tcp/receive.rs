@@ -40,6 +40,10 @@ impl<S: TcpStack> TcpSocket<S> {
         if flags & KERNELS_FLAGS != 0 || message.is_malformed() {
             return StreamOutcome::Kernel;
         }
+        if self.readiness.now() & events::RDHUP != 0 {
+            // There is an answer, perhaps not the last one.
+            self.interfaces.drain();
+        }
         for _ in 0..POLLS_PER_ATTEMPT {
             match self.try_to_receive(host, call, message, flags) {
                 Look::Over(outcome) => {
@@ -78,6 +82,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let Role::Stream(stream) = &mut *role else {
             drop(role);
+            Self::wait_for_hand_over(host);
             // What the call has taken already is its result.
             return Look::Over(match call.done {
                 0 => StreamOutcome::Kernel,

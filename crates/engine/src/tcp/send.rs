@@ -55,6 +55,7 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             let Role::Stream(stream) = &mut *role else {
                 drop(role);
+                Self::wait_for_hand_over(host);
                 return match call.done {
                     0 => StreamOutcome::Kernel,
                     done => StreamOutcome::Done(done),

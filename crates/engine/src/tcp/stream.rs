@@ -177,8 +177,8 @@ impl<S: Stack> Stream<S> {
                 Event::Connected | Event::Writable => WRITABLE,
                 Event::Readable => events::IN,
                 Event::Urgent => events::PRI,
-                Event::PeerClosed => events::IN | events::RDHUP,
-                Event::Failed | Event::Closed | Event::TimeWait => events::ALL,
+                // The kernel wakes everybody (`tcp_fin`).
+                Event::PeerClosed | Event::Failed | Event::Closed | Event::TimeWait => events::ALL,
                 Event::FinWait2 => 0,
             };
         }

@@ -14,13 +14,14 @@ use crate::engine::{AnySocket, Engine, EpollSet, Object};
 use crate::process::recall_channel::Notified;
 use crate::sockets::exclusive;
 use crate::sockets::interrupt;
-use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::sockets::wait;
 use crate::{mux, sys};
 
-/// How long a descendant waits for the owner at most. An owner that is stopped makes it wait this long, once a socket.
+/// How long a descendant waits for the owner at most. An owner that is stopped makes it wait this long, once a socket. A datagram may
+/// be lost that way, and a stream be broken, which a busy machine is not to do.
 const PATIENCE_NSEC: u64 = 100_000_000;
+const PATIENCE_FOR_STREAMS_NSEC: u64 = 10_000_000_000;
 /// How often it looks meanwhile whether the owner still lives.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -47,8 +48,8 @@ impl<B: Backend> Engine<B> {
     /// here on, for everybody.
     pub fn inherited_is_used(&self, fd: c_int) {
         match self.table.get(fd) {
-            Some(Object::Udp(socket)) => self.recall(socket),
-            Some(Object::Tcp(socket)) => self.recall(socket),
+            Some(Object::Udp(socket)) => self.recall(AnySocket::Udp(socket)),
+            Some(Object::Tcp(socket)) => self.recall(AnySocket::Tcp(socket)),
             Some(Object::Epoll(set)) => self.recall_members(set),
             None => return,
         }
@@ -71,12 +72,16 @@ impl<B: Backend> Engine<B> {
     }
 
     /// Asks the owner for a socket and waits until the kernel has it.
-    fn recall(&self, socket: &SocketCore<AnySocket<B>>) {
-        let Some((shared, generation)) = socket.shared() else {
+    fn recall(&self, socket: AnySocket<B>) {
+        let Some((shared, generation)) = socket.core().shared() else {
             return;
         };
+        let patience = match socket {
+            AnySocket::Udp(_) => PATIENCE_NSEC,
+            AnySocket::Tcp(_) => PATIENCE_FOR_STREAMS_NSEC,
+        };
         shared.request(generation);
-        let deadline = sys::now_nsec() + PATIENCE_NSEC;
+        let deadline = sys::now_nsec() + patience;
         while shared.is_claimed(generation) {
             let notify = || {
                 self.sharing
@@ -95,15 +100,15 @@ impl<B: Backend> Engine<B> {
         match set.try_members() {
             Ok(members) => members
                 .registrations()
-                .for_each(|member| self.recall(member.socket().core())),
+                .for_each(|member| self.recall(member.socket())),
             Err(TryLockError::Poisoned(members)) => members
                 .into_inner()
                 .registrations()
-                .for_each(|member| self.recall(member.socket().core())),
+                .for_each(|member| self.recall(member.socket())),
             // A thread of the parent was changing the set at the fork: any socket may be in it.
             Err(TryLockError::WouldBlock) => {
                 for (_, socket) in self.sockets() {
-                    self.recall(socket.core());
+                    self.recall(socket);
                 }
             }
         }
