@@ -180,6 +180,7 @@ fn settings(config: &Config) -> Settings {
         rx_poll_yield: config.rx_poll_yield,
         poll_shared_cpu: config.poll_shared_cpu,
         wait_after_join: Duration::from_millis(config.wait_after_join_msec.into()),
+        tx_mc_loopback: config.tx_mc_loopback,
         tcp_nodelay: config.tcp_nodelay,
         tcp_max_syn_rate: config.tcp_max_syn_rate,
         tcp_cc_algo: config.tcp_cc_algo,

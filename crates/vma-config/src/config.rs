@@ -54,6 +54,8 @@ pub struct Config {
     pub tcp_nodelay: bool,
     /// `VMA_TCP_MAX_SYN_RATE`
     pub tcp_max_syn_rate: u32,
+    /// `VMA_TX_MC_LOOPBACK`
+    pub tx_mc_loopback: bool,
     /// `VMA_WAIT_AFTER_JOIN_MSEC`
     pub wait_after_join_msec: u32,
     /// `VMA_INTERNAL_THREAD_AFFINITY`: the processors of the internal thread; `None` leaves it to the kernel.
@@ -264,6 +266,7 @@ impl Config {
             handle_sigsegv: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGSEGV") }),
             rx_poll_yield: unsigned(const { ParameterId::of("VMA_RX_POLL_YIELD") }),
             poll_shared_cpu: settings.is_on(const { ParameterId::of("VMA_POLL_SHARED_CPU") }),
+            tx_mc_loopback: settings.is_on(const { ParameterId::of("VMA_TX_MC_LOOPBACK") }),
             wait_after_join_msec: unsigned(const { ParameterId::of("VMA_WAIT_AFTER_JOIN_MSEC") }),
             internal_thread_cpus: match settings.value(INTERNAL_THREAD_AFFINITY) {
                 Value::Text(text) => text.to_str().and_then(parse::cpus),

@@ -75,6 +75,7 @@ pub fn settings() -> Settings {
         rx_poll_yield: 0,
         poll_shared_cpu: true,
         wait_after_join: std::time::Duration::ZERO,
+        tx_mc_loopback: true,
         tcp_nodelay: false,
         tcp_max_syn_rate: 0,
         tcp_cc_algo: None,

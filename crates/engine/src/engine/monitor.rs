@@ -6,6 +6,7 @@ use dev_core::Backend;
 use stats::ControlSocket;
 
 use crate::cpu_sharing;
+use crate::engine::shared_ports::SharedPorts;
 use crate::engine::tasks::{
     Called, Descendants, Gauges, Ipsec, LostDescriptors, NetworkChanges, Paths, Requests, Streams,
     TakeOver,
@@ -56,6 +57,7 @@ impl Monitor {
         }
         events.add(TakeOver::new(engine));
         events.add(LostDescriptors::new(engine));
+        events.add(SharedPorts::new(engine));
         events.add(Gauges::new(engine));
         events.add(Descendants::new(engine));
         events.add(Ipsec::new(engine, network.clone()));

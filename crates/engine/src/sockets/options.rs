@@ -2,6 +2,8 @@
 
 use libc::c_int;
 
+use crate::sockets::groups;
+
 /// What an option changes on the accelerated path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
@@ -15,7 +17,7 @@ pub(super) enum Effect {
     Flows,
     /// What the headers of sent packets say.
     Headers,
-    /// How multicast is sent, which readers of the statistics see.
+    /// How datagrams to groups are sent, which readers of the statistics see, too.
     Multicast,
     /// Which groups' datagrams the socket gets.
     Groups,
@@ -46,18 +48,13 @@ pub(super) fn effect(level: c_int, name: c_int) -> Effect {
             | libc::SO_INCOMING_CPU,
         ) => Effect::None,
         (libc::IPPROTO_IP, libc::IP_TTL | libc::IP_TOS | libc::IP_MTU_DISCOVER) => Effect::Headers,
-        // Sent through the kernel.
-        (libc::IPPROTO_IP, libc::IP_MULTICAST_IF | libc::IP_MULTICAST_LOOP) => Effect::Multicast,
-        (libc::IPPROTO_IP, libc::IP_MULTICAST_ALL) => Effect::Groups,
-        // Memberships are followed by themselves.
         (
             libc::IPPROTO_IP,
-            libc::IP_MULTICAST_TTL
-            | libc::IP_ADD_MEMBERSHIP
-            | libc::IP_DROP_MEMBERSHIP
-            | libc::IP_ADD_SOURCE_MEMBERSHIP
-            | libc::IP_DROP_SOURCE_MEMBERSHIP,
-        ) => Effect::None,
+            libc::IP_MULTICAST_IF | libc::IP_MULTICAST_LOOP | libc::IP_MULTICAST_TTL,
+        ) => Effect::Multicast,
+        (libc::IPPROTO_IP, libc::IP_MULTICAST_ALL) => Effect::Groups,
+        // Memberships are followed by themselves.
+        (libc::IPPROTO_IP, name) if groups::changes_membership(name) => Effect::None,
         // The rest brings control data, filters, marks or devices into play.
         _ => Effect::Kernel,
     }

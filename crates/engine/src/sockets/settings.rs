@@ -38,6 +38,8 @@ pub struct Settings {
     pub memory_is_asked_for: bool,
     /// `VMA_WAIT_AFTER_JOIN_MSEC`: how long a call that joins a multicast group takes at least.
     pub wait_after_join: Duration,
+    /// `VMA_TX_MC_LOOPBACK`: datagram sockets begin with `IP_MULTICAST_LOOP` on, as they do without the library.
+    pub tx_mc_loopback: bool,
     /// `VMA_TCP_NODELAY`: streams begin with the option.
     pub tcp_nodelay: bool,
     /// `VMA_TCP_MAX_SYN_RATE`: SYNs a second that a listener answers; 0 for all.

@@ -1,7 +1,7 @@
 //! Where datagrams go: one entry a destination, valid until the next hop changes that it shares with other sockets.
 
 use std::collections::HashMap;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use vma_config::rules::ProcessRules;
@@ -9,8 +9,8 @@ use wire::{EthernetAddresses, UdpTemplate};
 
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
-use crate::sockets::network::NextHop;
-use crate::sockets::next_hops::{NextHopKey, SharedNextHop};
+use crate::sockets::network::{NextHop, NextHopKey};
+use crate::sockets::next_hops::SharedNextHop;
 use crate::sockets::offload::{self, NotOffloaded};
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
@@ -30,6 +30,8 @@ pub(crate) struct SendState<S: Stack> {
     pub(super) peer: Option<SocketAddrV4>,
     /// The rules that the socket follows; `None` before it is bound.
     pub(super) rules: Option<&'static ProcessRules>,
+    /// Index of the interface that datagrams to groups leave by (`IP_MULTICAST_IF`); `None`: the route decides.
+    pub(super) group_interface: Option<u32>,
     latest: Option<Destination<S>>,
     others: HashMap<SocketAddrV4, Destination<S>>,
     /// What the socket's options say of headers, once they were read.
@@ -54,6 +56,7 @@ impl<S: Stack> Default for SendState<S> {
             local: None,
             peer: None,
             rules: None,
+            group_interface: None,
             latest: None,
             others: HashMap::new(),
             headers: None,
@@ -88,17 +91,12 @@ impl<S: Stack> SendState<S> {
         Some(())
     }
 
-    /// Remembers a destination that was resolved in `epoch`, if that is still the present.
-    pub(super) fn remember(
-        &mut self,
-        destination: Destination<S>,
-        headers: Option<HeaderOptions>,
-        epoch: u64,
-    ) {
-        if epoch != self.epoch {
+    /// Remembers a destination, if the socket is still what it was when that was resolved.
+    pub(super) fn remember(&mut self, destination: Destination<S>, origin: Origin) {
+        if origin.epoch != self.epoch {
             return;
         }
-        self.headers = headers;
+        self.headers = origin.headers;
         self.others.remove(&destination.address);
         if let Some(previous) = self.latest.take()
             && previous.address != destination.address
@@ -128,14 +126,15 @@ impl<S: Stack> SendState<S> {
         self.epoch += 1;
     }
 
-    /// What the socket's options say of headers, if they were read in this epoch.
-    pub(super) fn headers(&self) -> Option<HeaderOptions> {
-        self.headers
-    }
-
-    /// For [`SendState::remember`], taken before addresses and options are read.
-    pub(super) fn epoch(&self) -> u64 {
-        self.epoch
+    /// What of the socket decides about ways, taken before options are read. `None`: it has no address.
+    pub(super) fn origin(&self) -> Option<Origin> {
+        Some(Origin {
+            local: self.local?,
+            rules: self.rules,
+            group_interface: self.group_interface,
+            headers: self.headers,
+            epoch: self.epoch,
+        })
     }
 
     /// Whether the clock has ticked since the last call: a few milliseconds.
@@ -160,6 +159,17 @@ impl<S: Stack> SendState<S> {
         self.identification = self.identification.wrapping_add(1);
         self.identification
     }
+}
+
+/// What of a socket decides about the ways of its datagrams.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    local: SocketAddrV4,
+    rules: Option<&'static ProcessRules>,
+    group_interface: Option<u32>,
+    /// Read when they are needed.
+    headers: Option<HeaderOptions>,
+    epoch: u64,
 }
 
 /// How datagrams reach an address.
@@ -200,6 +210,30 @@ impl HeaderOptions {
     }
 }
 
+/// What a socket's options say of datagrams to groups.
+#[derive(Clone, Copy, Debug)]
+struct GroupOptions {
+    /// `IP_MULTICAST_TTL`
+    ttl: u8,
+    /// `IP_MULTICAST_LOOP`
+    is_looped: bool,
+    /// The address that was given with `IP_MULTICAST_IF`.
+    source: Option<Ipv4Addr>,
+}
+
+impl GroupOptions {
+    fn read(fd: libc::c_int) -> Option<Self> {
+        let option = |name| sys::option_int(fd, libc::IPPROTO_IP, name).ok();
+        // The address as it lies in memory.
+        let source = Ipv4Addr::from(option(libc::IP_MULTICAST_IF)?.to_ne_bytes());
+        Some(Self {
+            ttl: u8::try_from(option(libc::IP_MULTICAST_TTL)?).unwrap_or(1),
+            is_looped: option(libc::IP_MULTICAST_LOOP)? != 0,
+            source: Some(source).filter(|source| !source.is_unspecified()),
+        })
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum Way<S: Stack> {
     Link {
@@ -231,17 +265,17 @@ impl<S: Stack> Destination<S> {
     pub(super) fn resolve(
         host: &Host<S>,
         fd: libc::c_int,
-        local: SocketAddrV4,
+        origin: &mut Origin,
         address: SocketAddrV4,
-        rules: Option<&ProcessRules>,
-        headers: &mut Option<HeaderOptions>,
     ) -> Self {
         let mut next_hop = None;
+        let rules = origin.rules;
         let rule = rules.and_then(|rules| offload::sender_rule(rules, address));
         let way = match rule {
             Some(_) => Way::Kernel(Reason::Rule),
-            None => resolve_way(host, fd, local, address, headers, &mut next_hop)
-                .unwrap_or_else(Way::Kernel),
+            None => {
+                resolve_way(host, fd, origin, address, &mut next_hop).unwrap_or_else(Way::Kernel)
+            }
         };
         if let Way::Kernel(reason) = &way {
             let refusal = NotOffloaded {
@@ -262,15 +296,11 @@ impl<S: Stack> Destination<S> {
 fn resolve_way<S: Stack>(
     host: &Host<S>,
     fd: libc::c_int,
-    local: SocketAddrV4,
+    origin: &mut Origin,
     address: SocketAddrV4,
-    headers: &mut Option<HeaderOptions>,
     next_hop: &mut Option<Arc<SharedNextHop>>,
 ) -> Result<Way<S>, Reason> {
-    let destination = *address.ip();
-    if destination.is_multicast() {
-        return Err(Reason::Multicast);
-    }
+    let (local, destination) = (origin.local, *address.ip());
     if destination.is_broadcast() {
         return Err(Reason::NotUnicast);
     }
@@ -280,14 +310,23 @@ fn resolve_way<S: Stack>(
     if local.port() == 0 {
         return Err(Reason::NotBound);
     }
-    *headers = headers.or_else(|| HeaderOptions::read(fd));
-    let headers = headers.ok_or(Reason::Option)?;
+    origin.headers = origin.headers.or_else(|| HeaderOptions::read(fd));
+    let headers = origin.headers.ok_or(Reason::Option)?;
+    let group = match destination.is_multicast() {
+        true => Some(GroupOptions::read(fd).ok_or(Reason::Option)?),
+        false => None,
+    };
+    if group.is_some_and(|group| group.ttl == 0) {
+        // Of these the kernel sends none, if the host is a member of the group.
+        return Err(Reason::Multicast);
+    }
     // What is bound to a group sends as if it were bound to nothing.
     let bound = Some(*local.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
     let key = NextHopKey {
         destination,
-        source: bound,
+        source: bound.or(group.and_then(|group| group.source)),
         tos: headers.tos,
+        output_interface: group.and(origin.group_interface),
     };
     let shared = next_hop.insert(host.next_hop(key));
     match shared.found.next_hop {
@@ -299,14 +338,18 @@ fn resolve_way<S: Stack>(
             mtu,
             mtu_locked,
         } => {
+            if group.is_some_and(|group| group.is_looped) {
+                host.no_member_has(link_index, destination)?;
+            }
             let interface = host.links.open(link_index)?;
-            let source = SocketAddrV4::new(bound.unwrap_or(source), local.port());
+            let source = SocketAddrV4::new(key.source.unwrap_or(source), local.port());
             let eth = EthernetAddresses {
                 source: interface.mac(),
                 destination: mac,
             };
             let dont_fragment = headers.dont_fragment(mtu_locked);
-            let (ttl, tos) = (headers.ttl, headers.tos);
+            let ttl = group.map_or(headers.ttl, |group| group.ttl);
+            let tos = headers.tos;
             let template = UdpTemplate::new(eth, source, address, ttl, tos, dont_fragment);
             let payload_len_max = (mtu as usize).saturating_sub(IP_UDP_HEADERS);
             Ok(Way::Link {

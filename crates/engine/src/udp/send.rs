@@ -4,7 +4,6 @@ use std::net::SocketAddrV4;
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
-use vma_config::rules::ProcessRules;
 
 use crate::sockets::doorbell::{Follows, Notify};
 use crate::sockets::exception::Request;
@@ -13,7 +12,7 @@ use crate::sockets::interface::Transmitted;
 use crate::sockets::message::Message;
 use crate::sockets::reason::Reason;
 use crate::sys;
-use crate::udp::destination::{Destination, HeaderOptions, Way};
+use crate::udp::destination::{Destination, Origin, Way};
 use crate::udp::{UdpSocket, UdpStack};
 
 /// What became of a send call.
@@ -92,9 +91,15 @@ impl<S: UdpStack> UdpSocket<S> {
             let Some(address) = name.or(send.peer) else {
                 return SendOutcome::Kernel(Reason::Message);
             };
-            if send.peer.is_some() && send.tick_has_passed() && self.kernel_has_error() {
-                // The kernel's send reports it.
-                return SendOutcome::Kernel(Reason::Message);
+            let is_to_group = address.ip().is_multicast();
+            if (send.peer.is_some() || is_to_group) && send.tick_has_passed() {
+                if send.peer.is_some() && self.kernel_has_error() {
+                    // The kernel's send reports it.
+                    return SendOutcome::Kernel(Reason::Message);
+                }
+                if is_to_group {
+                    host.follow_members();
+                }
             }
             let identification = send.next_identification();
             if let Some(destination) = send.find(address) {
@@ -157,12 +162,11 @@ impl<S: UdpStack> UdpSocket<S> {
                 // The network changes faster than we can ask.
                 return SendOutcome::Kernel(Reason::Route);
             }
-            let (local, rules, epoch) = (send.local, send.rules, send.epoch());
-            let headers = send.headers();
+            let origin = send.origin();
             drop(send);
             resolved = true;
-            if let Some(local) = local
-                && let Err(reason) = self.resolve(host, local, address, rules, headers, epoch)
+            if let Some(origin) = origin
+                && let Err(reason) = self.resolve(host, origin, address)
             {
                 return SendOutcome::Kernel(reason);
             }
@@ -186,18 +190,15 @@ impl<S: UdpStack> UdpSocket<S> {
     fn resolve(
         &self,
         host: &Host<S>,
-        local: SocketAddrV4,
+        mut origin: Origin,
         address: SocketAddrV4,
-        rules: Option<&ProcessRules>,
-        mut headers: Option<HeaderOptions>,
-        epoch: u64,
     ) -> Result<(), Reason> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
-        let destination = Destination::resolve(host, fd, local, address, rules, &mut headers);
+        let destination = Destination::resolve(host, fd, &mut origin, address);
         if matches!(destination.way, Way::Kernel(Reason::Opening)) {
             return Err(Reason::Opening);
         }
-        self.send.lock().remember(destination, headers, epoch);
+        self.send.lock().remember(destination, origin);
         Ok(())
     }
 }

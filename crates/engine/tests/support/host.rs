@@ -31,6 +31,7 @@ pub fn settings() -> Settings {
         // Others may need the CPU on which tests run.
         poll_shared_cpu: true,
         wait_after_join: std::time::Duration::ZERO,
+        tx_mc_loopback: true,
         tcp_nodelay: false,
         tcp_max_syn_rate: 0,
         tcp_cc_algo: None,
