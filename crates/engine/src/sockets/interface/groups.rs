@@ -13,8 +13,11 @@ use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
 impl<S: Stack> Interface<S> {
-    /// Makes a socket one of the receivers of a group, or changes what it gets.
+    /// Makes a socket one of the receivers of a group, or changes what it gets, from the next datagram that comes.
     pub(crate) fn join_group(&self, group: SocketAddrV4, receiver: Receiver<S>) {
+        if self.rx.lock().groups.is_steered(group) {
+            self.drain();
+        }
         let socket = receiver.value;
         let is_it = |other: &S| ptr::eq(other.core(), socket.core());
         self.rx.lock().groups.add(group, receiver, is_it);
