@@ -324,7 +324,7 @@ fn resolve_way<S: Stack>(
     let bound = Some(*local.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
     let key = NextHopKey {
         destination,
-        source: bound.or(group.and_then(|group| group.source)),
+        source: bound.or_else(|| group.and_then(|group| group.source)),
         tos: headers.tos,
         output_interface: group.and(origin.group_interface),
     };

@@ -332,7 +332,7 @@ impl<S: UdpStack> UdpSocket<S> {
         let places: Vec<_> = places.into_iter().filter(of_group).collect();
         let interfaces = host.links.facts();
         // With its first group other datagrams may be the kernel's, with its last it may not be accelerated any more.
-        let has_others = |socket: &UdpSocket<S>| {
+        let has_others = |socket: &Self| {
             let groups = &socket.attachment().groups;
             groups
                 .flows
