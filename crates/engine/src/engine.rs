@@ -9,6 +9,7 @@ mod kinds;
 pub mod monitor;
 mod moved_descriptor;
 mod multiplex;
+mod progress;
 mod shared_ports;
 mod streams;
 mod tasks;

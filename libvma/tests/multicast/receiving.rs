@@ -4,7 +4,7 @@ use std::path::Path;
 
 use testkit::{Accelerated, Namespaces, Pair, Running, or_skip, preloaded};
 
-use crate::script::Step::{Do, Send};
+use crate::script::Step::{Do, Other, Peer, Send};
 use crate::script::{SOON, VARIANTS, compare, on_kernel, with_library};
 
 #[test]
@@ -215,6 +215,26 @@ while True:
     ];
     compare(&pair, &steps, 0, 1);
     assert_eq!(other.stdout(), "ready\none\none\none\n");
+}
+
+#[test]
+fn who_comes_later_from_another_process_soon_has_its_copies() {
+    let pair = or_skip!(Namespaces::pair());
+    let groups = "*[f'239.1.2.{i}' for i in range(5)]";
+    let joins = format!("s = udp(ANY, 7055); [join(s, group) for group in [{groups}]]");
+    let feeds = format!("feed(7055, {groups})");
+    let waits = format!("time.sleep(0.7); times = [wait_for(group, 7055) for group in [{groups}]]");
+    let steps = [
+        Do(joins.leak()),
+        Peer(feeds.leak()),
+        Other(waits.leak()),
+        // Looking every half second it would take a quarter of one each time.
+        Other("print(sum(times) < 0.6 or times)"),
+    ];
+    let expected = on_kernel(&pair, &steps);
+    let (seen, counts, log) = with_library(&pair, &[], &steps);
+    assert_eq!(seen, expected, "{log}");
+    assert_eq!(counts.sent, (0, 0), "{log}");
 }
 
 #[test]

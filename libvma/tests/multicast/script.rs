@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use testkit::{Accelerated, Namespace, Pair, Running, eventually, preloaded};
 
-pub const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// Executes what it is told, a statement in each line.
 const PROGRAM: &str = r"
-import ctypes, os, select, socket, struct, sys, time
+import ctypes, os, select, socket, struct, sys, threading, time
 ADDRESS = sys.argv[1]
 ANY = '0.0.0.0'
 IP, REUSE = socket.IPPROTO_IP, (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -109,6 +109,26 @@ def child_joins(port, group):
     join(s, group)
     in_child(s, w)
 
+# To each group every two milliseconds.
+def feed(port, *groups):
+    s = udp(ADDRESS, 0)
+    by(s, ADDRESS)
+    def run():
+        for _ in range(1000):
+            for group in groups:
+                s.sendto(b'fed', (group, port))
+            time.sleep(0.002)
+    threading.Thread(target=run, daemon=True).start()
+
+# How long it takes until who joins now receives from a group.
+def wait_for(group, port):
+    s = udp(group, port)
+    s.settimeout(5)
+    join(s, group)
+    joined = time.monotonic()
+    s.recv(100)
+    return time.monotonic() - joined
+
 print('ready', flush=True)
 for line in sys.stdin:
     exec(line)
@@ -116,7 +136,7 @@ for line in sys.stdin:
 ";
 
 /// What happens in one run.
-pub enum Step {
+pub(crate) enum Step {
     /// The program under test executes a statement.
     Do(&'static str),
     /// A program of the peer's does, on the kernel.
@@ -131,13 +151,13 @@ pub enum Step {
 
 /// What the program's sockets that are open at the end have received and sent, past the kernel and through it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    pub received: (u64, u64),
-    pub sent: (u64, u64),
+pub(crate) struct Counts {
+    pub(crate) received: (u64, u64),
+    pub(crate) sent: (u64, u64),
 }
 
 /// What all programs say on the kernel.
-pub fn on_kernel(pair: &Pair, steps: &[Step]) -> String {
+pub(crate) fn on_kernel(pair: &Pair, steps: &[Step]) -> String {
     let mut command = pair.b.command("python3");
     command.args(arguments(Pair::ADDRESS_B));
     let mut process = Running::start_interactive(command).unwrap();
@@ -150,7 +170,7 @@ pub fn on_kernel(pair: &Pair, steps: &[Step]) -> String {
 }
 
 /// What they say when one of them has the library, what it received and sent, and its log.
-pub fn with_library(
+pub(crate) fn with_library(
     pair: &Pair,
     environment: &[(&str, &str)],
     steps: &[Step],
@@ -271,7 +291,7 @@ fn sender(pair: &Pair, from: (Ipv4Addr, u16)) -> UdpSocket {
 }
 
 /// The ways that the receiver waits.
-pub const VARIANTS: &[(&str, &[(&str, &str)])] = &[
+pub(crate) const VARIANTS: &[(&str, &[(&str, &str)])] = &[
     ("default settings", &[]),
     (
         "sleeping at once",
@@ -280,7 +300,7 @@ pub const VARIANTS: &[(&str, &[(&str, &str)])] = &[
 ];
 
 /// The same on the kernel and with the library; of the datagrams received so many past the kernel, and so many through it.
-pub fn compare(pair: &Pair, steps: &[Step], past: u64, through: u64) {
+pub(crate) fn compare(pair: &Pair, steps: &[Step], past: u64, through: u64) {
     let expected = on_kernel(pair, steps);
     for (name, environment) in VARIANTS {
         let (seen, counts, log) = with_library(pair, environment, steps);
@@ -292,7 +312,12 @@ pub fn compare(pair: &Pair, steps: &[Step], past: u64, through: u64) {
 }
 
 /// The same for what is sent, too, and with default settings only.
-pub fn compare_both(pair: &Pair, environment: &[(&str, &str)], steps: &[Step], counts: Counts) {
+pub(crate) fn compare_both(
+    pair: &Pair,
+    environment: &[(&str, &str)],
+    steps: &[Step],
+    counts: Counts,
+) {
     let expected = on_kernel(pair, steps);
     let (seen, seen_counts, log) = with_library(pair, environment, steps);
     let log = testkit::log_tail(&log);
