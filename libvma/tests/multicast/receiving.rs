@@ -15,6 +15,7 @@ fn a_member_receives_until_it_leaves() {
         "s = udp(ANY, 7000, False)",
         "s = udp('239.1.1.1', 7000)",
         "s = udp('239.1.1.1', 7000, False)",
+        "s = sharing('239.1.1.1', 7000)",
     ] {
         let steps = [
             Do(open),

@@ -25,6 +25,14 @@ def udp(address, port, reuse=True):
     s.bind((address, port))
     return s
 
+# SO_REUSEPORT, too, as GLib does.
+def sharing(address, port):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for name in socket.SO_REUSEADDR, socket.SO_REUSEPORT:
+        s.setsockopt(socket.SOL_SOCKET, name, 1)
+    s.bind((address, port))
+    return s
+
 # Shows what the headers of datagrams say, too.
 def listener(port, *groups):
     s = udp(ANY, port)

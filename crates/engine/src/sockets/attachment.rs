@@ -29,7 +29,7 @@ pub(crate) struct Attachment<S: Stack> {
     pub(crate) rules: Option<&'static ProcessRules>,
     /// The socket was made in another network namespace; `None`: nobody has looked yet.
     pub(crate) foreign: Option<bool>,
-    /// `SO_REUSEADDR`
+    /// `SO_REUSEADDR` or `SO_REUSEPORT`
     pub(crate) reuses_address: bool,
     /// Number of the rule that decided last, or 0.
     pub(crate) rule: u32,

@@ -8,6 +8,7 @@ use crate::sockets::host::Host;
 use crate::sockets::network::NetworkChange;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
+use crate::sys;
 
 impl<S: Stack> Host<S> {
     /// The kernel's socket may have got other addresses: `bind(2)`, `connect(2)`, or a first send.
@@ -53,6 +54,16 @@ impl<S: Stack> Host<S> {
     pub(crate) fn follow_members(&self) {
         if let Some(change) = self.network().take_member_changes() {
             self.next_hops.outdate(&change);
+        }
+    }
+
+    /// The same once in each tick of the clock.
+    #[inline]
+    pub(crate) fn follow_members_now_and_then(&self) {
+        let now = sys::tick_nsec();
+        if self.members_followed_nsec.load(Ordering::Relaxed) != now {
+            self.members_followed_nsec.store(now, Ordering::Relaxed);
+            self.follow_members();
         }
     }
 

@@ -37,6 +37,8 @@ pub struct Host<S: Stack> {
     control: Mutex<()>,
     /// A socket has been a member of a multicast group.
     pub(super) groups_joined: AtomicBool,
+    /// The tick of the clock at which a sender last looked for members of groups on this host.
+    pub(super) members_followed_nsec: AtomicU64,
     /// The UDP sockets of every process, and the tick of the clock at which they were.
     users: Mutex<Option<(u64, Arc<Vec<PortUser>>)>>,
     /// Inode number of a socket that is about to be closed, which the kernel still lists; else 0. Under the control lock.
@@ -75,6 +77,7 @@ impl<S: Stack> Host<S> {
             table: FdTable::new(),
             control: Mutex::new(()),
             groups_joined: AtomicBool::new(false),
+            members_followed_nsec: AtomicU64::new(0),
             users: Mutex::default(),
             closing_inode: AtomicU64::new(0),
             rules: Rules::none(),

@@ -90,16 +90,12 @@ impl<S: UdpStack> UdpSocket<S> {
             .foreign
             .get_or_insert_with(|| !host.network().has_socket(fd));
         let reuses_address = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
-        self.attachment().reuses_address = reuses_address;
+        self.attachment().reuses_address = reuses_address || reuse_port;
         let is_ruled_out =
             peer.is_some_and(|peer| offload::connect_rule(rules, peer, local).is_some());
         let has_ipsec = host.network().has_ipsec();
-        self.attachment().groups.is_able = !self.is_committed()
-            && enabled
-            && !foreign
-            && !has_ipsec
-            && !reuse_port
-            && !is_ruled_out;
+        self.attachment().groups.is_able =
+            !self.is_committed() && enabled && !foreign && !has_ipsec && !is_ruled_out;
         let sharing = if !reuses_address || foreign || local.ip().is_multicast() {
             // For groups only, which are judged one by one.
             PortSharing::Alone

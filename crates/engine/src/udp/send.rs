@@ -91,15 +91,12 @@ impl<S: UdpStack> UdpSocket<S> {
             let Some(address) = name.or(send.peer) else {
                 return SendOutcome::Kernel(Reason::Message);
             };
-            let is_to_group = address.ip().is_multicast();
-            if (send.peer.is_some() || is_to_group) && send.tick_has_passed() {
-                if send.peer.is_some() && self.kernel_has_error() {
-                    // The kernel's send reports it.
-                    return SendOutcome::Kernel(Reason::Message);
-                }
-                if is_to_group {
-                    host.follow_members();
-                }
+            if send.peer.is_some() && send.tick_has_passed() && self.kernel_has_error() {
+                // The kernel's send reports it.
+                return SendOutcome::Kernel(Reason::Message);
+            }
+            if address.ip().is_multicast() {
+                host.follow_members_now_and_then();
             }
             let identification = send.next_identification();
             if let Some(destination) = send.find(address) {

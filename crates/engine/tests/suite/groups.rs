@@ -59,21 +59,21 @@ fn they_leave_by_the_interface_that_the_socket_has_chosen() {
         let host = null_host();
         let socket = host.any();
         socket.set_option(IPPROTO_IP, IP_MULTICAST_LOOP, 0);
-        let to: SocketAddrV4 = "239.1.2.3:9".parse().unwrap();
+        let to = |last: u8| SocketAddrV4::new([239, 1, 2, last].into(), 9);
         let asked = || host.network.last_asked().unwrap().output_interface;
-        assert_eq!(send(&socket, Some(to), b"x"), SendOutcome::Done(1));
+        assert_eq!(send(&socket, Some(to(1)), b"x"), SendOutcome::Done(1));
         assert_eq!(asked(), None);
         let address = OUR_IP.octets();
-        for (value, expected) in [
-            ([[0; 4], [0; 4], 7_u32.to_ne_bytes()].concat(), Some(7)),
-            (address.to_vec(), Some(crate::support::FIRST_LINK)),
-            (vec![0; 4], None),
+        for (last, value, expected) in [
+            (2, [[0; 4], [0; 4], 7_u32.to_ne_bytes()].concat(), Some(7)),
+            (3, address.to_vec(), Some(crate::support::FIRST_LINK)),
+            (4, vec![0; 4], None),
         ] {
             socket.ours().group_interface_was_set(host.engine, &value);
             // The kernel has no such interface here.
             host.engine
                 .option_was_set(socket.ours(), IPPROTO_IP, IP_MULTICAST_IF);
-            assert_eq!(send(&socket, Some(to), b"x"), SendOutcome::Done(1));
+            assert_eq!(send(&socket, Some(to(last)), b"x"), SendOutcome::Done(1));
             assert_eq!(asked(), expected);
         }
     });
