@@ -45,7 +45,7 @@ fn each_option_changes_whose_datagrams_come() {
                 // IP_ADD_SOURCE_MEMBERSHIP of who is a member for all.
                 "option(s, 39, sources('239.1.1.1', ADDRESS, '10.77.0.1'))",
             ][..],
-            2 + 1 + 1 + 0 + 1 + 1 + 1,
+            &[2, 1, 1, 0, 1, 1, 1][..],
         ),
         (
             "239.1.1.1:7301",
@@ -60,7 +60,7 @@ fn each_option_changes_whose_datagrams_come() {
                 "join(s, '239.1.1.1'); option(s, 41, sources('239.1.1.1', ADDRESS) + struct.pack('II', 1, 1) + sources('10.77.0.9'))",
                 "option(s, 41, sources('239.1.1.1', ADDRESS) + struct.pack('II', 0, 1) + sources('10.77.0.9'))",
             ],
-            1 + 2 + 1 + 0 + 0 + 1 + 1,
+            &[1, 2, 1, 0, 0, 1, 1],
         ),
         (
             "239.1.1.1:7302",
@@ -78,9 +78,10 @@ fn each_option_changes_whose_datagrams_come() {
                 "option(s, 48, filter_of(23, '239.1.1.1', 1, '10.77.0.9', '10.77.0.1'))",
                 "option(s, 48, filter_of(23, '239.1.1.1', 7))",
             ],
-            2 + 1 + 2 + 0 + 1 + 2 + 1 + 1 + 2 + 2,
+            &[2, 1, 2, 0, 1, 2, 1, 1, 2, 2],
         ),
     ] {
+        let past = past.iter().sum();
         compare(&pair, &steps_with(port, statements), past, 0);
     }
 }
