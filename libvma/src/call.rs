@@ -398,20 +398,20 @@ pub(crate) fn addresses_changed(
     start::end_if_start_failed();
 }
 
-/// The kernel's socket has become a member of a multicast group, or is one no longer.
+/// The kernel's socket has become a member of a multicast group, is one no longer, or gets what others send.
 pub(crate) fn membership_changed(
     engine: &'static Engine<Device>,
     socket: &'static UdpSocket<Device>,
     group: Ipv4Addr,
-    joined: bool,
+    joins: bool,
 ) {
     let _ = contained(|| {
-        engine.membership_changed(socket, group, joined);
+        engine.membership_changed(socket, group);
         internal_thread::start_when_needed(engine);
     });
     start::end_if_start_failed();
     let wait = engine.settings().wait_after_join;
-    if joined && !wait.is_zero() {
+    if joins && !wait.is_zero() {
         std::thread::sleep(wait);
     }
 }

@@ -25,6 +25,8 @@ Usage: cargo xtask <command>
                         that are named, or of all
   bench --streams [--rounds N]
                         how fast one stream of iperf3 is, on the kernel and with libvma at either end and at both
+  bench --feed [--rounds N]
+                        200 multicast groups on one epoll set at the highest rate that the kernel receives without loss
   instructions [--update]
                         count the instructions of the TCP engine with valgrind and compare them with the
                         committed table; --update: write the table again
@@ -79,12 +81,21 @@ pub(crate) struct BenchOptions {
     pub(crate) json: Option<PathBuf>,
     /// Whether a missed number is a failure.
     pub(crate) check: bool,
-    /// Whether to measure one stream instead.
-    pub(crate) streams: bool,
-    /// Whether to measure services instead.
-    pub(crate) services: bool,
-    /// Those of them; all if none is named.
+    pub(crate) subject: Subject,
+    /// Those of the services; all if none is named.
     pub(crate) service: Vec<String>,
+}
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// Datagrams, and parts of the library by themselves.
+    Sockets,
+    Services,
+    /// One stream.
+    Streams,
+    /// A feed handler.
+    Feed,
 }
 
 impl Default for BenchOptions {
@@ -93,8 +104,7 @@ impl Default for BenchOptions {
             rounds: LEAST_ROUNDS,
             json: None,
             check: false,
-            streams: false,
-            services: false,
+            subject: Subject::Sockets,
             service: Vec::new(),
         }
     }
@@ -200,12 +210,13 @@ fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
                 options.json = Some(arguments.value().map_err(usage_error)?.into());
             }
             Arg::Long("check") => options.check = true,
-            Arg::Long("streams") => options.streams = true,
-            Arg::Long("services") => options.services = true,
+            Arg::Long("streams") => options.subject = Subject::Streams,
+            Arg::Long("feed") => options.subject = Subject::Feed,
+            Arg::Long("services") => options.subject = Subject::Services,
             Arg::Long("service") => {
                 let name = arguments.value().and_then(ValueExt::string);
                 options.service.push(name.map_err(usage_error)?);
-                options.services = true;
+                options.subject = Subject::Services;
             }
             other => return Err(usage_error(other.unexpected())),
         }
@@ -243,6 +254,7 @@ mod tests {
                 "bench",
                 "bench",
                 "bench",
+                "bench",
                 "instructions",
                 "package",
                 "docs"
@@ -272,7 +284,7 @@ mod tests {
         assert_eq!(
             parse_words("bench --service nsd --service=chrony"),
             Ok(Task::Bench(BenchOptions {
-                services: true,
+                subject: Subject::Services,
                 service: vec!["nsd".to_owned(), "chrony".to_owned()],
                 ..BenchOptions::default()
             }))
@@ -280,7 +292,7 @@ mod tests {
         assert_eq!(
             parse_words("bench --streams --rounds 7"),
             Ok(Task::Bench(BenchOptions {
-                streams: true,
+                subject: Subject::Streams,
                 rounds: 7,
                 ..BenchOptions::default()
             }))

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: libvma against the kernel's sockets and against the bare device.
 
 mod cost;
+mod feed;
 mod floor;
 mod gate;
 mod report;
@@ -12,7 +13,7 @@ mod verdict;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::arguments::BenchOptions;
+use crate::arguments::{BenchOptions, Subject};
 use crate::busy::Meter;
 use crate::cargo::{self, Artifacts};
 use crate::failure::Failure;
@@ -49,11 +50,11 @@ struct Round {
 
 pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     measure::require_root("bench")?;
-    if options.services {
-        return services::run(options);
-    }
-    if options.streams {
-        return streams::run(options);
+    match options.subject {
+        Subject::Sockets => {}
+        Subject::Services => return services::run(options),
+        Subject::Streams => return streams::run(options),
+        Subject::Feed => return feed::run(options),
     }
     setup::ensure(Purpose::Measuring)?;
     let library = cargo::build(&["build", "--release", "--package", "libvma"])?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::arguments::{BenchOptions, Extent};
+use crate::arguments::{BenchOptions, Extent, Subject};
 use crate::bench;
 use crate::cargo;
 use crate::failure::Failure;
@@ -185,7 +185,7 @@ fn long_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
         ..BenchOptions::default()
     };
     let services = BenchOptions {
-        services: true,
+        subject: Subject::Services,
         ..options.clone()
     };
     for (name, options) in [("bench", options), ("services", services)] {

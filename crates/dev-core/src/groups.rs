@@ -2,14 +2,62 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crate::flow::{FlowHasher, Protocol, key};
+
+/// Whose datagrams a member of a group gets (RFC 3376 section 3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceFilter {
+    /// Those of these sources.
+    Include(Box<[Ipv4Addr]>),
+    /// Those of all but these.
+    Exclude(Box<[Ipv4Addr]>),
+}
+
+impl SourceFilter {
+    /// Everybody's.
+    pub fn none() -> Self {
+        Self::Exclude(Box::default())
+    }
+
+    /// Whether it lets everything pass.
+    pub fn is_none(&self) -> bool {
+        matches!(self, Self::Exclude(sources) if sources.is_empty())
+    }
+
+    /// Whether it lets the datagrams of a source pass.
+    #[inline]
+    pub fn allows(&self, source: Ipv4Addr) -> bool {
+        match self {
+            Self::Include(sources) => sources.contains(&source),
+            Self::Exclude(sources) => !sources.contains(&source),
+        }
+    }
+}
+
+/// One of those who receive from a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receiver<T> {
+    /// Who it is.
+    pub value: T,
+    /// The only sender whose datagrams it gets, if there is one.
+    pub peer: Option<SocketAddrV4>,
+    /// Whose datagrams it gets.
+    pub sources: SourceFilter,
+}
+
+impl<T> Receiver<T> {
+    #[inline]
+    fn gets_from(&self, source: SocketAddrV4) -> bool {
+        self.peer.is_none_or(|peer| peer == source) && self.sources.allows(*source.ip())
+    }
+}
 
 /// The receivers of a group's datagrams to one port.
 #[derive(Debug)]
 struct Group<T> {
-    receivers: Vec<(T, Option<SocketAddrV4>)>,
+    receivers: Vec<Receiver<T>>,
     is_steered: bool,
 }
 
@@ -28,28 +76,27 @@ impl<T> Default for GroupTable<T> {
 }
 
 impl<T: Copy> GroupTable<T> {
-    /// Adds a receiver, of everything or of what `peer` sends. One that is there already, by `is_same`, is replaced.
+    /// Adds a receiver. One that is there already, by `is_same`, is replaced.
     pub fn add(
         &mut self,
         address: SocketAddrV4,
-        receiver: T,
-        peer: Option<SocketAddrV4>,
+        receiver: Receiver<T>,
         is_same: impl Fn(&T) -> bool,
     ) {
         let group = self.groups.entry(place(address)).or_insert_with(|| Group {
             receivers: Vec::new(),
             is_steered: false,
         });
-        match group.receivers.iter_mut().find(|it| is_same(&it.0)) {
-            Some(known) => *known = (receiver, peer),
-            None => group.receivers.push((receiver, peer)),
+        match group.receivers.iter_mut().find(|it| is_same(&it.value)) {
+            Some(known) => *known = receiver,
+            None => group.receivers.push(receiver),
         }
     }
 
     /// Removes a receiver, and the group with its last one.
     pub fn remove(&mut self, address: SocketAddrV4, is_same: impl Fn(&T) -> bool) {
         if let Some(group) = self.groups.get_mut(&place(address)) {
-            group.receivers.retain(|it| !is_same(&it.0));
+            group.receivers.retain(|it| !is_same(&it.value));
             if group.receivers.is_empty() {
                 self.groups.remove(&place(address));
             }
@@ -67,8 +114,8 @@ impl<T: Copy> GroupTable<T> {
         let receivers = group.map_or(&[][..], |group| &group.receivers);
         receivers
             .iter()
-            .filter(move |(_, peer)| peer.is_none_or(|peer| peer == source))
-            .map(|(receiver, _)| *receiver)
+            .filter(move |receiver| receiver.gets_from(source))
+            .map(|receiver| receiver.value)
     }
 
     /// Whether the group's datagrams are taken from the kernel.
@@ -99,8 +146,44 @@ mod tests {
     }
 
     fn add(table: &mut GroupTable<u32>, group: &str, receiver: u32, peer: Option<&str>) {
-        let is_same = |other: &u32| *other == receiver;
-        table.add(address(group), receiver, peer.map(address), is_same);
+        add_filtered(table, group, receiver, peer, SourceFilter::none());
+    }
+
+    fn add_filtered(
+        table: &mut GroupTable<u32>,
+        group: &str,
+        value: u32,
+        peer: Option<&str>,
+        sources: SourceFilter,
+    ) {
+        let receiver = Receiver {
+            value,
+            peer: peer.map(address),
+            sources,
+        };
+        table.add(address(group), receiver, |other: &u32| *other == value);
+    }
+
+    #[test]
+    fn sources_are_let_in_or_kept_out() {
+        let mut table = GroupTable::default();
+        let sources = |text: &str| text.split(' ').map(|it| it.parse().unwrap()).collect();
+        let only = SourceFilter::Include(sources("10.0.0.1 10.0.0.2"));
+        let but = SourceFilter::Exclude(sources("10.0.0.2 10.0.0.3"));
+        add_filtered(&mut table, "239.1.1.1:5", 1, None, only);
+        add_filtered(&mut table, "239.1.1.1:5", 2, None, but);
+        let nobody = SourceFilter::Include(Box::default());
+        add_filtered(&mut table, "239.1.1.1:5", 3, None, nobody);
+        add_filtered(&mut table, "239.1.1.1:5", 4, None, SourceFilter::none());
+        for (source, expected) in [
+            ("10.0.0.1:9", &[1, 2, 4][..]),
+            ("10.0.0.2:9", &[1, 4]),
+            ("10.0.0.3:9", &[4]),
+            ("10.0.0.4:9", &[2, 4]),
+        ] {
+            let receivers = table.receivers(address(source), address("239.1.1.1:5"));
+            assert_eq!(receivers.collect::<Vec<_>>(), expected, "{source}");
+        }
     }
 
     #[test]

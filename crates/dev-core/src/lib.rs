@@ -22,7 +22,7 @@ pub use backend::{
     Segmenter, Steering, TxRing,
 };
 pub use flow::{Flow, FlowTable, Protocol};
-pub use groups::GroupTable;
+pub use groups::{GroupTable, Receiver, SourceFilter};
 pub use lock::{Lock, LockGuard, ThreadMode};
 pub use memory::{FrameMemory, HUGE_PAGE_BYTES};
 pub use pool::{Frame, FramePool};

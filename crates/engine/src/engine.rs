@@ -10,6 +10,7 @@ pub mod monitor;
 mod moved_descriptor;
 mod multiplex;
 mod progress;
+mod shared_ports;
 mod streams;
 mod tasks;
 

@@ -34,9 +34,10 @@ pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_may_be_shared};
 pub use netconf_network::NetconfNetwork;
 pub use sockets::doorbell::Follows;
 pub use sockets::exception::{ExceptionAction, Request};
+pub use sockets::groups::{changes_membership, group_offset, joins};
 pub use sockets::message::Message;
 pub use sockets::network::{
-    FixedNetwork, InterfaceFacts, Network, NetworkChange, NextHop, PortUser, Resolution,
+    FixedNetwork, InterfaceFacts, Network, NetworkChange, NextHop, NextHopKey, PortUser, Resolution,
 };
 pub use sockets::notice::warn_in_a_box;
 pub use sockets::reason::Reason;

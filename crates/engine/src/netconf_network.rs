@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use descriptors::OwnDescriptor;
 use dev_core::LinkSpec;
-use netconf::{IpVersion, IpsecPolicies, Link, Netconf, RouteKind, RouteQuery};
+use netconf::{
+    GroupChanges, IpVersion, IpsecPolicies, Link, Memberships, Netconf, RouteKind, RouteQuery,
+};
 
 use crate::sockets::network::{
-    InterfaceFacts, Network, NetworkChange, NextHop, PortUser, Resolution,
+    InterfaceFacts, Network, NetworkChange, NextHop, NextHopKey, PortUser, Resolution,
 };
 use crate::sockets::reason::Reason;
 use crate::sys;
@@ -31,8 +33,19 @@ struct Inner {
     netconf: Netconf,
     /// `None` where the kernel has no IPsec, or the process no right to ask; then no interface can be opened either.
     ipsec: Option<IpsecPolicies>,
+    /// Which groups the host is a member of.
+    members: Members,
     /// Neighbours that sockets send to, so that the kernel keeps verifying them.
     used_neighbours: Vec<(u32, IpAddr)>,
+}
+
+/// The multicast groups of the host, which only those need to know who send to groups.
+#[derive(Debug)]
+enum Members {
+    Unasked,
+    /// The kernel does not say.
+    Unknown,
+    Known(Memberships),
 }
 
 /// Neighbours in use that are remembered; more are not kept verified beyond what the kernel does by itself.
@@ -56,6 +69,7 @@ impl NetconfNetwork {
         let inner = Inner {
             netconf,
             ipsec,
+            members: Members::Unasked,
             used_neighbours: Vec::new(),
         };
         Ok(Self {
@@ -264,14 +278,59 @@ impl Network for NetconfNetwork {
         })
     }
 
-    fn next_hop(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, tos: u8) -> Resolution {
+    fn has_members(&self, link_index: u32, group: Ipv4Addr) -> Option<bool> {
+        let is_here = self.is_here();
+        let mut inner = self.lock();
+        if matches!(inner.members, Members::Unasked) && is_here {
+            inner.members = match Memberships::open(sys::subscribe) {
+                Ok(members) => Members::Known(members),
+                Err(error) => {
+                    log::debug!(
+                        "datagrams to groups that are looped back go through the kernel: {error}"
+                    );
+                    Members::Unknown
+                }
+            };
+        }
+        match &inner.members {
+            Members::Known(members) => Some(members.contains(link_index, group)),
+            Members::Unasked | Members::Unknown => None,
+        }
+    }
+
+    fn take_member_changes(&self) -> Option<NetworkChange> {
+        let mut inner = self.lock();
+        let Members::Known(members) = &mut inner.members else {
+            return None;
+        };
+        let changed = match members.process_events() {
+            Ok(changed) => changed?,
+            Err(error) => {
+                log::error!("the host's multicast groups cannot be followed: {error}");
+                inner.members = Members::Unknown;
+                GroupChanges::Any
+            }
+        };
+        let routes = match changed {
+            GroupChanges::Some(groups) => groups.into_iter().map(|group| (group, 32)).collect(),
+            GroupChanges::Any => vec![(Ipv4Addr::new(224, 0, 0, 0), 4)],
+        };
+        Some(NetworkChange {
+            routes,
+            ..NetworkChange::default()
+        })
+    }
+
+    fn next_hop(&self, key: &NextHopKey) -> Resolution {
+        let (destination, source) = (key.destination, key.source);
         let mut inner = self.lock();
         if inner.ipsec.as_ref().is_some_and(IpsecPolicies::any) {
             return NextHop::Kernel(Reason::Ipsec).into();
         }
         let mut query = RouteQuery::to(destination.into());
         query.source = source.map(IpAddr::from);
-        query.tos = tos;
+        query.tos = key.tos;
+        query.output_interface = key.output_interface;
         let Ok(route) = inner.netconf.route(&query) else {
             // The kernel's own send returns the error.
             return NextHop::Kernel(Reason::Route).into();
@@ -279,7 +338,7 @@ impl Network for NetconfNetwork {
         match route.kind {
             RouteKind::Unicast => {}
             RouteKind::Broadcast => return NextHop::Kernel(Reason::NotUnicast).into(),
-            RouteKind::Multicast => return NextHop::Kernel(Reason::Multicast).into(),
+            RouteKind::Multicast if route.gateway.is_none() => {}
             _ => return NextHop::Kernel(Reason::Route).into(),
         }
         let Some(link) = inner
@@ -289,12 +348,27 @@ impl Network for NetconfNetwork {
         else {
             return NextHop::Kernel(Reason::Route).into();
         };
-        let (link_index, link_mtu) = (link.index, link.mtu);
+        let (link_index, link_mtu, link_name) = (link.index, link.mtu, link.name.clone());
         let ((Some(source), _) | (None, Some(IpAddr::V4(source)))) =
             (source, route.preferred_source)
         else {
             return NextHop::Kernel(Reason::Route).into();
         };
+        let mtu = route.mtu.map_or(link_mtu, |mtu| mtu.min(link_mtu));
+        if route.kind == RouteKind::Multicast {
+            // Who routes to groups has the kernel give it what the host itself sends, too.
+            if !self.is_here() || conf(&link_name, "mc_forwarding") != 0 {
+                return NextHop::Kernel(Reason::Multicast).into();
+            }
+            return NextHop::Link {
+                link_index,
+                mac: group_mac(destination),
+                source,
+                mtu,
+                mtu_locked: route.mtu_locked,
+            }
+            .into();
+        }
         let next_hop = route.gateway.unwrap_or_else(|| destination.into());
         let used = (link_index, next_hop);
         let mac = inner
@@ -312,7 +386,6 @@ impl Network for NetconfNetwork {
         {
             inner.used_neighbours.push(used);
         }
-        let mtu = route.mtu.map_or(link_mtu, |mtu| mtu.min(link_mtu));
         Resolution {
             next_hop: NextHop::Link {
                 link_index,
@@ -324,6 +397,12 @@ impl Network for NetconfNetwork {
             neighbour: Some(used),
         }
     }
+}
+
+/// The Ethernet address of a group (RFC 1112 section 6.4).
+fn group_mac(group: Ipv4Addr) -> [u8; 6] {
+    let [_, a, b, c] = group.octets();
+    [0x01, 0x00, 0x5e, a & 0x7f, b, c]
 }
 
 fn ipv4_addresses(netconf: &Netconf, link_index: u32) -> Vec<Ipv4Addr> {
@@ -370,6 +449,12 @@ fn conf(link: &str, setting: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_address_of_a_group_has_its_lower_23_bits() {
+        let mac = group_mac(Ipv4Addr::new(239, 129, 2, 3));
+        assert_eq!(mac, [0x01, 0x00, 0x5e, 1, 2, 3]);
+    }
 
     #[test]
     fn the_broadcast_address_ends_the_subnet() {

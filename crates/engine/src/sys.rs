@@ -23,7 +23,7 @@ pub(crate) mod streams;
 mod user_pages;
 
 pub(crate) use cgroup_programs::has_cgroup_programs;
-pub(crate) use groups::{GroupFilter, group_filter};
+pub(crate) use groups::{GROUP_OFFSET, group_filter, subscribe};
 pub(crate) use namespace::{NamespaceId, namespace_of, namespace_of_thread};
 pub(crate) use path_notices::{PathNotices, SegmentError};
 pub(crate) use process::{

@@ -300,7 +300,7 @@ impl AsFd for Netconf {
 const EVENTS_PER_CALL: usize = 16 * 1024;
 
 /// RTNLGRP_* of linux/rtnetlink.h as a mask: LINK, NEIGH, IPV4_IFADDR, IPV4_ROUTE, IPV4_RULE,
-/// IPV6_IFADDR, IPV6_ROUTE, IPV6_RULE, NEXTHOP. Older kernels ignore groups they do not have.
+/// IPV6_IFADDR, IPV6_ROUTE, IPV6_RULE, IPV4_NETCONF, NEXTHOP. Older kernels ignore groups they do not have.
 const NOTIFICATION_GROUPS: u32 = group(1)
     | group(3)
     | group(5)
@@ -309,6 +309,7 @@ const NOTIFICATION_GROUPS: u32 = group(1)
     | group(9)
     | group(11)
     | group(19)
+    | group(24)
     | group(32);
 
 const fn group(number: u32) -> u32 {

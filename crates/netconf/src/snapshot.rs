@@ -38,7 +38,7 @@ pub(crate) enum Update {
     NeighbourGone((u32, IpAddr)),
     /// A route to a destination (address, prefix length) is not what it was.
     Route((IpAddr, u8)),
-    /// Policy rules or next hops are not what they were.
+    /// Policy rules, next hops or how links forward are not what they were.
     Routing,
     /// Nothing that is kept here.
     Nothing,
@@ -49,7 +49,8 @@ impl Update {
     pub(crate) fn from_message(message: &Message<'_>) -> Result<Self, String> {
         match message.header.message_type {
             // Their content is asked for when it is needed.
-            RTM_NEWRULE | RTM_DELRULE | RTM_NEWNEXTHOP | RTM_DELNEXTHOP => {
+            RTM_NEWRULE | RTM_DELRULE | RTM_NEWNEXTHOP | RTM_DELNEXTHOP | RTM_NEWNETCONF
+            | RTM_DELNETCONF => {
                 return Ok(Self::Routing);
             }
             RTM_NEWROUTE | RTM_DELROUTE => {
@@ -259,6 +260,8 @@ const RTM_NEWNEIGH: u16 = 28;
 const RTM_DELNEIGH: u16 = 29;
 const RTM_NEWRULE: u16 = 32;
 const RTM_DELRULE: u16 = 33;
+const RTM_NEWNETCONF: u16 = 80;
+const RTM_DELNETCONF: u16 = 81;
 const RTM_NEWNEXTHOP: u16 = 104;
 const RTM_DELNEXTHOP: u16 = 105;
 const AF_UNSPEC: u8 = 0;

@@ -56,6 +56,8 @@ pub struct Config {
     pub tcp_sends_poll: bool,
     /// `VMA_TCP_MAX_SYN_RATE`
     pub tcp_max_syn_rate: u32,
+    /// `VMA_TX_MC_LOOPBACK`
+    pub tx_mc_loopback: bool,
     /// `VMA_CPU_USAGE_STATS`
     pub cpu_usage_stats: bool,
     /// `VMA_PROGRESS_ENGINE_INTERVAL`: how often rings that nobody polls are looked at; 0 is never.
@@ -274,6 +276,7 @@ impl Config {
             handle_sigsegv: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGSEGV") }),
             rx_poll_yield: unsigned(const { ParameterId::of("VMA_RX_POLL_YIELD") }),
             poll_shared_cpu: settings.is_on(const { ParameterId::of("VMA_POLL_SHARED_CPU") }),
+            tx_mc_loopback: settings.is_on(const { ParameterId::of("VMA_TX_MC_LOOPBACK") }),
             cpu_usage_stats: settings.is_on(const { ParameterId::of("VMA_CPU_USAGE_STATS") }),
             progress_interval_msec: unsigned(
                 const { ParameterId::of("VMA_PROGRESS_ENGINE_INTERVAL") },

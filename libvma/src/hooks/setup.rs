@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use engine::user_memory::{is_readable, is_writable};
-use engine::{Errno, Reason, Request};
+use engine::{Errno, Reason, Request, changes_membership, group_offset, joins};
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 
 use super::{create, descriptor, hook, stream_calls};
@@ -100,7 +100,7 @@ hook! {
         if is_refused(fd, Request::Option { level, name }) {
             return fail(libc::EINVAL);
         }
-        if level == libc::IPPROTO_IP && membership(name).is_some() {
+        if level == libc::IPPROTO_IP && (changes_membership(name) || is_of_multicast(name)) {
             // The owner of a socket that was inherited would not learn of it.
             runtime::recall(fd);
         }
@@ -111,11 +111,18 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let result = traced("setsockopt", fd, unsafe { real::setsockopt(fd, level, name, value, len) });
         if result == 0 && let Some((engine, socket)) = runtime::udp(fd) {
+            if level == libc::IPPROTO_IP && name == libc::IP_MULTICAST_IF {
+                let len = (len as usize).min(MREQN_LEN);
+                // SAFETY: the kernel has just read so many bytes there.
+                let value = unsafe { std::slice::from_raw_parts(value.cast(), len) };
+                let _ = contained(|| socket.group_interface_was_set(engine, value));
+            }
             let _ = contained(|| engine.option_was_set(socket, level, name));
-            if level == libc::IPPROTO_IP && let Some(joined) = membership(name) {
-                // SAFETY: the kernel has just read at least a struct ip_mreq there; all such structs begin with the group.
-                let group = unsafe { value.cast::<[u8; 4]>().read_unaligned() };
-                call::membership_changed(engine, socket, group.into(), joined);
+            if level == libc::IPPROTO_IP && changes_membership(name) {
+                let group = value.cast::<u8>().wrapping_add(group_offset(name));
+                // SAFETY: the kernel has just read the group's address there.
+                let group = unsafe { group.cast::<[u8; 4]>().read_unaligned() };
+                call::membership_changed(engine, socket, group.into(), joins(name));
             }
         } else if result == 0 {
             stream_calls::option_was_set(fd, level, name);
@@ -155,14 +162,16 @@ hook! {
     }
 }
 
-/// Whether an option makes a socket a member of a multicast group, or ends that.
-fn membership(name: c_int) -> Option<bool> {
-    match name {
-        libc::IP_ADD_MEMBERSHIP | libc::IP_ADD_SOURCE_MEMBERSHIP => Some(true),
-        libc::IP_DROP_MEMBERSHIP | libc::IP_DROP_SOURCE_MEMBERSHIP => Some(false),
-        _ => None,
-    }
+/// Whether an option says how datagrams to multicast groups are sent.
+fn is_of_multicast(name: c_int) -> bool {
+    matches!(
+        name,
+        libc::IP_MULTICAST_IF | libc::IP_MULTICAST_TTL | libc::IP_MULTICAST_LOOP
+    )
 }
+
+/// `struct ip_mreqn`
+const MREQN_LEN: usize = size_of::<libc::ip_mreqn>();
 
 /// Whether a request is not even to be tried.
 fn is_refused(fd: c_int, request: Request) -> bool {

@@ -48,6 +48,11 @@ impl<B: Backend> Engine<B> {
         );
         if let Some(rule) = offload::program_rule(self.rules()) {
             hand_over::leave_by_rule(self, socket.into(), rule);
+        } else if !self.settings().tx_mc_loopback {
+            let (level, name) = (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP);
+            if sys::streams::set_option(fd, level, name, &0).is_ok() {
+                socket.counters().mc_loop_off.set(true);
+            }
         }
         if self.table.insert(fd, object).is_err() {
             // A descriptor beyond the table is the kernel's alone.
@@ -237,7 +242,7 @@ impl<B: Backend> Engine<B> {
                 drop(attachment);
                 if is_last {
                     self.links.start_waiting();
-                    let port = socket.attachment().groups.local.port();
+                    let local = socket.attachment().groups.local;
                     let inode = socket.shadow.inode.load(Ordering::Relaxed);
                     socket.drop_flows();
                     if self.may_be_shared(socket) {
@@ -249,7 +254,7 @@ impl<B: Backend> Engine<B> {
                     }
                     socket.close();
                     self.sockets.give(object);
-                    self.without(inode, || follow_port(self, port, None));
+                    self.without(inode, || follow_port(self, local, None));
                 } else {
                     if let Some(other) = self.adopt_other_descriptor(&socket.shadow.fd, object, fd)
                     {

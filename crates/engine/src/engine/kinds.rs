@@ -1,5 +1,7 @@
 //! The kinds of sockets that there are.
 
+use std::net::Ipv4Addr;
+
 use dev_core::{Backend, Frame};
 
 use crate::mux::Registration;
@@ -118,6 +120,13 @@ impl<B: Backend> Stack for AnySocket<B> {
         match self {
             Self::Udp(socket) => socket.follow_kernel(host, may_open),
             Self::Tcp(socket) => socket.follow_kernel(host),
+        }
+    }
+
+    fn follow_group(self, host: &Host<Self>, group: Ipv4Addr) -> bool {
+        match self {
+            Self::Udp(socket) => socket.follow_group(host, group),
+            Self::Tcp(_) => true,
         }
     }
 

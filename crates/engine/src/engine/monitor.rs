@@ -7,6 +7,7 @@ use stats::ControlSocket;
 
 use crate::cpu_sharing;
 use crate::engine::progress::Unpolled;
+use crate::engine::shared_ports::SharedPorts;
 use crate::engine::tasks::{
     Called, Descendants, Gauges, Ipsec, LostDescriptors, NetworkChanges, Paths, Requests, Streams,
     TakeOver,
@@ -60,6 +61,7 @@ impl Monitor {
         }
         events.add(TakeOver::new(engine));
         events.add(LostDescriptors::new(engine));
+        events.add(SharedPorts::new(engine));
         events.add(Gauges::new(engine));
         events.add(Descendants::new(engine));
         events.add(Ipsec::new(engine, network.clone()));

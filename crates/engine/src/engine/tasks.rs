@@ -12,7 +12,6 @@ use crate::netconf_network::NetconfNetwork;
 use crate::process::event_loop::{self, Next, Task, Watched, is_lost};
 use crate::process::recall_channel::SHUT_DOWN;
 use crate::process::throttle::Throttle;
-use crate::udp::look_after_shared_ports;
 
 /// How often is looked at what nobody announces.
 const IDLE_INTERVAL: Duration = Duration::from_millis(500);
@@ -171,7 +170,7 @@ impl<B: Backend> Task for TakeOver<B> {
     }
 }
 
-/// Descriptors that were closed past every hook, and ports that others have come to share.
+/// Descriptors that were closed past every hook.
 pub(super) struct LostDescriptors<B: Backend> {
     engine: &'static Engine<B>,
 }
@@ -185,7 +184,6 @@ impl<B: Backend> LostDescriptors<B> {
 impl<B: Backend> Task for LostDescriptors<B> {
     fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
         self.engine.forget_lost_descriptors();
-        look_after_shared_ports(self.engine);
         Next::In(IDLE_INTERVAL)
     }
 }

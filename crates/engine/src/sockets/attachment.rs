@@ -43,6 +43,8 @@ pub(crate) struct Attachment<S: Stack> {
     group_slots: Vec<GroupSlot>,
     /// What the reason is about, as readers see it.
     pub(crate) detail: String,
+    /// Readers see groups that go through the kernel.
+    lists_groups: bool,
     pub(crate) flows: Vec<(&'static Interface<S>, Flow)>,
     /// What decides about multicast past the kernel.
     pub(crate) groups: SocketGroups<S>,
@@ -61,6 +63,7 @@ impl<S: Stack> Default for Attachment<S> {
             shown_groups: Vec::new(),
             group_slots: Vec::new(),
             detail: String::new(),
+            lists_groups: false,
             flows: Vec::new(),
             groups: SocketGroups::default(),
         }
@@ -99,7 +102,9 @@ impl<S: Stack> Attachment<S> {
             .shown_groups
             .iter()
             .filter(|it| !past_kernel.contains(it));
+        self.lists_groups = false;
         for (index, group) in through_kernel.enumerate() {
+            self.lists_groups = true;
             if index == GROUPS_SHOWN {
                 shown.push_str(", ...");
                 break;
@@ -119,22 +124,34 @@ impl<S: Stack> Attachment<S> {
 const GROUPS_SHOWN: usize = 4;
 
 impl<S: Stack> SocketCore<S> {
-    /// Takes note of a multicast group that the socket has become a member of, or is no longer.
-    pub(crate) fn change_membership(&self, segment: &Segment, group: Ipv4Addr, joined: bool) {
+    /// Takes note of what the socket is to a multicast group on the host's interfaces now.
+    pub(crate) fn refresh_membership(&self, segment: &Segment, group: Ipv4Addr, links: &[u32]) {
         let mut attachment = self.attachment();
-        // On several interfaces, or for several sources, it may be a member more than once.
-        if joined {
-            let slot = segment.claim_group();
-            slot.fd.set(self.fd());
-            slot.group.set(SocketAddrV4::new(group, 0).into());
-            attachment.group_slots.push(slot);
-            attachment.shown_groups.push(group);
-        } else if let Some(place) = attachment.shown_groups.iter().position(|it| *it == group) {
-            attachment.shown_groups.remove(place);
-            attachment.group_slots.remove(place);
+        attachment.groups.refresh(self.fd(), group, links);
+        let is_member = attachment.groups.is_member(group, links);
+        let known = attachment.shown_groups.iter().position(|it| *it == group);
+        match known {
+            None if is_member => {
+                let slot = segment.claim_group();
+                slot.fd.set(self.fd());
+                slot.group.set(SocketAddrV4::new(group, 0).into());
+                attachment.group_slots.push(slot);
+                attachment.shown_groups.push(group);
+            }
+            Some(place) if !is_member => {
+                attachment.shown_groups.swap_remove(place);
+                attachment.group_slots.swap_remove(place);
+            }
+            _ => {}
         }
-        drop(attachment);
-        self.explain_groups();
+    }
+
+    /// The same after a change to one of them.
+    pub(crate) fn explain_group_change(&self, is_past_kernel: bool) {
+        let lists_groups = self.attachment().lists_groups;
+        if lists_groups || !is_past_kernel {
+            self.explain_groups();
+        }
     }
 
     /// Shows which of the socket's groups go through the kernel.

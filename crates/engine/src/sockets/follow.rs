@@ -8,6 +8,7 @@ use crate::sockets::host::Host;
 use crate::sockets::network::NetworkChange;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
+use crate::sys;
 
 impl<S: Stack> Host<S> {
     /// The kernel's socket may have got other addresses: `bind(2)`, `connect(2)`, or a first send.
@@ -28,20 +29,53 @@ impl<S: Stack> Host<S> {
         socket.follow_kernel(self, MayOpen::No);
     }
 
-    /// The kernel has made a socket a member of a multicast group (`IP_ADD_MEMBERSHIP` and its like), or ended that.
-    pub fn membership_changed(&self, socket: impl Into<S>, group: Ipv4Addr, joined: bool) {
+    /// The kernel has made a socket a member of a multicast group (`IP_ADD_MEMBERSHIP` and its like), ended that, or changed whose
+    /// datagrams it gets.
+    pub fn membership_changed(&self, socket: impl Into<S>, group: Ipv4Addr) {
         let socket = socket.into();
-        let links: Vec<_> = self.network().interfaces();
+        let core = socket.core();
+        let links = self.network().interfaces();
         let links: Vec<_> = links.iter().map(|link| link.spec.index).collect();
-        {
+        let is_done = {
             let _control = self.control();
-            let core = socket.core();
-            core.change_membership(&self.segment, group, joined);
-            let mut attachment = core.attachment();
-            attachment.groups.refresh(core.fd(), group, &links);
+            core.refresh_membership(&self.segment, group, &links);
             self.groups_joined.store(true, Ordering::Relaxed);
+            socket.follow_group(self, group)
+        };
+        if !is_done {
+            self.addresses_changed(socket);
+            core.explain_groups();
         }
-        self.addresses_changed(socket);
+        self.follow_members();
+    }
+
+    /// The host has, perhaps, come to be a member of multicast groups, or is none any more. A system call at most; any lock may be
+    /// held.
+    pub(crate) fn follow_members(&self) {
+        if let Some(change) = self.network().take_member_changes() {
+            self.next_hops.outdate(&change);
+        }
+    }
+
+    /// The same once in each tick of the clock.
+    #[inline]
+    pub(crate) fn follow_members_now_and_then(&self) {
+        let now = sys::tick_nsec();
+        if self.members_followed_nsec.load(Ordering::Relaxed) != now {
+            self.members_followed_nsec.store(now, Ordering::Relaxed);
+            self.follow_members();
+        }
+    }
+
+    /// Whether datagrams to a group that leave by an interface are for others only. `Err`: they are to reach members on this host,
+    /// too, and what the kernel sends does.
+    pub(crate) fn no_member_has(&self, link_index: u32, group: Ipv4Addr) -> Result<(), Reason> {
+        self.follow_members();
+        match self.network().has_members(link_index, group) {
+            Some(false) => Ok(()),
+            Some(true) => Err(Reason::Looped),
+            None => Err(Reason::Multicast),
+        }
     }
 
     /// Takes in what has changed in the network's configuration, without waiting.

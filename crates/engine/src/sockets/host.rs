@@ -14,8 +14,8 @@ use vma_config::rules::ProcessRules;
 use crate::sockets::fd_table::FdTable;
 use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::links::Links;
-use crate::sockets::network::{Network, PortUser};
-use crate::sockets::next_hops::{NextHopKey, NextHops, SharedNextHop};
+use crate::sockets::network::{Network, NextHopKey, PortUser};
+use crate::sockets::next_hops::{NextHops, SharedNextHop};
 use crate::sockets::reason::Reason;
 use crate::sockets::rules::Rules;
 use crate::sockets::settings::Settings;
@@ -37,6 +37,10 @@ pub struct Host<S: Stack> {
     control: Mutex<()>,
     /// A socket has been a member of a multicast group.
     pub(super) groups_joined: AtomicBool,
+    /// The tick of the clock at which a sender last looked for members of groups on this host.
+    pub(super) members_followed_nsec: AtomicU64,
+    /// The UDP sockets of every process, and the tick of the clock at which they were.
+    users: Mutex<Option<(u64, Arc<Vec<PortUser>>)>>,
     /// Inode number of a socket that is about to be closed, which the kernel still lists; else 0. Under the control lock.
     closing_inode: AtomicU64,
     pub(crate) rules: Rules,
@@ -73,6 +77,8 @@ impl<S: Stack> Host<S> {
             table: FdTable::new(),
             control: Mutex::new(()),
             groups_joined: AtomicBool::new(false),
+            members_followed_nsec: AtomicU64::new(0),
+            users: Mutex::default(),
             closing_inode: AtomicU64::new(0),
             rules: Rules::none(),
             segment,
@@ -134,13 +140,43 @@ impl<S: Stack> Host<S> {
         self.closing_inode.store(closing_inode, Ordering::Relaxed);
         look();
         self.closing_inode.store(0, Ordering::Relaxed);
+        // What was listed meanwhile has it.
+        *self.known_users() = None;
+    }
+
+    /// The UDP sockets of every process, as of a few milliseconds ago. Among them may be one that is about to be closed. `None`: the
+    /// kernel does not say.
+    pub(crate) fn recent_port_users(&self) -> Option<Arc<Vec<PortUser>>> {
+        let now = sys::tick_nsec();
+        let recent = self
+            .known_users()
+            .as_ref()
+            .and_then(|(tick, users)| (*tick == now).then(|| Arc::clone(users)));
+        recent.or_else(|| self.current_port_users())
+    }
+
+    /// The same as of now.
+    pub(crate) fn current_port_users(&self) -> Option<Arc<Vec<PortUser>>> {
+        let tick = sys::tick_nsec();
+        let users = Arc::new(self.network.port_users(None)?);
+        *self.known_users() = Some((tick, Arc::clone(&users)));
+        Some(users)
+    }
+
+    /// Inode number of the socket that is about to be closed, or 0.
+    pub(crate) fn closing_inode(&self) -> u64 {
+        self.closing_inode.load(Ordering::Relaxed)
+    }
+
+    fn known_users(&self) -> MutexGuard<'_, Option<(u64, Arc<Vec<PortUser>>)>> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The UDP sockets of every process, or those with this port, as far as they are not about to be closed. `None`: the
     /// kernel does not say.
     pub(crate) fn port_users(&self, port: Option<u16>) -> Option<Vec<PortUser>> {
         let mut users = self.network.port_users(port)?;
-        let closing = self.closing_inode.load(Ordering::Relaxed);
+        let closing = self.closing_inode();
         users.retain(|user| closing == 0 || user.inode != closing);
         Some(users)
     }

@@ -123,6 +123,13 @@ impl<S: Stack> Links<S> {
         open.iter().filter(|interface| interface.refresh()).count() > 0
     }
 
+    /// Frames that all interfaces have received so far.
+    pub(crate) fn frames_received(&self) -> u64 {
+        let open = self.states.open();
+        let of = |interface: &&'static Interface<S>| interface.stats().rx_packets.value();
+        open.iter().map(of).sum()
+    }
+
     /// Takes in what has come on every open interface.
     pub(crate) fn drain(&self) {
         let open = self.states.open();

@@ -43,6 +43,19 @@ pub enum NextHop {
     Kernel(Reason),
 }
 
+/// What a datagram says of where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NextHopKey {
+    /// Its destination.
+    pub destination: Ipv4Addr,
+    /// The source address that the socket demands.
+    pub source: Option<Ipv4Addr>,
+    /// The type of service byte.
+    pub tos: u8,
+    /// The index of the interface that the socket demands.
+    pub output_interface: Option<u32>,
+}
+
 /// A next hop, and what it depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolution {
@@ -182,8 +195,20 @@ pub trait Network: fmt::Debug + Send + Sync {
     /// What has changed since the last call, without waiting; `None`: nothing.
     fn take_changes(&self) -> Option<NetworkChange>;
 
-    /// The kernel's routing decision and neighbour for a destination.
-    fn next_hop(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>, tos: u8) -> Resolution;
+    /// The kernel's routing decision and neighbour for a destination. A multicast group needs no neighbour.
+    fn next_hop(&self, key: &NextHopKey) -> Resolution;
+
+    /// Whether any socket of the host is a member of a multicast group on an interface, as of the last
+    /// [`Network::take_member_changes`]. `None`: the kernel does not say.
+    fn has_members(&self, link_index: u32, group: Ipv4Addr) -> Option<bool> {
+        let _ = (link_index, group);
+        None
+    }
+
+    /// Groups of which [`Network::has_members`] may have another answer since the last call, as routes. Does not wait.
+    fn take_member_changes(&self) -> Option<NetworkChange> {
+        None
+    }
 }
 
 /// A network that does not change, for tests and benches without a kernel network.
@@ -204,7 +229,7 @@ impl Network for FixedNetwork {
         None
     }
 
-    fn next_hop(&self, _destination: Ipv4Addr, _source: Option<Ipv4Addr>, _tos: u8) -> Resolution {
+    fn next_hop(&self, _key: &NextHopKey) -> Resolution {
         self.next_hop.into()
     }
 }

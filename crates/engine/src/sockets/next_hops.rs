@@ -1,21 +1,11 @@
 //! Next hops that sockets share: each is asked for once, until something changes that it depends on.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::sockets::network::{Network, NetworkChange, Resolution};
+use crate::sockets::network::{Network, NetworkChange, NextHopKey, Resolution};
 use crate::sys;
-
-/// What a datagram says of where it goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct NextHopKey {
-    pub(crate) destination: Ipv4Addr,
-    /// Address that the socket is bound to.
-    pub(crate) source: Option<Ipv4Addr>,
-    pub(crate) tos: u8,
-}
 
 /// The answer of the network.
 #[derive(Debug)]
@@ -72,7 +62,7 @@ impl NextHops {
         }
         let changes = table.changes;
         drop(table);
-        let found = network.next_hop(key.destination, key.source, key.tos);
+        let found = network.next_hop(&key);
         let mut table = self.lock();
         // A change during the look-up makes the answer outdated, not wrong for good.
         let entry = Arc::new(SharedNextHop {
@@ -135,6 +125,7 @@ mod tests {
             destination: destination.into(),
             source: None,
             tos: 0,
+            output_interface: None,
         }
     }
 

@@ -55,7 +55,10 @@ impl<S: Stack> Host<S> {
                 self.addresses_changed(socket);
             }
             Effect::Headers => socket.headers_changed(),
-            Effect::Multicast => socket.core().show_multicast_options(),
+            Effect::Multicast => {
+                socket.core().show_multicast_options();
+                socket.headers_changed();
+            }
             Effect::Kernel => self.leave_to_kernel_for(socket, Request::Option { level, name }),
         }
     }

@@ -2,6 +2,8 @@
 
 use libc::c_int;
 
+use crate::sockets::groups;
+
 /// What an option changes on the accelerated path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
@@ -21,7 +23,7 @@ pub(super) enum Effect {
     Headers,
     /// What is told of each received datagram, or how each is sent.
     Messages,
-    /// How multicast is sent, which readers of the statistics see.
+    /// How datagrams to groups are sent, which readers of the statistics see, too.
     Multicast,
     /// Which groups' datagrams the socket gets.
     Groups,
@@ -104,15 +106,12 @@ fn of_ip(name: c_int) -> Effect {
         | libc::IP_MINTTL
         | libc::IP_NODEFRAG
         | IP_RECVERR_RFC4884 => Effect::None,
-        // Sent through the kernel.
-        libc::IP_MULTICAST_IF | libc::IP_MULTICAST_LOOP => Effect::Multicast,
+        libc::IP_MULTICAST_IF | libc::IP_MULTICAST_LOOP | libc::IP_MULTICAST_TTL => {
+            Effect::Multicast
+        }
         libc::IP_MULTICAST_ALL => Effect::Groups,
         // Memberships are followed by themselves.
-        libc::IP_MULTICAST_TTL
-        | libc::IP_ADD_MEMBERSHIP
-        | libc::IP_DROP_MEMBERSHIP
-        | libc::IP_ADD_SOURCE_MEMBERSHIP
-        | libc::IP_DROP_SOURCE_MEMBERSHIP => Effect::None,
+        name if groups::changes_membership(name) => Effect::None,
         _ => Effect::Kernel,
     }
 }

@@ -124,10 +124,10 @@ reasons! {
     /// Received by the kernel's half of an accelerated socket.
     AnotherWay = 31, "came in fragments, by another interface, or earlier",
         "Nothing, if it is rare; else send packets that need no fragments, and through the interface of the address";
-    /// Bound to a group that it cannot receive past the kernel, or sent to one.
+    /// Bound to a group that it cannot receive past the kernel, or sent to one of which nobody knows who is a member.
     Multicast = 32, "multicast goes through the kernel",
-        "To receive: join the group (any source) before the first receive call, and share its port with no other process. \
-         Nothing helps sending";
+        "To receive: join the group before the first receive call, and share its port with no other process. \
+         To send: IP_MULTICAST_LOOP 0, or Linux 6.15";
     /// Streams of `AF_INET6`, also when they carry IPv4. Listed in the statistics, nothing more.
     Tcp = 33, "TCP over IPv6 is the kernel's for now",
         "Use IPv4 sockets, if the program can: IPv6 goes through the kernel in this version";
@@ -146,6 +146,9 @@ reasons! {
     /// Before Linux 6.6, in generic mode.
     Merged = 38, "merged segments do not fit into the library's frames",
         "Use Linux 6.6 or later, or VMA_XDP_MODE=native: a connection must not be split between two stacks";
+    /// `IP_MULTICAST_LOOP` is on, as it is by default, and sockets of this host are members of the group.
+    Looped = 39, "sockets of this host are to get it, too",
+        "Set IP_MULTICAST_LOOP to 0, or VMA_TX_MC_LOOPBACK=0, if nothing on this host is to receive it";
 }
 
 /// The statistics count each by itself.

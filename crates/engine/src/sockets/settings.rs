@@ -46,6 +46,8 @@ pub struct Settings {
     pub internal_thread_receives: bool,
     /// `VMA_WAIT_AFTER_JOIN_MSEC`: how long a call that joins a multicast group takes at least.
     pub wait_after_join: Duration,
+    /// `VMA_TX_MC_LOOPBACK`: datagram sockets begin with `IP_MULTICAST_LOOP` on, as they do without the library.
+    pub tx_mc_loopback: bool,
     /// `VMA_TCP_NODELAY`: streams begin with the option.
     pub tcp_nodelay: bool,
     /// `VMA_RX_POLL_ON_TX_TCP`: send calls of streams receive what has come.

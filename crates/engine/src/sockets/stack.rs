@@ -1,6 +1,7 @@
 //! What the core knows of what is built on it.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use dev_core::{Backend, Frame};
@@ -56,6 +57,10 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
     /// Brings flows in line with what the kernel's socket says of itself. Under the control lock. Returns the interfaces that are to
     /// be opened first, without the lock; then nothing was done.
     fn follow_kernel(self, host: &Host<Self>, may_open: MayOpen) -> Vec<u32>;
+
+    /// The same for one multicast group, of which the socket has become a member or is one no longer. Under the control lock. `false`:
+    /// more may have changed than that; then nothing was done.
+    fn follow_group(self, host: &Host<Self>, group: Ipv4Addr) -> bool;
 
     /// The socket is about to lose its flows, and the kernel to get what it has. Under the control lock.
     fn about_to_return(self, host: &Host<Self>);

@@ -1,69 +1,109 @@
-//! What the kernel knows of a socket's memberships in multicast groups.
+//! What the kernel knows of memberships in multicast groups.
 
+use std::io;
+use std::mem::offset_of;
 use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
+use dev_core::SourceFilter;
 use libc::c_int;
 
 use super::check;
-
-/// Whose datagrams a member of a group gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GroupFilter {
-    /// Everybody's.
-    None,
-    /// Those of some sources.
-    Some,
-}
 
 /// `MCAST_MSFILTER`
 const MCAST_MSFILTER: c_int = 48;
 /// `MCAST_EXCLUDE`
 const MCAST_EXCLUDE: u32 = 0;
 
-/// `struct group_filter` without sources.
+/// `struct group_filter`, and what it has in common with `struct group_req` and `struct group_source_req`.
 #[repr(C)]
 struct Filter {
     interface: u32,
     group: libc::sockaddr_storage,
     mode: u32,
     source_count: u32,
+    sources: [libc::sockaddr_storage; 0],
 }
 
-/// How a socket is a member of a group on an interface; `None`: it is not.
-pub(crate) fn group_filter(fd: c_int, group: Ipv4Addr, link_index: u32) -> Option<GroupFilter> {
-    // SAFETY: zeros are a valid value of each member.
-    let mut filter: Filter = unsafe { std::mem::zeroed() };
-    filter.interface = link_index;
-    let address = libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: 0,
-        sin_addr: libc::in_addr {
-            s_addr: u32::from(group).to_be(),
-        },
-        sin_zero: [0; 8],
-    };
-    let room = (&raw mut filter.group).cast::<libc::sockaddr_in>();
-    // SAFETY: the storage has room for every kind of address, and is aligned for each.
-    unsafe { room.write(address) };
-    let mut len = size_of::<Filter>() as libc::socklen_t;
-    // SAFETY: the kernel reads and writes at most `len` bytes of `filter`.
+/// Where such a structure has the address of the group, in bytes.
+pub(crate) const GROUP_OFFSET: usize =
+    offset_of!(Filter, group) + offset_of!(libc::sockaddr_in, sin_addr);
+
+/// The same places in words of 32 bits.
+const GROUP: usize = offset_of!(Filter, group) / 4;
+const MODE: usize = offset_of!(Filter, mode) / 4;
+const COUNT: usize = offset_of!(Filter, source_count) / 4;
+const SOURCES: usize = offset_of!(Filter, sources) / 4;
+const SOURCE: usize = size_of::<libc::sockaddr_storage>() / 4;
+/// Of a socket address.
+const ADDRESS: usize = offset_of!(libc::sockaddr_in, sin_addr) / 4;
+
+/// Sources that a filter is first asked for; more take another system call.
+const SOURCES_ASKED_FOR: usize = 4;
+
+/// From whom a socket gets the datagrams of a group that come in on an interface; `None`: it is not a member there.
+pub(crate) fn group_filter(fd: c_int, group: Ipv4Addr, link_index: u32) -> Option<SourceFilter> {
+    let mut room = SOURCES_ASKED_FOR;
+    loop {
+        let filter = ask(fd, group, link_index, room)?;
+        let count = *filter.get(COUNT)? as usize;
+        if count > room {
+            room = count;
+            continue;
+        }
+        let sources = filter.get(SOURCES..)?.chunks_exact(SOURCE).take(count);
+        let address = |source: &[u32]| Some(Ipv4Addr::from(source.get(ADDRESS)?.to_ne_bytes()));
+        let sources = sources.filter_map(address).collect();
+        return Some(match *filter.get(MODE)? {
+            MCAST_EXCLUDE => SourceFilter::Exclude(sources),
+            _ => SourceFilter::Include(sources),
+        });
+    }
+}
+
+/// `struct group_filter`, as words.
+fn ask(fd: c_int, group: Ipv4Addr, link_index: u32, room: usize) -> Option<Vec<u32>> {
+    let mut words = vec![0_u32; SOURCES + room * SOURCE];
+    let [family_low, family_high] = (libc::AF_INET as libc::sa_family_t).to_ne_bytes();
+    for (place, value) in [
+        (0, link_index),
+        (GROUP, u32::from_ne_bytes([family_low, family_high, 0, 0])),
+        (GROUP + ADDRESS, u32::from_ne_bytes(group.octets())),
+        (COUNT, u32::try_from(room).ok()?),
+    ] {
+        *words.get_mut(place)? = value;
+    }
+    let mut len = libc::socklen_t::try_from(size_of_val(&*words)).ok()?;
+    // SAFETY: the kernel reads and writes at most `len` bytes of `words`.
     check(unsafe {
         libc::syscall(
             libc::SYS_getsockopt,
             fd,
             libc::IPPROTO_IP,
             MCAST_MSFILTER,
-            &raw mut filter,
+            words.as_mut_ptr(),
             &raw mut len,
         )
     })
     .ok()?;
-    let takes_all = filter.mode == MCAST_EXCLUDE && filter.source_count == 0;
-    Some(if takes_all {
-        GroupFilter::None
-    } else {
-        GroupFilter::Some
+    Some(words)
+}
+
+/// Has a netlink socket receive the notifications of a multicast group of netlink.
+pub(crate) fn subscribe(socket: BorrowedFd<'_>, group: u32) -> io::Result<()> {
+    // SAFETY: the kernel reads `group`, and no more than its size.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_setsockopt,
+            socket.as_raw_fd(),
+            libc::SOL_NETLINK,
+            libc::NETLINK_ADD_MEMBERSHIP,
+            &raw const group,
+            size_of::<u32>(),
+        )
     })
+    .map(drop)
+    .map_err(|errno| io::Error::from_raw_os_error(errno.0))
 }
 
 #[cfg(test)]
@@ -86,7 +126,7 @@ mod tests {
         {
             return;
         }
-        assert_eq!(filter(group, 1), Some(GroupFilter::None));
+        assert_eq!(filter(group, 1), Some(SourceFilter::none()));
         assert_eq!(filter(group, 2), None);
         assert_eq!(filter(Ipv4Addr::new(239, 255, 77, 2), 1), None);
         socket

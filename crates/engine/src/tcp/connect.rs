@@ -12,8 +12,7 @@ use crate::sockets::events;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
-use crate::sockets::network::NextHop;
-use crate::sockets::next_hops::NextHopKey;
+use crate::sockets::network::{NextHop, NextHopKey};
 use crate::sockets::offload::NotOffloaded;
 use crate::sockets::reason::Reason;
 use crate::sys::{self, Errno, streams};
@@ -241,6 +240,7 @@ impl<S: TcpStack> TcpSocket<S> {
             destination,
             source: bound.map(|it| *it.ip()).filter(|ip| !ip.is_unspecified()),
             tos: self.tos(),
+            output_interface: None,
         };
         let found = host.next_hop(key);
         let link = match (found.found.next_hop, found.found.neighbour) {

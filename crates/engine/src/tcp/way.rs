@@ -9,8 +9,8 @@ use wire::tcp::Template;
 
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
-use crate::sockets::network::NextHop;
-use crate::sockets::next_hops::{NextHopKey, SharedNextHop};
+use crate::sockets::network::{NextHop, NextHopKey};
+use crate::sockets::next_hops::SharedNextHop;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::sys;
@@ -77,6 +77,7 @@ impl<S: Stack> Way<S> {
             destination: *peer.ip(),
             source: Some(*local.ip()),
             tos: headers.tos,
+            output_interface: None,
         });
         let NextHop::Link {
             link_index,

@@ -39,12 +39,12 @@ impl<S: UdpStack> UdpSocket<S> {
     /// If there are interfaces to open first, nothing is done, and their indexes are returned: the caller opens them without the
     /// lock and calls again.
     pub(crate) fn follow_kernel(&'static self, host: &Host<S>, may_open: MayOpen) -> Vec<u32> {
-        let before = self.attachment().groups.local.port();
+        let before = self.attachment().groups.local;
         let closed = self.follow_alone(host, may_open);
         if !closed.is_empty() || !host.has_groups() {
             return closed;
         }
-        let now = self.attachment().groups.local.port();
+        let now = self.attachment().groups.local;
         groups::follow_port(host, now, Some(self));
         if before != now {
             groups::follow_port(host, before, None);
@@ -99,13 +99,10 @@ impl<S: UdpStack> UdpSocket<S> {
         let is_ruled_out =
             peer.is_some_and(|peer| offload::connect_rule(rules, peer, local).is_some());
         let has_ipsec = host.network().has_ipsec();
-        self.attachment().groups.is_able = !self.is_committed()
-            && enabled
-            && !foreign
-            && !has_ipsec
-            && !reuse_port
-            && !is_ruled_out;
-        let sharing = if !reuses_address || foreign {
+        self.attachment().groups.is_able =
+            !self.is_committed() && enabled && !foreign && !has_ipsec && !is_ruled_out;
+        let sharing = if !reuses_address || foreign || local.ip().is_multicast() {
+            // For groups only, which are judged one by one.
             PortSharing::Alone
         } else if groups::has_twin(host, self) {
             PortSharing::Shared
@@ -198,8 +195,8 @@ impl<S: UdpStack> UdpSocket<S> {
     /// The socket is about to be the kernel's: so are the groups that it receives from, or may come to.
     pub(crate) fn leaves_groups(&'static self, host: &Host<S>) {
         if host.has_groups() {
-            let port = self.attachment().groups.local.port();
-            groups::follow_port(host, port, Some(self));
+            let local = self.attachment().groups.local;
+            groups::follow_port(host, local, Some(self));
         }
     }
 
@@ -337,15 +334,16 @@ impl<S: UdpStack> UdpSocket<S> {
         wanted: &[(u32, SocketAddrV4)],
         reason: &mut Reason,
     ) -> GroupFlows<S> {
-        let (had, peer) = {
-            let groups = &mut self.attachment().groups;
-            (std::mem::take(&mut groups.flows), groups.peer)
-        };
+        let had = std::mem::take(&mut self.attachment().groups.flows);
         let mut flows = GroupFlows::default();
         for (index, address) in wanted {
             match host.links.get_for_flows(*index) {
                 Ok(interface) => {
-                    interface.join_group(*address, self.into(), peer);
+                    let receiver =
+                        self.attachment()
+                            .groups
+                            .receiver(self.into(), *index, *address.ip());
+                    interface.join_group(*address, receiver);
                     flows.insert((*index, *address), interface);
                 }
                 Err(absent) => *reason = self.reason_of_absence(host, *index, absent),

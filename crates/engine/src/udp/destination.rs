@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use vma_config::rules::ProcessRules;
@@ -10,8 +10,8 @@ use wire::{EthernetAddresses, UdpTemplate};
 
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
-use crate::sockets::network::NextHop;
-use crate::sockets::next_hops::{NextHopKey, SharedNextHop};
+use crate::sockets::network::{NextHop, NextHopKey};
+use crate::sockets::next_hops::SharedNextHop;
 use crate::sockets::offload::{self, NotOffloaded};
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
@@ -36,6 +36,8 @@ pub(crate) struct SendState<S: Stack> {
     /// Those of messages with control data.
     overridden: Known<(SocketAddrV4, Overrides), S>,
     options: SendOptions,
+    /// Index of the interface that datagrams to groups leave by (`IP_MULTICAST_IF`); `None`: the route decides.
+    pub(super) group_interface: Option<u32>,
     /// Whether the kernel's socket may hold an error that a send call reports.
     pub(super) may_have_error: bool,
     /// What the socket's options say of headers, once they were read.
@@ -63,6 +65,7 @@ impl<S: Stack> Default for SendState<S> {
             known: Known::default(),
             overridden: Known::default(),
             options: SendOptions::default(),
+            group_interface: None,
             may_have_error: false,
             headers: None,
             epoch: 0,
@@ -281,6 +284,30 @@ impl HeaderOptions {
     }
 }
 
+/// What a socket's options say of datagrams to groups.
+#[derive(Clone, Copy, Debug)]
+struct GroupOptions {
+    /// `IP_MULTICAST_TTL`
+    ttl: u8,
+    /// `IP_MULTICAST_LOOP`
+    is_looped: bool,
+    /// The address that was given with `IP_MULTICAST_IF`.
+    source: Option<Ipv4Addr>,
+}
+
+impl GroupOptions {
+    fn read(fd: libc::c_int) -> Option<Self> {
+        let option = |name| sys::option_int(fd, libc::IPPROTO_IP, name).ok();
+        // The address as it lies in memory.
+        let source = Ipv4Addr::from(option(libc::IP_MULTICAST_IF)?.to_ne_bytes());
+        Some(Self {
+            ttl: u8::try_from(option(libc::IP_MULTICAST_TTL)?).unwrap_or(1),
+            is_looped: option(libc::IP_MULTICAST_LOOP)? != 0,
+            source: Some(source).filter(|source| !source.is_unspecified()),
+        })
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum Way<S: Stack> {
     Link {
@@ -356,6 +383,8 @@ pub(super) struct Asked<'a> {
     pub(super) address: SocketAddrV4,
     pub(super) rules: Option<&'a ProcessRules>,
     pub(super) options: SendOptions,
+    /// `IP_MULTICAST_IF`
+    pub(super) group_interface: Option<u32>,
     pub(super) overrides: Overrides,
 }
 
@@ -374,9 +403,6 @@ fn resolve_way<S: Stack>(
         ..
     } = *asked;
     let destination = *address.ip();
-    if destination.is_multicast() {
-        return Err(Reason::Multicast);
-    }
     if destination.is_broadcast() {
         return Err(Reason::NotUnicast);
     }
@@ -388,17 +414,26 @@ fn resolve_way<S: Stack>(
     }
     *headers = headers.or_else(|| HeaderOptions::read(fd));
     let headers = headers.ok_or(Reason::Option)?;
-    let (ttl, tos) = (
-        overrides.ttl.unwrap_or(headers.ttl),
-        overrides.tos.unwrap_or(headers.tos),
-    );
+    let group = match destination.is_multicast() {
+        true => Some(GroupOptions::read(fd).ok_or(Reason::Option)?),
+        false => None,
+    };
+    // In this order in `__ip_make_skb`.
+    let of_socket = group.map_or(headers.ttl, |group| group.ttl);
+    let ttl = overrides.ttl.unwrap_or(of_socket);
+    if group.is_some() && ttl == 0 {
+        // Of these the kernel sends none, if the host is a member of the group.
+        return Err(Reason::Multicast);
+    }
+    let tos = overrides.tos.unwrap_or(headers.tos);
     // What is bound to a group sends as if it were bound to nothing.
     let bound = Some(overrides.source.unwrap_or_else(|| *local.ip()))
         .filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
     let key = NextHopKey {
         destination,
-        source: bound,
+        source: bound.or_else(|| group.and_then(|group| group.source)),
         tos,
+        output_interface: group.and(asked.group_interface),
     };
     let shared = next_hop.insert(host.next_hop(key));
     match shared.found.next_hop {
@@ -410,6 +445,9 @@ fn resolve_way<S: Stack>(
             mtu,
             mtu_locked,
         } => {
+            if group.is_some_and(|group| group.is_looped) {
+                host.no_member_has(link_index, destination)?;
+            }
             let device = match overrides.device {
                 0 => options.device,
                 device => device,
@@ -419,7 +457,7 @@ fn resolve_way<S: Stack>(
                 return Err(Reason::Route);
             }
             let interface = host.links.open(link_index)?;
-            let source = SocketAddrV4::new(bound.unwrap_or(source), local.port());
+            let source = SocketAddrV4::new(key.source.unwrap_or(source), local.port());
             let eth = EthernetAddresses {
                 source: interface.mac(),
                 destination: mac,

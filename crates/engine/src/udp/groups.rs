@@ -7,7 +7,10 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+use dev_core::SourceFilter;
 
 use crate::sockets::attachment::MayOpen;
 use crate::sockets::groups::Receives;
@@ -22,49 +25,50 @@ use crate::udp::{UdpSocket, UdpStack};
 struct Port<S: Stack> {
     number: u16,
     own: Vec<&'static UdpSocket<S>>,
-    /// `None`: the kernel does not say.
-    others: Option<Vec<PortUser>>,
+    /// The UDP sockets of all processes; `None`: the kernel does not say, or nobody else can have the port.
+    users: Option<Arc<Vec<PortUser>>>,
+    is_shareable: bool,
+    /// Of a socket that does not count any more.
+    closing_inode: u64,
 }
 
 impl<S: UdpStack> Port<S> {
-    /// `None`: no socket of ours on the port is a member of a group, or receives from one.
-    fn look(host: &Host<S>, number: u16) -> Option<Self> {
+    /// `only`: the group of interest, else all of them. `None`: no socket of ours on the port is a member of a group, or receives
+    /// from one.
+    fn look(host: &Host<S>, number: u16, only: Option<Ipv4Addr>) -> Option<Self> {
         if number == 0 || !host.has_groups() {
             return None;
         }
         let mut own: Vec<&'static UdpSocket<S>> = Vec::new();
+        let (mut has_groups, mut is_shareable) = (false, false);
         for (_, socket) in host.sockets() {
             let Some(socket) = socket.as_udp() else {
                 continue;
             };
-            let may_receive = {
-                let groups = &socket.attachment().groups;
-                let ip = groups.local.ip();
-                groups.local.port() == number && (ip.is_unspecified() || ip.is_multicast())
-            };
-            if may_receive && !own.iter().any(|other| ptr::eq(*other, socket)) {
+            let attachment = socket.attachment();
+            let groups = &attachment.groups;
+            let ip = groups.local.ip();
+            let may_receive = groups.local.port() == number
+                && match only {
+                    Some(group) => groups.is_bound_for(group),
+                    None => ip.is_unspecified() || ip.is_multicast(),
+                };
+            let is_new = || !own.iter().any(|other| ptr::eq(*other, socket));
+            if may_receive && (attachment.descriptors < 2 || is_new()) {
+                has_groups |= !groups.memberships.is_empty() || !groups.flows.is_empty();
+                is_shareable |= attachment.reuses_address();
                 own.push(socket);
             }
         }
-        let has_groups = |socket: &&UdpSocket<S>| {
-            let groups = &socket.attachment().groups;
-            !groups.memberships.is_empty() || !groups.flows.is_empty()
-        };
-        if !own.iter().any(has_groups) {
+        if !has_groups {
             return None;
         }
-        let is_shareable = own
-            .iter()
-            .any(|socket| socket.attachment().reuses_address());
-        let others = if is_shareable {
-            others(host, number)
-        } else {
-            Some(Vec::new())
-        };
         Some(Self {
             number,
             own,
-            others,
+            users: is_shareable.then(|| host.recent_port_users()).flatten(),
+            is_shareable,
+            closing_inode: host.closing_inode(),
         })
     }
 
@@ -79,62 +83,114 @@ impl<S: UdpStack> Port<S> {
         joined
     }
 
+    /// The groups, by interface, that one of ours receives from past the kernel.
+    fn taken(&self) -> HashSet<(u32, Ipv4Addr)> {
+        let mut taken = HashSet::new();
+        for socket in &self.own {
+            let groups = &socket.attachment().groups;
+            taken.extend(groups.flows.keys().map(|(link, to)| (*link, *to.ip())));
+        }
+        taken
+    }
+
     fn address(&self, group: Ipv4Addr) -> SocketAddrV4 {
         SocketAddrV4::new(group, self.number)
     }
 
+    /// Whether a socket that is not ours may have a group's datagrams.
+    fn is_shared(&self, group: Ipv4Addr) -> bool {
+        let is_own = |user: &PortUser| {
+            let is_it = |socket: &&'static UdpSocket<S>| {
+                socket.shadow.inode.load(Ordering::Relaxed) == user.inode
+            };
+            self.own.iter().any(is_it)
+        };
+        let is_other = |user: &PortUser| {
+            user.local.port() == self.number
+                && user.inode != self.closing_inode
+                && may_have(user, group)
+                && !is_own(user)
+        };
+        self.is_shareable
+            && self
+                .users
+                .as_ref()
+                .is_none_or(|users| users.iter().any(is_other))
+    }
+
     /// Whether all that would have a group's datagrams are sockets of ours, and nothing stands in the way of any.
     fn is_ours(&self, link_index: u32, group: Ipv4Addr) -> bool {
-        let is_able = |socket: &&UdpSocket<S>| {
+        let is_open = |socket: &UdpSocket<S>| {
+            let groups = &socket.attachment().groups;
+            let filter = groups.memberships.get(&(link_index, group));
+            filter.is_some_and(SourceFilter::is_none)
+        };
+        let is_able = |socket: &UdpSocket<S>| {
             let committed = socket.is_committed();
             let attachment = socket.attachment();
             if committed && attachment.groups.is_bound_for(group) {
                 // What it is a member of is not followed any more.
                 return false;
             }
-            match attachment.groups.receives(link_index, group) {
+            let receives = attachment.groups.receives(link_index, group);
+            drop(attachment);
+            match receives {
                 Receives::No => true,
-                Receives::Some => false,
-                Receives::Yes => {
-                    let address = self.address(group);
-                    let is_ruled_out = attachment
-                        .rules
-                        .is_some_and(|rules| offload::receiver_rule(rules, address).is_some());
-                    attachment.groups.is_able && !is_ruled_out
+                Receives::AsMember => self.may_receive(socket, group),
+                // Members in other processes, and of other ports, may let more pass than ours do.
+                Receives::AsOther => {
+                    self.may_receive(socket, group) && self.own.iter().any(|it| is_open(it))
                 }
             }
         };
-        let is_shared = self
-            .others
-            .as_ref()
-            .is_none_or(|others| others.iter().any(|other| may_have(other, group)));
-        !is_shared && self.own.iter().all(is_able)
+        self.own.iter().all(|socket| is_able(socket)) && !self.is_shared(group)
+    }
+
+    /// Whether nothing of the socket itself keeps a group with the kernel.
+    fn may_receive(&self, socket: &UdpSocket<S>, group: Ipv4Addr) -> bool {
+        let attachment = socket.attachment();
+        let address = self.address(group);
+        let is_ruled_out = attachment
+            .rules
+            .is_some_and(|rules| offload::receiver_rule(rules, address).is_some());
+        attachment.groups.is_able && !is_ruled_out
     }
 
     /// Whether every socket of ours that is to have a group's datagrams from an interface is among its receivers there.
     fn is_complete(&self, link_index: u32, group: Ipv4Addr) -> bool {
-        let is_there = |socket: &&UdpSocket<S>| {
+        let is_there = |socket: &UdpSocket<S>| {
             let is_offloaded = socket.is_offloaded();
             let groups = &socket.attachment().groups;
             let place = (link_index, self.address(group));
-            groups.receives(link_index, group) != Receives::Yes
+            groups.receives(link_index, group) == Receives::No
                 || is_offloaded && groups.flows.contains_key(&place)
         };
-        self.own.iter().all(is_there)
+        self.own.iter().all(|socket| is_there(socket))
     }
-}
 
-/// The sockets on a port that are not in the table.
-fn others<S: UdpStack>(host: &Host<S>, port: u16) -> Option<Vec<PortUser>> {
-    let own = own_inodes(host);
-    let mut users = host.port_users(Some(port))?;
-    users.retain(|user| !own.contains(&user.inode));
-    Some(users)
-}
+    /// Takes a group from the kernel, if that is right.
+    fn take(&self, host: &Host<S>, link_index: u32, group: Ipv4Addr) {
+        if let Ok(interface) = host.links.get_for_flows(link_index)
+            && self.is_ours(link_index, group)
+            && self.is_complete(link_index, group)
+            && interface.take_group(self.address(group))
+        {
+            self.own.iter().for_each(|socket| read_first(socket));
+        }
+    }
 
-fn own_inodes<S: Stack>(host: &Host<S>) -> HashSet<u64> {
-    let inode = |socket: S| socket.core().shadow.inode.load(Ordering::Relaxed);
-    host.sockets().map(|(_, socket)| inode(socket)).collect()
+    /// Leaves a group to the kernel, which serves all receivers before the first of them goes, unless it is right past it.
+    fn leave_unless_right(&self, link_index: u32, group: Ipv4Addr, is_joined: bool) {
+        if is_joined && self.is_ours(link_index, group) && self.is_complete(link_index, group) {
+            return;
+        }
+        let place = (link_index, self.address(group));
+        let interface =
+            |socket: &UdpSocket<S>| socket.attachment().groups.flows.get(&place).copied();
+        if let Some(interface) = self.own.iter().find_map(|socket| interface(socket)) {
+            interface.leave_group_to_kernel(place.1);
+        }
+    }
 }
 
 /// Whether a socket's address lets it have datagrams to a group. What it is a member of is not to be seen.
@@ -143,6 +199,17 @@ fn may_have(user: &PortUser, group: Ipv4Addr) -> bool {
         IpAddr::V4(ip) => ip.is_unspecified() || ip == group,
         IpAddr::V6(ip) => ip.is_unspecified() || ip.to_ipv4_mapped() == Some(group),
     }
+}
+
+fn is_eligible(interfaces: &[InterfaceFacts], link_index: u32) -> bool {
+    let is_it = |it: &&InterfaceFacts| it.spec.index == link_index;
+    let link = interfaces.iter().find(is_it);
+    link.is_some_and(|link| link.eligible && !link.loopback)
+}
+
+/// The group that a socket with this address receives from, if it can be one only.
+fn only_group(local: SocketAddrV4) -> Option<Ipv4Addr> {
+    Some(*local.ip()).filter(Ipv4Addr::is_multicast)
 }
 
 /// The groups, by interface, whose datagrams a socket is to have past the kernel.
@@ -155,20 +222,16 @@ pub(super) fn wanted<S: UdpStack>(
         let groups = &socket.attachment().groups;
         (groups.is_able, groups.local)
     };
-    let Some(port) = is_able.then(|| Port::look(host, local.port())).flatten() else {
+    let look = || Port::look(host, local.port(), only_group(local));
+    let Some(port) = is_able.then(look).flatten() else {
         return Vec::new();
-    };
-    let is_eligible = |link_index: u32| {
-        let is_it = |it: &&InterfaceFacts| it.spec.index == link_index;
-        let link = interfaces.iter().find(is_it);
-        link.is_some_and(|link| link.eligible && !link.loopback)
     };
     port.joined()
         .into_iter()
         .filter(|(link_index, group)| {
             let receives = socket.attachment().groups.receives(*link_index, *group);
-            receives == Receives::Yes
-                && is_eligible(*link_index)
+            receives != Receives::No
+                && is_eligible(interfaces, *link_index)
                 && port.is_ours(*link_index, *group)
         })
         .map(|(link_index, group)| (link_index, port.address(group)))
@@ -185,7 +248,7 @@ pub(super) fn has_twin<S: UdpStack>(host: &Host<S>, socket: &UdpSocket<S>) -> bo
     if peer.is_some() || !local.ip().is_unspecified() {
         return false;
     }
-    let port = Port::look(host, local.port());
+    let port = Port::look(host, local.port(), None);
     port.is_some_and(|port| {
         port.own.iter().any(|other| {
             let groups = &other.attachment().groups;
@@ -194,45 +257,148 @@ pub(super) fn has_twin<S: UdpStack>(host: &Host<S>, socket: &UdpSocket<S>) -> bo
     })
 }
 
-/// Something has changed that decides who receives from a port's groups: brings the other sockets on the port in line, and then takes
-/// the groups from the kernel, or leaves them to it. `changed` is in line already.
+/// Something has changed at an address that decides who receives from groups: brings the other sockets on its port in line, and then
+/// takes the groups from the kernel, or leaves them to it. `changed` is in line already.
 pub(crate) fn follow_port<S: UdpStack>(
     host: &Host<S>,
-    number: u16,
+    local: SocketAddrV4,
     changed: Option<&UdpSocket<S>>,
 ) {
-    let Some(port) = Port::look(host, number) else {
+    let only = only_group(local);
+    let Some(port) = Port::look(host, local.port(), only) else {
         return;
     };
-    // The kernel serves all receivers before the first of them goes.
     let joined = port.joined();
-    for socket in &port.own {
-        let flows = socket.attachment().groups.flows.clone();
-        for ((link_index, address), interface) in flows {
-            let group = *address.ip();
-            if !joined.contains(&(link_index, group))
-                || !port.is_ours(link_index, group)
-                || !port.is_complete(link_index, group)
-            {
-                interface.leave_group_to_kernel(address);
-            }
+    let is_of_interest = |(_, group): &(u32, Ipv4Addr)| only.is_none_or(|only| only == *group);
+    let places: HashSet<_> = joined.iter().copied().chain(port.taken()).collect();
+    let places: Vec<_> = places.into_iter().filter(is_of_interest).collect();
+    for (link_index, group) in &places {
+        let is_joined = joined.contains(&(*link_index, *group));
+        port.leave_unless_right(*link_index, *group, is_joined);
+    }
+    // What is for one socket only is the kernel's while there are two for all addresses: the third changes nothing.
+    let for_all = |socket: &&&UdpSocket<S>| socket.attachment().groups.local.ip().is_unspecified();
+    let may_have_twin = only.is_none() && port.own.iter().filter(for_all).count() <= 2;
+    let is_changed =
+        |socket: &UdpSocket<S>| changed.is_some_and(|changed| ptr::eq(changed, socket));
+    for socket in port.own.iter().filter(|socket| !is_changed(socket)) {
+        if !socket.is_settled() || may_have_twin && for_all(&socket) {
+            // Interfaces that are closed wait for a call that may open them.
+            socket.follow_alone(host, MayOpen::No);
         }
     }
-    let others = port.own.iter().filter(|socket| {
-        let is_changed = changed.is_some_and(|changed| ptr::eq(changed, **socket));
-        !is_changed && (port.own.len() > 1 || changed.is_none())
-    });
-    for socket in others {
-        // Interfaces that are closed wait for a call that may open them.
-        socket.follow_alone(host, MayOpen::No);
+    let interfaces = host.links.facts();
+    for (link_index, group) in places {
+        let is_right = joined.contains(&(link_index, group))
+            && is_eligible(&interfaces, link_index)
+            && port.is_ours(link_index, group);
+        let place = (link_index, port.address(group));
+        for socket in port.own.iter().filter(|socket| !is_changed(socket)) {
+            let has = socket.attachment().groups.flows.contains_key(&place);
+            if !socket.is_settled() || has == is_right {
+                continue;
+            }
+            if is_right || socket.has_more_than(place) {
+                socket.follow_place(host, place, is_right);
+            } else {
+                socket.follow_alone(host, MayOpen::No);
+            }
+        }
+        if is_right {
+            port.take(host, link_index, group);
+        }
     }
-    for (link_index, group) in joined {
-        if let Ok(interface) = host.links.get_for_flows(link_index)
-            && port.is_ours(link_index, group)
-            && port.is_complete(link_index, group)
-            && interface.take_group(port.address(group))
+}
+
+impl<S: UdpStack> UdpSocket<S> {
+    /// The socket has become a member of a group, is one no longer, or gets what others send: brings that group in line. `false`:
+    /// more may have changed than that; then nothing was done.
+    pub(crate) fn follow_group(&'static self, host: &Host<S>, group: Ipv4Addr) -> bool {
+        let (is_bound_for, local) = {
+            let groups = &self.attachment().groups;
+            (groups.is_bound_for(group), groups.local)
+        };
+        if !is_bound_for {
+            // It is a member for others.
+            self.explain_groups();
+            return self.is_settled();
+        }
+        let Some(port) = Port::look(host, local.port(), Some(group)) else {
+            return false;
+        };
+        let of_group = |(_, it): &(u32, Ipv4Addr)| *it == group;
+        let joined: HashSet<_> = port.joined().into_iter().filter(of_group).collect();
+        let places: HashSet<_> = joined.iter().copied().chain(port.taken()).collect();
+        let places: Vec<_> = places.into_iter().filter(of_group).collect();
+        let interfaces = host.links.facts();
+        // With its first group other datagrams may be the kernel's, with its last it may not be accelerated any more.
+        let has_others = |socket: &Self| {
+            let groups = &socket.attachment().groups;
+            groups
+                .flows
+                .keys()
+                .any(|(_, address)| *address.ip() != group)
+        };
+        let is_open = |link_index: u32| {
+            !is_eligible(&interfaces, link_index) || host.links.get_for_flows(link_index).is_ok()
+        };
+        if !port.own.iter().all(|it| it.is_settled() && has_others(it))
+            || !places.iter().all(|(link_index, _)| is_open(*link_index))
         {
-            port.own.iter().for_each(|socket| read_first(socket));
+            return false;
+        }
+        let mut is_past_kernel = true;
+        for (link_index, group) in places {
+            let is_joined = joined.contains(&(link_index, group));
+            port.leave_unless_right(link_index, group, is_joined);
+            let is_right = is_joined
+                && is_eligible(&interfaces, link_index)
+                && port.is_ours(link_index, group);
+            for socket in &port.own {
+                socket.follow_place(host, (link_index, port.address(group)), is_right);
+            }
+            port.take(host, link_index, group);
+            is_past_kernel &= is_right || !is_joined;
+        }
+        self.explain_group_change(is_past_kernel);
+        true
+    }
+
+    /// Whether it receives more past the kernel than a group's datagrams.
+    fn has_more_than(&self, place: (u32, SocketAddrV4)) -> bool {
+        let attachment = self.attachment();
+        let mut groups = attachment.groups.flows.keys();
+        !attachment.flows.is_empty() || groups.any(|other| *other != place)
+    }
+
+    /// Whether it is accelerated, and nothing but its groups may change that.
+    fn is_settled(&self) -> bool {
+        self.is_offloaded() && !self.is_committed() && self.attachment().groups.is_able
+    }
+
+    /// Becomes one of a group's receivers, or leaves them.
+    fn follow_place(&'static self, host: &Host<S>, place: (u32, SocketAddrV4), is_right: bool) {
+        let (link_index, address) = place;
+        let (receives, receiver, had) = {
+            let groups = &self.attachment().groups;
+            (
+                groups.receives(link_index, *address.ip()),
+                groups.receiver(self.into(), link_index, *address.ip()),
+                groups.flows.get(&place).copied(),
+            )
+        };
+        if is_right && receives != Receives::No {
+            if let Ok(interface) = host.links.get_for_flows(link_index) {
+                interface.join_group(address, receiver);
+                self.attachment().groups.flows.insert(place, interface);
+                if had.is_none() && !self.interfaces.iter().any(|it| ptr::eq(it, interface)) {
+                    self.interfaces.add(interface);
+                    self.interfaces_changed();
+                }
+            }
+        } else if let Some(interface) = had {
+            interface.leave_group(address, self);
+            self.attachment().groups.flows.remove(&place);
         }
     }
 }
@@ -254,27 +420,31 @@ pub(super) fn look_after<S: UdpStack>(host: &Host<S>, users: Option<&[PortUser]>
     if !host.has_groups() {
         return;
     }
-    let own = own_inodes(host);
+    let own: HashSet<u64> = host
+        .sockets()
+        .map(|(_, socket)| socket.core().shadow.inode.load(Ordering::Relaxed))
+        .collect();
+    let others: Option<Vec<&PortUser>> = users.map(|users| {
+        let is_other = |user: &&PortUser| !own.contains(&user.inode);
+        users.iter().filter(is_other).collect()
+    });
     let is_shared = |address: &SocketAddrV4| {
-        users.is_none_or(|users| {
-            users.iter().any(|user| {
-                user.local.port() == address.port()
-                    && !own.contains(&user.inode)
-                    && may_have(user, *address.ip())
-            })
+        others.as_ref().is_none_or(|others| {
+            others
+                .iter()
+                .any(|user| user.local.port() == address.port() && may_have(user, *address.ip()))
         })
     };
-    let mut ports = HashSet::new();
+    let mut shared = HashSet::new();
     for (_, socket) in host.sockets() {
         let attachment = socket.core().attachment();
         if attachment.reuses_address() {
-            let addresses = attachment.groups.flows.keys().map(|(_, address)| address);
-            let shared = addresses.filter(|address| is_shared(address));
-            ports.extend(shared.map(|address| address.port()));
+            let addresses = attachment.groups.flows.keys().map(|(_, address)| *address);
+            shared.extend(addresses.filter(is_shared));
         }
     }
-    for port in ports {
-        follow_port(host, port, None);
+    for address in shared {
+        follow_port(host, address, None);
     }
 }
 

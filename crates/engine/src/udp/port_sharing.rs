@@ -65,8 +65,8 @@ pub(super) fn port_sharing<S: Stack>(
     }
 }
 
-/// Leaves sockets to the kernel whose port another process has come to share.
-pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) {
+/// Leaves sockets to the kernel whose port another process has come to share. Returns whether any other could.
+pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) -> bool {
     let sharing: Vec<_> = host
         .sockets()
         .filter(|(_, socket)| {
@@ -75,12 +75,12 @@ pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) {
         })
         .collect();
     if sharing.is_empty() {
-        return;
+        return false;
     }
-    let users = host.network().port_users(None);
+    let users = host.current_port_users();
     let _control = host.control();
     let own = accelerated_inodes(host);
-    groups::look_after(host, users.as_deref());
+    groups::look_after(host, users.as_deref().map(Vec::as_slice));
     for (fd, socket) in sharing {
         // It may have been closed meanwhile, or bound to another port.
         if !host.is_behind(fd, socket.core()) || !socket.core().is_offloaded() {
@@ -103,6 +103,7 @@ pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) {
             hand_over::leave(host, socket, Reason::PortShared, "");
         }
     }
+    true
 }
 
 /// Inode numbers of the sockets that have flows of their own.

@@ -128,6 +128,9 @@ impl<S: UdpStack> UdpSocket<S> {
                 // The kernel's send reports it.
                 return SendOutcome::Kernel(Reason::Message);
             }
+            if address.ip().is_multicast() {
+                host.follow_members_now_and_then();
+            }
             let identification = send.next_identification();
             let found = match overrides {
                 None => send.find(address),
@@ -212,6 +215,7 @@ impl<S: UdpStack> UdpSocket<S> {
             }
             let (local, rules, epoch) = (send.local, send.rules, send.epoch());
             let (headers, options) = (send.headers(), send.options());
+            let group_interface = send.group_interface;
             drop(send);
             resolved = true;
             let Some(local) = local else {
@@ -222,6 +226,7 @@ impl<S: UdpStack> UdpSocket<S> {
                 address,
                 rules,
                 options,
+                group_interface,
                 overrides: overrides.unwrap_or_default(),
             };
             if let Err(reason) = self.resolve(host, &asked, headers, epoch) {

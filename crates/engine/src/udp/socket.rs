@@ -11,6 +11,8 @@ use wire::UdpDatagram;
 
 use crate::sockets::delivery::Arrival;
 use crate::sockets::events;
+use crate::sockets::groups::GroupInterface;
+use crate::sockets::host::Host;
 use crate::sockets::shared::SharedSocket;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
@@ -121,6 +123,22 @@ impl<S: Stack> UdpSocket<S> {
             arrival.interface,
         )
         .map_err(Received::into_frame)
+    }
+
+    /// The kernel has accepted an `IP_MULTICAST_IF`. It tells nobody of an index later, so it is taken from the call.
+    pub fn group_interface_was_set(&self, host: &Host<S>, value: &[u8]) {
+        let chosen = GroupInterface::parse(value);
+        let index = match chosen {
+            GroupInterface::Any => None,
+            GroupInterface::Index(index) => Some(index),
+            GroupInterface::Address(address) => {
+                let links = host.network().interfaces();
+                let owner = links.iter().find(|link| link.addresses.contains(&address));
+                owner.map(|link| link.spec.index)
+            }
+        };
+        self.send.lock().group_interface = index;
+        // The caller has the destinations forgotten.
     }
 
     /// Addresses or options have changed that the headers of sent packets show.

@@ -18,6 +18,7 @@ mod epoll_sets;
 mod explained;
 mod faults;
 mod floods;
+mod groups;
 mod interfaces;
 mod layers;
 mod lifetimes;

@@ -264,8 +264,6 @@ fn only_unicast_leaves_past_the_kernel() {
         let host = null_host();
         let socket = host.any();
         for (address, reason) in [
-            ("224.0.0.1:9", Reason::Multicast),
-            ("239.1.2.3:9", Reason::Multicast),
             ("255.255.255.255:9", Reason::NotUnicast),
             ("0.0.0.0:9", Reason::Route),
             ("127.0.0.1:9", Reason::Route),

@@ -9,6 +9,7 @@ use crate::support::device::Device;
 use crate::support::host::{Host, Socket};
 use crate::support::isolation::isolated;
 use crate::support::multiplex::{Epoll, IN, poll, polled};
+use crate::support::network::interface;
 use crate::support::{OUR_IP, PEER};
 
 #[test]
@@ -23,9 +24,22 @@ fn groups_are_shown_as_long_as_their_socket_is_a_member() {
             shown
         };
         let group = |last| Ipv4Addr::new(239, 1, 1, last);
+        let loopback = interface(1, Ipv4Addr::LOCALHOST);
+        host.network.change_interfaces(|links| links.push(loopback));
         let change = |socket: &Socket<Device>, last, joined| {
-            host.engine
-                .membership_changed(socket.ours(), group(last), joined);
+            let mut request = libc::ip_mreqn {
+                imr_multiaddr: libc::in_addr { s_addr: 0 },
+                imr_address: libc::in_addr { s_addr: 0 },
+                imr_ifindex: 1,
+            };
+            request.imr_multiaddr.s_addr = u32::from(group(last)).to_be();
+            let name = if joined {
+                libc::IP_ADD_MEMBERSHIP
+            } else {
+                libc::IP_DROP_MEMBERSHIP
+            };
+            socket.set_kernel_option(libc::IPPROTO_IP, name, &request);
+            host.engine.membership_changed(socket.ours(), group(last));
         };
         let [socket, other] = [host.any(), host.any()];
         change(&socket, 1, true);

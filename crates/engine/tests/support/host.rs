@@ -35,6 +35,7 @@ pub fn settings() -> Settings {
         progress_packets_max: 0,
         internal_thread_receives: false,
         wait_after_join: std::time::Duration::ZERO,
+        tx_mc_loopback: true,
         tcp_nodelay: false,
         tcp_sends_poll: false,
         tcp_max_syn_rate: 0,

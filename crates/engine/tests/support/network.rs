@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use dev_core::LinkSpec;
-use engine::{InterfaceFacts, Network, NetworkChange, NextHop, Resolution};
+use engine::{InterfaceFacts, Network, NetworkChange, NextHop, NextHopKey, Resolution};
 
 use super::{FIRST_LINK, OUR_IP, OUR_MAC, PEER_MAC, SECOND_IP, SECOND_LINK};
 
@@ -22,6 +22,15 @@ struct Inner {
     look_ups: AtomicU64,
     changes: Mutex<VecDeque<NetworkChange>>,
     during_look_up: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    members: Mutex<Members>,
+    last_asked: Mutex<Option<NextHopKey>>,
+}
+
+/// The groups that the host is a member of, and whether they have changed. `None`: the kernel does not say.
+#[derive(Default)]
+struct Members {
+    groups: Option<Vec<Ipv4Addr>>,
+    changed: Vec<Ipv4Addr>,
 }
 
 impl TestNetwork {
@@ -37,6 +46,8 @@ impl TestNetwork {
             look_ups: AtomicU64::new(0),
             changes: Mutex::default(),
             during_look_up: Mutex::default(),
+            members: Mutex::default(),
+            last_asked: Mutex::default(),
         }))
     }
 
@@ -68,6 +79,20 @@ impl TestNetwork {
         self.0.changes.lock().unwrap().push_back(change);
     }
 
+    /// What the engine has asked for last.
+    pub fn last_asked(&self) -> Option<NextHopKey> {
+        *self.0.last_asked.lock().unwrap()
+    }
+
+    /// Some process joins a group, or the last leaves it.
+    pub fn set_member(&self, group: Ipv4Addr, is_member: bool) {
+        let mut members = self.0.members.lock().unwrap();
+        let groups = members.groups.get_or_insert_default();
+        groups.retain(|it| *it != group);
+        groups.extend(is_member.then_some(group));
+        members.changed.push(group);
+    }
+
     /// Runs once, in the middle of the next look-up.
     pub fn during_next_look_up(&self, action: impl FnOnce() + Send + 'static) {
         *self.0.during_look_up.lock().unwrap() = Some(Box::new(action));
@@ -89,7 +114,25 @@ impl Network for TestNetwork {
         self.0.changes.lock().unwrap().pop_front()
     }
 
-    fn next_hop(&self, destination: Ipv4Addr, _source: Option<Ipv4Addr>, _tos: u8) -> Resolution {
+    fn has_members(&self, _link_index: u32, group: Ipv4Addr) -> Option<bool> {
+        let members = self.0.members.lock().unwrap();
+        let groups = members.groups.as_ref();
+        groups.map(|groups| groups.contains(&group))
+    }
+
+    fn take_member_changes(&self) -> Option<NetworkChange> {
+        let changed = std::mem::take(&mut self.0.members.lock().unwrap().changed);
+        let routes: Vec<_> = changed.into_iter().map(|group| (group, 32)).collect();
+        let is_any = !routes.is_empty();
+        is_any.then(|| NetworkChange {
+            routes,
+            ..NetworkChange::default()
+        })
+    }
+
+    fn next_hop(&self, key: &NextHopKey) -> Resolution {
+        let destination = key.destination;
+        *self.0.last_asked.lock().unwrap() = Some(*key);
         self.0.look_ups.fetch_add(1, Ordering::Relaxed);
         let action = self.0.during_look_up.lock().unwrap().take();
         if let Some(action) = action {

@@ -1,7 +1,7 @@
 //! Which packets the network card or the XDP program steers to the library.
 
 use super::Parameter;
-use super::build::{NEEDS_RDMA, flag};
+use super::build::flag;
 
 pub(super) const PARAMETERS: [Parameter; 4] = [
     flag("VMA_TCP_3T_RULES", "TCP 3T rules", false).no_meaning("connections are steered one by one, and listeners by destination").about(
@@ -12,11 +12,11 @@ pub(super) const PARAMETERS: [Parameter; 4] = [
         "Steer connected UDP sockets by destination only.",
         "Saves rules. When off, a connected socket has a rule with the peer's address and port.",
     ),
-    flag("VMA_ETH_MC_L2_ONLY_RULES", "ETH MC L2 only rules", false).no_effect(NEEDS_RDMA).about(
+    flag("VMA_ETH_MC_L2_ONLY_RULES", "ETH MC L2 only rules", false).no_meaning("the XDP program takes joined groups and ports only, at the same cost").about(
         "Steer multicast by the Ethernet address only.",
         "Everything sent to the group's Ethernet address then bypasses the kernel.",
     ),
-    flag("VMA_MC_FORCE_FLOWTAG", "Force Flowtag for MC", false).no_effect(NEEDS_RDMA).about(
+    flag("VMA_MC_FORCE_FLOWTAG", "Force Flowtag for MC", false).no_meaning("AF_XDP has no marks; receivers are found by one look-up").about(
         "Let the card mark multicast packets with their socket.",
         "Valid only while each group is received by one socket.",
     ),

@@ -30,10 +30,10 @@ pub(super) const PARAMETERS: [Parameter; 9] = [
         "The longest packet, in bytes, that is written into the send queue itself.",
         "The packet's headers count. 0 writes none inline.",
     ),
-    flag("VMA_TX_MC_LOOPBACK", "Tx MC Loopback", true).no_effect(NOT_BUILT).about(
+    flag("VMA_TX_MC_LOOPBACK", "Tx MC Loopback", true).about(
         "Whether sockets start with IP_MULTICAST_LOOP on.",
-        "A program that sets the option itself is not affected. Meanwhile sockets start with the \
-         kernel's default, which is on.",
+        "A program that sets the option itself is not affected. While it is on, datagrams to a group that \
+         any socket of this host has joined go through the kernel, which gives them to those.",
     ),
     flag("VMA_TX_NONBLOCKED_EAGAINS", "Tx non-blocked eagains", false).no_effect(NOT_BUILT).about(
         "Whether a non-blocking UDP send without a free buffer fails with EAGAIN.",

@@ -4,7 +4,7 @@
 use std::net::SocketAddrV4;
 use std::ptr;
 
-use dev_core::{Flow, Frame, GroupTable, Protocol, Steering};
+use dev_core::{Flow, Frame, GroupTable, Protocol, Receiver, Steering};
 
 use crate::sockets::delivery::Parsed;
 use crate::sockets::direct::DirectReceive;
@@ -13,10 +13,14 @@ use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
 impl<S: Stack> Interface<S> {
-    /// Makes a socket one of the receivers of a group, of what `peer` sends if there is one.
-    pub(crate) fn join_group(&self, group: SocketAddrV4, socket: S, peer: Option<SocketAddrV4>) {
+    /// Makes a socket one of the receivers of a group, or changes what it gets, from the next datagram that comes.
+    pub(crate) fn join_group(&self, group: SocketAddrV4, receiver: Receiver<S>) {
+        if self.rx.lock().groups.is_steered(group) {
+            self.drain();
+        }
+        let socket = receiver.value;
         let is_it = |other: &S| ptr::eq(other.core(), socket.core());
-        self.rx.lock().groups.add(group, socket, peer, is_it);
+        self.rx.lock().groups.add(group, receiver, is_it);
     }
 
     /// Makes it one no longer. From here on the kernel has the group's packets, for all receivers.

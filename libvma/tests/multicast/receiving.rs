@@ -1,185 +1,11 @@
-//! Multicast: programs that receive from groups see the same datagrams on the kernel and with the library, which come past the kernel
-//! as far as they can.
-#![allow(clippy::unwrap_used, reason = "tests")]
+//! Receiving from groups.
 
-use std::io::Write as _;
-use std::net::UdpSocket;
 use std::path::Path;
-use std::process::ChildStdin;
-use std::time::Duration;
 
-use testkit::{Accelerated, Namespaces, Pair, Running, eventually, or_skip, preloaded};
+use testkit::{Accelerated, Namespaces, Pair, Running, or_skip, preloaded};
 
-const SOON: Duration = Duration::from_secs(60);
-
-/// Executes what it is told, a statement in each line.
-const RECEIVER: &str = r"
-import os, select, socket, struct, sys, time
-ADDRESS = sys.argv[1]
-ANY = '0.0.0.0'
-IP, REUSE = socket.IPPROTO_IP, (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-
-def udp(address, port, reuse=True):
-    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    if reuse:
-        s.setsockopt(*REUSE)
-    s.bind((address, port))
-    return s
-
-def mreq(group, interface):
-    if isinstance(interface, int):
-        return struct.pack('4s4si', socket.inet_aton(group), bytes(4), interface)
-    return socket.inet_aton(group) + socket.inet_aton(interface)
-
-def option(s, name, value):
-    try:
-        s.setsockopt(IP, name, value)
-        print('set', flush=True)
-    except OSError as error:
-        print(error.errno, flush=True)
-
-def join(s, group, interface=ADDRESS):
-    option(s, socket.IP_ADD_MEMBERSHIP, mreq(group, interface))
-
-def leave(s, group, interface=ADDRESS):
-    option(s, socket.IP_DROP_MEMBERSHIP, mreq(group, interface))
-
-def take(s):
-    seen = []
-    s.settimeout(0.3)
-    try:
-        while True:
-            data, source = s.recvfrom(100)
-            seen.append(data.decode() + '<' + source[0])
-    except TimeoutError:
-        print(*seen, flush=True)
-
-def in_child(s, w):
-    s.settimeout(5)
-    os.write(w, b'x')
-    print(s.recv(100).decode(), flush=True)
-    os._exit(0)
-
-print('ready', flush=True)
-for line in sys.stdin:
-    exec(line)
-    print('done', flush=True)
-";
-
-/// What happens in one run: the receiver executes statements, and others send to it.
-enum Step {
-    Do(&'static str),
-    /// The peer sends a text to a group and port.
-    Send(&'static str, &'static str),
-}
-use Step::{Do, Send};
-
-/// What the receiver says.
-fn on_kernel(pair: &Pair, steps: &[Step]) -> String {
-    let mut command = pair.b.command("python3");
-    command.args(arguments());
-    let mut process = Running::start_interactive(command).unwrap();
-    let stdin = process.stdin().unwrap();
-    let mut receiver = Receiver {
-        sender: sender(pair),
-        stdin,
-        done: 0,
-    };
-    for step in steps {
-        receiver.take(&mut process, step);
-    }
-    drop(receiver);
-    process.wait(SOON).unwrap().stdout
-}
-
-/// What it says with the library, and how many datagrams its sockets had past the kernel and through it.
-fn with_library(
-    pair: &Pair,
-    environment: &[(&str, &str)],
-    steps: &[Step],
-) -> (String, u64, u64, String) {
-    let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
-    command
-        .args(arguments())
-        .env("VMA_TRACELEVEL", "debug")
-        .envs(environment.iter().copied());
-    let mut program = Accelerated::start(command).unwrap();
-    let stdin = program.process().stdin().unwrap();
-    let mut receiver = Receiver {
-        sender: sender(pair),
-        stdin,
-        done: 0,
-    };
-    for step in steps {
-        receiver.take(program.process(), step);
-    }
-    let sockets = program.sockets();
-    let past = sockets.iter().map(|it| it.rx_packets).sum();
-    let through = sockets.iter().map(|it| it.rx_os_packets).sum();
-    drop(receiver);
-    let finished = program.into_process().wait(SOON).unwrap();
-    (finished.stdout, past, through, finished.stderr)
-}
-
-fn arguments() -> [String; 4] {
-    let address = Pair::ADDRESS_B.to_string();
-    [
-        "-u".to_owned(),
-        "-c".to_owned(),
-        RECEIVER.to_owned(),
-        address,
-    ]
-}
-
-fn sender(pair: &Pair) -> UdpSocket {
-    pair.a
-        .enter(|| UdpSocket::bind((Pair::ADDRESS_A, 9000)))
-        .unwrap()
-}
-
-struct Receiver {
-    sender: UdpSocket,
-    stdin: ChildStdin,
-    done: usize,
-}
-
-impl Receiver {
-    fn take(&mut self, process: &mut Running, step: &Step) {
-        match step {
-            Do(statement) => {
-                writeln!(self.stdin, "{statement}").unwrap();
-                self.done += 1;
-                let is_done = || process.stdout().matches("done\n").count() >= self.done;
-                let in_time = eventually(SOON, is_done);
-                assert!(in_time, "{statement}: {}", process.stderr());
-            }
-            Send(to, text) => {
-                self.sender.send_to(text.as_bytes(), *to).unwrap();
-            }
-        }
-    }
-}
-
-/// The ways that the receiver waits.
-const VARIANTS: &[(&str, &[(&str, &str)])] = &[
-    ("default settings", &[]),
-    (
-        "sleeping at once",
-        &[("VMA_RX_POLL", "0"), ("VMA_SELECT_POLL", "0")],
-    ),
-];
-
-/// The same on the kernel and with the library; of the datagrams so many past the kernel, and so many through it.
-fn compare(pair: &Pair, steps: &[Step], past: u64, through: u64) {
-    let expected = on_kernel(pair, steps);
-    for (name, environment) in VARIANTS {
-        let (seen, seen_past, seen_through, log) = with_library(pair, environment, steps);
-        let log = testkit::log_tail(&log);
-        assert_eq!(seen, expected, "{name}: {log}");
-        let counts = (seen_past, seen_through);
-        assert_eq!(counts, (past, through), "{name}: past and through: {log}");
-    }
-}
+use crate::script::Step::{Do, Other, Peer, Send};
+use crate::script::{SOON, VARIANTS, compare, on_kernel, with_library};
 
 #[test]
 fn a_member_receives_until_it_leaves() {
@@ -189,6 +15,7 @@ fn a_member_receives_until_it_leaves() {
         "s = udp(ANY, 7000, False)",
         "s = udp('239.1.1.1', 7000)",
         "s = udp('239.1.1.1', 7000, False)",
+        "s = sharing('239.1.1.1', 7000)",
     ] {
         let steps = [
             Do(open),
@@ -322,21 +149,6 @@ fn what_others_joined_is_received_unless_the_socket_says_no() {
 #[test]
 fn what_cannot_be_judged_is_the_kernels() {
     let pair = or_skip!(Namespaces::pair());
-    // One source only.
-    let steps = [
-        Do("s = udp(ANY, 7040)"),
-        Do(
-            "option(s, 39, socket.inet_aton('239.1.1.1') + socket.inet_aton(ADDRESS) + socket.inet_aton('10.77.0.9'))",
-        ),
-        Send("239.1.1.1:7040", "wrong source"),
-        Do("take(s)"),
-        Do(
-            "option(s, 39, socket.inet_aton('239.1.1.1') + socket.inet_aton(ADDRESS) + socket.inet_aton('10.77.0.1'))",
-        ),
-        Send("239.1.1.1:7040", "right source"),
-        Do("take(s)"),
-    ];
-    compare(&pair, &steps, 0, 1);
     // An IPv6 socket of the program, which has the port, too.
     let steps = [
         Do("s = udp('239.1.1.1', 7041); join(s, '239.1.1.1')"),
@@ -363,7 +175,7 @@ fn datagrams_keep_their_order_when_the_way_changes() {
         Do("other.close(); join(s, '239.1.1.2')"),
         Send("239.1.1.1:7045", "three"),
         Do("take(s)"),
-        // A member that no longer shows where it is one.
+        // It does not show the interface in its address.
         Do("c = udp('239.1.1.1', 7045); option(c, 49, 0)"),
         Send("239.1.1.1:7045", "four"),
         Do(
@@ -372,7 +184,7 @@ fn datagrams_keep_their_order_when_the_way_changes() {
         Send("239.1.1.1:7045", "five"),
         Do("take(s); take(c)"),
     ];
-    compare(&pair, &steps, 2, 4);
+    compare(&pair, &steps, 4, 2);
 }
 
 #[test]
@@ -404,6 +216,26 @@ while True:
     ];
     compare(&pair, &steps, 0, 1);
     assert_eq!(other.stdout(), "ready\none\none\none\n");
+}
+
+#[test]
+fn who_comes_later_from_another_process_soon_has_its_copies() {
+    let pair = or_skip!(Namespaces::pair());
+    let groups = "*[f'239.1.2.{i}' for i in range(5)]";
+    let joins = format!("s = udp(ANY, 7055); [join(s, group) for group in [{groups}]]");
+    let feeds = format!("feed(7055, {groups})");
+    let waits = format!("time.sleep(0.7); times = [wait_for(group, 7055) for group in [{groups}]]");
+    let steps = [
+        Do(joins.leak()),
+        Peer(feeds.leak()),
+        Other(waits.leak()),
+        // Looking every half second it would take a quarter of one each time.
+        Other("print(sum(times) < 0.6 or times)"),
+    ];
+    let expected = on_kernel(&pair, &steps);
+    let (seen, counts, log) = with_library(&pair, &[], &steps);
+    assert_eq!(seen, expected, "{log}");
+    assert_eq!(counts.sent, (0, 0), "{log}");
 }
 
 #[test]
@@ -443,9 +275,9 @@ fn epoll_tells_of_groups() {
         Do("print(len(e.poll(0.3))); take(b)"),
     ];
     let expected = on_kernel(&pair, &steps);
-    let (seen, past, _, log) = with_library(&pair, &[], &steps);
+    let (seen, counts, log) = with_library(&pair, &[], &steps);
     assert_eq!(seen, expected, "{log}");
-    assert_eq!(past, 2, "{log}");
+    assert_eq!(counts.received.0, 2, "{log}");
 }
 
 #[test]
@@ -464,9 +296,9 @@ fn a_child_receives_what_its_parent_joined() {
     ];
     let expected = on_kernel(&pair, &steps);
     for (name, environment) in VARIANTS {
-        let (seen, past, _, log) = with_library(&pair, environment, &steps);
+        let (seen, counts, log) = with_library(&pair, environment, &steps);
         assert_eq!(seen, expected, "{name}: {log}");
-        assert_eq!(past, 1, "{name}: {log}");
+        assert_eq!(counts.received.0, 1, "{name}: {log}");
     }
 }
 
