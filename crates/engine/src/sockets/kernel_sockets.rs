@@ -65,14 +65,10 @@ pub(crate) fn never_accelerated(
 ) -> Option<(Reason, u32)> {
     match (domain, kind) {
         // It comes here if rules leave all of its kind to the kernel.
-        (libc::AF_INET, libc::SOCK_STREAM) if matches!(protocol, 0 | libc::IPPROTO_TCP) => {
+        (libc::AF_INET | libc::AF_INET6, libc::SOCK_STREAM)
+            if matches!(protocol, 0 | libc::IPPROTO_TCP) =>
+        {
             Some((Reason::Rule, stats::PROTOCOL_TCP))
-        }
-        (libc::AF_INET6, libc::SOCK_STREAM) if matches!(protocol, 0 | libc::IPPROTO_TCP) => {
-            Some((Reason::Tcp, stats::PROTOCOL_TCP))
-        }
-        (libc::AF_INET6, libc::SOCK_DGRAM) if matches!(protocol, 0 | libc::IPPROTO_UDP) => {
-            Some((Reason::Ipv6, stats::PROTOCOL_UDP))
         }
         _ => None,
     }

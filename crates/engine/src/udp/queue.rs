@@ -151,7 +151,7 @@ impl<S: Stack> UdpSocket<S> {
         }
         let oldest = queue.datagrams.front()?;
         let len = oldest.len();
-        let copied = message.receive(oldest.payload(self.pool), oldest.source());
+        let copied = message.receive(oldest.payload(self.pool), oldest.source(), self.family());
         let result = copied.map(|copied| {
             if flags & libc::MSG_TRUNC != 0 {
                 len
@@ -192,7 +192,9 @@ impl<S: Stack> UdpSocket<S> {
             return;
         }
         let payload = payload(self.pool, frame, datagram);
-        let result = call.message.receive(payload, datagram.source);
+        let result = call
+            .message
+            .receive(payload, datagram.source, self.family());
         let len = payload.len();
         self.count_received(result.is_ok(), len, call.hit);
         self.count_latency(arrived_nsec);

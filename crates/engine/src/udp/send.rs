@@ -78,7 +78,11 @@ impl<S: UdpStack> UdpSocket<S> {
         if flags & !HARMLESS_FLAGS != 0 || message.has_control() {
             return SendOutcome::Kernel(Reason::Message);
         }
-        let (Ok(name), Ok((len, parts))) = (message.destination(), message.payload()) else {
+        let name = match message.destination(self.family()) {
+            Ok(name) => name,
+            Err(reason) => return SendOutcome::Kernel(reason),
+        };
+        let Ok((len, parts)) = message.payload() else {
             return SendOutcome::Kernel(Reason::Message);
         };
         let mut resolved = false;

@@ -10,6 +10,7 @@ use stats::{SocketSlot, SocketStats};
 use wire::UdpDatagram;
 
 use crate::sockets::events;
+use crate::sockets::family::Family;
 use crate::sockets::shared::SharedSocket;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
@@ -85,9 +86,17 @@ impl<S: Stack> UdpSocket<S> {
     }
 
     /// Begins a life of the object, for a new descriptor of the kernel.
-    pub(crate) fn open(&self, fd: c_int, nonblocking: bool, slot: SocketSlot, forks_before: u32) {
+    pub(crate) fn open(
+        &self,
+        fd: c_int,
+        family: Family,
+        nonblocking: bool,
+        slot: SocketSlot,
+        forks_before: u32,
+    ) {
+        let protocol = stats::PROTOCOL_UDP;
         self.core
-            .prepare(fd, nonblocking, stats::PROTOCOL_UDP, slot, forks_before);
+            .prepare(fd, family, nonblocking, protocol, slot, forks_before);
         self.os_polls.hit();
         self.receiver.store(0, Ordering::Relaxed);
         self.sender.store(0, Ordering::Relaxed);
