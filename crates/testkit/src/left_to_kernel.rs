@@ -61,8 +61,6 @@ pub enum Reason {
     ReusePort,
     /// They have an option that the library leaves to the kernel (`IP_PKTINFO`).
     Option,
-    /// They are IPv6 sockets, of addresses that are mapped to IPv4.
-    Ipv6,
     /// A rule in libvma.conf says so.
     Rule,
     /// They are made in a child of the process that has the interface.
@@ -80,7 +78,6 @@ impl Reason {
             Self::Loopback => "loopback",
             Self::ReusePort => "reuse_port",
             Self::Option => "option",
-            Self::Ipv6 => "ipv6",
             Self::Rule => "rule",
             Self::Forked => "forked",
             Self::NoCapability => "no_capability",
