@@ -21,6 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "family.h"
+
 #define LEN 600000
 
 static struct sockaddr_in peer;
@@ -365,7 +367,7 @@ static void serve(int connections) {
         struct sockaddr_in from, same;
         socklen_t len = sizeof from;
         int connection = accept(fd, (struct sockaddr *)&from, &len), value = 0;
-        check(connection >= 0 && len == sizeof from, "accept");
+        check(connection >= 0 && len == (over_ipv6() ? sizeof(struct sockaddr_in6) : sizeof from), "accept");
         len = sizeof same;
         check(getpeername(connection, (struct sockaddr *)&same, &len) == 0, "getpeername");
         check(memcmp(&from, &same, 8) == 0, "the peer");
