@@ -50,7 +50,7 @@ UNUSED static int reason_is(const char *name)
 /* A socket with what the reason asks for. */
 UNUSED static int reasoned_socket(int domain, int type, int protocol)
 {
-    int is_udp = domain == AF_INET && (type & 0xf) == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP);
+    int is_udp = (domain == AF_INET || domain == AF_INET6) && (type & 0xf) == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP);
     int fd = socket(domain, type, protocol), on = 1;
     if (fd >= 0 && is_udp) {
         if (reason_is("reuse_port"))
