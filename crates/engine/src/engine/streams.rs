@@ -16,10 +16,6 @@ use crate::sockets::stack::Described;
 use crate::sys::{self, Errno, SegmentError};
 use crate::tcp;
 
-/// How often rings are looked at that, perhaps, nobody polls: what comes for a connection has to be acknowledged although the program
-/// does something else.
-const RING_INTERVAL: Duration = Duration::from_millis(10);
-
 /// How long the process's end waits for peers that are about to end a handshake.
 const RETURNS_PATIENCE_NSEC: u64 = 100_000_000;
 const RETURNS_INTERVAL: Duration = Duration::from_millis(1);
@@ -54,17 +50,13 @@ impl<B: Backend> Engine<B> {
         accepted
     }
 
-    /// In the internal thread: timers of connections, and what has come for those that nobody waits for. Returns when to be called
-    /// again; `None`: when the thread is called.
+    /// In the internal thread: timers of connections. Returns when to be called again; `None`: when the thread is called.
     pub(crate) fn look_after_streams(&'static self) -> Option<Duration> {
-        if self.tcp.has_streams() {
+        if self.tcp.has_expired_timer() {
+            // Perhaps what a timer waits for has come.
             self.links.drain();
         }
-        let next = tcp::run_timers(self, self.tcp, |socket| self.give_stream_back(socket));
-        if !self.tcp.has_streams() {
-            return next;
-        }
-        Some(next.map_or(RING_INTERVAL, |next| next.min(RING_INTERVAL)))
+        tcp::run_timers(self, self.tcp, |socket| self.give_stream_back(socket))
     }
 
     /// The program has let go of a socket whose connection goes on.

@@ -144,9 +144,14 @@ impl<S: Stack> Common<S> {
         Counted(Arc::clone(&self.streams))
     }
 
-    /// Whether there are connections or listeners in user space: their rings are looked at also when the program does not.
+    /// Whether there are connections or listeners in user space.
     pub(crate) fn has_streams(&self) -> bool {
         self.streams.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether a connection's time has come.
+    pub(crate) fn has_expired_timer(&self) -> bool {
+        self.timers.next_look().is_some_and(|at| at <= now())
     }
 
     fn settings(&self) -> &Settings {

@@ -76,7 +76,8 @@ impl<S: Stack> Timers<S> {
         wheel.sockets.get(timer? as usize).copied()
     }
 
-    fn next_look(&self) -> Option<Instant> {
+    /// When the earliest of them expires, or before.
+    pub(super) fn next_look(&self) -> Option<Instant> {
         self.lock().looks_at
     }
 
