@@ -143,7 +143,6 @@ impl Program {
         let socket = self.socket(name);
         (self.text(socket.reason), socket.detail)
     }
-
 }
 
 #[test]

@@ -71,7 +71,10 @@ fn compared(pair: &Pair, case: &str) -> String {
     });
     let logs: Vec<_> = logs.collect();
     let returns = |log: &String| log.matches("back to the kernel").count();
-    assert!(logs.iter().all(|log| returns(log) == returns(&logs[0])), "{logs:?}");
+    assert!(
+        logs.iter().all(|log| returns(log) == returns(&logs[0])),
+        "{logs:?}"
+    );
     logs.concat()
 }
 

@@ -173,7 +173,11 @@ pub(super) unsafe fn accept(
         let count = room.min(name.len());
         if is_writable(address, count) {
             // SAFETY: writable for `count` bytes (checked above), and the caller's own.
-            unsafe { address.cast::<u8>().copy_from_nonoverlapping(name.as_ptr(), count) };
+            unsafe {
+                address
+                    .cast::<u8>()
+                    .copy_from_nonoverlapping(name.as_ptr(), count)
+            };
         }
         // SAFETY: writable (checked above), and the caller's own.
         unsafe { len.write_unaligned(name.len() as socklen_t) };

@@ -97,23 +97,24 @@ pub(crate) fn is_of_ipv6_packets(name: c_int) -> bool {
             | IPV6_MULTICAST_ALL
             | libc::IPV6_ADD_MEMBERSHIP
             | libc::IPV6_DROP_MEMBERSHIP
-            | MCAST_JOIN_GROUP..=MCAST_MSFILTER
-            | libc::IPV6_MTU_DISCOVER
-            | libc::IPV6_MTU
-            | libc::IPV6_DONTFRAG
-            | libc::IPV6_TCLASS
-            | IPV6_FLOWINFO
-            | IPV6_FLOWINFO_SEND
-            | IPV6_FLOWLABEL_MGR
-            | IPV6_AUTOFLOWLABEL
-            | IPV6_ADDR_PREFERENCES
-            | IPV6_MINHOPCOUNT
-            | libc::IPV6_RECVERR
-            | IPV6_RECVERR_RFC4884
-            | libc::IPV6_RECVHOPLIMIT
-            | IPV6_2292HOPLIMIT
-            | libc::IPV6_RECVTCLASS
-            | IPV6_RECVPATHMTU
+            | MCAST_JOIN_GROUP
+            ..=MCAST_MSFILTER
+                | libc::IPV6_MTU_DISCOVER
+                | libc::IPV6_MTU
+                | libc::IPV6_DONTFRAG
+                | libc::IPV6_TCLASS
+                | IPV6_FLOWINFO
+                | IPV6_FLOWINFO_SEND
+                | IPV6_FLOWLABEL_MGR
+                | IPV6_AUTOFLOWLABEL
+                | IPV6_ADDR_PREFERENCES
+                | IPV6_MINHOPCOUNT
+                | libc::IPV6_RECVERR
+                | IPV6_RECVERR_RFC4884
+                | libc::IPV6_RECVHOPLIMIT
+                | IPV6_2292HOPLIMIT
+                | libc::IPV6_RECVTCLASS
+                | IPV6_RECVPATHMTU
     )
 }
 

@@ -360,8 +360,7 @@ impl<S: TcpStack> TcpSocket<S> {
             None => Err(Reason::Tcp),
         };
         let local = addresses.local;
-        let begun =
-            begun.and_then(|places| self.begin_listening(host, fd, local, places, backlog));
+        let begun = begun.and_then(|places| self.begin_listening(host, fd, local, places, backlog));
         if let Err(reason) = begun {
             host.leave_to_kernel(self, reason);
         }

@@ -49,7 +49,8 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             let copy = stream.orphan.as_ref().and_then(Option::as_ref);
             let fd = copy.map_or_else(|| self.fd(), AsRawFd::as_raw_fd);
-            begin(fd, self.family(), stream, reuses, now()).map(|fin| (stream.local, stream.peer, fin))
+            begin(fd, self.family(), stream, reuses, now())
+                .map(|fin| (stream.local, stream.peer, fin))
         };
         let is_begun = match begun {
             Ok((local, peer, fin)) => {
