@@ -68,27 +68,29 @@ pub(crate) unsafe fn read_sockaddr(address: *const c_void, len: socklen_t) -> Op
             let ip = Ipv4Addr::from(u32::from_be(start.sin_addr.s_addr));
             Some(SocketAddrV4::new(ip, u16::from_be(start.sin_port)).into())
         }
-        libc::AF_INET6 if len >= INET6_LEN_MIN => {
-            let start = address.cast::<[u8; INET6_LEN_MIN]>();
-            // SAFETY: as above.
-            let bytes = unsafe { start.read_unaligned() };
-            let scope = (len >= INET6_LEN).then(|| {
-                let place = start.wrapping_add(1).cast::<u32>();
-                // SAFETY: as above.
-                unsafe { place.read_unaligned() }
-            });
-            Some(inet6(bytes, scope.unwrap_or(0)))
-        }
+        // SAFETY: as above.
+        libc::AF_INET6 if len >= INET6_LEN_MIN => Some(unsafe { read_inet6(address, len) }),
         _ => None,
     }
 }
 
-/// What a `struct sockaddr_in6` says, which ends before the scope.
-fn inet6(bytes: [u8; INET6_LEN_MIN], scope: u32) -> SocketAddr {
-    let [_, _, p0, p1, f0, f1, f2, f3, ip @ ..] = bytes;
+/// Apart from the shorter way of IPv4.
+///
+/// # Safety
+/// As for [`read_sockaddr`], and at least [`INET6_LEN_MIN`] bytes.
+#[inline(never)]
+unsafe fn read_inet6(address: *const c_void, len: usize) -> SocketAddr {
+    let start = address.cast::<[u8; INET6_LEN_MIN]>();
+    // SAFETY: the caller's promise.
+    let [_, _, p0, p1, f0, f1, f2, f3, ip @ ..] = unsafe { start.read_unaligned() };
+    let scope = (len >= INET6_LEN).then(|| {
+        let place = start.wrapping_add(1).cast::<u32>();
+        // SAFETY: the caller's promise.
+        unsafe { place.read_unaligned() }
+    });
     let port = u16::from_be_bytes([p0, p1]);
     let flow = u32::from_ne_bytes([f0, f1, f2, f3]);
-    SocketAddrV6::new(Ipv6Addr::from(ip), port, flow, scope).into()
+    SocketAddrV6::new(Ipv6Addr::from(ip), port, flow, scope.unwrap_or(0)).into()
 }
 
 #[cfg(test)]
