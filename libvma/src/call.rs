@@ -3,7 +3,7 @@
 
 use std::mem::offset_of;
 use std::net::Ipv4Addr;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use engine::{
     Accepting, Direction, Engine, Errno, ExceptionAction, Follows, Message, MuxCall, MuxOutcome,
@@ -264,7 +264,7 @@ pub(crate) fn accept(
     fd: c_int,
     socket: &'static TcpSocket<Device>,
     flags: c_int,
-) -> Option<Result<(c_int, SocketAddrV4), c_int>> {
+) -> Option<Result<(c_int, SocketAddr), c_int>> {
     let mut call = StreamCall::begin(engine, fd, socket, Direction::In, 0);
     loop {
         let mut accepted = None;
@@ -281,7 +281,10 @@ pub(crate) fn accept(
             }
         });
         match accepted {
-            Some(result) => return Some(result.map_err(|Errno(errno)| errno)),
+            Some(result) => {
+                let form = |(fd, peer)| (fd, socket.family().form(peer));
+                return Some(result.map(form).map_err(|Errno(errno)| errno));
+            }
             None if waited? < 0 => return Some(Err(guard::errno())),
             None => {}
         }

@@ -61,8 +61,9 @@ impl Client {
 }
 
 /// Connections of all sorts wait; then the server does what `case` says.
-fn played(pair: &Pair, case: &str, count: usize) {
+fn played(pair: &Pair, case: &str, count: usize, environment: &[(&str, &str)]) {
     let mut command = with_library(&pair.b);
+    command.envs(environment.iter().copied());
     let address = Pair::ADDRESS_B.to_string();
     command.args([case, &address, &PORT.to_string(), &count.to_string()]);
     let mut server = Running::start_interactive(command).unwrap();
@@ -139,7 +140,7 @@ fn played(pair: &Pair, case: &str, count: usize) {
 
 fn case(name: &str) {
     let pair = or_skip!(Namespaces::pair());
-    played(&pair, name, 12);
+    played(&pair, name, 12, &[]);
 }
 
 #[test]
@@ -186,5 +187,13 @@ fn handshakes_are_not_over() {
 #[test]
 fn a_hundred_connections_wait() {
     let pair = or_skip!(Namespaces::pair());
-    played(&pair, "child", 100);
+    played(&pair, "child", 100, &[]);
+}
+
+#[test]
+fn a_socket_over_ipv6_takes_its_connections_along() {
+    let pair = or_skip!(Namespaces::new().ipv6().create());
+    for case in ["child", "closes"] {
+        played(&pair, case, 12, &[("CASE_OVER_IPV6", "1")]);
+    }
 }

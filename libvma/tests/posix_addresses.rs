@@ -12,5 +12,7 @@ testkit::compare_cases!(
         shared_port,
         wildcard_and_exact,
         reuse_port,
+        six_with_four,
+        six_with_options,
     ]
 );

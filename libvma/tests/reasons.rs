@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use stats::{KernelSocketSnapshot, SocketSnapshot};
+use stats::SocketSnapshot;
 use testkit::{Accelerated, Namespaces, Pair, eventually, or_skip, preloaded};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -24,8 +24,6 @@ def udp(name, *local):
         s.bind(local)
     return s
 
-earlier = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
-print('earlier_tcp', earlier.fileno())
 udp('offloaded', address, 7001)
 udp('unbound')
 udp('loopback', '127.0.0.1', 7002)
@@ -59,13 +57,35 @@ inner.register(nested, select.EPOLLIN)
 outer.register(inner, select.EPOLLIN)
 ends = socket.socketpair()
 socket.send_fds(ends[0], [b'x'], [udp('passed', address, 7015).fileno()])
-tcp = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
-print('tcp', tcp.fileno())
-six = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-print('ipv6', six.fileno())
-gone = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
-print('closed_tcp', gone.fileno())
-gone.close()
+SIX = socket.IPPROTO_IPV6
+def six(name, kind, *options, to=None, at=None):
+    s = socket.socket(socket.AF_INET6, kind)
+    keep.append(s)
+    print(name, s.fileno())
+    for option in (socket.IPV6_V6ONLY, 0), *options:
+        s.setsockopt(SIX, *option)
+    if at:
+        s.bind(at)
+    if to:
+        s.connect_ex(to)
+    return s
+def six_sockets():
+    ONLY = socket.IPV6_V6ONLY, 1
+    # Of IPv6 packets alone: hops, class, path MTU, errors, loop, hop limit.
+    HARMLESS = (16, 9), (67, 8), (23, 0), (25, 1), (19, 0), (51, 1)
+    six('six_any', socket.SOCK_DGRAM, at=('::', 7020))
+    six('six_mapped', socket.SOCK_DGRAM, at=('::ffff:' + address, 7021))
+    six('six_options', socket.SOCK_DGRAM, *HARMLESS, at=('::', 7022))
+    six('six_packet_information', socket.SOCK_DGRAM, (49, 1), at=('::', 7023))
+    six('six_only', socket.SOCK_DGRAM, ONLY, at=('::', 7024))
+    six('six_address', socket.SOCK_DGRAM, at=('fd77::2', 7025))
+    six('six_peer', socket.SOCK_DGRAM, at=('::', 7026), to=('fd77::1', 9))
+    six('six_unbound', socket.SOCK_STREAM)
+    six('six_listener', socket.SOCK_STREAM, *HARMLESS, (49, 1), at=('::', 7027)).listen()
+    six('six_only_listener', socket.SOCK_STREAM, ONLY, at=('::', 7028)).listen()
+    six('six_connected', socket.SOCK_STREAM, to=('fd77::1', 9))
+if len(sys.argv) > 3:
+    six_sockets()
 s = udp('closed', address, 7016)
 s.setsockopt(socket.SOL_SOCKET, 42, -1)
 s.sendto(b'x', (sys.argv[2], 9))
@@ -81,10 +101,15 @@ struct Program {
 }
 
 fn start(pair: &Pair, environment: &[(&str, &str)]) -> Program {
+    start_with(pair, environment, &[])
+}
+
+fn start_with(pair: &Pair, environment: &[(&str, &str)], further: &[&str]) -> Program {
     let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
     command
         .args(["-c", SCRIPT, &Pair::ADDRESS_B.to_string()])
         .arg(Pair::ADDRESS_A.to_string())
+        .args(further)
         .envs(environment.iter().copied());
     let mut program = Accelerated::start(command).unwrap();
     let ready = eventually(SOON, || program.process().stdout().contains("ready"));
@@ -117,11 +142,6 @@ impl Program {
     fn why(&self, name: &str) -> (String, String) {
         let socket = self.socket(name);
         (self.text(socket.reason), socket.detail)
-    }
-
-    fn of_kernel(&self, name: &str) -> Option<KernelSocketSnapshot> {
-        let sockets = self.program.reader().kernel_sockets().unwrap();
-        sockets.into_iter().find(|it| it.fd == self.fds[name])
     }
 }
 
@@ -170,28 +190,38 @@ fn each_socket_says_why_it_is_the_kernels_and_what_that_is_about() {
 }
 
 #[test]
-fn sockets_that_are_never_accelerated_are_listed_while_they_are_open() {
+fn a_socket_over_ipv6_is_the_kernels_if_it_carries_no_ipv4() {
     let pair = or_skip!(Namespaces::new().ipv6().create());
-    let program = start(&pair, &[]);
-    for (name, protocol, reason) in [
+    let program = start_with(&pair, &[], &["ipv6"]);
+    let (udp, tcp) = (
+        "IPv6 is the kernel's for now",
+        "TCP over IPv6 is the kernel's for now",
+    );
+    for (name, reason, detail) in [
+        ("six_any", "offloaded", ""),
+        ("six_mapped", "offloaded", ""),
+        ("six_options", "offloaded", ""),
         (
-            "earlier_tcp",
-            stats::PROTOCOL_TCP,
-            "TCP over IPv6 is the kernel's for now",
+            "six_packet_information",
+            "a socket option needs the kernel",
+            "IPV6_RECVPKTINFO",
         ),
-        (
-            "tcp",
-            stats::PROTOCOL_TCP,
-            "TCP over IPv6 is the kernel's for now",
-        ),
-        ("ipv6", stats::PROTOCOL_UDP, "IPv6 is the kernel's for now"),
+        ("six_only", udp, ""),
+        ("six_address", udp, ""),
+        ("six_peer", udp, ""),
+        ("six_unbound", "neither bound nor connected yet", ""),
+        ("six_listener", "offloaded", ""),
+        ("six_only_listener", tcp, ""),
+        ("six_connected", tcp, ""),
     ] {
-        let listed = program.of_kernel(name).unwrap();
-        assert_eq!(listed.protocol, protocol, "{name}");
-        assert_eq!(program.text(listed.reason), reason, "{name}");
+        let expected = (reason.to_owned(), detail.to_owned());
+        assert_eq!(program.why(name), expected, "{name}");
     }
-    // Its number is that of a socket of ours since, or of none.
-    assert_eq!(program.of_kernel("closed_tcp"), None);
+    let local = |name| program.socket(name).local.unwrap().to_string();
+    assert_eq!(local("six_any"), "[::]:7020");
+    assert_eq!(local("six_mapped"), format!("{}:7021", Pair::ADDRESS_B));
+    assert_eq!(local("six_address"), "[fd77::2]:7025");
+    assert_eq!(local("six_listener"), "[::]:7027");
 }
 
 #[test]

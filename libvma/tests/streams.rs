@@ -48,14 +48,34 @@ fn finished(mut command: Command, case: &str) -> (String, String) {
     (finished.stdout, finished.stderr)
 }
 
-/// The case on the kernel and with the library; the latter's log.
+/// What makes the C programs' sockets those of `AF_INET6`, with the same IPv4 addresses; and what does not.
+fn families() -> &'static [&'static [(&'static str, &'static str)]] {
+    const ALL: &[&[(&str, &str)]] = &[&[], &[("CASE_OVER_IPV6", "1")]];
+    let has_ipv6 = Path::new("/proc/net/if_inet6").exists();
+    &ALL[..1 + usize::from(has_ipv6)]
+}
+
+/// The case on the kernel and with the library, over both families; the log of the latter.
 fn compared(pair: &Pair, case: &str) -> String {
     echo_streams(&pair.b, Pair::ADDRESS_B, PORT).unwrap();
-    let (expected, _) = finished(pair.a.command(program()), case);
-    let (seen, log) = finished(with_library(&pair.a, "", case), case);
-    assert_eq!(seen, expected, "{log}");
-    assert!(log.contains("past the kernel by va"), "{log}");
-    log
+    let in_family = |mut command: Command, family: &[(&str, &str)]| {
+        command.envs(family.iter().copied());
+        finished(command, case)
+    };
+    let logs = families().iter().map(|family| {
+        let (expected, _) = in_family(pair.a.command(program()), family);
+        let (seen, log) = in_family(with_library(&pair.a, "", case), family);
+        assert_eq!(seen, expected, "{log}");
+        assert!(log.contains("past the kernel by va"), "{log}");
+        log
+    });
+    let logs: Vec<_> = logs.collect();
+    let returns = |log: &String| log.matches("back to the kernel").count();
+    assert!(
+        logs.iter().all(|log| returns(log) == returns(&logs[0])),
+        "{logs:?}"
+    );
+    logs.concat()
 }
 
 #[test]
@@ -79,6 +99,13 @@ fn a_connection_goes_into_sets_and_out_as_the_kernel_has_it() {
 #[test]
 fn what_only_the_kernel_does_on_the_way_out_is_done() {
     compared(&or_skip!(Namespaces::pair()), "ways_out");
+}
+
+#[test]
+fn a_socket_over_ipv6_connects_to_mapped_addresses() {
+    let log = compared(&or_skip!(Namespaces::new().ipv6().create()), "six");
+    assert!(log.contains("back to the kernel: a socket option"), "{log}");
+    assert!(!log.contains("lost"), "{log}");
 }
 
 #[test]
@@ -181,9 +208,16 @@ fn exchange(mut stream: TcpStream) {
 
 #[test]
 fn a_server_accepts_past_the_kernel() {
-    let pair = or_skip!(Namespaces::pair());
+    for family in families() {
+        serves(&or_skip!(Namespaces::pair()), family);
+    }
+}
+
+fn serves(pair: &Pair, family: &[(&str, &str)]) {
     let mut command = with_library(&pair.b, "", "server");
-    command.args(["serve", "0.0.0.0", &PORT.to_string()]);
+    command
+        .args(["serve", "0.0.0.0", &PORT.to_string()])
+        .envs(family.iter().copied());
     let mut server = Accelerated::start(command).unwrap();
     assert!(
         server.process().wait_for_output("ready", SOON),

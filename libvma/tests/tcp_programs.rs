@@ -10,6 +10,7 @@ mod stage;
 
 use std::env;
 use std::fmt::Write;
+use std::path::Path;
 
 use evidence::PastKernel;
 use stage::{PATH, Run, Stage};
@@ -25,12 +26,15 @@ struct Row {
     /// A connection that is used by another process than that which accepted it is the kernel's, and so is a listener that processes
     /// share: then the server is not accelerated.
     server_is_accelerated: bool,
+    /// Its server listens over both families, or all its sockets are of `AF_INET6`.
+    is_over_ipv6: bool,
 }
 
 const fn row(needs: &'static [&'static str]) -> Row {
     Row {
         needs,
         server_is_accelerated: true,
+        is_over_ipv6: false,
     }
 }
 
@@ -40,7 +44,15 @@ impl Row {
         self
     }
 
+    const fn over_ipv6(mut self) -> Self {
+        self.is_over_ipv6 = true;
+        self
+    }
+
     fn is_here(&self) -> Result<(), Skip> {
+        if self.is_over_ipv6 && !Path::new("/proc/net/if_inet6").exists() {
+            return Err(Skip::new("no IPv6"));
+        }
         let is_here = |program: &&str| {
             env::split_paths(PATH).any(|directory| directory.join(program).is_file())
         };
@@ -60,18 +72,19 @@ macro_rules! rows {
 }
 
 rows! {
-    tcp_nginx: row(&["nginx", "curl", "wget", "wrk"]),
+    tcp_nginx: row(&["nginx", "curl", "wget", "wrk"]).over_ipv6(),
     tcp_nginx_workers: row(&["nginx", "curl", "wget", "wrk"]).whose_server_forks(),
     tcp_redis: row(&["redis-server", "redis-benchmark"]),
     tcp_memcached: row(&["memcached", "python3"]),
     tcp_iperf3: row(&["iperf3"]),
-    tcp_python: row(&["python3", "curl"]),
+    tcp_python: row(&["python3", "curl"]).over_ipv6(),
     tcp_openssl: row(&["openssl", "curl"]),
     tcp_socat: row(&["socat", "nc.openbsd"]),
     tcp_ssh: row(&["sshd"]).whose_server_forks(),
     tcp_postgres: row(&["psql"]).whose_server_forks(),
-    tcp_haproxy: row(&["haproxy", "curl"]),
-    tcp_node: row(&["node", "curl"]),
+    tcp_haproxy: row(&["haproxy", "curl"]).over_ipv6(),
+    tcp_node: row(&["node", "curl"]).over_ipv6(),
+    tcp_java: row(&["java", "curl"]).over_ipv6(),
 }
 
 fn compare(name: &'static str, row: &Row) {

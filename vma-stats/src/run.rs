@@ -145,8 +145,8 @@ fn tell_of_silent(options: &Options, error: &SelectError) {
     let silent = preloaded::processes(pid);
     for process in &silent {
         tell(format_args!(
-            "process {} ({}) runs with libvma, but publishes nothing in {}: it has opened no socket over IPv4 \
-             (IPv6, and what it accepts from a listener of its parent's, are the kernel's for now), or has another \
+            "process {} ({}) runs with libvma, but publishes nothing in {}: it has opened no TCP or UDP socket \
+             (what it accepts from a listener of its parent's is the kernel's for now), or has another \
              VMA_STATS_SHMEM_DIR",
             process.pid,
             process.name,

@@ -45,10 +45,11 @@ const PROGRAM_TABLES: &[&str] = &["compatibility", "tcp_programs"];
 /// The tests of everything but the library, whose own mostly sleep.
 const OTHERS: &[&str] = &["--workspace", "--exclude=libvma", "--no-fail-fast"];
 
-/// Those of the POSIX cases all of whose sockets stay the kernel's, for one reason or for all of them. They mostly sleep.
+/// Those of the POSIX cases all of whose sockets stay the kernel's, for one reason or for all of them, and those over IPv6. They mostly
+/// sleep.
 const LEFT_TO_KERNEL: &[&str] = &["--package=libvma", "--test=posix_*", "--no-fail-fast"];
-const LEFT_FOR_AN_OPTION: &str = "::option";
-const LEFT_FOR_ANY_REASON: &str = "left_to_kernel::";
+const LEFT_FOR_AN_OPTION: &[&str] = &["::option"];
+const LEFT_OR_OVER_IPV6: &[&str] = &["left_to_kernel::", "over_ipv6::"];
 const THREADS_THAT_SLEEP: &str = "--test-threads=8";
 
 /// Tests that are not for every change: they take minutes each.
@@ -164,7 +165,7 @@ fn long_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
         process::run(cargo::command(&parts)).map(|()| String::new())
     })?];
     steps.push(step("packages", package::try_out)?);
-    let left = || left_to_kernel(&library, LEFT_FOR_ANY_REASON);
+    let left = || left_to_kernel(&library, LEFT_OR_OVER_IPV6);
     steps.push(tests("kernel's", left, totals)?);
     for arguments in LONG_TESTS {
         let ignored = || {
@@ -199,10 +200,11 @@ fn release_library() -> Result<PathBuf, Failure> {
     built.path("vma").map(Path::to_owned)
 }
 
-/// The tests of [`LEFT_TO_KERNEL`] whose names contain `part`.
-fn left_to_kernel(library: &Path, part: &str) -> Command {
+/// The tests of [`LEFT_TO_KERNEL`] whose names contain one of `parts`.
+fn left_to_kernel(library: &Path, parts: &[&str]) -> Command {
     let mut command = tested(library, LEFT_TO_KERNEL);
-    command.args(["--", "--ignored", THREADS_THAT_SLEEP, part]);
+    command.args(["--", "--ignored", THREADS_THAT_SLEEP]);
+    command.args(parts);
     command
 }
 

@@ -34,6 +34,7 @@ pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_may_be_shared};
 pub use netconf_network::NetconfNetwork;
 pub use sockets::doorbell::Follows;
 pub use sockets::exception::{ExceptionAction, Request};
+pub use sockets::family::Family;
 pub use sockets::groups::{changes_membership, group_offset, joins};
 pub use sockets::message::Message;
 pub use sockets::network::{
@@ -44,24 +45,19 @@ pub use sockets::reason::Reason;
 pub use sockets::settings::Settings;
 pub use sockets::sleep::{Sleep, Woken};
 pub use sockets::{interrupt, user_memory};
-pub use sys::{Errno, tick_nsec};
+pub use sys::{Errno, Sockaddr, tick_nsec};
 pub use udp::{RecvCall, RecvOutcome, SendOutcome};
 
-/// Reads an IPv4 socket address; `None` if it is too short or of another family.
+/// Reads a socket address; `None` if it is too short or of another family than IPv4 and IPv6.
 ///
 /// # Safety
-/// `address` must be readable for `len` bytes, or for those of such an address if they are fewer.
-pub unsafe fn ipv4_address(
+/// `address` must be readable for `len` bytes, or for those of a `struct sockaddr_in6` if they are fewer.
+pub unsafe fn socket_address(
     address: *const libc::c_void,
     len: libc::socklen_t,
-) -> Option<std::net::SocketAddrV4> {
+) -> Option<std::net::SocketAddr> {
     // SAFETY: the caller's promise.
     unsafe { sys::read_sockaddr(address, len) }
-}
-
-/// The kernel's form of an IPv4 socket address.
-pub fn socket_address(address: std::net::SocketAddrV4) -> libc::sockaddr_in {
-    sys::sockaddr(address)
 }
 
 /// What the names above are made of: the parts are generic over the kinds of sockets that there are ([`Stack`](parts::Stack)).

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::mem;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use descriptors::{OwnDescriptor, own};
 use libc::{c_int, c_long, c_void};
 
+mod address;
 mod cgroup_programs;
 mod groups;
 mod namespace;
@@ -22,6 +23,8 @@ mod scheduling;
 pub(crate) mod streams;
 mod user_pages;
 
+pub use address::Sockaddr;
+pub(crate) use address::read_sockaddr;
 pub(crate) use cgroup_programs::has_cgroup_programs;
 pub(crate) use groups::{GROUP_OFFSET, group_filter, subscribe};
 pub(crate) use namespace::{NamespaceId, namespace_of, namespace_of_thread};
@@ -110,20 +113,20 @@ pub(crate) unsafe fn recvmsg(
     check(unsafe { libc::syscall(libc::SYS_recvmsg, fd, message, flags) }).map(|len| len as usize)
 }
 
-/// Local address of a socket; `None` if it is not IPv4.
-pub(crate) fn local_address(fd: c_int) -> Result<Option<SocketAddrV4>, Errno> {
+/// Local address of a socket; `None` if it is of another family than IPv4 and IPv6.
+pub(crate) fn local_address(fd: c_int) -> Result<Option<SocketAddr>, Errno> {
     address(libc::SYS_getsockname, fd)
 }
 
 /// Peer of a connected socket; `None` if it has none.
-pub(crate) fn peer_address(fd: c_int) -> Result<Option<SocketAddrV4>, Errno> {
+pub(crate) fn peer_address(fd: c_int) -> Result<Option<SocketAddr>, Errno> {
     match address(libc::SYS_getpeername, fd) {
         Err(Errno(libc::ENOTCONN)) => Ok(None),
         other => other,
     }
 }
 
-fn address(call: c_long, fd: c_int) -> Result<Option<SocketAddrV4>, Errno> {
+fn address(call: c_long, fd: c_int) -> Result<Option<SocketAddr>, Errno> {
     // SAFETY: all-zero is a value of this struct of integers.
     let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
     let mut len = size_of_val(&storage) as libc::socklen_t;
@@ -131,37 +134,6 @@ fn address(call: c_long, fd: c_int) -> Result<Option<SocketAddrV4>, Errno> {
     check(unsafe { libc::syscall(call, fd, &raw mut storage, &raw mut len) })?;
     // SAFETY: `storage` is a readable sockaddr of its full size.
     Ok(unsafe { read_sockaddr((&raw const storage).cast(), len) })
-}
-
-/// Reads an IPv4 socket address; `None` if it is too short or of another family.
-///
-/// # Safety
-/// `address` must be readable for `len` bytes.
-pub(crate) unsafe fn read_sockaddr(
-    address: *const c_void,
-    len: libc::socklen_t,
-) -> Option<SocketAddrV4> {
-    if address.is_null() || (len as usize) < size_of::<libc::sockaddr_in>() {
-        return None;
-    }
-    // SAFETY: the caller says that `len` bytes are readable, and they are enough.
-    let address = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
-    (c_int::from(address.sin_family) == libc::AF_INET).then(|| {
-        let ip = Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr));
-        SocketAddrV4::new(ip, u16::from_be(address.sin_port))
-    })
-}
-
-/// The kernel's form of an IPv4 socket address.
-pub(crate) fn sockaddr(address: SocketAddrV4) -> libc::sockaddr_in {
-    libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: address.port().to_be(),
-        sin_addr: libc::in_addr {
-            s_addr: u32::from(*address.ip()).to_be(),
-        },
-        sin_zero: [0; 8],
-    }
 }
 
 /// An integer socket option.

@@ -1,4 +1,4 @@
-//! UDP sockets over IPv4.
+//! UDP sockets, as far as they carry IPv4.
 
 mod ancillary;
 mod attach;

@@ -19,7 +19,7 @@ macro_rules! with_sections {
         $then! {
             Sockets = 1, sockets: SocketStats => SocketSnapshot, claimed by claim_socket -> SocketSlot,
                 |asked| asked.sockets, |_| true, |it| u64::from(it.slot),
-                "UDP sockets over IPv4: what each is and what it did";
+                "what each socket is and what it did";
             Rings = 2, rings: RingStats => RingSnapshot, claimed by claim_ring -> RingSlot,
                 |asked| asked.rings, |_| true, |it| u64::from(it.slot),
                 "open interfaces";

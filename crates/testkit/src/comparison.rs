@@ -65,6 +65,8 @@ const SLEEPING: Variant = (
 /// Makes a test of each case of the program `tests/c/<program>.c`: compares it on the kernel and with the library, in the ways
 /// of one of this crate's lists ([`VARIANTS`], ...). Options of the C compiler may follow.
 ///
+/// In the module `over_ipv6`, a further test compares each case on sockets of `AF_INET6`, with the same IPv4 addresses.
+///
 /// In the module `left_to_kernel`, further tests compare each case for every [`Reason`](crate::Reason) for which all its sockets stay
 /// the kernel's. They mostly sleep: `cargo xtask test` runs them many at once.
 #[macro_export]
@@ -94,6 +96,21 @@ macro_rules! compare_cases {
             }
         )*
 
+        mod over_ipv6 {
+            $(
+                #[test]
+                #[ignore = "for cargo xtask test, many at once"]
+                fn $case() {
+                    let comparison = $crate::or_skip!($crate::Comparison::over_ipv6());
+                    let sources = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c"));
+                    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+                    let source = sources.join(concat!($program, ".c"));
+                    let program = $crate::compile_c_with(&source, directory, $options).unwrap();
+                    comparison.assert_same(&program, &[stringify!($case)], &$crate::$variants[..1]);
+                }
+            )*
+        }
+
         mod left_to_kernel {
             $(
                 mod $case {
@@ -106,8 +123,8 @@ macro_rules! compare_cases {
                     }
 
                     $crate::compare_cases!(
-                        @reasons loopback Loopback, option Option, ipv6 Ipv6, rule Rule,
-                        forked Forked, no_capability NoCapability, held Held
+                        @reasons loopback Loopback, option Option, rule Rule, forked Forked,
+                        no_capability NoCapability, held Held
                     );
                 }
             )*
@@ -121,6 +138,8 @@ pub struct Comparison {
     /// The namespaces.
     pub pair: Pair,
     library: PathBuf,
+    /// What the compared program is told.
+    told: &'static [(&'static str, &'static str)],
     _peer: ScriptedPeer,
 }
 
@@ -145,7 +164,20 @@ impl Comparison {
         Ok(Self {
             pair,
             library,
+            told: &[],
             _peer: peer,
+        })
+    }
+
+    /// The same for programs whose sockets are to be of `AF_INET6`, as the header of the C programs makes them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Comparison::new`].
+    pub fn over_ipv6() -> Result<Self, Skip> {
+        Ok(Self {
+            told: &[("CASE_OVER_IPV6", "1")],
+            ..Self::new()?
         })
     }
 
@@ -156,7 +188,7 @@ impl Comparison {
     /// It could not be started or did not end in time.
     pub fn on_kernel(&self, program: &Path, arguments: &[&str]) -> io::Result<Finished> {
         let mut command = self.pair.b.command(program);
-        command.args(arguments);
+        command.args(arguments).envs(self.told.iter().copied());
         Running::start(command)?.wait(TIMEOUT)
     }
 
@@ -172,7 +204,8 @@ impl Comparison {
         environment: &[(&str, &str)],
     ) -> io::Result<Finished> {
         let mut command = preload_with_debug_log(&self.pair.b, program, &self.library);
-        command.args(arguments).envs(environment.iter().copied());
+        let environment = environment.iter().chain(self.told);
+        command.args(arguments).envs(environment.copied());
         Running::start(command)?.wait(TIMEOUT)
     }
 

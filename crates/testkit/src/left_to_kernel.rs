@@ -59,8 +59,6 @@ pub enum Reason {
     Loopback,
     /// They have an option that the library leaves to the kernel (`SO_PEEK_OFF`, turned off).
     Option,
-    /// They are IPv6 sockets, of addresses that are mapped to IPv4.
-    Ipv6,
     /// A rule in libvma.conf says so.
     Rule,
     /// They are made in a child of the process that has the interface.
@@ -77,7 +75,6 @@ impl Reason {
         match self {
             Self::Loopback => "loopback",
             Self::Option => "option",
-            Self::Ipv6 => "ipv6",
             Self::Rule => "rule",
             Self::Forked => "forked",
             Self::NoCapability => "no_capability",

@@ -1,7 +1,7 @@
 //! Calls that make sockets, and copy and close descriptors.
 
 use descriptors::own;
-use engine::epoll_may_be_shared;
+use engine::{Family, epoll_may_be_shared};
 use libc::{c_int, c_uint, c_void};
 
 use super::{create, hook, setup};
@@ -19,30 +19,27 @@ hook! {
         // SAFETY: integers.
         let fd = unsafe { real::socket(domain, kind, protocol) };
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        let is_udp = domain == libc::AF_INET
-            && kind & !flags == libc::SOCK_DGRAM
-            && matches!(protocol, 0 | libc::IPPROTO_UDP);
-        if fd >= 0 && is_udp {
+        let family = Family::of_domain(domain).filter(|_| fd >= 0);
+        let is_udp = kind & !flags == libc::SOCK_DGRAM && matches!(protocol, 0 | libc::IPPROTO_UDP);
+        if let Some(family) = family.filter(|_| is_udp) {
             forget(fd);
             let _ = contained(|| {
                 if let Some(engine) = start::start() {
-                    engine.socket_opened(fd, kind & libc::SOCK_NONBLOCK != 0);
+                    engine.socket_opened(fd, family, kind & libc::SOCK_NONBLOCK != 0);
                 }
             });
             start::end_if_start_failed();
             return fd;
         }
         create::number_reused(fd);
-        let is_stream = domain == libc::AF_INET
-            && kind & !flags == libc::SOCK_STREAM
-            && matches!(protocol, 0 | libc::IPPROTO_TCP);
-        if fd >= 0 && is_stream && stream_opened(fd, kind & libc::SOCK_NONBLOCK != 0) {
+        let Some(family) = family else {
+            return fd;
+        };
+        let is_stream = kind & !flags == libc::SOCK_STREAM && matches!(protocol, 0 | libc::IPPROTO_TCP);
+        if is_stream && stream_opened(fd, family, kind & libc::SOCK_NONBLOCK != 0) {
             return fd;
         }
-        if matches!(domain, libc::AF_INET | libc::AF_INET6)
-            && fd >= 0
-            && let Some(engine) = runtime::engine()
-        {
+        if let Some(engine) = runtime::engine() {
             let _ = contained(|| engine.other_socket_opened(fd, domain, kind, protocol));
         }
         fd
@@ -50,14 +47,14 @@ hook! {
 }
 
 /// Whether a new TCP socket may be accelerated. The library starts for it only if rules leave any to it.
-fn stream_opened(fd: c_int, nonblocking: bool) -> bool {
+fn stream_opened(fd: c_int, family: Family, nonblocking: bool) -> bool {
     contained(|| {
         let engine = match runtime::engine() {
             Some(engine) => Some(engine),
             None if start::may_accelerate_streams() => start::start(),
             None => None,
         };
-        engine.is_some_and(|engine| engine.stream_opened(fd, nonblocking))
+        engine.is_some_and(|engine| engine.stream_opened(fd, family, nonblocking))
     })
     .unwrap_or(false)
 }

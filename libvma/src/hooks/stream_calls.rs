@@ -1,8 +1,8 @@
 //! Calls on TCP sockets of ours, for the hooks of calls that any socket may be behind.
 
 use engine::user_memory::{is_readable, is_writable};
-use engine::{Amount, ConnectOutcome, Errno};
-use libc::{c_int, c_ulong, c_void, msghdr, sockaddr, sockaddr_in, socklen_t, ssize_t};
+use engine::{Amount, ConnectOutcome, Errno, Sockaddr};
+use libc::{c_int, c_ulong, c_void, msghdr, sockaddr, sockaddr_in6, socklen_t, ssize_t};
 
 use crate::call;
 use crate::guard::{contained, fail};
@@ -116,13 +116,14 @@ pub(super) unsafe fn connect(fd: c_int, address: *const sockaddr, len: socklen_t
     }
     let size = len as usize;
     if size < size_of::<libc::sa_family_t>()
-        || !is_readable(address, size.min(size_of::<sockaddr_in>()))
+        || !is_readable(address, size.min(size_of::<sockaddr_in6>()))
     {
         // The kernel says what is wrong.
         return None;
     }
     // SAFETY: readable (checked above), and the caller's own.
-    let peer = unsafe { engine::ipv4_address(address.cast::<c_void>(), len) };
+    let peer = unsafe { engine::socket_address(address.cast::<c_void>(), len) };
+    let peer = peer.filter(|peer| socket.family().is_of(peer));
     // SAFETY: as above; every address begins with its family.
     let family = unsafe { address.cast::<libc::sa_family_t>().read_unaligned() };
     if peer.is_none() && c_int::from(family) != libc::AF_UNSPEC {
@@ -167,15 +168,19 @@ pub(super) unsafe fn accept(
     if !address.is_null() {
         // SAFETY: readable (checked above), and the caller's own.
         let room = unsafe { len.read_unaligned() } as usize;
-        let name = engine::socket_address(peer);
-        let count = room.min(size_of_val(&name));
+        let name = Sockaddr::from(peer);
+        let name = name.as_bytes();
+        let count = room.min(name.len());
         if is_writable(address, count) {
-            let from = (&raw const name).cast::<u8>();
             // SAFETY: writable for `count` bytes (checked above), and the caller's own.
-            unsafe { address.cast::<u8>().copy_from_nonoverlapping(from, count) };
+            unsafe {
+                address
+                    .cast::<u8>()
+                    .copy_from_nonoverlapping(name.as_ptr(), count)
+            };
         }
         // SAFETY: writable (checked above), and the caller's own.
-        unsafe { len.write_unaligned(size_of_val(&name) as socklen_t) };
+        unsafe { len.write_unaligned(name.len() as socklen_t) };
     }
     Some(accepted)
 }

@@ -26,6 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "family.h"
+
 #define PEER_PORT 7000
 
 #define UNUSED __attribute__((unused))
@@ -48,36 +50,14 @@ UNUSED static int reason_is(const char *name)
 /* A socket with what the reason asks for. */
 UNUSED static int reasoned_socket(int domain, int type, int protocol)
 {
-    int is_udp = domain == AF_INET && (type & 0xf) == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP);
-    if (is_udp && reason_is("ipv6"))
-        domain = AF_INET6;
+    int is_udp = (domain == AF_INET || domain == AF_INET6) && (type & 0xf) == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP);
     int fd = socket(domain, type, protocol), off = -1;
     if (fd >= 0 && is_udp && reason_is("option"))
         setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &off, sizeof off);
     return fd;
 }
+#undef socket
 #define socket reasoned_socket
-
-/* bind(2) of an IPv4 address, which an IPv6 socket takes in its own form only. All other calls take either. */
-UNUSED static int reasoned_bind(int fd, const struct sockaddr *address, socklen_t len)
-{
-    struct sockaddr_in six_or_four;
-    int domain;
-    socklen_t domain_len = sizeof domain;
-    if (!reason_is("ipv6") || len < sizeof six_or_four || getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &domain_len) != 0 ||
-        domain != AF_INET6)
-        return bind(fd, address, len);
-    memcpy(&six_or_four, address, sizeof six_or_four);
-    if (six_or_four.sin_family != AF_INET)
-        return bind(fd, address, len);
-    struct sockaddr_in6 mapped = {.sin6_family = AF_INET6, .sin6_port = six_or_four.sin_port};
-    if (six_or_four.sin_addr.s_addr != INADDR_ANY) {
-        memset(&mapped.sin6_addr.s6_addr[10], 0xff, 2);
-        memcpy(&mapped.sin6_addr.s6_addr[12], &six_or_four.sin_addr, 4);
-    }
-    return bind(fd, (const struct sockaddr *)&mapped, sizeof mapped);
-}
-#define bind reasoned_bind
 
 /* Ends the program when the test itself cannot go on. */
 #define MUST(expression) must((expression) >= 0, #expression, __LINE__)

@@ -21,6 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "family.h"
+
 static void say(const char *text, int number) {
     char line[100];
     int len = snprintf(line, sizeof line, "%s %d\n", text, number);

@@ -21,6 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "family.h"
+
 #define LEN 600000
 
 static struct sockaddr_in peer;
@@ -336,6 +338,96 @@ static void sets(int mark, int copy) {
     close(set);
 }
 
+static struct sockaddr_in6 mapped(void) {
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = peer.sin_port};
+    memset(&six.sin6_addr.s6_addr[10], 0xff, 2);
+    memcpy(&six.sin6_addr.s6_addr[12], &peer.sin_addr, 4);
+    return six;
+}
+
+// What a name says, without the port that the kernel chose.
+static void say_name(const char *what, int (*call)(int, struct sockaddr *, socklen_t *), int fd) {
+    struct sockaddr_in6 name = {0};
+    socklen_t len = sizeof name;
+    char text[INET6_ADDRSTRLEN] = "";
+    int result = call(fd, (struct sockaddr *)&name, &len), error = errno;
+    const void *ip = name.sin6_family == AF_INET ? (void *)&((struct sockaddr_in *)&name)->sin_addr : (void *)&name.sin6_addr;
+    if (result == 0) inet_ntop(name.sin6_family, ip, text, sizeof text);
+    printf("%s: %d %d, len %u family %d %s port %d\n", what, result, result ? error : 0, len, name.sin6_family, text, name.sin6_port != 0);
+}
+
+static void says_connected(const char *what, int fd, const void *address, socklen_t len) {
+    char text[3];
+    errno = 0;
+    int result = connect(fd, address, len);
+    printf("%s: %d %d\n", what, result, errno);
+    say_name("  self", getsockname, fd);
+    say_name("  peer", getpeername, fd);
+    if (result == 0 && ((const struct sockaddr *)address)->sa_family != AF_UNSPEC) {
+        check(write(fd, "abc", 3) == 3, "write");
+        for (size_t done = 0; done < 3;) {
+            ssize_t count = read(fd, text + done, 3 - done);
+            check(count > 0, "read");
+            done += (size_t)count;
+        }
+        check(memcmp(text, "abc", 3) == 0, "the echo");
+    }
+}
+
+static int six_socket(int v6only) {
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    check(fd >= 0, "socket");
+    check(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof v6only) == 0, "IPV6_V6ONLY");
+    return fd;
+}
+
+// Sockets of AF_INET6 to an IPv4 address.
+static void six(void) {
+    struct sockaddr_in6 to = mapped(), any = {.sin6_family = AF_INET6}, nowhere = to, none = {.sin6_family = AF_UNSPEC};
+    struct sockaddr_in four_to = peer;
+    int fd = six_socket(0), on = 1, four = AF_INET;
+    says_connected("IPv4 address", fd, &four_to, sizeof four_to);
+    says_connected("short address", fd, &to, 23);
+    says_connected("no IPv6 there", fd, &nowhere, 3);
+    to.sin6_flowinfo = htonl(0x12345), to.sin6_scope_id = 99;
+    says_connected("without a scope", fd, &to, 24);
+    says_connected("again", fd, &to, sizeof to);
+    says_connected("dissolved", fd, &none, sizeof none);
+    to = mapped();
+    says_connected("once more", fd, &to, sizeof to);
+    printf("IPV6_V6ONLY: %d\n", setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) ? errno : 0);
+    printf("IPV6_TCLASS: %d\n", setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &on, sizeof on) ? errno : 0);
+    close(fd);
+
+    fd = six_socket(0);
+    check(bind(fd, (struct sockaddr *)&any, sizeof any) == 0, "bind");
+    says_connected("bound to any", fd, &to, sizeof to);
+    // Then it is the kernel's, with what it has sent.
+    check(setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof on) == 0, "IPV6_FREEBIND");
+    char text[4];
+    check(write(fd, "last", 4) == 4 && recv(fd, text, 4, MSG_WAITALL) == 4 && !memcmp(text, "last", 4), "the kernel's echo");
+    say_name("  self", getsockname, fd);
+    close(fd);
+
+    fd = six_socket(0);
+    says_connected("to be IPv4", fd, &to, sizeof to);
+    printf("IPV6_ADDRFORM: %d\n", setsockopt(fd, IPPROTO_IPV6, IPV6_ADDRFORM, &four, sizeof four) ? errno : 0);
+    say_name("  self", getsockname, fd);
+    check(write(fd, "four", 4) == 4 && recv(fd, text, 4, MSG_WAITALL) == 4 && !memcmp(text, "four", 4), "the echo of four");
+    check(setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof on) == 0, "IP_FREEBIND");
+    check(write(fd, "last", 4) == 4 && recv(fd, text, 4, MSG_WAITALL) == 4 && !memcmp(text, "last", 4), "the kernel's echo of four");
+    close(fd);
+
+    fd = six_socket(1);
+    says_connected("only IPv6", fd, &to, sizeof to);
+    close(fd);
+    fd = six_socket(0);
+    any.sin6_addr = in6addr_loopback;
+    check(bind(fd, (struct sockaddr *)&any, sizeof any) == 0, "bind to loopback");
+    says_connected("bound to an IPv6 address", fd, &to, sizeof to);
+    close(fd);
+}
+
 static void refused(void) {
     peer.sin_port = htons(1);
     int fd = socket(AF_INET, SOCK_STREAM, 0), error = 0;
@@ -365,7 +457,7 @@ static void serve(int connections) {
         struct sockaddr_in from, same;
         socklen_t len = sizeof from;
         int connection = accept(fd, (struct sockaddr *)&from, &len), value = 0;
-        check(connection >= 0 && len == sizeof from, "accept");
+        check(connection >= 0 && len == (over_ipv6() ? sizeof(struct sockaddr_in6) : sizeof from), "accept");
         len = sizeof same;
         check(getpeername(connection, (struct sockaddr *)&same, &len) == 0, "getpeername");
         check(memcmp(&from, &same, 8) == 0, "the peer");
@@ -437,6 +529,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "ways_out")) ways_out();
     else if (!strcmp(name, "room")) room();
     else if (!strcmp(name, "refused")) refused();
+    else if (!strcmp(name, "six")) six();
     else if (!strcmp(name, "serve")) serve(4);
     else if (!strcmp(name, "serve_deferred")) serve_deferred(0);
     else if (!strcmp(name, "serve_deferred_late")) serve_deferred(1);

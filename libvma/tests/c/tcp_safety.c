@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "family.h"
+
 static struct sockaddr_in peer;
 
 static void check(int ok, const char *what) {

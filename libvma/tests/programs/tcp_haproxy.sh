@@ -11,7 +11,7 @@ defaults
     timeout client 5s
     timeout server 5s
 listen all
-    bind $SELF:80
+    bind :::80 v4v6
     server one 127.0.0.1:8000
 END
 until_listening tcp 8000

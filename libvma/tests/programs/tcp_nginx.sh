@@ -8,7 +8,7 @@ http {
     access_log off; client_body_temp_path $HOME/logs/b; proxy_temp_path $HOME/logs/p;
     fastcgi_temp_path $HOME/logs/f; uwsgi_temp_path $HOME/logs/u; scgi_temp_path $HOME/logs/s;
     sendfile on; gzip on; gzip_types text/plain;
-    server { listen $SELF:80; root $HOME/www; location /proxy/ { proxy_pass http://$SELF:80/; } }
+    server { listen ${LISTEN-[::]:80 ipv6only=off}; root $HOME/www; location /proxy/ { proxy_pass http://$SELF:80/; } }
 }
 END
 serve nginx -p "$HOME" -c "$HOME/conf" -e "$HOME/logs/error" & server=$!

@@ -1,3 +1,3 @@
 # The same with processes that inherit the listener.
-MASTER=' ' WORKERS=2
+MASTER=' ' WORKERS=2 LISTEN=$SELF:80
 . "$PROGRAMS/tcp_nginx.sh"

@@ -1,7 +1,7 @@
-# A server of an event loop and one with threads, and their clients.
+# A server of an event loop, over both families, and one with threads, and their clients.
 . "$PROGRAMS/tcp.bash"
 cat >server.py <<'END'
-import asyncio, os
+import asyncio, socket
 async def echo(reader, writer):
     while data := await reader.read(65536):
         writer.write(data)
@@ -10,7 +10,8 @@ async def echo(reader, writer):
     writer.write_eof()
     writer.close()
 async def main():
-    async with await asyncio.start_server(echo, os.environ["SELF"], 7000) as server:
+    both = socket.create_server(("", 7000), family=socket.AF_INET6, dualstack_ipv6=True)
+    async with await asyncio.start_server(echo, sock=both) as server:
         await server.serve_forever()
 asyncio.run(main())
 END

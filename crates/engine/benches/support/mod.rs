@@ -99,7 +99,7 @@ pub fn accelerate(
     socket: &KernelSocket,
 ) -> &'static UdpSocket<NullBackend> {
     let fd = socket.as_raw_fd();
-    engine.socket_opened(fd, false);
+    engine.socket_opened(fd, engine::Family::Inet, false);
     let ours = engine.udp(fd).expect("just opened");
     engine.addresses_changed(ours);
     assert_eq!(ours.reason(), engine::Reason::Offloaded);

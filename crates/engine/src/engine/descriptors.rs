@@ -9,6 +9,7 @@ use libc::c_int;
 
 use crate::engine::{Engine, Object, TcpSocket, UdpSocket};
 use crate::mux::epoll_may_be_shared;
+use crate::sockets::family::Family;
 use crate::sockets::hand_over;
 use crate::sockets::offload;
 use crate::sockets::reason::Reason;
@@ -21,8 +22,8 @@ use crate::udp::follow_port;
 const LOOKED_AT_ONCE: usize = 1024;
 
 impl<B: Backend> Engine<B> {
-    /// Takes note of a new UDP socket over IPv4 of the kernel's.
-    pub fn socket_opened(&self, fd: c_int, nonblocking: bool) {
+    /// Takes note of a new UDP socket of the kernel's.
+    pub fn socket_opened(&self, fd: c_int, family: Family, nonblocking: bool) {
         if self.is_other_process() {
             // The number is one of a child of `vfork(2)`.
             return;
@@ -42,6 +43,7 @@ impl<B: Backend> Engine<B> {
         };
         socket.open(
             fd,
+            family,
             nonblocking,
             self.segment.claim_socket(),
             self.sharing.forks(),
@@ -61,18 +63,23 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// Takes note of a new TCP socket over IPv4 of the kernel's, unless rules leave all of them to it (`false`).
-    pub fn stream_opened(&self, fd: c_int, nonblocking: bool) -> bool {
+    /// Takes note of a new TCP socket of the kernel's, unless rules leave all of them to it (`false`).
+    pub fn stream_opened(&self, fd: c_int, family: Family, nonblocking: bool) -> bool {
         if self.is_other_process() || !tcp::may_accelerate(self.rules()) {
             return false;
         }
         let _control = self.control();
         self.forget(fd);
-        self.add_stream(fd, nonblocking).is_some()
+        self.add_stream(fd, family, nonblocking).is_some()
     }
 
     /// Under the control lock.
-    pub(super) fn add_stream(&self, fd: c_int, nonblocking: bool) -> Option<&'static TcpSocket<B>> {
+    pub(super) fn add_stream(
+        &self,
+        fd: c_int,
+        family: Family,
+        nonblocking: bool,
+    ) -> Option<&'static TcpSocket<B>> {
         let object = self.streams.take(|| {
             Object::Tcp(TcpSocket::new(
                 self.tcp,
@@ -86,6 +93,7 @@ impl<B: Backend> Engine<B> {
         };
         socket.open(
             fd,
+            family,
             nonblocking,
             self.segment.claim_socket(),
             self.sharing.forks(),

@@ -1,21 +1,26 @@
-//! Listing sockets of kinds that are never accelerated.
+//! Listing sockets that are not accelerated from their beginning on.
 
 use dev_core::Backend;
 use libc::c_int;
 
 use crate::engine::Engine;
-use crate::sockets::kernel_sockets::{DESCRIPTORS, never_accelerated};
-use crate::sys;
+use crate::sockets::kernel_sockets::{DESCRIPTORS, is_stream};
+use crate::sockets::reason::Reason;
+use crate::{sys, tcp};
 
 impl<B: Backend> Engine<B> {
     /// A socket was made that is not one of [`Engine::socket_opened`].
     pub fn other_socket_opened(&self, fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
         let kind = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
-        if let Some((reason, protocol)) = never_accelerated(domain, kind, protocol)
-            && !self.is_other_process()
-        {
+        if is_stream(domain, kind, protocol) && !self.is_other_process() {
+            let reason = if tcp::may_accelerate(self.rules()) {
+                // It comes from the program that this one was before, or from another process.
+                Reason::Passed
+            } else {
+                Reason::Rule
+            };
             let slot = self.segment.claim_kernel_socket();
-            slot.protocol.set(protocol);
+            slot.protocol.set(stats::PROTOCOL_TCP);
             slot.reason.set(reason as u32);
             slot.fd.set(fd);
             self.kernel_sockets.list(fd, slot);

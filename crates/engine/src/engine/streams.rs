@@ -39,7 +39,7 @@ impl<B: Backend> Engine<B> {
         let mut opened = None;
         let accepted = listener.accept(self, flags, |fd| {
             self.forget(fd);
-            let socket = self.add_stream(fd, nonblocking);
+            let socket = self.add_stream(fd, listener.family(), nonblocking);
             opened = socket.map(|_| fd);
             socket
         });

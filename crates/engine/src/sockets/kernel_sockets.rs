@@ -1,4 +1,4 @@
-//! Sockets of kinds that are never accelerated, kept for `vma_stats` to list: an operator who asks what the library does for a
+//! Sockets that are not accelerated from their beginning on, kept for `vma_stats` to list: an operator who asks what the library does for a
 //! program sees all of its sockets. Touched when sockets are made and closed, never by their calls.
 
 use std::collections::HashMap;
@@ -7,8 +7,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::c_int;
 use stats::KernelSocketSlot;
-
-use crate::sockets::reason::Reason;
 
 /// Sockets with higher numbers are not listed.
 pub(crate) const DESCRIPTORS: usize = 1024;
@@ -57,23 +55,9 @@ impl KernelSockets {
     }
 }
 
-/// Why a socket of a family and kind is never accelerated, and its protocol. `None`: it may be, or is no internet socket.
-pub(crate) fn never_accelerated(
-    domain: c_int,
-    kind: c_int,
-    protocol: c_int,
-) -> Option<(Reason, u32)> {
-    match (domain, kind) {
-        // It comes here if rules leave all of its kind to the kernel.
-        (libc::AF_INET, libc::SOCK_STREAM) if matches!(protocol, 0 | libc::IPPROTO_TCP) => {
-            Some((Reason::Rule, stats::PROTOCOL_TCP))
-        }
-        (libc::AF_INET6, libc::SOCK_STREAM) if matches!(protocol, 0 | libc::IPPROTO_TCP) => {
-            Some((Reason::Tcp, stats::PROTOCOL_TCP))
-        }
-        (libc::AF_INET6, libc::SOCK_DGRAM) if matches!(protocol, 0 | libc::IPPROTO_UDP) => {
-            Some((Reason::Ipv6, stats::PROTOCOL_UDP))
-        }
-        _ => None,
-    }
+/// Whether it is a TCP socket. Those of which no object is made are listed.
+pub(crate) fn is_stream(domain: c_int, kind: c_int, protocol: c_int) -> bool {
+    matches!(domain, libc::AF_INET | libc::AF_INET6)
+        && kind == libc::SOCK_STREAM
+        && matches!(protocol, 0 | libc::IPPROTO_TCP)
 }

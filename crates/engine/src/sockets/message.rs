@@ -1,12 +1,14 @@
 //! The application's buffers in a receive or send call. They are the application's claim until used: lengths are bounded
 //! and bad pointers are refused here, in one place.
 
-use std::net::SocketAddrV4;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::slice;
 
 use libc::c_int;
 
 use crate::sockets::control::{ControlCopy, ControlRoom};
+use crate::sockets::family::{Family, canonical};
+use crate::sockets::reason::Reason;
 use crate::sockets::user_memory::{is_readable, is_writable};
 use crate::sys::{self, Errno};
 
@@ -89,19 +91,27 @@ impl<'a> Message<'a> {
         unsafe { ControlCopy::of(start, self.header.msg_controllen) }
     }
 
-    /// The destination of a send call: `Ok(None)` for none given, `Err` for one that only the kernel can judge.
+    /// The destination of a send call: `Ok(None)` for none given, `Err` for one that only the kernel can judge, or reach.
     #[inline(always)]
-    pub(crate) fn destination(&self) -> Result<Option<SocketAddrV4>, ()> {
+    pub(crate) fn destination(&self, family: Family) -> Result<Option<SocketAddrV4>, Reason> {
         if self.header.msg_name.is_null() || self.header.msg_namelen == 0 {
             return Ok(None);
         }
         let len = self.header.msg_namelen as usize;
         if len > NAME_BYTES_MAX || !is_readable(self.header.msg_name, len) {
-            return Err(());
+            return Err(Reason::Message);
         }
         // SAFETY: readable for `msg_namelen` bytes (checked above).
         let address = unsafe { sys::read_sockaddr(self.header.msg_name, self.header.msg_namelen) };
-        address.map(Some).ok_or(())
+        match address {
+            Some(SocketAddr::V4(address)) => Ok(Some(address)),
+            // A socket over IPv4 takes no other; one over IPv6 takes either.
+            Some(address) if family == Family::Inet6 => match canonical(address) {
+                SocketAddr::V4(address) => Ok(Some(address)),
+                SocketAddr::V6(_) => Err(Reason::Ipv6),
+            },
+            _ => Err(Reason::Message),
+        }
     }
 
     /// The bytes to send, and how many they are. `Err`: a claim that the kernel has to judge.
@@ -131,7 +141,12 @@ impl<'a> Message<'a> {
 
     /// Copies a received datagram into the buffers and fills in address and flags. Returns how many bytes fitted.
     #[inline(always)]
-    pub(crate) fn receive(&mut self, data: &[u8], source: SocketAddrV4) -> Result<usize, Errno> {
+    pub(crate) fn receive(
+        &mut self,
+        data: &[u8],
+        source: SocketAddrV4,
+        family: Family,
+    ) -> Result<usize, Errno> {
         let mut rest = data;
         for part in self.parts().map_err(|()| Errno(libc::EMSGSIZE))? {
             let len = part.iov_len.min(rest.len());
@@ -149,17 +164,17 @@ impl<'a> Message<'a> {
         }
         self.header.msg_flags = if rest.is_empty() { 0 } else { libc::MSG_TRUNC };
         self.header.msg_controllen = 0;
-        self.set_name(source)?;
+        self.set_name(source, family)?;
         Ok(data.len() - rest.len())
     }
 
     #[inline]
-    fn set_name(&mut self, source: SocketAddrV4) -> Result<(), Errno> {
+    fn set_name(&mut self, source: SocketAddrV4, family: Family) -> Result<(), Errno> {
         if self.header.msg_name.is_null() {
             return Ok(());
         }
-        let address = sys::sockaddr(source);
-        let size = size_of_val(&address);
+        let address = sys::Sockaddr::from(family.form(source));
+        let size = address.as_bytes().len();
         let room = (self.header.msg_namelen as usize).min(size);
         if !is_writable(self.header.msg_name, room) {
             return Err(Errno(libc::EFAULT));
@@ -167,7 +182,7 @@ impl<'a> Message<'a> {
         // SAFETY: the name buffer is writable for `msg_namelen >= room` bytes (contract of `new`).
         unsafe {
             std::ptr::copy_nonoverlapping(
-                (&raw const address).cast::<u8>(),
+                address.as_bytes().as_ptr(),
                 self.header.msg_name.cast::<u8>(),
                 room,
             );

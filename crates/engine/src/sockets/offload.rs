@@ -18,6 +18,8 @@ pub(crate) struct SocketFacts<'a> {
     pub(crate) local: SocketAddrV4,
     /// Peer of a connected socket.
     pub(crate) peer: Option<SocketAddrV4>,
+    /// It carries IPv6 alone.
+    pub(crate) is_ipv6: bool,
     /// `SO_BINDTODEVICE`: index of the interface, or 0.
     pub(crate) device: u32,
     /// With `SO_REUSEADDR` or `SO_REUSEPORT`: who else has the port.
@@ -133,6 +135,9 @@ pub(crate) fn plan<'a>(
     if socket.ipsec {
         return Err(Reason::Ipsec.into());
     }
+    if socket.is_ipv6 {
+        return Err(Reason::Ipv6.into());
+    }
     let rule_for = |peer| connect_rule(socket.rules, peer, socket.local);
     if let Some(rule) = socket.peer.and_then(rule_for) {
         let (reason, rule) = (Reason::Rule, Some(rule));
@@ -236,6 +241,7 @@ mod tests {
         SocketFacts {
             local: local.parse().unwrap(),
             peer: None,
+            is_ipv6: false,
             device: 0,
             sharing: PortSharing::Alone,
             enabled: true,
@@ -272,6 +278,13 @@ mod tests {
                 ..facts("10.0.0.1:1")
             }),
             Reason::Ipsec
+        );
+        assert_eq!(
+            reason(SocketFacts {
+                is_ipv6: true,
+                ..facts("0.0.0.0:1")
+            }),
+            Reason::Ipv6
         );
         for (sharing, expected) in [
             (PortSharing::Shared, Reason::PortShared),

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use libc::c_int;
 
 use crate::sockets::exception::Request;
+use crate::sockets::family::Family;
 use crate::sockets::host::Host;
 use crate::sockets::options::{Effect, effect};
 use crate::sockets::socket::SocketCore;
@@ -55,6 +56,7 @@ impl<S: Stack> Host<S> {
                 self.addresses_changed(socket);
             }
             Effect::Headers => socket.headers_changed(),
+            Effect::Family => socket.core().set_family(Family::Inet),
             Effect::Multicast => {
                 socket.core().show_multicast_options();
                 socket.headers_changed();

@@ -106,9 +106,18 @@ const IP: &[(c_int, &str)] = &[
     (51, "IP_LOCAL_PORT_RANGE"),
 ];
 const IPV6: &[(c_int, &str)] = &[
+    (2, "IPV6_2292PKTINFO"),
     (26, "IPV6_V6ONLY"),
+    (35, "IPV6_XFRM_POLICY"),
+    (36, "IPV6_HDRINCL"),
     (49, "IPV6_RECVPKTINFO"),
+    (50, "IPV6_PKTINFO"),
     (66, "IPV6_RECVTCLASS"),
+    (74, "IPV6_ORIGDSTADDR"),
+    (75, "IPV6_TRANSPARENT"),
+    (76, "IPV6_UNICAST_IF"),
+    (77, "IPV6_RECVFRAGSIZE"),
+    (78, "IPV6_FREEBIND"),
 ];
 const UDP: &[(c_int, &str)] = &[
     (1, "UDP_CORK"),

@@ -27,6 +27,8 @@ pub(super) enum Effect {
     Multicast,
     /// Which groups' datagrams the socket gets.
     Groups,
+    /// Which family the socket is of.
+    Family,
     /// Something that only the kernel does.
     Kernel,
 }
@@ -36,6 +38,7 @@ pub(super) fn effect(level: c_int, name: c_int) -> Effect {
     match level {
         libc::SOL_SOCKET => of_sockets(name),
         libc::IPPROTO_IP => of_ip(name),
+        libc::IPPROTO_IPV6 => of_ipv6(name),
         libc::IPPROTO_UDP => of_udp(name),
         _ => Effect::Kernel,
     }
@@ -116,6 +119,14 @@ fn of_ip(name: c_int) -> Effect {
     }
 }
 
+fn of_ipv6(name: c_int) -> Effect {
+    match name {
+        IPV6_ADDRFORM => Effect::Family,
+        name if is_of_ipv6_packets(name) => Effect::None,
+        _ => Effect::Kernel,
+    }
+}
+
 fn of_udp(name: c_int) -> Effect {
     match name {
         libc::UDP_SEGMENT => Effect::Messages,
@@ -125,6 +136,57 @@ fn of_udp(name: c_int) -> Effect {
         libc::UDP_NO_CHECK6_TX | libc::UDP_NO_CHECK6_RX => Effect::None,
         _ => Effect::Kernel,
     }
+}
+
+/// Makes a socket of `AF_INET6` that is connected over IPv4 one of `AF_INET`.
+pub(crate) const IPV6_ADDRFORM: c_int = 1;
+
+/// Whether an option of level `IPPROTO_IPV6` says nothing of the IPv4 packets of a socket of `AF_INET6`: for those the options of
+/// level `IPPROTO_IP` hold (`net/ipv6/ipv6_sockglue.c`, `net/ipv4/udp.c`). What there is of IPv6 the kernel's socket does.
+///
+/// `IPV6_V6ONLY` cannot be changed any more when the socket has an address, which is when it counts.
+pub(crate) fn is_of_ipv6_packets(name: c_int) -> bool {
+    const IPV6_2292HOPLIMIT: c_int = 8;
+    const IPV6_FLOWINFO: c_int = 11;
+    const IPV6_MULTICAST_ALL: c_int = 29;
+    const IPV6_RECVERR_RFC4884: c_int = 31;
+    const IPV6_FLOWLABEL_MGR: c_int = 32;
+    const IPV6_FLOWINFO_SEND: c_int = 33;
+    const MCAST_JOIN_GROUP: c_int = 42;
+    const MCAST_MSFILTER: c_int = 48;
+    const IPV6_RECVPATHMTU: c_int = 60;
+    const IPV6_AUTOFLOWLABEL: c_int = 70;
+    const IPV6_ADDR_PREFERENCES: c_int = 72;
+    const IPV6_MINHOPCOUNT: c_int = 73;
+    matches!(
+        name,
+        libc::IPV6_V6ONLY
+            | libc::IPV6_UNICAST_HOPS
+            | libc::IPV6_MULTICAST_IF
+            | libc::IPV6_MULTICAST_HOPS
+            | libc::IPV6_MULTICAST_LOOP
+            | IPV6_MULTICAST_ALL
+            | libc::IPV6_ADD_MEMBERSHIP
+            | libc::IPV6_DROP_MEMBERSHIP
+            | MCAST_JOIN_GROUP
+            ..=MCAST_MSFILTER
+                | libc::IPV6_MTU_DISCOVER
+                | libc::IPV6_MTU
+                | libc::IPV6_DONTFRAG
+                | libc::IPV6_TCLASS
+                | IPV6_FLOWINFO
+                | IPV6_FLOWINFO_SEND
+                | IPV6_FLOWLABEL_MGR
+                | IPV6_AUTOFLOWLABEL
+                | IPV6_ADDR_PREFERENCES
+                | IPV6_MINHOPCOUNT
+                | libc::IPV6_RECVERR
+                | IPV6_RECVERR_RFC4884
+                | libc::IPV6_RECVHOPLIMIT
+                | IPV6_2292HOPLIMIT
+                | libc::IPV6_RECVTCLASS
+                | IPV6_RECVPATHMTU
+    )
 }
 
 /// Whether an option has an effect that only the kernel brings about.
@@ -168,6 +230,9 @@ mod tests {
             (libc::SOL_SOCKET, libc::SO_SNDBUF, Effect::None),
             (libc::SOL_SOCKET, libc::SO_RCVTIMEO, Effect::ReceiveTimeout),
             (libc::IPPROTO_IP, libc::IP_TTL, Effect::Headers),
+            (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, Effect::None),
+            // Tells of the destination of IPv4 datagrams, too.
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, Effect::Kernel),
         ] {
             assert_eq!(effect(level, name), expected, "{level} {name}");
         }

@@ -128,12 +128,12 @@ reasons! {
     Multicast = 32, "multicast goes through the kernel",
         "To receive: join the group before the first receive call, and share its port with no other process. \
          To send: IP_MULTICAST_LOOP 0, or Linux 6.15";
-    /// Streams of `AF_INET6`, also when they carry IPv4. Listed in the statistics, nothing more.
+    /// Streams to an IPv6 address, and listeners at one or with `IPV6_V6ONLY`.
     Tcp = 33, "TCP over IPv6 is the kernel's for now",
-        "Use IPv4 sockets, if the program can: IPv6 goes through the kernel in this version";
-    /// Datagram sockets of `AF_INET6`, also when they carry IPv4. Listed in the statistics, nothing more.
+        "Use IPv4 addresses, or listen at [::] without IPV6_V6ONLY: only IPv4 goes past the kernel in this version";
+    /// Datagrams to an IPv6 address, and sockets bound or connected to one, or bound with `IPV6_V6ONLY`.
     Ipv6 = 34, "IPv6 is the kernel's for now",
-        "Use IPv4 sockets, if the program can: IPv6 goes through the kernel in this version";
+        "Use IPv4 addresses, or bind to [::] without IPV6_V6ONLY: only IPv4 goes past the kernel in this version";
     /// Another process has it; when that ends, the interface is taken over.
     Held = 35, "another process holds the interface",
         "End the process that holds the interface, or give this one an interface of its own";

@@ -15,6 +15,7 @@ use vma_config::rules::ProcessRule;
 
 use crate::sockets::attachment::Attachment;
 use crate::sockets::events;
+use crate::sockets::family::Family;
 use crate::sockets::interface::InterfaceSet;
 use crate::sockets::offload_state::OffloadState;
 use crate::sockets::readiness::Readiness;
@@ -32,6 +33,8 @@ pub(crate) struct Shadow {
     pub(crate) fd: AtomicI32,
     /// The socket's inode number: another one behind the descriptor is another socket.
     pub(crate) inode: AtomicU64,
+    /// It is one of `AF_INET6`.
+    is_inet6: AtomicBool,
     /// `O_NONBLOCK`
     pub(crate) nonblocking: AtomicBool,
     /// `SO_RCVTIMEO` in nanoseconds, 0 for none.
@@ -110,6 +113,7 @@ impl<S: Stack> SocketCore<S> {
     pub(crate) fn prepare(
         &self,
         fd: c_int,
+        family: Family,
         nonblocking: bool,
         protocol: u32,
         slot: SocketSlot,
@@ -129,6 +133,7 @@ impl<S: Stack> SocketCore<S> {
         self.forks_before.store(forks_before, Ordering::Relaxed);
         self.shadow.fd.store(fd, Ordering::Relaxed);
         self.shadow.inode.store(inode, Ordering::Relaxed);
+        self.set_family(family);
         self.shadow
             .nonblocking
             .store(nonblocking, Ordering::Relaxed);
@@ -249,6 +254,21 @@ impl<S: Stack> SocketCore<S> {
     /// A descriptor of the kernel's socket.
     pub(crate) fn fd(&self) -> c_int {
         self.shadow.fd.load(Ordering::Relaxed)
+    }
+
+    /// In which form the program has the socket's addresses.
+    #[inline]
+    pub fn family(&self) -> Family {
+        if self.shadow.is_inet6.load(Ordering::Relaxed) {
+            Family::Inet6
+        } else {
+            Family::Inet
+        }
+    }
+
+    pub(crate) fn set_family(&self, family: Family) {
+        let is_inet6 = family == Family::Inet6;
+        self.shadow.is_inet6.store(is_inet6, Ordering::Relaxed);
     }
 
     /// Whether that is still the kernel's socket: a program may close a descriptor past every hook, and its number be another's then.

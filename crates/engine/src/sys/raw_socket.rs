@@ -1,12 +1,12 @@
 //! The way back into the kernel for packets that came past it.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
 use descriptors::OwnDescriptor;
 
 use super::process::{FileId, file_id};
-use super::{Errno, check, owned, sockaddr};
+use super::{Errno, Sockaddr, check, owned};
 
 /// A raw IPv4 socket whose packets bring their own headers. A forked child closes it.
 #[derive(Debug)]
@@ -42,8 +42,8 @@ impl RawSocket {
         else {
             return false;
         };
-        let to = sockaddr(SocketAddrV4::new(Ipv4Addr::from(destination), 0));
-        let (to, to_len) = (&raw const to, size_of_val(&to));
+        let to = Sockaddr::from(SocketAddr::from((destination, 0)));
+        let (to, to_len) = (to.as_bytes().as_ptr(), to.as_bytes().len());
         let (data, len) = (packet.as_ptr(), packet.len());
         // SAFETY: the packet and the address are readable for their lengths.
         let sent = unsafe {

@@ -1,11 +1,11 @@
 //! What the kernel's routes say of this host's addresses.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 
 use libc::c_int;
 
-use crate::sys::{check, local_address, owned, sockaddr};
+use crate::sys::{Sockaddr, check, local_address, owned};
 
 /// A datagram socket that nothing is sent by.
 fn scratch() -> Option<std::os::fd::OwnedFd> {
@@ -21,11 +21,14 @@ pub(crate) fn source_towards(address: Ipv4Addr) -> Option<Ipv4Addr> {
     let socket = scratch()?;
     let fd: c_int = socket.as_raw_fd();
     // Any port: nothing is sent.
-    let address = sockaddr(SocketAddrV4::new(address, 9));
-    let len = size_of_val(&address);
+    let address = Sockaddr::from(SocketAddr::from((address, 9)));
+    let (start, len) = (address.as_bytes().as_ptr(), address.as_bytes().len());
     // SAFETY: the kernel reads `len` bytes of `address`.
-    check(unsafe { libc::syscall(libc::SYS_connect, fd, &raw const address, len) }).ok()?;
-    Some(*local_address(fd).ok()??.ip())
+    check(unsafe { libc::syscall(libc::SYS_connect, fd, start, len) }).ok()?;
+    match local_address(fd).ok()??.ip() {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    }
 }
 
 /// The first address of an interface.

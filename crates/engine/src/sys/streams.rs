@@ -1,11 +1,11 @@
 //! System calls on the kernel's half of a TCP socket, also under repair (`TCP_REPAIR`), where it does as it is told and sends nothing.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
 use libc::{c_int, c_long, c_void};
 
-use super::{Errno, check, sockaddr};
+use super::{Errno, Sockaddr, check};
 
 // kernel `include/uapi/linux/tcp.h`
 const REPAIR_ON: c_int = 1;
@@ -80,36 +80,40 @@ pub(crate) fn option_bytes(
     Ok((len as usize).min(value.len()))
 }
 
-/// `connect(2)`
-pub(crate) fn connect(fd: c_int, peer: SocketAddrV4) -> Result<(), Errno> {
-    with_address(libc::SYS_connect, fd, &sockaddr(peer))
+/// `connect(2)`; the address is of the socket's family.
+pub(crate) fn connect(fd: c_int, peer: SocketAddr) -> Result<(), Errno> {
+    with_address(libc::SYS_connect, fd, Sockaddr::from(peer).as_bytes())
 }
 
-/// `bind(2)`
-pub(crate) fn bind(fd: c_int, local: SocketAddrV4) -> Result<(), Errno> {
-    with_address(libc::SYS_bind, fd, &sockaddr(local))
+/// `bind(2)`; the address is of the socket's family.
+pub(crate) fn bind(fd: c_int, local: SocketAddr) -> Result<(), Errno> {
+    with_address(libc::SYS_bind, fd, Sockaddr::from(local).as_bytes())
 }
 
 /// Dissolves a connection, quietly under repair, and forgets the error that this leaves behind.
 pub(crate) fn disconnect(fd: c_int) -> Result<(), Errno> {
-    let mut nobody = sockaddr(SocketAddrV4::new(std::net::Ipv4Addr::UNSPECIFIED, 0));
-    nobody.sin_family = libc::AF_UNSPEC as libc::sa_family_t;
+    let nobody = [0; size_of::<libc::sockaddr_in>()];
+    const _: () = assert!(libc::AF_UNSPEC == 0);
     with_address(libc::SYS_connect, fd, &nobody)?;
     super::option_int(fd, libc::SOL_SOCKET, libc::SO_ERROR).map(|_| ())
 }
 
-fn with_address(call: c_long, fd: c_int, address: &libc::sockaddr_in) -> Result<(), Errno> {
-    let (at, len) = (std::ptr::from_ref(address), size_of_val(address));
+fn with_address(call: c_long, fd: c_int, address: &[u8]) -> Result<(), Errno> {
+    let (at, len) = (address.as_ptr(), address.len());
     // SAFETY: the kernel reads one address.
     check(unsafe { libc::syscall(call, fd, at, len) }).map(|_| ())
 }
 
-/// A new TCP socket over IPv4 of the program's; `flags` are `SOCK_NONBLOCK` and `SOCK_CLOEXEC`.
-pub(crate) fn new_socket(flags: c_int) -> Result<c_int, Errno> {
+/// A new TCP socket of the program's that carries IPv4; `flags` are `SOCK_NONBLOCK` and `SOCK_CLOEXEC`.
+pub(crate) fn new_socket(domain: c_int, flags: c_int) -> Result<c_int, Errno> {
     let kind = libc::SOCK_STREAM | flags;
     // SAFETY: integers.
-    let fd = check(unsafe { libc::syscall(libc::SYS_socket, libc::AF_INET, kind, 0) })?;
-    Ok(fd as c_int)
+    let fd = check(unsafe { libc::syscall(libc::SYS_socket, domain, kind, 0) })? as c_int;
+    if domain == libc::AF_INET6 {
+        // Whatever net.ipv6.bindv6only says.
+        let _ = set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &0);
+    }
+    Ok(fd)
 }
 
 /// Closes one that nobody has seen.
@@ -128,7 +132,7 @@ pub(crate) fn copy_option(from: c_int, to: c_int, level: c_int, name: c_int) {
     unsafe { libc::syscall(libc::SYS_setsockopt, to, level, name, value, len) };
 }
 
-/// Has a socket take no packets from these interfaces. With none, from all again.
+/// Has a socket take no IPv4 packets from these interfaces. With none, from all again.
 pub(crate) fn refuse_interfaces(fd: c_int, indexes: &[u32]) -> Result<(), Errno> {
     if indexes.is_empty() {
         return set_option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0);
@@ -138,8 +142,18 @@ pub(crate) fn refuse_interfaces(fd: c_int, indexes: &[u32]) -> Result<(), Errno>
     const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
     /// `SKF_AD_OFF + SKF_AD_IFINDEX`
     const INTERFACE_INDEX: u32 = (-0x1000_i32 + 8).cast_unsigned();
+    /// `SKF_AD_OFF + SKF_AD_PROTOCOL`
+    const PROTOCOL: u32 = (-0x1000_i32).cast_unsigned();
     let instruction = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
-    let mut program = vec![instruction(LOAD_ABSOLUTE, 0, INTERFACE_INDEX)];
+    let to_admission = u8::try_from(indexes.len() + 1).map_err(|_| Errno(libc::EINVAL))?;
+    let mut program = vec![
+        instruction(LOAD_ABSOLUTE, 0, PROTOCOL),
+        libc::sock_filter {
+            jf: to_admission,
+            ..instruction(JUMP_IF_EQUAL, 0, libc::ETH_P_IP as u32)
+        },
+        instruction(LOAD_ABSOLUTE, 0, INTERFACE_INDEX),
+    ];
     for (place, index) in indexes.iter().enumerate() {
         let behind = indexes.len() - place;
         let to_refusal = u8::try_from(behind).map_err(|_| Errno(libc::EINVAL))?;
@@ -250,10 +264,11 @@ pub(crate) fn own_copy(fd: c_int) -> Option<descriptors::OwnDescriptor> {
 
 /// A socket of the kernel's that is connected without a packet, under repair, at a number of ours.
 pub(crate) fn connected_silently(
-    local: SocketAddrV4,
-    peer: SocketAddrV4,
+    domain: c_int,
+    local: SocketAddr,
+    peer: SocketAddr,
 ) -> Option<descriptors::OwnDescriptor> {
-    let fd = new_socket(libc::SOCK_CLOEXEC).ok()?;
+    let fd = new_socket(domain, libc::SOCK_CLOEXEC).ok()?;
     // SAFETY: the kernel has just made it.
     let socket = descriptors::OwnDescriptor::new(unsafe { super::owned(fd.into()) });
     connect_silently(socket.as_raw_fd(), local, peer).ok()?;
@@ -263,8 +278,8 @@ pub(crate) fn connected_silently(
 /// Connects a new socket without a packet. It stays under repair.
 pub(crate) fn connect_silently(
     fd: c_int,
-    local: SocketAddrV4,
-    peer: SocketAddrV4,
+    local: SocketAddr,
+    peer: SocketAddr,
 ) -> Result<(), Errno> {
     repair_begins(fd)?;
     bind(fd, local)?;

@@ -87,7 +87,7 @@ impl<S: TcpStack> TcpSocket<S> {
             (key, listening.interface_of(key)?)
         };
         let (local, peer) = key;
-        let fd = match streams::new_socket(flags) {
+        let fd = match streams::new_socket(self.family().domain(), flags) {
             Ok(fd) => fd,
             // The connection waits on, as on the kernel.
             Err(errno) => return Some(Err(errno)),
@@ -156,14 +156,15 @@ impl<S: TcpStack> TcpSocket<S> {
         local: SocketAddrV4,
         peer: SocketAddrV4,
     ) -> Result<(), Errno> {
-        match streams::connect_silently(fd, local, peer) {
+        let family = self.family();
+        match streams::connect_silently(fd, family.form(local), family.form(peer)) {
             // An earlier connection of these addresses is in the kernel still. The peer, which has just ended a handshake,
             // does not know it any more.
             Err(Errno(libc::EADDRNOTAVAIL)) => {
                 if let Err(error) = host.network().end_connection(local, peer) {
                     log::warn!("{local}: an earlier connection of {peer} cannot be ended: {error}");
                 }
-                streams::connect(fd, peer)?;
+                streams::connect(fd, family.form(peer))?;
             }
             connected => connected?,
         }

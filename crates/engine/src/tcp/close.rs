@@ -98,10 +98,10 @@ impl<S: TcpStack> TcpSocket<S> {
             Role::Stream(stream) => (stream.local, stream.peer),
             _ => return (Linger::Off, None),
         };
-        (
-            Linger::Off,
-            streams::connected_silently(addresses.0, addresses.1),
-        )
+        let family = self.family();
+        let (local, peer) = (family.form(addresses.0), family.form(addresses.1));
+        let copy = streams::connected_silently(family.domain(), local, peer);
+        (Linger::Off, copy)
     }
 
     /// Ends a life of the object.

@@ -132,7 +132,7 @@ impl<S: Stack> Common<S> {
     /// Whether the process may repair the kernel's sockets.
     pub(super) fn can_repair(&self) -> bool {
         *self.can_repair.get_or_init(|| {
-            streams::new_socket(0).is_ok_and(|fd| {
+            streams::new_socket(libc::AF_INET, 0).is_ok_and(|fd| {
                 let can = streams::repair_begins(fd).is_ok();
                 streams::close(fd);
                 can

@@ -1,7 +1,7 @@
 //! `connect(2)`: the kernel's socket is connected without a packet, so that the kernel chooses source address and port and keeps them;
 //! the connection is made here.
 
-use std::net::SocketAddrV4;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::atomic::Ordering;
 
 use ::tcp::{Connection, Path, State};
@@ -9,6 +9,7 @@ use dev_core::{Flow, Protocol};
 use libc::c_int;
 
 use crate::sockets::events;
+use crate::sockets::family::{canonical, local_ipv4};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
@@ -39,18 +40,18 @@ pub enum ConnectOutcome {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// Begins a `connect(2)`. `fd` is the descriptor that the socket was found behind, `address` the peer, if it is one over IPv4.
+    /// Begins a `connect(2)`. `fd` is the descriptor that the socket was found behind, `address` the peer, or `None` for `AF_UNSPEC`.
     /// No lock may be held.
     pub fn connect(
         &'static self,
         host: &Host<S>,
         fd: c_int,
-        address: Option<SocketAddrV4>,
+        address: Option<SocketAddr>,
     ) -> ConnectOutcome {
         if let Some(outcome) = self.connect_again(host) {
             return match address {
                 Some(_) => outcome,
-                // `AF_UNSPEC` dissolves a connection; other families are refused.
+                // `AF_UNSPEC` dissolves a connection.
                 None => self.disconnect(host),
             };
         }
@@ -60,8 +61,12 @@ impl<S: TcpStack> TcpSocket<S> {
         if self.is_committed() || self.reason() != Reason::NotBound {
             return ConnectOutcome::Kernel;
         }
-        let interface = match self.interface_to(host, peer) {
-            Ok(interface) => interface,
+        let found = match canonical(peer) {
+            SocketAddr::V4(peer) => self.interface_to(host, peer).map(|found| (found, peer)),
+            SocketAddr::V6(_) => Err(Reason::Tcp.into()),
+        };
+        let (interface, peer) = match found {
+            Ok(found) => found,
             Err(refusal) => return self.left_to_kernel(host, peer, &refusal),
         };
         let control = host.control();
@@ -235,7 +240,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if destination.is_loopback() || destination.is_unspecified() {
             return Err(Reason::Loopback.into());
         }
-        let bound = sys::local_address(fd).ok().flatten();
+        let bound = local_ipv4(fd);
         let key = NextHopKey {
             destination,
             source: bound.map(|it| *it.ip()).filter(|ip| !ip.is_unspecified()),
@@ -269,7 +274,7 @@ impl<S: TcpStack> TcpSocket<S> {
     fn left_to_kernel(
         &'static self,
         host: &Host<S>,
-        peer: SocketAddrV4,
+        peer: SocketAddr,
         refusal: &NotOffloaded<'_>,
     ) -> ConnectOutcome {
         let _control = host.control();
@@ -312,11 +317,11 @@ impl<S: TcpStack> TcpSocket<S> {
                 }
             }
         };
-        if let Err(errno) = streams::connect(fd, peer) {
+        if let Err(errno) = streams::connect(fd, self.family().form(peer)) {
             undo(&wanted, false);
             return Begun::Refused(errno);
         }
-        let Ok(Some(local)) = sys::local_address(fd) else {
+        let Some(local) = local_ipv4(fd) else {
             undo(&wanted, true);
             return Begun::Not(Reason::Route, "");
         };

@@ -1,7 +1,7 @@
 //! The return of a connection to the kernel: all that the peer can notice of it is put into the kernel's socket (`TCP_REPAIR`), which
 //! goes on from there. Not one octet is lost, sent twice as new or out of order.
 
-use std::net::SocketAddrV4;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::AsRawFd;
 
 use ::tcp::{Flags, Header, Snapshot, State};
@@ -9,6 +9,7 @@ use libc::c_int;
 use wire::EthernetAddresses;
 use wire::tcp::{Options, Segment, Template, Timestamps};
 
+use crate::sockets::family::Family;
 use crate::sockets::host::Host;
 use crate::sys::streams::{self, RepairQueue};
 use crate::sys::{self, Errno};
@@ -76,7 +77,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let is_read_shut = stream.is_read_shut;
         let mut stream = *stream;
         let orphan = stream.orphan.take();
-        if let Err(errno) = put(host, fd, stream) {
+        if let Err(errno) = put(host, fd, self.family(), stream) {
             log::error!(
                 "fd {fd}: the connection could not be given to the kernel (errno {}): it is lost",
                 errno.0
@@ -205,8 +206,13 @@ pub(super) fn packet(
 }
 
 /// Puts a connection into the kernel's socket, which is connected to the peer, under repair.
-fn put<S: TcpStack>(host: &Host<S>, fd: c_int, stream: Stream<S>) -> Result<(), Errno> {
-    let (local, peer) = (stream.local, stream.peer);
+fn put<S: TcpStack>(
+    host: &Host<S>,
+    fd: c_int,
+    family: Family,
+    stream: Stream<S>,
+) -> Result<(), Errno> {
+    let (local, peer) = (family.form(stream.local), family.form(stream.peer));
     let state = stream.connection.state();
     streams::disconnect(fd)?;
     if matches!(state, State::SynSent | State::SynReceived) {
@@ -232,13 +238,13 @@ fn put<S: TcpStack>(host: &Host<S>, fd: c_int, stream: Stream<S>) -> Result<(), 
     streams::set_tcp_option(fd, libc::TCP_REPAIR_WINDOW, &snapshot.repair_window())?;
     streams::repair_ends(fd, true)?;
     put_all(fd, unsent)?;
-    end(host, fd, local, peer, &snapshot)?;
+    end(host, fd, stream.local, stream.peer, &snapshot)?;
     streams::restore_buffers(fd, before);
     Ok(())
 }
 
 /// The kernel makes the handshake anew: nothing was sent or received.
-fn begin_again(fd: c_int, local: SocketAddrV4, peer: SocketAddrV4) -> Result<(), Errno> {
+fn begin_again(fd: c_int, local: SocketAddr, peer: SocketAddr) -> Result<(), Errno> {
     bind(fd, local)?;
     streams::repair_ends(fd, false)?;
     let flags = sys::status_flags(fd)?;
@@ -255,7 +261,7 @@ fn begin_again(fd: c_int, local: SocketAddrV4, peer: SocketAddrV4) -> Result<(),
 
 /// Gives the socket its address back. If the program had bound it, it still has the port. What the kernel says of an unbound socket's
 /// address does not tell.
-pub(super) fn bind(fd: c_int, local: SocketAddrV4) -> Result<(), Errno> {
+pub(super) fn bind(fd: c_int, local: SocketAddr) -> Result<(), Errno> {
     match streams::bind(fd, local) {
         Err(Errno(libc::EINVAL)) => Ok(()),
         bound => bound,
@@ -265,8 +271,8 @@ pub(super) fn bind(fd: c_int, local: SocketAddrV4) -> Result<(), Errno> {
 /// A socket under repair is connected without a packet, in the state ESTABLISHED, with these numbers.
 fn connect_silently(
     fd: c_int,
-    local: SocketAddrV4,
-    peer: SocketAddrV4,
+    local: SocketAddr,
+    peer: SocketAddr,
     snapshot: &Snapshot<Received>,
     unread: usize,
 ) -> Result<(), Errno> {

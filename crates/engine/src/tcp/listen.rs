@@ -5,7 +5,7 @@ mod cookie;
 mod returning;
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use ::tcp::{
     Connection, CookieError, Ecn, Event, Instant, ListenDisposition, Listener, Options, Path, State,
@@ -16,6 +16,7 @@ use wire::tcp::Segment;
 
 use crate::sockets::delivery;
 use crate::sockets::events;
+use crate::sockets::family::Addresses;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::reason::Reason;
@@ -351,13 +352,16 @@ impl<S: TcpStack> TcpSocket<S> {
         if self.is_committed() || self.reason() != Reason::NotBound {
             return;
         }
-        let local = sys::local_address(fd).ok().flatten();
-        let Some(local) = local.filter(|local| local.port() != 0) else {
+        let addresses = Addresses::of(fd).ok().flatten();
+        let Some(addresses) = addresses.filter(|it| it.local.port() != 0) else {
             return;
         };
-        let begun = self
-            .places_at(host, local)
-            .and_then(|places| self.begin_listening(host, fd, local, places, backlog));
+        let begun = match addresses.local_ipv4() {
+            Some(local) => self.places_at(host, local),
+            None => Err(Reason::Tcp),
+        };
+        let local = addresses.local;
+        let begun = begun.and_then(|places| self.begin_listening(host, fd, local, places, backlog));
         if let Err(reason) = begun {
             host.leave_to_kernel(self, reason);
         }
@@ -416,7 +420,7 @@ impl<S: TcpStack> TcpSocket<S> {
         &'static self,
         host: &Host<S>,
         fd: c_int,
-        local: SocketAddrV4,
+        local: SocketAddr,
         places: Vec<Place<S>>,
         backlog: u32,
     ) -> Result<(), Reason> {
@@ -462,7 +466,7 @@ impl<S: TcpStack> TcpSocket<S> {
             self.attachment().flows.push((place.interface, flow));
             self.interfaces.add(place.interface);
         }
-        self.counters().local.set(local.into());
+        self.counters().local.set(local);
         self.counters().tcp_state.set(LISTEN);
         self.set_reason(Reason::Offloaded);
         host.count_reason(Reason::Offloaded);

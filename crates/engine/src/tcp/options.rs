@@ -6,8 +6,10 @@ use std::time::Duration;
 use ::tcp::{CongestionAlgorithm, Instant, Options, SocketOption};
 use libc::c_int;
 
+use crate::sockets::family::Family;
 use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
+use crate::sockets::options::{IPV6_ADDRFORM, is_of_ipv6_packets};
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
@@ -30,6 +32,8 @@ enum Effect {
     Listener,
     /// What the headers of packets say.
     Headers,
+    /// Which family the socket is of.
+    Family,
     /// Something that only the kernel does.
     Kernel,
 }
@@ -87,11 +91,16 @@ fn effect(level: c_int, name: c_int) -> Effect {
         // Of a listener's shadow.
         (libc::SOL_SOCKET, libc::SO_PRIORITY) => Effect::None,
         (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT) => Effect::Listener,
+        (libc::IPPROTO_IPV6, IPV6_ADDRFORM) => Effect::Family,
+        (libc::IPPROTO_IPV6, IPV6_2292PKTINFO | libc::IPV6_RECVPKTINFO) => Effect::None,
+        (libc::IPPROTO_IPV6, name) if is_of_ipv6_packets(name) => Effect::None,
         _ => Effect::Kernel,
     }
 }
 
 const SO_MAX_PACING_RATE: c_int = 47;
+/// What comes with datagrams.
+const IPV6_2292PKTINFO: c_int = 2;
 /// What the kernel says of `TCP_MAXSEG` before a connection, if it was not set (`TCP_MSS_DEFAULT`).
 const MSS_DEFAULT: c_int = 536;
 
@@ -346,6 +355,7 @@ impl<S: TcpStack> TcpSocket<S> {
                     self.find_way(host);
                 }
             }
+            Effect::Family => self.set_family(Family::Inet),
             Effect::Kernel => {
                 host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
             }

@@ -10,6 +10,7 @@ use libc::c_int;
 use stats::{SocketSlot, SocketStats};
 
 use crate::sockets::events;
+use crate::sockets::family::Family;
 use crate::sockets::shared::SharedSocket;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
@@ -82,12 +83,14 @@ impl<S: Stack> TcpSocket<S> {
     pub(crate) fn open(
         &'static self,
         fd: c_int,
+        family: Family,
         nonblocking: bool,
         slot: SocketSlot,
         forks_before: u32,
     ) {
+        let protocol = stats::PROTOCOL_TCP;
         self.core
-            .prepare(fd, nonblocking, stats::PROTOCOL_TCP, slot, forks_before);
+            .prepare(fd, family, nonblocking, protocol, slot, forks_before);
         self.timer.get_or_init(|| self.common.timers.add(self));
         self.options_set().clear();
         self.receiver.store(0, Ordering::Relaxed);

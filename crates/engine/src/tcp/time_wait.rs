@@ -9,6 +9,7 @@ use ::tcp::{Flags, Header, Instant, State};
 use libc::c_int;
 use wire::tcp::{Options, Timestamps};
 
+use crate::sockets::family::Family;
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
 use crate::sys::Errno;
@@ -48,7 +49,8 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             let copy = stream.orphan.as_ref().and_then(Option::as_ref);
             let fd = copy.map_or_else(|| self.fd(), AsRawFd::as_raw_fd);
-            begin(fd, stream, reuses, now()).map(|fin| (stream.local, stream.peer, fin))
+            begin(fd, self.family(), stream, reuses, now())
+                .map(|fin| (stream.local, stream.peer, fin))
         };
         let is_begun = match begun {
             Ok((local, peer, fin)) => {
@@ -83,6 +85,7 @@ impl<S: Stack> Stream<S> {
 /// Brings the kernel's socket to FIN-WAIT-1. Returns the FIN that it lacks.
 fn begin<S: TcpStack>(
     fd: c_int,
+    family: Family,
     stream: &Stream<S>,
     reuses: bool,
     now: Instant,
@@ -92,8 +95,8 @@ fn begin<S: TcpStack>(
     streams::disconnect(fd)?;
     streams::set_queue_number(fd, RepairQueue::Receive, (residue.rcv_nxt - 1).0)?;
     streams::set_queue_number(fd, RepairQueue::Send, (residue.snd_nxt - 1).0)?;
-    bind(fd, stream.local)?;
-    streams::connect(fd, stream.peer)?;
+    bind(fd, family.form(stream.local))?;
+    streams::connect(fd, family.form(stream.peer))?;
     if let Some((value, _)) = timestamp {
         streams::set_tcp_option(fd, libc::TCP_REPAIR_OPTIONS, &TIMESTAMPS_ON)?;
         streams::set_tcp_option(fd, libc::TCP_TIMESTAMP, &value)?;

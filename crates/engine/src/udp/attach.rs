@@ -2,13 +2,14 @@
 //!
 //! Every function here runs under the engine's control lock.
 
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::Ordering;
 
 use dev_core::Flow;
 use vma_config::rules::ProcessRules;
 
 use crate::sockets::attachment::{MayOpen, in_parentheses};
+use crate::sockets::family::Addresses;
 use crate::sockets::groups::GroupFlows;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
@@ -55,19 +56,25 @@ impl<S: UdpStack> UdpSocket<S> {
     /// The same without regard to other sockets, whose groups this one may receive from.
     pub(super) fn follow_alone(&'static self, host: &Host<S>, may_open: MayOpen) -> Vec<u32> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
-        let (Ok(Some(local)), Ok(peer)) = (sys::local_address(fd), sys::peer_address(fd)) else {
+        let Ok(Some(addresses)) = Addresses::of(fd) else {
             return Vec::new();
         };
+        // What is for IPv6 alone has no address here.
+        let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, addresses.local.port());
+        let local = addresses.local_ipv4().unwrap_or(nowhere);
+        let peer = addresses.peer_ipv4();
         let bound = local.port() != 0;
         let rules = if bound {
             *self.attachment().rules.get_or_insert_with(|| host.rules())
         } else {
             host.rules()
         };
-        self.remember_addresses(local, peer, rules);
+        self.remember_addresses(&addresses, local, rules);
         {
             let groups = &mut self.attachment().groups;
-            (groups.local, groups.peer, groups.is_able) = (local, peer, false);
+            let local = addresses.local_ipv4();
+            groups.local = local.unwrap_or(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+            (groups.peer, groups.is_able) = (peer, false);
         }
         // What such a socket receives is the kernel's for good; what it sends may come to be.
         let only_sends = self.is_committed() && self.reason() == Reason::ReceiverRule && bound;
@@ -99,9 +106,14 @@ impl<S: UdpStack> UdpSocket<S> {
         let is_ruled_out =
             peer.is_some_and(|peer| offload::connect_rule(rules, peer, local).is_some());
         let has_ipsec = host.network().has_ipsec();
-        self.attachment().groups.is_able =
-            !self.is_committed() && enabled && !foreign && !has_ipsec && !is_ruled_out;
-        let sharing = if !reuses_address || foreign || local.ip().is_multicast() {
+        self.attachment().groups.is_able = !self.is_committed()
+            && enabled
+            && !foreign
+            && !has_ipsec
+            && !is_ruled_out
+            && !addresses.is_ipv6;
+        let is_of_groups = local.ip().is_multicast();
+        let sharing = if !reuses_address || foreign || is_of_groups || addresses.is_ipv6 {
             // For groups only, which are judged one by one.
             PortSharing::Alone
         } else if groups::has_twin(host, self) {
@@ -112,6 +124,7 @@ impl<S: UdpStack> UdpSocket<S> {
         let facts = SocketFacts {
             local,
             peer,
+            is_ipv6: addresses.is_ipv6,
             device,
             sharing,
             enabled,
@@ -173,8 +186,9 @@ impl<S: UdpStack> UdpSocket<S> {
             }
             if self.set_reason_about(reason, refusal.rule, &detail) {
                 host.count_reason(reason);
-                log::debug!("fd {fd}: {local}: {refusal}{}", in_parentheses(&detail));
+                let local = addresses.local;
                 let text = format!("{local}: {refusal}{}", in_parentheses(&detail));
+                log::debug!("fd {fd}: {text}");
                 host.socket_event(reason, fd, &text);
             } else {
                 // A thread has gone to wait in the kernel meanwhile.
@@ -202,17 +216,19 @@ impl<S: UdpStack> UdpSocket<S> {
 
     fn remember_addresses(
         &self,
+        addresses: &Addresses,
         local: SocketAddrV4,
-        peer: Option<SocketAddrV4>,
         rules: &'static ProcessRules,
     ) {
         let counters = self.counters();
-        counters.local.set(local.into());
-        match peer {
-            Some(peer) => counters.peer.set(peer.into()),
+        counters.local.set(addresses.local);
+        match addresses.peer {
+            Some(peer) => counters.peer.set(peer),
             None => counters.peer.clear(),
         }
-        self.send.lock().set_addresses(local, peer, rules);
+        self.send
+            .lock()
+            .set_addresses(local, addresses.peer_ipv4(), rules);
     }
 
     /// Goes over from the flows it has to those it should have. New ones come first, so that no packet falls between.

@@ -2,8 +2,9 @@
 //! (`compute_score` in `net/ipv4/udp.c`), so a socket is accelerated only while no other can take anything from it.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
+use crate::sockets::family::{Addresses, Family, canonical};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::network::PortUser;
@@ -15,13 +16,19 @@ use crate::sys;
 use crate::udp::{UdpStack, groups};
 
 /// Whether the kernel would, or might, prefer the other socket for some of the datagrams that this one would have.
-fn takes_from(local: SocketAddrV4, peer: Option<SocketAddrV4>, other: &PortUser) -> bool {
-    // A socket over IPv6 gets IPv4 by a mapped address, or if no socket over IPv4 is as good.
-    let mapped = |address: SocketAddr| match address.ip() {
-        IpAddr::V4(ip) => Some(SocketAddrV4::new(ip, address.port())),
-        IpAddr::V6(ip) => Some(SocketAddrV4::new(ip.to_ipv4_mapped()?, address.port())),
+fn takes_from(
+    family: Family,
+    local: SocketAddrV4,
+    peer: Option<SocketAddrV4>,
+    other: &PortUser,
+) -> bool {
+    let ipv4 = |address: SocketAddr| match canonical(address) {
+        SocketAddr::V4(address) => Some(address),
+        // With any address of IPv6 it gets IPv4, too, if no socket over IPv4 is as good; or not (IPV6_V6ONLY).
+        SocketAddr::V6(address) => (family == Family::Inet6 && address.ip().is_unspecified())
+            .then(|| SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, address.port())),
     };
-    let Some(other_local) = mapped(other.local) else {
+    let Some(other_local) = ipv4(other.local) else {
         return false;
     };
     if other_local.port() != local.port() {
@@ -32,7 +39,7 @@ fn takes_from(local: SocketAddrV4, peer: Option<SocketAddrV4>, other: &PortUser)
         // For groups only, of which each receiver gets every datagram.
         return false;
     }
-    match (peer, other.peer.and_then(mapped)) {
+    match (peer, other.peer.and_then(ipv4)) {
         (Some(ours), Some(theirs)) if ours != theirs => false,
         // Ours is the more exact one.
         (Some(_), None) => false,
@@ -52,7 +59,8 @@ pub(super) fn port_sharing<S: Stack>(
         return PortSharing::Unknown;
     };
     let inode = sys::inode(socket.fd());
-    users.retain(|other| other.inode != inode && takes_from(local, peer, other));
+    let family = socket.family();
+    users.retain(|other| other.inode != inode && takes_from(family, local, peer, other));
     if users.is_empty() {
         return PortSharing::Alone;
     }
@@ -86,15 +94,19 @@ pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) -> bool {
         if !host.is_behind(fd, socket.core()) || !socket.core().is_offloaded() {
             continue;
         }
-        let (Ok(Some(local)), Ok(peer)) = (sys::local_address(fd), sys::peer_address(fd)) else {
+        let Ok(Some(addresses)) = Addresses::of(fd) else {
             continue;
         };
+        let Some(local) = addresses.local_ipv4() else {
+            continue;
+        };
+        let (family, peer) = (socket.core().family(), addresses.peer_ipv4());
         if local.ip().is_multicast() {
             // Looked after above.
             continue;
         }
         let is_shared = users.as_ref().is_none_or(|users| {
-            let takes = |other: &PortUser| takes_from(local, peer, other);
+            let takes = |other: &PortUser| takes_from(family, local, peer, other);
             users
                 .iter()
                 .any(|other| !own.contains(&other.inode) && takes(other))
@@ -158,8 +170,29 @@ mod tests {
                 inode: 1,
             };
             let ours = peer.map(|peer: &str| peer.parse().unwrap());
-            let takes = takes_from(local.parse().unwrap(), ours, &user);
+            let takes = takes_from(Family::Inet, local.parse().unwrap(), ours, &user);
             assert_eq!(takes, expected, "{local} {peer:?} {other} {other_peer:?}");
+        }
+    }
+
+    #[test]
+    fn a_socket_over_ipv6_shares_with_both_families() {
+        for (local, other, expected) in [
+            ("0.0.0.0:5", "[::]:5", true),
+            ("0.0.0.0:5", "0.0.0.0:5", true),
+            ("0.0.0.0:5", "10.0.0.1:5", true),
+            ("0.0.0.0:5", "[::ffff:10.0.0.1]:5", true),
+            ("0.0.0.0:5", "[2001:db8::1]:5", false),
+            ("0.0.0.0:5", "[::]:6", false),
+            ("10.0.0.1:5", "[::]:5", false),
+        ] {
+            let user = PortUser {
+                local: other.parse().unwrap(),
+                peer: None,
+                inode: 1,
+            };
+            let takes = takes_from(Family::Inet6, local.parse().unwrap(), None, &user);
+            assert_eq!(takes, expected, "{local} {other}");
         }
     }
 }

@@ -206,7 +206,7 @@ impl<S: Stack> UdpSocket<S> {
         let oldest = queue.datagrams.front()?;
         let len = oldest.len();
         let room = queue.wants.any().then(|| message.control_room());
-        let copied = message.receive(oldest.payload(self.pool), oldest.source());
+        let copied = message.receive(oldest.payload(self.pool), oldest.source(), self.family());
         if let Some(room) = room {
             self.tell(&mut queue, message, room);
         }
@@ -252,9 +252,11 @@ impl<S: Stack> UdpSocket<S> {
             return;
         }
         let payload = payload(self.pool, frame, datagram);
-        let result = call
-            .message
-            .receive(payload, delivery::v4(datagram.endpoints.source()));
+        let result = call.message.receive(
+            payload,
+            delivery::v4(datagram.endpoints.source()),
+            self.family(),
+        );
         let len = payload.len();
         self.count_received(result.is_ok(), len, call.hit);
         self.count_latency(arrived_nsec);

@@ -108,7 +108,11 @@ impl<S: UdpStack> UdpSocket<S> {
         follows: Follows,
         control: Option<SendControl>,
     ) -> SendOutcome {
-        let (Ok(name), Ok((len, parts))) = (message.destination(), message.payload()) else {
+        let name = match message.destination(self.family()) {
+            Ok(name) => name,
+            Err(reason) => return SendOutcome::Kernel(reason),
+        };
+        let Ok((len, parts)) = message.payload() else {
             return SendOutcome::Kernel(Reason::Message);
         };
         let overrides = control.map(|control| control.overrides);

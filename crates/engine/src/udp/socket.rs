@@ -11,6 +11,7 @@ use wire::UdpDatagram;
 
 use crate::sockets::delivery::Arrival;
 use crate::sockets::events;
+use crate::sockets::family::Family;
 use crate::sockets::groups::GroupInterface;
 use crate::sockets::host::Host;
 use crate::sockets::shared::SharedSocket;
@@ -88,9 +89,17 @@ impl<S: Stack> UdpSocket<S> {
     }
 
     /// Begins a life of the object, for a new descriptor of the kernel.
-    pub(crate) fn open(&self, fd: c_int, nonblocking: bool, slot: SocketSlot, forks_before: u32) {
+    pub(crate) fn open(
+        &self,
+        fd: c_int,
+        family: Family,
+        nonblocking: bool,
+        slot: SocketSlot,
+        forks_before: u32,
+    ) {
+        let protocol = stats::PROTOCOL_UDP;
         self.core
-            .prepare(fd, nonblocking, stats::PROTOCOL_UDP, slot, forks_before);
+            .prepare(fd, family, nonblocking, protocol, slot, forks_before);
         self.os_polls.hit();
         self.receiver.store(0, Ordering::Relaxed);
         self.sender.store(0, Ordering::Relaxed);

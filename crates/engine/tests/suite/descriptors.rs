@@ -95,7 +95,8 @@ fn a_copy_beyond_the_table_leaves_the_socket_to_the_kernel() {
         host.engine.descriptor_duplicated(socket.fd(), 5_000_000);
         assert_eq!(socket.reason(), Reason::Option);
         assert!(host.engine.look_up(5_000_000).is_none());
-        host.engine.socket_opened(5_000_001, false);
+        host.engine
+            .socket_opened(5_000_001, engine::Family::Inet, false);
         assert!(host.engine.look_up(5_000_001).is_none());
         drop(socket);
         assert_eq!(host.statistics().sockets().unwrap(), []);

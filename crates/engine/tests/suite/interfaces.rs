@@ -197,7 +197,7 @@ fn nobody_waits_for_an_interface_that_another_thread_opens() {
                 wire.inject(crate::support::frame(PEER, socket.at(SECOND_IP), b"in"));
                 assert_eq!(receive(socket, 0), Ok(b"in".to_vec()));
                 let other = KernelSocket::bind("127.0.0.1:0").unwrap();
-                engine.socket_opened(other.as_raw_fd(), false);
+                engine.socket_opened(other.as_raw_fd(), engine::Family::Inet, false);
                 engine.addresses_changed(engine.udp(other.as_raw_fd()).unwrap());
                 engine.descriptor_closes(other.as_raw_fd());
                 engine.refresh_gauges();

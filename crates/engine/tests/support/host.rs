@@ -156,7 +156,8 @@ impl<B: Backend> Host<B> {
     }
 
     fn introduce(&self, fd: OwnedFd) -> Socket<B> {
-        self.engine.socket_opened(fd.as_raw_fd(), false);
+        self.engine
+            .socket_opened(fd.as_raw_fd(), engine::Family::Inet, false);
         Socket {
             engine: self.engine,
             kernel: KernelSocket::from(fd),

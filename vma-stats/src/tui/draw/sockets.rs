@@ -244,7 +244,7 @@ fn draw_foot(frame: &mut Frame<'_>, app: &App, area: Rect, rows: usize) {
     let others: usize = looks().map(|it| it.statistics.kernel_sockets.len()).sum();
     if others > 0 {
         spans.push(Span::styled(
-            format!(" + {others} TCP or IPv6 on the kernel"),
+            format!(" + {others} TCP on the kernel"),
             theme.quiet(),
         ));
     }
