@@ -25,6 +25,8 @@ Usage: cargo xtask <command>
                         that are named, or of all
   bench --streams [--rounds N]
                         how fast one stream of iperf3 is, on the kernel and with libvma at either end and at both
+  bench --short [--rounds N]
+                        connections of one request a second, and accepted ones, on the kernel and with libvma
   instructions [--update]
                         count the instructions of the TCP engine with valgrind and compare them with the
                         committed table; --update: write the table again
@@ -81,6 +83,8 @@ pub(crate) struct BenchOptions {
     pub(crate) check: bool,
     /// Whether to measure one stream instead.
     pub(crate) streams: bool,
+    /// Whether to measure short connections instead.
+    pub(crate) short: bool,
     /// Whether to measure services instead.
     pub(crate) services: bool,
     /// Those of them; all if none is named.
@@ -94,6 +98,7 @@ impl Default for BenchOptions {
             json: None,
             check: false,
             streams: false,
+            short: false,
             services: false,
             service: Vec::new(),
         }
@@ -201,6 +206,7 @@ fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
             }
             Arg::Long("check") => options.check = true,
             Arg::Long("streams") => options.streams = true,
+            Arg::Long("short") => options.short = true,
             Arg::Long("services") => options.services = true,
             Arg::Long("service") => {
                 let name = arguments.value().and_then(ValueExt::string);
@@ -243,6 +249,7 @@ mod tests {
                 "bench",
                 "bench",
                 "bench",
+                "bench",
                 "instructions",
                 "package",
                 "docs"
@@ -282,6 +289,13 @@ mod tests {
             Ok(Task::Bench(BenchOptions {
                 streams: true,
                 rounds: 7,
+                ..BenchOptions::default()
+            }))
+        );
+        assert_eq!(
+            parse_words("bench --short"),
+            Ok(Task::Bench(BenchOptions {
+                short: true,
                 ..BenchOptions::default()
             }))
         );

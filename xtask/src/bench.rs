@@ -5,6 +5,7 @@ mod floor;
 mod gate;
 mod report;
 mod services;
+mod short;
 mod streams;
 mod system;
 mod verdict;
@@ -54,6 +55,9 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     }
     if options.streams {
         return streams::run(options);
+    }
+    if options.short {
+        return short::run(options);
     }
     setup::ensure(Purpose::Measuring)?;
     let library = cargo::build(&["build", "--release", "--package", "libvma"])?;
