@@ -57,14 +57,14 @@ impl<B: Backend> Engine<B> {
     /// In the internal thread: timers of connections, and what has come for those that nobody waits for. Returns when to be called
     /// again; `None`: when the thread is called.
     pub(crate) fn look_after_streams(&'static self) -> Option<Duration> {
+        self.tcp.begin_look();
         if self.tcp.has_streams() {
             self.links.drain();
         }
-        let next = tcp::run_timers(self, self.tcp, |socket| self.give_stream_back(socket));
-        if !self.tcp.has_streams() {
-            return next;
-        }
-        Some(next.map_or(RING_INTERVAL, |next| next.min(RING_INTERVAL)))
+        tcp::run_timers(self, self.tcp, |socket| self.give_stream_back(socket));
+        // Tells devices of what was sent.
+        self.links.drain();
+        self.tcp.end_look(RING_INTERVAL)
     }
 
     /// The program has let go of a socket whose connection goes on.

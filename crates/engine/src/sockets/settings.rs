@@ -40,6 +40,12 @@ pub struct Settings {
     pub wait_after_join: Duration,
     /// `VMA_TCP_NODELAY`: streams begin with the option.
     pub tcp_nodelay: bool,
+    /// `VMA_MSS`: the largest segment of streams in octets, where the program says nothing else; 0 for the path's.
+    pub tcp_mss: u32,
+    /// `VMA_TCP_QUICKACK`: no stream delays acknowledgements.
+    pub tcp_quickack: bool,
+    /// `VMA_TCP_TIMESTAMP_OPTION`: whether streams have timestamps. `None`: as the system's.
+    pub tcp_timestamps: Option<bool>,
     /// `VMA_TCP_MAX_SYN_RATE`: SYNs a second that a listener answers; 0 for all.
     pub tcp_max_syn_rate: u32,
     /// `VMA_TCP_CC_ALGO`: the congestion control of streams for which the program has chosen none. `None`: the system's.

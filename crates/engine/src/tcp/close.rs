@@ -83,7 +83,7 @@ impl<S: TcpStack> TcpSocket<S> {
     fn kernels_socket(&self) -> (Linger, Option<OwnDescriptor>) {
         let fd = self.fd();
         if self.has_own_number() {
-            let copy = streams::own_copy(fd);
+            let copy = OwnDescriptor::copy_of(fd);
             let linger = match copy {
                 // Most have never heard of it.
                 Some(_) if !self.has_set(libc::SOL_SOCKET, libc::SO_LINGER) => Linger::Off,
@@ -164,6 +164,10 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         let outcome = stream.settle(&self.core, now);
         if stream.is_abandoned_and_over() {
+            if let (true, Some(way)) = (outcome.needs_kick, &stream.way) {
+                // Many may end at once: the device is told when all have been looked after.
+                way.interface.has_replied_to(way.interface);
+            }
             drop(role);
             return self.end_orphan(host);
         }
