@@ -1,8 +1,8 @@
 //! Which flows the XDP program redirects: 3-tuples (everything that reaches a port) and 5-tuples (one peer only),
 //! kept in the program's two maps.
 
-use std::collections::{HashMap, HashSet};
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::AsRawFd;
@@ -162,7 +162,8 @@ impl Steering for XdpSteering {
             Some(_) => usage.exact_flows = usage.exact_flows.saturating_sub(1),
             None => {
                 usage.from_anyone = false;
-                let is_here = |other: &Flow| (other.protocol, other.local) == (flow.protocol, flow.local);
+                let is_here =
+                    |other: &Flow| (other.protocol, other.local) == (flow.protocol, flow.local);
                 for other in covered.extract_if(is_here) {
                     usage.exact_flows += 1;
                     if let Some(peer) = other.peer {

@@ -171,7 +171,7 @@ impl<B: Backend> Task for TakeOver<B> {
     }
 }
 
-/// Descriptors that were closed past every hook, and ports that others have come to share.
+/// Descriptors that were closed past every hook, and ports and listeners that others have come to share.
 pub(super) struct LostDescriptors<B: Backend> {
     engine: &'static Engine<B>,
 }
@@ -186,6 +186,7 @@ impl<B: Backend> Task for LostDescriptors<B> {
     fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
         self.engine.forget_lost_descriptors();
         look_after_shared_ports(self.engine);
+        self.engine.share_inherited_listeners();
         Next::In(IDLE_INTERVAL)
     }
 }

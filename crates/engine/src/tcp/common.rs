@@ -147,13 +147,7 @@ impl<S: Stack> Common<S> {
 
     /// Whether the process may repair the kernel's sockets.
     pub(super) fn can_repair(&self) -> bool {
-        *self.can_repair.get_or_init(|| {
-            streams::new_socket(0).is_ok_and(|fd| {
-                let can = streams::repair_begins(fd).is_ok();
-                streams::close(fd);
-                can
-            })
-        })
+        *self.can_repair.get_or_init(can_repair)
     }
 
     /// Counts a connection or a listener for as long as it lives here.
@@ -208,6 +202,15 @@ impl<S: Stack> fmt::Debug for Common<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Common").finish_non_exhaustive()
     }
+}
+
+/// Whether the kernel lets the process repair sockets: it has `CAP_NET_ADMIN`.
+pub(crate) fn can_repair() -> bool {
+    streams::new_socket(libc::SOCK_CLOEXEC).is_ok_and(|fd| {
+        let can = streams::repair_begins(fd).is_ok();
+        streams::close(fd);
+        can
+    })
 }
 
 /// The time as connections have it.

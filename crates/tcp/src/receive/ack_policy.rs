@@ -225,8 +225,7 @@ impl AckPolicy {
     pub(crate) fn wants_ack_after_read(&self, unacknowledged: u32, is_queue_empty: bool) -> bool {
         self.is_scheduled
             && (unacknowledged > u32::from(self.rcv_mss)
-                || (is_queue_empty
-                    && (self.pushes > 1 || self.pushes > 0 && !self.is_interactive)))
+                || (is_queue_empty && (self.pushes > 1 || self.pushes > 0 && !self.is_interactive)))
     }
 
     #[inline]
