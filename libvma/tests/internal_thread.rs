@@ -1,10 +1,14 @@
 //! Where the internal thread runs, and how long a call that joins a group takes, as parameters say.
 
 use std::fs;
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
-use testkit::{Accelerated, Namespaces, Pair, eventually, or_skip, preloaded};
+use testkit::{
+    Accelerated, Namespaces, Pair, Running, echo_streams, eventually, or_skip, preloaded,
+};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -38,9 +42,14 @@ fn internal_thread(program: &mut Accelerated) -> PathBuf {
     let is_internal = |task: &PathBuf| {
         fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "vma-internal")
     };
-    let threads = fs::read_dir(tasks).unwrap().flatten();
-    let found = threads.map(|it| it.path()).find(is_internal);
-    found.expect("the internal thread runs")
+    let mut found = None;
+    let runs = eventually(SOON, || {
+        let threads = fs::read_dir(&tasks).unwrap().flatten();
+        found = threads.map(|it| it.path()).find(is_internal);
+        found.is_some()
+    });
+    assert!(runs, "there is no internal thread");
+    found.unwrap()
 }
 
 /// `Cpus_allowed_list` of the internal thread, as soon as it is that.
@@ -111,4 +120,135 @@ fn a_call_that_joins_waits_as_it_is_told_to() {
     let waited = took(&[("VMA_WAIT_AFTER_JOIN_MSEC", "300")]);
     assert!((300..1300).contains(&waited), "{waited} ms");
     assert!(usual < 300, "{usual} ms");
+}
+
+/// How often the internal thread has gone to sleep.
+fn sleeps(program: &mut Accelerated) -> u64 {
+    let status = fs::read_to_string(internal_thread(program).join("status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn rings_that_nobody_polls_are_drained_as_often_as_is_asked_for() {
+    const INTERVAL: &str = "VMA_PROGRESS_ENGINE_INTERVAL";
+    const MAX: &str = "VMA_PROGRESS_ENGINE_WCE_MAX";
+    const EACH: &str = "VMA_INTERNAL_THREAD_ARM_CQ";
+    let pair = or_skip!(Namespaces::pair());
+    let sender = pair
+        .a
+        .enter(|| UdpSocket::bind((Pair::ADDRESS_A, 0)))
+        .unwrap();
+    let cases: [(&[_], bool); 5] = [
+        (&[], true),
+        (&[(INTERVAL, "0")], false),
+        (&[(MAX, "0")], false),
+        (&[(INTERVAL, "0"), (EACH, "1")], true),
+        (&[(INTERVAL, "50")], true),
+    ];
+    for (environment, is_drained) in cases {
+        let mut program = start(&pair, environment);
+        for _ in 0..3 {
+            sender.send_to(b"x", (Pair::ADDRESS_B, 7001)).unwrap();
+        }
+        let has_come = || received(&program) >= 3;
+        let patience = Duration::from_millis(if is_drained { 10_000 } else { 300 });
+        assert_eq!(
+            eventually(patience, has_come),
+            is_drained,
+            "{environment:?}"
+        );
+        if environment.is_empty() {
+            // It does not look a hundred times a second at a ring to which nothing comes.
+            thread::sleep(Duration::from_millis(1500));
+            let before = sleeps(&mut program);
+            thread::sleep(Duration::from_secs(1));
+            let after = sleeps(&mut program);
+            assert!(after - before < 20, "{}", after - before);
+        }
+    }
+}
+
+/// A stream that only sends; what it sends comes back. How often the octet before the last was acknowledged after a send call.
+const SENDING: &str = r"
+import array, fcntl, socket, sys, termios, time
+s = socket.create_connection((sys.argv[1], 7002))
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+noticed = 0
+for _ in range(20):
+    time.sleep(0.05)
+    s.send(b'x')
+    time.sleep(0.001)
+    s.send(b'y')
+    waiting = array.array('i', [0])
+    fcntl.ioctl(s, termios.TIOCOUTQ, waiting)
+    noticed += waiting[0] < 2
+print(noticed, flush=True)
+";
+
+#[test]
+fn sending_receives_acknowledgements_if_it_is_asked_to() {
+    let pair = or_skip!(Namespaces::pair());
+    echo_streams(&pair.a, Pair::ADDRESS_A, 7002).unwrap();
+    let noticed = |is_asked| {
+        let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
+        let peer = Pair::ADDRESS_A.to_string();
+        command.args(["-c", SENDING, &peer]).envs([
+            ("VMA_RX_POLL_ON_TX_TCP", is_asked),
+            ("VMA_PROGRESS_ENGINE_INTERVAL", "0"),
+        ]);
+        let finished = Running::start(command).unwrap().wait(SOON).unwrap();
+        finished.stdout.trim().parse::<u32>().unwrap()
+    };
+    let (usual, asked) = (noticed("0"), noticed("1"));
+    assert!(asked > 10 && usual < 5, "{usual} and {asked}");
+}
+
+/// Waits for a line. The banner, in standard error, has the program's text.
+fn says(program: &mut Accelerated, line: &str) -> bool {
+    let process = program.process();
+    eventually(SOON, || process.stdout().lines().any(|it| it == line))
+}
+
+/// Packets that have come past the kernel.
+fn received(program: &Accelerated) -> u64 {
+    let rings = program.reader().rings().unwrap();
+    rings.iter().map(|ring| ring.rx_packets).sum()
+}
+
+/// Waits with each call until an octet comes by standard input.
+const WAITING: &str = r"
+import select, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('', 7001))
+poll = select.epoll()
+poll.register(s, select.EPOLLIN)
+poll.register(sys.stdin, select.EPOLLIN)
+print('waits', flush=True)
+while (sys.stdin.fileno(), select.EPOLLIN) not in poll.poll(0.3):
+    pass
+";
+
+#[test]
+fn the_share_of_polling_is_measured_if_it_is_asked_for() {
+    let pair = or_skip!(Namespaces::pair());
+    for is_asked in ["0", "1"] {
+        let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
+        command
+            .args(["-c", WAITING])
+            .envs([("VMA_CPU_USAGE_STATS", is_asked), ("VMA_SELECT_POLL", "-1")]);
+        let mut program = Accelerated::start(command).unwrap();
+        assert!(says(&mut program, "waits"));
+        let share = || {
+            let rows = program.reader().multiplexers().unwrap();
+            rows.iter().map(|row| row.polling_cpu).max().unwrap_or(0)
+        };
+        if is_asked == "1" {
+            assert!(eventually(SOON, || share() > 50), "{} percent", share());
+        } else {
+            assert_eq!(share(), 0);
+        }
+    }
 }

@@ -9,6 +9,7 @@ mod kinds;
 pub mod monitor;
 mod moved_descriptor;
 mod multiplex;
+mod progress;
 mod streams;
 mod tasks;
 

@@ -7,6 +7,7 @@ mod epoll_wait;
 mod eviction;
 mod members;
 pub(crate) mod poll;
+mod polling_time;
 mod ready_list;
 pub(crate) mod registration;
 mod select_sets;

@@ -89,7 +89,6 @@ pub const PLANNED: &[(&str, &str, &str)] = &[
     ("sockets", "tx_dummy", "VMA_SND_FLAGS_DUMMY of vma_extra.h"),
     ("sockets", "rx_migrations", "several rings an interface"),
     ("sockets", "tx_migrations", "several rings an interface"),
-    ("multiplexers", "polling_cpu", "VMA_CPU_USAGE_STATS"),
     ("queues", "buffers", "back-ends that know their fill ring"),
     (
         "queues",

@@ -121,7 +121,7 @@ fn facts_lines(facts: &BannerFacts) -> Vec<(LogLevel, String)> {
 fn no_effect_line(config: &Config) -> Option<(LogLevel, String)> {
     let count = config
         .effective()
-        .filter(|it| !it.is_default && !it.parameter().works())
+        .filter(|it| !it.is_default && it.parameter().lacks_effect())
         .count();
     let text = match count {
         0 => return None,

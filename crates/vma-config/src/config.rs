@@ -52,8 +52,18 @@ pub struct Config {
     pub poll_shared_cpu: bool,
     /// `VMA_TCP_NODELAY`
     pub tcp_nodelay: bool,
+    /// `VMA_RX_POLL_ON_TX_TCP`
+    pub tcp_sends_poll: bool,
     /// `VMA_TCP_MAX_SYN_RATE`
     pub tcp_max_syn_rate: u32,
+    /// `VMA_CPU_USAGE_STATS`
+    pub cpu_usage_stats: bool,
+    /// `VMA_PROGRESS_ENGINE_INTERVAL`: how often rings that nobody polls are looked at; 0 is never.
+    pub progress_interval_msec: u32,
+    /// `VMA_PROGRESS_ENGINE_WCE_MAX`: the most packets taken from one of them at a time; 0 is none.
+    pub progress_packets_max: u32,
+    /// `VMA_INTERNAL_THREAD_ARM_CQ`
+    pub internal_thread_receives: bool,
     /// `VMA_WAIT_AFTER_JOIN_MSEC`
     pub wait_after_join_msec: u32,
     /// `VMA_INTERNAL_THREAD_AFFINITY`: the processors of the internal thread; `None` leaves it to the kernel.
@@ -271,6 +281,15 @@ impl Config {
             handle_sigsegv: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGSEGV") }),
             rx_poll_yield: unsigned(const { ParameterId::of("VMA_RX_POLL_YIELD") }),
             poll_shared_cpu: settings.is_on(const { ParameterId::of("VMA_POLL_SHARED_CPU") }),
+            cpu_usage_stats: settings.is_on(const { ParameterId::of("VMA_CPU_USAGE_STATS") }),
+            progress_interval_msec: unsigned(
+                const { ParameterId::of("VMA_PROGRESS_ENGINE_INTERVAL") },
+            ),
+            progress_packets_max: unsigned(
+                const { ParameterId::of("VMA_PROGRESS_ENGINE_WCE_MAX") },
+            ),
+            internal_thread_receives: settings
+                .is_on(const { ParameterId::of("VMA_INTERNAL_THREAD_ARM_CQ") }),
             wait_after_join_msec: unsigned(const { ParameterId::of("VMA_WAIT_AFTER_JOIN_MSEC") }),
             internal_thread_cpus: match settings.value(INTERNAL_THREAD_AFFINITY) {
                 Value::Text(text) => text.to_str().and_then(parse::cpus),
@@ -288,6 +307,7 @@ impl Config {
             tcp_cc_algo: settings
                 .is_from_environment(CONGESTION)
                 .then(|| unsigned(CONGESTION)),
+            tcp_sends_poll: settings.is_on(const { ParameterId::of("VMA_RX_POLL_ON_TX_TCP") }),
             tcp_max_syn_rate: unsigned(const { ParameterId::of("VMA_TCP_MAX_SYN_RATE") }),
             rx_poll: signed(const { ParameterId::of("VMA_RX_POLL") }),
             rx_udp_poll_os_ratio: unsigned(const { ParameterId::of("VMA_RX_UDP_POLL_OS_RATIO") }),

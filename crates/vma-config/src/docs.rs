@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::deprecated::DEPRECATED;
 use crate::level::LogLevel;
-use crate::params::{GROUPS, Kind, PARAMETERS, Parameter, Status, enumerate};
+use crate::params::{GROUPS, Kind, PARAMETERS, Parameter, capitalized, enumerate};
 use crate::preset::{PRESETS, Spec};
 use crate::value::Value;
 
@@ -31,7 +31,8 @@ At start-up the library logs every parameter that is not at its default, and wit
 `VMA_TRACELEVEL=details` all of them.
 
 A parameter marked *no effect yet* is read and checked, so that existing set-ups keep working, and
-changes nothing in this release.
+changes nothing in this release. One marked *no meaning here* concerns what this library does not have
+or does not need, and changes nothing either.
 ";
 
 /// The text of `docs/parameters.md`.
@@ -109,8 +110,8 @@ fn write_parameter(page: &mut String, parameter: &Parameter) -> std::fmt::Result
     if !parameter.label.is_empty() {
         writeln!(page, "- In the banner: `{}`", parameter.label)?;
     }
-    if let Status::NoEffect(reason) = parameter.status {
-        writeln!(page, "- *No effect yet*: {reason}.")?;
+    if let Some((remark, reason)) = parameter.status.remark() {
+        writeln!(page, "- *{}*: {reason}.", capitalized(remark))?;
     }
     Ok(())
 }
@@ -134,7 +135,7 @@ fn write_profiles(page: &mut String) -> std::fmt::Result {
     writeln!(page, "\n## Profiles\n")?;
     writeln!(
         page,
-        "What `VMA_SPEC` presets. Parameters in *italics* have no effect yet."
+        "What `VMA_SPEC` presets. Parameters in *italics* change nothing: see each of them."
     )?;
     for spec in Spec::ALL {
         let (name, aliases) = names_and_aliases(spec.accepted_names(), spec.name());

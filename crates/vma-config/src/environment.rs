@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::adjust::adjust;
 use crate::deprecated::{Deprecated, Forward};
 use crate::level::LogLevel;
-use crate::params::{Kind, ParameterId, Status};
+use crate::params::{Kind, ParameterId};
 use crate::parse::{Reading, read, read_bool};
 use crate::preset::{Preset, SOCKETXTREME_PRESETS, Spec};
 use crate::settings::{Origin, Settings};
@@ -177,7 +177,7 @@ impl Parser {
         let mut preset_names = Vec::new();
         for id in ParameterId::all() {
             let parameter = id.parameter();
-            let Status::NoEffect(reason) = parameter.status else {
+            let Some((remark, reason)) = parameter.status.remark() else {
                 continue;
             };
             let value = self.settings.value(id);
@@ -188,11 +188,11 @@ impl Parser {
                 Origin::Environment => {
                     let name = parameter.name.to_owned();
                     let value = shortened(value.to_environment());
-                    let message = format!("{name}={value} accepted, no effect yet: {reason}");
+                    let message = format!("{name}={value} accepted, {remark}: {reason}");
                     self.warn(WarningKind::NoEffect, LogLevel::Debug, name, message);
                 }
-                Origin::Preset => preset_names.push(parameter.name),
-                Origin::Default | Origin::Adjusted => {}
+                Origin::Preset if parameter.lacks_effect() => preset_names.push(parameter.name),
+                Origin::Preset | Origin::Default | Origin::Adjusted => {}
             }
         }
         let spec = self.settings.spec();

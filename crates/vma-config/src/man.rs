@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use crate::deprecated::DEPRECATED;
 use crate::docs::{default_text, names_and_aliases};
 use crate::level::LogLevel;
-use crate::params::{GROUPS, Kind, Parameter, Status};
+use crate::params::{GROUPS, Kind, Parameter, capitalized};
 use crate::preset::{PRESETS, Spec};
 
 const HEAD: &str = r#".\" Generated from crates/vma-config; do not edit.
@@ -46,6 +46,9 @@ Names of levels, profiles and modes are read without regard to case.
 A parameter marked
 .I no effect yet
 is read and checked, so that existing set-ups keep working, and changes nothing in this release.
+One marked
+.I no meaning here
+concerns what this library does not have or does not need, and changes nothing either.
 "#;
 
 const FILES: &str = r#".SH FILES
@@ -169,8 +172,8 @@ fn write_parameter(page: &mut String, parameter: &Parameter) -> fmt::Result {
     }
     let default = default_text(parameter).replace('`', "");
     line(page, &format!("Default: {default}."))?;
-    if let Status::NoEffect(reason) = parameter.status {
-        writeln!(page, ".I No effect yet:")?;
+    if let Some((remark, reason)) = parameter.status.remark() {
+        writeln!(page, ".I {}:", capitalized(remark))?;
         line(page, &format!("{reason}."))?;
     }
     Ok(())
@@ -242,12 +245,6 @@ fn line(page: &mut String, text: &str) -> fmt::Result {
 /// Text as it is to be seen: hyphens that can be copied into a shell, and no escape sequences.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-")
-}
-
-fn capitalized(text: &str) -> String {
-    let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_ascii_uppercase());
-    first.into_iter().chain(characters).collect()
 }
 
 #[cfg(test)]

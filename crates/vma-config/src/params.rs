@@ -191,6 +191,22 @@ pub enum Status {
         /// Why: what is missing.
         &'static str,
     ),
+    /// It is read and checked, and concerns what this library does not have or need.
+    NoMeaning(
+        /// Why.
+        &'static str,
+    ),
+}
+
+impl Status {
+    /// What is to be said of a parameter that changes nothing, and why.
+    pub(crate) fn remark(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Works => None,
+            Self::NoEffect(reason) => Some(("no effect yet", reason)),
+            Self::NoMeaning(reason) => Some(("no meaning here", reason)),
+        }
+    }
 }
 
 /// The position of a parameter in [`PARAMETERS`].
@@ -309,6 +325,11 @@ impl Parameter {
     pub fn works(&self) -> bool {
         self.status == Status::Works
     }
+
+    /// Whether a later release may act on the parameter.
+    pub(crate) fn lacks_effect(&self) -> bool {
+        matches!(self.status, Status::NoEffect(_))
+    }
 }
 
 /// Joins words as prose does: `a, b or c`.
@@ -378,6 +399,10 @@ const COUNT: usize = {
     count
 };
 
+#[expect(
+    clippy::large_const_arrays,
+    reason = "only constants are made from it; programs use PARAMETERS"
+)]
 const TABLE: [Parameter; COUNT] = {
     let mut table = [GROUP_TABLE[0].parameters[0]; COUNT];
     let mut count = 0;
@@ -407,4 +432,11 @@ const fn is_same(left: &str, right: &str) -> bool {
         index += 1;
     }
     true
+}
+
+/// With a capital at the beginning, as a sentence has it.
+pub(crate) fn capitalized(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(characters).collect()
 }

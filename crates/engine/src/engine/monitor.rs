@@ -6,6 +6,7 @@ use dev_core::Backend;
 use stats::ControlSocket;
 
 use crate::cpu_sharing;
+use crate::engine::progress::Unpolled;
 use crate::engine::tasks::{
     Called, Descendants, Gauges, Ipsec, LostDescriptors, NetworkChanges, Paths, Requests, Streams,
     TakeOver,
@@ -48,6 +49,9 @@ impl Monitor {
         if let Some(fd) = self.called {
             engine.internal_thread.begin(fd);
             events.add(Called::new(engine));
+        }
+        if let Some(unpolled) = Unpolled::new(engine) {
+            events.add(unpolled);
         }
         events.add(Streams::new(engine));
         events.add(Paths::new(engine, network.clone()));

@@ -16,9 +16,9 @@ use crate::sockets::stack::Described;
 use crate::sys::{self, Errno, SegmentError};
 use crate::tcp;
 
-/// How often rings are looked at that, perhaps, nobody polls: what comes for a connection has to be acknowledged although the program
-/// does something else.
-const RING_INTERVAL: Duration = Duration::from_millis(10);
+/// How soon timers of connections are looked at again after one has expired: while connections come and go, those who set timers need not
+/// call.
+const BUSY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long the process's end waits for peers that are about to end a handshake.
 const RETURNS_PATIENCE_NSEC: u64 = 100_000_000;
@@ -54,17 +54,18 @@ impl<B: Backend> Engine<B> {
         accepted
     }
 
-    /// In the internal thread: timers of connections, and what has come for those that nobody waits for. Returns when to be called
-    /// again; `None`: when the thread is called.
+    /// In the internal thread: timers of connections. Returns when to be called again; `None`: when the thread is called.
     pub(crate) fn look_after_streams(&'static self) -> Option<Duration> {
         self.tcp.begin_look();
-        if self.tcp.has_streams() {
+        let mut is_busy = false;
+        if self.tcp.has_expired_timer() {
+            // Perhaps what a timer waits for has come.
+            self.links.drain();
+            is_busy = tcp::run_timers(self, self.tcp, |socket| self.give_stream_back(socket));
+            // Tells devices of what was sent.
             self.links.drain();
         }
-        tcp::run_timers(self, self.tcp, |socket| self.give_stream_back(socket));
-        // Tells devices of what was sent.
-        self.links.drain();
-        self.tcp.end_look(RING_INTERVAL)
+        self.tcp.end_look(is_busy.then_some(BUSY_INTERVAL))
     }
 
     /// The program has let go of a socket whose connection goes on.

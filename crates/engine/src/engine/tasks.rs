@@ -305,7 +305,7 @@ impl<B: Backend> Task for Ipsec<B> {
     }
 }
 
-/// Connections: their timers, and what comes for them while the program does something else.
+/// Timers of connections.
 pub(super) struct Streams<B: Backend> {
     engine: &'static Engine<B>,
 }

@@ -44,6 +44,8 @@ pub struct MuxCall {
     pub(super) has_slept: bool,
     /// What it found last came from the kernel.
     pub(super) found_by_kernel: bool,
+    /// When it began to poll, if that is measured.
+    pub(super) polls_since_nsec: Option<u64>,
     /// It is a `select(2)`, which takes any number of descriptors.
     pub(crate) is_select: bool,
 }
@@ -74,6 +76,7 @@ impl MuxCall {
             receives_first: false,
             has_slept: false,
             found_by_kernel: false,
+            polls_since_nsec: settings.measures_polling.then(begun),
             is_select: false,
         }
     }
@@ -99,6 +102,9 @@ impl MuxCall {
 
     /// The call's sleep is over.
     pub fn woke(&mut self, woken: Option<Woken>) {
+        if let Some(since) = &mut self.polls_since_nsec {
+            *since = sys::now_nsec();
+        }
         self.receives_first = woken.is_none_or(|woken| woken.devices_first);
         if woken.is_none_or(|woken| woken.kernel) {
             self.ask_kernel_next();

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use stats::{MultiplexerSlot, MultiplexerStats, Shares};
 
 use crate::mux::call::{MuxCall, MuxOutcome};
+use crate::mux::polling_time::PollingTime;
 use crate::sys;
 
 /// The counters of `poll(2)`, of `select(2)`, or of one epoll set. Any number of threads may count, each in its own share.
@@ -17,6 +18,7 @@ pub(crate) struct MuxCounters {
     counters: AtomicPtr<MultiplexerStats>,
     unseen: &'static MultiplexerStats,
     shares: Shares,
+    polling_time: PollingTime,
 }
 
 impl MuxCounters {
@@ -27,6 +29,7 @@ impl MuxCounters {
             counters: AtomicPtr::new(ptr::from_ref(unseen).cast_mut()),
             unseen,
             shares: Shares::new(),
+            polling_time: PollingTime::default(),
         }
     }
 
@@ -54,6 +57,11 @@ impl MuxCounters {
         let counters = unsafe { &*self.counters.load(Ordering::Relaxed) };
         if matches!(outcome, MuxOutcome::Again) {
             return;
+        }
+        if let Some(since) = call.polls_since_nsec
+            && let Some(percent) = self.polling_time.add(since, sys::now_nsec())
+        {
+            counters.polling_cpu.set(percent);
         }
         let share = self.shares.of_thread(dev_core::lock::thread_token());
         if share.is_new() {

@@ -7,6 +7,7 @@ mod pieces;
 mod segments;
 mod set;
 mod sources;
+mod unpolled;
 mod whole;
 
 use std::fmt;
@@ -66,6 +67,8 @@ pub(crate) struct Interface<S: Stack> {
     lost_is_known: AtomicBool,
     /// What the device had dropped when its counter was last looked at.
     dropped: AtomicU64,
+    /// What had been received when [`Interface::take_unpolled`] was last called.
+    received_before: AtomicU64,
     stats: RingSlot,
     /// What is known of the device's receive queues together.
     queue_stats: QueueSlot,
@@ -154,6 +157,7 @@ impl<S: Stack> Interface<S> {
             lost: AtomicBool::new(false),
             lost_is_known: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
+            received_before: AtomicU64::new(0),
             stats,
             queue_stats,
         }

@@ -9,6 +9,7 @@ mod takeover;
 
 use std::io;
 use std::net::SocketAddrV4;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -128,6 +129,19 @@ impl<S: Stack> Links<S> {
         open.iter().for_each(|interface| {
             interface.poll();
         });
+    }
+
+    /// Takes in what has come on interfaces that nobody polls. Returns whether anybody has received since the last time.
+    pub(crate) fn take_unpolled(&self, max: usize) -> bool {
+        let open = self.states.open();
+        open.iter().filter(|it| it.take_unpolled(max)).count() > 0
+    }
+
+    /// Descriptors that become readable when packets wait, of every interface.
+    pub(crate) fn wait_fds(&self) -> impl Iterator<Item = RawFd> {
+        let open = self.states.open().into_iter();
+        let present = open.filter(|interface| !interface.is_lost());
+        present.flat_map(Interface::wait_fds)
     }
 
     /// The socket that gets TCP segments from `peer` to `local` past the kernel.

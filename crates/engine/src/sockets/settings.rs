@@ -36,6 +36,14 @@ pub struct Settings {
     pub memory: MemoryKind,
     /// The user has set it.
     pub memory_is_asked_for: bool,
+    /// `VMA_CPU_USAGE_STATS`: calls that wait measure how long they poll.
+    pub measures_polling: bool,
+    /// `VMA_PROGRESS_ENGINE_INTERVAL`: how often interfaces that nobody polls are looked at; zero: never.
+    pub progress_interval: Duration,
+    /// `VMA_PROGRESS_ENGINE_WCE_MAX`: packets taken in at a time then.
+    pub progress_packets_max: usize,
+    /// `VMA_INTERNAL_THREAD_ARM_CQ`: the internal thread takes in every packet.
+    pub internal_thread_receives: bool,
     /// `VMA_WAIT_AFTER_JOIN_MSEC`: how long a call that joins a multicast group takes at least.
     pub wait_after_join: Duration,
     /// `VMA_TCP_NODELAY`: streams begin with the option.
@@ -46,6 +54,8 @@ pub struct Settings {
     pub tcp_quickack: bool,
     /// `VMA_TCP_TIMESTAMP_OPTION`: whether streams have timestamps. `None`: as the system's.
     pub tcp_timestamps: Option<bool>,
+    /// `VMA_RX_POLL_ON_TX_TCP`: send calls of streams receive what has come.
+    pub tcp_sends_poll: bool,
     /// `VMA_TCP_MAX_SYN_RATE`: SYNs a second that a listener answers; 0 for all.
     pub tcp_max_syn_rate: u32,
     /// `VMA_TCP_CC_ALGO`: the congestion control of streams for which the program has chosen none. `None`: the system's.

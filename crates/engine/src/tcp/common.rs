@@ -131,9 +131,9 @@ impl<S: Stack> Common<S> {
         self.timers.begin_look();
     }
 
-    /// It has done so. Returns when it looks again: as long as there are connections, after `at_most`.
-    pub(crate) fn end_look(&self, at_most: Duration) -> Option<Duration> {
-        self.timers.end_look(self.has_streams().then_some(at_most))
+    /// It has done so. Returns when it looks again, after `at_most` if that is given.
+    pub(crate) fn end_look(&self, at_most: Option<Duration>) -> Option<Duration> {
+        self.timers.end_look(at_most)
     }
 
     /// Whether one more connection may go to the kernel for TIME-WAIT.
@@ -156,9 +156,14 @@ impl<S: Stack> Common<S> {
         Counted(Arc::clone(&self.streams))
     }
 
-    /// Whether there are connections or listeners in user space: their rings are looked at also when the program does not.
+    /// Whether there are connections or listeners in user space.
     pub(crate) fn has_streams(&self) -> bool {
         self.streams.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether a connection's time has come.
+    pub(crate) fn has_expired_timer(&self) -> bool {
+        self.timers.next_expiry().is_some_and(|at| at <= now())
     }
 
     fn settings(&self) -> &Settings {

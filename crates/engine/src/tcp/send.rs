@@ -97,6 +97,11 @@ impl<S: TcpStack> TcpSocket<S> {
             let interface = stream.way.as_ref().map(|way| way.interface);
             drop(role);
             self.after(host, &outcome, interface);
+            if host.settings().tcp_sends_poll
+                && let Some(interface) = interface
+            {
+                interface.poll();
+            }
             let written = match (shown, refused) {
                 (Err(errno), _) => Written::Fault(errno),
                 (Ok(()), Some(error)) => Written::Refused(error),

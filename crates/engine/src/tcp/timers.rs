@@ -76,10 +76,12 @@ impl<S: Stack> Timers<S> {
     fn next_expired(&self, now: Instant) -> Option<&'static TcpSocket<S>> {
         let mut wheel = self.lock();
         let timer = wheel.wheel.poll(now);
-        if timer.is_none() {
-            wheel.looks_at = wheel.wheel.next_expiry();
-        }
         wheel.sockets.get(timer? as usize).copied()
+    }
+
+    /// When the earliest of them expires, or before.
+    pub(super) fn next_expiry(&self) -> Option<Instant> {
+        self.lock().wheel.next_expiry()
     }
 
     /// The internal thread begins to look.
@@ -94,7 +96,7 @@ impl<S: Stack> Timers<S> {
         let mut wheel = self.lock();
         wheel.is_looking = false;
         let latest = at_most.map(|at_most| now + at_most);
-        wheel.looks_at = wheel.looks_at.into_iter().chain(latest).min();
+        wheel.looks_at = wheel.wheel.next_expiry().into_iter().chain(latest).min();
         Some(wheel.looks_at?.saturating_since(now))
     }
 
@@ -109,15 +111,19 @@ impl<S: Stack> fmt::Debug for Timers<S> {
     }
 }
 
-/// In the internal thread: looks after the sockets whose time has come. Objects that nobody uses any more go to `give`.
+/// In the internal thread: looks after the sockets whose time has come. Objects that nobody uses any more go to `give`. Returns whether
+/// there were any.
 pub(crate) fn run_timers<S: TcpStack>(
     host: &Host<S>,
     common: &super::Common<S>,
     mut give: impl FnMut(&'static TcpSocket<S>),
-) {
+) -> bool {
+    let mut were_any = false;
     while let Some(socket) = common.timers.next_expired(now()) {
+        were_any = true;
         if socket.look_after(host) {
             give(socket);
         }
     }
+    were_any
 }

@@ -30,8 +30,13 @@ pub fn settings() -> Settings {
         rx_poll_yield: 0,
         // Others may need the CPU on which tests run.
         poll_shared_cpu: true,
+        measures_polling: false,
+        progress_interval: std::time::Duration::ZERO,
+        progress_packets_max: 0,
+        internal_thread_receives: false,
         wait_after_join: std::time::Duration::ZERO,
         tcp_nodelay: false,
+        tcp_sends_poll: false,
         tcp_max_syn_rate: 0,
         tcp_cc_algo: None,
         rx_udp_poll_os_ratio: 100,

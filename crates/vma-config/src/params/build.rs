@@ -19,6 +19,8 @@ pub(super) const NO_MODERATION: &str =
     "interrupt moderation is left to the network card's driver (see ethtool -C)";
 pub(super) const ONE_POOL: &str =
     "all rings share one pool of frames, sized by VMA_XDP_POOL_FRAMES";
+pub(super) const NO_PREFETCH: &str =
+    "frames are in the cache when they are filled: the one that came back last is taken first";
 pub(super) const NO_NEIGHBOURS: &str = "the kernel resolves and confirms neighbours";
 pub(super) const NEEDS_SOCKETXTREME: &str =
     "the SocketXtreme calls of vma_extra.h are not built yet";
@@ -73,6 +75,13 @@ impl Parameter {
     pub(super) const fn no_effect(self, reason: &'static str) -> Self {
         Self {
             status: Status::NoEffect(reason),
+            ..self
+        }
+    }
+
+    pub(super) const fn no_meaning(self, reason: &'static str) -> Self {
+        Self {
+            status: Status::NoMeaning(reason),
             ..self
         }
     }

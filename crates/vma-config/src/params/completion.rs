@@ -1,56 +1,56 @@
 //! Completion queues: draining, interrupt moderation, batching.
 
-use super::build::{ANY_U32, NEEDS_RDMA, NO_MODERATION, NOT_BUILT, flag, number};
+use super::build::{ANY_U32, NEEDS_RDMA, NO_MODERATION, flag, number};
 use super::{Form, Parameter};
 
 pub(super) const PARAMETERS: [Parameter; 12] = [
     number("VMA_PROGRESS_ENGINE_INTERVAL", "CQ Drain Interval (msec)", 10, ANY_U32)
         .form(Form::ZeroDisabled { label: "CQ Drain Thread", always_info: true })
-        .no_effect(NOT_BUILT)
         .about(
             "How often, in milliseconds, the internal thread drains rings that nobody polls.",
-            "0 never drains them.",
+            "A ring from which a call of the program has received since the last time is left alone. \
+             After a second without packets the thread sleeps until one comes. 0 never drains them: \
+             peers of TCP connections then wait until the program calls.",
         ),
     number("VMA_PROGRESS_ENGINE_WCE_MAX", "CQ Drain WCE (max)", 10_000, ANY_U32)
         .form(Form::UnlessZero("VMA_PROGRESS_ENGINE_INTERVAL"))
-        .no_effect(NOT_BUILT)
         .about(
             "How many packets the internal thread takes from a ring at a time.",
-            "0 turns draining off, like a zero VMA_PROGRESS_ENGINE_INTERVAL.",
+            "It stops after the batch (VMA_CQ_POLL_BATCH_MAX) that reaches the number. 0 turns draining off, like a zero VMA_PROGRESS_ENGINE_INTERVAL.",
         ),
     flag("VMA_CQ_MODERATION_ENABLE", "CQ Interrupts Moderation", true)
-        .no_effect(NO_MODERATION)
+        .no_meaning(NO_MODERATION)
         .about(
             "Let the card collect packets before it raises an interrupt.",
             "Off by default when VMA_RX_POLL or VMA_SELECT_POLL is -1.",
         ),
     number("VMA_CQ_MODERATION_COUNT", "CQ Moderation Count", 48, ANY_U32)
-        .no_effect(NO_MODERATION)
+        .no_meaning(NO_MODERATION)
         .about(
             "How many packets to collect before an interrupt.",
             "At most half of VMA_RX_WRE.",
         ),
     number("VMA_CQ_MODERATION_PERIOD_USEC", "CQ Moderation Period (usec)", 50, ANY_U32)
-        .no_effect(NO_MODERATION)
+        .no_meaning(NO_MODERATION)
         .about(
             "How long, in microseconds, to hold a packet before an interrupt.",
             "Whichever of count and period is reached first raises the interrupt.",
         ),
     number("VMA_CQ_AIM_MAX_COUNT", "CQ AIM Max Count", 560, ANY_U32)
-        .no_effect(NO_MODERATION)
+        .no_meaning(NO_MODERATION)
         .about(
             "The largest count that adaptive moderation may choose.",
             "At most half of VMA_RX_WRE.",
         ),
     number("VMA_CQ_AIM_MAX_PERIOD_USEC", "CQ AIM Max Period (usec)", 250, ANY_U32)
-        .no_effect(NO_MODERATION)
+        .no_meaning(NO_MODERATION)
         .about(
             "The longest period, in microseconds, that adaptive moderation may choose.",
             "Bounds the latency that moderation can add.",
         ),
     number("VMA_CQ_AIM_INTERVAL_MSEC", "CQ AIM Interval (msec)", 250, ANY_U32)
         .form(Form::ZeroDisabled { label: "CQ Adaptive Moderation", always_info: true })
-        .no_effect(NO_MODERATION)
+        .no_meaning(NO_MODERATION)
         .about(
             "How often, in milliseconds, to adapt moderation to the traffic.",
             "0 never adapts it; always 0 when VMA_CQ_MODERATION_ENABLE is off.",
@@ -61,7 +61,7 @@ pub(super) const PARAMETERS: [Parameter; 12] = [
         5000,
         ANY_U32,
     )
-    .no_effect(NO_MODERATION)
+    .no_meaning(NO_MODERATION)
     .about(
         "The interrupt rate that adaptive moderation aims at.",
         "In interrupts a second for each ring.",

@@ -1,11 +1,13 @@
 //! The profile, logging, statistics, the configuration file and signals.
 
-use super::build::{ANY_U32, NOT_BUILT, flag, number, path};
+use super::build::{ANY_U32, flag, number, path};
 use super::{Form, Kind, Parameter};
 use crate::level::LogLevel;
 
 const NO_LBM: &str = "the batching of pipe writes that it tunes is not built";
 const NO_TIME_MEASURE: &str = "there is no build of this library that records samples";
+
+const NO_DEBUG_PACKETS: &str = "it is a leftover of the original's development";
 
 pub(super) const PARAMETERS: [Parameter; 21] = [
     Parameter::new("VMA_SPEC", "VMA Spec", Kind::Spec).form(Form::Spec).about(
@@ -92,9 +94,10 @@ pub(super) const PARAMETERS: [Parameter; 21] = [
         "Groups in the file carry the name of a program and an id; the rules of the group that \
          matches both apply. The default id matches only groups for any id.",
     ),
-    flag("VMA_CPU_USAGE_STATS", "Polling CPU idle usage", false).no_effect(NOT_BUILT).about(
-        "Measure how much processor time polling takes.",
-        "The result is meant for vma_stats. Measuring costs two clock reads for each polling loop.",
+    flag("VMA_CPU_USAGE_STATS", "Polling CPU idle usage", false).about(
+        "Measure how much processor time select(), poll() and epoll_wait() poll.",
+        "vma_stats shows the share of the last second in which they were called. Measuring costs two clock \
+         reads for each call.",
     ),
     flag("VMA_HANDLE_SIGINTR", "SigIntr Ctrl-C Handle", false).about(
         "On Ctrl-C, end every call of the library that waits.",
@@ -127,7 +130,7 @@ pub(super) const PARAMETERS: [Parameter; 21] = [
         "File for the timing samples.",
         "Used by special builds of the original only.",
     ),
-    number("VMA_DBG_SEND_MCPKT_COUNTER", "", 0, ANY_U32).no_effect(NOT_BUILT).about(
+    number("VMA_DBG_SEND_MCPKT_COUNTER", "", 0, ANY_U32).no_meaning(NO_DEBUG_PACKETS).about(
         "Debugging aid: send a multicast packet after so many calls.",
         "A leftover of development; 0 sends nothing.",
     ),
@@ -136,7 +139,7 @@ pub(super) const PARAMETERS: [Parameter; 21] = [
         "",
         Kind::Text { default: "", expands_pid: false },
     )
-    .no_effect(NOT_BUILT)
+    .no_meaning(NO_DEBUG_PACKETS)
     .about(
         "Debugging aid: the group for VMA_DBG_SEND_MCPKT_COUNTER.",
         "An IPv4 multicast address.",

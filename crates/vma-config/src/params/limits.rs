@@ -22,7 +22,7 @@ const CONGESTION: &[Choice] = &[
 
 pub(super) const PARAMETERS: [Parameter; 14] = [
     number("VMA_NEIGH_UC_ARP_QUATA", "Num of UC ARPs", 3, ANY_U32)
-        .no_effect(NO_NEIGHBOURS)
+        .no_meaning(NO_NEIGHBOURS)
         .about(
             "How often to ask a stale neighbour directly before asking by broadcast.",
             "The spelling of the name is historical.",
@@ -33,7 +33,7 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
         10_000,
         ANY_U32,
     )
-    .no_effect(NO_NEIGHBOURS)
+    .no_meaning(NO_NEIGHBOURS)
     .about(
         "How long, in milliseconds, to wait between direct ARP requests.",
         "Concerns stale neighbours.",
@@ -44,7 +44,7 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
         1,
         ANY_U32,
     )
-    .no_effect(NO_NEIGHBOURS)
+    .no_meaning(NO_NEIGHBOURS)
     .about(
         "How often to start over when resolving a neighbour failed.",
         "Packets to the neighbour wait meanwhile.",
@@ -69,7 +69,7 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
             "Keeps memory that the card uses out of child processes.",
         ),
     flag("VMA_CLOSE_ON_DUP2", "close on dup2()", true)
-        .no_effect("the target of dup2() is always closed, as in the kernel")
+        .no_meaning("the target of dup2() is always closed, as in the kernel")
         .about(
             "Whether dup2() closes an accelerated socket that it replaces.",
             "When off, the original leaves the socket's state behind.",
@@ -100,16 +100,16 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
          follow net.ipv4.tcp_congestion_control: reno, cubic or bbr, and CUBIC for any other.",
         ),
     flag("VMA_DEFERRED_CLOSE", "Deferred close", false)
-        .no_effect(NOT_BUILT)
+        .no_meaning("the kernel's socket is never closed before")
         .about(
             "Close the kernel's socket only when the library's is gone.",
             "Keeps the port from being used again too early.",
         ),
     flag("VMA_RX_POLL_ON_TX_TCP", "Polling Rx on Tx TCP", false)
-        .no_effect("acknowledgements are noticed by whoever polls, and every 10 ms")
         .about(
             "Poll for incoming packets while sending over TCP.",
-            "Acknowledgements are noticed sooner.",
+            "Acknowledgements are noticed sooner; otherwise by the next call that receives, and after \
+             VMA_PROGRESS_ENGINE_INTERVAL.",
         ),
     flag(
         "VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME",
@@ -122,7 +122,7 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
         "Keeps caches warm when messages are rare.",
     ),
     number("VMA_NETLINK_TIMER", "", 10_000, ANY_U32)
-        .no_effect("changes are taken from netlink as they are announced")
+        .no_meaning("changes are taken from netlink as they are announced")
         .about(
             "How often, in milliseconds, to read netlink events.",
             "Routes, neighbours and links.",

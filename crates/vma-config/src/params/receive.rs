@@ -27,7 +27,7 @@ const TIMESTAMPS: &[Choice] = &[
 ];
 
 pub(super) const PARAMETERS: [Parameter; 13] = [
-    number("VMA_RX_BUFS", "Rx Mem Bufs", 200_000, ANY_U32).no_effect(ONE_POOL).about(
+    number("VMA_RX_BUFS", "Rx Mem Bufs", 200_000, ANY_U32).no_meaning(ONE_POOL).about(
         "How many buffers there are for incoming packets.",
         "Shared by all rings. More buffers carry longer bursts and take more memory.",
     ),
@@ -51,7 +51,7 @@ pub(super) const PARAMETERS: [Parameter; 13] = [
          machines without processors to spare; 0 counts as 1. Applies to read(), recv() and their \
          relatives.",
     ),
-    number("VMA_RX_POLL_INIT", "Rx Poll Init Loops", 0, POLL_LIMIT).no_effect(NOT_BUILT).about(
+    number("VMA_RX_POLL_INIT", "Rx Poll Init Loops", 0, POLL_LIMIT).no_meaning("a socket that nothing is steered to yet is the kernel's").about(
         "The same as VMA_RX_POLL for a UDP socket that nothing is steered to yet.",
         "Takes effect until the socket is bound or joins a group.",
     ),
@@ -80,7 +80,7 @@ pub(super) const PARAMETERS: [Parameter; 13] = [
     ),
     number("VMA_RX_PREFETCH_BYTES_BEFORE_POLL", "Rx Prefetch Bytes Before Poll", 0, (0, 2044))
         .rule(Rule::ZeroOrAtLeast(32))
-        .no_effect(NOT_BUILT)
+        .no_meaning("the driver chooses the frame of the next packet")
         .about(
             "How many bytes of the next expected packet to prefetch before it has arrived.",
             "Helps when packets are rare. 0 prefetches nothing.",

@@ -67,7 +67,7 @@ pub(super) const PARAMETERS: [Parameter; 11] = [
          vma_extra.h are not affected.",
     ),
     number("VMA_TIMER_RESOLUTION_MSEC", "Timer Resolution (msec)", 10, ANY_U32)
-        .no_effect(NOT_BUILT)
+        .no_meaning("the internal thread sleeps until its next timer is due")
         .about(
             "The tick of the internal thread's timers in milliseconds.",
             "The shortest delay that those timers can measure.",

@@ -1,6 +1,6 @@
 //! The internal thread, locks and memory.
 
-use super::build::{NOT_BUILT, choice, flag};
+use super::build::{choice, flag};
 use super::{Choice, Form, Kind, Parameter};
 
 const THREAD_MODES: &[Choice] = &[
@@ -76,9 +76,10 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
         "The cpuset directory that the internal thread is put into.",
         "See cpuset(7). Empty leaves the thread where the process is.",
     ),
-    flag("VMA_INTERNAL_THREAD_ARM_CQ", "Internal Thread Arm CQ", false).no_effect(NOT_BUILT).about(
+    flag("VMA_INTERNAL_THREAD_ARM_CQ", "Internal Thread Arm CQ", false).about(
         "Let the internal thread wake for each packet.",
-        "It then processes packets while the program is busy elsewhere.",
+        "It then processes packets at once while the program is busy elsewhere. Costs a wake-up for \
+         each burst of packets, and calls of the program wait while it works.",
     ),
     choice("VMA_THREAD_MODE", "Thread mode", 1, THREAD_MODES).form(Form::ChoiceText).about(
         "How accelerated sockets are protected against use by several threads at once.",
@@ -87,7 +88,7 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
          than processors.",
     ),
     choice("VMA_BUFFER_BATCHING_MODE", "Buffer batching mode", 1, BATCHING)
-        .no_effect(NOT_BUILT)
+        .no_meaning("sockets keep no buffers of their own")
         .about(
             "Whether each socket keeps some buffers for itself.",
             "Saves trips to the shared pool. With 1 unused buffers are taken back from time to time.",

@@ -1,6 +1,6 @@
 //! Sending: segments, buffers and queue entries.
 
-use super::build::{ANY_U32, NEEDS_RDMA, NOT_BUILT, ONE_POOL, flag, number};
+use super::build::{ANY_U32, NEEDS_RDMA, NO_PREFETCH, NOT_BUILT, ONE_POOL, flag, number};
 use super::{Form, Parameter};
 
 pub(super) const PARAMETERS: [Parameter; 9] = [
@@ -10,11 +10,11 @@ pub(super) const PARAMETERS: [Parameter; 9] = [
             "How many connection requests a second each listening socket accepts.",
             "Further requests are dropped, and the peer repeats them. 0 is no limit.",
         ),
-    number("VMA_TX_SEGS_TCP", "Tx Mem Segs TCP", 1_000_000, ANY_U32).no_effect("what was written is bounded by SO_SNDBUF").about(
+    number("VMA_TX_SEGS_TCP", "Tx Mem Segs TCP", 1_000_000, ANY_U32).no_meaning("what was written is bounded by SO_SNDBUF").about(
         "How many TCP segments may be waiting to be sent or acknowledged.",
         "Counted over all connections of the process.",
     ),
-    number("VMA_TX_BUFS", "Tx Mem Bufs", 200_000, ANY_U32).no_effect(ONE_POOL).about(
+    number("VMA_TX_BUFS", "Tx Mem Bufs", 200_000, ANY_U32).no_meaning(ONE_POOL).about(
         "How many buffers there are for outgoing packets.",
         "More buffers carry longer bursts and take more memory.",
     ),
@@ -39,7 +39,7 @@ pub(super) const PARAMETERS: [Parameter; 9] = [
         "Whether a non-blocking UDP send without a free buffer fails with EAGAIN.",
         "When off, such a send reports success and the datagram is dropped and counted.",
     ),
-    number("VMA_TX_PREFETCH_BYTES", "Tx Prefetch Bytes", 256, ANY_U32).no_effect(NOT_BUILT).about(
+    number("VMA_TX_PREFETCH_BYTES", "Tx Prefetch Bytes", 256, ANY_U32).no_meaning(NO_PREFETCH).about(
         "How many bytes of a send buffer to bring into the cache ahead of the copy.",
         "0 prefetches nothing.",
     ),

@@ -3,7 +3,6 @@ use std::collections::HashSet;
 use super::value;
 use crate::{
     Config, DEPRECATED, Form, GROUPS, Kind, LogLevel, PARAMETERS, Parameter, ParameterId, Spec,
-    Status,
 };
 
 /// The parameters that this release acts on.
@@ -18,6 +17,7 @@ const WORKING: &[&str] = &[
     "VMA_STATS_FD_NUM",
     "VMA_CONFIG_FILE",
     "VMA_APPLICATION_ID",
+    "VMA_CPU_USAGE_STATS",
     "VMA_HANDLE_SIGINTR",
     "VMA_HANDLE_SIGSEGV",
     "VMA_TCP_MAX_SYN_RATE",
@@ -28,6 +28,8 @@ const WORKING: &[&str] = &[
     "VMA_SELECT_POLL",
     "VMA_SELECT_POLL_OS_RATIO",
     "VMA_SELECT_SKIP_OS",
+    "VMA_PROGRESS_ENGINE_INTERVAL",
+    "VMA_PROGRESS_ENGINE_WCE_MAX",
     "VMA_CQ_POLL_BATCH_MAX",
     "VMA_OFFLOADED_SOCKETS",
     "VMA_TCP_TIMESTAMP_OPTION",
@@ -37,10 +39,12 @@ const WORKING: &[&str] = &[
     "VMA_WAIT_AFTER_JOIN_MSEC",
     "VMA_INTERNAL_THREAD_AFFINITY",
     "VMA_INTERNAL_THREAD_CPUSET",
+    "VMA_INTERNAL_THREAD_ARM_CQ",
     "VMA_THREAD_MODE",
     "VMA_MEM_ALLOC_TYPE",
     "VMA_MSS",
     "VMA_TCP_CC_ALGO",
+    "VMA_RX_POLL_ON_TX_TCP",
     "VMA_XDP_MODE",
     "VMA_XDP_POOL_FRAMES",
     "VMA_POLL_SHARED_CPU",
@@ -65,7 +69,7 @@ fn texts(parameter: &Parameter) -> Vec<&'static str> {
         }
         _ => {}
     }
-    if let Status::NoEffect(reason) = parameter.status {
+    if let Some((_, reason)) = parameter.status.remark() {
         texts.push(reason);
     }
     texts
@@ -114,7 +118,7 @@ fn every_parameter_is_documented_in_ascii() {
         for sentence in [parameter.help, parameter.description] {
             assert!(sentence.ends_with('.'), "{}: {sentence}", parameter.name);
         }
-        if let Status::NoEffect(reason) = parameter.status {
+        if let Some((_, reason)) = parameter.status.remark() {
             assert!(
                 reason.len() > 10 && !reason.ends_with('.'),
                 "{}",

@@ -89,6 +89,8 @@ impl<S: Stack> Links<S> {
             }
         };
         opening.succeeded(interface);
+        // It waits for packets of every interface.
+        self.internal_thread.call();
         self.say_what_is_passed_by(interface);
         // What has changed meanwhile was told to the interfaces that were open then.
         self.bring_up_to_date(interface, &self.network.interfaces());
