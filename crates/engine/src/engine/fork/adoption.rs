@@ -1,5 +1,5 @@
-//! Listeners that were opened before a fork and are accepted from by one descendant only: a daemon whose parent ends, or the one worker
-//! of a master. The descendant takes them past the kernel as if it had opened them.
+//! Listeners whose opener has ended and that are accepted from by one descendant only: a daemon, or the one worker of a daemon. That takes
+//! them past the kernel as if it had opened them.
 //!
 //! Ancestors and siblings have the kernel's socket, too. As soon as a second process accepts, the listener is the kernel's: the first one
 //! looks now and then whether that is so, in memory that all of them share.
@@ -18,9 +18,10 @@ use crate::sockets::stack::Stack;
 use crate::sys;
 use crate::tcp;
 
-/// How long the end of the process is waited for that has opened the listener, if it has started the caller's parent: a daemon's, which
-/// just ends, and has the interfaces until then.
+/// How long the end of the process is waited for that has opened the listener: a daemon's, which just ends, and has the interfaces until
+/// then. Whoever is not the caller's parent is most probably one.
 const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE_WITH_PARENT: Duration = Duration::from_millis(50);
 
 /// A listener that an ancestor has opened.
 #[derive(Debug)]
@@ -28,13 +29,11 @@ pub struct InheritedListener {
     shared: &'static SharedSocket,
     /// Options that the ancestor has set.
     options: Vec<(c_int, c_int)>,
-    /// The ancestor.
-    owner: c_int,
 }
 
 impl<B: Backend> Engine<B> {
     /// In a descendant, which is about to accept from a socket that it has inherited: what has to be known to do so past the kernel.
-    /// It is the kernel's already. `None`: it is no listener of this engine's, or another process accepts from it.
+    /// It is the kernel's already. `None`: it is no listener of this engine's, or another process may accept from it, such as its owner.
     pub fn inherited_listener(&self, fd: c_int) -> Option<InheritedListener> {
         let Some(Object::Tcp(socket)) = self.table.get(fd) else {
             return None;
@@ -57,27 +56,42 @@ impl<B: Backend> Engine<B> {
             let _ = sys::streams::refuse_interfaces(fd, &[]);
             return None;
         }
+        if !self.has_ended_soon() {
+            shared.is_accepted_by_several();
+            return None;
+        }
         Some(InheritedListener {
             shared,
             options: socket.options_at_fork()?,
-            owner: self.process_id,
         })
+    }
+
+    /// In a descendant: whether this engine's process has ended, or just does so.
+    fn has_ended_soon(&self) -> bool {
+        let Ok(process) = sys::process_fd(self.process_id) else {
+            return true;
+        };
+        let is_parent = self.process_id == sys::parent_process_id();
+        let mut ended = [libc::pollfd {
+            fd: process.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        }];
+        sys::wait(
+            &mut ended,
+            if is_parent {
+                PATIENCE_WITH_PARENT
+            } else {
+                PATIENCE
+            },
+        );
+        ended[0].revents != 0
     }
 
     /// Takes such a listener past the kernel, as far as that can be.
     pub fn adopt_listener(&self, fd: c_int, inherited: InheritedListener) {
         if self.is_other_process() || !tcp::may_accelerate(self.rules()) {
             return;
-        }
-        if inherited.owner != sys::parent_process_id()
-            && let Ok(owner) = sys::process_fd(inherited.owner)
-        {
-            let mut ended = [libc::pollfd {
-                fd: owner.as_raw_fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            }];
-            sys::wait(&mut ended, PATIENCE);
         }
         let nonblocking = sys::status_flags(fd).is_ok_and(|flags| flags & libc::O_NONBLOCK != 0);
         let control = self.control();

@@ -74,9 +74,14 @@ impl SharedSocket {
                 .compare_exchange(known, process, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok();
         if !taken {
-            self.acceptor.store(SEVERAL, Ordering::Release);
+            self.is_accepted_by_several();
         }
         taken
+    }
+
+    /// Others may accept, too.
+    pub(crate) fn is_accepted_by_several(&self) {
+        self.acceptor.store(SEVERAL, Ordering::Release);
     }
 
     /// Whether no other process has come to accept, too.
