@@ -327,7 +327,7 @@ fn a_flood_of_syns_takes_little_memory_and_keeps_nobody_out() {
 fn info(stream: &TcpStream) -> libc::tcp_info {
     // SAFETY: zeros are a value of it.
     let mut info: libc::tcp_info = unsafe { mem::zeroed() };
-    let mut len = size_of_val(&info) as libc::socklen_t;
+    let mut len = libc::socklen_t::try_from(size_of_val(&info)).unwrap();
     let (at, room) = ((&raw mut info).cast(), &raw mut len);
     // SAFETY: the kernel writes at most `len` bytes to `info`.
     let got = unsafe {

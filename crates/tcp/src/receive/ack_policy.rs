@@ -76,7 +76,7 @@ impl AckPolicy {
             self.rcv_mss = len;
         } else if is_push {
             // A short segment with PSH was short because there was no more.
-            self.pushes = (self.pushes + 1).min(2);
+            self.pushes = self.pushes.saturating_add(1).min(2);
         }
     }
 
