@@ -30,7 +30,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             run(address, WARM_UP, closer)?;
             let begun = Instant::now();
             run(address, count, closer)?;
-            println!("{:.0}", f64::from(count) / begun.elapsed().as_secs_f64());
+            let rate = f64::from(count) / begun.elapsed().as_secs_f64();
+            writeln!(io::stdout(), "{rate:.0}")?;
         }
     }
     Ok(())
@@ -38,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn serve(address: SocketAddr, count: u32, closer: &str) -> io::Result<()> {
     let listener = TcpListener::bind(address)?;
-    println!("listening");
+    writeln!(io::stdout(), "listening")?;
     let mut buffer = [0; LEN];
     for _ in 0..count {
         let (mut stream, _) = listener.accept()?;
