@@ -1,5 +1,6 @@
 //! Segments as IPv4 packets, for raw sockets.
 
+use wire::ip::Endpoints;
 use wire::tcp::{self, Flags, Header, Template};
 use wire::{ChecksumPolicy, EthernetAddresses, ethernet};
 
@@ -59,10 +60,14 @@ pub fn read(buffer: &mut [u8]) -> Option<(Connection, Answer)> {
         .copy_from_slice(&ethernet::TYPE_IPV4.to_be_bytes());
     // The kernel has verified the checksum, or the packet comes from this very host and has none yet.
     let segment = tcp::parse_tcp4(buffer, ChecksumPolicy::AcceptPartial).ok()?;
-    let connection = Connection {
-        local: segment.destination,
-        peer: segment.source,
+    let Endpoints::V4 {
+        source: peer,
+        destination: local,
+    } = segment.endpoints
+    else {
+        return None;
     };
+    let connection = Connection { local, peer };
     let flags = segment.header.flags;
     let answer = if flags.contains(Flags::RST) {
         Answer::Resets
@@ -102,8 +107,8 @@ mod tests {
     #[test]
     fn a_probe_is_a_syn_without_a_window() {
         let segment = received(Segment::Probe);
-        assert_eq!(segment.source, connection().local);
-        assert_eq!(segment.destination, connection().peer);
+        assert_eq!(segment.endpoints.source(), connection().local.into());
+        assert_eq!(segment.endpoints.destination(), connection().peer.into());
         assert_eq!(segment.header.flags, Flags::SYN);
         assert_eq!((segment.header.seq, segment.header.window), (1, 0));
     }

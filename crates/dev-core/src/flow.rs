@@ -1,8 +1,8 @@
 //! Flows: which packets belong to which socket.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::net::SocketAddrV4;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 /// Transport protocol of a flow, by its IANA number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,24 +19,24 @@ pub enum Protocol {
 pub struct Flow {
     /// Transport protocol.
     pub protocol: Protocol,
-    /// Destination address and port of the packets.
-    pub local: SocketAddrV4,
-    /// Source of the packets (5-tuple), or anyone (3-tuple).
-    pub peer: Option<SocketAddrV4>,
+    /// Destination address and port of the packets. Flow label and scope do not count.
+    pub local: SocketAddr,
+    /// Source of the packets (5-tuple), of the same family, or anyone (3-tuple).
+    pub peer: Option<SocketAddr>,
 }
 
 /// Maps packets to values: the exact flow first, then whoever owns the port.
 #[derive(Debug)]
 pub struct FlowTable<T> {
-    exact: HashMap<(u64, u64), T, BuildHasherDefault<FlowHasher>>,
-    port: HashMap<u64, T, BuildHasherDefault<FlowHasher>>,
+    v4: Table<u64, T, BuildHasherDefault<FlowHasher>>,
+    v6: Table<V6Key, T, RandomState>,
 }
 
 impl<T> Default for FlowTable<T> {
     fn default() -> Self {
         Self {
-            exact: HashMap::default(),
-            port: HashMap::default(),
+            v4: Table::default(),
+            v6: Table::default(),
         }
     }
 }
@@ -44,50 +44,41 @@ impl<T> Default for FlowTable<T> {
 impl<T: Copy> FlowTable<T> {
     /// Adds a flow. `Err`: it is there already, with this value.
     pub fn insert(&mut self, flow: &Flow, value: T) -> Result<(), T> {
-        let local = key(flow.protocol, flow.local);
-        let taken = match flow.peer {
-            Some(peer) => self.exact.get(&(local, key(flow.protocol, peer))).copied(),
-            None => self.port.get(&local).copied(),
-        };
-        if let Some(owner) = taken {
-            return Err(owner);
+        match Keys::of(flow.protocol, flow.local, flow.peer) {
+            Keys::V4(local, peer) => self.v4.insert(local, peer, value),
+            Keys::V6(local, peer) => self.v6.insert(local, peer, value),
         }
-        match flow.peer {
-            Some(peer) => self.exact.insert((local, key(flow.protocol, peer)), value),
-            None => self.port.insert(local, value),
-        };
-        Ok(())
     }
 
     /// Removes a flow and returns its value.
     pub fn remove(&mut self, flow: &Flow) -> Option<T> {
-        let local = key(flow.protocol, flow.local);
-        match flow.peer {
-            Some(peer) => self.exact.remove(&(local, key(flow.protocol, peer))),
-            None => self.port.remove(&local),
+        match Keys::of(flow.protocol, flow.local, flow.peer) {
+            Keys::V4(local, peer) => self.v4.remove(local, peer),
+            Keys::V6(local, peer) => self.v6.remove(local, peer),
         }
     }
 
-    /// Whose packet is this?
+    /// Whose packet is this? Flow label and scope do not count.
     #[inline]
     pub fn look_up(
         &self,
         protocol: Protocol,
-        source: SocketAddrV4,
-        destination: SocketAddrV4,
+        source: impl Into<SocketAddr>,
+        destination: impl Into<SocketAddr>,
     ) -> Option<T> {
-        let local = key(protocol, destination);
-        if !self.exact.is_empty()
-            && let Some(value) = self.exact.get(&(local, key(protocol, source)))
-        {
-            return Some(*value);
+        match (source.into(), destination.into()) {
+            (SocketAddr::V4(source), SocketAddr::V4(destination)) => self
+                .v4
+                .look_up(key(protocol, destination), || key(protocol, source)),
+            (source, destination) => self
+                .v6
+                .look_up(v6_key(protocol, destination), || v6_key(protocol, source)),
         }
-        self.port.get(&local).copied()
     }
 
     /// Number of flows.
     pub fn len(&self) -> usize {
-        self.exact.len() + self.port.len()
+        self.v4.len() + self.v6.len()
     }
 
     /// Whether there is no flow.
@@ -96,12 +87,104 @@ impl<T: Copy> FlowTable<T> {
     }
 }
 
+/// The flows of one family.
+#[derive(Debug)]
+struct Table<K, T, S> {
+    exact: HashMap<(K, K), T, S>,
+    port: HashMap<K, T, S>,
+}
+
+impl<K, T, S: Default> Default for Table<K, T, S> {
+    fn default() -> Self {
+        Self {
+            exact: HashMap::default(),
+            port: HashMap::default(),
+        }
+    }
+}
+
+impl<K: Copy + Eq + Hash, T: Copy, S: BuildHasher> Table<K, T, S> {
+    fn insert(&mut self, local: K, peer: Option<K>, value: T) -> Result<(), T> {
+        let taken = match peer {
+            Some(peer) => self.exact.get(&(local, peer)).copied(),
+            None => self.port.get(&local).copied(),
+        };
+        if let Some(owner) = taken {
+            return Err(owner);
+        }
+        match peer {
+            Some(peer) => self.exact.insert((local, peer), value),
+            None => self.port.insert(local, value),
+        };
+        Ok(())
+    }
+
+    fn remove(&mut self, local: K, peer: Option<K>) -> Option<T> {
+        match peer {
+            Some(peer) => self.exact.remove(&(local, peer)),
+            None => self.port.remove(&local),
+        }
+    }
+
+    #[inline]
+    fn look_up(&self, local: K, peer: impl FnOnce() -> K) -> Option<T> {
+        if !self.exact.is_empty()
+            && let Some(value) = self.exact.get(&(local, peer()))
+        {
+            return Some(*value);
+        }
+        self.port.get(&local).copied()
+    }
+
+    fn len(&self) -> usize {
+        self.exact.len() + self.port.len()
+    }
+}
+
+/// The keys of a flow: its local end, and its peer's.
+enum Keys {
+    V4(u64, Option<u64>),
+    V6(V6Key, Option<V6Key>),
+}
+
+impl Keys {
+    fn of(protocol: Protocol, local: SocketAddr, peer: Option<SocketAddr>) -> Self {
+        match (local, peer) {
+            (SocketAddr::V4(local), None) => Self::V4(key(protocol, local), None),
+            (SocketAddr::V4(local), Some(SocketAddr::V4(peer))) => {
+                Self::V4(key(protocol, local), Some(key(protocol, peer)))
+            }
+            (local, peer) => Self::V6(
+                v6_key(protocol, local),
+                peer.map(|peer| v6_key(protocol, peer)),
+            ),
+        }
+    }
+}
+
+/// Address, and port and protocol.
+type V6Key = (u128, u32);
+
+/// Of an address of IPv4 beside one of IPv6 it is that of the mapped one (RFC 4291 §2.5.5.2), which no packet has.
+#[inline]
+fn v6_key(protocol: Protocol, address: SocketAddr) -> V6Key {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    (
+        ip.to_bits(),
+        u32::from(address.port()) << 16 | protocol as u32,
+    )
+}
+
 #[inline]
 pub(crate) fn key(protocol: Protocol, address: SocketAddrV4) -> u64 {
     u64::from(u32::from(*address.ip())) << 32 | u64::from(address.port()) << 16 | protocol as u64
 }
 
-/// Multiplicative hashing: the keys are our own sockets' addresses, so nobody else can choose colliding ones.
+/// Multiplicative hashing: the keys are our own sockets' addresses, so nobody else can choose colliding ones. Not for IPv6, where a
+/// peer has 2^64 addresses to choose from.
 #[derive(Debug, Default)]
 pub(crate) struct FlowHasher(u64);
 
@@ -125,9 +208,11 @@ impl Hasher for FlowHasher {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv6Addr, SocketAddrV6};
+
     use super::*;
 
-    fn address(text: &str) -> SocketAddrV4 {
+    fn address(text: &str) -> SocketAddr {
         text.parse().unwrap()
     }
 
@@ -142,28 +227,71 @@ mod tests {
     #[test]
     fn exact_flow_wins_over_the_port() {
         let mut table = FlowTable::default();
-        table.insert(&flow("10.0.0.1:53", None), 1).unwrap();
-        table
-            .insert(&flow("10.0.0.1:53", Some("10.0.0.2:9")), 2)
-            .unwrap();
-        let find = |source, destination| {
-            table.look_up(Protocol::Udp, address(source), address(destination))
+        // Alike but for the family, or for one half of the address.
+        for (net, value) in [("10.0.0.", 0), ("[fd00::1:", 10), ("[fd00:0:0:1::", 20)] {
+            let end = |host: &str, port: u16| match net.contains(':') {
+                true => format!("{net}{host}]:{port}"),
+                false => format!("{net}{host}:{port}"),
+            };
+            let (local, peer) = (end("1", 53), end("2", 9));
+            table.insert(&flow(&local, None), value + 1).unwrap();
+            table.insert(&flow(&local, Some(&peer)), value + 2).unwrap();
+            let find = |source: &str, destination: &str| {
+                table.look_up(Protocol::Udp, address(source), address(destination))
+            };
+            assert_eq!(find(&peer, &local), Some(value + 2));
+            assert_eq!(find(&end("2", 8), &local), Some(value + 1));
+            assert_eq!(find(&end("3", 9), &local), Some(value + 1));
+            assert_eq!(find(&peer, &end("1", 54)), None);
+            assert_eq!(find(&peer, &end("4", 53)), None);
+        }
+        assert_eq!(table.len(), 6);
+    }
+
+    #[test]
+    fn scope_and_flow_label_do_not_count() {
+        let mut table = FlowTable::default();
+        let scoped = |scope| SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::LOCALHOST, 53, 7, scope));
+        let flow = Flow {
+            protocol: Protocol::Udp,
+            local: scoped(3),
+            peer: None,
         };
-        assert_eq!(find("10.0.0.2:9", "10.0.0.1:53"), Some(2));
-        assert_eq!(find("10.0.0.2:8", "10.0.0.1:53"), Some(1));
-        assert_eq!(find("10.0.0.3:9", "10.0.0.1:53"), Some(1));
-        assert_eq!(find("10.0.0.2:9", "10.0.0.1:54"), None);
-        assert_eq!(find("10.0.0.2:9", "10.0.0.4:53"), None);
+        table.insert(&flow, 1).unwrap();
+        let found = table.look_up(Protocol::Udp, scoped(5), scoped(0));
+        assert_eq!(found, Some(1));
+    }
+
+    #[test]
+    fn families_do_not_meet_in_one_flow() {
+        let mut table = FlowTable::default();
+        let mixed = flow("10.0.0.1:53", Some("[fd00::2]:9"));
+        table.insert(&mixed, 1).unwrap();
+        let packets = [
+            ("10.0.0.2:9", "10.0.0.1:53"),
+            ("[fd00::2]:9", "[fd00::1]:53"),
+        ];
+        for (source, destination) in packets {
+            let found = table.look_up(Protocol::Udp, address(source), address(destination));
+            assert_eq!(found, None);
+        }
+        assert_eq!(table.remove(&mixed), Some(1));
+        assert!(table.is_empty());
     }
 
     #[test]
     fn a_taken_flow_names_its_owner() {
         let mut table = FlowTable::default();
-        for peer in [None, Some("10.0.0.2:9")] {
-            table.insert(&flow("10.0.0.1:53", peer), 1).unwrap();
-            assert_eq!(table.insert(&flow("10.0.0.1:53", peer), 2), Err(1));
-            assert_eq!(table.remove(&flow("10.0.0.1:53", peer)), Some(1));
-            assert_eq!(table.remove(&flow("10.0.0.1:53", peer)), None);
+        for (local, peer) in [
+            ("10.0.0.1:53", None),
+            ("10.0.0.1:53", Some("10.0.0.2:9")),
+            ("[fd00::1]:53", None),
+            ("[fd00::1]:53", Some("[fd00::2]:9")),
+        ] {
+            table.insert(&flow(local, peer), 1).unwrap();
+            assert_eq!(table.insert(&flow(local, peer), 2), Err(1));
+            assert_eq!(table.remove(&flow(local, peer)), Some(1));
+            assert_eq!(table.remove(&flow(local, peer)), None);
         }
         assert!(table.is_empty());
     }

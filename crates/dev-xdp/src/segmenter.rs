@@ -30,13 +30,12 @@ const _: () = assert!(size_of::<VirtioNetHeader>() == 10);
 
 const VIRTIO_NET_HDR_F_NEEDS_CSUM: u8 = 1;
 const VIRTIO_NET_HDR_GSO_TCPV4: u8 = 1;
+const VIRTIO_NET_HDR_GSO_TCPV6: u8 = 4;
 const VIRTIO_NET_HDR_GSO_ECN: u8 = 0x80;
 
-/// Where the TCP header begins, behind those of Ethernet and IPv4.
-const TCP_OFFSET: u16 = 34;
-/// Where its checksum is.
+/// Where the checksum and the flags are in a TCP header.
 const CHECKSUM_OFFSET: u16 = 16;
-const FLAGS_OFFSET: usize = TCP_OFFSET as usize + 13;
+const FLAGS_OFFSET: usize = 13;
 const CWR: u8 = 0x80;
 
 /// Parts of a payload. A send queue has a dozen in one packet at most, for each is as long as those before it together.
@@ -119,10 +118,11 @@ impl Segmenter for XdpSegmenter {
         parts: impl Iterator<Item = &'a [u8]>,
         segment_len: u16,
     ) -> Segmented {
+        let (tcp_offset, gso_type) = family(headers);
         let mut virtio = VirtioNetHeader {
             flags: VIRTIO_NET_HDR_F_NEEDS_CSUM,
             hdr_len: headers.len() as u16,
-            csum_start: TCP_OFFSET,
+            csum_start: tcp_offset,
             csum_offset: CHECKSUM_OFFSET,
             ..VirtioNetHeader::default()
         };
@@ -138,10 +138,10 @@ impl Segmenter for XdpSegmenter {
             payload_len += bytes.len();
         }
         if payload_len > usize::from(segment_len) {
-            virtio.gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
+            virtio.gso_type = gso_type;
             virtio.gso_size = segment_len;
             if headers
-                .get(FLAGS_OFFSET)
+                .get(usize::from(tcp_offset) + FLAGS_OFFSET)
                 .is_some_and(|flags| flags & CWR != 0)
             {
                 virtio.gso_type |= VIRTIO_NET_HDR_GSO_ECN;
@@ -172,6 +172,14 @@ impl Segmenter for XdpSegmenter {
             self.refusals.store(0, Ordering::Relaxed);
         }
         Segmented::Sent
+    }
+}
+
+/// Where the TCP header begins in a frame, behind those of Ethernet and IP without options, and what a packet of its kind is called.
+fn family(headers: &[u8]) -> (u16, u8) {
+    match headers.get(12..14) {
+        Some([0x86, 0xdd]) => (54, VIRTIO_NET_HDR_GSO_TCPV6),
+        _ => (34, VIRTIO_NET_HDR_GSO_TCPV4),
     }
 }
 
@@ -207,5 +215,63 @@ fn bind(fd: RawFd, link_index: u32) -> io::Result<()> {
     match unsafe { libc::bind(fd, (&raw const address).cast(), len) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use testkit::{Pair, RawLink, or_skip};
+    use wire::{ChecksumPolicy, EthernetAddresses, ip, tcp};
+
+    use super::*;
+
+    /// veth takes it to the other end uncut. The kernel refuses a packet that is not what its header says.
+    #[test]
+    fn packets_of_both_families_are_taken_whole() {
+        let pair = or_skip!(testkit::Namespaces::new().ipv6().create());
+        let there = RawLink::open(&pair.b, "vb").unwrap();
+        let here = RawLink::open(&pair.a, "va").unwrap();
+        let spec = pair.a.enter(|| LinkSpec {
+            // SAFETY: a string that ends with zero.
+            index: unsafe { libc::if_nametoindex(c"va".as_ptr()) },
+            name: "va".to_owned(),
+            mac: here.mac(),
+            mtu: 1500,
+        });
+        let segmenter = pair.a.enter(|| XdpSegmenter::open(&spec)).unwrap();
+        let eth = EthernetAddresses {
+            source: here.mac(),
+            destination: there.mac(),
+        };
+        let ends: [[SocketAddr; 2]; 2] = [
+            [(Pair::ADDRESS_A, 9).into(), (Pair::ADDRESS_B, 10).into()],
+            [
+                (Pair::IPV6_ADDRESS_A, 9).into(),
+                (Pair::IPV6_ADDRESS_B, 10).into(),
+            ],
+        ];
+        let (payload, segment_len) = (vec![7; 5000], 1000);
+        for [source, destination] in ends {
+            let template = tcp::Template::new(eth, source, destination, 64, 0, true);
+            let header = tcp::Header {
+                flags: tcp::Flags::ACK | tcp::Flags::CWR,
+                ..tcp::Header::default()
+            };
+            let mut headers = [0; tcp::Template::MAX_HEADERS_LEN];
+            let len = template.emit_headers(&mut headers, 1, 0, &header, 5000);
+            let headers = &headers[..len.unwrap()];
+            let parts = payload.chunks(3000);
+            assert_eq!(segmenter.send(headers, parts, segment_len), Segmented::Sent);
+            let timeout = Duration::from_secs(5);
+            let frame = there.receive_matching(timeout, |frame| frame.len() > 5000);
+            let frame = frame.unwrap().expect("a packet comes");
+            let packet = ip::parse(&frame).unwrap();
+            let segment = tcp::parse_tcp(&packet, ChecksumPolicy::AcceptPartial).unwrap();
+            assert_eq!(segment.endpoints.source(), source);
+            assert_eq!(segment.payload_len, 5000);
+        }
     }
 }

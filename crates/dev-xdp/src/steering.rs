@@ -4,7 +4,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,7 +26,7 @@ pub struct XdpSteering {
 #[derive(Debug)]
 struct Steered {
     attached: Attached,
-    ports: HashMap<(u8, SocketAddrV4), PortUse>,
+    ports: HashMap<(u8, SocketAddr), PortUse>,
     /// Flows of one peer that need no entry: everything that reaches their port comes here.
     covered: HashSet<Flow>,
     /// Something was steered since [`Steering::rest_if_unused`] was last called.

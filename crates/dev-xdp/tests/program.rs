@@ -35,6 +35,9 @@ const GROUP: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(239, 129, 2, 3), 12_
 /// Connections from `PEER` only.
 const STREAMS: SocketAddrV4 = SocketAddrV4::new(ADDRESS, 80);
 
+/// Headers before the payload of a datagram, in bytes.
+const UDP_IN_IPV4: usize = 42;
+
 /// A verdict that stands for "ours" where no AF_XDP socket is there to redirect to.
 const OURS: Verdict = Verdict::Tx;
 
@@ -90,7 +93,7 @@ fn frame_between(source: SocketAddrV4, destination: SocketAddrV4, payload: &[u8]
         destination: MAC,
     };
     let template = UdpTemplate::new(eth, source, destination, 64, 0, true);
-    let mut frame = vec![0; UdpTemplate::HEADER_LEN + payload.len()];
+    let mut frame = vec![0; template.header_len() + payload.len()];
     template.emit_one(&mut frame, 1, payload).unwrap();
     frame
 }
@@ -397,7 +400,7 @@ fn every_truncation_passes() {
 #[test]
 fn frames_match_up_to_the_capacity_of_a_buffer() {
     let fixture = or_skip!(Fixture::new());
-    let largest = vec![0x5a; FRAME_CAPACITY as usize - UdpTemplate::HEADER_LEN];
+    let largest = vec![0x5a; FRAME_CAPACITY as usize - UDP_IN_IPV4];
     let frame = frame_between(PEER, OPEN, &largest);
     fixture.assert_verdict(&frame, OURS, "as long as a buffer");
     // Padding takes room in the buffer too.
@@ -496,7 +499,7 @@ fn processes_without_cap_perfmon_get_the_same_verdicts() {
         for (what, frame) in foreign_frames() {
             fixture.assert_verdict(&frame, Verdict::Pass, what);
         }
-        let largest = vec![0x5a; FRAME_CAPACITY as usize - UdpTemplate::HEADER_LEN];
+        let largest = vec![0x5a; FRAME_CAPACITY as usize - UDP_IN_IPV4];
         let frame = frame_between(PEER, OPEN, &largest);
         fixture.assert_verdict(&frame, OURS, "as long as a buffer");
         fixture.assert_verdict(&[frame, vec![0]].concat(), Verdict::Pass, "one byte more");

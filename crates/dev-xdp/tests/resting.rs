@@ -32,7 +32,7 @@ fn link(pair: &Pair) -> LinkSpec {
 fn flow() -> Flow {
     Flow {
         protocol: Protocol::Udp,
-        local: SocketAddrV4::new(Pair::ADDRESS_B, PORT),
+        local: SocketAddrV4::new(Pair::ADDRESS_B, PORT).into(),
         peer: None,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use descriptors::OwnDescriptor;
 use dev_core::LinkSpec;
-use netconf::{IpsecPolicies, Link, Netconf, RouteKind, RouteQuery};
+use netconf::{IpVersion, IpsecPolicies, Link, Netconf, RouteKind, RouteQuery};
 
 use crate::sockets::network::{
     InterfaceFacts, Network, NetworkChange, NextHop, PortUser, Resolution,
@@ -164,10 +164,10 @@ impl Network for NetconfNetwork {
             return Vec::new();
         }
         let mut found = Vec::new();
-        if netconf::has_nftables_rules().unwrap_or(false) {
+        if netconf::has_nftables_rules(IpVersion::V4).unwrap_or(false) {
             found.push("nftables rules".to_owned());
         }
-        if netconf::has_iptables_tables() {
+        if netconf::has_iptables_tables(IpVersion::V4) {
             found.push("iptables tables".to_owned());
         }
         if sys::has_cgroup_programs() {

@@ -18,6 +18,8 @@ pub struct Address {
     pub secondary: bool,
     /// IPv6: duplicate address detection has not (or not successfully) ended, the address cannot be used.
     pub tentative: bool,
+    /// IPv6: good for what comes, but no longer chosen for what begins here (RFC 4862 §5.5.4).
+    pub deprecated: bool,
 }
 
 impl Address {
@@ -29,6 +31,7 @@ impl Address {
             prefix_len,
             secondary: false,
             tentative: false,
+            deprecated: false,
         }
     }
 
@@ -55,6 +58,7 @@ impl Address {
             prefix_len: header.prefix_len,
             secondary: flags.contains(AddressFlags::Secondary),
             tentative: waiting || flags.contains(AddressFlags::Dadfailed),
+            deprecated: flags.contains(AddressFlags::Deprecated),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Questions about the kernel's sockets (sock_diag(7), `linux/inet_diag.h`).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(crate) const SOCK_DIAG_BY_FAMILY: u16 = 20;
 pub(crate) const SOCK_DESTROY: u16 = 21;
@@ -25,16 +25,33 @@ pub(crate) fn request(family: u8, protocol: u8, port: u16) -> [u8; REQUEST_LEN] 
 /// Whichever socket it is.
 pub(crate) const NO_COOKIE: [u8; 8] = [0xff; 8];
 
-/// The same for the one socket that segments from `peer` to `local` go to, if it has this cookie.
+/// The same for the one socket that segments from `peer` to `local` go to, if it has this cookie. A scope is the number of the link
+/// on which they come.
 pub(crate) fn exact_request(
-    local: SocketAddrV4,
-    peer: SocketAddrV4,
+    local: SocketAddr,
+    peer: SocketAddr,
     cookie: [u8; 8],
 ) -> [u8; REQUEST_LEN] {
-    let mut request = request(AF_INET, IPPROTO_TCP, local.port());
+    let family = if local.is_ipv4() && peer.is_ipv4() {
+        AF_INET
+    } else {
+        AF_INET6
+    };
+    let mut request = request(family, IPPROTO_TCP, local.port());
     request[10..12].copy_from_slice(&peer.port().to_be_bytes());
-    request[12..16].copy_from_slice(&local.ip().octets());
-    request[28..32].copy_from_slice(&peer.ip().octets());
+    for (offset, end) in [(12, local), (28, peer)] {
+        let octets: &[u8] = match end.ip() {
+            IpAddr::V4(ip) if family == AF_INET => &ip.octets(),
+            IpAddr::V4(ip) => &ip.to_ipv6_mapped().octets(),
+            IpAddr::V6(ip) => &ip.octets(),
+        };
+        for (to, from) in request.iter_mut().skip(offset).zip(octets) {
+            *to = *from;
+        }
+    }
+    if let SocketAddr::V6(local) = local {
+        request[44..48].copy_from_slice(&local.scope_id().to_ne_bytes());
+    }
     request[48..56].copy_from_slice(&cookie);
     request
 }

@@ -59,7 +59,7 @@ pub use ipsec::IpsecPolicies;
 pub use link::Link;
 pub use neighbour::{Neighbour, NeighbourState};
 pub use netconf::Netconf;
-pub use packet_filters::{has_iptables_tables, has_nftables_rules};
+pub use packet_filters::{IpVersion, has_iptables_tables, has_nftables_rules};
 pub use redirection::{FilterPlace, Redirections, Selection};
 pub use route::{Route, RouteKind, RouteQuery};
 pub use tcp_sockets::{TcpSocketInfo, TcpSockets};

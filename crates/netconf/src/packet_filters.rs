@@ -11,34 +11,53 @@ use crate::connection::Connection;
 use crate::error::Error;
 use crate::framing::{Message, attributes};
 
-/// Whether the network namespace of the calling thread has nftables rules for IPv4 packets (`linux/netfilter/nf_tables.h`): a chain
+/// A version of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpVersion {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// Whether the network namespace of the calling thread has nftables rules for packets of a version (`linux/netfilter/nf_tables.h`): a chain
 /// at a hook that has rules, or that drops by default. Those of iptables-nft are among them.
 ///
 /// # Errors
 ///
 /// EPERM without CAP_NET_ADMIN, EINVAL or EPROTONOSUPPORT if the kernel has no nftables.
-pub fn has_nftables_rules() -> Result<bool, Error> {
+pub fn has_nftables_rules(version: IpVersion) -> Result<bool, Error> {
     let mut connection = Connection::open_protocol(Some(netlink::NETFILTER))?;
     let mut found = false;
     let kind = (NFT_MSG_GETCHAIN, NLM_F_DUMP);
     // `struct nfgenmsg` of no particular family.
     connection.ask_raw("list nftables chains", kind, &[0; 4], |message| {
-        found |= applies(message);
+        found |= applies(message, version);
         ControlFlow::Continue(())
     })?;
     Ok(found)
 }
 
-/// Whether the network namespace of the calling thread has tables of the older iptables. Who may not read it, has none.
-pub fn has_iptables_tables() -> bool {
-    let names = std::fs::read("/proc/thread-self/net/ip_tables_names");
+/// Whether the network namespace of the calling thread has tables of the older iptables or ip6tables. Who may not read it, has none.
+pub fn has_iptables_tables(version: IpVersion) -> bool {
+    let names = std::fs::read(match version {
+        IpVersion::V4 => "/proc/thread-self/net/ip_tables_names",
+        IpVersion::V6 => "/proc/thread-self/net/ip6_tables_names",
+    });
     names.is_ok_and(|names| !names.is_empty())
 }
 
-/// A base chain of a family that sees IPv4 packets, and not an empty one that accepts.
-fn applies(message: &Message<'_>) -> bool {
-    let family = message.family();
-    if !matches!(family, Some(NFPROTO_INET | NFPROTO_IPV4 | NFPROTO_NETDEV)) {
+/// A base chain of a family that sees packets of the version, and not an empty one that accepts.
+fn applies(message: &Message<'_>, version: IpVersion) -> bool {
+    let own = match version {
+        IpVersion::V4 => NFPROTO_IPV4,
+        IpVersion::V6 => NFPROTO_IPV6,
+    };
+    let families = [NFPROTO_INET, NFPROTO_NETDEV, own];
+    if !message
+        .family()
+        .is_some_and(|family| families.contains(&family))
+    {
         return false;
     }
     let of_chain = message.payload.get(NFGENMSG_BYTES..).unwrap_or(&[]);
@@ -101,6 +120,7 @@ const NFTA_CHAIN_USE: u16 = 6;
 const NFPROTO_INET: u8 = 1;
 const NFPROTO_IPV4: u8 = 2;
 const NFPROTO_NETDEV: u8 = 5;
+const NFPROTO_IPV6: u8 = 10;
 const NF_DROP: u32 = 0;
 const NFGENMSG_BYTES: usize = 4;
 
@@ -124,17 +144,17 @@ mod tests {
     }
 
     /// A table with one chain for incoming packets, by a batch of orders as nft(8) sends it.
-    fn add_chain(namespace: &Namespace, chain: &str, policy: u32) {
+    fn add_chain(namespace: &Namespace, family: u8, chain: &str, policy: u32) {
         const CREATE: u16 = 0x401;
         let hook = [
             attribute(1, &1_u32.to_be_bytes()),
             attribute(2, &0_u32.to_be_bytes()),
         ]
         .concat();
-        let ipv4: &[u8] = &[NFPROTO_IPV4, 0, 0, 0];
-        let table = [ipv4, &attribute(1, b"t\0")].concat();
+        let header: &[u8] = &[family, 0, 0, 0];
+        let table = [header, &attribute(1, b"t\0")].concat();
         let chain = [
-            ipv4,
+            header,
             &attribute(1, b"t\0"),
             &attribute(3, chain.as_bytes()),
             &attribute(NFTA_CHAIN_HOOK | 1 << 15, &hook),
@@ -155,18 +175,38 @@ mod tests {
         });
     }
 
+    /// What the kernel tells of a chain with a rule.
+    fn chain_message(family: u8) -> Vec<u8> {
+        let payload = [
+            vec![family, 0, 0, 0],
+            attribute(NFTA_CHAIN_HOOK, &[0; 4]),
+            attribute(NFTA_CHAIN_USE, &1_u32.to_be_bytes()),
+        ]
+        .concat();
+        datagram(10 << 8 | 3, 0, 1, &payload)
+    }
+
     #[test]
     fn chains_that_do_something_are_rules() {
         let pair = or_skip!(Namespaces::pair());
-        let has = || pair.a.enter(has_nftables_rules);
-        if has().is_err() {
+        let has = |version| pair.a.enter(|| has_nftables_rules(version));
+        if has(IpVersion::V4).is_err() {
             return testkit::skip("this kernel has no nftables");
         }
-        assert!(!has().unwrap());
-        add_chain(&pair.a, "accepts\0", 1);
-        assert!(!has().unwrap(), "it is empty and accepts");
-        add_chain(&pair.a, "drops\0", NF_DROP);
-        assert!(has().unwrap());
+        let both = || [IpVersion::V4, IpVersion::V6].map(|version| has(version).unwrap());
+        assert_eq!(both(), [false, false]);
+        add_chain(&pair.a, NFPROTO_IPV6, "accepts\0", 1);
+        assert_eq!(both(), [false, false], "it is empty and accepts");
+        add_chain(&pair.a, NFPROTO_IPV6, "drops\0", NF_DROP);
+        assert_eq!(both(), [false, true]);
+        add_chain(&pair.a, NFPROTO_IPV4, "drops\0", NF_DROP);
+        assert_eq!(both(), [true, true]);
+        for family in [NFPROTO_INET, NFPROTO_NETDEV] {
+            let payload = chain_message(family);
+            let message = crate::framing::Messages::new(&payload).next().unwrap();
+            let message = message.unwrap();
+            assert!([IpVersion::V4, IpVersion::V6].map(|it| applies(&message, it)) == [true; 2]);
+        }
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub struct Route {
     pub mtu: Option<u32>,
     /// The MTU is locked: path MTU discovery is off, and packets may be fragmented on their way.
     pub mtu_locked: bool,
+    /// The hop limit or time to live of the route, if it has one.
+    pub hop_limit: Option<u8>,
 }
 
 /// What a route does with a packet (RTN_* in linux/rtnetlink.h).
@@ -114,6 +116,7 @@ impl Route {
         let mut preferred_source = None;
         let mut mtu = None;
         let mut mtu_locked = false;
+        let mut hop_limit = None;
         for attribute in &message.attributes {
             match attribute {
                 RouteAttribute::Oif(index) => output_interface = Some(*index),
@@ -124,6 +127,7 @@ impl Route {
                 RouteAttribute::Metrics(metrics) => {
                     mtu = mtu_of(metrics);
                     mtu_locked = locks_mtu(metrics);
+                    hop_limit = hop_limit_of(metrics);
                 }
                 _ => {}
             }
@@ -135,6 +139,7 @@ impl Route {
             preferred_source,
             mtu,
             mtu_locked,
+            hop_limit,
         })
     }
 }
@@ -168,6 +173,15 @@ fn mtu_of(metrics: &[RouteMetric]) -> Option<u32> {
         RouteMetric::Mtu(mtu_bytes) => Some(*mtu_bytes),
         _ => None,
     })
+}
+
+fn hop_limit_of(metrics: &[RouteMetric]) -> Option<u8> {
+    let hop_limit = metrics.iter().find_map(|metric| match metric {
+        RouteMetric::Hoplimit(hop_limit) => Some(*hop_limit),
+        _ => None,
+    })?;
+    // Zero stands for the default.
+    u8::try_from(hop_limit).ok().filter(|limit| *limit > 0)
 }
 
 fn locks_mtu(metrics: &[RouteMetric]) -> bool {

@@ -1,6 +1,6 @@
 //! The TCP sockets of a network namespace, one at a time.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
 use netlink_packet_core::NLM_F_ACK;
@@ -46,10 +46,10 @@ impl TcpSockets {
     /// The kernel cannot tell (CONFIG_INET_TCP_DIAG), or netlink fails.
     pub fn find(
         &mut self,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
+        local: impl Into<SocketAddr>,
+        peer: impl Into<SocketAddr>,
     ) -> Result<Option<TcpSocketInfo>, Error> {
-        let found = self.entry(local, peer)?;
+        let found = self.entry(local.into(), peer.into())?;
         Ok(found.map(|entry| TcpSocketInfo {
             listening: entry.state == TCP_LISTEN,
             user: entry.user,
@@ -62,7 +62,12 @@ impl TcpSockets {
     /// # Errors
     ///
     /// The kernel cannot (CONFIG_INET_DIAG_DESTROY), the process may not (CAP_NET_ADMIN), or netlink fails.
-    pub fn end(&mut self, local: SocketAddrV4, peer: SocketAddrV4) -> Result<bool, Error> {
+    pub fn end(
+        &mut self,
+        local: impl Into<SocketAddr>,
+        peer: impl Into<SocketAddr>,
+    ) -> Result<bool, Error> {
+        let (local, peer) = (local.into(), peer.into());
         // Without the cookie the kernel would end the listener if the connection has ended meanwhile.
         let Some(Entry { cookie, .. }) = self
             .entry(local, peer)?
@@ -82,7 +87,7 @@ impl TcpSockets {
         }
     }
 
-    fn entry(&mut self, local: SocketAddrV4, peer: SocketAddrV4) -> Result<Option<Entry>, Error> {
+    fn entry(&mut self, local: SocketAddr, peer: SocketAddr) -> Result<Option<Entry>, Error> {
         let mut found = None;
         let asked = self.connection.ask_raw(
             "find a TCP socket",

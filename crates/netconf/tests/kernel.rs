@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{ErrorKind, Read};
-use std::net::{IpAddr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -133,6 +133,31 @@ fn an_address_comes_and_goes() {
     let (bumped, changes) = after(&pair, &mut netconf, "address delete 10.77.0.9/24 dev va");
     assert!(bumped && changes.addresses, "{changes:?}");
     assert!(netconf.link_of_address(ip("10.77.0.9")).is_none());
+}
+
+#[test]
+fn addresses_of_ipv6_say_whether_they_can_be_used() {
+    let pair = or_skip!(Namespaces::new().ipv6().create());
+    let mut netconf = open(&pair);
+    let of = |netconf: &Netconf, address: &str| {
+        let mut addresses = netconf.addresses().iter();
+        let found = addresses.find(|it| it.address == ip(address)).unwrap();
+        (found.tentative, found.deprecated)
+    };
+    assert_eq!(of(&netconf, "fd77::1"), (false, false));
+    let line = "address add fd77::9/64 dev va nodad preferred_lft 0";
+    let (_, changes) = after(&pair, &mut netconf, line);
+    assert!(changes.addresses, "{changes:?}");
+    assert_eq!(of(&netconf, "fd77::9"), (false, true));
+    // The peer has it.
+    let (_, changes) = after(&pair, &mut netconf, "address add fd77::2/64 dev va");
+    assert!(changes.addresses, "{changes:?}");
+    assert!(of(&netconf, "fd77::2").0, "nobody has answered yet");
+    wait_until(&mut netconf, |_| {
+        let shown = pair.a.ip(&["address", "show", "dev", "va"]).unwrap();
+        shown.contains("dadfailed")
+    });
+    assert!(of(&netconf, "fd77::2").0);
 }
 
 #[test]
@@ -352,7 +377,7 @@ fn routes_are_what_the_kernel_answers() {
     let lines = "route add 192.0.2.0/24 via 10.77.0.2 mtu 1300\n\
                  route add 224.0.0.0/4 dev va\n\
                  route add 198.51.100.0/24 via inet6 fe80::2 dev va\n\
-                 route add 2001:db8::/32 via fd77::2 mtu 1320\n";
+                 route add 2001:db8::/32 via fd77::2 mtu 1320 hoplimit 3\n";
     pair.a.ip_batch(lines).unwrap();
     let v4 = Some(IpAddr::V4(Pair::ADDRESS_A));
     let v6 = Some(IpAddr::V6(Pair::IPV6_ADDRESS_A));
@@ -375,6 +400,10 @@ fn routes_are_what_the_kernel_answers() {
         assert_eq!(route.gateway, gateway.map(ip), "{destination}");
         assert_eq!(route.preferred_source, preferred_source, "{destination}");
         assert_eq!(route.mtu, mtu, "{destination}");
+    }
+    for (destination, hop_limit) in [("2001:db8::5", Some(3)), ("fd77::2", None)] {
+        let route = netconf.route(&RouteQuery::to(ip(destination))).unwrap();
+        assert_eq!(route.hop_limit, hop_limit, "{destination}");
     }
     // Unlike 224.0.0.5, ff02::1 needs to be told the interface.
     let query = RouteQuery {
@@ -623,21 +652,20 @@ fn udp_sockets_are_listed_with_their_addresses() {
     assert!(listed(Some(5004)).is_empty());
 }
 
-fn v4(address: SocketAddr) -> SocketAddrV4 {
-    match address {
-        SocketAddr::V4(address) => address,
-        SocketAddr::V6(_) => unreachable!("they have addresses of version 4"),
+#[test]
+fn a_connection_is_ended_and_its_listener_stays() {
+    let pair = or_skip!(Namespaces::new().ipv6().create());
+    for address in [Pair::ADDRESS_A.into(), Pair::IPV6_ADDRESS_A.into()] {
+        end_connections_at(&pair, address);
     }
 }
 
-#[test]
-fn a_connection_is_ended_and_its_listener_stays() {
-    let pair = or_skip!(Namespaces::pair());
+fn end_connections_at(pair: &Pair, address: IpAddr) {
     pair.a.enter(|| {
-        let listener = TcpListener::bind((Pair::ADDRESS_A, 0)).unwrap();
-        let local = v4(listener.local_addr().unwrap());
+        let listener = TcpListener::bind((address, 0)).unwrap();
+        let local = listener.local_addr().unwrap();
         let mut client = TcpStream::connect(local).unwrap();
-        let peer = v4(client.local_addr().unwrap());
+        let peer = client.local_addr().unwrap();
         drop(listener.accept().unwrap());
         assert_eq!(client.read(&mut [0]).unwrap(), 0);
         drop(client);
@@ -650,7 +678,7 @@ fn a_connection_is_ended_and_its_listener_stays() {
 
         let client = TcpStream::connect(local).unwrap();
         let mut accepted = listener.accept().unwrap().0;
-        let peer = v4(client.local_addr().unwrap());
+        let peer = client.local_addr().unwrap();
         assert!(kernel.end(local, peer).unwrap());
         let error = accepted.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionAborted);

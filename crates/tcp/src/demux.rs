@@ -33,15 +33,15 @@ pub struct Prepared {
 /// One table for each version of IP.
 #[derive(Clone, Debug)]
 struct Connections {
-    ipv4: ConnectionTable<12>,
-    ipv6: ConnectionTable<36>,
+    ipv4: ConnectionTable<IPV4_KEY_LEN>,
+    ipv6: ConnectionTable<IPV6_KEY_LEN>,
 }
 
 /// A flow as octets.
 #[derive(Clone, Copy, Debug)]
-enum Key {
-    Ipv4([u8; 12]),
-    Ipv6([u8; 36]),
+pub(crate) enum Key {
+    Ipv4([u8; IPV4_KEY_LEN]),
+    Ipv6([u8; IPV6_KEY_LEN]),
 }
 
 impl Demux {
@@ -186,9 +186,13 @@ impl Connections {
     }
 }
 
+/// Lengths of keys, in octets.
+pub(crate) const IPV4_KEY_LEN: usize = 12;
+pub(crate) const IPV6_KEY_LEN: usize = 36;
+
 impl Key {
     #[inline]
-    fn new(local: SocketAddr, remote: SocketAddr) -> Self {
+    pub(crate) fn new(local: SocketAddr, remote: SocketAddr) -> Self {
         match (local, remote) {
             (SocketAddr::V4(local), SocketAddr::V4(remote)) => Self::Ipv4(ipv4_key(local, remote)),
             (SocketAddr::V6(_), _) | (_, SocketAddr::V6(_)) => Self::Ipv6(ipv6_key(local, remote)),

@@ -89,6 +89,8 @@ pub enum Error {
     MessageSize,
     /// `ENOPROTOOPT`, from ICMP (protocol unreachable).
     ProtocolUnreachable,
+    /// `EACCES`, from ICMPv6 (communication prohibited, RFC 4443 §3.1).
+    Prohibited,
 }
 
 /// Why nothing was written.

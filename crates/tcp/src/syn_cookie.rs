@@ -14,6 +14,15 @@ use crate::{Instant, SeqNumber};
 /// The maximum segment sizes that a cookie can tell apart, chosen by Linux from measurements: what a peer offers is rounded
 /// down.
 const MSS_TABLE: [u16; 4] = [536, 1300, 1440, 1460];
+/// The same over IPv6 (`net/ipv6/syncookies.c`).
+const IPV6_MSS_TABLE: [u16; 4] = [1220, 1420, 1440, 8940];
+
+const fn mss_table(local: SocketAddr) -> &'static [u16; 4] {
+    match local {
+        SocketAddr::V4(_) => &MSS_TABLE,
+        SocketAddr::V6(_) => &IPV6_MSS_TABLE,
+    }
+}
 
 /// Minutes for which a cookie is good: this one and the last.
 const MAX_AGE: u32 = 2;
@@ -48,7 +57,7 @@ pub fn issue(
     mss: u16,
     now: Instant,
 ) -> SeqNumber {
-    let index = MSS_TABLE.iter().rposition(|&entry| entry <= mss);
+    let index = mss_table(local).iter().rposition(|&entry| entry <= mss);
     let data = u32::try_from(index.unwrap_or(0)).unwrap_or(0);
     let count = minutes(now);
     let base = key.hash(Purpose::CookieBase, local, remote, 0);
@@ -83,7 +92,7 @@ pub fn verify(
     let data = rest.wrapping_sub(mask) & COUNT_MASK;
     let mss = usize::try_from(data)
         .ok()
-        .and_then(|index| MSS_TABLE.get(index).copied());
+        .and_then(|index| mss_table(local).get(index).copied());
     mss.filter(|_| age < MAX_AGE)
 }
 

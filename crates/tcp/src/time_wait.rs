@@ -1,15 +1,15 @@
-//! TIME-WAIT of many connections (RFC 9293 §3.6.1), in 56 octets each instead of a connection.
+//! TIME-WAIT of many connections (RFC 9293 §3.6.1), in 56 octets each, or 80 over IPv6, instead of a connection.
 //!
 //! All wait for the same time, so a list in the order of expiry is enough: what is restarted goes to its end.
 //! The number is bounded; connections beyond it are closed at once, as Linux does (`tcp_max_tw_buckets`).
 
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use wire::tcp::Header;
 
 use crate::Instant;
-use crate::demux::{ConnectionTable, ipv4_key};
+use crate::demux::{ConnectionTable, IPV4_KEY_LEN, IPV6_KEY_LEN, Key};
 use crate::links::{NIL, position};
 
 mod entry;
@@ -23,14 +23,21 @@ pub(crate) use judge::{Action, judge};
 /// The connections of a stack that are in TIME-WAIT.
 #[derive(Clone, Debug)]
 pub struct TimeWaitTable {
-    flows: ConnectionTable<12>,
-    entries: Vec<Entry>,
+    ipv4: Family<IPV4_KEY_LEN>,
+    ipv6: Family<IPV6_KEY_LEN>,
+    most: usize,
+}
+
+/// Those of one family.
+#[derive(Clone, Debug)]
+struct Family<const KEY: usize> {
+    flows: ConnectionTable<KEY>,
+    entries: Vec<Entry<KEY>>,
     /// Entries to use again.
     free: u32,
     /// In the order of expiry.
     oldest: u32,
     newest: u32,
-    most: u32,
     settings: Settings,
 }
 
@@ -60,28 +67,91 @@ impl TimeWaitTable {
     #[must_use]
     pub fn new(key: [u8; 16], most: u32, settings: Settings) -> Self {
         Self {
-            flows: ConnectionTable::new(key),
-            entries: Vec::new(),
-            free: NIL,
-            oldest: NIL,
-            newest: NIL,
-            most: most.min(NIL - 1),
-            settings,
+            ipv4: Family::new(key, settings),
+            ipv6: Family::new(key, settings),
+            most: position(most.min(NIL - 1)),
         }
     }
 
     /// A connection enters TIME-WAIT. `false`: there is no room, and it is closed.
     pub fn insert(
         &mut self,
-        local: SocketAddrV4,
-        remote: SocketAddrV4,
+        local: impl Into<SocketAddr>,
+        remote: impl Into<SocketAddr>,
         residue: &Residue,
         now: Instant,
     ) -> bool {
-        if self.len() >= position(self.most) {
+        if self.len() >= self.most {
             return false;
         }
-        let entry = Entry::new(ipv4_key(local, remote), residue);
+        match Key::new(local.into(), remote.into()) {
+            Key::Ipv4(key) => self.ipv4.insert(key, residue, now),
+            Key::Ipv6(key) => self.ipv6.insert(key, residue, now),
+        }
+    }
+
+    /// A segment for a connection without an owner. `None`: its flow is not in TIME-WAIT.
+    pub fn on_segment(
+        &mut self,
+        local: impl Into<SocketAddr>,
+        remote: impl Into<SocketAddr>,
+        header: &Header,
+        payload_len: usize,
+        now: Instant,
+    ) -> Option<Verdict> {
+        match Key::new(local.into(), remote.into()) {
+            Key::Ipv4(key) => self.ipv4.on_segment(&key, header, payload_len, now),
+            Key::Ipv6(key) => self.ipv6.on_segment(&key, header, payload_len, now),
+        }
+    }
+
+    /// Whether the flow is in TIME-WAIT: its ports are not free.
+    #[must_use]
+    pub fn contains(&self, local: impl Into<SocketAddr>, remote: impl Into<SocketAddr>) -> bool {
+        let found = match Key::new(local.into(), remote.into()) {
+            Key::Ipv4(key) => self.ipv4.flows.look_up(&key),
+            Key::Ipv6(key) => self.ipv6.flows.look_up(&key),
+        };
+        found.is_some()
+    }
+
+    /// Ends those whose time is over by `now`. Returns their number.
+    pub fn expire(&mut self, now: Instant) -> usize {
+        self.ipv4.expire(now).saturating_add(self.ipv6.expire(now))
+    }
+
+    /// When to call [`Self::expire`].
+    #[must_use]
+    pub fn next_expiry(&self) -> Option<Instant> {
+        let ends = [self.ipv4.next_expiry(), self.ipv6.next_expiry()];
+        ends.into_iter().flatten().min()
+    }
+
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.ipv4.flows.len().saturating_add(self.ipv6.flows.len())
+    }
+
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<const KEY: usize> Family<KEY> {
+    fn new(key: [u8; 16], settings: Settings) -> Self {
+        Self {
+            flows: ConnectionTable::new(key),
+            entries: Vec::new(),
+            free: NIL,
+            oldest: NIL,
+            newest: NIL,
+            settings,
+        }
+    }
+
+    fn insert(&mut self, key: [u8; KEY], residue: &Residue, now: Instant) -> bool {
+        let entry = Entry::new(key, residue);
         let index = match self.entries.get(position(self.free)) {
             Some(unused) => {
                 let index = self.free;
@@ -103,16 +173,14 @@ impl TimeWaitTable {
         true
     }
 
-    /// A segment for a connection without an owner. `None`: its flow is not in TIME-WAIT.
-    pub fn on_segment(
+    fn on_segment(
         &mut self,
-        local: SocketAddrV4,
-        remote: SocketAddrV4,
+        key: &[u8; KEY],
         header: &Header,
         payload_len: usize,
         now: Instant,
     ) -> Option<Verdict> {
-        let index = self.flows.look_up(&ipv4_key(local, remote))?;
+        let index = self.flows.look_up(key)?;
         let settings = self.settings;
         let entry = self.entries.get_mut(position(index))?;
         let (verdict, restarts) = entry.judge(header, payload_len, &settings, now);
@@ -127,36 +195,17 @@ impl TimeWaitTable {
         Some(verdict)
     }
 
-    /// Whether the flow is in TIME-WAIT: its ports are not free.
-    #[must_use]
-    pub fn contains(&self, local: SocketAddrV4, remote: SocketAddrV4) -> bool {
-        self.flows.look_up(&ipv4_key(local, remote)).is_some()
-    }
-
-    /// Ends those whose time is over by `now`. Returns their number.
-    pub fn expire(&mut self, now: Instant) -> usize {
-        let before = self.len();
+    fn expire(&mut self, now: Instant) -> usize {
+        let before = self.flows.len();
         while self.next_expiry().is_some_and(|expires| expires <= now) {
             self.remove_index(self.oldest);
         }
-        before.saturating_sub(self.len())
+        before.saturating_sub(self.flows.len())
     }
 
-    /// When to call [`Self::expire`].
-    #[must_use]
-    pub fn next_expiry(&self) -> Option<Instant> {
+    fn next_expiry(&self) -> Option<Instant> {
         let oldest = self.entries.get(position(self.oldest))?;
         Some(oldest.expires)
-    }
-
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.flows.len()
-    }
-
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.flows.is_empty()
     }
 
     fn append(&mut self, index: u32, now: Instant) {

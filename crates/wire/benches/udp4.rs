@@ -23,14 +23,14 @@ fn main() {
     );
     for payload_len in [12, 64, 256, 1472] {
         let payload = vec![0x5a; payload_len];
-        let mut frame = vec![0; UdpTemplate::HEADER_LEN + payload_len];
+        let mut frame = vec![0; template.header_len() + payload_len];
 
         report("checksum::sum", payload_len, || {
             black_box(checksum::sum(black_box(&payload), 0));
         });
         report("checksum::copy_and_sum", payload_len, || {
             let target = black_box(&mut frame)
-                .get_mut(UdpTemplate::HEADER_LEN..)
+                .get_mut(template.header_len()..)
                 .unwrap();
             black_box(checksum::copy_and_sum(target, black_box(&payload), 0));
         });

@@ -9,8 +9,6 @@
 //!
 //! Zero stands for all-zero data only, so that `0xffff` is the one value to compare with.
 
-use core::net::Ipv4Addr;
-
 /// Adds `data` to the partial sum `initial`.
 ///
 /// An odd last byte counts as if a zero byte followed. To sum data in pieces, every piece but the
@@ -88,18 +86,6 @@ pub const fn fold(sum: u32) -> u16 {
     // half.
     let [_, _, first, second] = sum.wrapping_add(sum.rotate_left(16)).to_le_bytes();
     u16::from_be_bytes([first, second])
-}
-
-/// The partial sum of the pseudo header that a UDP or TCP checksum covers (RFC 768).
-///
-/// `length` is that of the UDP or TCP header and its payload together, in bytes.
-#[inline]
-pub fn pseudo_header_v4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, length: u16) -> u32 {
-    let addresses = add(
-        u32::from_le_bytes(src.octets()),
-        u32::from_le_bytes(dst.octets()),
-    );
-    add(addresses, add(word(u16::from(protocol)), word(length)))
 }
 
 /// The ones-complement sum of two partial sums.
@@ -288,18 +274,6 @@ mod tests {
             fold(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7], 0)),
             0xddf2
         );
-    }
-
-    #[test]
-    fn pseudo_header_equals_the_sum_of_its_bytes() {
-        let bytes = [192, 0, 2, 255, 198, 51, 100, 7, 0, 17, 0xab, 0xcd];
-        let sum = pseudo_header_v4(
-            Ipv4Addr::new(192, 0, 2, 255),
-            Ipv4Addr::new(198, 51, 100, 7),
-            17,
-            0xabcd,
-        );
-        assert_eq!(fold(sum), reference(&bytes));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use core::net::Ipv4Addr;
 
-use crate::{EthernetAddresses, Malformed, checksum, ethernet};
+use crate::checksum::{add, word};
+use crate::ip::{Addresses, Addressing, IpHeaders, PROTOCOL_TCP, Packet};
+use crate::{Malformed, checksum, ethernet};
 
 /// Length of an IPv4 header without options, in bytes.
 pub const HEADER_LEN: u16 = 20;
@@ -16,60 +18,71 @@ pub const DONT_FRAGMENT: u16 = 0x4000;
 /// "More fragments" and the 13-bit offset: any of these bits set means that the packet is a fragment.
 pub const FRAGMENT_MASK: u16 = 0x3fff;
 
-/// Protocol number of UDP.
-pub const PROTOCOL_UDP: u8 = 17;
-
-/// Protocol number of TCP.
-pub const PROTOCOL_TCP: u8 = 6;
-
 /// Length of the Ethernet and IPv4 headers, in bytes.
 pub(crate) const HEADERS_LEN: usize = (ethernet::HEADER_LEN + HEADER_LEN) as usize;
 
-/// What the headers of all packets to one destination have in common.
-#[derive(Clone, Copy)]
-pub(crate) struct Addressing {
-    pub(crate) eth: EthernetAddresses,
-    pub(crate) source: Ipv4Addr,
-    pub(crate) destination: Ipv4Addr,
-    pub(crate) protocol: u8,
-    pub(crate) ttl: u8,
-    pub(crate) tos: u8,
-    pub(crate) dont_fragment: bool,
+/// The Ethernet and IPv4 headers of one destination.
+#[derive(Clone, Debug)]
+pub(crate) struct Headers {
+    /// Total length, identification and checksum are zero.
+    bytes: [u8; HEADERS_LEN],
+    /// Partial sum of the IPv4 header in `bytes`.
+    sum: u32,
 }
 
-impl Addressing {
-    /// The Ethernet and IPv4 headers; total length, identification and checksum are zero.
-    pub(crate) fn headers(&self) -> [u8; HEADERS_LEN] {
+impl Headers {
+    pub(crate) fn new(addressing: &Addressing, source: Ipv4Addr, destination: Ipv4Addr) -> Self {
         let mut bytes = [0; HEADERS_LEN];
-        bytes[0..6].copy_from_slice(&self.eth.destination);
-        bytes[6..12].copy_from_slice(&self.eth.source);
+        bytes[0..6].copy_from_slice(&addressing.eth.destination);
+        bytes[6..12].copy_from_slice(&addressing.eth.source);
         bytes[12..14].copy_from_slice(&ethernet::TYPE_IPV4.to_be_bytes());
         bytes[14] = VERSION_AND_IHL;
-        bytes[15] = self.tos;
-        let flags = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
-        bytes[20..22].copy_from_slice(&flags.to_be_bytes());
-        bytes[22] = self.ttl;
-        bytes[23] = self.protocol;
-        bytes[26..30].copy_from_slice(&self.source.octets());
-        bytes[30..34].copy_from_slice(&self.destination.octets());
-        bytes
+        bytes[15] = addressing.tos;
+        if addressing.dont_fragment {
+            bytes[20..22].copy_from_slice(&DONT_FRAGMENT.to_be_bytes());
+        }
+        bytes[22] = addressing.ttl;
+        bytes[23] = addressing.protocol;
+        bytes[26..30].copy_from_slice(&source.octets());
+        bytes[30..34].copy_from_slice(&destination.octets());
+        Self {
+            sum: checksum::sum(&bytes[14..34], 0),
+            bytes,
+        }
     }
 }
 
-/// A whole IPv4 packet within a frame.
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<'a> {
-    pub source: Ipv4Addr,
-    pub destination: Ipv4Addr,
-    /// What the payload is: [`PROTOCOL_UDP`] and so on.
-    pub protocol: u8,
-    pub tos: u8,
-    pub ttl: u8,
-    /// Without the Ethernet padding that may follow in the frame.
-    pub payload: &'a [u8],
-    pub payload_len: u16,
-    /// Where the payload is in the frame.
-    pub payload_offset: u16,
+impl IpHeaders for Headers {
+    const LEN: usize = HEADERS_LEN;
+    const MAX_PAYLOAD_LEN: u16 = u16::MAX - HEADER_LEN;
+
+    #[inline(always)]
+    fn write(
+        &self,
+        headers: &mut [u8],
+        identification: u16,
+        ecn: u8,
+        payload_len: u16,
+    ) -> Option<usize> {
+        let headers = headers.first_chunk_mut::<HEADERS_LEN>()?;
+        let total_len = payload_len.wrapping_add(HEADER_LEN);
+        let varying = add(
+            add(word(total_len), word(identification)),
+            word(u16::from(ecn)),
+        );
+        let sum = add(self.sum, varying);
+        *headers = self.bytes;
+        headers[15] |= ecn;
+        [headers[16], headers[17]] = total_len.to_be_bytes();
+        [headers[18], headers[19]] = identification.to_be_bytes();
+        [headers[24], headers[25]] = (!checksum::fold(sum)).to_be_bytes();
+        Some(HEADERS_LEN.wrapping_add(usize::from(payload_len)))
+    }
+
+    fn pseudo_header(&self) -> u32 {
+        let addresses = checksum::sum(&self.bytes[26..34], 0);
+        add(addresses, word(u16::from(self.bytes[23])))
+    }
 }
 
 /// Parses the whole packet that an untagged Ethernet frame carries, whatever it is the payload of. Who goes on with the payload
@@ -83,7 +96,7 @@ pub struct Packet<'a> {
 #[inline(always)]
 pub fn parse(frame: &[u8]) -> Result<Packet<'_>, Malformed> {
     let (header, behind) = frame
-        .split_first_chunk::<FRAME_HEADERS_LEN>()
+        .split_first_chunk::<HEADERS_LEN>()
         .ok_or(Malformed::Truncated)?;
     if u16::from_be_bytes([header[12], header[13]]) != ethernet::TYPE_IPV4 {
         return Err(Malformed::NotIpv4);
@@ -107,8 +120,10 @@ pub fn parse(frame: &[u8]) -> Result<Packet<'_>, Malformed> {
         .checked_sub(HEADER_LEN.wrapping_add(options_len))
         .ok_or(Malformed::LengthMismatch)?;
     Ok(Packet {
-        source: Ipv4Addr::new(header[26], header[27], header[28], header[29]),
-        destination: Ipv4Addr::new(header[30], header[31], header[32], header[33]),
+        addresses: Addresses::V4 {
+            source: Ipv4Addr::new(header[26], header[27], header[28], header[29]),
+            destination: Ipv4Addr::new(header[30], header[31], header[32], header[33]),
+        },
         protocol: header[23],
         tos: header[15],
         ttl: header[22],
@@ -140,5 +155,3 @@ fn split_options(
         .split_at_checked(usize::from(options_words).wrapping_mul(4))
         .ok_or(Malformed::Truncated)
 }
-
-const FRAME_HEADERS_LEN: usize = (ethernet::HEADER_LEN + HEADER_LEN) as usize;

@@ -1,12 +1,12 @@
-//! Packet formats: Ethernet II, IPv4, UDP and TCP, parsed from and written to caller's buffers.
+//! Packet formats: Ethernet II, IPv4, IPv6, UDP and TCP, parsed from and written to caller's buffers.
 //!
 //! Everything here is pure computation on byte slices: no allocation, no clock, no I/O. Bytes that
 //! come from the network are checked once, by the parser; what it returns can be used without
 //! further checks.
 //!
 //! - [`checksum`]: the Internet checksum (RFC 1071), also fused with a copy.
-//! - [`ipv4::parse`]: one received frame into an IP packet; [`parse_udp`] and [`tcp::parse_tcp`] go on with its payload.
-//! - [`parse_udp4`]: both at once.
+//! - [`ip::parse`]: one received frame into an IP packet; [`parse_udp`] and [`tcp::parse_tcp`] go on with its payload.
+//! - [`parse_udp4`]: both at once, of IPv4.
 //! - [`UdpTemplate`]: the headers of one destination, prepared once and stamped on each datagram.
 //! - [`tcp`]: the same for TCP segments, whose headers are values ([`tcp::Header`]).
 
@@ -21,7 +21,9 @@
 
 pub mod checksum;
 pub mod ethernet;
+pub mod ip;
 pub mod ipv4;
+pub mod ipv6;
 pub mod tcp;
 
 mod malformed;

@@ -1,8 +1,8 @@
-//! TCP segments in IPv4 (RFC 9293 §3.1): parsed from frames, and their header as a value.
+//! TCP segments (RFC 9293 §3.1): parsed from frames, and their header as a value.
 
-use core::net::SocketAddrV4;
 use core::ops::{BitOr, BitOrAssign};
 
+use crate::ip::{self, Endpoints};
 use crate::{ChecksumPolicy, Malformed, checksum, ipv4};
 
 mod fast_open;
@@ -114,8 +114,7 @@ pub struct Header {
 /// `payload_offset + payload_len` does not exceed the length of the parsed frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    pub source: SocketAddrV4,
-    pub destination: SocketAddrV4,
+    pub endpoints: Endpoints,
     pub header: Header,
     pub payload_offset: u16,
     pub payload_len: u16,
@@ -131,7 +130,7 @@ pub struct Segment {
 #[inline]
 pub fn parse_tcp4(frame: &[u8], policy: ChecksumPolicy) -> Result<Segment, Malformed> {
     let packet = ipv4::parse(frame)?;
-    if packet.protocol != ipv4::PROTOCOL_TCP {
+    if packet.protocol != ip::PROTOCOL_TCP {
         return Err(Malformed::NotTcp);
     }
     parse_tcp(&packet, policy)
@@ -142,7 +141,7 @@ pub fn parse_tcp4(frame: &[u8], policy: ChecksumPolicy) -> Result<Segment, Malfo
 /// # Errors
 /// A length or the checksum is wrong.
 #[inline(never)]
-pub fn parse_tcp(packet: &ipv4::Packet<'_>, policy: ChecksumPolicy) -> Result<Segment, Malformed> {
+pub fn parse_tcp(packet: &ip::Packet<'_>, policy: ChecksumPolicy) -> Result<Segment, Malformed> {
     let header = packet
         .payload
         .first_chunk::<{ MIN_HEADER_LEN as usize }>()
@@ -161,12 +160,9 @@ pub fn parse_tcp(packet: &ipv4::Packet<'_>, policy: ChecksumPolicy) -> Result<Se
         .get(usize::from(MIN_HEADER_LEN)..usize::from(header_len))
         .ok_or(Malformed::LengthMismatch)?;
 
-    let pseudo_header = checksum::pseudo_header_v4(
-        packet.source,
-        packet.destination,
-        ipv4::PROTOCOL_TCP,
-        segment_len,
-    );
+    let pseudo_header = packet
+        .addresses
+        .pseudo_header(ip::PROTOCOL_TCP, segment_len);
     let is_partial = matches!(policy, ChecksumPolicy::AcceptPartial)
         && u16::from_be_bytes([header[16], header[17]]) == checksum::fold(pseudo_header);
     if !is_partial && checksum::fold(checksum::sum(packet.payload, pseudo_header)) != 0xffff {
@@ -174,12 +170,12 @@ pub fn parse_tcp(packet: &ipv4::Packet<'_>, policy: ChecksumPolicy) -> Result<Se
     }
 
     let flags = Flags::from_bits(header[13]);
+    let endpoints = packet.addresses.with_ports(
+        u16::from_be_bytes([header[0], header[1]]),
+        u16::from_be_bytes([header[2], header[3]]),
+    );
     Ok(Segment {
-        source: SocketAddrV4::new(packet.source, u16::from_be_bytes([header[0], header[1]])),
-        destination: SocketAddrV4::new(
-            packet.destination,
-            u16::from_be_bytes([header[2], header[3]]),
-        ),
+        endpoints,
         header: Header {
             seq: u32::from_be_bytes([header[4], header[5], header[6], header[7]]),
             ack: u32::from_be_bytes([header[8], header[9], header[10], header[11]]),

@@ -1,17 +1,13 @@
-use core::net::SocketAddrV4;
-
-use crate::{Malformed, checksum, ethernet, ipv4};
+use crate::ip::{self, Addresses, Endpoints};
+use crate::{Malformed, checksum, ipv4};
 
 /// Length of a UDP header, in bytes.
 pub(crate) const UDP_HEADER_LEN: u16 = 8;
 
-/// Length of the headers before a UDP payload: Ethernet, IPv4 without options and UDP, in bytes.
-pub(crate) const HEADERS_LEN: u16 = ethernet::HEADER_LEN + ipv4::HEADER_LEN + UDP_HEADER_LEN;
-
 /// How far the sender's UDP checksum can be relied on.
 ///
-/// Under both policies a field of zero means that the sender computed none (RFC 768), and the
-/// datagram is accepted.
+/// Under both policies a UDP checksum of zero means that the sender computed none (RFC 768), and the
+/// datagram is accepted, but not in IPv6 (RFC 8200 §8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumPolicy {
     /// The checksum must be right: frames that came over a wire.
@@ -27,8 +23,7 @@ pub enum ChecksumPolicy {
 /// `payload_offset + payload_len` does not exceed the length of the parsed frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpDatagram {
-    pub source: SocketAddrV4,
-    pub destination: SocketAddrV4,
+    pub endpoints: Endpoints,
     pub payload_offset: u16,
     pub payload_len: u16,
     pub tos: u8,
@@ -42,7 +37,7 @@ pub struct UdpDatagram {
 #[inline]
 pub fn parse_udp4(frame: &[u8], policy: ChecksumPolicy) -> Result<UdpDatagram, Malformed> {
     let packet = ipv4::parse(frame)?;
-    if packet.protocol != ipv4::PROTOCOL_UDP {
+    if packet.protocol != ip::PROTOCOL_UDP {
         return Err(Malformed::NotUdp);
     }
     parse_udp(&packet, policy)
@@ -54,7 +49,7 @@ pub fn parse_udp4(frame: &[u8], policy: ChecksumPolicy) -> Result<UdpDatagram, M
 /// A length or the checksum is wrong.
 #[inline(always)]
 pub fn parse_udp(
-    packet: &ipv4::Packet<'_>,
+    packet: &ip::Packet<'_>,
     policy: ChecksumPolicy,
 ) -> Result<UdpDatagram, Malformed> {
     let header = packet
@@ -68,26 +63,23 @@ pub fn parse_udp(
 
     let udp_checksum = u16::from_be_bytes([header[6], header[7]]);
     if udp_checksum != 0 {
-        let pseudo_header = checksum::pseudo_header_v4(
-            packet.source,
-            packet.destination,
-            ipv4::PROTOCOL_UDP,
-            udp_length,
-        );
+        let pseudo_header = packet.addresses.pseudo_header(ip::PROTOCOL_UDP, udp_length);
         let is_partial = matches!(policy, ChecksumPolicy::AcceptPartial)
             && udp_checksum == checksum::fold(pseudo_header);
         if !is_partial && checksum::fold(checksum::sum(packet.payload, pseudo_header)) != 0xffff {
             return Err(Malformed::UdpChecksum);
         }
+    } else if matches!(packet.addresses, Addresses::V6 { .. }) {
+        return Err(Malformed::UdpChecksum);
     }
 
+    let endpoints = packet.addresses.with_ports(
+        u16::from_be_bytes([header[0], header[1]]),
+        u16::from_be_bytes([header[2], header[3]]),
+    );
     Ok(UdpDatagram {
-        source: SocketAddrV4::new(packet.source, u16::from_be_bytes([header[0], header[1]])),
-        destination: SocketAddrV4::new(
-            packet.destination,
-            u16::from_be_bytes([header[2], header[3]]),
-        ),
-        payload_offset: HEADERS_LEN,
+        endpoints,
+        payload_offset: packet.payload_offset.wrapping_add(UDP_HEADER_LEN),
         payload_len: udp_length.wrapping_sub(UDP_HEADER_LEN),
         tos: packet.tos,
         ttl: packet.ttl,

@@ -4,6 +4,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use wire::ip::Endpoints;
 use wire::{ChecksumPolicy, Malformed, UdpDatagram, checksum, parse_udp4};
 
 /// 192.0.2.1:40000 to 192.0.2.2:12345, "market data 42", TOS 0xb8, full checksum.
@@ -30,8 +31,10 @@ fn full_checksum_is_accepted_under_both_policies() {
         assert_eq!(
             datagram,
             UdpDatagram {
-                source: SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 40_000),
-                destination: SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 12_345),
+                endpoints: Endpoints::V4 {
+                    source: SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 40_000),
+                    destination: SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 12_345),
+                },
                 payload_offset: 42,
                 payload_len: 14,
                 tos: 0xb8,

@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use proptest::prelude::*;
-use wire::{ChecksumPolicy, EthernetAddresses, UdpDatagram, UdpTemplate, checksum, parse_udp4};
+use wire::{
+    ChecksumPolicy, EthernetAddresses, Malformed, UdpDatagram, UdpTemplate, checksum, ip,
+    parse_udp, parse_udp4, tcp,
+};
 
 const ETHERNET: EthernetAddresses = EthernetAddresses {
     source: [2, 0, 0, 0, 0, 0xa],
@@ -73,7 +76,7 @@ fn what_does_not_fit_is_refused_and_the_frame_left_alone() {
 #[test]
 fn longest_ipv4_payload_is_the_limit() {
     let mut frame = vec![0; 70_000];
-    let payload = vec![0xff; UdpTemplate::MAX_PAYLOAD_LEN + 1];
+    let payload = vec![0xff; template().max_payload_len() + 1];
     assert_eq!(template().emit_one(&mut frame, 1, &payload), None);
     let longest = &payload[1..];
     let length = template().emit_one(&mut frame, 1, longest).unwrap();
@@ -81,7 +84,7 @@ fn longest_ipv4_payload_is_the_limit() {
     let parsed = parse_udp4(&frame[..length], ChecksumPolicy::Verify).unwrap();
     assert_eq!(
         usize::from(parsed.payload_len),
-        UdpTemplate::MAX_PAYLOAD_LEN
+        template().max_payload_len()
     );
 }
 
@@ -96,37 +99,59 @@ fn parts_that_are_not_as_long_as_announced_are_refused() {
     }
 }
 
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
 /// An independent check of both checksums: sums of whole headers, with nothing precomputed.
 fn assert_checksums_are_right(frame: &[u8], datagram: UdpDatagram) {
-    assert_eq!(checksum::fold(checksum::sum(&frame[14..34], 0)), 0xffff);
+    if datagram.endpoints.source().is_ipv4() {
+        assert_eq!(checksum::fold(checksum::sum(&frame[14..34], 0)), 0xffff);
+    }
     let pseudo_header = [
-        &datagram.source.ip().octets()[..],
-        &datagram.destination.ip().octets(),
-        &[0, 17],
-        &(datagram.payload_len + 8).to_be_bytes(),
+        octets(datagram.endpoints.source().ip()),
+        octets(datagram.endpoints.destination().ip()),
+        vec![0, 17],
+        (datagram.payload_len + 8).to_be_bytes().to_vec(),
     ]
     .concat();
-    let whole = [&pseudo_header, &frame[34..]].concat();
+    let whole = [
+        &pseudo_header,
+        &frame[usize::from(datagram.payload_offset) - 8..],
+    ]
+    .concat();
     assert_eq!(checksum::fold(checksum::sum(&whole, 0)), 0xffff);
+}
+
+fn parse(frame: &[u8], policy: ChecksumPolicy) -> Result<UdpDatagram, Malformed> {
+    parse_udp(&ip::parse(frame)?, policy)
+}
+
+/// Source and destination, of one family.
+fn ends() -> impl Strategy<Value = (SocketAddr, SocketAddr)> {
+    let v4 = any::<[([u8; 4], u16); 2]>().prop_map(|ends| ends.map(SocketAddr::from));
+    let v6 = any::<[([u8; 16], u16); 2]>().prop_map(|ends| ends.map(SocketAddr::from));
+    prop_oneof![v4, v6].prop_map(|[source, destination]| (source, destination))
 }
 
 proptest! {
     #[test]
     fn emitted_frames_parse_back(
-        source: (u32, u16),
-        destination: (u32, u16),
+        ends in ends(),
         ttl: u8,
         tos: u8,
         dont_fragment: bool,
         identification: u16,
         parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..8),
     ) {
-        let source = SocketAddrV4::new(source.0.into(), source.1);
-        let destination = SocketAddrV4::new(destination.0.into(), destination.1);
+        let (source, destination) = ends;
         let template = UdpTemplate::new(ETHERNET, source, destination, ttl, tos, dont_fragment);
         let payload = parts.concat();
 
-        let mut frame = vec![0; UdpTemplate::HEADER_LEN + payload.len()];
+        let mut frame = vec![0; template.header_len() + payload.len()];
         let length = template.emit_one(&mut frame, identification, &payload).unwrap();
         prop_assert_eq!(length, frame.len());
         let mut gathered = vec![0; frame.len()];
@@ -136,33 +161,42 @@ proptest! {
         prop_assert_eq!(gathered_length, length);
         prop_assert_eq!(&gathered, &frame);
 
-        let parsed = parse_udp4(&frame, ChecksumPolicy::Verify).unwrap();
+        let parsed = parse(&frame, ChecksumPolicy::Verify).unwrap();
+        let offset = template.header_len();
+        prop_assert_eq!(parsed.endpoints.source(), source);
+        prop_assert_eq!(parsed.endpoints.destination(), destination);
         let expected = UdpDatagram {
-            source,
-            destination,
-            payload_offset: 42,
+            endpoints: parsed.endpoints,
+            payload_offset: u16::try_from(offset).unwrap(),
             payload_len: u16::try_from(payload.len()).unwrap(),
             tos,
             ttl,
         };
         prop_assert_eq!(parsed, expected);
-        prop_assert_eq!(&frame[42..], &payload[..]);
+        prop_assert_eq!(&frame[offset..], &payload[..]);
         prop_assert_eq!(&frame[..6], &ETHERNET.destination);
         prop_assert_eq!(&frame[6..12], &ETHERNET.source);
-        prop_assert_eq!(&frame[18..20], &identification.to_be_bytes());
-        prop_assert_eq!(frame[20], if dont_fragment { 0x40 } else { 0 });
+        if source.is_ipv4() {
+            prop_assert_eq!(&frame[18..20], &identification.to_be_bytes());
+            prop_assert_eq!(frame[20], if dont_fragment { 0x40 } else { 0 });
+        }
         assert_checksums_are_right(&frame, parsed);
     }
 
     #[test]
     fn arbitrary_bytes_never_panic(
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
-        header in any::<bool>(),
+        header in proptest::sample::select(&[None, Some([0x08, 0x00, 0x45]), Some([0x86, 0xdd, 0x60])]),
+        protocol in proptest::sample::select(&[6, 17]),
     ) {
         let mut frame = bytes;
-        if header && frame.len() > 15 {
-            frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+        if let Some(header) = header && frame.len() > 23 {
+            frame[12..15].copy_from_slice(&header);
+            frame[if header[0] == 8 { 23 } else { 20 }] = protocol;
         }
-        let _ = parse_udp4(&frame, ChecksumPolicy::AcceptPartial);
+        if let Ok(packet) = ip::parse(&frame) {
+            let _ = parse_udp(&packet, ChecksumPolicy::AcceptPartial);
+            let _ = tcp::parse_tcp(&packet, ChecksumPolicy::AcceptPartial);
+        }
     }
 }

@@ -5,6 +5,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use proptest::prelude::*;
+use wire::ip::Addresses;
 use wire::tcp::{self, FastOpen, Flags, Header, Options, SackBlock, Template, Timestamps};
 use wire::{ChecksumPolicy, EthernetAddresses, Malformed, checksum};
 
@@ -52,7 +53,8 @@ fn a_segment_comes_back_with_everything_it_had() {
     let frame = frame(&header(), &[b"abc", b"", b"defg"]);
     let segment = parse(&frame).unwrap();
     assert_eq!(segment.header, header());
-    assert_eq!((segment.source, segment.destination), (SOURCE, DESTINATION));
+    assert_eq!(segment.endpoints.source(), SOURCE.into());
+    assert_eq!(segment.endpoints.destination(), DESTINATION.into());
     assert_eq!((segment.tos, segment.ttl), (0x12, 64));
     let start = usize::from(segment.payload_offset);
     assert_eq!(
@@ -145,7 +147,11 @@ fn ip_options_are_skipped() {
 fn partial_checksum_is_accepted_only_where_asked_for() {
     let mut frame = frame(&header(), &[b"abcd"]);
     let segment_len = u16::try_from(frame.len() - 34).unwrap();
-    let sum = checksum::pseudo_header_v4(*SOURCE.ip(), *DESTINATION.ip(), 6, segment_len);
+    let addresses = Addresses::V4 {
+        source: *SOURCE.ip(),
+        destination: *DESTINATION.ip(),
+    };
+    let sum = addresses.pseudo_header(6, segment_len);
     frame[50..52].copy_from_slice(&checksum::fold(sum).to_be_bytes());
     assert_eq!(parse(&frame), Err(Malformed::TcpChecksum));
     assert!(tcp::parse_tcp4(&frame, ChecksumPolicy::AcceptPartial).is_ok());

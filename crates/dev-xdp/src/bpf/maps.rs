@@ -1,7 +1,7 @@
 //! The maps that tell the XDP program which datagrams are ours.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
 use descriptors::OwnDescriptor;
@@ -15,6 +15,11 @@ pub(super) const PORT_KEY_BYTES: usize = 8;
 /// zero bytes.
 pub(super) const FLOW_KEY_BYTES: usize = 16;
 
+/// The same for IPv6: address, port, protocol, five zero bytes.
+pub(super) const V6_PORT_KEY_BYTES: usize = 24;
+/// The same for IPv6.
+pub(super) const V6_FLOW_KEY_BYTES: usize = 40;
+
 /// Receive queues that an interface can have; more are refused by [`FlowMaps::set_xsk`].
 const QUEUES_MAX: u32 = 1024;
 
@@ -24,15 +29,23 @@ const SLOTS: u32 = 256;
 /// The ports and flows to redirect, and the AF_XDP socket of each receive queue.
 ///
 /// Changes take effect with the next packet. A protocol is an IP protocol number; the program knows TCP
-/// (6) and UDP (17), entries of others have no effect. "Local" is the packet's destination, "peer" its source.
+/// (6) and UDP (17), entries of others have no effect. "Local" is the packet's destination, "peer" its source. Flow label and scope
+/// of addresses do not count.
 #[derive(Debug)]
 pub struct FlowMaps {
-    ports: Map<PORT_KEY_BYTES, 4>,
+    v4: Tables<PORT_KEY_BYTES, FLOW_KEY_BYTES>,
+    v6: Tables<V6_PORT_KEY_BYTES, V6_FLOW_KEY_BYTES>,
+    xsks: Map<4, 4>,
+}
+
+/// The maps of one family.
+#[derive(Debug)]
+pub(super) struct Tables<const PORT: usize, const FLOW: usize> {
+    ports: Map<PORT, 4>,
     /// In each slot the key of one [`PortMode::AnySource`] port, or zeros: found without the hash of the port map, which takes
     /// 50 ns a packet.
-    slots: Map<4, PORT_KEY_BYTES>,
-    flows: Map<FLOW_KEY_BYTES, 4>,
-    xsks: Map<4, 4>,
+    slots: Map<4, PORT>,
+    flows: Map<FLOW, 4>,
 }
 
 /// What a port's packets are redirected for.
@@ -46,8 +59,153 @@ pub enum PortMode {
 }
 
 impl FlowMaps {
-    /// Empty maps with room for `capacity` ports and as many flows. Memory is taken as they are added.
+    /// Empty maps with room for `capacity` ports of each family and as many flows. Memory is taken as they are added.
     pub fn create(capacity: u32) -> Result<Self, BpfError> {
+        Ok(Self {
+            v4: Tables::create(capacity)?,
+            v6: Tables::create(capacity)?,
+            xsks: Map::create(
+                MapKind::XskMap,
+                XSKS_NAME,
+                QUEUES_MAX,
+                "create the AF_XDP map",
+            )?,
+        })
+    }
+
+    /// Redirects packets to `local`, replacing what was said about this port before.
+    pub fn add_port(
+        &self,
+        local: impl Into<SocketAddr>,
+        protocol: u8,
+        mode: PortMode,
+    ) -> Result<(), BpfError> {
+        let local = local.into();
+        let added = match port_key(local, protocol) {
+            PortKey::V4(key) => self.v4.add_port(&key, slot(local), mode),
+            PortKey::V6(key) => self.v6.add_port(&key, slot(local), mode),
+        };
+        added.map_err(|cause| BpfError::new("add a port to the XDP port map", cause))
+    }
+
+    /// The same for a port that nothing was said about.
+    pub(crate) fn add_new_port(
+        &self,
+        local: SocketAddr,
+        protocol: u8,
+        mode: PortMode,
+    ) -> Result<(), BpfError> {
+        if mode == PortMode::AnySource {
+            return self.add_port(local, protocol, mode);
+        }
+        let value = (mode as u32).to_ne_bytes();
+        let added = match port_key(local, protocol) {
+            PortKey::V4(key) => self.v4.ports.update(&key, &value),
+            PortKey::V6(key) => self.v6.ports.update(&key, &value),
+        };
+        added.map_err(|cause| BpfError::new("add a port to the XDP port map", cause))
+    }
+
+    /// Leaves packets to `local`, of which some were redirected, to the kernel. An error (`ENOENT`) if none were.
+    pub(crate) fn remove_exact_port(
+        &self,
+        local: SocketAddr,
+        protocol: u8,
+    ) -> Result<(), BpfError> {
+        let removed = match port_key(local, protocol) {
+            PortKey::V4(key) => self.v4.ports.delete(&key),
+            PortKey::V6(key) => self.v6.ports.delete(&key),
+        };
+        removed.map_err(|cause| BpfError::new("remove a port from the XDP port map", cause))
+    }
+
+    /// Leaves packets to `local` to the kernel. An error (`ENOENT`) if they were.
+    pub fn remove_port(&self, local: impl Into<SocketAddr>, protocol: u8) -> Result<(), BpfError> {
+        let local = local.into();
+        let removed = match port_key(local, protocol) {
+            PortKey::V4(key) => self.v4.remove_port(&key, slot(local)),
+            PortKey::V6(key) => self.v6.remove_port(&key, slot(local)),
+        };
+        removed.map_err(|cause| BpfError::new("remove a port from the XDP port map", cause))
+    }
+
+    /// What is redirected of the packets to `local`, if anything.
+    pub fn port(
+        &self,
+        local: impl Into<SocketAddr>,
+        protocol: u8,
+    ) -> Result<Option<PortMode>, BpfError> {
+        let value = match port_key(local.into(), protocol) {
+            PortKey::V4(key) => self.v4.ports.lookup(&key),
+            PortKey::V6(key) => self.v6.ports.lookup(&key),
+        };
+        let value =
+            value.map_err(|cause| BpfError::new("look up a port in the XDP port map", cause))?;
+        let modes = [PortMode::AnySource, PortMode::ExactFlows];
+        Ok(value.and_then(|value| {
+            modes
+                .into_iter()
+                .find(|mode| *mode as u32 == u32::from_ne_bytes(value))
+        }))
+    }
+
+    /// Redirects packets from `peer` to `local`, if the port of `local` is added too. Both are of one family.
+    pub fn add_flow(
+        &self,
+        local: impl Into<SocketAddr>,
+        peer: impl Into<SocketAddr>,
+        protocol: u8,
+    ) -> Result<(), BpfError> {
+        let value = FLOW_PRESENT.to_ne_bytes();
+        let added = match flow_key(local.into(), peer.into(), protocol) {
+            FlowKey::V4(key) => self.v4.flows.update(&key, &value),
+            FlowKey::V6(key) => self.v6.flows.update(&key, &value),
+        };
+        added.map_err(|cause| BpfError::new("add a flow to the XDP flow map", cause))
+    }
+
+    /// Takes back [`add_flow`](Self::add_flow). An error (`ENOENT`) if the flow is not there.
+    pub fn remove_flow(
+        &self,
+        local: impl Into<SocketAddr>,
+        peer: impl Into<SocketAddr>,
+        protocol: u8,
+    ) -> Result<(), BpfError> {
+        let removed = match flow_key(local.into(), peer.into(), protocol) {
+            FlowKey::V4(key) => self.v4.flows.delete(&key),
+            FlowKey::V6(key) => self.v6.flows.delete(&key),
+        };
+        removed.map_err(|cause| BpfError::new("remove a flow from the XDP flow map", cause))
+    }
+
+    /// Names the AF_XDP socket that takes the packets of a receive queue. It leaves the map by itself
+    /// when it is closed. Packets of queues without a socket go to the kernel.
+    pub fn set_xsk(&self, queue: u32, socket: RawFd) -> Result<(), BpfError> {
+        self.xsks
+            .update(&queue.to_ne_bytes(), &socket.to_ne_bytes())
+            .map_err(|cause| BpfError::new("add an AF_XDP socket to the map of queues", cause))
+    }
+
+    /// The descriptor of one of them, for others to become a copy of.
+    pub(crate) fn stand_in(&self) -> &OwnDescriptor {
+        self.v4.ports.descriptor()
+    }
+
+    pub(super) fn v4(&self) -> &Tables<PORT_KEY_BYTES, FLOW_KEY_BYTES> {
+        &self.v4
+    }
+
+    pub(super) fn v6(&self) -> &Tables<V6_PORT_KEY_BYTES, V6_FLOW_KEY_BYTES> {
+        &self.v6
+    }
+
+    pub(super) fn xsks_fd(&self) -> BorrowedFd<'_> {
+        self.xsks.as_fd()
+    }
+}
+
+impl<const PORT: usize, const FLOW: usize> Tables<PORT, FLOW> {
+    fn create(capacity: u32) -> Result<Self, BpfError> {
         Ok(Self {
             ports: Map::create(
                 MapKind::Hash,
@@ -67,131 +225,32 @@ impl FlowMaps {
                 capacity,
                 "create the XDP flow map",
             )?,
-            xsks: Map::create(
-                MapKind::XskMap,
-                XSKS_NAME,
-                QUEUES_MAX,
-                "create the AF_XDP map",
-            )?,
         })
     }
 
-    /// Redirects packets to `local`, replacing what was said about this port before.
-    pub fn add_port(
-        &self,
-        local: SocketAddrV4,
-        protocol: u8,
-        mode: PortMode,
-    ) -> Result<(), BpfError> {
-        let key = port_key(local, protocol);
-        let failed = |cause| BpfError::new("add a port to the XDP port map", cause);
+    fn add_port(&self, key: &[u8; PORT], slot: [u8; 4], mode: PortMode) -> io::Result<()> {
         if mode != PortMode::AnySource {
-            self.clear_slot(&key).map_err(failed)?;
+            self.clear_slot(key, slot)?;
         }
-        self.ports
-            .update(&key, &(mode as u32).to_ne_bytes())
-            .map_err(failed)?;
+        self.ports.update(key, &(mode as u32).to_ne_bytes())?;
         if mode == PortMode::AnySource {
             // Another port that had the slot is found in the map.
-            self.slots.update(&slot(&key), &key).map_err(failed)?;
+            self.slots.update(&slot, key)?;
         }
         Ok(())
+    }
+
+    fn remove_port(&self, key: &[u8; PORT], slot: [u8; 4]) -> io::Result<()> {
+        self.clear_slot(key, slot)?;
+        self.ports.delete(key)
     }
 
     /// The port is not redirected for everybody any more.
-    fn clear_slot(&self, key: &[u8; PORT_KEY_BYTES]) -> io::Result<()> {
-        if self.slots.lookup(&slot(key))? == Some(*key) {
-            self.slots.update(&slot(key), &[0; PORT_KEY_BYTES])?;
+    fn clear_slot(&self, key: &[u8; PORT], slot: [u8; 4]) -> io::Result<()> {
+        if self.slots.lookup(&slot)? == Some(*key) {
+            self.slots.update(&slot, &[0; PORT])?;
         }
         Ok(())
-    }
-
-    /// The same for a port that nothing was said about.
-    pub(crate) fn add_new_port(
-        &self,
-        local: SocketAddrV4,
-        protocol: u8,
-        mode: PortMode,
-    ) -> Result<(), BpfError> {
-        if mode == PortMode::AnySource {
-            return self.add_port(local, protocol, mode);
-        }
-        self.ports
-            .update(&port_key(local, protocol), &(mode as u32).to_ne_bytes())
-            .map_err(|cause| BpfError::new("add a port to the XDP port map", cause))
-    }
-
-    /// Leaves packets to `local`, of which some were redirected, to the kernel. An error (`ENOENT`) if none were.
-    pub(crate) fn remove_exact_port(
-        &self,
-        local: SocketAddrV4,
-        protocol: u8,
-    ) -> Result<(), BpfError> {
-        self.ports
-            .delete(&port_key(local, protocol))
-            .map_err(|cause| BpfError::new("remove a port from the XDP port map", cause))
-    }
-
-    /// Leaves packets to `local` to the kernel. An error (`ENOENT`) if they were.
-    pub fn remove_port(&self, local: SocketAddrV4, protocol: u8) -> Result<(), BpfError> {
-        let key = port_key(local, protocol);
-        self.clear_slot(&key)
-            .and_then(|()| self.ports.delete(&key))
-            .map_err(|cause| BpfError::new("remove a port from the XDP port map", cause))
-    }
-
-    /// What is redirected of the packets to `local`, if anything.
-    pub fn port(&self, local: SocketAddrV4, protocol: u8) -> Result<Option<PortMode>, BpfError> {
-        let value = self
-            .ports
-            .lookup(&port_key(local, protocol))
-            .map_err(|cause| BpfError::new("look up a port in the XDP port map", cause))?;
-        let modes = [PortMode::AnySource, PortMode::ExactFlows];
-        Ok(value.and_then(|value| {
-            modes
-                .into_iter()
-                .find(|mode| *mode as u32 == u32::from_ne_bytes(value))
-        }))
-    }
-
-    /// Redirects packets from `peer` to `local`, if the port of `local` is added too.
-    pub fn add_flow(
-        &self,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
-        protocol: u8,
-    ) -> Result<(), BpfError> {
-        self.flows
-            .update(
-                &flow_key(local, peer, protocol),
-                &FLOW_PRESENT.to_ne_bytes(),
-            )
-            .map_err(|cause| BpfError::new("add a flow to the XDP flow map", cause))
-    }
-
-    /// Takes back [`add_flow`](Self::add_flow). An error (`ENOENT`) if the flow is not there.
-    pub fn remove_flow(
-        &self,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
-        protocol: u8,
-    ) -> Result<(), BpfError> {
-        self.flows
-            .delete(&flow_key(local, peer, protocol))
-            .map_err(|cause| BpfError::new("remove a flow from the XDP flow map", cause))
-    }
-
-    /// Names the AF_XDP socket that takes the packets of a receive queue. It leaves the map by itself
-    /// when it is closed. Packets of queues without a socket go to the kernel.
-    pub fn set_xsk(&self, queue: u32, socket: RawFd) -> Result<(), BpfError> {
-        self.xsks
-            .update(&queue.to_ne_bytes(), &socket.to_ne_bytes())
-            .map_err(|cause| BpfError::new("add an AF_XDP socket to the map of queues", cause))
-    }
-
-    /// The descriptor of one of them, for others to become a copy of.
-    pub(crate) fn stand_in(&self) -> &OwnDescriptor {
-        self.ports.descriptor()
     }
 
     pub(super) fn slots_fd(&self) -> BorrowedFd<'_> {
@@ -205,35 +264,61 @@ impl FlowMaps {
     pub(super) fn flows_fd(&self) -> BorrowedFd<'_> {
         self.flows.as_fd()
     }
+}
 
-    pub(super) fn xsks_fd(&self) -> BorrowedFd<'_> {
-        self.xsks.as_fd()
+enum PortKey {
+    V4([u8; PORT_KEY_BYTES]),
+    V6([u8; V6_PORT_KEY_BYTES]),
+}
+
+enum FlowKey {
+    V4([u8; FLOW_KEY_BYTES]),
+    V6([u8; V6_FLOW_KEY_BYTES]),
+}
+
+fn port_key(local: SocketAddr, protocol: u8) -> PortKey {
+    let port = local.port().to_be_bytes();
+    match local.ip() {
+        IpAddr::V4(ip) => PortKey::V4(joined(&[&ip.octets(), &port, &[protocol]])),
+        IpAddr::V6(ip) => PortKey::V6(joined(&[&ip.octets(), &port, &[protocol]])),
     }
 }
 
-fn port_key(local: SocketAddrV4, protocol: u8) -> [u8; PORT_KEY_BYTES] {
-    let [a, b, c, d] = local.ip().octets();
-    let [p, q] = local.port().to_be_bytes();
-    [a, b, c, d, p, q, protocol, 0]
+fn flow_key(local: SocketAddr, peer: SocketAddr, protocol: u8) -> FlowKey {
+    let ports = [peer.port().to_be_bytes(), local.port().to_be_bytes()].concat();
+    match (local.ip(), peer.ip()) {
+        (IpAddr::V4(local), IpAddr::V4(peer)) => {
+            let (local, peer) = (local.octets(), peer.octets());
+            FlowKey::V4(joined(&[&peer, &local, &ports, &[protocol]]))
+        }
+        (local, peer) => {
+            let (local, peer) = (v6_octets(local), v6_octets(peer));
+            FlowKey::V6(joined(&[&peer, &local, &ports, &[protocol]]))
+        }
+    }
 }
 
-/// Where the array has a port.
-fn slot(key: &[u8; PORT_KEY_BYTES]) -> [u8; 4] {
-    u32::from(key[PORT_LOW_BYTE]).to_ne_bytes()
+/// An address of IPv4 beside one of IPv6 is mapped: no packet is of such a flow.
+fn v6_octets(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
 }
 
-fn flow_key(local: SocketAddrV4, peer: SocketAddrV4, protocol: u8) -> [u8; FLOW_KEY_BYTES] {
-    let mut key = [0; FLOW_KEY_BYTES];
-    key[0..4].copy_from_slice(&peer.ip().octets());
-    key[4..8].copy_from_slice(&local.ip().octets());
-    key[8..10].copy_from_slice(&peer.port().to_be_bytes());
-    key[10..12].copy_from_slice(&local.port().to_be_bytes());
-    key[12] = protocol;
+/// The parts behind each other, and zeros.
+fn joined<const LEN: usize>(parts: &[&[u8]]) -> [u8; LEN] {
+    let mut key = [0; LEN];
+    for (to, from) in key.iter_mut().zip(parts.iter().copied().flatten()) {
+        *to = *from;
+    }
     key
 }
 
-/// The lower byte of the port in the key.
-const PORT_LOW_BYTE: usize = 5;
+/// Where the array has a port.
+fn slot(local: SocketAddr) -> [u8; 4] {
+    (u32::from(local.port()) % SLOTS).to_ne_bytes()
+}
 
 /// The program looks only whether a flow is there.
 const FLOW_PRESENT: u32 = 1;

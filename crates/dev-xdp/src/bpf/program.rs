@@ -12,10 +12,12 @@ use super::insn::Condition::{AnyBitOf, Equal, Greater, Less, NotEqual};
 use super::insn::Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
 use super::insn::Width::{U8, U16, U32, U64};
 use super::insn::{Helper, Instruction};
-use super::maps::{FLOW_KEY_BYTES, PORT_KEY_BYTES};
+use super::maps::{FLOW_KEY_BYTES, PORT_KEY_BYTES, V6_FLOW_KEY_BYTES, V6_PORT_KEY_BYTES};
 use super::syscall::{self, Name, ProgramKind};
 
 pub use super::maps::{FlowMaps, PortMode};
+
+mod ipv6;
 
 /// A loaded program, not yet attached to an interface.
 #[derive(Debug)]
@@ -176,8 +178,7 @@ fn assemble(
     let pass = a.label();
     let matched = a.label();
     let not_in_slot = a.label();
-    let is_udp = a.label();
-    let look_up_port = a.label();
+    let not_ipv4 = a.label();
 
     a.mov(R6, R1);
     a.load(R7, U32, R6, context::DATA);
@@ -198,10 +199,10 @@ fn assemble(
 
     // Ethernet: to our address, or to that of the multicast group that the packet is for, and not to everyone.
     let to_us = a.label();
-    let is_accepted = a.label();
+    let is_ipv4 = a.label();
     a.load(R1, U16, R7, frame::DESTINATION_MAC);
     a.jump_if(R1, NotEqual, in_memory([0x01, 0x00]), to_us);
-    check_group_mac(&mut a, is_accepted, pass);
+    check_group_mac(&mut a, is_ipv4, pass);
     a.place(to_us);
     for (offset, pair) in [
         (0, [mac[0], mac[1]]),
@@ -212,12 +213,12 @@ fn assemble(
         a.jump_if(R1, NotEqual, in_memory(pair), pass);
     }
 
-    // IPv4 without a VLAN tag.
-    a.place(is_accepted);
+    // IPv4 without a VLAN tag, or perhaps IPv6.
     a.load(R1, U16, R7, frame::ETHER_TYPE);
-    a.jump_if(R1, NotEqual, in_memory(ETHER_TYPE_IPV4.to_be_bytes()), pass);
+    a.jump_if(R1, NotEqual, in_memory(ETHER_TYPE_IPV4), not_ipv4);
 
     // IPv4: version 4, header of five words (no options), not a fragment.
+    a.place(is_ipv4);
     a.load(R1, U8, R7, frame::VERSION_AND_IHL);
     a.jump_if(R1, NotEqual, 0x45, pass);
     a.load(R1, U16, R7, frame::FLAGS_AND_OFFSET);
@@ -241,30 +242,10 @@ fn assemble(
     a.jump_if(R2, Greater, R8, pass);
 
     a.load(R9, U8, R7, frame::PROTOCOL);
-    let frame_bytes = i32::try_from(capacity.frame_bytes).unwrap_or(i32::MAX);
-    a.jump_if(R9, Equal, PROTOCOL_UDP, is_udp);
-    a.jump_if(R9, NotEqual, PROTOCOL_TCP, pass);
-
-    // TCP has its ports at the same place, and the rest of its header is the stack's to check. The segments of a connection must
-    // not be split between two stacks: what is longer than a receive buffer comes in pieces where that is possible.
-    if !capacity.in_pieces {
-        a.jump_if(R8, Greater, frame_bytes, pass);
-    }
-    a.jump_if(R1, Less, IP_HEADER_BYTES + TCP_HEADER_BYTES, pass);
-    a.jump_if(R9, Equal, PROTOCOL_TCP, look_up_port);
-
-    // UDP: the frame fits into a receive buffer; its length is that of the IP payload, and covers at least its header.
-    a.place(is_udp);
-    a.jump_if(R8, Greater, frame_bytes, pass);
-    a.load(R2, U16, R7, frame::UDP_LENGTH);
-    a.be16(R2);
-    a.jump_if(R2, Less, UDP_HEADER_BYTES, pass);
-    a.sub(R1, IP_HEADER_BYTES);
-    a.jump_if(R1, NotEqual, R2, pass);
+    check_transport(&mut a, capacity, frame::UDP_LENGTH, IP_HEADER_BYTES, pass);
 
     // Is the port one of ours? R8 = the key, as `maps` builds it. It is put together in a register: a load of eight bytes just
     // after stores of two and four waits until they are in the cache.
-    a.place(look_up_port);
     a.load(R8, U32, R7, frame::DESTINATION_ADDRESS);
     a.shift_left(R8, KEY_SHIFTS.address);
     a.load(R1, U16, R7, frame::DESTINATION_PORT);
@@ -277,14 +258,14 @@ fn assemble(
     // Mostly it is the one in the slot of its lower byte.
     a.load(R1, U8, R7, frame::DESTINATION_PORT + 1);
     a.store(U32, R10, SLOT_INDEX, R1);
-    look_up(&mut a, maps.slots_fd(), SLOT_INDEX);
+    look_up(&mut a, maps.v4().slots_fd(), SLOT_INDEX);
     a.jump_if(R0, Equal, 0, not_in_slot);
     a.load(R1, U64, R0, 0);
     a.jump_if(R1, Equal, R8, matched);
 
     a.place(not_in_slot);
     a.store(U64, R10, PORT_KEY, R8);
-    look_up(&mut a, maps.ports_fd(), PORT_KEY);
+    look_up(&mut a, maps.v4().ports_fd(), PORT_KEY);
     a.jump_if(R0, Equal, 0, pass);
     a.load(R1, U32, R0, 0);
     a.jump_if(R1, Equal, PortMode::AnySource as i32, matched);
@@ -300,8 +281,12 @@ fn assemble(
     a.store(U16, R10, FLOW_KEY + 10, R1);
     a.store(U32, R10, FLOW_KEY + 12, 0);
     a.store(U8, R10, FLOW_KEY + 12, R9);
-    look_up(&mut a, maps.flows_fd(), FLOW_KEY);
+    look_up(&mut a, maps.v4().flows_fd(), FLOW_KEY);
+    a.jump_if(R0, NotEqual, 0, matched);
     a.jump_if(R0, Equal, 0, pass);
+
+    a.place(not_ipv4);
+    ipv6::steer(&mut a, maps.v6(), capacity, matched, pass);
 
     a.place(matched);
     match hidden {
@@ -341,9 +326,47 @@ fn assemble(
     a.finish()
 }
 
-/// Jumps to `is_accepted` if the rest of the Ethernet address is that of the IP packet's multicast group (RFC 1112 §6.4:
-/// 01:00:5e and the lower 23 bits), else to `pass`. A frame with another pair of addresses is the kernel's to judge.
-fn check_group_mac(a: &mut Assembler, is_accepted: Label, pass: Label) {
+/// Jumps to `pass` if the packet in R7 carries neither UDP nor TCP, by the protocol in R9, or is not as long as it should be. R1 is the
+/// length of its payload and of `header_bytes` before it, R8 that of the frame.
+fn check_transport(
+    a: &mut Assembler,
+    capacity: Capacity,
+    udp_length: i16,
+    header_bytes: i32,
+    pass: Label,
+) {
+    let is_udp = a.label();
+    let is_good = a.label();
+    let frame_bytes = i32::try_from(capacity.frame_bytes).unwrap_or(i32::MAX);
+    a.jump_if(R9, Equal, PROTOCOL_UDP, is_udp);
+    a.jump_if(R9, NotEqual, PROTOCOL_TCP, pass);
+
+    // TCP has its ports at the same place, and the rest of its header is the stack's to check. The segments of a connection must
+    // not be split between two stacks: what is longer than a receive buffer comes in pieces where that is possible.
+    if !capacity.in_pieces {
+        a.jump_if(R8, Greater, frame_bytes, pass);
+    }
+    a.jump_if(R1, Less, header_bytes + TCP_HEADER_BYTES, pass);
+    a.jump_if(R9, Equal, PROTOCOL_TCP, is_good);
+
+    // UDP: the frame fits into a receive buffer; its length is that of the IP payload, and covers at least its header.
+    a.place(is_udp);
+    a.jump_if(R8, Greater, frame_bytes, pass);
+    a.load(R2, U16, R7, udp_length);
+    a.be16(R2);
+    a.jump_if(R2, Less, UDP_HEADER_BYTES, pass);
+    if header_bytes > 0 {
+        a.sub(R1, header_bytes);
+    }
+    a.jump_if(R1, NotEqual, R2, pass);
+    a.place(is_good);
+}
+
+/// Jumps to `is_ipv4` if the frame is of IPv4 and the rest of its Ethernet address that of the IP packet's multicast group
+/// (RFC 1112 §6.4: 01:00:5e and the lower 23 bits), else to `pass`. A frame with another pair of addresses is the kernel's to judge.
+fn check_group_mac(a: &mut Assembler, is_ipv4: Label, pass: Label) {
+    a.load(R1, U16, R7, frame::ETHER_TYPE);
+    a.jump_if(R1, NotEqual, in_memory(ETHER_TYPE_IPV4), pass);
     a.load(R1, U8, R7, frame::DESTINATION_ADDRESS);
     a.jump_if(R1, Less, 224, pass);
     a.jump_if(R1, Greater, 239, pass);
@@ -355,10 +378,10 @@ fn check_group_mac(a: &mut Assembler, is_accepted: Label, pass: Label) {
     a.load(R1, U8, R7, frame::DESTINATION_MAC + 3);
     a.jump_if(R1, Greater, 127, pass);
     a.load(R2, U8, R7, frame::DESTINATION_ADDRESS + 1);
-    a.jump_if(R1, Equal, R2, is_accepted);
+    a.jump_if(R1, Equal, R2, is_ipv4);
     // The highest bit is not in the Ethernet address.
     a.sub(R2, 128);
-    a.jump_if(R1, Equal, R2, is_accepted);
+    a.jump_if(R1, Equal, R2, is_ipv4);
     a.jump_if(R1, NotEqual, R2, pass);
 }
 
@@ -398,7 +421,7 @@ mod frame {
     pub(super) const HEADERS_BYTES: i32 = 42;
 }
 
-const ETHER_TYPE_IPV4: u16 = 0x0800;
+const ETHER_TYPE_IPV4: [u8; 2] = [0x08, 0x00];
 /// "More fragments" and the fragment offset.
 const FRAGMENT_MASK: u16 = 0x3fff;
 const ETHERNET_HEADER_BYTES: i32 = 14;
@@ -435,9 +458,12 @@ const PORT_KEY: i16 = -8;
 const FLOW_KEY: i16 = -24;
 const SLOT_INDEX: i16 = -28;
 const TAG: i16 = -32;
+const V6_PORT_KEY: i16 = -56;
+const V6_FLOW_KEY: i16 = -96;
 /// Nothing is kept from here on.
-const BELOW_KEYS: i16 = -32;
+const BELOW_KEYS: i16 = -96;
 const _: () = assert!(PORT_KEY_BYTES == 8 && FLOW_KEY_BYTES == 16);
+const _: () = assert!(V6_PORT_KEY_BYTES == 24 && V6_FLOW_KEY_BYTES == 40);
 
 const FLOOR_NAME: [u8; 16] = *b"vma_floor\0\0\0\0\0\0\0";
 const PROGRAM_NAME: Name = *b"vma_xdp\0\0\0\0\0\0\0\0\0";

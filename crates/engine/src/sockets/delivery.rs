@@ -1,10 +1,10 @@
 //! A received packet's way to its socket: IP is parsed once, then what it carries.
 
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use dev_core::Protocol;
 use wire::tcp::Segment;
-use wire::{ChecksumPolicy, Malformed, UdpDatagram, ipv4};
+use wire::{ChecksumPolicy, Malformed, UdpDatagram, ip, ipv4};
 
 /// What an IP packet carries.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,24 @@ pub enum Parsed {
     Udp(UdpDatagram),
     /// A TCP segment.
     Tcp(Segment),
+}
+
+/// An end of a packet that [`Parsed::of`] has let through, or of a flow of ours: there is no other than IPv4.
+#[inline]
+pub(crate) fn v4(address: SocketAddr) -> SocketAddrV4 {
+    match address {
+        SocketAddr::V4(address) => address,
+        SocketAddr::V6(address) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, address.port()),
+    }
+}
+
+/// The destination and the source of a segment.
+#[inline]
+pub(crate) fn ends(segment: &Segment) -> (SocketAddrV4, SocketAddrV4) {
+    (
+        v4(segment.endpoints.destination()),
+        v4(segment.endpoints.source()),
+    )
 }
 
 /// Which sums are taken for right.
@@ -28,8 +46,8 @@ impl Parsed {
     pub(crate) fn of(frame: &[u8], sums: Checksums) -> Result<Self, Malformed> {
         let packet = ipv4::parse(frame)?;
         match packet.protocol {
-            ipv4::PROTOCOL_UDP => wire::parse_udp(&packet, sums.udp).map(Self::Udp),
-            ipv4::PROTOCOL_TCP => wire::tcp::parse_tcp(&packet, sums.tcp).map(Self::Tcp),
+            ip::PROTOCOL_UDP => wire::parse_udp(&packet, sums.udp).map(Self::Udp),
+            ip::PROTOCOL_TCP => wire::tcp::parse_tcp(&packet, sums.tcp).map(Self::Tcp),
             // No flow of another protocol leads here.
             _ => Err(Malformed::NotUdp),
         }
@@ -46,16 +64,16 @@ impl Parsed {
     #[inline]
     pub(crate) fn source(&self) -> SocketAddrV4 {
         match self {
-            Self::Udp(datagram) => datagram.source,
-            Self::Tcp(segment) => segment.source,
+            Self::Udp(datagram) => v4(datagram.endpoints.source()),
+            Self::Tcp(segment) => v4(segment.endpoints.source()),
         }
     }
 
     #[inline]
     pub(crate) fn destination(&self) -> SocketAddrV4 {
         match self {
-            Self::Udp(datagram) => datagram.destination,
-            Self::Tcp(segment) => segment.destination,
+            Self::Udp(datagram) => v4(datagram.endpoints.destination()),
+            Self::Tcp(segment) => v4(segment.endpoints.destination()),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::net::SocketAddrV4;
 use dev_core::{Flow, Protocol};
 use vma_config::rules::{ProcessRule, ProcessRules, Role};
 
+use crate::sockets::delivery;
 use crate::sockets::network::InterfaceFacts;
 use crate::sockets::reason::Reason;
 
@@ -157,8 +158,8 @@ pub(crate) fn plan<'a>(
     }
     let flow = |address| Flow {
         protocol: Protocol::Udp,
-        local: SocketAddrV4::new(address, socket.local.port()),
-        peer: socket.peer,
+        local: SocketAddrV4::new(address, socket.local.port()).into(),
+        peer: socket.peer.map(Into::into),
     };
     let owned = |interface: &&InterfaceFacts| {
         wanted.is_unspecified() || interface.addresses.contains(&wanted)
@@ -181,7 +182,7 @@ pub(crate) fn plan<'a>(
     }
     let mut ruled_out = None;
     flows.retain(|(_, flow)| {
-        let rule = receiver_rule(socket.rules, flow.local);
+        let rule = receiver_rule(socket.rules, delivery::v4(flow.local));
         ruled_out = ruled_out.or(rule);
         rule.is_none()
     });
@@ -336,8 +337,8 @@ mod tests {
                 2,
                 Flow {
                     protocol: Protocol::Udp,
-                    local,
-                    peer: Some(peer)
+                    local: local.into(),
+                    peer: Some(peer.into())
                 }
             )]
         );

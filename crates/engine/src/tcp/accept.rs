@@ -107,8 +107,8 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         let flow = Flow {
             protocol: Protocol::Tcp,
-            local,
-            peer: Some(peer),
+            local: local.into(),
+            peer: Some(peer.into()),
         };
         let mut is_here = socket.claim();
         let took = is_here

@@ -33,6 +33,7 @@ pub(super) fn errno_of(error: Error) -> Errno {
         Error::Protocol => libc::EPROTO,
         Error::MessageSize => libc::EMSGSIZE,
         Error::ProtocolUnreachable => libc::ENOPROTOOPT,
+        Error::Prohibited => libc::EACCES,
     })
 }
 

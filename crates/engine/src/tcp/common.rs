@@ -11,6 +11,7 @@ use dev_core::FramePool;
 use wire::tcp::{Header, Segment};
 
 use crate::sockets;
+use crate::sockets::delivery;
 use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
@@ -52,9 +53,10 @@ pub(super) struct Stranger {
 impl Stranger {
     /// A copy, for the frame belongs to the ring.
     pub(super) fn new(segment: &Segment, data: Option<Received>) -> Self {
+        let (local, peer) = delivery::ends(segment);
         Self {
-            local: segment.destination,
-            peer: segment.source,
+            local,
+            peer,
             header: segment.header,
             data: data.map_or(Vec::new(), |data| data.as_ref().to_vec()),
         }

@@ -339,8 +339,8 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let flow = Flow {
             protocol: Protocol::Tcp,
-            local,
-            peer: Some(peer),
+            local: local.into(),
+            peer: Some(peer.into()),
         };
         let now = now();
         let secrets = self.common.key().secrets(local.into(), peer.into(), now);

@@ -54,24 +54,11 @@ impl PathMtus {
     }
 }
 
-/// As the kernel reads types and codes (`icmp_err_convert`).
-fn error_of(error: &SegmentError) -> Option<IcmpError> {
-    Some(match error.kind {
-        (3, 2) => IcmpError::ProtocolUnreachable,
-        (3, 3) => IcmpError::PortUnreachable,
-        (3, 4) => IcmpError::PacketTooBig { mtu: error.mtu },
-        (3, 0 | 6 | 9 | 11) => IcmpError::NetUnreachable,
-        (3, 1 | 5 | 7 | 8 | 10 | 12..=15) => IcmpError::HostUnreachable,
-        (11, _) => IcmpError::TimeExceeded,
-        (12, _) => IcmpError::ParameterProblem,
-        _ => return None,
-    })
-}
-
 impl<S: TcpStack> TcpSocket<S> {
     /// ICMP says that a segment did not arrive, which is the socket's or of a connection that it has not accepted. No lock may be held.
     pub(crate) fn take_segment_error(&'static self, host: &Host<S>, error: &SegmentError) {
-        let Some(kind) = error_of(error) else {
+        let (kind, code) = error.kind;
+        let Some(kind) = IcmpError::from_icmp(kind, code, error.mtu) else {
             return;
         };
         let now = now();

@@ -14,6 +14,7 @@ use dev_core::{Flow, Protocol};
 use libc::c_int;
 use wire::tcp::Segment;
 
+use crate::sockets::delivery;
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
@@ -73,7 +74,7 @@ impl<S: Stack> Listening<S> {
         mac: [u8; 6],
         data: Option<Received>,
     ) -> Outcome {
-        let key = (segment.destination, segment.source);
+        let key = delivery::ends(segment);
         if self.children.contains_key(&key) {
             return self.take_for_child(core, common, now, segment, key, data);
         }
@@ -95,7 +96,7 @@ impl<S: Stack> Listening<S> {
 
     /// How segments get back to where one came from.
     fn way_back(&self, segment: &Segment, mac: [u8; 6]) -> Option<Way<S>> {
-        let (local, peer) = (segment.destination, segment.source);
+        let (local, peer) = delivery::ends(segment);
         let place = self.places.iter().find(|it| it.address == *local.ip())?;
         Some(Way::back(place.interface, mac, local, peer, self.headers))
     }
@@ -108,7 +109,7 @@ impl<S: Stack> Listening<S> {
         segment: &Segment,
         mac: [u8; 6],
     ) -> Outcome {
-        let (local, peer) = (segment.destination, segment.source);
+        let (local, peer) = delivery::ends(segment);
         let Some(way) = self.way_back(segment, mac) else {
             self.listener.on_embryonic_closed();
             return Outcome::default();
@@ -448,7 +449,7 @@ impl<S: TcpStack> TcpSocket<S> {
         for place in places {
             let flow = Flow {
                 protocol: Protocol::Tcp,
-                local: SocketAddrV4::new(place.address, local.port()),
+                local: SocketAddrV4::new(place.address, local.port()).into(),
                 peer: None,
             };
             if place.interface.attach(&flow, self.into()).is_err() {

@@ -5,6 +5,8 @@ use std::net::SocketAddrV4;
 use dev_core::{Frame, FramePool};
 use wire::UdpDatagram;
 
+use crate::sockets::delivery;
+
 /// IPv4 and UDP headers before a payload.
 const IP_UDP_HEADERS: usize = 28;
 /// Where a UDP checksum lies behind an IPv4 header without options.
@@ -26,7 +28,7 @@ impl Received {
     pub(crate) fn new(frame: Frame, datagram: &UdpDatagram, arrived_nsec: u64) -> Self {
         Self {
             frame,
-            source: datagram.source,
+            source: delivery::v4(datagram.endpoints.source()),
             payload_offset: datagram.payload_offset,
             payload_len: datagram.payload_len,
             arrived_nsec,

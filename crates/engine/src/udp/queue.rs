@@ -7,6 +7,7 @@ use dev_core::{Frame, FramePool};
 use libc::c_int;
 use wire::UdpDatagram;
 
+use crate::sockets::delivery;
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::events;
 use crate::sockets::message::Message;
@@ -192,7 +193,9 @@ impl<S: Stack> UdpSocket<S> {
             return;
         }
         let payload = payload(self.pool, frame, datagram);
-        let result = call.message.receive(payload, datagram.source);
+        let result = call
+            .message
+            .receive(payload, delivery::v4(datagram.endpoints.source()));
         let len = payload.len();
         self.count_received(result.is_ok(), len, call.hit);
         self.count_latency(arrived_nsec);

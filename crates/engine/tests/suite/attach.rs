@@ -13,8 +13,8 @@ use crate::support::{FIRST_LINK, OUR_IP, PEER, SECOND_IP, SECOND_LINK, device::D
 fn flow(local: SocketAddrV4, peer: Option<SocketAddrV4>) -> Flow {
     Flow {
         protocol: Protocol::Udp,
-        local,
-        peer,
+        local: local.into(),
+        peer: peer.map(Into::into),
     }
 }
 

@@ -70,7 +70,7 @@ fn a_receiver_rule_for_one_address_leaves_the_others() {
         assert_eq!(socket.reason(), Reason::Offloaded);
         assert_eq!(host.device.wire(FIRST_LINK).flows(), []);
         let flows = host.device.wire(SECOND_LINK).flows();
-        assert_eq!(flows[0].local, socket.at(SECOND_IP));
+        assert_eq!(flows[0].local, socket.at(SECOND_IP).into());
     });
 }
 

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use dev_core::null::NullBackend;
 use engine::{NextHop, Reason, SendOutcome, Settings};
+use wire::ip::Endpoints;
 use wire::{ChecksumPolicy, parse_udp4};
 
 use crate::support::calls::{header, send, send_followed, send_header, send_parts};
@@ -24,7 +25,14 @@ pub(crate) fn parsed(bytes: Option<Vec<u8>>) -> (SocketAddrV4, SocketAddrV4, Vec
     let datagram = parse_udp4(&bytes, ChecksumPolicy::Verify).unwrap();
     let start = usize::from(datagram.payload_offset);
     let payload = bytes[start..start + usize::from(datagram.payload_len)].to_vec();
-    (datagram.source, datagram.destination, payload, bytes)
+    let Endpoints::V4 {
+        source,
+        destination,
+    } = datagram.endpoints
+    else {
+        panic!("{datagram:?}");
+    };
+    (source, destination, payload, bytes)
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub fn frame(source: SocketAddrV4, destination: SocketAddrV4, payload: &[u8]) ->
         destination: OUR_MAC,
     };
     let template = UdpTemplate::new(eth, source, destination, 64, 0, true);
-    let mut bytes = vec![0; UdpTemplate::HEADER_LEN + payload.len()];
+    let mut bytes = vec![0; template.header_len() + payload.len()];
     let len = template.emit_one(&mut bytes, 1, payload).unwrap();
     bytes.truncate(len);
     bytes

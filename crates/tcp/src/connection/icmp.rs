@@ -20,14 +20,18 @@ impl<P: Payload> Connection<P> {
             IcmpError::HostUnreachable | IcmpError::TimeExceeded => Error::HostUnreachable,
             IcmpError::ProtocolUnreachable => Error::ProtocolUnreachable,
             IcmpError::PortUnreachable => Error::Refused,
+            IcmpError::Prohibited => Error::Prohibited,
             IcmpError::ParameterProblem => Error::Protocol,
         };
         if self.is_embryonic() {
             // The application does not know of the connection, and POSIX has no such error for `accept`: as Linux
-            // (`tcp_req_err`), drop it silently.
-            if seq == self.cold.handshake.iss
-                && !matches!(reason, Error::Refused | Error::ProtocolUnreachable)
-            {
+            // (`tcp_req_err`), drop it silently: of IPv4 what is unreachable, of IPv6 what is final (`icmpv6_err_convert`).
+            let is_dropped = if self.cold.path.is_ipv6() {
+                matches!(reason, Error::Refused | Error::Prohibited | Error::Protocol)
+            } else {
+                !matches!(reason, Error::Refused | Error::ProtocolUnreachable)
+            };
+            if seq == self.cold.handshake.iss && is_dropped {
                 self.enter_closed();
             }
             return;

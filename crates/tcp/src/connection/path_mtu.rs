@@ -23,9 +23,14 @@ pub(super) enum Probing {
 }
 
 impl<P: Payload> Connection<P> {
-    /// RFC 1191 §6.4. No MTU below Linux's `min_pmtu` is believed.
+    /// RFC 1191 §6.4. No MTU below Linux's `min_pmtu` is believed; in IPv6 a message that tells of less than every link carries is
+    /// none (RFC 8201 §4: it must not reduce the estimate below that).
     pub(super) fn on_packet_too_big(&mut self, mtu: u16) {
-        let mtu = mtu.max(MIN_PATH_MTU);
+        let least = self.cold.path.min_mtu();
+        if self.cold.path.is_ipv6() && mtu < least {
+            return;
+        }
+        let mtu = mtu.max(least);
         let probe = self.mtu_search().and_then(|search| search.probe());
         let is_probe_too_big = probe.is_some_and(|probe| mtu < probe.mtu);
         if let Some(search) = self.mtu_search_mut() {
@@ -47,7 +52,7 @@ impl<P: Payload> Connection<P> {
 
     /// The network layer knows the path better: a route has changed, or a larger packet may be tried again.
     pub fn set_path_mtu(&mut self, mtu: u16) {
-        let mut mtu = mtu.max(MIN_PATH_MTU);
+        let mut mtu = mtu.max(self.cold.path.min_mtu());
         let most = self.largest_packet();
         if let Some(search) = self.mtu_search_mut() {
             search.set_path_mtu(mtu, most);
@@ -253,8 +258,6 @@ impl<P: Payload> Connection<P> {
     }
 }
 
-/// `net.ipv4.route.min_pmtu`
-const MIN_PATH_MTU: u16 = 552;
 /// `tcp_min_snd_mss` and a little sense.
 const MIN_BLACK_HOLE_MSS: u16 = 256;
 /// The smallest congestion window for a probe, in segments: one must not take most of it.

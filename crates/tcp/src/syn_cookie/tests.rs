@@ -46,6 +46,23 @@ fn the_segment_size_comes_back_rounded_down() {
 }
 
 #[test]
+fn the_segment_sizes_of_ipv6_are_others() {
+    let [local, remote]: [SocketAddr; 2] =
+        ["[fd00::1]:80", "[fd00::2]:12345"].map(|text| text.parse().unwrap());
+    for (offered, kept) in [
+        (0, 1220),
+        (1419, 1220),
+        (1420, 1420),
+        (1440, 1440),
+        (8940, 8940),
+    ] {
+        let cookie = issue(&KEY, local, remote, SEQ, offered, at(1000));
+        let found = verify(&KEY, local, remote, SEQ, cookie, at(1000));
+        assert_eq!(found, Some(kept), "{offered}");
+    }
+}
+
+#[test]
 fn a_cookie_is_good_for_this_minute_and_the_next() {
     let issued = cookie(1460, 60);
     for seconds in [60, 119, 120, 179] {

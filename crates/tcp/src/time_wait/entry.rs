@@ -62,12 +62,12 @@ pub struct Answer {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct Entry<const KEY: usize> {
     pub(super) expires: Instant,
     last_answer: LastChallenge,
     pub(super) previous: u32,
     pub(super) next: u32,
-    pub(super) key: [u8; 12],
+    pub(super) key: [u8; KEY],
     snd_nxt: SeqNumber,
     rcv_nxt: SeqNumber,
     ts_recent: u32,
@@ -76,10 +76,10 @@ pub(super) struct Entry {
     has_timestamps: bool,
 }
 
-const _: () = assert!(size_of::<Entry>() == 56);
+const _: () = assert!(size_of::<Entry<12>>() == 56 && size_of::<Entry<36>>() == 80);
 
-impl Entry {
-    pub(super) fn new(key: [u8; 12], residue: &Residue) -> Self {
+impl<const KEY: usize> Entry<KEY> {
+    pub(super) fn new(key: [u8; KEY], residue: &Residue) -> Self {
         let Residue {
             snd_nxt,
             rcv_nxt,

@@ -1,4 +1,4 @@
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, SocketAddrV4};
 
 use wire::tcp::{Flags, Options, Timestamps};
 
@@ -238,7 +238,7 @@ fn entries_expire_in_order_and_are_used_again() {
     for port in 4..=5 {
         assert!(table.insert(LOCAL, remote(port), &residue(), at(60_010)));
     }
-    assert_eq!(table.entries.len(), 3, "no new memory");
+    assert_eq!(table.ipv4.entries.len(), 3, "no new memory");
     assert_eq!(table.next_expiry(), Some(at(61_000)));
     assert_eq!(table.expire(at(200_000)), 3);
     assert_eq!(table.next_expiry(), None);
@@ -271,13 +271,39 @@ fn random_histories_keep_the_lists_whole() {
                 table.expire(now);
             }
         }
-        let (mut index, mut previous, mut count, mut last) = (table.oldest, NIL, 0, Instant::ZERO);
-        while let Some(entry) = table.entries.get(position(index)) {
+        let (mut index, mut previous, mut count, mut last) =
+            (table.ipv4.oldest, NIL, 0, Instant::ZERO);
+        while let Some(entry) = table.ipv4.entries.get(position(index)) {
             assert_eq!(entry.previous, previous);
             assert!(entry.expires >= last);
             (previous, index, last, count) = (index, entry.next, entry.expires, count + 1);
         }
-        assert_eq!(previous, table.newest);
+        assert_eq!(previous, table.ipv4.newest);
         assert_eq!(count, table.len());
     }
+}
+
+#[test]
+fn both_families_wait_in_one_table() {
+    let mut table = TimeWaitTable::new([5; 16], 3, Settings::default());
+    let [local, remote]: [SocketAddr; 2] =
+        ["[fd00::1]:80", "[fd00::2]:12345"].map(|text| text.parse().unwrap());
+    assert!(table.insert(local, remote, &residue(), at(10)));
+    assert!(table.insert(LOCAL, REMOTE, &residue(), at(20)));
+    assert!(table.contains(local, remote) && !table.contains(remote, local));
+    let other = SocketAddrV4::new(*REMOTE.ip(), 1);
+    assert!(table.insert(LOCAL, other, &residue(), at(30)));
+    assert!(
+        !table.insert(remote, local, &residue(), at(30)),
+        "it is full"
+    );
+
+    let fin = header(RCV_NXT - 1, Flags::FIN | Flags::ACK, 1001);
+    let verdict = table.on_segment(local, remote, &fin, 0, at(1010));
+    assert!(matches!(verdict, Some(Verdict::Answer(_))), "{verdict:?}");
+    assert_eq!(table.next_expiry(), Some(at(60_020)));
+    assert_eq!(table.expire(at(60_030)), 2);
+    assert_eq!((table.len(), table.next_expiry()), (1, Some(at(61_010))));
+    assert_eq!(table.expire(at(61_010)), 1);
+    assert!(table.is_empty());
 }

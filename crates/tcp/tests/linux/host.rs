@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -189,7 +189,10 @@ impl Host {
     }
 
     fn deliver(&mut self, now: Instant, segment: &Segment, payload: &[u8]) {
-        let flow = (segment.destination, segment.source);
+        let flow = (
+            v4(segment.endpoints.destination()),
+            v4(segment.endpoints.source()),
+        );
         let found = self.connections.iter().position(|held| {
             let is_open = held.connection.state() != tcp::State::Closed;
             (held.local, held.remote) == flow && is_open
@@ -219,11 +222,12 @@ impl Host {
         let (header, path) = (&segment.header, self.path);
         let flow = SecretFlow {
             key: &self.key,
-            local: segment.destination.into(),
-            remote: segment.source.into(),
+            local: segment.endpoints.destination(),
+            remote: segment.endpoints.source(),
         };
         let listening = self.listening.as_mut();
-        let listening = listening.filter(|listening| listening.port == segment.destination.port());
+        let listening =
+            listening.filter(|listening| listening.port == segment.endpoints.destination().port());
         let Some(Listening { listener, .. }) = listening else {
             self.send_reset(segment);
             return;
@@ -234,7 +238,11 @@ impl Host {
                 let (config, options) = (Arc::clone(&self.config), self.options.clone());
                 let connection =
                     Connection::accept(now, config, options, path, secrets, header, ecn);
-                self.hold(connection, segment.destination.port(), segment.source);
+                self.hold(
+                    connection,
+                    segment.endpoints.destination().port(),
+                    v4(segment.endpoints.source()),
+                );
             }
             ListenDisposition::Cookie => {
                 let (options, mut answer) = (&self.options, Transmit::default());
@@ -246,7 +254,11 @@ impl Host {
                 match listener.accept_cookie(now, &flow, path, options, header) {
                     Ok(connection) => {
                         self.cookie_count += 1;
-                        self.hold(connection, segment.destination.port(), segment.source);
+                        self.hold(
+                            connection,
+                            segment.endpoints.destination().port(),
+                            v4(segment.endpoints.source()),
+                        );
                         self.deliver(now, segment, payload);
                     }
                     Err(CookieError::Invalid) => self.send_reset(segment),
@@ -266,7 +278,7 @@ impl Host {
 
     /// An answer to `segment` without a connection.
     fn send_alone(&mut self, segment: &Segment, header: &Header) {
-        let (local, remote) = (segment.destination, segment.source);
+        let (local, remote) = (segment.endpoints.destination(), segment.endpoints.source());
         let template = Template::new(NO_LINK_ADDRESSES, local, remote, 64, 0, true);
         let len = template
             .emit(&mut self.frame, 0, 0, header, [])
@@ -329,3 +341,11 @@ pub(crate) const NO_LINK_ADDRESSES: EthernetAddresses = EthernetAddresses {
     source: [0; 6],
     destination: [0; 6],
 };
+
+/// The network is of IPv4.
+fn v4(address: SocketAddr) -> SocketAddrV4 {
+    match address {
+        SocketAddr::V4(address) => address,
+        SocketAddr::V6(_) => panic!("{address} is of IPv6"),
+    }
+}

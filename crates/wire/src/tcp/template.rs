@@ -1,70 +1,69 @@
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 
 use super::{Header, MAX_OPTIONS_LEN, MIN_HEADER_LEN};
+use crate::EthernetAddresses;
 use crate::checksum::{self, add, word};
-use crate::{EthernetAddresses, ethernet, ipv4};
+use crate::ip::{self, Addresses, Addressing, ECN_MASK, Headers, IpHeaders};
 
-/// The Ethernet and IPv4 headers and the ports of one connection, prepared once and stamped on each
+/// The Ethernet and IP headers and the ports of one connection, prepared once and stamped on each
 /// segment.
 ///
 /// [`emit`](Self::emit) always writes a full checksum, and leaves padding to the Ethernet minimum of
 /// 60 bytes to the driver.
 #[derive(Clone, Debug)]
 pub struct Template {
-    bytes: [u8; Self::IP_HEADERS_LEN],
+    ip: Headers,
     ports: [u8; 4],
-    /// Partial sum of the IPv4 header in `bytes`.
-    ip_sum: u32,
     /// Partial sum of the pseudo header without the length, and of the ports.
     tcp_sum: u32,
 }
 
 impl Template {
-    /// Length of the headers before the TCP header, in bytes.
-    pub const IP_HEADERS_LEN: usize = ipv4::HEADERS_LEN;
-
     /// The longest that the headers of a segment can be, in bytes.
     pub const MAX_HEADERS_LEN: usize =
-        Self::IP_HEADERS_LEN + MIN_HEADER_LEN as usize + MAX_OPTIONS_LEN;
+        ip::MAX_HEADERS_LEN + MIN_HEADER_LEN as usize + MAX_OPTIONS_LEN;
 
-    /// `tos` is the whole byte; its two lower bits are replaced by those given for each segment.
+    /// `tos` is the whole byte; its two lower bits are replaced by those given for each segment. `ttl` and `tos` are hop limit and
+    /// traffic class in IPv6, which knows no `dont_fragment`. Flow label and scope of the addresses do not matter; one of IPv4
+    /// beside one of IPv6 is mapped.
     pub fn new(
         eth: EthernetAddresses,
-        source: SocketAddrV4,
-        destination: SocketAddrV4,
+        source: impl Into<SocketAddr>,
+        destination: impl Into<SocketAddr>,
         ttl: u8,
         tos: u8,
         dont_fragment: bool,
     ) -> Self {
-        let addressing = ipv4::Addressing {
+        let (source, destination) = (source.into(), destination.into());
+        let ip = Headers::new(&Addressing {
             eth,
-            source: *source.ip(),
-            destination: *destination.ip(),
-            protocol: ipv4::PROTOCOL_TCP,
+            addresses: Addresses::new(source.ip(), destination.ip()),
+            protocol: ip::PROTOCOL_TCP,
             ttl,
             tos: tos & !ECN_MASK,
             dont_fragment,
-        };
-        let bytes = addressing.headers();
-
+        });
         let [source_high, source_low] = source.port().to_be_bytes();
         let [destination_high, destination_low] = destination.port().to_be_bytes();
         let ports = [source_high, source_low, destination_high, destination_low];
-        let pseudo_header =
-            checksum::pseudo_header_v4(*source.ip(), *destination.ip(), ipv4::PROTOCOL_TCP, 0);
         Self {
-            ip_sum: checksum::sum(&bytes[14..34], 0),
-            tcp_sum: checksum::sum(&ports, pseudo_header),
-            bytes,
+            tcp_sum: checksum::sum(&ports, ip.pseudo_header()),
+            ip,
             ports,
         }
+    }
+
+    /// Length of the headers before the TCP header, in bytes.
+    #[inline]
+    pub const fn ip_headers_len(&self) -> usize {
+        self.ip.len()
     }
 
     /// Writes the headers and the payload, which `parts` are together, to the start of `frame`; returns
     /// the length of the frame.
     ///
-    /// `ecn` is the codepoint of the IP header, two bits. `None`, possibly with part of `frame` written,
-    /// if the segment does not fit into `frame` or an IPv4 packet.
+    /// `ecn` is the codepoint of the IP header, two bits; IPv6 has no use for `identification`. `None`, possibly with part of
+    /// `frame` written, if the segment does not fit into `frame` or an IP packet.
     #[inline]
     pub fn emit<'a>(
         &self,
@@ -74,7 +73,23 @@ impl Template {
         header: &Header,
         parts: impl IntoIterator<Item = &'a [u8]>,
     ) -> Option<usize> {
-        let (ip_header, segment) = frame.split_first_chunk_mut::<{ Self::IP_HEADERS_LEN }>()?;
+        match &self.ip {
+            Headers::V4(ip) => self.emit_behind(ip, frame, identification, ecn, header, parts),
+            Headers::V6(ip) => self.emit_behind(ip, frame, identification, ecn, header, parts),
+        }
+    }
+
+    #[inline(always)]
+    fn emit_behind<'a, H: IpHeaders>(
+        &self,
+        ip: &H,
+        frame: &mut [u8],
+        identification: u16,
+        ecn: u8,
+        header: &Header,
+        parts: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Option<usize> {
+        let (ip_header, segment) = frame.split_at_mut_checked(H::LEN)?;
         let (fixed, behind) = segment.split_first_chunk_mut::<{ MIN_HEADER_LEN as usize }>()?;
 
         let mut list = [0; MAX_OPTIONS_LEN];
@@ -88,20 +103,21 @@ impl Template {
         let (payload_len, mut sum) = checksum::gather_and_sum(body, parts, headers_sum)?;
         let headers_len = usize::from(MIN_HEADER_LEN).wrapping_add(list_len);
         let segment_len = u16::try_from(payload_len.wrapping_add(headers_len)).ok()?;
-        let ip_len = segment_len.checked_add(ipv4::HEADER_LEN)?;
+        if segment_len > H::MAX_PAYLOAD_LEN {
+            return None;
+        }
 
         self.write_fixed_header(fixed, header, list_len);
         sum = add(checksum::sum(fixed, sum), word(segment_len));
         [fixed[16], fixed[17]] = (!checksum::fold(sum)).to_be_bytes();
         fixed[0..4].copy_from_slice(&self.ports);
-        self.write_ip_header(ip_header, identification, ecn & ECN_MASK, ip_len);
-        Some(usize::from(ip_len).wrapping_add(usize::from(ethernet::HEADER_LEN)))
+        ip.write(ip_header, identification, ecn & ECN_MASK, segment_len)
     }
 
     /// Writes the headers of a packet that the device cuts into segments and sums (`CHECKSUM_PARTIAL`, `struct virtio_net_hdr`);
     /// returns their length. Lengths are those of the whole packet, and the checksum is the pseudo header's sum.
     ///
-    /// `None` if `payload_len` octets make more than an IPv4 packet.
+    /// `None` if `payload_len` octets make more than an IP packet.
     pub fn emit_headers(
         &self,
         headers: &mut [u8; Self::MAX_HEADERS_LEN],
@@ -110,22 +126,41 @@ impl Template {
         header: &Header,
         payload_len: u32,
     ) -> Option<usize> {
-        let (ip_header, segment) = headers.split_first_chunk_mut::<{ Self::IP_HEADERS_LEN }>()?;
+        match &self.ip {
+            Headers::V4(ip) => {
+                self.headers_behind(ip, headers, identification, ecn, header, payload_len)
+            }
+            Headers::V6(ip) => {
+                self.headers_behind(ip, headers, identification, ecn, header, payload_len)
+            }
+        }
+    }
+
+    fn headers_behind<H: IpHeaders>(
+        &self,
+        ip: &H,
+        headers: &mut [u8; Self::MAX_HEADERS_LEN],
+        identification: u16,
+        ecn: u8,
+        header: &Header,
+        payload_len: u32,
+    ) -> Option<usize> {
+        let (ip_header, segment) = headers.split_at_mut_checked(H::LEN)?;
         let (fixed, behind) = segment.split_first_chunk_mut::<{ MIN_HEADER_LEN as usize }>()?;
         let list_len = header.options.emit(behind.first_chunk_mut()?);
         let headers_len = usize::from(MIN_HEADER_LEN).wrapping_add(list_len);
         let payload_len = usize::try_from(payload_len).ok()?;
         let segment_len = u16::try_from(payload_len.checked_add(headers_len)?).ok()?;
-        let ip_len = segment_len.checked_add(ipv4::HEADER_LEN)?;
+        if segment_len > H::MAX_PAYLOAD_LEN {
+            return None;
+        }
 
         self.write_fixed_header(fixed, header, list_len);
-        let addresses = checksum::sum(self.bytes.get(26..34)?, 0);
-        let protocol = word(u16::from(ipv4::PROTOCOL_TCP));
-        let sum = add(add(addresses, protocol), word(segment_len));
+        let sum = add(ip.pseudo_header(), word(segment_len));
         [fixed[16], fixed[17]] = checksum::fold(sum).to_be_bytes();
         fixed[0..4].copy_from_slice(&self.ports);
-        self.write_ip_header(ip_header, identification, ecn & ECN_MASK, ip_len);
-        Some(Self::IP_HEADERS_LEN.wrapping_add(headers_len))
+        ip.write(ip_header, identification, ecn & ECN_MASK, segment_len)?;
+        Some(H::LEN.wrapping_add(headers_len))
     }
 
     /// All but ports and checksum, which are left zero.
@@ -146,27 +181,4 @@ impl Template {
         fixed[14..16].copy_from_slice(&header.window.to_be_bytes());
         fixed[18..20].copy_from_slice(&header.urgent.to_be_bytes());
     }
-
-    #[inline]
-    fn write_ip_header(
-        &self,
-        ip_header: &mut [u8; Self::IP_HEADERS_LEN],
-        identification: u16,
-        ecn: u8,
-        ip_len: u16,
-    ) {
-        let varying = add(
-            add(word(ip_len), word(identification)),
-            word(u16::from(ecn)),
-        );
-        let ip_sum = add(self.ip_sum, varying);
-        *ip_header = self.bytes;
-        ip_header[15] |= ecn;
-        [ip_header[16], ip_header[17]] = ip_len.to_be_bytes();
-        [ip_header[18], ip_header[19]] = identification.to_be_bytes();
-        [ip_header[24], ip_header[25]] = (!checksum::fold(ip_sum)).to_be_bytes();
-    }
 }
-
-/// The ECN codepoint in the TOS byte (RFC 3168 §5).
-const ECN_MASK: u8 = 0x03;

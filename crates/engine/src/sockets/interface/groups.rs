@@ -91,7 +91,7 @@ impl<S: Stack> Interface<S> {
 fn group_flow(group: SocketAddrV4) -> Flow {
     Flow {
         protocol: Protocol::Udp,
-        local: group,
+        local: group.into(),
         peer: None,
     }
 }

@@ -4,6 +4,7 @@ use ::tcp::{CookieError, Instant, Path, SecretFlow, Transmit};
 use wire::tcp::Segment;
 
 use super::Listening;
+use crate::sockets::delivery;
 use crate::sockets::stack::Stack;
 use crate::tcp::Common;
 use crate::tcp::stream::Outcome;
@@ -23,8 +24,8 @@ impl<S: Stack> Listening<S> {
         let key = common.key();
         let flow = SecretFlow {
             key: &key,
-            local: segment.destination.into(),
-            remote: segment.source.into(),
+            local: segment.endpoints.destination(),
+            remote: segment.endpoints.source(),
         };
         let path = Path::ipv4(way.mtu);
         let mut answer = Transmit::default();
@@ -59,15 +60,15 @@ impl<S: Stack> Listening<S> {
         let key = common.key();
         let flow = SecretFlow {
             key: &key,
-            local: segment.destination.into(),
-            remote: segment.source.into(),
+            local: segment.endpoints.destination(),
+            remote: segment.endpoints.source(),
         };
         let path = Path::ipv4(way.mtu);
         let options = self.options.clone();
         let connection = self
             .listener
             .accept_cookie(now, &flow, path, options, &segment.header)?;
-        let key = (segment.destination, segment.source);
+        let key = delivery::ends(segment);
         self.hold(common, connection, way, key);
         Ok(())
     }

@@ -11,6 +11,7 @@ use libc::c_int;
 use wire::tcp::Segment;
 
 use super::Listening;
+use crate::sockets::delivery;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::stack::Stack;
@@ -50,7 +51,7 @@ impl<S: Stack> Returning<S> {
         segment: &Segment,
         data: Option<Received>,
     ) -> Outcome {
-        let key = (segment.destination, segment.source);
+        let key = delivery::ends(segment);
         if self.listening.children.contains_key(&key) {
             let (core, common): (_, &Common<S>) = (&socket.core, socket.common);
             let listening = &mut self.listening;
@@ -244,8 +245,8 @@ impl<S: TcpStack> TcpSocket<S> {
 fn flow_of((local, peer): (SocketAddrV4, SocketAddrV4)) -> Flow {
     Flow {
         protocol: Protocol::Tcp,
-        local,
-        peer: Some(peer),
+        local: local.into(),
+        peer: Some(peer.into()),
     }
 }
 

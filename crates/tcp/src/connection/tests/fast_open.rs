@@ -1,11 +1,13 @@
 //! Data in the SYN (RFC 7413). What Linux does on the wire is in `tests/scripts/fast-open`.
 
+use std::sync::Arc;
+
 use wire::tcp::{FastOpen, Header, Options as HeaderOptions};
 
 use super::harness::*;
 use crate::{
-    Config, Error, Event, FastOpenAttempt, FastOpenEnd, FastOpenFailure, FastOpenReply, Flags,
-    IcmpError, Options, SeqNumber, State,
+    Config, Ecn, Error, Event, FastOpenAttempt, FastOpenEnd, FastOpenFailure, FastOpenReply, Flags,
+    IcmpError, Options, Path, SeqNumber, State,
 };
 
 fn cookie() -> Option<FastOpen> {
@@ -367,10 +369,16 @@ fn an_icmp_error_is_hard_until_the_connection_is_accepted() {
 
 #[test]
 fn an_icmp_error_ends_a_half_open_connection_without_a_word() {
-    for (error, ends) in [
-        (IcmpError::HostUnreachable, true),
-        (IcmpError::NetUnreachable, true),
-        (IcmpError::PortUnreachable, false),
+    let (v4, v6) = (Path::ipv4(1500), Path::ipv6(1500));
+    for (path, error, ends) in [
+        (v4, IcmpError::HostUnreachable, true),
+        (v4, IcmpError::NetUnreachable, true),
+        (v4, IcmpError::PortUnreachable, false),
+        (v6, IcmpError::HostUnreachable, false),
+        (v6, IcmpError::NetUnreachable, false),
+        (v6, IcmpError::PortUnreachable, true),
+        (v6, IcmpError::Prohibited, true),
+        (v6, IcmpError::ParameterProblem, true),
     ] {
         let syn = Header {
             seq: IRS,
@@ -379,6 +387,9 @@ fn an_icmp_error_ends_a_half_open_connection_without_a_word() {
             ..Header::default()
         };
         let mut solo = Solo::accepting(Config::default(), &syn);
+        let (config, options) = (Arc::new(Config::default()), Options::default());
+        let (now, secrets) = (solo.now, secrets(ISS));
+        solo.connection = Conn::accept(now, config, options, path, secrets, &syn, Ecn::NotEct);
         solo.poll();
         solo.connection.on_icmp(error, SeqNumber(ISS));
         assert_eq!(solo.state() == State::Closed, ends, "{error:?}");

@@ -1,7 +1,9 @@
 //! Segments that are not believed: RFC 9293 §3.10.7.4, RFC 5961, RFC 7323 §5, RFC 5927.
 
+use std::sync::Arc;
+
 use super::harness::*;
-use crate::{Config, Error, IcmpError, Options, SeqNumber, State};
+use crate::{Config, Error, IcmpError, Options, Path, SeqNumber, State};
 use wire::tcp::{Flags, Options as HeaderOptions, Timestamps};
 
 // Requirement: RFC 5961 3.2-1, 3.2-2, 3.2-3
@@ -233,6 +235,35 @@ fn rfc1191_a_router_cannot_make_packets_larger_nor_tiny() {
     assert_eq!(told(1201), 1200);
     // `min_pmtu`
     assert_eq!(told(0), 552);
+}
+
+/// RFC 8201 §4: "A node must not reduce its estimate of the Path MTU below the IPv6 minimum link MTU".
+#[test]
+fn over_ipv6_a_message_that_tells_of_less_than_1280_octets_is_none() {
+    let mut solo = Solo::connecting(Config::default(), Options::default());
+    let (config, path) = (Arc::new(Config::default()), Path::ipv6(1500));
+    solo.connection = Conn::connect(solo.now, config, Options::default(), path, secrets(ISS));
+    solo.poll();
+    solo.receive(syn_ack(HeaderOptions {
+        mss: Some(1440),
+        ..HeaderOptions::default()
+    }));
+    solo.poll();
+    solo.write(&[0; 2000]);
+    solo.poll();
+    let first = SeqNumber(ISS.wrapping_add(1));
+    for (mtu, path_mtu) in [
+        (1279, 1500),
+        (0, 1500),
+        (1400, 1400),
+        (1280, 1280),
+        (1000, 1280),
+    ] {
+        let error = IcmpError::PacketTooBig { mtu };
+        solo.connection.on_icmp(error, first);
+        solo.poll();
+        assert_eq!(solo.connection.info(solo.now).path_mtu, path_mtu, "{mtu}");
+    }
 }
 
 // Requirement: RFC 9293 MUST-54, SHLD-6; RFC 1191 3-1, 6.4-1

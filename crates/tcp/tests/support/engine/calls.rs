@@ -616,6 +616,7 @@ fn errno(error: Error) -> i32 {
         Error::Protocol => libc::EPROTO,
         Error::MessageSize => libc::EMSGSIZE,
         Error::ProtocolUnreachable => libc::ENOPROTOOPT,
+        Error::Prohibited => libc::EACCES,
     }
 }
 

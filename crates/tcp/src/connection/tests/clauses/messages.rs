@@ -3,11 +3,12 @@
 use super::super::harness::*;
 use crate::{Error, IcmpError, SeqNumber, State};
 
-const SOFT: [(IcmpError, Error); 4] = [
+const SOFT: [(IcmpError, Error); 5] = [
     (IcmpError::NetUnreachable, Error::NetUnreachable),
     (IcmpError::HostUnreachable, Error::HostUnreachable),
     (IcmpError::TimeExceeded, Error::HostUnreachable),
     (IcmpError::ParameterProblem, Error::Protocol),
+    (IcmpError::Prohibited, Error::Prohibited),
 ];
 
 fn with_data_outstanding() -> Solo {

@@ -12,11 +12,7 @@ use wire::tcp::{Flags, Options as HeaderOptions};
 // Requirement: RFC 9293 MUST-15(IPv6)
 #[test]
 fn without_mss_an_ipv6_peer_takes_1220_octets() {
-    let path = Path {
-        mtu: 1500,
-        ip_header_len: 40,
-        max_offload_len: 0,
-    };
+    let path = Path::ipv6(1500);
     let mut solo = Solo::connecting(Config::default(), Options::default());
     let config = Arc::new(Config::default());
     solo.connection = Conn::connect(solo.now, config, Options::default(), path, secrets(ISS));
