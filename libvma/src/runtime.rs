@@ -4,8 +4,10 @@ use engine::{Engine, EpollSet, Object, TcpSocket, UdpSocket};
 use libc::{c_int, c_uint};
 
 use crate::guard;
+use crate::internal_thread;
 use crate::life;
 pub(crate) use crate::life::{Device, engine, has_ancestors};
+use crate::start;
 
 /// The UDP socket behind a descriptor that is about to be used, if it is one of ours. One that ancestors have in user space
 /// comes back to the kernel.
@@ -80,6 +82,35 @@ fn recall_from_ancestors(fd: c_int) {
     for engine in life::ancestors().filter(|engine| engine.look_up(fd).is_some()) {
         let _ = guard::contained(|| engine.inherited_is_used(fd));
     }
+}
+
+/// A socket is about to be accepted from, or waited for. If it is a listener that was inherited, this process may be the one that has
+/// it past the kernel.
+#[inline]
+pub(crate) fn is_accepted_from(fd: c_int) {
+    if has_ancestors() && life::ancestors().any(|engine| engine.tcp(fd).is_some()) {
+        adopt(fd);
+    }
+}
+
+#[cold]
+fn adopt(fd: c_int) {
+    if life::is_vfork_child() || look_up(fd).is_some() {
+        return;
+    }
+    recall_from_ancestors(fd);
+    let saved = guard::errno();
+    let _ = guard::contained(|| {
+        let inherited = life::ancestors().find_map(|engine| engine.inherited_listener(fd));
+        if let Some(inherited) = inherited
+            && start::may_accelerate_streams()
+            && let Some(engine) = start::start()
+        {
+            engine.adopt_listener(fd, inherited);
+            internal_thread::start_when_needed(engine);
+        }
+    });
+    guard::set_errno(saved);
 }
 
 /// A socket has got an address. If others may share its port, ancestors of this process look whether it is one of theirs.

@@ -74,7 +74,9 @@ macro_rules! rows {
 rows! {
     tcp_nginx: row(&["nginx", "curl", "wget", "wrk"]).over_ipv6(),
     tcp_nginx_workers: row(&["nginx", "curl", "wget", "wrk"]).whose_server_forks(),
+    tcp_nginx_daemon: row(&["nginx", "curl", "wget", "wrk"]),
     tcp_redis: row(&["redis-server", "redis-benchmark"]),
+    tcp_redis_daemon: row(&["redis-server", "redis-benchmark"]),
     tcp_memcached: row(&["memcached", "python3"]),
     tcp_iperf3: row(&["iperf3"]),
     tcp_python: row(&["python3", "curl"]).over_ipv6(),

@@ -27,6 +27,8 @@ Usage: cargo xtask <command>
                         how fast one stream of iperf3 is, on the kernel and with libvma at either end and at both
   bench --feed [--rounds N]
                         200 multicast groups on one epoll set at the highest rate that the kernel receives without loss
+  bench --short [--rounds N]
+                        connections of one request a second, and accepted ones, on the kernel and with libvma
   instructions [--update]
                         count the instructions of the TCP engine with valgrind and compare them with the
                         committed table; --update: write the table again
@@ -94,6 +96,8 @@ pub(crate) enum Subject {
     Services,
     /// One stream.
     Streams,
+    /// Connections that last for one request.
+    Short,
     /// A feed handler.
     Feed,
 }
@@ -211,6 +215,7 @@ fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
             }
             Arg::Long("check") => options.check = true,
             Arg::Long("streams") => options.subject = Subject::Streams,
+            Arg::Long("short") => options.subject = Subject::Short,
             Arg::Long("feed") => options.subject = Subject::Feed,
             Arg::Long("services") => options.subject = Subject::Services,
             Arg::Long("service") => {
@@ -294,6 +299,13 @@ mod tests {
             Ok(Task::Bench(BenchOptions {
                 subject: Subject::Streams,
                 rounds: 7,
+                ..BenchOptions::default()
+            }))
+        );
+        assert_eq!(
+            parse_words("bench --short"),
+            Ok(Task::Bench(BenchOptions {
+                subject: Subject::Short,
                 ..BenchOptions::default()
             }))
         );

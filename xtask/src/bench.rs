@@ -6,6 +6,7 @@ mod floor;
 mod gate;
 mod report;
 mod services;
+mod short;
 mod streams;
 mod system;
 mod verdict;
@@ -54,6 +55,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
         Subject::Sockets => {}
         Subject::Services => return services::run(options),
         Subject::Streams => return streams::run(options),
+        Subject::Short => return short::run(options),
         Subject::Feed => return feed::run(options),
     }
     setup::ensure(Purpose::Measuring)?;

@@ -21,6 +21,27 @@ fn duplicate_out_of_the_way(fd: RawFd, taken: impl Fn(RawFd) -> bool) -> Option<
     RawFd::try_from(copy).ok().filter(|copy| *copy >= 0)
 }
 
+/// The same without questions where the numbers below 1024 are free that are not `taken`; else any number at all.
+pub(crate) fn duplicate_to_end(fd: RawFd, taken: impl Fn(RawFd) -> bool) -> Option<RawFd> {
+    let number = (fd + 1..USUAL_END).rev().find(|number| !taken(*number));
+    let copy = number.and_then(|number| {
+        // SAFETY: fcntl with an integer argument.
+        let copy = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, number) };
+        RawFd::try_from(copy).ok().filter(|copy| *copy >= 0)
+    });
+    match copy {
+        Some(copy) if copy < USUAL_END => Some(copy),
+        Some(copy) => {
+            // The program has all of those.
+            // SAFETY: closing touches no memory, and nobody has seen the number.
+            unsafe { libc::syscall(libc::SYS_close, copy) };
+            duplicate_anywhere(fd).ok()
+        }
+        // They are beyond the limit.
+        None => duplicate_out_of_the_way(fd, taken).or_else(|| duplicate_anywhere(fd).ok()),
+    }
+}
+
 /// The same with any number, one thread at a time; the errno where there is none. The kernel's table grows only if all numbers are taken that it has room for.
 pub(crate) fn duplicate_anywhere(fd: RawFd) -> Result<RawFd, i32> {
     let end = end_of_numbers();

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, Ordering};
 
-use crate::number::{duplicate_anywhere, move_out_of_the_way};
+use crate::number::{duplicate_anywhere, duplicate_to_end, move_out_of_the_way};
 use crate::table::DescriptorTable;
 
 /// Not the library's.
@@ -37,14 +37,25 @@ impl OwnDescriptor {
         Self::with_kind(fd, KEPT_BY_CHILD)
     }
 
+    /// A copy of one of the program's, in fewer calls than a copy that is moved. `None`: there is no number left.
+    pub fn copy_of(fd: RawFd) -> Option<Self> {
+        let _changing = changing();
+        let copy = duplicate_to_end(fd, |number| kind(number) != NONE)?;
+        Some(Self::at(copy, CLOSED_BY_CHILD))
+    }
+
     fn with_kind(fd: OwnedFd, kind: u8) -> Self {
-        let own = Self {
-            number: Box::new(AtomicI32::new(-1)),
-        };
         // Also while a number is chosen: of two threads that find the last one free, the second would get one beyond the table.
         let _changing = changing();
         let fd = move_out_of_the_way(fd, |number| self::kind(number) != NONE);
-        own.number.store(fd, Ordering::Relaxed);
+        Self::at(fd, kind)
+    }
+
+    /// One that is open at a number. The lock of changes is held.
+    fn at(fd: RawFd, kind: u8) -> Self {
+        let own = Self {
+            number: Box::new(AtomicI32::new(fd)),
+        };
         set(fd, kind, ptr::from_ref(&*own.number).cast_mut());
         own
     }

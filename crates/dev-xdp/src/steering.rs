@@ -1,8 +1,8 @@
 //! Which flows the XDP program redirects: 3-tuples (everything that reaches a port) and 5-tuples (one peer only),
 //! kept in the program's two maps.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -27,6 +27,8 @@ pub struct XdpSteering {
 struct Steered {
     attached: Attached,
     ports: HashMap<(u8, SocketAddr), PortUse>,
+    /// Flows of one peer that need no entry: everything that reaches their port comes here.
+    covered: HashSet<Flow>,
     /// Something was steered since [`Steering::rest_if_unused`] was last called.
     was_used: bool,
 }
@@ -59,6 +61,7 @@ impl XdpSteering {
             steered: Mutex::new(Steered {
                 attached,
                 ports: HashMap::new(),
+                covered: HashSet::new(),
                 was_used: true,
             }),
             sockets,
@@ -116,6 +119,7 @@ impl Steering for XdpSteering {
         let Steered {
             attached,
             ports,
+            covered,
             was_used,
         } = &mut *self.steered();
         *was_used = true;
@@ -125,6 +129,9 @@ impl Steering for XdpSteering {
         let usage = ports.entry((protocol, flow.local)).or_default();
         let before = usage.mode();
         match flow.peer {
+            Some(_) if usage.from_anyone => {
+                covered.insert(*flow);
+            }
             // The exact flow goes in before its port does: the program looks at the port first.
             Some(peer) => {
                 usage.exact_flows += 1;
@@ -138,8 +145,14 @@ impl Steering for XdpSteering {
     fn remove(&self, flow: &Flow) -> io::Result<()> {
         let protocol = flow.protocol as u8;
         let Steered {
-            attached, ports, ..
+            attached,
+            ports,
+            covered,
+            ..
         } = &mut *self.steered();
+        if covered.remove(flow) {
+            return Ok(());
+        }
         let Entry::Occupied(mut entry) = ports.entry((protocol, flow.local)) else {
             return Ok(());
         };
@@ -147,7 +160,17 @@ impl Steering for XdpSteering {
         let before = usage.mode();
         match flow.peer {
             Some(_) => usage.exact_flows = usage.exact_flows.saturating_sub(1),
-            None => usage.from_anyone = false,
+            None => {
+                usage.from_anyone = false;
+                let is_here =
+                    |other: &Flow| (other.protocol, other.local) == (flow.protocol, flow.local);
+                for other in covered.extract_if(is_here) {
+                    usage.exact_flows += 1;
+                    if let Some(peer) = other.peer {
+                        attached.maps().add_flow(other.local, peer, protocol)?;
+                    }
+                }
+            }
         }
         let taken_out = take_out(attached.maps(), flow, before, *usage);
         if usage.is_unused() {

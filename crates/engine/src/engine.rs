@@ -40,6 +40,7 @@ use crate::tcp;
 use crate::udp;
 
 pub use control::LogControls;
+pub use fork::InheritedListener;
 pub use kinds::{AnySocket, Object};
 pub use moved_descriptor::OldNumberUsers;
 

@@ -27,8 +27,8 @@ mod udp;
 pub use crate::tcp::may_accelerate as may_accelerate_streams;
 pub use crate::tcp::{Accepting, Amount, ConnectOutcome, Direction, StreamCall, StreamOutcome};
 pub use engine::{
-    AnySocket, Engine, EpollSet, Host, LogControls, Object, OldNumberUsers, PolledSockets,
-    TcpSocket, UdpSocket, monitor,
+    AnySocket, Engine, EpollSet, Host, InheritedListener, LogControls, Object, OldNumberUsers,
+    PolledSockets, TcpSocket, UdpSocket, monitor,
 };
 pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_may_be_shared};
 pub use netconf_network::NetconfNetwork;

@@ -75,9 +75,10 @@ pub struct Config {
     pub mtu_probe_threshold: u16,
     /// `tcp_probe_interval`: until it begins anew.
     pub mtu_probe_interval: Duration,
-    /// Segments acknowledged at once at the start of a connection (`TCP_MAX_QUICKACKS`; VMA's
-    /// `VMA_TCP_QUICKACK`).
+    /// Segments acknowledged at once at the start of a connection (`TCP_MAX_QUICKACKS`).
     pub quick_acks: u8,
+    /// No acknowledgement is delayed (`RTAX_QUICKACK`; VMA's `VMA_TCP_QUICKACK`).
+    pub always_quick: bool,
     /// `tcp_abort_on_overflow`.
     pub abort_on_overflow: bool,
     /// `tcp_syncookies`.
@@ -162,6 +163,7 @@ impl Default for Config {
             mtu_probe_threshold: 8,
             mtu_probe_interval: Duration::from_secs(600),
             quick_acks: 16,
+            always_quick: false,
             abort_on_overflow: false,
             syn_cookies: SynCookies::WhenFull,
             syn_rate_max: 0,

@@ -260,7 +260,7 @@ impl<P: Payload> Connection<P> {
         );
         Self {
             state: State::Closed,
-            receiver: Receiver::new(window, AckPolicy::new(), options.receive_low_water),
+            receiver: Receiver::new(window, AckPolicy::new(&config), options.receive_low_water),
             sender: Sender::new(secrets.iss),
             timestamps: TimestampState::new(secrets.timestamp_offset),
             ecn: EcnState::default(),

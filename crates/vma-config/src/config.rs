@@ -74,6 +74,12 @@ pub struct Config {
     pub internal_thread_cpus_are_set: bool,
     /// `VMA_INTERNAL_THREAD_CPUSET`: the directory of the cpuset that the internal thread goes into.
     pub internal_thread_cpuset: Option<PathBuf>,
+    /// `VMA_MSS`, 0 for the path's.
+    pub tcp_mss: u32,
+    /// `VMA_TCP_QUICKACK`
+    pub tcp_quickack: bool,
+    /// `VMA_TCP_TIMESTAMP_OPTION`, if the environment says on or off.
+    pub tcp_timestamps: Option<bool>,
     /// `VMA_TCP_CC_ALGO`, 0..2, if the environment says so.
     pub tcp_cc_algo: Option<u32>,
     /// `VMA_RX_UDP_POLL_OS_RATIO`: polls of the ring for each look into the kernel's socket; 0 is
@@ -151,6 +157,7 @@ pub enum MemoryKind {
 }
 
 const INTERNAL_THREAD_AFFINITY: ParameterId = ParameterId::of("VMA_INTERNAL_THREAD_AFFINITY");
+const TIMESTAMPS: ParameterId = ParameterId::of("VMA_TCP_TIMESTAMP_OPTION");
 const CONGESTION: ParameterId = ParameterId::of("VMA_TCP_CC_ALGO");
 const MEMORY: ParameterId = ParameterId::of("VMA_MEM_ALLOC_TYPE");
 
@@ -294,6 +301,12 @@ impl Config {
             internal_thread_cpus_are_set: settings.is_from_environment(INTERNAL_THREAD_AFFINITY),
             internal_thread_cpuset: path(const { ParameterId::of("VMA_INTERNAL_THREAD_CPUSET") }),
             tcp_nodelay: settings.is_on(const { ParameterId::of("VMA_TCP_NODELAY") }),
+            tcp_mss: unsigned(const { ParameterId::of("VMA_MSS") }),
+            tcp_quickack: settings.is_on(const { ParameterId::of("VMA_TCP_QUICKACK") }),
+            tcp_timestamps: match settings.number(TIMESTAMPS) {
+                number @ (0 | 1) if settings.is_from_environment(TIMESTAMPS) => Some(number == 1),
+                _ => None,
+            },
             tcp_cc_algo: settings
                 .is_from_environment(CONGESTION)
                 .then(|| unsigned(CONGESTION)),

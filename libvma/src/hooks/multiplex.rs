@@ -204,6 +204,7 @@ hook! {
     /// `epoll_ctl(2)`
     fn epoll_ctl(epfd: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
         if operation != libc::EPOLL_CTL_DEL {
+            runtime::is_accepted_from(fd);
             runtime::recall(fd);
         }
         // SAFETY: as the caller's promise.

@@ -16,3 +16,7 @@ client() {
         ip netns exec "$PEER_NETNS" "$@"
     fi
 }
+
+has_ended() {
+    ! kill -0 "$1"
+}

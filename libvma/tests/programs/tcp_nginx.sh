@@ -2,7 +2,7 @@
 . "$PROGRAMS/tcp.bash"
 mkdir www logs; chmod 777 logs; seq 1 100000 >www/numbers; echo hello >www/index.html; chmod 755 . www
 cat >conf <<END
-daemon off; ${MASTER:-master_process off;} pid $HOME/pid; error_log $HOME/logs/error crit; user nobody nogroup; worker_processes ${WORKERS:-1};
+daemon ${DAEMON:-off}; ${MASTER:-master_process off;} pid $HOME/pid; error_log $HOME/logs/error crit; user ${WORKERS_USER:-nobody nogroup}; worker_processes ${WORKERS:-1};
 events { worker_connections 256; }
 http {
     access_log off; client_body_temp_path $HOME/logs/b; proxy_temp_path $HOME/logs/p;
@@ -13,6 +13,7 @@ http {
 END
 serve nginx -p "$HOME" -c "$HOME/conf" -e "$HOME/logs/error" & server=$!
 until_listening tcp 80
+if [ "${DAEMON:-}" ]; then until_true test -s pid; server=$(cat pid); fi
 client curl -s "http://$SELF/numbers" "http://$SELF/proxy/numbers" "http://$SELF/" | md5sum
 client curl -s --compressed "http://$SELF/numbers" | md5sum
 client curl -s -o /dev/null -w '%{http_code} %{num_connects}\n' "http://$SELF/" -o /dev/null "http://$SELF/absent"
@@ -23,4 +24,4 @@ if [ "${MASTER:-}" ]; then
     for i in {1..10}; do client curl -s "http://$SELF/"; done | sort | uniq -c
 fi
 client wrk -t1 -c16 -d0.3s "http://$SELF/" | grep -c 'Socket errors\|Non-2xx' || :
-end $server; grep -v notice logs/error || :
+end $server; until_true has_ended $server; grep -v notice logs/error || :

@@ -1,6 +1,7 @@
 //! One stream as fast as it goes: iperf3 on the kernel's sockets, whose segments the devices cut and merge or not, and with libvma at
 //! the sender, at the receiver and at both.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -80,27 +81,43 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
     ))
 }
 
+/// Whether a program has libvma, and where that publishes what it counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Preload<'a> {
+    pub(super) library: Option<&'a Path>,
+    pub(super) home: &'a Path,
+}
+
+impl Preload<'_> {
+    /// A program in a namespace, on these CPUs.
+    pub(super) fn command(self, namespace: &Namespace, cpus: &str, program: &Path) -> Command {
+        let mut command = namespace.command("taskset");
+        command.args(["-c", cpus]);
+        if let Some(library) = self.library {
+            let mut preload = OsString::from("LD_PRELOAD=");
+            preload.push(library);
+            command.arg("env").arg(preload);
+        }
+        command
+            .arg(program)
+            .env("VMA_STATS_SHMEM_DIR", self.home)
+            .env("VMA_TRACELEVEL", "error");
+        command
+    }
+}
+
 /// Gbit/s that arrive.
 fn measure(case: &Case, library: &Path, home: &Path) -> Result<f64, Failure> {
     let pair = Namespaces::pair().map_err(|skip| Failure::Reason(skip.to_string()))?;
     pair.a.set_segmentation("va", case.segmentation)?;
     pair.b.set_segmentation("vb", case.segmentation)?;
-    let command = |namespace: &Namespace, cpu: &str, has_library: bool| {
-        let mut command = namespace.command("taskset");
-        command.args(["-c", cpu]);
-        if has_library {
-            let mut preload = std::ffi::OsString::from("LD_PRELOAD=");
-            preload.push(library);
-            command.arg("env").arg(preload);
-        }
-        command
-            .arg("iperf3")
-            .env("VMA_STATS_SHMEM_DIR", home)
-            .env("VMA_TRACELEVEL", "error");
-        command
-    };
     let address = Pair::ADDRESS_B.to_string();
-    let mut server: Command = command(&pair.b, "1", case.receiver);
+    let preloads = |has| Preload {
+        library: if has { Some(library) } else { None },
+        home,
+    };
+    let iperf3 = Path::new("iperf3");
+    let mut server = preloads(case.receiver).command(&pair.b, "1", iperf3);
     server.args(["--server", "--one-off", "--forceflush", "--bind", &address]);
     let mut server = Running::start(server)?;
     if !server.wait_for_output("listening", TIMEOUT) {
@@ -110,7 +127,7 @@ fn measure(case: &Case, library: &Path, home: &Path) -> Result<f64, Failure> {
             server.stderr()
         )));
     }
-    let mut client = command(&pair.a, "0", case.sender);
+    let mut client = preloads(case.sender).command(&pair.a, "0", iperf3);
     client
         .args(["--json", "--client", &address])
         .args(["--time", &SECONDS.to_string()]);

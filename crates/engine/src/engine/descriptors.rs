@@ -1,5 +1,6 @@
 //! Descriptors that are made, copied, passed on and closed.
 
+use std::ops::RangeInclusive;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -20,6 +21,9 @@ use crate::udp::follow_port;
 
 /// Descriptors that are looked at in one go for whether they are still what they were: a third of a millisecond.
 const LOOKED_AT_ONCE: usize = 1024;
+
+/// What the kernel takes as `TCP_MAXSEG` (`TCP_MIN_MSS`, `MAX_TCP_WINDOW`).
+const MSS: RangeInclusive<u32> = 88..=32767;
 
 impl<B: Backend> Engine<B> {
     /// Takes note of a new UDP socket of the kernel's.
@@ -98,10 +102,7 @@ impl<B: Backend> Engine<B> {
             self.segment.claim_socket(),
             self.sharing.forks(),
         );
-        if self.settings().tcp_nodelay {
-            let _ = sys::streams::set_tcp_option(fd, libc::TCP_NODELAY, &1);
-            socket.option_is_set(libc::IPPROTO_TCP, libc::TCP_NODELAY);
-        }
+        self.set_options_of_user(socket, fd);
         if self.table.insert(fd, object).is_err() {
             // A descriptor beyond the table is the kernel's alone.
             socket.close();
@@ -109,6 +110,18 @@ impl<B: Backend> Engine<B> {
             return None;
         }
         Some(socket)
+    }
+
+    /// Options that a stream begins with because the user wants it; the program may set others.
+    fn set_options_of_user(&self, socket: &TcpSocket<B>, fd: c_int) {
+        let settings = self.settings();
+        let nodelay = settings.tcp_nodelay.then_some((libc::TCP_NODELAY, 1));
+        let mss = settings.tcp_mss.clamp(*MSS.start(), *MSS.end());
+        let mss = (settings.tcp_mss != 0).then_some((libc::TCP_MAXSEG, mss.cast_signed()));
+        for (name, value) in nodelay.into_iter().chain(mss) {
+            let _ = sys::streams::set_tcp_option(fd, name, &value);
+            socket.option_is_set(libc::IPPROTO_TCP, name);
+        }
     }
 
     /// Forgets a descriptor that is about to be closed or replaced. A child of `vfork(2)` shares our memory but not our

@@ -9,6 +9,9 @@
 //! interface: a new descriptor takes, for a moment, a number that the program may expect. A child of `vfork(2)` is told by its
 //! process id.
 
+mod adoption;
 mod descendant;
 mod owner;
 mod port_checks;
+
+pub use adoption::InheritedListener;

@@ -16,6 +16,10 @@ use crate::sockets::stack::Described;
 use crate::sys::{self, Errno, SegmentError};
 use crate::tcp;
 
+/// How soon timers of connections are looked at again after one has expired: while connections come and go, those who set timers need not
+/// call.
+const BUSY_INTERVAL: Duration = Duration::from_millis(10);
+
 /// How long the process's end waits for peers that are about to end a handshake.
 const RETURNS_PATIENCE_NSEC: u64 = 100_000_000;
 const RETURNS_INTERVAL: Duration = Duration::from_millis(1);
@@ -52,11 +56,16 @@ impl<B: Backend> Engine<B> {
 
     /// In the internal thread: timers of connections. Returns when to be called again; `None`: when the thread is called.
     pub(crate) fn look_after_streams(&'static self) -> Option<Duration> {
+        self.tcp.begin_look();
+        let mut is_busy = false;
         if self.tcp.has_expired_timer() {
             // Perhaps what a timer waits for has come.
             self.links.drain();
+            is_busy = tcp::run_timers(self, self.tcp, |socket| self.give_stream_back(socket));
+            // Tells devices of what was sent.
+            self.links.drain();
         }
-        tcp::run_timers(self, self.tcp, |socket| self.give_stream_back(socket))
+        self.tcp.end_look(is_busy.then_some(BUSY_INTERVAL))
     }
 
     /// The program has let go of a socket whose connection goes on.

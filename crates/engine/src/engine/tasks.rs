@@ -170,7 +170,7 @@ impl<B: Backend> Task for TakeOver<B> {
     }
 }
 
-/// Descriptors that were closed past every hook.
+/// Descriptors that were closed past every hook, and listeners that others have come to share.
 pub(super) struct LostDescriptors<B: Backend> {
     engine: &'static Engine<B>,
 }
@@ -184,6 +184,7 @@ impl<B: Backend> LostDescriptors<B> {
 impl<B: Backend> Task for LostDescriptors<B> {
     fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
         self.engine.forget_lost_descriptors();
+        self.engine.share_inherited_listeners();
         Next::In(IDLE_INTERVAL)
     }
 }

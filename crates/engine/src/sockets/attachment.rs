@@ -9,6 +9,7 @@ use vma_config::rules::ProcessRules;
 
 use crate::sockets::groups::SocketGroups;
 use crate::sockets::interface::Interface;
+use crate::sockets::shared::SharedSocket;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
@@ -48,6 +49,8 @@ pub(crate) struct Attachment<S: Stack> {
     pub(crate) flows: Vec<(&'static Interface<S>, Flow)>,
     /// What decides about multicast past the kernel.
     pub(crate) groups: SocketGroups<S>,
+    /// A listener of an ancestor's, from which this process accepts.
+    pub(crate) inherited: Option<&'static SharedSocket>,
 }
 
 impl<S: Stack> Default for Attachment<S> {
@@ -66,6 +69,7 @@ impl<S: Stack> Default for Attachment<S> {
             lists_groups: false,
             flows: Vec::new(),
             groups: SocketGroups::default(),
+            inherited: None,
         }
     }
 }

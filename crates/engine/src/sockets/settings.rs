@@ -50,6 +50,12 @@ pub struct Settings {
     pub tx_mc_loopback: bool,
     /// `VMA_TCP_NODELAY`: streams begin with the option.
     pub tcp_nodelay: bool,
+    /// `VMA_MSS`: the largest segment of streams in octets, where the program says nothing else; 0 for the path's.
+    pub tcp_mss: u32,
+    /// `VMA_TCP_QUICKACK`: no stream delays acknowledgements.
+    pub tcp_quickack: bool,
+    /// `VMA_TCP_TIMESTAMP_OPTION`: whether streams have timestamps. `None`: as the system's.
+    pub tcp_timestamps: Option<bool>,
     /// `VMA_RX_POLL_ON_TX_TCP`: send calls of streams receive what has come.
     pub tcp_sends_poll: bool,
     /// `VMA_TCP_MAX_SYN_RATE`: SYNs a second that a listener answers; 0 for all.

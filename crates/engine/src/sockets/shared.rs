@@ -62,6 +62,21 @@ mod tests {
     }
 
     #[test]
+    fn a_listener_has_one_acceptor_or_several() {
+        let place = place();
+        assert!(place.begin_accepting(7, |_| true) && place.begin_accepting(7, |_| true));
+        assert!(place.is_sole_acceptor(7) && !place.is_sole_acceptor(8));
+        // That one has ended; the next one has done so in an orderly way.
+        assert!(place.begin_accepting(8, |_| false));
+        place.end_accepting(7);
+        assert!(place.is_sole_acceptor(8));
+        place.end_accepting(8);
+        assert!(place.begin_accepting(9, |_| true));
+        assert!(!place.begin_accepting(10, |process| process == 9));
+        assert!(!place.is_sole_acceptor(9) && !place.begin_accepting(9, |_| true));
+    }
+
+    #[test]
     fn a_wish_for_an_earlier_life_is_none_for_this_one() {
         let place = place();
         place.request(5);

@@ -207,6 +207,11 @@ impl<S: Stack> SocketCore<S> {
         }
     }
 
+    /// Other processes have the socket, too, for it was inherited.
+    pub(crate) fn is_inherited(&self) {
+        self.forks_before.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// How often the process had forked when the socket was opened.
     pub(crate) fn forks_before(&self) -> u32 {
         self.forks_before.load(Ordering::Relaxed)

@@ -251,17 +251,6 @@ pub(crate) fn restore_buffers(fd: c_int, before: Buffers) {
     let _ = set_option(fd, libc::SOL_SOCKET, SO_BUF_LOCK, &before.locks);
 }
 
-/// Another descriptor of the library's for what `fd` stands for.
-pub(crate) fn own_copy(fd: c_int) -> Option<descriptors::OwnDescriptor> {
-    // SAFETY: integers.
-    let copy = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, 0) };
-    let copy = check(copy).ok()?;
-    // SAFETY: the kernel has just made it.
-    Some(descriptors::OwnDescriptor::new(unsafe {
-        super::owned(copy)
-    }))
-}
-
 /// A socket of the kernel's that is connected without a packet, under repair, at a number of ours.
 pub(crate) fn connected_silently(
     domain: c_int,

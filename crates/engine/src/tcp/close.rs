@@ -7,7 +7,7 @@ use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::{SocketWatcher, Stack};
-use crate::sys::streams;
+use crate::sys::{self, streams};
 use crate::tcp::common::now;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
@@ -83,7 +83,7 @@ impl<S: TcpStack> TcpSocket<S> {
     fn kernels_socket(&self) -> (Linger, Option<OwnDescriptor>) {
         let fd = self.fd();
         if self.has_own_number() {
-            let copy = streams::own_copy(fd);
+            let copy = OwnDescriptor::copy_of(fd);
             let linger = match copy {
                 // Most have never heard of it.
                 Some(_) if !self.has_set(libc::SOL_SOCKET, libc::SO_LINGER) => Linger::Off,
@@ -106,6 +106,9 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// Ends a life of the object.
     pub(crate) fn close(&self) {
+        if let Some(shared) = self.attachment().inherited {
+            shared.end_accepting(sys::process_id().cast_unsigned());
+        }
         self.core.end();
         self.finish();
         self.core.leave();
@@ -164,6 +167,10 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         let outcome = stream.settle(&self.core, now);
         if stream.is_abandoned_and_over() {
+            if let (true, Some(way)) = (outcome.needs_kick, &stream.way) {
+                // Many may end at once: the device is told when all have been looked after.
+                way.interface.has_replied_to(way.interface);
+            }
             drop(role);
             return self.end_orphan(host);
         }

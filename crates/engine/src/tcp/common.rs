@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use ::tcp::{Config, CongestionAlgorithm, Instant, SecretKey};
 use dev_core::FramePool;
@@ -18,6 +19,7 @@ use crate::tcp::icmp::PathMtus;
 use crate::tcp::options::Defaults;
 use crate::tcp::payload::Received;
 use crate::tcp::sysctl;
+use crate::tcp::time_wait::Allowance;
 use crate::tcp::timers::Timers;
 
 /// What all TCP sockets of the process share.
@@ -28,16 +30,15 @@ pub(crate) struct Common<S: Stack> {
     pub(super) timers: Timers<S>,
     settings: OnceLock<Settings>,
     defaults: Mutex<Option<Defaults>>,
-    /// `VMA_TCP_MAX_SYN_RATE`
-    syn_rate_max: u32,
-    /// `VMA_TCP_CC_ALGO`, if the user has set it.
-    congestion: Option<CongestionAlgorithm>,
+    /// What the user wants of streams.
+    chosen: sockets::settings::Settings,
     /// Connections and listeners in user space.
     streams: Arc<AtomicU32>,
     /// Segments for ports of listeners that are of no connection here.
     strangers: Mutex<Vec<Stranger>>,
     /// Whether the kernel's sockets may be repaired.
     can_repair: OnceLock<bool>,
+    time_waits: Mutex<Allowance>,
 }
 
 /// A segment of a connection that is not known here. It may be one of the kernel's, which says so.
@@ -95,13 +96,11 @@ impl<S: Stack> Common<S> {
             timers: Timers::new(internal_thread),
             settings: OnceLock::new(),
             defaults: Mutex::default(),
-            syn_rate_max: chosen.tcp_max_syn_rate,
-            congestion: chosen
-                .tcp_cc_algo
-                .and_then(CongestionAlgorithm::from_vma_value),
+            chosen: *chosen,
             streams: Arc::default(),
             strangers: Mutex::default(),
             can_repair: OnceLock::new(),
+            time_waits: Mutex::new(Allowance::new(now())),
         }
     }
 
@@ -129,15 +128,28 @@ impl<S: Stack> Common<S> {
         std::mem::take(&mut *strangers)
     }
 
+    /// The internal thread begins to look after connections.
+    pub(crate) fn begin_look(&self) {
+        self.timers.begin_look();
+    }
+
+    /// It has done so. Returns when it looks again, after `at_most` if that is given.
+    pub(crate) fn end_look(&self, at_most: Option<Duration>) -> Option<Duration> {
+        self.timers.end_look(at_most)
+    }
+
+    /// Whether one more connection may go to the kernel for TIME-WAIT.
+    pub(super) fn may_wait(&self, now: Instant) -> bool {
+        let mut allowance = self
+            .time_waits
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        allowance.take(now)
+    }
+
     /// Whether the process may repair the kernel's sockets.
     pub(super) fn can_repair(&self) -> bool {
-        *self.can_repair.get_or_init(|| {
-            streams::new_socket(libc::AF_INET, 0).is_ok_and(|fd| {
-                let can = streams::repair_begins(fd).is_ok();
-                streams::close(fd);
-                can
-            })
-        })
+        *self.can_repair.get_or_init(can_repair)
     }
 
     /// Counts a connection or a listener for as long as it lives here.
@@ -153,7 +165,7 @@ impl<S: Stack> Common<S> {
 
     /// Whether a connection's time has come.
     pub(crate) fn has_expired_timer(&self) -> bool {
-        self.timers.next_look().is_some_and(|at| at <= now())
+        self.timers.next_expiry().is_some_and(|at| at <= now())
     }
 
     fn settings(&self) -> &Settings {
@@ -162,18 +174,26 @@ impl<S: Stack> Common<S> {
             key[..8].copy_from_slice(&sys::random().to_ne_bytes());
             key[8..].copy_from_slice(&sys::random().to_ne_bytes());
             Settings {
-                config: Arc::new(Config {
-                    syn_rate_max: self.syn_rate_max,
-                    ..sysctl::config()
-                }),
+                config: Arc::new(self.chosen_config(sysctl::config())),
                 key: SecretKey::new(key),
             }
         })
     }
 
+    /// What the user wants, and the system for the rest.
+    fn chosen_config(&self, systems: Config) -> Config {
+        Config {
+            syn_rate_max: self.chosen.tcp_max_syn_rate,
+            timestamps: self.chosen.tcp_timestamps.unwrap_or(systems.timestamps),
+            always_quick: self.chosen.tcp_quickack,
+            ..systems
+        }
+    }
+
     /// The congestion control of streams for which the program has chosen none. `None`: the system's.
-    pub(super) const fn congestion(&self) -> Option<CongestionAlgorithm> {
-        self.congestion
+    pub(super) fn congestion(&self) -> Option<CongestionAlgorithm> {
+        let number = self.chosen.tcp_cc_algo?;
+        CongestionAlgorithm::from_vma_value(number)
     }
 
     pub(super) fn config(&self) -> Arc<Config> {
@@ -189,6 +209,15 @@ impl<S: Stack> fmt::Debug for Common<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Common").finish_non_exhaustive()
     }
+}
+
+/// Whether the kernel lets the process repair sockets: it has `CAP_NET_ADMIN`.
+pub(crate) fn can_repair() -> bool {
+    streams::new_socket(libc::AF_INET, libc::SOCK_CLOEXEC).is_ok_and(|fd| {
+        let can = streams::repair_begins(fd).is_ok();
+        streams::close(fd);
+        can
+    })
 }
 
 /// The time as connections have it.

@@ -497,6 +497,15 @@ impl<S: TcpStack> TcpSocket<S> {
 /// TCP_LISTEN, as ss(8) numbers it.
 const LISTEN: u32 = 10;
 
+/// The backlog of a listener of the kernel's (`tcpi_sacked`).
+pub(crate) fn backlog_in_kernel(fd: c_int) -> c_int {
+    const AT: usize = std::mem::offset_of!(libc::tcp_info, tcpi_sacked);
+    let mut info = [0; AT + 4];
+    let read = streams::option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info);
+    let backlog = info.last_chunk().copied().map_or(0, c_int::from_ne_bytes);
+    read.map_or(libc::SOMAXCONN, |_| backlog)
+}
+
 /// What the kernel makes of the argument (`net.core.somaxconn`).
 fn backlog_of(backlog: c_int) -> u32 {
     let text = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();

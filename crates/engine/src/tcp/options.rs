@@ -287,6 +287,11 @@ impl<S: Stack> TcpSocket<S> {
         Some((options, headers))
     }
 
+    /// In a descendant: what was set before the fork. `None`: at the fork another thread was at it.
+    pub(crate) fn options_at_fork(&self) -> Option<Vec<(c_int, c_int)>> {
+        self.options_set.try_lock().ok().map(|set| set.clone())
+    }
+
     /// Takes note that the kernel's socket has an option that may not be as the system has it.
     pub(crate) fn option_is_set(&self, level: c_int, name: c_int) {
         let mut set = self.options_set();

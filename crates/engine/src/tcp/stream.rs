@@ -62,6 +62,10 @@ pub(super) struct Sent {
 /// its way, so nothing of it may ever be acknowledged.
 const ROOM_INTERVAL: Duration = Duration::from_millis(1);
 
+/// How long a connection that is over waits for others, so that the internal thread wakes once for many. The FIN of a peer whose
+/// connection goes on to TIME-WAIT is not acknowledged before, which nobody notices but the peer's kernel.
+const END_DELAY: Duration = Duration::from_millis(1);
+
 impl Sent {
     /// When somebody has to look after the connection, which asks for `wake_up`.
     #[inline]
@@ -185,7 +189,7 @@ impl<S: Stack> Stream<S> {
         self.show_readiness(core);
         let wake_up = if self.is_over() {
             // Whoever looks after the socket lets go of it.
-            (self.orphan.is_some() || self.owes_time_wait()).then_some(now)
+            (self.orphan.is_some() || self.owes_time_wait()).then_some(now + END_DELAY)
         } else {
             sent.earlier(self.connection.poll_wake_up(), now)
         };

@@ -2,8 +2,13 @@
 //!
 //! The kernel's socket is brought to FIN-WAIT-1 in silence. The peer's FIN, which ended the connection here and was not acknowledged
 //! yet, is then given to it: the kernel acknowledges that, and waits.
+//!
+//! That costs as much as the rest of a short connection. So it is [bounded](Allowance), as the kernel bounds it
+//! (`net.ipv4.tcp_max_tw_buckets`): connections beyond that end as soon as both sides have closed. Initial sequence numbers grow with
+//! time (RFC 6528), so that a later connection of the same addresses takes nothing old for its own.
 
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use ::tcp::{Flags, Header, Instant, State};
 use libc::c_int;
@@ -28,8 +33,44 @@ pub(super) enum Wait {
     Open,
     /// The kernel waits.
     Kernels,
-    /// The kernel cannot: the connection does, for as long as somebody has it.
+    /// The kernel cannot, or others wait there that are enough: the connection does, for as long as somebody has it.
     Here,
+}
+
+/// How many connections may go to the kernel for TIME-WAIT: about so many a second, after a burst of as many.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    left: u32,
+    /// Until when what was earned is counted.
+    at: Instant,
+}
+
+/// A second's. A fortieth of a CPU's time.
+const ALLOWED: u32 = 1000;
+const EARNED_EVERY: Duration = Duration::from_micros(1_000_000 / ALLOWED as u64);
+
+impl Allowance {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            left: ALLOWED,
+            at: now,
+        }
+    }
+
+    /// Takes one, if there is one.
+    pub(super) fn take(&mut self, now: Instant) -> bool {
+        let earned = now.saturating_since(self.at).as_nanos() / EARNED_EVERY.as_nanos();
+        let earned = u32::try_from(earned).unwrap_or(u32::MAX).min(ALLOWED);
+        if earned == ALLOWED {
+            self.at = now;
+        } else {
+            self.at = self.at + EARNED_EVERY * earned;
+        }
+        self.left = (self.left + earned).min(ALLOWED);
+        let has_one = self.left > 0;
+        self.left -= u32::from(has_one);
+        has_one
+    }
 }
 
 impl<S: TcpStack> TcpSocket<S> {
@@ -40,11 +81,15 @@ impl<S: TcpStack> TcpSocket<S> {
         // In TIME-WAIT it reports that it has ended.
         self.core.leave_sets();
         let begun = {
-            let role = self.role.lock();
-            let Role::Stream(stream) = &*role else {
+            let mut role = self.role.lock();
+            let Role::Stream(stream) = &mut *role else {
                 return;
             };
             if !stream.owes_time_wait() {
+                return;
+            }
+            if !self.common.may_wait(now()) {
+                stream.wait = Wait::Here;
                 return;
             }
             let copy = stream.orphan.as_ref().and_then(Option::as_ref);
@@ -93,6 +138,7 @@ fn begin<S: TcpStack>(
     let residue = stream.connection.residue().ok_or(Errno(libc::EINVAL))?;
     let timestamp = residue.timestamp(now);
     streams::disconnect(fd)?;
+    // The queue that is chosen last stays chosen: under repair what goes into that for sending counts as sent.
     streams::set_queue_number(fd, RepairQueue::Receive, (residue.rcv_nxt - 1).0)?;
     streams::set_queue_number(fd, RepairQueue::Send, (residue.snd_nxt - 1).0)?;
     bind(fd, family.form(stream.local))?;
@@ -101,8 +147,6 @@ fn begin<S: TcpStack>(
         streams::set_tcp_option(fd, libc::TCP_REPAIR_OPTIONS, &TIMESTAMPS_ON)?;
         streams::set_tcp_option(fd, libc::TCP_TIMESTAMP, &value)?;
     }
-    // Under repair what goes into this queue counts as sent.
-    streams::choose_queue(fd, RepairQueue::Send)?;
     streams::shutdown(fd, libc::SHUT_WR)?;
     streams::repair_ends(fd, false)?;
     if reuses {
@@ -127,3 +171,21 @@ fn begin<S: TcpStack>(
 
 /// `TCPOPT_TIMESTAMP`, for `TCP_REPAIR_OPTIONS`.
 const TIMESTAMPS_ON: [u32; 2] = [8, 0];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_a_second_after_a_burst() {
+        let begin = Instant::from_nanos(5);
+        let mut allowance = Allowance::new(begin);
+        let mut taken_at = |at: Instant| (0..3 * ALLOWED).filter(|_| allowance.take(at)).count();
+        assert_eq!(taken_at(begin), 1000);
+        assert_eq!(taken_at(begin + Duration::from_micros(999)), 0);
+        // Parts of what earns one are not lost.
+        assert_eq!(taken_at(begin + Duration::from_micros(1_500)), 1);
+        assert_eq!(taken_at(begin + Duration::from_millis(10)), 9);
+        assert_eq!(taken_at(begin + Duration::from_secs(3600)), 1000);
+    }
+}

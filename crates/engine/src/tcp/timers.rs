@@ -28,6 +28,8 @@ struct Wheel<S: Stack> {
     sockets: Vec<&'static TcpSocket<S>>,
     /// When the internal thread looks next; `None`: it does not.
     looks_at: Option<Instant>,
+    /// It is just looking, and then at what has come meanwhile.
+    is_looking: bool,
 }
 
 impl<S: Stack> Timers<S> {
@@ -37,6 +39,7 @@ impl<S: Stack> Timers<S> {
                 wheel: TimerWheel::new(TICK, now()),
                 sockets: Vec::new(),
                 looks_at: None,
+                is_looking: false,
             }),
             internal_thread,
         }
@@ -57,8 +60,11 @@ impl<S: Stack> Timers<S> {
         wheel.wheel.arm_earlier(timer, at);
         if wheel.looks_at.is_none_or(|looks_at| at < looks_at) {
             wheel.looks_at = Some(at);
+            let is_looking = wheel.is_looking;
             drop(wheel);
-            self.internal_thread.call();
+            if !is_looking {
+                self.internal_thread.call();
+            }
         }
     }
 
@@ -70,15 +76,28 @@ impl<S: Stack> Timers<S> {
     fn next_expired(&self, now: Instant) -> Option<&'static TcpSocket<S>> {
         let mut wheel = self.lock();
         let timer = wheel.wheel.poll(now);
-        if timer.is_none() {
-            wheel.looks_at = wheel.wheel.next_expiry();
-        }
         wheel.sockets.get(timer? as usize).copied()
     }
 
     /// When the earliest of them expires, or before.
-    pub(super) fn next_look(&self) -> Option<Instant> {
-        self.lock().looks_at
+    pub(super) fn next_expiry(&self) -> Option<Instant> {
+        self.lock().wheel.next_expiry()
+    }
+
+    /// The internal thread begins to look.
+    pub(super) fn begin_look(&self) {
+        self.lock().is_looking = true;
+    }
+
+    /// It has looked. Returns when to look again, which is after `at_most` if that is given, whatever the timers say: who sets one for
+    /// later need not call.
+    pub(super) fn end_look(&self, at_most: Option<Duration>) -> Option<Duration> {
+        let now = now();
+        let mut wheel = self.lock();
+        wheel.is_looking = false;
+        let latest = at_most.map(|at_most| now + at_most);
+        wheel.looks_at = wheel.wheel.next_expiry().into_iter().chain(latest).min();
+        Some(wheel.looks_at?.saturating_since(now))
     }
 
     fn lock(&self) -> MutexGuard<'_, Wheel<S>> {
@@ -92,18 +111,19 @@ impl<S: Stack> fmt::Debug for Timers<S> {
     }
 }
 
-/// In the internal thread: looks after the sockets whose time has come. Objects that nobody uses any more go to `give`. Returns
-/// when to be called again; `None`: when the internal thread is called.
+/// In the internal thread: looks after the sockets whose time has come. Objects that nobody uses any more go to `give`. Returns whether
+/// there were any.
 pub(crate) fn run_timers<S: TcpStack>(
     host: &Host<S>,
     common: &super::Common<S>,
     mut give: impl FnMut(&'static TcpSocket<S>),
-) -> Option<Duration> {
+) -> bool {
+    let mut were_any = false;
     while let Some(socket) = common.timers.next_expired(now()) {
+        were_any = true;
         if socket.look_after(host) {
             give(socket);
         }
     }
-    let next = common.timers.next_look()?;
-    Some(next.saturating_since(now()))
+    were_any
 }

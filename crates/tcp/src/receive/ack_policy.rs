@@ -14,11 +14,12 @@ pub(crate) struct AckPolicy {
     is_scheduled: bool,
     /// Acknowledgements that will not be delayed: at the start the peer's slow start needs them.
     quick: u8,
+    /// None will ever be delayed.
+    is_always_quick: bool,
     /// Data goes both ways: an acknowledgement will have data to ride on.
     is_interactive: bool,
-    /// Received data was marked PSH since the last acknowledgement; several times.
-    is_pushed: bool,
-    is_pushed_again: bool,
+    /// How often received data was marked PSH since the last acknowledgement, as far as 2.
+    pushes: u8,
     /// The delay; zero before the first data.
     delay: Span,
     /// The retransmission timeout, a copy of what [`RttEstimator`](crate::rtt::RttEstimator) says: it is nearer.
@@ -29,8 +30,9 @@ pub(crate) struct AckPolicy {
 }
 
 impl AckPolicy {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
+            is_always_quick: config.always_quick,
             rcv_mss: mss::DEFAULT_IPV4,
             ..Self::default()
         }
@@ -74,8 +76,7 @@ impl AckPolicy {
             self.rcv_mss = len;
         } else if is_push {
             // A short segment with PSH was short because there was no more.
-            self.is_pushed_again = self.is_pushed;
-            self.is_pushed = true;
+            self.pushes = self.pushes.saturating_add(1).min(2);
         }
     }
 
@@ -134,7 +135,7 @@ impl AckPolicy {
 
     /// In order, but nothing may be delayed.
     pub(crate) fn is_quick(&self) -> bool {
-        self.quick > 0 && !self.is_interactive
+        self.is_always_quick || (self.quick > 0 && !self.is_interactive)
     }
 
     /// Acknowledge at once; further data in order needs no second.
@@ -176,8 +177,7 @@ impl AckPolicy {
     pub(crate) fn on_ack_sent(&mut self, now: Instant, has_data: bool) {
         self.owed = self.owed.saturating_sub(1);
         self.is_scheduled = false;
-        self.is_pushed = false;
-        self.is_pushed_again = false;
+        self.pushes = 0;
         self.quick = self.quick.saturating_sub(1);
         if has_data {
             self.owed = 0;
@@ -208,7 +208,7 @@ impl AckPolicy {
         if self.delay <= config.delayed_ack_min.into() {
             return self.delay;
         }
-        let is_bounded = self.is_interactive || self.is_pushed;
+        let is_bounded = self.is_interactive || self.pushes > 0;
         let mut most = if is_bounded {
             config.delayed_ack_max
         } else {
@@ -225,8 +225,7 @@ impl AckPolicy {
     pub(crate) fn wants_ack_after_read(&self, unacknowledged: u32, is_queue_empty: bool) -> bool {
         self.is_scheduled
             && (unacknowledged > u32::from(self.rcv_mss)
-                || (is_queue_empty
-                    && (self.is_pushed_again || self.is_pushed && !self.is_interactive)))
+                || (is_queue_empty && (self.pushes > 1 || self.pushes > 0 && !self.is_interactive)))
     }
 
     #[inline]

@@ -89,10 +89,9 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
             zero: "(follow VMA_MTU)",
             other: "",
         })
-        .no_effect("segments follow the path, and the option TCP_MAXSEG")
         .about(
-            "The largest TCP payload of a packet, in bytes.",
-            "0 is the MTU less 40 bytes for the headers.",
+            "The largest TCP payload of a packet, in bytes (TCP_MAXSEG), where the program says nothing else.",
+            "0 is the MTU less 40 bytes for the headers. 88 to 32767: what is below or above counts as these.",
         ),
     choice("VMA_TCP_CC_ALGO", "TCP CC Algorithm", 0, CONGESTION)
         .about(

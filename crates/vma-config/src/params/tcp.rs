@@ -86,18 +86,17 @@ pub(super) const PARAMETERS: [Parameter; 11] = [
         ),
     choice("VMA_TCP_TIMESTAMP_OPTION", "TCP timestamp option", 0, TIMESTAMP_OPTION)
         .form(Form::Number)
-        .no_effect("connections follow net.ipv4.tcp_timestamps")
         .about(
             "Whether connections use TCP timestamps.",
-            "2 follows the kernel's net.ipv4.tcp_timestamps.",
+            "2 follows the kernel's net.ipv4.tcp_timestamps, as do connections if it is not set.",
         ),
     flag("VMA_TCP_NODELAY", "TCP nodelay", false).form(Form::Number).about(
         "Whether TCP sockets start with TCP_NODELAY on.",
         "Small writes are then sent at once.",
     ),
-    flag("VMA_TCP_QUICKACK", "TCP quickack", false).form(Form::Number).no_effect("connections acknowledge as the kernel does, and follow the option TCP_QUICKACK").about(
-        "Whether TCP sockets start with TCP_QUICKACK on.",
-        "Every segment is then acknowledged at once.",
+    flag("VMA_TCP_QUICKACK", "TCP quickack", false).form(Form::Number).about(
+        "Whether what arrives by TCP is acknowledged at once.",
+        "No acknowledgement is then delayed to ride on data, whatever TCP_QUICKACK says.",
     ),
     choice("VMA_EXCEPTION_HANDLING", "Exception handling mode", -1, EXCEPTIONS)
         .about(

@@ -350,12 +350,12 @@ fn the_file_of_the_rules_is_expected_where_a_variable_says() {
 
 #[test]
 fn parameters_without_effect_say_so_at_debug_level() {
-    let (_, warning) = parse_with_warning(["VMA_TCP_QUICKACK=1"]);
+    let (_, warning) = parse_with_warning(["VMA_TCP_CTL_THREAD=1"]);
     assert_warning(
         &warning,
         WarningKind::NoEffect,
         LogLevel::Debug,
-        "VMA_TCP_QUICKACK=1 accepted, no effect yet: connections acknowledge as the kernel does, and follow the option TCP_QUICKACK",
+        "VMA_TCP_CTL_THREAD=1 accepted, no effect yet: the internal thread does what no call of the program does",
     );
     let (_, warning) = parse_with_warning(["VMA_VMAD_NOTIFY_DIR=/run/%d"]);
     assert_eq!(
@@ -363,7 +363,7 @@ fn parameters_without_effect_say_so_at_debug_level() {
         "VMA_VMAD_NOTIFY_DIR=/run/4321 accepted, no effect yet: vmad finds processes by their statistics"
     );
     assert!(
-        parse(["VMA_TCP_QUICKACK=0", "VMA_TX_BUFS=200000"])
+        parse(["VMA_TCP_CTL_THREAD=0", "VMA_TX_BUFS=200000"])
             .warnings
             .is_empty()
     );

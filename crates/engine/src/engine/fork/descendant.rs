@@ -49,7 +49,13 @@ impl<B: Backend> Engine<B> {
     pub fn inherited_is_used(&self, fd: c_int) {
         match self.table.get(fd) {
             Some(Object::Udp(socket)) => self.recall(AnySocket::Udp(socket)),
-            Some(Object::Tcp(socket)) => self.recall(AnySocket::Tcp(socket)),
+            Some(Object::Tcp(socket)) => {
+                self.recall(AnySocket::Tcp(socket));
+                if sys::option_int(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1) {
+                    // Who accepts from it is known later.
+                    return;
+                }
+            }
             Some(Object::Epoll(set)) => self.recall_members(set),
             None => return,
         }

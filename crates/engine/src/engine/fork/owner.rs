@@ -27,9 +27,7 @@ impl<B: Backend> Engine<B> {
 
     /// Leaves every socket to the kernel that a child may have.
     pub fn leave_shared_to_kernel(&self) {
-        if self.sharing.forks() > 0 {
-            self.leave_all_to_kernel(|socket| self.may_be_shared(socket));
-        }
+        self.leave_all_to_kernel(|socket| self.may_be_shared(socket));
     }
 
     /// Leaves every accelerated socket to the kernel: a child is about to take the process's place.

@@ -14,10 +14,15 @@ pub(crate) struct SharedSocket {
     claimed: AtomicU32,
     /// Latest generation that a descendant has asked for.
     requested: AtomicU32,
+    /// The process that accepts from a listener which it has inherited, 0 for none, or [`SEVERAL`].
+    acceptor: AtomicU32,
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<SharedSocket>() == 8 && align_of::<SharedSocket>() == 4);
+const _: () = assert!(size_of::<SharedSocket>() == 12 && align_of::<SharedSocket>() == 4);
+
+/// Several processes accept, or have.
+const SEVERAL: u32 = u32::MAX;
 
 impl SharedSocket {
     /// The owner is about to take the socket's packets past the kernel. `false`: a descendant uses the socket.
@@ -56,6 +61,39 @@ impl SharedSocket {
     /// Whether the owner still has the socket's packets.
     pub(crate) fn is_claimed(&self, generation: u32) -> bool {
         self.claimed.load(Ordering::Acquire) == generation
+    }
+
+    /// A descendant is about to accept from the listener. Returns whether no other one does, of which `lives` says whether they still
+    /// run. If there is another, that finds out by [`is_sole_acceptor`](Self::is_sole_acceptor).
+    pub(crate) fn begin_accepting(&self, process: u32, lives: impl FnOnce(u32) -> bool) -> bool {
+        let known = self.acceptor.load(Ordering::Acquire);
+        let is_free = known == 0 || known == process || (known != SEVERAL && !lives(known));
+        let taken = is_free
+            && self
+                .acceptor
+                .compare_exchange(known, process, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok();
+        if !taken {
+            self.is_accepted_by_several();
+        }
+        taken
+    }
+
+    /// Others may accept, too.
+    pub(crate) fn is_accepted_by_several(&self) {
+        self.acceptor.store(SEVERAL, Ordering::Release);
+    }
+
+    /// Whether no other process has come to accept, too.
+    pub(crate) fn is_sole_acceptor(&self, process: u32) -> bool {
+        self.acceptor.load(Ordering::Acquire) == process
+    }
+
+    /// The process does not accept any more.
+    pub(crate) fn end_accepting(&self, process: u32) {
+        let _ = self
+            .acceptor
+            .compare_exchange(process, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Waits until the owner has released the socket, or `limit` has passed.

@@ -1,0 +1,95 @@
+//! Connections that last for one request: `short_connections server ADDRESS COUNT CLOSER`, and the same with `client`, which prints how
+//! many a second there were.
+//!
+//! `CLOSER` says who closes first: `client`, `server`, or `accept` for a server that closes what it accepts at once, and a client that
+//! keeps many on their way.
+
+use std::env;
+use std::error::Error;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Instant;
+
+/// Bytes of a request, and of an answer.
+const LEN: usize = 64;
+/// What comes before the clock starts: the first connections open the interface.
+const WARM_UP: u32 = 200;
+/// Clients of a server that only accepts.
+const CLIENTS: u32 = 8;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [role, address, count, closer] = arguments.as_slice() else {
+        return Err("short_connections server|client ADDRESS COUNT client|server|accept".into());
+    };
+    let (address, count) = (address.parse()?, count.parse()?);
+    match role.as_str() {
+        "server" => serve(address, WARM_UP + count, closer)?,
+        _ => {
+            run(address, WARM_UP, closer)?;
+            let begun = Instant::now();
+            run(address, count, closer)?;
+            let rate = f64::from(count) / begun.elapsed().as_secs_f64();
+            writeln!(io::stdout(), "{rate:.0}")?;
+        }
+    }
+    Ok(())
+}
+
+fn serve(address: SocketAddr, count: u32, closer: &str) -> io::Result<()> {
+    let listener = TcpListener::bind(address)?;
+    writeln!(io::stdout(), "listening")?;
+    let mut buffer = [0; LEN];
+    for _ in 0..count {
+        let (mut stream, _) = listener.accept()?;
+        if closer == "accept" {
+            continue;
+        }
+        stream.read_exact(&mut buffer)?;
+        stream.write_all(&buffer)?;
+        if closer == "client" {
+            until_end(&mut stream)?;
+        }
+    }
+    Ok(())
+}
+
+fn run(address: SocketAddr, count: u32, closer: &str) -> io::Result<()> {
+    if closer != "accept" {
+        return (0..count).try_for_each(|_| ask(address, closer));
+    }
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| thread::spawn(move || (0..count / CLIENTS).try_for_each(|_| knock(address))))
+        .collect();
+    for client in clients {
+        client.join().map_err(|_| io::ErrorKind::Other)??;
+    }
+    Ok(())
+}
+
+/// A request and its answer.
+fn ask(address: SocketAddr, closer: &str) -> io::Result<()> {
+    let mut stream = TcpStream::connect(address)?;
+    let mut buffer = [7; LEN];
+    stream.write_all(&buffer)?;
+    stream.read_exact(&mut buffer)?;
+    if closer == "server" {
+        until_end(&mut stream)?;
+    }
+    Ok(())
+}
+
+/// A connection that the server closes.
+fn knock(address: SocketAddr) -> io::Result<()> {
+    let mut stream = TcpStream::connect(address)?;
+    until_end(&mut stream)?;
+    Ok(())
+}
+
+fn until_end(stream: &mut TcpStream) -> io::Result<()> {
+    match stream.read(&mut [0; LEN])? {
+        0 => Ok(()),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
