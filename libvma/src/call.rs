@@ -130,6 +130,7 @@ pub(crate) unsafe fn send(
     });
     match attempt {
         Ok(SendOutcome::Done(len)) => len.cast_signed(),
+        Ok(SendOutcome::Fail(Errno(errno))) => fail(errno),
         Ok(SendOutcome::Kernel(reason)) => {
             let result = kernel();
             socket.count_os_send_for(reason, outcome(result));

@@ -177,6 +177,8 @@ fn settings(config: &Config) -> Settings {
         exceptions: config.exception_handling,
         thread_mode: config.thread_mode,
         rx_poll: config.rx_poll,
+        receive_bytes_min: config.rx_bytes_min as usize,
+        full_ring_fails: config.tx_nonblocked_eagains,
         rx_poll_yield: config.rx_poll_yield,
         poll_shared_cpu: config.poll_shared_cpu,
         measures_polling: config.cpu_usage_stats,

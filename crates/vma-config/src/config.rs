@@ -45,6 +45,10 @@ pub struct Config {
     /// `VMA_RX_POLL`: how often a blocking receive polls in vain before it sleeps. -1 is for ever,
     /// otherwise 1..100000000.
     pub rx_poll: i32,
+    /// `VMA_RX_BYTES_MIN`
+    pub rx_bytes_min: u32,
+    /// `VMA_TX_NONBLOCKED_EAGAINS`
+    pub tx_nonblocked_eagains: bool,
     /// `VMA_RX_POLL_YIELD`: after how many polls in vain a blocking receive offers its processor to
     /// others; 0 is never.
     pub rx_poll_yield: u32,
@@ -281,6 +285,9 @@ impl Config {
             },
             handle_sigintr: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGINTR") }),
             handle_sigsegv: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGSEGV") }),
+            rx_bytes_min: unsigned(const { ParameterId::of("VMA_RX_BYTES_MIN") }),
+            tx_nonblocked_eagains: settings
+                .is_on(const { ParameterId::of("VMA_TX_NONBLOCKED_EAGAINS") }),
             rx_poll_yield: unsigned(const { ParameterId::of("VMA_RX_POLL_YIELD") }),
             poll_shared_cpu: settings.is_on(const { ParameterId::of("VMA_POLL_SHARED_CPU") }),
             tx_mc_loopback: settings.is_on(const { ParameterId::of("VMA_TX_MC_LOOPBACK") }),

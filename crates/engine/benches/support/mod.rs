@@ -72,6 +72,8 @@ pub fn settings() -> Settings {
         offloaded_sockets: true,
         thread_mode: dev_core::ThreadMode::SpinLock,
         rx_poll: -1,
+        receive_bytes_min: 65_536,
+        full_ring_fails: false,
         rx_poll_yield: 0,
         poll_shared_cpu: true,
         measures_polling: false,

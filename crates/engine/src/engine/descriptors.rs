@@ -37,7 +37,7 @@ impl<B: Backend> Engine<B> {
         let object = self.sockets.take(|| {
             Object::Udp(UdpSocket::new(
                 self.pool,
-                self.settings().thread_mode,
+                self.settings(),
                 self.unseen,
                 self.sharing.place(),
             ))

@@ -16,6 +16,10 @@ pub struct Settings {
     pub thread_mode: ThreadMode,
     /// `VMA_RX_POLL`: polls of a blocking receive call before it sleeps; negative means without end.
     pub rx_poll: i32,
+    /// `VMA_RX_BYTES_MIN`: what a queue of datagrams holds at least, however small the program has asked it to be.
+    pub receive_bytes_min: usize,
+    /// `VMA_TX_NONBLOCKED_EAGAINS`: a send call that is not to wait fails when the ring is full, instead of being the kernel's.
+    pub full_ring_fails: bool,
     /// `VMA_RX_POLL_YIELD`: polls of a blocking receive call between two offers of the CPU to others; 0 for none.
     pub rx_poll_yield: u32,
     /// `VMA_POLL_SHARED_CPU`: poll on a CPU that other threads need, too.

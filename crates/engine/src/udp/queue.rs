@@ -21,9 +21,6 @@ use crate::udp::datagram::{Waiting, payload};
 use crate::udp::{Received, UdpSocket};
 use told::Answers;
 
-/// However small `SO_RCVBUF` is, this is a socket's limit (`VMA_RX_BYTES_MIN`).
-const RECEIVE_BYTES_MIN: usize = 65_536;
-
 /// Datagrams for which a queue keeps room when its socket is closed.
 const KEPT_DATAGRAMS: usize = 64;
 
@@ -149,7 +146,9 @@ impl<S: Stack> UdpSocket<S> {
     pub(crate) fn refresh_receive_limit(&self) {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         let limit = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_RCVBUF).unwrap_or(0);
-        let limit = usize::try_from(limit).unwrap_or(0).max(RECEIVE_BYTES_MIN);
+        let limit = usize::try_from(limit)
+            .unwrap_or(0)
+            .max(self.receive_bytes_min);
         self.receive.lock().limit_bytes = limit;
         self.counters().rx_queue_bytes_limit.set(limit as u64);
     }

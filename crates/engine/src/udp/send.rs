@@ -11,7 +11,7 @@ use crate::sockets::host::Host;
 use crate::sockets::interface::{Transmitted, datagrams};
 use crate::sockets::message::Message;
 use crate::sockets::reason::Reason;
-use crate::sys;
+use crate::sys::{self, Errno};
 use crate::udp::destination::{Asked, Destination, HeaderOptions, Way};
 use crate::udp::send_options::{Overrides, SendControl};
 use crate::udp::{UdpSocket, UdpStack};
@@ -21,6 +21,8 @@ use crate::udp::{UdpSocket, UdpStack};
 pub enum SendOutcome {
     /// Sent: this many bytes.
     Done(usize),
+    /// Failed.
+    Fail(Errno),
     /// The call is for the kernel's socket.
     Kernel(Reason),
 }
@@ -40,11 +42,20 @@ impl<S: UdpStack> UdpSocket<S> {
         follows: Follows,
     ) -> SendOutcome {
         let outcome = self.send_past_kernel(host, fd, message, flags, follows);
-        if matches!(outcome, SendOutcome::Kernel(_)) {
-            // What was sent before leaves before.
-            host.links.start_waiting();
+        let SendOutcome::Kernel(reason) = outcome else {
+            return outcome;
+        };
+        // What was sent before leaves before.
+        host.links.start_waiting();
+        if reason == Reason::RingFull && host.settings().full_ring_fails && !self.may_wait(flags) {
+            return SendOutcome::Fail(Errno(libc::EAGAIN));
         }
         outcome
+    }
+
+    #[cold]
+    fn may_wait(&self, flags: c_int) -> bool {
+        flags & libc::MSG_DONTWAIT == 0 && !self.shadow.nonblocking.load(Ordering::Relaxed)
     }
 
     /// Whether a send call is the kernel's, whatever the message, and changes nothing for the library. What was sent before leaves

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dev_core::{Frame, FramePool, Lock, ThreadMode};
+use dev_core::{Frame, FramePool, Lock};
 use libc::c_int;
 use stats::{SocketSlot, SocketStats};
 use wire::UdpDatagram;
@@ -14,6 +14,7 @@ use crate::sockets::events;
 use crate::sockets::family::Family;
 use crate::sockets::groups::GroupInterface;
 use crate::sockets::host::Host;
+use crate::sockets::settings::Settings;
 use crate::sockets::shared::SharedSocket;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
@@ -33,6 +34,8 @@ pub struct UdpSocket<S: Stack> {
     pub(super) receiver: AtomicUsize,
     pub(super) sender: AtomicUsize,
     pub(super) pool: &'static FramePool,
+    /// `VMA_RX_BYTES_MIN`
+    pub(super) receive_bytes_min: usize,
 }
 
 /// Kinds of sockets with UDP among them.
@@ -54,10 +57,11 @@ impl<S: Stack> Deref for UdpSocket<S> {
 impl<S: Stack> UdpSocket<S> {
     pub(crate) fn new(
         pool: &'static FramePool,
-        mode: ThreadMode,
+        settings: &Settings,
         unseen: &'static SocketStats,
         shared: Option<&'static SharedSocket>,
     ) -> Self {
+        let mode = settings.thread_mode;
         Self {
             // The kernel's half knows when sending is possible, and of errors.
             core: SocketCore::new(events::OUT, unseen, shared),
@@ -67,6 +71,7 @@ impl<S: Stack> UdpSocket<S> {
             receiver: AtomicUsize::new(0),
             sender: AtomicUsize::new(0),
             pool,
+            receive_bytes_min: settings.receive_bytes_min,
         }
     }
 

@@ -1,10 +1,10 @@
 //! Devices that are busy, down, full or gone.
 
 use dev_core::KickOutcome::{Again, Done, Down, Lost};
-use engine::{Reason, SendOutcome};
+use engine::{Errno, Reason, SendOutcome, Settings};
 
-use crate::support::calls::{receive, send};
-use crate::support::host::Host;
+use crate::support::calls::{receive, send, send_parts};
+use crate::support::host::{Host, settings};
 use crate::support::isolation::isolated;
 use crate::support::{FIRST_LINK, OUR_IP, PEER};
 
@@ -170,6 +170,23 @@ fn a_full_ring_sends_through_the_kernel() {
         assert_eq!(send(&socket, Some(PEER), b"x"), SendOutcome::Done(1));
         assert_eq!(host.statistics().rings().unwrap()[0].tx_full, 1);
         assert_eq!(socket.reason(), Reason::Offloaded);
+    });
+}
+
+#[test]
+fn a_full_ring_fails_if_that_is_asked_for_and_the_call_is_not_to_wait() {
+    isolated(|| {
+        let host = Host::with(Settings {
+            full_ring_fails: true,
+            ..settings()
+        });
+        let socket = host.any();
+        let wire = host.device.wire(FIRST_LINK);
+        wire.set_full(true);
+        let flags = [0, libc::MSG_DONTWAIT];
+        let sent = flags.map(|flags| send_parts(&socket, Some(PEER), &[b"x"], flags));
+        let full = SendOutcome::Kernel(Reason::RingFull);
+        assert_eq!(sent, [full, SendOutcome::Fail(Errno(libc::EAGAIN))]);
     });
 }
 

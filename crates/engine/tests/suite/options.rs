@@ -94,6 +94,22 @@ fn the_receive_buffer_limits_the_queue() {
 }
 
 #[test]
+fn a_queue_holds_what_it_is_told_to_hold_at_least() {
+    isolated(|| {
+        for (least, expected) in [(1 << 30, 1 << 30), (0, 2 * 8192)] {
+            let host = Host::with(Settings {
+                receive_bytes_min: least,
+                ..settings()
+            });
+            let socket = host.any();
+            socket.set_option(libc::SOL_SOCKET, libc::SO_RCVBUF, 8192);
+            let limit = host.statistics().sockets().unwrap()[0].rx_queue_bytes_limit;
+            assert_eq!(limit, expected);
+        }
+    });
+}
+
+#[test]
 fn signal_driven_sockets_are_the_kernels() {
     isolated(|| {
         let host = Host::new();

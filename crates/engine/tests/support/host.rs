@@ -27,6 +27,8 @@ pub fn settings() -> Settings {
         offloaded_sockets: true,
         thread_mode: ThreadMode::SpinLock,
         rx_poll: 0,
+        receive_bytes_min: 65_536,
+        full_ring_fails: false,
         rx_poll_yield: 0,
         // Others may need the CPU on which tests run.
         poll_shared_cpu: true,

@@ -39,7 +39,7 @@ pub(super) const PARAMETERS: [Parameter; 13] = [
         "How many buffers to collect before giving them back to the receive queue.",
         "Larger values lower the average latency and raise its spread.",
     ),
-    number("VMA_RX_BYTES_MIN", "Rx Byte Min Limit", 65_536, ANY_U32).no_effect(NOT_BUILT).about(
+    number("VMA_RX_BYTES_MIN", "Rx Byte Min Limit", 65_536, ANY_U32).about(
         "The least a UDP socket may have waiting, in bytes.",
         "A program that asks for less with SO_RCVBUF gets this much. Datagrams beyond the limit are \
          dropped and counted.",

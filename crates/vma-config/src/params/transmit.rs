@@ -1,6 +1,6 @@
 //! Sending: segments, buffers and queue entries.
 
-use super::build::{ANY_U32, NEEDS_RDMA, NO_PREFETCH, NOT_BUILT, ONE_POOL, flag, number};
+use super::build::{ANY_U32, NEEDS_RDMA, NO_PREFETCH, ONE_POOL, flag, number};
 use super::{Form, Parameter};
 
 pub(super) const PARAMETERS: [Parameter; 9] = [
@@ -35,9 +35,9 @@ pub(super) const PARAMETERS: [Parameter; 9] = [
         "A program that sets the option itself is not affected. While it is on, datagrams to a group that \
          any socket of this host has joined go through the kernel, which gives them to those.",
     ),
-    flag("VMA_TX_NONBLOCKED_EAGAINS", "Tx non-blocked eagains", false).no_effect(NOT_BUILT).about(
+    flag("VMA_TX_NONBLOCKED_EAGAINS", "Tx non-blocked eagains", false).about(
         "Whether a non-blocking UDP send without a free buffer fails with EAGAIN.",
-        "When off, such a send reports success and the datagram is dropped and counted.",
+        "When off, such a datagram is sent by the kernel.",
     ),
     number("VMA_TX_PREFETCH_BYTES", "Tx Prefetch Bytes", 256, ANY_U32).no_meaning(NO_PREFETCH).about(
         "How many bytes of a send buffer to bring into the cache ahead of the copy.",
