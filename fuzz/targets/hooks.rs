@@ -118,11 +118,9 @@ fn tell(host: &Host, pair: &Pair, input: &mut Input<'_>) {
     let socket = pair.socket(host);
     match input.byte() % 8 {
         0 => host.engine.option_was_set(socket, input.int(), input.int()),
-        1 | 2 => host.engine.membership_changed(
-            socket,
-            Ipv4Addr::from(input.long()),
-            input.byte().is_multiple_of(2),
-        ),
+        1 | 2 => host
+            .engine
+            .membership_changed(socket, Ipv4Addr::from(input.long())),
         3 => host.engine.status_flags_changed(socket),
         4 => {
             let (domain, kind, protocol) = (input.int(), input.int(), input.int());

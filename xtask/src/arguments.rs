@@ -260,6 +260,7 @@ mod tests {
                 "bench",
                 "bench",
                 "bench",
+                "bench",
                 "instructions",
                 "package",
                 "docs"

@@ -191,7 +191,7 @@ pub fn send(host: &Host, pair: &Pair, input: &mut Input<'_>) {
     } else {
         Header::one(host, &mut part, input)
     };
-    let to_peer = input.byte() % 8 != 0;
+    let to_peer = !input.byte().is_multiple_of(8);
     let address = if to_peer {
         PEER.ip().octets()
     } else {
@@ -287,6 +287,6 @@ pub fn next_len(host: &Host, pair: &Pair) {
     let result = unsafe { libc::ioctl(pair.twin.as_raw_fd(), libc::FIONREAD, &raw mut kernels) };
     assert_eq!(result, 0);
     if pair.is_alike {
-        assert_eq!(ours as usize, kernels as usize, "FIONREAD");
+        assert_eq!(ours, kernels as usize, "FIONREAD");
     }
 }

@@ -85,7 +85,8 @@ impl Pair {
         // SAFETY: epoll_create1 takes an integer.
         let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         assert!(epoll >= 0, "{}", std::io::Error::last_os_error());
-        host.engine.socket_opened(ours.as_raw_fd(), engine::Family::Inet, false);
+        host.engine
+            .socket_opened(ours.as_raw_fd(), engine::Family::Inet, false);
         let pair = Self {
             ours,
             twin,
