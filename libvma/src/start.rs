@@ -21,8 +21,8 @@ use crate::rules_file;
 use crate::signals;
 use crate::stats_file;
 
-/// Rings that the statistics have room for: one an interface.
-const RINGS_MAX: u32 = 16;
+/// Rings that the statistics have room for: one an interface, and those that sockets send by.
+const RINGS_MAX: u32 = 64;
 /// Connections that can be shown, so that vmad can reset all of them. Those there are take 320 bytes each.
 const CONNECTIONS_MAX: u32 = 16_384;
 

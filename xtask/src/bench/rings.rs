@@ -21,8 +21,10 @@ const MSEC: &str = "500";
 const TIMEOUT: Duration = Duration::from_secs(30);
 const THREADS: [&str; 4] = ["1", "2", "4", "8"];
 
+type Environment = &'static [(&'static str, &'static str)];
+
 /// What the threads send by: nothing for the kernel's sockets, else the environment of the library.
-const CASES: [(&str, Option<&[(&str, &str)]>); 5] = [
+const CASES: [(&str, Option<Environment>); 5] = [
     ("kernel", None),
     ("one ring", Some(&[])),
     (

@@ -116,7 +116,7 @@ impl<S: Stack> Interface<S> {
     pub(crate) fn lease(&'static self, user: RingUser, source: Ipv4Addr) -> RingLease<S> {
         let mut key = RingKey::Interface;
         let mut number = 0;
-        if let Some((_, [_, ..])) = self.send_rings.split_first() {
+        if self.send_rings.len() > 1 {
             key = self.ring_policy.key(user, source);
             let mut table = self
                 .ring_table
