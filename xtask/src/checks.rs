@@ -59,6 +59,8 @@ const THREADS_THAT_SLEEP: &str = "--test-threads=8";
 const LONG_TESTS: &[&[&str]] = &[
     &["--package=libvma", "--test=integrity"],
     &["--package=libvma", "--test=readers"],
+    &["--package=libvma", "--test=rings"],
+    &["--package=libvma", "--test=stress"],
     &["--package=tcp", "--test=linux", "transfer"],
 ];
 

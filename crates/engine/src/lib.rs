@@ -5,7 +5,7 @@
 //! hook sleeps in a system call of the application's own, with no lock held and nothing to clean up: the thread may be
 //! cancelled there.
 //!
-//! Locks, in this order: control → ring.rx → socket → ring.tx → pool. Sets of epoll and wait queues are leaves.
+//! Locks, in this order: control → ring.rx → socket → ring.tx → pool. Sets of epoll, wait queues and tables of rings are leaves.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -43,6 +43,7 @@ pub use sockets::network::{
 pub use sockets::notice::warn_in_a_box;
 pub use sockets::options::is_asked_for_later;
 pub use sockets::reason::Reason;
+pub use sockets::rings::RingPolicy;
 pub use sockets::settings::Settings;
 pub use sockets::sleep::{Sleep, Woken};
 pub use sockets::{interrupt, user_memory};

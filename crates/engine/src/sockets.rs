@@ -31,6 +31,7 @@ pub(crate) mod option_names;
 pub(crate) mod options;
 pub(crate) mod readiness;
 pub(crate) mod reason;
+pub(crate) mod rings;
 pub(crate) mod rules;
 pub(crate) mod settings;
 pub(crate) mod shared;

@@ -156,7 +156,15 @@ impl Comparison {
     ///
     /// If the library cannot be built or the peer cannot be started.
     pub fn new() -> Result<Self, Skip> {
-        let pair = Namespaces::pair()?;
+        Self::over(Namespaces::pair()?)
+    }
+
+    /// The same over namespaces of the caller's.
+    ///
+    /// # Errors
+    ///
+    /// As [`Comparison::new`].
+    pub fn over(pair: Pair) -> Result<Self, Skip> {
         let library = libvma_path().unwrap_or_else(|error| panic!("{error}"));
         // Else the ICMP errors of one run leave none for the next.
         pair.a

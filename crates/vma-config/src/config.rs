@@ -112,6 +112,13 @@ pub struct Config {
     pub memory: MemoryKind,
     /// Whether the environment says so.
     pub memory_is_set: bool,
+    /// `VMA_RING_ALLOCATION_LOGIC_TX`: which sockets share a ring for sending.
+    pub ring_logic_tx: RingLogic,
+    /// `VMA_RING_MIGRATION_RATIO_TX`: after how many sends it is looked whether a socket is another thread's or core's by now; 0 is
+    /// never.
+    pub ring_migration_ratio_tx: u32,
+    /// `VMA_RING_LIMIT_PER_INTERFACE`: the most rings of an interface; 0 is no limit.
+    pub ring_limit_per_interface: u32,
     /// `VMA_XDP_MODE`: where the XDP program runs.
     pub xdp_mode: XdpMode,
     /// `VMA_XDP_POOL_FRAMES`: how many frames all rings share, a power of two in 1024..1048576.
@@ -134,6 +141,23 @@ pub enum ExceptionHandling {
     ReturnError,
     /// It is logged at level ERROR, and the process aborts.
     Abort,
+}
+
+/// Which sockets share a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingLogic {
+    /// All.
+    PerInterface,
+    /// Those with one local address.
+    PerAddress,
+    /// None.
+    PerSocket,
+    /// Those of one thread.
+    PerThread,
+    /// Those used on one core.
+    PerCore,
+    /// The same, and each thread stays on the core on which it first had to do with a ring.
+    PerCoreAttached,
 }
 
 /// How accelerated sockets are protected against use by several threads at once.
@@ -349,6 +373,22 @@ impl Config {
                 _ => MemoryKind::Ordinary,
             },
             memory_is_set: settings.is_from_environment(MEMORY),
+            ring_logic_tx: match settings
+                .number(const { ParameterId::of("VMA_RING_ALLOCATION_LOGIC_TX") })
+            {
+                1 => RingLogic::PerAddress,
+                10 => RingLogic::PerSocket,
+                20 => RingLogic::PerThread,
+                30 => RingLogic::PerCore,
+                31 => RingLogic::PerCoreAttached,
+                _ => RingLogic::PerInterface,
+            },
+            ring_migration_ratio_tx: unsigned(
+                const { ParameterId::of("VMA_RING_MIGRATION_RATIO_TX") },
+            ),
+            ring_limit_per_interface: unsigned(
+                const { ParameterId::of("VMA_RING_LIMIT_PER_INTERFACE") },
+            ),
             xdp_mode: match *settings.value(const { ParameterId::of("VMA_XDP_MODE") }) {
                 Value::Word("native") => XdpMode::Native,
                 Value::Word("generic") => XdpMode::Generic,

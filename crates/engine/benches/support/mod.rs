@@ -94,6 +94,7 @@ pub fn settings() -> Settings {
         select_poll_os_ratio: 10,
         select_skip_os: 4,
         poll_batch_max: 16,
+        rings_tx: engine::RingPolicy::ONE_RING,
         pool_frames: 1024,
     }
 }

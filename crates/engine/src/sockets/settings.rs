@@ -5,6 +5,8 @@ use std::time::Duration;
 use dev_core::{MemoryKind, ThreadMode};
 use vma_config::ExceptionHandling;
 
+use crate::sockets::rings::RingPolicy;
+
 /// What the configuration says to the engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -34,6 +36,8 @@ pub struct Settings {
     pub select_skip_os: u32,
     /// `VMA_CQ_POLL_BATCH_MAX`: frames taken from a ring at once.
     pub poll_batch_max: usize,
+    /// `VMA_RING_ALLOCATION_LOGIC_TX`, `VMA_RING_MIGRATION_RATIO_TX`, `VMA_RING_LIMIT_PER_INTERFACE`
+    pub rings_tx: RingPolicy,
     /// Frames of the pool.
     pub pool_frames: u32,
     /// `VMA_MEM_ALLOC_TYPE`

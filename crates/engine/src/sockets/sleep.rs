@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use libc::{c_int, c_short};
-use stats::RingSlot;
+use stats::RingStats;
 
 use crate::sockets::exclusive::{self, ExclusiveSleeper, ExclusiveSleepers, Seen};
 use crate::sockets::interface::InterfaceSet;
@@ -35,7 +35,7 @@ pub struct Sleep {
     waiter: ManuallyDrop<Option<Arc<Waiter>>>,
     registered: ManuallyDrop<Vec<Registered>>,
     /// Descriptors of devices, and what counts the wake-ups by them.
-    devices: ManuallyDrop<Vec<(RawFd, &'static RingSlot)>>,
+    devices: ManuallyDrop<Vec<(RawFd, &'static RingStats)>>,
     /// What the thread sleeps in so that no packet wakes others, too, and where that comes from.
     exclusive: ManuallyDrop<Option<(ExclusiveSleeper, &'static ExclusiveSleepers)>>,
     /// What the kernel reported of that.

@@ -9,6 +9,7 @@ use libc::c_int;
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
+use crate::sockets::rings::RingUser;
 use crate::sys::{self, Errno, streams};
 use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::common::now;
@@ -208,16 +209,18 @@ impl<S: TcpStack> TcpSocket<S> {
         let shadow = &self.shadow;
         let inode = shadow.inode.load(Ordering::Relaxed);
         let now = now();
+        let user = RingUser::present(host.settings().rings_tx, self.number());
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
             return;
         };
+        stream.belongs_to(user);
         stream.show_accepted(fd, inode);
         // Its timer was the listener's.
         self.common.timers.arm(self.timer(), now);
         let outcome = stream.settle(&self.core, now);
-        let interface = stream.way.as_ref().map(|way| way.interface);
+        let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);
-        self.after(host, &outcome, interface);
+        self.after(host, &outcome, sender);
     }
 }

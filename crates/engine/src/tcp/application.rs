@@ -8,7 +8,7 @@ use libc::c_int;
 use crate::sockets::events;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
+use crate::sockets::interface::Sender;
 use crate::sockets::reason::Reason;
 use crate::sys::Errno;
 use crate::tcp::common::now;
@@ -57,12 +57,12 @@ impl<S: TcpStack> TcpSocket<S> {
         &'static self,
         host: &Host<S>,
         outcome: &Outcome,
-        interface: Option<&'static Interface<S>>,
+        sender: Option<Sender<S>>,
     ) {
         if outcome.needs_kick
-            && let Some(interface) = interface
+            && let Some(sender) = sender
         {
-            interface.start_segments();
+            sender.start_segments();
         }
         self.announce(outcome);
         if outcome.needs_way {
@@ -74,11 +74,11 @@ impl<S: TcpStack> TcpSocket<S> {
     /// held.
     #[cold]
     pub(crate) fn find_way(&'static self, host: &Host<S>) {
-        let (local, peer, headers) = match &*self.role.lock() {
-            Role::Stream(stream) => (stream.local, stream.peer, stream.headers),
+        let (local, peer, headers, user) = match &*self.role.lock() {
+            Role::Stream(stream) => (stream.local, stream.peer, stream.headers, stream.user),
             _ => return,
         };
-        match Way::find(host, local, peer, headers) {
+        match Way::find(host, local, peer, headers, user) {
             Ok(way) => self.take_way((local, peer), way),
             // Looked for again when the network changes, or the connection's timer says so.
             Err(Reason::Neighbour) => self.open_through_kernel(host),
@@ -117,7 +117,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
     fn take_way(&self, of: (SocketAddrV4, SocketAddrV4), way: Way<S>) {
         let now = now();
-        let interface = way.interface;
+        let sender = *way.sender;
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
             return;
@@ -133,7 +133,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let outcome = stream.settle(&self.core, now);
         drop(role);
         if outcome.needs_kick {
-            interface.start_segments();
+            sender.start_segments();
         }
         self.announce(&outcome);
     }
@@ -181,9 +181,9 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let mut outcome = stream.settle(&self.core, now);
         outcome.events |= events::ALL;
-        let interface = stream.way.as_ref().map(|way| way.interface);
+        let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);
-        self.after(host, &outcome, interface);
+        self.after(host, &outcome, sender);
         Some(is_connected.then_some(()).ok_or(Errno(libc::ENOTCONN)))
     }
 

@@ -16,6 +16,7 @@ use crate::sockets::interface::Interface;
 use crate::sockets::network::{NextHop, NextHopKey};
 use crate::sockets::offload::NotOffloaded;
 use crate::sockets::reason::Reason;
+use crate::sockets::rings::RingUser;
 use crate::sys::{self, Errno, streams};
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{StreamCall, StreamOutcome};
@@ -195,19 +196,19 @@ impl<S: TcpStack> TcpSocket<S> {
     fn disconnect(&'static self, host: &Host<S>) -> ConnectOutcome {
         let _control = host.control();
         let mut role = self.role.lock();
-        let mut interface = None;
+        let mut sender = None;
         if let Role::Stream(stream) = &mut *role {
             stream.connection.abort();
             let outcome = stream.settle(&self.core, now());
-            interface = stream
+            sender = stream
                 .way
                 .as_ref()
                 .filter(|_| outcome.needs_kick)
-                .map(|way| way.interface);
+                .map(|way| *way.sender);
         }
         drop(role);
-        if let Some(interface) = interface {
-            interface.start_segments();
+        if let Some(sender) = sender {
+            sender.start_segments();
         }
         self.forget_connection();
         ConnectOutcome::Done
@@ -355,7 +356,16 @@ impl<S: TcpStack> TcpSocket<S> {
         let connection = Connection::connect(now, config, wanted.clone(), path, secrets);
         let no_way: Option<Way<S>> = None;
         let counted = self.common.counted();
-        let mut stream = Stream::new(connection, local, peer, interface, no_way, headers, counted);
+        let user = RingUser::present(host.settings().rings_tx, self.number());
+        let mut stream = Stream::new(
+            connection,
+            (local, peer),
+            interface,
+            no_way,
+            headers,
+            user,
+            counted,
+        );
         stream.is_connecting = true;
         let inode = self.shadow.inode.load(Ordering::Relaxed);
         stream.show(self.common.segment.claim_tcp_connection(), fd, inode);

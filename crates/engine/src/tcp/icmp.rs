@@ -68,9 +68,9 @@ impl<S: TcpStack> TcpSocket<S> {
             Role::Stream(stream) if (stream.local, stream.peer) == (error.local, error.peer) => {
                 self.tell(stream, kind, seq, now);
                 let outcome = stream.settle(&self.core, now);
-                let interface = stream.way.as_ref().map(|way| way.interface);
+                let sender = stream.way.as_ref().map(|way| *way.sender);
                 drop(role);
-                return self.after(host, &outcome, interface);
+                return self.after(host, &outcome, sender);
             }
             Role::Listener(listening) => {
                 let key = (error.local, error.peer);

@@ -20,6 +20,7 @@ use crate::sockets::family::Addresses;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::reason::Reason;
+use crate::sockets::rings::RingUser;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
@@ -99,7 +100,15 @@ impl<S: Stack> Listening<S> {
     fn way_back(&self, segment: &Segment, mac: [u8; 6]) -> Option<Way<S>> {
         let (local, peer) = delivery::ends(segment);
         let place = self.places.iter().find(|it| it.address == *local.ip())?;
-        Some(Way::back(place.interface, mac, local, peer, self.headers))
+        let user = passing_user(place.interface, peer);
+        Some(Way::back(
+            place.interface,
+            mac,
+            local,
+            peer,
+            self.headers,
+            user,
+        ))
     }
 
     fn open(
@@ -135,15 +144,15 @@ impl<S: Stack> Listening<S> {
         way: Way<S>,
         (local, peer): (SocketAddrV4, SocketAddrV4),
     ) {
-        let interface = way.interface;
+        let interface = way.sender.interface;
         let counted = common.counted();
         let stream = Stream::new(
             connection,
-            local,
-            peer,
+            (local, peer),
             interface,
             Some(way),
             self.headers,
+            passing_user(interface, peer),
             counted,
         );
         let child = Child {
@@ -207,7 +216,7 @@ impl<S: Stack> Listening<S> {
         if sent.needs_kick
             && let Some(way) = &child.stream.way
         {
-            outcome.needs_kick = !way.interface.has_replied_to(child.stream.interface);
+            outcome.needs_kick = !way.sender.has_replied_to(child.stream.interface);
         }
         while let Some(event) = child.stream.connection.poll_event() {
             if event == Event::Connected && !child.is_ready {
@@ -325,6 +334,12 @@ impl<S: Stack> Listening<S> {
     pub(super) fn interfaces(&self) -> impl Iterator<Item = &'static Interface<S>> + '_ {
         self.places.iter().map(|place| place.interface)
     }
+}
+
+/// Whose rings a connection sends by that nobody has accepted: the thread's that receives for it.
+fn passing_user<S: Stack>(interface: &Interface<S>, peer: SocketAddrV4) -> RingUser {
+    let number = usize::from(peer.port()) ^ (u32::from(*peer.ip()) as usize).rotate_left(16);
+    RingUser::passing(interface.ring_policy(), number)
 }
 
 /// A segment of no connection here: the kernel knows it, or resets it.

@@ -386,9 +386,9 @@ impl<S: TcpStack> TcpSocket<S> {
         // The kernel has checked the range.
         let _ = stream.connection.set_option(now, option);
         let outcome = stream.settle(&self.core, now);
-        let interface = stream.way.as_ref().map(|way| way.interface);
+        let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);
-        self.after(host, &outcome, interface);
+        self.after(host, &outcome, sender);
     }
 
     /// Whether a connection of the socket is in user space.

@@ -11,6 +11,7 @@ use wire::tcp::Template;
 
 use crate::sockets::events;
 use crate::sockets::interface::{Interface, WHOLE_MAX, segments};
+use crate::sockets::rings::{Migration, RingUser};
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::tcp::common::Counted;
@@ -31,6 +32,10 @@ pub(super) struct Stream<S: Stack> {
     /// `None`: not known at present.
     pub(super) way: Option<Way<S>>,
     pub(super) headers: HeaderOptions,
+    /// Whose ring it sends by.
+    pub(super) user: RingUser,
+    /// When it is moved to another.
+    pub(super) migration: Migration,
     identification: u16,
     transmit: Transmit,
     /// The device had no room for what `transmit` says: that goes first.
@@ -95,11 +100,11 @@ pub(super) struct Outcome {
 impl<S: Stack> Stream<S> {
     pub(super) fn new(
         connection: Connection<Received>,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
+        (local, peer): (SocketAddrV4, SocketAddrV4),
         interface: &'static Interface<S>,
         way: Option<Way<S>>,
         headers: HeaderOptions,
+        user: RingUser,
         counted: Counted,
     ) -> Self {
         Self {
@@ -109,6 +114,8 @@ impl<S: Stack> Stream<S> {
             interface,
             way,
             headers,
+            user,
+            migration: Migration::new(interface.ring_policy()),
             identification: 0,
             transmit: Transmit::default(),
             is_held: false,
@@ -121,6 +128,29 @@ impl<S: Stack> Stream<S> {
             slot: None,
             _counted: counted,
         }
+    }
+
+    /// The connection sends by the rings of this user from here on. What it has put into another is told of.
+    pub(super) fn belongs_to(&mut self, user: RingUser) {
+        self.user = user;
+        if let Some(way) = &mut self.way {
+            way.sender = way.sender.interface.lease(user, *self.local.ip());
+        }
+    }
+
+    /// [`Migration::is_due`] has said that it is to be looked who sends. Whether the connection is the calling thread's from here on,
+    /// and sends by another ring.
+    #[cold]
+    pub(super) fn moves_to_caller(&mut self) -> bool {
+        let policy = self.interface.ring_policy();
+        let present = RingUser::present(policy, self.user.socket);
+        let key = |user| policy.key(user, *self.local.ip());
+        let (own, wanted) = (key(self.user), key(present));
+        let moves = self.migration.moves(policy, own, wanted);
+        if moves {
+            self.belongs_to(present);
+        }
+        moves
     }
 
     /// Shows the connection to readers of the statistics.
@@ -208,7 +238,7 @@ impl<S: Stack> Stream<S> {
             && self
                 .way
                 .as_ref()
-                .is_some_and(|way| way.interface.sends_whole())
+                .is_some_and(|way| way.sender.interface.sends_whole())
     }
 
     /// Whether what is to be sent leaves when all that has come is taken.
@@ -225,7 +255,7 @@ impl<S: Stack> Stream<S> {
         let Some(way) = &self.way else {
             return;
         };
-        way.interface.send_replies_first();
+        way.sender.interface.send_replies_first();
         let (connection, transmit) = (&mut self.connection, &mut self.transmit);
         connection.set_max_offload_len(WHOLE_MAX);
         let mut headers = [0; Template::MAX_HEADERS_LEN];
@@ -248,7 +278,7 @@ impl<S: Stack> Stream<S> {
             if payload.clone().map(<[u8]>::len).sum::<usize>() != len as usize {
                 continue;
             }
-            match way.interface.send_whole(headers, payload, len, segment_len) {
+            match way.sender.send_whole(headers, payload, len, segment_len) {
                 Segmented::Sent => {
                     self.identification = self.identification.wrapping_add(packets as u16);
                     counters.tx_packets.add(packets);
@@ -274,7 +304,7 @@ impl<S: Stack> Stream<S> {
             return Sent::default();
         };
         if self.is_held {
-            if way.interface.sends_whole() {
+            if way.sender.interface.sends_whole() {
                 return Sent {
                     needs_kick: false,
                     is_full: true,
@@ -285,7 +315,7 @@ impl<S: Stack> Stream<S> {
         }
         let (connection, transmit) = (&mut self.connection, &mut self.transmit);
         let identification = &mut self.identification;
-        let burst = way.interface.put_segments(|frame| {
+        let burst = way.sender.put_segments(|frame| {
             if !connection.poll_transmit(now, transmit) {
                 return None;
             }

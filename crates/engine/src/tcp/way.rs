@@ -8,10 +8,11 @@ use wire::EthernetAddresses;
 use wire::tcp::Template;
 
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
+use crate::sockets::interface::{Interface, RingLease};
 use crate::sockets::network::{NextHop, NextHopKey};
 use crate::sockets::next_hops::SharedNextHop;
 use crate::sockets::reason::Reason;
+use crate::sockets::rings::RingUser;
 use crate::sockets::stack::Stack;
 use crate::sys;
 
@@ -57,7 +58,7 @@ impl HeaderOptions {
 
 /// How segments reach the peer.
 pub(super) struct Way<S: Stack> {
-    pub(super) interface: &'static Interface<S>,
+    pub(super) sender: RingLease<S>,
     pub(super) template: Template,
     /// The largest packet that may be sent and received.
     pub(super) mtu: u16,
@@ -72,6 +73,7 @@ impl<S: Stack> Way<S> {
         local: SocketAddrV4,
         peer: SocketAddrV4,
         headers: HeaderOptions,
+        user: RingUser,
     ) -> Result<Self, Reason> {
         let shared = host.next_hop(NextHopKey {
             destination: *peer.ip(),
@@ -105,7 +107,7 @@ impl<S: Stack> Way<S> {
         let dont_fragment = headers.dont_fragment(mtu_locked);
         let mtu = mtu.min(interface.mtu_max());
         Ok(Self {
-            interface,
+            sender: interface.lease(user, *local.ip()),
             template: Template::new(eth, local, peer, headers.ttl, headers.tos, dont_fragment),
             mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
             next_hop: Some(shared),
@@ -119,6 +121,7 @@ impl<S: Stack> Way<S> {
         local: SocketAddrV4,
         peer: SocketAddrV4,
         headers: HeaderOptions,
+        user: RingUser,
     ) -> Self {
         let eth = EthernetAddresses {
             source: interface.mac(),
@@ -127,7 +130,7 @@ impl<S: Stack> Way<S> {
         let mtu = interface.spec().mtu.min(interface.mtu_max());
         let dont_fragment = headers.dont_fragment(false);
         Self {
-            interface,
+            sender: interface.lease(user, *local.ip()),
             template: Template::new(eth, local, peer, headers.ttl, headers.tos, dont_fragment),
             mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
             next_hop: None,
@@ -138,6 +141,6 @@ impl<S: Stack> Way<S> {
     #[inline]
     pub(super) fn is_current(&self) -> bool {
         let is_current = |hop: &Arc<SharedNextHop>| hop.is_current();
-        self.next_hop.as_ref().is_none_or(is_current) && !self.interface.is_lost()
+        self.next_hop.as_ref().is_none_or(is_current) && !self.sender.interface.is_lost()
     }
 }

@@ -9,11 +9,12 @@ use vma_config::rules::ProcessRules;
 use wire::{EthernetAddresses, UdpTemplate};
 
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
+use crate::sockets::interface::RingLease;
 use crate::sockets::network::{NextHop, NextHopKey};
 use crate::sockets::next_hops::SharedNextHop;
 use crate::sockets::offload::{self, NotOffloaded};
 use crate::sockets::reason::Reason;
+use crate::sockets::rings::{Migration, RingPolicy, RingUser};
 use crate::sockets::stack::Stack;
 use crate::sys;
 use crate::udp::send_options::{Overrides, SendOptions};
@@ -50,6 +51,12 @@ pub(crate) struct SendState<S: Stack> {
     asked_at_nsec: u64,
     /// Datagrams that went through the kernel since the network was last looked at.
     kernel_messages: u32,
+    /// When the socket is moved to another ring.
+    pub(super) migration: Migration,
+    /// Whose rings it sends by; `None`: nobody has sent yet.
+    pub(super) user: Option<RingUser>,
+    /// The thread that made the socket.
+    creator: usize,
 }
 
 /// A thread that sends without pause may keep the internal thread from its core. So the sender itself looks now and then
@@ -72,6 +79,9 @@ impl<S: Stack> Default for SendState<S> {
             identification: 0,
             asked_at_nsec: 0,
             kernel_messages: 0,
+            migration: Migration::default(),
+            user: None,
+            creator: 0,
         }
     }
 }
@@ -135,12 +145,39 @@ impl<S: Stack> SendState<S> {
         self.options
     }
 
-    /// Forgets everything: the socket begins another life.
-    pub(super) fn start_afresh(&mut self) {
+    /// Forgets everything: the socket begins another life, by the calling thread.
+    pub(super) fn start_afresh(&mut self, rings: RingPolicy) {
         *self = Self {
             epoch: self.epoch + 1,
+            migration: Migration::new(rings),
+            creator: dev_core::lock::thread_token(),
             ..Self::default()
         };
+    }
+
+    /// Whose rings the socket sends by. At first that is whoever made it.
+    pub(super) fn user(&mut self, rings: RingPolicy, socket: usize) -> RingUser {
+        let creator = self.creator;
+        *self.user.get_or_insert_with(|| RingUser {
+            thread: creator,
+            ..RingUser::present(rings, socket)
+        })
+    }
+
+    /// [`Migration::is_due`] has said that it is to be looked who sends. Whether the socket is the calling thread's from here on, and
+    /// sends by other rings.
+    #[cold]
+    pub(super) fn moves_to_caller(&mut self, rings: RingPolicy, socket: usize) -> bool {
+        let own = self.user(rings, socket);
+        let present = RingUser::present(rings, socket);
+        // Neither thread nor core has an address.
+        let key = |user| rings.key(user, Ipv4Addr::UNSPECIFIED);
+        let moves = self.migration.moves(rings, key(own), key(present));
+        if moves {
+            self.user = Some(present);
+            self.forget_destinations();
+        }
+        moves
     }
 
     /// Forgets every destination: an address or an option of the socket has changed.
@@ -311,7 +348,7 @@ impl GroupOptions {
 #[derive(Debug)]
 pub(super) enum Way<S: Stack> {
     Link {
-        interface: &'static Interface<S>,
+        sender: RingLease<S>,
         template: Box<UdpTemplate>,
         /// Largest payload that is sent as it is: the rest needs a look, for it is more than a packet has room for, or than
         /// `UDP_SEGMENT`.
@@ -386,6 +423,8 @@ pub(super) struct Asked<'a> {
     /// `IP_MULTICAST_IF`
     pub(super) group_interface: Option<u32>,
     pub(super) overrides: Overrides,
+    /// Whose ring it leaves by.
+    pub(super) user: RingUser,
 }
 
 fn resolve_way<S: Stack>(
@@ -470,7 +509,7 @@ fn resolve_way<S: Stack>(
                 segment_len => packet_payload_max.min(segment_len),
             };
             Ok(Way::Link {
-                interface,
+                sender: interface.lease(asked.user, *source.ip()),
                 template: Box::new(template),
                 payload_len_max,
                 packet_payload_max,

@@ -146,6 +146,13 @@ impl<S: UdpStack> UdpSocket<S> {
             if address.ip().is_multicast() {
                 host.follow_members_now_and_then();
             }
+            if send.migration.is_due() && send.moves_to_caller(self.rings, self.number()) {
+                self.counters().tx_migrations.add(1);
+                drop(send);
+                // What was sent before leaves before.
+                host.links.start_waiting();
+                continue;
+            }
             let identification = send.next_identification();
             let found = match overrides {
                 None => send.find(address),
@@ -153,9 +160,9 @@ impl<S: UdpStack> UdpSocket<S> {
             };
             if let Some(destination) = found {
                 let mut count = 1;
-                let (interface, sent) = match &destination.way {
+                let (sender, sent) = match &destination.way {
                     Way::Link {
-                        interface,
+                        sender,
                         template,
                         payload_len_max,
                         ..
@@ -177,9 +184,9 @@ impl<S: UdpStack> UdpSocket<S> {
                                 }
                             }
                         } else {
-                            interface.transmit(template, identification, len, parts)
+                            sender.transmit(template, identification, len, parts)
                         };
-                        (*interface, sent)
+                        (**sender, sent)
                     }
                     Way::Kernel(reason) => {
                         let reason = *reason;
@@ -216,7 +223,7 @@ impl<S: UdpStack> UdpSocket<S> {
                 self.note_thread(&self.sender, &counters.tx_thread);
                 drop(send);
                 if needs_kick {
-                    match interface.frame_queued(follows, host.links.is_watched()) {
+                    match sender.frame_queued(follows, host.links.is_watched()) {
                         Notify::Now => {}
                         Notify::Later => host.links.frames_wait(),
                         Notify::LaterAndWatch => host.links.watch_senders(),
@@ -231,6 +238,7 @@ impl<S: UdpStack> UdpSocket<S> {
             let (local, rules, epoch) = (send.local, send.rules, send.epoch());
             let (headers, options) = (send.headers(), send.options());
             let group_interface = send.group_interface;
+            let user = send.user(self.rings, self.number());
             drop(send);
             resolved = true;
             let Some(local) = local else {
@@ -243,6 +251,7 @@ impl<S: UdpStack> UdpSocket<S> {
                 options,
                 group_interface,
                 overrides: overrides.unwrap_or_default(),
+                user,
             };
             if let Err(reason) = self.resolve(host, &asked, headers, epoch) {
                 return SendOutcome::Kernel(reason);
@@ -307,7 +316,7 @@ impl Large {
         parts: impl Iterator<Item = &'payload [u8]>,
     ) -> Option<(Transmitted, usize)> {
         let Way::Link {
-            interface,
+            sender,
             template,
             packet_payload_max,
             segment_len: of_socket,
@@ -339,7 +348,7 @@ impl Large {
             fragmentable = template.without_dont_fragment();
             template = &fragmentable;
         }
-        let sent = interface.transmit_segments(template, identification, len, segment_len, parts);
+        let sent = sender.transmit_segments(template, identification, len, segment_len, parts);
         Some((sent, datagrams(len, segment_len)))
     }
 }

@@ -26,6 +26,7 @@ mod options;
 mod poll;
 mod port_groups;
 mod receive;
+mod rings;
 mod rules;
 mod send;
 mod slow_readers;

@@ -38,12 +38,12 @@ impl<S: Stack> Listening<S> {
             &mut answer,
         );
         let mut header = Some(answer.header);
-        let burst = way.interface.put_segments(|frame| {
+        let burst = way.sender.put_segments(|frame| {
             let header = header.take()?;
             way.template.emit(frame, 0, 0, &header, [])
         });
         Outcome {
-            needs_kick: burst.needs_kick && !way.interface.has_replied_to(way.interface),
+            needs_kick: burst.needs_kick && !way.sender.has_replied_to(way.sender.interface),
             ..Outcome::default()
         }
     }
