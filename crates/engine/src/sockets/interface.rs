@@ -4,6 +4,7 @@ mod batch;
 mod datagrams;
 mod groups;
 mod long;
+mod one_way;
 mod pieces;
 mod segments;
 mod set;
@@ -34,6 +35,7 @@ use crate::sys;
 use batch::Batch;
 pub(crate) use datagrams::datagrams;
 pub(crate) use long::LongPacket;
+use one_way::OneWay;
 use pieces::Pieces;
 pub(crate) use set::InterfaceSet;
 use shares::Shares;
@@ -88,6 +90,7 @@ struct RxSide<S: Stack> {
     until_timed: u32,
     /// Of a packet that is longer than a frame.
     pieces: Pieces,
+    one_way: OneWay,
 }
 
 /// One of so many frames is timed: two looks at the clock cost as much as a counter, spread over all of them.
@@ -140,6 +143,7 @@ impl<S: Stack> Interface<S> {
                     refused: RefusedSources::default(),
                     until_timed: 0,
                     pieces: Pieces::new(mode),
+                    one_way: OneWay::default(),
                 },
             ),
             tx: Lock::new(mode, port.tx),
@@ -359,11 +363,13 @@ impl<S: Stack> Interface<S> {
             refused,
             until_timed,
             pieces,
+            one_way,
         } = &mut *side;
-        let mut bytes = 0;
+        let (mut bytes, mut in_pieces) = (0, 0);
         let count = ring.poll(self.pool, self.poll_batch_max, |frame| {
             bytes += frame.len();
             if pieces.are_missing() || frame.continues() {
+                in_pieces += 1;
                 return self.take_piece(flows, refused, frame, pieces);
             }
             let arrived_nsec = arrival_nsec(until_timed);
@@ -375,7 +381,12 @@ impl<S: Stack> Interface<S> {
                 direct,
             );
         });
-        self.count_received(count, bytes);
+        if count > 0 {
+            self.count_received(count, bytes);
+            if one_way.received(count - in_pieces) {
+                self.look_at_answers(one_way, ring);
+            }
+        }
         drop(side);
         self.end_batch();
         self.start_replies();
@@ -398,11 +409,13 @@ impl<S: Stack> Interface<S> {
             refused,
             until_timed,
             pieces,
+            one_way,
         } = &mut *side;
-        let mut bytes = 0;
+        let (mut bytes, mut in_pieces) = (0, 0);
         let count = ring.drain(self.pool, |frame| {
             bytes += frame.len();
             if pieces.are_missing() || frame.continues() {
+                in_pieces += 1;
                 return self.take_piece(flows, refused, frame, pieces);
             }
             let arrived_nsec = arrival_nsec(until_timed);
@@ -414,7 +427,12 @@ impl<S: Stack> Interface<S> {
                 &mut None,
             );
         });
-        self.count_received(count, bytes);
+        if count > 0 {
+            self.count_received(count, bytes);
+            if one_way.received(count - in_pieces) {
+                self.look_at_answers(one_way, ring);
+            }
+        }
         drop(side);
         self.end_batch();
         self.start_replies();
@@ -424,12 +442,17 @@ impl<S: Stack> Interface<S> {
     /// Under the ring's lock.
     #[inline]
     fn count_received(&self, count: usize, bytes: usize) {
-        if count > 0 {
-            self.doorbell.frames_received(count);
-            self.queue_stats.rx_drained_max.raise_to(count as u64);
-            self.stats.rx_packets.add(count as u64);
-            self.stats.rx_bytes.add(bytes as u64);
-        }
+        self.doorbell.frames_received(count);
+        self.queue_stats.rx_drained_max.raise_to(count as u64);
+        self.stats.rx_packets.add(count as u64);
+        self.stats.rx_bytes.add(bytes as u64);
+    }
+
+    /// Under the ring's lock.
+    #[cold]
+    fn look_at_answers(&self, one_way: &mut OneWay, ring: &mut <S::Backend as Backend>::Rx) {
+        let sent = self.stats.tx_packets.value();
+        ring.expect_bursts(one_way.is_one_way(sent));
     }
 
     #[inline]
