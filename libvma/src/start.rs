@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dev_xdp::XdpBackend;
 use engine::monitor::ThreadPlace;
-use engine::{Engine, NetconfNetwork, Settings};
+use engine::{Engine, Moderation, NetconfNetwork, Settings};
 use stats::{Capacity, Identity, Segment, Setting};
 use vma_config::{Config, ExceptionHandling, LogLevel, Parsed};
 
@@ -199,6 +199,10 @@ fn settings(config: &Config) -> Settings {
         select_poll_os_ratio: config.select_poll_os_ratio,
         select_skip_os: config.select_skip_os,
         poll_batch_max: config.cq_poll_batch_max as usize,
+        moderation: Moderation {
+            period: Duration::from_micros(config.moderation_period_usec.into()),
+            packets: config.moderation_packets,
+        },
         pool_frames: config.xdp_pool_frames,
         memory: config.memory,
         memory_is_asked_for: config.memory_is_set,

@@ -42,7 +42,7 @@ pub use sockets::network::{
 };
 pub use sockets::notice::warn_in_a_box;
 pub use sockets::reason::Reason;
-pub use sockets::settings::Settings;
+pub use sockets::settings::{Moderation, Settings};
 pub use sockets::sleep::{Sleep, Woken};
 pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, Sockaddr, tick_nsec};

@@ -75,6 +75,8 @@ pub(crate) struct Interface<S: Stack> {
     dropped: AtomicU64,
     /// What had been received when [`Interface::take_unpolled`] was last called.
     received_before: AtomicU64,
+    /// See [`Interface::stream_gap_nsec`].
+    stream_gap_nsec: AtomicU64,
     stats: RingSlot,
     /// What is known of the device's receive queues together.
     queue_stats: QueueSlot,
@@ -168,6 +170,7 @@ impl<S: Stack> Interface<S> {
             lost_is_known: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
             received_before: AtomicU64::new(0),
+            stream_gap_nsec: AtomicU64::new(0),
             stats,
             queue_stats,
         }
@@ -452,7 +455,20 @@ impl<S: Stack> Interface<S> {
     #[cold]
     fn look_at_answers(&self, one_way: &mut OneWay, ring: &mut <S::Backend as Backend>::Rx) {
         let sent = self.stats.tx_packets.value();
-        ring.expect_bursts(one_way.is_one_way(sent));
+        let gap_nsec = one_way.look(sent, sys::now_nsec());
+        ring.expect_bursts(gap_nsec.is_some());
+        self.stream_gap_nsec
+            .store(gap_nsec.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Nanoseconds from packet to packet of a stream that nobody answers; 0 if none comes.
+    pub(crate) fn stream_gap_nsec(&self) -> u64 {
+        self.stream_gap_nsec.load(Ordering::Relaxed)
+    }
+
+    /// A stream is one again when more has come.
+    pub(crate) fn stream_has_paused(&self) {
+        self.stream_gap_nsec.store(0, Ordering::Relaxed);
     }
 
     #[inline]

@@ -5,6 +5,8 @@ use std::time::Duration;
 use dev_core::{MemoryKind, ThreadMode};
 use vma_config::ExceptionHandling;
 
+pub use crate::sockets::moderation::Moderation;
+
 /// What the configuration says to the engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -34,6 +36,8 @@ pub struct Settings {
     pub select_skip_os: u32,
     /// `VMA_CQ_POLL_BATCH_MAX`: frames taken from a ring at once.
     pub poll_batch_max: usize,
+    /// How long a thread that sleeps leaves the packets of a stream alone.
+    pub moderation: Moderation,
     /// Frames of the pool.
     pub pool_frames: u32,
     /// `VMA_MEM_ALLOC_TYPE`

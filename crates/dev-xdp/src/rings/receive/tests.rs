@@ -169,7 +169,11 @@ fn where_bursts_are_expected_the_kernel_has_a_whole_ring() {
     };
     assert_eq!(level_after(false, 10), 512);
     assert_eq!(level_after(true, 1), 2048);
-    assert_eq!(level_after(true, CALM_FRAMES * 3), 2048, "calm is no reason");
+    assert_eq!(
+        level_after(true, CALM_FRAMES * 3),
+        2048,
+        "calm is no reason"
+    );
     assert_eq!(level_after(false, CALM_FRAMES * 3), 512);
     assert_eq!(pool.free_count(), 4096 - 512);
 }

@@ -13,22 +13,29 @@ const FRAMES_PER_ANSWER: u64 = 32;
 pub(super) struct OneWay {
     received: u32,
     sent_before: u64,
+    since_nsec: u64,
 }
 
 impl OneWay {
-    /// Counts frames. Whether it is time for [`Self::is_one_way`].
+    /// Counts frames. Whether it is time for [`Self::look`].
     #[inline]
     pub(super) fn received(&mut self, count: usize) -> bool {
         self.received = self.received.saturating_add(count as u32);
         self.received >= WINDOW
     }
 
-    /// Whether what came since the last look was hardly answered. `sent`: frames that were sent so far.
-    pub(super) fn is_one_way(&mut self, sent: u64) -> bool {
+    /// Nanoseconds from frame to frame, at least one, if those that came since the last look were hardly answered. `sent`: frames that
+    /// were sent so far.
+    pub(super) fn look(&mut self, sent: u64, now_nsec: u64) -> Option<u64> {
+        let received = u64::from(self.received);
         let answers = sent.wrapping_sub(self.sent_before);
-        let is_one_way = answers.saturating_mul(FRAMES_PER_ANSWER) < u64::from(self.received);
-        (self.received, self.sent_before) = (0, sent);
-        is_one_way
+        let gap_nsec = now_nsec.saturating_sub(self.since_nsec) / received.max(1);
+        *self = Self {
+            received: 0,
+            sent_before: sent,
+            since_nsec: now_nsec,
+        };
+        (answers.saturating_mul(FRAMES_PER_ANSWER) < received).then_some(gap_nsec.max(1))
     }
 }
 
@@ -39,21 +46,19 @@ mod tests {
     #[test]
     fn a_conversation_is_not_one_way() {
         let mut one_way = OneWay::default();
-        let looks: Vec<bool> = (1..=1024)
-            .filter(|_| one_way.received(1))
-            .map(|sent| one_way.is_one_way(sent))
-            .collect();
-        assert_eq!(looks, [false; 4]);
+        let look = |sent| one_way.received(1).then(|| one_way.look(sent, 0));
+        let looks: Vec<_> = (1..=1024).filter_map(look).collect();
+        assert_eq!(looks, [None; 4]);
         assert!(one_way.received(5000));
-        assert!(!one_way.is_one_way(1024 + 157));
+        assert_eq!(one_way.look(1024 + 157, 0), None);
     }
 
     #[test]
     fn what_is_hardly_answered_is() {
         let mut one_way = OneWay::default();
         assert!(!one_way.received(255) && one_way.received(1));
-        assert!(one_way.is_one_way(0));
+        assert_eq!(one_way.look(0, 256_000), Some(1_000));
         assert!(one_way.received(300));
-        assert!(one_way.is_one_way(9));
+        assert_eq!(one_way.look(9, 256_001), Some(1));
     }
 }
