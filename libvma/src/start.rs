@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dev_xdp::XdpBackend;
 use engine::monitor::ThreadPlace;
-use engine::{Engine, NetconfNetwork, RingPolicy, Settings};
+use engine::{Engine, Moderation, NetconfNetwork, RingPolicy, Settings};
 use stats::{Capacity, Identity, Segment, Setting};
 use vma_config::{Config, ExceptionHandling, LogLevel, Parsed};
 
@@ -204,6 +204,10 @@ fn settings(config: &Config) -> Settings {
             config.ring_migration_ratio_tx,
             config.ring_limit_per_interface,
         ),
+        moderation: Moderation {
+            period: Duration::from_micros(config.moderation_period_usec.into()),
+            packets: config.moderation_packets,
+        },
         pool_frames: config.xdp_pool_frames,
         memory: config.memory,
         memory_is_asked_for: config.memory_is_set,

@@ -108,6 +108,9 @@ pub trait RxRing: Send + 'static {
 
     /// The same for every frame that waits at the beginning of the call, and few others: it ends, however fast more of them come.
     fn drain(&mut self, pool: &FramePool, sink: impl FnMut(Frame)) -> usize;
+
+    /// Whether more may come while nobody polls than usually waits: the device is to have all the empty frames that it can hold.
+    fn expect_bursts(&mut self, _expected: bool) {}
 }
 
 /// A sending side of an interface.

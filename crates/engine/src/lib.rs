@@ -44,7 +44,7 @@ pub use sockets::notice::warn_in_a_box;
 pub use sockets::options::is_asked_for_later;
 pub use sockets::reason::Reason;
 pub use sockets::rings::RingPolicy;
-pub use sockets::settings::Settings;
+pub use sockets::settings::{Moderation, Settings};
 pub use sockets::sleep::{Sleep, Woken};
 pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, Sockaddr, tick_nsec};

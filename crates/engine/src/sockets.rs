@@ -21,6 +21,7 @@ pub mod interrupt;
 pub(crate) mod kernel_sockets;
 pub(crate) mod links;
 pub(crate) mod message;
+pub(crate) mod moderation;
 pub(crate) mod network;
 pub(crate) mod next_hops;
 pub(crate) mod notice;

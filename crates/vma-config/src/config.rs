@@ -102,6 +102,11 @@ pub struct Config {
     pub select_skip_os: u32,
     /// `VMA_CQ_POLL_BATCH_MAX`: the most packets that one poll takes from a ring, 1..128.
     pub cq_poll_batch_max: u32,
+    /// `VMA_CQ_MODERATION_PERIOD_USEC`: how long a thread that sleeps leaves the packets of a stream alone; 0 if
+    /// `VMA_CQ_MODERATION_ENABLE` is off.
+    pub moderation_period_usec: u32,
+    /// `VMA_CQ_MODERATION_COUNT`: until about so many wait.
+    pub moderation_packets: u32,
     /// `VMA_OFFLOADED_SOCKETS`: whether new sockets are accelerated.
     pub offloaded_sockets: bool,
     /// `VMA_EXCEPTION_HANDLING`: what is done when a program asks for what is not supported.
@@ -350,6 +355,13 @@ impl Config {
             select_poll_os_ratio: unsigned(const { ParameterId::of("VMA_SELECT_POLL_OS_RATIO") }),
             select_skip_os: unsigned(const { ParameterId::of("VMA_SELECT_SKIP_OS") }),
             cq_poll_batch_max: unsigned(const { ParameterId::of("VMA_CQ_POLL_BATCH_MAX") }),
+            moderation_period_usec: match settings
+                .is_on(const { ParameterId::of("VMA_CQ_MODERATION_ENABLE") })
+            {
+                true => unsigned(const { ParameterId::of("VMA_CQ_MODERATION_PERIOD_USEC") }),
+                false => 0,
+            },
+            moderation_packets: unsigned(const { ParameterId::of("VMA_CQ_MODERATION_COUNT") }),
             offloaded_sockets: settings.is_on(const { ParameterId::of("VMA_OFFLOADED_SOCKETS") }),
             exception_handling: match settings
                 .number(const { ParameterId::of("VMA_EXCEPTION_HANDLING") })

@@ -3,6 +3,7 @@
 use crate::cpu_sharing::Spin;
 use crate::sockets::interface::InterfaceSet;
 use crate::sockets::interrupt::Mark;
+use crate::sockets::moderation::Naps;
 use crate::sockets::settings::Settings;
 use crate::sockets::sleep::{Sleep, Woken};
 use crate::sockets::stack::Stack;
@@ -36,6 +37,7 @@ pub struct MuxCall {
     rounds_to_os: u32,
     rounds: u32,
     spin: Spin,
+    pub(super) naps: Naps,
     /// The call ends with this, after a last look: like the kernel it prefers what is ready.
     ends: Option<Step>,
     /// It has slept, and has to receive what has come before it does anything else.
@@ -60,6 +62,7 @@ impl MuxCall {
             (true, Ok(usec)) => Some(begun() + usec * 1000),
             (true, Err(_)) => None,
         };
+        let sleeps_at_once = poll_until_nsec == Some(0) && timeout_nsec != Some(0);
         Self {
             mark: Mark::now(),
             deadline_nsec: timeout_nsec.map(|timeout| match timeout {
@@ -68,10 +71,14 @@ impl MuxCall {
             }),
             poll_until_nsec,
             os_ratio: settings.select_poll_os_ratio,
-            // The kernel is asked in the first round: what has waited there longest comes first.
-            rounds_to_os: 1,
+            // The kernel is asked in the first round: what has waited there longest comes first. A sleep asks it, too.
+            rounds_to_os: match settings.select_poll_os_ratio {
+                ratio @ 1.. if sleeps_at_once => ratio,
+                _ => 1,
+            },
             rounds: 0,
             spin: Spin::new(settings.poll_shared_cpu, settings.select_poll_usec >= 0),
+            naps: Naps::default(),
             ends: None,
             receives_first: false,
             has_slept: false,

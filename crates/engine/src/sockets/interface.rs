@@ -4,6 +4,7 @@ mod batch;
 mod datagrams;
 mod groups;
 mod long;
+mod one_way;
 mod pieces;
 mod segments;
 mod sending;
@@ -36,6 +37,7 @@ use crate::sys;
 use batch::Batch;
 pub(crate) use datagrams::datagrams;
 pub(crate) use long::LongPacket;
+use one_way::OneWay;
 use pieces::Pieces;
 use sending::SendRing;
 pub(crate) use sending::{RingLease, Sender, Transmitted};
@@ -77,6 +79,8 @@ pub(crate) struct Interface<S: Stack> {
     /// What had been received when [`Interface::take_unpolled`] was last called.
     received_before: AtomicU64,
     stats: &'static RingStats,
+    /// See [`Interface::stream_gap_nsec`].
+    stream_gap_nsec: AtomicU64,
     /// What is known of the device's receive queues together.
     queue_stats: QueueSlot,
 }
@@ -91,6 +95,7 @@ struct RxSide<S: Stack> {
     until_timed: u32,
     /// Of a packet that is longer than a frame.
     pieces: Pieces,
+    one_way: OneWay,
 }
 
 /// One of so many frames is timed: two looks at the clock cost as much as a counter, spread over all of them.
@@ -135,6 +140,7 @@ impl<S: Stack> Interface<S> {
                     refused: RefusedSources::default(),
                     until_timed: 0,
                     pieces: Pieces::new(mode),
+                    one_way: OneWay::default(),
                 },
             ),
             ring_table: Mutex::new(RingTable::new(send_rings.len())),
@@ -159,6 +165,7 @@ impl<S: Stack> Interface<S> {
             lost_is_known: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
             received_before: AtomicU64::new(0),
+            stream_gap_nsec: AtomicU64::new(0),
             stats,
             queue_stats,
         }
@@ -332,11 +339,13 @@ impl<S: Stack> Interface<S> {
             refused,
             until_timed,
             pieces,
+            one_way,
         } = &mut *side;
-        let mut bytes = 0;
+        let (mut bytes, mut in_pieces) = (0, 0);
         let count = ring.poll(self.pool, self.poll_batch_max, |frame| {
             bytes += frame.len();
             if pieces.are_missing() || frame.continues() {
+                in_pieces += 1;
                 return self.take_piece(flows, refused, frame, pieces);
             }
             let arrived_nsec = arrival_nsec(until_timed);
@@ -348,7 +357,12 @@ impl<S: Stack> Interface<S> {
                 direct,
             );
         });
-        self.count_received(count, bytes);
+        if count > 0 {
+            self.count_received(count, bytes);
+            if one_way.received(count - in_pieces) {
+                self.look_at_answers(one_way, ring);
+            }
+        }
         drop(side);
         self.end_batch();
         self.start_replies();
@@ -371,11 +385,13 @@ impl<S: Stack> Interface<S> {
             refused,
             until_timed,
             pieces,
+            one_way,
         } = &mut *side;
-        let mut bytes = 0;
+        let (mut bytes, mut in_pieces) = (0, 0);
         let count = ring.drain(self.pool, |frame| {
             bytes += frame.len();
             if pieces.are_missing() || frame.continues() {
+                in_pieces += 1;
                 return self.take_piece(flows, refused, frame, pieces);
             }
             let arrived_nsec = arrival_nsec(until_timed);
@@ -387,7 +403,12 @@ impl<S: Stack> Interface<S> {
                 &mut None,
             );
         });
-        self.count_received(count, bytes);
+        if count > 0 {
+            self.count_received(count, bytes);
+            if one_way.received(count - in_pieces) {
+                self.look_at_answers(one_way, ring);
+            }
+        }
         drop(side);
         self.end_batch();
         self.start_replies();
@@ -397,15 +418,33 @@ impl<S: Stack> Interface<S> {
     /// Under the ring's lock.
     #[inline]
     fn count_received(&self, count: usize, bytes: usize) {
-        if count > 0 {
-            // Whoever sent what this answers did so by any of them.
-            for ring in &self.send_rings {
-                ring.doorbell.frames_received(count);
-            }
-            self.queue_stats.rx_drained_max.raise_to(count as u64);
-            self.stats.rx_packets.add(count as u64);
-            self.stats.rx_bytes.add(bytes as u64);
+        // Whoever sent what this answers did so by any of them.
+        for ring in &self.send_rings {
+            ring.doorbell.frames_received(count);
         }
+        self.queue_stats.rx_drained_max.raise_to(count as u64);
+        self.stats.rx_packets.add(count as u64);
+        self.stats.rx_bytes.add(bytes as u64);
+    }
+
+    /// Under the ring's lock.
+    #[cold]
+    fn look_at_answers(&self, one_way: &mut OneWay, ring: &mut <S::Backend as Backend>::Rx) {
+        let sent = self.send_rings.iter().map(SendRing::sent).sum();
+        let gap_nsec = one_way.look(sent, sys::now_nsec());
+        ring.expect_bursts(gap_nsec.is_some());
+        self.stream_gap_nsec
+            .store(gap_nsec.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Nanoseconds from packet to packet of a stream that nobody answers; 0 if none comes.
+    pub(crate) fn stream_gap_nsec(&self) -> u64 {
+        self.stream_gap_nsec.load(Ordering::Relaxed)
+    }
+
+    /// A stream is one again when more has come.
+    pub(crate) fn stream_has_paused(&self) {
+        self.stream_gap_nsec.store(0, Ordering::Relaxed);
     }
 
     #[inline]

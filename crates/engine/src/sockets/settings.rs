@@ -5,6 +5,7 @@ use std::time::Duration;
 use dev_core::{MemoryKind, ThreadMode};
 use vma_config::ExceptionHandling;
 
+pub use crate::sockets::moderation::Moderation;
 use crate::sockets::rings::RingPolicy;
 
 /// What the configuration says to the engine.
@@ -38,6 +39,8 @@ pub struct Settings {
     pub poll_batch_max: usize,
     /// `VMA_RING_ALLOCATION_LOGIC_TX`, `VMA_RING_MIGRATION_RATIO_TX`, `VMA_RING_LIMIT_PER_INTERFACE`
     pub rings_tx: RingPolicy,
+    /// How long a thread that sleeps leaves the packets of a stream alone.
+    pub moderation: Moderation,
     /// Frames of the pool.
     pub pool_frames: u32,
     /// `VMA_MEM_ALLOC_TYPE`

@@ -22,6 +22,7 @@ mod groups;
 mod interfaces;
 mod layers;
 mod lifetimes;
+mod moderation;
 mod options;
 mod poll;
 mod port_groups;

@@ -35,6 +35,7 @@ pub fn settings() -> Settings {
         measures_polling: false,
         progress_interval: std::time::Duration::ZERO,
         progress_packets_max: 0,
+        moderation: engine::Moderation::NONE,
         internal_thread_receives: false,
         wait_after_join: std::time::Duration::ZERO,
         tx_mc_loopback: true,

@@ -60,6 +60,11 @@ impl<B: Backend> SendRing<B> {
             stats,
         }
     }
+
+    /// Frames that were sent by it.
+    pub(super) fn sent(&self) -> u64 {
+        self.stats.tx_packets.value()
+    }
 }
 
 /// One of an interface's sending rings.
