@@ -3,13 +3,14 @@
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
+use dev_core::Protocol;
 use libc::c_int;
 use wire::EthernetAddresses;
 use wire::tcp::Template;
 
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
-use crate::sockets::network::{NextHop, NextHopKey};
+use crate::sockets::network::{FlowPorts, NextHop, NextHopKey, RouteMetrics};
 use crate::sockets::next_hops::SharedNextHop;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
@@ -78,7 +79,15 @@ impl<S: Stack> Way<S> {
             source: Some(*local.ip()),
             tos: headers.tos,
             output_interface: None,
+            flow: Some(FlowPorts {
+                protocol: Protocol::Tcp,
+                local: local.port(),
+                peer: peer.port(),
+            }),
         });
+        if shared.found.metrics != RouteMetrics::default() {
+            return Err(Reason::RouteMetric);
+        }
         let NextHop::Link {
             link_index,
             mac,
