@@ -143,6 +143,11 @@ impl<S: Stack> Way<S> {
         }
     }
 
+    /// Whether it is the one that the network's configuration says, and still is.
+    pub(super) fn is_found(&self) -> bool {
+        self.next_hop.is_some() && self.is_current()
+    }
+
     /// Whether it is still known to lead to the peer.
     #[inline]
     pub(super) fn is_current(&self) -> bool {
