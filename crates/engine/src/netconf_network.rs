@@ -3,16 +3,18 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use descriptors::OwnDescriptor;
-use dev_core::LinkSpec;
+use dev_core::{LinkSpec, Protocol};
 use netconf::{
     GroupChanges, IpVersion, IpsecPolicies, Link, Memberships, Netconf, RouteKind, RouteQuery,
+    TransportFlow,
 };
 
 use crate::sockets::network::{
-    InterfaceFacts, Network, NetworkChange, NextHop, NextHopKey, PortUser, Resolution,
+    InterfaceFacts, Network, NetworkChange, NextHop, NextHopKey, PortUser, Resolution, RouteMetrics,
 };
 use crate::sockets::reason::Reason;
 use crate::sys;
@@ -24,6 +26,8 @@ pub struct NetconfNetwork {
     events: Arc<OwnDescriptor>,
     ipsec_events: Option<Arc<OwnDescriptor>>,
     namespace: Option<sys::NamespaceId>,
+    /// See [`Network::routes_by_flow`].
+    routes_by_flow: Arc<AtomicBool>,
     /// `None` where raw sockets are not allowed; then no interface can be opened either.
     paths: Option<Arc<sys::PathNotices>>,
 }
@@ -35,6 +39,8 @@ struct Inner {
     ipsec: Option<IpsecPolicies>,
     /// Which groups the host is a member of.
     members: Members,
+    /// Whether policy rules ask for protocols or ports.
+    rules_by_flow: bool,
     /// Neighbours that sockets send to, so that the kernel keeps verifying them.
     used_neighbours: Vec<(u32, IpAddr)>,
 }
@@ -70,15 +76,31 @@ impl NetconfNetwork {
             netconf,
             ipsec,
             members: Members::Unasked,
+            rules_by_flow: false,
             used_neighbours: Vec::new(),
         };
-        Ok(Self {
+        let network = Self {
             inner: Arc::new(Mutex::new(inner)),
             namespace: sys::namespace_of(events.as_raw_fd()),
             events,
             ipsec_events,
+            routes_by_flow: Arc::default(),
             paths: sys::PathNotices::open().ok().map(Arc::new),
-        })
+        };
+        network.look_at_policy(&mut network.lock(), true);
+        Ok(network)
+    }
+
+    /// Finds out whether ports matter to the ways of packets.
+    fn look_at_policy(&self, inner: &mut Inner, rules_have_changed: bool) {
+        if rules_have_changed {
+            // It may be so where it cannot be found out.
+            inner.rules_by_flow = inner.netconf.routes_by_flow().unwrap_or(true);
+        }
+        // The kernel tells of no change of the setting; it matters little before there are routes that depend on it.
+        let choice_by_flow = self.is_here() && setting("fib_multipath_hash_policy") != 0;
+        let by_flow = inner.rules_by_flow || choice_by_flow;
+        self.routes_by_flow.store(by_flow, Ordering::Relaxed);
     }
 
     /// Becomes readable when something has changed.
@@ -142,7 +164,7 @@ impl Network for NetconfNetwork {
             addresses: ipv4_addresses(netconf, link.index),
             up: link.up,
             loopback: link.loopback,
-            eligible: is_eligible(link),
+            obstacle: netconf.obstacle(link).unwrap_or_default(),
         };
         netconf.links().map(facts).collect()
     }
@@ -253,6 +275,9 @@ impl Network for NetconfNetwork {
                 );
             }
         }
+        if changes.all_routes || !changes.changed_routes.is_empty() {
+            self.look_at_policy(&mut inner, changes.all_routes);
+        }
         let ipsec = inner.ipsec.as_mut().map(IpsecPolicies::process_events);
         let ipsec = ipsec.is_some_and(|changed| {
             changed.unwrap_or_else(|error| {
@@ -321,6 +346,10 @@ impl Network for NetconfNetwork {
         })
     }
 
+    fn routes_by_flow(&self) -> bool {
+        self.routes_by_flow.load(Ordering::Relaxed)
+    }
+
     fn next_hop(&self, key: &NextHopKey) -> Resolution {
         let (destination, source) = (key.destination, key.source);
         let mut inner = self.lock();
@@ -331,6 +360,14 @@ impl Network for NetconfNetwork {
         query.source = source.map(IpAddr::from);
         query.tos = key.tos;
         query.output_interface = key.output_interface;
+        query.flow = key.flow.map(|flow| TransportFlow {
+            protocol: match flow.protocol {
+                Protocol::Tcp => IPPROTO_TCP,
+                Protocol::Udp => IPPROTO_UDP,
+            },
+            source_port: flow.local,
+            destination_port: flow.peer,
+        });
         let Ok(route) = inner.netconf.route(&query) else {
             // The kernel's own send returns the error.
             return NextHop::Kernel(Reason::Route).into();
@@ -344,7 +381,7 @@ impl Network for NetconfNetwork {
         let Some(link) = inner
             .netconf
             .link(route.output_interface)
-            .filter(|link| is_eligible(link))
+            .filter(|link| inner.netconf.obstacle(link).is_none())
         else {
             return NextHop::Kernel(Reason::Route).into();
         };
@@ -371,6 +408,10 @@ impl Network for NetconfNetwork {
         }
         let next_hop = route.gateway.unwrap_or_else(|| destination.into());
         let used = (link_index, next_hop);
+        let metrics = RouteMetrics {
+            hop_limit: route.hop_limit.is_some(),
+            of_streams: route.has_stream_metrics,
+        };
         let mac = inner
             .netconf
             .neighbour(link_index, next_hop)
@@ -379,6 +420,7 @@ impl Network for NetconfNetwork {
             return Resolution {
                 next_hop: NextHop::Kernel(Reason::Neighbour),
                 neighbour: Some(used),
+                metrics,
             };
         };
         if inner.used_neighbours.len() < USED_NEIGHBOURS_MAX
@@ -395,6 +437,7 @@ impl Network for NetconfNetwork {
                 mtu_locked: route.mtu_locked,
             },
             neighbour: Some(used),
+            metrics,
         }
     }
 }
@@ -407,17 +450,6 @@ fn group_mac(group: Ipv4Addr) -> [u8; 6] {
 
 fn ipv4_addresses(netconf: &Netconf, link_index: u32) -> Vec<Ipv4Addr> {
     netconf.addresses_of(link_index).filter_map(ipv4).collect()
-}
-
-/// Hardware, veth and tap devices of their own. Bonds, bridges, VLANs and their parts have packets steered beneath or
-/// above them in ways that a program on the device would get wrong.
-fn is_eligible(link: &Link) -> bool {
-    let kind = link.kind.as_deref();
-    link.ethernet
-        && !link.loopback
-        && link.mac.is_some()
-        && link.master.is_none()
-        && matches!(kind, None | Some("veth" | "tun"))
 }
 
 fn ipv4(address: &netconf::Address) -> Option<Ipv4Addr> {
@@ -438,13 +470,18 @@ fn broadcast(address: &netconf::Address) -> Option<Ipv4Addr> {
 
 /// A setting of an interface that is in force if it is set for this or for all (`ip-sysctl`).
 fn conf(link: &str, setting: &str) -> u32 {
-    let of = |link: &str| {
-        let path = format!("/proc/sys/net/ipv4/conf/{link}/{setting}");
-        let text = std::fs::read_to_string(path).ok();
-        text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
-    };
+    let of = |link: &str| self::setting(&format!("conf/{link}/{setting}"));
     of(link).max(of("all"))
 }
+
+/// A setting of IPv4 in the thread's namespace; 0 if there is none.
+fn setting(name: &str) -> u32 {
+    let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok();
+    text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+const IPPROTO_TCP: u8 = libc::IPPROTO_TCP as u8;
+const IPPROTO_UDP: u8 = libc::IPPROTO_UDP as u8;
 
 #[cfg(test)]
 mod tests {

@@ -30,6 +30,8 @@ pub struct Link {
     pub kind: Option<String>,
     /// The index of the bridge, bond or VRF that it is a part of.
     pub master: Option<u32>,
+    /// The index of the interface that it lies on: a VLAN's lower device, but also the peer of a veth.
+    pub lower: Option<u32>,
     /// Frames are Ethernet frames (ARPHRD_ETHER).
     pub ethernet: bool,
     /// How many receive queues were allocated (IFLA_NUM_RX_QUEUES); not all need be in use.
@@ -53,6 +55,7 @@ impl Link {
             mac: None,
             kind: None,
             master: None,
+            lower: None,
             ethernet: header.link_layer_type == LinkLayerType::Ether,
             rx_queues: 1,
         };
@@ -64,6 +67,7 @@ impl Link {
                 LinkAttribute::Controller(value) => {
                     link.master = Some(*value).filter(|&it| it != 0)
                 }
+                LinkAttribute::Link(value) => link.lower = Some(*value).filter(|&it| it != 0),
                 LinkAttribute::NumRxQueues(value) => link.rx_queues = *value,
                 LinkAttribute::LinkInfo(values) => link.kind = kind(values),
                 _ => {}

@@ -34,7 +34,7 @@ pub fn engine(settings: Settings, device: &NullBackend) -> &'static Engine<NullB
         addresses: vec![OUR_IP],
         up: true,
         loopback: false,
-        eligible: true,
+        obstacle: String::new(),
     };
     let network = FixedNetwork {
         interfaces: vec![interface],

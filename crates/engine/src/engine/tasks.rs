@@ -267,6 +267,23 @@ impl<B: Backend> Task for Descendants<B> {
     }
 }
 
+/// Segments that come to the kernel's halves of connections.
+pub(super) struct Strays<B: Backend> {
+    engine: &'static Engine<B>,
+}
+
+impl<B: Backend> Strays<B> {
+    pub(super) fn new(engine: &'static Engine<B>) -> Self {
+        Self { engine }
+    }
+}
+
+impl<B: Backend> Task for Strays<B> {
+    fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
+        Next::In(self.engine.look_for_strays().unwrap_or(IDLE_INTERVAL))
+    }
+}
+
 /// IPsec policies come or go.
 pub(super) struct Ipsec<B: Backend> {
     engine: &'static Engine<B>,

@@ -180,7 +180,7 @@ impl<S: Stack> Links<S> {
     ) -> Option<u32> {
         let address = *local.ip();
         let owns = |interface: &&InterfaceFacts| {
-            interface.eligible
+            interface.is_eligible()
                 && !interface.loopback
                 && (address.is_unspecified() || interface.addresses.contains(&address))
         };

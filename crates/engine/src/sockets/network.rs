@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::RawFd;
 use std::{fmt, io};
 
-use dev_core::LinkSpec;
+use dev_core::{LinkSpec, Protocol};
 
 use crate::sockets::reason::Reason;
 
@@ -19,8 +19,16 @@ pub struct InterfaceFacts {
     pub up: bool,
     /// The loopback interface.
     pub loopback: bool,
+    /// Why no back-end can take it over, in a few words: it is no Ethernet interface, or a bond, a bridge or the like, or part of one.
+    /// Empty: one can, perhaps.
+    pub obstacle: String,
+}
+
+impl InterfaceFacts {
     /// Ethernet, of a kind that a back-end can take over, and not part of a bond or bridge.
-    pub eligible: bool,
+    pub(crate) fn is_eligible(&self) -> bool {
+        self.obstacle.is_empty()
+    }
 }
 
 /// Where a datagram goes.
@@ -54,6 +62,19 @@ pub struct NextHopKey {
     pub tos: u8,
     /// The index of the interface that the socket demands.
     pub output_interface: Option<u32>,
+    /// Its protocol and ports. They count only where [`Network::routes_by_flow`].
+    pub flow: Option<FlowPorts>,
+}
+
+/// What the transport header says of a packet, for its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowPorts {
+    /// UDP or TCP.
+    pub protocol: Protocol,
+    /// The port of the socket; 0 before it has one.
+    pub local: u16,
+    /// The port of the destination.
+    pub peer: u16,
 }
 
 /// A next hop, and what it depends on.
@@ -63,6 +84,17 @@ pub struct Resolution {
     pub next_hop: NextHop,
     /// The neighbour (link index, address) whose hardware address was looked up.
     pub neighbour: Option<(u32, IpAddr)>,
+    /// What the route says of packets beyond their way.
+    pub metrics: RouteMetrics,
+}
+
+/// Metrics of a route that only the kernel heeds (`ip-route(8)`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteMetrics {
+    /// `hoplimit`: the time to live of packets whose socket does not say otherwise.
+    pub hop_limit: bool,
+    /// Some that are for TCP connections, such as `advmss` and `initcwnd`.
+    pub of_streams: bool,
 }
 
 impl From<NextHop> for Resolution {
@@ -70,6 +102,7 @@ impl From<NextHop> for Resolution {
         Self {
             next_hop,
             neighbour: None,
+            metrics: RouteMetrics::default(),
         }
     }
 }
@@ -195,6 +228,11 @@ pub trait Network: fmt::Debug + Send + Sync {
     /// What has changed since the last call, without waiting; `None`: nothing.
     fn take_changes(&self) -> Option<NetworkChange>;
 
+    /// Whether the ways of packets to one destination may differ by protocol and ports, as of the last [`Network::take_changes`].
+    fn routes_by_flow(&self) -> bool {
+        false
+    }
+
     /// The kernel's routing decision and neighbour for a destination. A multicast group needs no neighbour.
     fn next_hop(&self, key: &NextHopKey) -> Resolution;
 
@@ -243,8 +281,8 @@ mod tests {
         let destination: Ipv4Addr = "192.0.2.7".parse().unwrap();
         let gateway = |link_index| (link_index, "10.0.0.9".parse().unwrap());
         let found = Resolution {
-            next_hop: NextHop::Kernel(Reason::Neighbour),
             neighbour: Some(gateway(3)),
+            ..NextHop::Kernel(Reason::Neighbour).into()
         };
         let concerns = |change: NetworkChange| change.concerns(destination, &found);
         assert!(!concerns(NetworkChange::default()));

@@ -74,7 +74,14 @@ impl NotOffloaded<'_> {
         });
         match self.reason {
             Reason::Multicast | Reason::AddressNotLocal | Reason::NotUnicast => address.to_string(),
-            Reason::NoInterface | Reason::OpenFailed | Reason::DeviceLost => {
+            Reason::NoInterface => {
+                let names = owners.map(|it| format!("{}: {}", it.spec.name, it.obstacle));
+                names
+                    .map(|it| it.trim_end_matches(": ").to_owned())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            }
+            Reason::OpenFailed | Reason::DeviceLost => {
                 let names: Vec<_> = owners.map(|owner| owner.spec.name.as_str()).collect();
                 names.join(", ")
             }
@@ -173,7 +180,7 @@ pub(crate) fn plan<'a>(
     let mut flows = Vec::new();
     let is_device = |index| socket.device == 0 || socket.device == index;
     for interface in owners.filter(|interface| {
-        interface.eligible && !interface.loopback && is_device(interface.spec.index)
+        interface.is_eligible() && !interface.loopback && is_device(interface.spec.index)
     }) {
         let addresses = interface.addresses.iter().copied();
         let addresses = addresses.filter(|address| wanted.is_unspecified() || *address == wanted);
@@ -218,7 +225,7 @@ mod tests {
             addresses: vec![address.parse().unwrap()],
             up: true,
             loopback: address.starts_with("127"),
-            eligible,
+            obstacle: if eligible { "" } else { "a bridge" }.to_owned(),
         }
     }
 

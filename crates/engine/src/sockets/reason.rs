@@ -149,6 +149,9 @@ reasons! {
     /// `IP_MULTICAST_LOOP` is on, as it is by default, and sockets of this host are members of the group.
     Looped = 39, "sockets of this host are to get it, too",
         "Set IP_MULTICAST_LOOP to 0, or VMA_TX_MC_LOOPBACK=0, if nothing on this host is to receive it";
+    /// `hoplimit`, and for a connection also `advmss`, `initcwnd`, `rto_min` and what else `ip-route(8)` has of TCP.
+    RouteMetric = 40, "the route has metrics that only the kernel heeds",
+        "Take the metrics from the route (ip route get ADDRESS); an MTU is heeded, and for datagrams only hoplimit counts";
 }
 
 /// The statistics count each by itself.

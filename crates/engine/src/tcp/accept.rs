@@ -72,7 +72,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// Takes the connection that has waited longest. `open` makes an object for its descriptor. `None`: there is none after all; a
-    /// descriptor that was opened is the caller's to close.
+    /// descriptor that was opened is the caller's to close. Under the control lock; the caller then [finds its way](Self::find_way).
     pub(crate) fn accept(
         &'static self,
         host: &Host<S>,
@@ -218,9 +218,11 @@ impl<S: TcpStack> TcpSocket<S> {
         stream.show_accepted(fd, inode);
         // Its timer was the listener's.
         self.common.timers.arm(self.timer(), now);
-        let outcome = stream.settle(&self.core, now);
+        let mut outcome = stream.settle(&self.core, now);
         let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);
+        // The caller looks for it.
+        outcome.needs_way = false;
         self.after(host, &outcome, sender);
     }
 }

@@ -10,7 +10,7 @@ use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Sender;
 use crate::sockets::reason::Reason;
-use crate::sys::Errno;
+use crate::sys::{Errno, streams};
 use crate::tcp::common::now;
 use crate::tcp::info::name_of;
 use crate::tcp::socket::Role;
@@ -90,12 +90,21 @@ impl<S: TcpStack> TcpSocket<S> {
     /// The same, if it has none.
     pub(crate) fn find_missing_way(&'static self, host: &Host<S>) {
         let is_missing = match &*self.role.lock() {
-            Role::Stream(stream) => !stream.way.as_ref().is_some_and(Way::is_current),
+            Role::Stream(stream) => !stream.way.as_ref().is_some_and(Way::is_found),
             _ => false,
         };
         if is_missing {
             self.find_way(host);
         }
+    }
+
+    /// Whether the kernel's socket has got segments of the connection.
+    pub(crate) fn has_strayed(&self) -> bool {
+        let is_stream = match &*self.role.lock() {
+            Role::Stream(stream) => stream.orphan.is_none(),
+            _ => false,
+        };
+        is_stream && streams::segments_received(self.fd()) > 0
     }
 
     /// The network or a device has changed. Under the control lock.

@@ -13,7 +13,7 @@ use crate::sockets::family::{canonical, local_ipv4};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
-use crate::sockets::network::{NextHop, NextHopKey};
+use crate::sockets::network::{FlowPorts, NextHop, NextHopKey, RouteMetrics};
 use crate::sockets::offload::NotOffloaded;
 use crate::sockets::reason::Reason;
 use crate::sockets::rings::RingUser;
@@ -247,8 +247,16 @@ impl<S: TcpStack> TcpSocket<S> {
             source: bound.map(|it| *it.ip()).filter(|ip| !ip.is_unspecified()),
             tos: self.tos(),
             output_interface: None,
+            flow: Some(FlowPorts {
+                protocol: Protocol::Tcp,
+                local: bound.map_or(0, |it| it.port()),
+                peer: peer.port(),
+            }),
         };
         let found = host.next_hop(key);
+        if found.found.metrics != RouteMetrics::default() {
+            return Err(Reason::RouteMetric.into());
+        }
         let link = match (found.found.next_hop, found.found.neighbour) {
             (NextHop::Link { link_index, .. }, _) => link_index,
             (NextHop::Kernel(Reason::Neighbour), Some((link, address))) => {

@@ -403,7 +403,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let mut places = Vec::new();
         let mut refusal = Reason::Loopback;
         for facts in host.links.facts() {
-            if facts.loopback || !facts.eligible {
+            if facts.loopback || !facts.is_eligible() {
                 continue;
             }
             for address in facts.addresses {

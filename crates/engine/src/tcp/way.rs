@@ -3,13 +3,14 @@
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
+use dev_core::Protocol;
 use libc::c_int;
 use wire::EthernetAddresses;
 use wire::tcp::Template;
 
 use crate::sockets::host::Host;
 use crate::sockets::interface::{Interface, RingLease};
-use crate::sockets::network::{NextHop, NextHopKey};
+use crate::sockets::network::{FlowPorts, NextHop, NextHopKey, RouteMetrics};
 use crate::sockets::next_hops::SharedNextHop;
 use crate::sockets::reason::Reason;
 use crate::sockets::rings::RingUser;
@@ -80,7 +81,15 @@ impl<S: Stack> Way<S> {
             source: Some(*local.ip()),
             tos: headers.tos,
             output_interface: None,
+            flow: Some(FlowPorts {
+                protocol: Protocol::Tcp,
+                local: local.port(),
+                peer: peer.port(),
+            }),
         });
+        if shared.found.metrics != RouteMetrics::default() {
+            return Err(Reason::RouteMetric);
+        }
         let NextHop::Link {
             link_index,
             mac,
@@ -135,6 +144,11 @@ impl<S: Stack> Way<S> {
             mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
             next_hop: None,
         }
+    }
+
+    /// Whether it is the one that the network's configuration says, and still is.
+    pub(super) fn is_found(&self) -> bool {
+        self.next_hop.is_some() && self.is_current()
     }
 
     /// Whether it is still known to lead to the peer.

@@ -5,12 +5,13 @@ use std::hash::Hash;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
+use dev_core::Protocol;
 use vma_config::rules::ProcessRules;
 use wire::{EthernetAddresses, UdpTemplate};
 
 use crate::sockets::host::Host;
 use crate::sockets::interface::RingLease;
-use crate::sockets::network::{NextHop, NextHopKey};
+use crate::sockets::network::{FlowPorts, NextHop, NextHopKey};
 use crate::sockets::next_hops::SharedNextHop;
 use crate::sockets::offload::{self, NotOffloaded};
 use crate::sockets::reason::Reason;
@@ -473,8 +474,17 @@ fn resolve_way<S: Stack>(
         source: bound.or_else(|| group.and_then(|group| group.source)),
         tos,
         output_interface: group.and(asked.group_interface),
+        flow: Some(FlowPorts {
+            protocol: Protocol::Udp,
+            local: local.port(),
+            peer: address.port(),
+        }),
     };
     let shared = next_hop.insert(host.next_hop(key));
+    if shared.found.metrics.hop_limit && group.is_none() && overrides.ttl.is_none() {
+        // `IP_TTL` does not say whether the program has set it.
+        return Err(Reason::RouteMetric);
+    }
     match shared.found.next_hop {
         NextHop::Kernel(reason) => Err(reason),
         NextHop::Link {

@@ -191,7 +191,9 @@ fn reasons_of_sockets_that_cannot_be_accelerated() {
         let seen = loopback.snapshot(&host).unwrap();
         assert_eq!((seen.offloaded, seen.reason), (false, 4));
         host.network.change_interfaces(|interfaces| {
-            interfaces.iter_mut().for_each(|it| it.eligible = false);
+            interfaces
+                .iter_mut()
+                .for_each(|it| it.obstacle = "a bridge".to_owned());
         });
         assert_eq!(host.any().reason(), Reason::NoInterface);
         host.network.set_interfaces(Vec::new());

@@ -145,8 +145,8 @@ impl Network for TestNetwork {
             NextHop::Kernel(_) => None,
         };
         Resolution {
-            next_hop,
             neighbour,
+            ..next_hop.into()
         }
     }
 }
@@ -163,7 +163,7 @@ pub fn interface(index: u32, address: Ipv4Addr) -> InterfaceFacts {
         addresses: vec![address],
         up: true,
         loopback: false,
-        eligible: true,
+        obstacle: String::new(),
     }
 }
 

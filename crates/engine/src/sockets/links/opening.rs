@@ -72,7 +72,7 @@ impl<S: Stack> Links<S> {
         }
         let mut present = self.network.interfaces().into_iter();
         let facts = present.find(|facts| facts.spec.index == index);
-        let Some(facts) = facts.filter(|facts| facts.eligible && facts.up) else {
+        let Some(facts) = facts.filter(|facts| facts.is_eligible() && facts.up) else {
             opening.given_up();
             return Err(Reason::Route);
         };
