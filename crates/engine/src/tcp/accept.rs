@@ -1,6 +1,6 @@
 //! `accept(2)`: a connection gets a descriptor, and the kernel's socket behind it its addresses.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use dev_core::{Flow, Protocol};
@@ -77,7 +77,7 @@ impl<S: TcpStack> TcpSocket<S> {
         host: &Host<S>,
         flags: c_int,
         open: impl FnOnce(c_int) -> Option<&'static Self>,
-    ) -> Option<Result<(c_int, SocketAddrV4), Errno>> {
+    ) -> Option<Result<(c_int, SocketAddr), Errno>> {
         let (key, interface) = {
             let role = self.role.lock();
             let Role::Listener(listening) = &*role else {
@@ -153,8 +153,8 @@ impl<S: TcpStack> TcpSocket<S> {
         &self,
         host: &Host<S>,
         fd: c_int,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
+        local: SocketAddr,
+        peer: SocketAddr,
     ) -> Result<(), Errno> {
         let family = self.family();
         match streams::connect_silently(fd, family.form(local), family.form(peer)) {
@@ -180,7 +180,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// Resets a connection that cannot be accepted.
-    fn refuse(&self, key: (SocketAddrV4, SocketAddrV4)) {
+    fn refuse(&self, key: (SocketAddr, SocketAddr)) {
         let interface = match &mut *self.role.lock() {
             Role::Listener(listening) => listening.refuse(key, &self.core, now()),
             _ => None,

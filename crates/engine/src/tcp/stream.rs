@@ -1,6 +1,6 @@
 //! A connection with its way to the peer, and what others see of its state.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::tcp::{Connection, Event, Instant, State, Transmit};
@@ -16,7 +16,7 @@ use crate::sockets::stack::Stack;
 use crate::tcp::common::Counted;
 use crate::tcp::payload::Received;
 use crate::tcp::time_wait::Wait;
-use crate::tcp::way::{HeaderOptions, Way};
+use crate::tcp::way::{Headers, Way};
 
 /// Room to write: `tcp_poll` reports no more of [`events::OUT`].
 const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
@@ -24,13 +24,13 @@ const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
 /// A connection of a socket. Under the socket's lock.
 pub(super) struct Stream<S: Stack> {
     pub(super) connection: Connection<Received>,
-    pub(super) local: SocketAddrV4,
-    pub(super) peer: SocketAddrV4,
+    pub(super) local: SocketAddr,
+    pub(super) peer: SocketAddr,
     /// Where its segments come in.
     pub(super) interface: &'static Interface<S>,
     /// `None`: not known at present.
     pub(super) way: Option<Way<S>>,
-    pub(super) headers: HeaderOptions,
+    pub(super) headers: Headers,
     identification: u16,
     transmit: Transmit,
     /// The device had no room for what `transmit` says: that goes first.
@@ -95,11 +95,11 @@ pub(super) struct Outcome {
 impl<S: Stack> Stream<S> {
     pub(super) fn new(
         connection: Connection<Received>,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
+        local: SocketAddr,
+        peer: SocketAddr,
         interface: &'static Interface<S>,
         way: Option<Way<S>>,
-        headers: HeaderOptions,
+        headers: Headers,
         counted: Counted,
     ) -> Self {
         Self {

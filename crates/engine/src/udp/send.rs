@@ -12,7 +12,7 @@ use crate::sockets::interface::{Transmitted, datagrams};
 use crate::sockets::message::Message;
 use crate::sockets::reason::Reason;
 use crate::sys::{self, Errno};
-use crate::udp::destination::{Asked, Destination, HeaderOptions, Way};
+use crate::udp::destination::{Asked, Destination, KnownHeaders, Way};
 use crate::udp::send_options::{Overrides, SendControl};
 use crate::udp::{UdpSocket, UdpStack};
 
@@ -230,7 +230,7 @@ impl<S: UdpStack> UdpSocket<S> {
             }
             let (local, rules, epoch) = (send.local, send.rules, send.epoch());
             let (headers, options) = (send.headers(), send.options());
-            let group_interface = send.group_interface;
+            let (versions, group_interface) = (send.versions, send.group_interface);
             drop(send);
             resolved = true;
             let Some(local) = local else {
@@ -238,6 +238,7 @@ impl<S: UdpStack> UdpSocket<S> {
             };
             let asked = Asked {
                 local,
+                versions,
                 address,
                 rules,
                 options,
@@ -268,7 +269,7 @@ impl<S: UdpStack> UdpSocket<S> {
         &self,
         host: &Host<S>,
         asked: &Asked<'_>,
-        mut headers: Option<HeaderOptions>,
+        mut headers: KnownHeaders,
         epoch: u64,
     ) -> Result<(), Reason> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
