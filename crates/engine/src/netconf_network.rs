@@ -140,7 +140,7 @@ impl Network for NetconfNetwork {
                 mac: link.mac.unwrap_or_default(),
                 mtu: link.mtu,
             },
-            addresses: usable_addresses(netconf, link.index),
+            addresses: usable_addresses(netconf, link),
             up: link.up,
             loopback: link.loopback,
             eligible: is_eligible(link),
@@ -354,7 +354,7 @@ impl Network for NetconfNetwork {
         let Some(link) = inner
             .netconf
             .link(route.output_interface)
-            .filter(|link| is_eligible(link))
+            .filter(|link| is_eligible(link) && !(destination.is_ipv6() && link.big_tcp))
         else {
             return NextHop::Kernel(Reason::Route).into();
         };
@@ -433,12 +433,13 @@ fn group_mac(group: Ipv4Addr) -> [u8; 6] {
     [0x01, 0x00, 0x5e, a & 0x7f, b, c]
 }
 
-fn usable_addresses(netconf: &Netconf, link_index: u32) -> Vec<IpAddr> {
+fn usable_addresses(netconf: &Netconf, link: &Link) -> Vec<IpAddr> {
     let is_usable = |it: &&netconf::Address| match it.address {
         IpAddr::V4(_) => true,
-        IpAddr::V6(ip) => !it.tentative && !has_scope(&ip),
+        // Segments that are longer than any packet are the kernel's.
+        IpAddr::V6(ip) => !it.tentative && !has_scope(&ip) && !link.big_tcp,
     };
-    let of_link = netconf.addresses_of(link_index).filter(is_usable);
+    let of_link = netconf.addresses_of(link.index).filter(is_usable);
     of_link.map(|it| it.address).collect()
 }
 

@@ -107,8 +107,8 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         let flow = Flow {
             protocol: Protocol::Tcp,
-            local: local.into(),
-            peer: Some(peer.into()),
+            local,
+            peer: Some(peer),
         };
         let mut is_here = socket.claim();
         let took = is_here
@@ -137,8 +137,8 @@ impl<S: TcpStack> TcpSocket<S> {
         socket.attachment().reuses_address = self.attachment().reuses_address();
         socket.interfaces.add(interface);
         let counters = socket.counters();
-        counters.local.set(local.into());
-        counters.peer.set(peer.into());
+        counters.local.set(local);
+        counters.peer.set(peer);
         socket.set_reason(Reason::Offloaded);
         host.count_reason(Reason::Offloaded);
         socket.inherits(self);

@@ -358,11 +358,11 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let flow = Flow {
             protocol: Protocol::Tcp,
-            local: local.into(),
-            peer: Some(peer.into()),
+            local,
+            peer: Some(peer),
         };
         let now = now();
-        let secrets = self.common.key().secrets(local.into(), peer.into(), now);
+        let secrets = self.common.key().secrets(local, peer, now);
         let mtu = interface.spec().mtu.min(interface.mtu_max());
         let path = path_to(peer.ip(), u16::try_from(mtu).unwrap_or(u16::MAX));
         let config = self.common.config();
@@ -387,8 +387,8 @@ impl<S: TcpStack> TcpSocket<S> {
         self.attachment().flows.push((interface, flow));
         self.interfaces.add(interface);
         let counters = self.counters();
-        counters.local.set(local.into());
-        counters.peer.set(peer.into());
+        counters.local.set(local);
+        counters.peer.set(peer);
         self.set_reason(Reason::Offloaded);
         host.count_reason(Reason::Offloaded);
         log::debug!(

@@ -124,7 +124,7 @@ impl<S: Stack> Listening<S> {
             common.config(),
             self.options.clone(),
             path_to(segment.endpoints.source().ip(), way.mtu),
-            common.key().secrets(local.into(), peer.into(), now),
+            common.key().secrets(local, peer, now),
             &segment.header,
             Ecn::from_tos(segment.tos),
         );

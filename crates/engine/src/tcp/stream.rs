@@ -127,8 +127,8 @@ impl<S: Stack> Stream<S> {
     pub(super) fn show(&mut self, slot: TcpSlot, fd: i32, inode: u64) {
         slot.fd.set(fd);
         slot.inode.set(inode);
-        slot.local.set(self.local.into());
-        slot.peer.set(self.peer.into());
+        slot.local.set(self.local);
+        slot.peer.set(self.peer);
         self.slot = Some(slot);
         self.publish();
     }

@@ -245,8 +245,8 @@ impl<S: TcpStack> TcpSocket<S> {
 fn flow_of((local, peer): (SocketAddr, SocketAddr)) -> Flow {
     Flow {
         protocol: Protocol::Tcp,
-        local: local.into(),
-        peer: Some(peer.into()),
+        local,
+        peer: Some(peer),
     }
 }
 
