@@ -1,7 +1,7 @@
 //! The kernel's network configuration by netlink.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +13,7 @@ use netconf::{
     TransportFlow,
 };
 
+use crate::sockets::family::has_scope;
 use crate::sockets::network::{
     InterfaceFacts, Network, NetworkChange, NextHop, NextHopKey, PortUser, Resolution, RouteMetrics,
 };
@@ -113,9 +114,9 @@ impl NetconfNetwork {
         self.ipsec_events.as_ref().map(|events| events.as_raw_fd())
     }
 
-    /// Becomes readable when the kernel changes the way to a destination without a notification, just before it does.
-    pub(crate) fn paths_fd(&self) -> Option<RawFd> {
-        self.paths.as_ref().map(|paths| paths.fd())
+    /// Become readable when the kernel changes the way to a destination without a notification, just before it does.
+    pub(crate) fn paths_fds(&self) -> impl Iterator<Item = RawFd> {
+        self.paths.iter().flat_map(|paths| paths.fds())
     }
 
     /// The destinations to which the way has changed in such a manner, and errors about segments.
@@ -127,7 +128,7 @@ impl NetconfNetwork {
             .flat_map(|paths| std::iter::from_fn(|| paths.next()))
             .take(PATHS_MAX)
         {
-            let route = (notice.destination, 32);
+            let route = notice.route();
             if notice.changes_route && !change.routes.contains(&route) {
                 change.routes.push(route);
             }
@@ -161,7 +162,7 @@ impl Network for NetconfNetwork {
                 mac: link.mac.unwrap_or_default(),
                 mtu: link.mtu,
             },
-            addresses: ipv4_addresses(netconf, link.index),
+            addresses: usable_addresses(netconf, link),
             up: link.up,
             loopback: link.loopback,
             obstacle: netconf.obstacle(link).unwrap_or_default(),
@@ -182,7 +183,7 @@ impl Network for NetconfNetwork {
         Some(users.map(user).collect())
     }
 
-    fn end_connection(&self, local: SocketAddrV4, peer: SocketAddrV4) -> io::Result<()> {
+    fn end_connection(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<()> {
         if !self.is_here() {
             return Err(io::Error::other("the thread is in another namespace"));
         }
@@ -200,11 +201,16 @@ impl Network for NetconfNetwork {
             return Vec::new();
         }
         let mut found = Vec::new();
-        if netconf::has_nftables_rules(IpVersion::V4).unwrap_or(false) {
+        let versions = [IpVersion::V4, IpVersion::V6];
+        let has_rules = |version| netconf::has_nftables_rules(version).unwrap_or(false);
+        if versions.into_iter().any(has_rules) {
             found.push("nftables rules".to_owned());
         }
         if netconf::has_iptables_tables(IpVersion::V4) {
             found.push("iptables tables".to_owned());
+        }
+        if netconf::has_iptables_tables(IpVersion::V6) {
+            found.push("ip6tables tables".to_owned());
         }
         if sys::has_cgroup_programs() {
             found.push("programs of its control group".to_owned());
@@ -216,6 +222,16 @@ impl Network for NetconfNetwork {
             found.push(format!("traffic control ({})", kinds.join(", ")));
         }
         found
+    }
+
+    /// The file is that of the thread's namespace.
+    fn hop_limit(&self, link_index: u32) -> u8 {
+        let link = self
+            .lock()
+            .netconf
+            .link(link_index)
+            .map(|link| link.name.clone());
+        hop_limit_of(&link.filter(|_| self.is_here()).unwrap_or_default())
     }
 
     fn ask_for_neighbour(&self, link_index: u32, address: IpAddr) {
@@ -287,18 +303,10 @@ impl Network for NetconfNetwork {
         });
         let interfaces = ipsec || changes.links || changes.addresses || changes.resynchronised;
         let changed = interfaces || inner.netconf.generation() != before;
-        let ipv4 = |(destination, prefix_len)| match destination {
-            IpAddr::V4(destination) => Some((destination, prefix_len)),
-            IpAddr::V6(_) => None,
-        };
         changed.then(|| NetworkChange {
             interfaces,
             all_routes: changes.all_routes,
-            routes: changes
-                .changed_routes
-                .into_iter()
-                .filter_map(ipv4)
-                .collect(),
+            routes: changes.changed_routes,
             neighbours: changes.changed_neighbours,
         })
     }
@@ -337,8 +345,10 @@ impl Network for NetconfNetwork {
             }
         };
         let routes = match changed {
-            GroupChanges::Some(groups) => groups.into_iter().map(|group| (group, 32)).collect(),
-            GroupChanges::Any => vec![(Ipv4Addr::new(224, 0, 0, 0), 4)],
+            GroupChanges::Some(groups) => {
+                groups.into_iter().map(|group| (group.into(), 32)).collect()
+            }
+            GroupChanges::Any => vec![(Ipv4Addr::new(224, 0, 0, 0).into(), 4)],
         };
         Some(NetworkChange {
             routes,
@@ -356,8 +366,8 @@ impl Network for NetconfNetwork {
         if inner.ipsec.as_ref().is_some_and(IpsecPolicies::any) {
             return NextHop::Kernel(Reason::Ipsec).into();
         }
-        let mut query = RouteQuery::to(destination.into());
-        query.source = source.map(IpAddr::from);
+        let mut query = RouteQuery::to(destination);
+        query.source = source;
         query.tos = key.tos;
         query.output_interface = key.output_interface;
         query.flow = key.flow.map(|flow| TransportFlow {
@@ -375,38 +385,53 @@ impl Network for NetconfNetwork {
         match route.kind {
             RouteKind::Unicast => {}
             RouteKind::Broadcast => return NextHop::Kernel(Reason::NotUnicast).into(),
-            RouteKind::Multicast if route.gateway.is_none() => {}
+            RouteKind::Multicast if route.gateway.is_none() && destination.is_ipv4() => {}
             _ => return NextHop::Kernel(Reason::Route).into(),
         }
-        let Some(link) = inner
-            .netconf
-            .link(route.output_interface)
-            .filter(|link| inner.netconf.obstacle(link).is_none())
-        else {
+        let Some(link) = inner.netconf.link(route.output_interface).filter(|link| {
+            inner.netconf.obstacle(link).is_none() && !(destination.is_ipv6() && link.big_tcp)
+        }) else {
             return NextHop::Kernel(Reason::Route).into();
         };
         let (link_index, link_mtu, link_name) = (link.index, link.mtu, link.name.clone());
-        let ((Some(source), _) | (None, Some(IpAddr::V4(source)))) =
-            (source, route.preferred_source)
-        else {
+        let Some(source) = source.or(route.preferred_source) else {
             return NextHop::Kernel(Reason::Route).into();
         };
+        // Of IPv6 the kernel does not look whether it is this host's.
+        let is_own = |it: &netconf::Address| it.address == source && !it.tentative;
+        if source.is_ipv4() != destination.is_ipv4()
+            || source.is_ipv6() && !inner.netconf.addresses().iter().any(is_own)
+        {
+            return NextHop::Kernel(Reason::Route).into();
+        }
+        let hop_limit = match destination {
+            IpAddr::V4(_) => 0,
+            // The file is that of the thread's namespace.
+            IpAddr::V6(_) if !self.is_here() => return NextHop::Kernel(Reason::Route).into(),
+            IpAddr::V6(_) => route
+                .hop_limit
+                .filter(|limit| *limit > 0)
+                .unwrap_or_else(|| hop_limit_of(&link_name)),
+        };
         let mtu = route.mtu.map_or(link_mtu, |mtu| mtu.min(link_mtu));
-        if route.kind == RouteKind::Multicast {
+        if let IpAddr::V4(group) = destination
+            && route.kind == RouteKind::Multicast
+        {
             // Who routes to groups has the kernel give it what the host itself sends, too.
             if !self.is_here() || conf(&link_name, "mc_forwarding") != 0 {
                 return NextHop::Kernel(Reason::Multicast).into();
             }
             return NextHop::Link {
                 link_index,
-                mac: group_mac(destination),
+                mac: group_mac(group),
                 source,
+                hop_limit,
                 mtu,
                 mtu_locked: route.mtu_locked,
             }
             .into();
         }
-        let next_hop = route.gateway.unwrap_or_else(|| destination.into());
+        let next_hop = route.gateway.unwrap_or(destination);
         let used = (link_index, next_hop);
         let metrics = RouteMetrics {
             hop_limit: route.hop_limit.is_some(),
@@ -433,6 +458,7 @@ impl Network for NetconfNetwork {
                 link_index,
                 mac,
                 source,
+                hop_limit,
                 mtu,
                 mtu_locked: route.mtu_locked,
             },
@@ -448,8 +474,21 @@ fn group_mac(group: Ipv4Addr) -> [u8; 6] {
     [0x01, 0x00, 0x5e, a & 0x7f, b, c]
 }
 
-fn ipv4_addresses(netconf: &Netconf, link_index: u32) -> Vec<Ipv4Addr> {
-    netconf.addresses_of(link_index).filter_map(ipv4).collect()
+fn usable_addresses(netconf: &Netconf, link: &Link) -> Vec<IpAddr> {
+    let is_usable = |it: &&netconf::Address| match it.address {
+        IpAddr::V4(_) => true,
+        // Segments that are longer than any packet are the kernel's.
+        IpAddr::V6(ip) => !it.tentative && !has_scope(&ip) && !link.big_tcp,
+    };
+    let of_link = netconf.addresses_of(link.index).filter(is_usable);
+    of_link.map(|it| it.address).collect()
+}
+
+/// The hop limit that an interface has from a router, or by configuration (`ip6_dst_hoplimit`, net/ipv6/output_core.c).
+fn hop_limit_of(link: &str) -> u8 {
+    let path = format!("/proc/sys/net/ipv6/conf/{link}/hop_limit");
+    let text = std::fs::read_to_string(path).ok();
+    text.and_then(|text| text.trim().parse().ok()).unwrap_or(64)
 }
 
 fn ipv4(address: &netconf::Address) -> Option<Ipv4Addr> {

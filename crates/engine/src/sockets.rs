@@ -14,6 +14,7 @@ mod follow;
 pub(crate) mod frames;
 pub(crate) mod groups;
 pub(crate) mod hand_over;
+pub(crate) mod header_options;
 pub(crate) mod host;
 pub(crate) mod interface;
 pub(crate) mod internal_thread;

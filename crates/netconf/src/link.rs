@@ -36,6 +36,8 @@ pub struct Link {
     pub ethernet: bool,
     /// How many receive queues were allocated (IFLA_NUM_RX_QUEUES); not all need be in use.
     pub rx_queues: u32,
+    /// Its segments of IPv6 may be longer than 64 KiB (BIG TCP: IFLA_GSO_MAX_SIZE, IFLA_GRO_MAX_SIZE).
+    pub big_tcp: bool,
 }
 
 impl Link {
@@ -58,6 +60,7 @@ impl Link {
             lower: None,
             ethernet: header.link_layer_type == LinkLayerType::Ether,
             rx_queues: 1,
+            big_tcp: false,
         };
         for attribute in &message.attributes {
             match attribute {
@@ -69,6 +72,9 @@ impl Link {
                 }
                 LinkAttribute::Link(value) => link.lower = Some(*value).filter(|&it| it != 0),
                 LinkAttribute::NumRxQueues(value) => link.rx_queues = *value,
+                LinkAttribute::GsoMaxSize(bytes) | LinkAttribute::GroMaxSize(bytes) => {
+                    link.big_tcp |= *bytes > 65_536;
+                }
                 LinkAttribute::LinkInfo(values) => link.kind = kind(values),
                 _ => {}
             }

@@ -31,7 +31,7 @@ pub fn engine(settings: Settings, device: &NullBackend) -> &'static Engine<NullB
     };
     let interface = InterfaceFacts {
         spec,
-        addresses: vec![OUR_IP],
+        addresses: vec![OUR_IP.into()],
         up: true,
         loopback: false,
         obstacle: String::new(),
@@ -41,7 +41,8 @@ pub fn engine(settings: Settings, device: &NullBackend) -> &'static Engine<NullB
         next_hop: NextHop::Link {
             link_index: 1,
             mac: PEER_MAC,
-            source: OUR_IP,
+            source: OUR_IP.into(),
+            hop_limit: 0,
             mtu: 1500,
             mtu_locked: false,
         },

@@ -1,7 +1,7 @@
 //! TCP sockets of the process, as far as they have to do with all of it.
 
 use std::collections::HashMap;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::ptr;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl<B: Backend> Engine<B> {
         &self,
         listener: &'static TcpSocket<B>,
         flags: c_int,
-    ) -> Option<Result<(c_int, SocketAddrV4), Errno>> {
+    ) -> Option<Result<(c_int, SocketAddr), Errno>> {
         let control = self.control();
         let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
         let mut opened = None;

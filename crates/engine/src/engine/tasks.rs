@@ -76,11 +76,10 @@ impl<B: Backend> Paths<B> {
 
 impl<B: Backend> Task for Paths<B> {
     fn watch(&self, watched: &mut Watched) {
-        if let Some(fd) = self.network.paths_fd()
-            && !self.is_lost
-            && !self.is_pending
-        {
-            watched.add(fd, libc::POLLIN);
+        if !self.is_lost && !self.is_pending {
+            for fd in self.network.paths_fds() {
+                watched.add(fd, libc::POLLIN);
+            }
         }
     }
 

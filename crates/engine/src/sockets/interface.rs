@@ -15,7 +15,7 @@ mod unpolled;
 mod whole;
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -291,8 +291,8 @@ impl<S: Stack> Interface<S> {
     pub(crate) fn owner_of(
         &self,
         protocol: Protocol,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
+        local: SocketAddr,
+        peer: SocketAddr,
     ) -> Option<S> {
         self.rx.lock().flows.look_up(protocol, peer, local)
     }
@@ -460,11 +460,11 @@ impl<S: Stack> Interface<S> {
             Ok(packet) => packet,
             Err(malformed) => return self.drop_malformed(frame, malformed),
         };
-        if refused.contains(*packet.source().ip()) {
+        if refused.contains_source(packet.source()) {
             self.stats.rx_dropped_malformed.add(1);
             return self.pool.give(frame);
         }
-        if packet.destination().ip().is_multicast() {
+        if packet.is_to_group() {
             return self.deliver_to_group(groups, &packet, frame, arrived_nsec, direct);
         }
         let owner = flows.look_up(packet.protocol(), packet.source(), packet.destination());

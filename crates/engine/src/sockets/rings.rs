@@ -6,7 +6,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use vma_config::RingLogic;
 
@@ -67,7 +67,7 @@ impl RingPolicy {
     }
 
     /// What a ring is chosen by, for packets that `user` sends from `source`.
-    pub(crate) fn key(self, user: RingUser, source: Ipv4Addr) -> RingKey {
+    pub(crate) fn key(self, user: RingUser, source: IpAddr) -> RingKey {
         match self.logic {
             RingLogic::PerInterface => RingKey::Interface,
             RingLogic::PerAddress => RingKey::Address(source),
@@ -82,7 +82,7 @@ impl RingPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RingKey {
     Interface,
-    Address(Ipv4Addr),
+    Address(IpAddr),
     Socket(usize),
     Thread(usize),
     Core(u32),

@@ -1,6 +1,6 @@
 //! `accept(2)`: a connection gets a descriptor, and the kernel's socket behind it its addresses.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use dev_core::{Flow, Protocol};
@@ -78,7 +78,7 @@ impl<S: TcpStack> TcpSocket<S> {
         host: &Host<S>,
         flags: c_int,
         open: impl FnOnce(c_int) -> Option<&'static Self>,
-    ) -> Option<Result<(c_int, SocketAddrV4), Errno>> {
+    ) -> Option<Result<(c_int, SocketAddr), Errno>> {
         let (key, interface) = {
             let role = self.role.lock();
             let Role::Listener(listening) = &*role else {
@@ -108,8 +108,8 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         let flow = Flow {
             protocol: Protocol::Tcp,
-            local: local.into(),
-            peer: Some(peer.into()),
+            local,
+            peer: Some(peer),
         };
         let mut is_here = socket.claim();
         let took = is_here
@@ -138,8 +138,8 @@ impl<S: TcpStack> TcpSocket<S> {
         socket.attachment().reuses_address = self.attachment().reuses_address();
         socket.interfaces.add(interface);
         let counters = socket.counters();
-        counters.local.set(local.into());
-        counters.peer.set(peer.into());
+        counters.local.set(local);
+        counters.peer.set(peer);
         socket.set_reason(Reason::Offloaded);
         host.count_reason(Reason::Offloaded);
         socket.inherits(self);
@@ -154,8 +154,8 @@ impl<S: TcpStack> TcpSocket<S> {
         &self,
         host: &Host<S>,
         fd: c_int,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
+        local: SocketAddr,
+        peer: SocketAddr,
     ) -> Result<(), Errno> {
         let family = self.family();
         match streams::connect_silently(fd, family.form(local), family.form(peer)) {
@@ -181,7 +181,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// Resets a connection that cannot be accepted.
-    fn refuse(&self, key: (SocketAddrV4, SocketAddrV4)) {
+    fn refuse(&self, key: (SocketAddr, SocketAddr)) {
         let interface = match &mut *self.role.lock() {
             Role::Listener(listening) => listening.refuse(key, &self.core, now()),
             _ => None,

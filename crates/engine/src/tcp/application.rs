@@ -1,6 +1,6 @@
 //! What is common to the application's calls on a stream, and the small ones.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use ::tcp::{Error, Shutdown};
 use libc::c_int;
@@ -124,7 +124,7 @@ impl<S: TcpStack> TcpSocket<S> {
         Vec::new()
     }
 
-    fn take_way(&self, of: (SocketAddrV4, SocketAddrV4), way: Way<S>) {
+    fn take_way(&self, of: (SocketAddr, SocketAddr), way: Way<S>) {
         let now = now();
         let sender = *way.sender;
         let mut role = self.role.lock();
@@ -136,7 +136,7 @@ impl<S: TcpStack> TcpSocket<S> {
             return;
         }
         let path_mtus = &self.common.path_mtus;
-        let mtu = path_mtus.at_most(*stream.peer.ip(), way.mtu, now);
+        let mtu = path_mtus.at_most(stream.peer.ip(), way.mtu, now);
         stream.connection.set_path_mtu(mtu);
         stream.way = Some(way);
         let outcome = stream.settle(&self.core, now);
@@ -147,7 +147,7 @@ impl<S: TcpStack> TcpSocket<S> {
         self.announce(&outcome);
     }
 
-    fn has_no_way(&'static self, host: &Host<S>, of: (SocketAddrV4, SocketAddrV4), reason: Reason) {
+    fn has_no_way(&'static self, host: &Host<S>, of: (SocketAddr, SocketAddr), reason: Reason) {
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
             return;

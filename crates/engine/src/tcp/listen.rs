@@ -5,10 +5,10 @@ mod cookie;
 mod returning;
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use ::tcp::{
-    Connection, CookieError, Ecn, Event, Instant, ListenDisposition, Listener, Options, Path, State,
+    Connection, CookieError, Ecn, Event, Instant, ListenDisposition, Listener, Options, State,
 };
 use dev_core::{Flow, Protocol};
 use libc::c_int;
@@ -16,7 +16,7 @@ use wire::tcp::Segment;
 
 use crate::sockets::delivery;
 use crate::sockets::events;
-use crate::sockets::family::Addresses;
+use crate::sockets::family::{Addresses, has_scope};
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::reason::Reason;
@@ -30,7 +30,7 @@ use crate::tcp::offload::server_rule;
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::{Outcome, Stream};
-use crate::tcp::way::{HeaderOptions, Way};
+use crate::tcp::way::{Headers, Way, path_to};
 use crate::tcp::{TcpSocket, TcpStack, options};
 pub(super) use returning::Returning;
 
@@ -38,12 +38,12 @@ pub(super) use returning::Returning;
 pub(super) struct Listening<S: Stack> {
     pub(super) listener: Listener,
     /// By the addresses of both sides.
-    children: HashMap<(SocketAddrV4, SocketAddrV4), Child<S>>,
+    children: HashMap<(SocketAddr, SocketAddr), Child<S>>,
     /// Those that wait to be accepted, the oldest first.
-    ready: VecDeque<(SocketAddrV4, SocketAddrV4)>,
+    ready: VecDeque<(SocketAddr, SocketAddr)>,
     places: Vec<Place<S>>,
     options: Options,
-    headers: HeaderOptions,
+    headers: Headers,
     /// It is the kernel's socket that listens: nobody accepts here.
     is_returning: bool,
     /// SYNs are answered also while the program does something else.
@@ -54,7 +54,9 @@ pub(super) struct Listening<S: Stack> {
 #[derive(Clone, Copy)]
 pub(super) struct Place<S: Stack> {
     interface: &'static Interface<S>,
-    address: Ipv4Addr,
+    address: IpAddr,
+    /// For IPv6: what the interface says.
+    hop_limit: u8,
 }
 
 /// A connection that was not accepted yet.
@@ -99,13 +101,14 @@ impl<S: Stack> Listening<S> {
     /// How segments get back to where one came from.
     fn way_back(&self, segment: &Segment, mac: [u8; 6]) -> Option<Way<S>> {
         let (local, peer) = delivery::ends(segment);
-        let place = self.places.iter().find(|it| it.address == *local.ip())?;
-        let user = passing_user(place.interface, peer);
+        let place = self.places.iter().find(|it| it.address == local.ip())?;
+        let (interface, hop_limit) = (place.interface, place.hop_limit);
+        let (ends, user) = ((local, peer), passing_user(interface, peer));
         Some(Way::back(
-            place.interface,
+            interface,
+            hop_limit,
             mac,
-            local,
-            peer,
+            ends,
             self.headers,
             user,
         ))
@@ -128,8 +131,8 @@ impl<S: Stack> Listening<S> {
             now,
             common.config(),
             self.options.clone(),
-            Path::ipv4(way.mtu),
-            common.key().secrets(local.into(), peer.into(), now),
+            path_to(segment.endpoints.source().ip(), way.mtu),
+            common.key().secrets(local, peer, now),
             &segment.header,
             Ecn::from_tos(segment.tos),
         );
@@ -142,7 +145,7 @@ impl<S: Stack> Listening<S> {
         common: &Common<S>,
         connection: Connection<Received>,
         way: Way<S>,
-        (local, peer): (SocketAddrV4, SocketAddrV4),
+        (local, peer): (SocketAddr, SocketAddr),
     ) {
         let interface = way.sender.interface;
         let counted = common.counted();
@@ -169,7 +172,7 @@ impl<S: Stack> Listening<S> {
         common: &Common<S>,
         now: Instant,
         segment: &Segment,
-        key: (SocketAddrV4, SocketAddrV4),
+        key: (SocketAddr, SocketAddr),
         data: Option<Received>,
     ) -> Outcome {
         let Some(child) = self.children.get_mut(&key) else {
@@ -188,7 +191,7 @@ impl<S: Stack> Listening<S> {
     /// Does something to a connection that was not accepted yet, if there is such a one.
     pub(super) fn with_child(
         &mut self,
-        key: (SocketAddrV4, SocketAddrV4),
+        key: (SocketAddr, SocketAddr),
         core: &SocketCore<S>,
         common: &Common<S>,
         now: Instant,
@@ -203,7 +206,7 @@ impl<S: Stack> Listening<S> {
     /// After whatever was done to a connection.
     fn settle(
         &mut self,
-        key: (SocketAddrV4, SocketAddrV4),
+        key: (SocketAddr, SocketAddr),
         core: &SocketCore<S>,
         common: &Common<S>,
         now: Instant,
@@ -284,14 +287,14 @@ impl<S: Stack> Listening<S> {
     }
 
     /// The connection that is to be accepted next.
-    pub(super) fn next(&self) -> Option<(SocketAddrV4, SocketAddrV4)> {
+    pub(super) fn next(&self) -> Option<(SocketAddr, SocketAddr)> {
         self.ready.front().copied()
     }
 
     /// Takes it out.
     pub(super) fn accepted(
         &mut self,
-        key: (SocketAddrV4, SocketAddrV4),
+        key: (SocketAddr, SocketAddr),
         core: &SocketCore<S>,
     ) -> Option<Box<Stream<S>>> {
         let child = self.children.remove(&key)?;
@@ -304,7 +307,7 @@ impl<S: Stack> Listening<S> {
     /// Resets one. The device has to be told, whose interface this returns.
     pub(super) fn refuse(
         &mut self,
-        key: (SocketAddrV4, SocketAddrV4),
+        key: (SocketAddr, SocketAddr),
         core: &SocketCore<S>,
         now: Instant,
     ) -> Option<&'static Interface<S>> {
@@ -317,7 +320,7 @@ impl<S: Stack> Listening<S> {
     /// Where a connection comes in.
     pub(super) fn interface_of(
         &self,
-        key: (SocketAddrV4, SocketAddrV4),
+        key: (SocketAddr, SocketAddr),
     ) -> Option<&'static Interface<S>> {
         self.children.get(&key).map(|child| child.stream.interface)
     }
@@ -337,8 +340,13 @@ impl<S: Stack> Listening<S> {
 }
 
 /// Whose rings a connection sends by that nobody has accepted: the thread's that receives for it.
-fn passing_user<S: Stack>(interface: &Interface<S>, peer: SocketAddrV4) -> RingUser {
-    let number = usize::from(peer.port()) ^ (u32::from(*peer.ip()) as usize).rotate_left(16);
+fn passing_user<S: Stack>(interface: &Interface<S>, peer: SocketAddr) -> RingUser {
+    let host = match peer.ip() {
+        IpAddr::V4(ip) => u64::from(u32::from(ip)),
+        // Hosts of one network differ in the lower half.
+        IpAddr::V6(ip) => u128::from(ip) as u64,
+    };
+    let number = usize::from(peer.port()) ^ (host as usize).rotate_left(16);
     RingUser::passing(interface.ring_policy(), number)
 }
 
@@ -371,11 +379,8 @@ impl<S: TcpStack> TcpSocket<S> {
         let Some(addresses) = addresses.filter(|it| it.local.port() != 0) else {
             return;
         };
-        let begun = match addresses.local_ipv4() {
-            Some(local) => self.places_at(host, local),
-            None => Err(Reason::Tcp),
-        };
         let local = addresses.local;
+        let begun = self.places_at(host, &addresses);
         let begun = begun.and_then(|places| self.begin_listening(host, fd, local, places, backlog));
         if let Err(reason) = begun {
             host.leave_to_kernel(self, reason);
@@ -383,8 +388,8 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// Where connections to an address come in. Opens interfaces.
-    fn places_at(&self, host: &Host<S>, local: SocketAddrV4) -> Result<Vec<Place<S>>, Reason> {
-        let fd = self.fd();
+    fn places_at(&self, host: &Host<S>, at: &Addresses) -> Result<Vec<Place<S>>, Reason> {
+        let (fd, local) = (self.fd(), at.local);
         if !host.settings().offloaded_sockets {
             return Err(Reason::Disabled);
         }
@@ -400,24 +405,36 @@ impl<S: TcpStack> TcpSocket<S> {
         if !self.common.can_repair() {
             return Err(Reason::Repair);
         }
+        if let IpAddr::V6(ip) = local.ip()
+            && has_scope(&ip)
+        {
+            return Err(Reason::Tcp);
+        }
         let mut places = Vec::new();
         let mut refusal = Reason::Loopback;
         for facts in host.links.facts() {
             if facts.loopback || !facts.is_eligible() {
                 continue;
             }
+            let hop_limit = host.network().hop_limit(facts.spec.index);
             for address in facts.addresses {
-                if !local.ip().is_unspecified() && *local.ip() != address {
+                let is_wanted = local.ip() == address
+                    || local.ip().is_unspecified() && at.versions.carry(address);
+                if !is_wanted {
                     continue;
                 }
-                let at = SocketAddrV4::new(address, local.port());
+                let at = SocketAddr::new(address, local.port());
                 if server_rule(host.rules(), at).is_some() {
                     refusal = Reason::Rule;
                     continue;
                 }
                 match host.links.open_for_flows(facts.spec.index) {
                     Ok(interface) if interface.takes_connections() => {
-                        places.push(Place { interface, address });
+                        places.push(Place {
+                            interface,
+                            address,
+                            hop_limit,
+                        });
                     }
                     Ok(_) => refusal = Reason::Merged,
                     Err(reason) => refusal = reason,
@@ -468,7 +485,7 @@ impl<S: TcpStack> TcpSocket<S> {
         for place in places {
             let flow = Flow {
                 protocol: Protocol::Tcp,
-                local: SocketAddrV4::new(place.address, local.port()).into(),
+                local: SocketAddr::new(place.address, local.port()).into(),
                 peer: None,
             };
             if place.interface.attach(&flow, self.into()).is_err() {

@@ -1,6 +1,6 @@
 //! A connection with its way to the peer, and what others see of its state.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::tcp::{Connection, Event, Instant, State, Transmit};
@@ -17,7 +17,7 @@ use crate::sockets::stack::Stack;
 use crate::tcp::common::Counted;
 use crate::tcp::payload::Received;
 use crate::tcp::time_wait::Wait;
-use crate::tcp::way::{HeaderOptions, Way};
+use crate::tcp::way::{Headers, Way};
 
 /// Room to write: `tcp_poll` reports no more of [`events::OUT`].
 const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
@@ -25,13 +25,13 @@ const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
 /// A connection of a socket. Under the socket's lock.
 pub(super) struct Stream<S: Stack> {
     pub(super) connection: Connection<Received>,
-    pub(super) local: SocketAddrV4,
-    pub(super) peer: SocketAddrV4,
+    pub(super) local: SocketAddr,
+    pub(super) peer: SocketAddr,
     /// Where its segments come in.
     pub(super) interface: &'static Interface<S>,
     /// `None`: not known at present.
     pub(super) way: Option<Way<S>>,
-    pub(super) headers: HeaderOptions,
+    pub(super) headers: Headers,
     /// Whose ring it sends by.
     pub(super) user: RingUser,
     /// When it is moved to another.
@@ -100,10 +100,10 @@ pub(super) struct Outcome {
 impl<S: Stack> Stream<S> {
     pub(super) fn new(
         connection: Connection<Received>,
-        (local, peer): (SocketAddrV4, SocketAddrV4),
+        (local, peer): (SocketAddr, SocketAddr),
         interface: &'static Interface<S>,
         way: Option<Way<S>>,
-        headers: HeaderOptions,
+        headers: Headers,
         user: RingUser,
         counted: Counted,
     ) -> Self {
@@ -134,7 +134,7 @@ impl<S: Stack> Stream<S> {
     pub(super) fn belongs_to(&mut self, user: RingUser) {
         self.user = user;
         if let Some(way) = &mut self.way {
-            way.sender = way.sender.interface.lease(user, *self.local.ip());
+            way.sender = way.sender.interface.lease(user, self.local.ip());
         }
     }
 
@@ -144,7 +144,7 @@ impl<S: Stack> Stream<S> {
     pub(super) fn moves_to_caller(&mut self) -> bool {
         let policy = self.interface.ring_policy();
         let present = RingUser::present(policy, self.user.socket);
-        let key = |user| policy.key(user, *self.local.ip());
+        let key = |user| policy.key(user, self.local.ip());
         let (own, wanted) = (key(self.user), key(present));
         let moves = self.migration.moves(policy, own, wanted);
         if moves {
@@ -157,8 +157,8 @@ impl<S: Stack> Stream<S> {
     pub(super) fn show(&mut self, slot: TcpSlot, fd: i32, inode: u64) {
         slot.fd.set(fd);
         slot.inode.set(inode);
-        slot.local.set(self.local.into());
-        slot.peer.set(self.peer.into());
+        slot.local.set(self.local);
+        slot.peer.set(self.peer);
         self.slot = Some(slot);
         self.publish();
     }

@@ -152,7 +152,7 @@ impl<S: UdpStack> Port<S> {
         let address = self.address(group);
         let is_ruled_out = attachment
             .rules
-            .is_some_and(|rules| offload::receiver_rule(rules, address).is_some());
+            .is_some_and(|rules| offload::receiver_rule(rules, address.into()).is_some());
         attachment.groups.is_able && !is_ruled_out
     }
 

@@ -12,7 +12,7 @@ use crate::sockets::interface::{Transmitted, datagrams};
 use crate::sockets::message::Message;
 use crate::sockets::reason::Reason;
 use crate::sys::{self, Errno};
-use crate::udp::destination::{Asked, Destination, HeaderOptions, Way};
+use crate::udp::destination::{Asked, Destination, KnownHeaders, Way};
 use crate::udp::send_options::{Overrides, SendControl};
 use crate::udp::{UdpSocket, UdpStack};
 
@@ -237,7 +237,7 @@ impl<S: UdpStack> UdpSocket<S> {
             }
             let (local, rules, epoch) = (send.local, send.rules, send.epoch());
             let (headers, options) = (send.headers(), send.options());
-            let group_interface = send.group_interface;
+            let (versions, group_interface) = (send.versions, send.group_interface);
             let user = send.user(self.rings, self.number());
             drop(send);
             resolved = true;
@@ -246,6 +246,7 @@ impl<S: UdpStack> UdpSocket<S> {
             };
             let asked = Asked {
                 local,
+                versions,
                 address,
                 rules,
                 options,
@@ -277,7 +278,7 @@ impl<S: UdpStack> UdpSocket<S> {
         &self,
         host: &Host<S>,
         asked: &Asked<'_>,
-        mut headers: Option<HeaderOptions>,
+        mut headers: KnownHeaders,
         epoch: u64,
     ) -> Result<(), Reason> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);

@@ -158,7 +158,9 @@ impl<S: Stack> UdpSocket<S> {
             GroupInterface::Index(index) => Some(index),
             GroupInterface::Address(address) => {
                 let links = host.network().interfaces();
-                let owner = links.iter().find(|link| link.addresses.contains(&address));
+                let owner = links
+                    .iter()
+                    .find(|link| link.addresses.contains(&address.into()));
                 owner.map(|link| link.spec.index)
             }
         };

@@ -28,7 +28,7 @@ fn a_socket_on_any_address_has_a_flow_for_each() {
         let host = Host::new();
         let third = Ipv4Addr::new(10, 1, 0, 99);
         host.network
-            .change_interfaces(|interfaces| interfaces[1].addresses.push(third));
+            .change_interfaces(|interfaces| interfaces[1].addresses.push(third.into()));
         let socket = host.any();
         let at = |address| flow(socket.at(address), None);
         assert_eq!(

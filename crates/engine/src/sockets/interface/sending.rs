@@ -2,7 +2,7 @@
 //! by two of them have nothing in common. Ring 0 counts where the receiving side does.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -118,7 +118,7 @@ impl<S: Stack> fmt::Debug for RingLease<S> {
 
 impl<S: Stack> Interface<S> {
     /// The ring for packets that `user` sends from `source`.
-    pub(crate) fn lease(&'static self, user: RingUser, source: Ipv4Addr) -> RingLease<S> {
+    pub(crate) fn lease(&'static self, user: RingUser, source: IpAddr) -> RingLease<S> {
         let mut key = RingKey::Interface;
         let mut number = 0;
         if self.send_rings.len() > 1 {

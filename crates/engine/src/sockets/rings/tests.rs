@@ -1,10 +1,10 @@
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use vma_config::RingLogic;
 
 use super::*;
 
-const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const SOURCE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const USER: RingUser = RingUser {
     socket: 1,
     thread: 2,
@@ -26,7 +26,7 @@ fn each_logic_tells_those_apart_that_it_is_about() {
     let others = |policy: RingPolicy| {
         let key = policy.key(USER, SOURCE);
         [
-            policy.key(USER, Ipv4Addr::LOCALHOST) != key,
+            policy.key(USER, Ipv4Addr::LOCALHOST.into()) != key,
             policy.key(RingUser { socket: 9, ..USER }, SOURCE) != key,
             policy.key(RingUser { thread: 9, ..USER }, SOURCE) != key,
             policy.key(RingUser { core: 9, ..USER }, SOURCE) != key,
