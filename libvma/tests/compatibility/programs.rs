@@ -119,6 +119,7 @@ programs! {
     dnsmasq_daemon: needs(&["dnsmasq", "dig"]).accelerated_in("dnsmasq"),
     openvpn: needs(&["openvpn", "ping", "socat"]).accelerated_in("openvpn"),
     rsyslog: needs(&["rsyslogd", "logger"]).accelerated_in("rsyslogd"),
+    gstreamer: needs(&["gst-launch-1.0"]).accelerated_in("gst-launch-1.0"),
     ngtcp2: needs(&["gtlsserver", "gtlsclient", "openssl"]).accelerated_in("gtlsserver"),
 }
 
