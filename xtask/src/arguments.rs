@@ -266,6 +266,7 @@ mod tests {
                 "bench",
                 "bench",
                 "bench",
+                "bench",
                 "instructions",
                 "package",
                 "docs"

@@ -418,10 +418,7 @@ impl<S: Stack> Interface<S> {
     /// Under the ring's lock.
     #[inline]
     fn count_received(&self, count: usize, bytes: usize) {
-        // Whoever sent what this answers did so by any of them.
-        for ring in &self.send_rings {
-            ring.doorbell.frames_received(count);
-        }
+        self.senders_have_answers(count);
         self.queue_stats.rx_drained_max.raise_to(count as u64);
         self.stats.rx_packets.add(count as u64);
         self.stats.rx_bytes.add(bytes as u64);

@@ -163,6 +163,7 @@ impl<S: Stack> SendState<S> {
     }
 
     /// Whose rings the socket sends by. At first that is whoever made it.
+    #[cold]
     pub(super) fn user(&mut self, rings: RingPolicy, socket: usize) -> RingUser {
         let creator = self.creator;
         *self.user.get_or_insert_with(|| RingUser {
@@ -173,7 +174,6 @@ impl<S: Stack> SendState<S> {
 
     /// [`Migration::is_due`] has said that it is to be looked who sends. Whether the socket is the calling thread's from here on, and
     /// sends by other rings.
-    #[cold]
     pub(super) fn moves_to_caller(&mut self, rings: RingPolicy, socket: usize) -> bool {
         let own = self.user(rings, socket);
         let present = RingUser::present(rings, socket);

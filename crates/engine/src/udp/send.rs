@@ -146,11 +146,9 @@ impl<S: UdpStack> UdpSocket<S> {
             if address.ip().is_multicast() {
                 host.follow_members_now_and_then();
             }
-            if send.migration.is_due() && send.moves_to_caller(self.rings, self.number()) {
-                self.counters().tx_migrations.add(1);
+            if send.migration.is_due() {
                 drop(send);
-                // What was sent before leaves before.
-                host.links.start_waiting();
+                self.consider_moving(host);
                 continue;
             }
             let identification = send.next_identification();
@@ -257,6 +255,17 @@ impl<S: UdpStack> UdpSocket<S> {
             if let Err(reason) = self.resolve(host, &asked, headers, epoch) {
                 return SendOutcome::Kernel(reason);
             }
+        }
+    }
+
+    /// Moves the socket to the rings of the calling thread if that goes on using it.
+    #[cold]
+    fn consider_moving(&self, host: &Host<S>) {
+        let moves = self.send.lock().moves_to_caller(self.rings, self.number());
+        if moves {
+            self.counters().tx_migrations.add_contended(1);
+            // What was sent before leaves before.
+            host.links.start_waiting();
         }
     }
 

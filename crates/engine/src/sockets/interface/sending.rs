@@ -139,6 +139,17 @@ impl<S: Stack> Interface<S> {
         }
     }
 
+    /// Frames have been received. Whoever sent what they answer did so by any of the rings.
+    #[inline]
+    pub(super) fn senders_have_answers(&self, frames: usize) {
+        if let [first, others @ ..] = &*self.send_rings {
+            first.doorbell.frames_received(frames);
+            if !others.is_empty() {
+                have_answers(others, frames);
+            }
+        }
+    }
+
     /// Tells the device of frames that it did not take when it was told of them. Returns whether it is still busy.
     pub(super) fn kick_again_if_pending(&self) -> bool {
         self.kick_pending.store(false, Ordering::Relaxed);
@@ -232,6 +243,13 @@ impl<S: Stack> Interface<S> {
         if outcome == KickOutcome::Lost {
             self.mark_lost();
         }
+    }
+}
+
+#[inline(never)]
+fn have_answers<B: Backend>(rings: &[SendRing<B>], frames: usize) {
+    for ring in rings {
+        ring.doorbell.frames_received(frames);
     }
 }
 

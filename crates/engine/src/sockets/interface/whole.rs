@@ -28,7 +28,7 @@ impl<G> Whole<G> {
 }
 
 impl<S: Stack> Interface<S> {
-    /// Whether [`Self::send_whole`] has a way.
+    /// Whether [`Sender::send_whole`] has a way.
     #[inline]
     pub(crate) fn sends_whole(&self) -> bool {
         self.whole.segmenter.is_some()
