@@ -303,7 +303,7 @@ impl Network for NetconfNetwork {
         });
         let interfaces = ipsec || changes.links || changes.addresses || changes.resynchronised;
         let changed = interfaces || inner.netconf.generation() != before;
-        changed.then(|| NetworkChange {
+        changed.then_some(NetworkChange {
             interfaces,
             all_routes: changes.all_routes,
             routes: changes.changed_routes,

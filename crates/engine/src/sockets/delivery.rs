@@ -59,15 +59,11 @@ impl Parsed {
         }
     }
 
-    /// Whether it is for a multicast group of IPv4. No flow of one of IPv6 leads here.
     #[inline]
-    pub(crate) fn is_to_group(&self) -> bool {
+    pub(crate) fn endpoints(&self) -> &Endpoints {
         match self {
-            Self::Udp(datagram) => match &datagram.endpoints {
-                Endpoints::V4 { destination, .. } => destination.ip().is_multicast(),
-                Endpoints::V6 { .. } => false,
-            },
-            Self::Tcp(_) => false,
+            Self::Udp(datagram) => &datagram.endpoints,
+            Self::Tcp(segment) => &segment.endpoints,
         }
     }
 

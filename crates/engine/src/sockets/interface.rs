@@ -26,6 +26,7 @@ use dev_core::{
     Protocol, RxRing, Steering,
 };
 use stats::{QueueSlot, RingStats};
+use wire::ip::Endpoints;
 use wire::{ChecksumPolicy, Malformed};
 
 use crate::sockets::delivery::{Arrival, Checksums, Parsed};
@@ -457,14 +458,23 @@ impl<S: Stack> Interface<S> {
             Ok(packet) => packet,
             Err(malformed) => return self.drop_malformed(frame, malformed),
         };
-        if refused.contains_source(packet.source()) {
-            self.stats.rx_dropped_malformed.add(1);
-            return self.pool.give(frame);
-        }
-        if packet.is_to_group() {
-            return self.deliver_to_group(groups, &packet, frame, arrived_nsec, direct);
-        }
-        let owner = flows.look_up(packet.protocol(), packet.source(), packet.destination());
+        // Asked once which version it is: what is done for IPv4 stays as short as it would be alone.
+        let owner = match *packet.endpoints() {
+            Endpoints::V4 {
+                source,
+                destination,
+            } => {
+                if refused.contains(*source.ip()) {
+                    self.stats.rx_dropped_malformed.add(1);
+                    return self.pool.give(frame);
+                }
+                if destination.ip().is_multicast() {
+                    return self.deliver_to_group(groups, &packet, frame, arrived_nsec, direct);
+                }
+                flows.look_up(packet.protocol(), source, destination)
+            }
+            Endpoints::V6 { .. } => self.owner_v6(flows, refused, &packet),
+        };
         let Some(socket) = owner else {
             // It was on its way when the socket went.
             self.stats.rx_dropped_no_socket.add(1);
@@ -476,6 +486,19 @@ impl<S: Stack> Interface<S> {
             shares.choose(&packet, socket)
         };
         self.deliver_to(socket, &packet, frame, arrived_nsec, direct);
+    }
+
+    #[inline(never)]
+    fn owner_v6(
+        &self,
+        flows: &FlowTable<S>,
+        refused: &RefusedSources,
+        packet: &Parsed,
+    ) -> Option<S> {
+        if refused.contains_source(packet.source()) {
+            return None;
+        }
+        flows.look_up(packet.protocol(), packet.source(), packet.destination())
     }
 
     #[inline(always)]

@@ -238,9 +238,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if destination.is_loopback() || destination.is_unspecified() {
             return Err(Reason::Loopback.into());
         }
-        if let IpAddr::V6(ip) = destination
-            && (has_scope(&ip) || ip.is_multicast())
-        {
+        if is_narrow(destination) {
             return Err(Reason::Tcp.into());
         }
         let bound = local_address(fd);
@@ -348,6 +346,10 @@ impl<S: TcpStack> TcpSocket<S> {
             undo(&wanted, true);
             return Begun::Not(Reason::Route, "");
         };
+        if is_narrow(local.ip()) {
+            undo(&wanted, true);
+            return Begun::Not(Reason::Tcp, "");
+        }
         let is_allowed = client_rule(host.rules(), peer, Some(local)).is_none();
         let is_reached = !local.ip().is_loopback() && local.ip() != peer.ip();
         if !is_allowed || !is_reached {
@@ -416,6 +418,14 @@ impl<S: TcpStack> TcpSocket<S> {
         host.socket_event(Reason::Offloaded, fd, &format!("{local} to {peer}"));
         self.interfaces_changed();
         Begun::Here
+    }
+}
+
+/// Whether an address is no end of a connection past the kernel, as a group or a link-local one of IPv6.
+fn is_narrow(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(ip) => has_scope(&ip) || ip.is_multicast(),
     }
 }
 

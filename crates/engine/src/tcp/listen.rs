@@ -485,7 +485,7 @@ impl<S: TcpStack> TcpSocket<S> {
         for place in places {
             let flow = Flow {
                 protocol: Protocol::Tcp,
-                local: SocketAddr::new(place.address, local.port()).into(),
+                local: SocketAddr::new(place.address, local.port()),
                 peer: None,
             };
             if place.interface.attach(&flow, self.into()).is_err() {

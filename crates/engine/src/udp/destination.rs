@@ -503,7 +503,10 @@ fn resolve_way<S: Stack>(
             mtu_locked,
         } => {
             // In this order in `__ip_make_skb`.
-            let of_socket = group.map_or(headers.hop_limit(hop_limit), |group| group.ttl);
+            let of_socket = match group {
+                Some(group) => group.ttl,
+                None => headers.hop_limit(hop_limit),
+            };
             let ttl = overrides.ttl.unwrap_or(of_socket);
             if let (Some(options), IpAddr::V4(group)) = (group, destination) {
                 if ttl == 0 {

@@ -34,7 +34,7 @@ impl RefusedSources {
     }
 
     #[inline]
-    fn contains(&self, address: Ipv4Addr) -> bool {
+    pub(crate) fn contains(&self, address: Ipv4Addr) -> bool {
         let (word, bit) = place(address);
         self.last_bytes[word] & bit != 0 && self.is_listed(address)
     }

@@ -103,7 +103,7 @@ use os server *:1                | 8: expected a role (tcp_server, tcp_client, u
 use os udp_sender                | 18: expected an address (a.b.c.d, a.b.c.d/prefix, [IPv6], [IPv6]/prefix or *), found the end of the line
 use os udp_sender host:1         | 19: expected an address (a.b.c.d, a.b.c.d/prefix, [IPv6], [IPv6]/prefix or *), found "host"
 use os udp_sender ::1:1          | 19: expected an address (a.b.c.d, a.b.c.d/prefix, [IPv6], [IPv6]/prefix or *), found ":"
-use os udp_sender [::1:1         | 20: expected an IPv6 address and "]", found "the end of the line"
+use os udp_sender [::1:1         | 25: expected an IPv6 address and "]", found the end of the line
 use os udp_sender 256.0.0.1:1    | 19: expected an address (a.b.c.d, a.b.c.d/prefix, [IPv6], [IPv6]/prefix or *), found "256.0.0.1"
 use os udp_sender 10.0.1:1       | 25: expected "." and the rest of the address, found ":1"
 use os udp_sender 10.0.0.300:1   | 26: expected a number from 0 to 255, found "300"
