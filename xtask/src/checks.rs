@@ -59,6 +59,7 @@ const THREADS_THAT_SLEEP: &str = "--test-threads=8";
 const LONG_TESTS: &[&[&str]] = &[
     &["--package=libvma", "--test=integrity"],
     &["--package=libvma", "--test=readers"],
+    &["--package=libvma", "--test=routes"],
     &["--package=tcp", "--test=linux", "transfer"],
 ];
 
