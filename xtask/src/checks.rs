@@ -70,6 +70,7 @@ const LONG_TESTS: &[&[&str]] = &[
     &["--package=libvma", "--test=readers"],
     &["--package=libvma", "--test=rings"],
     &["--package=libvma", "--test=stress"],
+    &["--package=libvma", "--test=routes"],
     &["--package=tcp", "--test=linux", "transfer"],
 ];
 

@@ -79,7 +79,7 @@ impl Backend for NullBackend {
     type Steering = NullSteering;
     type Segmenter = NoSegmenter;
 
-    /// With as many sending sides as there is a use for, up to [`SENDERS_MAX`].
+    /// With as many sending sides as there is a use for, sixteen at most.
     fn open(
         &self,
         _link: &LinkSpec,

@@ -87,7 +87,10 @@ mod tests {
         let mut info = Vec::new();
         if let Some((kind, data)) = link.kind {
             info.extend(string(1, kind));
-            info.extend(attribute(2, data));
+            // Not every kind has some.
+            if !data.is_empty() {
+                info.extend(attribute(2, data));
+            }
         }
         info.extend(
             link.slave_kind

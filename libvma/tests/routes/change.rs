@@ -64,7 +64,7 @@ pub(crate) const ROUTES: &[Change] = &[
     refused("EINVAL", "route replace blackhole 10.99.0.1/32"),
     refused("EHOSTUNREACH", "route replace unreachable 10.99.0.1/32"),
     refused("EACCES", "route replace prohibit 10.99.0.1/32"),
-    to("va", "route replace 10.99.0.1/32 via 10.77.0.1"),
+    cut("va", "route replace 10.99.0.1/32 via 10.77.0.1"),
     to("wa", "route del 10.99.0.1/32"),
     to("va", "route replace 10.99.0.0/24 dev vb"),
     to(
