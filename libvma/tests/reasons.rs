@@ -267,7 +267,7 @@ fn what_is_said_of_a_whole_process_is_said_of_each_socket() {
     let program = start(&pair, &[]);
     let expected = (
         "no interface can be accelerated".to_owned(),
-        "vb".to_owned(),
+        "vb: part of the bridge br0".to_owned(),
     );
     assert_eq!(program.why("offloaded"), expected);
 }

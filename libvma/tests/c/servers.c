@@ -71,12 +71,12 @@ int main(int argc, char **argv)
         }
     }
     if (strcmp(way, "daemon") == 0) {
-        /* What is opened before serves on through the kernel, what is opened after is the daemon's own. */
+        /* What is opened before serves on through the kernel, in a child: the daemon has the interface, for what it opens itself. */
         int before = bound_to(ip, port);
         MUST(daemon(1, 1));
         sleep_msec(200);
-        start(before);
         int after = bound_to(ip, port + 1);
+        start(before);
         say_ready();
         alarm(200);
         serve(after);
