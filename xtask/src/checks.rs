@@ -56,6 +56,7 @@ const THREADS_THAT_SLEEP: &str = "--test-threads=8";
 const LONG_TESTS: &[&[&str]] = &[
     &["--package=libvma", "--test=integrity"],
     &["--package=libvma", "--test=readers"],
+    &["--package=packetdrill", "--test=preloaded"],
     &["--package=tcp", "--test=linux", "transfer"],
 ];
 
