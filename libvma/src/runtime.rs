@@ -13,18 +13,29 @@ use crate::start;
 /// comes back to the kernel.
 #[inline]
 pub(crate) fn udp(fd: c_int) -> Option<(&'static Engine<Device>, &'static UdpSocket<Device>)> {
-    let found = udp_to_send(fd);
+    let found = own_udp(fd);
     if found.is_none() {
         recall(fd);
     }
     found
 }
 
-/// The same for sending, which the kernel can do for a descendant while its ancestor receives.
+/// The same for receiving, which the only process to do so can do past the kernel.
 #[inline]
-pub(crate) fn udp_to_send(
+pub(crate) fn udp_to_receive(
     fd: c_int,
 ) -> Option<(&'static Engine<Device>, &'static UdpSocket<Device>)> {
+    let found = own_udp(fd);
+    if found.is_none() && has_ancestors() {
+        is_taken_from(fd);
+        return udp(fd);
+    }
+    found
+}
+
+/// The same, where an ancestor may keep it: for sending, which the kernel can do for a descendant while its ancestor receives.
+#[inline]
+pub(crate) fn own_udp(fd: c_int) -> Option<(&'static Engine<Device>, &'static UdpSocket<Device>)> {
     let engine = engine()?;
     engine.udp(fd).map(|socket| (engine, socket))
 }
@@ -84,11 +95,11 @@ fn recall_from_ancestors(fd: c_int) {
     }
 }
 
-/// A socket is about to be accepted from, or waited for. If it is a listener that was inherited, this process may be the one that has
-/// it past the kernel.
+/// A socket is about to be accepted from, received from, or waited for. If it was inherited, this process may be the one that has it
+/// past the kernel.
 #[inline]
-pub(crate) fn is_accepted_from(fd: c_int) {
-    if has_ancestors() && life::ancestors().any(|engine| engine.tcp(fd).is_some()) {
+pub(crate) fn is_taken_from(fd: c_int) {
+    if has_ancestors() && life::ancestors().any(|engine| engine.look_up(fd).is_some()) {
         adopt(fd);
     }
 }
@@ -98,15 +109,14 @@ fn adopt(fd: c_int) {
     if life::is_vfork_child() || look_up(fd).is_some() {
         return;
     }
-    recall_from_ancestors(fd);
+    comes_back(fd);
     let saved = guard::errno();
     let _ = guard::contained(|| {
-        let inherited = life::ancestors().find_map(|engine| engine.inherited_listener(fd));
+        let inherited = life::ancestors().find_map(|engine| engine.inherited(fd));
         if let Some(inherited) = inherited
-            && start::may_accelerate_streams()
             && let Some(engine) = start::start()
         {
-            engine.adopt_listener(fd, inherited);
+            engine.adopt(fd, inherited);
             internal_thread::start_when_needed(engine);
         }
     });
@@ -151,11 +161,32 @@ fn tell_ancestors_of_port(fd: c_int) {
     guard::set_errno(saved);
 }
 
-/// The same for all of several.
+/// What an ancestor has in user space of a descriptor comes back to the kernel, from where this process may take it past that later.
+#[inline]
+pub(crate) fn comes_back(fd: c_int) {
+    if has_ancestors() {
+        for engine in life::ancestors().filter(|engine| engine.look_up(fd).is_some()) {
+            let _ = guard::contained(|| engine.inherited_comes_back(fd));
+        }
+    }
+}
+
+/// Several are about to be passed to another process.
 #[inline]
 pub(crate) fn recall_all(fds: impl Iterator<Item = c_int>) {
     if has_ancestors() {
         fds.for_each(recall_from_ancestors);
+    }
+}
+
+/// Several are about to be waited for.
+#[inline]
+pub(crate) fn are_waited_for(fds: impl Iterator<Item = c_int>) {
+    if has_ancestors() {
+        fds.for_each(|fd| {
+            is_taken_from(fd);
+            recall(fd);
+        });
     }
 }
 

@@ -16,6 +16,7 @@ testkit::compare_cases!(
         several_children,
         parent_exits,
         daemonised,
+        one_then_several,
         changes,
         bound_later,
         atfork_handlers,

@@ -45,9 +45,12 @@ const PROGRAM_TABLES: &[&str] = &["compatibility", "tcp_programs"];
 /// The tests of everything but the library, whose own mostly sleep.
 const OTHERS: &[&str] = &["--workspace", "--exclude=libvma", "--no-fail-fast"];
 
-/// Those of the POSIX cases all of whose sockets stay the kernel's, for one reason or for all of them, and those over IPv6. They mostly
-/// sleep.
-const LEFT_TO_KERNEL: &[&str] = &["--package=libvma", "--test=posix_*", "--no-fail-fast"];
+/// Programs compared with themselves on the kernel. They mostly sleep.
+const POSIX_CASES: &[&str] = &["--package=libvma", "--test=posix_*", "--no-fail-fast"];
+/// Their sockets poll.
+const CASES_AT_ONCE: &str = "--test-threads=4";
+
+/// Of the POSIX cases those all of whose sockets stay the kernel's, for one reason or for all of them, and those over IPv6.
 const LEFT_FOR_AN_OPTION: &[&str] = &["::option"];
 const LEFT_OR_OVER_IPV6: &[&str] = &["left_to_kernel::", "over_ipv6::"];
 const THREADS_THAT_SLEEP: &str = "--test-threads=8";
@@ -126,7 +129,7 @@ fn usual_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
     let ahead = Ahead::begin(later.into_iter().filter_map(Result::ok).collect());
     // What ships is the release build.
     if let Some(library) = &library {
-        let (own, programs) = library_tests()?;
+        let LibraryTests { own, programs } = library_tests()?;
         let own = || tested_all(library, &own);
         let beside = [
             ("others", tested(library, OTHERS)),
@@ -134,6 +137,12 @@ fn usual_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
         ];
         let beside = beside.map(|(name, command)| (name, in_the_background(command)));
         steps.extend(tests_beside(("libvma", own), beside.into(), totals)?);
+        let cases = || {
+            let mut command = tested(library, POSIX_CASES);
+            command.args(["--", CASES_AT_ONCE]);
+            command
+        };
+        steps.push(tests("POSIX", cases, totals)?);
         let left = || left_to_kernel(library, LEFT_FOR_AN_OPTION);
         steps.push(tests("kernel's", left, totals)?);
     }
@@ -201,29 +210,41 @@ fn release_library() -> Result<PathBuf, Failure> {
     built.path("vma").map(Path::to_owned)
 }
 
-/// The tests of [`LEFT_TO_KERNEL`] whose names contain one of `parts`.
+/// The tests of [`POSIX_CASES`] that are left out of the usual ones, and whose names contain one of `parts`.
 fn left_to_kernel(library: &Path, parts: &[&str]) -> Command {
-    let mut command = tested(library, LEFT_TO_KERNEL);
+    let mut command = tested(library, POSIX_CASES);
     command.args(["--", "--ignored", THREADS_THAT_SLEEP]);
     command.args(parts);
     command
 }
 
-/// The tests of the library: its own, and the tables of real programs, which wait for these much of their time.
-fn library_tests() -> Result<(Vec<String>, Vec<String>), Failure> {
+/// The tests of `libvma`.
+struct LibraryTests {
+    /// Those that measure or load the machine.
+    own: Vec<String>,
+    /// The tables of real programs, which wait for these much of their time.
+    programs: Vec<String>,
+}
+
+/// All but the POSIX cases.
+fn library_tests() -> Result<LibraryTests, Failure> {
     let directory = cargo::workspace().join("libvma/tests");
     let entries = fs::read_dir(&directory)
         .map_err(|error| Failure::Reason(format!("{}: {error}", directory.display())))?;
     let mut names: Vec<_> = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter_map(|name| name.strip_suffix(".rs").map(str::to_owned))
+        .filter(|name| !name.starts_with("posix_"))
         .collect();
     names.sort();
     let is_table = |name: &String| PROGRAM_TABLES.contains(&name.as_str());
     let (programs, own): (Vec<_>, Vec<_>) = names.into_iter().partition(is_table);
     let target = |name: &String| format!("--test={name}");
     let targets = |names: Vec<String>| names.iter().map(target).collect();
-    Ok((targets(own), targets(programs)))
+    Ok(LibraryTests {
+        own: targets(own),
+        programs: targets(programs),
+    })
 }
 
 /// `cargo test` of these targets of the library.

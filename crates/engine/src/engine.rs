@@ -17,7 +17,7 @@ mod tasks;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 use std::sync::{Arc, Mutex};
 
 use dev_core::Backend;
@@ -40,7 +40,7 @@ use crate::tcp;
 use crate::udp;
 
 pub use control::LogControls;
-pub use fork::InheritedListener;
+pub use fork::Inherited;
 pub use kinds::{AnySocket, Object};
 pub use moved_descriptor::OldNumberUsers;
 
@@ -75,6 +75,8 @@ pub struct Engine<B: Backend> {
     pub(crate) older: AtomicPtr<Self>,
     pub(crate) end: EndRequest,
     process_id: libc::pid_t,
+    /// In a descendant: the process was found running when it was asked whether it has ended.
+    lives_on: AtomicBool,
     /// Where the next look for lost descriptors begins.
     look_from: AtomicU32,
 }
@@ -148,6 +150,7 @@ impl<B: Backend> Engine<B> {
             older: AtomicPtr::new(ptr::null_mut()),
             end: EndRequest::default(),
             process_id: sys::process_id(),
+            lives_on: AtomicBool::new(false),
             look_from: AtomicU32::new(0),
         }))
     }

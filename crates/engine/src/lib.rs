@@ -27,7 +27,7 @@ mod udp;
 pub use crate::tcp::may_accelerate as may_accelerate_streams;
 pub use crate::tcp::{Accepting, Amount, ConnectOutcome, Direction, StreamCall, StreamOutcome};
 pub use engine::{
-    AnySocket, Engine, EpollSet, Host, InheritedListener, LogControls, Object, OldNumberUsers,
+    AnySocket, Engine, EpollSet, Host, Inherited, LogControls, Object, OldNumberUsers,
     PolledSockets, TcpSocket, UdpSocket, monitor,
 };
 pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_may_be_shared};
@@ -41,6 +41,7 @@ pub use sockets::network::{
     FixedNetwork, InterfaceFacts, Network, NetworkChange, NextHop, NextHopKey, PortUser, Resolution,
 };
 pub use sockets::notice::warn_in_a_box;
+pub use sockets::options::is_asked_for_later;
 pub use sockets::reason::Reason;
 pub use sockets::settings::Settings;
 pub use sockets::sleep::{Sleep, Woken};

@@ -175,7 +175,7 @@ unsafe fn descriptors(fds: *mut pollfd, count: nfds_t) -> Option<usize> {
     }
     // SAFETY: readable for `count` entries (checked above), and the caller's own.
     let fd = |index| unsafe { fds.wrapping_add(index).read_unaligned() }.fd;
-    runtime::recall_all((0..count).map(fd));
+    runtime::are_waited_for((0..count).map(fd));
     Some(count)
 }
 
@@ -204,7 +204,7 @@ hook! {
     /// `epoll_ctl(2)`
     fn epoll_ctl(epfd: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
         if operation != libc::EPOLL_CTL_DEL {
-            runtime::is_accepted_from(fd);
+            runtime::is_taken_from(fd);
             runtime::recall(fd);
         }
         // SAFETY: as the caller's promise.

@@ -21,7 +21,7 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::recv(fd, buffer, len, flags) };
         let mut part = iovec { iov_base: buffer, iov_len: len };
-        let Some((engine, socket)) = runtime::udp(fd) else {
+        let Some((engine, socket)) = runtime::udp_to_receive(fd) else {
             // SAFETY: the buffer is the caller's, valid for recv(2).
             return unsafe { stream::receive(fd, &mut header::one(&mut part), flags, kernel) };
         };
@@ -33,7 +33,7 @@ hook! {
 hook! {
     /// `recv(2)` with `_FORTIFY_SOURCE`
     fn __recv_chk(fd: c_int, buffer: *mut c_void, len: size_t, size: size_t, flags: c_int) -> ssize_t {
-        if len > size || runtime::udp(fd).is_none() {
+        if len > size || runtime::udp_to_receive(fd).is_none() {
             // SAFETY: the arguments are the caller's own; the C library ends a program that would overflow.
             return unsafe { real::__recv_chk(fd, buffer, len, size, flags) };
         }
@@ -55,7 +55,7 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::recvfrom(fd, buffer, len, flags, from, from_len) };
         let mut part = iovec { iov_base: buffer, iov_len: len };
-        let Some((engine, socket)) = runtime::udp(fd) else {
+        let Some((engine, socket)) = runtime::udp_to_receive(fd) else {
             // SAFETY: the buffer is the caller's, valid for recv(2).
             return unsafe {
                 stream::receive_from(fd, &mut header::one(&mut part), flags, from, from_len, kernel)
@@ -104,7 +104,7 @@ hook! {
         from: *mut sockaddr,
         from_len: *mut socklen_t,
     ) -> ssize_t {
-        if len > size || runtime::udp(fd).is_none() {
+        if len > size || runtime::udp_to_receive(fd).is_none() {
             // SAFETY: the arguments are the caller's own; the C library ends a program that would overflow.
             return unsafe { real::__recvfrom_chk(fd, buffer, len, size, flags, from, from_len) };
         }
@@ -118,7 +118,7 @@ hook! {
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::recvmsg(fd, message, flags) };
-        let Some((engine, socket)) = runtime::udp(fd) else {
+        let Some((engine, socket)) = runtime::udp_to_receive(fd) else {
             // SAFETY: the message is the caller's own.
             if let Some(result) = unsafe { stream::receive_message(fd, message, flags) } {
                 return result;
@@ -200,7 +200,7 @@ hook! {
     ) -> c_int {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
-        let Some((_, socket)) = runtime::udp(fd) else {
+        let Some((_, socket)) = runtime::udp_to_receive(fd) else {
             if let Some((engine, socket)) = runtime::stream(fd)
                 && !socket.is_left_to_kernel()
             {
@@ -308,7 +308,7 @@ hook! {
     fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::read(fd, buffer, len) };
-        let Some((engine, socket)) = runtime::udp(fd) else {
+        let Some((engine, socket)) = runtime::udp_to_receive(fd) else {
             if len == 0 {
                 return kernel();
             }
@@ -329,7 +329,7 @@ hook! {
 hook! {
     /// `read(2)` with `_FORTIFY_SOURCE`
     fn __read_chk(fd: c_int, buffer: *mut c_void, len: size_t, size: size_t) -> ssize_t {
-        if len > size || runtime::udp(fd).is_none() {
+        if len > size || runtime::udp_to_receive(fd).is_none() {
             // SAFETY: the arguments are the caller's own; the C library ends a program that would overflow.
             return unsafe { real::__read_chk(fd, buffer, len, size) };
         }
@@ -343,7 +343,7 @@ hook! {
     fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::readv(fd, parts, count) };
-        let Some((engine, socket)) = runtime::udp(fd) else {
+        let Some((engine, socket)) = runtime::udp_to_receive(fd) else {
             if runtime::stream(fd).is_none() {
                 return kernel();
             }
@@ -372,7 +372,7 @@ hook! {
     ) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::preadv2(fd, parts, count, offset, flags) };
-        let Some((engine, socket)) = runtime::udp(fd) else {
+        let Some((engine, socket)) = runtime::udp_to_receive(fd) else {
             if offset == -1 && runtime::stream(fd).is_some() {
                 if flags == 0 {
                     // SAFETY: the arguments are the caller's own.

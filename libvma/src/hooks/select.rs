@@ -171,7 +171,7 @@ impl Sets {
             if all.are_writable() {
                 // SAFETY: the caller's promise.
                 let fds = unsafe { all.polled() };
-                runtime::recall_all(fds.iter().map(|polled| polled.fd));
+                runtime::are_waited_for(fds.iter().map(|polled| polled.fd));
             }
         }
     }

@@ -26,7 +26,7 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::sendto(fd, buffer, len, flags, to, to_len) };
         let mut part = iovec { iov_base: buffer.cast_mut(), iov_len: len };
-        let Some((engine, socket)) = runtime::udp_to_send(fd) else {
+        let Some((engine, socket)) = runtime::own_udp(fd) else {
             // SAFETY: the buffer is the caller's, valid for sendto(2). Of a stream the address means nothing.
             return unsafe { stream::send(fd, &mut header::one(&mut part), flags, kernel) };
         };
@@ -43,7 +43,7 @@ hook! {
 hook! {
     /// `send(2)`
     fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
-        if runtime::udp_to_send(fd).is_none() {
+        if runtime::own_udp(fd).is_none() {
             let mut part = iovec { iov_base: buffer.cast_mut(), iov_len: len };
             // SAFETY: the arguments are the caller's own.
             let kernel = || unsafe { real::send(fd, buffer, len, flags) };
@@ -73,7 +73,7 @@ unsafe fn send_message(
 ) -> ssize_t {
     // SAFETY: the caller's promise.
     let kernel = || unsafe { real::sendmsg(fd, message, flags) };
-    let Some((engine, socket)) = runtime::udp_to_send(fd) else {
+    let Some((engine, socket)) = runtime::own_udp(fd) else {
         // SAFETY: the message is the caller's, null or valid for sendmsg(2).
         unsafe { passed::leave_to_kernel(message) };
         if runtime::stream(fd).is_none() || !is_readable(message, size_of::<msghdr>()) {
@@ -96,7 +96,7 @@ unsafe fn send_message(
 hook! {
     /// `sendmmsg(2)`
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
-        let ours = runtime::udp_to_send(fd);
+        let ours = runtime::own_udp(fd);
         if let Some((engine, socket)) = ours
             && (socket.is_sent_by_kernel(engine) || !is_writable(messages, size_of::<mmsghdr>()))
         {
@@ -146,7 +146,7 @@ hook! {
 hook! {
     /// `write(2)`
     fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
-        if runtime::udp_to_send(fd).is_none() {
+        if runtime::own_udp(fd).is_none() {
             let mut part = iovec { iov_base: buffer.cast_mut(), iov_len: len };
             // SAFETY: the arguments are the caller's own.
             let kernel = || unsafe { real::write(fd, buffer, len) };
@@ -163,7 +163,7 @@ hook! {
     fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::writev(fd, parts, count) };
-        let Some((engine, socket)) = runtime::udp_to_send(fd) else {
+        let Some((engine, socket)) = runtime::own_udp(fd) else {
             if runtime::stream(fd).is_none() {
                 return kernel();
             }
@@ -190,7 +190,7 @@ hook! {
         offset: off64_t,
         flags: c_int,
     ) -> ssize_t {
-        let is_ours = runtime::udp_to_send(fd).is_some() || runtime::stream(fd).is_some();
+        let is_ours = runtime::own_udp(fd).is_some() || runtime::stream(fd).is_some();
         if offset == -1 && flags == 0 && is_ours {
             // SAFETY: the arguments are the caller's own.
             return unsafe { writev(fd, parts, count) };

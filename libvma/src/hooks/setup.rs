@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use engine::user_memory::{is_readable, is_writable};
-use engine::{Errno, Reason, Request, changes_membership, group_offset, joins};
+use engine::{Errno, Reason, Request, changes_membership, group_offset, is_asked_for_later, joins};
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 
 use super::{create, descriptor, hook, stream_calls};
@@ -97,12 +97,14 @@ hook! {
         value: *const c_void,
         len: socklen_t,
     ) -> c_int {
+        // The owner of a socket that was inherited would not learn of it.
+        if is_asked_for_later(level, name) {
+            runtime::comes_back(fd);
+        } else {
+            runtime::recall(fd);
+        }
         if is_refused(fd, Request::Option { level, name }) {
             return fail(libc::EINVAL);
-        }
-        if level == libc::IPPROTO_IP && (changes_membership(name) || is_of_multicast(name)) {
-            // The owner of a socket that was inherited would not learn of it.
-            runtime::recall(fd);
         }
         // SAFETY: the value is the caller's own.
         if let Some(result) = unsafe { stream_calls::set_option(fd, level, name, value, len) } {
@@ -110,7 +112,7 @@ hook! {
         }
         // SAFETY: the arguments are the caller's own.
         let result = traced("setsockopt", fd, unsafe { real::setsockopt(fd, level, name, value, len) });
-        if result == 0 && let Some((engine, socket)) = runtime::udp(fd) {
+        if result == 0 && let Some((engine, socket)) = runtime::own_udp(fd) {
             if level == libc::IPPROTO_IP && name == libc::IP_MULTICAST_IF {
                 let len = (len as usize).min(MREQN_LEN);
                 // SAFETY: the kernel has just read so many bytes there.
@@ -149,7 +151,7 @@ hook! {
         if result == 0
             && level == libc::SOL_SOCKET
             && name == libc::SO_ERROR
-            && let Some((_, socket)) = runtime::udp(fd)
+            && let Some((_, socket)) = runtime::own_udp(fd)
             && let Some(Errno(error)) = socket.take_postponed_error()
         {
             // SAFETY: the kernel has just written the length.
@@ -162,20 +164,12 @@ hook! {
     }
 }
 
-/// Whether an option says how datagrams to multicast groups are sent.
-fn is_of_multicast(name: c_int) -> bool {
-    matches!(
-        name,
-        libc::IP_MULTICAST_IF | libc::IP_MULTICAST_TTL | libc::IP_MULTICAST_LOOP
-    )
-}
-
 /// `struct ip_mreqn`
 const MREQN_LEN: usize = size_of::<libc::ip_mreqn>();
 
 /// Whether a request is not even to be tried.
 fn is_refused(fd: c_int, request: Request) -> bool {
-    runtime::udp(fd).is_some_and(|(engine, socket)| call::is_refused(engine, socket, request))
+    runtime::own_udp(fd).is_some_and(|(engine, socket)| call::is_refused(engine, socket, request))
 }
 
 /// Whether an `fcntl(2)` is not even to be tried.

@@ -409,6 +409,51 @@ static void daemonised(void)
     printf("parent %x\n", status);
 }
 
+static void poll_and_receive(void)
+{
+    struct pollfd waits = {.fd = fd, .events = POLLIN};
+    set_timeout(fd, 2000);
+    for (int i = 0; i < 3; i++) {
+        ask(fd, 1, 40 + i);
+        say("  poll", poll(&waits, 1, 4000));
+        say_recv("  a second one", fd, 64, 0);
+    }
+}
+
+/* One child of a process that has ended receives, with an option of that one's; then a second one does, too. */
+static void one_then_several(void)
+{
+    int on = 1;
+    MUST(pipe(pipes));
+    fflush(stdout);
+    pid_t parent = fork();
+    MUST(parent);
+    if (parent == 0) {
+        fd = bound();
+        MUST(setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on));
+        MUST(daemon(1, 1));
+        alarm(20);
+        for (int i = 0; i < 5; i++)
+            works(fd, 20 + i);
+        char control[100], octets[64];
+        struct iovec part = {octets, sizeof octets};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+        ask(fd, 1, 30);
+        say("with its control message", recvmsg(fd, &message, 0));
+        say("of", message.msg_controllen);
+        in_child(poll_and_receive);
+        works(fd, 50);
+        fflush(stdout);
+        MUST(write(pipes[1], "x", 1));
+        _exit(0);
+    }
+    int status;
+    char byte;
+    MUST(waitpid(parent, &status, 0));
+    MUST(read(pipes[0], &byte, 1));
+    printf("parent %x\n", status);
+}
+
 static void bind_it(void)
 {
     struct sockaddr_in self = address(SELF, 7140);
@@ -785,6 +830,6 @@ static void mischief(void)
 CASES({"queued", queued}, {"queued_when_full", queued_when_full}, {"unused", unused}, {"waits", waits},
       {"waits_long", waits_long}, {"sends", sends}, {"generations", generations}, {"lineage", lineage},
       {"both_wait", both_wait}, {"several_children", several_children}, {"parent_exits", parent_exits},
-      {"daemonised", daemonised}, {"changes", changes}, {"bound_later", bound_later},
-      {"atfork_handlers", atfork_handlers}, {"raw_clone", raw_clone}, {"in_a_handler", in_a_handler},
+      {"daemonised", daemonised}, {"one_then_several", one_then_several},
+      {"changes", changes}, {"bound_later", bound_later}, {"atfork_handlers", atfork_handlers}, {"raw_clone", raw_clone}, {"in_a_handler", in_a_handler},
       {"stopped_owner", stopped_owner}, {"fork_in_a_storm", fork_in_a_storm}, {"mischief", mischief})

@@ -114,11 +114,12 @@ programs! {
     chrony: needs(&["chronyd"]).accelerated_in("chronyd"),
     unbound: needs(&["unbound", "dig"]).accelerated_in("unbound"),
     knot: needs(&["knotd", "dig"]).accelerated_in("knotd"),
-    // These two fork when they have bound: what a child receives from is the kernel's.
+    // Its children serve, while the parent lives that has opened the sockets: they are the kernel's.
     nsd: needs(&["nsd", "dig"]),
-    dnsmasq_daemon: needs(&["dnsmasq", "dig"]),
+    dnsmasq_daemon: needs(&["dnsmasq", "dig"]).accelerated_in("dnsmasq"),
     openvpn: needs(&["openvpn", "ping", "socat"]).accelerated_in("openvpn"),
     rsyslog: needs(&["rsyslogd", "logger"]).accelerated_in("rsyslogd"),
+    gstreamer: needs(&["gst-launch-1.0"]).accelerated_in("gst-launch-1.0"),
     ngtcp2: needs(&["gtlsserver", "gtlsclient", "openssl"]).accelerated_in("gtlsserver"),
 }
 

@@ -14,4 +14,4 @@ mod descendant;
 mod owner;
 mod port_checks;
 
-pub use adoption::InheritedListener;
+pub use adoption::Inherited;

@@ -184,7 +184,7 @@ impl<B: Backend> LostDescriptors<B> {
 impl<B: Backend> Task for LostDescriptors<B> {
     fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
         self.engine.forget_lost_descriptors();
-        self.engine.share_inherited_listeners();
+        self.engine.share_inherited_sockets();
         Next::In(IDLE_INTERVAL)
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct Attachment<S: Stack> {
     pub(crate) flows: Vec<(&'static Interface<S>, Flow)>,
     /// What decides about multicast past the kernel.
     pub(crate) groups: SocketGroups<S>,
-    /// A listener of an ancestor's, from which this process accepts.
+    /// A socket of an ancestor's, from which this process takes connections or datagrams.
     pub(crate) inherited: Option<&'static SharedSocket>,
 }
 

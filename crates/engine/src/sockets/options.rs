@@ -189,6 +189,13 @@ pub(crate) fn is_of_ipv6_packets(name: c_int) -> bool {
     )
 }
 
+/// Whether the kernel's socket can be asked at any time for what an option of datagram sockets has become.
+pub fn is_asked_for_later(level: c_int, name: c_int) -> bool {
+    let is_of_groups = level == libc::IPPROTO_IP
+        && (name == libc::IP_MULTICAST_IF || groups::changes_membership(name));
+    !is_of_groups && !matches!(effect(level, name), Effect::Kernel | Effect::Choice)
+}
+
 /// Whether an option has an effect that only the kernel brings about.
 pub(crate) fn needs_kernel(level: c_int, name: c_int) -> bool {
     effect(level, name) == Effect::Kernel

@@ -105,6 +105,11 @@ impl<W: Watcher> Readiness<W> {
         self.count(&watchers);
     }
 
+    /// Whether there are any; also in a descendant, of before the fork.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watcher_count.load(Ordering::Relaxed) != 0
+    }
+
     /// All watchers.
     pub(crate) fn watchers(&self) -> Vec<Arc<W>> {
         self.lock().clone()

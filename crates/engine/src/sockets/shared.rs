@@ -62,18 +62,18 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_has_one_acceptor_or_several() {
+    fn a_socket_has_one_taker_or_several() {
         let place = place();
-        assert!(place.begin_accepting(7, |_| true) && place.begin_accepting(7, |_| true));
-        assert!(place.is_sole_acceptor(7) && !place.is_sole_acceptor(8));
+        assert!(place.begin_taking(7, |_| true) && place.begin_taking(7, |_| true));
+        assert!(place.is_sole_taker(7) && !place.is_sole_taker(8));
         // That one has ended; the next one has done so in an orderly way.
-        assert!(place.begin_accepting(8, |_| false));
-        place.end_accepting(7);
-        assert!(place.is_sole_acceptor(8));
-        place.end_accepting(8);
-        assert!(place.begin_accepting(9, |_| true));
-        assert!(!place.begin_accepting(10, |process| process == 9));
-        assert!(!place.is_sole_acceptor(9) && !place.begin_accepting(9, |_| true));
+        assert!(place.begin_taking(8, |_| false));
+        place.end_taking(7);
+        assert!(place.is_sole_taker(8));
+        place.end_taking(8);
+        assert!(place.begin_taking(9, |_| true));
+        assert!(!place.begin_taking(10, |process| process == 9));
+        assert!(!place.is_sole_taker(9) && !place.begin_taking(9, |_| true));
     }
 
     #[test]

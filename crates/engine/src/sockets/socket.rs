@@ -212,6 +212,13 @@ impl<S: Stack> SocketCore<S> {
         self.forks_before.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// An inherited socket is about to be closed: another process may be the one that takes from it.
+    pub(crate) fn end_taking(&self) {
+        if let Some(shared) = self.attachment().inherited {
+            shared.end_taking(sys::process_id().cast_unsigned());
+        }
+    }
+
     /// How often the process had forked when the socket was opened.
     pub(crate) fn forks_before(&self) -> u32 {
         self.forks_before.load(Ordering::Relaxed)
@@ -365,6 +372,11 @@ impl<S: Stack> SocketCore<S> {
 
     pub(crate) fn attachment(&self) -> MutexGuard<'_, Attachment<S>> {
         lock(&self.attachment)
+    }
+
+    /// In a descendant, of an ancestor's socket. `None`: another thread of that changed it at the fork.
+    pub(crate) fn attachment_at_fork(&self) -> Option<MutexGuard<'_, Attachment<S>>> {
+        self.attachment.try_lock().ok()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::{SocketWatcher, Stack};
-use crate::sys::{self, streams};
+use crate::sys::streams;
 use crate::tcp::common::now;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
@@ -106,9 +106,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// Ends a life of the object.
     pub(crate) fn close(&self) {
-        if let Some(shared) = self.attachment().inherited {
-            shared.end_accepting(sys::process_id().cast_unsigned());
-        }
+        self.core.end_taking();
         self.core.end();
         self.finish();
         self.core.leave();

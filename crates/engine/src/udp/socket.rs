@@ -114,8 +114,14 @@ impl<S: Stack> UdpSocket<S> {
         self.core.begin();
     }
 
+    /// In a descendant, of an ancestor's socket: whether that has set `IP_MULTICAST_IF`. `None`: another thread of it sent at the fork.
+    pub(crate) fn chose_group_interface(&self) -> Option<bool> {
+        Some(self.send.try_lock()?.group_interface.is_some())
+    }
+
     /// Ends a life of the object. The flows are gone already.
     pub(crate) fn close(&self) {
+        self.core.end_taking();
         self.core.end();
         let mut queue = self.receive.lock();
         queue.clear(self.pool);

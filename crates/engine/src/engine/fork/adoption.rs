@@ -1,16 +1,17 @@
-//! Listeners whose opener has ended and that are accepted from by one descendant only: a daemon, or the one worker of a daemon. That takes
-//! them past the kernel as if it had opened them.
+//! Sockets whose opener has ended and that one descendant only takes connections or datagrams from: a daemon, or the one worker of a
+//! daemon. That takes them past the kernel as if it had opened them.
 //!
-//! Ancestors and siblings have the kernel's socket, too. As soon as a second process accepts, the listener is the kernel's: the first one
-//! looks now and then whether that is so, in memory that all of them share.
+//! Ancestors and siblings have the kernel's socket, too. As soon as a second process takes something from it, the socket is the kernel's:
+//! the first one looks now and then whether that is so, in memory that all of them share.
 
 use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use dev_core::Backend;
 use libc::c_int;
 
-use crate::engine::{Engine, Object};
+use crate::engine::{AnySocket, Engine, Object};
 use crate::sockets::family::Family;
 use crate::sockets::hand_over;
 use crate::sockets::reason::Reason;
@@ -18,52 +19,83 @@ use crate::sockets::shared::SharedSocket;
 use crate::sockets::stack::Stack;
 use crate::sys;
 use crate::tcp;
+use crate::udp::UdpSocket;
 
-/// How long the end of the process is waited for that has opened the listener: a daemon's, which just ends, and has the interfaces until
+/// How long the end of the process is waited for that has opened the socket: a daemon's, which just ends, and has the interfaces until
 /// then. Whoever is not the caller's parent is most probably one.
 const PATIENCE: Duration = Duration::from_millis(200);
 const PATIENCE_WITH_PARENT: Duration = Duration::from_millis(50);
 
-/// A listener that an ancestor has opened.
+/// A socket that an ancestor has opened.
 #[derive(Debug)]
-pub struct InheritedListener {
+pub struct Inherited {
     shared: &'static SharedSocket,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
     /// Options that the ancestor has set.
-    options: Vec<(c_int, c_int)>,
+    Listener(Vec<(c_int, c_int)>),
+    Datagrams {
+        chosen_by_cpu: bool,
+    },
 }
 
 impl<B: Backend> Engine<B> {
-    /// In a descendant, which is about to accept from a socket that it has inherited: what has to be known to do so past the kernel.
-    /// It is the kernel's already. `None`: it is no listener of this engine's, or another process may accept from it, such as its owner.
-    pub fn inherited_listener(&self, fd: c_int) -> Option<InheritedListener> {
-        let Some(Object::Tcp(socket)) = self.table.get(fd) else {
-            return None;
+    /// In a descendant, which is about to accept from a socket that it has inherited, to receive from it, or to wait for that: what
+    /// has to be known to do so past the kernel. It is the kernel's already. `None`: it is neither a listener nor a datagram socket of
+    /// this engine's, or another process may take something from it, such as its owner.
+    pub fn inherited(&self, fd: c_int) -> Option<Inherited> {
+        let object = self.table.get(fd)?;
+        let (core, kind) = match object {
+            Object::Udp(socket) => (&**socket, Self::datagrams_at_fork(socket)),
+            Object::Tcp(socket) => {
+                if sys::option_int(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Ok(1) {
+                    return None;
+                }
+                (&**socket, socket.options_at_fork().map(Kind::Listener))
+            }
+            Object::Epoll(_) => return None,
         };
-        if sys::option_int(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Ok(1) {
-            return None;
-        }
         // Whatever is decided now is for good.
         self.table.remove(fd);
-        if !tcp::can_repair() {
+        if matches!(object, Object::Tcp(_)) && !tcp::can_repair() {
             // Workers often give up their privileges, and need not hear of it.
             return None;
         }
-        let (shared, _) = socket.shared().filter(|_| socket.has_own_number())?;
-        let is_sole = shared.begin_accepting(sys::process_id().cast_unsigned(), |process| {
+        let (shared, _) = core.shared().filter(|_| core.has_own_number())?;
+        let is_sole = shared.begin_taking(sys::process_id().cast_unsigned(), |process| {
             sys::process_fd(process.cast_signed()).is_ok()
         });
         if !is_sole {
-            // One that had it may have ended without taking that back.
-            let _ = sys::streams::refuse_interfaces(fd, &[]);
+            if matches!(object, Object::Tcp(_)) {
+                // One that had it may have ended without taking that back.
+                let _ = sys::streams::refuse_interfaces(fd, &[]);
+            }
             return None;
         }
-        if !self.has_ended_soon() {
-            shared.is_accepted_by_several();
+        // In a set of before the fork only the kernel reports it.
+        let is_possible = !core.readiness.is_watched() && self.has_ended_soon();
+        let Some(kind) = kind.filter(|_| is_possible) else {
+            shared.is_taken_by_several();
+            return None;
+        };
+        Some(Inherited { shared, kind })
+    }
+
+    /// `None`: the socket stays the kernel's.
+    fn datagrams_at_fork(socket: &UdpSocket<AnySocket<B>>) -> Option<Kind> {
+        // It may have been shared before this fork already: the process that shares it is known.
+        if socket.is_committed() && socket.reason() != Reason::Forked {
             return None;
         }
-        Some(InheritedListener {
-            shared,
-            options: socket.options_at_fork()?,
+        let attachment = socket.attachment_at_fork()?;
+        // What it is a member of, and where it sends to groups, the kernel does not say.
+        let has_groups =
+            !attachment.groups.memberships.is_empty() || socket.chose_group_interface()?;
+        (!has_groups).then_some(Kind::Datagrams {
+            chosen_by_cpu: attachment.chosen_by_cpu,
         })
     }
 
@@ -73,25 +105,26 @@ impl<B: Backend> Engine<B> {
             return true;
         };
         let is_parent = self.process_id == sys::parent_process_id();
+        let patience = match (self.lives_on.load(Ordering::Relaxed), is_parent) {
+            (true, _) => Duration::ZERO,
+            (false, true) => PATIENCE_WITH_PARENT,
+            (false, false) => PATIENCE,
+        };
         let mut ended = [libc::pollfd {
             fd: process.as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         }];
-        sys::wait(
-            &mut ended,
-            if is_parent {
-                PATIENCE_WITH_PARENT
-            } else {
-                PATIENCE
-            },
-        );
-        ended[0].revents != 0
+        sys::wait(&mut ended, patience);
+        let has_ended = ended[0].revents != 0;
+        // For the next sockets nobody waits again.
+        self.lives_on.store(!has_ended, Ordering::Relaxed);
+        has_ended
     }
 
-    /// Takes such a listener past the kernel, as far as that can be.
-    pub fn adopt_listener(&self, fd: c_int, inherited: InheritedListener) {
-        if self.is_other_process() || !tcp::may_accelerate(self.rules()) {
+    /// Takes such a socket past the kernel, as far as that can be.
+    pub fn adopt(&self, fd: c_int, inherited: Inherited) {
+        if self.is_other_process() {
             return;
         }
         let domain = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_DOMAIN);
@@ -99,31 +132,80 @@ impl<B: Backend> Engine<B> {
             return;
         };
         let nonblocking = sys::status_flags(fd).is_ok_and(|flags| flags & libc::O_NONBLOCK != 0);
+        let Inherited { shared, kind } = inherited;
+        match kind {
+            Kind::Listener(options) => {
+                self.adopt_listener(fd, family, nonblocking, shared, options);
+            }
+            Kind::Datagrams { chosen_by_cpu } => {
+                self.adopt_datagrams(fd, family, nonblocking, shared, chosen_by_cpu);
+            }
+        }
+    }
+
+    fn adopt_listener(
+        &self,
+        fd: c_int,
+        family: Family,
+        nonblocking: bool,
+        shared: &'static SharedSocket,
+        options: Vec<(c_int, c_int)>,
+    ) {
+        if !tcp::may_accelerate(self.rules()) {
+            return;
+        }
         let control = self.control();
         self.forget(fd);
         let Some(socket) = self.add_stream(fd, family, nonblocking) else {
             return;
         };
         socket.is_inherited();
-        for (level, name) in inherited.options {
+        for (level, name) in options {
             socket.option_is_set(level, name);
         }
-        socket.attachment().inherited = Some(inherited.shared);
+        socket.attachment().inherited = Some(shared);
         drop(control);
         socket.listens(self, fd, tcp::backlog_in_kernel(fd));
     }
 
-    /// In the internal thread: gives listeners back from which others have begun to accept.
-    pub(crate) fn share_inherited_listeners(&self) {
+    fn adopt_datagrams(
+        &self,
+        fd: c_int,
+        family: Family,
+        nonblocking: bool,
+        shared: &'static SharedSocket,
+        chosen_by_cpu: bool,
+    ) {
+        self.socket_opened(fd, family, nonblocking);
+        let Some(socket) = self.udp(fd) else {
+            return;
+        };
+        socket.is_inherited();
+        let mut attachment = socket.attachment();
+        attachment.inherited = Some(shared);
+        attachment.chosen_by_cpu = chosen_by_cpu;
+        drop(attachment);
+        // The kernel's socket has them; each of these makes ours ask for what it holds of its kind.
+        for (level, name) in [
+            (libc::SOL_SOCKET, libc::SO_RCVTIMEO),
+            (libc::SOL_SOCKET, libc::SO_TIMESTAMP),
+            (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL),
+            (libc::IPPROTO_IP, libc::IP_MULTICAST_ALL),
+        ] {
+            self.option_was_set(socket, level, name);
+        }
+    }
+
+    /// In the internal thread: gives sockets back from which others have begun to take something.
+    pub(crate) fn share_inherited_sockets(&self) {
         let process = self.process_id.cast_unsigned();
         for (_, socket) in self.sockets() {
             let core = socket.core();
             let inherited = core.attachment().inherited;
-            if core.is_offloaded()
-                && inherited.is_some_and(|shared| !shared.is_sole_acceptor(process))
+            if core.is_offloaded() && inherited.is_some_and(|shared| !shared.is_sole_taker(process))
             {
                 let _control = self.control();
-                let detail = "another process accepts from it, too";
+                let detail = "another process takes from it, too";
                 hand_over::leave(self, socket, Reason::Forked, detail);
             }
         }

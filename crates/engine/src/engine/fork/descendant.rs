@@ -48,7 +48,12 @@ impl<B: Backend> Engine<B> {
     /// here on, for everybody.
     pub fn inherited_is_used(&self, fd: c_int) {
         match self.table.get(fd) {
-            Some(Object::Udp(socket)) => self.recall(AnySocket::Udp(socket)),
+            Some(Object::Udp(socket)) => {
+                self.recall(AnySocket::Udp(socket));
+                if let Some((shared, _)) = socket.shared() {
+                    shared.is_taken_by_several();
+                }
+            }
             Some(Object::Tcp(socket)) => {
                 self.recall(AnySocket::Tcp(socket));
                 if sys::option_int(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1) {
@@ -60,6 +65,15 @@ impl<B: Backend> Engine<B> {
             None => return,
         }
         self.table.remove(fd);
+    }
+
+    /// A descendant is about to take connections or datagrams from an inherited socket, to wait for some, or to set an option that
+    /// the kernel's socket keeps: [`inherited`](Self::inherited) says later what comes of it.
+    pub fn inherited_comes_back(&self, fd: c_int) {
+        match self.table.get(fd) {
+            Some(Object::Udp(socket)) => self.recall(AnySocket::Udp(socket)),
+            _ => self.inherited_is_used(fd),
+        }
     }
 
     /// Whether one of the descriptors from `first` to `last` is in the table.

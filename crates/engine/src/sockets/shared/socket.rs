@@ -14,14 +14,14 @@ pub(crate) struct SharedSocket {
     claimed: AtomicU32,
     /// Latest generation that a descendant has asked for.
     requested: AtomicU32,
-    /// The process that accepts from a listener which it has inherited, 0 for none, or [`SEVERAL`].
-    acceptor: AtomicU32,
+    /// The process that takes connections or datagrams from the socket, which it has inherited, 0 for none, or [`SEVERAL`].
+    taker: AtomicU32,
 }
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<SharedSocket>() == 12 && align_of::<SharedSocket>() == 4);
 
-/// Several processes accept, or have.
+/// Several processes take from it, or have.
 const SEVERAL: u32 = u32::MAX;
 
 impl SharedSocket {
@@ -63,36 +63,36 @@ impl SharedSocket {
         self.claimed.load(Ordering::Acquire) == generation
     }
 
-    /// A descendant is about to accept from the listener. Returns whether no other one does, of which `lives` says whether they still
-    /// run. If there is another, that finds out by [`is_sole_acceptor`](Self::is_sole_acceptor).
-    pub(crate) fn begin_accepting(&self, process: u32, lives: impl FnOnce(u32) -> bool) -> bool {
-        let known = self.acceptor.load(Ordering::Acquire);
+    /// A descendant is about to accept or receive from the socket. Returns whether no other one does, of which `lives` says whether they still
+    /// run. If there is another, that finds out by [`is_sole_taker`](Self::is_sole_taker).
+    pub(crate) fn begin_taking(&self, process: u32, lives: impl FnOnce(u32) -> bool) -> bool {
+        let known = self.taker.load(Ordering::Acquire);
         let is_free = known == 0 || known == process || (known != SEVERAL && !lives(known));
         let taken = is_free
             && self
-                .acceptor
+                .taker
                 .compare_exchange(known, process, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok();
         if !taken {
-            self.is_accepted_by_several();
+            self.is_taken_by_several();
         }
         taken
     }
 
-    /// Others may accept, too.
-    pub(crate) fn is_accepted_by_several(&self) {
-        self.acceptor.store(SEVERAL, Ordering::Release);
+    /// Others may take from it, too.
+    pub(crate) fn is_taken_by_several(&self) {
+        self.taker.store(SEVERAL, Ordering::Release);
     }
 
-    /// Whether no other process has come to accept, too.
-    pub(crate) fn is_sole_acceptor(&self, process: u32) -> bool {
-        self.acceptor.load(Ordering::Acquire) == process
+    /// Whether no other process has come to take from it, too.
+    pub(crate) fn is_sole_taker(&self, process: u32) -> bool {
+        self.taker.load(Ordering::Acquire) == process
     }
 
-    /// The process does not accept any more.
-    pub(crate) fn end_accepting(&self, process: u32) {
+    /// The process takes nothing from it any more.
+    pub(crate) fn end_taking(&self, process: u32) {
         let _ = self
-            .acceptor
+            .taker
             .compare_exchange(process, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 
