@@ -71,6 +71,7 @@ const LONG_TESTS: &[&[&str]] = &[
     &["--package=libvma", "--test=rings"],
     &["--package=libvma", "--test=stress"],
     &["--package=libvma", "--test=routes"],
+    &["--package=packetdrill", "--test=preloaded"],
     &["--package=tcp", "--test=linux", "transfer"],
 ];
 

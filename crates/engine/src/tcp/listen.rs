@@ -8,7 +8,8 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use ::tcp::{
-    Connection, CookieError, Ecn, Event, Instant, ListenDisposition, Listener, Options, State,
+    Connection, CookieError, Ecn, Event, Flags, Instant, ListenDisposition, Listener, Options,
+    State,
 };
 use dev_core::{Flow, Protocol};
 use libc::c_int;
@@ -85,6 +86,10 @@ impl<S: Stack> Listening<S> {
         match self.listener.on_segment(now, &segment.header) {
             ListenDisposition::Open => self.open(core, common, now, segment, mac),
             ListenDisposition::Cookie => self.answer_with_cookie(common, now, segment, mac),
+            // It may be for a connection that the kernel has, in TIME-WAIT for example.
+            ListenDisposition::Ignore if segment.header.flags.contains(Flags::RST) => {
+                leave_to_kernel(common, now, segment, data)
+            }
             // The queue is full; the peer tries again.
             ListenDisposition::Ignore => Outcome::default(),
             ListenDisposition::Reset => {
@@ -325,9 +330,12 @@ impl<S: Stack> Listening<S> {
         self.children.get(&key).map(|child| child.stream.interface)
     }
 
-    /// Resets what nobody will accept. The devices have to be told.
+    /// Resets what nobody will accept, and forgets what is not established. The devices have to be told.
     pub(super) fn abort_all(&mut self, core: &SocketCore<S>, now: Instant) {
         for (_, mut child) in self.children.drain() {
+            if child.stream.connection.is_embryonic() {
+                continue;
+            }
             child.stream.connection.abort();
             child.stream.transmit(core.counters(), now);
         }
