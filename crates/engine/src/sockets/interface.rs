@@ -25,7 +25,7 @@ use dev_core::{
     Backend, Flow, FlowTable, Frame, FramePool, GroupTable, LinkSpec, Lock, Merging, Port,
     Protocol, RxRing, Steering,
 };
-use stats::{QueueSlot, RingStats};
+use stats::{QueueSlot, RingSlot, RingStats};
 use wire::ip::Endpoints;
 use wire::{ChecksumPolicy, Malformed};
 
@@ -80,6 +80,8 @@ pub(crate) struct Interface<S: Stack> {
     /// What had been received when [`Interface::take_unpolled`] was last called.
     received_before: AtomicU64,
     stats: &'static RingStats,
+    /// What the rings' statistics belong to: they go with the process, and a search for leaks finds them here.
+    _ring_slots: &'static [RingSlot],
     /// See [`Interface::stream_gap_nsec`].
     stream_gap_nsec: AtomicU64,
     /// What is known of the device's receive queues together.
@@ -119,16 +121,16 @@ impl<S: Stack> Interface<S> {
         port: Port<S::Backend>,
         pool: &'static FramePool,
         settings: &Settings,
-        stats: &[&'static RingStats],
+        ring_slots: &'static [RingSlot],
         queue_stats: QueueSlot,
     ) -> Self {
         let (spec_mac, mode) = (spec.mac, settings.thread_mode);
-        let of_ring = |number: usize| stats[number.min(stats.len() - 1)];
+        let of_ring =
+            |number: usize| -> &'static RingStats { &ring_slots[number.min(ring_slots.len() - 1)] };
         let senders = port.senders.into_iter().enumerate();
         let send_rings: Box<[_]> = senders
             .map(|(number, sender)| SendRing::new(sender, mode, of_ring(number)))
             .collect();
-        let stats = of_ring(0);
         Self {
             spec,
             rx: Lock::new(
@@ -167,7 +169,8 @@ impl<S: Stack> Interface<S> {
             dropped: AtomicU64::new(0),
             received_before: AtomicU64::new(0),
             stream_gap_nsec: AtomicU64::new(0),
-            stats,
+            stats: of_ring(0),
+            _ring_slots: ring_slots,
             queue_stats,
         }
     }

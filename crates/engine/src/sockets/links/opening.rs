@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use dev_core::{Backend, LinkSpec, OpenError};
-use stats::RingStats;
+use stats::RingSlot;
 
 use crate::sockets::frames;
 use crate::sockets::interface::Interface;
@@ -175,7 +175,7 @@ impl<S: Stack> Links<S> {
         self.is_ours(&spec.name);
         // Ring 0 receives from all queues. The others send by one each.
         let queues_of = |ring| if ring == 0 { port.queues } else { 1 };
-        let stats: Vec<_> = (0..port.senders.len())
+        let ring_slots: Box<[_]> = (0..port.senders.len())
             .map(|ring| self.show_ring(&spec, &port.description, queues_of(ring)))
             .collect();
         let index = spec.index;
@@ -183,19 +183,20 @@ impl<S: Stack> Links<S> {
         queue_stats.ifname.set(&spec.name);
         queue_stats.ifindex.set(index);
         let settings = &self.settings;
-        let interface = Interface::new(spec, port, self.pool, settings, &stats, queue_stats);
+        let ring_slots = Box::leak(ring_slots);
+        let interface = Interface::new(spec, port, self.pool, settings, ring_slots, queue_stats);
         interface.refuse_sources(self.network.refused_sources(index));
         Ok(Box::leak(Box::new(interface)))
     }
 
-    /// Shows a ring to readers, for as long as the process lives.
-    fn show_ring(&self, spec: &LinkSpec, mode: &str, queues: u32) -> &'static RingStats {
+    /// Shows a ring to readers, for as long as the slot lives.
+    fn show_ring(&self, spec: &LinkSpec, mode: &str, queues: u32) -> RingSlot {
         let stats = self.segment.claim_ring();
         stats.ifname.set(&spec.name);
         stats.ifindex.set(spec.index);
         stats.queues.set(queues);
         stats.mode.set(mode);
-        Box::leak(Box::new(stats))
+        stats
     }
 
     /// Packets of accelerated sockets do not meet what an administrator may count on.
