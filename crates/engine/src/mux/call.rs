@@ -62,7 +62,6 @@ impl MuxCall {
             (true, Ok(usec)) => Some(begun() + usec * 1000),
             (true, Err(_)) => None,
         };
-        let sleeps_at_once = poll_until_nsec == Some(0) && timeout_nsec != Some(0);
         Self {
             mark: Mark::now(),
             deadline_nsec: timeout_nsec.map(|timeout| match timeout {
@@ -71,11 +70,9 @@ impl MuxCall {
             }),
             poll_until_nsec,
             os_ratio: settings.select_poll_os_ratio,
-            // The kernel is asked in the first round: what has waited there longest comes first. A sleep asks it, too.
-            rounds_to_os: match settings.select_poll_os_ratio {
-                ratio @ 1.. if sleeps_at_once => ratio,
-                _ => 1,
-            },
+            // The kernel is asked in the first round: what has waited there longest comes first, and a descriptor that is not open is
+            // found before a signal ends the call.
+            rounds_to_os: 1,
             rounds: 0,
             spin: Spin::new(settings.poll_shared_cpu, settings.select_poll_usec >= 0),
             naps: Naps::default(),
