@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use libfuzzer_sys::fuzz_target;
 use vma_config::rules::{ProcessRules, Role, RuleFile, Statement};
@@ -119,7 +119,7 @@ fn what_follows_changes_nothing(file: &RuleFile, text: &str, choice: u8) {
 
 fn every_decision_is_a_rule_of_the_file(file: &RuleFile) {
     let rules = ProcessRules::new(file, "fuzz", "redis-server", "B1");
-    let address = |last, port| SocketAddrV4::new([10, 0, 0, last].into(), port);
+    let address = |last, port| SocketAddr::from(([10, 0, 0, last], port));
     for role in [
         Role::TcpServer,
         Role::TcpClient,

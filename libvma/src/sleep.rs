@@ -83,9 +83,14 @@ unsafe fn wait(sleep: &mut Sleep, timeout: *const timespec, mask: *const sigset_
     let count = fds.len() as libc::nfds_t;
     // SAFETY: the descriptors are valid for the call, the rest is the caller's promise.
     let result = unsafe { real::ppoll(fds.as_mut_ptr(), count, timeout, mask) };
-    if result >= 0 || guard::errno() == libc::EINTR {
+    if result >= 0 {
+        sleep.polled();
         return result;
     }
+    if guard::errno() == libc::EINTR {
+        return result;
+    }
+    let fds = sleep.fds();
     // SAFETY: the caller's promise.
     let result = unsafe { wait_by_select(fds, timeout, mask) };
     match guard::errno() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dev_xdp::XdpBackend;
 use engine::monitor::ThreadPlace;
-use engine::{Engine, NetconfNetwork, Settings};
+use engine::{Engine, Moderation, NetconfNetwork, RingPolicy, Settings};
 use stats::{Capacity, Identity, Segment, Setting};
 use vma_config::{Config, ExceptionHandling, LogLevel, Parsed};
 
@@ -21,8 +21,8 @@ use crate::rules_file;
 use crate::signals;
 use crate::stats_file;
 
-/// Rings that the statistics have room for: one an interface.
-const RINGS_MAX: u32 = 16;
+/// Rings that the statistics have room for: one an interface, and those that sockets send by.
+const RINGS_MAX: u32 = 64;
 /// Connections that can be shown, so that vmad can reset all of them. Those there are take 320 bytes each.
 const CONNECTIONS_MAX: u32 = 16_384;
 
@@ -199,6 +199,15 @@ fn settings(config: &Config) -> Settings {
         select_poll_os_ratio: config.select_poll_os_ratio,
         select_skip_os: config.select_skip_os,
         poll_batch_max: config.cq_poll_batch_max as usize,
+        rings_tx: RingPolicy::new(
+            config.ring_logic_tx,
+            config.ring_migration_ratio_tx,
+            config.ring_limit_per_interface,
+        ),
+        moderation: Moderation {
+            period: Duration::from_micros(config.moderation_period_usec.into()),
+            packets: config.moderation_packets,
+        },
         pool_frames: config.xdp_pool_frames,
         memory: config.memory,
         memory_is_asked_for: config.memory_is_set,

@@ -203,7 +203,8 @@ fn sending_receives_acknowledgements_if_it_is_asked_to() {
         finished.stdout.trim().parse::<u32>().unwrap()
     };
     let (usual, asked) = (noticed("0"), noticed("1"));
-    assert!(asked > 10 && usual < 5, "{usual} and {asked}");
+    // On a busy machine the internal thread or another poll may come first now and then.
+    assert!(asked > 10 && 2 * usual < asked, "{usual} and {asked}");
 }
 
 /// Waits for a line. The banner, in standard error, has the program's text.

@@ -225,6 +225,57 @@ fn the_link_is_deleted_and_made_again() {
     });
 }
 
+/// The address moves to what lies over the interface, and back.
+#[test]
+fn what_lies_over_an_interface_is_the_kernels() {
+    panic_unless_paused(|| {
+        let mut traffic = Traffic::start(or_skip!(Namespaces::pair()), &[]);
+        let bridge = [
+            "link add over type bridge",
+            "link set vb master over",
+            "link set vb nomaster",
+            "over: a bridge",
+        ];
+        let macvlan = [
+            "link add link vb over type macvlan mode bridge",
+            "",
+            "",
+            "over: a macvlan on the veth vb",
+        ];
+        for [make, join, leave, detail] in [bridge, macvlan] {
+            let name = make.split(' ').next_back().unwrap_or_default();
+            if let Err(error) = traffic.pair.b.ip(&make.split(' ').collect::<Vec<_>>()) {
+                testkit::skip(format!("{name}: {error}"));
+                continue;
+            }
+            for change in [
+                join,
+                "link set over up",
+                "address del 10.77.0.2/24 dev vb",
+                "address add 10.77.0.2/24 dev over",
+            ] {
+                if !change.is_empty() {
+                    traffic.change(change);
+                }
+            }
+            traffic.pair.a.ip(&["neigh", "flush", "all"]).unwrap();
+            assert!(eventually(SOON, || traffic.flows()), "{make}");
+            let before = traffic.echo.packets();
+            assert!((0..20).all(|_| traffic.comes_back(SOON)), "{make}");
+            let sockets = traffic.echo.sockets();
+            assert_eq!(traffic.echo.packets(), before, "{make}: {sockets:?}");
+            assert_eq!(sockets[0].detail, detail, "{sockets:?}");
+            for change in [leave, "link del over", "address add 10.77.0.2/24 dev vb"] {
+                if !change.is_empty() {
+                    traffic.change(change);
+                }
+            }
+            traffic.pair.a.ip(&["neigh", "flush", "all"]).unwrap();
+            traffic.assert_flows(detail);
+        }
+    });
+}
+
 #[test]
 fn ipsec_policies_are_kept_to() {
     panic_unless_paused(|| {

@@ -71,11 +71,13 @@ def six(name, kind, *options, to=None, at=None):
     return s
 def six_sockets():
     ONLY = socket.IPV6_V6ONLY, 1
-    # Of IPv6 packets alone: hops, class, path MTU, errors, loop, hop limit.
-    HARMLESS = (16, 9), (67, 8), (23, 0), (25, 1), (19, 0), (51, 1)
+    # Hops, class, path MTU, loop, hop limit.
+    HARMLESS = (16, 9), (67, 8), (23, 0), (19, 0), (51, 1)
     six('six_any', socket.SOCK_DGRAM, at=('::', 7020))
     six('six_mapped', socket.SOCK_DGRAM, at=('::ffff:' + address, 7021))
     six('six_options', socket.SOCK_DGRAM, *HARMLESS, at=('::', 7022))
+    six('six_errors', socket.SOCK_DGRAM, (25, 1), at=('::', 7029))
+    six('six_flow_label', socket.SOCK_DGRAM, (33, 1), at=('::', 7030))
     six('six_packet_information', socket.SOCK_DGRAM, (49, 1), at=('::', 7023))
     six('six_only', socket.SOCK_DGRAM, ONLY, at=('::', 7024))
     six('six_address', socket.SOCK_DGRAM, at=('fd77::2', 7025))
@@ -83,7 +85,11 @@ def six_sockets():
     six('six_unbound', socket.SOCK_STREAM)
     six('six_listener', socket.SOCK_STREAM, *HARMLESS, (49, 1), at=('::', 7027)).listen()
     six('six_only_listener', socket.SOCK_STREAM, ONLY, at=('::', 7028)).listen()
-    six('six_connected', socket.SOCK_STREAM, to=('fd77::1', 9))
+    six('six_near', socket.SOCK_DGRAM, at=('fe80::2', 7031, 0, 23))
+    six('six_near_peer', socket.SOCK_DGRAM, to=('fe80::1', 9, 0, 23))
+    six('six_near_listener', socket.SOCK_STREAM, at=('fe80::2', 7032, 0, 23)).listen()
+    six('six_near_stream', socket.SOCK_STREAM, to=('fe80::1', 9, 0, 23))
+    six('six_group', socket.SOCK_DGRAM, at=('ff15::1', 7033))
 if len(sys.argv) > 3:
     six_sockets()
 s = udp('closed', address, 7016)
@@ -190,29 +196,35 @@ fn each_socket_says_why_it_is_the_kernels_and_what_that_is_about() {
 }
 
 #[test]
-fn a_socket_over_ipv6_is_the_kernels_if_it_carries_no_ipv4() {
+fn a_socket_over_ipv6_says_why_it_is_the_kernels() {
     let pair = or_skip!(Namespaces::new().ipv6().create());
     let program = start_with(&pair, &[], &["ipv6"]);
     let (udp, tcp) = (
-        "IPv6 is the kernel's for now",
-        "TCP over IPv6 is the kernel's for now",
+        "IPv6 link-local addresses and groups are the kernel's",
+        "TCP at link-local addresses is the kernel's for now",
     );
     for (name, reason, detail) in [
         ("six_any", "offloaded", ""),
         ("six_mapped", "offloaded", ""),
         ("six_options", "offloaded", ""),
+        ("six_errors", "offloaded", ""),
         (
-            "six_packet_information",
+            "six_flow_label",
             "a socket option needs the kernel",
-            "IPV6_RECVPKTINFO",
+            "IPV6_FLOWINFO_SEND",
         ),
-        ("six_only", udp, ""),
-        ("six_address", udp, ""),
-        ("six_peer", udp, ""),
+        ("six_packet_information", "offloaded", ""),
+        ("six_only", "offloaded", ""),
+        ("six_address", "offloaded", ""),
+        ("six_peer", "offloaded", ""),
         ("six_unbound", "neither bound nor connected yet", ""),
         ("six_listener", "offloaded", ""),
-        ("six_only_listener", tcp, ""),
-        ("six_connected", tcp, ""),
+        ("six_only_listener", "offloaded", ""),
+        ("six_near", udp, ""),
+        ("six_near_peer", udp, ""),
+        ("six_near_listener", tcp, ""),
+        ("six_near_stream", tcp, ""),
+        ("six_group", "multicast goes through the kernel", "ff15::1"),
     ] {
         let expected = (reason.to_owned(), detail.to_owned());
         assert_eq!(program.why(name), expected, "{name}");
@@ -221,6 +233,7 @@ fn a_socket_over_ipv6_is_the_kernels_if_it_carries_no_ipv4() {
     assert_eq!(local("six_any"), "[::]:7020");
     assert_eq!(local("six_mapped"), format!("{}:7021", Pair::ADDRESS_B));
     assert_eq!(local("six_address"), "[fd77::2]:7025");
+    assert_eq!(local("six_near"), "[fe80::2]:7031");
     assert_eq!(local("six_listener"), "[::]:7027");
 }
 
@@ -254,7 +267,7 @@ fn what_is_said_of_a_whole_process_is_said_of_each_socket() {
     let program = start(&pair, &[]);
     let expected = (
         "no interface can be accelerated".to_owned(),
-        "vb".to_owned(),
+        "vb: part of the bridge br0".to_owned(),
     );
     assert_eq!(program.why("offloaded"), expected);
 }

@@ -3,14 +3,14 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use testkit::{
-    Accelerated, Namespace, Namespaces, Pair, Running, echo_streams, or_skip, preloaded,
+    Accelerated, Namespace, Namespaces, Pair, Running, Skip, echo_streams, or_skip, preloaded,
 };
 
 const SOON: Duration = Duration::from_secs(60);
@@ -48,16 +48,31 @@ fn finished(mut command: Command, case: &str) -> (String, String) {
     (finished.stdout, finished.stderr)
 }
 
-/// What makes the C programs' sockets those of `AF_INET6`, with the same IPv4 addresses; and what does not.
+/// What makes the C programs' sockets those of `AF_INET6`, with the same IPv4 addresses, or over IPv6; and what does not.
 fn families() -> &'static [&'static [(&'static str, &'static str)]] {
-    const ALL: &[&[(&str, &str)]] = &[&[], &[("CASE_OVER_IPV6", "1")]];
-    let has_ipv6 = Path::new("/proc/net/if_inet6").exists();
-    &ALL[..1 + usize::from(has_ipv6)]
+    const ALL: &[&[(&str, &str)]] = &[&[], &[("CASE_OVER_IPV6", "1")], OVER_IPV6];
+    if has_ipv6() { ALL } else { &ALL[..1] }
+}
+
+/// IPv6 on the wire.
+const OVER_IPV6: &[(&str, &str)] = &[("CASE_OVER_IPV6", "real")];
+
+fn has_ipv6() -> bool {
+    Path::new("/proc/net/if_inet6").exists()
+}
+
+/// Two namespaces with addresses of each family that this machine has.
+fn pair() -> Result<Pair, Skip> {
+    let plain = Namespaces::new();
+    if has_ipv6() { plain.ipv6() } else { plain }.create()
 }
 
 /// The case on the kernel and with the library, over both families; the log of the latter.
 fn compared(pair: &Pair, case: &str) -> String {
     echo_streams(&pair.b, Pair::ADDRESS_B, PORT).unwrap();
+    if has_ipv6() {
+        echo_streams(&pair.b, Pair::IPV6_ADDRESS_B, PORT).unwrap();
+    }
     let in_family = |mut command: Command, family: &[(&str, &str)]| {
         command.envs(family.iter().copied());
         finished(command, case)
@@ -80,59 +95,59 @@ fn compared(pair: &Pair, case: &str) -> String {
 
 #[test]
 fn octets_arrive_in_both_directions() {
-    let log = compared(&or_skip!(Namespaces::pair()), "plain");
+    let log = compared(&or_skip!(pair()), "plain");
     assert!(!log.contains("back to the kernel"), "{log}");
 }
 
 #[test]
 fn events_are_those_of_the_kernel() {
-    compared(&or_skip!(Namespaces::pair()), "edges");
+    compared(&or_skip!(pair()), "edges");
 }
 
 #[test]
 fn a_connection_goes_into_sets_and_out_as_the_kernel_has_it() {
     for case in ["sets", "sets_mark", "sets_copy"] {
-        compared(&or_skip!(Namespaces::pair()), case);
+        compared(&or_skip!(pair()), case);
     }
 }
 
 #[test]
 fn what_only_the_kernel_does_on_the_way_out_is_done() {
-    compared(&or_skip!(Namespaces::pair()), "ways_out");
+    compared(&or_skip!(pair()), "ways_out");
 }
 
 #[test]
 fn a_socket_over_ipv6_connects_to_mapped_addresses() {
-    let log = compared(&or_skip!(Namespaces::new().ipv6().create()), "six");
+    let log = compared(&or_skip!(pair()), "six");
     assert!(log.contains("back to the kernel: a socket option"), "{log}");
     assert!(!log.contains("lost"), "{log}");
 }
 
 #[test]
 fn room_that_is_not_needed_may_be_none() {
-    compared(&or_skip!(Namespaces::pair()), "room");
+    compared(&or_skip!(pair()), "room");
 }
 
 #[test]
 fn a_refusal_is_told_as_the_kernel_tells_it() {
-    compared(&or_skip!(Namespaces::pair()), "refused");
+    compared(&or_skip!(pair()), "refused");
 }
 
 #[test]
 fn an_option_gives_the_connection_to_the_kernel_whole() {
-    let log = compared(&or_skip!(Namespaces::pair()), "option");
+    let log = compared(&or_skip!(pair()), "option");
     assert!(log.contains("back to the kernel: a socket option"), "{log}");
 }
 
 #[test]
 fn parent_and_child_use_a_connection() {
-    let log = compared(&or_skip!(Namespaces::pair()), "forked");
+    let log = compared(&or_skip!(pair()), "forked");
     assert!(log.contains("back to the kernel: shared"), "{log}");
 }
 
 #[test]
 fn a_child_keeps_a_connection_that_its_parent_closes() {
-    let log = compared(&or_skip!(Namespaces::pair()), "inherited");
+    let log = compared(&or_skip!(pair()), "inherited");
     assert!(log.contains("back to the kernel: shared"), "{log}");
 }
 
@@ -164,7 +179,7 @@ fn a_descriptor_that_is_closed_by_number_ends_its_connection_at_once() {
 
 #[test]
 fn what_becomes_a_standard_stream_is_the_c_librarys() {
-    let log = compared(&or_skip!(Namespaces::pair()), "standard_streams");
+    let log = compared(&or_skip!(pair()), "standard_streams");
     assert!(log.contains("back to the kernel: the C library"), "{log}");
 }
 
@@ -209,7 +224,7 @@ fn exchange(mut stream: TcpStream) {
 #[test]
 fn a_server_accepts_past_the_kernel() {
     for family in families() {
-        serves(&or_skip!(Namespaces::pair()), family);
+        serves(&or_skip!(pair()), family);
     }
 }
 
@@ -224,13 +239,19 @@ fn serves(pair: &Pair, family: &[(&str, &str)]) {
         "{}",
         server.process().stderr()
     );
-    let connect = |namespace: &Namespace, address| {
+    let (address, loopback) = if family == OVER_IPV6 {
+        let loopback = Ipv6Addr::LOCALHOST.into();
+        (IpAddr::V6(Pair::IPV6_ADDRESS_B), loopback)
+    } else {
+        (IpAddr::V4(Pair::ADDRESS_B), IpAddr::V4(Ipv4Addr::LOCALHOST))
+    };
+    let connect = |namespace: &Namespace, address: IpAddr| {
         namespace
             .enter(|| TcpStream::connect((address, PORT)))
             .unwrap()
     };
     for _ in 0..2 {
-        exchange(connect(&pair.a, Pair::ADDRESS_B));
+        exchange(connect(&pair.a, address));
     }
     let packets: u64 = server
         .reader()
@@ -241,11 +262,13 @@ fn serves(pair: &Pair, family: &[(&str, &str)]) {
         .sum();
     assert!(packets > 100, "{packets} packets came past the kernel");
     // By another way, in the order of arrival.
-    exchange(connect(&pair.b, std::net::Ipv4Addr::LOCALHOST));
+    exchange(connect(&pair.b, loopback));
     // From a peer that is preloaded, too.
     let (_, log) = {
         let mut client = with_library(&pair.a, "", "client");
-        client.env("VMA_TRACELEVEL", "4");
+        client
+            .env("VMA_TRACELEVEL", "4")
+            .envs(family.iter().copied());
         finished(client, "plain")
     };
     assert!(log.contains("past the kernel by va"), "{log}");

@@ -47,8 +47,8 @@ impl Holdings {
     }
 }
 
-fn stress(environment: &[(&str, &str)]) {
-    let pair = or_skip!(Namespaces::pair());
+fn stress(queues: u32, environment: &[(&str, &str)]) {
+    let pair = or_skip!(Namespaces::new().queues(queues).create());
     let _echo = Echo::start(&pair.a, Pair::ADDRESS_A).unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/stress.c");
     let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
@@ -101,14 +101,23 @@ fn number_after(text: &str, word: &str) -> u64 {
 
 #[test]
 fn many_threads_with_default_settings() {
-    stress(&[]);
+    stress(1, &[]);
 }
 
 #[test]
 fn many_threads_that_sleep_at_once() {
-    stress(&[
-        ("VMA_RX_POLL", "0"),
-        ("VMA_SELECT_POLL", "0"),
-        ("VMA_THREAD_MODE", "2"),
-    ]);
+    stress(
+        1,
+        &[
+            ("VMA_RX_POLL", "0"),
+            ("VMA_SELECT_POLL", "0"),
+            ("VMA_THREAD_MODE", "2"),
+        ],
+    );
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn many_threads_with_rings_of_their_own() {
+    stress(8, &[("VMA_RING_ALLOCATION_LOGIC_TX", "20")]);
 }

@@ -115,15 +115,15 @@ fn messages_that_a_rule_leaves_to_the_kernel_are_warned_of() {
 
 #[test]
 fn a_transport_that_is_not_accelerated_is_warned_of() {
-    let pair = or_skip!(Namespaces::new().ipv6().create());
-    let target = format!("-i {} -p 7811", Pair::IPV6_ADDRESS_A);
+    let pair = or_skip!(Namespaces::pair());
+    let target = "-i 127.0.0.1 -p 7811";
     let mut server = start(&pair.a, &format!("sr {target}"), None);
     assert!(
         server.wait_for_output("to block on socket(s)", SOON),
         "{}",
         server.stderr()
     );
-    let client = start(&pair.b, &format!("pp {target} -t 1"), None)
+    let client = start(&pair.a, &format!("pp {target} -t 1"), None)
         .wait(SOON)
         .unwrap();
     drop(server);

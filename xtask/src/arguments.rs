@@ -27,6 +27,8 @@ Usage: cargo xtask <command>
                         how fast one stream of iperf3 is, on the kernel and with libvma at either end and at both
   bench --feed [--rounds N]
                         200 multicast groups on one epoll set at the highest rate that the kernel receives without loss
+  bench --rings [--rounds N]
+                        how much 1 to 8 threads send, by the kernel's sockets, by one ring together and by up to 8
   bench --short [--rounds N]
                         connections of one request a second, and accepted ones, on the kernel and with libvma
   instructions [--update]
@@ -100,6 +102,8 @@ pub(crate) enum Subject {
     Short,
     /// A feed handler.
     Feed,
+    /// Threads that send.
+    Rings,
 }
 
 impl Default for BenchOptions {
@@ -217,6 +221,7 @@ fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
             Arg::Long("streams") => options.subject = Subject::Streams,
             Arg::Long("short") => options.subject = Subject::Short,
             Arg::Long("feed") => options.subject = Subject::Feed,
+            Arg::Long("rings") => options.subject = Subject::Rings,
             Arg::Long("services") => options.subject = Subject::Services,
             Arg::Long("service") => {
                 let name = arguments.value().and_then(ValueExt::string);
@@ -256,6 +261,7 @@ mod tests {
                 "demo",
                 "test",
                 "fuzz",
+                "bench",
                 "bench",
                 "bench",
                 "bench",
@@ -307,6 +313,13 @@ mod tests {
             parse_words("bench --short"),
             Ok(Task::Bench(BenchOptions {
                 subject: Subject::Short,
+                ..BenchOptions::default()
+            }))
+        );
+        assert_eq!(
+            parse_words("bench --rings"),
+            Ok(Task::Bench(BenchOptions {
+                subject: Subject::Rings,
                 ..BenchOptions::default()
             }))
         );

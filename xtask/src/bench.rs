@@ -5,6 +5,7 @@ mod feed;
 mod floor;
 mod gate;
 mod report;
+mod rings;
 mod services;
 mod short;
 mod streams;
@@ -57,6 +58,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
         Subject::Streams => return streams::run(options),
         Subject::Short => return short::run(options),
         Subject::Feed => return feed::run(options),
+        Subject::Rings => return rings::run(options),
     }
     setup::ensure(Purpose::Measuring)?;
     let library = cargo::build(&["build", "--release", "--package", "libvma"])?;

@@ -50,15 +50,28 @@ const POSIX_CASES: &[&str] = &["--package=libvma", "--test=posix_*", "--no-fail-
 /// Their sockets poll.
 const CASES_AT_ONCE: &str = "--test-threads=4";
 
-/// Of the POSIX cases those all of whose sockets stay the kernel's, for one reason or for all of them, and those over IPv6.
+/// Of the POSIX cases those all of whose sockets stay the kernel's, for one reason or for all of them, those of dual-stack sockets, and
+/// some over IPv6 addresses.
 const LEFT_FOR_AN_OPTION: &[&str] = &["::option"];
-const LEFT_OR_OVER_IPV6: &[&str] = &["left_to_kernel::", "over_ipv6::"];
+const LEFT_OR_OVER_IPV6: &[&str] = &[
+    "left_to_kernel::",
+    "over_ipv6::",
+    "over_real_ipv6::connect_errors",
+    "over_real_ipv6::errors",
+    "over_real_ipv6::many",
+    "over_real_ipv6::queued",
+    "over_real_ipv6::refused",
+];
 const THREADS_THAT_SLEEP: &str = "--test-threads=8";
 
 /// Tests that are not for every change: they take minutes each.
 const LONG_TESTS: &[&[&str]] = &[
     &["--package=libvma", "--test=integrity"],
     &["--package=libvma", "--test=readers"],
+    &["--package=libvma", "--test=rings"],
+    &["--package=libvma", "--test=stress"],
+    &["--package=libvma", "--test=routes"],
+    &["--package=packetdrill", "--test=preloaded"],
     &["--package=tcp", "--test=linux", "transfer"],
 ];
 

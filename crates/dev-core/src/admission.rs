@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 /// What the two ends of a connection have agreed upon in its handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +39,14 @@ pub struct Clocks {
 
 /// The way of connections into the queue of a listening socket of the kernel's, where `accept(2)` finds them.
 pub trait Admission: fmt::Debug + Send + Sync {
-    /// Puts a connection into the queue of the kernel's socket that listens at `local`. `packets` are IPv4 packets from the peer
-    /// without options: the first acknowledges the handshake, the others follow it. `send` has this host receive one.
+    /// Puts a connection into the queue of the kernel's socket that listens at `local`. `packets` are IP packets from the peer
+    /// without options or extension headers: the first acknowledges the handshake, the others follow it. `send` has this host receive one.
     ///
     /// An error: the kernel does not have the connection, or not all of what the peer has sent.
     fn admit(
         &self,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
+        local: SocketAddr,
+        peer: SocketAddr,
         agreed: &Agreed,
         packets: &[Vec<u8>],
         send: &dyn Fn(&[u8]) -> bool,

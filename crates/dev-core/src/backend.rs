@@ -39,7 +39,7 @@ pub struct OpenError {
 pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Receiving side of an open interface.
     type Rx: RxRing;
-    /// Sending side of an open interface.
+    /// A sending side of an open interface.
     type Tx: TxRing;
     /// Starts a transmission without a lock held.
     type Kick: Kick;
@@ -48,8 +48,13 @@ pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Sends what is to be cut into segments.
     type Segmenter: Segmenter;
 
-    /// Opens an interface. Its rings take their frames from `pool`.
-    fn open(&self, link: &LinkSpec, pool: &'static FramePool) -> Result<Port<Self>, OpenError>;
+    /// Opens an interface. Its rings take their frames from `pool`. There is a use for `senders_max` sending sides, at least one.
+    fn open(
+        &self,
+        link: &LinkSpec,
+        pool: &'static FramePool,
+        senders_max: u32,
+    ) -> Result<Port<Self>, OpenError>;
 
     /// The way of connections into the queues of the kernel's listening sockets, for as long as what this returns lives.
     fn admission(&self) -> io::Result<Box<dyn Admission>> {
@@ -61,13 +66,11 @@ pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
 pub struct Port<B: Backend> {
     /// Receiving side.
     pub rx: B::Rx,
-    /// Sending side.
-    pub tx: B::Tx,
-    /// The system call behind the sending side.
-    pub kick: B::Kick,
+    /// Sending sides, at least one, and the system call behind each.
+    pub senders: Vec<(B::Tx, B::Kick)>,
     /// Packet steering.
     pub steering: B::Steering,
-    /// `None`: every segment goes through the sending side.
+    /// `None`: every segment goes through a sending side.
     pub segmenter: Option<B::Segmenter>,
     /// Descriptors that become readable when packets wait in the receiving side.
     pub wait_fds: Vec<Arc<OwnDescriptor>>,
@@ -105,9 +108,12 @@ pub trait RxRing: Send + 'static {
 
     /// The same for every frame that waits at the beginning of the call, and few others: it ends, however fast more of them come.
     fn drain(&mut self, pool: &FramePool, sink: impl FnMut(Frame)) -> usize;
+
+    /// Whether more may come while nobody polls than usually waits: the device is to have all the empty frames that it can hold.
+    fn expect_bursts(&mut self, _expected: bool) {}
 }
 
-/// Sending side of an interface.
+/// A sending side of an interface.
 pub trait TxRing: Send + 'static {
     /// An empty frame to be filled and passed to [`TxRing::push`]. `None`: the ring is full or the pool is empty.
     fn frame(&mut self, pool: &FramePool) -> Option<Frame>;

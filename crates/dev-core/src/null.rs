@@ -26,9 +26,18 @@ struct Wire {
     endless: Mutex<Option<Vec<u8>>>,
     sent: Mutex<VecDeque<Vec<u8>>>,
     keep_sent: std::sync::atomic::AtomicBool,
-    kicks: AtomicU64,
+    /// Of each sending side.
+    kicks: Mutex<Vec<Arc<Kicks>>>,
     flows: Mutex<Vec<Flow>>,
 }
+
+/// Sending sides that there are at most.
+const SENDERS_MAX: u32 = 16;
+
+/// How often a sending side was kicked: senders must not meet here.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Kicks(AtomicU64);
 
 impl NullBackend {
     /// Puts a frame on the wire towards us.
@@ -53,7 +62,8 @@ impl NullBackend {
 
     /// How often the device was kicked.
     pub fn kicks(&self) -> u64 {
-        self.wire.kicks.load(Ordering::Relaxed)
+        let kicks = lock(&self.wire.kicks);
+        kicks.iter().map(|it| it.0.load(Ordering::Relaxed)).sum()
     }
 
     /// The flows steered to us, in the order they came.
@@ -69,20 +79,29 @@ impl Backend for NullBackend {
     type Steering = NullSteering;
     type Segmenter = NoSegmenter;
 
-    fn open(&self, _link: &LinkSpec, _pool: &'static FramePool) -> Result<Port<Self>, OpenError> {
+    /// With as many sending sides as there is a use for, sixteen at most.
+    fn open(
+        &self,
+        _link: &LinkSpec,
+        _pool: &'static FramePool,
+        senders_max: u32,
+    ) -> Result<Port<Self>, OpenError> {
+        let sender = |_| {
+            let tx = NullTx {
+                wire: Arc::clone(&self.wire),
+                keep: self.wire.keep_sent.load(Ordering::Relaxed),
+                done: None,
+            };
+            let kicks = Arc::new(Kicks::default());
+            lock(&self.wire.kicks).push(Arc::clone(&kicks));
+            (tx, NullKick { kicks })
+        };
         Ok(Port {
             rx: NullRx {
                 wire: Arc::clone(&self.wire),
                 endless: lock(&self.wire.endless).clone(),
             },
-            tx: NullTx {
-                wire: Arc::clone(&self.wire),
-                keep: self.wire.keep_sent.load(Ordering::Relaxed),
-                done: None,
-            },
-            kick: NullKick {
-                wire: Arc::clone(&self.wire),
-            },
+            senders: (0..senders_max.clamp(1, SENDERS_MAX)).map(sender).collect(),
             steering: NullSteering {
                 wire: Arc::clone(&self.wire),
             },
@@ -143,7 +162,7 @@ fn fill(pool: &FramePool, frame: &mut Frame, bytes: &[u8]) {
     pool.set_len(frame, len);
 }
 
-/// Sending side of the null device.
+/// A sending side of the null device.
 #[derive(Debug)]
 pub struct NullTx {
     wire: Arc<Wire>,
@@ -180,13 +199,13 @@ impl TxRing for NullTx {
 /// Counts kicks.
 #[derive(Debug)]
 pub struct NullKick {
-    wire: Arc<Wire>,
+    kicks: Arc<Kicks>,
 }
 
 impl Kick for NullKick {
     #[inline]
     fn kick(&self) -> KickOutcome {
-        let kicks = &self.wire.kicks;
+        let kicks = &self.kicks.0;
         kicks.store(kicks.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         KickOutcome::Done
     }

@@ -27,10 +27,13 @@ use crate::xsk::{Binding, Patience, Sizes, Umem, Xsk};
 pub(crate) const HEADROOM_BYTES: u32 = 256;
 const ETHERNET_HEADER_BYTES: u32 = 14;
 /// Frames that an open interface keeps ready for receiving, over all its queues: at most half of those that are free. They bridge
-/// the time in which the program does not run: 30 ms of 133,000 packets a second are 4,096, which is half of the default pool.
-const RX_FRAMES_MAX: u32 = 16_384;
+/// the time in which the program does not run: 30 ms of 133,000 packets a second are 4,096, which is half of the default pool. The
+/// queues of 200 sockets of the kernel's with default buffers hold 55,400.
+const RX_FRAMES_MAX: u32 = 65_536;
 const RX_FRAMES_PER_QUEUE_MIN: u32 = 64;
+/// Entries of each TX ring, and of all together if the pool is small.
 const TX_ENTRIES: u32 = 1024;
+const TX_ENTRIES_MIN: u32 = 64;
 /// Flows of one interface that the program can know.
 const FLOW_CAPACITY: u32 = 65_536;
 
@@ -142,12 +145,16 @@ impl XdpBackend {
 
     fn open_in_mode(
         &self,
-        link: &LinkSpec,
-        driver: &str,
-        pool: &FramePool,
+        asked: &Asked<'_>,
         attach: AttachMode,
         in_pieces: bool,
     ) -> Result<Port<Self>, OpenError> {
+        let Asked {
+            link,
+            driver,
+            pool,
+            senders_max,
+        } = *asked;
         let maps =
             FlowMaps::create(FLOW_CAPACITY).map_err(|error| refused(&error, error.errno()))?;
         let frame_capacity = u32::from(pool.frame_bytes()) - HEADROOM_BYTES;
@@ -166,9 +173,12 @@ impl XdpBackend {
         let attached = XdpLink::attach(&program, link.index, attach)
             .map_err(|error| refused(&error, error.errno()))?;
         let queues = ethtool::rx_queues(&link.name).unwrap_or(1).max(1);
+        let tx_queues = ethtool::tx_queues(&link.name).unwrap_or(1);
+        // A socket sends by the queue that it receives from.
+        let senders = queues.min(tx_queues).min(senders_max).max(1);
         let sizes = Sizes {
             rx: rx_entries(queues, pool),
-            tx: TX_ENTRIES,
+            tx: tx_entries(senders, pool),
         };
         let mut sockets = Vec::new();
         for queue in 0..queues {
@@ -184,16 +194,15 @@ impl XdpBackend {
         }
         let fds: Vec<_> = sockets.iter().map(|xsk| Arc::clone(&xsk.fd)).collect();
         let wait_fds = fds.clone();
-        let kick = XdpKick::new(Arc::clone(&sockets[0].fd));
-        let mut tx = None;
+        let mut tx = Vec::new();
         let mut rx = Vec::new();
         for xsk in sockets {
+            if tx.len() < senders as usize {
+                let kick = XdpKick::new(Arc::clone(&xsk.fd));
+                tx.push((XdpTx::new(xsk.tx, xsk.completion), kick));
+            }
             rx.push((xsk.rx, xsk.fill, xsk.fd));
-            tx.get_or_insert_with(|| XdpTx::new(xsk.tx, xsk.completion));
         }
-        let Some(tx) = tx else {
-            unreachable!("there is at least one queue")
-        };
         let (segmenter, note) = match segmenter(link, attach) {
             Ok(segmenter) => (segmenter, note),
             Err(error) => (None, format!("segments are sent one by one: {error}")),
@@ -208,8 +217,7 @@ impl XdpBackend {
         };
         Ok(Port {
             rx: XdpRx::new(rx, pool, self.prefetch_bytes),
-            tx,
-            kick,
+            senders: tx,
             steering: XdpSteering::new(Attached::new(parts, attached), fds),
             segmenter,
             wait_fds,
@@ -225,6 +233,15 @@ impl XdpBackend {
             queues,
         })
     }
+}
+
+/// What to open, for how many.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    link: &'a LinkSpec,
+    driver: &'a str,
+    pool: &'static FramePool,
+    senders_max: u32,
 }
 
 impl Backend for XdpBackend {
@@ -244,17 +261,28 @@ impl Backend for XdpBackend {
         Ok(Box::new(LoopbackAdmission::begin(vouch)?))
     }
 
-    fn open(&self, link: &LinkSpec, pool: &'static FramePool) -> Result<Port<Self>, OpenError> {
+    fn open(
+        &self,
+        link: &LinkSpec,
+        pool: &'static FramePool,
+        senders_max: u32,
+    ) -> Result<Port<Self>, OpenError> {
         let driver = ethtool::driver(&link.name);
+        let asked = Asked {
+            link,
+            driver: &driver,
+            pool,
+            senders_max,
+        };
         let open = |attach| match attach {
-            AttachMode::Native => self.open_in_mode(link, &driver, pool, attach, false),
+            AttachMode::Native => self.open_in_mode(&asked, attach, false),
             // What was merged before it came here is longer than a frame.
             AttachMode::Generic => {
-                let in_pieces = self.open_in_mode(link, &driver, pool, attach, true);
+                let in_pieces = self.open_in_mode(&asked, attach, true);
                 in_pieces.or_else(|error| match error.held {
                     true => Err(error),
                     // Before Linux 6.6.
-                    false => self.open_in_mode(link, &driver, pool, attach, false),
+                    false => self.open_in_mode(&asked, attach, false),
                 })
             }
         };
@@ -320,6 +348,12 @@ fn rx_entries(queues: u32, pool: &FramePool) -> u32 {
     let budget = RX_FRAMES_MAX.min(free / 2) / queues;
     let entries = if budget == 0 { 1 } else { 1 << budget.ilog2() };
     entries.max(RX_FRAMES_PER_QUEUE_MIN)
+}
+
+/// Entries of each TX ring. As many frames as all have together may be on their way: of several rings at most a quarter of the pool's.
+fn tx_entries(senders: u32, pool: &FramePool) -> u32 {
+    let budget = (pool.frame_count() / 4).max(TX_ENTRIES) / senders;
+    (1 << budget.ilog2()).clamp(TX_ENTRIES_MIN, TX_ENTRIES)
 }
 
 /// Without notes, several datagrams of a kernel sender would arrive as one, and those of other VLANs as ours.

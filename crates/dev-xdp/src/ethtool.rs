@@ -62,12 +62,21 @@ pub(crate) fn driver(interface: &str) -> String {
 
 /// Number of receive queues in use. `None`: the driver does not say, as drivers with one queue do.
 pub(crate) fn rx_queues(interface: &str) -> Option<u32> {
+    channels(interface).map(|channels| channels.rx + channels.combined)
+}
+
+/// The same of transmit queues.
+pub(crate) fn tx_queues(interface: &str) -> Option<u32> {
+    channels(interface).map(|channels| channels.tx + channels.combined)
+}
+
+fn channels(interface: &str) -> Option<Channels> {
     let mut channels = Channels {
         command: ETHTOOL_GCHANNELS,
         ..Channels::default()
     };
     // SAFETY: the command is ETHTOOL_GCHANNELS, and the struct is its.
-    unsafe { ask(interface, &mut channels) }.then_some(channels.rx + channels.combined)
+    unsafe { ask(interface, &mut channels) }.then_some(channels)
 }
 
 /// Whether the device takes VLAN tags out of the frames that it receives (`rxvlan`).
@@ -124,6 +133,7 @@ mod tests {
     fn interfaces_that_are_not_there_tell_nothing() {
         assert_eq!(driver("no-such-link"), "");
         assert_eq!(rx_queues("no-such-link"), None);
+        assert_eq!(tx_queues("no-such-link"), None);
         assert!(!strips_vlan_tags("no-such-link"));
         assert_eq!(rx_queues("a-name-of-more-than-fifteen"), None);
     }

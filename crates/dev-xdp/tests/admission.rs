@@ -7,7 +7,7 @@
 )]
 
 use std::io::{ErrorKind, Read};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -19,7 +19,10 @@ use wire::tcp::{Flags, Header, Options, Template, Timestamps};
 
 const PORT: u16 = 7800;
 /// In the subnet, and nobody's: what is sent there finds no neighbour, which could reset the connection.
-const NOBODY: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 99);
+const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 99));
+const NOBODY_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 99));
+const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Pair::ADDRESS_A), PORT);
+const LOCAL_V6: SocketAddr = SocketAddr::new(IpAddr::V6(Pair::IPV6_ADDRESS_A), PORT);
 const AGREED: Agreed = Agreed {
     peer_mss: 1400,
     window_scales: Some(WindowShifts {
@@ -35,12 +38,12 @@ const AGREED: Agreed = Agreed {
 };
 const LEN: usize = 60_000;
 
-fn packet(peer: SocketAddrV4, seq: u32, flags: Flags, data: &[u8]) -> Vec<u8> {
+fn packet(peer: SocketAddr, seq: u32, flags: Flags, data: &[u8]) -> Vec<u8> {
     let nowhere = EthernetAddresses {
         source: [0; 6],
         destination: [0; 6],
     };
-    let local = SocketAddrV4::new(Pair::ADDRESS_A, PORT);
+    let local = if peer.is_ipv6() { LOCAL_V6 } else { LOCAL };
     let header = Header {
         seq,
         ack: 9001,
@@ -62,27 +65,29 @@ fn packet(peer: SocketAddrV4, seq: u32, flags: Flags, data: &[u8]) -> Vec<u8> {
     frame.split_off(14)
 }
 
-fn raw_socket() -> OwnedFd {
+fn raw_socket(domain: i32) -> OwnedFd {
     // SAFETY: integers.
-    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW) };
+    let fd = unsafe { libc::socket(domain, libc::SOCK_RAW, libc::IPPROTO_RAW) };
     assert!(fd >= 0);
     // SAFETY: the kernel has just made the descriptor.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
+/// To the address of that family that is listened at.
 fn send(raw: &OwnedFd, packet: &[u8]) -> bool {
-    let to = libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: 0,
-        sin_addr: libc::in_addr {
-            s_addr: u32::from(Pair::ADDRESS_A).to_be(),
-        },
-        sin_zero: [0; 8],
+    let mut to = [0_u8; 28];
+    let len = if packet[0] >> 4 == 6 {
+        to[..2].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
+        to[8..24].copy_from_slice(&Pair::IPV6_ADDRESS_A.octets());
+        28
+    } else {
+        to[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+        to[4..8].copy_from_slice(&Pair::ADDRESS_A.octets());
+        16
     };
-    let (at, len) = ((&raw const to).cast(), size_of_val(&to) as u32);
     let (fd, data) = (raw.as_raw_fd(), packet.as_ptr().cast());
     // SAFETY: packet and address are readable.
-    let sent = unsafe { libc::sendto(fd, data, packet.len(), 0, at, len) };
+    let sent = unsafe { libc::sendto(fd, data, packet.len(), 0, to.as_ptr().cast(), len) };
     sent >= 0
 }
 
@@ -96,17 +101,25 @@ fn admission() -> Result<Box<dyn Admission>, Skip> {
 #[test]
 fn connections_come_in_order_with_all_that_was_received() {
     let pair = or_skip!(Namespaces::pair());
+    connections_come_in_order(&pair, libc::AF_INET, LOCAL, NOBODY);
+}
+
+#[test]
+fn connections_over_ipv6_do_too() {
+    let pair = or_skip!(Namespaces::new().ipv6().create());
+    connections_come_in_order(&pair, libc::AF_INET6, LOCAL_V6, NOBODY_V6);
+    // The same program is for both.
+    connections_come_in_order(&pair, libc::AF_INET, LOCAL, NOBODY);
+}
+
+fn connections_come_in_order(pair: &Pair, domain: i32, local: SocketAddr, nobody: IpAddr) {
     let admission = or_skip!(pair.a.enter(admission));
-    let listener = pair
-        .a
-        .enter(|| TcpListener::bind((Pair::ADDRESS_A, PORT)))
-        .unwrap();
+    let listener = pair.a.enter(|| TcpListener::bind(local)).unwrap();
     let data: Vec<u8> = (0..LEN).map(|index| (index % 251) as u8).collect();
     pair.a.enter(|| {
-        let raw = raw_socket();
-        let local = SocketAddrV4::new(Pair::ADDRESS_A, PORT);
+        let raw = raw_socket(domain);
         for number in 0..3 {
-            let peer = SocketAddrV4::new(NOBODY, 40_000 + number);
+            let peer = SocketAddr::new(nobody, 40_000 + number);
             let mut packets = vec![packet(peer, 1001, Flags::ACK, &data[..100])];
             for (index, part) in data[100..].chunks(15_000).enumerate() {
                 let seq = 1101 + 15_000 * index as u32;
@@ -122,7 +135,7 @@ fn connections_come_in_order_with_all_that_was_received() {
     listener.set_nonblocking(true).unwrap();
     for number in 0..3 {
         let (mut stream, peer) = listener.accept().unwrap();
-        assert_eq!(peer, SocketAddr::from((NOBODY, 40_000 + number)));
+        assert_eq!(peer, SocketAddr::from((nobody, 40_000 + number)));
         stream
             .set_read_timeout(Some(Duration::from_secs(5)))
             .unwrap();
@@ -141,13 +154,12 @@ fn the_options_are_those_of_the_handshake() {
         .a
         .enter(|| TcpListener::bind((Pair::ADDRESS_A, PORT)))
         .unwrap();
-    let peer = SocketAddrV4::new(NOBODY, 40_000);
+    let peer = SocketAddr::new(NOBODY, 40_000);
     pair.a.enter(|| {
-        let raw = raw_socket();
+        let raw = raw_socket(libc::AF_INET);
         let packets = [packet(peer, 1001, Flags::ACK, &[])];
-        let local = SocketAddrV4::new(Pair::ADDRESS_A, PORT);
         admission
-            .admit(local, peer, &AGREED, &packets, &|packet| send(&raw, packet))
+            .admit(LOCAL, peer, &AGREED, &packets, &|packet| send(&raw, packet))
             .unwrap();
     });
     let (stream, _) = listener.accept().unwrap();
@@ -170,12 +182,11 @@ fn the_options_are_those_of_the_handshake() {
 fn nobody_listens() {
     let pair = or_skip!(Namespaces::pair());
     let admission = or_skip!(pair.a.enter(admission));
-    let peer = SocketAddrV4::new(NOBODY, 40_000);
+    let peer = SocketAddr::new(NOBODY, 40_000);
     let admitted = pair.a.enter(|| {
-        let raw = raw_socket();
+        let raw = raw_socket(libc::AF_INET);
         let packets = [packet(peer, 1001, Flags::ACK, &[])];
-        let local = SocketAddrV4::new(Pair::ADDRESS_A, PORT);
-        admission.admit(local, peer, &AGREED, &packets, &|packet| send(&raw, packet))
+        admission.admit(LOCAL, peer, &AGREED, &packets, &|packet| send(&raw, packet))
     });
     assert_eq!(admitted.unwrap_err().kind(), ErrorKind::ConnectionRefused);
 }

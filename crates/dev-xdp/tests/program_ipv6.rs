@@ -141,8 +141,12 @@ fn packets_of_our_sockets_match() {
             datagram((OTHER_NET, 9), at(OPEN), b"x"),
         ),
         (
-            "from a link-local address",
-            from([0xfe80, 0, 0, 0, 0, 0, 0, 9]),
+            "from below link-local addresses",
+            from([0xfe7f, 0xffff, 0, 0, 0, 0, 0, 9]),
+        ),
+        (
+            "from above link-local addresses",
+            from([0xfec0, 0, 0, 0, 0, 0, 0, 9]),
         ),
         ("empty", datagram(PEER, at(OPEN), b"")),
         ("Ethernet padding", [ours(), vec![0; 7]].concat()),
@@ -206,6 +210,15 @@ fn everything_else_passes_to_the_kernel() {
             from([0, 0, 0, 0, 0, 0xffff, 0xc000, 0x201]),
         ),
         ("from a group", from([0xff02, 0, 0, 0, 0, 0, 0, 1])),
+        ("from any group", from([0xff00, 0, 0, 0, 0, 0, 0, 1])),
+        (
+            "from a link-local address",
+            from([0xfe80, 0, 0, 0, 0, 0, 0, 9]),
+        ),
+        (
+            "from the last link-local address",
+            from([0xfebf, 0xffff, 0xffff, 0xffff, 0, 0, 0, 9]),
+        ),
         (
             "other peer port",
             datagram((PEER.0, 40_002), at(CONNECTED), b"x"),

@@ -58,7 +58,7 @@ fn the_program_is_away_while_nothing_is_steered_and_comes_back() {
         .unwrap();
     pair.b.enter(|| {
         let backend = XdpBackend::new(XdpMode::Generic, 256);
-        let mut port = backend.open(&link(&pair), pool).unwrap();
+        let mut port = backend.open(&link(&pair), pool, 1).unwrap();
         let steering = port.steering;
         for round in 0..3 {
             steering.add(&flow()).unwrap();
@@ -107,13 +107,13 @@ fn a_program_that_cannot_come_back_is_an_error() {
     ));
     pair.b.enter(|| {
         let backend = XdpBackend::new(XdpMode::Generic, 256);
-        let port = backend.open(&link(&pair), pool).unwrap();
+        let port = backend.open(&link(&pair), pool, 1).unwrap();
         port.steering.rest_if_unused();
         port.steering.rest_if_unused();
         assert!(eventually(SOON, || !has_program(&pair)));
         let other = XdpBackend::new(XdpMode::Generic, 256);
         // The other one cannot have the queue, and leaves the interface as it was.
-        let error = other.open(&link(&pair), pool).map(drop).unwrap_err();
+        let error = other.open(&link(&pair), pool, 1).map(drop).unwrap_err();
         assert!(error.held, "{error:?}");
         assert!(eventually(SOON, || !has_program(&pair)));
         pair.b.ip(&["link", "delete", "vb"]).unwrap();

@@ -5,7 +5,7 @@
 //! hook sleeps in a system call of the application's own, with no lock held and nothing to clean up: the thread may be
 //! cancelled there.
 //!
-//! Locks, in this order: control → ring.rx → socket → ring.tx → pool. Sets of epoll and wait queues are leaves.
+//! Locks, in this order: control → ring.rx → socket → ring.tx → pool. Sets of epoll, wait queues and tables of rings are leaves.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -38,12 +38,14 @@ pub use sockets::family::Family;
 pub use sockets::groups::{changes_membership, group_offset, joins};
 pub use sockets::message::Message;
 pub use sockets::network::{
-    FixedNetwork, InterfaceFacts, Network, NetworkChange, NextHop, NextHopKey, PortUser, Resolution,
+    FixedNetwork, FlowPorts, InterfaceFacts, Network, NetworkChange, NextHop, NextHopKey, PortUser,
+    Resolution, RouteMetrics,
 };
 pub use sockets::notice::warn_in_a_box;
 pub use sockets::options::is_asked_for_later;
 pub use sockets::reason::Reason;
-pub use sockets::settings::Settings;
+pub use sockets::rings::RingPolicy;
+pub use sockets::settings::{Moderation, Settings};
 pub use sockets::sleep::{Sleep, Woken};
 pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, Sockaddr, tick_nsec};

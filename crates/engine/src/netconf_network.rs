@@ -1,18 +1,21 @@
 //! The kernel's network configuration by netlink.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use descriptors::OwnDescriptor;
-use dev_core::LinkSpec;
+use dev_core::{LinkSpec, Protocol};
 use netconf::{
     GroupChanges, IpVersion, IpsecPolicies, Link, Memberships, Netconf, RouteKind, RouteQuery,
+    TransportFlow,
 };
 
+use crate::sockets::family::has_scope;
 use crate::sockets::network::{
-    InterfaceFacts, Network, NetworkChange, NextHop, NextHopKey, PortUser, Resolution,
+    InterfaceFacts, Network, NetworkChange, NextHop, NextHopKey, PortUser, Resolution, RouteMetrics,
 };
 use crate::sockets::reason::Reason;
 use crate::sys;
@@ -24,6 +27,8 @@ pub struct NetconfNetwork {
     events: Arc<OwnDescriptor>,
     ipsec_events: Option<Arc<OwnDescriptor>>,
     namespace: Option<sys::NamespaceId>,
+    /// See [`Network::routes_by_flow`].
+    routes_by_flow: Arc<AtomicBool>,
     /// `None` where raw sockets are not allowed; then no interface can be opened either.
     paths: Option<Arc<sys::PathNotices>>,
 }
@@ -35,6 +40,8 @@ struct Inner {
     ipsec: Option<IpsecPolicies>,
     /// Which groups the host is a member of.
     members: Members,
+    /// Whether policy rules ask for protocols or ports.
+    rules_by_flow: bool,
     /// Neighbours that sockets send to, so that the kernel keeps verifying them.
     used_neighbours: Vec<(u32, IpAddr)>,
 }
@@ -70,15 +77,31 @@ impl NetconfNetwork {
             netconf,
             ipsec,
             members: Members::Unasked,
+            rules_by_flow: false,
             used_neighbours: Vec::new(),
         };
-        Ok(Self {
+        let network = Self {
             inner: Arc::new(Mutex::new(inner)),
             namespace: sys::namespace_of(events.as_raw_fd()),
             events,
             ipsec_events,
+            routes_by_flow: Arc::default(),
             paths: sys::PathNotices::open().ok().map(Arc::new),
-        })
+        };
+        network.look_at_policy(&mut network.lock(), true);
+        Ok(network)
+    }
+
+    /// Finds out whether ports matter to the ways of packets.
+    fn look_at_policy(&self, inner: &mut Inner, rules_have_changed: bool) {
+        if rules_have_changed {
+            // It may be so where it cannot be found out.
+            inner.rules_by_flow = inner.netconf.routes_by_flow().unwrap_or(true);
+        }
+        // The kernel tells of no change of the setting; it matters little before there are routes that depend on it.
+        let choice_by_flow = self.is_here() && setting("fib_multipath_hash_policy") != 0;
+        let by_flow = inner.rules_by_flow || choice_by_flow;
+        self.routes_by_flow.store(by_flow, Ordering::Relaxed);
     }
 
     /// Becomes readable when something has changed.
@@ -91,9 +114,9 @@ impl NetconfNetwork {
         self.ipsec_events.as_ref().map(|events| events.as_raw_fd())
     }
 
-    /// Becomes readable when the kernel changes the way to a destination without a notification, just before it does.
-    pub(crate) fn paths_fd(&self) -> Option<RawFd> {
-        self.paths.as_ref().map(|paths| paths.fd())
+    /// Become readable when the kernel changes the way to a destination without a notification, just before it does.
+    pub(crate) fn paths_fds(&self) -> impl Iterator<Item = RawFd> {
+        self.paths.iter().flat_map(|paths| paths.fds())
     }
 
     /// The destinations to which the way has changed in such a manner, and errors about segments.
@@ -105,7 +128,7 @@ impl NetconfNetwork {
             .flat_map(|paths| std::iter::from_fn(|| paths.next()))
             .take(PATHS_MAX)
         {
-            let route = (notice.destination, 32);
+            let route = notice.route();
             if notice.changes_route && !change.routes.contains(&route) {
                 change.routes.push(route);
             }
@@ -139,10 +162,10 @@ impl Network for NetconfNetwork {
                 mac: link.mac.unwrap_or_default(),
                 mtu: link.mtu,
             },
-            addresses: ipv4_addresses(netconf, link.index),
+            addresses: usable_addresses(netconf, link),
             up: link.up,
             loopback: link.loopback,
-            eligible: is_eligible(link),
+            obstacle: netconf.obstacle(link).unwrap_or_default(),
         };
         netconf.links().map(facts).collect()
     }
@@ -160,7 +183,7 @@ impl Network for NetconfNetwork {
         Some(users.map(user).collect())
     }
 
-    fn end_connection(&self, local: SocketAddrV4, peer: SocketAddrV4) -> io::Result<()> {
+    fn end_connection(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<()> {
         if !self.is_here() {
             return Err(io::Error::other("the thread is in another namespace"));
         }
@@ -178,11 +201,16 @@ impl Network for NetconfNetwork {
             return Vec::new();
         }
         let mut found = Vec::new();
-        if netconf::has_nftables_rules(IpVersion::V4).unwrap_or(false) {
+        let versions = [IpVersion::V4, IpVersion::V6];
+        let has_rules = |version| netconf::has_nftables_rules(version).unwrap_or(false);
+        if versions.into_iter().any(has_rules) {
             found.push("nftables rules".to_owned());
         }
         if netconf::has_iptables_tables(IpVersion::V4) {
             found.push("iptables tables".to_owned());
+        }
+        if netconf::has_iptables_tables(IpVersion::V6) {
+            found.push("ip6tables tables".to_owned());
         }
         if sys::has_cgroup_programs() {
             found.push("programs of its control group".to_owned());
@@ -194,6 +222,16 @@ impl Network for NetconfNetwork {
             found.push(format!("traffic control ({})", kinds.join(", ")));
         }
         found
+    }
+
+    /// The file is that of the thread's namespace.
+    fn hop_limit(&self, link_index: u32) -> u8 {
+        let link = self
+            .lock()
+            .netconf
+            .link(link_index)
+            .map(|link| link.name.clone());
+        hop_limit_of(&link.filter(|_| self.is_here()).unwrap_or_default())
     }
 
     fn ask_for_neighbour(&self, link_index: u32, address: IpAddr) {
@@ -253,6 +291,9 @@ impl Network for NetconfNetwork {
                 );
             }
         }
+        if changes.all_routes || !changes.changed_routes.is_empty() {
+            self.look_at_policy(&mut inner, changes.all_routes);
+        }
         let ipsec = inner.ipsec.as_mut().map(IpsecPolicies::process_events);
         let ipsec = ipsec.is_some_and(|changed| {
             changed.unwrap_or_else(|error| {
@@ -262,18 +303,10 @@ impl Network for NetconfNetwork {
         });
         let interfaces = ipsec || changes.links || changes.addresses || changes.resynchronised;
         let changed = interfaces || inner.netconf.generation() != before;
-        let ipv4 = |(destination, prefix_len)| match destination {
-            IpAddr::V4(destination) => Some((destination, prefix_len)),
-            IpAddr::V6(_) => None,
-        };
-        changed.then(|| NetworkChange {
+        changed.then_some(NetworkChange {
             interfaces,
             all_routes: changes.all_routes,
-            routes: changes
-                .changed_routes
-                .into_iter()
-                .filter_map(ipv4)
-                .collect(),
+            routes: changes.changed_routes,
             neighbours: changes.changed_neighbours,
         })
     }
@@ -312,13 +345,19 @@ impl Network for NetconfNetwork {
             }
         };
         let routes = match changed {
-            GroupChanges::Some(groups) => groups.into_iter().map(|group| (group, 32)).collect(),
-            GroupChanges::Any => vec![(Ipv4Addr::new(224, 0, 0, 0), 4)],
+            GroupChanges::Some(groups) => {
+                groups.into_iter().map(|group| (group.into(), 32)).collect()
+            }
+            GroupChanges::Any => vec![(Ipv4Addr::new(224, 0, 0, 0).into(), 4)],
         };
         Some(NetworkChange {
             routes,
             ..NetworkChange::default()
         })
+    }
+
+    fn routes_by_flow(&self) -> bool {
+        self.routes_by_flow.load(Ordering::Relaxed)
     }
 
     fn next_hop(&self, key: &NextHopKey) -> Resolution {
@@ -327,10 +366,18 @@ impl Network for NetconfNetwork {
         if inner.ipsec.as_ref().is_some_and(IpsecPolicies::any) {
             return NextHop::Kernel(Reason::Ipsec).into();
         }
-        let mut query = RouteQuery::to(destination.into());
-        query.source = source.map(IpAddr::from);
+        let mut query = RouteQuery::to(destination);
+        query.source = source;
         query.tos = key.tos;
         query.output_interface = key.output_interface;
+        query.flow = key.flow.map(|flow| TransportFlow {
+            protocol: match flow.protocol {
+                Protocol::Tcp => IPPROTO_TCP,
+                Protocol::Udp => IPPROTO_UDP,
+            },
+            source_port: flow.local,
+            destination_port: flow.peer,
+        });
         let Ok(route) = inner.netconf.route(&query) else {
             // The kernel's own send returns the error.
             return NextHop::Kernel(Reason::Route).into();
@@ -338,39 +385,58 @@ impl Network for NetconfNetwork {
         match route.kind {
             RouteKind::Unicast => {}
             RouteKind::Broadcast => return NextHop::Kernel(Reason::NotUnicast).into(),
-            RouteKind::Multicast if route.gateway.is_none() => {}
+            RouteKind::Multicast if route.gateway.is_none() && destination.is_ipv4() => {}
             _ => return NextHop::Kernel(Reason::Route).into(),
         }
-        let Some(link) = inner
-            .netconf
-            .link(route.output_interface)
-            .filter(|link| is_eligible(link))
-        else {
+        let Some(link) = inner.netconf.link(route.output_interface).filter(|link| {
+            inner.netconf.obstacle(link).is_none() && !(destination.is_ipv6() && link.big_tcp)
+        }) else {
             return NextHop::Kernel(Reason::Route).into();
         };
         let (link_index, link_mtu, link_name) = (link.index, link.mtu, link.name.clone());
-        let ((Some(source), _) | (None, Some(IpAddr::V4(source)))) =
-            (source, route.preferred_source)
-        else {
+        let Some(source) = source.or(route.preferred_source) else {
             return NextHop::Kernel(Reason::Route).into();
         };
+        // Of IPv6 the kernel does not look whether it is this host's.
+        let is_own = |it: &netconf::Address| it.address == source && !it.tentative;
+        if source.is_ipv4() != destination.is_ipv4()
+            || source.is_ipv6() && !inner.netconf.addresses().iter().any(is_own)
+        {
+            return NextHop::Kernel(Reason::Route).into();
+        }
+        let hop_limit = match destination {
+            IpAddr::V4(_) => 0,
+            // The file is that of the thread's namespace.
+            IpAddr::V6(_) if !self.is_here() => return NextHop::Kernel(Reason::Route).into(),
+            IpAddr::V6(_) => route
+                .hop_limit
+                .filter(|limit| *limit > 0)
+                .unwrap_or_else(|| hop_limit_of(&link_name)),
+        };
         let mtu = route.mtu.map_or(link_mtu, |mtu| mtu.min(link_mtu));
-        if route.kind == RouteKind::Multicast {
+        if let IpAddr::V4(group) = destination
+            && route.kind == RouteKind::Multicast
+        {
             // Who routes to groups has the kernel give it what the host itself sends, too.
             if !self.is_here() || conf(&link_name, "mc_forwarding") != 0 {
                 return NextHop::Kernel(Reason::Multicast).into();
             }
             return NextHop::Link {
                 link_index,
-                mac: group_mac(destination),
+                mac: group_mac(group),
                 source,
+                hop_limit,
                 mtu,
                 mtu_locked: route.mtu_locked,
             }
             .into();
         }
-        let next_hop = route.gateway.unwrap_or_else(|| destination.into());
+        let next_hop = route.gateway.unwrap_or(destination);
         let used = (link_index, next_hop);
+        let metrics = RouteMetrics {
+            hop_limit: route.hop_limit.is_some(),
+            of_streams: route.has_stream_metrics,
+        };
         let mac = inner
             .netconf
             .neighbour(link_index, next_hop)
@@ -379,6 +445,7 @@ impl Network for NetconfNetwork {
             return Resolution {
                 next_hop: NextHop::Kernel(Reason::Neighbour),
                 neighbour: Some(used),
+                metrics,
             };
         };
         if inner.used_neighbours.len() < USED_NEIGHBOURS_MAX
@@ -391,10 +458,12 @@ impl Network for NetconfNetwork {
                 link_index,
                 mac,
                 source,
+                hop_limit,
                 mtu,
                 mtu_locked: route.mtu_locked,
             },
             neighbour: Some(used),
+            metrics,
         }
     }
 }
@@ -405,19 +474,21 @@ fn group_mac(group: Ipv4Addr) -> [u8; 6] {
     [0x01, 0x00, 0x5e, a & 0x7f, b, c]
 }
 
-fn ipv4_addresses(netconf: &Netconf, link_index: u32) -> Vec<Ipv4Addr> {
-    netconf.addresses_of(link_index).filter_map(ipv4).collect()
+fn usable_addresses(netconf: &Netconf, link: &Link) -> Vec<IpAddr> {
+    let is_usable = |it: &&netconf::Address| match it.address {
+        IpAddr::V4(_) => true,
+        // Segments that are longer than any packet are the kernel's.
+        IpAddr::V6(ip) => !it.tentative && !has_scope(&ip) && !link.big_tcp,
+    };
+    let of_link = netconf.addresses_of(link.index).filter(is_usable);
+    of_link.map(|it| it.address).collect()
 }
 
-/// Hardware, veth and tap devices of their own. Bonds, bridges, VLANs and their parts have packets steered beneath or
-/// above them in ways that a program on the device would get wrong.
-fn is_eligible(link: &Link) -> bool {
-    let kind = link.kind.as_deref();
-    link.ethernet
-        && !link.loopback
-        && link.mac.is_some()
-        && link.master.is_none()
-        && matches!(kind, None | Some("veth" | "tun"))
+/// The hop limit that an interface has from a router, or by configuration (`ip6_dst_hoplimit`, net/ipv6/output_core.c).
+fn hop_limit_of(link: &str) -> u8 {
+    let path = format!("/proc/sys/net/ipv6/conf/{link}/hop_limit");
+    let text = std::fs::read_to_string(path).ok();
+    text.and_then(|text| text.trim().parse().ok()).unwrap_or(64)
 }
 
 fn ipv4(address: &netconf::Address) -> Option<Ipv4Addr> {
@@ -438,13 +509,18 @@ fn broadcast(address: &netconf::Address) -> Option<Ipv4Addr> {
 
 /// A setting of an interface that is in force if it is set for this or for all (`ip-sysctl`).
 fn conf(link: &str, setting: &str) -> u32 {
-    let of = |link: &str| {
-        let path = format!("/proc/sys/net/ipv4/conf/{link}/{setting}");
-        let text = std::fs::read_to_string(path).ok();
-        text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
-    };
+    let of = |link: &str| self::setting(&format!("conf/{link}/{setting}"));
     of(link).max(of("all"))
 }
+
+/// A setting of IPv4 in the thread's namespace; 0 if there is none.
+fn setting(name: &str) -> u32 {
+    let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok();
+    text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+const IPPROTO_TCP: u8 = libc::IPPROTO_TCP as u8;
+const IPPROTO_UDP: u8 = libc::IPPROTO_UDP as u8;
 
 #[cfg(test)]
 mod tests {

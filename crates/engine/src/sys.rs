@@ -37,7 +37,9 @@ pub(crate) use raw_socket::RawSocket;
 pub(crate) use routes::{first_address, source_towards};
 #[cfg(test)]
 pub(crate) use scheduling::pin_to_one_cpu;
-pub(crate) use scheduling::{ThreadUsage, involuntary_switches, run_on, thread_usage, yield_cpu};
+pub(crate) use scheduling::{
+    ThreadUsage, allowed_cpus, current_cpu, involuntary_switches, run_on, thread_usage, yield_cpu,
+};
 pub(crate) use stats::process_id;
 pub(crate) use user_pages::{can_read, can_write};
 

@@ -30,10 +30,14 @@ pub struct Link {
     pub kind: Option<String>,
     /// The index of the bridge, bond or VRF that it is a part of.
     pub master: Option<u32>,
+    /// The index of the interface that it lies on: a VLAN's lower device, but also the peer of a veth.
+    pub lower: Option<u32>,
     /// Frames are Ethernet frames (ARPHRD_ETHER).
     pub ethernet: bool,
     /// How many receive queues were allocated (IFLA_NUM_RX_QUEUES); not all need be in use.
     pub rx_queues: u32,
+    /// Its segments of IPv6 may be longer than 64 KiB (BIG TCP: IFLA_GSO_MAX_SIZE, IFLA_GRO_MAX_SIZE).
+    pub big_tcp: bool,
 }
 
 impl Link {
@@ -53,8 +57,10 @@ impl Link {
             mac: None,
             kind: None,
             master: None,
+            lower: None,
             ethernet: header.link_layer_type == LinkLayerType::Ether,
             rx_queues: 1,
+            big_tcp: false,
         };
         for attribute in &message.attributes {
             match attribute {
@@ -64,7 +70,11 @@ impl Link {
                 LinkAttribute::Controller(value) => {
                     link.master = Some(*value).filter(|&it| it != 0)
                 }
+                LinkAttribute::Link(value) => link.lower = Some(*value).filter(|&it| it != 0),
                 LinkAttribute::NumRxQueues(value) => link.rx_queues = *value,
+                LinkAttribute::GsoMaxSize(bytes) | LinkAttribute::GroMaxSize(bytes) => {
+                    link.big_tcp |= *bytes > 65_536;
+                }
                 LinkAttribute::LinkInfo(values) => link.kind = kind(values),
                 _ => {}
             }

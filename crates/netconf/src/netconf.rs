@@ -20,8 +20,10 @@ use crate::error::{Error, RouteError};
 use crate::framing::Messages;
 use crate::link::{Link, xdp_program};
 use crate::neighbour::{Neighbour, NeighbourState};
+use crate::obstacle::obstacle;
 use crate::packet_filters;
 use crate::route::{Route, RouteQuery};
+use crate::rule;
 use crate::snapshot::{Snapshot, Update};
 use crate::socket::{BUFFER_BYTES, Received, Socket};
 
@@ -175,6 +177,16 @@ impl Netconf {
         }
     }
 
+    /// Whether policy rules tell packets of one destination apart by their transport protocol or ports (`ip-rule(8)`: ipproto,
+    /// sport, dport), for IPv4.
+    ///
+    /// # Errors
+    ///
+    /// What netlink answered.
+    pub fn routes_by_flow(&self) -> Result<bool, Error> {
+        rule::any_by_flow(&mut self.connection())
+    }
+
     /// The kinds of a link's queueing disciplines that are not what a link has by itself, such as "clsact", which runs filters and
     /// programs, or "htb". Each once.
     ///
@@ -230,6 +242,12 @@ impl Netconf {
     /// The link with this index.
     pub fn link(&self, index: u32) -> Option<&Link> {
         self.snapshot.links.get(&index)
+    }
+
+    /// Why an XDP program on a link would get packets wrong, in a few words: it is a bridge, a bond, a VLAN or the like, or part of
+    /// one. `None`: it would not.
+    pub fn obstacle(&self, link: &Link) -> Option<String> {
+        obstacle(link, |index| self.link(index))
     }
 
     /// All addresses of this host, in the order in which they became known.

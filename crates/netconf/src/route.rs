@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use netlink_packet_core::DefaultNla;
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteType, RouteVia,
@@ -20,6 +21,20 @@ pub struct RouteQuery {
     pub mark: u32,
     /// The interface that the socket is bound to (SO_BINDTODEVICE, IP_MULTICAST_IF, a scope id).
     pub output_interface: Option<u32>,
+    /// The transport protocol (6, 17) with the ports of the two ends: policy rules and the choice among several next hops may
+    /// depend on them ([`crate::Netconf::routes_by_flow`]). Without them the kernel answers as for UDP without ports.
+    pub flow: Option<TransportFlow>,
+}
+
+/// What the transport header of a packet says that asks for its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TransportFlow {
+    /// The number of the protocol (IPPROTO_TCP, IPPROTO_UDP).
+    pub protocol: u8,
+    /// The port that it is sent from.
+    pub source_port: u16,
+    /// The port that it is sent to.
+    pub destination_port: u16,
 }
 
 impl RouteQuery {
@@ -31,6 +46,7 @@ impl RouteQuery {
             tos: 0,
             mark: 0,
             output_interface: None,
+            flow: None,
         }
     }
 
@@ -59,6 +75,16 @@ impl RouteQuery {
         if let Some(index) = self.output_interface {
             message.attributes.push(RouteAttribute::Oif(index));
         }
+        if let Some(flow) = self.flow {
+            let port = |kind, port: u16| {
+                RouteAttribute::Other(DefaultNla::new(kind, port.to_be_bytes().to_vec()))
+            };
+            message.attributes.extend([
+                RouteAttribute::IpProto(flow.protocol),
+                port(RTA_SPORT, flow.source_port),
+                port(RTA_DPORT, flow.destination_port),
+            ]);
+        }
         message
     }
 }
@@ -82,6 +108,9 @@ pub struct Route {
     pub mtu_locked: bool,
     /// The hop limit or time to live of the route, if it has one.
     pub hop_limit: Option<u8>,
+    /// The route says something of TCP connections (`ip-route(8)`: window, rtt, rttvar, rto_min, ssthresh, cwnd, initcwnd,
+    /// initrwnd, features, quickack, congctl, reordering, advmss, fastopen_no_cookie).
+    pub has_stream_metrics: bool,
 }
 
 /// What a route does with a packet (RTN_* in linux/rtnetlink.h).
@@ -117,6 +146,7 @@ impl Route {
         let mut mtu = None;
         let mut mtu_locked = false;
         let mut hop_limit = None;
+        let mut has_stream_metrics = false;
         for attribute in &message.attributes {
             match attribute {
                 RouteAttribute::Oif(index) => output_interface = Some(*index),
@@ -128,6 +158,7 @@ impl Route {
                     mtu = mtu_of(metrics);
                     mtu_locked = locks_mtu(metrics);
                     hop_limit = hop_limit_of(metrics);
+                    has_stream_metrics = metrics.iter().any(is_of_streams);
                 }
                 _ => {}
             }
@@ -140,6 +171,7 @@ impl Route {
             mtu,
             mtu_locked,
             hop_limit,
+            has_stream_metrics,
         })
     }
 }
@@ -184,6 +216,13 @@ fn hop_limit_of(metrics: &[RouteMetric]) -> Option<u8> {
     u8::try_from(hop_limit).ok().filter(|limit| *limit > 0)
 }
 
+fn is_of_streams(metric: &RouteMetric) -> bool {
+    !matches!(
+        metric,
+        RouteMetric::Mtu(_) | RouteMetric::Lock(_) | RouteMetric::Hoplimit(_)
+    )
+}
+
 fn locks_mtu(metrics: &[RouteMetric]) -> bool {
     metrics
         .iter()
@@ -210,6 +249,8 @@ pub(crate) fn destination(message: &RouteMessage) -> Option<(IpAddr, u8)> {
 
 /// `linux/rtnetlink.h`
 const RTAX_MTU: u32 = 2;
+const RTA_SPORT: u16 = 28;
+const RTA_DPORT: u16 = 29;
 
 /// The upper six bits of the type of service byte; the lower two are ECN (RFC 3168).
 const DSCP_MASK: u8 = 0xfc;

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::script::{Expression, Syscall};
 use crate::symbols::evaluate;
 
 /// A system call. Descriptors are the stack's, not the script's.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Call {
     /// `socket`, with the type's flags.
     Socket {
@@ -149,7 +151,7 @@ pub enum Call {
 }
 
 /// The value of a socket option.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OptionValue {
     /// An `int`.
     Integer(i64),
@@ -167,7 +169,7 @@ pub enum OptionValue {
 }
 
 /// What a system call gave.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Its result, or `Err(errno)`.
     pub result: Option<Result<i64, i32>>,

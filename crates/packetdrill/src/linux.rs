@@ -1,14 +1,14 @@
 //! Linux itself as the stack: a namespace whose only link is a TUN device.
 
-mod info;
-mod sys;
-mod worker;
+pub(crate) mod info;
+pub(crate) mod sys;
+pub(crate) mod worker;
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use testkit::{Namespace, Skip, Tun};
 
@@ -34,7 +34,8 @@ pub struct Linux {
     /// What is known before the runner asks.
     answered: Option<Answer>,
     sniffed: VecDeque<(Duration, Segment)>,
-    start: Instant,
+    /// On the clock of [`sys::monotonic`].
+    start: Duration,
     buffer: Vec<u8>,
     has_offload: bool,
 }
@@ -62,7 +63,7 @@ impl Linux {
             descriptors: worker::Descriptors::default(),
             answered: None,
             sniffed: VecDeque::new(),
-            start: Instant::now(),
+            start: Duration::ZERO,
             buffer: vec![0; 1 << 16],
         })
     }
@@ -95,6 +96,25 @@ impl Linux {
     }
 }
 
+/// Time since `start`, on the clock of [`sys::monotonic`].
+pub(crate) fn since(start: Duration) -> Duration {
+    sys::monotonic().saturating_sub(start)
+}
+
+/// Changes a setting of a namespace.
+pub(crate) fn change(namespace: &Namespace, change: &Change) -> Result<(), String> {
+    match change {
+        Change::Set(setting) => {
+            let settings = std::slice::from_ref(setting);
+            namespace.enter(|| sys::set_sysctls(settings))
+        }
+        Change::ForgetHosts => {
+            let flushed = namespace.ip(&["tcp_metrics", "flush", "all"]);
+            flushed.map(drop).map_err(|error| error.to_string())
+        }
+    }
+}
+
 impl Stack for Linux {
     fn set_up(&mut self, setup: &Setup) -> Result<(), String> {
         if setup.is_ipv6 {
@@ -105,16 +125,7 @@ impl Stack for Linux {
             self.make_link(setup)?;
         }
         self.namespace.enter(|| sys::set_sysctls(&setup.sysctls))?;
-        let mut sysctls = setup.sysctls.iter().rev();
-        let congestion_control = sysctls.find(|(name, _)| name == sys::CONGESTION_CONTROL);
-        let congestion_control = congestion_control
-            .map_or("cubic", |(_, value)| value)
-            .to_owned();
-        let ends = worker::Ends {
-            local: (setup.local, setup.bind_port),
-            remote: (setup.remote, setup.connect_port),
-            congestion_control,
-        };
+        let ends = worker::Ends::of(setup);
         self.descriptors = worker::Descriptors::default();
         let (calls, answers) = worker::spawn(
             Arc::clone(&self.namespace),
@@ -125,25 +136,16 @@ impl Stack for Linux {
         let ready = answers.recv();
         ready.map_err(|_| "the thread that makes system calls has ended".to_owned())?;
         (self.calls, self.answers) = (Some(calls), Some(answers));
-        self.start = Instant::now();
+        self.start = sys::monotonic();
         Ok(())
     }
 
     fn change(&mut self, change: &Change) -> Result<(), String> {
-        match change {
-            Change::Set(setting) => {
-                let settings = std::slice::from_ref(setting);
-                self.namespace.enter(|| sys::set_sysctls(settings))
-            }
-            Change::ForgetHosts => {
-                let flushed = self.namespace.ip(&["tcp_metrics", "flush", "all"]);
-                flushed.map(drop).map_err(|error| error.to_string())
-            }
-        }
+        self::change(&self.namespace, change)
     }
 
     fn now(&mut self) -> Duration {
-        self.start.elapsed()
+        since(self.start)
     }
 
     fn sniff(&mut self, deadline: Duration) -> Option<(Duration, Segment)> {
@@ -152,10 +154,10 @@ impl Stack for Linux {
         }
         let tun = self.tun.as_ref()?;
         loop {
-            let left = deadline.saturating_sub(self.start.elapsed());
+            let left = deadline.saturating_sub(since(self.start));
             let received = tun.receive(&mut self.buffer, left);
             let length = received.expect("a TUN device can be read")?;
-            let time = self.start.elapsed();
+            let time = since(self.start);
             if let Some(segment) = wire::decode_tcp(&self.buffer[..length]) {
                 return Some((time, segment));
             }
@@ -191,10 +193,7 @@ impl Stack for Linux {
     fn outcome(&mut self) -> Option<(Duration, Outcome)> {
         self.poll_answer(Duration::ZERO);
         let answer = self.answered.take()?;
-        Some((
-            answer.time.saturating_duration_since(self.start),
-            answer.outcome,
-        ))
+        Some((answer.time.saturating_sub(self.start), answer.outcome))
     }
 
     fn tcp_info(&mut self, fd: i32, name: &str) -> Option<i64> {

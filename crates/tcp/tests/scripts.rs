@@ -4,12 +4,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use packetdrill::scripts::{self, Expected};
 use packetdrill::{Conditions, Failure, run};
 
 mod support;
 
 use support::engine::Engine;
-use support::scripts::{self, Expected};
+
+fn tests() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests"))
+}
 
 /// Plays a script; `isn` are the initial sequence numbers of the engine and its peer.
 fn play(path: &Path, isn: (u32, u32), is_own: bool) -> Result<(), Failure> {
@@ -26,9 +30,12 @@ fn play(path: &Path, isn: (u32, u32), is_own: bool) -> Result<(), Failure> {
 }
 
 fn own_scripts_with(isn: (u32, u32)) {
-    let scripts = scripts::own();
+    let own = tests().join("scripts");
+    let scripts = scripts::find(&own);
+    assert!(!scripts.is_empty(), "no scripts");
     let failures = scripts::play_all(&scripts, 2, |path| play(path, isn, true));
-    let wrong = Expected::read("scripts_expected.txt").judge(&scripts::root(), &scripts, &failures);
+    let expected = Expected::read(&tests().join("scripts_expected.txt"), &own);
+    let wrong = expected.judge(&scripts, &failures);
     assert!(wrong.is_empty(), "{wrong}");
 }
 
@@ -50,7 +57,8 @@ fn the_corpus_differs_only_where_it_is_known_to() {
     let corpus = PathBuf::from(corpus);
     let scripts = scripts::find(&corpus);
     let failures = scripts::play_all(&scripts, 2, |path| play(path, (0x1000_0000, 0), false));
-    let wrong = Expected::read("packetdrill_expected.txt").judge(&corpus, &scripts, &failures);
+    let expected = Expected::read(&tests().join("packetdrill_expected.txt"), &corpus);
+    let wrong = expected.judge(&scripts, &failures);
     let passed = scripts.len() - failures.len();
     assert!(
         wrong.is_empty(),

@@ -4,12 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use packetdrill::{Conditions, Failure, Linux, run};
+use packetdrill::{Conditions, Failure, Linux, run, scripts};
 use testkit::or_skip;
-
-mod support;
-
-use support::scripts;
 
 /// What a machine that does other things, too, may be late by.
 const TOLERANCE: Duration = Duration::from_millis(15);
@@ -32,7 +28,10 @@ fn play(path: &Path, least_tolerance: Duration) -> Result<(), Failure> {
 fn linux_does_what_the_scripts_say() {
     drop(or_skip!(Linux::new()));
     // They wait most of the time.
-    let mut failures = scripts::play_all(&scripts::own(), 4, |path| play(path, TOLERANCE));
+    let own = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts"));
+    let own = scripts::find(own);
+    assert!(!own.is_empty(), "no scripts");
+    let mut failures = scripts::play_all(&own, 4, |path| play(path, TOLERANCE));
     // A machine that stood still for a moment is not a finding, nor is one that is always late. Alone, scripts are not
     // disturbed by each other.
     for round in 0..8 {

@@ -1,6 +1,5 @@
 //! A cable between two links, in user space: what it does to frames, a [`Relay`] does.
 
-use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -57,8 +56,7 @@ impl Cable {
         seed: u64,
     ) -> io::Result<Self> {
         for (namespace, link) in ends {
-            let name = CString::new(link)?;
-            namespace.enter(|| sys::make_whole_frames(&name))?;
+            namespace.make_whole_frames(link)?;
         }
         for link in ["ma", "mb"] {
             // So that the kernel sends nothing on its own. In a batch `ip` does not find the link.

@@ -69,6 +69,8 @@ const SLEEPING: Variant = (
 ///
 /// In the module `over_ipv6`, a further test compares each case on sockets of `AF_INET6`, with the same IPv4 addresses.
 ///
+/// In the module `over_real_ipv6`, another compares it on sockets of `AF_INET6` with IPv6 addresses.
+///
 /// In the module `left_to_kernel`, further tests compare each case for every [`Reason`](crate::Reason) for which all its sockets stay
 /// the kernel's. They mostly sleep: `cargo xtask test` runs them many at once.
 #[macro_export]
@@ -113,6 +115,21 @@ macro_rules! compare_cases {
             )*
         }
 
+        mod over_real_ipv6 {
+            $(
+                #[test]
+                #[ignore = "for cargo xtask test, many at once"]
+                fn $case() {
+                    let comparison = $crate::or_skip!($crate::Comparison::over_real_ipv6());
+                    let sources = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c"));
+                    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+                    let source = sources.join(concat!($program, ".c"));
+                    let program = $crate::compile_c_with(&source, directory, $options).unwrap();
+                    comparison.assert_same(&program, &[stringify!($case)], &$crate::$variants[..1]);
+                }
+            )*
+        }
+
         mod left_to_kernel {
             $(
                 mod $case {
@@ -142,7 +159,7 @@ pub struct Comparison {
     library: PathBuf,
     /// What the compared program is told.
     told: &'static [(&'static str, &'static str)],
-    _peer: ScriptedPeer,
+    _peers: Vec<ScriptedPeer>,
 }
 
 impl Comparison {
@@ -156,19 +173,51 @@ impl Comparison {
     ///
     /// If the library cannot be built or the peer cannot be started.
     pub fn new() -> Result<Self, Skip> {
-        let pair = Namespaces::pair()?;
+        Ok(Self::over(Namespaces::pair()?))
+    }
+
+    /// The same over namespaces of the caller's.
+    ///
+    /// # Panics
+    ///
+    /// As [`Comparison::new`].
+    pub fn over(pair: Pair) -> Self {
         let library = libvma_path().unwrap_or_else(|error| panic!("{error}"));
         // Else the ICMP errors of one run leave none for the next.
         pair.a
             .enter(|| std::fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0"))
             .expect("root may change the namespace's limits");
         let peer = ScriptedPeer::start(&pair.a).expect("the fresh namespace has its ports free");
-        Ok(Self {
+        Self {
             pair,
             library,
             told: &[],
-            _peer: peer,
-        })
+            _peers: vec![peer],
+        }
+    }
+
+    /// The same over IPv6 addresses, which the header of the C programs puts in place of the others.
+    ///
+    /// # Errors
+    ///
+    /// As [`Comparison::new`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Comparison::new`].
+    pub fn over_real_ipv6() -> Result<Self, Skip> {
+        let mut comparison = Self::over(Namespaces::new().ipv6().create()?);
+        let peer = ScriptedPeer::start_at(&comparison.pair.a, Pair::IPV6_ADDRESS_A);
+        let peer = peer.expect("the fresh namespace has its ports free");
+        comparison._peers.push(peer);
+        comparison.told = &[("CASE_OVER_IPV6", "real")];
+        // Else the ICMP errors of one run leave none for the next.
+        comparison
+            .pair
+            .a
+            .enter(|| std::fs::write("/proc/sys/net/ipv6/icmp/ratelimit", "0"))
+            .expect("root may change the namespace's limits");
+        Ok(comparison)
     }
 
     /// The same for programs whose sockets are to be of `AF_INET6`, as the header of the C programs makes them.

@@ -1,7 +1,7 @@
 //! The echo service (RFC 862) at the peer's end, over UDP and TCP, without the library.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -50,7 +50,12 @@ impl Echo {
 /// # Errors
 ///
 /// The socket cannot be made.
-pub fn echo_streams(namespace: &Namespace, address: Ipv4Addr, port: u16) -> io::Result<()> {
+pub fn echo_streams(
+    namespace: &Namespace,
+    address: impl Into<IpAddr>,
+    port: u16,
+) -> io::Result<()> {
+    let address = address.into();
     let listener = namespace.enter(|| TcpListener::bind((address, port)))?;
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {

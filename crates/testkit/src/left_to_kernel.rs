@@ -170,7 +170,7 @@ impl Stage {
             .enter(|| fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0"))
             .expect("root may change the namespace's limits");
         let peer = if reason == Reason::Loopback {
-            ScriptedPeer::start_at(&pair.b, [127, 0, 0, 1].into())
+            ScriptedPeer::start_at(&pair.b, [127, 0, 0, 1])
         } else {
             ScriptedPeer::start(&pair.a)
         };

@@ -118,6 +118,16 @@ impl Namespace {
         self.enter(|| sys::set_segmentation(link, on))
     }
 
+    /// Has a link given frames of its MTU, with checksums: nothing is left to it.
+    ///
+    /// # Errors
+    ///
+    /// There is no such link.
+    pub fn make_whole_frames(&self, link: &str) -> io::Result<()> {
+        let name = CString::new(link)?;
+        self.enter(|| sys::make_whole_frames(&name))
+    }
+
     /// Waits until interface `link` can carry traffic, which follows "up" with a delay.
     pub fn wait_until_running(&self, link: &str, timeout: Duration) -> io::Result<()> {
         let name = CString::new(link)?;

@@ -1,7 +1,7 @@
 //! A UDP peer on the kernel's sockets that does what datagrams tell it.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -35,7 +35,8 @@ impl ScriptedPeer {
     }
 
     /// The same at another address.
-    pub(crate) fn start_at(namespace: &Namespace, address: Ipv4Addr) -> io::Result<Self> {
+    pub(crate) fn start_at(namespace: &Namespace, address: impl Into<IpAddr>) -> io::Result<Self> {
+        let address: IpAddr = address.into();
         let bind = |port| {
             let socket = UdpSocket::bind((address, port))?;
             socket.set_read_timeout(Some(STOP_INTERVAL))?;

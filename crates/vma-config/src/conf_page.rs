@@ -39,7 +39,7 @@ Rules before the first one are for every program.
 Which transport a socket uses.
 The first rule of the role that matches decides.
 .I address
-is a.b.c.d, a.b.c.d/prefix length or *;
+is a.b.c.d, a.b.c.d/prefix length, [IPv6 address], [IPv6 address]/prefix length or *;
 .I ports
 n, n\-m or *.
 .TP

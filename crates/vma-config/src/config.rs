@@ -102,6 +102,11 @@ pub struct Config {
     pub select_skip_os: u32,
     /// `VMA_CQ_POLL_BATCH_MAX`: the most packets that one poll takes from a ring, 1..128.
     pub cq_poll_batch_max: u32,
+    /// `VMA_CQ_MODERATION_PERIOD_USEC`: how long a thread that sleeps leaves the packets of a stream alone; 0 if
+    /// `VMA_CQ_MODERATION_ENABLE` is off.
+    pub moderation_period_usec: u32,
+    /// `VMA_CQ_MODERATION_COUNT`: until about so many wait.
+    pub moderation_packets: u32,
     /// `VMA_OFFLOADED_SOCKETS`: whether new sockets are accelerated.
     pub offloaded_sockets: bool,
     /// `VMA_EXCEPTION_HANDLING`: what is done when a program asks for what is not supported.
@@ -112,6 +117,13 @@ pub struct Config {
     pub memory: MemoryKind,
     /// Whether the environment says so.
     pub memory_is_set: bool,
+    /// `VMA_RING_ALLOCATION_LOGIC_TX`: which sockets share a ring for sending.
+    pub ring_logic_tx: RingLogic,
+    /// `VMA_RING_MIGRATION_RATIO_TX`: after how many sends it is looked whether a socket is another thread's or core's by now; 0 is
+    /// never.
+    pub ring_migration_ratio_tx: u32,
+    /// `VMA_RING_LIMIT_PER_INTERFACE`: the most rings of an interface; 0 is no limit.
+    pub ring_limit_per_interface: u32,
     /// `VMA_XDP_MODE`: where the XDP program runs.
     pub xdp_mode: XdpMode,
     /// `VMA_XDP_POOL_FRAMES`: how many frames all rings share, a power of two in 1024..1048576.
@@ -134,6 +146,23 @@ pub enum ExceptionHandling {
     ReturnError,
     /// It is logged at level ERROR, and the process aborts.
     Abort,
+}
+
+/// Which sockets share a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingLogic {
+    /// All.
+    PerInterface,
+    /// Those with one local address.
+    PerAddress,
+    /// None.
+    PerSocket,
+    /// Those of one thread.
+    PerThread,
+    /// Those used on one core.
+    PerCore,
+    /// The same, and each thread stays on the core on which it first had to do with a ring.
+    PerCoreAttached,
 }
 
 /// How accelerated sockets are protected against use by several threads at once.
@@ -326,6 +355,13 @@ impl Config {
             select_poll_os_ratio: unsigned(const { ParameterId::of("VMA_SELECT_POLL_OS_RATIO") }),
             select_skip_os: unsigned(const { ParameterId::of("VMA_SELECT_SKIP_OS") }),
             cq_poll_batch_max: unsigned(const { ParameterId::of("VMA_CQ_POLL_BATCH_MAX") }),
+            moderation_period_usec: match settings
+                .is_on(const { ParameterId::of("VMA_CQ_MODERATION_ENABLE") })
+            {
+                true => unsigned(const { ParameterId::of("VMA_CQ_MODERATION_PERIOD_USEC") }),
+                false => 0,
+            },
+            moderation_packets: unsigned(const { ParameterId::of("VMA_CQ_MODERATION_COUNT") }),
             offloaded_sockets: settings.is_on(const { ParameterId::of("VMA_OFFLOADED_SOCKETS") }),
             exception_handling: match settings
                 .number(const { ParameterId::of("VMA_EXCEPTION_HANDLING") })
@@ -349,6 +385,22 @@ impl Config {
                 _ => MemoryKind::Ordinary,
             },
             memory_is_set: settings.is_from_environment(MEMORY),
+            ring_logic_tx: match settings
+                .number(const { ParameterId::of("VMA_RING_ALLOCATION_LOGIC_TX") })
+            {
+                1 => RingLogic::PerAddress,
+                10 => RingLogic::PerSocket,
+                20 => RingLogic::PerThread,
+                30 => RingLogic::PerCore,
+                31 => RingLogic::PerCoreAttached,
+                _ => RingLogic::PerInterface,
+            },
+            ring_migration_ratio_tx: unsigned(
+                const { ParameterId::of("VMA_RING_MIGRATION_RATIO_TX") },
+            ),
+            ring_limit_per_interface: unsigned(
+                const { ParameterId::of("VMA_RING_LIMIT_PER_INTERFACE") },
+            ),
             xdp_mode: match *settings.value(const { ParameterId::of("VMA_XDP_MODE") }) {
                 Value::Word("native") => XdpMode::Native,
                 Value::Word("generic") => XdpMode::Generic,

@@ -39,7 +39,7 @@ mod warning;
 pub use crate::banner::{BannerFacts, SystemFacts, banner};
 pub use crate::conf_page::conf_man_page;
 pub use crate::config::{
-    Config, Effective, ExceptionHandling, MemoryKind, Parsed, ThreadMode, XdpMode,
+    Config, Effective, ExceptionHandling, MemoryKind, Parsed, RingLogic, ThreadMode, XdpMode,
 };
 pub use crate::deprecated::{DEPRECATED, Deprecated};
 pub use crate::docs::parameters_markdown;

@@ -8,7 +8,7 @@
 //! use <vma|os|sdp|sa|*> <tcp_client|udp_connect> <address>:<ports>[:<address>:<ports>]
 //! log [destination <stderr|syslog|file <name>>] [min-level <number>]
 //!
-//! address   a.b.c.d[/prefix length] or *
+//! address   a.b.c.d[/prefix length], [IPv6 address][/prefix length] with these brackets around the address, or *
 //! ports     n, n-m or *
 //! ```
 //!
@@ -25,7 +25,7 @@ mod parser;
 mod process;
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 pub use process::{ProcessRule, ProcessRules};
 
@@ -135,8 +135,8 @@ pub struct Endpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     /// Any address of the network; bits behind the prefix are as they stand in the file.
-    pub address: Ipv4Addr,
-    /// 0..32
+    pub address: IpAddr,
+    /// 0..32, of IPv6 0..128
     pub prefix_len: u8,
 }
 
@@ -244,14 +244,32 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.network {
             None => f.write_str("*")?,
-            Some(network) if network.prefix_len == 32 => write!(f, "{}", network.address)?,
-            Some(network) => write!(f, "{}/{}", network.address, network.prefix_len)?,
+            Some(network) => write!(f, "{network}")?,
         }
         match self.ports {
             None => f.write_str(":*"),
             Some(ports) if ports.first == ports.last => write!(f, ":{}", ports.first),
             Some(ports) => write!(f, ":{}-{}", ports.first, ports.last),
         }
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let longest = match self.address {
+            IpAddr::V4(address) => {
+                write!(f, "{address}")?;
+                32
+            }
+            IpAddr::V6(address) => {
+                write!(f, "[{address}]")?;
+                128
+            }
+        };
+        if self.prefix_len == longest {
+            return Ok(());
+        }
+        write!(f, "/{}", self.prefix_len)
     }
 }
 

@@ -35,7 +35,7 @@ static void binding(void)
     say("short", bind(other, generic(&fixed), 4));
     say("fixed", bind(other, generic(&fixed), sizeof fixed));
     say_self("fixed", other);
-    say("closed", bind(999, generic(&self), sizeof self));
+    say("closed", bind(500, generic(&self), sizeof self));
     MUST(close(other));
     other = udp();
     say("fixed again", bind(other, generic(&fixed), sizeof fixed));
@@ -296,7 +296,7 @@ static void connect_errors(void)
     say_peer("peer", fd);
     say("broadcast", connect(fd, generic(&wide), sizeof wide));
     say("short", connect(fd, generic(&peer), 8));
-    say("closed", connect(999, generic(&peer), sizeof peer));
+    say("closed", connect(500, generic(&peer), sizeof peer));
     say("port 0", connect(fd, generic(&zero), sizeof zero));
     ask(fd, 1, 10);
     set_timeout(fd, 2000);

@@ -153,7 +153,7 @@ static void errors(void)
         say("to the peer", sendto(fd, data, 4, MSG_DONTWAIT | MSG_NOSIGNAL, generic(&to), sizeof to));
         say_reports(fd, 1);
     }
-    say("closed", sendto(999, data, 4, 0, generic(&to), sizeof to));
+    say("closed", sendto(500, data, 4, 0, generic(&to), sizeof to));
 }
 
 static void refused(void)

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -224,8 +224,17 @@ pub(crate) fn pid(child: &Child) -> Pid {
 }
 
 pub(crate) fn free_port() -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port()
+    // Not one of those that the kernel gives to clients, of which tests run beside this one.
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let of_process = (std::process::id() % 100) as u16 * 100;
+    let is_free = |port: &u16| UdpSocket::bind(("127.0.0.1", *port)).is_ok();
+    let mut candidates = (0..1000).map(|_| {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed) % 1000;
+        20_000 + (of_process + number) % 10_000
+    });
+    candidates
+        .find(is_free)
+        .expect("a thousand ports are not all taken")
 }
 
 /// A server in this process that answers each datagram as a function tells it to.

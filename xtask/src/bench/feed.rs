@@ -44,13 +44,21 @@ const fn case(name: &'static str, has_library: bool, spins: bool) -> Case {
 }
 
 const KERNEL: Case = case("kernel", false, false);
-const CASES: [Case; 4] = [
+const CASES: [Case; 6] = [
     KERNEL,
     case("kernel, spinning", false, true),
     case("libvma", true, false),
     Case {
         environment: &[("VMA_SELECT_POLL", "0")],
         ..case("libvma, sleeping at once", true, false)
+    },
+    Case {
+        environment: &[("VMA_SELECT_POLL", "0"), ("VMA_CQ_MODERATION_ENABLE", "0")],
+        ..case("the same, woken by each", true, false)
+    },
+    Case {
+        environment: &[("VMA_SELECT_POLL", "0"), ("VMA_XDP_POOL_FRAMES", "131072")],
+        ..case("sleeping at once, 131,072 frames", true, false)
     },
 ];
 

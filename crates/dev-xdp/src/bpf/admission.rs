@@ -11,7 +11,7 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -110,13 +110,17 @@ impl LoopbackAdmission {
 impl Admission for LoopbackAdmission {
     fn admit(
         &self,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
+        local: SocketAddr,
+        peer: SocketAddr,
         agreed: &Agreed,
         packets: &[Vec<u8>],
         send: &dyn Fn(&[u8]) -> bool,
     ) -> io::Result<()> {
         let key = key_of(local, peer);
+        let agreed = &Agreed {
+            peer_mss: agreed.peer_mss.max(mss_min(peer)),
+            ..*agreed
+        };
         let admitted = packets.iter().enumerate().try_for_each(|(index, packet)| {
             let step = if index == 0 { Step::First } else { Step::Later };
             let deadline = Instant::now() + PATIENCE;
@@ -172,21 +176,36 @@ mod at {
 /// `sizeof(struct bpf_tcp_req_attrs)`
 const ATTRIBUTES_BYTES: i32 = 20;
 const VALUE_BYTES: usize = 32;
-/// Addresses and ports as in the packet: `struct bpf_sock_tuple`.
-const KEY_BYTES: usize = 12;
+/// Addresses and ports as in the packet: `struct bpf_sock_tuple`. That of IPv4 is shorter; zeros follow it.
+const KEY_BYTES: usize = 36;
+const V4_TUPLE_BYTES: i32 = 12;
 const EXPECTED_MAX: u32 = 16;
 
 const DONE: i32 = 1;
 const AGAIN: i32 = 2;
 const NO_LISTENER: i32 = 3;
 
-fn key_of(local: SocketAddrV4, peer: SocketAddrV4) -> [u8; KEY_BYTES] {
+fn key_of(local: SocketAddr, peer: SocketAddr) -> [u8; KEY_BYTES] {
     let mut key = [0; KEY_BYTES];
-    key[..4].copy_from_slice(&peer.ip().octets());
-    key[4..8].copy_from_slice(&local.ip().octets());
-    key[8..10].copy_from_slice(&peer.port().to_be_bytes());
-    key[10..].copy_from_slice(&local.port().to_be_bytes());
+    let mut at = 0;
+    let mut put = |bytes: &[u8]| {
+        key[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
+    };
+    for address in [peer.ip(), local.ip()] {
+        match address {
+            IpAddr::V4(ip) => put(&ip.octets()),
+            IpAddr::V6(ip) => put(&ip.octets()),
+        }
+    }
+    put(&peer.port().to_be_bytes());
+    put(&local.port().to_be_bytes());
     key
+}
+
+/// The kernel takes none that is smaller (`bpf_sk_assign_tcp_reqsk`). A path of IPv6 has room for it, whatever the peer said.
+fn mss_min(peer: SocketAddr) -> u16 {
+    if peer.is_ipv6() { 1280 - 60 } else { 0 }
 }
 
 fn value(agreed: &Agreed, step: Step) -> [u8; VALUE_BYTES] {
@@ -224,7 +243,7 @@ fn verdict_of(value: &[u8; VALUE_BYTES]) -> Verdict {
     }
 }
 
-/// `struct __sk_buff`, `struct bpf_sock`, and an Ethernet frame with IPv4 and TCP.
+/// `struct __sk_buff`, `struct bpf_sock`, and an Ethernet frame with IP and TCP.
 mod offset {
     pub(super) const DATA: i16 = 76;
     pub(super) const DATA_END: i16 = 80;
@@ -237,12 +256,19 @@ mod offset {
     pub(super) const PORTS: i16 = 34;
     /// Where the ports end.
     pub(super) const END: i32 = 38;
+    /// Of IPv6.
+    pub(super) const NEXT_HEADER: i16 = 20;
+    /// Both addresses and the ports, one behind the other.
+    pub(super) const TUPLE_V6: i16 = 22;
+    pub(super) const END_V6: i32 = 58;
 }
 
-/// The source of the program. R6 is the packet's context, R7 its data, R8 the socket, R9 the map's value.
+/// The source of the program. R6 is the packet's context, R7 its data, R8 the end of that, then the length of the tuple, then the socket,
+/// R9 the map's value.
 fn assemble(map: &OwnDescriptor, vouch: Vouch) -> Result<Vec<Instruction>, BadJump> {
     let mut a = Assembler::default();
     let (pass, found, connected, too_early) = (a.label(), a.label(), a.label(), a.label());
+    let (v6, look_up) = (a.label(), a.label());
     a.mov(R6, R1);
     a.load(R7, U32, R6, offset::DATA);
     a.load(R8, U32, R6, offset::DATA_END);
@@ -250,6 +276,7 @@ fn assemble(map: &OwnDescriptor, vouch: Vouch) -> Result<Vec<Instruction>, BadJu
     a.add(R1, offset::END);
     a.jump_if(R1, Greater, R8, pass);
     a.load(R1, U16, R7, offset::ETHERTYPE);
+    a.jump_if(R1, Equal, i32::from(ETHERTYPE_IPV6.to_be()), v6);
     a.jump_if(R1, NotEqual, i32::from(ETHERTYPE_IPV4.to_be()), pass);
     a.load(R1, U8, R7, offset::VERSION);
     a.jump_if(R1, NotEqual, VERSION_4_NO_OPTIONS, pass);
@@ -265,6 +292,28 @@ fn assemble(map: &OwnDescriptor, vouch: Vouch) -> Result<Vec<Instruction>, BadJu
         a.load(R1, U32, R7, from);
         a.store(U32, R10, place, R1);
     }
+    for place in (V4_TUPLE_BYTES as i16..KEY_BYTES as i16).step_by(4) {
+        a.store(U32, R10, TUPLE + place, 0);
+    }
+    a.mov(R8, V4_TUPLE_BYTES);
+    a.jump_if(R8, Equal, V4_TUPLE_BYTES, look_up);
+
+    a.place(v6);
+    a.mov(R1, R7);
+    a.add(R1, offset::END_V6);
+    a.jump_if(R1, Greater, R8, pass);
+    a.load(R1, U8, R7, offset::NEXT_HEADER);
+    a.jump_if(R1, NotEqual, libc::IPPROTO_TCP, pass);
+    for place in (0..KEY_BYTES as i16).step_by(4) {
+        // In halves: the addresses are not aligned to more.
+        for half in [place, place + 2] {
+            a.load(R1, U16, R7, offset::TUPLE_V6 + half);
+            a.store(U16, R10, TUPLE + half, R1);
+        }
+    }
+    a.mov(R8, KEY_BYTES as i32);
+
+    a.place(look_up);
     a.load_map(R1, map.as_fd());
     a.mov(R2, R10);
     a.add(R2, i32::from(TUPLE));
@@ -278,7 +327,7 @@ fn assemble(map: &OwnDescriptor, vouch: Vouch) -> Result<Vec<Instruction>, BadJu
     a.mov(R1, R6);
     a.mov(R2, R10);
     a.add(R2, i32::from(TUPLE));
-    a.mov(R3, KEY_BYTES as i32);
+    a.mov(R3, R8);
     a.mov(R4, CURRENT_NAMESPACE);
     a.mov(R5, 0);
     a.call(Helper::SocketLookupTcp);
@@ -337,8 +386,9 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// Place of a `struct bpf_sock_tuple` in the stack frame.
-const TUPLE: i16 = -16;
+const TUPLE: i16 = -40;
 const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
 const VERSION_4_NO_OPTIONS: i32 = 0x45;
 /// `BPF_F_CURRENT_NETNS`
 const CURRENT_NAMESPACE: i32 = -1;

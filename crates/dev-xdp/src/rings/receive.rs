@@ -11,7 +11,8 @@ use crate::xsk::{CONTINUES, Descriptor};
 
 /// Empty frames are handed to the kernel in batches of this size, or whenever a poll finds nothing to do.
 const REFILL_BATCH: i32 = 64;
-/// Frames that the kernel has at first; their number grows with bursts. It uses them in turn, so this is a ping-pong's cache footprint.
+/// Frames that the kernel has at first; their number grows with bursts, and where they are expected. It uses them in turn, so this is a
+/// ping-pong's cache footprint.
 const LEVEL_MIN: u32 = 512;
 /// Frames after which a level that was never needed is lowered.
 const CALM_FRAMES: u32 = 1 << 17;
@@ -25,6 +26,8 @@ struct RxQueue {
     /// their number is what a ping-pong occupies of the cache: with 2048 it took a third longer than with 256. Bursts
     /// raise the level, calm lowers it.
     level: u32,
+    /// The lowest that it may be.
+    level_min: u32,
     /// Frames that the kernel lacks to have its level; negative after the level was lowered.
     missing: i32,
     /// Most frames that waited at once, and the frames received, since the level was last looked at.
@@ -57,6 +60,7 @@ impl XdpRx {
             RxQueue {
                 rx,
                 level,
+                level_min: level,
                 missing: level as i32,
                 fill,
                 waiting_max: 0,
@@ -97,9 +101,27 @@ impl RxRing for XdpRx {
         }
         total
     }
+
+    fn expect_bursts(&mut self, expected: bool) {
+        self.queues
+            .iter_mut()
+            .for_each(|queue| queue.expect_bursts(expected));
+    }
 }
 
 impl RxQueue {
+    /// The frames that a higher level takes are given with the next ones.
+    fn expect_bursts(&mut self, expected: bool) {
+        let size = self.fill.size();
+        self.level_min = if expected { size } else { LEVEL_MIN.min(size) };
+        self.set_level(self.level.max(self.level_min));
+    }
+
+    fn set_level(&mut self, level: u32) {
+        self.missing += level as i32 - self.level as i32;
+        self.level = level;
+    }
+
     /// Takes up to `budget` frames and gives the kernel empty ones when it is time. Returns how many.
     #[inline]
     fn take(
@@ -176,12 +198,12 @@ impl RxQueue {
         } else if self.received < CALM_FRAMES {
             return;
         } else if self.waiting_max < self.level / 8 {
-            (self.level / 2).max(LEVEL_MIN.min(self.fill.size()))
+            (self.level / 2).max(self.level_min)
         } else {
             self.level
         };
-        self.missing += level as i32 - self.level as i32;
-        (self.level, self.waiting_max, self.received) = (level, 0, 0);
+        self.set_level(level);
+        (self.waiting_max, self.received) = (0, 0);
     }
 }
 

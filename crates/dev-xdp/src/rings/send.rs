@@ -1,4 +1,4 @@
-//! The sending side: TX and completion rings of the first queue, and the system call that starts them.
+//! A sending side: TX and completion rings of a queue, and the system call that starts them.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -10,7 +10,7 @@ use dev_core::{Frame, FramePool, Kick, KickOutcome, TxRing};
 use crate::queue::{Consumer, Producer};
 use crate::xsk::Descriptor;
 
-/// Sending side of an interface: the TX and completion rings of its first queue.
+/// Sending side of an interface: the TX and completion rings of one queue.
 #[derive(Debug)]
 pub struct XdpTx {
     tx: Producer<Descriptor>,

@@ -31,17 +31,18 @@ pub fn engine(settings: Settings, device: &NullBackend) -> &'static Engine<NullB
     };
     let interface = InterfaceFacts {
         spec,
-        addresses: vec![OUR_IP],
+        addresses: vec![OUR_IP.into()],
         up: true,
         loopback: false,
-        eligible: true,
+        obstacle: String::new(),
     };
     let network = FixedNetwork {
         interfaces: vec![interface],
         next_hop: NextHop::Link {
             link_index: 1,
             mac: PEER_MAC,
-            source: OUR_IP,
+            source: OUR_IP.into(),
+            hop_limit: 0,
             mtu: 1500,
             mtu_locked: false,
         },
@@ -79,6 +80,7 @@ pub fn settings() -> Settings {
         measures_polling: false,
         progress_interval: std::time::Duration::ZERO,
         progress_packets_max: 0,
+        moderation: engine::Moderation::NONE,
         internal_thread_receives: false,
         wait_after_join: std::time::Duration::ZERO,
         tx_mc_loopback: true,
@@ -94,6 +96,7 @@ pub fn settings() -> Settings {
         select_poll_os_ratio: 10,
         select_skip_os: 4,
         poll_batch_max: 16,
+        rings_tx: engine::RingPolicy::ONE_RING,
         pool_frames: 1024,
     }
 }

@@ -1,7 +1,7 @@
 //! TCP sockets of the process, as far as they have to do with all of it.
 
 use std::collections::HashMap;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::ptr;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,6 +24,9 @@ const BUSY_INTERVAL: Duration = Duration::from_millis(10);
 const RETURNS_PATIENCE_NSEC: u64 = 100_000_000;
 const RETURNS_INTERVAL: Duration = Duration::from_millis(1);
 
+/// How often is looked for segments that came to the kernel: what it keeps from a connection is sent again after 200 ms.
+const STRAY_INTERVAL: Duration = Duration::from_millis(100);
+
 impl<B: Backend> Engine<B> {
     /// Leaves whatever socket is behind a descriptor to the kernel for good.
     pub fn leave_descriptor_to_kernel(&self, fd: c_int, reason: Reason) {
@@ -37,19 +40,27 @@ impl<B: Backend> Engine<B> {
         &self,
         listener: &'static TcpSocket<B>,
         flags: c_int,
-    ) -> Option<Result<(c_int, SocketAddrV4), Errno>> {
-        let _control = self.control();
+    ) -> Option<Result<(c_int, SocketAddr), Errno>> {
+        let control = self.control();
         let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
         let mut opened = None;
         let accepted = listener.accept(self, flags, |fd| {
             self.forget(fd);
             let socket = self.add_stream(fd, listener.family(), nonblocking);
-            opened = socket.map(|_| fd);
+            opened = socket.map(|socket| (fd, socket));
             socket
         });
-        if let (None, Some(fd)) = (&accepted, opened) {
-            self.forget(fd);
-            sys::streams::close(fd);
+        match (&accepted, opened) {
+            (None, Some((fd, _))) => {
+                self.forget(fd);
+                sys::streams::close(fd);
+            }
+            (Some(Ok(_)), Some((_, socket))) => {
+                drop(control);
+                // So far it was where the SYN came from. The kernel answers by its routes, and they may change.
+                socket.find_way(self);
+            }
+            _ => {}
         }
         accepted
     }
@@ -117,6 +128,27 @@ impl<B: Backend> Engine<B> {
                 socket.find_missing_way(self);
             }
         }
+    }
+
+    /// Gives connections to the kernel whose segments come to it: by an interface that is not theirs, or in fragments. It tells of
+    /// none. Returns when to look again; `None`: some time.
+    pub(super) fn look_for_strays(&self) -> Option<Duration> {
+        if !self.tcp.has_streams() {
+            return None;
+        }
+        let interfaces = self.network().interfaces();
+        let ways_in = interfaces.iter().filter(|it| it.up && !it.loopback);
+        if ways_in.count() < 2 {
+            return None;
+        }
+        for (_, socket) in self.sockets() {
+            if let AnySocket::Tcp(socket) = socket
+                && socket.has_strayed()
+            {
+                self.leave_to_kernel(socket, Reason::AnotherWay);
+            }
+        }
+        Some(STRAY_INTERVAL)
     }
 
     /// Connections on their way into the kernel's queues, whose handshake is not over, get a moment to end it: the process is about to

@@ -76,11 +76,10 @@ impl<B: Backend> Paths<B> {
 
 impl<B: Backend> Task for Paths<B> {
     fn watch(&self, watched: &mut Watched) {
-        if let Some(fd) = self.network.paths_fd()
-            && !self.is_lost
-            && !self.is_pending
-        {
-            watched.add(fd, libc::POLLIN);
+        if !self.is_lost && !self.is_pending {
+            for fd in self.network.paths_fds() {
+                watched.add(fd, libc::POLLIN);
+            }
         }
     }
 
@@ -264,6 +263,23 @@ impl<B: Backend> Task for Descendants<B> {
             }
             None => Next::OnEvent,
         }
+    }
+}
+
+/// Segments that come to the kernel's halves of connections.
+pub(super) struct Strays<B: Backend> {
+    engine: &'static Engine<B>,
+}
+
+impl<B: Backend> Strays<B> {
+    pub(super) fn new(engine: &'static Engine<B>) -> Self {
+        Self { engine }
+    }
+}
+
+impl<B: Backend> Task for Strays<B> {
+    fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
+        Next::In(self.engine.look_for_strays().unwrap_or(IDLE_INTERVAL))
     }
 }
 

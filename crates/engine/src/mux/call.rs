@@ -3,6 +3,7 @@
 use crate::cpu_sharing::Spin;
 use crate::sockets::interface::InterfaceSet;
 use crate::sockets::interrupt::Mark;
+use crate::sockets::moderation::Naps;
 use crate::sockets::settings::Settings;
 use crate::sockets::sleep::{Sleep, Woken};
 use crate::sockets::stack::Stack;
@@ -36,6 +37,7 @@ pub struct MuxCall {
     rounds_to_os: u32,
     rounds: u32,
     spin: Spin,
+    pub(super) naps: Naps,
     /// The call ends with this, after a last look: like the kernel it prefers what is ready.
     ends: Option<Step>,
     /// It has slept, and has to receive what has come before it does anything else.
@@ -68,10 +70,12 @@ impl MuxCall {
             }),
             poll_until_nsec,
             os_ratio: settings.select_poll_os_ratio,
-            // The kernel is asked in the first round: what has waited there longest comes first.
+            // The kernel is asked in the first round: what has waited there longest comes first, and a descriptor that is not open is
+            // found before a signal ends the call.
             rounds_to_os: 1,
             rounds: 0,
             spin: Spin::new(settings.poll_shared_cpu, settings.select_poll_usec >= 0),
+            naps: Naps::default(),
             ends: None,
             receives_first: false,
             has_slept: false,

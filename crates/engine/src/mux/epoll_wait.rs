@@ -59,15 +59,16 @@ impl<S: MuxStack> EpollSet<S> {
                 Step::Poll => {}
                 Step::TimedOut => return MuxOutcome::Done(0),
                 Step::Interrupted => return MuxOutcome::Fail(Errno(libc::EINTR)),
-                Step::Sleep => return self.sleep(call),
+                Step::Sleep => return self.sleep(settings, call),
             }
         }
         MuxOutcome::Again
     }
 
     #[cold]
-    fn sleep(&'static self, call: &mut MuxCall) -> MuxOutcome {
-        let sleep = self.prepare_sleep(call.deadline_nsec);
+    fn sleep(&'static self, settings: &Settings, call: &mut MuxCall) -> MuxOutcome {
+        let nap_nsec = call.naps.next(settings.moderation, &self.interfaces);
+        let sleep = self.prepare_sleep(call.deadline_nsec, nap_nsec);
         self.interfaces.poll();
         if self.ready.len() > 0 || !self.knows_interfaces() {
             let _ = sleep.end();
@@ -76,16 +77,21 @@ impl<S: MuxStack> EpollSet<S> {
         MuxOutcome::Sleep(sleep)
     }
 
-    fn prepare_sleep(&'static self, deadline_nsec: Option<u64>) -> Sleep {
+    fn prepare_sleep(&'static self, deadline_nsec: Option<u64>, nap_nsec: Option<u64>) -> Sleep {
         let epfd = self.epfd.load(Ordering::Relaxed);
         let as_of = self.interfaces_as_of.load(Ordering::Acquire);
         let (sleepers, interfaces) = (&self.exclusive, &self.interfaces);
-        if let Some(sleeper) = sleepers.take(epfd, interfaces, as_of) {
+        if nap_nsec.is_none()
+            && let Some(sleeper) = sleepers.take(epfd, interfaces, as_of)
+        {
             return Sleep::exclusive(deadline_nsec, sleeper, sleepers, &self.waiters, interfaces);
         }
         let mut sleep = Sleep::new(deadline_nsec);
         sleep.watch(epfd, libc::POLLIN);
         sleep.watch_set(&self.waiters, interfaces);
+        if let Some(nsec) = nap_nsec {
+            sleep.nap(nsec, interfaces);
+        }
         sleep
     }
 

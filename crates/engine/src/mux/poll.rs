@@ -118,6 +118,9 @@ impl<S: Stack> PolledSockets<S> {
         for (_, socket) in &self.sockets {
             sleep.watch_socket(socket.core());
         }
+        if let Some(nsec) = call.naps.next(settings.moderation, interfaces) {
+            sleep.nap(nsec, interfaces);
+        }
         interfaces.poll();
         if let Some(outcome) = self.ready(settings, call, fds, S::look) {
             let _ = sleep.end();

@@ -1,7 +1,7 @@
 //! Where a socket gets its packets from, how many descriptors stand for it, and what its reason is about.
 
 use std::collections::HashSet;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use dev_core::Flow;
 use stats::{GroupSlot, Segment, SocketStats};
@@ -26,6 +26,8 @@ pub enum MayOpen {
 #[derive(Debug)]
 pub(crate) struct Attachment<S: Stack> {
     pub(crate) descriptors: u32,
+    /// The address that it is bound to.
+    pub(crate) local: SocketAddr,
     /// The rules that were in force when the socket was first looked at; later ones are for later sockets.
     pub(crate) rules: Option<&'static ProcessRules>,
     /// The socket was made in another network namespace; `None`: nobody has looked yet.
@@ -57,6 +59,7 @@ impl<S: Stack> Default for Attachment<S> {
     fn default() -> Self {
         Self {
             descriptors: 0,
+            local: SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
             rules: None,
             foreign: None,
             reuses_address: false,

@@ -1,10 +1,11 @@
 //! A received packet's way to its socket: IP is parsed once, then what it carries.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 
 use dev_core::Protocol;
+use wire::ip::{self, Endpoints};
 use wire::tcp::Segment;
-use wire::{ChecksumPolicy, Malformed, UdpDatagram, ip, ipv4};
+use wire::{ChecksumPolicy, Malformed, UdpDatagram};
 
 /// What an IP packet carries.
 #[derive(Clone, Copy, Debug)]
@@ -15,22 +16,10 @@ pub enum Parsed {
     Tcp(Segment),
 }
 
-/// An end of a packet that [`Parsed::of`] has let through, or of a flow of ours: there is no other than IPv4.
-#[inline]
-pub(crate) fn v4(address: SocketAddr) -> SocketAddrV4 {
-    match address {
-        SocketAddr::V4(address) => address,
-        SocketAddr::V6(address) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, address.port()),
-    }
-}
-
 /// The destination and the source of a segment.
 #[inline]
-pub(crate) fn ends(segment: &Segment) -> (SocketAddrV4, SocketAddrV4) {
-    (
-        v4(segment.endpoints.destination()),
-        v4(segment.endpoints.source()),
-    )
+pub(crate) fn ends(segment: &Segment) -> (SocketAddr, SocketAddr) {
+    (segment.endpoints.destination(), segment.endpoints.source())
 }
 
 /// Where and when a packet came in.
@@ -53,7 +42,7 @@ impl Parsed {
     /// Parses a frame of a device. Whole packets only: fragments are the kernel's.
     #[inline(always)]
     pub(crate) fn of(frame: &[u8], sums: Checksums) -> Result<Self, Malformed> {
-        let packet = ipv4::parse(frame)?;
+        let packet = ip::parse(frame)?;
         match packet.protocol {
             ip::PROTOCOL_UDP => wire::parse_udp(&packet, sums.udp).map(Self::Udp),
             ip::PROTOCOL_TCP => wire::tcp::parse_tcp(&packet, sums.tcp).map(Self::Tcp),
@@ -71,18 +60,26 @@ impl Parsed {
     }
 
     #[inline]
-    pub(crate) fn source(&self) -> SocketAddrV4 {
+    pub(crate) fn endpoints(&self) -> &Endpoints {
         match self {
-            Self::Udp(datagram) => v4(datagram.endpoints.source()),
-            Self::Tcp(segment) => v4(segment.endpoints.source()),
+            Self::Udp(datagram) => &datagram.endpoints,
+            Self::Tcp(segment) => &segment.endpoints,
         }
     }
 
     #[inline]
-    pub(crate) fn destination(&self) -> SocketAddrV4 {
+    pub(crate) fn source(&self) -> SocketAddr {
         match self {
-            Self::Udp(datagram) => v4(datagram.endpoints.destination()),
-            Self::Tcp(segment) => v4(segment.endpoints.destination()),
+            Self::Udp(datagram) => datagram.endpoints.source(),
+            Self::Tcp(segment) => segment.endpoints.source(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn destination(&self) -> SocketAddr {
+        match self {
+            Self::Udp(datagram) => datagram.endpoints.destination(),
+            Self::Tcp(segment) => segment.endpoints.destination(),
         }
     }
 }

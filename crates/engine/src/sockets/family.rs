@@ -1,7 +1,7 @@
-//! The family of a socket: in which form its addresses are the program's. Inside the engine there are IPv4 addresses only; a socket
-//! of `AF_INET6` that carries IPv4 ("dual stack") shows them mapped, `::ffff:a.b.c.d`.
+//! The family of a socket: in which form its addresses are the program's. Inside the engine an address has the version of the packets
+//! that carry it; a socket of `AF_INET6` that carries IPv4 ("dual stack") shows such addresses mapped, `::ffff:a.b.c.d`.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use libc::c_int;
 
@@ -35,13 +35,13 @@ impl Family {
 
     /// An address in the form that such sockets have it in.
     #[inline]
-    pub fn form(self, address: SocketAddrV4) -> SocketAddr {
-        match self {
-            Self::Inet => address.into(),
-            Self::Inet6 => {
+    pub fn form(self, address: impl Into<SocketAddr>) -> SocketAddr {
+        match (self, address.into()) {
+            (Self::Inet6, SocketAddr::V4(address)) => {
                 let ip = address.ip().to_ipv6_mapped();
                 SocketAddrV6::new(ip, address.port(), 0, 0).into()
             }
+            (_, address) => address,
         }
     }
 
@@ -54,26 +54,70 @@ impl Family {
     }
 }
 
-/// An address as the engine has it: IPv4 if it is mapped.
+/// An address as the engine has it: IPv4 if it is mapped; without a flow label, and with a scope only if it means nothing without.
 #[inline]
 pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     match address {
-        SocketAddr::V6(six) => match six.ip().to_ipv4_mapped() {
-            Some(ip) => SocketAddrV4::new(ip, six.port()).into(),
-            None => address,
-        },
+        SocketAddr::V6(six) => canonical_v6(six),
         SocketAddr::V4(_) => address,
+    }
+}
+
+fn canonical_v6(address: SocketAddrV6) -> SocketAddr {
+    let (ip, port) = (address.ip(), address.port());
+    if let Some(ip) = ip.to_ipv4_mapped() {
+        return SocketAddrV4::new(ip, port).into();
+    }
+    let scope = if has_scope(ip) { address.scope_id() } else { 0 };
+    SocketAddrV6::new(*ip, port, 0, scope).into()
+}
+
+/// Whether an address says where it leads only together with an interface (`__ipv6_addr_needs_scope_id`, include/net/ipv6.h).
+pub(crate) fn has_scope(ip: &Ipv6Addr) -> bool {
+    let is_narrow_group = ip.is_multicast() && matches!(ip.octets()[1] & 0x0f, 1 | 2);
+    ip.is_unicast_link_local() || is_narrow_group
+}
+
+/// The versions of IP that a socket carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Versions {
+    pub(crate) v4: bool,
+    pub(crate) v6: bool,
+}
+
+impl Versions {
+    const V4: Self = Self {
+        v4: true,
+        v6: false,
+    };
+    const V6: Self = Self {
+        v4: false,
+        v6: true,
+    };
+    pub(crate) const BOTH: Self = Self { v4: true, v6: true };
+
+    const fn of(ip: IpAddr) -> Self {
+        match ip {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
+
+    /// Whether packets from and to the address are among them.
+    pub(crate) const fn carry(self, ip: IpAddr) -> bool {
+        match ip {
+            IpAddr::V4(_) => self.v4,
+            IpAddr::V6(_) => self.v6,
+        }
     }
 }
 
 /// The addresses of a socket of the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Addresses {
-    /// As an operator reads it.
     pub(crate) local: SocketAddr,
     pub(crate) peer: Option<SocketAddr>,
-    /// It is for IPv6 alone: bound or connected to such an address, or to any with `IPV6_V6ONLY`.
-    pub(crate) is_ipv6: bool,
+    pub(crate) versions: Versions,
 }
 
 impl Addresses {
@@ -83,38 +127,38 @@ impl Addresses {
             return Ok(None);
         };
         let peer = sys::peer_address(fd)?.map(canonical);
-        let is_six = |address: &SocketAddr| address.is_ipv6();
-        let is_any = is_six(&local) && local.ip().is_unspecified();
-        let has_v6only = || sys::option_int(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) != Ok(0);
-        let is_ipv6 = peer.as_ref().is_some_and(is_six)
-            || is_six(&local) && (!is_any || local.port() != 0 && has_v6only());
+        let is_v6only = || sys::option_int(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) != Ok(0);
+        let versions = match (peer, local.ip()) {
+            (Some(peer), _) => Versions::of(peer.ip()),
+            (None, ip @ IpAddr::V6(Ipv6Addr::UNSPECIFIED)) => {
+                // That of a socket without an address may change.
+                if local.port() != 0 && is_v6only() {
+                    Versions::of(ip)
+                } else {
+                    Versions::BOTH
+                }
+            }
+            (None, ip) => Versions::of(ip),
+        };
         Ok(Some(Self {
             local,
             peer,
-            is_ipv6,
+            versions,
         }))
     }
 
     /// Its own address among those of IPv4, unspecified for all. `None`: it is for IPv6 alone.
     pub(crate) fn local_ipv4(&self) -> Option<SocketAddrV4> {
-        (!self.is_ipv6).then(|| match self.local.ip() {
+        self.versions.v4.then(|| match self.local.ip() {
             IpAddr::V4(ip) => SocketAddrV4::new(ip, self.local.port()),
             IpAddr::V6(_) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, self.local.port()),
         })
     }
-
-    /// Its peer, if that is one over IPv4.
-    pub(crate) fn peer_ipv4(&self) -> Option<SocketAddrV4> {
-        match self.peer {
-            Some(SocketAddr::V4(peer)) => Some(peer),
-            _ => None,
-        }
-    }
 }
 
-/// The address that a socket is bound to, if it carries IPv4.
-pub(crate) fn local_ipv4(fd: c_int) -> Option<SocketAddrV4> {
-    Addresses::of(fd).ok()??.local_ipv4()
+/// The address that a socket is bound to.
+pub(crate) fn local_address(fd: c_int) -> Option<SocketAddr> {
+    sys::local_address(fd).ok()?.map(canonical)
 }
 
 #[cfg(test)]
@@ -131,9 +175,18 @@ mod tests {
         let mapped = Family::Inet6.form(four);
         assert_eq!(mapped.to_string(), "[::ffff:10.0.0.1]:80");
         assert_eq!(canonical(mapped), four.into());
-        for other in ["[::]:80", "[::1]:80", "[2001:db8::1]:80", "[::10.0.0.1]:80"] {
+        for (other, expected) in [
+            ("[::]:80", "[::]:80"),
+            ("[::1]:80", "[::1]:80"),
+            ("[2001:db8::1%3]:80", "[2001:db8::1]:80"),
+            ("[::10.0.0.1]:80", "[::a00:1]:80"),
+            ("[fe80::1%3]:80", "[fe80::1%3]:80"),
+            ("[ff02::1%3]:80", "[ff02::1%3]:80"),
+            ("[ff05::1%3]:80", "[ff05::1]:80"),
+        ] {
             let other = other.parse().unwrap();
-            assert_eq!(canonical(other), other);
+            assert_eq!(canonical(other).to_string(), expected);
+            assert_eq!(Family::Inet6.form(other), other);
         }
     }
 
@@ -152,15 +205,17 @@ mod tests {
             let addresses = of(&any);
             assert_eq!(addresses.local, any.local_addr().unwrap());
             assert!(addresses.local_ipv4().unwrap().ip().is_unspecified());
+            assert_eq!(addresses.versions, Versions::BOTH);
         }
         let mapped = UdpSocket::bind("[::ffff:127.0.0.1]:0").unwrap();
         mapped.connect(Family::Inet6.form(local)).unwrap();
-        assert_eq!(of(&mapped).peer_ipv4(), Some(local));
+        assert_eq!(of(&mapped).peer, Some(local.into()));
+        assert_eq!(of(&mapped).versions, Versions::V4);
         assert_eq!(of(&mapped).local_ipv4().unwrap().ip(), &Ipv4Addr::LOCALHOST);
         // std's listeners are of one family each.
         let six = TcpListener::bind("[::1]:0").unwrap();
         assert_eq!(of(&six).local_ipv4(), None);
         any.connect(six.local_addr().unwrap()).unwrap();
-        assert!(of(&any).is_ipv6 && of(&any).peer_ipv4().is_none());
+        assert_eq!(of(&any).versions, Versions::V6);
     }
 }

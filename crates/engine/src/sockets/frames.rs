@@ -19,7 +19,7 @@ const OVERHEAD_BYTES: u32 = 256 + 14;
 /// Bytes of a frame: so many that the packets of every interface fit, if any frame is large enough. An interface that comes
 /// later, or whose MTU grows, has to do with them.
 pub(crate) fn frame_bytes(interfaces: &[InterfaceFacts]) -> u16 {
-    let usable = |facts: &&InterfaceFacts| facts.eligible && !facts.loopback && facts.up;
+    let usable = |facts: &&InterfaceFacts| facts.is_eligible() && !facts.loopback && facts.up;
     let mtus = interfaces.iter().filter(usable).map(|it| it.spec.mtu);
     match mtus.max() {
         Some(mtu) if mtu > u32::from(FRAME_BYTES_MIN) - OVERHEAD_BYTES => FRAME_BYTES_MAX,
@@ -92,7 +92,7 @@ mod tests {
             addresses: Vec::new(),
             up,
             loopback: false,
-            eligible,
+            obstacle: if eligible { "" } else { "a bridge" }.to_owned(),
         }
     }
 

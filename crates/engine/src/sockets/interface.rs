@@ -4,8 +4,10 @@ mod batch;
 mod datagrams;
 mod groups;
 mod long;
+mod one_way;
 mod pieces;
 mod segments;
+mod sending;
 mod set;
 mod shares;
 mod sources;
@@ -13,43 +15,48 @@ mod unpolled;
 mod whole;
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use descriptors::OwnDescriptor;
 use dev_core::{
-    Backend, Flow, FlowTable, Frame, FramePool, GroupTable, Kick, KickOutcome, LinkSpec, Lock,
-    Merging, Port, Protocol, RxRing, Steering, ThreadMode, TxRing,
+    Backend, Flow, FlowTable, Frame, FramePool, GroupTable, LinkSpec, Lock, Merging, Port,
+    Protocol, RxRing, Steering,
 };
-use stats::{QueueSlot, RingSlot};
-use wire::{ChecksumPolicy, Malformed, UdpTemplate};
+use stats::{QueueSlot, RingSlot, RingStats};
+use wire::ip::Endpoints;
+use wire::{ChecksumPolicy, Malformed};
 
 use crate::sockets::delivery::{Arrival, Checksums, Parsed};
 use crate::sockets::direct::DirectReceive;
-use crate::sockets::doorbell::{self, Doorbell, Follows, Notify};
+use crate::sockets::rings::{RingPolicy, RingTable};
+use crate::sockets::settings::Settings;
 use crate::sockets::stack::Stack;
 use crate::sys;
 use batch::Batch;
 pub(crate) use datagrams::datagrams;
 pub(crate) use long::LongPacket;
+use one_way::OneWay;
 use pieces::Pieces;
+use sending::SendRing;
+pub(crate) use sending::{RingLease, Sender, Transmitted};
 pub(crate) use set::InterfaceSet;
 use shares::Shares;
 use sources::RefusedSources;
 use whole::Whole;
 pub(crate) use whole::{WHOLE_MAX, segments};
 
-/// How often a busy device is kicked again before its frames are left to the next poll.
-const KICK_RETRIES: u32 = 64;
-
 /// An interface that a back-end has opened. Lives as long as the process.
 pub(crate) struct Interface<S: Stack> {
     spec: LinkSpec,
     rx: Lock<RxSide<S>>,
-    tx: Lock<<S::Backend as Backend>::Tx>,
-    kick: <S::Backend as Backend>::Kick,
+    /// At least one.
+    send_rings: Box<[SendRing<S::Backend>]>,
+    ring_policy: RingPolicy,
+    /// Which of them is whose. A leaf.
+    ring_table: Mutex<RingTable>,
     /// Hardware address, as a number.
     mac: AtomicU64,
     steering: <S::Backend as Backend>::Steering,
@@ -59,8 +66,7 @@ pub(crate) struct Interface<S: Stack> {
     merging: Merging,
     pool: &'static FramePool,
     poll_batch_max: usize,
-    doorbell: Doorbell,
-    /// Frames are in the sending ring that the device did not take at the last kick.
+    /// Frames are in a sending ring, perhaps, that the device did not take at the last kick.
     kick_pending: AtomicBool,
     lost: AtomicBool,
     /// What was received has made sockets send, and the device does not know.
@@ -73,7 +79,11 @@ pub(crate) struct Interface<S: Stack> {
     dropped: AtomicU64,
     /// What had been received when [`Interface::take_unpolled`] was last called.
     received_before: AtomicU64,
-    stats: RingSlot,
+    stats: &'static RingStats,
+    /// What the rings' statistics belong to: they go with the process, and a search for leaks finds them here.
+    _ring_slots: &'static [RingSlot],
+    /// See [`Interface::stream_gap_nsec`].
+    stream_gap_nsec: AtomicU64,
     /// What is known of the device's receive queues together.
     queue_stats: QueueSlot,
 }
@@ -88,6 +98,7 @@ struct RxSide<S: Stack> {
     until_timed: u32,
     /// Of a packet that is longer than a frame.
     pieces: Pieces,
+    one_way: OneWay,
 }
 
 /// One of so many frames is timed: two looks at the clock cost as much as a counter, spread over all of them.
@@ -104,30 +115,22 @@ fn arrival_nsec(until_timed: &mut u32) -> u64 {
     sys::now_nsec()
 }
 
-/// What came of handing a datagram to an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Transmitted {
-    /// In the ring; `needs_kick` asks for [`Interface::frame_queued`].
-    Sent { needs_kick: bool },
-    /// No free frame or ring entry.
-    Full,
-    /// The datagram does not fit into a frame.
-    LargerThanFrame,
-    /// The device is gone.
-    Lost,
-}
-
 impl<S: Stack> Interface<S> {
     pub(crate) fn new(
         spec: LinkSpec,
         port: Port<S::Backend>,
         pool: &'static FramePool,
-        mode: ThreadMode,
-        poll_batch_max: usize,
-        stats: RingSlot,
+        settings: &Settings,
+        ring_slots: &'static [RingSlot],
         queue_stats: QueueSlot,
     ) -> Self {
-        let spec_mac = spec.mac;
+        let (spec_mac, mode) = (spec.mac, settings.thread_mode);
+        let of_ring =
+            |number: usize| -> &'static RingStats { &ring_slots[number.min(ring_slots.len() - 1)] };
+        let senders = port.senders.into_iter().enumerate();
+        let send_rings: Box<[_]> = senders
+            .map(|(number, sender)| SendRing::new(sender, mode, of_ring(number)))
+            .collect();
         Self {
             spec,
             rx: Lock::new(
@@ -140,10 +143,12 @@ impl<S: Stack> Interface<S> {
                     refused: RefusedSources::default(),
                     until_timed: 0,
                     pieces: Pieces::new(mode),
+                    one_way: OneWay::default(),
                 },
             ),
-            tx: Lock::new(mode, port.tx),
-            kick: port.kick,
+            ring_table: Mutex::new(RingTable::new(send_rings.len())),
+            send_rings,
+            ring_policy: settings.rings_tx,
             mac: AtomicU64::new(mac_number(spec_mac)),
             steering: port.steering,
             wait_fds: port.wait_fds,
@@ -154,8 +159,7 @@ impl<S: Stack> Interface<S> {
             },
             merging: port.merging,
             pool,
-            poll_batch_max,
-            doorbell: Doorbell::default(),
+            poll_batch_max: settings.poll_batch_max,
             kick_pending: AtomicBool::new(false),
             has_replies: AtomicBool::new(false),
             batch: Batch::new(mode),
@@ -164,13 +168,20 @@ impl<S: Stack> Interface<S> {
             lost_is_known: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
             received_before: AtomicU64::new(0),
-            stats,
+            stream_gap_nsec: AtomicU64::new(0),
+            stats: of_ring(0),
+            _ring_slots: ring_slots,
             queue_stats,
         }
     }
 
     pub(crate) fn spec(&self) -> &LinkSpec {
         &self.spec
+    }
+
+    /// How sockets choose one of its rings.
+    pub(crate) fn ring_policy(&self) -> RingPolicy {
+        self.ring_policy
     }
 
     /// The interface's hardware address.
@@ -242,39 +253,12 @@ impl<S: Stack> Interface<S> {
         let dropped = dropped.saturating_sub(known);
         self.stats.rx_dropped_no_frame.add(dropped);
         self.queue_stats.rx_dropped.add(dropped);
-        if self.kick_pending.load(Ordering::Relaxed) || self.doorbell.is_waiting() {
-            self.run_kick(doorbell::ticks());
-        }
-        self.kick_pending.load(Ordering::Relaxed)
-    }
-
-    /// Tells the device of the last frames of a sender that has stopped. Returns whether to look again soon.
-    pub(crate) fn look_after_waiting(&self) -> bool {
-        self.doorbell.look(|| self.run_kick(doorbell::ticks()))
-    }
-
-    /// Tells the device of the frame that [`Self::transmit`] has just put into the ring, or says who has to. No lock is held
-    /// meanwhile: on veth the peer's delivery runs inside.
-    #[inline]
-    pub(crate) fn frame_queued(&self, follows: Follows, watch: bool) -> Notify {
-        let now = doorbell::ticks();
-        let notify = self.doorbell.frame_queued(now, follows, watch);
-        if notify == Notify::Now {
-            self.run_kick(now);
-        }
-        notify
-    }
-
-    /// Tells the device of frames that were left to a later call, if there are any.
-    pub(crate) fn start_waiting(&self) {
-        if self.doorbell.is_waiting() {
-            self.run_kick(doorbell::ticks());
-        }
+        self.kick_again_if_pending()
     }
 
     /// Its counters.
-    pub(crate) fn stats(&self) -> &RingSlot {
-        &self.stats
+    pub(crate) fn stats(&self) -> &'static RingStats {
+        self.stats
     }
 
     /// Gives a flow's packets to a socket. `Err(Some(owner))`: the flow belongs to another socket; `Err(None)`: the
@@ -311,8 +295,8 @@ impl<S: Stack> Interface<S> {
     pub(crate) fn owner_of(
         &self,
         protocol: Protocol,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
+        local: SocketAddr,
+        peer: SocketAddr,
     ) -> Option<S> {
         self.rx.lock().flows.look_up(protocol, peer, local)
     }
@@ -348,7 +332,7 @@ impl<S: Stack> Interface<S> {
     #[inline]
     pub(crate) fn poll_for(&self, direct: &mut Option<DirectReceive<'_, '_, S>>) -> usize {
         if self.kick_pending.load(Ordering::Relaxed) {
-            self.run_kick(doorbell::ticks());
+            self.kick_again_if_pending();
         }
         let mut side = self.rx.lock();
         let RxSide {
@@ -359,11 +343,13 @@ impl<S: Stack> Interface<S> {
             refused,
             until_timed,
             pieces,
+            one_way,
         } = &mut *side;
-        let mut bytes = 0;
+        let (mut bytes, mut in_pieces) = (0, 0);
         let count = ring.poll(self.pool, self.poll_batch_max, |frame| {
             bytes += frame.len();
             if pieces.are_missing() || frame.continues() {
+                in_pieces += 1;
                 return self.take_piece(flows, refused, frame, pieces);
             }
             let arrived_nsec = arrival_nsec(until_timed);
@@ -375,7 +361,12 @@ impl<S: Stack> Interface<S> {
                 direct,
             );
         });
-        self.count_received(count, bytes);
+        if count > 0 {
+            self.count_received(count, bytes);
+            if one_way.received(count - in_pieces) {
+                self.look_at_answers(one_way, ring);
+            }
+        }
         drop(side);
         self.end_batch();
         self.start_replies();
@@ -387,7 +378,7 @@ impl<S: Stack> Interface<S> {
     #[cold]
     fn drain(&self) -> usize {
         if self.kick_pending.load(Ordering::Relaxed) {
-            self.run_kick(doorbell::ticks());
+            self.kick_again_if_pending();
         }
         let mut side = self.rx.lock();
         let RxSide {
@@ -398,11 +389,13 @@ impl<S: Stack> Interface<S> {
             refused,
             until_timed,
             pieces,
+            one_way,
         } = &mut *side;
-        let mut bytes = 0;
+        let (mut bytes, mut in_pieces) = (0, 0);
         let count = ring.drain(self.pool, |frame| {
             bytes += frame.len();
             if pieces.are_missing() || frame.continues() {
+                in_pieces += 1;
                 return self.take_piece(flows, refused, frame, pieces);
             }
             let arrived_nsec = arrival_nsec(until_timed);
@@ -414,7 +407,12 @@ impl<S: Stack> Interface<S> {
                 &mut None,
             );
         });
-        self.count_received(count, bytes);
+        if count > 0 {
+            self.count_received(count, bytes);
+            if one_way.received(count - in_pieces) {
+                self.look_at_answers(one_way, ring);
+            }
+        }
         drop(side);
         self.end_batch();
         self.start_replies();
@@ -424,12 +422,30 @@ impl<S: Stack> Interface<S> {
     /// Under the ring's lock.
     #[inline]
     fn count_received(&self, count: usize, bytes: usize) {
-        if count > 0 {
-            self.doorbell.frames_received(count);
-            self.queue_stats.rx_drained_max.raise_to(count as u64);
-            self.stats.rx_packets.add(count as u64);
-            self.stats.rx_bytes.add(bytes as u64);
-        }
+        self.senders_have_answers(count);
+        self.queue_stats.rx_drained_max.raise_to(count as u64);
+        self.stats.rx_packets.add(count as u64);
+        self.stats.rx_bytes.add(bytes as u64);
+    }
+
+    /// Under the ring's lock.
+    #[cold]
+    fn look_at_answers(&self, one_way: &mut OneWay, ring: &mut <S::Backend as Backend>::Rx) {
+        let sent = self.send_rings.iter().map(SendRing::sent).sum();
+        let gap_nsec = one_way.look(sent, sys::now_nsec());
+        ring.expect_bursts(gap_nsec.is_some());
+        self.stream_gap_nsec
+            .store(gap_nsec.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Nanoseconds from packet to packet of a stream that nobody answers; 0 if none comes.
+    pub(crate) fn stream_gap_nsec(&self) -> u64 {
+        self.stream_gap_nsec.load(Ordering::Relaxed)
+    }
+
+    /// A stream is one again when more has come.
+    pub(crate) fn stream_has_paused(&self) {
+        self.stream_gap_nsec.store(0, Ordering::Relaxed);
     }
 
     #[inline]
@@ -445,14 +461,23 @@ impl<S: Stack> Interface<S> {
             Ok(packet) => packet,
             Err(malformed) => return self.drop_malformed(frame, malformed),
         };
-        if refused.contains(*packet.source().ip()) {
-            self.stats.rx_dropped_malformed.add(1);
-            return self.pool.give(frame);
-        }
-        if packet.destination().ip().is_multicast() {
-            return self.deliver_to_group(groups, &packet, frame, arrived_nsec, direct);
-        }
-        let owner = flows.look_up(packet.protocol(), packet.source(), packet.destination());
+        // Asked once which version it is: what is done for IPv4 stays as short as it would be alone.
+        let owner = match *packet.endpoints() {
+            Endpoints::V4 {
+                source,
+                destination,
+            } => {
+                if refused.contains(*source.ip()) {
+                    self.stats.rx_dropped_malformed.add(1);
+                    return self.pool.give(frame);
+                }
+                if destination.ip().is_multicast() {
+                    return self.deliver_to_group(groups, &packet, frame, arrived_nsec, direct);
+                }
+                flows.look_up(packet.protocol(), source, destination)
+            }
+            Endpoints::V6 { .. } => self.owner_v6(flows, refused, &packet),
+        };
         let Some(socket) = owner else {
             // It was on its way when the socket went.
             self.stats.rx_dropped_no_socket.add(1);
@@ -464,6 +489,19 @@ impl<S: Stack> Interface<S> {
             shares.choose(&packet, socket)
         };
         self.deliver_to(socket, &packet, frame, arrived_nsec, direct);
+    }
+
+    #[inline(never)]
+    fn owner_v6(
+        &self,
+        flows: &FlowTable<S>,
+        refused: &RefusedSources,
+        packet: &Parsed,
+    ) -> Option<S> {
+        if refused.contains_source(packet.source()) {
+            return None;
+        }
+        flows.look_up(packet.protocol(), packet.source(), packet.destination())
     }
 
     #[inline(always)]
@@ -504,81 +542,6 @@ impl<S: Stack> Interface<S> {
                 self.stats.rx_dropped_checksum.add(1)
             }
             _ => self.stats.rx_dropped_malformed.add(1),
-        }
-    }
-
-    /// Puts a datagram of `len` bytes into the sending ring. [`Interface::frame_queued`] makes the device send it.
-    #[inline]
-    pub(crate) fn transmit<'payload>(
-        &self,
-        template: &UdpTemplate,
-        identification: u16,
-        len: usize,
-        mut parts: impl Iterator<Item = &'payload [u8]>,
-    ) -> Transmitted {
-        if self.is_lost() {
-            return Transmitted::Lost;
-        }
-        let mut tx = self.tx.lock();
-        let Some(mut frame) = tx.frame(self.pool) else {
-            self.stats.tx_full.add(1);
-            return Transmitted::Full;
-        };
-        let chunk = self.pool.chunk_mut(&mut frame);
-        let first = parts.next().unwrap_or_default();
-        let written = if first.len() == len {
-            template.emit_one(chunk, identification, first)
-        } else {
-            template.emit(
-                chunk,
-                identification,
-                len,
-                std::iter::once(first).chain(parts),
-            )
-        };
-        let Some(written) = written else {
-            tx.cancel(frame);
-            return Transmitted::LargerThanFrame;
-        };
-        self.pool.set_len(&mut frame, written);
-        tx.push(self.pool, frame);
-        self.stats.tx_packets.add(1);
-        self.stats.tx_bytes.add(written as u64);
-        Transmitted::Sent {
-            needs_kick: tx.needs_kick(),
-        }
-    }
-
-    /// Tells the device of the frames in its ring. What can wait comes behind the system call: the frame is on its way then.
-    #[inline]
-    fn run_kick(&self, now: u64) {
-        let frames = self.doorbell.kick_begins();
-        let outcome = self.kick.kick();
-        self.doorbell.kick_ended(frames, now, doorbell::ticks());
-        self.stats.tx_kicks.add(1);
-        match outcome {
-            KickOutcome::Done => {
-                if self.kick_pending.load(Ordering::Relaxed) {
-                    self.kick_pending.store(false, Ordering::Relaxed);
-                }
-            }
-            outcome => self.kick_again(outcome),
-        }
-    }
-
-    #[cold]
-    fn kick_again(&self, mut outcome: KickOutcome) {
-        for _ in 0..KICK_RETRIES {
-            if outcome != KickOutcome::Again {
-                break;
-            }
-            self.stats.tx_kick_retries.add(1);
-            outcome = self.kick.kick();
-        }
-        self.kick_pending
-            .store(outcome == KickOutcome::Again, Ordering::Relaxed);
-        if outcome == KickOutcome::Lost {
-            self.mark_lost();
         }
     }
 }

@@ -8,7 +8,7 @@ mod states;
 mod takeover;
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -152,7 +152,7 @@ impl<S: Stack> Links<S> {
     }
 
     /// The socket that gets TCP segments from `peer` to `local` past the kernel.
-    pub(crate) fn owner_of_segments(&self, local: SocketAddrV4, peer: SocketAddrV4) -> Option<S> {
+    pub(crate) fn owner_of_segments(&self, local: SocketAddr, peer: SocketAddr) -> Option<S> {
         let open = self.states.open();
         open.iter()
             .find_map(|interface| interface.owner_of(Protocol::Tcp, local, peer))
@@ -173,14 +173,10 @@ impl<S: Stack> Links<S> {
     }
 
     /// The interface, open or not, that has the address of `local`, or any if that is unspecified.
-    pub(crate) fn owner_of(
-        &self,
-        local: SocketAddrV4,
-        interfaces: &[InterfaceFacts],
-    ) -> Option<u32> {
-        let address = *local.ip();
+    pub(crate) fn owner_of(&self, local: SocketAddr, interfaces: &[InterfaceFacts]) -> Option<u32> {
+        let address = local.ip();
         let owns = |interface: &&InterfaceFacts| {
-            interface.eligible
+            interface.is_eligible()
                 && !interface.loopback
                 && (address.is_unspecified() || interface.addresses.contains(&address))
         };

@@ -1,7 +1,7 @@
 //! The application's buffers in a receive or send call. They are the application's claim until used: lengths are bounded
 //! and bad pointers are refused here, in one place.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::slice;
 
 use libc::c_int;
@@ -93,7 +93,7 @@ impl<'a> Message<'a> {
 
     /// The destination of a send call: `Ok(None)` for none given, `Err` for one that only the kernel can judge, or reach.
     #[inline(always)]
-    pub(crate) fn destination(&self, family: Family) -> Result<Option<SocketAddrV4>, Reason> {
+    pub(crate) fn destination(&self, family: Family) -> Result<Option<SocketAddr>, Reason> {
         if self.header.msg_name.is_null() || self.header.msg_namelen == 0 {
             return Ok(None);
         }
@@ -104,12 +104,9 @@ impl<'a> Message<'a> {
         // SAFETY: readable for `msg_namelen` bytes (checked above).
         let address = unsafe { sys::read_sockaddr(self.header.msg_name, self.header.msg_namelen) };
         match address {
-            Some(SocketAddr::V4(address)) => Ok(Some(address)),
+            Some(SocketAddr::V4(_)) => Ok(address),
             // A socket over IPv4 takes no other; one over IPv6 takes either.
-            Some(address) if family == Family::Inet6 => match canonical(address) {
-                SocketAddr::V4(address) => Ok(Some(address)),
-                SocketAddr::V6(_) => Err(Reason::Ipv6),
-            },
+            Some(address) if family == Family::Inet6 => Ok(Some(canonical(address))),
             _ => Err(Reason::Message),
         }
     }
@@ -144,7 +141,7 @@ impl<'a> Message<'a> {
     pub(crate) fn receive(
         &mut self,
         data: &[u8],
-        source: SocketAddrV4,
+        source: SocketAddr,
         family: Family,
     ) -> Result<usize, Errno> {
         let mut rest = data;
@@ -169,7 +166,7 @@ impl<'a> Message<'a> {
     }
 
     #[inline]
-    fn set_name(&mut self, source: SocketAddrV4, family: Family) -> Result<(), Errno> {
+    fn set_name(&mut self, source: SocketAddr, family: Family) -> Result<(), Errno> {
         if self.header.msg_name.is_null() {
             return Ok(());
         }

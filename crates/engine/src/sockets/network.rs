@@ -1,10 +1,10 @@
 //! What the engine asks of the kernel's network configuration. Slow path only.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::RawFd;
 use std::{fmt, io};
 
-use dev_core::LinkSpec;
+use dev_core::{LinkSpec, Protocol};
 
 use crate::sockets::reason::Reason;
 
@@ -13,14 +13,22 @@ use crate::sockets::reason::Reason;
 pub struct InterfaceFacts {
     /// Name, index, hardware address, MTU, driver.
     pub spec: LinkSpec,
-    /// Its IPv4 addresses.
-    pub addresses: Vec<Ipv4Addr>,
+    /// Its addresses that packets can come to, but for link-local ones of IPv6.
+    pub addresses: Vec<IpAddr>,
     /// Administratively up.
     pub up: bool,
     /// The loopback interface.
     pub loopback: bool,
+    /// Why no back-end can take it over, in a few words: it is no Ethernet interface, or a bond, a bridge or the like, or part of one.
+    /// Empty: one can, perhaps.
+    pub obstacle: String,
+}
+
+impl InterfaceFacts {
     /// Ethernet, of a kind that a back-end can take over, and not part of a bond or bridge.
-    pub eligible: bool,
+    pub(crate) fn is_eligible(&self) -> bool {
+        self.obstacle.is_empty()
+    }
 }
 
 /// Where a datagram goes.
@@ -33,7 +41,9 @@ pub enum NextHop {
         /// Hardware address of the next hop.
         mac: [u8; 6],
         /// Source address that the route prefers.
-        source: Ipv4Addr,
+        source: IpAddr,
+        /// The hop limit for unicast that the route or the interface has; 0 for IPv4, where sockets have it.
+        hop_limit: u8,
         /// Largest IP packet in bytes.
         mtu: u32,
         /// Path MTU discovery is off for the route: packets may be fragmented on their way.
@@ -47,13 +57,26 @@ pub enum NextHop {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NextHopKey {
     /// Its destination.
-    pub destination: Ipv4Addr,
+    pub destination: IpAddr,
     /// The source address that the socket demands.
-    pub source: Option<Ipv4Addr>,
+    pub source: Option<IpAddr>,
     /// The type of service byte.
     pub tos: u8,
     /// The index of the interface that the socket demands.
     pub output_interface: Option<u32>,
+    /// Its protocol and ports. They count only where [`Network::routes_by_flow`].
+    pub flow: Option<FlowPorts>,
+}
+
+/// What the transport header says of a packet, for its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowPorts {
+    /// UDP or TCP.
+    pub protocol: Protocol,
+    /// The port of the socket; 0 before it has one.
+    pub local: u16,
+    /// The port of the destination.
+    pub peer: u16,
 }
 
 /// A next hop, and what it depends on.
@@ -63,6 +86,17 @@ pub struct Resolution {
     pub next_hop: NextHop,
     /// The neighbour (link index, address) whose hardware address was looked up.
     pub neighbour: Option<(u32, IpAddr)>,
+    /// What the route says of packets beyond their way.
+    pub metrics: RouteMetrics,
+}
+
+/// Metrics of a route that only the kernel heeds (`ip-route(8)`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteMetrics {
+    /// `hoplimit`: the time to live of packets whose socket does not say otherwise.
+    pub hop_limit: bool,
+    /// Some that are for TCP connections, such as `advmss` and `initcwnd`.
+    pub of_streams: bool,
 }
 
 impl From<NextHop> for Resolution {
@@ -70,6 +104,7 @@ impl From<NextHop> for Resolution {
         Self {
             next_hop,
             neighbour: None,
+            metrics: RouteMetrics::default(),
         }
     }
 }
@@ -82,7 +117,7 @@ pub struct NetworkChange {
     /// Any destination may have another route.
     pub all_routes: bool,
     /// Routes (address, prefix length) that have changed.
-    pub routes: Vec<(Ipv4Addr, u8)>,
+    pub routes: Vec<(IpAddr, u8)>,
     /// Neighbours (link index, address) that have another hardware address, or one now, or none any more.
     pub neighbours: Vec<(u32, IpAddr)>,
 }
@@ -98,7 +133,7 @@ impl NetworkChange {
     }
 
     /// Whether what was found out about a destination may be wrong now.
-    pub(crate) fn concerns(&self, destination: Ipv4Addr, found: &Resolution) -> bool {
+    pub(crate) fn concerns(&self, destination: IpAddr, found: &Resolution) -> bool {
         self.interfaces
             || self.all_routes
             || found
@@ -111,10 +146,15 @@ impl NetworkChange {
     }
 }
 
-fn is_within(address: Ipv4Addr, (network, prefix_len): (Ipv4Addr, u8)) -> bool {
-    let host_bits = 32_u32.saturating_sub(prefix_len.into());
-    let differ = u32::from(address) ^ u32::from(network);
-    differ.checked_shr(host_bits).unwrap_or(0) == 0
+fn is_within(address: IpAddr, (network, prefix_len): (IpAddr, u8)) -> bool {
+    // The first bits of either first.
+    let bits = |address| match address {
+        IpAddr::V4(ip) => u128::from(u32::from(ip)) << 96,
+        IpAddr::V6(ip) => u128::from(ip),
+    };
+    let differ = bits(address) ^ bits(network);
+    let host_bits = 128_u32.saturating_sub(prefix_len.into());
+    address.is_ipv4() == network.is_ipv4() && differ.checked_shr(host_bits).unwrap_or(0) == 0
 }
 
 /// A UDP socket of the namespace.
@@ -151,7 +191,7 @@ pub trait Network: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The kernel cannot (CONFIG_INET_DIAG_DESTROY), or the process may not (CAP_NET_ADMIN).
-    fn end_connection(&self, local: SocketAddrV4, peer: SocketAddrV4) -> io::Result<()> {
+    fn end_connection(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<()> {
         let _ = (local, peer);
         Ok(())
     }
@@ -167,7 +207,7 @@ pub trait Network: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Source addresses that the kernel refuses in packets that come in on an interface: this host's own, and with reverse path
+    /// Source addresses that the kernel refuses in IPv4 packets that come in on an interface: this host's own, and with reverse path
     /// filtering those of broadcasts.
     fn refused_sources(&self, link_index: u32) -> Vec<Ipv4Addr> {
         let _ = link_index;
@@ -175,7 +215,17 @@ pub trait Network: fmt::Debug + Send + Sync {
         interfaces
             .into_iter()
             .flat_map(|interface| interface.addresses)
+            .filter_map(|address| match address {
+                IpAddr::V4(address) => Some(address),
+                IpAddr::V6(_) => None,
+            })
             .collect()
+    }
+
+    /// The hop limit of IPv6 packets that leave by an interface, if neither the route nor the socket has one.
+    fn hop_limit(&self, link_index: u32) -> u8 {
+        let _ = link_index;
+        64
     }
 
     /// Has the kernel find out a neighbour's hardware address. It tells of it as of any change.
@@ -194,6 +244,11 @@ pub trait Network: fmt::Debug + Send + Sync {
 
     /// What has changed since the last call, without waiting; `None`: nothing.
     fn take_changes(&self) -> Option<NetworkChange>;
+
+    /// Whether the ways of packets to one destination may differ by protocol and ports, as of the last [`Network::take_changes`].
+    fn routes_by_flow(&self) -> bool {
+        false
+    }
 
     /// The kernel's routing decision and neighbour for a destination. A multicast group needs no neighbour.
     fn next_hop(&self, key: &NextHopKey) -> Resolution;
@@ -240,11 +295,11 @@ mod tests {
 
     #[test]
     fn a_change_concerns_what_it_may_make_wrong() {
-        let destination: Ipv4Addr = "192.0.2.7".parse().unwrap();
+        let destination: IpAddr = "192.0.2.7".parse().unwrap();
         let gateway = |link_index| (link_index, "10.0.0.9".parse().unwrap());
         let found = Resolution {
-            next_hop: NextHop::Kernel(Reason::Neighbour),
             neighbour: Some(gateway(3)),
+            ..NextHop::Kernel(Reason::Neighbour).into()
         };
         let concerns = |change: NetworkChange| change.concerns(destination, &found);
         assert!(!concerns(NetworkChange::default()));
@@ -256,6 +311,7 @@ mod tests {
             (("192.0.2.6", 32), false),
             (("192.0.3.0", 24), false),
             (("128.0.0.0", 1), true),
+            (("::", 0), false),
         ] {
             let routes = vec![(route.0.parse().unwrap(), route.1)];
             let change = NetworkChange {
@@ -263,6 +319,18 @@ mod tests {
                 ..NetworkChange::default()
             };
             assert_eq!(concerns(change), expected, "{route:?}");
+        }
+        let six: IpAddr = "2001:db8::7".parse().unwrap();
+        for (network, prefix_len, expected) in [
+            ("2001:db8::", 64, true),
+            ("2001:db8::7", 128, true),
+            ("::", 0, true),
+            ("2001:db8:0:1::", 64, false),
+            ("2001:db8::6", 128, false),
+            ("0.0.0.0", 0, false),
+        ] {
+            let route = (network.parse().unwrap(), prefix_len);
+            assert_eq!(is_within(six, route), expected, "{network}");
         }
         for (link_index, expected) in [(3, true), (4, false)] {
             let change = NetworkChange {

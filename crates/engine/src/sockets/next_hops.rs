@@ -56,6 +56,9 @@ struct Table {
 impl NextHops {
     /// The next hop, asked of the network if it is not known.
     pub(crate) fn resolve(&self, network: &dyn Network, key: NextHopKey) -> Arc<SharedNextHop> {
+        // Most networks send all that is for a destination one way: all sockets share the answer.
+        let flow = key.flow.filter(|_| network.routes_by_flow());
+        let key = NextHopKey { flow, ..key };
         let table = self.lock();
         if let Some(known) = table.entries.get(&key).filter(|known| known.is_current()) {
             return Arc::clone(known);
@@ -126,6 +129,7 @@ mod tests {
             source: None,
             tos: 0,
             output_interface: None,
+            flow: None,
         }
     }
 

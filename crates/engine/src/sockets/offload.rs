@@ -2,24 +2,24 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use dev_core::{Flow, Protocol};
 use vma_config::rules::{ProcessRule, ProcessRules, Role};
 
-use crate::sockets::delivery;
+use crate::sockets::family::{Versions, has_scope};
 use crate::sockets::network::InterfaceFacts;
 use crate::sockets::reason::Reason;
 
 /// What is known about a bound UDP socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SocketFacts<'a> {
-    /// Bound address; unspecified means every address of the host.
-    pub(crate) local: SocketAddrV4,
+    /// Bound address; unspecified means every address of the host, of the versions that it carries.
+    pub(crate) local: SocketAddr,
     /// Peer of a connected socket.
-    pub(crate) peer: Option<SocketAddrV4>,
-    /// It carries IPv6 alone.
-    pub(crate) is_ipv6: bool,
+    pub(crate) peer: Option<SocketAddr>,
+    /// The versions of IP that it carries.
+    pub(crate) versions: Versions,
     /// `SO_BINDTODEVICE`: index of the interface, or 0.
     pub(crate) device: u32,
     /// With `SO_REUSEADDR` or `SO_REUSEPORT`: who else has the port.
@@ -67,14 +67,21 @@ impl From<Reason> for NotOffloaded<'_> {
 
 impl NotOffloaded<'_> {
     /// What the reason is about, as far as the socket's address says it.
-    pub(crate) fn detail(&self, local: SocketAddrV4, interfaces: &[InterfaceFacts]) -> String {
+    pub(crate) fn detail(&self, local: SocketAddr, interfaces: &[InterfaceFacts]) -> String {
         let address = local.ip();
         let owners = interfaces.iter().filter(|it| {
-            !it.loopback && (address.is_unspecified() || it.addresses.contains(address))
+            !it.loopback && (address.is_unspecified() || it.addresses.contains(&address))
         });
         match self.reason {
             Reason::Multicast | Reason::AddressNotLocal | Reason::NotUnicast => address.to_string(),
-            Reason::NoInterface | Reason::OpenFailed | Reason::DeviceLost => {
+            Reason::NoInterface => {
+                let names = owners.map(|it| format!("{}: {}", it.spec.name, it.obstacle));
+                names
+                    .map(|it| it.trim_end_matches(": ").to_owned())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            }
+            Reason::OpenFailed | Reason::DeviceLost => {
                 let names: Vec<_> = owners.map(|owner| owner.spec.name.as_str()).collect();
                 names.join(", ")
             }
@@ -91,20 +98,20 @@ pub(crate) fn program_rule(rules: &ProcessRules) -> Option<&ProcessRule> {
 }
 
 /// The rule by which datagrams to an address go through the kernel.
-pub(crate) fn sender_rule(rules: &ProcessRules, destination: SocketAddrV4) -> Option<&ProcessRule> {
+pub(crate) fn sender_rule(rules: &ProcessRules, destination: SocketAddr) -> Option<&ProcessRule> {
     os_rule(rules, Role::UdpSender, destination, None)
 }
 
 /// The rule by which datagrams that come to an address are the kernel's.
-pub(crate) fn receiver_rule(rules: &ProcessRules, local: SocketAddrV4) -> Option<&ProcessRule> {
+pub(crate) fn receiver_rule(rules: &ProcessRules, local: SocketAddr) -> Option<&ProcessRule> {
     os_rule(rules, Role::UdpReceiver, local, None)
 }
 
 /// The rule by which a socket that is connected is the kernel's.
 pub(crate) fn connect_rule(
     rules: &ProcessRules,
-    peer: SocketAddrV4,
-    local: SocketAddrV4,
+    peer: SocketAddr,
+    local: SocketAddr,
 ) -> Option<&ProcessRule> {
     os_rule(rules, Role::UdpConnect, peer, Some(local))
 }
@@ -113,8 +120,8 @@ pub(crate) fn connect_rule(
 pub(crate) fn os_rule(
     rules: &ProcessRules,
     role: Role,
-    first: SocketAddrV4,
-    second: Option<SocketAddrV4>,
+    first: SocketAddr,
+    second: Option<SocketAddr>,
 ) -> Option<&ProcessRule> {
     rules
         .find(role, first, second)
@@ -135,9 +142,6 @@ pub(crate) fn plan<'a>(
     if socket.ipsec {
         return Err(Reason::Ipsec.into());
     }
-    if socket.is_ipv6 {
-        return Err(Reason::Ipv6.into());
-    }
     let rule_for = |peer| connect_rule(socket.rules, peer, socket.local);
     if let Some(rule) = socket.peer.and_then(rule_for) {
         let (reason, rule) = (Reason::Rule, Some(rule));
@@ -148,20 +152,23 @@ pub(crate) fn plan<'a>(
         PortSharing::Shared => return Err(Reason::PortShared.into()),
         PortSharing::Unknown => return Err(Reason::ReuseAddress.into()),
     }
-    let wanted = *socket.local.ip();
-    if wanted.is_multicast() {
-        return Err(Reason::Multicast.into());
-    }
-    if wanted.is_broadcast() {
-        return Err(Reason::NotUnicast.into());
+    let wanted = socket.local.ip();
+    match wanted {
+        _ if wanted.is_multicast() => return Err(Reason::Multicast.into()),
+        IpAddr::V4(Ipv4Addr::BROADCAST) => return Err(Reason::NotUnicast.into()),
+        IpAddr::V6(ip) if has_scope(&ip) => return Err(Reason::Ipv6.into()),
+        _ => {}
     }
     if wanted.is_loopback() {
         return Err(Reason::Loopback.into());
     }
     let flow = |address| Flow {
         protocol: Protocol::Udp,
-        local: SocketAddrV4::new(address, socket.local.port()).into(),
-        peer: socket.peer.map(Into::into),
+        local: SocketAddr::new(address, socket.local.port()),
+        peer: socket.peer,
+    };
+    let is_wanted = |address: &IpAddr| {
+        *address == wanted || wanted.is_unspecified() && socket.versions.carry(*address)
     };
     let owned = |interface: &&InterfaceFacts| {
         wanted.is_unspecified() || interface.addresses.contains(&wanted)
@@ -173,10 +180,10 @@ pub(crate) fn plan<'a>(
     let mut flows = Vec::new();
     let is_device = |index| socket.device == 0 || socket.device == index;
     for interface in owners.filter(|interface| {
-        interface.eligible && !interface.loopback && is_device(interface.spec.index)
+        interface.is_eligible() && !interface.loopback && is_device(interface.spec.index)
     }) {
         let addresses = interface.addresses.iter().copied();
-        let addresses = addresses.filter(|address| wanted.is_unspecified() || *address == wanted);
+        let addresses = addresses.filter(is_wanted);
         flows.extend(addresses.map(|address| (interface.spec.index, flow(address))));
     }
     // An address may be there twice, with two prefix lengths.
@@ -187,7 +194,7 @@ pub(crate) fn plan<'a>(
     }
     let mut ruled_out = None;
     flows.retain(|(_, flow)| {
-        let rule = receiver_rule(socket.rules, delivery::v4(flow.local));
+        let rule = receiver_rule(socket.rules, flow.local);
         ruled_out = ruled_out.or(rule);
         rule.is_none()
     });
@@ -200,7 +207,6 @@ pub(crate) fn plan<'a>(
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
     use std::sync::LazyLock;
 
     use dev_core::LinkSpec;
@@ -218,7 +224,7 @@ mod tests {
             addresses: vec![address.parse().unwrap()],
             up: true,
             loopback: address.starts_with("127"),
-            eligible,
+            obstacle: if eligible { "" } else { "a bridge" }.to_owned(),
         }
     }
 
@@ -235,13 +241,15 @@ mod tests {
         ProcessRules::default().with_first(text).unwrap()
     }
 
+    const BOTH: Versions = Versions { v4: true, v6: true };
+
     static NO_RULES: LazyLock<ProcessRules> = LazyLock::new(ProcessRules::default);
 
     fn facts(local: &str) -> SocketFacts<'static> {
         SocketFacts {
             local: local.parse().unwrap(),
             peer: None,
-            is_ipv6: false,
+            versions: BOTH,
             device: 0,
             sharing: PortSharing::Alone,
             enabled: true,
@@ -279,13 +287,10 @@ mod tests {
             }),
             Reason::Ipsec
         );
-        assert_eq!(
-            reason(SocketFacts {
-                is_ipv6: true,
-                ..facts("0.0.0.0:1")
-            }),
-            Reason::Ipv6
-        );
+        assert_eq!(reason(facts("[fe80::1]:1")), Reason::Ipv6);
+        assert_eq!(reason(facts("[ff05::1]:1")), Reason::Multicast);
+        assert_eq!(reason(facts("[::1]:1")), Reason::Loopback);
+        assert_eq!(reason(facts("[2001:db8::1]:1")), Reason::AddressNotLocal);
         for (sharing, expected) in [
             (PortSharing::Shared, Reason::PortShared),
             (PortSharing::Unknown, Reason::ReuseAddress),
@@ -333,6 +338,38 @@ mod tests {
     }
 
     #[test]
+    fn an_address_has_the_versions_that_the_socket_carries() {
+        let mut host = host();
+        host[1].addresses.push("2001:db8::1".parse().unwrap());
+        for (local, v4, v6, expected) in [
+            (
+                "[::]:53",
+                true,
+                true,
+                &["10.0.0.1:53", "[2001:db8::1]:53", "10.1.0.1:53"][..],
+            ),
+            ("[::]:53", false, true, &["[2001:db8::1]:53"]),
+            ("0.0.0.0:53", true, false, &["10.0.0.1:53", "10.1.0.1:53"]),
+            ("[2001:db8::1]:53", false, true, &["[2001:db8::1]:53"]),
+        ] {
+            let versions = Versions { v4, v6 };
+            let flows = plan(
+                &SocketFacts {
+                    versions,
+                    ..facts(local)
+                },
+                &host,
+            )
+            .unwrap();
+            let locals: Vec<_> = flows
+                .iter()
+                .map(|(_, flow)| flow.local.to_string())
+                .collect();
+            assert_eq!(locals, expected);
+        }
+    }
+
+    #[test]
     fn a_device_is_the_only_one() {
         let bound = SocketFacts {
             device: 3,
@@ -345,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_connected_socket_takes_its_peer_only() {
-        let peer: SocketAddrV4 = "10.0.0.9:7".parse().unwrap();
+        let peer = "10.0.0.9:7".parse().unwrap();
         let flows = plan(
             &SocketFacts {
                 peer: Some(peer),
@@ -354,15 +391,15 @@ mod tests {
             &host(),
         )
         .unwrap();
-        let local = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 53);
+        let local = "10.0.0.1:53".parse().unwrap();
         assert_eq!(
             flows,
             [(
                 2,
                 Flow {
                     protocol: Protocol::Udp,
-                    local: local.into(),
-                    peer: Some(peer.into())
+                    local,
+                    peer: Some(peer)
                 }
             )]
         );

@@ -107,12 +107,18 @@ const IP: &[(c_int, &str)] = &[
 ];
 const IPV6: &[(c_int, &str)] = &[
     (2, "IPV6_2292PKTINFO"),
+    (11, "IPV6_FLOWINFO"),
+    (24, "IPV6_MTU"),
     (26, "IPV6_V6ONLY"),
+    (32, "IPV6_FLOWLABEL_MGR"),
+    (33, "IPV6_FLOWINFO_SEND"),
     (35, "IPV6_XFRM_POLICY"),
     (36, "IPV6_HDRINCL"),
     (49, "IPV6_RECVPKTINFO"),
     (50, "IPV6_PKTINFO"),
     (66, "IPV6_RECVTCLASS"),
+    (70, "IPV6_AUTOFLOWLABEL"),
+    (72, "IPV6_ADDR_PREFERENCES"),
     (74, "IPV6_ORIGDSTADDR"),
     (75, "IPV6_TRANSPARENT"),
     (76, "IPV6_UNICAST_IF"),

@@ -122,7 +122,14 @@ fn of_ip(name: c_int) -> Effect {
 fn of_ipv6(name: c_int) -> Effect {
     match name {
         IPV6_ADDRFORM => Effect::Family,
-        name if is_of_ipv6_packets(name) => Effect::None,
+        libc::IPV6_UNICAST_HOPS | libc::IPV6_TCLASS => Effect::Headers,
+        libc::IPV6_RECVPKTINFO
+        | libc::IPV6_RECVHOPLIMIT
+        | libc::IPV6_RECVTCLASS
+        | libc::IPV6_RECVERR => Effect::Messages,
+        // Of streams.
+        IPV6_MINHOPCOUNT => Effect::None,
+        name if needs_nothing_of_ipv6(name) => Effect::None,
         _ => Effect::Kernel,
     }
 }
@@ -141,27 +148,23 @@ fn of_udp(name: c_int) -> Effect {
 /// Makes a socket of `AF_INET6` that is connected over IPv4 one of `AF_INET`.
 pub(crate) const IPV6_ADDRFORM: c_int = 1;
 
-/// Whether an option of level `IPPROTO_IPV6` says nothing of the IPv4 packets of a socket of `AF_INET6`: for those the options of
-/// level `IPPROTO_IP` hold (`net/ipv6/ipv6_sockglue.c`, `net/ipv4/udp.c`). What there is of IPv6 the kernel's socket does.
+/// Drops segments that have come from afar.
+const IPV6_MINHOPCOUNT: c_int = 73;
+
+/// Whether an option of level `IPPROTO_IPV6` changes nothing for packets past the kernel. Groups of IPv6 are the kernel's, and so is what
+/// needs fragmentation, or is refused for that; the flow label is zero, which a host may choose (RFC 6437 §3).
 ///
 /// `IPV6_V6ONLY` cannot be changed any more when the socket has an address, which is when it counts.
-pub(crate) fn is_of_ipv6_packets(name: c_int) -> bool {
-    const IPV6_2292HOPLIMIT: c_int = 8;
-    const IPV6_FLOWINFO: c_int = 11;
+pub(crate) fn needs_nothing_of_ipv6(name: c_int) -> bool {
     const IPV6_MULTICAST_ALL: c_int = 29;
     const IPV6_RECVERR_RFC4884: c_int = 31;
-    const IPV6_FLOWLABEL_MGR: c_int = 32;
-    const IPV6_FLOWINFO_SEND: c_int = 33;
     const MCAST_JOIN_GROUP: c_int = 42;
     const MCAST_MSFILTER: c_int = 48;
     const IPV6_RECVPATHMTU: c_int = 60;
     const IPV6_AUTOFLOWLABEL: c_int = 70;
-    const IPV6_ADDR_PREFERENCES: c_int = 72;
-    const IPV6_MINHOPCOUNT: c_int = 73;
     matches!(
         name,
         libc::IPV6_V6ONLY
-            | libc::IPV6_UNICAST_HOPS
             | libc::IPV6_MULTICAST_IF
             | libc::IPV6_MULTICAST_HOPS
             | libc::IPV6_MULTICAST_LOOP
@@ -171,20 +174,9 @@ pub(crate) fn is_of_ipv6_packets(name: c_int) -> bool {
             | MCAST_JOIN_GROUP
             ..=MCAST_MSFILTER
                 | libc::IPV6_MTU_DISCOVER
-                | libc::IPV6_MTU
                 | libc::IPV6_DONTFRAG
-                | libc::IPV6_TCLASS
-                | IPV6_FLOWINFO
-                | IPV6_FLOWINFO_SEND
-                | IPV6_FLOWLABEL_MGR
                 | IPV6_AUTOFLOWLABEL
-                | IPV6_ADDR_PREFERENCES
-                | IPV6_MINHOPCOUNT
-                | libc::IPV6_RECVERR
                 | IPV6_RECVERR_RFC4884
-                | libc::IPV6_RECVHOPLIMIT
-                | IPV6_2292HOPLIMIT
-                | libc::IPV6_RECVTCLASS
                 | IPV6_RECVPATHMTU
     )
 }
@@ -237,9 +229,12 @@ mod tests {
             (libc::SOL_SOCKET, libc::SO_SNDBUF, Effect::None),
             (libc::SOL_SOCKET, libc::SO_RCVTIMEO, Effect::ReceiveTimeout),
             (libc::IPPROTO_IP, libc::IP_TTL, Effect::Headers),
-            (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, Effect::None),
-            // Tells of the destination of IPv4 datagrams, too.
-            (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, Effect::Kernel),
+            (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, Effect::Headers),
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, Effect::Messages),
+            (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, Effect::None),
+            // The kernel has the labels.
+            (libc::IPPROTO_IPV6, 33, Effect::Kernel),
+            (libc::IPPROTO_IPV6, libc::IPV6_HOPOPTS, Effect::Kernel),
         ] {
             assert_eq!(effect(level, name), expected, "{level} {name}");
         }

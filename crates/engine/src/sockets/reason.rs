@@ -128,12 +128,12 @@ reasons! {
     Multicast = 32, "multicast goes through the kernel",
         "To receive: join the group before the first receive call, and share its port with no other process. \
          To send: IP_MULTICAST_LOOP 0, or Linux 6.15";
-    /// Streams to an IPv6 address, and listeners at one or with `IPV6_V6ONLY`.
-    Tcp = 33, "TCP over IPv6 is the kernel's for now",
-        "Use IPv4 addresses, or listen at [::] without IPV6_V6ONLY: only IPv4 goes past the kernel in this version";
-    /// Datagrams to an IPv6 address, and sockets bound or connected to one, or bound with `IPV6_V6ONLY`.
-    Ipv6 = 34, "IPv6 is the kernel's for now",
-        "Use IPv4 addresses, or bind to [::] without IPV6_V6ONLY: only IPv4 goes past the kernel in this version";
+    /// Streams to a link-local address of IPv6, and listeners at one.
+    Tcp = 33, "TCP at link-local addresses is the kernel's for now",
+        "Use a global or unique local address (fd00::/8): link-local ones do not go past the kernel in this version";
+    /// Datagrams to such an address, or to a group of IPv6, and sockets bound or connected to one.
+    Ipv6 = 34, "IPv6 link-local addresses and groups are the kernel's",
+        "Use a global or unique local address (fd00::/8), or IPv4 groups: others do not go past the kernel in this version";
     /// Another process has it; when that ends, the interface is taken over.
     Held = 35, "another process holds the interface",
         "End the process that holds the interface, or give this one an interface of its own";
@@ -149,6 +149,9 @@ reasons! {
     /// `IP_MULTICAST_LOOP` is on, as it is by default, and sockets of this host are members of the group.
     Looped = 39, "sockets of this host are to get it, too",
         "Set IP_MULTICAST_LOOP to 0, or VMA_TX_MC_LOOPBACK=0, if nothing on this host is to receive it";
+    /// `hoplimit`, and for a connection also `advmss`, `initcwnd`, `rto_min` and what else `ip-route(8)` has of TCP.
+    RouteMetric = 40, "the route has metrics that only the kernel heeds",
+        "Take the metrics from the route (ip route get ADDRESS); an MTU is heeded, and for datagrams only hoplimit counts";
 }
 
 /// The statistics count each by itself.

@@ -5,6 +5,9 @@ use std::time::Duration;
 use dev_core::{MemoryKind, ThreadMode};
 use vma_config::ExceptionHandling;
 
+pub use crate::sockets::moderation::Moderation;
+use crate::sockets::rings::RingPolicy;
+
 /// What the configuration says to the engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -34,6 +37,10 @@ pub struct Settings {
     pub select_skip_os: u32,
     /// `VMA_CQ_POLL_BATCH_MAX`: frames taken from a ring at once.
     pub poll_batch_max: usize,
+    /// `VMA_RING_ALLOCATION_LOGIC_TX`, `VMA_RING_MIGRATION_RATIO_TX`, `VMA_RING_LIMIT_PER_INTERFACE`
+    pub rings_tx: RingPolicy,
+    /// How long a thread that sleeps leaves the packets of a stream alone.
+    pub moderation: Moderation,
     /// Frames of the pool.
     pub pool_frames: u32,
     /// `VMA_MEM_ALLOC_TYPE`

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use libc::{c_int, c_short};
-use stats::RingSlot;
+use stats::RingStats;
 
 use crate::sockets::exclusive::{self, ExclusiveSleeper, ExclusiveSleepers, Seen};
 use crate::sockets::interface::InterfaceSet;
@@ -35,11 +35,13 @@ pub struct Sleep {
     waiter: ManuallyDrop<Option<Arc<Waiter>>>,
     registered: ManuallyDrop<Vec<Registered>>,
     /// Descriptors of devices, and what counts the wake-ups by them.
-    devices: ManuallyDrop<Vec<(RawFd, &'static RingSlot)>>,
+    devices: ManuallyDrop<Vec<(RawFd, &'static RingStats)>>,
     /// What the thread sleeps in so that no packet wakes others, too, and where that comes from.
     exclusive: ManuallyDrop<Option<(ExclusiveSleeper, &'static ExclusiveSleepers)>>,
     /// What the kernel reported of that.
     seen: Option<Seen>,
+    /// The kernel has said of each descriptor what it is ready for.
+    is_polled: bool,
 }
 
 /// What a thread that has slept has to look at.
@@ -80,6 +82,7 @@ impl Sleep {
             devices: ManuallyDrop::new(Vec::new()),
             exclusive: ManuallyDrop::new(None),
             seen: None,
+            is_polled: false,
         }
     }
 
@@ -125,6 +128,21 @@ impl Sleep {
                 events: revents,
                 revents,
             });
+        }
+    }
+
+    /// The kernel has reported what [`Self::fds`] are ready for, or that none is.
+    pub fn polled(&mut self) {
+        self.is_polled = true;
+    }
+
+    /// Leaves the packets of streams alone for as long, then looks whether some have come.
+    pub(crate) fn nap<S: Stack>(&mut self, nsec: u64, interfaces: &InterfaceSet<S>) {
+        let end = sys::now_nsec().saturating_add(nsec);
+        self.deadline_nsec = Some(self.deadline_nsec.map_or(end, |deadline| deadline.min(end)));
+        let streams = interfaces.iter().filter(|it| it.stream_gap_nsec() > 0);
+        for fd in streams.flat_map(|interface| interface.wait_fds()) {
+            self.fds.retain(|watched| watched.fd != fd);
         }
     }
 
@@ -220,9 +238,13 @@ impl Sleep {
                 counted = Some(*stats);
             }
         }
+        let kernel = match self.seen {
+            Some(seen) => seen.kernel,
+            None => !self.is_polled || self.fds.iter().any(|fd| self.is_kernels(fd)),
+        };
         let exclusive = ManuallyDrop::into_inner(self.exclusive);
         let woken = Woken {
-            kernel: self.seen.is_none_or(|seen| seen.kernel),
+            kernel,
             devices_first: exclusive.is_some(),
         };
         let waiter = ManuallyDrop::into_inner(self.waiter);
@@ -236,6 +258,16 @@ impl Sleep {
         drop(ManuallyDrop::into_inner(self.devices));
         drop(ManuallyDrop::into_inner(self.fds));
         woken
+    }
+}
+
+impl Sleep {
+    /// Whether a descriptor is ready that is neither a device nor another thread's call.
+    fn is_kernels(&self, polled: &libc::pollfd) -> bool {
+        let is_own = |fd| Some(fd) == self.waiter.as_ref().as_ref().map(|waiter| waiter.fd());
+        polled.revents != 0
+            && !is_own(polled.fd)
+            && !self.devices.iter().any(|(fd, _)| *fd == polled.fd)
     }
 }
 

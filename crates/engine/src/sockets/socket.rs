@@ -173,6 +173,11 @@ impl<S: Stack> SocketCore<S> {
         *lock(&self.slot) = None;
     }
 
+    /// What tells the object from others.
+    pub(crate) fn number(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
     /// Number of the object's life; odd while a descriptor is open.
     #[inline]
     pub(crate) fn generation(&self) -> u32 {

@@ -1,25 +1,67 @@
 //! The way back into the kernel for packets that came past it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
 use descriptors::OwnDescriptor;
+use libc::c_int;
 
 use super::process::{FileId, file_id};
 use super::{Errno, Sockaddr, check, owned};
 
-/// A raw IPv4 socket whose packets bring their own headers. A forked child closes it.
+/// Raw sockets of both families whose packets bring their own headers. A forked child closes them.
 #[derive(Debug)]
 pub(crate) struct RawSocket {
+    v4: OfFamily,
+    /// `None`: the kernel has no IPv6.
+    v6: Option<OfFamily>,
+}
+
+#[derive(Debug)]
+struct OfFamily {
     fd: OwnDescriptor,
     /// What the number must stand for: the program may have closed it in a way that no hook sees.
     file: FileId,
 }
 
 impl RawSocket {
-    /// Opens it with a high number. Needs `CAP_NET_RAW`.
+    /// Opens them with high numbers. Needs `CAP_NET_RAW`.
     pub(crate) fn open() -> Result<Self, Errno> {
-        let (domain, kind) = (libc::AF_INET, libc::SOCK_RAW | libc::SOCK_CLOEXEC);
+        Ok(Self {
+            v4: OfFamily::open(libc::AF_INET)?,
+            v6: OfFamily::open(libc::AF_INET6).ok(),
+        })
+    }
+
+    /// Whether the descriptors are still these sockets.
+    pub(crate) fn is_open(&self) -> bool {
+        self.v4.is_open() && self.v6.as_ref().is_none_or(OfFamily::is_open)
+    }
+
+    /// Sends an IP packet to its own destination, mostly an address of this host.
+    pub(crate) fn send(&self, packet: &[u8]) -> bool {
+        match packet.first().map(|byte| byte >> 4) {
+            Some(4) => destination::<4>(packet, 16).is_some_and(|to| self.v4.send(packet, to)),
+            Some(6) => destination::<16>(packet, 24).is_some_and(|to| {
+                let v6 = self.v6.as_ref();
+                v6.is_some_and(|v6| v6.send(packet, to))
+            }),
+            _ => false,
+        }
+    }
+}
+
+fn destination<const LEN: usize>(packet: &[u8], offset: usize) -> Option<SocketAddr>
+where
+    IpAddr: From<[u8; LEN]>,
+{
+    let bytes = packet.get(offset..)?.first_chunk::<LEN>()?;
+    Some(SocketAddr::new(IpAddr::from(*bytes), 0))
+}
+
+impl OfFamily {
+    fn open(domain: c_int) -> Result<Self, Errno> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
         // SAFETY: socket(2) takes integers.
         let fd =
             check(unsafe { libc::syscall(libc::SYS_socket, domain, kind, libc::IPPROTO_RAW) })?;
@@ -29,20 +71,12 @@ impl RawSocket {
         Ok(Self { fd, file })
     }
 
-    /// Whether the descriptor is still this socket.
-    pub(crate) fn is_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         file_id(self.fd.as_raw_fd()) == Some(self.file)
     }
 
-    /// Sends an IPv4 packet to its own destination, mostly an address of this host.
-    pub(crate) fn send(&self, packet: &[u8]) -> bool {
-        let Some(destination) = packet
-            .get(16..20)
-            .and_then(|bytes| <[u8; 4]>::try_from(bytes).ok())
-        else {
-            return false;
-        };
-        let to = Sockaddr::from(SocketAddr::from((destination, 0)));
+    fn send(&self, packet: &[u8], to: SocketAddr) -> bool {
+        let to = Sockaddr::from(to);
         let (to, to_len) = (to.as_bytes().as_ptr(), to.as_bytes().len());
         let (data, len) = (packet.as_ptr(), packet.len());
         // SAFETY: the packet and the address are readable for their lengths.
@@ -73,7 +107,7 @@ mod tests {
             file_id(fd.as_raw_fd()).unwrap(),
             file_id(other.as_raw_fd()).unwrap(),
         );
-        let mut raw = RawSocket { fd, file: fd_file };
+        let mut raw = OfFamily { fd, file: fd_file };
         assert!(raw.is_open());
         raw.file = other_file;
         assert!(!raw.is_open());

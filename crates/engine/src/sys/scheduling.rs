@@ -65,6 +65,26 @@ pub(crate) fn pin_to_one_cpu() -> usize {
     cpu as usize
 }
 
+/// The CPU that the calling thread runs on.
+pub(crate) fn current_cpu() -> u32 {
+    // SAFETY: sched_getcpu has no preconditions.
+    u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
+}
+
+/// The CPUs that the calling thread may run on. None: the kernel does not say.
+pub(crate) fn allowed_cpus() -> Vec<u32> {
+    // SAFETY: all-zero is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    let (len, at) = (size_of_val(&set), &raw mut set);
+    // SAFETY: the set is writable for its size; 0 is the calling thread.
+    if unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, len, at) } < 0 {
+        return Vec::new();
+    }
+    // SAFETY: the numbers are within the set.
+    let is_in = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &set) };
+    (0..8 * len).filter(is_in).map(|cpu| cpu as u32).collect()
+}
+
 /// Keeps the calling thread on these CPUs, those of them that there are.
 pub(crate) fn run_on(cpus: &[u32]) -> io::Result<()> {
     // SAFETY: all-zero is the empty set.

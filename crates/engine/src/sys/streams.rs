@@ -80,6 +80,17 @@ pub(crate) fn option_bytes(
     Ok((len as usize).min(value.len()))
 }
 
+/// How many segments the kernel's socket has been given (`tcpi_segs_in`); 0 if the kernel does not say.
+pub(crate) fn segments_received(fd: c_int) -> u32 {
+    /// Where the number lies in `struct tcp_info` (include/uapi/linux/tcp.h).
+    const SEGS_IN_OFFSET: usize = 140;
+    let mut info = [0; SEGS_IN_OFFSET + 4];
+    match option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info) {
+        Ok(_) => info.last_chunk().map_or(0, |it| u32::from_ne_bytes(*it)),
+        Err(_) => 0,
+    }
+}
+
 /// `connect(2)`; the address is of the socket's family.
 pub(crate) fn connect(fd: c_int, peer: SocketAddr) -> Result<(), Errno> {
     with_address(libc::SYS_connect, fd, Sockaddr::from(peer).as_bytes())

@@ -1,6 +1,6 @@
 //! `accept(2)`: a connection gets a descriptor, and the kernel's socket behind it its addresses.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use dev_core::{Flow, Protocol};
@@ -9,6 +9,7 @@ use libc::c_int;
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
+use crate::sockets::rings::RingUser;
 use crate::sys::{self, Errno, streams};
 use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::common::now;
@@ -71,13 +72,13 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// Takes the connection that has waited longest. `open` makes an object for its descriptor. `None`: there is none after all; a
-    /// descriptor that was opened is the caller's to close.
+    /// descriptor that was opened is the caller's to close. Under the control lock; the caller then [finds its way](Self::find_way).
     pub(crate) fn accept(
         &'static self,
         host: &Host<S>,
         flags: c_int,
         open: impl FnOnce(c_int) -> Option<&'static Self>,
-    ) -> Option<Result<(c_int, SocketAddrV4), Errno>> {
+    ) -> Option<Result<(c_int, SocketAddr), Errno>> {
         let (key, interface) = {
             let role = self.role.lock();
             let Role::Listener(listening) = &*role else {
@@ -107,8 +108,8 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         let flow = Flow {
             protocol: Protocol::Tcp,
-            local: local.into(),
-            peer: Some(peer.into()),
+            local,
+            peer: Some(peer),
         };
         let mut is_here = socket.claim();
         let took = is_here
@@ -137,8 +138,8 @@ impl<S: TcpStack> TcpSocket<S> {
         socket.attachment().reuses_address = self.attachment().reuses_address();
         socket.interfaces.add(interface);
         let counters = socket.counters();
-        counters.local.set(local.into());
-        counters.peer.set(peer.into());
+        counters.local.set(local);
+        counters.peer.set(peer);
         socket.set_reason(Reason::Offloaded);
         host.count_reason(Reason::Offloaded);
         socket.inherits(self);
@@ -153,8 +154,8 @@ impl<S: TcpStack> TcpSocket<S> {
         &self,
         host: &Host<S>,
         fd: c_int,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
+        local: SocketAddr,
+        peer: SocketAddr,
     ) -> Result<(), Errno> {
         let family = self.family();
         match streams::connect_silently(fd, family.form(local), family.form(peer)) {
@@ -180,7 +181,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// Resets a connection that cannot be accepted.
-    fn refuse(&self, key: (SocketAddrV4, SocketAddrV4)) {
+    fn refuse(&self, key: (SocketAddr, SocketAddr)) {
         let interface = match &mut *self.role.lock() {
             Role::Listener(listening) => listening.refuse(key, &self.core, now()),
             _ => None,
@@ -208,16 +209,20 @@ impl<S: TcpStack> TcpSocket<S> {
         let shadow = &self.shadow;
         let inode = shadow.inode.load(Ordering::Relaxed);
         let now = now();
+        let user = RingUser::present(host.settings().rings_tx, self.number());
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
             return;
         };
+        stream.belongs_to(user);
         stream.show_accepted(fd, inode);
         // Its timer was the listener's.
         self.common.timers.arm(self.timer(), now);
-        let outcome = stream.settle(&self.core, now);
-        let interface = stream.way.as_ref().map(|way| way.interface);
+        let mut outcome = stream.settle(&self.core, now);
+        let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);
-        self.after(host, &outcome, interface);
+        // The caller looks for it.
+        outcome.needs_way = false;
+        self.after(host, &outcome, sender);
     }
 }

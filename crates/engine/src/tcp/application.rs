@@ -1,6 +1,6 @@
 //! What is common to the application's calls on a stream, and the small ones.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use ::tcp::{Error, Shutdown};
 use libc::c_int;
@@ -8,9 +8,9 @@ use libc::c_int;
 use crate::sockets::events;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
+use crate::sockets::interface::Sender;
 use crate::sockets::reason::Reason;
-use crate::sys::Errno;
+use crate::sys::{Errno, streams};
 use crate::tcp::common::now;
 use crate::tcp::info::name_of;
 use crate::tcp::socket::Role;
@@ -57,12 +57,12 @@ impl<S: TcpStack> TcpSocket<S> {
         &'static self,
         host: &Host<S>,
         outcome: &Outcome,
-        interface: Option<&'static Interface<S>>,
+        sender: Option<Sender<S>>,
     ) {
         if outcome.needs_kick
-            && let Some(interface) = interface
+            && let Some(sender) = sender
         {
-            interface.start_segments();
+            sender.start_segments();
         }
         self.announce(outcome);
         if outcome.needs_way {
@@ -74,11 +74,11 @@ impl<S: TcpStack> TcpSocket<S> {
     /// held.
     #[cold]
     pub(crate) fn find_way(&'static self, host: &Host<S>) {
-        let (local, peer, headers) = match &*self.role.lock() {
-            Role::Stream(stream) => (stream.local, stream.peer, stream.headers),
+        let (local, peer, headers, user) = match &*self.role.lock() {
+            Role::Stream(stream) => (stream.local, stream.peer, stream.headers, stream.user),
             _ => return,
         };
-        match Way::find(host, local, peer, headers) {
+        match Way::find(host, local, peer, headers, user) {
             Ok(way) => self.take_way((local, peer), way),
             // Looked for again when the network changes, or the connection's timer says so.
             Err(Reason::Neighbour) => self.open_through_kernel(host),
@@ -90,12 +90,21 @@ impl<S: TcpStack> TcpSocket<S> {
     /// The same, if it has none.
     pub(crate) fn find_missing_way(&'static self, host: &Host<S>) {
         let is_missing = match &*self.role.lock() {
-            Role::Stream(stream) => !stream.way.as_ref().is_some_and(Way::is_current),
+            Role::Stream(stream) => !stream.way.as_ref().is_some_and(Way::is_found),
             _ => false,
         };
         if is_missing {
             self.find_way(host);
         }
+    }
+
+    /// Whether the kernel's socket has got segments of the connection.
+    pub(crate) fn has_strayed(&self) -> bool {
+        let is_stream = match &*self.role.lock() {
+            Role::Stream(stream) => stream.orphan.is_none(),
+            _ => false,
+        };
+        is_stream && streams::segments_received(self.fd()) > 0
     }
 
     /// The network or a device has changed. Under the control lock.
@@ -115,9 +124,9 @@ impl<S: TcpStack> TcpSocket<S> {
         Vec::new()
     }
 
-    fn take_way(&self, of: (SocketAddrV4, SocketAddrV4), way: Way<S>) {
+    fn take_way(&self, of: (SocketAddr, SocketAddr), way: Way<S>) {
         let now = now();
-        let interface = way.interface;
+        let sender = *way.sender;
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
             return;
@@ -127,18 +136,18 @@ impl<S: TcpStack> TcpSocket<S> {
             return;
         }
         let path_mtus = &self.common.path_mtus;
-        let mtu = path_mtus.at_most(*stream.peer.ip(), way.mtu, now);
+        let mtu = path_mtus.at_most(stream.peer.ip(), way.mtu, now);
         stream.connection.set_path_mtu(mtu);
         stream.way = Some(way);
         let outcome = stream.settle(&self.core, now);
         drop(role);
         if outcome.needs_kick {
-            interface.start_segments();
+            sender.start_segments();
         }
         self.announce(&outcome);
     }
 
-    fn has_no_way(&'static self, host: &Host<S>, of: (SocketAddrV4, SocketAddrV4), reason: Reason) {
+    fn has_no_way(&'static self, host: &Host<S>, of: (SocketAddr, SocketAddr), reason: Reason) {
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
             return;
@@ -181,9 +190,9 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let mut outcome = stream.settle(&self.core, now);
         outcome.events |= events::ALL;
-        let interface = stream.way.as_ref().map(|way| way.interface);
+        let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);
-        self.after(host, &outcome, interface);
+        self.after(host, &outcome, sender);
         Some(is_connected.then_some(()).ok_or(Errno(libc::ENOTCONN)))
     }
 

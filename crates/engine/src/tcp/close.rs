@@ -68,12 +68,12 @@ impl<S: TcpStack> TcpSocket<S> {
         stream.orphan = Some(copy);
         let outcome = stream.settle(&self.core, now);
         let (is_over, owes_time_wait) = (stream.is_over(), stream.owes_time_wait());
-        let interface = stream.way.as_ref().map(|way| way.interface);
+        let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);
         if outcome.needs_kick
-            && let Some(interface) = interface
+            && let Some(sender) = sender
         {
-            interface.start_segments();
+            sender.start_segments();
         }
         self.announce(&outcome);
         !is_over || owes_time_wait
@@ -167,16 +167,16 @@ impl<S: TcpStack> TcpSocket<S> {
         if stream.is_abandoned_and_over() {
             if let (true, Some(way)) = (outcome.needs_kick, &stream.way) {
                 // Many may end at once: the device is told when all have been looked after.
-                way.interface.has_replied_to(way.interface);
+                way.sender.has_replied_to(way.sender.interface);
             }
             drop(role);
             return self.end_orphan(host);
         }
-        let interface = stream.way.as_ref().map(|way| way.interface);
+        let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);
         // Others may have left that to this thread.
-        if let Some(interface) = interface {
-            interface.start_segments();
+        if let Some(sender) = sender {
+            sender.start_segments();
         }
         self.announce(&outcome);
         if outcome.needs_way {

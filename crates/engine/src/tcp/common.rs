@@ -1,7 +1,7 @@
 //! What all TCP sockets of the process share.
 
 use std::fmt;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -44,8 +44,8 @@ pub(crate) struct Common<S: Stack> {
 /// A segment of a connection that is not known here. It may be one of the kernel's, which says so.
 #[derive(Debug)]
 pub(super) struct Stranger {
-    pub(super) local: SocketAddrV4,
-    pub(super) peer: SocketAddrV4,
+    pub(super) local: SocketAddr,
+    pub(super) peer: SocketAddr,
     pub(super) header: Header,
     pub(super) data: Vec<u8>,
 }

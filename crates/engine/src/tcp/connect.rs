@@ -1,21 +1,22 @@
 //! `connect(2)`: the kernel's socket is connected without a packet, so that the kernel chooses source address and port and keeps them;
 //! the connection is made here.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
-use ::tcp::{Connection, Path, State};
+use ::tcp::{Connection, State};
 use dev_core::{Flow, Protocol};
 use libc::c_int;
 
 use crate::sockets::events;
-use crate::sockets::family::{canonical, local_ipv4};
+use crate::sockets::family::{canonical, has_scope, local_address};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
-use crate::sockets::network::{NextHop, NextHopKey};
+use crate::sockets::network::{FlowPorts, NextHop, NextHopKey, RouteMetrics};
 use crate::sockets::offload::NotOffloaded;
 use crate::sockets::reason::Reason;
+use crate::sockets::rings::RingUser;
 use crate::sys::{self, Errno, streams};
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{StreamCall, StreamOutcome};
@@ -23,7 +24,7 @@ use crate::tcp::common::now;
 use crate::tcp::offload::client_rule;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
-use crate::tcp::way::Way;
+use crate::tcp::way::{Way, path_to};
 use crate::tcp::{TcpSocket, TcpStack};
 
 /// What becomes of a `connect(2)`.
@@ -61,12 +62,9 @@ impl<S: TcpStack> TcpSocket<S> {
         if self.is_committed() || self.reason() != Reason::NotBound {
             return ConnectOutcome::Kernel;
         }
-        let found = match canonical(peer) {
-            SocketAddr::V4(peer) => self.interface_to(host, peer).map(|found| (found, peer)),
-            SocketAddr::V6(_) => Err(Reason::Tcp.into()),
-        };
-        let (interface, peer) = match found {
-            Ok(found) => found,
+        let peer = canonical(peer);
+        let interface = match self.interface_to(host, peer) {
+            Ok(interface) => interface,
             Err(refusal) => return self.left_to_kernel(host, peer, &refusal),
         };
         let control = host.control();
@@ -195,19 +193,19 @@ impl<S: TcpStack> TcpSocket<S> {
     fn disconnect(&'static self, host: &Host<S>) -> ConnectOutcome {
         let _control = host.control();
         let mut role = self.role.lock();
-        let mut interface = None;
+        let mut sender = None;
         if let Role::Stream(stream) = &mut *role {
             stream.connection.abort();
             let outcome = stream.settle(&self.core, now());
-            interface = stream
+            sender = stream
                 .way
                 .as_ref()
                 .filter(|_| outcome.needs_kick)
-                .map(|way| way.interface);
+                .map(|way| *way.sender);
         }
         drop(role);
-        if let Some(interface) = interface {
-            interface.start_segments();
+        if let Some(sender) = sender {
+            sender.start_segments();
         }
         self.forget_connection();
         ConnectOutcome::Done
@@ -217,7 +215,7 @@ impl<S: TcpStack> TcpSocket<S> {
     fn interface_to(
         &self,
         host: &Host<S>,
-        peer: SocketAddrV4,
+        peer: SocketAddr,
     ) -> Result<&'static Interface<S>, NotOffloaded<'static>> {
         let fd = self.fd();
         let rules = host.rules();
@@ -236,18 +234,37 @@ impl<S: TcpStack> TcpSocket<S> {
         if host.network().has_ipsec() {
             return Err(Reason::Ipsec.into());
         }
-        let destination = *peer.ip();
+        let destination = peer.ip();
         if destination.is_loopback() || destination.is_unspecified() {
             return Err(Reason::Loopback.into());
         }
-        let bound = local_ipv4(fd);
+        if is_narrow(destination) {
+            return Err(Reason::Tcp.into());
+        }
+        let bound = local_address(fd);
+        let is_other = |it: &SocketAddr| it.is_ipv4() != peer.is_ipv4();
+        if bound
+            .as_ref()
+            .is_some_and(|it| is_other(it) && !it.ip().is_unspecified())
+        {
+            // The kernel has a word for it.
+            return Err(Reason::Route.into());
+        }
         let key = NextHopKey {
             destination,
-            source: bound.map(|it| *it.ip()).filter(|ip| !ip.is_unspecified()),
-            tos: self.tos(),
+            source: bound.map(|it| it.ip()).filter(|ip| !ip.is_unspecified()),
+            tos: self.tos(destination),
             output_interface: None,
+            flow: Some(FlowPorts {
+                protocol: Protocol::Tcp,
+                local: bound.map_or(0, |it| it.port()),
+                peer: peer.port(),
+            }),
         };
         let found = host.next_hop(key);
+        if found.found.metrics != RouteMetrics::default() {
+            return Err(Reason::RouteMetric.into());
+        }
         let link = match (found.found.next_hop, found.found.neighbour) {
             (NextHop::Link { link_index, .. }, _) => link_index,
             (NextHop::Kernel(Reason::Neighbour), Some((link, address))) => {
@@ -263,11 +280,15 @@ impl<S: TcpStack> TcpSocket<S> {
         Ok(interface)
     }
 
-    fn tos(&self) -> u8 {
-        if !self.has_set(libc::IPPROTO_IP, libc::IP_TOS) {
+    fn tos(&self, destination: IpAddr) -> u8 {
+        let (level, name) = match destination {
+            IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TOS),
+            IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+        };
+        if !self.has_set(level, name) {
             return 0;
         }
-        let tos = sys::option_int(self.fd(), libc::IPPROTO_IP, libc::IP_TOS);
+        let tos = sys::option_int(self.fd(), level, name);
         tos.map_or(0, |tos| u8::try_from(tos).unwrap_or(0))
     }
 
@@ -288,7 +309,7 @@ impl<S: TcpStack> TcpSocket<S> {
         &'static self,
         host: &Host<S>,
         fd: c_int,
-        peer: SocketAddrV4,
+        peer: SocketAddr,
         interface: &'static Interface<S>,
     ) -> Begun {
         let Some((wanted, headers)) = self.options_before_connection() else {
@@ -321,10 +342,14 @@ impl<S: TcpStack> TcpSocket<S> {
             undo(&wanted, false);
             return Begun::Refused(errno);
         }
-        let Some(local) = local_ipv4(fd) else {
+        let Some(local) = local_address(fd) else {
             undo(&wanted, true);
             return Begun::Not(Reason::Route, "");
         };
+        if is_narrow(local.ip()) {
+            undo(&wanted, true);
+            return Begun::Not(Reason::Tcp, "");
+        }
         let is_allowed = client_rule(host.rules(), peer, Some(local)).is_none();
         let is_reached = !local.ip().is_loopback() && local.ip() != peer.ip();
         if !is_allowed || !is_reached {
@@ -344,18 +369,27 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let flow = Flow {
             protocol: Protocol::Tcp,
-            local: local.into(),
-            peer: Some(peer.into()),
+            local,
+            peer: Some(peer),
         };
         let now = now();
-        let secrets = self.common.key().secrets(local.into(), peer.into(), now);
+        let secrets = self.common.key().secrets(local, peer, now);
         let mtu = interface.spec().mtu.min(interface.mtu_max());
-        let path = Path::ipv4(u16::try_from(mtu).unwrap_or(u16::MAX));
+        let path = path_to(peer.ip(), u16::try_from(mtu).unwrap_or(u16::MAX));
         let config = self.common.config();
         let connection = Connection::connect(now, config, wanted.clone(), path, secrets);
         let no_way: Option<Way<S>> = None;
         let counted = self.common.counted();
-        let mut stream = Stream::new(connection, local, peer, interface, no_way, headers, counted);
+        let user = RingUser::present(host.settings().rings_tx, self.number());
+        let mut stream = Stream::new(
+            connection,
+            (local, peer),
+            interface,
+            no_way,
+            headers,
+            user,
+            counted,
+        );
         stream.is_connecting = true;
         let inode = self.shadow.inode.load(Ordering::Relaxed);
         stream.show(self.common.segment.claim_tcp_connection(), fd, inode);
@@ -373,8 +407,8 @@ impl<S: TcpStack> TcpSocket<S> {
         self.attachment().flows.push((interface, flow));
         self.interfaces.add(interface);
         let counters = self.counters();
-        counters.local.set(local.into());
-        counters.peer.set(peer.into());
+        counters.local.set(local);
+        counters.peer.set(peer);
         self.set_reason(Reason::Offloaded);
         host.count_reason(Reason::Offloaded);
         log::debug!(
@@ -384,6 +418,14 @@ impl<S: TcpStack> TcpSocket<S> {
         host.socket_event(Reason::Offloaded, fd, &format!("{local} to {peer}"));
         self.interfaces_changed();
         Begun::Here
+    }
+}
+
+/// Whether an address is no end of a connection past the kernel, as a group or a link-local one of IPv6.
+fn is_narrow(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(ip) => has_scope(&ip) || ip.is_multicast(),
     }
 }
 

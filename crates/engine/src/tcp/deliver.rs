@@ -70,7 +70,7 @@ impl<S: TcpStack> TcpSocket<S> {
                     if outcome.needs_kick
                         && let Some(way) = &stream.way
                     {
-                        outcome.needs_kick = !way.interface.has_replied_to(stream.interface);
+                        outcome.needs_kick = !way.sender.has_replied_to(stream.interface);
                     }
                     outcome
                 }
@@ -104,15 +104,15 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         stream.is_in_batch = false;
         let outcome = stream.settle(&self.core, now);
-        let interface = stream.way.as_ref().map(|way| way.interface);
+        let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);
         if outcome.needs_kick
-            && let Some(interface) = interface
+            && let Some(sender) = sender
         {
-            if interface.spec().index == polled {
-                interface.has_replied_to(interface);
+            if sender.interface.spec().index == polled {
+                sender.has_replied_to(sender.interface);
             } else {
-                interface.start_segments();
+                sender.start_segments();
             }
         }
         self.announce(&outcome);

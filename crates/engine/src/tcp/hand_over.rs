@@ -1,7 +1,7 @@
 //! The return of a connection to the kernel: all that the peer can notice of it is put into the kernel's socket (`TCP_REPAIR`), which
 //! goes on from there. Not one octet is lost, sent twice as new or out of order.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
 use ::tcp::{Flags, Header, Snapshot, State};
@@ -22,8 +22,8 @@ use crate::tcp::{Common, TcpSocket, TcpStack};
 /// What came for a connection while it was being moved.
 #[derive(Debug)]
 pub(super) struct Moving {
-    local: SocketAddrV4,
-    peer: SocketAddrV4,
+    local: SocketAddr,
+    peer: SocketAddr,
     segments: Vec<(Header, Vec<u8>)>,
 }
 
@@ -151,8 +151,8 @@ pub(super) fn send_on(raw: &sys::RawSocket, segment: &Stranger) {
 /// Segments that were merged may be longer than what can be sent.
 fn send_parts(
     raw: &sys::RawSocket,
-    local: SocketAddrV4,
-    peer: SocketAddrV4,
+    local: SocketAddr,
+    peer: SocketAddr,
     header: &Header,
     data: &[u8],
 ) {
@@ -189,8 +189,8 @@ fn header_of_part(header: &Header, index: usize, is_last: bool) -> Header {
 
 /// A segment of the peer's as an IPv4 packet.
 pub(super) fn packet(
-    local: SocketAddrV4,
-    peer: SocketAddrV4,
+    local: SocketAddr,
+    peer: SocketAddr,
     header: &Header,
     data: &[u8],
 ) -> Option<Vec<u8>> {
@@ -299,8 +299,8 @@ fn set_options(fd: c_int, snapshot: &Snapshot<Received>) -> Result<(), Errno> {
 fn end<S: TcpStack>(
     host: &Host<S>,
     fd: c_int,
-    local: SocketAddrV4,
-    peer: SocketAddrV4,
+    local: SocketAddr,
+    peer: SocketAddr,
     snapshot: &Snapshot<Received>,
 ) -> Result<(), Errno> {
     let state = snapshot.state;
@@ -353,8 +353,8 @@ pub(super) fn peers_header(
 /// A segment in the peer's stead, to the kernel's socket only.
 fn say<S: TcpStack>(
     host: &Host<S>,
-    local: SocketAddrV4,
-    peer: SocketAddrV4,
+    local: SocketAddr,
+    peer: SocketAddr,
     snapshot: &Snapshot<Received>,
     seq: tcp::SeqNumber,
     flags: Flags,

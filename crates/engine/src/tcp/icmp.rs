@@ -3,7 +3,7 @@
 //! too, if there is none.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,34 +22,39 @@ use crate::tcp::{TcpSocket, TcpStack};
 /// The largest packets that get through to destinations, as routers have said: the kernel has not been told.
 #[derive(Debug, Default)]
 pub(super) struct PathMtus {
-    known: Mutex<HashMap<Ipv4Addr, (u16, Instant)>>,
+    known: Mutex<HashMap<IpAddr, (u16, Instant)>>,
 }
 
 /// How long one is believed (`net.ipv4.route.mtu_expires`).
 const EXPIRES: Duration = Duration::from_secs(600);
 /// As many as are remembered. Who sends so many messages has to begin anew.
 const MOST: usize = 4096;
-/// No smaller one is believed (`net.ipv4.route.min_pmtu`).
-const MIN_MTU: u16 = 552;
+/// No smaller one is believed (`net.ipv4.route.min_pmtu`; RFC 8200 §5).
+const fn mtu_min(peer: IpAddr) -> u16 {
+    match peer {
+        IpAddr::V4(_) => 552,
+        IpAddr::V6(_) => 1280,
+    }
+}
 
 impl PathMtus {
-    fn learn(&self, peer: Ipv4Addr, mtu: u16, now: Instant) {
+    fn learn(&self, peer: IpAddr, mtu: u16, now: Instant) {
         let mut known = self.lock();
         if known.len() >= MOST {
             known.clear();
         }
-        known.insert(peer, (mtu.max(MIN_MTU), now + EXPIRES));
+        known.insert(peer, (mtu.max(mtu_min(peer)), now + EXPIRES));
     }
 
     /// What gets through to `peer` of packets of `mtu` bytes.
-    pub(super) fn at_most(&self, peer: Ipv4Addr, mtu: u16, now: Instant) -> u16 {
+    pub(super) fn at_most(&self, peer: IpAddr, mtu: u16, now: Instant) -> u16 {
         match self.lock().get(&peer) {
             Some((known, expires)) if now < *expires => mtu.min(*known),
             _ => mtu,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Ipv4Addr, (u16, Instant)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, (u16, Instant)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -58,7 +63,14 @@ impl<S: TcpStack> TcpSocket<S> {
     /// ICMP says that a segment did not arrive, which is the socket's or of a connection that it has not accepted. No lock may be held.
     pub(crate) fn take_segment_error(&'static self, host: &Host<S>, error: &SegmentError) {
         let (kind, code) = error.kind;
-        let Some(kind) = IcmpError::from_icmp(kind, code, error.mtu) else {
+        let kind = match error.peer {
+            SocketAddr::V4(_) => {
+                let mtu = u16::try_from(error.mtu).unwrap_or(u16::MAX);
+                IcmpError::from_icmp(kind, code, mtu)
+            }
+            SocketAddr::V6(_) => IcmpError::from_icmpv6(kind, code, error.mtu),
+        };
+        let Some(kind) = kind else {
             return;
         };
         let now = now();
@@ -68,9 +80,9 @@ impl<S: TcpStack> TcpSocket<S> {
             Role::Stream(stream) if (stream.local, stream.peer) == (error.local, error.peer) => {
                 self.tell(stream, kind, seq, now);
                 let outcome = stream.settle(&self.core, now);
-                let interface = stream.way.as_ref().map(|way| way.interface);
+                let sender = stream.way.as_ref().map(|way| *way.sender);
                 drop(role);
-                return self.after(host, &outcome, interface);
+                return self.after(host, &outcome, sender);
             }
             Role::Listener(listening) => {
                 let key = (error.local, error.peer);
@@ -97,7 +109,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if let IcmpError::PacketTooBig { mtu } = error
             && is_outstanding
         {
-            self.common.path_mtus.learn(*stream.peer.ip(), mtu, now);
+            self.common.path_mtus.learn(stream.peer.ip(), mtu, now);
         }
         stream.connection.on_icmp(error, seq);
     }
@@ -117,7 +129,11 @@ impl<S: TcpStack> TcpSocket<S> {
             source: [0; 6],
             destination: [0; 6],
         };
-        let template = stream.headers.template(nowhere, stream.local, stream.peer);
+        let hop_limit = host.network().hop_limit(stream.interface.spec().index);
+        let template =
+            stream
+                .headers
+                .template(nowhere, (stream.local, stream.peer), hop_limit, false);
         let mut transmit = Transmit::default();
         while stream.connection.poll_transmit(now, &mut transmit) {
             let payload = stream.connection.payload(&transmit);

@@ -5,10 +5,11 @@ mod cookie;
 mod returning;
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use ::tcp::{
-    Connection, CookieError, Ecn, Event, Instant, ListenDisposition, Listener, Options, Path, State,
+    Connection, CookieError, Ecn, Event, Flags, Instant, ListenDisposition, Listener, Options,
+    State,
 };
 use dev_core::{Flow, Protocol};
 use libc::c_int;
@@ -16,10 +17,11 @@ use wire::tcp::Segment;
 
 use crate::sockets::delivery;
 use crate::sockets::events;
-use crate::sockets::family::Addresses;
+use crate::sockets::family::{Addresses, has_scope};
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::reason::Reason;
+use crate::sockets::rings::RingUser;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
@@ -29,7 +31,7 @@ use crate::tcp::offload::server_rule;
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::{Outcome, Stream};
-use crate::tcp::way::{HeaderOptions, Way};
+use crate::tcp::way::{Headers, Way, path_to};
 use crate::tcp::{TcpSocket, TcpStack, options};
 pub(super) use returning::Returning;
 
@@ -37,12 +39,12 @@ pub(super) use returning::Returning;
 pub(super) struct Listening<S: Stack> {
     pub(super) listener: Listener,
     /// By the addresses of both sides.
-    children: HashMap<(SocketAddrV4, SocketAddrV4), Child<S>>,
+    children: HashMap<(SocketAddr, SocketAddr), Child<S>>,
     /// Those that wait to be accepted, the oldest first.
-    ready: VecDeque<(SocketAddrV4, SocketAddrV4)>,
+    ready: VecDeque<(SocketAddr, SocketAddr)>,
     places: Vec<Place<S>>,
     options: Options,
-    headers: HeaderOptions,
+    headers: Headers,
     /// It is the kernel's socket that listens: nobody accepts here.
     is_returning: bool,
     /// SYNs are answered also while the program does something else.
@@ -53,7 +55,9 @@ pub(super) struct Listening<S: Stack> {
 #[derive(Clone, Copy)]
 pub(super) struct Place<S: Stack> {
     interface: &'static Interface<S>,
-    address: Ipv4Addr,
+    address: IpAddr,
+    /// For IPv6: what the interface says.
+    hop_limit: u8,
 }
 
 /// A connection that was not accepted yet.
@@ -82,6 +86,10 @@ impl<S: Stack> Listening<S> {
         match self.listener.on_segment(now, &segment.header) {
             ListenDisposition::Open => self.open(core, common, now, segment, mac),
             ListenDisposition::Cookie => self.answer_with_cookie(common, now, segment, mac),
+            // It may be for a connection that the kernel has, in TIME-WAIT for example.
+            ListenDisposition::Ignore if segment.header.flags.contains(Flags::RST) => {
+                leave_to_kernel(common, now, segment, data)
+            }
             // The queue is full; the peer tries again.
             ListenDisposition::Ignore => Outcome::default(),
             ListenDisposition::Reset => {
@@ -98,8 +106,17 @@ impl<S: Stack> Listening<S> {
     /// How segments get back to where one came from.
     fn way_back(&self, segment: &Segment, mac: [u8; 6]) -> Option<Way<S>> {
         let (local, peer) = delivery::ends(segment);
-        let place = self.places.iter().find(|it| it.address == *local.ip())?;
-        Some(Way::back(place.interface, mac, local, peer, self.headers))
+        let place = self.places.iter().find(|it| it.address == local.ip())?;
+        let (interface, hop_limit) = (place.interface, place.hop_limit);
+        let (ends, user) = ((local, peer), passing_user(interface, peer));
+        Some(Way::back(
+            interface,
+            hop_limit,
+            mac,
+            ends,
+            self.headers,
+            user,
+        ))
     }
 
     fn open(
@@ -119,8 +136,8 @@ impl<S: Stack> Listening<S> {
             now,
             common.config(),
             self.options.clone(),
-            Path::ipv4(way.mtu),
-            common.key().secrets(local.into(), peer.into(), now),
+            path_to(segment.endpoints.source().ip(), way.mtu),
+            common.key().secrets(local, peer, now),
             &segment.header,
             Ecn::from_tos(segment.tos),
         );
@@ -133,17 +150,17 @@ impl<S: Stack> Listening<S> {
         common: &Common<S>,
         connection: Connection<Received>,
         way: Way<S>,
-        (local, peer): (SocketAddrV4, SocketAddrV4),
+        (local, peer): (SocketAddr, SocketAddr),
     ) {
-        let interface = way.interface;
+        let interface = way.sender.interface;
         let counted = common.counted();
         let stream = Stream::new(
             connection,
-            local,
-            peer,
+            (local, peer),
             interface,
             Some(way),
             self.headers,
+            passing_user(interface, peer),
             counted,
         );
         let child = Child {
@@ -160,7 +177,7 @@ impl<S: Stack> Listening<S> {
         common: &Common<S>,
         now: Instant,
         segment: &Segment,
-        key: (SocketAddrV4, SocketAddrV4),
+        key: (SocketAddr, SocketAddr),
         data: Option<Received>,
     ) -> Outcome {
         let Some(child) = self.children.get_mut(&key) else {
@@ -179,7 +196,7 @@ impl<S: Stack> Listening<S> {
     /// Does something to a connection that was not accepted yet, if there is such a one.
     pub(super) fn with_child(
         &mut self,
-        key: (SocketAddrV4, SocketAddrV4),
+        key: (SocketAddr, SocketAddr),
         core: &SocketCore<S>,
         common: &Common<S>,
         now: Instant,
@@ -194,7 +211,7 @@ impl<S: Stack> Listening<S> {
     /// After whatever was done to a connection.
     fn settle(
         &mut self,
-        key: (SocketAddrV4, SocketAddrV4),
+        key: (SocketAddr, SocketAddr),
         core: &SocketCore<S>,
         common: &Common<S>,
         now: Instant,
@@ -207,7 +224,7 @@ impl<S: Stack> Listening<S> {
         if sent.needs_kick
             && let Some(way) = &child.stream.way
         {
-            outcome.needs_kick = !way.interface.has_replied_to(child.stream.interface);
+            outcome.needs_kick = !way.sender.has_replied_to(child.stream.interface);
         }
         while let Some(event) = child.stream.connection.poll_event() {
             if event == Event::Connected && !child.is_ready {
@@ -275,14 +292,14 @@ impl<S: Stack> Listening<S> {
     }
 
     /// The connection that is to be accepted next.
-    pub(super) fn next(&self) -> Option<(SocketAddrV4, SocketAddrV4)> {
+    pub(super) fn next(&self) -> Option<(SocketAddr, SocketAddr)> {
         self.ready.front().copied()
     }
 
     /// Takes it out.
     pub(super) fn accepted(
         &mut self,
-        key: (SocketAddrV4, SocketAddrV4),
+        key: (SocketAddr, SocketAddr),
         core: &SocketCore<S>,
     ) -> Option<Box<Stream<S>>> {
         let child = self.children.remove(&key)?;
@@ -295,7 +312,7 @@ impl<S: Stack> Listening<S> {
     /// Resets one. The device has to be told, whose interface this returns.
     pub(super) fn refuse(
         &mut self,
-        key: (SocketAddrV4, SocketAddrV4),
+        key: (SocketAddr, SocketAddr),
         core: &SocketCore<S>,
         now: Instant,
     ) -> Option<&'static Interface<S>> {
@@ -308,14 +325,17 @@ impl<S: Stack> Listening<S> {
     /// Where a connection comes in.
     pub(super) fn interface_of(
         &self,
-        key: (SocketAddrV4, SocketAddrV4),
+        key: (SocketAddr, SocketAddr),
     ) -> Option<&'static Interface<S>> {
         self.children.get(&key).map(|child| child.stream.interface)
     }
 
-    /// Resets what nobody will accept. The devices have to be told.
+    /// Resets what nobody will accept, and forgets what is not established. The devices have to be told.
     pub(super) fn abort_all(&mut self, core: &SocketCore<S>, now: Instant) {
         for (_, mut child) in self.children.drain() {
+            if child.stream.connection.is_embryonic() {
+                continue;
+            }
             child.stream.connection.abort();
             child.stream.transmit(core.counters(), now);
         }
@@ -325,6 +345,17 @@ impl<S: Stack> Listening<S> {
     pub(super) fn interfaces(&self) -> impl Iterator<Item = &'static Interface<S>> + '_ {
         self.places.iter().map(|place| place.interface)
     }
+}
+
+/// Whose rings a connection sends by that nobody has accepted: the thread's that receives for it.
+fn passing_user<S: Stack>(interface: &Interface<S>, peer: SocketAddr) -> RingUser {
+    let host = match peer.ip() {
+        IpAddr::V4(ip) => u64::from(u32::from(ip)),
+        // Hosts of one network differ in the lower half.
+        IpAddr::V6(ip) => u128::from(ip) as u64,
+    };
+    let number = usize::from(peer.port()) ^ (host as usize).rotate_left(16);
+    RingUser::passing(interface.ring_policy(), number)
 }
 
 /// A segment of no connection here: the kernel knows it, or resets it.
@@ -356,11 +387,8 @@ impl<S: TcpStack> TcpSocket<S> {
         let Some(addresses) = addresses.filter(|it| it.local.port() != 0) else {
             return;
         };
-        let begun = match addresses.local_ipv4() {
-            Some(local) => self.places_at(host, local),
-            None => Err(Reason::Tcp),
-        };
         let local = addresses.local;
+        let begun = self.places_at(host, &addresses);
         let begun = begun.and_then(|places| self.begin_listening(host, fd, local, places, backlog));
         if let Err(reason) = begun {
             host.leave_to_kernel(self, reason);
@@ -368,8 +396,8 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// Where connections to an address come in. Opens interfaces.
-    fn places_at(&self, host: &Host<S>, local: SocketAddrV4) -> Result<Vec<Place<S>>, Reason> {
-        let fd = self.fd();
+    fn places_at(&self, host: &Host<S>, at: &Addresses) -> Result<Vec<Place<S>>, Reason> {
+        let (fd, local) = (self.fd(), at.local);
         if !host.settings().offloaded_sockets {
             return Err(Reason::Disabled);
         }
@@ -385,24 +413,36 @@ impl<S: TcpStack> TcpSocket<S> {
         if !self.common.can_repair() {
             return Err(Reason::Repair);
         }
+        if let IpAddr::V6(ip) = local.ip()
+            && has_scope(&ip)
+        {
+            return Err(Reason::Tcp);
+        }
         let mut places = Vec::new();
         let mut refusal = Reason::Loopback;
         for facts in host.links.facts() {
-            if facts.loopback || !facts.eligible {
+            if facts.loopback || !facts.is_eligible() {
                 continue;
             }
+            let hop_limit = host.network().hop_limit(facts.spec.index);
             for address in facts.addresses {
-                if !local.ip().is_unspecified() && *local.ip() != address {
+                let is_wanted = local.ip() == address
+                    || local.ip().is_unspecified() && at.versions.carry(address);
+                if !is_wanted {
                     continue;
                 }
-                let at = SocketAddrV4::new(address, local.port());
+                let at = SocketAddr::new(address, local.port());
                 if server_rule(host.rules(), at).is_some() {
                     refusal = Reason::Rule;
                     continue;
                 }
                 match host.links.open_for_flows(facts.spec.index) {
                     Ok(interface) if interface.takes_connections() => {
-                        places.push(Place { interface, address });
+                        places.push(Place {
+                            interface,
+                            address,
+                            hop_limit,
+                        });
                     }
                     Ok(_) => refusal = Reason::Merged,
                     Err(reason) => refusal = reason,
@@ -453,7 +493,7 @@ impl<S: TcpStack> TcpSocket<S> {
         for place in places {
             let flow = Flow {
                 protocol: Protocol::Tcp,
-                local: SocketAddrV4::new(place.address, local.port()).into(),
+                local: SocketAddr::new(place.address, local.port()),
                 peer: None,
             };
             if place.interface.attach(&flow, self.into()).is_err() {

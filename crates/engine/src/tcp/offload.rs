@@ -1,6 +1,6 @@
 //! Which TCP sockets are accelerated: those that no rule of `libvma.conf` leaves to the kernel.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use vma_config::rules::{ProcessRule, ProcessRules, Role};
 
@@ -15,14 +15,14 @@ pub fn may_accelerate(rules: &ProcessRules) -> bool {
 /// The rule by which a connection to `peer` is the kernel's.
 pub(super) fn client_rule(
     rules: &ProcessRules,
-    peer: SocketAddrV4,
-    local: Option<SocketAddrV4>,
+    peer: SocketAddr,
+    local: Option<SocketAddr>,
 ) -> Option<&ProcessRule> {
     os_rule(rules, Role::TcpClient, peer, local)
 }
 
 /// The rule by which listening at `local` is the kernel's.
-pub(super) fn server_rule(rules: &ProcessRules, local: SocketAddrV4) -> Option<&ProcessRule> {
+pub(super) fn server_rule(rules: &ProcessRules, local: SocketAddr) -> Option<&ProcessRule> {
     os_rule(rules, Role::TcpServer, local, None)
 }
 

@@ -9,14 +9,14 @@ use libc::c_int;
 use crate::sockets::family::Family;
 use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
-use crate::sockets::options::{IPV6_ADDRFORM, is_of_ipv6_packets};
+use crate::sockets::options::{IPV6_ADDRFORM, needs_nothing_of_ipv6};
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
 use crate::tcp::common::now;
 use crate::tcp::socket::Role;
 use crate::tcp::sysctl;
-use crate::tcp::way::HeaderOptions;
+use crate::tcp::way::Headers;
 use crate::tcp::{TcpSocket, TcpStack};
 
 /// What an option means in user space.
@@ -71,7 +71,8 @@ fn effect(level: c_int, name: c_int) -> Effect {
             | libc::SO_BUSY_POLL_BUDGET
             | libc::SO_INCOMING_CPU,
         ) => Effect::None,
-        (libc::IPPROTO_IP, libc::IP_TTL | libc::IP_TOS | libc::IP_MTU_DISCOVER) => Effect::Headers,
+        (libc::IPPROTO_IP, libc::IP_TTL | libc::IP_TOS | libc::IP_MTU_DISCOVER)
+        | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS | libc::IPV6_TCLASS) => Effect::Headers,
         (
             libc::IPPROTO_TCP,
             libc::TCP_NODELAY
@@ -92,8 +93,15 @@ fn effect(level: c_int, name: c_int) -> Effect {
         (libc::SOL_SOCKET, libc::SO_PRIORITY) => Effect::None,
         (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT) => Effect::Listener,
         (libc::IPPROTO_IPV6, IPV6_ADDRFORM) => Effect::Family,
-        (libc::IPPROTO_IPV6, IPV6_2292PKTINFO | libc::IPV6_RECVPKTINFO) => Effect::None,
-        (libc::IPPROTO_IPV6, name) if is_of_ipv6_packets(name) => Effect::None,
+        (
+            libc::IPPROTO_IPV6,
+            IPV6_2292PKTINFO
+            | libc::IPV6_RECVPKTINFO
+            | IPV6_2292HOPLIMIT
+            | libc::IPV6_RECVHOPLIMIT
+            | libc::IPV6_RECVTCLASS,
+        ) => Effect::None,
+        (libc::IPPROTO_IPV6, name) if needs_nothing_of_ipv6(name) => Effect::None,
         _ => Effect::Kernel,
     }
 }
@@ -101,6 +109,7 @@ fn effect(level: c_int, name: c_int) -> Effect {
 const SO_MAX_PACING_RATE: c_int = 47;
 /// What comes with datagrams.
 const IPV6_2292PKTINFO: c_int = 2;
+const IPV6_2292HOPLIMIT: c_int = 8;
 /// What the kernel says of `TCP_MAXSEG` before a connection, if it was not set (`TCP_MSS_DEFAULT`).
 const MSS_DEFAULT: c_int = 536;
 
@@ -229,7 +238,7 @@ fn follow(options: &mut Options, fd: c_int, level: c_int, name: c_int) -> Option
 /// What sockets have on which the program has set nothing. The system's settings decide, which may be changed at any time.
 pub(super) struct Defaults {
     options: Options,
-    headers: HeaderOptions,
+    headers: Headers,
     at: Instant,
 }
 
@@ -239,7 +248,7 @@ const DEFAULTS_LAST: Duration = Duration::from_secs(1);
 impl<S: Stack> TcpSocket<S> {
     /// The options of a connection that begins, and of its packets' headers: those of the kernel's socket, and what the user wants
     /// where the program wants nothing else. `None`: there is one that the engine does not have.
-    pub(super) fn options_before_connection(&self) -> Option<(Options, HeaderOptions)> {
+    pub(super) fn options_before_connection(&self) -> Option<(Options, Headers)> {
         let (mut options, headers) = self.options_of_kernel()?;
         if let Some(algorithm) = self.common.congestion()
             && !self.has_set(libc::IPPROTO_TCP, libc::TCP_CONGESTION)
@@ -250,7 +259,7 @@ impl<S: Stack> TcpSocket<S> {
     }
 
     /// The kernel is asked for what the program has set, and now and then for the rest.
-    fn options_of_kernel(&self) -> Option<(Options, HeaderOptions)> {
+    fn options_of_kernel(&self) -> Option<(Options, Headers)> {
         let fd = self.fd();
         let set = self.options_set();
         let now = now();
@@ -259,7 +268,7 @@ impl<S: Stack> TcpSocket<S> {
             .as_ref()
             .filter(|known| now.saturating_since(known.at) < DEFAULTS_LAST);
         let Some(defaults) = fresh else {
-            let (options, headers) = (of_kernel(fd)?, HeaderOptions::read(fd)?);
+            let (options, headers) = (of_kernel(fd)?, Headers::read(fd, &set)?);
             if set.is_empty() {
                 *known = Some(Defaults {
                     options: options.clone(),
@@ -282,7 +291,7 @@ impl<S: Stack> TcpSocket<S> {
             }
         }
         if header_is_set {
-            headers = HeaderOptions::read(fd)?;
+            headers = Headers::read(fd, &set)?;
         }
         Some((options, headers))
     }
@@ -351,7 +360,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 }
             }
             Effect::Headers => {
-                let headers = HeaderOptions::read(fd);
+                let headers = Headers::read(fd, &self.options_set());
                 let mut role = self.role.lock();
                 if let (Role::Stream(stream), Some(headers)) = (&mut *role, headers) {
                     stream.headers = headers;
@@ -386,9 +395,9 @@ impl<S: TcpStack> TcpSocket<S> {
         // The kernel has checked the range.
         let _ = stream.connection.set_option(now, option);
         let outcome = stream.settle(&self.core, now);
-        let interface = stream.way.as_ref().map(|way| way.interface);
+        let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);
-        self.after(host, &outcome, interface);
+        self.after(host, &outcome, sender);
     }
 
     /// Whether a connection of the socket is in user space.

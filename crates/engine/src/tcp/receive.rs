@@ -92,9 +92,9 @@ impl<S: TcpStack> TcpSocket<S> {
         let now = now();
         let looked = stream.read(now, call, message, flags);
         let outcome = stream.settle(&self.core, now);
-        let interface = stream.way.as_ref().map(|way| way.interface);
+        let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);
-        self.after(host, &outcome, interface);
+        self.after(host, &outcome, sender);
         looked
     }
 }

@@ -61,6 +61,9 @@ impl<S: TcpStack> TcpSocket<S> {
                     done => StreamOutcome::Done(done),
                 };
             };
+            if stream.migration.is_due() && stream.moves_to_caller() {
+                self.counters().tx_migrations.add_contended(1);
+            }
             let now = now();
             let connection = &mut stream.connection;
             let mut refused = None;
@@ -95,13 +98,13 @@ impl<S: TcpStack> TcpSocket<S> {
                 connection.end_record();
             }
             let outcome = stream.settle(&self.core, now);
-            let interface = stream.way.as_ref().map(|way| way.interface);
+            let sender = stream.way.as_ref().map(|way| *way.sender);
             drop(role);
-            self.after(host, &outcome, interface);
+            self.after(host, &outcome, sender);
             if host.settings().tcp_sends_poll
-                && let Some(interface) = interface
+                && let Some(sender) = sender
             {
-                interface.poll();
+                sender.interface.poll();
             }
             let written = match (shown, refused) {
                 (Err(errno), _) => Written::Fault(errno),

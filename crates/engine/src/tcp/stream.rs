@@ -1,6 +1,6 @@
 //! A connection with its way to the peer, and what others see of its state.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::tcp::{Connection, Event, Instant, State, Transmit};
@@ -11,12 +11,13 @@ use wire::tcp::Template;
 
 use crate::sockets::events;
 use crate::sockets::interface::{Interface, WHOLE_MAX, segments};
+use crate::sockets::rings::{Migration, RingUser};
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::tcp::common::Counted;
 use crate::tcp::payload::Received;
 use crate::tcp::time_wait::Wait;
-use crate::tcp::way::{HeaderOptions, Way};
+use crate::tcp::way::{Headers, Way};
 
 /// Room to write: `tcp_poll` reports no more of [`events::OUT`].
 const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
@@ -24,13 +25,17 @@ const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
 /// A connection of a socket. Under the socket's lock.
 pub(super) struct Stream<S: Stack> {
     pub(super) connection: Connection<Received>,
-    pub(super) local: SocketAddrV4,
-    pub(super) peer: SocketAddrV4,
+    pub(super) local: SocketAddr,
+    pub(super) peer: SocketAddr,
     /// Where its segments come in.
     pub(super) interface: &'static Interface<S>,
     /// `None`: not known at present.
     pub(super) way: Option<Way<S>>,
-    pub(super) headers: HeaderOptions,
+    pub(super) headers: Headers,
+    /// Whose ring it sends by.
+    pub(super) user: RingUser,
+    /// When it is moved to another.
+    pub(super) migration: Migration,
     identification: u16,
     transmit: Transmit,
     /// The device had no room for what `transmit` says: that goes first.
@@ -95,11 +100,11 @@ pub(super) struct Outcome {
 impl<S: Stack> Stream<S> {
     pub(super) fn new(
         connection: Connection<Received>,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
+        (local, peer): (SocketAddr, SocketAddr),
         interface: &'static Interface<S>,
         way: Option<Way<S>>,
-        headers: HeaderOptions,
+        headers: Headers,
+        user: RingUser,
         counted: Counted,
     ) -> Self {
         Self {
@@ -109,6 +114,8 @@ impl<S: Stack> Stream<S> {
             interface,
             way,
             headers,
+            user,
+            migration: Migration::new(interface.ring_policy()),
             identification: 0,
             transmit: Transmit::default(),
             is_held: false,
@@ -123,12 +130,35 @@ impl<S: Stack> Stream<S> {
         }
     }
 
+    /// The connection sends by the rings of this user from here on. What it has put into another is told of.
+    pub(super) fn belongs_to(&mut self, user: RingUser) {
+        self.user = user;
+        if let Some(way) = &mut self.way {
+            way.sender = way.sender.interface.lease(user, self.local.ip());
+        }
+    }
+
+    /// [`Migration::is_due`] has said that it is to be looked who sends. Whether the connection is the calling thread's from here on,
+    /// and sends by another ring.
+    #[cold]
+    pub(super) fn moves_to_caller(&mut self) -> bool {
+        let policy = self.interface.ring_policy();
+        let present = RingUser::present(policy, self.user.socket);
+        let key = |user| policy.key(user, self.local.ip());
+        let (own, wanted) = (key(self.user), key(present));
+        let moves = self.migration.moves(policy, own, wanted);
+        if moves {
+            self.belongs_to(present);
+        }
+        moves
+    }
+
     /// Shows the connection to readers of the statistics.
     pub(super) fn show(&mut self, slot: TcpSlot, fd: i32, inode: u64) {
         slot.fd.set(fd);
         slot.inode.set(inode);
-        slot.local.set(self.local.into());
-        slot.peer.set(self.peer.into());
+        slot.local.set(self.local);
+        slot.peer.set(self.peer);
         self.slot = Some(slot);
         self.publish();
     }
@@ -208,7 +238,7 @@ impl<S: Stack> Stream<S> {
             && self
                 .way
                 .as_ref()
-                .is_some_and(|way| way.interface.sends_whole())
+                .is_some_and(|way| way.sender.interface.sends_whole())
     }
 
     /// Whether what is to be sent leaves when all that has come is taken.
@@ -225,7 +255,7 @@ impl<S: Stack> Stream<S> {
         let Some(way) = &self.way else {
             return;
         };
-        way.interface.send_replies_first();
+        way.sender.interface.send_replies_first();
         let (connection, transmit) = (&mut self.connection, &mut self.transmit);
         connection.set_max_offload_len(WHOLE_MAX);
         let mut headers = [0; Template::MAX_HEADERS_LEN];
@@ -248,7 +278,7 @@ impl<S: Stack> Stream<S> {
             if payload.clone().map(<[u8]>::len).sum::<usize>() != len as usize {
                 continue;
             }
-            match way.interface.send_whole(headers, payload, len, segment_len) {
+            match way.sender.send_whole(headers, payload, len, segment_len) {
                 Segmented::Sent => {
                     self.identification = self.identification.wrapping_add(packets as u16);
                     counters.tx_packets.add(packets);
@@ -274,7 +304,7 @@ impl<S: Stack> Stream<S> {
             return Sent::default();
         };
         if self.is_held {
-            if way.interface.sends_whole() {
+            if way.sender.interface.sends_whole() {
                 return Sent {
                     needs_kick: false,
                     is_full: true,
@@ -285,7 +315,7 @@ impl<S: Stack> Stream<S> {
         }
         let (connection, transmit) = (&mut self.connection, &mut self.transmit);
         let identification = &mut self.identification;
-        let burst = way.interface.put_segments(|frame| {
+        let burst = way.sender.put_segments(|frame| {
             if !connection.poll_transmit(now, transmit) {
                 return None;
             }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use ::tcp::{Config, CongestionAlgorithm, EcnMode, SynCookies};
+use ::tcp::{Config, CongestionAlgorithm, EcnMode, MtuProbing, SynCookies};
 
 use crate::sys;
 
@@ -57,6 +57,9 @@ fn config_of(read: &dyn Fn(&str) -> Option<String>) -> Config {
     let small = |name: &str, default: u8| {
         number(name).map_or(default, |value| u8::try_from(value).unwrap_or(u8::MAX))
     };
+    let short = |name: &str, default: u16| {
+        number(name).map_or(default, |value| u16::try_from(value).unwrap_or(u16::MAX))
+    };
     let flag = |name: &str, default: bool| number(name).map_or(default, |value| value != 0);
     let bytes = |name: &str, index: usize, default: u32| {
         let value = numbers(name).get(index).copied();
@@ -91,6 +94,16 @@ fn config_of(read: &dyn Fn(&str) -> Option<String>) -> Config {
         moderate_receive_buffer: flag("moderate_rcvbuf", default.moderate_receive_buffer),
         invalid_ratelimit: number("invalid_ratelimit")
             .map_or(default.invalid_ratelimit, Duration::from_millis),
+        mtu_probing: match number("mtu_probing") {
+            Some(1) => MtuProbing::AfterBlackHole,
+            Some(2) => MtuProbing::Always,
+            _ => MtuProbing::Off,
+        },
+        base_mss: short("base_mss", default.base_mss),
+        mtu_probe_floor: short("mtu_probe_floor", default.mtu_probe_floor),
+        mtu_probe_threshold: short("probe_threshold", default.mtu_probe_threshold),
+        mtu_probe_interval: number("probe_interval")
+            .map_or(default.mtu_probe_interval, Duration::from_secs),
         abort_on_overflow: flag("abort_on_overflow", default.abort_on_overflow),
         syn_cookies: match number("syncookies") {
             Some(0) => SynCookies::Never,
@@ -116,6 +129,9 @@ mod tests {
                 "ecn" => "1",
                 "fin_timeout" => "7",
                 "retries2" => "1000",
+                "mtu_probing" => "1",
+                "base_mss" => "900",
+                "probe_interval" => "60",
                 _ => return None,
             };
             Some(text.to_owned())
@@ -130,6 +146,9 @@ mod tests {
         );
         assert!(!config.timestamps && config.sack && config.ecn == EcnMode::On);
         assert_eq!((config.fin_timeout.as_secs(), config.retries2), (7, 255));
+        let probing = (config.mtu_probing, config.base_mss);
+        assert_eq!(probing, (MtuProbing::AfterBlackHole, 900));
+        assert_eq!(config.mtu_probe_interval.as_secs(), 60);
     }
 
     #[test]

@@ -1,63 +1,76 @@
 //! The way to a connection's peer: an interface, and the headers of what goes out of it.
 
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use ::tcp::Path;
+use dev_core::Protocol;
 use libc::c_int;
 use wire::EthernetAddresses;
 use wire::tcp::Template;
 
+use crate::sockets::header_options::HeaderOptions;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
-use crate::sockets::network::{NextHop, NextHopKey};
+use crate::sockets::interface::{Interface, RingLease};
+use crate::sockets::network::{FlowPorts, NextHop, NextHopKey, RouteMetrics};
 use crate::sockets::next_hops::SharedNextHop;
 use crate::sockets::reason::Reason;
+use crate::sockets::rings::RingUser;
 use crate::sockets::stack::Stack;
-use crate::sys;
 
-/// What the socket's options say of its packets' headers.
+/// What the socket's options say of its packets' headers, of either version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HeaderOptions {
-    ttl: u8,
-    tos: u8,
-    /// `IP_MTU_DISCOVER`
-    mtu_discover: c_int,
+pub(super) struct Headers {
+    v4: HeaderOptions,
+    v6: HeaderOptions,
 }
 
-impl HeaderOptions {
-    pub(super) fn read(fd: c_int) -> Option<Self> {
-        let option = |name| sys::option_int(fd, libc::IPPROTO_IP, name).ok();
+impl Headers {
+    /// Asks the kernel's socket, about IPv6 only if the program may have `set` something there.
+    pub(super) fn read(fd: c_int, set: &[(c_int, c_int)]) -> Option<Self> {
+        let is_set = set.iter().any(|(level, _)| *level == libc::IPPROTO_IPV6);
         Some(Self {
-            ttl: u8::try_from(option(libc::IP_TTL)?).unwrap_or(64),
-            tos: u8::try_from(option(libc::IP_TOS)?).unwrap_or(0),
-            mtu_discover: option(libc::IP_MTU_DISCOVER)?,
+            v4: HeaderOptions::read(fd, IpAddr::V4(Ipv4Addr::UNSPECIFIED))?,
+            v6: match is_set {
+                true => HeaderOptions::read(fd, IpAddr::V6(Ipv6Addr::UNSPECIFIED))?,
+                false => HeaderOptions::DEFAULT_V6,
+            },
         })
     }
 
-    /// The headers of segments from one end to the other.
+    pub(super) fn towards(self, peer: IpAddr) -> HeaderOptions {
+        match peer {
+            IpAddr::V4(_) => self.v4,
+            IpAddr::V6(_) => self.v6,
+        }
+    }
+
+    /// The headers of segments from one end to the other. `hop_limit`: of the route or the interface.
     pub(super) fn template(
         self,
         eth: EthernetAddresses,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
+        (local, peer): (SocketAddr, SocketAddr),
+        hop_limit: u8,
+        mtu_locked: bool,
     ) -> Template {
-        let dont_fragment = self.dont_fragment(false);
-        Template::new(eth, local, peer, self.ttl, self.tos, dont_fragment)
+        let of_version = self.towards(peer.ip());
+        let dont_fragment = of_version.dont_fragment(mtu_locked);
+        let ttl = of_version.hop_limit(hop_limit);
+        Template::new(eth, local, peer, ttl, of_version.tos, dont_fragment)
     }
+}
 
-    /// As the kernel has it for a stream (`ip_dont_fragment`).
-    fn dont_fragment(self, mtu_locked: bool) -> bool {
-        match self.mtu_discover {
-            libc::IP_PMTUDISC_DO | libc::IP_PMTUDISC_PROBE => true,
-            libc::IP_PMTUDISC_WANT => !mtu_locked,
-            _ => false,
-        }
+/// A path of packets of at most `mtu` bytes to a peer.
+pub(super) fn path_to(peer: IpAddr, mtu: u16) -> Path {
+    match peer {
+        IpAddr::V4(_) => Path::ipv4(mtu),
+        IpAddr::V6(_) => Path::ipv6(mtu),
     }
 }
 
 /// How segments reach the peer.
 pub(super) struct Way<S: Stack> {
-    pub(super) interface: &'static Interface<S>,
+    pub(super) sender: RingLease<S>,
     pub(super) template: Template,
     /// The largest packet that may be sent and received.
     pub(super) mtu: u16,
@@ -69,19 +82,29 @@ impl<S: Stack> Way<S> {
     /// Asks the network. May take a few system calls, and open an interface; no lock may be held.
     pub(super) fn find(
         host: &Host<S>,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
-        headers: HeaderOptions,
+        local: SocketAddr,
+        peer: SocketAddr,
+        headers: Headers,
+        user: RingUser,
     ) -> Result<Self, Reason> {
         let shared = host.next_hop(NextHopKey {
-            destination: *peer.ip(),
-            source: Some(*local.ip()),
-            tos: headers.tos,
+            destination: peer.ip(),
+            source: Some(local.ip()),
+            tos: headers.towards(peer.ip()).tos,
             output_interface: None,
+            flow: Some(FlowPorts {
+                protocol: Protocol::Tcp,
+                local: local.port(),
+                peer: peer.port(),
+            }),
         });
+        if shared.found.metrics != RouteMetrics::default() {
+            return Err(Reason::RouteMetric);
+        }
         let NextHop::Link {
             link_index,
             mac,
+            hop_limit,
             mtu,
             mtu_locked,
             ..
@@ -102,42 +125,46 @@ impl<S: Stack> Way<S> {
             source: interface.mac(),
             destination: mac,
         };
-        let dont_fragment = headers.dont_fragment(mtu_locked);
         let mtu = mtu.min(interface.mtu_max());
         Ok(Self {
-            interface,
-            template: Template::new(eth, local, peer, headers.ttl, headers.tos, dont_fragment),
+            sender: interface.lease(user, local.ip()),
+            template: headers.template(eth, (local, peer), hop_limit, mtu_locked),
             mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
             next_hop: Some(shared),
         })
     }
 
-    /// Back to where a SYN came from: `mac` is who sent it on the link.
+    /// Back to where a SYN came from: `mac` is who sent it on the link, `hop_limit` the interface's for IPv6.
     pub(super) fn back(
         interface: &'static Interface<S>,
+        hop_limit: u8,
         mac: [u8; 6],
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
-        headers: HeaderOptions,
+        (local, peer): (SocketAddr, SocketAddr),
+        headers: Headers,
+        user: RingUser,
     ) -> Self {
         let eth = EthernetAddresses {
             source: interface.mac(),
             destination: mac,
         };
         let mtu = interface.spec().mtu.min(interface.mtu_max());
-        let dont_fragment = headers.dont_fragment(false);
         Self {
-            interface,
-            template: Template::new(eth, local, peer, headers.ttl, headers.tos, dont_fragment),
+            sender: interface.lease(user, local.ip()),
+            template: headers.template(eth, (local, peer), hop_limit, false),
             mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
             next_hop: None,
         }
+    }
+
+    /// Whether it is the one that the network's configuration says, and still is.
+    pub(super) fn is_found(&self) -> bool {
+        self.next_hop.is_some() && self.is_current()
     }
 
     /// Whether it is still known to lead to the peer.
     #[inline]
     pub(super) fn is_current(&self) -> bool {
         let is_current = |hop: &Arc<SharedNextHop>| hop.is_current();
-        self.next_hop.as_ref().is_none_or(is_current) && !self.interface.is_lost()
+        self.next_hop.as_ref().is_none_or(is_current) && !self.sender.interface.is_lost()
     }
 }

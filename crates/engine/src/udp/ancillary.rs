@@ -1,12 +1,14 @@
 //! Ancillary data of received datagrams: what a program has asked to be told of each of them, and the one place where a datagram's
 //! facts become control messages. In the order of `udp_recvmsg` and `ip_cmsg_recv_offset` (net/ipv4).
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use libc::c_int;
 
 use crate::sockets::control::ControlRoom;
+use crate::sockets::family::Family;
 use crate::sys;
+use crate::udp::datagram::address_v6;
 
 /// What a socket's options ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +30,18 @@ impl Wants {
     const STAMPING: u32 = 1 << 7;
     /// In the form that lasts beyond 2038.
     const STAMP_NEW: u32 = 1 << 8;
+    /// `IPV6_RECVPKTINFO`, which tells of IPv4, too.
+    const PACKET_INFO_V6: u32 = 1 << 9;
+    /// `IPV6_RECVHOPLIMIT`
+    const HOP_LIMIT: u32 = 1 << 10;
+    /// `IPV6_RECVTCLASS`
+    const CLASS: u32 = 1 << 11;
 
     /// Nothing.
     pub(super) const NONE: Self = Self { bits: 0 };
 
     /// Asks the kernel's socket, which has the options.
-    pub(super) fn read(fd: c_int) -> Self {
+    pub(super) fn read(fd: c_int, family: Family) -> Self {
         let has = |level, name| sys::option_int(fd, level, name).unwrap_or(0);
         let mut wants = Self::NONE;
         for (level, name, bits) in [
@@ -49,6 +57,17 @@ impl Wants {
         ] {
             if has(level, name) != 0 {
                 wants.bits |= bits;
+            }
+        }
+        if family == Family::Inet6 {
+            for (name, bits) in [
+                (libc::IPV6_RECVPKTINFO, Self::PACKET_INFO_V6),
+                (libc::IPV6_RECVHOPLIMIT, Self::HOP_LIMIT),
+                (libc::IPV6_RECVTCLASS, Self::CLASS),
+            ] {
+                if has(libc::IPPROTO_IPV6, name) != 0 {
+                    wants.bits |= bits;
+                }
             }
         }
         // Each of these says yes only if it is in force itself, but for the last but one.
@@ -116,7 +135,7 @@ impl Facts {
     /// Of a datagram that comes now.
     pub(super) fn now(wants: Wants, interface: u32, drops: u32) -> Self {
         let mut facts = Self::default();
-        if wants.has(Wants::PACKET_INFO) {
+        if wants.has(Wants::PACKET_INFO) || wants.has(Wants::PACKET_INFO_V6) {
             facts.interface = interface;
         }
         if wants.has(Wants::DROPS) {
@@ -136,25 +155,44 @@ impl Facts {
     }
 }
 
-/// What is told of the IPv4 header and the ports.
+/// What is told of the IP header and the ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Headers {
-    pub(super) source: Ipv4Addr,
-    pub(super) destination: SocketAddrV4,
+    pub(super) source: IpAddr,
+    pub(super) destination: SocketAddr,
     tos: u8,
     ttl: u8,
 }
 
 impl Headers {
-    /// `packet`: from the IPv4 header on, which has no options.
+    /// `packet`: from the IP header on, which has no options or extension headers.
     pub(super) fn of(packet: &[u8]) -> Option<Self> {
+        match packet.first()? >> 4 {
+            4 => Self::of_v4(packet),
+            6 => Self::of_v6(packet),
+            _ => None,
+        }
+    }
+
+    fn of_v6(packet: &[u8]) -> Option<Self> {
+        let header = packet.first_chunk::<48>()?;
+        let port = u16::from_be_bytes([header[42], header[43]]);
+        Some(Self {
+            source: address_v6(header, 8),
+            destination: SocketAddr::new(address_v6(header, 24), port),
+            tos: header[0] << 4 | header[1] >> 4,
+            ttl: header[7],
+        })
+    }
+
+    fn of_v4(packet: &[u8]) -> Option<Self> {
         let header = packet.first_chunk::<28>()?;
         let address =
             |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
         let port = u16::from_be_bytes([header[22], header[23]]);
         Some(Self {
-            source: address(12),
-            destination: SocketAddrV4::new(address(16), port),
+            source: address(12).into(),
+            destination: SocketAddrV4::new(address(16), port).into(),
             tos: header[1],
             ttl: header[8],
         })
@@ -202,7 +240,48 @@ pub(super) fn put(
             &facts.drops.to_ne_bytes(),
         );
     }
-    let destination = headers.destination.ip().octets();
+    if wants.has(Wants::PACKET_INFO_V6) {
+        // In `ip6_datagram_recv_common_ctl` (net/ipv6/datagram.c).
+        let ip = match headers.destination.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        let mut info = [0; 20];
+        info[..16].copy_from_slice(&ip.octets());
+        info[16..].copy_from_slice(&facts.interface.to_ne_bytes());
+        room.put(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
+    }
+    match headers.destination {
+        SocketAddr::V4(destination) => {
+            put_v4(wants, facts, headers, destination, answers_from, room);
+        }
+        SocketAddr::V6(_) => put_v6(wants, headers, room),
+    }
+}
+
+/// In `ip6_datagram_recv_specific_ctl`.
+fn put_v6(wants: Wants, headers: &Headers, room: &mut ControlRoom) {
+    for (bits, name, value) in [
+        (Wants::HOP_LIMIT, libc::IPV6_HOPLIMIT, headers.ttl),
+        (Wants::CLASS, libc::IPV6_TCLASS, headers.tos),
+    ] {
+        if wants.has(bits) {
+            let value = c_int::from(value).to_ne_bytes();
+            room.put(libc::IPPROTO_IPV6, name, &value);
+        }
+    }
+}
+
+/// In `ip_cmsg_recv_offset`.
+fn put_v4(
+    wants: Wants,
+    facts: &Facts,
+    headers: &Headers,
+    to: SocketAddrV4,
+    answers_from: Ipv4Addr,
+    room: &mut ControlRoom,
+) {
+    let destination = to.ip().octets();
     if wants.has(Wants::PACKET_INFO) {
         let mut info = [0; 12];
         info[..4].copy_from_slice(&facts.interface.to_ne_bytes());
@@ -222,7 +301,7 @@ pub(super) fn put(
     if wants.has(Wants::DESTINATION) {
         let mut address = [0; 16];
         address[..2].copy_from_slice(&(libc::AF_INET as libc::sa_family_t).to_ne_bytes());
-        address[2..4].copy_from_slice(&headers.destination.port().to_be_bytes());
+        address[2..4].copy_from_slice(&to.port().to_be_bytes());
         address[4..8].copy_from_slice(&destination);
         room.put(libc::IPPROTO_IP, libc::IP_ORIGDSTADDR, &address);
     }

@@ -2,7 +2,7 @@
 //!
 //! Every function here runs under the engine's control lock.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::atomic::Ordering;
 
 use dev_core::Flow;
@@ -59,22 +59,25 @@ impl<S: UdpStack> UdpSocket<S> {
         let Ok(Some(addresses)) = Addresses::of(fd) else {
             return Vec::new();
         };
-        // What is for IPv6 alone has no address here.
-        let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, addresses.local.port());
-        let local = addresses.local_ipv4().unwrap_or(nowhere);
-        let peer = addresses.peer_ipv4();
+        let (local, peer) = (addresses.local, addresses.peer);
         let bound = local.port() != 0;
+        self.attachment().local = local;
         let rules = if bound {
             *self.attachment().rules.get_or_insert_with(|| host.rules())
         } else {
             host.rules()
         };
-        self.remember_addresses(&addresses, local, rules);
+        self.remember_addresses(&addresses, rules);
         {
             let groups = &mut self.attachment().groups;
+            // Groups of IPv6 are the kernel's.
             let local = addresses.local_ipv4();
             groups.local = local.unwrap_or(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
-            (groups.peer, groups.is_able) = (peer, false);
+            groups.peer = match peer {
+                Some(SocketAddr::V4(peer)) => Some(peer),
+                _ => None,
+            };
+            groups.is_able = false;
         }
         // What such a socket receives is the kernel's for good; what it sends may come to be.
         let only_sends = self.is_committed() && self.reason() == Reason::ReceiverRule && bound;
@@ -111,20 +114,20 @@ impl<S: UdpStack> UdpSocket<S> {
             && !foreign
             && !has_ipsec
             && !is_ruled_out
-            && !addresses.is_ipv6;
+            && addresses.versions.v4;
         let is_of_groups = local.ip().is_multicast();
-        let sharing = if !reuses_address || foreign || is_of_groups || addresses.is_ipv6 {
+        let sharing = if !reuses_address || foreign || is_of_groups {
             // For groups only, which are judged one by one.
             PortSharing::Alone
         } else if groups::has_twin(host, self) {
             PortSharing::Shared
         } else {
-            port_sharing(host, self, local, peer)
+            port_sharing(host, self, &addresses)
         };
         let facts = SocketFacts {
             local,
             peer,
-            is_ipv6: addresses.is_ipv6,
+            versions: addresses.versions,
             device,
             sharing,
             enabled,
@@ -177,7 +180,7 @@ impl<S: UdpStack> UdpSocket<S> {
         let had_rule = std::mem::replace(&mut self.attachment().rule, rule);
         if reason != self.reason() || rule != had_rule {
             let detail = match reason {
-                Reason::Held => host.links.holders_of(*local.ip(), &interfaces),
+                Reason::Held => host.links.holders_of(local.ip(), &interfaces),
                 _ => refusal.detail(local, &interfaces),
             };
             if self.reason() == Reason::Held {
@@ -214,21 +217,14 @@ impl<S: UdpStack> UdpSocket<S> {
         }
     }
 
-    fn remember_addresses(
-        &self,
-        addresses: &Addresses,
-        local: SocketAddrV4,
-        rules: &'static ProcessRules,
-    ) {
+    fn remember_addresses(&self, addresses: &Addresses, rules: &'static ProcessRules) {
         let counters = self.counters();
         counters.local.set(addresses.local);
         match addresses.peer {
             Some(peer) => counters.peer.set(peer),
             None => counters.peer.clear(),
         }
-        self.send
-            .lock()
-            .set_addresses(local, addresses.peer_ipv4(), rules);
+        self.send.lock().set_addresses(addresses, rules);
     }
 
     /// Goes over from the flows it has to those it should have. New ones come first, so that no packet falls between.
@@ -320,7 +316,7 @@ impl<S: UdpStack> UdpSocket<S> {
         let place = |socket: &Self| {
             let attachment = socket.attachment();
             let is_equal = attachment.shares_port && !attachment.chosen_by_cpu;
-            (attachment.groups.local, is_equal)
+            (attachment.local, is_equal)
         };
         let (local, is_equal) = place(self);
         let is_sharer = |other: &Self| is_equal && place(other) == (local, true);

@@ -1,22 +1,50 @@
 //! Received datagrams, in a frame of the pool or outside of it.
 
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 use dev_core::{Frame, FramePool};
-use wire::UdpDatagram;
+use wire::ip::{self, Addresses, Endpoints};
+use wire::{UdpDatagram, checksum};
 
-use crate::sockets::delivery;
+/// IPv4 and UDP headers before a payload: there are no options.
+const IPV4_UDP_HEADERS: usize = 28;
+/// The same for IPv6: there are no extension headers.
+const IPV6_UDP_HEADERS: usize = 48;
+const UDP_HEADER: usize = 8;
+/// Where the checksum lies in a UDP header.
+const UDP_CHECKSUM: usize = 6;
 
-/// IPv4 and UDP headers before a payload.
-const IP_UDP_HEADERS: usize = 28;
-/// Where a UDP checksum lies behind an IPv4 header without options.
-const UDP_CHECKSUM: std::ops::Range<usize> = 26..28;
+/// Who has sent a datagram. An address of IPv6 stays in the packet, so that a queue of IPv4 needs no room for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sender {
+    V4(SocketAddrV4),
+    V6,
+}
+
+impl Sender {
+    #[inline]
+    fn of(datagram: &UdpDatagram) -> Self {
+        match datagram.endpoints {
+            Endpoints::V4 { source, .. } => Self::V4(source),
+            Endpoints::V6 { .. } => Self::V6,
+        }
+    }
+
+    /// IP and UDP headers before the payload, in bytes.
+    #[inline]
+    fn headers_len(self) -> usize {
+        match self {
+            Self::V4(_) => IPV4_UDP_HEADERS,
+            Self::V6 => IPV6_UDP_HEADERS,
+        }
+    }
+}
 
 /// A datagram in a frame of the pool.
 #[derive(Debug)]
 pub(crate) struct Received {
     frame: Frame,
-    pub(super) source: SocketAddrV4,
+    sender: Sender,
     payload_offset: u16,
     payload_len: u16,
     /// When it was taken from the ring, if it is one of those that are measured; else 0.
@@ -28,7 +56,7 @@ impl Received {
     pub(crate) fn new(frame: Frame, datagram: &UdpDatagram, arrived_nsec: u64) -> Self {
         Self {
             frame,
-            source: delivery::v4(datagram.endpoints.source()),
+            sender: Sender::of(datagram),
             payload_offset: datagram.payload_offset,
             payload_len: datagram.payload_len,
             arrived_nsec,
@@ -52,7 +80,7 @@ impl Received {
 
     fn packet_range(&self) -> Option<std::ops::Range<usize>> {
         let payload = usize::from(self.payload_offset);
-        Some(payload.checked_sub(IP_UDP_HEADERS)?..payload + self.len())
+        Some(payload.checked_sub(self.sender.headers_len())?..payload + self.len())
     }
 }
 
@@ -81,8 +109,8 @@ pub(super) enum Waiting {
     InFrame(Received),
     /// Its frame was needed.
     OutOfPool {
-        source: SocketAddrV4,
-        /// The IPv4 packet.
+        sender: Sender,
+        /// The IP packet.
         packet: Vec<u8>,
     },
 }
@@ -100,17 +128,33 @@ impl Waiting {
             return Err(received);
         }
         packet.extend_from_slice(data);
-        let source = received.source;
+        let sender = received.sender;
         pool.give(received.into_frame());
-        Ok(Self::OutOfPool { source, packet })
+        Ok(Self::OutOfPool { sender, packet })
     }
 
     #[inline]
-    pub(super) fn source(&self) -> SocketAddrV4 {
+    fn sender(&self) -> Sender {
         match self {
-            Self::InFrame(received) => received.source,
-            Self::OutOfPool { source, .. } => *source,
+            Self::InFrame(received) => received.sender,
+            Self::OutOfPool { sender, .. } => *sender,
         }
+    }
+
+    #[inline]
+    pub(super) fn source(&self, pool: &FramePool) -> SocketAddr {
+        match self.sender() {
+            Sender::V4(source) => source.into(),
+            Sender::V6 => self.source_v6(pool),
+        }
+    }
+
+    fn source_v6(&self, pool: &FramePool) -> SocketAddr {
+        let header = self.header(pool).first_chunk::<IPV6_UDP_HEADERS>();
+        // There is one: the parser has seen it.
+        let header = header.unwrap_or(&[0; IPV6_UDP_HEADERS]);
+        let port = u16::from_be_bytes([header[40], header[41]]);
+        SocketAddr::new(address_v6(header, 8), port)
     }
 
     /// When it arrived, if that is known.
@@ -127,7 +171,7 @@ impl Waiting {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::InFrame(received) => received.len(),
-            Self::OutOfPool { packet, .. } => packet.len().saturating_sub(IP_UDP_HEADERS),
+            Self::OutOfPool { sender, packet } => packet.len().saturating_sub(sender.headers_len()),
         }
     }
 
@@ -135,11 +179,13 @@ impl Waiting {
     pub(super) fn payload<'a>(&'a self, pool: &'a FramePool) -> &'a [u8] {
         match self {
             Self::InFrame(received) => received.payload(pool),
-            Self::OutOfPool { packet, .. } => packet.get(IP_UDP_HEADERS..).unwrap_or_default(),
+            Self::OutOfPool { sender, packet } => {
+                packet.get(sender.headers_len()..).unwrap_or_default()
+            }
         }
     }
 
-    /// The IPv4 packet, from its header on.
+    /// The IP packet, from its header on.
     pub(super) fn header<'a>(&'a self, pool: &'a FramePool) -> &'a [u8] {
         let packet = match self {
             Self::InFrame(received) => {
@@ -151,8 +197,9 @@ impl Waiting {
         packet.unwrap_or_default()
     }
 
-    /// The IPv4 packet, without a UDP checksum: it may hold a partial sum.
+    /// The IP packet with a checksum that is right: it may have held a partial sum. IPv4 has none then, IPv6 must have one.
     pub(super) fn packet<'a>(&'a mut self, pool: &'a FramePool) -> Option<&'a mut [u8]> {
+        let sender = self.sender();
         let packet = match self {
             Self::InFrame(received) => {
                 let range = received.packet_range()?;
@@ -160,7 +207,13 @@ impl Waiting {
             }
             Self::OutOfPool { packet, .. } => packet,
         };
-        packet.get_mut(UDP_CHECKSUM)?.fill(0);
+        let (header, udp) = packet.split_at_mut_checked(sender.headers_len() - UDP_HEADER)?;
+        let place = udp.get_mut(UDP_CHECKSUM..)?.first_chunk_mut()?;
+        *place = [0; 2];
+        if matches!(sender, Sender::V6) {
+            let sum = checksum_v6(header.first_chunk()?, udp)?;
+            *udp.get_mut(UDP_CHECKSUM..)?.first_chunk_mut()? = sum;
+        }
         Some(packet)
     }
 
@@ -171,4 +224,26 @@ impl Waiting {
             pool.give(received.into_frame());
         }
     }
+}
+
+/// An address in an IPv6 header.
+pub(super) fn address_v6(header: &[u8; IPV6_UDP_HEADERS], offset: usize) -> IpAddr {
+    let octets = header.get(offset..).and_then(<[u8]>::first_chunk::<16>);
+    IpAddr::from(octets.copied().unwrap_or_default())
+}
+
+/// The checksum of a UDP datagram whose field for it is zero.
+fn checksum_v6(header: &[u8; 40], udp: &[u8]) -> Option<[u8; 2]> {
+    let address = |at: usize| -> Option<[u8; 16]> { header.get(at..at + 16)?.try_into().ok() };
+    let addresses = Addresses::V6 {
+        source: address(8)?.into(),
+        destination: address(24)?.into(),
+    };
+    let len = u16::try_from(udp.len()).ok()?;
+    let sum = checksum::sum(udp, addresses.pseudo_header(ip::PROTOCOL_UDP, len));
+    // Zero would say that there is none.
+    Some(match !checksum::fold(sum) {
+        0 => [0xff; 2],
+        sum => sum.to_be_bytes(),
+    })
 }

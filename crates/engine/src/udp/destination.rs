@@ -2,46 +2,57 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use dev_core::Protocol;
 use vma_config::rules::ProcessRules;
 use wire::{EthernetAddresses, UdpTemplate};
 
+use crate::sockets::family::{Addresses, Versions, has_scope};
+use crate::sockets::header_options::HeaderOptions;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
-use crate::sockets::network::{NextHop, NextHopKey};
+use crate::sockets::interface::RingLease;
+use crate::sockets::network::{FlowPorts, NextHop, NextHopKey};
 use crate::sockets::next_hops::SharedNextHop;
 use crate::sockets::offload::{self, NotOffloaded};
 use crate::sockets::reason::Reason;
+use crate::sockets::rings::{Migration, RingPolicy, RingUser};
 use crate::sockets::stack::Stack;
 use crate::sys;
 use crate::udp::send_options::{Overrides, SendOptions};
 
 /// Destinations that an unconnected socket remembers beside the latest; beyond that it starts afresh.
 const DESTINATIONS_MAX: usize = 256;
-/// IPv4 and UDP headers.
-const IP_UDP_HEADERS: usize = 28;
+/// IP and UDP headers, in bytes.
+const fn headers_len(destination: IpAddr) -> usize {
+    match destination {
+        IpAddr::V4(_) => 28,
+        IpAddr::V6(_) => 48,
+    }
+}
 
 /// The sending side of a socket, under its lock.
 #[derive(Debug)]
 pub(crate) struct SendState<S: Stack> {
     /// Bound address; `None` while unbound. Unspecified: the route chooses.
-    pub(super) local: Option<SocketAddrV4>,
+    pub(super) local: Option<SocketAddr>,
+    /// The versions of IP that it carries.
+    pub(super) versions: Versions,
     /// Peer of a connected socket.
-    pub(super) peer: Option<SocketAddrV4>,
+    pub(super) peer: Option<SocketAddr>,
     /// The rules that the socket follows; `None` before it is bound.
     pub(super) rules: Option<&'static ProcessRules>,
-    known: Known<SocketAddrV4, S>,
+    known: Known<SocketAddr, S>,
     /// Those of messages with control data.
-    overridden: Known<(SocketAddrV4, Overrides), S>,
+    overridden: Known<(SocketAddr, Overrides), S>,
     options: SendOptions,
     /// Index of the interface that datagrams to groups leave by (`IP_MULTICAST_IF`); `None`: the route decides.
     pub(super) group_interface: Option<u32>,
     /// Whether the kernel's socket may hold an error that a send call reports.
     pub(super) may_have_error: bool,
     /// What the socket's options say of headers, once they were read.
-    headers: Option<HeaderOptions>,
+    headers: KnownHeaders,
     /// Counts how often the destinations were forgotten.
     epoch: u64,
     /// IPv4 identification of the next datagram.
@@ -50,6 +61,12 @@ pub(crate) struct SendState<S: Stack> {
     asked_at_nsec: u64,
     /// Datagrams that went through the kernel since the network was last looked at.
     kernel_messages: u32,
+    /// When the socket is moved to another ring.
+    pub(super) migration: Migration,
+    /// Whose rings it sends by; `None`: nobody has sent yet.
+    pub(super) user: Option<RingUser>,
+    /// The thread that made the socket.
+    creator: usize,
 }
 
 /// A thread that sends without pause may keep the internal thread from its core. So the sender itself looks now and then
@@ -60,6 +77,7 @@ impl<S: Stack> Default for SendState<S> {
     fn default() -> Self {
         Self {
             local: None,
+            versions: Versions::BOTH,
             peer: None,
             rules: None,
             known: Known::default(),
@@ -67,11 +85,14 @@ impl<S: Stack> Default for SendState<S> {
             options: SendOptions::default(),
             group_interface: None,
             may_have_error: false,
-            headers: None,
+            headers: KnownHeaders::default(),
             epoch: 0,
             identification: 0,
             asked_at_nsec: 0,
             kernel_messages: 0,
+            migration: Migration::default(),
+            user: None,
+            creator: 0,
         }
     }
 }
@@ -79,14 +100,14 @@ impl<S: Stack> Default for SendState<S> {
 impl<S: Stack> SendState<S> {
     /// The entry for an address, if it is known and still valid.
     #[inline]
-    pub(super) fn find(&mut self, address: SocketAddrV4) -> Option<&Destination<S>> {
+    pub(super) fn find(&mut self, address: SocketAddr) -> Option<&Destination<S>> {
         self.known.find(&address)
     }
 
     /// The same for a message with control data.
     pub(super) fn find_overridden(
         &mut self,
-        address: SocketAddrV4,
+        address: SocketAddr,
         overrides: Overrides,
     ) -> Option<&Destination<S>> {
         self.overridden.find(&(address, overrides))
@@ -95,10 +116,10 @@ impl<S: Stack> SendState<S> {
     /// Remembers a destination that was resolved in `epoch`, if that is still the present.
     pub(super) fn remember(
         &mut self,
-        address: SocketAddrV4,
+        address: SocketAddr,
         overrides: Overrides,
         destination: Destination<S>,
-        headers: Option<HeaderOptions>,
+        headers: KnownHeaders,
         epoch: u64,
     ) {
         if epoch != self.epoch {
@@ -113,14 +134,10 @@ impl<S: Stack> SendState<S> {
     }
 
     /// Addresses of the socket.
-    pub(super) fn set_addresses(
-        &mut self,
-        local: SocketAddrV4,
-        peer: Option<SocketAddrV4>,
-        rules: &'static ProcessRules,
-    ) {
-        (self.local, self.peer, self.rules) = (Some(local), peer, Some(rules));
-        self.may_have_error = peer.is_some() || self.options.reports_errors;
+    pub(super) fn set_addresses(&mut self, addresses: &Addresses, rules: &'static ProcessRules) {
+        (self.local, self.peer, self.rules) = (Some(addresses.local), addresses.peer, Some(rules));
+        self.versions = addresses.versions;
+        self.may_have_error = addresses.peer.is_some() || self.options.reports_errors;
         self.forget_destinations();
     }
 
@@ -135,24 +152,51 @@ impl<S: Stack> SendState<S> {
         self.options
     }
 
-    /// Forgets everything: the socket begins another life.
-    pub(super) fn start_afresh(&mut self) {
+    /// Forgets everything: the socket begins another life, by the calling thread.
+    pub(super) fn start_afresh(&mut self, rings: RingPolicy) {
         *self = Self {
             epoch: self.epoch + 1,
+            migration: Migration::new(rings),
+            creator: dev_core::lock::thread_token(),
             ..Self::default()
         };
+    }
+
+    /// Whose rings the socket sends by. At first that is whoever made it.
+    #[cold]
+    pub(super) fn user(&mut self, rings: RingPolicy, socket: usize) -> RingUser {
+        let creator = self.creator;
+        *self.user.get_or_insert_with(|| RingUser {
+            thread: creator,
+            ..RingUser::present(rings, socket)
+        })
+    }
+
+    /// [`Migration::is_due`] has said that it is to be looked who sends. Whether the socket is the calling thread's from here on, and
+    /// sends by other rings.
+    pub(super) fn moves_to_caller(&mut self, rings: RingPolicy, socket: usize) -> bool {
+        let own = self.user(rings, socket);
+        let present = RingUser::present(rings, socket);
+        // Neither thread nor core has an address.
+        let key = |user| rings.key(user, Ipv4Addr::UNSPECIFIED.into());
+        let moves = self.migration.moves(rings, key(own), key(present));
+        if moves {
+            self.user = Some(present);
+            self.forget_destinations();
+        }
+        moves
     }
 
     /// Forgets every destination: an address or an option of the socket has changed.
     pub(crate) fn forget_destinations(&mut self) {
         self.known.forget();
         self.overridden.forget();
-        self.headers = None;
+        self.headers = KnownHeaders::default();
         self.epoch += 1;
     }
 
     /// What the socket's options say of headers, if they were read in this epoch.
-    pub(super) fn headers(&self) -> Option<HeaderOptions> {
+    pub(super) fn headers(&self) -> KnownHeaders {
         self.headers
     }
 
@@ -255,32 +299,23 @@ pub(super) struct Destination<S: Stack> {
     pub(super) way: Way<S>,
 }
 
-/// What a socket's options say of the headers that it sends.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HeaderOptions {
-    ttl: u8,
-    tos: u8,
-    /// `IP_MTU_DISCOVER`
-    mtu_discover: libc::c_int,
+/// What a socket's options say of headers, of each version, as far as they were read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct KnownHeaders {
+    v4: Option<HeaderOptions>,
+    v6: Option<HeaderOptions>,
 }
 
-impl HeaderOptions {
-    fn read(fd: libc::c_int) -> Option<Self> {
-        let option = |name| sys::option_int(fd, libc::IPPROTO_IP, name).ok();
-        Some(Self {
-            ttl: u8::try_from(option(libc::IP_TTL)?).unwrap_or(64),
-            tos: u8::try_from(option(libc::IP_TOS)?).unwrap_or(0),
-            mtu_discover: option(libc::IP_MTU_DISCOVER)?,
-        })
-    }
-
-    /// Whether packets have the bit "don't fragment" (`ip_dont_fragment`, `__ip_make_skb`).
-    fn dont_fragment(self, mtu_locked: bool) -> bool {
-        match self.mtu_discover {
-            libc::IP_PMTUDISC_DO | libc::IP_PMTUDISC_PROBE => true,
-            libc::IP_PMTUDISC_WANT => !mtu_locked,
-            _ => false,
+impl KnownHeaders {
+    fn towards(&mut self, fd: libc::c_int, destination: IpAddr) -> Option<HeaderOptions> {
+        let known = match destination {
+            IpAddr::V4(_) => &mut self.v4,
+            IpAddr::V6(_) => &mut self.v6,
+        };
+        if known.is_none() {
+            *known = HeaderOptions::read(fd, destination);
         }
+        *known
     }
 }
 
@@ -311,7 +346,7 @@ impl GroupOptions {
 #[derive(Debug)]
 pub(super) enum Way<S: Stack> {
     Link {
-        interface: &'static Interface<S>,
+        sender: RingLease<S>,
         template: Box<UdpTemplate>,
         /// Largest payload that is sent as it is: the rest needs a look, for it is more than a packet has room for, or than
         /// `UDP_SEGMENT`.
@@ -347,7 +382,7 @@ impl<S: Stack> Destination<S> {
         host: &Host<S>,
         fd: libc::c_int,
         asked: &Asked<'_>,
-        headers: &mut Option<HeaderOptions>,
+        headers: &mut KnownHeaders,
     ) -> Self {
         let mut next_hop = None;
         let address = asked.address;
@@ -379,20 +414,24 @@ impl<S: Stack> Destination<S> {
 /// What a destination depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
-    pub(super) local: SocketAddrV4,
-    pub(super) address: SocketAddrV4,
+    pub(super) local: SocketAddr,
+    /// The versions of IP that the socket carries.
+    pub(super) versions: Versions,
+    pub(super) address: SocketAddr,
     pub(super) rules: Option<&'a ProcessRules>,
     pub(super) options: SendOptions,
     /// `IP_MULTICAST_IF`
     pub(super) group_interface: Option<u32>,
     pub(super) overrides: Overrides,
+    /// Whose ring it leaves by.
+    pub(super) user: RingUser,
 }
 
 fn resolve_way<S: Stack>(
     host: &Host<S>,
     fd: libc::c_int,
     asked: &Asked<'_>,
-    headers: &mut Option<HeaderOptions>,
+    headers: &mut KnownHeaders,
     next_hop: &mut Option<Arc<SharedNextHop>>,
 ) -> Result<Way<S>, Reason> {
     let Asked {
@@ -402,8 +441,8 @@ fn resolve_way<S: Stack>(
         overrides,
         ..
     } = *asked;
-    let destination = *address.ip();
-    if destination.is_broadcast() {
+    let destination = address.ip();
+    if destination == Ipv4Addr::BROADCAST {
         return Err(Reason::NotUnicast);
     }
     if destination.is_unspecified() || destination.is_loopback() || address.port() == 0 {
@@ -412,41 +451,71 @@ fn resolve_way<S: Stack>(
     if local.port() == 0 {
         return Err(Reason::NotBound);
     }
-    *headers = headers.or_else(|| HeaderOptions::read(fd));
-    let headers = headers.ok_or(Reason::Option)?;
+    if let IpAddr::V6(ip) = destination
+        && (has_scope(&ip) || ip.is_multicast())
+    {
+        return Err(Reason::Ipv6);
+    }
+    if !asked.versions.carry(destination) {
+        return Err(Reason::Route);
+    }
+    let is_v6 = destination.is_ipv6();
+    if overrides.is_v6.is_some_and(|they_are| they_are != is_v6) {
+        // The kernel ignores some of them.
+        return Err(Reason::Message);
+    }
+    let headers = headers.towards(fd, destination).ok_or(Reason::Option)?;
     let group = match destination.is_multicast() {
         true => Some(GroupOptions::read(fd).ok_or(Reason::Option)?),
         false => None,
     };
-    // In this order in `__ip_make_skb`.
-    let of_socket = group.map_or(headers.ttl, |group| group.ttl);
-    let ttl = overrides.ttl.unwrap_or(of_socket);
-    if group.is_some() && ttl == 0 {
-        // Of these the kernel sends none, if the host is a member of the group.
-        return Err(Reason::Multicast);
+    // What is bound to a group sends as if it were bound to nothing.
+    let bound = Some(overrides.source.unwrap_or_else(|| local.ip()))
+        .filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
+    if bound.is_some_and(|ip| ip.is_ipv6() != is_v6) {
+        return Err(Reason::Route);
     }
     let tos = overrides.tos.unwrap_or(headers.tos);
-    // What is bound to a group sends as if it were bound to nothing.
-    let bound = Some(overrides.source.unwrap_or_else(|| *local.ip()))
-        .filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
     let key = NextHopKey {
         destination,
-        source: bound.or_else(|| group.and_then(|group| group.source)),
+        source: bound.or_else(|| group.and_then(|group| group.source).map(IpAddr::V4)),
         tos,
         output_interface: group.and(asked.group_interface),
+        flow: Some(FlowPorts {
+            protocol: Protocol::Udp,
+            local: local.port(),
+            peer: address.port(),
+        }),
     };
     let shared = next_hop.insert(host.next_hop(key));
+    if shared.found.metrics.hop_limit && group.is_none() && overrides.ttl.is_none() {
+        // `IP_TTL` does not say whether the program has set it.
+        return Err(Reason::RouteMetric);
+    }
     match shared.found.next_hop {
         NextHop::Kernel(reason) => Err(reason),
         NextHop::Link {
             link_index,
             mac,
             source,
+            hop_limit,
             mtu,
             mtu_locked,
         } => {
-            if group.is_some_and(|group| group.is_looped) {
-                host.no_member_has(link_index, destination)?;
+            // In this order in `__ip_make_skb`.
+            let of_socket = match group {
+                Some(group) => group.ttl,
+                None => headers.hop_limit(hop_limit),
+            };
+            let ttl = overrides.ttl.unwrap_or(of_socket);
+            if let (Some(options), IpAddr::V4(group)) = (group, destination) {
+                if ttl == 0 {
+                    // Of these the kernel sends none, if the host is a member of the group.
+                    return Err(Reason::Multicast);
+                }
+                if options.is_looped {
+                    host.no_member_has(link_index, group)?;
+                }
             }
             let device = match overrides.device {
                 0 => options.device,
@@ -457,25 +526,25 @@ fn resolve_way<S: Stack>(
                 return Err(Reason::Route);
             }
             let interface = host.links.open(link_index)?;
-            let source = SocketAddrV4::new(key.source.unwrap_or(source), local.port());
+            let source = SocketAddr::new(key.source.unwrap_or(source), local.port());
             let eth = EthernetAddresses {
                 source: interface.mac(),
                 destination: mac,
             };
             let dont_fragment = headers.dont_fragment(mtu_locked);
             let template = UdpTemplate::new(eth, source, address, ttl, tos, dont_fragment);
-            let packet_payload_max = (mtu as usize).saturating_sub(IP_UDP_HEADERS);
+            let packet_payload_max = (mtu as usize).saturating_sub(headers_len(destination));
             let payload_len_max = match usize::from(options.segment_len) {
                 0 => packet_payload_max,
                 segment_len => packet_payload_max.min(segment_len),
             };
             Ok(Way::Link {
-                interface,
+                sender: interface.lease(asked.user, source.ip()),
                 template: Box::new(template),
                 payload_len_max,
                 packet_payload_max,
                 segment_len: options.segment_len,
-                may_fragment_large: headers.mtu_discover == libc::IP_PMTUDISC_WANT,
+                may_fragment_large: headers.may_fragment_large(),
             })
         }
     }

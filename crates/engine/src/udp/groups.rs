@@ -152,7 +152,7 @@ impl<S: UdpStack> Port<S> {
         let address = self.address(group);
         let is_ruled_out = attachment
             .rules
-            .is_some_and(|rules| offload::receiver_rule(rules, address).is_some());
+            .is_some_and(|rules| offload::receiver_rule(rules, address.into()).is_some());
         attachment.groups.is_able && !is_ruled_out
     }
 
@@ -204,7 +204,7 @@ fn may_have(user: &PortUser, group: Ipv4Addr) -> bool {
 fn is_eligible(interfaces: &[InterfaceFacts], link_index: u32) -> bool {
     let is_it = |it: &&InterfaceFacts| it.spec.index == link_index;
     let link = interfaces.iter().find(is_it);
-    link.is_some_and(|link| link.eligible && !link.loopback)
+    link.is_some_and(|link| link.is_eligible() && !link.loopback)
 }
 
 /// The group that a socket with this address receives from, if it can be one only.

@@ -9,8 +9,12 @@ use crate::sockets::stack::Stack;
 use crate::udp::UdpSocket;
 use crate::udp::charge::charge_bytes;
 
-/// Where an IPv4 packet has the first byte of its destination.
-const DESTINATION: usize = 16;
+/// Whether a packet of IPv4 is for a group: it could go out to the network. One of IPv6 never came to a queue.
+fn is_to_group(packet: &[u8]) -> bool {
+    const DESTINATION: usize = 16;
+    let is_v4 = packet.first().is_some_and(|byte| byte >> 4 == 4);
+    is_v4 && packet.get(DESTINATION).is_some_and(|byte| byte >> 4 == 0xe)
+}
 
 impl<S: Stack> UdpSocket<S> {
     /// Sends the queued datagrams, as they came, to ourselves: through a raw socket and the loopback interface they reach the
@@ -28,9 +32,8 @@ impl<S: Stack> UdpSocket<S> {
         let mut room = self.receive_limit_bytes();
         self.drain_packets(|packet| {
             // To a group it would go out to the network, and to other members once more.
-            let is_multicast = packet.get(DESTINATION).is_some_and(|byte| byte >> 4 == 0xe);
             let cost = charge_bytes(packet.len());
-            let given = !is_multicast && cost <= room && raw.send(packet);
+            let given = !is_to_group(packet) && cost <= room && raw.send(packet);
             if given {
                 room -= cost;
             }

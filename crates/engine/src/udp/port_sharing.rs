@@ -2,9 +2,9 @@
 //! (`compute_score` in `net/ipv4/udp.c`), so a socket is accelerated only while no other can take anything from it.
 
 use std::collections::HashSet;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 
-use crate::sockets::family::{Addresses, Family, canonical};
+use crate::sockets::family::{Addresses, Family, Versions, canonical};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::network::PortUser;
@@ -15,31 +15,60 @@ use crate::sockets::stack::Stack;
 use crate::sys;
 use crate::udp::{UdpStack, groups};
 
-/// Whether the kernel would, or might, prefer the other socket for some of the datagrams that this one would have.
-fn takes_from(
+/// Where a socket of ours is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
     family: Family,
-    local: SocketAddrV4,
-    peer: Option<SocketAddrV4>,
+    local: SocketAddr,
+    peer: Option<SocketAddr>,
+    versions: Versions,
+}
+
+impl Place {
+    fn new(family: Family, addresses: &Addresses) -> Self {
+        Self {
+            family,
+            local: addresses.local,
+            peer: addresses.peer,
+            versions: addresses.versions,
+        }
+    }
+}
+
+/// Whether the kernel would, or might, prefer the other socket for some of the datagrams that this one would have.
+fn takes_from(place: &Place, other: &PortUser) -> bool {
+    let v4 = |address: SocketAddr, has_both| match canonical(address) {
+        SocketAddr::V4(address) => Some(address.into()),
+        SocketAddr::V6(address) => (has_both && address.ip().is_unspecified())
+            .then(|| SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port())),
+    };
+    // With any address of IPv6 it gets IPv4, too, if no socket over IPv4 is as good; or not (IPV6_V6ONLY).
+    let is_inet6 = place.family == Family::Inet6;
+    let v6 = |address: SocketAddr| Some(canonical(address)).filter(SocketAddr::is_ipv6);
+    place.versions.v4 && takes(place, |it| v4(it, true), |it| v4(it, is_inet6), other)
+        || place.versions.v6 && takes(place, v6, v6, other)
+}
+
+/// The same for the datagrams of one version. `ours` and `theirs` say which of an address's are of this version.
+fn takes(
+    place: &Place,
+    ours: impl Fn(SocketAddr) -> Option<SocketAddr>,
+    theirs: impl Fn(SocketAddr) -> Option<SocketAddr>,
     other: &PortUser,
 ) -> bool {
-    let ipv4 = |address: SocketAddr| match canonical(address) {
-        SocketAddr::V4(address) => Some(address),
-        // With any address of IPv6 it gets IPv4, too, if no socket over IPv4 is as good; or not (IPV6_V6ONLY).
-        SocketAddr::V6(address) => (family == Family::Inet6 && address.ip().is_unspecified())
-            .then(|| SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, address.port())),
-    };
-    let Some(other_local) = ipv4(other.local) else {
+    let (Some(local), Some(other_local)) = (ours(place.local), theirs(other.local)) else {
         return false;
     };
     if other_local.port() != local.port() {
         return false;
     }
-    let (ours, theirs) = (*local.ip(), *other_local.ip());
+    let (peer, other_peer) = (place.peer.and_then(ours), other.peer.and_then(theirs));
+    let (ours, theirs) = (local.ip(), other_local.ip());
     if theirs.is_multicast() && ours != theirs {
         // For groups only, of which each receiver gets every datagram.
         return false;
     }
-    match (peer, other.peer.and_then(ipv4)) {
+    match (peer, other_peer) {
         (Some(ours), Some(theirs)) if ours != theirs => false,
         // Ours is the more exact one.
         (Some(_), None) => false,
@@ -52,15 +81,14 @@ fn takes_from(
 pub(super) fn port_sharing<S: Stack>(
     host: &Host<S>,
     socket: &SocketCore<S>,
-    local: SocketAddrV4,
-    peer: Option<SocketAddrV4>,
+    addresses: &Addresses,
 ) -> PortSharing {
-    let Some(mut users) = host.port_users(Some(local.port())) else {
+    let Some(mut users) = host.port_users(Some(addresses.local.port())) else {
         return PortSharing::Unknown;
     };
     let inode = sys::inode(socket.fd());
-    let family = socket.family();
-    users.retain(|other| other.inode != inode && takes_from(family, local, peer, other));
+    let place = Place::new(socket.family(), addresses);
+    users.retain(|other| other.inode != inode && takes_from(&place, other));
     if users.is_empty() {
         return PortSharing::Alone;
     }
@@ -97,16 +125,13 @@ pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) -> bool {
         let Ok(Some(addresses)) = Addresses::of(fd) else {
             continue;
         };
-        let Some(local) = addresses.local_ipv4() else {
-            continue;
-        };
-        let (family, peer) = (socket.core().family(), addresses.peer_ipv4());
-        if local.ip().is_multicast() {
+        let place = Place::new(socket.core().family(), &addresses);
+        if place.local.ip().is_multicast() {
             // Looked after above.
             continue;
         }
         let is_shared = users.as_ref().is_none_or(|users| {
-            let takes = |other: &PortUser| takes_from(family, local, peer, other);
+            let takes = |other: &PortUser| takes_from(&place, other);
             users
                 .iter()
                 .any(|other| !own.contains(&other.inode) && takes(other))
@@ -129,6 +154,16 @@ fn accelerated_inodes<S: Stack>(host: &Host<S>) -> HashSet<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BOTH: Versions = Versions::BOTH;
+    const V4: Versions = Versions {
+        v4: true,
+        v6: false,
+    };
+    const V6: Versions = Versions {
+        v4: false,
+        v6: true,
+    };
 
     #[test]
     fn the_more_exact_socket_gets_the_datagram() {
@@ -169,29 +204,47 @@ mod tests {
                 peer: other_peer.map(|peer: &str| peer.parse().unwrap()),
                 inode: 1,
             };
-            let ours = peer.map(|peer: &str| peer.parse().unwrap());
-            let takes = takes_from(Family::Inet, local.parse().unwrap(), ours, &user);
+            let place = Place {
+                family: Family::Inet,
+                local: local.parse().unwrap(),
+                peer: peer.map(|peer: &str| peer.parse().unwrap()),
+                versions: V4,
+            };
+            let takes = takes_from(&place, &user);
             assert_eq!(takes, expected, "{local} {peer:?} {other} {other_peer:?}");
         }
     }
 
     #[test]
     fn a_socket_over_ipv6_shares_with_both_families() {
-        for (local, other, expected) in [
-            ("0.0.0.0:5", "[::]:5", true),
-            ("0.0.0.0:5", "0.0.0.0:5", true),
-            ("0.0.0.0:5", "10.0.0.1:5", true),
-            ("0.0.0.0:5", "[::ffff:10.0.0.1]:5", true),
-            ("0.0.0.0:5", "[2001:db8::1]:5", false),
-            ("0.0.0.0:5", "[::]:6", false),
-            ("10.0.0.1:5", "[::]:5", false),
+        for (local, versions, other, expected) in [
+            ("[::]:5", BOTH, "[::]:5", true),
+            ("[::]:5", BOTH, "0.0.0.0:5", true),
+            ("[::]:5", BOTH, "10.0.0.1:5", true),
+            ("[::]:5", BOTH, "[::ffff:10.0.0.1]:5", true),
+            ("[::]:5", BOTH, "[2001:db8::1]:5", true),
+            ("[::]:5", BOTH, "[::]:6", false),
+            ("[::]:5", V6, "[::]:5", true),
+            ("[::]:5", V6, "0.0.0.0:5", false),
+            ("[2001:db8::1]:5", V6, "[::]:5", false),
+            ("[2001:db8::1]:5", V6, "[2001:db8::1]:5", true),
+            ("[2001:db8::1]:5", V6, "[2001:db8::2]:5", false),
+            ("[2001:db8::1]:5", V6, "0.0.0.0:5", false),
+            ("10.0.0.1:5", V4, "[::]:5", false),
+            ("10.0.0.1:5", V4, "[2001:db8::1]:5", false),
         ] {
             let user = PortUser {
                 local: other.parse().unwrap(),
                 peer: None,
                 inode: 1,
             };
-            let takes = takes_from(Family::Inet6, local.parse().unwrap(), None, &user);
+            let place = Place {
+                family: Family::Inet6,
+                local: local.parse().unwrap(),
+                peer: None,
+                versions,
+            };
+            let takes = takes_from(&place, &user);
             assert_eq!(takes, expected, "{local} {other}");
         }
     }

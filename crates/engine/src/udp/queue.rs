@@ -9,7 +9,6 @@ use dev_core::{Frame, FramePool};
 use libc::c_int;
 use wire::UdpDatagram;
 
-use crate::sockets::delivery;
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::events;
 use crate::sockets::message::Message;
@@ -205,7 +204,11 @@ impl<S: Stack> UdpSocket<S> {
         let oldest = queue.datagrams.front()?;
         let len = oldest.len();
         let room = queue.wants.any().then(|| message.control_room());
-        let copied = message.receive(oldest.payload(self.pool), oldest.source(), self.family());
+        let copied = message.receive(
+            oldest.payload(self.pool),
+            oldest.source(self.pool),
+            self.family(),
+        );
         if let Some(room) = room {
             self.tell(&mut queue, message, room);
         }
@@ -251,11 +254,9 @@ impl<S: Stack> UdpSocket<S> {
             return;
         }
         let payload = payload(self.pool, frame, datagram);
-        let result = call.message.receive(
-            payload,
-            delivery::v4(datagram.endpoints.source()),
-            self.family(),
-        );
+        let result = call
+            .message
+            .receive(payload, datagram.endpoints.source(), self.family());
         let len = payload.len();
         self.count_received(result.is_ok(), len, call.hit);
         self.count_latency(arrived_nsec);
@@ -293,7 +294,7 @@ impl<S: Stack> UdpSocket<S> {
         }
     }
 
-    /// Shows the IPv4 packets of the waiting datagrams to `take`, oldest first, and drops each that it takes.
+    /// Shows the IP packets of the waiting datagrams to `take`, oldest first, and drops each that it takes.
     pub(super) fn drain_packets(&self, mut take: impl FnMut(&[u8]) -> bool) {
         let mut queue = self.receive.lock();
         while let Some(oldest) = queue.datagrams.front_mut() {

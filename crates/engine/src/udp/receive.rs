@@ -10,6 +10,7 @@ use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::interrupt::Mark;
 use crate::sockets::message::Message;
+use crate::sockets::moderation::Naps;
 use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
@@ -40,6 +41,7 @@ pub struct RecvCall {
     /// Polls before sleeping; `None` without end.
     polls_left: Option<u32>,
     spin: Spin,
+    naps: Naps,
     slept: bool,
 }
 
@@ -75,6 +77,7 @@ impl RecvCall {
                 .then(|| sys::now_nsec().saturating_add(timeout)),
             polls_left: u32::try_from(settings.rx_poll).ok(),
             spin: Spin::new(settings.poll_shared_cpu, settings.rx_poll >= 0),
+            naps: Naps::default(),
             slept: false,
         }
     }
@@ -172,7 +175,7 @@ impl<S: Stack> UdpSocket<S> {
                 sys::yield_cpu();
             }
             if call.stops_polling() || !self.is_offloaded() {
-                return self.sleep(call, message, flags);
+                return self.sleep(host, call, message, flags);
             }
             std::hint::spin_loop();
         }
@@ -236,6 +239,7 @@ impl<S: Stack> UdpSocket<S> {
     #[cold]
     fn sleep(
         &'static self,
+        host: &Host<S>,
         call: &mut RecvCall,
         message: &mut Message<'_>,
         flags: c_int,
@@ -253,6 +257,10 @@ impl<S: Stack> UdpSocket<S> {
         let mut sleep = Sleep::new(call.deadline_nsec);
         sleep.watch(fd, libc::POLLIN);
         sleep.watch_socket(self);
+        let moderation = host.settings().moderation;
+        if let Some(nsec) = call.naps.next(moderation, &self.interfaces) {
+            sleep.nap(nsec, &self.interfaces);
+        }
         self.interfaces.poll();
         if self.look() & events::IN != 0 {
             let _ = sleep.end();

@@ -12,7 +12,7 @@ use crate::sockets::interface::{Transmitted, datagrams};
 use crate::sockets::message::Message;
 use crate::sockets::reason::Reason;
 use crate::sys::{self, Errno};
-use crate::udp::destination::{Asked, Destination, HeaderOptions, Way};
+use crate::udp::destination::{Asked, Destination, KnownHeaders, Way};
 use crate::udp::send_options::{Overrides, SendControl};
 use crate::udp::{UdpSocket, UdpStack};
 
@@ -146,6 +146,11 @@ impl<S: UdpStack> UdpSocket<S> {
             if address.ip().is_multicast() {
                 host.follow_members_now_and_then();
             }
+            if send.migration.is_due() {
+                drop(send);
+                self.consider_moving(host);
+                continue;
+            }
             let identification = send.next_identification();
             let found = match overrides {
                 None => send.find(address),
@@ -153,9 +158,9 @@ impl<S: UdpStack> UdpSocket<S> {
             };
             if let Some(destination) = found {
                 let mut count = 1;
-                let (interface, sent) = match &destination.way {
+                let (sender, sent) = match &destination.way {
                     Way::Link {
-                        interface,
+                        sender,
                         template,
                         payload_len_max,
                         ..
@@ -177,9 +182,9 @@ impl<S: UdpStack> UdpSocket<S> {
                                 }
                             }
                         } else {
-                            interface.transmit(template, identification, len, parts)
+                            sender.transmit(template, identification, len, parts)
                         };
-                        (*interface, sent)
+                        (**sender, sent)
                     }
                     Way::Kernel(reason) => {
                         let reason = *reason;
@@ -216,7 +221,7 @@ impl<S: UdpStack> UdpSocket<S> {
                 self.note_thread(&self.sender, &counters.tx_thread);
                 drop(send);
                 if needs_kick {
-                    match interface.frame_queued(follows, host.links.is_watched()) {
+                    match sender.frame_queued(follows, host.links.is_watched()) {
                         Notify::Now => {}
                         Notify::Later => host.links.frames_wait(),
                         Notify::LaterAndWatch => host.links.watch_senders(),
@@ -230,7 +235,8 @@ impl<S: UdpStack> UdpSocket<S> {
             }
             let (local, rules, epoch) = (send.local, send.rules, send.epoch());
             let (headers, options) = (send.headers(), send.options());
-            let group_interface = send.group_interface;
+            let (versions, group_interface) = (send.versions, send.group_interface);
+            let user = send.user(self.rings, self.number());
             drop(send);
             resolved = true;
             let Some(local) = local else {
@@ -238,15 +244,28 @@ impl<S: UdpStack> UdpSocket<S> {
             };
             let asked = Asked {
                 local,
+                versions,
                 address,
                 rules,
                 options,
                 group_interface,
                 overrides: overrides.unwrap_or_default(),
+                user,
             };
             if let Err(reason) = self.resolve(host, &asked, headers, epoch) {
                 return SendOutcome::Kernel(reason);
             }
+        }
+    }
+
+    /// Moves the socket to the rings of the calling thread if that goes on using it.
+    #[cold]
+    fn consider_moving(&self, host: &Host<S>) {
+        let moves = self.send.lock().moves_to_caller(self.rings, self.number());
+        if moves {
+            self.counters().tx_migrations.add_contended(1);
+            // What was sent before leaves before.
+            host.links.start_waiting();
         }
     }
 
@@ -268,7 +287,7 @@ impl<S: UdpStack> UdpSocket<S> {
         &self,
         host: &Host<S>,
         asked: &Asked<'_>,
-        mut headers: Option<HeaderOptions>,
+        mut headers: KnownHeaders,
         epoch: u64,
     ) -> Result<(), Reason> {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
@@ -307,7 +326,7 @@ impl Large {
         parts: impl Iterator<Item = &'payload [u8]>,
     ) -> Option<(Transmitted, usize)> {
         let Way::Link {
-            interface,
+            sender,
             template,
             packet_payload_max,
             segment_len: of_socket,
@@ -339,7 +358,7 @@ impl Large {
             fragmentable = template.without_dont_fragment();
             template = &fragmentable;
         }
-        let sent = interface.transmit_segments(template, identification, len, segment_len, parts);
+        let sent = sender.transmit_segments(template, identification, len, segment_len, parts);
         Some((sent, datagrams(len, segment_len)))
     }
 }

@@ -1,7 +1,7 @@
 //! What a program says of how its datagrams are sent: options of the socket, and control data of a message. In `udp_sendmsg` and
 //! `ip_cmsg_send` (net/ipv4) is what they mean.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
@@ -61,7 +61,8 @@ impl SendOptions {
         Self {
             device: bound_device(fd),
             segment_len: value(libc::IPPROTO_UDP, libc::UDP_SEGMENT) as u16,
-            reports_errors: value(libc::IPPROTO_IP, libc::IP_RECVERR) != 0,
+            reports_errors: value(libc::IPPROTO_IP, libc::IP_RECVERR) != 0
+                || value(libc::IPPROTO_IPV6, libc::IPV6_RECVERR) != 0,
             kernels: kernels.map(|(level, name)| OptionName { level, name }),
         }
     }
@@ -83,11 +84,14 @@ impl<S: Stack> UdpSocket<S> {
     }
 }
 
-/// What a message says of the headers of its datagrams, in place of the socket's options.
+/// What a message says of the headers of its datagrams, in place of the socket's options. Those of IPv6 are the same things under other
+/// names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Overrides {
+    /// Which version they are for; `None`: there are none.
+    pub(super) is_v6: Option<bool>,
     /// `IP_PKTINFO`: the source address; unspecified: the route chooses.
-    pub(super) source: Option<Ipv4Addr>,
+    pub(super) source: Option<IpAddr>,
     /// `IP_PKTINFO`: index of the interface, or 0.
     pub(super) device: u32,
     pub(super) tos: Option<u8>,
@@ -117,7 +121,24 @@ impl SendControl {
                     if device != 0 {
                         overrides.device = device;
                     }
-                    overrides.source = Some(Ipv4Addr::from(source));
+                    overrides.source = Some(Ipv4Addr::from(source).into());
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                    let [source @ .., a, b, c, d] = <[u8; 20]>::try_from(item.data).ok()?;
+                    let device = u32::from_ne_bytes([a, b, c, d]);
+                    if device != 0 {
+                        overrides.device = device;
+                    }
+                    overrides.source = Some(Ipv6Addr::from(source).into());
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                    let hops = c_int::from_ne_bytes(item.data.try_into().ok()?);
+                    // -1 asks for the route's, whatever the socket has.
+                    overrides.ttl = Some(u8::try_from(hops).ok().filter(|hops| *hops > 0)?);
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                    let class = c_int::from_ne_bytes(item.data.try_into().ok()?);
+                    overrides.tos = Some(u8::try_from(class).ok()?);
                 }
                 (libc::IPPROTO_IP, libc::IP_TTL) => {
                     let ttl = c_int::from_ne_bytes(item.data.try_into().ok()?);
@@ -135,6 +156,15 @@ impl SendControl {
                 }
                 _ => return None,
             }
+            let is_v6 = match item.level {
+                libc::IPPROTO_IP => Some(false),
+                libc::IPPROTO_IPV6 => Some(true),
+                _ => None,
+            };
+            if overrides.is_v6.is_some() && is_v6.is_some() && overrides.is_v6 != is_v6 {
+                return None;
+            }
+            overrides.is_v6 = overrides.is_v6.or(is_v6);
         }
         Some(said)
     }
@@ -174,7 +204,8 @@ mod tests {
         ]);
         let expected = SendControl {
             overrides: Overrides {
-                source: Some(Ipv4Addr::new(10, 0, 0, 1)),
+                is_v6: Some(false),
+                source: Some(Ipv4Addr::new(10, 0, 0, 1).into()),
                 device: u32::from_ne_bytes([3, 0, 0, 0]),
                 tos: Some(1),
                 ttl: Some(9),
@@ -183,6 +214,31 @@ mod tests {
         };
         assert_eq!(said, Some(expected));
         assert_eq!(parse(&[]), Some(SendControl::default()));
+        let mut info = [0; 20];
+        info[..16].copy_from_slice(&Ipv6Addr::LOCALHOST.octets());
+        info[16] = 3;
+        let said = parse(&[
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info),
+            (
+                libc::IPPROTO_IPV6,
+                libc::IPV6_HOPLIMIT,
+                &9_i32.to_ne_bytes(),
+            ),
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &7_i32.to_ne_bytes()),
+        ]);
+        let overrides = Overrides {
+            is_v6: Some(true),
+            source: Some(Ipv6Addr::LOCALHOST.into()),
+            device: u32::from_ne_bytes([3, 0, 0, 0]),
+            tos: Some(7),
+            ttl: Some(9),
+        };
+        assert_eq!(said.map(|said| said.overrides), Some(overrides));
+        let mixed = [
+            (libc::IPPROTO_IP, libc::IP_TTL, &9_i32.to_ne_bytes()[..]),
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &7_i32.to_ne_bytes()),
+        ];
+        assert_eq!(parse(&mixed), None);
     }
 
     #[test]
@@ -196,6 +252,19 @@ mod tests {
             (libc::IPPROTO_IP, libc::IP_TOS, &(-1_i32).to_ne_bytes()),
             (libc::IPPROTO_IP, libc::IP_TOS, &[1, 2]),
             (libc::IPPROTO_UDP, libc::UDP_SEGMENT, &zero),
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &zero),
+            (
+                libc::IPPROTO_IPV6,
+                libc::IPV6_HOPLIMIT,
+                &(-1_i32).to_ne_bytes(),
+            ),
+            (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &zero),
+            (
+                libc::IPPROTO_IPV6,
+                libc::IPV6_TCLASS,
+                &(-1_i32).to_ne_bytes(),
+            ),
+            (libc::IPPROTO_IPV6, libc::IPV6_HOPOPTS, &[0; 8]),
             (libc::SOL_SOCKET, libc::SCM_TXTIME, &[0; 8]),
             (libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &zero),
         ] {

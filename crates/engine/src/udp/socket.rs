@@ -14,6 +14,7 @@ use crate::sockets::events;
 use crate::sockets::family::Family;
 use crate::sockets::groups::GroupInterface;
 use crate::sockets::host::Host;
+use crate::sockets::rings::RingPolicy;
 use crate::sockets::settings::Settings;
 use crate::sockets::shared::SharedSocket;
 use crate::sockets::socket::SocketCore;
@@ -36,6 +37,7 @@ pub struct UdpSocket<S: Stack> {
     pub(super) pool: &'static FramePool,
     /// `VMA_RX_BYTES_MIN`
     pub(super) receive_bytes_min: usize,
+    pub(super) rings: RingPolicy,
 }
 
 /// Kinds of sockets with UDP among them.
@@ -72,6 +74,7 @@ impl<S: Stack> UdpSocket<S> {
             sender: AtomicUsize::new(0),
             pool,
             receive_bytes_min: settings.receive_bytes_min,
+            rings: settings.rings_tx,
         }
     }
 
@@ -108,7 +111,7 @@ impl<S: Stack> UdpSocket<S> {
         self.os_polls.hit();
         self.receiver.store(0, Ordering::Relaxed);
         self.sender.store(0, Ordering::Relaxed);
-        self.send.lock().start_afresh();
+        self.send.lock().start_afresh(self.rings);
         self.refresh_receive_limit();
         self.tell_nothing();
         self.core.begin();
@@ -127,6 +130,8 @@ impl<S: Stack> UdpSocket<S> {
         queue.clear(self.pool);
         self.queue_changed(&queue);
         drop(queue);
+        // Others may have its rings.
+        self.send.lock().forget_destinations();
         self.core.leave();
     }
 
@@ -153,7 +158,9 @@ impl<S: Stack> UdpSocket<S> {
             GroupInterface::Index(index) => Some(index),
             GroupInterface::Address(address) => {
                 let links = host.network().interfaces();
-                let owner = links.iter().find(|link| link.addresses.contains(&address));
+                let owner = links
+                    .iter()
+                    .find(|link| link.addresses.contains(&address.into()));
                 owner.map(|link| link.spec.index)
             }
         };

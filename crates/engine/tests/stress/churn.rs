@@ -184,7 +184,11 @@ fn options(host: &Host<Device>, shared: &Shared, random: &mut Random) {
 fn network(host: &Host<Device>, random: &mut Random) {
     let gone = random.below(2) == 0;
     host.network.change_interfaces(|interfaces| {
-        interfaces[1].addresses = if gone { Vec::new() } else { vec![SECOND_IP] };
+        interfaces[1].addresses = if gone {
+            Vec::new()
+        } else {
+            vec![SECOND_IP.into()]
+        };
     });
     host.engine.network_changed(random.below(2) == 0);
 }

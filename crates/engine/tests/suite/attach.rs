@@ -28,7 +28,7 @@ fn a_socket_on_any_address_has_a_flow_for_each() {
         let host = Host::new();
         let third = Ipv4Addr::new(10, 1, 0, 99);
         host.network
-            .change_interfaces(|interfaces| interfaces[1].addresses.push(third));
+            .change_interfaces(|interfaces| interfaces[1].addresses.push(third.into()));
         let socket = host.any();
         let at = |address| flow(socket.at(address), None);
         assert_eq!(
@@ -191,7 +191,9 @@ fn reasons_of_sockets_that_cannot_be_accelerated() {
         let seen = loopback.snapshot(&host).unwrap();
         assert_eq!((seen.offloaded, seen.reason), (false, 4));
         host.network.change_interfaces(|interfaces| {
-            interfaces.iter_mut().for_each(|it| it.eligible = false);
+            interfaces
+                .iter_mut()
+                .for_each(|it| it.obstacle = "a bridge".to_owned());
         });
         assert_eq!(host.any().reason(), Reason::NoInterface);
         host.network.set_interfaces(Vec::new());

@@ -83,7 +83,7 @@ fn addresses_that_come_and_go_take_flows_with_them() {
         assert_eq!(receive(&socket, 0), Ok(b"in the ring".to_vec()));
         let new = Ipv4Addr::new(10, 0, 0, 50);
         host.network.change_interfaces(|interfaces| {
-            interfaces[0].addresses = vec![new, OUR_IP];
+            interfaces[0].addresses = vec![new.into(), OUR_IP.into()];
         });
         host.engine.network_changed(true);
         assert_eq!(flows(&host), [2, 1]);
@@ -104,7 +104,7 @@ fn an_address_listed_twice_is_one_address() {
         let host = Host::new();
         // 10.0.0.1/24 and 10.0.0.1/16 beside each other, which the kernel allows.
         host.network
-            .change_interfaces(|interfaces| interfaces[0].addresses.push(OUR_IP));
+            .change_interfaces(|interfaces| interfaces[0].addresses.push(OUR_IP.into()));
         let socket = host.any();
         assert_eq!(socket.reason(), Reason::Offloaded);
         assert_eq!(flows(&host), [1, 1]);

@@ -76,7 +76,9 @@ pub struct Wire {
     /// Readable while frames wait.
     arrival: Arc<OwnDescriptor>,
     /// In the sending ring, not kicked yet.
-    queued: Mutex<Vec<Vec<u8>>>,
+    queued: Mutex<Vec<(usize, Vec<u8>)>>,
+    /// The queues that the frames in `sent` left by, in the same order.
+    left_by: Mutex<VecDeque<usize>>,
     sent: Mutex<VecDeque<Vec<u8>>>,
     flows: Mutex<Vec<Flow>>,
     kicks: AtomicU64,
@@ -109,6 +111,7 @@ impl Default for Wire {
             // SAFETY: the descriptor is new and ours alone.
             arrival: Arc::new(OwnDescriptor::new(unsafe { OwnedFd::from_raw_fd(fd) })),
             queued: Mutex::default(),
+            left_by: Mutex::default(),
             sent: Mutex::default(),
             flows: Mutex::default(),
             kicks: AtomicU64::new(0),
@@ -157,7 +160,13 @@ impl Wire {
 
     /// The oldest frame that the device has sent.
     pub fn sent(&self) -> Option<Vec<u8>> {
+        self.left_by.lock().unwrap().pop_front();
         self.sent.lock().unwrap().pop_front()
+    }
+
+    /// The queue by which the oldest frame left that [`Self::sent`] has not returned yet.
+    pub fn oldest_left_by(&self) -> Option<usize> {
+        self.left_by.lock().unwrap().front().copied()
     }
 
     /// Frames in the ring that wait for a kick.
@@ -220,9 +229,12 @@ impl Wire {
         flows
     }
 
-    fn complete(&self) {
-        let queued = std::mem::take(&mut *self.queued.lock().unwrap());
-        self.sent.lock().unwrap().extend(queued);
+    fn complete(&self, queue: usize) {
+        let mut queued = self.queued.lock().unwrap();
+        for (_, frame) in queued.extract_if(.., |(of, _)| *of == queue) {
+            self.left_by.lock().unwrap().push_back(queue);
+            self.sent.lock().unwrap().push_back(frame);
+        }
     }
 }
 
@@ -233,7 +245,12 @@ impl Backend for Device {
     type Steering = Steerer;
     type Segmenter = NoSegmenter;
 
-    fn open(&self, link: &LinkSpec, _pool: &'static FramePool) -> Result<Port<Self>, OpenError> {
+    fn open(
+        &self,
+        link: &LinkSpec,
+        _pool: &'static FramePool,
+        senders_max: u32,
+    ) -> Result<Port<Self>, OpenError> {
         self.opens.fetch_add(1, Ordering::Relaxed);
         let action = self.during_open.lock().unwrap().take();
         if let Some(action) = action {
@@ -254,11 +271,17 @@ impl Backend for Device {
                 wire: Arc::clone(&wire),
                 held: Vec::new(),
             },
-            tx: Tx {
-                wire: Arc::clone(&wire),
-                spare: None,
-            },
-            kick: Kicker(Arc::clone(&wire)),
+            senders: (0..senders_max.clamp(1, QUEUES) as usize)
+                .map(|queue| {
+                    let tx = Tx {
+                        wire: Arc::clone(&wire),
+                        queue,
+                        spare: None,
+                    };
+                    let wire = Arc::clone(&wire);
+                    (tx, Kicker { wire, queue })
+                })
+                .collect(),
             steering: Steerer(wire),
             segmenter: None,
             wait_fds: vec![arrival],
@@ -267,10 +290,13 @@ impl Backend for Device {
             mtu_max: MTU_MAX,
             merging: Merging::InPieces,
             note: String::new(),
-            queues: 1,
+            queues: QUEUES,
         })
     }
 }
+
+/// Queues for sending.
+pub const QUEUES: u32 = 4;
 
 /// Frames that wait in the ring of a flooded wire.
 const RING: usize = 100;
@@ -327,6 +353,7 @@ impl RxRing for Rx {
 #[derive(Debug)]
 pub struct Tx {
     wire: Arc<Wire>,
+    queue: usize,
     spare: Option<Frame>,
 }
 
@@ -341,9 +368,9 @@ impl TxRing for Tx {
     fn push(&mut self, pool: &FramePool, frame: Frame) {
         let bytes = pool.data(&frame).to_vec();
         pool.give(frame);
-        self.wire.queued.lock().unwrap().push(bytes);
+        self.wire.queued.lock().unwrap().push((self.queue, bytes));
         if self.wire.sends_by_itself.load(Ordering::Relaxed) {
-            self.wire.complete();
+            self.wire.complete(self.queue);
         }
     }
 
@@ -357,15 +384,18 @@ impl TxRing for Tx {
 }
 
 #[derive(Debug)]
-pub struct Kicker(Arc<Wire>);
+pub struct Kicker {
+    wire: Arc<Wire>,
+    queue: usize,
+}
 
 impl Kick for Kicker {
     fn kick(&self) -> KickOutcome {
-        self.0.kicks.fetch_add(1, Ordering::Relaxed);
-        let scripted = self.0.outcomes.lock().unwrap().pop_front();
+        self.wire.kicks.fetch_add(1, Ordering::Relaxed);
+        let scripted = self.wire.outcomes.lock().unwrap().pop_front();
         let outcome = scripted.unwrap_or(KickOutcome::Done);
         if outcome == KickOutcome::Done {
-            self.0.complete();
+            self.wire.complete(self.queue);
         }
         outcome
     }

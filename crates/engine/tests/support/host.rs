@@ -11,7 +11,7 @@ use dev_core::{Backend, ThreadMode};
 use engine::{Engine, Reason, Settings, UdpSocket};
 use stats::{Capacity, Identity, Reader, Segment, SocketSnapshot};
 
-use super::device::Device;
+use super::device::{Device, QUEUES};
 use super::network::TestNetwork;
 use super::{FIRST_LINK, frame};
 
@@ -35,6 +35,7 @@ pub fn settings() -> Settings {
         measures_polling: false,
         progress_interval: std::time::Duration::ZERO,
         progress_packets_max: 0,
+        moderation: engine::Moderation::NONE,
         internal_thread_receives: false,
         wait_after_join: std::time::Duration::ZERO,
         tx_mc_loopback: true,
@@ -50,6 +51,7 @@ pub fn settings() -> Settings {
         select_poll_os_ratio: 10,
         select_skip_os: 4,
         poll_batch_max: 16,
+        rings_tx: engine::RingPolicy::ONE_RING,
         pool_frames: POOL_FRAMES,
     }
 }
@@ -88,7 +90,8 @@ impl<B: Backend + Clone> Host<B> {
         let capacity = Capacity {
             sockets,
             connections: sockets,
-            rings: 4,
+            // Of two interfaces, and one more.
+            rings: 3 * QUEUES,
             pools: 1,
             reasons: Reason::ALL.len() as u32,
             settings: 0,

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -122,7 +122,10 @@ impl Network for TestNetwork {
 
     fn take_member_changes(&self) -> Option<NetworkChange> {
         let changed = std::mem::take(&mut self.0.members.lock().unwrap().changed);
-        let routes: Vec<_> = changed.into_iter().map(|group| (group, 32)).collect();
+        let routes: Vec<_> = changed
+            .into_iter()
+            .map(|group| (group.into(), 32))
+            .collect();
         let is_any = !routes.is_empty();
         is_any.then(|| NetworkChange {
             routes,
@@ -131,7 +134,9 @@ impl Network for TestNetwork {
     }
 
     fn next_hop(&self, key: &NextHopKey) -> Resolution {
-        let destination = key.destination;
+        let IpAddr::V4(destination) = key.destination else {
+            panic!("no test has a socket over IPv6");
+        };
         *self.0.last_asked.lock().unwrap() = Some(*key);
         self.0.look_ups.fetch_add(1, Ordering::Relaxed);
         let action = self.0.during_look_up.lock().unwrap().take();
@@ -145,8 +150,8 @@ impl Network for TestNetwork {
             NextHop::Kernel(_) => None,
         };
         Resolution {
-            next_hop,
             neighbour,
+            ..next_hop.into()
         }
     }
 }
@@ -160,10 +165,10 @@ pub fn interface(index: u32, address: Ipv4Addr) -> InterfaceFacts {
             mac: OUR_MAC,
             mtu: 1500,
         },
-        addresses: vec![address],
+        addresses: vec![address.into()],
         up: true,
         loopback: false,
-        eligible: true,
+        obstacle: String::new(),
     }
 }
 
@@ -173,10 +178,11 @@ pub fn through(link_index: u32, mac: [u8; 6]) -> NextHop {
         link_index,
         mac,
         source: if link_index == SECOND_LINK {
-            SECOND_IP
+            SECOND_IP.into()
         } else {
-            OUR_IP
+            OUR_IP.into()
         },
+        hop_limit: 0,
         mtu: 1500,
         mtu_locked: false,
     }

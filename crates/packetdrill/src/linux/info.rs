@@ -64,7 +64,7 @@ const FIELDS: &[(&str, usize, usize)] = &[
 ];
 
 /// The value of a field of socket `fd`'s `TCP_INFO`.
-pub(super) fn value(fd: i32, name: &str) -> Option<i64> {
+pub(crate) fn value(fd: i32, name: &str) -> Option<i64> {
     let mut structure = [0; 256];
     let length = sys::option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut structure).ok()?;
     let scale = structure[6];

@@ -14,10 +14,10 @@ use crate::sysctl::Setting;
 type Answer = Result<i64, i32>;
 
 /// The sysctl that only the host may set freely; its value is given to each socket instead.
-pub(super) const CONGESTION_CONTROL: &str = "tcp_congestion_control";
+pub(crate) const CONGESTION_CONTROL: &str = "tcp_congestion_control";
 
 /// Sets sysctls of the calling thread's namespace, but for [`CONGESTION_CONTROL`].
-pub(super) fn set_sysctls(settings: &[Setting]) -> Result<(), String> {
+pub(crate) fn set_sysctls(settings: &[Setting]) -> Result<(), String> {
     for (name, value) in settings {
         if name == CONGESTION_CONTROL {
             continue;
@@ -31,12 +31,12 @@ pub(super) fn set_sysctls(settings: &[Setting]) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn socket(kind: c_int) -> Answer {
+pub(crate) fn socket(kind: c_int) -> Answer {
     // SAFETY: `socket` takes plain integers.
     answer(unsafe { libc::socket(libc::AF_INET, kind, libc::IPPROTO_TCP) })
 }
 
-pub(super) fn bind(fd: c_int, address: (Ipv4Addr, u16)) -> Answer {
+pub(crate) fn bind(fd: c_int, address: (Ipv4Addr, u16)) -> Answer {
     let address = socket_address(address);
     // SAFETY: pointer and length describe `address`.
     answer(unsafe {
@@ -48,7 +48,7 @@ pub(super) fn bind(fd: c_int, address: (Ipv4Addr, u16)) -> Answer {
     })
 }
 
-pub(super) fn connect(fd: c_int, address: (Ipv4Addr, u16)) -> Answer {
+pub(crate) fn connect(fd: c_int, address: (Ipv4Addr, u16)) -> Answer {
     let address = socket_address(address);
     // SAFETY: pointer and length describe `address`.
     answer(unsafe {
@@ -60,24 +60,24 @@ pub(super) fn connect(fd: c_int, address: (Ipv4Addr, u16)) -> Answer {
     })
 }
 
-pub(super) fn listen(fd: c_int, backlog: c_int) -> Answer {
+pub(crate) fn listen(fd: c_int, backlog: c_int) -> Answer {
     // SAFETY: `listen` takes plain integers.
     answer(unsafe { libc::listen(fd, backlog) })
 }
 
-pub(super) fn accept(fd: c_int, flags: c_int) -> Answer {
+pub(crate) fn accept(fd: c_int, flags: c_int) -> Answer {
     // SAFETY: no address is asked for.
     answer(unsafe { libc::accept4(fd, ptr::null_mut(), ptr::null_mut(), flags) })
 }
 
-pub(super) fn send(fd: c_int, data: &[u8], flags: c_int) -> Answer {
+pub(crate) fn send(fd: c_int, data: &[u8], flags: c_int) -> Answer {
     let flags = flags | libc::MSG_NOSIGNAL;
     // SAFETY: pointer and length describe `data`.
     answer(unsafe { libc::send(fd, data.as_ptr().cast(), data.len(), flags) })
 }
 
 /// As [`send`], to an address, or to one of the family `AF_UNSPEC`.
-pub(super) fn send_to(
+pub(crate) fn send_to(
     fd: c_int,
     data: &[u8],
     flags: c_int,
@@ -101,35 +101,35 @@ pub(super) fn send_to(
     })
 }
 
-pub(super) fn receive(fd: c_int, buffer: &mut [u8], flags: c_int) -> Answer {
+pub(crate) fn receive(fd: c_int, buffer: &mut [u8], flags: c_int) -> Answer {
     // SAFETY: pointer and length describe `buffer`.
     answer(unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), flags) })
 }
 
-pub(super) fn shutdown(fd: c_int, how: c_int) -> Answer {
+pub(crate) fn shutdown(fd: c_int, how: c_int) -> Answer {
     // SAFETY: `shutdown` takes plain integers.
     answer(unsafe { libc::shutdown(fd, how) })
 }
 
 /// Wakes whoever waits for a socket.
-pub(super) fn shut_down(fd: c_int) {
+pub(crate) fn shut_down(fd: c_int) {
     // What is not a connected socket needs no waking.
     let _ = shutdown(fd, libc::SHUT_RDWR);
 }
 
-pub(super) fn close(fd: c_int) -> Answer {
+pub(crate) fn close(fd: c_int) -> Answer {
     // SAFETY: the caller owns the descriptor.
     answer(unsafe { libc::close(fd) })
 }
 
-pub(super) fn set_option(fd: c_int, level: c_int, name: c_int, value: &[u8]) -> Answer {
+pub(crate) fn set_option(fd: c_int, level: c_int, name: c_int, value: &[u8]) -> Answer {
     let length = socklen_t::try_from(value.len()).expect("option values are short");
     // SAFETY: pointer and length describe `value`.
     answer(unsafe { libc::setsockopt(fd, level, name, value.as_ptr().cast(), length) })
 }
 
 /// Fills `value`; the length that the kernel gave.
-pub(super) fn option(fd: c_int, level: c_int, name: c_int, value: &mut [u8]) -> Result<usize, i32> {
+pub(crate) fn option(fd: c_int, level: c_int, name: c_int, value: &mut [u8]) -> Result<usize, i32> {
     let mut length = socklen_t::try_from(value.len()).expect("option values are short");
     let target: *mut c_void = value.as_mut_ptr().cast();
     // SAFETY: the pointers describe `value` and its length.
@@ -137,36 +137,50 @@ pub(super) fn option(fd: c_int, level: c_int, name: c_int, value: &mut [u8]) -> 
     Ok(usize::try_from(length).expect("a length"))
 }
 
-pub(super) fn file_flags(fd: c_int) -> Answer {
+pub(crate) fn file_flags(fd: c_int) -> Answer {
     // SAFETY: F_GETFL takes no argument.
     answer(unsafe { libc::fcntl(fd, libc::F_GETFL) })
 }
 
-pub(super) fn set_file_flags(fd: c_int, flags: c_int) -> Answer {
+pub(crate) fn set_file_flags(fd: c_int, flags: c_int) -> Answer {
     // SAFETY: F_SETFL takes an integer.
     answer(unsafe { libc::fcntl(fd, libc::F_SETFL, flags) })
 }
 
 /// An `ioctl` that writes one `int`, and that `int`.
-pub(super) fn ioctl(fd: c_int, request: libc::Ioctl) -> (Answer, i64) {
+pub(crate) fn ioctl(fd: c_int, request: libc::Ioctl) -> (Answer, i64) {
     let mut value: c_int = 0;
     // SAFETY: the requests of scripts (SIOCINQ, SIOCOUTQ, SIOCATMARK, ...) write one `int`.
     let result = answer(unsafe { libc::ioctl(fd, request, &raw mut value) });
     (result, i64::from(value))
 }
 
-pub(super) fn poll(entries: &mut [libc::pollfd], timeout: Option<Duration>) -> Answer {
+/// Since an origin that all processes of this machine share.
+pub(crate) fn monotonic() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer describes `time`.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    assert_eq!(result, 0, "every kernel has this clock");
+    let seconds = u64::try_from(time.tv_sec).expect("it counts from the start of the machine");
+    let nanos = u32::try_from(time.tv_nsec).expect("less than a second");
+    Duration::new(seconds, nanos)
+}
+
+pub(crate) fn poll(entries: &mut [libc::pollfd], timeout: Option<Duration>) -> Answer {
     let count = libc::nfds_t::try_from(entries.len()).expect("scripts are short");
     // SAFETY: pointer and length describe `entries`.
     answer(unsafe { libc::poll(entries.as_mut_ptr(), count, milliseconds(timeout)) })
 }
 
-pub(super) fn epoll_create() -> Answer {
+pub(crate) fn epoll_create() -> Answer {
     // SAFETY: `epoll_create1` takes a plain integer.
     answer(unsafe { libc::epoll_create1(0) })
 }
 
-pub(super) fn epoll_control(set: c_int, operation: c_int, fd: c_int, events: u32) -> Answer {
+pub(crate) fn epoll_control(set: c_int, operation: c_int, fd: c_int, events: u32) -> Answer {
     let token = u64::from(fd.unsigned_abs());
     let mut event = libc::epoll_event { events, u64: token };
     // SAFETY: the pointer describes `event`.
@@ -174,7 +188,7 @@ pub(super) fn epoll_control(set: c_int, operation: c_int, fd: c_int, events: u32
 }
 
 /// Descriptor and events of each entry, by turns.
-pub(super) fn epoll_wait(set: c_int, room: usize, timeout: Option<Duration>) -> (Answer, Vec<i64>) {
+pub(crate) fn epoll_wait(set: c_int, room: usize, timeout: Option<Duration>) -> (Answer, Vec<i64>) {
     let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; room.clamp(1, 64)];
     let count = c_int::try_from(events.len()).expect("at most 64");
     // SAFETY: pointer and length describe `events`.

@@ -5,36 +5,51 @@ use std::net::Ipv4Addr;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use testkit::Namespace;
 
 use super::sys;
 use crate::call::{Call, OptionValue, Outcome};
-use crate::stack::{octet, wrong_octet};
+use crate::stack::{Setup, octet, wrong_octet};
 
 /// The descriptors that the script has open.
-pub(super) type Descriptors = Arc<Mutex<Vec<i32>>>;
+pub(crate) type Descriptors = Arc<Mutex<Vec<i32>>>;
 
-pub(super) fn locked(descriptors: &Descriptors) -> MutexGuard<'_, Vec<i32>> {
+pub(crate) fn locked(descriptors: &Descriptors) -> MutexGuard<'_, Vec<i32>> {
     descriptors.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a call gave, and when it returned.
-pub(super) struct Answer {
-    pub(super) time: Instant,
-    pub(super) outcome: Outcome,
+pub(crate) struct Answer {
+    pub(crate) time: Duration,
+    pub(crate) outcome: Outcome,
 }
 
 /// Where `bind` and `connect` go, and what sockets begin with.
-pub(super) struct Ends {
-    pub(super) local: (Ipv4Addr, u16),
-    pub(super) remote: (Ipv4Addr, u16),
-    pub(super) congestion_control: String,
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Ends {
+    pub(crate) local: (Ipv4Addr, u16),
+    pub(crate) remote: (Ipv4Addr, u16),
+    pub(crate) congestion_control: String,
+}
+
+impl Ends {
+    pub(crate) fn of(setup: &Setup) -> Self {
+        let mut sysctls = setup.sysctls.iter().rev();
+        let congestion_control = sysctls.find(|(name, _)| name == sys::CONGESTION_CONTROL);
+        let congestion_control = congestion_control.map_or("cubic", |(_, value)| value);
+        Self {
+            local: (setup.local, setup.bind_port),
+            remote: (setup.remote, setup.connect_port),
+            congestion_control: congestion_control.to_owned(),
+        }
+    }
 }
 
 /// Starts the thread. Its first answer is to no call and says that it is ready. It ends when the sender of calls is gone.
-pub(super) fn spawn(
+pub(crate) fn spawn(
     namespace: Arc<Namespace>,
     ends: Ends,
     descriptors: Descriptors,
@@ -42,30 +57,36 @@ pub(super) fn spawn(
     let (calls, incoming) = mpsc::channel::<Call>();
     let (outgoing, answers) = mpsc::channel();
     thread::spawn(move || {
-        namespace.enter(move || {
-            let mut program = Program {
-                ends,
-                descriptors,
-                positions: HashMap::new(),
-            };
-            let ready = Answer {
-                time: Instant::now(),
-                outcome: Outcome::default(),
-            };
-            if outgoing.send(ready).is_err() {
-                return;
-            }
-            for call in incoming {
-                let outcome = program.make(&call);
-                let time = Instant::now();
-                if outgoing.send(Answer { time, outcome }).is_err() {
-                    break;
-                }
-            }
-            program.close_all();
-        });
+        namespace.enter(move || serve(ends, descriptors, incoming, &outgoing));
     });
     (calls, answers)
+}
+
+/// Makes calls, in the calling thread, as long as some may come. The first answer is to none.
+pub(crate) fn serve(
+    ends: Ends,
+    descriptors: Descriptors,
+    calls: Receiver<Call>,
+    answers: &Sender<Answer>,
+) {
+    let mut program = Program {
+        ends,
+        descriptors,
+        positions: HashMap::new(),
+    };
+    let answer = |outcome| {
+        let time = sys::monotonic();
+        answers.send(Answer { time, outcome }).is_ok()
+    };
+    if !answer(Outcome::default()) {
+        return;
+    }
+    for call in calls {
+        if !answer(program.make(&call)) {
+            break;
+        }
+    }
+    program.close_all();
 }
 
 struct Program {

@@ -12,7 +12,5 @@ pub(crate) mod links;
 pub(crate) mod network;
 #[allow(dead_code, reason = "not every test has two endpoints")]
 pub(crate) mod pair;
-#[allow(dead_code, reason = "not every test uses all of it")]
-pub(crate) mod scripts;
 #[allow(dead_code, reason = "not every test plays seeds")]
 pub(crate) mod seeds;

@@ -13,10 +13,10 @@ pub(super) const POLL_LIMIT: (i64, i64) = (-1, 100_000_000);
 pub(super) const NEEDS_RDMA: &str =
     "it concerns RDMA network cards, and there is no RDMA back-end yet";
 pub(super) const NOT_BUILT: &str = "it is not built yet";
-pub(super) const ONE_RING_LOGIC: &str =
-    "the choice of a ring per socket, thread or core is not built yet";
+pub(super) const ONE_RECEIVING_RING: &str =
+    "one ring receives from all queues of an interface; several for receiving are not built yet";
 pub(super) const NO_MODERATION: &str =
-    "interrupt moderation is left to the network card's driver (see ethtool -C)";
+    "moderation adapts by itself: only fast streams that nobody answers are moderated";
 pub(super) const ONE_POOL: &str =
     "all rings share one pool of frames, sized by VMA_XDP_POOL_FRAMES";
 pub(super) const NO_PREFETCH: &str =

@@ -18,24 +18,21 @@ pub(super) const PARAMETERS: [Parameter; 12] = [
             "How many packets the internal thread takes from a ring at a time.",
             "It stops after the batch (VMA_CQ_POLL_BATCH_MAX) that reaches the number. 0 turns draining off, like a zero VMA_PROGRESS_ENGINE_INTERVAL.",
         ),
-    flag("VMA_CQ_MODERATION_ENABLE", "CQ Interrupts Moderation", true)
-        .no_meaning(NO_MODERATION)
-        .about(
-            "Let the card collect packets before it raises an interrupt.",
-            "Off by default when VMA_RX_POLL or VMA_SELECT_POLL is -1.",
-        ),
-    number("VMA_CQ_MODERATION_COUNT", "CQ Moderation Count", 48, ANY_U32)
-        .no_meaning(NO_MODERATION)
-        .about(
-            "How many packets to collect before an interrupt.",
-            "At most half of VMA_RX_WRE.",
-        ),
-    number("VMA_CQ_MODERATION_PERIOD_USEC", "CQ Moderation Period (usec)", 50, ANY_U32)
-        .no_meaning(NO_MODERATION)
-        .about(
-            "How long, in microseconds, to hold a packet before an interrupt.",
-            "Whichever of count and period is reached first raises the interrupt.",
-        ),
+    flag("VMA_CQ_MODERATION_ENABLE", "CQ Interrupts Moderation", true).about(
+        "Let packets of a stream that nobody answers collect before they wake a thread that sleeps.",
+        "Where two or more packets come in a period, a thread that would sleep until the next one sleeps for the \
+         period instead, which the kernel makes up to 50 us longer (PR_SET_TIMERSLACK). A thread that polls takes each at once. Interfaces on which \
+         every 32nd packet is answered are not moderated. Off by default when VMA_RX_POLL or VMA_SELECT_POLL \
+         is -1. The card's own moderation is its driver's (see ethtool -C).",
+    ),
+    number("VMA_CQ_MODERATION_COUNT", "CQ Moderation Count", 48, ANY_U32).about(
+        "How many packets to collect before a sleeping thread is woken.",
+        "As far as can be foreseen from the rate of the last 256. At most half of VMA_RX_WRE.",
+    ),
+    number("VMA_CQ_MODERATION_PERIOD_USEC", "CQ Moderation Period (usec)", 50, ANY_U32).about(
+        "How long, in microseconds, packets collect before a sleeping thread is woken.",
+        "Whichever of count and period is reached first wakes it.",
+    ),
     number("VMA_CQ_AIM_MAX_COUNT", "CQ AIM Max Count", 560, ANY_U32)
         .no_meaning(NO_MODERATION)
         .about(

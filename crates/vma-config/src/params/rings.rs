@@ -1,6 +1,6 @@
 //! Which ring a socket uses.
 
-use super::build::{NEEDS_RDMA, NOT_NEGATIVE, ONE_RING_LOGIC, choice, number};
+use super::build::{NEEDS_RDMA, NOT_NEGATIVE, ONE_RECEIVING_RING, choice, number};
 use super::{Choice, Form, Parameter};
 
 const LOGIC: &[Choice] = &[
@@ -41,10 +41,12 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
         0,
         LOGIC,
     )
-    .no_effect(ONE_RING_LOGIC)
     .about(
         "Which sockets share a ring for sending.",
-        "More rings mean less contention between threads and more memory.",
+        "Each ring is a transmit queue of the device with a lock of its own: threads that send by two \
+             do not wait for each other. An interface has as many as it has queues (ethtool -l); more \
+             threads, cores or sockets than that share them. The thread is that which makes a UDP \
+             socket, and which connects or accepts a stream.",
     ),
     choice(
         "VMA_RING_ALLOCATION_LOGIC_RX",
@@ -52,7 +54,7 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
         0,
         LOGIC,
     )
-    .no_effect(ONE_RING_LOGIC)
+    .no_effect(ONE_RECEIVING_RING)
     .about(
         "Which sockets share a ring for receiving.",
         "More rings mean less contention between threads, more memory, and slower select() and \
@@ -64,7 +66,6 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
         100,
         (-1, 2_147_483_647),
     )
-    .no_effect(ONE_RING_LOGIC)
     .about(
         "How often to consider moving a socket to another ring for sending.",
         MIGRATION,
@@ -75,7 +76,7 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
         100,
         (-1, 2_147_483_647),
     )
-    .no_effect(ONE_RING_LOGIC)
+    .no_effect(ONE_RECEIVING_RING)
     .about(
         "How often to consider moving a socket to another ring for receiving.",
         MIGRATION,
@@ -90,10 +91,10 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
         zero: "(no limit)",
         other: "",
     })
-    .no_effect(ONE_RING_LOGIC)
     .about(
-        "The most rings one interface may have.",
-        "When it is reached, sockets share the rings there are. 0 is no limit.",
+        "The most rings for sending that one interface may have.",
+        "When it is reached, sockets share the rings there are. 0 is no limit but the interface's \
+             queues.",
     ),
     number(
         "VMA_RING_DEV_MEM_TX",

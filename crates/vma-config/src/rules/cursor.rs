@@ -1,6 +1,7 @@
 //! A place in a line. Words depend on what may stand there, so the parser asks for the kind it wants.
 
 use std::ffi::OsStr;
+use std::net::Ipv6Addr;
 
 use crate::value::printable;
 
@@ -56,6 +57,19 @@ impl<'a> Cursor<'a> {
             return None;
         }
         Some(digits)
+    }
+
+    /// An address of IPv6. A mapped one of IPv4 is none: rules have that as it is.
+    pub(super) fn address_v6(&mut self) -> Option<Ipv6Addr> {
+        let before = *self;
+        let text = self.take(|it| it.is_ascii_hexdigit() || matches!(it, ':' | '.'));
+        let address = text
+            .and_then(|text| text.parse().ok())
+            .filter(|address: &Ipv6Addr| address.to_ipv4_mapped().is_none());
+        if address.is_none() {
+            *self = before;
+        }
+        address
     }
 
     /// Goes past `symbol` if it stands here.

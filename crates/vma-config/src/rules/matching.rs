@@ -1,12 +1,12 @@
 //! Whether a program, an address or a port is meant.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use super::{Endpoint, Network, Ports, Rule};
 
 impl Rule {
     /// Whether the rule is for these addresses. A second address that the rule names but the socket does not have matches.
-    pub fn is_for(&self, first: SocketAddrV4, second: Option<SocketAddrV4>) -> bool {
+    pub fn is_for(&self, first: SocketAddr, second: Option<SocketAddr>) -> bool {
         self.first.is_for(first)
             && match (self.second, second) {
                 (Some(rule), Some(address)) => rule.is_for(address),
@@ -22,20 +22,25 @@ impl Rule {
 }
 
 impl Endpoint {
-    fn is_for(&self, address: SocketAddrV4) -> bool {
+    fn is_for(&self, address: SocketAddr) -> bool {
         self.ports.is_none_or(|ports| ports.contain(address.port()))
             && self
                 .network
-                .is_none_or(|network| network.contains(*address.ip()))
+                .is_none_or(|network| network.contains(address.ip()))
     }
 }
 
 impl Network {
-    fn contains(self, address: Ipv4Addr) -> bool {
-        let mask = u32::MAX
-            .checked_shl(32 - u32::from(self.prefix_len))
-            .unwrap_or(0);
-        (u32::from(self.address) ^ u32::from(address)) & mask == 0
+    fn contains(self, address: IpAddr) -> bool {
+        // The first bits of either first.
+        let bits = |address| match address {
+            IpAddr::V4(ip) => u128::from(u32::from(ip)) << 96,
+            IpAddr::V6(ip) => u128::from(ip),
+        };
+        let host_bits = 128_u32.saturating_sub(self.prefix_len.into());
+        let differ = bits(self.address) ^ bits(address);
+        self.address.is_ipv4() == address.is_ipv4()
+            && differ.checked_shr(host_bits).unwrap_or(0) == 0
     }
 }
 

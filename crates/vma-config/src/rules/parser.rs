@@ -1,6 +1,6 @@
 //! Text to statements, a line at a time.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::cursor::Cursor;
 use super::{
@@ -13,10 +13,12 @@ const PROGRAM: &str = "the name of a program, or *";
 const ID: &str = "a user-defined id, or *";
 const TRANSPORT: &str = "a transport (vma, os, sdp, sa or *)";
 const ROLE: &str = "a role (tcp_server, tcp_client, udp_sender, udp_receiver or udp_connect)";
-const ADDRESS: &str = "an address (a.b.c.d, a.b.c.d/prefix or *)";
+const ADDRESS: &str = "an address (a.b.c.d, a.b.c.d/prefix, [IPv6], [IPv6]/prefix or *)";
 const OCTET: &str = "a number from 0 to 255";
 const DOT: &str = "\".\" and the rest of the address";
 const PREFIX: &str = "a prefix length from 0 to 32";
+const V6: &str = "an IPv6 address and \"]\"";
+const V6_PREFIX: &str = "a prefix length from 0 to 128";
 const COLON: &str = "\":\" and the ports";
 const PORTS: &str = "a port, a range of ports or *";
 const PORT: &str = "a port from 0 to 65535";
@@ -175,6 +177,18 @@ fn network(cursor: &mut Cursor<'_>) -> Result<Option<Network>, Expected> {
     if cursor.symbol('*') {
         return Ok(None);
     }
+    if cursor.symbol('[') {
+        let address = cursor.address_v6().ok_or(V6)?;
+        if !cursor.symbol(']') {
+            return Err(V6);
+        }
+        let prefix_len = prefix_len(cursor, 128, V6_PREFIX)?;
+        let address = IpAddr::V6(address);
+        return Ok(Some(Network {
+            address,
+            prefix_len,
+        }));
+    }
     let mut octets = [0; 4];
     for (index, octet) in octets.iter_mut().enumerate() {
         if index > 0 && !cursor.symbol('.') {
@@ -184,15 +198,19 @@ fn network(cursor: &mut Cursor<'_>) -> Result<Option<Network>, Expected> {
         let number = number.ok_or(if index > 0 { OCTET } else { ADDRESS })?;
         *octet = u8::try_from(number).unwrap_or(u8::MAX);
     }
-    let mut prefix_len = 32;
-    if cursor.symbol('/') {
-        let number = number(cursor, 32).ok_or(PREFIX)?;
-        prefix_len = u8::try_from(number).unwrap_or(32);
-    }
     Ok(Some(Network {
-        address: Ipv4Addr::from(octets),
-        prefix_len,
+        address: IpAddr::V4(Ipv4Addr::from(octets)),
+        prefix_len: prefix_len(cursor, 32, PREFIX)?,
     }))
+}
+
+/// Without one it is the longest.
+fn prefix_len(cursor: &mut Cursor<'_>, longest: u8, expected: Expected) -> Result<u8, Expected> {
+    if !cursor.symbol('/') {
+        return Ok(longest);
+    }
+    let number = number(cursor, longest.into()).ok_or(expected)?;
+    Ok(u8::try_from(number).unwrap_or(longest))
 }
 
 fn ports(cursor: &mut Cursor<'_>) -> Result<Option<Ports>, Expected> {

@@ -1,7 +1,7 @@
 //! The rules that one process follows.
 
 use std::fmt;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::matching::glob_matches;
@@ -108,8 +108,8 @@ impl ProcessRules {
     pub fn find(
         &self,
         role: Role,
-        first: SocketAddrV4,
-        second: Option<SocketAddrV4>,
+        first: SocketAddr,
+        second: Option<SocketAddr>,
     ) -> Option<&ProcessRule> {
         self.of_role(role)
             .find(|rule| rule.rule.is_for(first, second))

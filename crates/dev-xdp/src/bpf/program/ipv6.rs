@@ -27,11 +27,17 @@ pub(super) fn steer(
     a.jump_if(R1, Less, 0x60, pass);
     a.jump_if(R1, Greater, 0x6f, pass);
 
-    // From a source that the kernel believes: not multicast (ff00::/8), and not of 0::/64, where the unspecified address, loopback
+    // From a source that the kernel believes: not multicast (ff00::/8), not link-local (fe80::/10), which says something only together
+    // with the interface, and not of 0::/64, where the unspecified address, loopback
     // and those of IPv4 are. What to do with the others is the kernel's decision (`ip6_rcv_core`), and with our own address, too.
     let is_foreign = a.label();
-    a.load(R1, U8, R7, frame::SOURCE_ADDRESS);
-    a.jump_if(R1, Equal, 0xff, pass);
+    let is_wide = a.label();
+    a.load(R1, U16, R7, frame::SOURCE_ADDRESS);
+    a.be16(R1);
+    a.jump_if(R1, Less, 0xfe80, is_wide);
+    a.jump_if(R1, Less, 0xfec0, pass);
+    a.jump_if(R1, Greater, 0xfeff, pass);
+    a.place(is_wide);
     a.load(R1, U64, R7, frame::SOURCE_ADDRESS);
     a.jump_if(R1, Equal, 0, pass);
     a.load(R2, U64, R7, frame::DESTINATION_ADDRESS);

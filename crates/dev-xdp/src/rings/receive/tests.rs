@@ -153,6 +153,32 @@ fn bursts_raise_what_the_kernel_has_and_calm_lowers_it() {
 }
 
 #[test]
+fn where_bursts_are_expected_the_kernel_has_a_whole_ring() {
+    let pool = pool(4096);
+    let mut memory = memory(2048);
+    let (mut kernel, ours) = KernelQueue::new(&mut memory);
+    let mut side = XdpRx::new([ours], &pool, PREFETCH_BYTES);
+    let mut level_after = |expected: bool, rounds: u32| {
+        side.expect_bursts(expected);
+        for _ in 0..rounds {
+            kernel.receive(1);
+            while side.poll(&pool, 16, |frame| pool.give(frame)) > 0 {}
+            kernel.take_frames();
+        }
+        kernel.held.len()
+    };
+    assert_eq!(level_after(false, 10), 512);
+    assert_eq!(level_after(true, 1), 2048);
+    assert_eq!(
+        level_after(true, CALM_FRAMES * 3),
+        2048,
+        "calm is no reason"
+    );
+    assert_eq!(level_after(false, CALM_FRAMES * 3), 512);
+    assert_eq!(pool.free_count(), 4096 - 512);
+}
+
+#[test]
 fn an_empty_pool_is_made_up_for_later() {
     let pool = pool(64);
     let mut memory = memory(64);

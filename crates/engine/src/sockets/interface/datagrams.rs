@@ -4,7 +4,7 @@ use dev_core::TxRing;
 use wire::UdpTemplate;
 
 use crate::sockets::doorbell;
-use crate::sockets::interface::{Interface, Transmitted};
+use crate::sockets::interface::{Sender, Transmitted};
 use crate::sockets::stack::Stack;
 
 /// The parts of a message, of which so many bytes at a time are taken.
@@ -33,7 +33,7 @@ pub(crate) fn datagrams(len: usize, segment_len: usize) -> usize {
     len.div_ceil(segment_len.max(1)).max(1)
 }
 
-impl<S: Stack> Interface<S> {
+impl<S: Stack> Sender<S> {
     /// Puts `len` bytes into the sending ring as datagrams of `segment_len` bytes and the rest. What the ring has no room for, although
     /// the device was told of it, is lost, as in any full queue; if that is all of it, the answer is [`Transmitted::Full`].
     pub(crate) fn transmit_segments<'payload>(
@@ -44,37 +44,38 @@ impl<S: Stack> Interface<S> {
         segment_len: usize,
         parts: impl Iterator<Item = &'payload [u8]>,
     ) -> Transmitted {
-        if self.is_lost() {
+        if self.interface.is_lost() {
             return Transmitted::Lost;
         }
         let mut cursor = Cursor { part: &[], parts };
         let count = datagrams(len, segment_len);
         let mut sent = 0;
+        let pool = self.interface.pool;
         loop {
             let before = sent;
             let mut bytes = 0;
-            let mut tx = self.tx.lock();
+            let mut tx = self.ring.tx.lock();
             while sent < count {
-                let Some(mut frame) = tx.frame(self.pool) else {
-                    self.stats.tx_full.add(1);
+                let Some(mut frame) = tx.frame(pool) else {
+                    self.ring.stats.tx_full.add(1);
                     break;
                 };
                 let piece = segment_len.min(len - sent * segment_len);
-                let chunk = self.pool.chunk_mut(&mut frame);
+                let chunk = pool.chunk_mut(&mut frame);
                 let identification = identification.wrapping_add(sent as u16);
                 let Some(written) = template.emit(chunk, identification, piece, cursor.take(piece))
                 else {
                     tx.cancel(frame);
                     return Transmitted::LargerThanFrame;
                 };
-                self.pool.set_len(&mut frame, written);
-                tx.push(self.pool, frame);
+                pool.set_len(&mut frame, written);
+                tx.push(pool, frame);
                 bytes += written;
                 sent += 1;
             }
             let needs_kick = tx.needs_kick();
-            self.stats.tx_packets.add((sent - before) as u64);
-            self.stats.tx_bytes.add(bytes as u64);
+            self.ring.stats.tx_packets.add((sent - before) as u64);
+            self.ring.stats.tx_bytes.add(bytes as u64);
             drop(tx);
             if sent == 0 {
                 return Transmitted::Full;
@@ -82,7 +83,7 @@ impl<S: Stack> Interface<S> {
             if sent == count || sent == before {
                 return Transmitted::Sent { needs_kick };
             }
-            self.run_kick(doorbell::ticks());
+            self.interface.run_kick(self.ring, doorbell::ticks());
         }
     }
 }

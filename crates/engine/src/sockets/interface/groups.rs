@@ -1,7 +1,7 @@
 //! Multicast groups whose datagrams come in on an interface. All receivers of a group are known here before its packets are taken from
 //! the kernel, and packets go back to the kernel before the first of them leaves: none misses a datagram that the others get.
 
-use std::net::SocketAddrV4;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::ptr;
 
 use dev_core::{Flow, Frame, GroupTable, Protocol, Receiver, Steering};
@@ -66,7 +66,13 @@ impl<S: Stack> Interface<S> {
         arrived_nsec: u64,
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) {
-        let mut receivers = groups.receivers(packet.source(), packet.destination());
+        let (SocketAddr::V4(source), SocketAddr::V4(group)) =
+            (packet.source(), packet.destination())
+        else {
+            // Groups of IPv6 are the kernel's.
+            return self.pool.give(frame);
+        };
+        let mut receivers = groups.receivers(source, group);
         let Some(mut receiver) = receivers.next() else {
             self.stats.rx_dropped_no_socket.add(1);
             return self.pool.give(frame);

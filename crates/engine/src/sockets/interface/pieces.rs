@@ -77,7 +77,7 @@ impl<S: Stack> Interface<S> {
             Ok(packet) => packet,
             Err(malformed) => return self.count_malformed(malformed),
         };
-        if refused.contains(*packet.source().ip()) {
+        if refused.contains_source(packet.source()) {
             return self.stats.rx_dropped_malformed.add(1);
         }
         match flows.look_up(packet.protocol(), packet.source(), packet.destination()) {

@@ -2,7 +2,7 @@
 //! same as long as there are as many, as in the kernel (`reuseport_select_sock`, net/core/sock_reuseport.c).
 
 use std::collections::HashMap;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::ptr;
 
 use dev_core::Flow;
@@ -36,7 +36,7 @@ impl<S: Stack> Shares<S> {
 
     /// The socket that gets a packet for which there is `owner`: that one, unless others have the same address.
     pub(super) fn choose(&self, packet: &Parsed, owner: S) -> S {
-        let Some(members) = self.members.get(&packet.destination().into()) else {
+        let Some(members) = self.members.get(&packet.destination()) else {
             return owner;
         };
         if !members.iter().any(|member| is_it(*member, owner.core())) {
@@ -49,10 +49,17 @@ impl<S: Stack> Shares<S> {
 }
 
 /// The place of a sender among so many: the upper bits of a product (`reciprocal_scale`).
-fn place(secret: u64, source: SocketAddrV4, count: usize) -> usize {
+fn place(secret: u64, source: SocketAddr, count: usize) -> usize {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let ip = u64::from(u32::from(*source.ip()));
-    let mut hash = ((ip << 16) | u64::from(source.port())) ^ secret;
+    let ip = match source.ip() {
+        IpAddr::V4(ip) => u64::from(u32::from(ip)) << 16,
+        IpAddr::V6(ip) => {
+            let bits = u128::from(ip);
+            // The lowest bits are the port's.
+            ((bits >> 64) as u64 ^ bits as u64).wrapping_mul(ODD)
+        }
+    };
+    let mut hash = ip ^ u64::from(source.port()) ^ secret;
     for _ in 0..2 {
         hash = hash.wrapping_mul(ODD);
         hash ^= hash >> 32;
@@ -129,7 +136,7 @@ mod tests {
         for count in 1..5 {
             let mut counts = vec![0; count];
             for port in 1..4001_u16 {
-                let source = SocketAddrV4::new([10, 0, 0, 1].into(), port);
+                let source = SocketAddr::new([10, 0, 0, 1].into(), port);
                 let chosen = place(7, source, count);
                 assert_eq!(chosen, place(7, source, count));
                 counts[chosen] += 1;

@@ -1,6 +1,6 @@
-//! Source addresses that the kernel refuses on an interface: `fib_validate_source` in `net/ipv4/fib_frontend.c`.
+//! Source addresses of IPv4 that the kernel refuses on an interface: `fib_validate_source` in `net/ipv4/fib_frontend.c`.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A set that most addresses are told not to be in by one bit.
 #[derive(Debug, Default)]
@@ -26,6 +26,14 @@ impl RefusedSources {
     }
 
     #[inline]
+    pub(crate) fn contains_source(&self, source: SocketAddr) -> bool {
+        match source {
+            SocketAddr::V4(source) => self.contains(*source.ip()),
+            SocketAddr::V6(source) => is_refused_v6(source.ip()),
+        }
+    }
+
+    #[inline]
     pub(crate) fn contains(&self, address: Ipv4Addr) -> bool {
         let (word, bit) = place(address);
         self.last_bytes[word] & bit != 0 && self.is_listed(address)
@@ -35,6 +43,11 @@ impl RefusedSources {
     fn is_listed(&self, address: Ipv4Addr) -> bool {
         self.addresses.binary_search(&address).is_ok()
     }
+}
+
+/// What no packet of IPv6 may come from (`ip6_rcv_core`, net/ipv6/ip6_input.c).
+fn is_refused_v6(ip: &Ipv6Addr) -> bool {
+    ip.is_multicast() || ip.is_loopback() || ip.to_ipv4_mapped().is_some()
 }
 
 #[inline]
@@ -61,5 +74,19 @@ mod tests {
             assert!(!set.contains(other), "{other}");
         }
         assert!(!RefusedSources::default().contains(Ipv4Addr::UNSPECIFIED));
+        for (text, expected) in [
+            ("10.0.0.1:1", true),
+            ("10.0.0.2:1", false),
+            ("[2001:db8::1]:1", false),
+            ("[ff02::1]:1", true),
+            ("[::1]:1", true),
+            ("[::ffff:10.0.0.2]:1", true),
+        ] {
+            assert_eq!(
+                set.contains_source(text.parse().unwrap()),
+                expected,
+                "{text}"
+            );
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dev_core::{Segmented, Segmenter};
 
-use crate::sockets::interface::Interface;
+use crate::sockets::interface::{Interface, Sender};
 use crate::sockets::stack::Stack;
 
 /// The longest payload of one packet, in octets: an IPv4 packet is 65,535 long, and headers at most 120.
@@ -28,7 +28,7 @@ impl<G> Whole<G> {
 }
 
 impl<S: Stack> Interface<S> {
-    /// Whether [`Self::send_whole`] has a way.
+    /// Whether [`Sender::send_whole`] has a way.
     #[inline]
     pub(crate) fn sends_whole(&self) -> bool {
         self.whole.segmenter.is_some()
@@ -42,38 +42,6 @@ impl<S: Stack> Interface<S> {
         self.start_replies();
     }
 
-    /// Sends a packet as [`Segmenter::send`] does. A system call: no lock of a ring may be held. If it is refused it is lost, and there
-    /// will be no other.
-    pub(crate) fn send_whole<'a>(
-        &self,
-        headers: &[u8],
-        parts: impl Iterator<Item = &'a [u8]>,
-        payload_len: u32,
-        segment_len: u16,
-    ) -> Segmented {
-        let Some(segmenter) = &self.whole.segmenter else {
-            return Segmented::Refused(0);
-        };
-        let sent = segmenter.send(headers, parts, segment_len);
-        match sent {
-            Segmented::Sent => {
-                let segments = segments(payload_len, segment_len);
-                let bytes = segments * headers.len() as u64 + u64::from(payload_len);
-                // The counters are the ring's.
-                let _tx = self.tx.lock();
-                self.stats.tx_whole.add(1);
-                self.stats.tx_packets.add(segments);
-                self.stats.tx_bytes.add(bytes);
-            }
-            Segmented::Full => {
-                let _tx = self.tx.lock();
-                self.stats.tx_full.add(1);
-            }
-            Segmented::Refused(errno) => self.whole_refused(errno),
-        }
-        sent
-    }
-
     #[cold]
     fn whole_refused(&self, errno: i32) {
         self.stats.tx_whole_refused.add_contended(1);
@@ -84,6 +52,40 @@ impl<S: Stack> Interface<S> {
                 self.spec.name
             );
         }
+    }
+}
+
+impl<S: Stack> Sender<S> {
+    /// Sends a packet as [`Segmenter::send`] does. A system call: no lock of a ring may be held. If it is refused it is lost, and there
+    /// will be no other.
+    pub(crate) fn send_whole<'a>(
+        &self,
+        headers: &[u8],
+        parts: impl Iterator<Item = &'a [u8]>,
+        payload_len: u32,
+        segment_len: u16,
+    ) -> Segmented {
+        let Some(segmenter) = &self.interface.whole.segmenter else {
+            return Segmented::Refused(0);
+        };
+        let sent = segmenter.send(headers, parts, segment_len);
+        match sent {
+            Segmented::Sent => {
+                let segments = segments(payload_len, segment_len);
+                let bytes = segments * headers.len() as u64 + u64::from(payload_len);
+                // The counters are the ring's.
+                let _tx = self.ring.tx.lock();
+                self.ring.stats.tx_whole.add(1);
+                self.ring.stats.tx_packets.add(segments);
+                self.ring.stats.tx_bytes.add(bytes);
+            }
+            Segmented::Full => {
+                let _tx = self.ring.tx.lock();
+                self.ring.stats.tx_full.add(1);
+            }
+            Segmented::Refused(errno) => self.interface.whole_refused(errno),
+        }
+        sent
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use dev_core::{Backend, LinkSpec, OpenError};
+use stats::RingSlot;
 
 use crate::sockets::frames;
 use crate::sockets::interface::Interface;
@@ -12,7 +13,6 @@ use crate::sockets::links::states::{Absent, Opening};
 use crate::sockets::network::InterfaceFacts;
 use crate::sockets::notice;
 use crate::sockets::reason::Reason;
-use crate::sockets::settings::Settings;
 use crate::sockets::stack::Stack;
 use crate::sys;
 
@@ -72,7 +72,7 @@ impl<S: Stack> Links<S> {
         }
         let mut present = self.network.interfaces().into_iter();
         let facts = present.find(|facts| facts.spec.index == index);
-        let Some(facts) = facts.filter(|facts| facts.eligible && facts.up) else {
+        let Some(facts) = facts.filter(|facts| facts.is_eligible() && facts.up) else {
             opening.given_up();
             return Err(Reason::Route);
         };
@@ -112,7 +112,10 @@ impl<S: Stack> Links<S> {
                 locked_memory: false,
                 held: true,
             }),
-            None => self.backend.open(&spec, self.pool),
+            None => {
+                let senders_max = self.settings.rings_tx.rings_max();
+                self.backend.open(&spec, self.pool, senders_max)
+            }
         };
         let port = match opened {
             Ok(port) => port,
@@ -148,10 +151,11 @@ impl<S: Stack> Links<S> {
             }
         };
         log::debug!(
-            "{}: opened, {}, {} queue(s)",
+            "{}: opened, {}, {} queue(s), {} ring(s) for sending",
             spec.name,
             port.description,
-            port.queues
+            port.queues,
+            port.senders.len()
         );
         if !port.note.is_empty() {
             log::info!("{}: {}, {}", spec.name, port.description, port.note);
@@ -169,31 +173,30 @@ impl<S: Stack> Links<S> {
             self.return_socket.get_or_init(|| raw);
         }
         self.is_ours(&spec.name);
-        let stats = self.segment.claim_ring();
-        stats.ifname.set(&spec.name);
-        stats.ifindex.set(spec.index);
-        stats.queues.set(port.queues);
-        stats.mode.set(&port.description);
-        let Settings {
-            thread_mode,
-            poll_batch_max,
-            ..
-        } = self.settings;
+        // Ring 0 receives from all queues. The others send by one each.
+        let queues_of = |ring| if ring == 0 { port.queues } else { 1 };
+        let ring_slots: Box<[_]> = (0..port.senders.len())
+            .map(|ring| self.show_ring(&spec, &port.description, queues_of(ring)))
+            .collect();
         let index = spec.index;
         let queue_stats = self.segment.claim_queue();
         queue_stats.ifname.set(&spec.name);
         queue_stats.ifindex.set(index);
-        let interface = Interface::new(
-            spec,
-            port,
-            self.pool,
-            thread_mode,
-            poll_batch_max,
-            stats,
-            queue_stats,
-        );
+        let settings = &self.settings;
+        let ring_slots = Box::leak(ring_slots);
+        let interface = Interface::new(spec, port, self.pool, settings, ring_slots, queue_stats);
         interface.refuse_sources(self.network.refused_sources(index));
         Ok(Box::leak(Box::new(interface)))
+    }
+
+    /// Shows a ring to readers, for as long as the slot lives.
+    fn show_ring(&self, spec: &LinkSpec, mode: &str, queues: u32) -> RingSlot {
+        let stats = self.segment.claim_ring();
+        stats.ifname.set(&spec.name);
+        stats.ifindex.set(spec.index);
+        stats.queues.set(queues);
+        stats.mode.set(mode);
+        stats
     }
 
     /// Packets of accelerated sockets do not meet what an administrator may count on.

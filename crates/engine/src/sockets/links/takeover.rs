@@ -54,7 +54,7 @@ impl<S: Stack> Links<S> {
     /// Who holds the interfaces that have the address, or one of all if it is unspecified.
     pub(crate) fn holders_of(
         &self,
-        address: std::net::Ipv4Addr,
+        address: std::net::IpAddr,
         interfaces: &[InterfaceFacts],
     ) -> String {
         let has_it = |index: u32| {

@@ -1,6 +1,6 @@
 //! Connections of which nothing is kept until they are established: SYN cookies, while the queue is full.
 
-use ::tcp::{CookieError, Instant, Path, SecretFlow, Transmit};
+use ::tcp::{CookieError, Instant, SecretFlow, Transmit};
 use wire::tcp::Segment;
 
 use super::Listening;
@@ -8,6 +8,7 @@ use crate::sockets::delivery;
 use crate::sockets::stack::Stack;
 use crate::tcp::Common;
 use crate::tcp::stream::Outcome;
+use crate::tcp::way::path_to;
 
 impl<S: Stack> Listening<S> {
     /// A SYN of which nothing is kept.
@@ -27,7 +28,7 @@ impl<S: Stack> Listening<S> {
             local: segment.endpoints.destination(),
             remote: segment.endpoints.source(),
         };
-        let path = Path::ipv4(way.mtu);
+        let path = path_to(segment.endpoints.source().ip(), way.mtu);
         let mut answer = Transmit::default();
         self.listener.answer_with_cookie(
             now,
@@ -38,12 +39,12 @@ impl<S: Stack> Listening<S> {
             &mut answer,
         );
         let mut header = Some(answer.header);
-        let burst = way.interface.put_segments(|frame| {
+        let burst = way.sender.put_segments(|frame| {
             let header = header.take()?;
             way.template.emit(frame, 0, 0, &header, [])
         });
         Outcome {
-            needs_kick: burst.needs_kick && !way.interface.has_replied_to(way.interface),
+            needs_kick: burst.needs_kick && !way.sender.has_replied_to(way.sender.interface),
             ..Outcome::default()
         }
     }
@@ -63,7 +64,7 @@ impl<S: Stack> Listening<S> {
             local: segment.endpoints.destination(),
             remote: segment.endpoints.source(),
         };
-        let path = Path::ipv4(way.mtu);
+        let path = path_to(segment.endpoints.source().ip(), way.mtu);
         let options = self.options.clone();
         let connection = self
             .listener

@@ -2,7 +2,7 @@
 //! their order and with what was received, so that whichever process accepts gets them. Those whose handshake is not over stay here
 //! until it is: they take the packets of their own flows meanwhile.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ::tcp::{Flags, Instant, Snapshot};
@@ -242,11 +242,11 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 }
 
-fn flow_of((local, peer): (SocketAddrV4, SocketAddrV4)) -> Flow {
+fn flow_of((local, peer): (SocketAddr, SocketAddr)) -> Flow {
     Flow {
         protocol: Protocol::Tcp,
-        local: local.into(),
-        peer: Some(peer.into()),
+        local,
+        peer: Some(peer),
     }
 }
 
@@ -300,7 +300,7 @@ fn agreed(snapshot: &Snapshot<Received>) -> Agreed {
 }
 
 /// All that the peer has said, once more.
-fn packets(snapshot: &Snapshot<Received>, local: SocketAddrV4, peer: SocketAddrV4) -> Vec<Vec<u8>> {
+fn packets(snapshot: &Snapshot<Received>, local: SocketAddr, peer: SocketAddr) -> Vec<Vec<u8>> {
     let pieces = snapshot.unread.iter().map(AsRef::as_ref);
     let unread: Vec<u8> = pieces.collect::<Vec<&[u8]>>().concat();
     let has_fin = snapshot.state.has_peer_fin();

@@ -1,7 +1,7 @@
 //! What the program is told of each datagram beside its data.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::Ordering;
 
 use crate::sockets::control::ControlRoom;
@@ -32,23 +32,27 @@ impl Answers {
 
     /// To what came to a single address the answer comes from there; else the route says it.
     fn find(&mut self, headers: &Headers, link_index: u32) -> Ipv4Addr {
-        let destination = *headers.destination.ip();
+        let (IpAddr::V4(source), IpAddr::V4(destination)) =
+            (headers.source, headers.destination.ip())
+        else {
+            return Ipv4Addr::UNSPECIFIED;
+        };
         if !destination.is_multicast() {
             return destination;
         }
         let now = sys::tick_nsec();
-        if let Some((from, asked_at)) = self.known.get(&headers.source)
+        if let Some((from, asked_at)) = self.known.get(&source)
             && now.saturating_sub(*asked_at) < ANSWERS_NSEC
         {
             return *from;
         }
-        let from = sys::source_towards(headers.source)
+        let from = sys::source_towards(source)
             .or_else(|| sys::first_address(link_index))
             .unwrap_or(Ipv4Addr::UNSPECIFIED);
         if self.known.len() >= ANSWERS_MAX {
             self.known.clear();
         }
-        self.known.insert(headers.source, (from, now));
+        self.known.insert(source, (from, now));
         from
     }
 }
@@ -56,7 +60,7 @@ impl Answers {
 impl<S: Stack> UdpSocket<S> {
     /// The kernel's socket has other options that concern every message.
     pub(crate) fn refresh_message_options(&self) {
-        let wants = Wants::read(self.shadow.fd.load(Ordering::Relaxed));
+        let wants = Wants::read(self.shadow.fd.load(Ordering::Relaxed), self.family());
         self.receive.lock().set_wants(wants);
         self.refresh_send_options();
     }

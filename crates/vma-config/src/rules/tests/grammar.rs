@@ -22,6 +22,14 @@ fn statements_are_read_in_every_form_that_the_manual_shows() {
         ),
         ("use os udp_connect *:53", "use os udp_connect *:53"),
         (
+            "use os tcp_server [2001:DB8:0:0::1]:80",
+            "use os tcp_server [2001:db8::1]:80",
+        ),
+        (
+            "use os tcp_client [fd77::]/16:*:[::]/0:1-9",
+            "use os tcp_client [fd77::]/16:*:[::]/0:1-9",
+        ),
+        (
             "use os udp_connect *:53:10.0.0.1:1-9",
             "use os udp_connect *:53:10.0.0.1:1-9",
         ),
@@ -92,10 +100,11 @@ application-id prog id more      | 24: expected the end of the line, found "more
 use                              | 4: expected a transport (vma, os, sdp, sa or *), found the end of the line
 use ib tcp_server *:1            | 5: expected a transport (vma, os, sdp, sa or *), found "ib"
 use os server *:1                | 8: expected a role (tcp_server, tcp_client, udp_sender, udp_receiver or udp_connect), found "server"
-use os udp_sender                | 18: expected an address (a.b.c.d, a.b.c.d/prefix or *), found the end of the line
-use os udp_sender host:1         | 19: expected an address (a.b.c.d, a.b.c.d/prefix or *), found "host"
-use os udp_sender ::1:1          | 19: expected an address (a.b.c.d, a.b.c.d/prefix or *), found ":"
-use os udp_sender 256.0.0.1:1    | 19: expected an address (a.b.c.d, a.b.c.d/prefix or *), found "256.0.0.1"
+use os udp_sender                | 18: expected an address (a.b.c.d, a.b.c.d/prefix, [IPv6], [IPv6]/prefix or *), found the end of the line
+use os udp_sender host:1         | 19: expected an address (a.b.c.d, a.b.c.d/prefix, [IPv6], [IPv6]/prefix or *), found "host"
+use os udp_sender ::1:1          | 19: expected an address (a.b.c.d, a.b.c.d/prefix, [IPv6], [IPv6]/prefix or *), found ":"
+use os udp_sender [::1:1         | 25: expected an IPv6 address and "]", found the end of the line
+use os udp_sender 256.0.0.1:1    | 19: expected an address (a.b.c.d, a.b.c.d/prefix, [IPv6], [IPv6]/prefix or *), found "256.0.0.1"
 use os udp_sender 10.0.1:1       | 25: expected "." and the rest of the address, found ":1"
 use os udp_sender 10.0.0.300:1   | 26: expected a number from 0 to 255, found "300"
 use os udp_sender 10.0.0.01:1    | 26: expected a number from 0 to 255, found "01"
@@ -117,7 +126,7 @@ use os udp_sender *:5:*:*        | 22: expected the end of the line: this role h
 use os udp_connect *:5;          | 23: expected the end of the line, or ":" and the local address, found ";"
 use os udp_connect *:5:*         | 25: expected ":" and the ports, found the end of the line
 use os udp_connect *:5:*:*:*     | 27: expected the end of the line, found ":*"
-use os udp_sender é:1            | 19: expected an address (a.b.c.d, a.b.c.d/prefix or *), found "é"
+use os udp_sender é:1            | 19: expected an address (a.b.c.d, a.b.c.d/prefix, [IPv6], [IPv6]/prefix or *), found "é"
 log destination                  | 16: expected a destination (stderr, syslog or file), found the end of the line
 log destination paper            | 17: expected a destination (stderr, syslog or file), found "paper"
 log destination file             | 21: expected the name of a file, found the end of the line

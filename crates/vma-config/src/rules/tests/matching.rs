@@ -1,4 +1,4 @@
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use crate::rules::matching::glob_matches;
 use crate::rules::{Rule, RuleFile, Statement};
@@ -11,7 +11,7 @@ fn rule(text: &str) -> Rule {
     }
 }
 
-fn address(text: &str) -> SocketAddrV4 {
+fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
@@ -89,6 +89,23 @@ fn prefixes_and_port_ranges_have_exact_edges() {
             "10.0.0.0/8:53",
             &["10.9.9.9:53"],
             &["10.9.9.9:54", "11.0.0.0:53"],
+        ),
+        ("*:80", &["[2001:db8::1]:80"], &["[2001:db8::1]:81"]),
+        (
+            "0.0.0.0/0:*",
+            &["0.0.0.0:1"],
+            &["[::]:1", "[2001:db8::1]:1"],
+        ),
+        ("[::]/0:*", &["[::1]:1"], &["0.0.0.0:1"]),
+        (
+            "[fd77::1]:*",
+            &["[fd77::1]:1"],
+            &["[fd77::]:1", "[fd77::3]:1"],
+        ),
+        (
+            "[fd77::7]/127:*",
+            &["[fd77::6]:1", "[fd77::7]:1"],
+            &["[fd77::5]:1", "[fd77::8]:1", "[fd77:0:0:1::6]:1"],
         ),
     ] {
         let rule = rule(&format!("use os udp_sender {text}"));

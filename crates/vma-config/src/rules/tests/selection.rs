@@ -1,4 +1,4 @@
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use crate::rules::{ProcessRules, Role, RuleFile};
 
@@ -24,8 +24,8 @@ fn lines(rules: &ProcessRules) -> Vec<String> {
     rules.iter().map(|rule| rule.origin()).collect()
 }
 
-fn any(port: u16) -> SocketAddrV4 {
-    SocketAddrV4::new([10, 0, 0, 1].into(), port)
+fn any(port: u16) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], port))
 }
 
 #[test]

@@ -7,8 +7,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use packetdrill::script::Script;
-use packetdrill::{Failure, parse_with};
+use crate::parser::parse_with;
+use crate::runner::Failure;
+use crate::script::Script;
 
 /// What the corpus' own driver defines for IPv4.
 const DEFINES: [(&str, &str); 4] = [
@@ -19,7 +20,11 @@ const DEFINES: [(&str, &str); 4] = [
 ];
 
 /// All scripts below `directory`, sorted.
-pub(crate) fn find(directory: &Path) -> Vec<PathBuf> {
+///
+/// # Panics
+///
+/// If a directory cannot be read.
+pub fn find(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut directories = vec![directory.to_owned()];
     while let Some(directory) = directories.pop() {
@@ -38,20 +43,12 @@ pub(crate) fn find(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Where the scripts of this crate are.
-pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts")
-}
-
-/// The scripts of this crate.
-pub(crate) fn own() -> Vec<PathBuf> {
-    let own = find(&root());
-    assert!(!own.is_empty(), "no scripts");
-    own
-}
-
 /// Reads and parses a script; one that cannot be parsed is unsupported.
-pub(crate) fn read(path: &Path) -> Result<Script, Failure> {
+///
+/// # Panics
+///
+/// If the file cannot be read.
+pub fn read(path: &Path) -> Result<Script, Failure> {
     let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let text = String::from_utf8_lossy(&text);
     parse_with(&path.to_string_lossy(), &text, &DEFINES).map_err(|error| Failure {
@@ -63,7 +60,11 @@ pub(crate) fn read(path: &Path) -> Result<Script, Failure> {
 }
 
 /// Plays all of `scripts`, `thread_count` at a time; the failures, in their order.
-pub(crate) fn play_all(
+///
+/// # Panics
+///
+/// If `play` does.
+pub fn play_all(
     scripts: &[PathBuf],
     thread_count: usize,
     play: impl Fn(&Path) -> Result<(), Failure> + Sync,
@@ -87,20 +88,23 @@ pub(crate) fn play_all(
     failures
 }
 
-/// Scripts that are known to differ, with the reason: lines of `name: reason`. `#` begins a comment.
-pub(crate) struct Expected {
+/// Scripts that are known to be different, with the reason: lines of `name: reason`. `#` begins a comment.
+pub struct Expected {
     file: PathBuf,
+    /// What the names begin from.
+    root: PathBuf,
     reasons: BTreeMap<String, String>,
 }
 
 impl Expected {
-    /// Reads `name` in the directory of tests.
-    pub(crate) fn read(name: &str) -> Self {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests")
-            .join(name);
+    /// Reads the list of scripts below `root`.
+    ///
+    /// # Panics
+    ///
+    /// If the file cannot be read, or a line has no reason.
+    pub fn read(file: &Path, root: &Path) -> Self {
         let text =
-            fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let lines = text
             .lines()
             .map(str::trim)
@@ -113,37 +117,38 @@ impl Expected {
         });
         Self {
             reasons: pairs.collect(),
-            file,
+            file: file.to_owned(),
+            root: root.to_owned(),
         }
     }
 
-    /// What is wrong: scripts that fail unexpectedly, that pass unexpectedly, or that are listed and not there.
-    pub(crate) fn judge(
-        &self,
-        root: &Path,
-        scripts: &[PathBuf],
-        failures: &[(PathBuf, Failure)],
-    ) -> String {
-        let name = |path: &PathBuf| {
-            path.strip_prefix(root)
-                .unwrap_or(path)
-                .to_string_lossy()
-                .into_owned()
-        };
-        let failed: BTreeSet<String> = failures.iter().map(|(path, _)| name(path)).collect();
-        let unexpected = failures
-            .iter()
-            .filter(|(path, _)| !self.reasons.contains_key(&name(path)));
+    /// Whether a script is listed.
+    pub fn has(&self, path: &Path) -> bool {
+        self.reasons.contains_key(&self.name(path))
+    }
+
+    fn name(&self, path: &Path) -> String {
+        let name = path.strip_prefix(&self.root).unwrap_or(path);
+        name.to_string_lossy().into_owned()
+    }
+
+    /// What is wrong: of the scripts that were played those that fail unexpectedly or pass unexpectedly, and what is listed and
+    /// not there.
+    pub fn judge(&self, played: &[PathBuf], failures: &[(PathBuf, Failure)]) -> String {
+        let failed: BTreeSet<String> = failures.iter().map(|(path, _)| self.name(path)).collect();
+        let played: BTreeSet<String> = played.iter().map(|path| self.name(path)).collect();
+        let unexpected = failures.iter().filter(|(path, _)| !self.has(path));
         let mut text: String = unexpected
             .map(|(_, failure)| format!("{failure}\n\n"))
             .collect();
-        for script in self
-            .reasons
-            .keys()
-            .filter(|script| !failed.contains(*script))
-        {
-            let there = scripts.iter().any(|path| name(path) == *script);
-            let what = if there { "passes" } else { "is not there" };
+        for script in self.reasons.keys().filter(|it| !failed.contains(*it)) {
+            let what = if played.contains(script) {
+                "passes"
+            } else if self.root.join(script).exists() {
+                continue;
+            } else {
+                "is not there"
+            };
             text += &format!("{script} {what}, but {} lists it\n", self.file.display());
         }
         text
@@ -151,7 +156,7 @@ impl Expected {
 }
 
 /// The failures as text, or nothing.
-pub(crate) fn report(failures: &[(PathBuf, Failure)]) -> String {
+pub fn report(failures: &[(PathBuf, Failure)]) -> String {
     failures
         .iter()
         .map(|(_, failure)| format!("{failure}\n\n"))

@@ -2,7 +2,11 @@
 //! the library; what they send and get passes the kernel as far as it can.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[path = "multicast/filters.rs"]
 mod filters;
+#[path = "multicast/receiving.rs"]
 mod receiving;
+#[path = "multicast/script.rs"]
 mod script;
+#[path = "multicast/sending.rs"]
 mod sending;

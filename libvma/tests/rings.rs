@@ -1,0 +1,168 @@
+//! Threads that send by rings of their own, on an interface with eight queues.
+
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use testkit::{
+    Accelerated, Comparison, Namespaces, Pair, compile_c, echo_streams, or_skip, preloaded,
+};
+
+const QUEUES: u32 = 8;
+const UDP_PORT: u16 = 7700;
+const TCP_PORT: u16 = 7799;
+const THREADS: u16 = 2;
+const SOCKETS: u16 = 2;
+const COUNT: u32 = 3000;
+/// Cases of `threads.c` and `fork.c`: of those who send by one socket together.
+const THREADS_CASES: [&str; 5] = [
+    "several_receivers",
+    "several_pollers",
+    "sleeper_and_drainer",
+    "one_shot_pool",
+    "cancelled_anywhere",
+];
+const FORK_CASES: [&str; 8] = [
+    "sends",
+    "generations",
+    "lineage",
+    "both_wait",
+    "several_children",
+    "parent_exits",
+    "changes",
+    "bound_later",
+];
+const SOON: Duration = Duration::from_secs(60);
+
+fn program(name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    compile_c(&source.join(name), Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap()
+}
+
+/// Makes room for everything that is sent, however late the receiver runs.
+fn make_room(socket: &UdpSocket) {
+    let bytes: libc::c_int = 64 << 20;
+    let len = libc::socklen_t::try_from(size_of_val(&bytes)).unwrap();
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE);
+    let value = (&raw const bytes).cast();
+    // SAFETY: the kernel reads one integer.
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, len) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// How often each number came, until all have or none comes any more.
+fn received(socket: &UdpSocket) -> Vec<u32> {
+    let mut times = vec![0; COUNT as usize];
+    let mut buffer = [0; 4];
+    let mut left = COUNT;
+    while left > 0
+        && let Ok(4) = socket.recv(&mut buffer)
+    {
+        let number = u32::from_ne_bytes(buffer) as usize;
+        left -= u32::from(times[number] == 0);
+        times[number] += 1;
+    }
+    times
+}
+
+/// How many rings have sent datagrams, when threads with sockets of their own have sent in this environment. Each datagram has to arrive
+/// once.
+fn rings_used(pair: &Pair, program: &Path, environment: &[(&str, &str)]) -> usize {
+    let peers: Vec<_> = (0..THREADS * SOCKETS)
+        .map(|number| {
+            let address = (Pair::ADDRESS_A, UDP_PORT + number);
+            let socket = pair.a.enter(|| UdpSocket::bind(address)).unwrap();
+            make_room(&socket);
+            socket.set_read_timeout(Some(SOON)).unwrap();
+            socket
+        })
+        .collect();
+    let receivers: Vec<_> = peers
+        .into_iter()
+        .map(|socket| thread::spawn(move || received(&socket)))
+        .collect();
+    let mut command = preloaded(&pair.b, program).unwrap();
+    command.envs(environment.iter().copied()).args([
+        Pair::ADDRESS_A.to_string(),
+        UDP_PORT.to_string(),
+        TCP_PORT.to_string(),
+        THREADS.to_string(),
+        SOCKETS.to_string(),
+        COUNT.to_string(),
+    ]);
+    let mut sender = Accelerated::start(command).unwrap();
+    let input = sender.process().stdin().unwrap();
+    let sent = sender.process().wait_for_output("sent", SOON);
+    assert!(sent, "{environment:?}: {}", sender.process().stderr());
+    for receiver in receivers {
+        let times = receiver.join().unwrap();
+        let wrong = times.iter().position(|count| *count != 1);
+        assert_eq!(wrong, None, "{environment:?}: {times:?}");
+    }
+    let rings = sender.reader().rings().unwrap();
+    let sent: u64 = rings.iter().map(|ring| ring.tx_packets).sum();
+    assert!(sent >= u64::from(COUNT) * u64::from(THREADS * SOCKETS));
+    drop(input);
+    let finished = sender.into_process().wait(SOON).unwrap();
+    assert!(finished.status.success(), "{environment:?}: {finished:?}");
+    let least = u64::from(COUNT);
+    rings.iter().filter(|ring| ring.tx_packets >= least).count()
+}
+
+#[test]
+fn what_threads_send_by_rings_of_their_own_arrives_once() {
+    let pair = or_skip!(Namespaces::new().queues(QUEUES).create());
+    echo_streams(&pair.a, Pair::ADDRESS_A, TCP_PORT).unwrap();
+    let program = program("rings.c");
+    for (logic, expected) in [
+        ("0", 1..=1),
+        ("1", 1..=1),
+        ("10", 4..=4),
+        ("20", 2..=2),
+        // Threads are moved, or were on one core.
+        ("30", 1..=2),
+        ("31", 1..=2),
+    ] {
+        let environment = [("VMA_RING_ALLOCATION_LOGIC_TX", logic)];
+        let used = rings_used(&pair, &program, &environment);
+        assert!(expected.contains(&used), "logic {logic}: {used} rings");
+    }
+    let limited = [
+        ("VMA_RING_ALLOCATION_LOGIC_TX", "10"),
+        ("VMA_RING_LIMIT_PER_INTERFACE", "3"),
+    ];
+    assert_eq!(rings_used(&pair, &program, &limited), 3);
+}
+
+/// What threads and descendants do with sockets that have rings of their own.
+#[test]
+#[ignore = "takes a minute"]
+fn programs_behave_as_on_the_kernel() {
+    let pair = or_skip!(Namespaces::new().queues(QUEUES).create());
+    let comparison = Comparison::over(pair);
+    let variants = [
+        (
+            "rings of threads",
+            &[("VMA_RING_ALLOCATION_LOGIC_TX", "20")][..],
+        ),
+        (
+            "rings of sockets, sleeping at once",
+            &[
+                ("VMA_RING_ALLOCATION_LOGIC_TX", "10"),
+                ("VMA_RX_POLL", "0"),
+                ("VMA_SELECT_POLL", "0"),
+            ],
+        ),
+    ];
+    for (name, cases) in [
+        ("threads.c", &THREADS_CASES[..]),
+        ("fork.c", &FORK_CASES[..]),
+    ] {
+        let program = program(name);
+        for case in cases {
+            comparison.assert_same(&program, &[case], &variants);
+        }
+    }
+}

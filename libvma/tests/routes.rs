@@ -1,0 +1,15 @@
+//! Routing that changes under traffic: programs with the library follow as the kernel's own sockets do, and soon.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[path = "routes/change.rs"]
+mod change;
+#[path = "routes/choice.rs"]
+mod choice;
+#[path = "routes/datagrams.rs"]
+mod datagrams;
+#[path = "routes/seen.rs"]
+mod seen;
+#[path = "routes/stage.rs"]
+mod stage;
+#[path = "routes/streams.rs"]
+mod streams;
