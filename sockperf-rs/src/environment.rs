@@ -35,8 +35,9 @@ impl Counters {
             .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
             .unwrap_or_default();
         let sum = |read: fn(&Path) -> Option<u64>| {
-            let values: Option<Vec<u64>> = tasks.iter().map(|task| read(task)).collect();
-            values.filter(|it| !it.is_empty()).map(|it| it.iter().sum())
+            // One may end between the list and its file.
+            let values: Vec<u64> = tasks.iter().filter_map(|task| read(task)).collect();
+            (!values.is_empty()).then(|| values.iter().sum())
         };
         Self {
             steal_ticks: steal_ticks(&stat),
