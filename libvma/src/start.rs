@@ -204,6 +204,11 @@ fn settings(config: &Config) -> Settings {
             config.ring_migration_ratio_tx,
             config.ring_limit_per_interface,
         ),
+        rings_rx: RingPolicy::new(
+            config.ring_logic_rx,
+            config.ring_migration_ratio_rx,
+            config.ring_limit_per_interface,
+        ),
         moderation: Moderation {
             period: Duration::from_micros(config.moderation_period_usec.into()),
             packets: config.moderation_packets,

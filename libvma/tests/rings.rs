@@ -1,4 +1,4 @@
-//! Threads that send by rings of their own, on an interface with eight queues.
+//! Threads that send and receive by rings of their own, on an interface with eight queues.
 
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use stats::RingSnapshot;
 use testkit::{
-    Accelerated, Comparison, Namespaces, Pair, compile_c, echo_streams, or_skip, preloaded,
+    Accelerated, Comparison, Namespaces, Pair, compile_c, echo_streams, eventually, or_skip,
+    preloaded,
 };
 
 const QUEUES: u32 = 8;
@@ -136,6 +138,108 @@ fn what_threads_send_by_rings_of_their_own_arrives_once() {
     assert_eq!(rings_used(&pair, &program, &limited), 3);
 }
 
+/// Sends in turn from each of some sockets of the kernel to each of the receiver's, a round at a time: so many are answered at its end.
+fn send_rounds(senders: &[UdpSocket], receivers: u16, rounds: u32, per_round: u32) {
+    for round in 0..rounds {
+        for number in round * per_round..(round + 1) * per_round {
+            for (sender, socket) in (0u32..).zip(senders) {
+                let message = [sender.to_ne_bytes(), number.to_ne_bytes()].concat();
+                for receiver in 0..receivers {
+                    let to = (Pair::ADDRESS_B, UDP_PORT + receiver);
+                    socket.send_to(&message, to).unwrap();
+                }
+            }
+        }
+        let mut answer = [0; 8];
+        for socket in senders {
+            (0..receivers).for_each(|_| assert_eq!(socket.recv(&mut answer).unwrap(), 8));
+        }
+    }
+}
+
+/// What the rings of a process have received whose threads receive in this environment, each in its own way. The kernel's senders
+/// choose queues without regard to whose ring has them.
+fn received_by_rings(
+    pair: &Pair,
+    program: &Path,
+    environment: &[(&str, &str)],
+) -> Vec<RingSnapshot> {
+    const RECEIVERS: u16 = 4;
+    const SENDERS: usize = 6;
+    const ROUNDS: u32 = 25;
+    const PER_ROUND: u32 = 8;
+    let mut command = preloaded(&pair.b, program).unwrap();
+    command.envs(environment.iter().copied()).args([
+        UDP_PORT.to_string(),
+        RECEIVERS.to_string(),
+        SENDERS.to_string(),
+        (ROUNDS * PER_ROUND).to_string(),
+        PER_ROUND.to_string(),
+    ]);
+    let mut receiver = Accelerated::start(command).unwrap();
+    let input = receiver.process().stdin().unwrap();
+    let process = receiver.process();
+    let are_ready = eventually(SOON, || {
+        process.stdout().matches("ready").count() == usize::from(RECEIVERS)
+    });
+    assert!(are_ready, "{environment:?}: {}", process.stderr());
+    let senders: Vec<_> = (0..SENDERS)
+        .map(|_| {
+            let any = (Pair::ADDRESS_A, 0);
+            let socket = pair.a.enter(|| UdpSocket::bind(any)).unwrap();
+            socket.set_read_timeout(Some(SOON)).unwrap();
+            socket
+        })
+        .collect();
+    send_rounds(&senders, RECEIVERS, ROUNDS, PER_ROUND);
+    let received = process.wait_for_output("received", SOON);
+    assert!(received, "{environment:?}: {}", process.stderr());
+    let sockets = receiver.sockets();
+    assert_eq!(sockets.len(), usize::from(RECEIVERS));
+    let past_kernel: u64 = sockets.iter().map(|it| it.rx_packets).sum();
+    let all = SENDERS as u64 * u64::from(ROUNDS * PER_ROUND) * u64::from(RECEIVERS);
+    let rings = receiver.reader().rings().unwrap();
+    let by_rings: u64 = rings.iter().map(|ring| ring.rx_packets).sum();
+    // Before the first answer the kernel did not know the way, perhaps.
+    assert_eq!(
+        (past_kernel, by_rings >= all),
+        (all, true),
+        "{environment:?}"
+    );
+    drop(input);
+    let finished = receiver.into_process().wait(SOON).unwrap();
+    assert!(finished.status.success(), "{environment:?}: {finished:?}");
+    rings
+}
+
+#[test]
+fn what_comes_by_any_queue_is_received_once_by_threads_with_rings_of_their_own() {
+    let pair = or_skip!(Namespaces::new().queues(QUEUES).create());
+    let program = program("receiving_rings.c");
+    let polls = ("VMA_SELECT_POLL", "100000");
+    for (logic, limit, sleeps, expected) in [
+        ("0", "0", false, &[QUEUES][..]),
+        ("20", "0", false, &[1; QUEUES as usize]),
+        ("10", "3", true, &[3, 3, 2]),
+    ] {
+        let mut environment = vec![
+            ("VMA_RING_ALLOCATION_LOGIC_RX", logic),
+            ("VMA_RING_LIMIT_PER_INTERFACE", limit),
+        ];
+        if sleeps {
+            environment.extend([("VMA_RX_POLL", "0"), ("VMA_SELECT_POLL", "0")]);
+        } else {
+            environment.push(polls);
+        }
+        let rings = received_by_rings(&pair, &program, &environment);
+        let queues: Vec<_> = rings.iter().map(|ring| ring.queues).collect();
+        assert_eq!(queues, expected, "{environment:?}");
+        let used = rings.iter().filter(|ring| ring.rx_packets > 0).count();
+        let several = expected.len() > 1;
+        assert_eq!(used > 1, several, "{environment:?}: {rings:?}");
+    }
+}
+
 /// What threads and descendants do with sockets that have rings of their own.
 #[test]
 #[ignore = "takes a minute"]
@@ -145,12 +249,16 @@ fn programs_behave_as_on_the_kernel() {
     let variants = [
         (
             "rings of threads",
-            &[("VMA_RING_ALLOCATION_LOGIC_TX", "20")][..],
+            &[
+                ("VMA_RING_ALLOCATION_LOGIC_TX", "20"),
+                ("VMA_RING_ALLOCATION_LOGIC_RX", "20"),
+            ][..],
         ),
         (
             "rings of sockets, sleeping at once",
             &[
                 ("VMA_RING_ALLOCATION_LOGIC_TX", "10"),
+                ("VMA_RING_ALLOCATION_LOGIC_RX", "10"),
                 ("VMA_RX_POLL", "0"),
                 ("VMA_SELECT_POLL", "0"),
             ],

@@ -37,8 +37,10 @@ pub struct OpenError {
 
 /// A kind of device.
 pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
-    /// Receiving side of an open interface.
+    /// A receiving side of an open interface.
     type Rx: RxRing;
+    /// Sees whether packets wait in a receiving side that somebody else uses.
+    type Watch: RxWatch;
     /// A sending side of an open interface.
     type Tx: TxRing;
     /// Starts a transmission without a lock held.
@@ -48,12 +50,12 @@ pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Sends what is to be cut into segments.
     type Segmenter: Segmenter;
 
-    /// Opens an interface. Its rings take their frames from `pool`. There is a use for `senders_max` sending sides, at least one.
+    /// Opens an interface. Its rings take their frames from `pool`.
     fn open(
         &self,
         link: &LinkSpec,
         pool: &'static FramePool,
-        senders_max: u32,
+        rings: RingsMax,
     ) -> Result<Port<Self>, OpenError>;
 
     /// The way of connections into the queues of the kernel's listening sockets, for as long as what this returns lives.
@@ -62,18 +64,45 @@ pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
     }
 }
 
+/// For how many rings of an interface there is a use, at least one each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingsMax {
+    /// Sending sides.
+    pub senders: u32,
+    /// Receiving sides.
+    pub receivers: u32,
+}
+
+impl RingsMax {
+    /// One for each direction.
+    pub const ONE: Self = Self {
+        senders: 1,
+        receivers: 1,
+    };
+}
+
+/// A receiving side, with some of the interface's queues.
+pub struct ReceivingSide<B: Backend> {
+    /// Its rings.
+    pub rx: B::Rx,
+    /// For those who do not use them.
+    pub watch: B::Watch,
+    /// Descriptors that become readable when packets wait in it.
+    pub wait_fds: Vec<Arc<OwnDescriptor>>,
+    /// Number of queues that it serves.
+    pub queues: u32,
+}
+
 /// An open interface.
 pub struct Port<B: Backend> {
-    /// Receiving side.
-    pub rx: B::Rx,
+    /// Receiving sides, at least one. Each packet comes through one of them, the packets of a flow through the same as a rule.
+    pub receivers: Vec<ReceivingSide<B>>,
     /// Sending sides, at least one, and the system call behind each.
     pub senders: Vec<(B::Tx, B::Kick)>,
     /// Packet steering.
     pub steering: B::Steering,
     /// `None`: every segment goes through a sending side.
     pub segmenter: Option<B::Segmenter>,
-    /// Descriptors that become readable when packets wait in the receiving side.
-    pub wait_fds: Vec<Arc<OwnDescriptor>>,
     /// Whether received checksums may hold only the pseudo-header's sum (`CHECKSUM_PARTIAL`).
     pub partial_checksums: bool,
     /// How the port works, in a few words for logs and statistics, for example `xdp generic`.
@@ -100,10 +129,18 @@ pub enum Merging {
     LeftToKernel,
 }
 
-/// Receiving side of an interface.
+/// Sees a receiving side from outside, without a lock.
+pub trait RxWatch: Send + Sync + 'static {
+    /// Whether packets wait: if they do, a number that changes when its user has taken some. A packet waits until it has been handed to
+    /// the sink of [`RxRing::poll`] and that call is about to end. When there is none, the caller sees all that the sinks have done
+    /// with those that there were.
+    fn waiting(&self) -> Option<u32>;
+}
+
+/// A receiving side of an interface.
 pub trait RxRing: Send + 'static {
-    /// Hands up to `budget` received frames to `sink`, oldest first, and gives the device empty ones.
-    /// Returns how many.
+    /// Hands up to `budget` received frames to `sink`, oldest first, and the rest of a packet whose first frame was among them. Gives
+    /// the device empty ones. Returns how many.
     fn poll(&mut self, pool: &FramePool, budget: usize, sink: impl FnMut(Frame)) -> usize;
 
     /// The same for every frame that waits at the beginning of the call, and few others: it ends, however fast more of them come.
@@ -191,6 +228,12 @@ pub trait Steering: Send + Sync + 'static {
     /// Starts to steer a flow to the rings. After an error, [`Steering::remove`] takes back what has been done of it.
     fn add(&self, flow: &Flow) -> io::Result<()>;
 
+    /// Has the device bring a flow's packets by one of the queues of this receiving side, until [`Steering::remove`] or the next time,
+    /// if it can. They may come by any other even so.
+    fn bring(&self, _flow: &Flow, _receiver: usize) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Leaves the flow's packets to the kernel again. After an error they may still come to the rings.
     fn remove(&self, flow: &Flow) -> io::Result<()>;
 
@@ -204,6 +247,9 @@ pub trait Steering: Send + Sync + 'static {
     /// Whether it rests; then the next [`Steering::add`] must come from a thread in the interface's own network namespace. If not, it
     /// does not before the second next call of [`Steering::rest_if_unused`].
     fn is_resting(&self) -> bool;
+
+    /// The process ends: what it has asked of the device that outlives it is taken back.
+    fn process_ends(&self) {}
 
     /// Leaves every packet of the interface to the kernel for good. Works where the process has lost every privilege.
     fn give_back(&self);

@@ -12,19 +12,21 @@ mod groups;
 pub mod lock;
 pub mod memory;
 pub mod null;
+mod parted;
 pub mod pool;
 mod prefetch;
 mod sync;
 
 pub use admission::{Admission, Agreed, Clocks, WindowShifts};
 pub use backend::{
-    Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, RxRing, Segmented,
-    Segmenter, Steering, TxRing,
+    Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, ReceivingSide,
+    RingsMax, RxRing, RxWatch, Segmented, Segmenter, Steering, TxRing,
 };
 pub use flow::{Flow, FlowTable, Protocol};
 pub use groups::{GroupTable, Receiver, SourceFilter};
 pub use lock::{Lock, LockGuard, ThreadMode};
 pub use memory::{FrameMemory, HUGE_PAGE_BYTES};
+pub use parted::{AllGuard, PartGuard, PartedLock};
 pub use pool::{Frame, FramePool};
 pub use prefetch::{prefetch, prefetch_early};
 pub use vma_config::MemoryKind;

@@ -88,6 +88,25 @@ impl<T> Lock<T> {
         })
     }
 
+    /// The same where the value may belong to another thread that has not been here for long: it is everybody's from here on. Waits for
+    /// that thread only if it is inside at this moment.
+    pub fn try_lock_from_owner(&self) -> Option<LockGuard<'_, T>> {
+        if let Some(guard) = self.try_biased() {
+            return Some(guard);
+        }
+        self.state
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
+        if self.owner.load(Ordering::Acquire) != SHARED {
+            self.revoke_bias();
+        }
+        Some(LockGuard {
+            lock: self,
+            biased: false,
+            _not_send: PhantomData,
+        })
+    }
+
     #[inline]
     fn try_biased(&self) -> Option<LockGuard<'_, T>> {
         let owner = self.owner.load(Ordering::Relaxed);

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::backend::{
-    Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, RxRing, Steering,
-    TxRing,
+    Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, ReceivingSide,
+    RingsMax, RxRing, RxWatch, Steering, TxRing,
 };
 use crate::flow::Flow;
 use crate::pool::{Frame, FramePool};
@@ -74,17 +74,18 @@ impl NullBackend {
 
 impl Backend for NullBackend {
     type Rx = NullRx;
+    type Watch = NullWatch;
     type Tx = NullTx;
     type Kick = NullKick;
     type Steering = NullSteering;
     type Segmenter = NoSegmenter;
 
-    /// With as many sending sides as there is a use for, sixteen at most.
+    /// With as many sending sides as there is a use for, sixteen at most, and one receiving side.
     fn open(
         &self,
         _link: &LinkSpec,
         _pool: &'static FramePool,
-        senders_max: u32,
+        rings: RingsMax,
     ) -> Result<Port<Self>, OpenError> {
         let sender = |_| {
             let tx = NullTx {
@@ -97,16 +98,22 @@ impl Backend for NullBackend {
             (tx, NullKick { kicks })
         };
         Ok(Port {
-            rx: NullRx {
-                wire: Arc::clone(&self.wire),
-                endless: lock(&self.wire.endless).clone(),
-            },
-            senders: (0..senders_max.clamp(1, SENDERS_MAX)).map(sender).collect(),
+            receivers: vec![ReceivingSide {
+                rx: NullRx {
+                    wire: Arc::clone(&self.wire),
+                    endless: lock(&self.wire.endless).clone(),
+                },
+                watch: NullWatch,
+                wait_fds: Vec::new(),
+                queues: 1,
+            }],
+            senders: (0..rings.senders.clamp(1, SENDERS_MAX))
+                .map(sender)
+                .collect(),
             steering: NullSteering {
                 wire: Arc::clone(&self.wire),
             },
             segmenter: None,
-            wait_fds: Vec::new(),
             partial_checksums: false,
             description: "null".to_owned(),
             mtu_max: u32::MAX,
@@ -114,6 +121,16 @@ impl Backend for NullBackend {
             note: String::new(),
             queues: 1,
         })
+    }
+}
+
+/// There is no other receiving side from which to look.
+#[derive(Debug)]
+pub struct NullWatch;
+
+impl RxWatch for NullWatch {
+    fn waiting(&self) -> Option<u32> {
+        None
     }
 }
 

@@ -7,7 +7,9 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use descriptors::OwnDescriptor;
-use dev_core::{Admission, Backend, FramePool, LinkSpec, Merging, OpenError, Port};
+use dev_core::{
+    Admission, Backend, FramePool, LinkSpec, Merging, OpenError, Port, ReceivingSide, RingsMax,
+};
 
 use vma_config::XdpMode;
 
@@ -17,7 +19,8 @@ use crate::bpf::link::{AttachMode, XdpLink};
 use crate::bpf::program::{Capacity, FlowMaps, OnMatch, Program};
 use crate::bpf::skb_notes::{Held, NotesError, SkbNotes};
 use crate::ethtool;
-use crate::rings::{XdpKick, XdpRx, XdpTx};
+use crate::flow_rules::FlowRules;
+use crate::rings::{XdpKick, XdpRx, XdpTx, XdpWatch};
 use crate::segmenter::XdpSegmenter;
 use crate::sight::{self, Needed, Sight};
 use crate::steering::XdpSteering;
@@ -153,7 +156,7 @@ impl XdpBackend {
             link,
             driver,
             pool,
-            senders_max,
+            rings,
         } = *asked;
         let maps =
             FlowMaps::create(FLOW_CAPACITY).map_err(|error| refused(&error, error.errno()))?;
@@ -175,7 +178,7 @@ impl XdpBackend {
         let queues = ethtool::rx_queues(&link.name).unwrap_or(1).max(1);
         let tx_queues = ethtool::tx_queues(&link.name).unwrap_or(1);
         // A socket sends by the queue that it receives from.
-        let senders = queues.min(tx_queues).min(senders_max).max(1);
+        let senders = queues.min(tx_queues).min(rings.senders).max(1);
         let sizes = Sizes {
             rx: rx_entries(queues, pool),
             tx: tx_entries(senders, pool),
@@ -193,16 +196,32 @@ impl XdpBackend {
             sockets.push(xsk);
         }
         let fds: Vec<_> = sockets.iter().map(|xsk| Arc::clone(&xsk.fd)).collect();
-        let wait_fds = fds.clone();
         let mut tx = Vec::new();
-        let mut rx = Vec::new();
-        for xsk in sockets {
+        let receivers = queues.min(rings.receivers).max(1) as usize;
+        let mut rx: Vec<_> = (0..receivers).map(|_| Vec::new()).collect();
+        for (queue, xsk) in sockets.into_iter().enumerate() {
             if tx.len() < senders as usize {
                 let kick = XdpKick::new(Arc::clone(&xsk.fd));
                 tx.push((XdpTx::new(xsk.tx, xsk.completion), kick));
             }
-            rx.push((xsk.rx, xsk.fill, xsk.fd));
+            // The queue of a ring's number is among those that the ring receives from.
+            rx[queue % receivers].push((xsk.rx, xsk.fill, xsk.fd));
         }
+        let receiver = |queues: Vec<_>| {
+            let count = queues.len() as u32;
+            let rx = XdpRx::new(queues, pool, self.prefetch_bytes);
+            ReceivingSide {
+                watch: rx.watch(),
+                wait_fds: rx.wait_fds(),
+                queues: count,
+                rx,
+            }
+        };
+        let rules = if receivers > 1 {
+            FlowRules::of(&link.name)
+        } else {
+            FlowRules::none()
+        };
         let (segmenter, note) = match segmenter(link, attach) {
             Ok(segmenter) => (segmenter, note),
             Err(error) => (None, format!("segments are sent one by one: {error}")),
@@ -216,11 +235,10 @@ impl XdpBackend {
             mac,
         };
         Ok(Port {
-            rx: XdpRx::new(rx, pool, self.prefetch_bytes),
+            receivers: rx.into_iter().map(receiver).collect(),
             senders: tx,
-            steering: XdpSteering::new(Attached::new(parts, attached), fds),
+            steering: XdpSteering::new(Attached::new(parts, attached), fds, rules),
             segmenter,
-            wait_fds,
             partial_checksums: has_partial_checksums(driver),
             description: format!("xdp {}", attach.text()),
             mtu_max: frame_capacity - ETHERNET_HEADER_BYTES,
@@ -241,11 +259,12 @@ struct Asked<'a> {
     link: &'a LinkSpec,
     driver: &'a str,
     pool: &'static FramePool,
-    senders_max: u32,
+    rings: RingsMax,
 }
 
 impl Backend for XdpBackend {
     type Rx = XdpRx;
+    type Watch = XdpWatch;
     type Tx = XdpTx;
     type Kick = XdpKick;
     type Steering = XdpSteering;
@@ -265,14 +284,14 @@ impl Backend for XdpBackend {
         &self,
         link: &LinkSpec,
         pool: &'static FramePool,
-        senders_max: u32,
+        rings: RingsMax,
     ) -> Result<Port<Self>, OpenError> {
         let driver = ethtool::driver(&link.name);
         let asked = Asked {
             link,
             driver: &driver,
             pool,
-            senders_max,
+            rings,
         };
         let open = |attach| match attach {
             AttachMode::Native => self.open_in_mode(&asked, attach, false),

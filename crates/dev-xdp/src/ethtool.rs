@@ -1,6 +1,9 @@
 //! What ethtool(8) knows of an interface (`include/uapi/linux/ethtool.h`).
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use descriptors::OwnDescriptor;
 
 const ETHTOOL_GDRVINFO: u32 = 3;
 const ETHTOOL_GTSO: u32 = 0x1e;
@@ -99,22 +102,43 @@ pub(crate) fn segments_tcp(interface: &str) -> bool {
     unsafe { ask(interface, &mut value) && value.data != 0 }
 }
 
+/// A socket through which interfaces of the calling thread's network namespace are asked, from whichever one.
+pub(crate) fn socket() -> Option<OwnDescriptor> {
+    any_socket().map(OwnDescriptor::new)
+}
+
+fn any_socket() -> Option<OwnedFd> {
+    // SAFETY: socket(2) touches no memory of ours.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    // SAFETY: the descriptor is new and ours alone.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// Has the kernel fill in the answer to the command that `request` begins with. `false`: it did not.
 ///
 /// # Safety
 /// `R` must be the struct that the command reads and writes.
 unsafe fn ask<R>(interface: &str, request: &mut R) -> bool {
-    // SAFETY: socket(2) touches no memory of ours.
-    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
+    let Some(socket) = any_socket() else {
         return false;
-    }
-    // SAFETY: the descriptor is new and ours alone.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    };
+    // SAFETY: the caller vouches for the struct.
+    unsafe { ask_through(socket.as_raw_fd(), interface, request) }.is_ok()
+}
+
+/// The same through a socket.
+///
+/// # Safety
+/// As for [`ask`].
+pub(crate) unsafe fn ask_through<R>(
+    socket: RawFd,
+    interface: &str,
+    request: &mut R,
+) -> io::Result<()> {
     // SAFETY: all-zero is a value of this struct of integers and a null pointer.
     let mut envelope: libc::ifreq = unsafe { std::mem::zeroed() };
     if interface.len() >= envelope.ifr_name.len() {
-        return false;
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
     }
     for (to, from) in envelope.ifr_name.iter_mut().zip(interface.bytes()) {
         *to = from.cast_signed();
@@ -122,7 +146,10 @@ unsafe fn ask<R>(interface: &str, request: &mut R) -> bool {
     envelope.ifr_ifru.ifru_data = std::ptr::from_mut(request).cast();
     // SAFETY: the kernel reads `envelope` and writes `request`, which outlive the call and have the layout that the caller
     // vouches for.
-    unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL, &raw mut envelope) == 0 }
+    match unsafe { libc::ioctl(socket, libc::SIOCETHTOOL, &raw mut envelope) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub mod bpf;
 mod device;
 mod ethtool;
 pub mod floor;
+mod flow_rules;
 mod queue;
 mod rings;
 mod segmenter;
@@ -23,7 +24,7 @@ mod steering;
 mod xsk;
 
 pub use device::XdpBackend;
-pub use rings::{XdpKick, XdpRx, XdpTx};
+pub use rings::{XdpKick, XdpRx, XdpTx, XdpWatch};
 pub use segmenter::XdpSegmenter;
 pub use steering::XdpSteering;
 pub use vma_config::XdpMode;

@@ -179,11 +179,57 @@ impl<T: Copy> Consumer<T> {
         self.waiting().min(self.layout.size)
     }
 
+    /// For others who want to know whether entries wait.
+    pub(crate) fn watch(&self) -> ConsumerWatch {
+        ConsumerWatch {
+            producer: self.layout.producer,
+            consumer: self.layout.consumer,
+            size: self.layout.size,
+        }
+    }
+
     /// Gives the slots of the entries read so far back to the other side.
     #[inline]
     pub(crate) fn release(&mut self) {
         // SAFETY: the ring is live (contract of `new`).
         unsafe { self.layout.consumer.as_ref() }.store(self.next, Ordering::Release);
+    }
+}
+
+/// Sees whether entries wait for a [`Consumer`] that somebody else uses.
+#[derive(Debug)]
+pub(crate) struct ConsumerWatch {
+    producer: NonNull<AtomicU32>,
+    consumer: NonNull<AtomicU32>,
+    size: u32,
+}
+
+// SAFETY: it only reads two atomics, which live as long as the ring's mapping (contract of `Consumer::new`: for good).
+unsafe impl Send for ConsumerWatch {}
+// SAFETY: as above.
+unsafe impl Sync for ConsumerWatch {}
+
+impl ConsumerWatch {
+    /// Entries that wait, and the number of the first of them.
+    ///
+    /// Entries are handed on before their slots are released (`RxQueue::take`), so one that was handed on only in part still waits
+    /// here. Both indexes are acquired:
+    /// * The consumer's, because it pairs with the store of [`Consumer::release`]: who finds that nothing waits sees what was done with
+    ///   the entries, a socket's readiness above all, and may go to sleep on it.
+    /// * The producer's, because it keeps the load of the consumer's behind it. What is taken between the two makes the answer smaller,
+    ///   so nobody takes a lock for entries that were gone before. What the kernel adds meanwhile is for the next look, or for the
+    ///   descriptor that the caller sleeps on.
+    ///
+    /// The entries themselves are read by who holds the consumer's lock, and has acquired the producer's index anew.
+    #[inline]
+    pub(crate) fn waiting(&self) -> (u32, u32) {
+        // SAFETY: the ring is live (contract of `Consumer::new`).
+        let produced = unsafe { self.producer.as_ref() }.load(Ordering::Acquire);
+        // SAFETY: as above.
+        let consumed = unsafe { self.consumer.as_ref() }.load(Ordering::Acquire);
+        let count = produced.wrapping_sub(consumed);
+        // More than there can be: they were taken meanwhile.
+        (if count > self.size { 0 } else { count }, consumed)
     }
 }
 
@@ -289,6 +335,28 @@ mod tests {
                 consumer.release();
             }
         });
+    }
+
+    #[test]
+    fn what_waits_is_seen_from_outside() {
+        for start in [0, u32::MAX - 2] {
+            let mut memory = Memory::new(4, start);
+            let (mut producer, mut consumer) = memory.ends();
+            let watch = consumer.watch();
+            for value in 0..20u32 {
+                let first = start.wrapping_add(value);
+                assert_eq!(watch.waiting(), (0, first));
+                assert!(producer.push(value.into()));
+                assert_eq!(watch.waiting(), (0, first), "not published");
+                producer.publish();
+                assert_eq!(watch.waiting(), (1, first));
+                assert_eq!(consumer.pop(), Some(value.into()));
+                assert_eq!(watch.waiting(), (1, first), "not released");
+                consumer.release();
+            }
+            memory.indexes[0].store(start, Ordering::Relaxed);
+            assert_eq!(watch.waiting().0, 0, "an older index of the producer");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The data path of an open interface: one receiving side over all its queues, one sending side, one kick.
+//! The data path of an open interface: receiving sides over its queues, sending sides, and the kick of each.
 
 mod receive;
 mod send;
@@ -6,5 +6,5 @@ mod send;
 #[cfg(test)]
 mod test_memory;
 
-pub use receive::XdpRx;
+pub use receive::{XdpRx, XdpWatch};
 pub use send::{XdpKick, XdpTx};

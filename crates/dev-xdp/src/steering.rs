@@ -14,6 +14,7 @@ use dev_core::{Flow, Steering};
 use crate::attachment::Attached;
 use crate::bpf::BpfError;
 use crate::bpf::program::{FlowMaps, PortMode};
+use crate::flow_rules::FlowRules;
 use crate::xsk;
 
 /// The XDP program of an interface, and what we have put into its maps.
@@ -29,6 +30,7 @@ struct Steered {
     ports: HashMap<(u8, SocketAddr), PortUse>,
     /// Flows of one peer that need no entry: everything that reaches their port comes here.
     covered: HashSet<Flow>,
+    rules: FlowRules,
     /// Something was steered since [`Steering::rest_if_unused`] was last called.
     was_used: bool,
 }
@@ -56,12 +58,17 @@ impl PortUse {
 }
 
 impl XdpSteering {
-    pub(crate) fn new(attached: Attached, sockets: Vec<Arc<OwnDescriptor>>) -> Self {
+    pub(crate) fn new(
+        attached: Attached,
+        sockets: Vec<Arc<OwnDescriptor>>,
+        rules: FlowRules,
+    ) -> Self {
         Self {
             steered: Mutex::new(Steered {
                 attached,
                 ports: HashMap::new(),
                 covered: HashSet::new(),
+                rules,
                 was_used: true,
             }),
             sockets,
@@ -121,6 +128,7 @@ impl Steering for XdpSteering {
             ports,
             covered,
             was_used,
+            ..
         } = &mut *self.steered();
         *was_used = true;
         attached.resume()?;
@@ -148,8 +156,10 @@ impl Steering for XdpSteering {
             attached,
             ports,
             covered,
+            rules,
             ..
         } = &mut *self.steered();
+        rules.remove(flow);
         if covered.remove(flow) {
             return Ok(());
         }
@@ -199,8 +209,20 @@ impl Steering for XdpSteering {
         steered.attached.is_resting()
     }
 
+    fn bring(&self, flow: &Flow, receiver: usize) -> io::Result<()> {
+        // The queue of the receiving side's number is one of its own.
+        let queue = receiver as u32;
+        self.steered().rules.bring(flow, queue)
+    }
+
+    fn process_ends(&self) {
+        self.steered().rules.remove_all();
+    }
+
     fn give_back(&self) {
-        self.steered().attached.give_back();
+        let mut steered = self.steered();
+        steered.rules.remove_all();
+        steered.attached.give_back();
     }
 
     fn dropped(&self) -> u64 {

@@ -5,7 +5,9 @@
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
-use dev_core::{Backend, Flow, FramePool, LinkSpec, Protocol, RxRing, Steering, ThreadMode};
+use dev_core::{
+    Backend, Flow, FramePool, LinkSpec, Protocol, RingsMax, RxRing, Steering, ThreadMode,
+};
 use dev_xdp::{XdpBackend, XdpMode};
 use testkit::{Namespaces, Pair, Skip, eventually, or_skip};
 
@@ -58,7 +60,7 @@ fn the_program_is_away_while_nothing_is_steered_and_comes_back() {
         .unwrap();
     pair.b.enter(|| {
         let backend = XdpBackend::new(XdpMode::Generic, 256);
-        let mut port = backend.open(&link(&pair), pool, 1).unwrap();
+        let mut port = backend.open(&link(&pair), pool, RingsMax::ONE).unwrap();
         let steering = port.steering;
         for round in 0..3 {
             steering.add(&flow()).unwrap();
@@ -66,7 +68,7 @@ fn the_program_is_away_while_nothing_is_steered_and_comes_back() {
             sender.send_to(b"steered", (Pair::ADDRESS_B, PORT)).unwrap();
             let mut received = 0;
             let came = eventually(SOON, || {
-                port.rx.poll(pool, 16, |frame| {
+                port.receivers[0].rx.poll(pool, 16, |frame| {
                     received += 1;
                     pool.give(frame);
                 });
@@ -107,13 +109,16 @@ fn a_program_that_cannot_come_back_is_an_error() {
     ));
     pair.b.enter(|| {
         let backend = XdpBackend::new(XdpMode::Generic, 256);
-        let port = backend.open(&link(&pair), pool, 1).unwrap();
+        let port = backend.open(&link(&pair), pool, RingsMax::ONE).unwrap();
         port.steering.rest_if_unused();
         port.steering.rest_if_unused();
         assert!(eventually(SOON, || !has_program(&pair)));
         let other = XdpBackend::new(XdpMode::Generic, 256);
         // The other one cannot have the queue, and leaves the interface as it was.
-        let error = other.open(&link(&pair), pool, 1).map(drop).unwrap_err();
+        let error = other
+            .open(&link(&pair), pool, RingsMax::ONE)
+            .map(drop)
+            .unwrap_err();
         assert!(error.held, "{error:?}");
         assert!(eventually(SOON, || !has_program(&pair)));
         pair.b.ip(&["link", "delete", "vb"]).unwrap();

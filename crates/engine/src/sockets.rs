@@ -31,6 +31,7 @@ pub(crate) mod offload_state;
 mod option_calls;
 pub(crate) mod option_names;
 pub(crate) mod options;
+pub(crate) mod own_rings;
 pub(crate) mod readiness;
 pub(crate) mod reason;
 pub(crate) mod rings;

@@ -87,11 +87,6 @@ pub const PLANNED: &[(&str, &str, &str)] = &[
         "the zero-copy calls of vma_extra.h",
     ),
     ("sockets", "tx_dummy", "VMA_SND_FLAGS_DUMMY of vma_extra.h"),
-    (
-        "sockets",
-        "rx_migrations",
-        "several receiving rings an interface",
-    ),
     ("queues", "buffers", "back-ends that know their fill ring"),
     (
         "queues",

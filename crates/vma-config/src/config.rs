@@ -122,6 +122,11 @@ pub struct Config {
     /// `VMA_RING_MIGRATION_RATIO_TX`: after how many sends it is looked whether a socket is another thread's or core's by now; 0 is
     /// never.
     pub ring_migration_ratio_tx: u32,
+    /// `VMA_RING_ALLOCATION_LOGIC_RX`: which sockets share a ring for receiving.
+    pub ring_logic_rx: RingLogic,
+    /// `VMA_RING_MIGRATION_RATIO_RX`: after how many receive calls it is looked whether a socket is another thread's or core's by now; 0
+    /// is never.
+    pub ring_migration_ratio_rx: u32,
     /// `VMA_RING_LIMIT_PER_INTERFACE`: the most rings of an interface; 0 is no limit.
     pub ring_limit_per_interface: u32,
     /// `VMA_XDP_MODE`: where the XDP program runs.
@@ -286,6 +291,14 @@ impl Config {
         // a test sets each parameter to the ends of its range.
         let unsigned = |id| u32::try_from(settings.number(id)).unwrap_or_default();
         let signed = |id| i32::try_from(settings.number(id)).unwrap_or_default();
+        let ring_logic = |id| match settings.number(id) {
+            1 => RingLogic::PerAddress,
+            10 => RingLogic::PerSocket,
+            20 => RingLogic::PerThread,
+            30 => RingLogic::PerCore,
+            31 => RingLogic::PerCoreAttached,
+            _ => RingLogic::PerInterface,
+        };
         let path = |id| match settings.value(id) {
             Value::Text(text) if !text.is_empty() => Some(PathBuf::from(text)),
             _ => None,
@@ -385,18 +398,13 @@ impl Config {
                 _ => MemoryKind::Ordinary,
             },
             memory_is_set: settings.is_from_environment(MEMORY),
-            ring_logic_tx: match settings
-                .number(const { ParameterId::of("VMA_RING_ALLOCATION_LOGIC_TX") })
-            {
-                1 => RingLogic::PerAddress,
-                10 => RingLogic::PerSocket,
-                20 => RingLogic::PerThread,
-                30 => RingLogic::PerCore,
-                31 => RingLogic::PerCoreAttached,
-                _ => RingLogic::PerInterface,
-            },
+            ring_logic_tx: ring_logic(const { ParameterId::of("VMA_RING_ALLOCATION_LOGIC_TX") }),
+            ring_logic_rx: ring_logic(const { ParameterId::of("VMA_RING_ALLOCATION_LOGIC_RX") }),
             ring_migration_ratio_tx: unsigned(
                 const { ParameterId::of("VMA_RING_MIGRATION_RATIO_TX") },
+            ),
+            ring_migration_ratio_rx: unsigned(
+                const { ParameterId::of("VMA_RING_MIGRATION_RATIO_RX") },
             ),
             ring_limit_per_interface: unsigned(
                 const { ParameterId::of("VMA_RING_LIMIT_PER_INTERFACE") },

@@ -1,5 +1,6 @@
 // Threads, each with a socket of its own and, as far as there are enough, a CPU, send datagrams of 64 octets for a while. Says how many
-// were sent a second. Arguments: peer's address, port, threads, milliseconds.
+// were sent a second. Arguments: peer's address, port, threads, milliseconds; a fifth, if each thread sends to a port of its own, the
+// next after that of the thread before.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -15,6 +16,7 @@
 enum { THREADS_MAX = 64 };
 
 static struct sockaddr_in peer;
+static int ports_apart;
 static pthread_barrier_t ready;
 static atomic_int over;
 static uint64_t sent[THREADS_MAX][16];
@@ -25,8 +27,11 @@ static void *use(void *argument) {
     CPU_ZERO(&set);
     CPU_SET(thread % (int)sysconf(_SC_NPROCESSORS_ONLN), &set);
     sched_setaffinity(0, sizeof set, &set);
+    struct sockaddr_in to = peer;
+    if (ports_apart)
+        to.sin_port = htons(ntohs(peer.sin_port) + thread);
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&peer, sizeof peer) != 0) {
+    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
         perror("connect");
         exit(1);
     }
@@ -45,8 +50,9 @@ static void *use(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 5)
+    if (argc != 5 && argc != 6)
         return 2;
+    ports_apart = argc == 6;
     peer.sin_family = AF_INET;
     peer.sin_port = htons(atoi(argv[2]));
     inet_pton(AF_INET, argv[1], &peer.sin_addr);

@@ -75,3 +75,19 @@ fn try_lock_fails_while_held_elsewhere() {
         assert!(lock.try_lock().is_some(), "{mode:?}");
     }
 }
+
+#[test]
+fn what_belongs_to_a_thread_that_is_not_inside_can_be_taken() {
+    for mode in MODES {
+        let lock = Arc::new(Lock::new(mode, 0));
+        *lock.lock() += 1;
+        let other = Arc::clone(&lock);
+        let take = move || {
+            *other.try_lock_from_owner().unwrap() += 1;
+        };
+        std::thread::spawn(take).join().unwrap();
+        let held = lock.lock();
+        assert_eq!(*held, 2, "{mode:?}");
+        assert!(lock.try_lock_from_owner().is_none(), "{mode:?}");
+    }
+}

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use descriptors::OwnDescriptor;
-use dev_core::{Frame, FramePool, RxRing};
+use dev_core::{Frame, FramePool, RxRing, RxWatch};
 
 use crate::device::HEADROOM_BYTES;
-use crate::queue::{Consumer, Producer};
+use crate::queue::{Consumer, ConsumerWatch, Producer};
 use crate::xsk::{CONTINUES, Descriptor};
 
 /// Empty frames are handed to the kernel in batches of this size, or whenever a poll finds nothing to do.
@@ -36,10 +36,10 @@ struct RxQueue {
     /// Bytes of the frame received last.
     len_bytes: usize,
     /// Keeps the queue's socket open.
-    _fd: Arc<OwnDescriptor>,
+    fd: Arc<OwnDescriptor>,
 }
 
-/// Receiving side of an interface.
+/// A receiving side, over some queues of an interface.
 #[derive(Debug)]
 pub struct XdpRx {
     queues: Vec<RxQueue>,
@@ -55,7 +55,7 @@ impl XdpRx {
         pool: &FramePool,
         prefetch_bytes: usize,
     ) -> Self {
-        let queue = |(rx, fill, _fd): (_, Producer<u64>, _)| {
+        let queue = |(rx, fill, fd): (_, Producer<u64>, _)| {
             let level = LEVEL_MIN.min(fill.size());
             RxQueue {
                 rx,
@@ -66,7 +66,7 @@ impl XdpRx {
                 waiting_max: 0,
                 received: 0,
                 len_bytes: 0,
-                _fd,
+                fd,
             }
         };
         let mut side = Self {
@@ -79,6 +79,39 @@ impl XdpRx {
     }
 }
 
+/// The same from outside.
+#[derive(Debug)]
+pub struct XdpWatch {
+    queues: Box<[ConsumerWatch]>,
+}
+
+impl RxWatch for XdpWatch {
+    #[inline]
+    fn waiting(&self) -> Option<u32> {
+        let (mut waiting, mut place) = (0, 0u32);
+        for queue in &self.queues {
+            let (count, first) = queue.waiting();
+            waiting |= count;
+            place = place.wrapping_add(first);
+        }
+        (waiting > 0).then_some(place)
+    }
+}
+
+impl XdpRx {
+    pub(crate) fn watch(&self) -> XdpWatch {
+        XdpWatch {
+            queues: self.queues.iter().map(|queue| queue.rx.watch()).collect(),
+        }
+    }
+
+    /// The descriptors of its queues.
+    pub(crate) fn wait_fds(&self) -> Vec<Arc<OwnDescriptor>> {
+        let fds = self.queues.iter().map(|queue| &queue.fd);
+        fds.map(Arc::clone).collect()
+    }
+}
+
 impl RxRing for XdpRx {
     #[inline]
     fn poll(&mut self, pool: &FramePool, budget: usize, mut sink: impl FnMut(Frame)) -> usize {
@@ -88,7 +121,8 @@ impl RxRing for XdpRx {
             self.first = if earlier.len() > 1 { self.first + 1 } else { 0 };
         }
         for queue in earlier.iter_mut().chain(later) {
-            total += queue.take(pool, budget - total, self.prefetch_bytes, &mut sink);
+            let budget = budget.saturating_sub(total);
+            total += queue.take(pool, budget, self.prefetch_bytes, &mut sink);
         }
         total
     }
@@ -122,7 +156,9 @@ impl RxQueue {
         self.level = level;
     }
 
-    /// Takes up to `budget` frames and gives the kernel empty ones when it is time. Returns how many.
+    /// Takes up to `budget` frames, and the rest of a packet that has begun: what comes after it must not be the first piece of another
+    /// queue's. The kernel shows the frames of a packet together (`xsk_rcv` and `xsk_flush` in `net/xdp/xsk.c`). Gives the kernel empty
+    /// ones when it is time. Returns how many.
     #[inline]
     fn take(
         &mut self,
@@ -132,18 +168,20 @@ impl RxQueue {
         sink: &mut impl FnMut(Frame),
     ) -> usize {
         let mut count = 0;
+        let mut continues = false;
         self.prefetch_next(pool, prefetch_bytes);
-        while count < budget
+        while (count < budget || continues)
             && let Some(descriptor) = self.rx.pop()
         {
             count += 1;
+            continues = descriptor.options & CONTINUES != 0;
             self.len_bytes = descriptor.len as usize;
             if self.rx.waiting() > 0 {
                 self.prefetch_next(pool, prefetch_bytes);
             }
             // A descriptor outside the pool would be a kernel bug; its frame is lost, nothing else.
             if let Some(mut frame) = pool.reclaim(descriptor.address, descriptor.len) {
-                if descriptor.options & CONTINUES != 0 {
+                if continues {
                     frame.set_continues();
                 }
                 sink(frame);

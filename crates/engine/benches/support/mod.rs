@@ -97,6 +97,7 @@ pub fn settings() -> Settings {
         select_skip_os: 4,
         poll_batch_max: 16,
         rings_tx: engine::RingPolicy::ONE_RING,
+        rings_rx: engine::RingPolicy::ONE_RING,
         pool_frames: 1024,
     }
 }

@@ -15,6 +15,7 @@ use crate::engine::tasks::{
 use crate::engine::{Engine, LogControls};
 use crate::netconf_network::NetconfNetwork;
 use crate::process::event_loop::EventLoop;
+use crate::sockets::rings::leave_thread_free;
 use crate::sys;
 
 pub use crate::process::thread_place::ThreadPlace;
@@ -67,6 +68,7 @@ impl Monitor {
         events.add(Descendants::new(engine));
         events.add(Ipsec::new(engine, network.clone()));
         events.add(NetworkChanges::new(engine, network.clone()));
+        leave_thread_free();
         events.run(|| {
             cpu_sharing::own_thread_waits();
             engine.internal_thread.begins_round();

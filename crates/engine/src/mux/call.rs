@@ -135,7 +135,7 @@ impl MuxCall {
     #[inline]
     pub(super) fn receive_from<S: Stack>(&self, interfaces: &InterfaceSet<S>) -> bool {
         let frames = if self.is_immediate() {
-            interfaces.drain()
+            interfaces.receive_present()
         } else {
             interfaces.poll()
         };

@@ -341,8 +341,8 @@ impl<S: MuxStack> EpollSet<S> {
         let members = self.members();
         let as_of = self.interface_changes.load(Ordering::SeqCst);
         self.interfaces.clear();
-        for interface in members.interfaces() {
-            self.interfaces.add(interface);
+        for (interface, rings) in members.interfaces() {
+            self.interfaces.add(interface, rings);
         }
         // Last: nobody else is to take a list for complete that is being made.
         self.interfaces_as_of.store(as_of, Ordering::Release);

@@ -69,7 +69,7 @@ impl<S: MuxStack> EpollSet<S> {
     fn sleep(&'static self, settings: &Settings, call: &mut MuxCall) -> MuxOutcome {
         let nap_nsec = call.naps.next(settings.moderation, &self.interfaces);
         let sleep = self.prepare_sleep(call.deadline_nsec, nap_nsec);
-        self.interfaces.poll();
+        self.interfaces.poll_all_rings();
         if self.ready.len() > 0 || !self.knows_interfaces() {
             let _ = sleep.end();
             return MuxOutcome::Again;

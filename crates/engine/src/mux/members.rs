@@ -8,7 +8,7 @@ use libc::c_int;
 
 use crate::mux::MuxStack;
 use crate::mux::registration::Registration;
-use crate::sockets::interface::Interface;
+use crate::sockets::interface::{Interface, RingSet};
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
@@ -36,7 +36,7 @@ pub(crate) struct Members<S: Stack> {
     /// What the kernel says of a registration is its data.
     by_data: BTreeSet<(u64, Key)>,
     /// Where the sockets receive from, with how many of them.
-    interfaces: Vec<(&'static Interface<S>, usize)>,
+    interfaces: Vec<(Place<S>, usize)>,
 }
 
 #[derive(Debug)]
@@ -44,8 +44,11 @@ struct Member<S: Stack> {
     registration: Arc<Registration<S>>,
     data: u64,
     /// Those that are counted for it.
-    interfaces: Vec<&'static Interface<S>>,
+    interfaces: Vec<Place<S>>,
 }
+
+/// An interface, and the rings by which a socket receives from it.
+type Place<S> = (&'static Interface<S>, RingSet);
 
 /// Whether the sockets receive from other interfaces than before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +81,8 @@ impl<S: MuxStack> Members<S> {
     }
 
     /// The interfaces of all sockets.
-    pub(super) fn interfaces(&self) -> impl Iterator<Item = &'static Interface<S>> + '_ {
-        self.interfaces.iter().map(|(interface, _)| *interface)
+    pub(super) fn interfaces(&self) -> impl Iterator<Item = Place<S>> + '_ {
+        self.interfaces.iter().map(|(place, _)| *place)
     }
 
     /// Adds a registration that is not there. Where its socket receives from is counted with
@@ -138,7 +141,7 @@ impl<S: MuxStack> Members<S> {
             .socket()
             .core()
             .interfaces
-            .iter()
+            .iter_rings()
             .collect();
         let before = std::mem::replace(&mut member.interfaces, present.clone());
         let mut changed = false;
@@ -153,7 +156,7 @@ impl<S: MuxStack> Members<S> {
     }
 
     /// Returns whether it is the first.
-    fn count_in(&mut self, interface: &'static Interface<S>) -> bool {
+    fn count_in(&mut self, interface: Place<S>) -> bool {
         match self.place_of(interface) {
             Some(place) => {
                 self.interfaces[place].1 += 1;
@@ -167,7 +170,7 @@ impl<S: MuxStack> Members<S> {
     }
 
     /// Returns whether it was the last.
-    fn count_out(&mut self, interface: &'static Interface<S>) -> bool {
+    fn count_out(&mut self, interface: Place<S>) -> bool {
         let Some(place) = self.place_of(interface) else {
             return false;
         };
@@ -180,10 +183,10 @@ impl<S: MuxStack> Members<S> {
         is_last
     }
 
-    fn place_of(&self, interface: &'static Interface<S>) -> Option<usize> {
+    fn place_of(&self, interface: Place<S>) -> Option<usize> {
         self.interfaces
             .iter()
-            .position(|(other, _)| std::ptr::eq(*other, interface))
+            .position(|(other, _)| std::ptr::eq(other.0, interface.0) && other.1 == interface.1)
     }
 }
 

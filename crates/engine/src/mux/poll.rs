@@ -34,12 +34,12 @@ impl<S: Stack> PolledSockets<S> {
         fds: &mut [libc::pollfd],
     ) -> MuxOutcome {
         let interfaces = InterfaceSet::new();
-        for interface in self
+        for (interface, rings) in self
             .sockets
             .iter()
-            .flat_map(|(_, socket)| socket.core().interfaces.iter())
+            .flat_map(|(_, socket)| socket.core().interfaces.iter_rings())
         {
-            interfaces.add(interface);
+            interfaces.add(interface, rings);
         }
         if interfaces.is_empty() {
             call.has_nothing_to_poll();
@@ -121,7 +121,7 @@ impl<S: Stack> PolledSockets<S> {
         if let Some(nsec) = call.naps.next(settings.moderation, interfaces) {
             sleep.nap(nsec, interfaces);
         }
-        interfaces.poll();
+        interfaces.poll_all_rings();
         if let Some(outcome) = self.ready(settings, call, fds, S::look) {
             let _ = sleep.end();
             return outcome;

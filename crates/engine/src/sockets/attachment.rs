@@ -9,6 +9,7 @@ use vma_config::rules::ProcessRules;
 
 use crate::sockets::groups::SocketGroups;
 use crate::sockets::interface::Interface;
+use crate::sockets::own_rings::OwnRings;
 use crate::sockets::shared::SharedSocket;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
@@ -49,6 +50,7 @@ pub(crate) struct Attachment<S: Stack> {
     /// Readers see groups that go through the kernel.
     lists_groups: bool,
     pub(crate) flows: Vec<(&'static Interface<S>, Flow)>,
+    pub(crate) own_rings: OwnRings<S>,
     /// What decides about multicast past the kernel.
     pub(crate) groups: SocketGroups<S>,
     /// A socket of an ancestor's, from which this process takes connections or datagrams.
@@ -71,6 +73,7 @@ impl<S: Stack> Default for Attachment<S> {
             detail: String::new(),
             lists_groups: false,
             flows: Vec::new(),
+            own_rings: OwnRings::default(),
             groups: SocketGroups::default(),
             inherited: None,
         }
@@ -183,7 +186,7 @@ impl<S: Stack> SocketCore<S> {
             interface.leave_flow(&flow, self);
         }
         self.leave_group_flows();
-        self.interfaces.clear();
+        drop(self.end_receiving());
     }
 }
 

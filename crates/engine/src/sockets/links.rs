@@ -126,15 +126,16 @@ impl<S: Stack> Links<S> {
     /// Frames that all interfaces have received so far.
     pub(crate) fn frames_received(&self) -> u64 {
         let open = self.states.open();
-        let of = |interface: &&'static Interface<S>| interface.stats().rx_packets.value();
-        open.iter().map(of).sum()
+        open.iter()
+            .map(|interface| interface.frames_received())
+            .sum()
     }
 
     /// Takes in what has come on every open interface.
     pub(crate) fn drain(&self) {
         let open = self.states.open();
         open.iter().for_each(|interface| {
-            interface.poll();
+            interface.poll_all();
         });
     }
 
@@ -142,6 +143,12 @@ impl<S: Stack> Links<S> {
     pub(crate) fn take_unpolled(&self, max: usize) -> bool {
         let open = self.states.open();
         open.iter().filter(|it| it.take_unpolled(max)).count() > 0
+    }
+
+    /// The process ends.
+    pub(crate) fn process_ends(&self) {
+        let open = self.states.open();
+        open.iter().for_each(|interface| interface.process_ends());
     }
 
     /// Descriptors that become readable when packets wait, of every interface.

@@ -1,5 +1,5 @@
-//! Which ring a socket sends by: `VMA_RING_ALLOCATION_LOGIC_TX`, `VMA_RING_MIGRATION_RATIO_TX`, `VMA_RING_LIMIT_PER_INTERFACE`. What is
-//! decided here depends on its arguments only.
+//! Which ring a socket sends or receives by: `VMA_RING_ALLOCATION_LOGIC_TX` and `_RX`, `VMA_RING_MIGRATION_RATIO_TX` and `_RX`,
+//! `VMA_RING_LIMIT_PER_INTERFACE`. What is decided here depends on its arguments only.
 
 mod cores;
 mod table;
@@ -12,9 +12,10 @@ use vma_config::RingLogic;
 
 use crate::sys;
 
-pub(crate) use table::RingTable;
+pub(crate) use cores::leave_thread_free;
+pub(crate) use table::{Reserved, SharedRingTable};
 
-/// What the configuration says of rings.
+/// What the configuration says of rings of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingPolicy {
     logic: RingLogic,
@@ -66,7 +67,7 @@ impl RingPolicy {
         self.logic == RingLogic::PerCoreAttached
     }
 
-    /// What a ring is chosen by, for packets that `user` sends from `source`.
+    /// What a ring is chosen by, for packets that `user` sends from `source`, or receives there.
     pub(crate) fn key(self, user: RingUser, source: IpAddr) -> RingKey {
         match self.logic {
             RingLogic::PerInterface => RingKey::Interface,
@@ -155,6 +156,11 @@ impl Migration {
         }
         self.calls_left -= 1;
         self.calls_left == 0
+    }
+
+    /// Calls until it is to be looked who uses the socket; 0: it never is.
+    pub(crate) fn calls_left(&self) -> u32 {
+        self.calls_left
     }
 
     /// Whether the socket, whose ring is chosen by `own`, is moved to the ring of `present`.

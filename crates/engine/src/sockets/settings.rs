@@ -39,6 +39,8 @@ pub struct Settings {
     pub poll_batch_max: usize,
     /// `VMA_RING_ALLOCATION_LOGIC_TX`, `VMA_RING_MIGRATION_RATIO_TX`, `VMA_RING_LIMIT_PER_INTERFACE`
     pub rings_tx: RingPolicy,
+    /// `VMA_RING_ALLOCATION_LOGIC_RX`, `VMA_RING_MIGRATION_RATIO_RX`, `VMA_RING_LIMIT_PER_INTERFACE`
+    pub rings_rx: RingPolicy,
     /// How long a thread that sleeps leaves the packets of a stream alone.
     pub moderation: Moderation,
     /// Frames of the pool.

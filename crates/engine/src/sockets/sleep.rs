@@ -13,7 +13,7 @@ use libc::{c_int, c_short};
 use stats::RingStats;
 
 use crate::sockets::exclusive::{self, ExclusiveSleeper, ExclusiveSleepers, Seen};
-use crate::sockets::interface::InterfaceSet;
+use crate::sockets::interface::{Interface, InterfaceSet};
 use crate::sockets::interrupt;
 use crate::sockets::socket::{Shadow, SocketCore};
 use crate::sockets::stack::Stack;
@@ -104,9 +104,7 @@ impl Sleep {
             shadow: None,
         });
         for interface in interfaces.iter() {
-            let stats = interface.stats();
-            let devices = interface.wait_fds().map(|fd| (fd, stats));
-            sleep.devices.extend(devices);
+            sleep.devices.extend(interface.counted_wait_fds());
         }
         sleep.exclusive = ManuallyDrop::new(Some((sleeper, sleepers)));
         sleep
@@ -140,8 +138,7 @@ impl Sleep {
     pub(crate) fn nap<S: Stack>(&mut self, nsec: u64, interfaces: &InterfaceSet<S>) {
         let end = sys::now_nsec().saturating_add(nsec);
         self.deadline_nsec = Some(self.deadline_nsec.map_or(end, |deadline| deadline.min(end)));
-        let streams = interfaces.iter().filter(|it| it.stream_gap_nsec() > 0);
-        for fd in streams.flat_map(|interface| interface.wait_fds()) {
+        for fd in interfaces.iter().flat_map(Interface::stream_wait_fds) {
             self.fds.retain(|watched| watched.fd != fd);
         }
     }
@@ -181,8 +178,8 @@ impl Sleep {
         }
         self.registered.push(Registered { sleepers, shadow });
         for interface in interfaces.iter() {
-            for fd in interface.wait_fds() {
-                self.devices.push((fd, interface.stats()));
+            for (fd, stats) in interface.counted_wait_fds() {
+                self.devices.push((fd, stats));
                 if !self.fds.iter().any(|watched| watched.fd == fd) {
                     self.watch(fd, libc::POLLIN);
                 }
@@ -231,7 +228,7 @@ impl Sleep {
         }
         let mut counted = None;
         for (fd, stats) in &*self.devices {
-            // The descriptors of an interface follow each other: it counts once.
+            // The descriptors of a ring follow each other: it counts once.
             let is_counted = counted.is_some_and(|counted| std::ptr::eq(counted, *stats));
             if !is_counted && is_ready(&self.fds, *fd) {
                 stats.rx_wakeups.add_contended(1);

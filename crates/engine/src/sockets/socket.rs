@@ -74,6 +74,8 @@ pub struct SocketCore<S: Stack> {
     pub(crate) readiness: Readiness<S::Place>,
     pub(crate) shadow: Shadow,
     pub(crate) interfaces: InterfaceSet<S>,
+    /// Receive calls until it is looked who makes them; 0: it never is.
+    pub(crate) calls_until_look: AtomicU32,
     attachment: Mutex<Attachment<S>>,
     slot: Mutex<Option<SocketSlot>>,
     counters: AtomicPtr<SocketStats>,
@@ -99,6 +101,7 @@ impl<S: Stack> SocketCore<S> {
             readiness: Readiness::new(kernels),
             shadow: Shadow::default(),
             interfaces: InterfaceSet::new(),
+            calls_until_look: AtomicU32::new(0),
             attachment: Mutex::new(Attachment::default()),
             slot: Mutex::new(None),
             counters: AtomicPtr::new(ptr::from_ref(unseen).cast_mut()),
@@ -164,7 +167,7 @@ impl<S: Stack> SocketCore<S> {
         for watcher in self.readiness.take_watchers() {
             watcher.socket_closed();
         }
-        self.interfaces.clear();
+        drop(self.end_receiving());
         self.shadow.fd.store(-1, Ordering::Relaxed);
         self.readiness.sleepers.wake_all();
         self.attachment().leave_groups();

@@ -44,7 +44,11 @@ impl<S: TcpStack> TcpSocket<S> {
             if self.generation() != call.generation {
                 return Accepting::Other(StreamOutcome::Fail(Errno(libc::EBADF)));
             }
-            self.interfaces.poll();
+            if polls == 0 {
+                self.interfaces.poll_all_rings();
+            } else {
+                self.interfaces.poll();
+            }
             if self.readiness.now() & events::IN != 0 {
                 return Accepting::Ready;
             }
@@ -136,7 +140,8 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         socket.attachment().flows.push((interface, flow));
         socket.attachment().reuses_address = self.attachment().reuses_address();
-        socket.interfaces.add(interface);
+        socket.begin_receiving(interface, local.ip());
+        socket.bring_flows();
         let counters = socket.counters();
         counters.local.set(local);
         counters.peer.set(peer);

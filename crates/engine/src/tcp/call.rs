@@ -154,7 +154,7 @@ impl<S: Stack> TcpSocket<S> {
             // What came before the call counts.
             if call.polls == 0 {
                 call.polls = 1;
-                if self.interfaces.drain() > 0 && self.readiness.now() & wanted != 0 {
+                if self.interfaces.receive_present() > 0 && self.readiness.now() & wanted != 0 {
                     return None;
                 }
             }
@@ -196,7 +196,10 @@ impl<S: Stack> TcpSocket<S> {
         if !call.blocking {
             let is_first = call.polls == 0;
             call.polls = 1;
-            if is_first && self.interfaces.drain() > 0 && self.readiness.now() & wanted != 0 {
+            if is_first
+                && self.interfaces.receive_present() > 0
+                && self.readiness.now() & wanted != 0
+            {
                 return None;
             }
             return Some(call.end(Errno(libc::EAGAIN)));
@@ -249,7 +252,7 @@ impl<S: Stack> TcpSocket<S> {
             sleep.watch(self.fd(), libc::POLLIN);
         }
         sleep.watch_socket(self);
-        self.interfaces.poll();
+        self.interfaces.poll_all_rings();
         if self.look() & (wanted | events::ALWAYS) != 0
             || self.generation() != call.generation
             || self.is_committed()

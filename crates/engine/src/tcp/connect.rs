@@ -93,7 +93,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// A `connect(2)` on a socket that has a connection. `None`: it has none.
     fn connect_again(&'static self, host: &Host<S>) -> Option<ConnectOutcome> {
-        self.interfaces.poll();
+        self.interfaces.poll_all_rings();
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
             return None;
@@ -405,7 +405,8 @@ impl<S: TcpStack> TcpSocket<S> {
             return Begun::Not(Reason::SteeringFailed, "");
         }
         self.attachment().flows.push((interface, flow));
-        self.interfaces.add(interface);
+        self.begin_receiving(interface, local.ip());
+        self.bring_flows();
         let counters = self.counters();
         counters.local.set(local);
         counters.peer.set(peer);

@@ -504,8 +504,9 @@ impl<S: TcpStack> TcpSocket<S> {
                 return Err(Reason::SteeringFailed);
             }
             self.attachment().flows.push((place.interface, flow));
-            self.interfaces.add(place.interface);
+            self.begin_receiving(place.interface, place.address);
         }
+        self.bring_flows();
         self.counters().local.set(local);
         self.counters().tcp_state.set(LISTEN);
         self.set_reason(Reason::Offloaded);

@@ -40,6 +40,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if flags & KERNELS_FLAGS != 0 || message.is_malformed() {
             return StreamOutcome::Kernel;
         }
+        self.receives_by_call();
         if self.readiness.now() & events::RDHUP != 0 {
             // There is an answer, perhaps not the last one.
             self.interfaces.drain();

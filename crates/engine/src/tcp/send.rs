@@ -101,10 +101,8 @@ impl<S: TcpStack> TcpSocket<S> {
             let sender = stream.way.as_ref().map(|way| *way.sender);
             drop(role);
             self.after(host, &outcome, sender);
-            if host.settings().tcp_sends_poll
-                && let Some(sender) = sender
-            {
-                sender.interface.poll();
+            if host.settings().tcp_sends_poll {
+                self.interfaces.poll();
             }
             let written = match (shown, refused) {
                 (Err(errno), _) => Written::Fault(errno),

@@ -289,18 +289,20 @@ impl<S: UdpStack> UdpSocket<S> {
             groups
         };
         let groups = self.change_groups(host, groups, &mut reason);
-        self.interfaces.clear();
-        for (interface, _) in &flows {
-            self.interfaces.add(interface);
+        let rings = self.end_receiving();
+        for (interface, flow) in &flows {
+            self.begin_receiving(interface, flow.local.ip());
         }
-        for interface in groups.values() {
-            self.interfaces.add(interface);
+        for ((_, address), interface) in &groups {
+            self.begin_receiving(interface, (*address.ip()).into());
         }
+        drop(rings);
         let offloaded = !flows.is_empty() || !groups.is_empty();
         let mut attachment = self.attachment();
         attachment.flows = flows;
         attachment.groups.flows = groups;
         drop(attachment);
+        self.bring_flows();
         if host.has_groups() {
             self.explain_groups();
         }

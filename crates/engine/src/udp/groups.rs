@@ -392,7 +392,7 @@ impl<S: UdpStack> UdpSocket<S> {
                 interface.join_group(address, receiver);
                 self.attachment().groups.flows.insert(place, interface);
                 if had.is_none() && !self.interfaces.iter().any(|it| ptr::eq(it, interface)) {
-                    self.interfaces.add(interface);
+                    self.begin_receiving(interface, (*address.ip()).into());
                     self.interfaces_changed();
                 }
             }

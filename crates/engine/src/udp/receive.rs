@@ -124,6 +124,7 @@ impl<S: Stack> UdpSocket<S> {
         if flags & KERNELS_FLAGS != 0 || self.is_left_to_kernel() || message.is_malformed() {
             return RecvOutcome::Kernel;
         }
+        self.receives_by_call();
         if self.shadow.readable_hint.load(Ordering::Relaxed) {
             self.shadow.readable_hint.store(false, Ordering::Relaxed);
             if let Some(outcome) = self.receive_from_kernel(call, message, flags) {
@@ -144,9 +145,11 @@ impl<S: Stack> UdpSocket<S> {
             } else {
                 self.interfaces.poll()
             };
-            if !call.blocking && frames >= host.settings().poll_batch_max {
-                // What came before the call may lie behind others' frames.
-                self.interfaces.drain();
+            let may_wait_elsewhere =
+                frames >= host.settings().poll_batch_max || self.interfaces.has_several_rings();
+            if !call.blocking && may_wait_elsewhere {
+                // What came before the call may lie behind others' frames, or in another ring.
+                self.interfaces.receive_present();
             }
             if self.readiness.now() & events::IN != 0 && polls % POLLS_PER_CHECK != 0 {
                 continue;
@@ -228,7 +231,7 @@ impl<S: Stack> UdpSocket<S> {
         if self.is_another_life(call) {
             return RecvOutcome::Fail(errno);
         }
-        self.interfaces.poll();
+        self.interfaces.poll_all_rings();
         if let Some(result) = self.take(message, flags, call.generation, false) {
             return result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done);
         }
@@ -261,7 +264,7 @@ impl<S: Stack> UdpSocket<S> {
         if let Some(nsec) = call.naps.next(moderation, &self.interfaces) {
             sleep.nap(nsec, &self.interfaces);
         }
-        self.interfaces.poll();
+        self.interfaces.poll_all_rings();
         if self.look() & events::IN != 0 {
             let _ = sleep.end();
             return self

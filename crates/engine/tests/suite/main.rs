@@ -27,6 +27,7 @@ mod options;
 mod poll;
 mod port_groups;
 mod receive;
+mod receiving_rings;
 mod rings;
 mod rules;
 mod send;

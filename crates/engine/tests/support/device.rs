@@ -4,13 +4,13 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use descriptors::OwnDescriptor;
 use dev_core::{
     Backend, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError,
-    Port, RxRing, Steering, TxRing,
+    Port, ReceivingSide, RingsMax, RxRing, RxWatch, Steering, TxRing,
 };
 
 /// What a frame of 2 KiB holds behind the kernel's part and the Ethernet header.
@@ -68,19 +68,20 @@ impl fmt::Debug for Device {
 
 /// One interface: what comes in, what goes out, and the script of its misbehaviour.
 pub struct Wire {
-    incoming: Mutex<VecDeque<Vec<u8>>>,
-    /// Comes without end, behind what is in `incoming`.
+    /// Of each queue.
+    arrivals: [Arrivals; QUEUES as usize],
+    /// Comes by the first queue without end, behind what is in `incoming`.
     flood: Mutex<Option<Vec<u8>>>,
     /// Frames that the receiving ring keeps.
     held: AtomicUsize,
-    /// Readable while frames wait.
-    arrival: Arc<OwnDescriptor>,
     /// In the sending ring, not kicked yet.
     queued: Mutex<Vec<(usize, Vec<u8>)>>,
     /// The queues that the frames in `sent` left by, in the same order.
     left_by: Mutex<VecDeque<usize>>,
     sent: Mutex<VecDeque<Vec<u8>>>,
     flows: Mutex<Vec<Flow>>,
+    /// The receiving sides by which flows are to come.
+    brought: Mutex<HashMap<Flow, usize>>,
     kicks: AtomicU64,
     outcomes: Mutex<VecDeque<KickOutcome>>,
     refuse_flows: AtomicBool,
@@ -93,6 +94,46 @@ pub struct Wire {
     during_flow: Mutex<Option<Action>>,
 }
 
+/// What has come by a queue.
+struct Arrivals {
+    incoming: Mutex<VecDeque<Vec<u8>>>,
+    /// Frames that have been delivered.
+    taken: AtomicU32,
+    /// Frames that are not delivered yet.
+    waiting: AtomicU32,
+    /// Readable while frames wait.
+    arrival: Arc<OwnDescriptor>,
+}
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        // SAFETY: eventfd takes integers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+        assert!(fd >= 0, "{}", io::Error::last_os_error());
+        Self {
+            incoming: Mutex::default(),
+            taken: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            // SAFETY: the descriptor is new and ours alone.
+            arrival: Arc::new(OwnDescriptor::new(unsafe { OwnedFd::from_raw_fd(fd) })),
+        }
+    }
+}
+
+impl Arrivals {
+    fn tell(&self) {
+        let one = 1u64;
+        // SAFETY: the kernel reads the eight bytes of `one`.
+        unsafe { libc::write(self.arrival.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+
+    fn nothing_waits(&self) {
+        let mut count = 0u64;
+        // SAFETY: the kernel writes at most eight bytes to `count`.
+        unsafe { libc::read(self.arrival.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+}
+
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wire").finish_non_exhaustive()
@@ -101,19 +142,15 @@ impl fmt::Debug for Wire {
 
 impl Default for Wire {
     fn default() -> Self {
-        // SAFETY: eventfd takes integers.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
-        assert!(fd >= 0, "{}", io::Error::last_os_error());
         Self {
-            incoming: Mutex::default(),
+            arrivals: Default::default(),
             flood: Mutex::default(),
             held: AtomicUsize::new(0),
-            // SAFETY: the descriptor is new and ours alone.
-            arrival: Arc::new(OwnDescriptor::new(unsafe { OwnedFd::from_raw_fd(fd) })),
             queued: Mutex::default(),
             left_by: Mutex::default(),
             sent: Mutex::default(),
             flows: Mutex::default(),
+            brought: Mutex::default(),
             kicks: AtomicU64::new(0),
             outcomes: Mutex::default(),
             refuse_flows: AtomicBool::new(false),
@@ -131,15 +168,22 @@ impl Default for Wire {
 impl Wire {
     /// A frame arrives.
     pub fn inject(&self, frame: Vec<u8>) {
-        let mut incoming = self.incoming.lock().unwrap();
+        self.inject_by(0, frame);
+    }
+
+    /// A frame arrives by a queue.
+    pub fn inject_by(&self, queue: usize, frame: Vec<u8>) {
+        let arrivals = &self.arrivals[queue];
+        let mut incoming = arrivals.incoming.lock().unwrap();
         incoming.push_back(frame);
-        self.tell_of_arrival();
+        arrivals.waiting.fetch_add(1, Ordering::Release);
+        arrivals.tell();
     }
 
     /// From here on, or no more, this frame arrives faster than it can be taken: a poll finds as many as it may take.
     pub fn flood(&self, frame: Option<Vec<u8>>) {
         *self.flood.lock().unwrap() = frame;
-        self.tell_of_arrival();
+        self.arrivals[0].tell();
     }
 
     /// How many empty frames the receiving ring keeps from the next poll on.
@@ -147,15 +191,10 @@ impl Wire {
         self.held.store(count, Ordering::Relaxed);
     }
 
-    fn tell_of_arrival(&self) {
-        let one = 1u64;
-        // SAFETY: the kernel reads the eight bytes of `one`.
-        unsafe { libc::write(self.arrival.as_raw_fd(), (&raw const one).cast(), 8) };
-    }
-
     /// Frames that nobody has polled yet.
     pub fn waiting(&self) -> usize {
-        self.incoming.lock().unwrap().len()
+        let of = |arrivals: &Arrivals| arrivals.incoming.lock().unwrap().len();
+        self.arrivals.iter().map(of).sum()
     }
 
     /// The oldest frame that the device has sent.
@@ -229,6 +268,13 @@ impl Wire {
         flows
     }
 
+    /// The receiving side by which what reaches this port was asked to come last, if it is steered to us.
+    pub fn brought(&self, port: u16) -> Option<usize> {
+        let brought = self.brought.lock().unwrap();
+        let mut of_port = brought.iter().filter(|it| it.0.local.port() == port);
+        of_port.next().map(|(_, ring)| *ring)
+    }
+
     fn complete(&self, queue: usize) {
         let mut queued = self.queued.lock().unwrap();
         for (_, frame) in queued.extract_if(.., |(of, _)| *of == queue) {
@@ -240,6 +286,7 @@ impl Wire {
 
 impl Backend for Device {
     type Rx = Rx;
+    type Watch = Watch;
     type Tx = Tx;
     type Kick = Kicker;
     type Steering = Steerer;
@@ -249,7 +296,7 @@ impl Backend for Device {
         &self,
         link: &LinkSpec,
         _pool: &'static FramePool,
-        senders_max: u32,
+        rings: RingsMax,
     ) -> Result<Port<Self>, OpenError> {
         self.opens.fetch_add(1, Ordering::Relaxed);
         let action = self.during_open.lock().unwrap().take();
@@ -265,13 +312,27 @@ impl Backend for Device {
             });
         }
         let wire = self.wire(link.index);
-        let arrival = Arc::clone(&wire.arrival);
+        let receivers = rings.receivers.clamp(1, QUEUES) as usize;
+        let receiver = |ring| {
+            let queues: Vec<_> = (ring..QUEUES as usize).step_by(receivers).collect();
+            let fd = |queue: &usize| Arc::clone(&wire.arrivals[*queue].arrival);
+            ReceivingSide {
+                wait_fds: queues.iter().map(fd).collect(),
+                queues: queues.len() as u32,
+                watch: Watch {
+                    wire: Arc::clone(&wire),
+                    queues: queues.clone(),
+                },
+                rx: Rx {
+                    wire: Arc::clone(&wire),
+                    queues,
+                    held: Vec::new(),
+                },
+            }
+        };
         Ok(Port {
-            rx: Rx {
-                wire: Arc::clone(&wire),
-                held: Vec::new(),
-            },
-            senders: (0..senders_max.clamp(1, QUEUES) as usize)
+            receivers: (0..receivers).map(receiver).collect(),
+            senders: (0..rings.senders.clamp(1, QUEUES) as usize)
                 .map(|queue| {
                     let tx = Tx {
                         wire: Arc::clone(&wire),
@@ -284,7 +345,6 @@ impl Backend for Device {
                 .collect(),
             steering: Steerer(wire),
             segmenter: None,
-            wait_fds: vec![arrival],
             partial_checksums: false,
             description: "test".to_owned(),
             mtu_max: MTU_MAX,
@@ -295,16 +355,72 @@ impl Backend for Device {
     }
 }
 
-/// Queues for sending.
+/// Queues, for both directions.
 pub const QUEUES: u32 = 4;
 
 /// Frames that wait in the ring of a flooded wire.
 const RING: usize = 100;
 
+/// Sees what waits in some queues.
+#[derive(Debug)]
+pub struct Watch {
+    wire: Arc<Wire>,
+    queues: Vec<usize>,
+}
+
+impl RxWatch for Watch {
+    fn waiting(&self) -> Option<u32> {
+        let arrivals = || self.queues.iter().map(|queue| &self.wire.arrivals[*queue]);
+        let waits = |it: &Arrivals| it.waiting.load(Ordering::Acquire) > 0;
+        let taken = |it: &Arrivals| it.taken.load(Ordering::Relaxed);
+        arrivals().any(waits).then(|| arrivals().map(taken).sum())
+    }
+}
+
 #[derive(Debug)]
 pub struct Rx {
     wire: Arc<Wire>,
+    queues: Vec<usize>,
     held: Vec<Frame>,
+}
+
+impl Rx {
+    fn poll_queue(
+        &mut self,
+        queue: usize,
+        pool: &FramePool,
+        budget: usize,
+        sink: &mut impl FnMut(Frame),
+    ) -> usize {
+        let mut batch = Vec::new();
+        let arrivals = &self.wire.arrivals[queue];
+        let mut incoming = arrivals.incoming.lock().unwrap();
+        let flood = self.wire.flood.lock().unwrap().clone();
+        let flood = flood.filter(|_| queue == 0);
+        if incoming.is_empty() && flood.is_none() {
+            return 0;
+        }
+        let mut taken = 0;
+        while batch.len() < budget && (!incoming.is_empty() || flood.is_some()) {
+            let Some(mut frame) = pool.take() else { break };
+            taken += u32::from(!incoming.is_empty());
+            let next = incoming.pop_front().or_else(|| flood.clone());
+            let bytes = next.unwrap();
+            let chunk = pool.chunk_mut(&mut frame);
+            chunk[..bytes.len()].copy_from_slice(&bytes);
+            pool.set_len(&mut frame, bytes.len());
+            batch.push(frame);
+        }
+        if incoming.is_empty() && flood.is_none() {
+            arrivals.nothing_waits();
+        }
+        let count = batch.len();
+        drop(incoming);
+        batch.into_iter().for_each(sink);
+        arrivals.taken.fetch_add(taken, Ordering::Relaxed);
+        arrivals.waiting.fetch_sub(taken, Ordering::Release);
+        count
+    }
 }
 
 impl RxRing for Rx {
@@ -316,30 +432,11 @@ impl RxRing for Rx {
             pool.give(frame);
         }
         pool.take_many(held - self.held.len(), |frame| self.held.push(frame));
-        let mut batch = Vec::new();
-        let mut incoming = self.wire.incoming.lock().unwrap();
-        let flood = self.wire.flood.lock().unwrap();
-        if incoming.is_empty() && flood.is_none() {
-            return 0;
+        let queues = self.queues.clone();
+        let mut count = 0;
+        for queue in queues {
+            count += self.poll_queue(queue, pool, budget - count, &mut sink);
         }
-        while batch.len() < budget && (!incoming.is_empty() || flood.is_some()) {
-            let Some(mut frame) = pool.take() else { break };
-            let next = incoming.pop_front().or_else(|| flood.clone());
-            let bytes = next.unwrap();
-            let chunk = pool.chunk_mut(&mut frame);
-            chunk[..bytes.len()].copy_from_slice(&bytes);
-            pool.set_len(&mut frame, bytes.len());
-            batch.push(frame);
-        }
-        if incoming.is_empty() && flood.is_none() {
-            let mut count = 0u64;
-            let fd = self.wire.arrival.as_raw_fd();
-            // SAFETY: the kernel writes at most eight bytes to `count`.
-            unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
-        }
-        drop((incoming, flood));
-        let count = batch.len();
-        batch.into_iter().for_each(&mut sink);
         count
     }
 
@@ -405,6 +502,12 @@ impl Kick for Kicker {
 pub struct Steerer(Arc<Wire>);
 
 impl Steering for Steerer {
+    fn bring(&self, flow: &Flow, receiver: usize) -> io::Result<()> {
+        assert!(self.0.flows.lock().unwrap().contains(flow));
+        self.0.brought.lock().unwrap().insert(*flow, receiver);
+        Ok(())
+    }
+
     fn add(&self, flow: &Flow) -> io::Result<()> {
         if self.0.refuse_flows.load(Ordering::Relaxed) {
             return Err(io::Error::from_raw_os_error(libc::E2BIG));
@@ -427,6 +530,7 @@ impl Steering for Steerer {
         let mut flows = self.0.flows.lock().unwrap();
         let before = flows.len();
         flows.retain(|known| known != flow);
+        self.0.brought.lock().unwrap().remove(flow);
         let was_refused = self.0.refuse_flows.load(Ordering::Relaxed);
         assert!(
             was_refused

@@ -1,6 +1,6 @@
 //! Which ring a socket uses.
 
-use super::build::{NEEDS_RDMA, NOT_NEGATIVE, ONE_RECEIVING_RING, choice, number};
+use super::build::{NEEDS_RDMA, NOT_NEGATIVE, choice, number};
 use super::{Choice, Form, Parameter};
 
 const LOGIC: &[Choice] = &[
@@ -54,11 +54,14 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
         0,
         LOGIC,
     )
-    .no_effect(ONE_RECEIVING_RING)
     .about(
         "Which sockets share a ring for receiving.",
-        "More rings mean less contention between threads, more memory, and slower select() and \
-             poll() over sockets of several rings.",
+        "Each ring is one or more receive queues of the device with a lock of its own: threads that \
+             receive by two do not wait for each other. An interface has as many as it has queues \
+             (ethtool -l), 64 at most; more threads, cores or sockets than that share them. Packets \
+             that come by the queue of another ring than their socket's are delivered, too, but not \
+             as fast. A thread that polls sockets of several rings polls each of them. The thread is \
+             that which binds or connects a socket, or accepts a stream.",
     ),
     number(
         "VMA_RING_MIGRATION_RATIO_TX",
@@ -76,7 +79,6 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
         100,
         (-1, 2_147_483_647),
     )
-    .no_effect(ONE_RECEIVING_RING)
     .about(
         "How often to consider moving a socket to another ring for receiving.",
         MIGRATION,
@@ -92,7 +94,7 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
         other: "",
     })
     .about(
-        "The most rings for sending that one interface may have.",
+        "The most rings that one interface may have, for sending and for receiving each.",
         "When it is reached, sockets share the rings there are. 0 is no limit but the interface's \
              queues.",
     ),

@@ -64,6 +64,20 @@ impl KernelQueue {
         self.rx.publish();
         count
     }
+
+    /// Receives a packet of so many frames.
+    fn receive_pieces(&mut self, count: usize, len: u32) {
+        self.take_frames();
+        for (number, address) in (1..=count).zip(self.held.drain(..count)) {
+            let descriptor = Descriptor {
+                address: address + 256,
+                len,
+                options: if number < count { CONTINUES } else { 0 },
+            };
+            assert!(self.rx.push(descriptor), "the rings are of one size");
+        }
+        self.rx.publish();
+    }
 }
 
 fn memory(size: usize) -> (Memory<Descriptor>, Memory<u64>) {
@@ -218,6 +232,62 @@ fn a_busy_queue_does_not_keep_the_others_waiting() {
         kernels[quiet].packet_len = 100;
         while side.poll(&pool, 1000, |frame| pool.give(frame)) > 0 {}
     }
+}
+
+#[test]
+fn the_pieces_of_a_packet_stay_together_wherever_the_budget_ends() {
+    const PIECES: usize = 5;
+    for budget in 1..=2 * PIECES {
+        let pool = pool(4096);
+        let mut memories = [(); 3].map(|()| memory(512));
+        let (mut kernels, ours): (Vec<_>, Vec<_>) =
+            memories.iter_mut().map(KernelQueue::new).unzip();
+        let mut side = XdpRx::new(ours, &pool, PREFETCH_BYTES);
+        for (queue, kernel) in (0..).zip(&mut kernels) {
+            for _ in 0..3 {
+                kernel.receive_pieces(PIECES, 100 + queue);
+            }
+        }
+        let (mut packet, mut packets) = (Vec::new(), 0);
+        loop {
+            let count = side.poll(&pool, budget, |frame| {
+                packet.push(frame.len());
+                if !frame.continues() {
+                    let lens = std::mem::take(&mut packet);
+                    assert_eq!(lens, [lens[0]; PIECES], "budget {budget}");
+                    packets += 1;
+                }
+                pool.give(frame);
+            });
+            assert!(count < budget + PIECES, "no more than one packet's");
+            assert!(packet.is_empty(), "budget {budget}");
+            if count == 0 {
+                break;
+            }
+        }
+        assert_eq!(packets, 9);
+    }
+}
+
+#[test]
+fn others_see_what_waits_until_it_is_delivered() {
+    let pool = pool(4096);
+    let mut memories = [(); 2].map(|()| memory(512));
+    let (mut kernels, ours): (Vec<_>, Vec<_>) = memories.iter_mut().map(KernelQueue::new).unzip();
+    let mut side = XdpRx::new(ours, &pool, PREFETCH_BYTES);
+    let watch = side.watch();
+    assert_eq!((watch.waiting(), side.wait_fds().len()), (None, 2));
+    kernels[1].receive(3);
+    let before = watch.waiting();
+    assert!(before.is_some());
+    let count = side.poll(&pool, 2, |frame| {
+        assert_eq!(watch.waiting(), before, "it is being delivered");
+        pool.give(frame);
+    });
+    let after = watch.waiting();
+    assert!(count == 2 && after.is_some() && after != before);
+    assert_eq!(side.drain(&pool, |frame| pool.give(frame)), 1);
+    assert_eq!(watch.waiting(), None);
 }
 
 #[test]

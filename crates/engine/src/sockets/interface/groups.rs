@@ -9,30 +9,35 @@ use dev_core::{Flow, Frame, GroupTable, Protocol, Receiver, Steering};
 use crate::sockets::delivery::Parsed;
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::interface::Interface;
+use crate::sockets::interface::receiving::ReceiveRing;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
 impl<S: Stack> Interface<S> {
     /// Makes a socket one of the receivers of a group, or changes what it gets, from the next datagram that comes.
     pub(crate) fn join_group(&self, group: SocketAddrV4, receiver: Receiver<S>) {
-        if self.rx.lock().groups.is_steered(group) {
+        if self.is_group_steered(group) {
             self.drain();
         }
         let socket = receiver.value;
         let is_it = |other: &S| ptr::eq(other.core(), socket.core());
-        self.rx.lock().groups.add(group, receiver, is_it);
+        self.rx.lock_all().groups.add(group, receiver, is_it);
     }
 
     /// Makes it one no longer. From here on the kernel has the group's packets, for all receivers.
     pub(crate) fn leave_group(&self, group: SocketAddrV4, socket: &SocketCore<S>) {
         self.leave_group_to_kernel(group);
         let is_it = |other: &S| ptr::eq(other.core(), socket);
-        self.rx.lock().groups.remove(group, is_it);
+        self.rx.lock_all().groups.remove(group, is_it);
+    }
+
+    fn is_group_steered(&self, group: SocketAddrV4) -> bool {
+        self.rx.lock(0).common().groups.is_steered(group)
     }
 
     /// Takes a group's packets from the kernel. `false`: they are taken already, or the steering refused it.
     pub(crate) fn take_group(&self, group: SocketAddrV4) -> bool {
-        if self.rx.lock().groups.is_steered(group) {
+        if self.is_group_steered(group) {
             return false;
         }
         let flow = group_flow(group);
@@ -44,22 +49,23 @@ impl<S: Stack> Interface<S> {
             self.stop_steering(&flow);
             return false;
         }
-        self.rx.lock().groups.set_steered(group, true);
+        self.rx.lock_all().groups.set_steered(group, true);
         true
     }
 
-    /// Leaves a group's packets to the kernel. Those that are in the receiving ring already are delivered first.
+    /// Leaves a group's packets to the kernel. Those that are in the receiving rings already are delivered first.
     pub(crate) fn leave_group_to_kernel(&self, group: SocketAddrV4) {
-        if !self.rx.lock().groups.is_steered(group) {
+        if !self.is_group_steered(group) {
             return;
         }
         self.stop_steering(&group_flow(group));
-        self.rx.lock().groups.set_steered(group, false);
+        self.rx.lock_all().groups.set_steered(group, false);
     }
 
     /// Gives a datagram to each receiver of its group, to all but the last a copy. Under the ring's lock.
     pub(super) fn deliver_to_group(
         &self,
+        receiver: &ReceiveRing<S::Backend>,
         groups: &GroupTable<S>,
         packet: &Parsed,
         frame: Frame,
@@ -72,19 +78,19 @@ impl<S: Stack> Interface<S> {
             // Groups of IPv6 are the kernel's.
             return self.pool.give(frame);
         };
-        let mut receivers = groups.receivers(source, group);
-        let Some(mut receiver) = receivers.next() else {
-            self.stats.rx_dropped_no_socket.add(1);
+        let mut members = groups.receivers(source, group);
+        let Some(mut member) = members.next() else {
+            receiver.stats.rx_dropped_no_socket.add(1);
             return self.pool.give(frame);
         };
-        for next in receivers {
+        for next in members {
             match self.copy_of(&frame) {
-                Some(copy) => self.deliver_to(receiver, packet, copy, arrived_nsec, direct),
-                None => self.stats.rx_dropped_no_frame.add(1),
+                Some(copy) => self.deliver_to(member, packet, copy, arrived_nsec, direct),
+                None => receiver.stats.rx_dropped_no_frame.add(1),
             }
-            receiver = next;
+            member = next;
         }
-        self.deliver_to(receiver, packet, frame, arrived_nsec, direct);
+        self.deliver_to(member, packet, frame, arrived_nsec, direct);
     }
 
     fn copy_of(&self, frame: &Frame) -> Option<Frame> {

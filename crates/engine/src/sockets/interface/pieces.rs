@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use dev_core::{FlowTable, Frame, ThreadMode};
+use dev_core::{Frame, ThreadMode};
 
 use crate::sockets::delivery::Parsed;
 use crate::sockets::interface::Interface;
 use crate::sockets::interface::long::{LongPacket, Spares};
-use crate::sockets::interface::sources::RefusedSources;
+use crate::sockets::interface::receiving::{ReceiveRing, Tables};
 use crate::sockets::stack::Stack;
 
 /// How long an IPv4 packet and its frame are, by its header.
@@ -62,8 +62,8 @@ impl<S: Stack> Interface<S> {
     #[cold]
     pub(super) fn take_piece(
         &self,
-        flows: &FlowTable<S>,
-        refused: &RefusedSources,
+        receiver: &ReceiveRing<S::Backend>,
+        tables: &Tables<S>,
         frame: Frame,
         pieces: &mut Pieces,
     ) {
@@ -75,14 +75,15 @@ impl<S: Stack> Interface<S> {
         };
         let packet = match Parsed::of(long.as_ref(), self.checksums) {
             Ok(packet) => packet,
-            Err(malformed) => return self.count_malformed(malformed),
+            Err(malformed) => return receiver.count_malformed(malformed),
         };
-        if refused.contains_source(packet.source()) {
-            return self.stats.rx_dropped_malformed.add(1);
+        if tables.refused.contains_source(packet.source()) {
+            return receiver.stats.rx_dropped_malformed.add(1);
         }
-        match flows.look_up(packet.protocol(), packet.source(), packet.destination()) {
+        let (source, destination) = (packet.source(), packet.destination());
+        match tables.flows.look_up(packet.protocol(), source, destination) {
             Some(socket) => socket.deliver_long(&packet, long),
-            None => self.stats.rx_dropped_no_socket.add(1),
+            None => receiver.stats.rx_dropped_no_socket.add(1),
         }
     }
 }

@@ -4,7 +4,6 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::Deref;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dev_core::{Backend, Kick, KickOutcome, Lock, ThreadMode, TxRing};
@@ -13,7 +12,7 @@ use wire::UdpTemplate;
 
 use crate::sockets::doorbell::{self, Doorbell, Follows, Notify};
 use crate::sockets::interface::Interface;
-use crate::sockets::rings::{RingKey, RingUser};
+use crate::sockets::rings::{Reserved, RingUser};
 use crate::sockets::stack::Stack;
 
 /// How often a busy device is kicked again before its frames are left to the next poll.
@@ -85,7 +84,8 @@ impl<S: Stack> Copy for Sender<S> {}
 /// The use of a ring by a socket; the ring is everybody's again when nobody has it.
 pub(crate) struct RingLease<S: Stack> {
     sender: Sender<S>,
-    key: RingKey,
+    /// `None`: there is only one.
+    reserved: Option<Reserved>,
 }
 
 impl<S: Stack> Deref for RingLease<S> {
@@ -97,21 +97,11 @@ impl<S: Stack> Deref for RingLease<S> {
     }
 }
 
-impl<S: Stack> Drop for RingLease<S> {
-    fn drop(&mut self) {
-        if self.key != RingKey::Interface {
-            let table = &self.sender.interface.ring_table;
-            let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
-            table.release(self.key);
-        }
-    }
-}
-
 impl<S: Stack> fmt::Debug for RingLease<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RingLease")
             .field("interface", self.sender.interface)
-            .field("key", &self.key)
+            .field("reserved", &self.reserved)
             .finish_non_exhaustive()
     }
 }
@@ -119,23 +109,16 @@ impl<S: Stack> fmt::Debug for RingLease<S> {
 impl<S: Stack> Interface<S> {
     /// The ring for packets that `user` sends from `source`.
     pub(crate) fn lease(&'static self, user: RingUser, source: IpAddr) -> RingLease<S> {
-        let mut key = RingKey::Interface;
-        let mut number = 0;
-        if self.send_rings.len() > 1 {
-            key = self.ring_policy.key(user, source);
-            let mut table = self
-                .ring_table
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            number = table.reserve(key);
-        }
+        let reserved = (self.send_rings.len() > 1)
+            .then(|| self.ring_table.reserve(self.ring_policy.key(user, source)));
+        let number = reserved.as_ref().map_or(0, Reserved::ring);
         let ring = self.send_rings.get(number).unwrap_or(&self.send_rings[0]);
         RingLease {
             sender: Sender {
                 interface: self,
                 ring,
             },
-            key,
+            reserved,
         }
     }
 

@@ -2,31 +2,57 @@
 
 use std::fmt;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use super::Interface;
+use super::{Interface, RingSet};
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::stack::Stack;
 
 /// Interfaces of one [`Part`]: more than most hosts have.
 const PART_LEN: usize = 8;
 
-/// Any number of interfaces, read without a lock.
+/// Any number of interfaces, and of each the rings that are received by as one's own. Read without a lock.
 pub(crate) struct InterfaceSet<S: Stack> {
     count: AtomicUsize,
+    /// One of them has several rings.
+    has_several_rings: AtomicBool,
     first: Part<S>,
+}
+
+/// An interface and its rings. Their numbers may be older than the interface's being there, or newer: nothing but speed depends on them.
+struct Slot<S: Stack> {
+    interface: AtomicPtr<Interface<S>>,
+    rings: AtomicU64,
 }
 
 /// Some of them, and where the others are. A part lives as long as its set.
 struct Part<S: Stack> {
-    slots: [AtomicPtr<Interface<S>>; PART_LEN],
+    slots: [Slot<S>; PART_LEN],
     next: AtomicPtr<Self>,
+}
+
+impl<S: Stack> Slot<S> {
+    const EMPTY: Self = Self {
+        interface: AtomicPtr::new(ptr::null_mut()),
+        rings: AtomicU64::new(0),
+    };
+
+    #[inline]
+    fn interface(&self) -> Option<&'static Interface<S>> {
+        // SAFETY: only `&'static Interface` are stored (see `add`), and null becomes None.
+        unsafe { self.interface.load(Ordering::Relaxed).as_ref() }
+    }
+
+    #[inline]
+    fn rings(&self) -> RingSet {
+        RingSet::from_bits(self.rings.load(Ordering::Relaxed))
+    }
 }
 
 impl<S: Stack> Part<S> {
     const fn new() -> Self {
         Self {
-            slots: [const { AtomicPtr::new(ptr::null_mut()) }; PART_LEN],
+            slots: [const { Slot::EMPTY }; PART_LEN],
             next: AtomicPtr::new(ptr::null_mut()),
         }
     }
@@ -61,27 +87,43 @@ impl<S: Stack> InterfaceSet<S> {
     pub(crate) const fn new() -> Self {
         Self {
             count: AtomicUsize::new(0),
+            has_several_rings: AtomicBool::new(false),
             first: Part::new(),
         }
     }
 
-    /// Adds an interface, once. Calls must not overlap.
-    pub(crate) fn add(&self, interface: &'static Interface<S>) {
-        if self.iter().any(|other| ptr::eq(other, interface)) {
-            return;
+    /// Adds an interface, once, and rings of it to those that are there. Calls must not overlap.
+    pub(crate) fn add(&self, interface: &'static Interface<S>, rings: RingSet) {
+        if interface.has_several_rings() {
+            self.has_several_rings.store(true, Ordering::Relaxed);
+        }
+        let known = self.slots().find(|slot| is_of(slot, interface));
+        if let Some(slot) = known {
+            let rings = slot.rings().with(rings);
+            return slot.rings.store(rings.bits(), Ordering::Relaxed);
         }
         let count = self.count.load(Ordering::Relaxed);
         let mut part = &self.first;
         for _ in 0..count / PART_LEN {
             part = part.next_or_new();
         }
+        let slot = &part.slots[count % PART_LEN];
+        slot.rings.store(rings.bits(), Ordering::Relaxed);
         let interface = ptr::from_ref(interface).cast_mut();
-        part.slots[count % PART_LEN].store(interface, Ordering::Relaxed);
+        slot.interface.store(interface, Ordering::Relaxed);
         self.count.store(count + 1, Ordering::Release);
+    }
+
+    /// From here on these rings of an interface, if it is there.
+    pub(crate) fn set_rings(&self, interface: &Interface<S>, rings: RingSet) {
+        if let Some(slot) = self.slots().find(|slot| is_of(slot, interface)) {
+            slot.rings.store(rings.bits(), Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn clear(&self) {
         self.count.store(0, Ordering::Release);
+        self.has_several_rings.store(false, Ordering::Relaxed);
     }
 
     #[inline]
@@ -89,48 +131,75 @@ impl<S: Stack> InterfaceSet<S> {
         self.count.load(Ordering::Acquire) == 0
     }
 
+    /// Whether packets may come by several rings of one interface.
     #[inline]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Interface<S>> + '_ {
+    pub(crate) fn has_several_rings(&self) -> bool {
+        self.has_several_rings.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn slots(&self) -> impl Iterator<Item = &Slot<S>> {
         let count = self.count.load(Ordering::Acquire);
         let few = &self.first.slots[..count.min(PART_LEN)];
         let second = self.first.next().filter(|_| count > PART_LEN);
         let more = std::iter::successors(second, |part| part.next())
             .flat_map(|part| &part.slots)
             .take(count.saturating_sub(PART_LEN));
-        few.iter().chain(more).filter_map(|slot| {
-            // SAFETY: only `&'static Interface` are stored (see `add`), and null becomes None.
-            unsafe { slot.load(Ordering::Relaxed).as_ref() }
-        })
+        few.iter().chain(more)
     }
 
-    /// Polls every interface once, see [`Interface::poll_for`].
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Interface<S>> + '_ {
+        self.slots().filter_map(Slot::interface)
+    }
+
+    /// The interfaces, each with its rings.
+    #[inline]
+    pub(crate) fn iter_rings(&self) -> impl Iterator<Item = (&'static Interface<S>, RingSet)> + '_ {
+        self.slots()
+            .filter_map(|slot| Some((slot.interface()?, slot.rings())))
+    }
+
+    /// Polls every interface once, see [`Interface::poll_rings`].
     #[inline]
     pub(crate) fn poll_for(&self, direct: &mut Option<DirectReceive<'_, '_, S>>) -> usize {
-        self.iter()
-            .map(|interface| interface.poll_for(direct))
+        self.iter_rings()
+            .map(|(interface, rings)| interface.poll_rings(rings, direct))
             .sum()
     }
 
     /// Polls every interface once. Returns the number of frames.
     #[inline]
     pub(crate) fn poll(&self) -> usize {
-        self.iter().map(Interface::poll).sum()
+        self.poll_for(&mut None)
     }
 
-    /// Receives all that has come so far, for calls that do not wait: what arrived before them must not be missed because
-    /// others' frames lie before it.
-    #[inline]
-    pub(crate) fn drain(&self) -> usize {
-        self.iter()
-            .map(|interface| {
-                let count = interface.poll();
-                if count < interface.poll_batch_max {
-                    return count;
-                }
-                count + interface.drain()
-            })
+    /// The same, and all their rings: before a sleep, and where the answer must not wait.
+    #[cold]
+    pub(crate) fn poll_all_rings(&self) -> usize {
+        self.iter_rings()
+            .map(|(interface, rings)| interface.poll_all_rings(rings))
             .sum()
     }
+
+    /// Receives what has come so far, for calls that do not wait: what arrived before them must not be missed because others' frames
+    /// lie before it.
+    #[inline]
+    pub(crate) fn receive_present(&self) -> usize {
+        self.iter_rings()
+            .map(|(interface, rings)| interface.receive_present(rings))
+            .sum()
+    }
+
+    /// Receives all that has come so far, whoever else receives by the same interfaces.
+    pub(crate) fn drain(&self) -> usize {
+        self.iter().map(Interface::drain).sum()
+    }
+}
+
+fn is_of<S: Stack>(slot: &Slot<S>, interface: &Interface<S>) -> bool {
+    slot.interface()
+        .is_some_and(|other| ptr::eq(other, interface))
 }
 
 impl<S: Stack> fmt::Debug for InterfaceSet<S> {

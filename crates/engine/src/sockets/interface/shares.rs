@@ -74,8 +74,8 @@ fn is_it<S: Stack>(one: S, other: &SocketCore<S>) -> bool {
 impl<S: Stack> Interface<S> {
     /// Lets a socket have part of a flow that is another's.
     pub(crate) fn share(&self, flow: &Flow, owner: S, socket: S) {
-        let shares = &mut self.rx.lock().shares;
-        let members = shares.members.entry(flow.local).or_default();
+        let mut tables = self.rx.lock_all();
+        let members = tables.shares.members.entry(flow.local).or_default();
         for new in [owner, socket] {
             if !members.iter().any(|member| is_it(*member, new.core())) {
                 members.push(new);
@@ -85,8 +85,8 @@ impl<S: Stack> Interface<S> {
 
     /// The other sockets that have part of a flow.
     pub(crate) fn sharers(&self, flow: &Flow, socket: &SocketCore<S>) -> Vec<S> {
-        let side = self.rx.lock();
-        let Some(members) = side.shares.members.get(&flow.local) else {
+        let guard = self.rx.lock(0);
+        let Some(members) = guard.common().shares.members.get(&flow.local) else {
             return Vec::new();
         };
         let others = members.iter().filter(|member| !is_it(**member, socket));
@@ -106,9 +106,9 @@ impl<S: Stack> Interface<S> {
 
     /// `false`: it has the flow alone.
     fn leave_share(&self, flow: &Flow, socket: &SocketCore<S>) -> bool {
-        let mut side = self.rx.lock();
-        let side = &mut *side;
-        let Some(members) = side.shares.members.get_mut(&flow.local) else {
+        let mut tables = self.rx.lock_all();
+        let tables = &mut *tables;
+        let Some(members) = tables.shares.members.get_mut(&flow.local) else {
             return false;
         };
         let Some(place) = members.iter().position(|member| is_it(*member, socket)) else {
@@ -117,11 +117,11 @@ impl<S: Stack> Interface<S> {
         // The last one takes its place, as in the kernel.
         members.swap_remove(place);
         if let Some(first) = members.first().copied() {
-            side.flows.remove(flow);
-            let _ = side.flows.insert(flow, first);
+            tables.flows.remove(flow);
+            let _ = tables.flows.insert(flow, first);
         }
         if members.len() < 2 {
-            side.shares.members.remove(&flow.local);
+            tables.shares.members.remove(&flow.local);
         }
         true
     }

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use dev_core::{Backend, LinkSpec, OpenError};
+use dev_core::{Backend, LinkSpec, OpenError, RingsMax};
 use stats::RingSlot;
 
 use crate::sockets::frames;
-use crate::sockets::interface::Interface;
+use crate::sockets::interface::{Interface, RINGS_MAX};
 use crate::sockets::links::Links;
 use crate::sockets::links::not_open::NotOpen;
 use crate::sockets::links::states::{Absent, Opening};
@@ -113,8 +113,11 @@ impl<S: Stack> Links<S> {
                 held: true,
             }),
             None => {
-                let senders_max = self.settings.rings_tx.rings_max();
-                self.backend.open(&spec, self.pool, senders_max)
+                let rings = RingsMax {
+                    senders: self.settings.rings_tx.rings_max(),
+                    receivers: self.settings.rings_rx.rings_max().min(RINGS_MAX),
+                };
+                self.backend.open(&spec, self.pool, rings)
             }
         };
         let port = match opened {
@@ -151,11 +154,12 @@ impl<S: Stack> Links<S> {
             }
         };
         log::debug!(
-            "{}: opened, {}, {} queue(s), {} ring(s) for sending",
+            "{}: opened, {}, {} queue(s), {} ring(s) for sending, {} for receiving",
             spec.name,
             port.description,
             port.queues,
-            port.senders.len()
+            port.senders.len(),
+            port.receivers.len()
         );
         if !port.note.is_empty() {
             log::info!("{}: {}, {}", spec.name, port.description, port.note);
@@ -173,9 +177,10 @@ impl<S: Stack> Links<S> {
             self.return_socket.get_or_init(|| raw);
         }
         self.is_ours(&spec.name);
-        // Ring 0 receives from all queues. The others send by one each.
-        let queues_of = |ring| if ring == 0 { port.queues } else { 1 };
-        let ring_slots: Box<[_]> = (0..port.senders.len())
+        // A ring sends by one queue, and receives by any number.
+        let queues_of = |ring: usize| port.receivers.get(ring).map_or(1, |side| side.queues);
+        let rings = port.senders.len().max(port.receivers.len());
+        let ring_slots: Box<[_]> = (0..rings)
             .map(|ring| self.show_ring(&spec, &port.description, queues_of(ring)))
             .collect();
         let index = spec.index;
@@ -184,7 +189,12 @@ impl<S: Stack> Links<S> {
         queue_stats.ifindex.set(index);
         let settings = &self.settings;
         let ring_slots = Box::leak(ring_slots);
+        let name = spec.name.clone();
         let interface = Interface::new(spec, port, self.pool, settings, ring_slots, queue_stats);
+        let Some(interface) = interface else {
+            log::warn!("{name} is not accelerated: it has no ring to receive by");
+            return Err(NotOpen::failed());
+        };
         interface.refuse_sources(self.network.refused_sources(index));
         Ok(Box::leak(Box::new(interface)))
     }

@@ -1,4 +1,4 @@
-//! Threads that stay on their cores: `VMA_RING_ALLOCATION_LOGIC_TX=31`.
+//! Threads that stay on their cores: `VMA_RING_ALLOCATION_LOGIC_TX=31`, and the same for receiving.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -9,6 +9,13 @@ use crate::sys;
 thread_local! {
     /// The core that the thread was given.
     static CORE: Cell<Option<u32>> = const { Cell::new(None) };
+    /// It gets none.
+    static IS_FREE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread gets no core: it is not the program's.
+pub(crate) fn leave_thread_free() {
+    IS_FREE.set(true);
 }
 
 /// How many threads each core was given.
@@ -19,6 +26,9 @@ static THREADS: Mutex<Option<HashMap<u32, u32>>> = Mutex::new(None);
 pub(super) fn attach_thread() -> u32 {
     if let Some(core) = CORE.get() {
         return core;
+    }
+    if IS_FREE.get() {
+        return sys::current_cpu();
     }
     let allowed = sys::allowed_cpus();
     let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,5 +81,18 @@ mod tests {
         .join()
         .unwrap();
         assert_eq!((again, allowed), (core, vec![core]));
+    }
+
+    #[test]
+    fn a_thread_that_is_left_free_may_run_anywhere() {
+        let (before, after) = std::thread::spawn(|| {
+            let before = sys::allowed_cpus();
+            leave_thread_free();
+            attach_thread();
+            (before, sys::allowed_cpus())
+        })
+        .join()
+        .unwrap();
+        assert_eq!(before, after);
     }
 }

@@ -1,6 +1,7 @@
 //! Which of an interface's rings belongs to whom.
 
 use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
 use super::RingKey;
 
@@ -53,5 +54,47 @@ impl RingTable {
             self.keys_of[place.ring] -= 1;
             self.places.remove(&key);
         }
+    }
+}
+
+/// The same for all threads. A leaf among the locks.
+#[derive(Debug)]
+pub(crate) struct SharedRingTable(Mutex<RingTable>);
+
+impl SharedRingTable {
+    pub(crate) fn new(rings: usize) -> Self {
+        Self(Mutex::new(RingTable::new(rings)))
+    }
+
+    /// The ring of a key.
+    pub(crate) fn reserve(&'static self, key: RingKey) -> Reserved {
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Reserved {
+            table: self,
+            key,
+            ring: table.reserve(key),
+        }
+    }
+}
+
+/// The use of a key's ring, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    table: &'static SharedRingTable,
+    key: RingKey,
+    ring: usize,
+}
+
+impl Reserved {
+    pub(crate) fn ring(&self) -> usize {
+        self.ring
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let table = &self.table.0;
+        let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+        table.release(self.key);
     }
 }

@@ -2,6 +2,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use vma_config::RingLogic;
 
+use super::table::RingTable;
 use super::*;
 
 const SOURCE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));

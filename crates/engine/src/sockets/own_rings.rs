@@ -1,0 +1,133 @@
+//! By which of its interfaces' rings a socket receives: `VMA_RING_ALLOCATION_LOGIC_RX`, `VMA_RING_MIGRATION_RATIO_RX`. Where interfaces
+//! have one, as by default, there is nothing here to do.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::Ordering;
+
+use crate::sockets::attachment::Attachment;
+use crate::sockets::interface::{Interface, OwnRing, RingSet};
+use crate::sockets::rings::{Migration, RingUser};
+use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
+
+/// The rings of a socket, on interfaces that have several, and whose they are.
+#[derive(Debug)]
+pub(crate) struct OwnRings<S: Stack> {
+    rings: Vec<OwnRing<S>>,
+    /// Who has made the socket receive, or receives from it by now.
+    user: Option<RingUser>,
+    migration: Migration,
+}
+
+impl<S: Stack> Default for OwnRings<S> {
+    fn default() -> Self {
+        Self {
+            rings: Vec::new(),
+            user: None,
+            migration: Migration::default(),
+        }
+    }
+}
+
+impl<S: Stack> OwnRings<S> {
+    fn of(&self, interface: &Interface<S>) -> Option<&OwnRing<S>> {
+        self.rings.iter().find(|ring| ring.is_of(interface))
+    }
+}
+
+impl<S: Stack> SocketCore<S> {
+    /// The socket receives from an interface from here on, what comes to `local`. Under the control lock.
+    pub(crate) fn begin_receiving(&self, interface: &'static Interface<S>, local: IpAddr) {
+        if !interface.has_several_rings() {
+            return self.interfaces.add(interface, RingSet::of(0));
+        }
+        let mut attachment = self.attachment();
+        let own = &mut attachment.own_rings;
+        let policy = interface.receiving_policy();
+        let user = *own.user.get_or_insert_with(|| {
+            own.migration = Migration::new(policy);
+            RingUser::present(policy, self.number())
+        });
+        if own.of(interface).is_none() {
+            own.rings.push(interface.own_ring(user, local));
+        }
+        let ring = own.of(interface).map_or(0, OwnRing::number);
+        self.calls_until_look
+            .store(own.migration.calls_left(), Ordering::Relaxed);
+        drop(attachment);
+        self.interfaces.add(interface, RingSet::of(ring));
+    }
+
+    /// Has the devices bring the socket's flows by its rings, as far as they can. Under the control lock.
+    pub(crate) fn bring_flows(&self) {
+        if self.interfaces.has_several_rings() {
+            bring_all(&self.attachment());
+        }
+    }
+
+    /// The socket receives from no interface, until it [begins](Self::begin_receiving) anew. Its rings: nobody else gets them as long
+    /// as they are kept.
+    pub(crate) fn end_receiving(&self) -> Vec<OwnRing<S>> {
+        self.interfaces.clear();
+        self.calls_until_look.store(0, Ordering::Relaxed);
+        std::mem::take(&mut self.attachment().own_rings.rings)
+    }
+
+    /// A call receives from the socket. Now and then it is looked whether another thread or core does than the one whose rings it has,
+    /// and goes on doing so: then it gets that one's.
+    #[inline]
+    pub(crate) fn receives_by_call(&self) {
+        if self.interfaces.has_several_rings() {
+            self.count_call();
+        }
+    }
+
+    #[inline(never)]
+    fn count_call(&self) {
+        // What threads lose of each other's counts makes the look later.
+        let left = self.calls_until_look.load(Ordering::Relaxed);
+        if left > 0 {
+            self.calls_until_look.store(left - 1, Ordering::Relaxed);
+            if left == 1 {
+                self.consider_moving_rings();
+            }
+        }
+    }
+
+    #[cold]
+    fn consider_moving_rings(&self) {
+        let mut attachment = self.attachment();
+        let own = &mut attachment.own_rings;
+        let (Some(user), Some(first)) = (own.user, own.rings.first()) else {
+            return;
+        };
+        let policy = first.interface().receiving_policy();
+        let present = RingUser::present(policy, self.number());
+        // Neither thread nor core has an address.
+        let key = |user| policy.key(user, Ipv4Addr::UNSPECIFIED.into());
+        let moves = own.migration.moves(policy, key(user), key(present));
+        self.calls_until_look
+            .store(own.migration.calls_left(), Ordering::Relaxed);
+        if !moves {
+            return;
+        }
+        own.user = Some(present);
+        for ring in &mut own.rings {
+            *ring = ring.interface().own_ring(present, ring.local());
+            let number = RingSet::of(ring.number());
+            self.interfaces.set_rings(ring.interface(), number);
+        }
+        bring_all(&attachment);
+        drop(attachment);
+        self.counters().rx_migrations.add_contended(1);
+        self.interfaces_changed();
+    }
+}
+
+fn bring_all<S: Stack>(attachment: &Attachment<S>) {
+    for (interface, flow) in &attachment.flows {
+        if let Some(ring) = attachment.own_rings.of(interface) {
+            interface.bring(flow, ring);
+        }
+    }
+}
