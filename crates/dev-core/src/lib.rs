@@ -18,8 +18,8 @@ mod sync;
 
 pub use admission::{Admission, Agreed, Clocks, WindowShifts};
 pub use backend::{
-    Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, RxRing, Segmented,
-    Segmenter, Steering, TxRing,
+    Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, RxLook, RxRing,
+    Segmented, Segmenter, Steering, TxRing,
 };
 pub use flow::{Flow, FlowTable, Protocol};
 pub use groups::{GroupTable, Receiver, SourceFilter};

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::backend::{
-    Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, RxRing, Steering,
-    TxRing,
+    Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, RxLook, RxRing,
+    Steering, TxRing,
 };
 use crate::flow::Flow;
 use crate::pool::{Frame, FramePool};
@@ -74,6 +74,7 @@ impl NullBackend {
 
 impl Backend for NullBackend {
     type Rx = NullRx;
+    type Look = NullLook;
     type Tx = NullTx;
     type Kick = NullKick;
     type Steering = NullSteering;
@@ -100,6 +101,9 @@ impl Backend for NullBackend {
             rx: NullRx {
                 wire: Arc::clone(&self.wire),
                 endless: lock(&self.wire.endless).clone(),
+            },
+            look: NullLook {
+                wire: Arc::clone(&self.wire),
             },
             senders: (0..senders_max.clamp(1, SENDERS_MAX)).map(sender).collect(),
             steering: NullSteering {
@@ -152,6 +156,18 @@ impl RxRing for NullRx {
     fn drain(&mut self, pool: &FramePool, sink: impl FnMut(Frame)) -> usize {
         let waiting = lock(&self.wire.incoming).len();
         self.poll(pool, waiting, sink)
+    }
+}
+
+/// Sees what the receiving side would find.
+#[derive(Debug)]
+pub struct NullLook {
+    wire: Arc<Wire>,
+}
+
+impl RxLook for NullLook {
+    fn has_waiting(&self) -> bool {
+        lock(&self.wire.endless).is_some() || !lock(&self.wire.incoming).is_empty()
     }
 }
 

@@ -17,7 +17,7 @@ use crate::bpf::link::{AttachMode, XdpLink};
 use crate::bpf::program::{Capacity, FlowMaps, OnMatch, Program};
 use crate::bpf::skb_notes::{Held, NotesError, SkbNotes};
 use crate::ethtool;
-use crate::rings::{XdpKick, XdpRx, XdpTx};
+use crate::rings::{XdpKick, XdpLook, XdpRx, XdpTx};
 use crate::segmenter::XdpSegmenter;
 use crate::sight::{self, Needed, Sight};
 use crate::steering::XdpSteering;
@@ -196,12 +196,14 @@ impl XdpBackend {
         let wait_fds = fds.clone();
         let mut tx = Vec::new();
         let mut rx = Vec::new();
+        let mut looks = Vec::new();
         for xsk in sockets {
             if tx.len() < senders as usize {
                 let kick = XdpKick::new(Arc::clone(&xsk.fd));
                 tx.push((XdpTx::new(xsk.tx, xsk.completion), kick));
             }
             rx.push((xsk.rx, xsk.fill, xsk.fd));
+            looks.push(xsk.rx_indexes);
         }
         let (segmenter, note) = match segmenter(link, attach) {
             Ok(segmenter) => (segmenter, note),
@@ -217,6 +219,7 @@ impl XdpBackend {
         };
         Ok(Port {
             rx: XdpRx::new(rx, pool, self.prefetch_bytes),
+            look: XdpLook::new(looks),
             senders: tx,
             steering: XdpSteering::new(Attached::new(parts, attached), fds),
             segmenter,
@@ -246,6 +249,7 @@ struct Asked<'a> {
 
 impl Backend for XdpBackend {
     type Rx = XdpRx;
+    type Look = XdpLook;
     type Tx = XdpTx;
     type Kick = XdpKick;
     type Steering = XdpSteering;

@@ -23,7 +23,7 @@ mod steering;
 mod xsk;
 
 pub use device::XdpBackend;
-pub use rings::{XdpKick, XdpRx, XdpTx};
+pub use rings::{XdpKick, XdpLook, XdpRx, XdpTx};
 pub use segmenter::XdpSegmenter;
 pub use steering::XdpSteering;
 pub use vma_config::XdpMode;

@@ -187,6 +187,39 @@ impl<T: Copy> Consumer<T> {
     }
 }
 
+/// What the consumer's side of a ring shows to those who take nothing from it.
+#[derive(Debug)]
+pub(crate) struct Indexes {
+    producer: NonNull<AtomicU32>,
+    consumer: NonNull<AtomicU32>,
+}
+
+// SAFETY: there are two atomic integers behind it, which it only reads.
+unsafe impl Send for Indexes {}
+// SAFETY: as above.
+unsafe impl Sync for Indexes {}
+
+impl Indexes {
+    /// # Safety
+    /// The ring must stay mapped as long as the value lives.
+    pub(crate) unsafe fn new<T>(layout: &Layout<T>) -> Self {
+        Self {
+            producer: layout.producer,
+            consumer: layout.consumer,
+        }
+    }
+
+    /// Whether there are entries that the consumer has not released.
+    #[inline]
+    pub(crate) fn differ(&self) -> bool {
+        // SAFETY: the ring is live (contract of `new`).
+        let consumer = unsafe { self.consumer.as_ref() }.load(Ordering::Relaxed);
+        // SAFETY: as above.
+        let producer = unsafe { self.producer.as_ref() }.load(Ordering::Relaxed);
+        consumer != producer
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;

@@ -6,5 +6,5 @@ mod send;
 #[cfg(test)]
 mod test_memory;
 
-pub use receive::XdpRx;
+pub use receive::{XdpLook, XdpRx};
 pub use send::{XdpKick, XdpTx};

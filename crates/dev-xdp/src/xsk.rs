@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use descriptors::OwnDescriptor;
 use dev_core::FramePool;
 
-use crate::queue::{Consumer, Layout, Producer};
+use crate::queue::{Consumer, Indexes, Layout, Producer};
 
 /// An entry of the RX and TX rings (`struct xdp_desc`).
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +61,7 @@ pub(crate) struct Xsk {
     pub(crate) fill: Producer<u64>,
     pub(crate) completion: Consumer<u64>,
     pub(crate) rx: Consumer<Descriptor>,
+    pub(crate) rx_indexes: Indexes,
     pub(crate) tx: Producer<Descriptor>,
 }
 
@@ -110,6 +111,8 @@ impl Xsk {
         // SAFETY: as above.
         let completion = unsafe { Consumer::new(completion) };
         // SAFETY: as above.
+        let rx_indexes = unsafe { Indexes::new(&rx) };
+        // SAFETY: as above.
         let rx = unsafe { Consumer::new(rx) };
         // SAFETY: as above.
         let tx = unsafe { Producer::new(tx) };
@@ -118,6 +121,7 @@ impl Xsk {
             fill,
             completion,
             rx,
+            rx_indexes,
             tx,
         })
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use descriptors::OwnDescriptor;
-use dev_core::{Frame, FramePool, RxRing};
+use dev_core::{Frame, FramePool, RxLook, RxRing};
 
 use crate::device::HEADROOM_BYTES;
-use crate::queue::{Consumer, Producer};
+use crate::queue::{Consumer, Indexes, Producer};
 use crate::xsk::{CONTINUES, Descriptor};
 
 /// Empty frames are handed to the kernel in batches of this size, or whenever a poll finds nothing to do.
@@ -76,6 +76,27 @@ impl XdpRx {
         };
         side.queues.iter_mut().for_each(|queue| queue.refill(pool));
         side
+    }
+}
+
+/// Shows whether any queue of an interface has frames.
+#[derive(Debug)]
+pub struct XdpLook {
+    queues: Box<[Indexes]>,
+}
+
+impl XdpLook {
+    pub(crate) fn new(queues: Vec<Indexes>) -> Self {
+        Self {
+            queues: queues.into(),
+        }
+    }
+}
+
+impl RxLook for XdpLook {
+    #[inline]
+    fn has_waiting(&self) -> bool {
+        self.queues.iter().any(Indexes::differ)
     }
 }
 

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use descriptors::OwnDescriptor;
 use dev_core::{
     Backend, Flow, FlowTable, Frame, FramePool, GroupTable, LinkSpec, Lock, Merging, Port,
-    Protocol, RxRing, Steering,
+    Protocol, RxLook, RxRing, Steering,
 };
 use stats::{QueueSlot, RingSlot, RingStats};
 use wire::ip::Endpoints;
@@ -52,6 +52,7 @@ pub(crate) use whole::{WHOLE_MAX, segments};
 pub(crate) struct Interface<S: Stack> {
     spec: LinkSpec,
     rx: Lock<RxSide<S>>,
+    look: <S::Backend as Backend>::Look,
     /// At least one.
     send_rings: Box<[SendRing<S::Backend>]>,
     ring_policy: RingPolicy,
@@ -146,6 +147,7 @@ impl<S: Stack> Interface<S> {
                     one_way: OneWay::default(),
                 },
             ),
+            look: port.look,
             ring_table: Mutex::new(RingTable::new(send_rings.len())),
             send_rings,
             ring_policy: settings.rings_tx,
@@ -320,6 +322,12 @@ impl<S: Stack> Interface<S> {
             self.mark_lost();
         }
         self.drain();
+    }
+
+    /// Whether anything has come that nobody has delivered, or not to its end. Costs two loads.
+    #[inline]
+    fn has_waiting(&self) -> bool {
+        self.look.has_waiting()
     }
 
     /// Receives what has come, up to a batch, and delivers it. Returns the number of frames.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use descriptors::OwnDescriptor;
 use dev_core::{
     Backend, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError,
-    Port, RxRing, Steering, TxRing,
+    Port, RxLook, RxRing, Steering, TxRing,
 };
 
 /// What a frame of 2 KiB holds behind the kernel's part and the Ethernet header.
@@ -240,6 +240,7 @@ impl Wire {
 
 impl Backend for Device {
     type Rx = Rx;
+    type Look = Look;
     type Tx = Tx;
     type Kick = Kicker;
     type Steering = Steerer;
@@ -271,6 +272,7 @@ impl Backend for Device {
                 wire: Arc::clone(&wire),
                 held: Vec::new(),
             },
+            look: Look(Arc::clone(&wire)),
             senders: (0..senders_max.clamp(1, QUEUES) as usize)
                 .map(|queue| {
                     let tx = Tx {
@@ -347,6 +349,15 @@ impl RxRing for Rx {
         let flooded = self.wire.flood.lock().unwrap().is_some();
         let waiting = if flooded { RING } else { self.wire.waiting() };
         (0..waiting).map(|_| self.poll(pool, 1, &mut sink)).sum()
+    }
+}
+
+#[derive(Debug)]
+pub struct Look(Arc<Wire>);
+
+impl RxLook for Look {
+    fn has_waiting(&self) -> bool {
+        self.0.waiting() > 0 || self.0.flood.lock().unwrap().is_some()
     }
 }
 

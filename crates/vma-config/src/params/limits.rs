@@ -108,8 +108,8 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
     flag("VMA_RX_POLL_ON_TX_TCP", "Polling Rx on Tx TCP", false)
         .about(
             "Poll for incoming packets while sending over TCP.",
-            "Acknowledgements are noticed sooner; otherwise by the next call that receives, and after \
-             VMA_PROGRESS_ENGINE_INTERVAL.",
+            "Each send polls once more when it has sent. What came before is noticed in any case; what comes \
+             later by the next call, and after VMA_PROGRESS_ENGINE_INTERVAL.",
         ),
     flag(
         "VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME",

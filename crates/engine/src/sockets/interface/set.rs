@@ -121,15 +121,15 @@ impl<S: Stack> InterfaceSet<S> {
     /// others' frames lie before it.
     #[inline]
     pub(crate) fn drain(&self) -> usize {
-        self.iter()
-            .map(|interface| {
-                let count = interface.poll();
-                if count < interface.poll_batch_max {
-                    return count;
-                }
-                count + interface.drain()
-            })
-            .sum()
+        self.iter().map(Interface::poll_all).sum()
+    }
+
+    /// The same where a look at the rings finds anything: for calls that act on what has come, and mostly find nothing.
+    #[inline]
+    pub(crate) fn drain_waiting(&self) {
+        for interface in self.iter().filter(|interface| interface.has_waiting()) {
+            interface.poll_all();
+        }
     }
 }
 

@@ -7,6 +7,16 @@ use crate::sockets::stack::Stack;
 use crate::sys;
 
 impl<S: Stack> Interface<S> {
+    /// Takes in all that has come so far.
+    #[inline]
+    pub(super) fn poll_all(&self) -> usize {
+        let count = self.poll();
+        if count < self.poll_batch_max {
+            return count;
+        }
+        count + self.drain()
+    }
+
     /// Takes in what has come, unless a call of the program has received since this was last called; a packet more than `max` is
     /// left if it comes after a batch. Returns whether anybody has received.
     pub(crate) fn take_unpolled(&self, max: usize) -> bool {
@@ -15,7 +25,7 @@ impl<S: Stack> Interface<S> {
             return true;
         }
         // The lock is the program's as long as there is nothing to do.
-        if self.is_lost() || !self.has_waiting() {
+        if self.is_lost() || !self.is_readable() {
             return false;
         }
         let mut count = 0;
@@ -30,7 +40,8 @@ impl<S: Stack> Interface<S> {
         count > 0
     }
 
-    fn has_waiting(&self) -> bool {
+    /// Asks the kernel, which wakes a device that has run out of empty frames.
+    fn is_readable(&self) -> bool {
         self.wait_fds().any(|fd| {
             let mut polled = [libc::pollfd {
                 fd,
