@@ -58,9 +58,6 @@ macro_rules! exports {
         }
     };
     (@hook creates, $name:ident $arguments:tt) => { create::number_reused(crate::real::$name $arguments) };
-    (@hook traces, $name:ident($fd:ident $(, $argument:ident)*)) => {
-        setup::traced(stringify!($name), $fd, crate::real::$name($fd $(, $argument)*))
-    };
     (@hook $module:ident, $name:ident $arguments:tt) => { $module::$name $arguments };
 }
 interposed!(exports);

@@ -63,6 +63,8 @@ pub(crate) struct Interface<S: Stack> {
     steering: <S::Backend as Backend>::Steering,
     wait_fds: Vec<Arc<OwnDescriptor>>,
     mtu_max: u32,
+    /// `VMA_MTU`
+    stream_mtu_max: u32,
     checksums: Checksums,
     merging: Merging,
     pool: &'static FramePool,
@@ -104,6 +106,9 @@ struct RxSide<S: Stack> {
 
 /// One of so many frames is timed: two looks at the clock cost as much as a counter, spread over all of them.
 const FRAMES_PER_TIMED: u32 = 64;
+
+/// What every host can reassemble (RFC 791 §3.1); streams of less would be headers mostly.
+const STREAM_MTU_MIN: u32 = 576;
 
 /// The time if this frame is to be timed, else 0.
 #[inline]
@@ -155,6 +160,10 @@ impl<S: Stack> Interface<S> {
             steering: port.steering,
             wait_fds: port.wait_fds,
             mtu_max: port.mtu_max,
+            stream_mtu_max: match settings.tcp_mtu {
+                0 => u32::MAX,
+                mtu => mtu.max(STREAM_MTU_MIN),
+            },
             checksums: Checksums {
                 udp: policy(port.partial_checksums),
                 tcp: policy(port.partial_checksums || port.merging == Merging::InPieces),
@@ -218,6 +227,12 @@ impl<S: Stack> Interface<S> {
     /// The largest IP packet in bytes that comes past the kernel.
     pub(crate) fn mtu_max(&self) -> u32 {
         self.mtu_max
+    }
+
+    /// The largest packet of a stream over a path with this MTU.
+    pub(crate) fn stream_mtu(&self, path_mtu: u32) -> u16 {
+        let mtu = path_mtu.min(self.mtu_max).min(self.stream_mtu_max);
+        u16::try_from(mtu).unwrap_or(u16::MAX)
     }
 
     /// Descriptors that become readable when packets wait.

@@ -44,6 +44,9 @@ impl<S: TcpStack> TcpSocket<S> {
             // There is an answer, perhaps not the last one.
             self.interfaces.drain();
         }
+        if host.settings().rx_drain_nsec > 0 {
+            self.interfaces.drain_at_rate(host.settings().rx_drain_nsec);
+        }
         for _ in 0..POLLS_PER_ATTEMPT {
             match self.try_to_receive(host, call, message, flags) {
                 Look::Over(outcome) => {

@@ -12,7 +12,6 @@ pub(super) const POLL_LIMIT: (i64, i64) = (-1, 100_000_000);
 
 pub(super) const NEEDS_RDMA: &str =
     "it concerns RDMA network cards, and there is no RDMA back-end yet";
-pub(super) const NOT_BUILT: &str = "it is not built yet";
 pub(super) const ONE_RECEIVING_RING: &str =
     "one ring receives from all queues of an interface; several for receiving are not built yet";
 pub(super) const NO_MODERATION: &str =

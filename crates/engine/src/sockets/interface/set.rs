@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use super::Interface;
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::stack::Stack;
+use crate::sys;
 
 /// Interfaces of one [`Part`]: more than most hosts have.
 const PART_LEN: usize = 8;
@@ -14,6 +15,8 @@ const PART_LEN: usize = 8;
 /// Any number of interfaces, read without a lock.
 pub(crate) struct InterfaceSet<S: Stack> {
     count: AtomicUsize,
+    /// When [`InterfaceSet::drain_at_rate`] last did so.
+    drained_nsec: AtomicU64,
     first: Part<S>,
 }
 
@@ -61,6 +64,7 @@ impl<S: Stack> InterfaceSet<S> {
     pub(crate) const fn new() -> Self {
         Self {
             count: AtomicUsize::new(0),
+            drained_nsec: AtomicU64::new(0),
             first: Part::new(),
         }
     }
@@ -122,6 +126,16 @@ impl<S: Stack> InterfaceSet<S> {
     #[inline]
     pub(crate) fn drain(&self) -> usize {
         self.iter().map(Interface::poll_all).sum()
+    }
+
+    /// The same, unless it was done less than `nsec` nanoseconds ago.
+    #[cold]
+    pub(crate) fn drain_at_rate(&self, nsec: u64) {
+        let now = sys::now_nsec();
+        if now.saturating_sub(self.drained_nsec.load(Ordering::Relaxed)) >= nsec {
+            self.drained_nsec.store(now, Ordering::Relaxed);
+            self.drain();
+        }
     }
 
     /// The same where a look at the rings finds anything: for calls that act on what has come, and mostly find nothing.
