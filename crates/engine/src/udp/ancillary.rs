@@ -36,6 +36,8 @@ impl Wants {
     const HOP_LIMIT: u32 = 1 << 10;
     /// `IPV6_RECVTCLASS`
     const CLASS: u32 = 1 << 11;
+    /// `UDP_GRO`
+    const MERGED: u32 = 1 << 12;
 
     /// Nothing.
     pub(super) const NONE: Self = Self { bits: 0 };
@@ -54,6 +56,7 @@ impl Wants {
                 Self::DESTINATION,
             ),
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, Self::DROPS),
+            (libc::IPPROTO_UDP, libc::UDP_GRO, Self::MERGED),
         ] {
             if has(level, name) != 0 {
                 wants.bits |= bits;
@@ -108,6 +111,11 @@ impl Wants {
     /// Whether it must be found out by which address a datagram would be answered.
     pub(super) fn packet_info(self) -> bool {
         self.has(Self::PACKET_INFO)
+    }
+
+    /// Whether the program takes several datagrams as one.
+    pub(super) fn merged(self) -> bool {
+        self.has(Self::MERGED)
     }
 
     /// Whether the program learns how many datagrams were lost.
@@ -199,12 +207,14 @@ impl Headers {
     }
 }
 
-/// Tells the program. `answers_from`: the address by which a datagram to a group would be answered.
+/// Tells the program. `answers_from`: the address by which a datagram to a group would be answered. `segment_len`: the length of each
+/// datagram of several.
 pub(super) fn put(
     wants: Wants,
     facts: &mut Facts,
     headers: &Headers,
     answers_from: Ipv4Addr,
+    segment_len: Option<usize>,
     room: &mut ControlRoom,
 ) {
     let is_new = wants.has(Wants::STAMP_NEW);
@@ -239,6 +249,10 @@ pub(super) fn put(
             libc::SO_RXQ_OVFL,
             &facts.drops.to_ne_bytes(),
         );
+    }
+    if let Some(len) = segment_len {
+        let len = c_int::try_from(len).unwrap_or(c_int::MAX).to_ne_bytes();
+        room.put(libc::IPPROTO_UDP, libc::UDP_GRO, &len);
     }
     if wants.has(Wants::PACKET_INFO_V6) {
         // In `ip6_datagram_recv_common_ctl` (net/ipv6/datagram.c).

@@ -1,5 +1,6 @@
 //! The receive queue of a UDP socket: what came past the kernel and was not read yet.
 
+mod merged;
 mod told;
 
 use std::collections::VecDeque;
@@ -128,10 +129,15 @@ impl<S: Stack> UdpSocket<S> {
         self.readiness.now()
     }
 
-    /// Length of the oldest waiting datagram that came past the kernel (`FIONREAD`).
+    /// Length of the oldest waiting datagram that came past the kernel, or of what is received as one with it (`FIONREAD`).
     pub fn next_len_after_poll(&self) -> Option<usize> {
         self.interfaces.drain();
-        self.receive.lock().datagrams.front().map(Waiting::len)
+        let queue = self.receive.lock();
+        let oldest = queue.datagrams.front()?.len();
+        Some(match queue.wants.merged() {
+            true => queue.run(self.pool, usize::MAX).len,
+            false => oldest,
+        })
     }
 
     /// The socket begins another life, in which nothing is to be told of datagrams.
@@ -201,17 +207,16 @@ impl<S: Stack> UdpSocket<S> {
         if self.generation() != generation {
             return Some(Err(Errno(libc::EBADF)));
         }
+        if queue.wants.any() {
+            return self.take_told(&mut queue, message, flags, hit);
+        }
         let oldest = queue.datagrams.front()?;
         let len = oldest.len();
-        let room = queue.wants.any().then(|| message.control_room());
         let copied = message.receive(
             oldest.payload(self.pool),
             oldest.source(self.pool),
             self.family(),
         );
-        if let Some(room) = room {
-            self.tell(&mut queue, message, room);
-        }
         let result = copied.map(|copied| {
             if flags & libc::MSG_TRUNC != 0 {
                 len
