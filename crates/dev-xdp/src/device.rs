@@ -216,6 +216,7 @@ impl XdpBackend {
             mode: attach,
             capacity,
             mac,
+            stamps: false,
         };
         Ok(Port {
             rx: XdpRx::new(rx, pool, self.prefetch_bytes),

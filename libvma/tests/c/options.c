@@ -306,6 +306,48 @@ static void told(void)
     printf("%x %x\n", messages[0].msg_hdr.msg_flags, messages[1].msg_hdr.msg_flags);
 }
 
+/* What waits while the program does something else bears the time at which it came. */
+static void stamped(void)
+{
+    static const struct option options[] = {
+        OPTION(SOL_SOCKET, SO_TIMESTAMP, 1),
+        OPTION(SOL_SOCKET, SO_TIMESTAMPNS, 1),
+        OPTION(SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE),
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const struct option *option = &options[i];
+        int is_set_late = i % 2, fd = is_set_late ? bound() : udp();
+        set_timeout(fd, 2000);
+        set_int(option->text, fd, option->level, option->name, option->value);
+        if (!is_set_late) {
+            struct sockaddr_in self = address(SELF, 0);
+            MUST(bind(fd, generic(&self), sizeof self));
+        }
+        /* The way to the peer is known then, and back; and the kernel begins to stamp a moment after it is asked to. */
+        ask(fd, 1, 20);
+        say_recv("recv", fd, 64, 0);
+        sleep_msec(20);
+        double since = wall_clock_sec();
+        ask(fd, 2, 20);
+        sleep_msec(200);
+        for (int k = 0; k < 2; k++) {
+            char data[64];
+            _Alignas(struct cmsghdr) unsigned char control[128];
+            struct iovec part = {data, sizeof data};
+            struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+            MUST(recvmsg(fd, &message, 0));
+            struct cmsghdr *item = CMSG_FIRSTHDR(&message);
+            must(item && item->cmsg_type == option->name, "a stamp", __LINE__);
+            long long time[2];
+            memcpy(time, CMSG_DATA(item), sizeof time);
+            double unit = option->name == SO_TIMESTAMP ? 1e-6 : 1e-9, late = (double)time[0] + (double)time[1] * unit - since;
+            printf("%s\n", late < -0.001 ? "before it was asked for" : late > 0.1 ? "late" : "when it came");
+            fprintf(stderr, "after %.6f s\n", late);
+        }
+        close(fd);
+    }
+}
+
 /* Datagrams that may be received as one: how many are is not said. What is told of them must be true. */
 static void merged(void)
 {
@@ -670,5 +712,5 @@ static void read_back(void)
     printf("  %d\n", cookie != 0);
 }
 
-CASES({"told", told}, {"merged", merged}, {"cut", cut}, {"lost", lost}, {"said", said}, {"said_wrong", said_wrong}, {"segments", segments},
+CASES({"told", told}, {"merged", merged}, {"stamped", stamped}, {"cut", cut}, {"lost", lost}, {"said", said}, {"said_wrong", said_wrong}, {"segments", segments},
       {"errors", errors}, {"device", device}, {"read_back", read_back}, {"packet_information", packet_information}, {"control_messages", control_messages}, {"buffers", buffers}, {"sending", sending}, {"multicast", multicast})

@@ -11,6 +11,7 @@ mod sending;
 mod set;
 mod shares;
 mod sources;
+mod stamps;
 mod unpolled;
 mod whole;
 
@@ -45,6 +46,7 @@ pub(crate) use sending::{RingLease, Sender, Transmitted};
 pub(crate) use set::InterfaceSet;
 use shares::Shares;
 use sources::RefusedSources;
+use stamps::Stamps;
 use whole::Whole;
 pub(crate) use whole::{WHOLE_MAX, segments};
 
@@ -85,6 +87,7 @@ pub(crate) struct Interface<S: Stack> {
     stats: &'static RingStats,
     /// What the rings' statistics belong to: they go with the process, and a search for leaks finds them here.
     _ring_slots: &'static [RingSlot],
+    stamps: Stamps,
     /// See [`Interface::stream_gap_nsec`].
     stream_gap_nsec: AtomicU64,
     /// What is known of the device's receive queues together.
@@ -179,6 +182,7 @@ impl<S: Stack> Interface<S> {
             lost_is_known: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
             received_before: AtomicU64::new(0),
+            stamps: Stamps::default(),
             stream_gap_nsec: AtomicU64::new(0),
             stats: of_ring(0),
             _ring_slots: ring_slots,

@@ -113,6 +113,11 @@ impl Wants {
         self.has(Self::PACKET_INFO)
     }
 
+    /// Whether it must be found out when a datagram came.
+    pub(super) fn stamp(self) -> bool {
+        self.has(Self::STAMP) || self.has(Self::STAMPING)
+    }
+
     /// Whether the program takes several datagrams as one.
     pub(super) fn merged(self) -> bool {
         self.has(Self::MERGED)
@@ -140,8 +145,13 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Of a datagram that comes now.
-    pub(super) fn now(wants: Wants, interface: u32, drops: u32) -> Self {
+    /// Of a datagram that comes now. `waited_nsec`: for how long it has waited in the ring.
+    pub(super) fn now(
+        wants: Wants,
+        interface: u32,
+        drops: u32,
+        waited_nsec: impl FnOnce() -> u64,
+    ) -> Self {
         let mut facts = Self::default();
         if wants.has(Wants::PACKET_INFO) || wants.has(Wants::PACKET_INFO_V6) {
             facts.interface = interface;
@@ -149,8 +159,8 @@ impl Facts {
         if wants.has(Wants::DROPS) {
             facts.drops = drops;
         }
-        if wants.has(Wants::STAMP) || wants.has(Wants::STAMPING) {
-            facts.stamp_nsec = sys::wall_clock_nsec();
+        if wants.stamp() {
+            facts.stamp_nsec = sys::wall_clock_nsec().saturating_sub(waited_nsec());
         }
         facts
     }

@@ -296,6 +296,7 @@ impl<S: UdpStack> UdpSocket<S> {
         for interface in groups.values() {
             self.interfaces.add(interface);
         }
+        self.stamp_arrivals_if_wanted();
         let offloaded = !flows.is_empty() || !groups.is_empty();
         let mut attachment = self.attachment();
         attachment.flows = flows;

@@ -68,9 +68,9 @@ impl ReceiveQueue {
     }
 
     #[inline]
-    fn push(&mut self, waiting: Waiting, interface: u32) {
-        if self.wants.any() {
-            self.facts.push_back(self.facts_now(interface));
+    fn push(&mut self, waiting: Waiting, facts: Option<Facts>) {
+        if let Some(facts) = facts {
+            self.facts.push_back(facts);
         }
         let len = waiting.len();
         self.bytes += len;
@@ -88,15 +88,6 @@ impl ReceiveQueue {
         self.bytes -= len;
         self.charged_bytes -= charge_bytes(len);
         Some(oldest)
-    }
-
-    #[cold]
-    fn facts_now(&self, interface: u32) -> Facts {
-        Facts::now(
-            self.wants,
-            interface,
-            self.drops.wrapping_add(self.kernel_drops),
-        )
     }
 
     /// The program is to be told other things of datagrams. Of those that wait nothing more is known.
@@ -168,12 +159,14 @@ impl<S: Stack> UdpSocket<S> {
             self.count_dropped(len);
             return Err(received);
         }
+        let wants = queue.wants.any();
+        let facts = wants.then(|| self.facts_of(&queue, &received, interface));
         let waiting = if self.pool.is_scarce() {
             Waiting::out_of_pool(received, self.pool).inspect_err(|_| self.count_dropped(len))?
         } else {
             Waiting::InFrame(received)
         };
-        queue.push(waiting, interface);
+        queue.push(waiting, facts);
         self.queue_changed(&queue);
         let counters = self.counters();
         let waiting = queue.datagrams.len() as u64;

@@ -7,13 +7,14 @@ use std::sync::atomic::Ordering;
 use libc::c_int;
 
 use crate::sockets::control::ControlRoom;
+use crate::sockets::interface::Interface;
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
-use crate::udp::UdpSocket;
-use crate::udp::ancillary::{self, Headers, Wants};
+use crate::udp::ancillary::{self, Facts, Headers, Wants};
 use crate::udp::queue::ReceiveQueue;
 use crate::udp::queue::merged::Run;
+use crate::udp::{Received, UdpSocket};
 
 /// How long it is taken for known by which address a host is answered: changes of the network are to be seen that soon.
 const ANSWERS_NSEC: u64 = 100_000_000;
@@ -65,7 +66,34 @@ impl<S: Stack> UdpSocket<S> {
     pub(crate) fn refresh_message_options(&self) {
         let wants = Wants::read(self.shadow.fd.load(Ordering::Relaxed), self.family());
         self.receive.lock().set_wants(wants);
+        self.stamp_arrivals_if_wanted();
         self.refresh_send_options();
+    }
+
+    /// Has the devices note when packets come if the program is to be told. To be called when it asks, and when there are others.
+    pub(in crate::udp) fn stamp_arrivals_if_wanted(&self) {
+        if self.receive.lock().wants.stamp() {
+            self.interfaces.iter().for_each(Interface::stamp_arrivals);
+        }
+    }
+
+    /// What there is to tell of a datagram that has just been taken from the ring of an interface.
+    #[cold]
+    pub(super) fn facts_of(
+        &self,
+        queue: &ReceiveQueue,
+        received: &Received,
+        interface: u32,
+    ) -> Facts {
+        let drops = queue.drops.wrapping_add(queue.kernel_drops);
+        Facts::now(queue.wants, interface, drops, || {
+            let from = self
+                .interfaces
+                .iter()
+                .find(|it| it.spec().index == interface);
+            from.and_then(|it| it.age_nsec(received.frame()))
+                .unwrap_or(0)
+        })
     }
 
     /// Takes (or looks at) the oldest datagram, and tells of it, or several that are received as one.
