@@ -58,6 +58,13 @@ macro_rules! exports {
         }
     };
     (@hook creates, $name:ident $arguments:tt) => { create::number_reused(crate::real::$name $arguments) };
+    (@hook setup, $name:ident($fd:ident $(, $argument:ident)*)) => {
+        match descriptor::is_own($fd) {
+            // To the program the number is not open.
+            true => crate::guard::fail(libc::EBADF),
+            false => setup::$name($fd $(, $argument)*),
+        }
+    };
     (@hook $module:ident, $name:ident $arguments:tt) => { $module::$name $arguments };
 }
 interposed!(exports);
