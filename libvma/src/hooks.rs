@@ -58,8 +58,12 @@ macro_rules! exports {
         }
     };
     (@hook creates, $name:ident $arguments:tt) => { create::number_reused(crate::real::$name $arguments) };
-    (@hook traces, $name:ident($fd:ident $(, $argument:ident)*)) => {
-        setup::traced(stringify!($name), $fd, crate::real::$name($fd $(, $argument)*))
+    (@hook setup, $name:ident($fd:ident $(, $argument:ident)*)) => {
+        match descriptor::is_own($fd) {
+            // To the program the number is not open.
+            true => crate::guard::fail(libc::EBADF),
+            false => setup::$name($fd $(, $argument)*),
+        }
     };
     (@hook $module:ident, $name:ident $arguments:tt) => { $module::$name $arguments };
 }

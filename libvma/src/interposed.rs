@@ -7,7 +7,6 @@
 //! * `=> <module>`: the function of this name in `hooks::<module>`;
 //! * `=> creates`: makes a descriptor that is not ours. What its number stood for is forgotten: it may have been closed in a way
 //!   that no hook has seen;
-//! * `=> traces`: shown in the log at level fine, for a socket of ours;
 //! * `=> variadic`: exported by `hooks::process::variadic` or `hooks::raw` itself, on AMD64;
 //! * `=> called`: not exported, only called.
 //!
@@ -102,8 +101,8 @@ macro_rules! interposed {
             fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int => setup;
             /// Connections come past the kernel from here on.
             fn listen(fd: c_int, backlog: c_int) -> c_int => setup;
-            /// Shown in the log at level fine; the answer is the kernel's.
-            fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => traces;
+            /// A send may be rehearsed; the answer is the kernel's.
+            fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => setup;
             /// The kernel's answer, but for a connection of ours that is not established.
             fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => setup;
             /// The kernel's answer, but for errors that a call has met after it had received something (`SO_ERROR`).

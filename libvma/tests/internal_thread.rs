@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use testkit::{
-    Accelerated, Namespaces, Pair, Running, echo_streams, eventually, or_skip, preloaded,
-};
+use testkit::{Accelerated, Namespaces, Pair, echo_streams, eventually, or_skip, preloaded};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -171,40 +169,36 @@ fn rings_that_nobody_polls_are_drained_as_often_as_is_asked_for() {
     }
 }
 
-/// A stream that only sends; what it sends comes back. How often the octet before the last was acknowledged after a send call.
+/// A stream that sends once. The first segments are acknowledged at once, within the call that sends.
 const SENDING: &str = r"
-import array, fcntl, socket, sys, termios, time
+import socket, sys
 s = socket.create_connection((sys.argv[1], 7002))
-s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-noticed = 0
-for _ in range(20):
-    time.sleep(0.05)
-    s.send(b'x')
-    time.sleep(0.001)
-    s.send(b'y')
-    waiting = array.array('i', [0])
-    fcntl.ioctl(s, termios.TIOCOUTQ, waiting)
-    noticed += waiting[0] < 2
-print(noticed, flush=True)
+s.send(b'x')
+print('sent', flush=True)
+sys.stdin.read()
 ";
 
 #[test]
 fn sending_receives_acknowledgements_if_it_is_asked_to() {
     let pair = or_skip!(Namespaces::pair());
     echo_streams(&pair.a, Pair::ADDRESS_A, 7002).unwrap();
-    let noticed = |is_asked| {
+    let packets = |is_asked| {
         let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
         let peer = Pair::ADDRESS_A.to_string();
         command.args(["-c", SENDING, &peer]).envs([
             ("VMA_RX_POLL_ON_TX_TCP", is_asked),
             ("VMA_PROGRESS_ENGINE_INTERVAL", "0"),
         ]);
-        let finished = Running::start(command).unwrap().wait(SOON).unwrap();
-        finished.stdout.trim().parse::<u32>().unwrap()
+        let mut program = Accelerated::start(command).unwrap();
+        assert!(says(&mut program, "sent"));
+        received(&program)
     };
-    let (usual, asked) = (noticed("0"), noticed("1"));
-    // On a busy machine the internal thread or another poll may come first now and then.
-    assert!(asked > 10 && 2 * usual < asked, "{usual} and {asked}");
+    // On a busy machine the acknowledgement is late, or a timer has taken it, now and then.
+    let has_effect = (0..8).any(|_| packets("0") == 1 && packets("1") == 2);
+    assert!(
+        has_effect,
+        "the handshake's answer, and the acknowledgement"
+    );
 }
 
 /// Waits for a line. The banner, in standard error, has the program's text.

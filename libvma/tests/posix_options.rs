@@ -7,6 +7,7 @@ testkit::compare_cases!(
         packet_information,
         control_messages,
         told,
+        merged,
         cut,
         lost,
         said,

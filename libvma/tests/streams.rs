@@ -178,6 +178,33 @@ fn a_descriptor_that_is_closed_by_number_ends_its_connection_at_once() {
 }
 
 #[test]
+fn what_has_come_is_known_to_calls_that_receive_nothing() {
+    let pair = or_skip!(Namespaces::pair());
+    let listener = pair
+        .b
+        .enter(|| TcpListener::bind((Pair::ADDRESS_B, PORT)))
+        .unwrap();
+    // Takes what comes first; a connection that is closed with an octet unread is reset.
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            stream.read_exact(&mut [0; 1000]).unwrap();
+            stream.peek(&mut [0]).unwrap();
+        }
+    });
+    // The internal thread takes nothing in: only the calls do.
+    let seen = |mut command: Command| {
+        command.env("VMA_PROGRESS_ENGINE_INTERVAL", "0");
+        finished(command, "known_at_once")
+    };
+    let (expected, _) = seen(pair.a.command(program()));
+    let (seen, log) = seen(with_library(&pair.a, "", "at-once"));
+    assert_eq!(seen, expected, "{log}");
+    assert!(log.contains("past the kernel by va"), "{log}");
+    assert!(!log.contains("back to the kernel"), "{log}");
+}
+
+#[test]
 fn what_becomes_a_standard_stream_is_the_c_librarys() {
     let log = compared(&or_skip!(pair()), "standard_streams");
     assert!(log.contains("back to the kernel: the C library"), "{log}");

@@ -371,6 +371,7 @@ fn parameters_decide_what_peers_see() {
     for (variable, mss, has_timestamps, is_quick) in [
         ("VMA_MSS=0", 1448, true, false),
         ("VMA_MSS=600", 588, true, false),
+        ("VMA_MTU=1000", 948, true, false),
         ("VMA_TCP_TIMESTAMP_OPTION=0", 1460, false, false),
         ("VMA_TCP_TIMESTAMP_OPTION=2", 1448, true, false),
         ("VMA_TCP_QUICKACK=1", 1448, true, true),

@@ -146,6 +146,12 @@ pub trait RxRing: Send + 'static {
     /// The same for every frame that waits at the beginning of the call, and few others: it ends, however fast more of them come.
     fn drain(&mut self, pool: &FramePool, sink: impl FnMut(Frame)) -> usize;
 
+    /// When a frame came, in nanoseconds of `CLOCK_MONOTONIC`, if the device has noted it: see [`Steering::stamp_arrivals`]. What is read
+    /// may be left from earlier.
+    fn arrived_nsec(_pool: &FramePool, _frame: &Frame) -> Option<u64> {
+        None
+    }
+
     /// Whether more may come while nobody polls than usually waits: the device is to have all the empty frames that it can hold.
     fn expect_bursts(&mut self, _expected: bool) {}
 }
@@ -243,6 +249,11 @@ pub trait Steering: Send + Sync + 'static {
     /// To be called now and then. If nothing was steered since the last call, packets of others are not held up from here on by
     /// what steers them, until the next [`Steering::add`].
     fn rest_if_unused(&self);
+
+    /// From here on each frame is to be noted when it comes.
+    fn stamp_arrivals(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Whether it rests; then the next [`Steering::add`] must come from a thread in the interface's own network namespace. If not, it
     /// does not before the second next call of [`Steering::rest_if_unused`].

@@ -218,6 +218,31 @@ impl FramePool {
         unsafe { std::slice::from_raw_parts(first.as_ptr(), frame.len()) }
     }
 
+    /// What lies in front of a frame's data. `None`: its chunk has less room there.
+    pub fn in_front<const LEN: usize>(&self, frame: &Frame) -> Option<[u8; LEN]> {
+        if usize::from(frame.offset) < LEN {
+            return None;
+        }
+        // SAFETY: that much of the chunk lies before the data (checked above), and the chunk inside the mapping.
+        let first = unsafe { self.memory.base().add(self.start(frame) - LEN) };
+        // SAFETY: as in `data`.
+        Some(unsafe { first.cast::<[u8; LEN]>().read() })
+    }
+
+    /// A copy of a frame's data, and of `front` bytes in front of them. `None`: no frame is free.
+    pub fn copy(&self, frame: &Frame, front: u16) -> Option<Frame> {
+        let mut copy = self.take()?;
+        (copy.offset, copy.len) = (frame.offset, frame.len);
+        let front = usize::from(front.min(frame.offset));
+        // SAFETY: that much of the chunk lies before the data, and the chunk inside the mapping.
+        let from = unsafe { self.memory.base().add(self.start(frame) - front) };
+        // SAFETY: as above: the copy lies in its chunk as the frame does in its own.
+        let to = unsafe { self.memory.base().add(self.start(&copy) - front) };
+        // SAFETY: mapped (above); the chunks are two, and nobody else has their tokens.
+        unsafe { from.copy_to_nonoverlapping(to, front + frame.len()) };
+        Some(copy)
+    }
+
     /// The data of a frame for changing in place.
     #[inline]
     pub fn data_mut<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {
@@ -381,6 +406,30 @@ mod tests {
         let address = pool.release_to_device(frame);
         let frame = pool.reclaim(address, 3).unwrap();
         assert_eq!(pool.data(&frame), b"abc");
+        pool.give(frame);
+    }
+
+    #[test]
+    fn a_copy_has_the_data_and_what_is_in_front_of_them() {
+        let pool = pool(3);
+        let mut frame = pool.take().unwrap();
+        let chunk = pool.chunk_mut(&mut frame);
+        chunk[..12].copy_from_slice(b"in front|abc");
+        let address = pool.release_to_device(frame);
+        let frame = pool.reclaim(address + 9, 3).unwrap();
+        assert_eq!(pool.data(&frame), b"abc");
+        assert_eq!(pool.in_front(&frame), Some(*b"in front|"));
+        assert_eq!(pool.in_front::<10>(&frame), None);
+        let expected = [(2, *b"\0\0\0\0t|"), (20, *b"front|")];
+        let copies = expected.map(|(front, expected)| {
+            let copy = pool.copy(&frame, front).unwrap();
+            assert_ne!(pool.address(&copy), pool.address(&frame));
+            assert_eq!(pool.data(&copy), b"abc");
+            assert_eq!(pool.in_front(&copy), Some(expected), "{front}");
+            copy
+        });
+        assert_eq!(pool.copy(&frame, 0), None);
+        copies.into_iter().for_each(|copy| pool.give(copy));
         pool.give(frame);
     }
 

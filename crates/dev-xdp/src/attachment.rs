@@ -19,6 +19,8 @@ pub(crate) struct Attachment {
     pub(crate) mode: AttachMode,
     pub(crate) capacity: Capacity,
     pub(crate) mac: [u8; 6],
+    /// It has the time in front of each packet.
+    pub(crate) stamps: bool,
 }
 
 /// An attachment that has begun.
@@ -40,13 +42,11 @@ impl Attachment {
     /// Loads the program.
     fn program(&self) -> io::Result<Program> {
         let hidden = self.sight.hidden();
-        let program = Program::load(
-            &self.maps,
-            self.mac,
-            self.capacity,
-            OnMatch::Redirect,
-            hidden,
-        );
+        let on_match = match self.stamps {
+            true => OnMatch::RedirectStamped,
+            false => OnMatch::Redirect,
+        };
+        let program = Program::load(&self.maps, self.mac, self.capacity, on_match, hidden);
         Ok(program?)
     }
 }
@@ -102,17 +102,24 @@ impl Attached {
     pub(crate) fn set_mac(&mut self, mac: [u8; 6]) -> io::Result<()> {
         // The address is part of the program.
         let before = std::mem::replace(&mut self.parts.mac, mac);
+        self.update().inspect_err(|_| self.parts.mac = before)
+    }
+
+    /// The program is to put the time in front of each packet.
+    pub(crate) fn stamp(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.parts.stamps, true) {
+            return Ok(());
+        }
+        self.update().inspect_err(|_| self.parts.stamps = false)
+    }
+
+    /// The program is to be made anew.
+    fn update(&self) -> io::Result<()> {
         if self.state != State::Attached {
             return Ok(());
         }
-        let updated = self
-            .parts
-            .program()
-            .and_then(|program| Ok(self.link.update(&program)?));
-        if updated.is_err() {
-            self.parts.mac = before;
-        }
-        updated
+        let program = self.parts.program()?;
+        Ok(self.link.update(&program)?)
     }
 
     /// Takes the program away for good.

@@ -233,6 +233,7 @@ impl XdpBackend {
             mode: attach,
             capacity,
             mac,
+            stamps: false,
         };
         Ok(Port {
             receivers: rx.into_iter().map(receiver).collect(),

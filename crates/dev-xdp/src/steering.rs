@@ -193,6 +193,10 @@ impl Steering for XdpSteering {
         self.steered().attached.set_mac(mac)
     }
 
+    fn stamp_arrivals(&self) -> io::Result<()> {
+        self.steered().attached.stamp()
+    }
+
     fn rest_if_unused(&self) {
         let mut steered = self.steered();
         let was_used = std::mem::take(&mut steered.was_used);

@@ -12,6 +12,7 @@ mod os_polls;
 mod port_sharing;
 mod queue;
 mod receive;
+mod rehearsal;
 mod send;
 mod send_options;
 mod socket;

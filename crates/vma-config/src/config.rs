@@ -47,6 +47,10 @@ pub struct Config {
     pub rx_poll: i32,
     /// `VMA_RX_BYTES_MIN`
     pub rx_bytes_min: u32,
+    /// `VMA_RX_CQ_DRAIN_RATE_NSEC`: nanoseconds between polls of receive calls that find data waiting; 0 is never.
+    pub rx_drain_nsec: u32,
+    /// `VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME`
+    pub getsockname_rehearses: bool,
     /// `VMA_TX_NONBLOCKED_EAGAINS`
     pub tx_nonblocked_eagains: bool,
     /// `VMA_RX_POLL_YIELD`: after how many polls in vain a blocking receive offers its processor to
@@ -78,6 +82,8 @@ pub struct Config {
     pub internal_thread_cpus_are_set: bool,
     /// `VMA_INTERNAL_THREAD_CPUSET`: the directory of the cpuset that the internal thread goes into.
     pub internal_thread_cpuset: Option<PathBuf>,
+    /// `VMA_MTU`: the largest packet of TCP, 0 for the interface's.
+    pub tcp_mtu: u32,
     /// `VMA_MSS`, 0 for the path's.
     pub tcp_mss: u32,
     /// `VMA_TCP_QUICKACK`
@@ -328,6 +334,9 @@ impl Config {
             handle_sigintr: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGINTR") }),
             handle_sigsegv: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGSEGV") }),
             rx_bytes_min: unsigned(const { ParameterId::of("VMA_RX_BYTES_MIN") }),
+            rx_drain_nsec: unsigned(const { ParameterId::of("VMA_RX_CQ_DRAIN_RATE_NSEC") }),
+            getsockname_rehearses: settings
+                .is_on(const { ParameterId::of("VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME") }),
             tx_nonblocked_eagains: settings
                 .is_on(const { ParameterId::of("VMA_TX_NONBLOCKED_EAGAINS") }),
             rx_poll_yield: unsigned(const { ParameterId::of("VMA_RX_POLL_YIELD") }),
@@ -350,6 +359,7 @@ impl Config {
             internal_thread_cpus_are_set: settings.is_from_environment(INTERNAL_THREAD_AFFINITY),
             internal_thread_cpuset: path(const { ParameterId::of("VMA_INTERNAL_THREAD_CPUSET") }),
             tcp_nodelay: settings.is_on(const { ParameterId::of("VMA_TCP_NODELAY") }),
+            tcp_mtu: unsigned(const { ParameterId::of("VMA_MTU") }),
             tcp_mss: unsigned(const { ParameterId::of("VMA_MSS") }),
             tcp_quickack: settings.is_on(const { ParameterId::of("VMA_TCP_QUICKACK") }),
             tcp_timestamps: match settings.number(TIMESTAMPS) {

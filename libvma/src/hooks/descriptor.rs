@@ -74,7 +74,8 @@ hook! {
 
 /// Whether a descriptor belongs to the library, and the caller does not. A child of `vfork(2)` has descriptors of its own, of which
 /// the library uses none.
-fn is_own(fd: c_int) -> bool {
+#[inline]
+pub(super) fn is_own(fd: c_int) -> bool {
     own::contains(fd) && !guard::is_inside() && !life::is_vfork_child()
 }
 
@@ -171,6 +172,9 @@ fn is_open(fd: c_int) -> bool {
 hook! {
     /// `dup(2)`
     fn dup(fd: c_int) -> c_int {
+        if is_own(fd) {
+            return fail(libc::EBADF);
+        }
         runtime::recall(fd);
         // SAFETY: an integer.
         duplicated(fd, unsafe { real::dup(fd) })
@@ -183,8 +187,7 @@ hook! {
 /// The errno of the call that cannot be.
 #[cold]
 fn make_room(old: c_int, new: c_int) -> Result<(), c_int> {
-    // To the program the number is not open.
-    if old == new || !is_open(old) {
+    if !is_open(old) {
         return Err(libc::EBADF);
     }
     room::make(new)
@@ -221,6 +224,9 @@ fn lower(fd: c_int, number: c_int, flags: c_int, result: c_int) -> c_int {
 hook! {
     /// `dup2(2)`
     fn dup2(old: c_int, new: c_int) -> c_int {
+        if is_own(old) {
+            return fail(libc::EBADF);
+        }
         if is_own(new) && let Err(errno) = make_room(old, new) {
             return fail(errno);
         }
@@ -234,12 +240,13 @@ hook! {
 hook! {
     /// `dup3(2)`
     fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
-        if flags & !libc::O_CLOEXEC == 0
-            && old != new
-            && is_own(new)
-            && let Err(errno) = make_room(old, new)
-        {
-            return fail(errno);
+        if flags & !libc::O_CLOEXEC == 0 && old != new {
+            if is_own(old) {
+                return fail(libc::EBADF);
+            }
+            if is_own(new) && let Err(errno) = make_room(old, new) {
+                return fail(errno);
+            }
         }
         runtime::recall(old);
         if flags & !libc::O_CLOEXEC == 0 {
@@ -282,6 +289,9 @@ fn controlled(fd: c_int, command: c_int, argument: *mut c_void, result: c_int) -
 hook! {
     /// `fcntl(2)`. It takes its third argument in the same register whether that is variadic or not.
     fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+        if is_own(fd) {
+            return fail(libc::EBADF);
+        }
         about_to_control(fd, command, argument);
         if setup::is_refused_control(fd, command, argument) {
             return fail(libc::EINVAL);
@@ -294,6 +304,9 @@ hook! {
 hook! {
     /// `fcntl(2)` of programs built for 64-bit file offsets
     fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+        if is_own(fd) {
+            return fail(libc::EBADF);
+        }
         about_to_control(fd, command, argument);
         if setup::is_refused_control(fd, command, argument) {
             return fail(libc::EINVAL);

@@ -4,6 +4,7 @@ use engine::user_memory::{is_readable, is_writable, writable_entries};
 use engine::{Engine, EpollSet, Errno, MuxCall};
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
 
+use super::descriptor::is_own;
 use super::hook;
 use super::list::with_list;
 use crate::call;
@@ -203,6 +204,9 @@ pub(super) fn is_bad_mask(mask: *const sigset_t) -> bool {
 hook! {
     /// `epoll_ctl(2)`
     fn epoll_ctl(epfd: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+        if is_own(epfd) || is_own(fd) {
+            return fail(libc::EBADF);
+        }
         if operation != libc::EPOLL_CTL_DEL {
             runtime::is_taken_from(fd);
             runtime::recall(fd);

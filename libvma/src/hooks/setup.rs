@@ -189,6 +189,19 @@ pub(super) fn flags_changed(fd: c_int, result: c_int) -> c_int {
 }
 
 hook! {
+    /// `getsockname(2)`
+    fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
+        if let Some((engine, socket)) = runtime::own_udp(fd)
+            && engine.settings().getsockname_rehearses
+        {
+            let _ = contained(|| socket.rehearse_send());
+        }
+        // SAFETY: the arguments are the caller's own.
+        traced("getsockname", fd, unsafe { real::getsockname(fd, address, len) })
+    }
+}
+
+hook! {
     /// `getpeername(2)`
     fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
         if stream_calls::has_no_peer(fd) {

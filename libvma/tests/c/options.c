@@ -288,7 +288,9 @@ static void told(void)
         await_data(fd);
         say_message(fd, 0, 256, since);
         close(fd);
-        if (option->name != SO_TIMESTAMP_NEW && option->name != SO_TIMESTAMPNS_NEW && option->name != SO_TIMESTAMPING_NEW)
+        /* With UDP_GRO it differs how many datagrams a call takes: see `merged`. */
+        int is_plain = option->level != IPPROTO_UDP;
+        if (is_plain && option->name != SO_TIMESTAMP_NEW && option->name != SO_TIMESTAMPNS_NEW && option->name != SO_TIMESTAMPING_NEW)
             set_int(option->text, all, option->level, option->name, option->value);
     }
     ask(all, 3, 23);
@@ -302,6 +304,98 @@ static void told(void)
     have(all, 2, 24);
     say("recvmmsg", recvmmsg(all, messages, 2, 0, NULL));
     printf("%x %x\n", messages[0].msg_hdr.msg_flags, messages[1].msg_hdr.msg_flags);
+}
+
+/* What waits while the program does something else bears the time at which it came. */
+static void stamped(void)
+{
+    static const struct option options[] = {
+        OPTION(SOL_SOCKET, SO_TIMESTAMP, 1),
+        OPTION(SOL_SOCKET, SO_TIMESTAMPNS, 1),
+        OPTION(SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE),
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const struct option *option = &options[i];
+        int is_set_late = i % 2, fd = is_set_late ? bound() : udp();
+        set_timeout(fd, 2000);
+        set_int(option->text, fd, option->level, option->name, option->value);
+        if (!is_set_late) {
+            struct sockaddr_in self = address(SELF, 0);
+            MUST(bind(fd, generic(&self), sizeof self));
+        }
+        /* The way to the peer is known then, and back; and the kernel begins to stamp a moment after it is asked to. */
+        ask(fd, 1, 20);
+        say_recv("recv", fd, 64, 0);
+        sleep_msec(20);
+        double since = wall_clock_sec();
+        ask(fd, 2, 20);
+        sleep_msec(200);
+        for (int k = 0; k < 2; k++) {
+            char data[64];
+            _Alignas(struct cmsghdr) unsigned char control[128];
+            struct iovec part = {data, sizeof data};
+            struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+            MUST(recvmsg(fd, &message, 0));
+            struct cmsghdr *item = CMSG_FIRSTHDR(&message);
+            must(item && item->cmsg_type == option->name, "a stamp", __LINE__);
+            long long time[2];
+            memcpy(time, CMSG_DATA(item), sizeof time);
+            double unit = option->name == SO_TIMESTAMP ? 1e-6 : 1e-9, late = (double)time[0] + (double)time[1] * unit - since;
+            printf("%s\n", late < -0.001 ? "before it was asked for" : late > 0.1 ? "late" : "when it came");
+            fprintf(stderr, "after %.6f s\n", late);
+        }
+        close(fd);
+    }
+}
+
+/* Datagrams that may be received as one: how many are is not said. What is told of them must be true. */
+static void merged(void)
+{
+    static const struct {
+        int count, len;
+    } asked[] = {{20, 100}, {30, 1400}, {3, 0}};
+    static unsigned char data[70000];
+    /* Of packets of IPv6 none. */
+    int fd = bound(), ones = 0, ttls_of_each = -1;
+    socklen_t name_len = 0;
+    set_timeout(fd, 2000);
+    set_int("SO_RCVBUF", fd, SOL_SOCKET, SO_RCVBUF, 400000);
+    set_int("UDP_GRO", fd, IPPROTO_UDP, UDP_GRO, 1);
+    set_int("IP_RECVTTL", fd, IPPROTO_IP, IP_RECVTTL, 1);
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        unsigned sum = 0, at = 0;
+        have(fd, asked[i].count, asked[i].len);
+        for (int count = 0; count < asked[i].count;) {
+            _Alignas(struct cmsghdr) unsigned char control[128];
+            struct sockaddr_in from;
+            struct iovec part = {data, sizeof data};
+            struct msghdr message = {.msg_name = &from, .msg_namelen = sizeof from, .msg_iov = &part, .msg_iovlen = 1,
+                                     .msg_control = control, .msg_controllen = sizeof control};
+            int waiting = -1, each = 0, ttls = 0;
+            MUST(ioctl(fd, FIONREAD, &waiting));
+            ssize_t len = recvmsg(fd, &message, 0);
+            MUST(len);
+            for (struct cmsghdr *item = CMSG_FIRSTHDR(&message); item; item = CMSG_NXTHDR(&message, item)) {
+                ttls += item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_TTL;
+                if (item->cmsg_level == IPPROTO_UDP && item->cmsg_type == UDP_GRO && item->cmsg_len == CMSG_LEN(sizeof each))
+                    memcpy(&each, CMSG_DATA(item), sizeof each);
+            }
+            ones += each == 0;
+            if (ttls_of_each < 0) {
+                ttls_of_each = ttls;
+                name_len = message.msg_namelen;
+                printf("%d TTLs, name %u\n", ttls, name_len);
+            }
+            count += each ? (int)((len + each - 1) / each) : 1;
+            if (message.msg_flags || ttls != ttls_of_each || len < waiting || (each ? each : len) != asked[i].len || message.msg_namelen != name_len)
+                printf("flags %x, %d TTLs, %zd bytes of %d, %d each\n", message.msg_flags, ttls, len, waiting, each);
+            for (ssize_t k = 0; k < len; k++)
+                sum += data[k] * ++at;
+        }
+        printf("%d of %d: %u bytes, sum %u\n", asked[i].count, asked[i].len, at, sum);
+        say("more", recv(fd, data, sizeof data, MSG_DONTWAIT));
+    }
+    fprintf(stderr, "%d by themselves\n", ones);
 }
 
 /* Too little room for the control messages. */
@@ -618,5 +712,5 @@ static void read_back(void)
     printf("  %d\n", cookie != 0);
 }
 
-CASES({"told", told}, {"cut", cut}, {"lost", lost}, {"said", said}, {"said_wrong", said_wrong}, {"segments", segments},
+CASES({"told", told}, {"merged", merged}, {"stamped", stamped}, {"cut", cut}, {"lost", lost}, {"said", said}, {"said_wrong", said_wrong}, {"segments", segments},
       {"errors", errors}, {"device", device}, {"read_back", read_back}, {"packet_information", packet_information}, {"control_messages", control_messages}, {"buffers", buffers}, {"sending", sending}, {"multicast", multicast})

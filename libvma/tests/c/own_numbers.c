@@ -63,10 +63,46 @@ static void replaced(void)
     give_back_all();
 }
 
+/* Calls on a number that is not open: how many do not say so. */
+static int calls_on_nothing(int fd, int set, int number)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    struct sockaddr_in self = address(SELF, 0);
+    socklen_t len = sizeof self;
+    int value = 0, wrong = 0;
+    socklen_t value_len = sizeof value;
+    struct sockaddr *name = (struct sockaddr *)&self;
+#define FAILS(call) (wrong += (call) >= 0 || errno != EBADF)
+    FAILS(epoll_ctl(set, EPOLL_CTL_ADD, number, &event));
+    FAILS(epoll_ctl(set, EPOLL_CTL_MOD, number, &event));
+    FAILS(epoll_ctl(set, EPOLL_CTL_DEL, number, NULL));
+    FAILS(epoll_ctl(number, EPOLL_CTL_ADD, fd, &event));
+    FAILS(ioctl(number, FIONREAD, &value));
+    FAILS(ioctl(number, FIONBIO, &value));
+    FAILS(fcntl(number, F_GETFD));
+    FAILS(fcntl(number, F_SETFL, O_NONBLOCK));
+    FAILS(fcntl(number, F_DUPFD, 0));
+    FAILS(dup(number));
+    FAILS(dup2(number, fd));
+    FAILS(dup3(number, fd, O_CLOEXEC));
+    FAILS(getsockopt(number, SOL_SOCKET, SO_ERROR, &value, &value_len));
+    FAILS(setsockopt(number, SOL_SOCKET, SO_BROADCAST, &value, sizeof value));
+    FAILS(getsockname(number, name, &len));
+    FAILS(getpeername(number, name, &len));
+    FAILS(bind(number, name, sizeof self));
+    FAILS(connect(number, name, sizeof self));
+    FAILS(listen(number, 1));
+    FAILS(accept(number, NULL, NULL));
+    FAILS(shutdown(number, SHUT_RDWR));
+#undef FAILS
+    return wrong;
+}
+
 /* What the kernel refuses leaves all as it was. */
 static void refused(void)
 {
-    int fd = bound(), closed = bound(), wrong = 0;
+    int fd = bound(), closed = bound(), wrong = 0, set = epoll_create1(0);
+    MUST(set);
     MUST(close(closed));
     works(fd, 10);
     for (int number = FIRST; number < END; number++) {
@@ -76,6 +112,7 @@ static void refused(void)
         wrong += dup3(fd, number, O_APPEND) >= 0 || errno != EINVAL;
         wrong += dup3(number, number, 0) >= 0 || errno != EINVAL;
         wrong += close(number) >= 0 || errno != EBADF;
+        wrong += calls_on_nothing(fd, set, number);
     }
     printf("%d wrong\n", wrong);
     works(fd, 11);

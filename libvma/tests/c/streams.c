@@ -509,6 +509,61 @@ static void serve_deferred(int is_set_late) {
     printf("at once: %zd\n", recv(connection, text, sizeof text, MSG_DONTWAIT));
 }
 
+static int option_int(int fd, int level, int name) {
+    int value = -1;
+    socklen_t len = sizeof value;
+    check(getsockopt(fd, level, name, &value, &len) == 0, "getsockopt");
+    return value;
+}
+
+// What has come is known at once, also to calls that receive nothing. The peer acknowledges, and then resets each connection.
+static void known_at_once(void) {
+    static const char data[1000];
+    int fd = connected(), amount = -1, unsent = -1;
+    // The C library's structure ends before `tcpi_bytes_acked`.
+    union {
+        struct tcp_info info;
+        unsigned long long longs[32];
+    } told;
+    socklen_t len = sizeof told;
+    check(send(fd, data, sizeof data, 0) == sizeof data, "send");
+    usleep(100000);
+    check(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &told, &len) == 0, "TCP_INFO");
+    printf("acknowledged %llu, not %u\n", told.longs[15], told.info.tcpi_unacked);
+    // An octet tells the peer to reset.
+    for (int how = 0; how < 8; how++) {
+        fd = how ? connected() : fd;
+        if (how) check(send(fd, data, sizeof data, 0) == sizeof data, "send");
+        usleep(60000);
+        if (how == 1) {
+            check(ioctl(fd, TIOCOUTQ, &amount) == 0 && ioctl(fd, 0x894b, &unsent) == 0, "ioctl");
+            printf("in the queue %d, unsent %d\n", amount, unsent);
+        }
+        check(send(fd, "x", 1, 0) == 1, "send");
+        usleep(60000);
+        struct sockaddr_in from;
+        socklen_t from_len = sizeof from;
+        struct msghdr message = {.msg_iov = &(struct iovec){(void *)data, 5}, .msg_iovlen = 1};
+        errno = 0;
+        if (how == 0) printf("SO_ERROR %d\n", option_int(fd, SOL_SOCKET, SO_ERROR));
+        if (how == 2) printf("send %zd\n", send(fd, data, 5, MSG_NOSIGNAL));
+        if (how == 3) printf("write %zd\n", write(fd, data, 5));
+        if (how == 4) printf("sendmsg %zd\n", sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT));
+        if (how == 5) printf("getpeername %d\n", getpeername(fd, (struct sockaddr *)&from, &from_len));
+        if (how == 6) {
+            len = sizeof told;
+            check(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &told, &len) == 0, "TCP_INFO");
+            printf("state %d\n", told.info.tcpi_state);
+        }
+        if (how == 7) printf("shutdown %d\n", shutdown(fd, SHUT_WR));
+        printf("errno %d\n", errno);
+        printf("SO_ERROR %d\n", option_int(fd, SOL_SOCKET, SO_ERROR));
+        printf("send %zd\n", send(fd, data, 5, MSG_NOSIGNAL));
+        printf("errno %d\n", errno);
+        check(close(fd) == 0, "close");
+    }
+}
+
 int main(int argc, char **argv) {
     check(argc == 4, "arguments");
     peer.sin_family = AF_INET;
@@ -529,6 +584,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "ways_out")) ways_out();
     else if (!strcmp(name, "room")) room();
     else if (!strcmp(name, "refused")) refused();
+    else if (!strcmp(name, "known_at_once")) known_at_once();
     else if (!strcmp(name, "six")) six();
     else if (!strcmp(name, "serve")) serve(4);
     else if (!strcmp(name, "serve_deferred")) serve_deferred(0);

@@ -94,7 +94,10 @@ pub(super) enum Condition {
 #[repr(i32)]
 pub(super) enum Helper {
     MapLookupElement = 1,
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    KtimeGetNs = 5,
     RedirectMap = 51,
+    XdpAdjustMeta = 54,
     SocketLookupTcp = 84,
     SocketRelease = 86,
     /// Linux 5.5.

@@ -39,6 +39,8 @@ pub struct Capacity {
 pub enum OnMatch {
     /// Redirects it to the AF_XDP socket of its receive queue, or to the kernel if there is none.
     Redirect,
+    /// The same, with the time in front of its bytes, where the driver has room for that: see [`stamp_in`].
+    RedirectStamped,
     /// Returns this verdict. Test runs use [`Verdict::Tx`] to tell a match from a pass without a
     /// socket; attached to an interface it would send the packets back.
     Verdict(Verdict),
@@ -308,8 +310,11 @@ fn assemble(
             a.jump_if(R0, NotEqual, R1, pass);
         }
     }
+    if on_match == OnMatch::RedirectStamped {
+        stamp(&mut a);
+    }
     match on_match {
-        OnMatch::Redirect => {
+        OnMatch::Redirect | OnMatch::RedirectStamped => {
             // To the socket of this queue; the third argument is the result if there is none.
             a.load(R2, U32, R6, context::RX_QUEUE_INDEX);
             a.load_map(R1, maps.xsks_fd());
@@ -385,6 +390,35 @@ fn check_group_mac(a: &mut Assembler, is_ipv4: Label, pass: Label) {
     a.jump_if(R1, NotEqual, R2, pass);
 }
 
+/// Writes the time in front of the packet, after which R7 is not valid any more.
+fn stamp(a: &mut Assembler) {
+    let no_room = a.label();
+    a.mov(R1, R6);
+    a.mov(R2, -(STAMP_BYTES as i32));
+    a.call(Helper::XdpAdjustMeta);
+    a.jump_if(R0, NotEqual, 0, no_room);
+    a.call(Helper::KtimeGetNs);
+    a.load(R1, U32, R6, context::DATA_META);
+    a.load(R2, U32, R6, context::DATA);
+    a.mov(R3, R1);
+    a.add(R3, STAMP_BYTES as i32);
+    a.jump_if(R3, Greater, R2, no_room);
+    a.store(U64, R1, 0, R0);
+    a.store(U64, R1, 8, STAMP_MARK);
+    a.place(no_room);
+}
+
+/// Bytes in front of a packet that say when it came.
+pub const STAMP_BYTES: usize = 16;
+/// Behind the time.
+const STAMP_MARK: i32 = 0x7651_4d41;
+
+/// When a packet came, in nanoseconds of `CLOCK_MONOTONIC`, from what lies in front of it.
+pub fn stamp_in(front: [u8; STAMP_BYTES]) -> Option<u64> {
+    let (time, mark) = front.split_first_chunk::<8>()?;
+    (*mark == i64::from(STAMP_MARK).to_ne_bytes()).then(|| u64::from_ne_bytes(*time))
+}
+
 /// R0 = the address of what the map has under the key at this place of the stack frame, or 0.
 fn look_up(a: &mut Assembler, map: BorrowedFd<'_>, key: i16) {
     a.load_map(R1, map);
@@ -402,6 +436,7 @@ const fn in_memory(bytes: [u8; 2]) -> i32 {
 mod context {
     pub(super) const DATA: i16 = 0;
     pub(super) const DATA_END: i16 = 4;
+    pub(super) const DATA_META: i16 = 8;
     pub(super) const RX_QUEUE_INDEX: i16 = 16;
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use descriptors::OwnDescriptor;
 use dev_core::{Frame, FramePool, RxRing, RxWatch};
 
+use crate::bpf::program::stamp_in;
 use crate::device::HEADROOM_BYTES;
 use crate::queue::{Consumer, ConsumerWatch, Producer};
 use crate::xsk::{CONTINUES, Descriptor};
@@ -134,6 +135,10 @@ impl RxRing for XdpRx {
             total += queue.take(pool, present, self.prefetch_bytes, &mut sink);
         }
         total
+    }
+
+    fn arrived_nsec(pool: &FramePool, frame: &Frame) -> Option<u64> {
+        stamp_in(pool.in_front(frame)?)
     }
 
     fn expect_bursts(&mut self, expected: bool) {

@@ -15,6 +15,7 @@ mod sending;
 mod set;
 mod shares;
 mod sources;
+mod stamps;
 mod unpolled;
 mod whole;
 
@@ -22,7 +23,9 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use dev_core::{Backend, Flow, FramePool, LinkSpec, Merging, PartedLock, Port, Protocol, Steering};
+use dev_core::{
+    Backend, Flow, FramePool, LinkSpec, Merging, PartedLock, Port, Protocol, RxWatch, Steering,
+};
 use stats::{QueueSlot, RingSlot, RingStats};
 use wire::ChecksumPolicy;
 
@@ -41,6 +44,7 @@ use sending::SendRing;
 pub(crate) use sending::{RingLease, Sender, Transmitted};
 pub(crate) use set::InterfaceSet;
 use sources::RefusedSources;
+use stamps::Stamps;
 use whole::Whole;
 pub(crate) use whole::{WHOLE_MAX, segments};
 
@@ -63,6 +67,8 @@ pub(crate) struct Interface<S: Stack> {
     mac: AtomicU64,
     steering: <S::Backend as Backend>::Steering,
     mtu_max: u32,
+    /// `VMA_MTU`
+    stream_mtu_max: u32,
     checksums: Checksums,
     merging: Merging,
     pool: &'static FramePool,
@@ -82,9 +88,13 @@ pub(crate) struct Interface<S: Stack> {
     stats: &'static RingStats,
     /// What the rings' statistics belong to: they go with the process, and a search for leaks finds them here.
     _ring_slots: &'static [RingSlot],
+    stamps: Stamps,
     /// What is known of the device's receive queues together.
     queue_stats: QueueSlot,
 }
+
+/// What every host can reassemble (RFC 791 §3.1); streams of less would be headers mostly.
+const STREAM_MTU_MIN: u32 = 576;
 
 impl<S: Stack> Interface<S> {
     /// `ring_slots`: at least one. `None`: the port has no receiving ring.
@@ -122,6 +132,10 @@ impl<S: Stack> Interface<S> {
             mac: AtomicU64::new(mac_number(spec_mac)),
             steering: port.steering,
             mtu_max: port.mtu_max,
+            stream_mtu_max: match settings.tcp_mtu {
+                0 => u32::MAX,
+                mtu => mtu.max(STREAM_MTU_MIN),
+            },
             checksums: Checksums {
                 udp: policy(port.partial_checksums),
                 tcp: policy(port.partial_checksums || port.merging == Merging::InPieces),
@@ -136,6 +150,7 @@ impl<S: Stack> Interface<S> {
             lost: AtomicBool::new(false),
             lost_is_known: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
+            stamps: Stamps::default(),
             stats: of_ring(0),
             _ring_slots: ring_slots,
             queue_stats,
@@ -183,6 +198,21 @@ impl<S: Stack> Interface<S> {
     /// The largest IP packet in bytes that comes past the kernel.
     pub(crate) fn mtu_max(&self) -> u32 {
         self.mtu_max
+    }
+
+    /// The largest packet of a stream over a path with this MTU.
+    pub(crate) fn stream_mtu(&self, path_mtu: u32) -> u16 {
+        let mtu = path_mtu.min(self.mtu_max).min(self.stream_mtu_max);
+        u16::try_from(mtu).unwrap_or(u16::MAX)
+    }
+
+    /// Whether anything has come by any ring that nobody has delivered, or not to its end. Costs two loads a queue.
+    #[inline]
+    fn has_waiting(&self) -> bool {
+        let rings = 0..self.receivers.count();
+        rings
+            .map(|ring| self.receivers.get(ring))
+            .any(|ring| ring.watch.waiting().is_some())
     }
 
     /// Whether it receives by several rings.

@@ -165,6 +165,22 @@ impl<'a> Message<'a> {
         Ok(data.len() - rest.len())
     }
 
+    /// The same of several datagrams as one, of `len` bytes together, for which there is room.
+    pub(crate) fn receive_joined<'d>(
+        &mut self,
+        data: impl Iterator<Item = &'d [u8]>,
+        len: usize,
+        source: SocketAddr,
+        family: Family,
+    ) -> Result<usize, Errno> {
+        let (copied, filled) = self.fill_with(data, len);
+        filled?;
+        self.header.msg_flags = 0;
+        self.header.msg_controllen = 0;
+        self.set_name(source, family)?;
+        Ok(copied)
+    }
+
     #[inline]
     fn set_name(&mut self, source: SocketAddr, family: Family) -> Result<(), Errno> {
         if self.header.msg_name.is_null() {
@@ -249,6 +265,35 @@ impl<'a> Message<'a> {
             skip -= part.iov_len;
         }
         Ok(())
+    }
+
+    /// Fills the buffers with the bytes of `data`, `most` of them. Returns how many fitted; `Err` beside it: a buffer is not writable.
+    pub(crate) fn fill_with<'d>(
+        &mut self,
+        mut data: impl Iterator<Item = &'d [u8]>,
+        most: usize,
+    ) -> (usize, Result<(), Errno>) {
+        let mut piece: &[u8] = &[];
+        let mut total = 0;
+        let filled = self.fill(0, most, |mut room| {
+            let mut given = 0;
+            while !room.is_empty() {
+                if piece.is_empty() {
+                    match data.next() {
+                        Some(next) => piece = next,
+                        None => break,
+                    }
+                }
+                let count = piece.len().min(room.len());
+                let (now, later) = room.split_at_mut(count);
+                now.copy_from_slice(&piece[..count]);
+                (piece, room) = (&piece[count..], later);
+                given += count;
+            }
+            total += given;
+            given
+        });
+        (total, filled)
     }
 
     /// What a call that has received from a stream leaves beside the data: no address, no control data.

@@ -136,9 +136,7 @@ fn of_ipv6(name: c_int) -> Effect {
 
 fn of_udp(name: c_int) -> Effect {
     match name {
-        libc::UDP_SEGMENT => Effect::Messages,
-        // Only datagrams that were merged are told of; those here are not.
-        libc::UDP_GRO => Effect::None,
+        libc::UDP_SEGMENT | libc::UDP_GRO => Effect::Messages,
         // Of IPv6.
         libc::UDP_NO_CHECK6_TX | libc::UDP_NO_CHECK6_RX => Effect::None,
         _ => Effect::Kernel,

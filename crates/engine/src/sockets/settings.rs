@@ -25,6 +25,10 @@ pub struct Settings {
     pub full_ring_fails: bool,
     /// `VMA_RX_POLL_YIELD`: polls of a blocking receive call between two offers of the CPU to others; 0 for none.
     pub rx_poll_yield: u32,
+    /// `VMA_RX_CQ_DRAIN_RATE_NSEC`: how long a socket's receive calls that find data waiting leave the ring alone; 0: until there are none.
+    pub rx_drain_nsec: u64,
+    /// `VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME`: `getsockname(2)` of a connected UDP socket does all of a send but the sending.
+    pub getsockname_rehearses: bool,
     /// `VMA_POLL_SHARED_CPU`: poll on a CPU that other threads need, too.
     pub poll_shared_cpu: bool,
     /// `VMA_RX_UDP_POLL_OS_RATIO`
@@ -63,6 +67,8 @@ pub struct Settings {
     pub tx_mc_loopback: bool,
     /// `VMA_TCP_NODELAY`: streams begin with the option.
     pub tcp_nodelay: bool,
+    /// `VMA_MTU`: the largest packet of streams in bytes, as far as interfaces have room for it; 0 for theirs.
+    pub tcp_mtu: u32,
     /// `VMA_MSS`: the largest segment of streams in octets, where the program says nothing else; 0 for the path's.
     pub tcp_mss: u32,
     /// `VMA_TCP_QUICKACK`: no stream delays acknowledgements.

@@ -205,9 +205,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// What an `ioctl(2)` asks for. `None`: the kernel knows.
     pub fn amount(&self, amount: Amount) -> Option<usize> {
-        if amount == Amount::Readable {
-            self.interfaces.drain();
-        }
+        self.interfaces.receive_waiting();
         let Role::Stream(stream) = &*self.role.lock() else {
             return None;
         };
@@ -233,6 +231,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// What `getsockopt(2)` is to say where the kernel's socket has another value. `None`: it has the right one.
     pub fn option(&self, level: c_int, name: c_int) -> Option<Vec<u8>> {
+        self.interfaces.receive_waiting();
         let int = |value: c_int| value.to_ne_bytes().to_vec();
         match (level, name) {
             (libc::SOL_SOCKET, libc::SO_ERROR) => {
@@ -268,6 +267,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// Whether the stream has a peer, to `getpeername(2)`. `None`: the kernel knows.
     pub fn has_peer(&self) -> Option<bool> {
+        self.interfaces.receive_waiting();
         let Role::Stream(stream) = &*self.role.lock() else {
             return None;
         };

@@ -374,8 +374,7 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         let now = now();
         let secrets = self.common.key().secrets(local, peer, now);
-        let mtu = interface.spec().mtu.min(interface.mtu_max());
-        let path = path_to(peer.ip(), u16::try_from(mtu).unwrap_or(u16::MAX));
+        let path = path_to(peer.ip(), interface.stream_mtu(interface.spec().mtu));
         let config = self.common.config();
         let connection = Connection::connect(now, config, wanted.clone(), path, secrets);
         let no_way: Option<Way<S>> = None;

@@ -45,6 +45,10 @@ impl<S: TcpStack> TcpSocket<S> {
             // There is an answer, perhaps not the last one.
             self.interfaces.drain();
         }
+        if host.settings().rx_drain_nsec > 0 {
+            self.interfaces
+                .receive_at_rate(host.settings().rx_drain_nsec);
+        }
         for _ in 0..POLLS_PER_ATTEMPT {
             match self.try_to_receive(host, call, message, flags) {
                 Look::Over(outcome) => {
@@ -211,27 +215,7 @@ impl<S: TcpStack> Stream<S> {
         if flags & libc::MSG_TRUNC != 0 {
             return Look::Over(StreamOutcome::Done(available.min(len)));
         }
-        let mut pieces = self.connection.peek();
-        let mut piece: &[u8] = &[];
-        let mut total = 0;
-        let filled = message.fill(0, available, |mut room| {
-            let mut given = 0;
-            while !room.is_empty() {
-                if piece.is_empty() {
-                    match pieces.next() {
-                        Some(next) => piece = next,
-                        None => break,
-                    }
-                }
-                let count = piece.len().min(room.len());
-                let (now, later) = room.split_at_mut(count);
-                now.copy_from_slice(&piece[..count]);
-                (piece, room) = (&piece[count..], later);
-                given += count;
-            }
-            total += given;
-            given
-        });
+        let (total, filled) = message.fill_with(self.connection.peek(), available);
         Look::Over(match filled {
             Err(errno) if total == 0 => StreamOutcome::Fail(errno),
             _ => StreamOutcome::Done(total),

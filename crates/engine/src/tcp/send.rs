@@ -48,6 +48,8 @@ impl<S: TcpStack> TcpSocket<S> {
         let Ok(len) = message.total_len() else {
             return StreamOutcome::Kernel;
         };
+        // The peer may have reset the connection, or made room.
+        self.interfaces.receive_waiting();
         for _ in 0..POLLS_PER_ATTEMPT {
             let mut role = self.role.lock();
             if self.generation() != call.generation {

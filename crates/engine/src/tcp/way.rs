@@ -125,11 +125,10 @@ impl<S: Stack> Way<S> {
             source: interface.mac(),
             destination: mac,
         };
-        let mtu = mtu.min(interface.mtu_max());
         Ok(Self {
             sender: interface.lease(user, local.ip()),
             template: headers.template(eth, (local, peer), hop_limit, mtu_locked),
-            mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
+            mtu: interface.stream_mtu(mtu),
             next_hop: Some(shared),
         })
     }
@@ -147,11 +146,10 @@ impl<S: Stack> Way<S> {
             source: interface.mac(),
             destination: mac,
         };
-        let mtu = interface.spec().mtu.min(interface.mtu_max());
         Self {
             sender: interface.lease(user, local.ip()),
             template: headers.template(eth, (local, peer), hop_limit, false),
-            mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
+            mtu: interface.stream_mtu(interface.spec().mtu),
             next_hop: None,
         }
     }

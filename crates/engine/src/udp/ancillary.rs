@@ -36,6 +36,8 @@ impl Wants {
     const HOP_LIMIT: u32 = 1 << 10;
     /// `IPV6_RECVTCLASS`
     const CLASS: u32 = 1 << 11;
+    /// `UDP_GRO`
+    const MERGED: u32 = 1 << 12;
 
     /// Nothing.
     pub(super) const NONE: Self = Self { bits: 0 };
@@ -54,6 +56,7 @@ impl Wants {
                 Self::DESTINATION,
             ),
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, Self::DROPS),
+            (libc::IPPROTO_UDP, libc::UDP_GRO, Self::MERGED),
         ] {
             if has(level, name) != 0 {
                 wants.bits |= bits;
@@ -110,6 +113,16 @@ impl Wants {
         self.has(Self::PACKET_INFO)
     }
 
+    /// Whether it must be found out when a datagram came.
+    pub(super) fn stamp(self) -> bool {
+        self.has(Self::STAMP) || self.has(Self::STAMPING)
+    }
+
+    /// Whether the program takes several datagrams as one.
+    pub(super) fn merged(self) -> bool {
+        self.has(Self::MERGED)
+    }
+
     /// Whether the program learns how many datagrams were lost.
     pub(super) fn drops(self) -> bool {
         self.has(Self::DROPS)
@@ -132,8 +145,13 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Of a datagram that comes now.
-    pub(super) fn now(wants: Wants, interface: u32, drops: u32) -> Self {
+    /// Of a datagram that comes now. `waited_nsec`: for how long it has waited in the ring.
+    pub(super) fn now(
+        wants: Wants,
+        interface: u32,
+        drops: u32,
+        waited_nsec: impl FnOnce() -> u64,
+    ) -> Self {
         let mut facts = Self::default();
         if wants.has(Wants::PACKET_INFO) || wants.has(Wants::PACKET_INFO_V6) {
             facts.interface = interface;
@@ -141,8 +159,8 @@ impl Facts {
         if wants.has(Wants::DROPS) {
             facts.drops = drops;
         }
-        if wants.has(Wants::STAMP) || wants.has(Wants::STAMPING) {
-            facts.stamp_nsec = sys::wall_clock_nsec();
+        if wants.stamp() {
+            facts.stamp_nsec = sys::wall_clock_nsec().saturating_sub(waited_nsec());
         }
         facts
     }
@@ -199,12 +217,14 @@ impl Headers {
     }
 }
 
-/// Tells the program. `answers_from`: the address by which a datagram to a group would be answered.
+/// Tells the program. `answers_from`: the address by which a datagram to a group would be answered. `segment_len`: the length of each
+/// datagram of several.
 pub(super) fn put(
     wants: Wants,
     facts: &mut Facts,
     headers: &Headers,
     answers_from: Ipv4Addr,
+    segment_len: Option<usize>,
     room: &mut ControlRoom,
 ) {
     let is_new = wants.has(Wants::STAMP_NEW);
@@ -239,6 +259,10 @@ pub(super) fn put(
             libc::SO_RXQ_OVFL,
             &facts.drops.to_ne_bytes(),
         );
+    }
+    if let Some(len) = segment_len {
+        let len = c_int::try_from(len).unwrap_or(c_int::MAX).to_ne_bytes();
+        room.put(libc::IPPROTO_UDP, libc::UDP_GRO, &len);
     }
     if wants.has(Wants::PACKET_INFO_V6) {
         // In `ip6_datagram_recv_common_ctl` (net/ipv6/datagram.c).

@@ -297,6 +297,7 @@ impl<S: UdpStack> UdpSocket<S> {
             self.begin_receiving(interface, (*address.ip()).into());
         }
         drop(rings);
+        self.stamp_arrivals_if_wanted();
         let offloaded = !flows.is_empty() || !groups.is_empty();
         let mut attachment = self.attachment();
         attachment.flows = flows;

@@ -63,6 +63,10 @@ impl Received {
         }
     }
 
+    pub(super) fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
     pub(crate) fn into_frame(self) -> Frame {
         self.frame
     }

@@ -393,6 +393,7 @@ impl<S: UdpStack> UdpSocket<S> {
                 self.attachment().groups.flows.insert(place, interface);
                 if had.is_none() && !self.interfaces.iter().any(|it| ptr::eq(it, interface)) {
                     self.begin_receiving(interface, (*address.ip()).into());
+                    self.stamp_arrivals_if_wanted();
                     self.interfaces_changed();
                 }
             }

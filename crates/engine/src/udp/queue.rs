@@ -1,5 +1,6 @@
 //! The receive queue of a UDP socket: what came past the kernel and was not read yet.
 
+mod merged;
 mod told;
 
 use std::collections::VecDeque;
@@ -67,9 +68,9 @@ impl ReceiveQueue {
     }
 
     #[inline]
-    fn push(&mut self, waiting: Waiting, interface: u32) {
-        if self.wants.any() {
-            self.facts.push_back(self.facts_now(interface));
+    fn push(&mut self, waiting: Waiting, facts: Option<Facts>) {
+        if let Some(facts) = facts {
+            self.facts.push_back(facts);
         }
         let len = waiting.len();
         self.bytes += len;
@@ -87,15 +88,6 @@ impl ReceiveQueue {
         self.bytes -= len;
         self.charged_bytes -= charge_bytes(len);
         Some(oldest)
-    }
-
-    #[cold]
-    fn facts_now(&self, interface: u32) -> Facts {
-        Facts::now(
-            self.wants,
-            interface,
-            self.drops.wrapping_add(self.kernel_drops),
-        )
     }
 
     /// The program is to be told other things of datagrams. Of those that wait nothing more is known.
@@ -128,10 +120,15 @@ impl<S: Stack> UdpSocket<S> {
         self.readiness.now()
     }
 
-    /// Length of the oldest waiting datagram that came past the kernel (`FIONREAD`).
+    /// Length of the oldest waiting datagram that came past the kernel, or of what is received as one with it (`FIONREAD`).
     pub fn next_len_after_poll(&self) -> Option<usize> {
         self.interfaces.drain();
-        self.receive.lock().datagrams.front().map(Waiting::len)
+        let queue = self.receive.lock();
+        let oldest = queue.datagrams.front()?.len();
+        Some(match queue.wants.merged() {
+            true => queue.run(self.pool, usize::MAX).len,
+            false => oldest,
+        })
     }
 
     /// The socket begins another life, in which nothing is to be told of datagrams.
@@ -162,12 +159,14 @@ impl<S: Stack> UdpSocket<S> {
             self.count_dropped(len);
             return Err(received);
         }
+        let wants = queue.wants.any();
+        let facts = wants.then(|| self.facts_of(&queue, &received, interface));
         let waiting = if self.pool.is_scarce() {
             Waiting::out_of_pool(received, self.pool).inspect_err(|_| self.count_dropped(len))?
         } else {
             Waiting::InFrame(received)
         };
-        queue.push(waiting, interface);
+        queue.push(waiting, facts);
         self.queue_changed(&queue);
         let counters = self.counters();
         let waiting = queue.datagrams.len() as u64;
@@ -201,17 +200,16 @@ impl<S: Stack> UdpSocket<S> {
         if self.generation() != generation {
             return Some(Err(Errno(libc::EBADF)));
         }
+        if queue.wants.any() {
+            return self.take_told(&mut queue, message, flags, hit);
+        }
         let oldest = queue.datagrams.front()?;
         let len = oldest.len();
-        let room = queue.wants.any().then(|| message.control_room());
         let copied = message.receive(
             oldest.payload(self.pool),
             oldest.source(self.pool),
             self.family(),
         );
-        if let Some(room) = room {
-            self.tell(&mut queue, message, room);
-        }
         let result = copied.map(|copied| {
             if flags & libc::MSG_TRUNC != 0 {
                 len

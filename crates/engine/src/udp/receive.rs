@@ -131,6 +131,10 @@ impl<S: Stack> UdpSocket<S> {
                 return outcome;
             }
         }
+        if host.settings().rx_drain_nsec > 0 {
+            self.interfaces
+                .receive_at_rate(host.settings().rx_drain_nsec);
+        }
         for polls in 1..=POLLS_PER_ATTEMPT {
             if let Some(result) = self.take(message, flags, call.generation, !call.slept) {
                 return result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done);

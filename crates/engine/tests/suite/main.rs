@@ -22,6 +22,7 @@ mod groups;
 mod interfaces;
 mod layers;
 mod lifetimes;
+mod merged;
 mod moderation;
 mod options;
 mod poll;

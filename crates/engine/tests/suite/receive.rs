@@ -2,10 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use engine::{Errno, RecvOutcome};
+use engine::{Errno, RecvOutcome, Settings};
 
 use crate::support::calls::{Receiving, header, last_errno, part, receive};
-use crate::support::host::{Host, kernel_socket};
+use crate::support::host::{Host, kernel_socket, settings};
 use crate::support::isolation::isolated;
 use crate::support::{OUR_IP, PEER};
 
@@ -31,6 +31,30 @@ fn datagrams_come_in_order_with_their_sources() {
             assert_eq!((written.name_len, written.flags), (16, 0));
         }
         assert_eq!(receive(&socket, libc::MSG_DONTWAIT), Err(AGAIN));
+    });
+}
+
+#[test]
+fn a_receive_that_finds_data_looks_at_the_ring_as_often_as_asked() {
+    isolated(|| {
+        let minute = 60_000_000_000;
+        for (rx_drain_nsec, left) in [(0, [1, 2, 3]), (1, [0, 0, 0]), (minute, [0, 1, 2])] {
+            let host = Host::with(Settings {
+                rx_drain_nsec,
+                ..settings()
+            });
+            let socket = host.any();
+            let wire = host.device.wire(crate::support::FIRST_LINK);
+            let arrives = || host.arrives(PEER, socket.at(OUR_IP), b"x");
+            (0..3).for_each(|_| arrives());
+            assert_eq!(socket.ours().next_len_after_poll(), Some(1));
+            let seen = [(); 3].map(|()| {
+                arrives();
+                assert_eq!(receive(&socket, 0), Ok(b"x".to_vec()));
+                wire.waiting()
+            });
+            assert_eq!(seen, left, "{rx_drain_nsec}");
+        }
     });
 }
 

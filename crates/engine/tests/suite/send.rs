@@ -62,6 +62,28 @@ fn a_datagram_on_the_wire_is_what_was_sent() {
 }
 
 #[test]
+fn a_rehearsal_leaves_all_as_it_was() {
+    isolated(|| {
+        let host = null_host();
+        let socket = host.any();
+        assert!(!socket.ours().rehearse_send(), "it has no peer");
+        socket.connect(PEER);
+        assert!(!socket.ours().rehearse_send(), "it knows no way yet");
+        assert_eq!(send(&socket, None, b"first"), SendOutcome::Done(5));
+        let before = (host.free_frames(), host.device.kicks());
+        for _ in 0..3 {
+            assert!(socket.ours().rehearse_send());
+        }
+        assert_eq!((host.free_frames(), host.device.kicks()), before);
+        assert_eq!(send(&socket, None, b"next"), SendOutcome::Done(4));
+        let sent = [host.device.sent(), host.device.sent()].map(|it| parsed(it).2);
+        assert_eq!(sent, [b"first".to_vec(), b"next".to_vec()]);
+        assert_eq!(host.device.sent(), None);
+        assert_eq!(socket.snapshot(&host).unwrap().tx_packets, 2);
+    });
+}
+
+#[test]
 fn the_device_is_told_once_of_a_message_that_leaves_as_several_datagrams() {
     isolated(|| {
         let host = null_host();

@@ -373,7 +373,8 @@ impl RxWatch for Watch {
         let arrivals = || self.queues.iter().map(|queue| &self.wire.arrivals[*queue]);
         let waits = |it: &Arrivals| it.waiting.load(Ordering::Acquire) > 0;
         let taken = |it: &Arrivals| it.taken.load(Ordering::Relaxed);
-        arrivals().any(waits).then(|| arrivals().map(taken).sum())
+        let floods = || self.wire.flood.lock().unwrap().is_some();
+        (arrivals().any(waits) || floods()).then(|| arrivals().map(taken).sum())
     }
 }
 

@@ -12,7 +12,6 @@ pub(super) const POLL_LIMIT: (i64, i64) = (-1, 100_000_000);
 
 pub(super) const NEEDS_RDMA: &str =
     "it concerns RDMA network cards, and there is no RDMA back-end yet";
-pub(super) const NOT_BUILT: &str = "it is not built yet";
 pub(super) const NO_MODERATION: &str =
     "moderation adapts by itself: only fast streams that nobody answers are moderated";
 pub(super) const ONE_POOL: &str =

@@ -1,8 +1,6 @@
 //! Neighbour resolution, packet sizes and compatibility switches.
 
-use super::build::{
-    ANY_U32, NEEDS_RDMA, NEEDS_SOCKETXTREME, NO_NEIGHBOURS, NOT_BUILT, choice, flag, number,
-};
+use super::build::{ANY_U32, NEEDS_RDMA, NEEDS_SOCKETXTREME, NO_NEIGHBOURS, choice, flag, number};
 use super::{Choice, Form, Parameter};
 
 const CONGESTION: &[Choice] = &[
@@ -79,10 +77,10 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
             zero: "(follow actual MTU)",
             other: "",
         })
-        .no_effect(NOT_BUILT)
         .about(
-            "The largest packet for all interfaces, in bytes.",
-            "0 follows each interface.",
+            "The largest packet of TCP connections on all interfaces, in bytes.",
+            "0 follows each interface, whose MTU is the most in any case. What is below 576 counts as that. \
+             Datagrams that are longer than the interface's MTU are fragmented by the kernel, as that says.",
         ),
     number("VMA_MSS", "MSS", 0, ANY_U32)
         .form(Form::NumberWithText {
@@ -108,18 +106,17 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
     flag("VMA_RX_POLL_ON_TX_TCP", "Polling Rx on Tx TCP", false)
         .about(
             "Poll for incoming packets while sending over TCP.",
-            "Acknowledgements are noticed sooner; otherwise by the next call that receives, and after \
-             VMA_PROGRESS_ENGINE_INTERVAL.",
+            "Each send polls once more when it has sent. What came before is noticed in any case; what comes \
+             later by the next call, and after VMA_PROGRESS_ENGINE_INTERVAL.",
         ),
     flag(
         "VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME",
         "Trig dummy send getsockname()",
         false,
     )
-    .no_effect(NOT_BUILT)
     .about(
         "Let getsockname() go through the motions of a send.",
-        "Keeps caches warm when messages are rare.",
+        "Concerns connected UDP sockets. Keeps caches warm when messages are rare; nothing leaves.",
     ),
     number("VMA_NETLINK_TIMER", "", 10_000, ANY_U32)
         .no_meaning("changes are taken from netlink as they are announced")

@@ -1,6 +1,6 @@
 //! Receiving: buffers, polling and prefetching.
 
-use super::build::{ANY_U32, NEEDS_RDMA, NOT_BUILT, ONE_POOL, POLL_LIMIT, choice, number};
+use super::build::{ANY_U32, NEEDS_RDMA, ONE_POOL, POLL_LIMIT, choice, number};
 use super::{Choice, Form, Parameter, Rule};
 
 const TIMESTAMPS: &[Choice] = &[
@@ -87,10 +87,9 @@ pub(super) const PARAMETERS: [Parameter; 13] = [
         ),
     number("VMA_RX_CQ_DRAIN_RATE_NSEC", "Rx CQ Drain Rate (nsec)", 0, ANY_U32)
         .form(Form::ZeroDisabled { label: "Rx CQ Drain Rate", always_info: false })
-        .no_effect(NOT_BUILT)
         .about(
             "How often a receive that has packets waiting polls the ring all the same.",
-            "In nanoseconds between two polls; 100 to 5000 is sensible. Gives a truer view of the \
+            "In nanoseconds between two polls of a socket; 100 to 5000 is sensible. Gives a truer view of the \
              queue's length. 0 polls only when nothing is waiting.",
         ),
     number("VMA_GRO_STREAMS_MAX", "GRO max streams", 32, (0, 2_147_483_647))

@@ -1,6 +1,6 @@
 //! Which sockets are accelerated, timers, TCP and the treatment of what is not supported.
 
-use super::build::{ANY_U32, NOT_BUILT, choice, flag, number};
+use super::build::{ANY_U32, choice, flag, number};
 use super::{Choice, Form, Parameter};
 
 const CONTROL_THREAD: &[Choice] = &[
@@ -109,13 +109,13 @@ pub(super) const PARAMETERS: [Parameter; 11] = [
              needed. Otherwise sockets are then the kernel's, after a warning.",
         ),
     flag("VMA_AVOID_SYS_CALLS_ON_TCP_FD", "Avoid sys-calls on tcp fd", false)
-        .no_effect("the kernel's socket has to know the options: it may get the connection back")
+        .no_meaning("the kernel's socket has to know the options: it may get the connection back")
         .about(
             "Do not repeat options and modes of connected TCP sockets on the kernel's socket.",
             "Saves system calls in ioctl(), fcntl(), setsockopt() and getsockopt().",
         ),
     flag("VMA_ALLOW_PRIVILEGED_SOCK_OPT", "Allow privileged sock opt", true)
-        .no_effect(NOT_BUILT)
+        .no_meaning("only the kernel's socket can keep to a device; since Linux 5.7 every program may bind it to one")
         .about(
             "Accept SO_BINDTODEVICE even when the kernel refuses it for want of privileges.",
             "Concerns accelerated sockets only.",

@@ -84,7 +84,7 @@ impl<S: Stack> Interface<S> {
             return self.pool.give(frame);
         };
         for next in members {
-            match self.copy_of(&frame) {
+            match self.pool.copy(&frame, NOTED_BYTES) {
                 Some(copy) => self.deliver_to(member, packet, copy, arrived_nsec, direct),
                 None => receiver.stats.rx_dropped_no_frame.add(1),
             }
@@ -92,17 +92,10 @@ impl<S: Stack> Interface<S> {
         }
         self.deliver_to(member, packet, frame, arrived_nsec, direct);
     }
-
-    fn copy_of(&self, frame: &Frame) -> Option<Frame> {
-        let mut copy = self.pool.take()?;
-        let data = self.pool.data(frame);
-        if let Some(room) = self.pool.chunk_mut(&mut copy).get_mut(..data.len()) {
-            room.copy_from_slice(data);
-        }
-        self.pool.set_len(&mut copy, data.len());
-        Some(copy)
-    }
 }
+
+/// What the device notes of a frame lies in front of it.
+const NOTED_BYTES: u16 = 16;
 
 fn group_flow(group: SocketAddrV4) -> Flow {
     Flow {

@@ -280,6 +280,20 @@ impl<S: Stack> Sender<S> {
         }
     }
 
+    /// Does what [`Self::transmit`] does, and sends nothing.
+    pub(crate) fn rehearse(&self, template: &UdpTemplate, payload: &[u8]) {
+        let pool = self.interface.pool;
+        if self.interface.is_lost() {
+            return;
+        }
+        let mut tx = self.ring.tx.lock();
+        if let Some(mut frame) = tx.frame(pool) {
+            // It is not sent, whether it has room or not.
+            let _ = template.emit_one(pool.chunk_mut(&mut frame), 0, payload);
+            tx.cancel(frame);
+        }
+    }
+
     /// Tells the device of the frame that [`Self::transmit`] has just put into the ring, or says who has to. No lock is held
     /// meanwhile: on veth the peer's delivery runs inside.
     #[inline]

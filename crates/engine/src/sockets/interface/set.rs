@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering}
 use super::{Interface, RingSet};
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::stack::Stack;
+use crate::sys;
 
 /// Interfaces of one [`Part`]: more than most hosts have.
 const PART_LEN: usize = 8;
@@ -16,6 +17,8 @@ pub(crate) struct InterfaceSet<S: Stack> {
     count: AtomicUsize,
     /// One of them has several rings.
     has_several_rings: AtomicBool,
+    /// When [`InterfaceSet::receive_at_rate`] last did so.
+    received_nsec: AtomicU64,
     first: Part<S>,
 }
 
@@ -88,6 +91,7 @@ impl<S: Stack> InterfaceSet<S> {
         Self {
             count: AtomicUsize::new(0),
             has_several_rings: AtomicBool::new(false),
+            received_nsec: AtomicU64::new(0),
             first: Part::new(),
         }
     }
@@ -189,6 +193,26 @@ impl<S: Stack> InterfaceSet<S> {
         self.iter_rings()
             .map(|(interface, rings)| interface.receive_present(rings))
             .sum()
+    }
+
+    /// The same, unless it was done less than `nsec` nanoseconds ago.
+    #[cold]
+    pub(crate) fn receive_at_rate(&self, nsec: u64) {
+        let now = sys::now_nsec();
+        if now.saturating_sub(self.received_nsec.load(Ordering::Relaxed)) >= nsec {
+            self.received_nsec.store(now, Ordering::Relaxed);
+            self.receive_present();
+        }
+    }
+
+    /// The same where a look at the rings finds anything: for calls that act on what has come, and mostly find nothing.
+    #[inline]
+    pub(crate) fn receive_waiting(&self) {
+        for (interface, rings) in self.iter_rings() {
+            if interface.has_waiting() {
+                interface.receive_present(rings);
+            }
+        }
     }
 
     /// Receives all that has come so far, whoever else receives by the same interfaces.

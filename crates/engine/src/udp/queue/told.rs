@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::Ordering;
 
+use libc::c_int;
+
 use crate::sockets::control::ControlRoom;
+use crate::sockets::interface::Interface;
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
-use crate::sys;
-use crate::udp::UdpSocket;
-use crate::udp::ancillary::{self, Headers, Wants};
+use crate::sys::{self, Errno};
+use crate::udp::ancillary::{self, Facts, Headers, Wants};
 use crate::udp::queue::ReceiveQueue;
+use crate::udp::queue::merged::Run;
+use crate::udp::{Received, UdpSocket};
 
 /// How long it is taken for known by which address a host is answered: changes of the network are to be seen that soon.
 const ANSWERS_NSEC: u64 = 100_000_000;
@@ -62,17 +66,88 @@ impl<S: Stack> UdpSocket<S> {
     pub(crate) fn refresh_message_options(&self) {
         let wants = Wants::read(self.shadow.fd.load(Ordering::Relaxed), self.family());
         self.receive.lock().set_wants(wants);
+        self.stamp_arrivals_if_wanted();
         self.refresh_send_options();
+    }
+
+    /// Has the devices note when packets come if the program is to be told. To be called when it asks, and when there are others.
+    pub(in crate::udp) fn stamp_arrivals_if_wanted(&self) {
+        if self.receive.lock().wants.stamp() {
+            self.interfaces.iter().for_each(Interface::stamp_arrivals);
+        }
+    }
+
+    /// What there is to tell of a datagram that has just been taken from the ring of an interface.
+    #[cold]
+    pub(super) fn facts_of(
+        &self,
+        queue: &ReceiveQueue,
+        received: &Received,
+        interface: u32,
+    ) -> Facts {
+        let drops = queue.drops.wrapping_add(queue.kernel_drops);
+        Facts::now(queue.wants, interface, drops, || {
+            let from = self
+                .interfaces
+                .iter()
+                .find(|it| it.spec().index == interface);
+            from.and_then(|it| it.age_nsec(received.frame()))
+                .unwrap_or(0)
+        })
+    }
+
+    /// Takes (or looks at) the oldest datagram, and tells of it, or several that are received as one.
+    #[cold]
+    pub(super) fn take_told(
+        &self,
+        queue: &mut ReceiveQueue,
+        message: &mut Message<'_>,
+        flags: c_int,
+        hit: bool,
+    ) -> Option<Result<usize, Errno>> {
+        let oldest = queue.datagrams.front()?;
+        let source = oldest.source(self.pool);
+        let control_room = message.control_room();
+        let run = match queue.wants.merged() {
+            true => queue.run(self.pool, message.total_len().unwrap_or(0)),
+            false => Run::of_one(oldest.len()),
+        };
+        let Run { count, len, .. } = run;
+        let copied = if count > 1 {
+            let datagrams = queue.datagrams.iter().take(count);
+            let payloads = datagrams.map(|it| it.payload(self.pool));
+            message.receive_joined(payloads, len, source, self.family())
+        } else {
+            message.receive(oldest.payload(self.pool), source, self.family())
+        };
+        self.tell(queue, message, control_room, run.segment_len());
+        let result = copied.map(|copied| match flags & libc::MSG_TRUNC {
+            0 => copied,
+            _ => len,
+        });
+        if flags & libc::MSG_PEEK != 0 {
+            return Some(result);
+        }
+        for number in 0..count {
+            let oldest = queue.pop()?;
+            // The call counts once, the datagrams each.
+            let is_hit = hit && number == 0;
+            self.count_received(result.is_ok(), oldest.len(), is_hit);
+            self.count_latency(oldest.arrived_nsec());
+            oldest.release(self.pool);
+        }
+        self.queue_changed(queue);
+        Some(result)
     }
 
     /// Tells of the oldest datagram, which has been copied into the message: what had room for control data still has it. The kernel has
     /// told when it finds that the address has no room.
-    #[cold]
-    pub(super) fn tell(
+    fn tell(
         &self,
         queue: &mut ReceiveQueue,
         message: &mut Message<'_>,
         mut room: ControlRoom,
+        segment_len: Option<usize>,
     ) {
         let (Some(oldest), Some(facts)) = (queue.datagrams.front(), queue.facts.front_mut()) else {
             return;
@@ -83,7 +158,14 @@ impl<S: Stack> UdpSocket<S> {
             } else {
                 Ipv4Addr::UNSPECIFIED
             };
-            ancillary::put(queue.wants, facts, &headers, answers_from, &mut room);
+            ancillary::put(
+                queue.wants,
+                facts,
+                &headers,
+                answers_from,
+                segment_len,
+                &mut room,
+            );
         }
         message.told(&room);
     }

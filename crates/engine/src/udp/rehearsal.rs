@@ -1,0 +1,31 @@
+//! Sends that send nothing: with messages that are rare, the next one finds its way, its ring and its frame in the cache.
+
+use crate::sockets::stack::Stack;
+use crate::udp::UdpSocket;
+use crate::udp::destination::Way;
+
+/// Bytes of the message, as many as the original's.
+const BYTES: usize = 264;
+
+impl<S: Stack> UdpSocket<S> {
+    /// All of a send to the connected peer but the sending (`VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME`). `false`: the socket has sent nothing to
+    /// one past the kernel so far.
+    pub fn rehearse_send(&self) -> bool {
+        if !self.sends_past_kernel() {
+            return false;
+        }
+        let mut send = self.send.lock();
+        let Some(peer) = send.peer else {
+            return false;
+        };
+        if let Some(destination) = send.find(peer)
+            && let Way::Link {
+                sender, template, ..
+            } = &destination.way
+        {
+            sender.rehearse(template, &[0; BYTES]);
+            return true;
+        }
+        false
+    }
+}
