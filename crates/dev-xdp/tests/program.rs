@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use dev_xdp::bpf::BpfError;
 use dev_xdp::bpf::hidden::Hidden;
 use dev_xdp::bpf::link::{AttachError, AttachMode, XdpLink};
-use dev_xdp::bpf::program::{Capacity, FlowMaps, OnMatch, PortMode, Program, Verdict};
+use dev_xdp::bpf::program::{Capacity, FlowMaps, OnMatch, Program, Verdict};
 use testkit::{Namespaces, Skip, eventually, or_skip};
 use wire::{EthernetAddresses, UdpTemplate};
 
@@ -57,10 +57,8 @@ impl Fixture {
 
     fn with_pieces(frame_capacity: u32, on_match: OnMatch, in_pieces: bool) -> Result<Self, Skip> {
         let maps = create_maps()?;
-        maps.add_port(OPEN, UDP, PortMode::AnySource).unwrap();
-        maps.add_port(CONNECTED, UDP, PortMode::ExactFlows).unwrap();
+        maps.add_port(OPEN, UDP).unwrap();
         maps.add_flow(CONNECTED, PEER, UDP).unwrap();
-        maps.add_port(STREAMS, TCP, PortMode::ExactFlows).unwrap();
         maps.add_flow(STREAMS, PEER, TCP).unwrap();
         let capacity = Capacity {
             frame_bytes: frame_capacity,
@@ -238,8 +236,7 @@ fn frames_of_joined_groups_match_with_the_groups_ethernet_address() {
     let fixture = or_skip!(Fixture::new());
     let low = SocketAddrV4::new(Ipv4Addr::new(224, 1, 2, 3), GROUP.port());
     for group in [GROUP, low] {
-        let any = PortMode::AnySource;
-        fixture.maps.add_port(group, UDP, any).unwrap();
+        fixture.maps.add_port(group, UDP).unwrap();
     }
     let its_mac = [0x01, 0x00, 0x5e, 0x01, 0x02, 0x03];
     for (what, group, mac) in [
@@ -315,12 +312,8 @@ fn exact_flows_match_all_of_the_five_tuple() {
         let frame = frame_between(stranger, CONNECTED, b"x");
         fixture.assert_verdict(&frame, Verdict::Pass, what);
     }
-    // The flow of one port says nothing about another port in the same mode.
+    // The flow of one port says nothing about another port.
     let other = SocketAddrV4::new(ADDRESS, 5_001);
-    fixture
-        .maps
-        .add_port(other, UDP, PortMode::ExactFlows)
-        .unwrap();
     fixture.assert_verdict(
         &frame_between(PEER, other, b"x"),
         Verdict::Pass,
@@ -343,7 +336,7 @@ fn ports_that_share_a_slot_are_told_apart() {
     };
     for other in same_slot {
         assert_eq!(verdict(other), Verdict::Pass, "{other} was not added");
-        maps.add_port(other, UDP, PortMode::AnySource).unwrap();
+        maps.add_port(other, UDP).unwrap();
         assert_eq!((verdict(other), verdict(OPEN)), (OURS, OURS));
     }
     // The one in the slot goes, the others stay.
@@ -358,23 +351,24 @@ fn ports_that_share_a_slot_are_told_apart() {
         (verdict(same_slot[0]), verdict(OPEN)),
         (Verdict::Pass, OURS)
     );
-    // The one in the slot is for one peer only from here on.
-    maps.add_port(OPEN, UDP, PortMode::AnySource).unwrap();
+    // The one in the slot goes and comes back.
+    maps.add_port(OPEN, UDP).unwrap();
     assert_eq!(verdict(OPEN), OURS);
-    maps.add_port(OPEN, UDP, PortMode::ExactFlows).unwrap();
+    maps.remove_port(OPEN, UDP).unwrap();
     assert_eq!(verdict(OPEN), Verdict::Pass);
-    maps.add_port(OPEN, UDP, PortMode::AnySource).unwrap();
+    assert_eq!(verdict(same_slot[1]), OURS);
+    maps.add_port(OPEN, UDP).unwrap();
     assert_eq!(verdict(OPEN), OURS);
+    // A flow of one peer to a port whose slot another one has.
+    maps.add_flow(neighbour, PEER, UDP).unwrap();
+    assert_eq!(verdict(neighbour), OURS);
 }
 
 #[test]
 fn entries_of_another_protocol_do_not_count() {
     let fixture = or_skip!(Fixture::new());
     let (port, tcp) = (SocketAddrV4::new(ADDRESS, 80), 6);
-    fixture
-        .maps
-        .add_port(port, tcp, PortMode::AnySource)
-        .unwrap();
+    fixture.maps.add_port(port, tcp).unwrap();
     let mut frame = frame_between(PEER, port, b"x");
     fixture.assert_verdict(&frame, Verdict::Pass, "UDP to a TCP port");
     frame[23] = tcp;
@@ -472,8 +466,7 @@ fn processes_without_cap_perfmon_get_the_same_verdicts() {
     let body = || -> Result<(), Skip> {
         drop_capabilities(&[CAP_SYS_ADMIN, CAP_PERFMON]);
         let maps = create_maps()?;
-        maps.add_port(OPEN, UDP, PortMode::AnySource).unwrap();
-        maps.add_port(CONNECTED, UDP, PortMode::ExactFlows).unwrap();
+        maps.add_port(OPEN, UDP).unwrap();
         maps.add_flow(CONNECTED, PEER, UDP).unwrap();
         let program = Program::load(
             &maps,
@@ -540,20 +533,18 @@ fn changes_of_the_maps_take_effect_at_once() {
     let maps = &fixture.maps;
 
     fixture.assert_verdict(&frame, Verdict::Pass, "no port");
-    assert_eq!(maps.port(port, UDP).unwrap(), None);
-    maps.add_port(port, UDP, PortMode::AnySource).unwrap();
+    assert!(!maps.has_port(port, UDP).unwrap());
+    maps.add_port(port, UDP).unwrap();
     fixture.assert_verdict(&frame, OURS, "port added");
-    assert_eq!(maps.port(port, UDP).unwrap(), Some(PortMode::AnySource));
-    maps.add_port(port, UDP, PortMode::ExactFlows).unwrap();
-    fixture.assert_verdict(&frame, Verdict::Pass, "mode changed, no flow");
-    assert_eq!(maps.port(port, UDP).unwrap(), Some(PortMode::ExactFlows));
+    assert!(maps.has_port(port, UDP).unwrap());
     maps.add_flow(port, PEER, UDP).unwrap();
-    fixture.assert_verdict(&frame, OURS, "flow added");
+    maps.remove_port(port, UDP).unwrap();
+    assert!(!maps.has_port(port, UDP).unwrap());
+    fixture.assert_verdict(&frame, OURS, "port removed, flow left");
     maps.remove_flow(port, PEER, UDP).unwrap();
     fixture.assert_verdict(&frame, Verdict::Pass, "flow removed");
     maps.add_flow(port, PEER, UDP).unwrap();
-    maps.remove_port(port, UDP).unwrap();
-    fixture.assert_verdict(&frame, Verdict::Pass, "port removed, flow left");
+    fixture.assert_verdict(&frame, OURS, "flow added");
 
     let errno = |result: Result<(), BpfError>| result.unwrap_err().errno();
     assert_eq!(errno(maps.remove_port(port, UDP)), Some(libc::ENOENT));
@@ -566,12 +557,9 @@ fn full_maps_refuse_more() {
     let maps = or_skip!(create_maps());
     let port = |number| SocketAddrV4::new(ADDRESS, number);
     for number in 1..=64 {
-        maps.add_port(port(number), UDP, PortMode::AnySource)
-            .unwrap();
+        maps.add_port(port(number), UDP).unwrap();
     }
-    let error = maps
-        .add_port(port(65), UDP, PortMode::AnySource)
-        .unwrap_err();
+    let error = maps.add_port(port(65), UDP).unwrap_err();
     assert_eq!(error.errno(), Some(libc::E2BIG), "{error}");
 }
 

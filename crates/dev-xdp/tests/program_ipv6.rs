@@ -5,7 +5,7 @@
 use std::net::{Ipv6Addr, SocketAddr};
 
 use dev_xdp::bpf::hidden::Hidden;
-use dev_xdp::bpf::program::{Capacity, FlowMaps, OnMatch, PortMode, Program, Verdict};
+use dev_xdp::bpf::program::{Capacity, FlowMaps, OnMatch, Program, Verdict};
 use testkit::{Skip, or_skip};
 use wire::{EthernetAddresses, UdpTemplate, tcp};
 
@@ -61,10 +61,8 @@ fn load(maps: &FlowMaps, in_pieces: bool) -> Program {
 /// Maps with the three ports, and a program that reads them.
 fn steered(in_pieces: bool) -> Result<(FlowMaps, Program), Skip> {
     let maps = maps()?;
-    maps.add_port(at(OPEN), UDP, PortMode::AnySource).unwrap();
+    maps.add_port(at(OPEN), UDP).unwrap();
     for (port, protocol) in [(CONNECTED, UDP), (STREAMS, TCP)] {
-        maps.add_port(at(port), protocol, PortMode::ExactFlows)
-            .unwrap();
         maps.add_flow(at(port), PEER, protocol).unwrap();
     }
     let program = load(&maps, in_pieces);
@@ -281,14 +279,14 @@ fn ports_come_and_go_one_by_one() {
                 Verdict::Pass
             };
             assert_verdicts(&program, vec![("a port", frame_to(port))], expected);
-            let mode = maps.port(port, UDP).unwrap();
-            assert_eq!(mode.is_some(), present.contains(&port));
+            let is_there = maps.has_port(port, UDP).unwrap();
+            assert_eq!(is_there, present.contains(&port));
         }
     };
     for count in 0..=ports.len() {
         check(&ports[..count]);
         if let Some(next) = ports.get(count) {
-            maps.add_port(*next, UDP, PortMode::AnySource).unwrap();
+            maps.add_port(*next, UDP).unwrap();
         }
     }
     for count in 0..ports.len() {

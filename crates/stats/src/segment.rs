@@ -154,7 +154,7 @@ impl Segment {
             events: Mutex::new(0),
             noted: Mutex::new(Vec::new()),
             told_of_end: OnceLock::new(),
-            owner: Owner(pid),
+            owner: Owner::new(pid),
             published: AtomicBool::new(file.is_some()),
             file,
         };

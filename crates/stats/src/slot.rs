@@ -92,7 +92,7 @@ impl<E> Drop for Slot<E> {
             index,
             owner,
         }) = &self.place
-            && owner.is_this_process()
+            && owner.has_this_memory()
         {
             head.close();
             leases.give_back(*index);

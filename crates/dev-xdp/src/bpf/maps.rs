@@ -42,20 +42,10 @@ pub struct FlowMaps {
 #[derive(Debug)]
 pub(super) struct Tables<const PORT: usize, const FLOW: usize> {
     ports: Map<PORT, 4>,
-    /// In each slot the key of one [`PortMode::AnySource`] port, or zeros: found without the hash of the port map, which takes
-    /// 50 ns a packet.
+    /// In each slot the key of one of the ports: found without the hash of the port map, which takes 50 ns a packet. Zeros if the map
+    /// has none that would have this slot, and [`ELSEWHERE`] if it has some, perhaps.
     slots: Map<4, PORT>,
     flows: Map<FLOW, 4>,
-}
-
-/// What a port's packets are redirected for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum PortMode {
-    /// All packets to the port, whoever sends them.
-    AnySource = 1,
-    /// Those of the flows added with [`FlowMaps::add_flow`]; the kernel gets the others.
-    ExactFlows = 2,
 }
 
 impl FlowMaps {
@@ -73,53 +63,17 @@ impl FlowMaps {
         })
     }
 
-    /// Redirects packets to `local`, replacing what was said about this port before.
-    pub fn add_port(
-        &self,
-        local: impl Into<SocketAddr>,
-        protocol: u8,
-        mode: PortMode,
-    ) -> Result<(), BpfError> {
+    /// Redirects all packets to `local`, whoever sends them.
+    pub fn add_port(&self, local: impl Into<SocketAddr>, protocol: u8) -> Result<(), BpfError> {
         let local = local.into();
         let added = match port_key(local, protocol) {
-            PortKey::V4(key) => self.v4.add_port(&key, slot(local), mode),
-            PortKey::V6(key) => self.v6.add_port(&key, slot(local), mode),
+            PortKey::V4(key) => self.v4.add_port(&key, slot(local)),
+            PortKey::V6(key) => self.v6.add_port(&key, slot(local)),
         };
         added.map_err(|cause| BpfError::new("add a port to the XDP port map", cause))
     }
 
-    /// The same for a port that nothing was said about.
-    pub(crate) fn add_new_port(
-        &self,
-        local: SocketAddr,
-        protocol: u8,
-        mode: PortMode,
-    ) -> Result<(), BpfError> {
-        if mode == PortMode::AnySource {
-            return self.add_port(local, protocol, mode);
-        }
-        let value = (mode as u32).to_ne_bytes();
-        let added = match port_key(local, protocol) {
-            PortKey::V4(key) => self.v4.ports.update(&key, &value),
-            PortKey::V6(key) => self.v6.ports.update(&key, &value),
-        };
-        added.map_err(|cause| BpfError::new("add a port to the XDP port map", cause))
-    }
-
-    /// Leaves packets to `local`, of which some were redirected, to the kernel. An error (`ENOENT`) if none were.
-    pub(crate) fn remove_exact_port(
-        &self,
-        local: SocketAddr,
-        protocol: u8,
-    ) -> Result<(), BpfError> {
-        let removed = match port_key(local, protocol) {
-            PortKey::V4(key) => self.v4.ports.delete(&key),
-            PortKey::V6(key) => self.v6.ports.delete(&key),
-        };
-        removed.map_err(|cause| BpfError::new("remove a port from the XDP port map", cause))
-    }
-
-    /// Leaves packets to `local` to the kernel. An error (`ENOENT`) if they were.
+    /// Takes back [`add_port`](Self::add_port). An error (`ENOENT`) if the port is not there.
     pub fn remove_port(&self, local: impl Into<SocketAddr>, protocol: u8) -> Result<(), BpfError> {
         let local = local.into();
         let removed = match port_key(local, protocol) {
@@ -129,34 +83,25 @@ impl FlowMaps {
         removed.map_err(|cause| BpfError::new("remove a port from the XDP port map", cause))
     }
 
-    /// What is redirected of the packets to `local`, if anything.
-    pub fn port(
-        &self,
-        local: impl Into<SocketAddr>,
-        protocol: u8,
-    ) -> Result<Option<PortMode>, BpfError> {
+    /// Whether all packets to `local` are redirected.
+    pub fn has_port(&self, local: impl Into<SocketAddr>, protocol: u8) -> Result<bool, BpfError> {
         let value = match port_key(local.into(), protocol) {
             PortKey::V4(key) => self.v4.ports.lookup(&key),
             PortKey::V6(key) => self.v6.ports.lookup(&key),
         };
         let value =
             value.map_err(|cause| BpfError::new("look up a port in the XDP port map", cause))?;
-        let modes = [PortMode::AnySource, PortMode::ExactFlows];
-        Ok(value.and_then(|value| {
-            modes
-                .into_iter()
-                .find(|mode| *mode as u32 == u32::from_ne_bytes(value))
-        }))
+        Ok(value.is_some())
     }
 
-    /// Redirects packets from `peer` to `local`, if the port of `local` is added too. Both are of one family.
+    /// Redirects packets from `peer` to `local`. Both are of one family.
     pub fn add_flow(
         &self,
         local: impl Into<SocketAddr>,
         peer: impl Into<SocketAddr>,
         protocol: u8,
     ) -> Result<(), BpfError> {
-        let value = FLOW_PRESENT.to_ne_bytes();
+        let value = PRESENT.to_ne_bytes();
         let added = match flow_key(local.into(), peer.into(), protocol) {
             FlowKey::V4(key) => self.v4.flows.update(&key, &value),
             FlowKey::V6(key) => self.v6.flows.update(&key, &value),
@@ -228,29 +173,17 @@ impl<const PORT: usize, const FLOW: usize> Tables<PORT, FLOW> {
         })
     }
 
-    fn add_port(&self, key: &[u8; PORT], slot: [u8; 4], mode: PortMode) -> io::Result<()> {
-        if mode != PortMode::AnySource {
-            self.clear_slot(key, slot)?;
-        }
-        self.ports.update(key, &(mode as u32).to_ne_bytes())?;
-        if mode == PortMode::AnySource {
-            // Another port that had the slot is found in the map.
-            self.slots.update(&slot, key)?;
-        }
-        Ok(())
+    fn add_port(&self, key: &[u8; PORT], slot: [u8; 4]) -> io::Result<()> {
+        self.ports.update(key, &PRESENT.to_ne_bytes())?;
+        // Another port that had the slot is found in the map.
+        self.slots.update(&slot, key)
     }
 
     fn remove_port(&self, key: &[u8; PORT], slot: [u8; 4]) -> io::Result<()> {
-        self.clear_slot(key, slot)?;
-        self.ports.delete(key)
-    }
-
-    /// The port is not redirected for everybody any more.
-    fn clear_slot(&self, key: &[u8; PORT], slot: [u8; 4]) -> io::Result<()> {
         if self.slots.lookup(&slot)? == Some(*key) {
-            self.slots.update(&slot, &[0; PORT])?;
+            self.slots.update(&slot, &[ELSEWHERE; PORT])?;
         }
-        Ok(())
+        self.ports.delete(key)
     }
 
     pub(super) fn slots_fd(&self) -> BorrowedFd<'_> {
@@ -320,8 +253,11 @@ fn slot(local: SocketAddr) -> [u8; 4] {
     (u32::from(local.port()) % SLOTS).to_ne_bytes()
 }
 
-/// The program looks only whether a flow is there.
-const FLOW_PRESENT: u32 = 1;
+/// The program looks only whether a port or a flow is there.
+const PRESENT: u32 = 1;
+
+/// What all bytes of a slot are that a port has left: no key ends so.
+const ELSEWHERE: u8 = u8::MAX;
 
 const PORTS_NAME: Name = *b"vma_ports\0\0\0\0\0\0\0";
 const SLOTS_NAME: Name = *b"vma_slots\0\0\0\0\0\0\0";

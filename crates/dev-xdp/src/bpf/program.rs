@@ -15,7 +15,7 @@ use super::insn::{Helper, Instruction};
 use super::maps::{FLOW_KEY_BYTES, PORT_KEY_BYTES, V6_FLOW_KEY_BYTES, V6_PORT_KEY_BYTES};
 use super::syscall::{self, Name, ProgramKind};
 
-pub use super::maps::{FlowMaps, PortMode};
+pub use super::maps::FlowMaps;
 
 mod ipv6;
 
@@ -179,7 +179,7 @@ fn assemble(
     let mut a = Assembler::default();
     let pass = a.label();
     let matched = a.label();
-    let not_in_slot = a.label();
+    let not_for_all = a.label();
     let not_ipv4 = a.label();
 
     a.mov(R6, R1);
@@ -257,22 +257,20 @@ fn assemble(
     a.shift_left(R1, KEY_SHIFTS.protocol);
     a.or(R8, R1);
 
-    // Mostly it is the one in the slot of its lower byte.
+    // Mostly it is the one in the slot of its lower byte. If the slot is empty, no port is for everybody that would have it.
     a.load(R1, U8, R7, frame::DESTINATION_PORT + 1);
     a.store(U32, R10, SLOT_INDEX, R1);
     look_up(&mut a, maps.v4().slots_fd(), SLOT_INDEX);
-    a.jump_if(R0, Equal, 0, not_in_slot);
+    a.jump_if(R0, Equal, 0, pass);
     a.load(R1, U64, R0, 0);
     a.jump_if(R1, Equal, R8, matched);
-
-    a.place(not_in_slot);
+    a.jump_if(R1, Equal, 0, not_for_all);
     a.store(U64, R10, PORT_KEY, R8);
     look_up(&mut a, maps.v4().ports_fd(), PORT_KEY);
-    a.jump_if(R0, Equal, 0, pass);
-    a.load(R1, U32, R0, 0);
-    a.jump_if(R1, Equal, PortMode::AnySource as i32, matched);
+    a.jump_if(R0, NotEqual, 0, matched);
 
-    // `PortMode::ExactFlows`: is this one of them?
+    // Is this one of the flows?
+    a.place(not_for_all);
     a.load(R1, U32, R7, frame::SOURCE_ADDRESS);
     a.store(U32, R10, FLOW_KEY, R1);
     a.load(R1, U32, R7, frame::DESTINATION_ADDRESS);

@@ -84,6 +84,7 @@ impl<B: Backend> Engine<B> {
         family: Family,
         nonblocking: bool,
     ) -> Option<&'static TcpSocket<B>> {
+        self.end_some_streams();
         let object = self.streams.take(|| {
             Object::Tcp(TcpSocket::new(
                 self.tcp,

@@ -84,6 +84,11 @@ impl<B: Backend> Engine<B> {
         self.orphans().insert(ptr::from_ref(socket).addr(), object);
     }
 
+    /// Ends some of the connections that are over and that nobody has. Under the control lock.
+    pub(super) fn end_some_streams(&self) {
+        tcp::end_some(self.tcp, |socket| self.give_stream_back(socket));
+    }
+
     /// Nobody has the object any more.
     fn give_stream_back(&self, socket: &TcpSocket<B>) {
         let object = self.orphans().remove(&ptr::from_ref(socket).addr());

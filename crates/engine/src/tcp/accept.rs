@@ -221,8 +221,8 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         stream.belongs_to(user);
         stream.show_accepted(fd, inode);
-        // Its timer was the listener's.
-        self.common.timers.arm(self.timer(), now);
+        // So far its timer was the listener's: it tells anew what it needs.
+        stream.connection.on_timeout(now);
         let mut outcome = stream.settle(&self.core, now);
         let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);

@@ -124,7 +124,7 @@ impl<S: TcpStack> TcpSocket<S> {
         Vec::new()
     }
 
-    fn take_way(&self, of: (SocketAddr, SocketAddr), way: Way<S>) {
+    fn take_way(&'static self, of: (SocketAddr, SocketAddr), way: Way<S>) {
         let now = now();
         let sender = *way.sender;
         let mut role = self.role.lock();

@@ -11,6 +11,7 @@ use crate::sys::streams;
 use crate::tcp::common::now;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
+use crate::tcp::time_wait::Wait;
 use crate::tcp::{TcpSocket, TcpStack};
 
 /// `SO_LINGER`
@@ -185,6 +186,34 @@ impl<S: TcpStack> TcpSocket<S> {
         false
     }
 
+    /// The same of one in the list of those that have ended, in a thread of the program's: what the kernel does for such a one in the
+    /// background takes longer to hand to another thread than to do. Under the control lock.
+    pub(super) fn end_listed(&'static self) -> bool {
+        let now = now();
+        let mut role = self.role.lock();
+        let Role::Stream(stream) = &mut *role else {
+            return false;
+        };
+        if !stream.is_abandoned_and_over() {
+            return false;
+        }
+        if stream.owes_time_wait() {
+            if self.common.could_wait(now) {
+                // The internal thread gives it to the kernel.
+                return false;
+            }
+            stream.wait = Wait::Here;
+        }
+        let outcome = stream.settle(&self.core, now);
+        if let (true, Some(way)) = (outcome.needs_kick, &stream.way) {
+            way.sender.has_replied_to(way.sender.interface);
+        }
+        drop(role);
+        // Tells the device, too.
+        self.let_go_of_end();
+        true
+    }
+
     /// The connection that was here is over, and nobody has it. Returns whether the object is nobody's any more.
     fn end_orphan(&'static self, host: &Host<S>) -> bool {
         let _control = host.control();
@@ -192,11 +221,15 @@ impl<S: TcpStack> TcpSocket<S> {
         let has_ended =
             matches!(&*self.role.lock(), Role::Stream(stream) if stream.is_abandoned_and_over());
         if has_ended {
-            self.drop_flows();
-            self.release();
-            self.finish();
+            self.let_go_of_end();
         }
         has_ended
+    }
+
+    fn let_go_of_end(&self) {
+        self.drop_flows();
+        self.release();
+        self.finish();
     }
 }
 

@@ -15,6 +15,7 @@ use crate::sockets::delivery;
 use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
+use crate::tcp::ended::Ended;
 use crate::tcp::icmp::PathMtus;
 use crate::tcp::options::Defaults;
 use crate::tcp::payload::Received;
@@ -39,6 +40,8 @@ pub(crate) struct Common<S: Stack> {
     /// Whether the kernel's sockets may be repaired.
     can_repair: OnceLock<bool>,
     time_waits: Mutex<Allowance>,
+    /// Connections that are over, and that nobody has.
+    pub(super) ended: Ended<S>,
 }
 
 /// A segment of a connection that is not known here. It may be one of the kernel's, which says so.
@@ -101,6 +104,7 @@ impl<S: Stack> Common<S> {
             strangers: Mutex::default(),
             can_repair: OnceLock::new(),
             time_waits: Mutex::new(Allowance::new(now())),
+            ended: Ended::new(),
         }
     }
 
@@ -138,13 +142,20 @@ impl<S: Stack> Common<S> {
         self.timers.end_look(at_most)
     }
 
-    /// Whether one more connection may go to the kernel for TIME-WAIT.
+    /// Whether one more connection may go to the kernel for TIME-WAIT. Takes that, if so.
     pub(super) fn may_wait(&self, now: Instant) -> bool {
-        let mut allowance = self
-            .time_waits
+        self.time_waits().take(now)
+    }
+
+    /// The same, and takes nothing.
+    pub(super) fn could_wait(&self, now: Instant) -> bool {
+        self.time_waits().has_some(now)
+    }
+
+    fn time_waits(&self) -> MutexGuard<'_, Allowance> {
+        self.time_waits
             .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        allowance.take(now)
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the process may repair the kernel's sockets.

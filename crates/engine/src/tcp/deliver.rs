@@ -96,7 +96,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// All that came from an interface is taken: sends what was left to this moment. No lock may be held.
-    pub(crate) fn end_batch(&self, polled: u32) {
+    pub(crate) fn end_batch(&'static self, polled: u32) {
         let now = now();
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
@@ -124,7 +124,10 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// Tells those who wait of what has happened, and has the timer set. Without the socket's lock.
     #[inline]
-    pub(super) fn announce(&self, outcome: &Outcome) {
+    pub(super) fn announce(&'static self, outcome: &Outcome) {
+        if outcome.has_ended {
+            self.common.ended.add(self);
+        }
         if outcome.events != 0 {
             self.readiness.announce(outcome.events);
         }

@@ -42,6 +42,8 @@ pub(super) struct Stream<S: Stack> {
     is_held: bool,
     /// It is in its interface's batch.
     pub(super) is_in_batch: bool,
+    /// It is in the list of those that have ended.
+    is_listed: bool,
     /// The application has not been told of the end of the handshake by `connect(2)` (`SS_CONNECTING`).
     pub(super) is_connecting: bool,
     pub(super) is_read_shut: bool,
@@ -67,9 +69,12 @@ pub(super) struct Sent {
 /// its way, so nothing of it may ever be acknowledged.
 const ROOM_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How long a connection that is over waits for others, so that the internal thread wakes once for many. The FIN of a peer whose
-/// connection goes on to TIME-WAIT is not acknowledged before, which nobody notices but the peer's kernel.
-const END_DELAY: Duration = Duration::from_millis(1);
+/// How long a connection that goes on to TIME-WAIT waits for others, so that the internal thread wakes once for many. The peer's FIN is
+/// not acknowledged before, which nobody notices but the peer's kernel.
+const TIME_WAIT_DELAY: Duration = Duration::from_millis(4);
+
+/// After what time the internal thread ends what is over and nobody has, if no call has done so that makes a socket.
+const END_DELAY: Duration = Duration::from_millis(10);
 
 impl Sent {
     /// When somebody has to look after the connection, which asks for `wake_up`.
@@ -95,6 +100,8 @@ pub(super) struct Outcome {
     pub(super) wake_up: Option<Instant>,
     /// It is not known how segments reach the peer.
     pub(super) needs_way: bool,
+    /// The connection is over, and nobody has it.
+    pub(super) has_ended: bool,
 }
 
 impl<S: Stack> Stream<S> {
@@ -120,6 +127,7 @@ impl<S: Stack> Stream<S> {
             transmit: Transmit::default(),
             is_held: false,
             is_in_batch: false,
+            is_listed: false,
             is_connecting: false,
             is_read_shut: false,
             is_write_shut: false,
@@ -217,17 +225,23 @@ impl<S: Stack> Stream<S> {
             };
         }
         self.show_readiness(core);
-        let wake_up = if self.is_over() {
-            // Whoever looks after the socket lets go of it.
-            (self.orphan.is_some() || self.owes_time_wait()).then_some(now + END_DELAY)
-        } else {
+        let is_over = self.is_over();
+        let wake_up = if !is_over {
             sent.earlier(self.connection.poll_wake_up(), now)
+        } else if self.owes_time_wait() {
+            Some(now + TIME_WAIT_DELAY)
+        } else {
+            // Whoever looks after the socket lets go of it.
+            self.orphan.is_some().then_some(now + END_DELAY)
         };
+        let has_ended = is_over && self.orphan.is_some() && !self.is_listed;
+        self.is_listed |= has_ended;
         Outcome {
             needs_kick: sent.needs_kick,
             events,
             wake_up,
             needs_way: !self.way.as_ref().is_some_and(Way::is_current),
+            has_ended,
         }
     }
 

@@ -59,6 +59,13 @@ impl Allowance {
 
     /// Takes one, if there is one.
     pub(super) fn take(&mut self, now: Instant) -> bool {
+        let has_one = self.has_some(now);
+        self.left -= u32::from(has_one);
+        has_one
+    }
+
+    /// Whether there is one.
+    pub(super) fn has_some(&mut self, now: Instant) -> bool {
         let earned = now.saturating_since(self.at).as_nanos() / EARNED_EVERY.as_nanos();
         let earned = u32::try_from(earned).unwrap_or(u32::MAX).min(ALLOWED);
         if earned == ALLOWED {
@@ -67,9 +74,7 @@ impl Allowance {
             self.at = self.at + EARNED_EVERY * earned;
         }
         self.left = (self.left + earned).min(ALLOWED);
-        let has_one = self.left > 0;
-        self.left -= u32::from(has_one);
-        has_one
+        self.left > 0
     }
 }
 
@@ -187,5 +192,8 @@ mod tests {
         assert_eq!(taken_at(begin + Duration::from_micros(1_500)), 1);
         assert_eq!(taken_at(begin + Duration::from_millis(10)), 9);
         assert_eq!(taken_at(begin + Duration::from_secs(3600)), 1000);
+        assert!(!allowance.has_some(begin + Duration::from_secs(3600)));
+        let later = begin + Duration::from_secs(3601);
+        assert!(allowance.has_some(later) && allowance.has_some(later));
     }
 }

@@ -14,6 +14,7 @@ mod messages;
 
 pub(crate) use memory::{
     can_populate, handle_bus_errors, map_for_reading, map_shared, map_zeros_over, populate, unmap,
+    wiped_word,
 };
 pub(crate) use messages::{control_socket, receive_with_credentials, send_to};
 

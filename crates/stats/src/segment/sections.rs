@@ -1,6 +1,6 @@
 //! The sections of a segment, and what is handed out of them.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::layout::{GROWTH, Placement, Plan, SectionRow};
@@ -13,11 +13,35 @@ use crate::slot::{Place, Slot};
 
 /// The process that may change the segment.
 #[derive(Debug)]
-pub(crate) struct Owner(pub(super) u32);
+pub(crate) struct Owner {
+    process: u32,
+    /// [`MARK`] in the memory of that process only. `None`: no memory is wiped at a fork here.
+    mark: Option<&'static AtomicU32>,
+}
+
+const MARK: u32 = 1;
 
 impl Owner {
+    /// This process, whose id is `process`.
+    pub(super) fn new(process: u32) -> Self {
+        let mark = sys::wiped_word();
+        if let Some(mark) = mark {
+            mark.store(MARK, Ordering::Relaxed);
+        }
+        Self { process, mark }
+    }
+
     pub(crate) fn is_this_process(&self) -> bool {
-        self.0 == sys::process_id().cast_unsigned()
+        self.process == sys::process_id().cast_unsigned()
+    }
+
+    /// The same without a system call. A child of vfork(2), which has its parent's memory, counts as that.
+    #[inline]
+    pub(crate) fn has_this_memory(&self) -> bool {
+        match self.mark {
+            Some(mark) => mark.load(Ordering::Relaxed) == MARK,
+            None => self.is_this_process(),
+        }
     }
 }
 
@@ -125,7 +149,7 @@ impl<E: Entry + Shared> Section<E> {
     }
 
     pub(super) fn claim(&'static self, owner: &'static Owner) -> Slot<E> {
-        if !owner.is_this_process() {
+        if !owner.has_this_memory() {
             return Slot::overflowed(E::default());
         }
         let Some(index) = self.leases.take() else {

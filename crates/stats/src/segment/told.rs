@@ -51,7 +51,7 @@ impl Segment {
     /// is. The last [`EVENTS`](crate::EVENTS) are kept. Subjects are cut at 16 bytes, texts at 128. From any thread.
     pub fn event(&self, kind: &str, subject: &str, text: &str) {
         let core = self.core;
-        if !core.owner.is_this_process() {
+        if !core.owner.has_this_memory() {
             return;
         }
         let mut count = core.events.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +73,7 @@ impl Segment {
     /// [`CLOSED_SOCKETS`](crate::CLOSED_SOCKETS) of them. One thread at a time.
     pub fn remember_closed(&self, socket: &SocketStats) {
         let core = self.core;
-        if !core.owner.is_this_process() {
+        if !core.owner.has_this_memory() {
             return;
         }
         let order = core.closed_count.fetch_add(1, Ordering::Relaxed);
@@ -99,7 +99,7 @@ impl Segment {
     /// each topic: a later text takes the place of an earlier one, and an empty text takes the note away. Subjects and topics
     /// are cut at 16 bytes, texts at 256.
     pub fn note(&self, subject: &str, topic: &str, text: &str) {
-        if !self.core.owner.is_this_process() {
+        if !self.core.owner.has_this_memory() {
             return;
         }
         let mut noted = self
@@ -134,7 +134,7 @@ impl Segment {
     /// once, before sockets refer to the codes. Texts are cut at 64 bytes.
     pub fn reason_names(&self, names: &[&str]) {
         let reasons = &self.core.sections.reasons;
-        if !self.core.owner.is_this_process() {
+        if !self.core.owner.has_this_memory() {
             return;
         }
         for (entry, name) in reasons.entries.iter().zip(names) {
@@ -147,7 +147,7 @@ impl Segment {
 
     /// Stores what can be done about each reason, in the order of the codes. Texts are cut at 192 bytes.
     pub fn reason_advice(&self, advice: &[&str]) {
-        if self.core.owner.is_this_process() {
+        if self.core.owner.has_this_memory() {
             let entries = self.core.sections.reasons.entries;
             for (entry, advice) in entries.iter().zip(advice) {
                 entry.advice.set(advice);
@@ -157,7 +157,7 @@ impl Segment {
 
     /// Counts one socket that is left to the kernel for the reason `code`. From any thread.
     pub fn count_reason(&self, code: u32) {
-        if !self.core.owner.is_this_process() {
+        if !self.core.owner.has_this_memory() {
             return;
         }
         match self.core.sections.reasons.entries.get(code as usize) {
@@ -169,7 +169,7 @@ impl Segment {
     /// Stores the value of every parameter, in the order in which readers show them. To be called once.
     pub fn settings<'a>(&self, settings: impl Iterator<Item = Setting<'a>>) {
         let section = &self.core.sections.settings;
-        if !self.core.owner.is_this_process() {
+        if !self.core.owner.has_this_memory() {
             return;
         }
         for (index, setting) in settings.enumerate() {
@@ -189,7 +189,7 @@ impl Segment {
     /// 128 bytes.
     pub fn describe_rule(&self, number: u32, rule: &str, origin: &str) {
         let section = &self.core.sections.rules;
-        if !self.core.owner.is_this_process() {
+        if !self.core.owner.has_this_memory() {
             return;
         }
         let index = number.checked_sub(1);

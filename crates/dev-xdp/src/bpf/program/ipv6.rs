@@ -2,9 +2,9 @@
 
 use super::super::maps::{Tables, V6_FLOW_KEY_BYTES, V6_PORT_KEY_BYTES};
 use super::{
-    Assembler, Capacity, Equal, Greater, KeyShifts, Label, Less, NotEqual, PortMode, R0, R1, R2,
-    R6, R7, R8, R9, R10, SLOT_INDEX, U8, U16, U32, U64, V6_FLOW_KEY, V6_PORT_KEY, check_transport,
-    context, in_memory, look_up,
+    Assembler, Capacity, Equal, Greater, KeyShifts, Label, Less, NotEqual, R0, R1, R2, R6, R7, R8,
+    R9, R10, SLOT_INDEX, U8, U16, U32, U64, V6_FLOW_KEY, V6_PORT_KEY, check_transport, context,
+    in_memory, look_up,
 };
 
 /// Jumps to `pass` with a frame that is not ours, and goes on or jumps to `matched` with one that is. R1 is the EtherType, the other
@@ -68,13 +68,15 @@ pub(super) fn steer(
     a.or(R8, R1);
     a.store(U64, R10, V6_PORT_KEY + 16, R8);
 
-    // Mostly it is the one in the slot of its lower byte.
+    // Mostly it is the one in the slot of its lower byte. If the slot is empty, no port is for everybody that would have it.
     let not_in_slot = a.label();
+    let not_for_all = a.label();
     a.load(R1, U8, R7, frame::DESTINATION_PORT + 1);
     a.store(U32, R10, SLOT_INDEX, R1);
     look_up(a, maps.slots_fd(), SLOT_INDEX);
-    a.jump_if(R0, Equal, 0, not_in_slot);
+    a.jump_if(R0, Equal, 0, pass);
     a.load(R1, U64, R0, 16);
+    a.jump_if(R1, Equal, 0, not_for_all);
     a.jump_if(R1, NotEqual, R8, not_in_slot);
     a.load(R1, U64, R0, 0);
     a.load(R2, U64, R7, frame::DESTINATION_ADDRESS);
@@ -85,11 +87,10 @@ pub(super) fn steer(
 
     a.place(not_in_slot);
     look_up(a, maps.ports_fd(), V6_PORT_KEY);
-    a.jump_if(R0, Equal, 0, pass);
-    a.load(R1, U32, R0, 0);
-    a.jump_if(R1, Equal, PortMode::AnySource as i32, matched);
+    a.jump_if(R0, NotEqual, 0, matched);
 
-    // `PortMode::ExactFlows`: is this one of them? Both addresses and both ports lie as in the key.
+    // Is this one of the flows? Both addresses and both ports lie as in the key.
+    a.place(not_for_all);
     for offset in [0, 8, 16, 24] {
         a.load(R1, U64, R7, frame::SOURCE_ADDRESS + offset);
         a.store(U64, R10, V6_FLOW_KEY + offset, R1);

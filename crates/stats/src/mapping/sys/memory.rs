@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
 
 use super::{Fd, check};
 
@@ -28,6 +29,27 @@ fn map(bytes: usize, protection: c_int, flags: c_int, fd: c_int) -> io::Result<N
         return Err(io::Error::last_os_error());
     }
     NonNull::new(address.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
+}
+
+/// A word of zeros that a forked child finds zero again (`MADV_WIPEONFORK`), in memory that is never unmapped.
+pub(crate) fn wiped_word() -> Option<&'static AtomicU32> {
+    let bytes = size_of::<AtomicU32>();
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let word = map(
+        bytes,
+        protection,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        -1,
+    )
+    .ok()?;
+    // SAFETY: the range is the mapping made above.
+    let result = unsafe { libc::madvise(word.as_ptr().cast(), bytes, libc::MADV_WIPEONFORK) };
+    if result != 0 {
+        unmap(word, bytes);
+        return None;
+    }
+    // SAFETY: a page of zeros that nobody else knows and that stays mapped.
+    Some(unsafe { word.cast().as_ref() })
 }
 
 pub(crate) fn unmap(base: NonNull<u8>, bytes: usize) {

@@ -1,0 +1,68 @@
+//! Connections that are over and that nobody has: what is left of some of them goes with each call that makes a socket. So connections
+//! that come and go cost no switch to the internal thread, which ends the others after a while.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::sockets::stack::Stack;
+use crate::tcp::{Common, TcpSocket, TcpStack};
+
+/// So many a call: more than come by one.
+const AT_ONCE: usize = 4;
+
+/// A list of them. Those that the internal thread has ended are still in it; their objects may be in use again.
+pub(super) struct Ended<S: Stack> {
+    sockets: Mutex<Vec<&'static TcpSocket<S>>>,
+    has_some: AtomicBool,
+}
+
+impl<S: Stack> Ended<S> {
+    pub(super) fn new() -> Self {
+        Self {
+            sockets: Mutex::default(),
+            has_some: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn add(&self, socket: &'static TcpSocket<S>) {
+        self.sockets().push(socket);
+        self.has_some.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes the one that was added last: its memory is in the cache.
+    fn next(&self) -> Option<&'static TcpSocket<S>> {
+        if !self.has_some.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut sockets = self.sockets();
+        let next = sockets.pop();
+        self.has_some.store(!sockets.is_empty(), Ordering::Relaxed);
+        next
+    }
+
+    fn sockets(&self) -> MutexGuard<'_, Vec<&'static TcpSocket<S>>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: Stack> fmt::Debug for Ended<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ended").finish_non_exhaustive()
+    }
+}
+
+/// Ends some of them; objects that nobody uses any more go to `give`. Under the control lock.
+pub(crate) fn end_some<S: TcpStack>(
+    common: &Common<S>,
+    mut give: impl FnMut(&'static TcpSocket<S>),
+) {
+    for _ in 0..AT_ONCE {
+        let Some(socket) = common.ended.next() else {
+            return;
+        };
+        if socket.end_listed() {
+            give(socket);
+        }
+    }
+}
