@@ -210,12 +210,13 @@ fn bad_variables_leave_the_preset() {
 
 #[test]
 fn a_profile_names_its_presets_without_effect_once() {
-    let parsed = parse(["VMA_SPEC=mcd"]);
+    let parsed = parse(["VMA_SPEC=multi_ring_latency"]);
     assert_eq!(parsed.warnings.len(), 1);
     assert_eq!(parsed.warnings[0].kind, WarningKind::NoEffect);
     assert_eq!(
         parsed.warnings[0].message,
-        "VMA_SPEC=mcd presets parameters that have no effect yet: VMA_RING_ALLOCATION_LOGIC_RX"
+        "VMA_SPEC=multi_ring_latency presets parameters that have no effect yet: \
+         VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME"
     );
     assert!(parse(["VMA_SPEC=rti"]).warnings.is_empty());
 }

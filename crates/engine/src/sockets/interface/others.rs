@@ -199,7 +199,7 @@ impl<S: Stack> Interface<S> {
             count += match eagerness {
                 _ if is_left_to_other => 0,
                 Eagerness::MissesNothing => self.drain_ring(number),
-                _ => self.try_poll_ring(number, direct),
+                _ => self.try_drain_ring(number, direct),
             };
         }
         count

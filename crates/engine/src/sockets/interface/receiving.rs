@@ -113,15 +113,6 @@ impl<B: Backend> ReceiveRing<B> {
     }
 }
 
-/// What a ring is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Amount {
-    Batch,
-    /// What has come so far. What comes meanwhile may wait for the next call: a sender without pauses must not keep this one from
-    /// returning.
-    Present,
-}
-
 /// One of so many frames is timed: two looks at the clock cost as much as a counter, spread over all of them.
 const FRAMES_PER_TIMED: u32 = 64;
 /// Where several rings receive, each tells the sending rings of other numbers of so many frames at a time: a fraction of what makes a
@@ -150,15 +141,15 @@ impl<S: Stack> Interface<S> {
         self.kick_again_before_receiving();
         let mut guard = self.rx.lock(number);
         let (tables, side) = guard.both();
-        let count = self.receive(tables, side, number, Amount::Batch, direct);
+        let count = self.receive::<true>(tables, side, number, direct);
         drop(guard);
         self.end_batch();
         self.start_replies();
         count
     }
 
-    /// The same if nobody else is about it.
-    pub(super) fn try_poll_ring(
+    /// Receives what has come by a ring so far if nobody else is about it.
+    pub(super) fn try_drain_ring(
         &self,
         number: usize,
         direct: &mut Option<DirectReceive<'_, '_, S>>,
@@ -167,7 +158,7 @@ impl<S: Stack> Interface<S> {
             return 0;
         };
         let (tables, side) = guard.both();
-        let count = self.receive(tables, side, number, Amount::Batch, direct);
+        let count = self.receive::<false>(tables, side, number, direct);
         drop(guard);
         self.end_batch();
         self.start_replies();
@@ -180,7 +171,7 @@ impl<S: Stack> Interface<S> {
         self.kick_again_before_receiving();
         let mut guard = self.rx.lock(number);
         let (tables, side) = guard.both();
-        let count = self.receive(tables, side, number, Amount::Present, &mut None);
+        let count = self.receive::<false>(tables, side, number, &mut None);
         drop(guard);
         self.end_batch();
         self.start_replies();
@@ -194,13 +185,14 @@ impl<S: Stack> Interface<S> {
         }
     }
 
+    /// A batch, or what has come so far: what comes meanwhile may wait for the next call, so that a sender without pauses does not keep
+    /// this one from returning. The two have code of their own: the batch's is a ping-pong's.
     #[inline(always)]
-    fn receive(
+    fn receive<const BATCH: bool>(
         &self,
         tables: &Tables<S>,
         side: &mut RxSide<S::Backend>,
         number: usize,
-        amount: Amount,
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) -> usize {
         let receiver = self.receivers.get(number);
@@ -221,9 +213,10 @@ impl<S: Stack> Interface<S> {
             let arrived_nsec = arrival_nsec(until_timed);
             self.deliver(receiver, tables, frame, arrived_nsec, direct);
         };
-        let count = match amount {
-            Amount::Batch => ring.poll(self.pool, self.poll_batch_max, sink),
-            Amount::Present => ring.drain(self.pool, sink),
+        let count = if BATCH {
+            ring.poll(self.pool, self.poll_batch_max, sink)
+        } else {
+            ring.drain(self.pool, sink)
         };
         if count > 0 {
             if self.receivers.is_one() {

@@ -35,10 +35,12 @@ struct Part<S: Stack> {
 }
 
 impl<S: Stack> Slot<S> {
-    const EMPTY: Self = Self {
-        interface: AtomicPtr::new(ptr::null_mut()),
-        rings: AtomicU64::new(0),
-    };
+    const fn empty() -> Self {
+        Self {
+            interface: AtomicPtr::new(ptr::null_mut()),
+            rings: AtomicU64::new(0),
+        }
+    }
 
     #[inline]
     fn interface(&self) -> Option<&'static Interface<S>> {
@@ -55,7 +57,7 @@ impl<S: Stack> Slot<S> {
 impl<S: Stack> Part<S> {
     const fn new() -> Self {
         Self {
-            slots: [const { Slot::EMPTY }; PART_LEN],
+            slots: [const { Slot::empty() }; PART_LEN],
             next: AtomicPtr::new(ptr::null_mut()),
         }
     }
