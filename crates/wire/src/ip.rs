@@ -211,6 +211,13 @@ impl Headers {
         }
     }
 
+    /// IPv4 has none.
+    pub(crate) fn set_flow_label(&mut self, label: u32) {
+        if let Self::V6(v6) = self {
+            v6.set_flow_label(label);
+        }
+    }
+
     /// As [`IpHeaders::pseudo_header`].
     pub(crate) fn pseudo_header(&self) -> u32 {
         match self {

@@ -476,6 +476,9 @@ impl<S: Stack> Interface<S> {
                 }
                 flows.look_up(packet.protocol(), source, destination)
             }
+            Endpoints::V6 { destination, .. } if destination.0.is_multicast() => {
+                return self.deliver_to_group(groups, &packet, frame, arrived_nsec, direct);
+            }
             Endpoints::V6 { .. } => self.owner_v6(flows, refused, &packet),
         };
         let Some(socket) = owner else {
@@ -513,18 +516,18 @@ impl<S: Stack> Interface<S> {
         arrived_nsec: u64,
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) {
-        if let Some(call) = direct
-            && call.waits_for(socket)
-        {
-            socket.receive_at_once(call, packet, &frame, arrived_nsec);
-            if call.result.is_some() {
-                return self.pool.give(frame);
-            }
-        }
         let arrival = Arrival {
             nsec: arrived_nsec,
             interface: self.spec.index,
         };
+        if let Some(call) = direct
+            && call.waits_for(socket)
+        {
+            socket.receive_at_once(call, packet, &frame, arrival);
+            if call.result.is_some() {
+                return self.pool.give(frame);
+            }
+        }
         if let Err(dropped) = socket.deliver(packet, frame, arrival) {
             self.pool.give(dropped);
         }

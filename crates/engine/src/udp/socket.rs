@@ -143,11 +143,8 @@ impl<S: Stack> UdpSocket<S> {
         frame: Frame,
         arrival: Arrival,
     ) -> Result<(), Frame> {
-        self.queue(
-            Received::new(frame, datagram, arrival.nsec),
-            arrival.interface,
-        )
-        .map_err(Received::into_frame)
+        self.queue(Received::new(frame, datagram, arrival), arrival.interface)
+            .map_err(Received::into_frame)
     }
 
     /// The kernel has accepted an `IP_MULTICAST_IF`. It tells nobody of an index later, so it is taken from the call.

@@ -14,6 +14,7 @@ use libc::c_int;
 use crate::engine::{AnySocket, Engine, Object};
 use crate::sockets::family::Family;
 use crate::sockets::hand_over;
+use crate::sockets::options::IPV6_MULTICAST_ALL;
 use crate::sockets::reason::Reason;
 use crate::sockets::shared::SharedSocket;
 use crate::sockets::stack::Stack;
@@ -191,6 +192,7 @@ impl<B: Backend> Engine<B> {
             (libc::SOL_SOCKET, libc::SO_TIMESTAMP),
             (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL),
             (libc::IPPROTO_IP, libc::IP_MULTICAST_ALL),
+            (libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL),
         ] {
             self.option_was_set(socket, level, name);
         }
