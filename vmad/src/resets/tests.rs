@@ -5,8 +5,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 fn connection(process: u8, port: u16) -> Connection {
     Connection {
-        local: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, process), port),
-        peer: SocketAddrV4::new(Ipv4Addr::new(10, 0, 9, 9), 80),
+        local: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, process), port).into(),
+        peer: SocketAddrV4::new(Ipv4Addr::new(10, 0, 9, 9), 80).into(),
     }
 }
 

@@ -7,6 +7,7 @@ use dev_core::Flow;
 use stats::{GroupSlot, Segment, SocketStats};
 use vma_config::rules::ProcessRules;
 
+use crate::sockets::family::Family;
 use crate::sockets::groups::SocketGroups;
 use crate::sockets::interface::Interface;
 use crate::sockets::shared::SharedSocket;
@@ -83,9 +84,13 @@ impl<S: Stack> Attachment<S> {
         self.reuses_address
     }
 
-    pub(crate) fn opened() -> Self {
+    pub(crate) fn opened(family: Family) -> Self {
+        let mut groups = SocketGroups::default();
+        // `IP_MULTICAST_ALL` of a socket of `AF_INET6` is off (`inet6_create`, net/ipv6/af_inet6.c).
+        groups.takes_all.v4 = family == Family::Inet;
         Self {
             descriptors: 1,
+            groups,
             ..Self::default()
         }
     }
