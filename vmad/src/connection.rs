@@ -26,9 +26,7 @@ impl Connection {
                 && !ip.is_multicast()
                 && !is_special
         };
-        usable(&self.local)
-            && usable(&self.peer)
-            && self.local.is_ipv4() == self.peer.is_ipv4()
+        usable(&self.local) && usable(&self.peer) && self.local.is_ipv4() == self.peer.is_ipv4()
     }
 }
 

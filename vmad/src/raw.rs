@@ -94,9 +94,7 @@ impl Receiver {
         let Self { sockets, buffer } = self;
         for socket in sockets {
             loop {
-                let room = buffer
-                    .get_mut(packet::PACKET_OFFSET..)
-                    .unwrap_or_default();
+                let room = buffer.get_mut(packet::PACKET_OFFSET..).unwrap_or_default();
                 let length = match rustix::net::recv(&*socket, room, RecvFlags::DONTWAIT) {
                     Ok((_, length)) => length,
                     Err(Errno::AGAIN) => break,

@@ -120,6 +120,11 @@ hook! {
                 let value = unsafe { std::slice::from_raw_parts(value.cast(), len) };
                 let _ = contained(|| socket.group_interface_was_set(engine, value));
             }
+            if level == libc::IPPROTO_IPV6 && name == libc::IPV6_MTU {
+                // SAFETY: the kernel has just read an int there, which is not negative.
+                let len = unsafe { value.cast::<u32>().read_unaligned() };
+                let _ = contained(|| socket.packet_len_was_set(len));
+            }
             let _ = contained(|| engine.option_was_set(socket, level, name));
             if changes_membership(level, name) {
                 let group = value.cast::<u8>().wrapping_add(group_offset(level, name));

@@ -23,7 +23,11 @@ fn accelerated(lab: &Lab, case: &str, address: SocketAddr, count: usize) -> Runn
     command
         .env("VMA_STATS_SHMEM_DIR", lab.directory())
         .env("VMA_TRACELEVEL", "4")
-        .args([case, &ipv4(address).to_string(), &address.port().to_string()])
+        .args([
+            case,
+            &ipv4(address).to_string(),
+            &address.port().to_string(),
+        ])
         .arg(count.to_string());
     if address.is_ipv6() {
         command.env("CASE_OVER_IPV6", "real");

@@ -72,6 +72,16 @@ fn canonical_v6(address: SocketAddrV6) -> SocketAddr {
     SocketAddrV6::new(*ip, port, 0, scope).into()
 }
 
+/// Whether packets to an address do not leave their host, and are dropped if they come from elsewhere: groups of the interface-local scope
+/// of IPv6 and of the reserved one below it (RFC 4291 section 2.7).
+pub(crate) fn stays_in_host(ip: IpAddr) -> bool {
+    const INTERFACE_LOCAL: u8 = 1;
+    match ip {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(ip) => ip.is_multicast() && ip.octets()[1] & 0x0f <= INTERFACE_LOCAL,
+    }
+}
+
 /// Whether an address says where it leads only together with an interface (`__ipv6_addr_needs_scope_id`, include/net/ipv6.h).
 fn has_scope(ip: &Ipv6Addr) -> bool {
     let is_narrow_group = ip.is_multicast() && matches!(ip.octets()[1] & 0x0f, 1 | 2);

@@ -25,8 +25,8 @@ pub(crate) fn flow_label(
     }
     let label = KEYS.hash_one((protocol, ends)) as u32 & BITS;
     match setting("flowlabel_state_ranges") {
-        Some(0) => label,
-        _ => label | STATELESS,
+        None | Some(0) => label,
+        Some(_) => label | STATELESS,
     }
 }
 

@@ -26,8 +26,8 @@ use dev_core::{
     Protocol, RxRing, Steering,
 };
 use stats::{QueueSlot, RingSlot, RingStats};
-use wire::ip::Endpoints;
-use wire::{ChecksumPolicy, Malformed};
+use wire::ip::{self, Endpoints};
+use wire::{ChecksumPolicy, Malformed, ipv4, ipv6};
 
 use crate::sockets::delivery::{Arrival, Checksums, Parsed};
 use crate::sockets::direct::DirectReceive;
@@ -448,20 +448,50 @@ impl<S: Stack> Interface<S> {
         self.stream_gap_nsec.store(0, Ordering::Relaxed);
     }
 
+    /// Each version has its own copy of the same code: IPv4's is as short as it would be alone.
     #[inline]
     fn deliver(
         &self,
+        tables: (&FlowTable<S>, &GroupTable<S>, &Shares<S>),
+        refused: &RefusedSources,
+        frame: Frame,
+        arrived_nsec: u64,
+        direct: &mut Option<DirectReceive<'_, '_, S>>,
+    ) {
+        if ip::is_v4(self.pool.data(&frame)) {
+            self.deliver_as(ipv4::parse, tables, refused, frame, arrived_nsec, direct);
+        } else {
+            self.deliver_v6(tables, refused, frame, arrived_nsec, direct);
+        }
+    }
+
+    #[inline(never)]
+    fn deliver_v6(
+        &self,
+        tables: (&FlowTable<S>, &GroupTable<S>, &Shares<S>),
+        refused: &RefusedSources,
+        frame: Frame,
+        arrived_nsec: u64,
+        direct: &mut Option<DirectReceive<'_, '_, S>>,
+    ) {
+        self.deliver_as(ipv6::parse, tables, refused, frame, arrived_nsec, direct);
+    }
+
+    #[inline(always)]
+    fn deliver_as(
+        &self,
+        parse: impl FnOnce(&[u8]) -> Result<ip::Packet<'_>, Malformed>,
         (flows, groups, shares): (&FlowTable<S>, &GroupTable<S>, &Shares<S>),
         refused: &RefusedSources,
         frame: Frame,
         arrived_nsec: u64,
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) {
-        let packet = match Parsed::of(self.pool.data(&frame), self.checksums) {
+        let parsed = parse(self.pool.data(&frame));
+        let packet = match parsed.and_then(|it| Parsed::of_packet(&it, self.checksums)) {
             Ok(packet) => packet,
             Err(malformed) => return self.drop_malformed(frame, malformed),
         };
-        // Asked once which version it is: what is done for IPv4 stays as short as it would be alone.
         let owner = match *packet.endpoints() {
             Endpoints::V4 {
                 source,
@@ -479,7 +509,13 @@ impl<S: Stack> Interface<S> {
             Endpoints::V6 { destination, .. } if destination.0.is_multicast() => {
                 return self.deliver_to_group(groups, &packet, frame, arrived_nsec, direct);
             }
-            Endpoints::V6 { .. } => self.owner_v6(flows, refused, &packet),
+            Endpoints::V6 { .. } => {
+                if refused.contains_source(packet.source()) {
+                    self.stats.rx_dropped_malformed.add(1);
+                    return self.pool.give(frame);
+                }
+                flows.look_up(packet.protocol(), packet.source(), packet.destination())
+            }
         };
         let Some(socket) = owner else {
             // It was on its way when the socket went.
@@ -492,19 +528,6 @@ impl<S: Stack> Interface<S> {
             shares.choose(&packet, socket)
         };
         self.deliver_to(socket, &packet, frame, arrived_nsec, direct);
-    }
-
-    #[inline(never)]
-    fn owner_v6(
-        &self,
-        flows: &FlowTable<S>,
-        refused: &RefusedSources,
-        packet: &Parsed,
-    ) -> Option<S> {
-        if refused.contains_source(packet.source()) {
-            return None;
-        }
-        flows.look_up(packet.protocol(), packet.source(), packet.destination())
     }
 
     #[inline(always)]

@@ -123,7 +123,9 @@ fn of_ip(name: c_int) -> Effect {
 fn of_ipv6(name: c_int) -> Effect {
     match name {
         IPV6_ADDRFORM => Effect::Family,
-        libc::IPV6_UNICAST_HOPS | libc::IPV6_TCLASS | IPV6_AUTOFLOWLABEL => Effect::Headers,
+        libc::IPV6_UNICAST_HOPS | libc::IPV6_TCLASS | libc::IPV6_MTU | IPV6_AUTOFLOWLABEL => {
+            Effect::Headers
+        }
         libc::IPV6_RECVPKTINFO
         | libc::IPV6_RECVHOPLIMIT
         | libc::IPV6_RECVTCLASS
@@ -181,9 +183,10 @@ pub(crate) fn needs_nothing_of_ipv6(name: c_int) -> bool {
 
 /// Whether the kernel's socket can be asked at any time for what an option of datagram sockets has become.
 pub fn is_asked_for_later(level: c_int, name: c_int) -> bool {
-    let is_of_groups = groups::changes_membership(level, name)
-        || (level, name) == (libc::IPPROTO_IP, libc::IP_MULTICAST_IF);
-    !is_of_groups && !matches!(effect(level, name), Effect::Kernel | Effect::Choice)
+    let is_kept_here = groups::changes_membership(level, name)
+        || (level, name) == (libc::IPPROTO_IP, libc::IP_MULTICAST_IF)
+        || (level, name) == (libc::IPPROTO_IPV6, libc::IPV6_MTU);
+    !is_kept_here && !matches!(effect(level, name), Effect::Kernel | Effect::Choice)
 }
 
 /// Whether an option has an effect that only the kernel brings about.

@@ -9,7 +9,7 @@ use dev_core::Protocol;
 use vma_config::rules::ProcessRules;
 use wire::{EthernetAddresses, UdpTemplate};
 
-use crate::sockets::family::{Addresses, Versions, scope_of};
+use crate::sockets::family::{Addresses, Versions, scope_of, stays_in_host};
 use crate::sockets::groups::is_looped;
 use crate::sockets::header_options::HeaderOptions;
 use crate::sockets::host::Host;
@@ -50,6 +50,8 @@ pub(crate) struct SendState<S: Stack> {
     options: SendOptions,
     /// Index of the interface that datagrams to groups leave by (`IP_MULTICAST_IF`); `None`: the route decides.
     pub(super) group_interface: Option<u32>,
+    /// `IPV6_MTU`: the longest packet of IPv6 in bytes; 0: no limit.
+    pub(super) packet_len_max: u32,
     /// Whether the kernel's socket may hold an error that a send call reports.
     pub(super) may_have_error: bool,
     /// What the socket's options say of headers, once they were read.
@@ -85,6 +87,7 @@ impl<S: Stack> Default for SendState<S> {
             overridden: Known::default(),
             options: SendOptions::default(),
             group_interface: None,
+            packet_len_max: 0,
             may_have_error: false,
             headers: KnownHeaders::default(),
             epoch: 0,
@@ -437,6 +440,8 @@ pub(super) struct Asked<'a> {
     pub(super) options: SendOptions,
     /// `IP_MULTICAST_IF`
     pub(super) group_interface: Option<u32>,
+    /// `IPV6_MTU`
+    pub(super) packet_len_max: u32,
     pub(super) overrides: Overrides,
     /// Whose ring it leaves by.
     pub(super) user: RingUser,
@@ -466,11 +471,7 @@ fn resolve_way<S: Stack>(
     if local.port() == 0 {
         return Err(Reason::NotBound);
     }
-    if let IpAddr::V6(ip) = destination
-        && ip.is_multicast()
-        && ip.octets()[1] & 0x0f <= INTERFACE_LOCAL
-    {
-        // It does not leave the host.
+    if stays_in_host(destination) {
         return Err(Reason::Multicast);
     }
     if !asked.versions.carry(destination) {
@@ -556,6 +557,10 @@ fn resolve_way<S: Stack>(
             let label = headers.flow_label(Protocol::Udp, (source, address));
             let template = UdpTemplate::new(eth, source, address, ttl, tos, dont_fragment)
                 .with_flow_label(label);
+            let mtu = match asked.packet_len_max {
+                limit if is_v6 && limit != 0 => mtu.min(limit),
+                _ => mtu,
+            };
             let packet_payload_max = (mtu as usize).saturating_sub(headers_len(destination));
             let payload_len_max = match usize::from(options.segment_len) {
                 0 => packet_payload_max,
@@ -572,9 +577,6 @@ fn resolve_way<S: Stack>(
         }
     }
 }
-
-/// The scope of groups that do not leave their host (RFC 4291 section 2.7); the one below is reserved.
-const INTERFACE_LOCAL: u8 = 1;
 
 /// The interface that datagrams of IPv6 leave by, if it is not the route that decides (`udpv6_sendmsg`, net/ipv6/udp.c). `device`: that
 /// of the socket or of the message, or 0.

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use dev_core::SourceFilter;
 
 use crate::sockets::attachment::MayOpen;
+use crate::sockets::family::stays_in_host;
 use crate::sockets::groups::Receives;
 use crate::sockets::host::Host;
 use crate::sockets::network::{InterfaceFacts, PortUser};
@@ -143,7 +144,9 @@ impl<S: UdpStack> Port<S> {
                 }
             }
         };
-        self.own.iter().all(|socket| is_able(socket)) && !self.is_shared(group)
+        !stays_in_host(group)
+            && self.own.iter().all(|socket| is_able(socket))
+            && !self.is_shared(group)
     }
 
     /// Whether nothing of the socket itself keeps a group with the kernel.

@@ -93,9 +93,9 @@ impl<B: Backend> Engine<B> {
         }
         let attachment = socket.attachment_at_fork()?;
         // What it is a member of, and where it sends to groups, the kernel does not say.
-        let has_groups =
-            !attachment.groups.memberships.is_empty() || socket.chose_group_interface()?;
-        (!has_groups).then_some(Kind::Datagrams {
+        let has_more =
+            !attachment.groups.memberships.is_empty() || socket.has_what_nobody_tells()?;
+        (!has_more).then_some(Kind::Datagrams {
             chosen_by_cpu: attachment.chosen_by_cpu,
         })
     }
