@@ -126,9 +126,7 @@ fn tell(host: &Host, pair: &Pair, input: &mut Input<'_>) {
     let socket = pair.socket(host);
     match input.byte() % 8 {
         0 => host.engine.option_was_set(socket, input.int(), input.int()),
-        1 | 2 => host
-            .engine
-            .membership_changed(socket, group(input)),
+        1 | 2 => host.engine.membership_changed(socket, group(input)),
         3 => host.engine.status_flags_changed(socket),
         4 => {
             let (domain, kind, protocol) = (input.int(), input.int(), input.int());
