@@ -4,7 +4,7 @@
 #![no_main]
 
 use std::cell::OnceCell;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use libfuzzer_sys::fuzz_target;
@@ -113,14 +113,20 @@ fn copy(host: &Host, pair: &Pair, input: &mut Input<'_>) {
     }
 }
 
+fn group(input: &mut Input<'_>) -> IpAddr {
+    let low = input.long();
+    match input.byte() % 2 {
+        0 => Ipv4Addr::from(low).into(),
+        _ => Ipv6Addr::from(0xff05_u128 << 112 | u128::from(low)).into(),
+    }
+}
+
 /// What the hooks tell the engine after calls of the kernel's.
 fn tell(host: &Host, pair: &Pair, input: &mut Input<'_>) {
     let socket = pair.socket(host);
     match input.byte() % 8 {
         0 => host.engine.option_was_set(socket, input.int(), input.int()),
-        1 | 2 => host
-            .engine
-            .membership_changed(socket, Ipv4Addr::from(input.long())),
+        1 | 2 => host.engine.membership_changed(socket, group(input)),
         3 => host.engine.status_flags_changed(socket),
         4 => {
             let (domain, kind, protocol) = (input.int(), input.int(), input.int());

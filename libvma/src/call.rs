@@ -2,7 +2,7 @@
 //! hands over to the kernel what is the kernel's.
 
 use std::mem::offset_of;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::net::SocketAddr;
 
 use engine::{
@@ -406,7 +406,7 @@ pub(crate) fn addresses_changed(
 pub(crate) fn membership_changed(
     engine: &'static Engine<Device>,
     socket: &'static UdpSocket<Device>,
-    group: Ipv4Addr,
+    group: IpAddr,
     joins: bool,
 ) {
     let _ = contained(|| {

@@ -15,7 +15,7 @@ use std::path::Path;
 use evidence::PastKernel;
 use programs::{PROGRAMS, Program};
 use stage::{Run, Stage};
-use testkit::{Finished, or_skip};
+use testkit::{Finished, Skip, or_skip};
 
 /// Fewer than this on a Debian machine with root, and the matrix says too little.
 const PROGRAMS_MIN: usize = 25;
@@ -50,12 +50,16 @@ const WAYS: [Way; 3] = [
 ];
 
 fn compare(name: &'static str) {
+    compare_on(name, Stage::new);
+}
+
+fn compare_on(name: &'static str, stage: impl FnOnce(&'static str) -> Result<Stage, Skip>) {
     let (_, program) = PROGRAMS
         .iter()
         .find(|(other, _)| *other == name)
         .expect("the test comes from the table");
     or_skip!(program.is_here());
-    let stage = or_skip!(Stage::new(name));
+    let stage = or_skip!(stage(name));
     testkit::retry_if_paused(|| differences(name, program, &stage))
         .unwrap_or_else(|differences| panic!("{differences}"));
 }
@@ -124,6 +128,29 @@ fn judge(program: &Program, way: &Way, bare: &Finished, seen: &Run) -> String {
         let _ = writeln!(told, "log:\n{}", testkit::log_tail(&words));
     }
     told
+}
+
+/// Between IPv6 addresses.
+mod over_real_ipv6 {
+    use super::{Stage, compare_on};
+
+    #[test]
+    #[ignore = "with the others it takes half a minute"]
+    fn unbound() {
+        compare_on("unbound", Stage::over_ipv6);
+    }
+
+    #[test]
+    #[ignore = "with the others it takes half a minute"]
+    fn knot() {
+        compare_on("knot", Stage::over_ipv6);
+    }
+
+    #[test]
+    #[ignore = "with the others it takes half a minute"]
+    fn iperf3() {
+        compare_on("iperf3", Stage::over_ipv6);
+    }
 }
 
 /// Skips must not empty the matrix where all of it can run: a Debian machine with root.

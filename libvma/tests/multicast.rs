@@ -10,3 +10,5 @@ mod receiving;
 mod script;
 #[path = "multicast/sending.rs"]
 mod sending;
+#[path = "multicast/six.rs"]
+mod six;

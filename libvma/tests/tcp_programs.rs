@@ -92,8 +92,41 @@ rows! {
 fn compare(name: &'static str, row: &Row) {
     or_skip!(row.is_here());
     let stage = or_skip!(Stage::new(name));
-    let told = testkit::retry_if_paused(|| differences(name, row, &stage));
+    compare_on(&stage, name, row);
+}
+
+fn compare_on(stage: &Stage, name: &str, row: &Row) {
+    let told = testkit::retry_if_paused(|| differences(name, row, stage));
     told.unwrap_or_else(|differences| panic!("{differences}"));
+}
+
+/// Between IPv6 addresses.
+mod over_real_ipv6 {
+    use super::*;
+
+    #[test]
+    #[ignore = "with the others it takes half a minute"]
+    fn tcp_nginx() {
+        compare("tcp_nginx", &row(&["nginx", "curl", "wget", "wrk"]));
+    }
+
+    #[test]
+    #[ignore = "with the others it takes half a minute"]
+    fn tcp_redis() {
+        compare("tcp_redis", &row(&["redis-server", "redis-benchmark"]));
+    }
+
+    #[test]
+    #[ignore = "with the others it takes half a minute"]
+    fn tcp_iperf3() {
+        compare("tcp_iperf3", &row(&["iperf3"]));
+    }
+
+    fn compare(name: &'static str, row: &Row) {
+        or_skip!(row.is_here());
+        let stage = or_skip!(Stage::over_ipv6(name));
+        compare_on(&stage, name, row);
+    }
 }
 
 fn differences(name: &str, row: &Row, stage: &Stage) -> Result<(), String> {

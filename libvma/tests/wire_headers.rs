@@ -1,5 +1,8 @@
 //! What is on the wire: the frames of an accelerated socket are those that the kernel would have sent.
 
+#[path = "wire_headers/six.rs"]
+mod six;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -46,10 +49,8 @@ fn assert_checksums(frame: &[u8]) {
     assert!(is_whole || is_partial, "UDP checksum: {frame:x?}");
 }
 
-/// What the program prints, and its frames.
-fn frames(with_library: bool) -> Result<(String, Vec<Vec<u8>>), Skip> {
-    let pair = Namespaces::pair()?;
-    // The same in both runs.
+/// Hardware addresses, the same in all runs.
+fn give_addresses(pair: &Pair) {
     let addresses = [
         (&pair.a, "va", "02:00:00:00:00:0a"),
         (&pair.b, "vb", "02:00:00:00:00:0b"),
@@ -59,6 +60,12 @@ fn frames(with_library: bool) -> Result<(String, Vec<Vec<u8>>), Skip> {
             .ip(&["link", "set", link, "address", mac])
             .unwrap();
     }
+}
+
+/// What the program prints, and its frames.
+fn frames(with_library: bool) -> Result<(String, Vec<Vec<u8>>), Skip> {
+    let pair = Namespaces::pair()?;
+    give_addresses(&pair);
     // The kernel cuts what leaves as several datagrams by itself, and not at the other end.
     pair.b
         .ip(&["link", "set", "vb", "gso_max_segs", "1"])

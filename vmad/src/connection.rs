@@ -1,27 +1,32 @@
 //! What the daemon knows of a connection.
 
 use std::fmt;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 
-/// A TCP connection of a process on this host.
+/// A TCP connection of a process on this host. Flow labels and scopes are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Connection {
-    pub local: SocketAddrV4,
-    pub peer: SocketAddrV4,
+    pub local: SocketAddr,
+    pub peer: SocketAddr,
 }
 
 impl Connection {
     /// Whether the addresses can be those of a connection that another host has an end of.
     pub fn is_plausible(&self) -> bool {
-        let usable = |end: &SocketAddrV4| {
+        let usable = |end: &SocketAddr| {
             let ip = end.ip();
+            let is_special = match ip {
+                IpAddr::V4(ip) => ip.is_broadcast(),
+                // The first say something only together with an interface, the others are in no packet.
+                IpAddr::V6(ip) => ip.is_unicast_link_local() || ip.to_ipv4_mapped().is_some(),
+            };
             end.port() != 0
                 && !ip.is_unspecified()
                 && !ip.is_loopback()
                 && !ip.is_multicast()
-                && !ip.is_broadcast()
+                && !is_special
         };
-        usable(&self.local) && usable(&self.peer)
+        usable(&self.local) && usable(&self.peer) && self.local.is_ipv4() == self.peer.is_ipv4()
     }
 }
 
@@ -64,13 +69,25 @@ mod tests {
             local: "10.0.0.1:80".parse().unwrap(),
             peer: "10.0.0.2:4000".parse().unwrap(),
         };
-        assert!(good.is_plausible());
-        for bad in [
-            "0.0.0.0:1",
-            "10.0.0.1:0",
-            "127.0.0.1:1",
-            "224.0.0.1:1",
-            "255.255.255.255:1",
+        let six = Connection {
+            local: "[2001:db8::1]:80".parse().unwrap(),
+            peer: "[2001:db8::2]:4000".parse().unwrap(),
+        };
+        assert!(good.is_plausible() && six.is_plausible());
+        for (good, bad) in [
+            (good, "0.0.0.0:1"),
+            (good, "10.0.0.1:0"),
+            (good, "127.0.0.1:1"),
+            (good, "224.0.0.1:1"),
+            (good, "255.255.255.255:1"),
+            (good, "[2001:db8::1]:1"),
+            (six, "[::]:1"),
+            (six, "[2001:db8::1]:0"),
+            (six, "[::1]:1"),
+            (six, "[ff02::1]:1"),
+            (six, "[fe80::1]:1"),
+            (six, "[::ffff:10.0.0.1]:1"),
+            (six, "10.0.0.1:1"),
         ] {
             let end = bad.parse().unwrap();
             assert!(!Connection { local: end, ..good }.is_plausible(), "{bad}");

@@ -103,7 +103,7 @@ impl Kernel {
         if !connection.is_plausible() {
             return Err(Objection::Implausible);
         }
-        let local = IpAddr::V4(*connection.local.ip());
+        let local = connection.local.ip();
         let socket = self
             .sockets
             .find(connection.local, connection.peer)

@@ -1,7 +1,6 @@
 //! What a process leaves that publishes statistics: the connections in its segment, with the numbers that their peers expect.
 
 use std::collections::HashSet;
-use std::net::{SocketAddr, SocketAddrV4};
 use std::path::Path;
 
 use stats::{SegmentFile, TcpSnapshot};
@@ -55,21 +54,14 @@ impl Legacy {
 
 fn claim(row: &TcpSnapshot, user: u32) -> Option<Claim> {
     let connection = Connection {
-        local: v4(row.local?)?,
-        peer: v4(row.peer?)?,
+        local: row.local?,
+        peer: row.peer?,
     };
     has_peer(row.state).then_some(Claim {
         connection,
         next_sequence: Some(row.snd_nxt),
         user: Some(user),
     })
-}
-
-fn v4(address: SocketAddr) -> Option<SocketAddrV4> {
-    match address {
-        SocketAddr::V4(address) => Some(address),
-        SocketAddr::V6(_) => None,
-    }
 }
 
 /// Whether a peer of a connection in this state has one, too, and does not know of its end. As ss(8) numbers states.

@@ -160,8 +160,8 @@ fn state(fields: &mut Fields<'_>) -> Result<Message, Malformed> {
     Ok(Message::State {
         descriptor,
         connection: Connection {
-            local: SocketAddrV4::new(local, local_port),
-            peer: SocketAddrV4::new(peer, peer_port),
+            local: SocketAddrV4::new(local, local_port).into(),
+            peer: SocketAddrV4::new(peer, peer_port).into(),
         },
         is_stream: kind == SOCK_STREAM,
         state: TcpState::from_number(state),

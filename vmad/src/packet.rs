@@ -1,6 +1,6 @@
-//! Segments as IPv4 packets, for raw sockets.
+//! Segments as IP packets, for raw sockets.
 
-use wire::ip::Endpoints;
+use wire::ip;
 use wire::tcp::{self, Flags, Header, Template};
 use wire::{ChecksumPolicy, EthernetAddresses, ethernet};
 
@@ -49,25 +49,29 @@ pub fn write(packet: &mut [u8; MAX_SENT], connection: &Connection, segment: Segm
     sent.len()
 }
 
-/// What a packet that came in says about a connection of this host: `None` if it is no answer.
+/// What an IP packet of either version that came in says about a connection of this host: `None` if it is no answer.
 ///
 /// `buffer` is the packet with room for a frame header before it.
 pub fn read(buffer: &mut [u8]) -> Option<(Connection, Answer)> {
+    let ether_type = match buffer.get(FRAME_HEADER)? >> 4 {
+        4 => ethernet::TYPE_IPV4,
+        _ => ethernet::TYPE_IPV6,
+    };
     let header = buffer.get_mut(..FRAME_HEADER)?;
     header.fill(0);
     header
         .get_mut(12..)?
-        .copy_from_slice(&ethernet::TYPE_IPV4.to_be_bytes());
-    // The kernel has verified the checksum, or the packet comes from this very host and has none yet.
-    let segment = tcp::parse_tcp4(buffer, ChecksumPolicy::AcceptPartial).ok()?;
-    let Endpoints::V4 {
-        source: peer,
-        destination: local,
-    } = segment.endpoints
-    else {
+        .copy_from_slice(&ether_type.to_be_bytes());
+    let packet = ip::parse(buffer).ok()?;
+    if packet.protocol != ip::PROTOCOL_TCP {
         return None;
+    }
+    // A packet that comes from this very host has no checksum yet.
+    let segment = tcp::parse_tcp(&packet, ChecksumPolicy::AcceptPartial).ok()?;
+    let connection = Connection {
+        local: segment.endpoints.destination(),
+        peer: segment.endpoints.source(),
     };
-    let connection = Connection { local, peer };
     let flags = segment.header.flags;
     let answer = if flags.contains(Flags::RST) {
         Answer::Resets
@@ -86,47 +90,61 @@ pub const PACKET_OFFSET: usize = FRAME_HEADER;
 mod tests {
     use super::*;
 
-    fn connection() -> Connection {
-        Connection {
-            local: "10.0.0.1:8080".parse().unwrap(),
-            peer: "10.0.0.2:40000".parse().unwrap(),
-        }
+    /// Of each version.
+    fn connections() -> [Connection; 2] {
+        let connection = |local: &str, peer: &str| Connection {
+            local: local.parse().unwrap(),
+            peer: peer.parse().unwrap(),
+        };
+        [
+            connection("10.0.0.1:8080", "10.0.0.2:40000"),
+            connection("[2001:db8::1]:8080", "[2001:db8::2]:40000"),
+        ]
     }
 
     /// What the peer makes of a packet that we send.
-    fn received(segment: Segment) -> tcp::Segment {
+    fn received(connection: &Connection, segment: Segment) -> tcp::Segment {
         let mut packet = [0; MAX_SENT];
-        let length = write(&mut packet, &connection(), segment);
-        assert_eq!(length, 40);
+        let length = write(&mut packet, connection, segment);
+        let (expected, ether_type) = match connection.local.is_ipv4() {
+            true => (40, ethernet::TYPE_IPV4),
+            false => (60, ethernet::TYPE_IPV6),
+        };
+        assert_eq!(length, expected);
         let mut frame = vec![0; FRAME_HEADER];
-        frame[12..14].copy_from_slice(&ethernet::TYPE_IPV4.to_be_bytes());
+        frame[12..14].copy_from_slice(&ether_type.to_be_bytes());
         frame.extend(&packet[..length]);
-        tcp::parse_tcp4(&frame, ChecksumPolicy::Verify).unwrap()
+        let packet = ip::parse(&frame).unwrap();
+        tcp::parse_tcp(&packet, ChecksumPolicy::Verify).unwrap()
     }
 
     #[test]
     fn a_probe_is_a_syn_without_a_window() {
-        let segment = received(Segment::Probe);
-        assert_eq!(segment.endpoints.source(), connection().local.into());
-        assert_eq!(segment.endpoints.destination(), connection().peer.into());
-        assert_eq!(segment.header.flags, Flags::SYN);
-        assert_eq!((segment.header.seq, segment.header.window), (1, 0));
+        for connection in connections() {
+            let segment = received(&connection, Segment::Probe);
+            assert_eq!(segment.endpoints.source(), connection.local);
+            assert_eq!(segment.endpoints.destination(), connection.peer);
+            assert_eq!(segment.header.flags, Flags::SYN);
+            assert_eq!((segment.header.seq, segment.header.window), (1, 0));
+        }
     }
 
     #[test]
     fn a_reset_has_the_number_and_no_acknowledgement() {
-        let segment = received(Segment::Reset(0xfedc_ba98));
-        assert_eq!(segment.header.flags, Flags::RST);
-        assert_eq!(segment.header.seq, 0xfedc_ba98);
+        for connection in connections() {
+            let segment = received(&connection, Segment::Reset(0xfedc_ba98));
+            assert_eq!(segment.header.flags, Flags::RST);
+            assert_eq!(segment.header.seq, 0xfedc_ba98);
+        }
     }
 
     /// A packet of the peer with these flags.
-    fn answer(flags: Flags) -> Option<(Connection, Answer)> {
+    fn answer(connection: &Connection, flags: Flags) -> Option<(Connection, Answer)> {
         let nowhere = EthernetAddresses {
             source: [0; 6],
             destination: [0; 6],
         };
-        let Connection { local, peer } = connection();
+        let Connection { local, peer } = *connection;
         let template = Template::new(nowhere, peer, local, 64, 0, true);
         let mut frame = [0; Template::MAX_HEADERS_LEN];
         let header = Header {
@@ -141,18 +159,19 @@ mod tests {
 
     #[test]
     fn acknowledgements_and_resets_are_answers() {
-        assert_eq!(
-            answer(Flags::ACK),
-            Some((connection(), Answer::Acknowledges(4711)))
-        );
-        assert_eq!(
-            answer(Flags::ACK | Flags::RST),
-            Some((connection(), Answer::Resets))
-        );
-        assert_eq!(answer(Flags::RST), Some((connection(), Answer::Resets)));
-        // Of a new connection with the same addresses.
-        assert_eq!(answer(Flags::SYN | Flags::ACK), None);
-        assert_eq!(answer(Flags::SYN), None);
+        for connection in connections() {
+            let seen = |flags| {
+                let seen = answer(&connection, flags);
+                seen.map(|(of, answer)| (of == connection, answer))
+            };
+            let acknowledged = Answer::Acknowledges(4711);
+            assert_eq!(seen(Flags::ACK), Some((true, acknowledged)));
+            assert_eq!(seen(Flags::ACK | Flags::RST), Some((true, Answer::Resets)));
+            assert_eq!(seen(Flags::RST), Some((true, Answer::Resets)));
+            // Of a new connection with the same addresses.
+            assert_eq!(seen(Flags::SYN | Flags::ACK), None);
+            assert_eq!(seen(Flags::SYN), None);
+        }
     }
 
     #[test]

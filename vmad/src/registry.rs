@@ -268,8 +268,8 @@ mod tests {
 
     fn connection(port: u16) -> Connection {
         Connection {
-            local: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), port),
-            peer: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 80),
+            local: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), port).into(),
+            peer: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 80).into(),
         }
     }
 

@@ -87,7 +87,9 @@ impl Undertaker {
         }
         let opened = Receiver::open().and_then(|receiver| {
             let data = EventData::new_u64(ANSWERS);
-            epoll::add(estate.epoll, &receiver, data, EventFlags::IN)?;
+            for fd in receiver.descriptors() {
+                epoll::add(estate.epoll, fd, data, EventFlags::IN)?;
+            }
             Ok(receiver)
         });
         match opened {

@@ -163,11 +163,11 @@ impl Keys {
 }
 
 /// Address, and port and protocol.
-type V6Key = (u128, u32);
+pub(crate) type V6Key = (u128, u32);
 
 /// Of an address of IPv4 beside one of IPv6 it is that of the mapped one (RFC 4291 §2.5.5.2), which no packet has.
 #[inline]
-fn v6_key(protocol: Protocol, address: SocketAddr) -> V6Key {
+pub(crate) fn v6_key(protocol: Protocol, address: SocketAddr) -> V6Key {
     let ip = match address.ip() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         IpAddr::V6(ip) => ip,

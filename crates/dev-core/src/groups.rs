@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
-use crate::flow::{FlowHasher, Protocol, key};
+use crate::flow::{FlowHasher, Protocol, V6Key, key, v6_key};
 
-/// Whose datagrams a member of a group gets (RFC 3376 section 3).
+/// Whose datagrams a member of a group gets (RFC 3376 section 3, RFC 3810 section 3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceFilter {
     /// Those of these sources.
-    Include(Box<[Ipv4Addr]>),
+    Include(Box<[IpAddr]>),
     /// Those of all but these.
-    Exclude(Box<[Ipv4Addr]>),
+    Exclude(Box<[IpAddr]>),
 }
 
 impl SourceFilter {
@@ -28,7 +28,7 @@ impl SourceFilter {
 
     /// Whether it lets the datagrams of a source pass.
     #[inline]
-    pub fn allows(&self, source: Ipv4Addr) -> bool {
+    pub fn allows(&self, source: IpAddr) -> bool {
         match self {
             Self::Include(sources) => sources.contains(&source),
             Self::Exclude(sources) => !sources.contains(&source),
@@ -42,15 +42,15 @@ pub struct Receiver<T> {
     /// Who it is.
     pub value: T,
     /// The only sender whose datagrams it gets, if there is one.
-    pub peer: Option<SocketAddrV4>,
+    pub peer: Option<SocketAddr>,
     /// Whose datagrams it gets.
     pub sources: SourceFilter,
 }
 
 impl<T> Receiver<T> {
     #[inline]
-    fn gets_from(&self, source: SocketAddrV4) -> bool {
-        self.peer.is_none_or(|peer| peer == source) && self.sources.allows(*source.ip())
+    fn gets_from(&self, source: SocketAddr) -> bool {
+        self.peer.is_none_or(|peer| peer == source) && self.sources.allows(source.ip())
     }
 }
 
@@ -61,16 +61,19 @@ struct Group<T> {
     is_steered: bool,
 }
 
-/// Maps the addresses of multicast groups to those who receive from them.
+/// Maps the addresses of multicast groups to those who receive from them. Flow label and scope of a group's address do not count; the
+/// scope of a source's does.
 #[derive(Debug)]
 pub struct GroupTable<T> {
-    groups: HashMap<u64, Group<T>, BuildHasherDefault<FlowHasher>>,
+    v4: HashMap<u64, Group<T>, BuildHasherDefault<FlowHasher>>,
+    v6: HashMap<V6Key, Group<T>>,
 }
 
 impl<T> Default for GroupTable<T> {
     fn default() -> Self {
         Self {
-            groups: HashMap::default(),
+            v4: HashMap::default(),
+            v6: HashMap::default(),
         }
     }
 }
@@ -79,14 +82,18 @@ impl<T: Copy> GroupTable<T> {
     /// Adds a receiver. One that is there already, by `is_same`, is replaced.
     pub fn add(
         &mut self,
-        address: SocketAddrV4,
+        address: SocketAddr,
         receiver: Receiver<T>,
         is_same: impl Fn(&T) -> bool,
     ) {
-        let group = self.groups.entry(place(address)).or_insert_with(|| Group {
+        let new = || Group {
             receivers: Vec::new(),
             is_steered: false,
-        });
+        };
+        let group = match address {
+            SocketAddr::V4(group) => self.v4.entry(v4_place(group)).or_insert_with(new),
+            SocketAddr::V6(_) => self.v6.entry(v6_place(address)).or_insert_with(new),
+        };
         match group.receivers.iter_mut().find(|it| is_same(&it.value)) {
             Some(known) => *known = receiver,
             None => group.receivers.push(receiver),
@@ -94,11 +101,14 @@ impl<T: Copy> GroupTable<T> {
     }
 
     /// Removes a receiver, and the group with its last one.
-    pub fn remove(&mut self, address: SocketAddrV4, is_same: impl Fn(&T) -> bool) {
-        if let Some(group) = self.groups.get_mut(&place(address)) {
+    pub fn remove(&mut self, address: SocketAddr, is_same: impl Fn(&T) -> bool) {
+        if let Some(group) = self.group_mut(address) {
             group.receivers.retain(|it| !is_same(&it.value));
             if group.receivers.is_empty() {
-                self.groups.remove(&place(address));
+                match address {
+                    SocketAddr::V4(group) => self.v4.remove(&v4_place(group)),
+                    SocketAddr::V6(_) => self.v6.remove(&v6_place(address)),
+                };
             }
         }
     }
@@ -107,10 +117,10 @@ impl<T: Copy> GroupTable<T> {
     #[inline]
     pub fn receivers(
         &self,
-        source: SocketAddrV4,
-        destination: SocketAddrV4,
+        source: SocketAddr,
+        destination: SocketAddr,
     ) -> impl Iterator<Item = T> + '_ {
-        let group = self.groups.get(&place(destination));
+        let group = self.group(destination);
         let receivers = group.map_or(&[][..], |group| &group.receivers);
         receivers
             .iter()
@@ -119,29 +129,49 @@ impl<T: Copy> GroupTable<T> {
     }
 
     /// Whether the group's datagrams are taken from the kernel.
-    pub fn is_steered(&self, address: SocketAddrV4) -> bool {
-        let group = self.groups.get(&place(address));
+    pub fn is_steered(&self, address: SocketAddr) -> bool {
+        let group = self.group(address);
         group.is_some_and(|group| group.is_steered)
     }
 
     /// Says whether they are. Nothing to say of a group without receivers.
-    pub fn set_steered(&mut self, address: SocketAddrV4, is_steered: bool) {
-        if let Some(group) = self.groups.get_mut(&place(address)) {
+    pub fn set_steered(&mut self, address: SocketAddr, is_steered: bool) {
+        if let Some(group) = self.group_mut(address) {
             group.is_steered = is_steered;
+        }
+    }
+
+    #[inline]
+    fn group(&self, address: SocketAddr) -> Option<&Group<T>> {
+        match address {
+            SocketAddr::V4(group) => self.v4.get(&v4_place(group)),
+            SocketAddr::V6(_) => self.v6.get(&v6_place(address)),
+        }
+    }
+
+    fn group_mut(&mut self, address: SocketAddr) -> Option<&mut Group<T>> {
+        match address {
+            SocketAddr::V4(group) => self.v4.get_mut(&v4_place(group)),
+            SocketAddr::V6(_) => self.v6.get_mut(&v6_place(address)),
         }
     }
 }
 
 #[inline]
-fn place(address: SocketAddrV4) -> u64 {
+fn v4_place(address: SocketAddrV4) -> u64 {
     key(Protocol::Udp, address)
+}
+
+#[inline]
+fn v6_place(address: SocketAddr) -> V6Key {
+    v6_key(Protocol::Udp, address)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn address(text: &str) -> SocketAddrV4 {
+    fn address(text: &str) -> SocketAddr {
         text.parse().unwrap()
     }
 
@@ -184,6 +214,34 @@ mod tests {
             let receivers = table.receivers(address(source), address("239.1.1.1:5"));
             assert_eq!(receivers.collect::<Vec<_>>(), expected, "{source}");
         }
+    }
+
+    #[test]
+    fn groups_of_ipv6_are_told_apart_from_those_of_ipv4() {
+        let mut table = GroupTable::default();
+        add(&mut table, "[ff05::ef01:101]:5", 1, None);
+        add(&mut table, "239.1.1.1:5", 2, None);
+        add(&mut table, "[ff02::1]:5", 3, Some("[fe80::9%4]:9"));
+        let only = SourceFilter::Include(Box::new(["2001:db8::9".parse().unwrap()]));
+        add_filtered(&mut table, "[ff02::1]:5", 4, None, only);
+        for (source, group, expected) in [
+            ("10.0.0.9:9", "239.1.1.1:5", &[2][..]),
+            ("[2001:db8::9]:9", "[ff05::ef01:101]:5", &[1]),
+            ("[2001:db8::9]:9", "[ff05::ef01:101]:6", &[]),
+            ("[2001:db8::9]:9", "[ff02::1]:5", &[4]),
+            // The scope of a group's address says nothing here.
+            ("[fe80::9%4]:9", "[ff02::1%4]:5", &[3]),
+            ("[fe80::9%5]:9", "[ff02::1]:5", &[]),
+        ] {
+            let receivers = table.receivers(address(source), address(group));
+            assert_eq!(receivers.collect::<Vec<_>>(), expected, "{source} {group}");
+        }
+        let group = address("[ff02::1]:5");
+        table.set_steered(group, true);
+        assert!(table.is_steered(group) && !table.is_steered(address("239.1.1.1:5")));
+        table.remove(group, |it| *it == 3);
+        table.remove(group, |it| *it == 4);
+        assert!(!table.is_steered(group));
     }
 
     #[test]

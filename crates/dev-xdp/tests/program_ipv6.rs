@@ -28,6 +28,9 @@ const CONNECTED: u16 = 5_000;
 const STREAMS: u16 = 80;
 const PEER: (Ipv6Addr, u16) = (Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0xc8), 40_001);
 
+const NEAR: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
+const LAST_NEAR: Ipv6Addr = Ipv6Addr::new(0xfebf, 0xffff, 0xffff, 0xffff, 0, 0, 0, 9);
+
 /// A verdict that stands for "ours" where no AF_XDP socket is there to redirect to.
 const OURS: Verdict = Verdict::Tx;
 
@@ -146,6 +149,14 @@ fn packets_of_our_sockets_match() {
             "from above link-local addresses",
             from([0xfec0, 0, 0, 0, 0, 0, 0, 9]),
         ),
+        (
+            "from a link-local address",
+            datagram((NEAR, 9), at(OPEN), b"x"),
+        ),
+        (
+            "from the last link-local address",
+            datagram((LAST_NEAR, 9), at(OPEN), b"x"),
+        ),
         ("empty", datagram(PEER, at(OPEN), b"")),
         ("Ethernet padding", [ours(), vec![0; 7]].concat()),
         (
@@ -210,12 +221,12 @@ fn everything_else_passes_to_the_kernel() {
         ("from a group", from([0xff02, 0, 0, 0, 0, 0, 0, 1])),
         ("from any group", from([0xff00, 0, 0, 0, 0, 0, 0, 1])),
         (
-            "from a link-local address",
-            from([0xfe80, 0, 0, 0, 0, 0, 0, 9]),
+            "a stream from a link-local address",
+            segment((NEAR, 9), at(STREAMS), b"x"),
         ),
         (
-            "from the last link-local address",
-            from([0xfebf, 0xffff, 0xffff, 0xffff, 0, 0, 0, 9]),
+            "a stream from the last link-local address",
+            segment((LAST_NEAR, 9), at(STREAMS), b"x"),
         ),
         (
             "other peer port",
@@ -235,6 +246,73 @@ fn everything_else_passes_to_the_kernel() {
     assert_verdicts(&program, cases, Verdict::Pass);
     for len in 14..ours().len() {
         let frame = ours()[..len].to_vec();
+        assert_verdicts(&program, vec![("truncated", frame)], Verdict::Pass);
+    }
+}
+
+/// A datagram to a group, with a destination in the Ethernet header.
+fn group_frame(group: Ipv6Addr, mac: [u8; 6]) -> Vec<u8> {
+    let mut frame = datagram(PEER, (group, OPEN), b"x");
+    frame[..6].copy_from_slice(&mac);
+    frame
+}
+
+#[test]
+fn frames_of_joined_groups_match_with_the_groups_ethernet_address() {
+    let maps = or_skip!(maps());
+    let program = load(&maps, false);
+    let joined = Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0x0102, 0x0304);
+    let near = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    for group in [joined, near] {
+        maps.add_port((group, OPEN), UDP).unwrap();
+    }
+    let of_joined = [0x33, 0x33, 1, 2, 3, 4];
+    let from_near = {
+        let mut frame = datagram((NEAR, 9), (near, OPEN), b"x");
+        frame[..6].copy_from_slice(&[0x33, 0x33, 0, 0, 0, 1]);
+        frame
+    };
+    let cases = vec![
+        ("a group", group_frame(joined, of_joined)),
+        ("to us alone", group_frame(joined, ETHERNET.destination)),
+        (
+            "a link-local group",
+            group_frame(near, [0x33, 0x33, 0, 0, 0, 1]),
+        ),
+        ("from a link-local address", from_near),
+    ];
+    assert_verdicts(&program, cases, OURS);
+    let other = Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0x0102, 0x0304);
+    let mut of_ipv4 = group_frame(joined, of_joined);
+    of_ipv4[12..14].copy_from_slice(&[0x08, 0x00]);
+    let mut other_port = group_frame(joined, of_joined);
+    other_port[57] ^= 1;
+    let mut cases = vec![
+        (
+            "a group with the same Ethernet address",
+            group_frame(other, of_joined),
+        ),
+        ("another EtherType", of_ipv4),
+        ("another port", other_port),
+        (
+            "IPv4's address for groups",
+            group_frame(joined, [0x01, 0, 0x5e, 2, 3, 4]),
+        ),
+        ("everybody's", group_frame(joined, [0xff; 6])),
+        ("a single address in it", {
+            let mut frame = ours();
+            frame[..6].copy_from_slice(&[0x33, 0x33, 0, 5, 0, 6]);
+            frame
+        }),
+    ];
+    for byte in 1..6 {
+        let mut mac = of_joined;
+        mac[byte] ^= 0x80;
+        cases.push(("another Ethernet address", group_frame(joined, mac)));
+    }
+    assert_verdicts(&program, cases, Verdict::Pass);
+    for len in 14..group_frame(joined, of_joined).len() {
+        let frame = group_frame(joined, of_joined)[..len].to_vec();
         assert_verdicts(&program, vec![("truncated", frame)], Verdict::Pass);
     }
 }

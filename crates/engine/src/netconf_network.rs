@@ -1,7 +1,7 @@
 //! The kernel's network configuration by netlink.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,6 @@ use netconf::{
     TransportFlow,
 };
 
-use crate::sockets::family::has_scope;
 use crate::sockets::network::{
     InterfaceFacts, Network, NetworkChange, NextHop, NextHopKey, PortUser, Resolution, RouteMetrics,
 };
@@ -99,7 +98,7 @@ impl NetconfNetwork {
             inner.rules_by_flow = inner.netconf.routes_by_flow().unwrap_or(true);
         }
         // The kernel tells of no change of the setting; it matters little before there are routes that depend on it.
-        let choice_by_flow = self.is_here() && setting("fib_multipath_hash_policy") != 0;
+        let choice_by_flow = self.is_here() && setting("ipv4/fib_multipath_hash_policy") != 0;
         let by_flow = inner.rules_by_flow || choice_by_flow;
         self.routes_by_flow.store(by_flow, Ordering::Relaxed);
     }
@@ -250,7 +249,10 @@ impl Network for NetconfNetwork {
         // The files are those of the thread's namespace.
         let name = netconf.link(link_index).map(|link| link.name.clone());
         let name = name.filter(|_| self.is_here());
-        let setting = |setting| name.as_deref().map_or(0, |name| conf(name, setting));
+        let setting = |setting| {
+            name.as_deref()
+                .map_or(0, |name| conf("ipv4", name, setting))
+        };
         let of_host = netconf.addresses().iter();
         let mut refused = Vec::new();
         if setting("accept_local") == 0 {
@@ -311,7 +313,7 @@ impl Network for NetconfNetwork {
         })
     }
 
-    fn has_members(&self, link_index: u32, group: Ipv4Addr) -> Option<bool> {
+    fn has_members(&self, link_index: u32, group: IpAddr) -> Option<bool> {
         let is_here = self.is_here();
         let mut inner = self.lock();
         if matches!(inner.members, Members::Unasked) && is_here {
@@ -346,9 +348,16 @@ impl Network for NetconfNetwork {
         };
         let routes = match changed {
             GroupChanges::Some(groups) => {
-                groups.into_iter().map(|group| (group.into(), 32)).collect()
+                let len = |group: IpAddr| if group.is_ipv4() { 32 } else { 128 };
+                groups
+                    .into_iter()
+                    .map(|group| (group, len(group)))
+                    .collect()
             }
-            GroupChanges::Any => vec![(Ipv4Addr::new(224, 0, 0, 0).into(), 4)],
+            GroupChanges::Any => vec![
+                (Ipv4Addr::new(224, 0, 0, 0).into(), 4),
+                (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0).into(), 8),
+            ],
         };
         Some(NetworkChange {
             routes,
@@ -383,16 +392,21 @@ impl Network for NetconfNetwork {
             return NextHop::Kernel(Reason::Route).into();
         };
         match route.kind {
+            RouteKind::Unicast if destination.is_multicast() && route.gateway.is_some() => {
+                return NextHop::Kernel(Reason::Multicast).into();
+            }
             RouteKind::Unicast => {}
             RouteKind::Broadcast => return NextHop::Kernel(Reason::NotUnicast).into(),
-            RouteKind::Multicast if route.gateway.is_none() && destination.is_ipv4() => {}
+            RouteKind::Multicast if route.gateway.is_none() => {}
             _ => return NextHop::Kernel(Reason::Route).into(),
         }
-        let Some(link) = inner.netconf.link(route.output_interface).filter(|link| {
-            inner.netconf.obstacle(link).is_none() && !(destination.is_ipv6() && link.big_tcp)
-        }) else {
+        let link = inner.netconf.link(route.output_interface);
+        let Some(link) = link.filter(|link| inner.netconf.obstacle(link).is_none()) else {
             return NextHop::Kernel(Reason::Route).into();
         };
+        if destination.is_ipv6() && link.big_tcp {
+            return NextHop::Kernel(Reason::BigTcp).into();
+        }
         let (link_index, link_mtu, link_name) = (link.index, link.mtu, link.name.clone());
         let Some(source) = source.or(route.preferred_source) else {
             return NextHop::Kernel(Reason::Route).into();
@@ -414,16 +428,22 @@ impl Network for NetconfNetwork {
                 .unwrap_or_else(|| hop_limit_of(&link_name)),
         };
         let mtu = route.mtu.map_or(link_mtu, |mtu| mtu.min(link_mtu));
-        if let IpAddr::V4(group) = destination
-            && route.kind == RouteKind::Multicast
-        {
+        // For IPv6 it says nothing whether a route is for groups.
+        let is_to_group = destination.is_multicast()
+            && (destination.is_ipv6() || route.kind == RouteKind::Multicast);
+        if is_to_group {
+            let version = if destination.is_ipv4() {
+                "ipv4"
+            } else {
+                "ipv6"
+            };
             // Who routes to groups has the kernel give it what the host itself sends, too.
-            if !self.is_here() || conf(&link_name, "mc_forwarding") != 0 {
+            if !self.is_here() || conf(version, &link_name, "mc_forwarding") != 0 {
                 return NextHop::Kernel(Reason::Multicast).into();
             }
             return NextHop::Link {
                 link_index,
-                mac: group_mac(group),
+                mac: group_mac(destination),
                 source,
                 hop_limit,
                 mtu,
@@ -468,17 +488,25 @@ impl Network for NetconfNetwork {
     }
 }
 
-/// The Ethernet address of a group (RFC 1112 section 6.4).
-fn group_mac(group: Ipv4Addr) -> [u8; 6] {
-    let [_, a, b, c] = group.octets();
-    [0x01, 0x00, 0x5e, a & 0x7f, b, c]
+/// The Ethernet address of a group (RFC 1112 section 6.4, RFC 2464 section 7).
+fn group_mac(group: IpAddr) -> [u8; 6] {
+    match group {
+        IpAddr::V4(group) => {
+            let [_, a, b, c] = group.octets();
+            [0x01, 0x00, 0x5e, a & 0x7f, b, c]
+        }
+        IpAddr::V6(group) => {
+            let [.., a, b, c, d] = group.octets();
+            [0x33, 0x33, a, b, c, d]
+        }
+    }
 }
 
 fn usable_addresses(netconf: &Netconf, link: &Link) -> Vec<IpAddr> {
     let is_usable = |it: &&netconf::Address| match it.address {
         IpAddr::V4(_) => true,
         // Segments that are longer than any packet are the kernel's.
-        IpAddr::V6(ip) => !it.tentative && !has_scope(&ip) && !link.big_tcp,
+        IpAddr::V6(_) => !it.tentative && !link.big_tcp,
     };
     let of_link = netconf.addresses_of(link.index).filter(is_usable);
     of_link.map(|it| it.address).collect()
@@ -508,14 +536,14 @@ fn broadcast(address: &netconf::Address) -> Option<Ipv4Addr> {
 }
 
 /// A setting of an interface that is in force if it is set for this or for all (`ip-sysctl`).
-fn conf(link: &str, setting: &str) -> u32 {
-    let of = |link: &str| self::setting(&format!("conf/{link}/{setting}"));
+fn conf(version: &str, link: &str, setting: &str) -> u32 {
+    let of = |link: &str| self::setting(&format!("{version}/conf/{link}/{setting}"));
     of(link).max(of("all"))
 }
 
-/// A setting of IPv4 in the thread's namespace; 0 if there is none.
+/// A setting in the thread's namespace; 0 if there is none.
 fn setting(name: &str) -> u32 {
-    let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok();
+    let text = std::fs::read_to_string(format!("/proc/sys/net/{name}")).ok();
     text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
@@ -527,9 +555,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_of_a_group_has_its_lower_23_bits() {
-        let mac = group_mac(Ipv4Addr::new(239, 129, 2, 3));
-        assert_eq!(mac, [0x01, 0x00, 0x5e, 1, 2, 3]);
+    fn the_address_of_a_group_has_its_lower_bits() {
+        let mac = |group: &str| group_mac(group.parse().unwrap());
+        assert_eq!(mac("239.129.2.3"), [0x01, 0x00, 0x5e, 1, 2, 3]);
+        assert_eq!(mac("ff02::1:ff03:405"), [0x33, 0x33, 0xff, 3, 4, 5]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub(crate) mod exception;
 pub(crate) mod exclusive;
 pub(crate) mod family;
 pub(crate) mod fd_table;
+mod flow_label;
 mod follow;
 pub(crate) mod frames;
 pub(crate) mod groups;

@@ -1,8 +1,8 @@
-//! Which IPv4 multicast groups this host is a member of (`RTM_GETMULTICAST`, Linux 6.15).
+//! Which multicast groups this host is a member of (`RTM_GETMULTICAST`, of IPv4 since Linux 6.15).
 
 use std::collections::HashSet;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -21,14 +21,14 @@ pub struct Memberships {
     /// Receives notifications.
     events: Socket,
     buffer: Box<[u8]>,
-    known: HashSet<(u32, Ipv4Addr)>,
+    known: HashSet<(u32, IpAddr)>,
 }
 
 /// What [`Memberships::process_events`] found changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupChanges {
     /// The host has joined or left these groups, on some interface. Each once.
-    Some(Vec<Ipv4Addr>),
+    Some(Vec<IpAddr>),
     /// Too many to tell, or notifications were lost.
     Any,
 }
@@ -40,16 +40,16 @@ impl Memberships {
     /// # Errors
     ///
     /// The kernel is older than Linux 6.15, or netlink fails.
-    pub fn open(
-        subscribe: impl FnOnce(BorrowedFd<'_>, u32) -> io::Result<()>,
-    ) -> Result<Self, Error> {
+    pub fn open(subscribe: impl Fn(BorrowedFd<'_>, u32) -> io::Result<()>) -> Result<Self, Error> {
         // In this order: a change between the two is seen twice rather than not at all.
         let events = Socket::open(None, 0)?;
         let refused = |source| Error::Refused {
             request: "be told of multicast groups",
             source,
         };
-        subscribe(events.as_fd(), RTNLGRP_IPV4_MCADDR).map_err(refused)?;
+        for group in [RTNLGRP_IPV4_MCADDR, RTNLGRP_IPV6_MCADDR] {
+            subscribe(events.as_fd(), group).map_err(refused)?;
+        }
         let mut connection = Connection::open()?;
         let known = read(&mut connection)?;
         Ok(Self {
@@ -61,7 +61,7 @@ impl Memberships {
     }
 
     /// Whether the host is a member of a group on an interface, as of the last [`Memberships::process_events`].
-    pub fn contains(&self, link_index: u32, group: Ipv4Addr) -> bool {
+    pub fn contains(&self, link_index: u32, group: IpAddr) -> bool {
         self.known.contains(&(link_index, group))
     }
 
@@ -110,27 +110,38 @@ impl Memberships {
     }
 }
 
-fn read(connection: &mut Connection) -> Result<HashSet<(u32, Ipv4Addr)>, Error> {
+fn read(connection: &mut Connection) -> Result<HashSet<(u32, IpAddr)>, Error> {
     let mut known = HashSet::new();
-    // `struct ifaddrmsg`, of which the family counts.
-    let request = [AF_INET, 0, 0, 0, 0, 0, 0, 0];
-    let kind = (RTM_GETMULTICAST, NLM_F_DUMP);
-    connection.ask_raw("list multicast groups", kind, &request, |message| {
-        known.extend(membership(message.payload));
-        ControlFlow::Continue(())
-    })?;
+    for family in [AF_INET, AF_INET6] {
+        // `struct ifaddrmsg`, of which the family counts.
+        let request = [family, 0, 0, 0, 0, 0, 0, 0];
+        let kind = (RTM_GETMULTICAST, NLM_F_DUMP);
+        let read = connection.ask_raw("list multicast groups", kind, &request, |message| {
+            known.extend(membership(message.payload));
+            ControlFlow::Continue(())
+        });
+        match read {
+            // It has no IPv6.
+            Err(error) if family == AF_INET6 && error.errno() == Some(EOPNOTSUPP) => {}
+            read => read?,
+        }
+    }
     Ok(known)
 }
 
-/// Interface and group of a message about an IPv4 membership: `struct ifaddrmsg` and attributes.
-fn membership(payload: &[u8]) -> Option<(u32, Ipv4Addr)> {
-    if payload.first() != Some(&AF_INET) {
-        return None;
-    }
+/// Interface and group of a message about a membership: `struct ifaddrmsg` and attributes.
+fn membership(payload: &[u8]) -> Option<(u32, IpAddr)> {
+    let family = *payload.first()?;
     let link_index = u32::from_ne_bytes(*payload.get(4..)?.first_chunk()?);
     let of_group = |(kind, value): (u16, &[u8])| {
-        let address: [u8; 4] = value.try_into().ok()?;
-        (kind == IFA_MULTICAST).then(|| address.into())
+        if kind != IFA_MULTICAST {
+            return None;
+        }
+        match family {
+            AF_INET => <[u8; 4]>::try_from(value).ok().map(IpAddr::from),
+            AF_INET6 => <[u8; 16]>::try_from(value).ok().map(IpAddr::from),
+            _ => None,
+        }
     };
     let group = attributes(payload.get(8..)?).find_map(of_group)?;
     Some((link_index, group))
@@ -143,14 +154,19 @@ const GROUPS_TOLD_MAX: usize = 64;
 
 // linux/rtnetlink.h, linux/if_addr.h and linux/socket.h.
 const RTNLGRP_IPV4_MCADDR: u32 = 37;
+const RTNLGRP_IPV6_MCADDR: u32 = 38;
 const RTM_NEWMULTICAST: u16 = 56;
 const RTM_DELMULTICAST: u16 = 57;
 const RTM_GETMULTICAST: u16 = 58;
 const IFA_MULTICAST: u16 = 7;
 const AF_INET: u8 = 2;
+const EOPNOTSUPP: i32 = 95;
+const AF_INET6: u8 = 10;
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
     #[test]
@@ -166,5 +182,10 @@ mod tests {
         let mut other = told;
         other[0] = 10;
         assert_eq!(membership(&other), None);
+        let header = [10, 128, 0x80, 0, 7, 0, 0, 0, 20, 0, 7, 0];
+        let group: Ipv6Addr = "ff05::4d:1".parse().unwrap();
+        let told = [&header[..], &group.octets()].concat();
+        assert_eq!(membership(&told), Some((7, group.into())));
+        assert_eq!(membership(&told[..27]), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The echo service (RFC 862) at the peer's end, over UDP and TCP, without the library.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -26,7 +26,8 @@ impl Echo {
     /// # Errors
     ///
     /// The sockets cannot be made.
-    pub fn start(namespace: &Namespace, address: Ipv4Addr) -> io::Result<Self> {
+    pub fn start(namespace: &Namespace, address: impl Into<IpAddr>) -> io::Result<Self> {
+        let address = address.into();
         let sockets = || -> io::Result<_> {
             Ok((
                 UdpSocket::bind((address, PORT))?,

@@ -149,6 +149,13 @@ pub struct Packet<'a> {
     pub payload_offset: u16,
 }
 
+/// Whether the frame says that it carries IPv4.
+#[inline]
+pub fn is_v4(frame: &[u8]) -> bool {
+    let behind = frame.get(ethernet::TYPE_OFFSET..);
+    behind.and_then(<[u8]>::first_chunk) == Some(&ethernet::TYPE_IPV4.to_be_bytes())
+}
+
 /// Parses the whole packet that an untagged Ethernet frame carries, as [`ipv4::parse`] or [`ipv6::parse`].
 ///
 /// # Errors
@@ -208,6 +215,13 @@ impl Headers {
         match self {
             Self::V4(_) => ipv4::Headers::LEN,
             Self::V6(_) => ipv6::Headers::LEN,
+        }
+    }
+
+    /// IPv4 has none.
+    pub(crate) fn set_flow_label(&mut self, label: u32) {
+        if let Self::V6(v6) = self {
+            v6.set_flow_label(label);
         }
     }
 

@@ -25,7 +25,7 @@ const FRAGMENT: u8 = 44;
 /// "IPv6 Extension Header Types").
 const EXTENSION_HEADERS: [u8; 7] = [0, 43, 51, 60, 135, 139, 140];
 
-/// The Ethernet and IPv6 headers of one destination. The flow label is zero (RFC 6437 §2: "not labeled").
+/// The Ethernet and IPv6 headers of one destination.
 #[derive(Clone, Debug)]
 pub(crate) struct Headers {
     /// The payload length is zero.
@@ -45,6 +45,13 @@ impl Headers {
         bytes[22..38].copy_from_slice(&source.octets());
         bytes[38..54].copy_from_slice(&destination.octets());
         Self { bytes }
+    }
+
+    /// Has the packets carry this flow label, the lower 20 bits (RFC 6437). Without a call it is zero: "not labeled".
+    pub(crate) fn set_flow_label(&mut self, label: u32) {
+        let [_, high, middle, low] = label.to_be_bytes();
+        self.bytes[15] = self.bytes[15] & 0xf0 | high & 0x0f;
+        (self.bytes[16], self.bytes[17]) = (middle, low);
     }
 }
 

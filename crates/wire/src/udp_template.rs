@@ -54,6 +54,13 @@ impl UdpTemplate {
         }
     }
 
+    /// The same with a flow label, of which 20 bits count (RFC 6437); IPv4 has none. Without it, it is zero.
+    #[must_use]
+    pub fn with_flow_label(mut self, label: u32) -> Self {
+        self.ip.set_flow_label(label);
+        self
+    }
+
     /// Length of the three headers, in bytes: where the payload starts in an emitted frame.
     #[inline]
     pub const fn header_len(&self) -> usize {

@@ -1,5 +1,6 @@
 //! Calls that set a socket up.
 
+use std::net::IpAddr;
 use std::time::SystemTime;
 
 use engine::user_memory::{is_readable, is_writable};
@@ -119,12 +120,17 @@ hook! {
                 let value = unsafe { std::slice::from_raw_parts(value.cast(), len) };
                 let _ = contained(|| socket.group_interface_was_set(engine, value));
             }
+            if level == libc::IPPROTO_IPV6 && name == libc::IPV6_MTU {
+                // SAFETY: the kernel has just read an int there, which is not negative.
+                let len = unsafe { value.cast::<u32>().read_unaligned() };
+                let _ = contained(|| socket.packet_len_was_set(len));
+            }
             let _ = contained(|| engine.option_was_set(socket, level, name));
-            if level == libc::IPPROTO_IP && changes_membership(name) {
-                let group = value.cast::<u8>().wrapping_add(group_offset(name));
+            if changes_membership(level, name) {
+                let group = value.cast::<u8>().wrapping_add(group_offset(level, name));
                 // SAFETY: the kernel has just read the group's address there.
-                let group = unsafe { group.cast::<[u8; 4]>().read_unaligned() };
-                call::membership_changed(engine, socket, group.into(), joins(name));
+                let group = unsafe { group_at(group, level) };
+                call::membership_changed(engine, socket, group, joins(level, name));
             }
         } else if result == 0 {
             stream_calls::option_was_set(fd, level, name);
@@ -162,6 +168,19 @@ hook! {
         }
         result
     }
+}
+
+/// The group that the value of an option names, of IPv4 or of IPv6 by its level.
+///
+/// # Safety
+/// There is such an address at the pointer.
+unsafe fn group_at(address: *const u8, level: c_int) -> IpAddr {
+    if level == libc::IPPROTO_IP {
+        // SAFETY: the caller's promise.
+        return unsafe { address.cast::<[u8; 4]>().read_unaligned() }.into();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { address.cast::<[u8; 16]>().read_unaligned() }.into()
 }
 
 /// `struct ip_mreqn`

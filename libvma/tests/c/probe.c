@@ -7,7 +7,7 @@
  *   drain                     receives what is there or comes within 300 ms, and says nothing
  *   poll                      says what poll(2) reports within 300 ms
  *   error                     says SO_ERROR
- *   mtu                       says IP_MTU
+ *   mtu                       says IP_MTU, or over IPv6 IPV6_MTU, and so on
  *   discover <n>              sets IP_MTU_DISCOVER
  *   recverr                   sets IP_RECVERR
  *   errqueue                  receives from the error queue
@@ -43,6 +43,7 @@ int main(int argc, char **argv)
     if (argc != 3)
         return 2;
     int fd = bound_to(argv[1], atoi(argv[2])), port, len, number_of;
+    int level = over_real_ipv6() ? IPPROTO_IPV6 : IPPROTO_IP;
     static char buffer[70000];
     char line[100], ip[64];
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -59,16 +60,16 @@ int main(int argc, char **argv)
         } else if (sscanf(line, "write %d", &len) == 1) {
             say("write", send(fd, buffer, (size_t)len, 0));
         } else if (sscanf(line, "discover %d", &number_of) == 1) {
-            say("discover", setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &number_of, sizeof number_of));
+            say("discover", setsockopt(fd, level, level == IPPROTO_IP ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &number_of, sizeof number_of));
         } else if (strncmp(line, "recverr", 7) == 0) {
             int on = 1;
-            say("recverr", setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof on));
+            say("recverr", setsockopt(fd, level, level == IPPROTO_IP ? IP_RECVERR : IPV6_RECVERR, &on, sizeof on));
         } else if (strncmp(line, "errqueue", 8) == 0) {
             say_error_queue(fd);
         } else if (strncmp(line, "error", 5) == 0) {
             say_option("error", fd, SOL_SOCKET, SO_ERROR);
         } else if (strncmp(line, "mtu", 3) == 0) {
-            say_option("mtu", fd, IPPROTO_IP, IP_MTU);
+            say_option("mtu", fd, level, level == IPPROTO_IP ? IP_MTU : IPV6_MTU);
         } else if (strncmp(line, "poll", 4) == 0) {
             struct pollfd polled = {fd, POLLIN, 0};
             say("poll", poll(&polled, 1, 300));

@@ -1,6 +1,7 @@
 //! Where a program runs: a namespace joined to its peer's, a directory of its own, and an environment that is the same
 //! every time.
 
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
@@ -28,6 +29,8 @@ pub(crate) struct Stage {
     _echo: Echo,
     scripts: PathBuf,
     name: &'static str,
+    /// Of the program, and of its peer.
+    addresses: [IpAddr; 2],
     library: PathBuf,
     directory: PathBuf,
 }
@@ -50,8 +53,31 @@ impl Stage {
     ///
     /// If the library cannot be built or copied.
     pub(crate) fn new(name: &'static str) -> Result<Self, Skip> {
-        let pair = Namespaces::pair()?;
-        let directory = base().join(name);
+        let addresses = [Pair::ADDRESS_B, Pair::ADDRESS_A].map(IpAddr::from);
+        Self::over(Namespaces::pair()?, name, addresses, base().join(name))
+    }
+
+    /// The same, and the two ends have IPv6 addresses.
+    ///
+    /// # Panics
+    ///
+    /// As [`Stage::new`].
+    pub(crate) fn over_ipv6(name: &'static str) -> Result<Self, Skip> {
+        let addresses = [Pair::IPV6_ADDRESS_B, Pair::IPV6_ADDRESS_A].map(IpAddr::from);
+        let pair = Namespaces::new().ipv6().create()?;
+        // Else the ICMP errors of one run leave none for the next.
+        pair.a
+            .enter(|| fs::write("/proc/sys/net/ipv6/icmp/ratelimit", "0"))
+            .expect("root may change the namespace's limits");
+        Self::over(pair, name, addresses, base().join(format!("{name}-6")))
+    }
+
+    fn over(
+        pair: Pair,
+        name: &'static str,
+        addresses: [IpAddr; 2],
+        directory: PathBuf,
+    ) -> Result<Self, Skip> {
         fs::create_dir_all(&directory).expect("the test may write to the temporary directory");
         let echo =
             Echo::start(&pair.a, Pair::ADDRESS_A).expect("the fresh namespace has its ports free");
@@ -64,6 +90,7 @@ impl Stage {
             _echo: echo,
             scripts: Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs"),
             name,
+            addresses,
             library: copy_library(&directory),
             directory,
         };
@@ -107,6 +134,12 @@ impl Stage {
     }
 
     fn command(&self, home: &Path) -> Command {
+        let [own, peer] = self.addresses;
+        // As it stands in a URL.
+        let host = match own {
+            IpAddr::V4(own) => own.to_string(),
+            IpAddr::V6(own) => format!("[{own}]"),
+        };
         let mut command = self.pair.b.command("/bin/bash");
         command
             .args(["-e", "-u", "-o", "pipefail"])
@@ -116,8 +149,9 @@ impl Stage {
             .envs([("PATH", PATH), ("LC_ALL", "C.UTF-8"), ("TZ", "UTC")])
             .envs([("HOME", home), ("PROGRAMS", &self.scripts)])
             .env("BASH_ENV", self.scripts.join("common.bash"))
-            .env("SELF", Pair::ADDRESS_B.to_string())
-            .env("PEER", Pair::ADDRESS_A.to_string())
+            .env("SELF", own.to_string())
+            .env("PEER", peer.to_string())
+            .env("HOST", host)
             .env("PEER_NETNS", self.pair.a.name());
         command
     }

@@ -1,7 +1,7 @@
 //! What happens in one run: programs execute statements, one of them on the kernel or with the library, and others send to it.
 
 use std::io::Write as _;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::ChildStdin;
 use std::time::Duration;
@@ -17,12 +17,22 @@ ADDRESS = sys.argv[1]
 ANY = '0.0.0.0'
 IP, REUSE = socket.IPPROTO_IP, (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 IF, TTL, LOOP = socket.IP_MULTICAST_IF, socket.IP_MULTICAST_TTL, socket.IP_MULTICAST_LOOP
+IP6, VB = socket.IPPROTO_IPV6, 23
+IF6, HOPS, LOOP6 = socket.IPV6_MULTICAST_IF, socket.IPV6_MULTICAST_HOPS, socket.IPV6_MULTICAST_LOOP
 
 def udp(address, port, reuse=True):
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     if reuse:
         s.setsockopt(*REUSE)
     s.bind((address, port))
+    return s
+
+def udp6(address, port, only=0, scope=0, reuse=True):
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    if reuse:
+        s.setsockopt(*REUSE)
+    s.setsockopt(IP6, socket.IPV6_V6ONLY, only)
+    s.bind((address, port, 0, scope))
     return s
 
 # SO_REUSEPORT, too, as GLib does.
@@ -42,14 +52,22 @@ def listener(port, *groups):
         join(s, group)
     return s
 
+def listener6(port, *groups):
+    s = udp6('::', port)
+    for name in socket.IPV6_RECVPKTINFO, socket.IPV6_RECVHOPLIMIT, socket.IPV6_RECVTCLASS:
+        s.setsockopt(IP6, name, 1)
+    for group in groups:
+        join6(s, group, 0)
+    return s
+
 def mreq(group, interface):
     if isinstance(interface, int):
         return struct.pack('4s4si', socket.inet_aton(group), bytes(4), interface)
     return socket.inet_aton(group) + socket.inet_aton(interface)
 
-def option(s, name, value):
+def option(s, name, value, level=IP):
     try:
-        s.setsockopt(IP, name, value)
+        s.setsockopt(level, name, value)
         print('set', flush=True)
     except OSError as error:
         print(error.errno, flush=True)
@@ -60,11 +78,25 @@ def join(s, group, interface=ADDRESS):
 def leave(s, group, interface=ADDRESS):
     option(s, socket.IP_DROP_MEMBERSHIP, mreq(group, interface))
 
+def mreq6(group, index):
+    return socket.inet_pton(socket.AF_INET6, group) + struct.pack('i', index)
+
+def join6(s, group, index=VB):
+    option(s, socket.IPV6_JOIN_GROUP, mreq6(group, index), IP6)
+
+def leave6(s, group, index=VB):
+    option(s, socket.IPV6_LEAVE_GROUP, mreq6(group, index), IP6)
+
+def option6(s, name, value):
+    option(s, name, value, IP6)
+
 def by(s, interface):
     option(s, IF, mreq('0.0.0.0', interface) if isinstance(interface, int) else socket.inet_aton(interface))
 
 # struct group_req, group_source_req, group_filter, ip_mreq_source and ip_msfilter.
 def name(address):
+    if ':' in address:
+        return struct.pack('HHI16s104x', socket.AF_INET6, 0, 0, socket.inet_pton(socket.AF_INET6, address))
     return struct.pack('HH4s120x', socket.AF_INET, 0, socket.inet_aton(address))
 
 def of_interface(index, *addresses):
@@ -77,12 +109,13 @@ def sources(*addresses):
     return b''.join(map(socket.inet_aton, addresses))
 
 def show_filter(s, index, group):
-    room = ctypes.create_string_buffer(filter_of(index, group, 0, *4 * [ANY]))
+    level, any, at, len_ = (IP6, '::', 152, 16) if ':' in group else (IP, ANY, 148, 4)
+    room = ctypes.create_string_buffer(filter_of(index, group, 0, *4 * [any]))
     size = ctypes.c_uint(len(room) - 1)
-    if ctypes.CDLL(None).getsockopt(s.fileno(), IP, 48, room, ctypes.byref(size)) < 0:
+    if ctypes.CDLL(None).getsockopt(s.fileno(), level, 48, room, ctypes.byref(size)) < 0:
         return print('no member', flush=True)
     mode, count = struct.unpack_from('II', room, 136)
-    print(mode, count, *sorted(room[148 + 128 * i:152 + 128 * i] for i in range(min(count, 4))), flush=True)
+    print(mode, count, *sorted(room[at + 128 * i:at + len_ + 128 * i] for i in range(min(count, 4))), flush=True)
 
 def send(s, text, *to):
     try:
@@ -211,7 +244,8 @@ fn arguments(address: Ipv4Addr) -> [String; 4] {
 
 struct Run<'a> {
     pair: &'a Pair,
-    sender: UdpSocket,
+    /// Of IPv4 and IPv6, as far as they are used.
+    senders: [Option<UdpSocket>; 2],
     program: Input,
     peer: Option<(Running, Input)>,
     other: Option<(Running, Input)>,
@@ -244,7 +278,7 @@ impl<'a> Run<'a> {
     fn new(pair: &'a Pair, process: &mut Running) -> Self {
         Self {
             pair,
-            sender: sender(pair, (Pair::ADDRESS_A, 9000)),
+            senders: [None, None],
             program: Input::new(process),
             peer: None,
             other: None,
@@ -266,10 +300,20 @@ impl<'a> Run<'a> {
                 input.execute(process, statement);
             }
             Step::Send(to, text) => {
-                self.sender.send_to(text.as_bytes(), *to).unwrap();
+                let (sender, from): (_, IpAddr) = match to.starts_with('[') {
+                    false => (&mut self.senders[0], Pair::ADDRESS_A.into()),
+                    true => (&mut self.senders[1], Pair::IPV6_ADDRESS_A.into()),
+                };
+                let open = || sender_at(pair, (from, 9000).into());
+                let sender = sender.get_or_insert_with(open);
+                sender.send_to(text.as_bytes(), *to).unwrap();
             }
             Step::SendFrom(from, to, text) => {
-                let sender = sender(pair, (from.parse().unwrap(), 9001));
+                let from = match from.contains(':') {
+                    false => format!("{from}:9001"),
+                    true => format!("[{from}]:9001"),
+                };
+                let sender = sender_at(pair, from.parse().unwrap());
                 sender.send_to(text.as_bytes(), *to).unwrap();
             }
         }
@@ -294,7 +338,7 @@ fn on_host(host: &Namespace, address: Ipv4Addr) -> (Running, Input) {
     (process, input)
 }
 
-fn sender(pair: &Pair, from: (Ipv4Addr, u16)) -> UdpSocket {
+fn sender_at(pair: &Pair, from: SocketAddr) -> UdpSocket {
     pair.a.enter(|| UdpSocket::bind(from)).unwrap()
 }
 

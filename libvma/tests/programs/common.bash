@@ -1,6 +1,7 @@
 # What the scripts share. bash reads it first (BASH_ENV).
 #
-# The script runs in a network namespace as $SELF, in an empty directory, $HOME. $PEER is the other end of its only link.
+# The script runs in a network namespace as $SELF, in an empty directory, $HOME. $HOST is $SELF as it stands in a URL, $PEER the other end
+# of its only link.
 unset BASH_ENV
 
 # Runs a program at the other end, with the library if this end has it.

@@ -5,8 +5,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 fn connection(process: u8, port: u16) -> Connection {
     Connection {
-        local: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, process), port),
-        peer: SocketAddrV4::new(Ipv4Addr::new(10, 0, 9, 9), 80),
+        local: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, process), port).into(),
+        peer: SocketAddrV4::new(Ipv4Addr::new(10, 0, 9, 9), 80).into(),
     }
 }
 
@@ -127,7 +127,7 @@ fn one_dead_process_does_not_hold_up_another() {
     let first: Vec<_> = sent(&mut resets, now).into_iter().take(100).collect();
     let of_second = first
         .iter()
-        .filter(|(connection, _)| connection.local.ip().octets()[3] == 2);
+        .filter(|(connection, _)| connection.local.ip() == Ipv4Addr::new(10, 0, 0, 2));
     assert_eq!(of_second.count(), 10);
 }
 

@@ -1,6 +1,6 @@
 //! Processes with the library, whose connections are found in their statistics.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,9 +23,24 @@ fn accelerated(lab: &Lab, case: &str, address: SocketAddr, count: usize) -> Runn
     command
         .env("VMA_STATS_SHMEM_DIR", lab.directory())
         .env("VMA_TRACELEVEL", "4")
-        .args([case, &address.ip().to_string(), &address.port().to_string()])
+        .args([
+            case,
+            &ipv4(address).to_string(),
+            &address.port().to_string(),
+        ])
         .arg(count.to_string());
+    if address.is_ipv6() {
+        command.env("CASE_OVER_IPV6", "real");
+    }
     Running::start(command).unwrap()
+}
+
+/// As the program is told, which puts the other in its place (tests/c/family.h).
+fn ipv4(address: SocketAddr) -> IpAddr {
+    match address.ip() {
+        IpAddr::V6(ip) if ip == Pair::IPV6_ADDRESS_B => Pair::ADDRESS_B.into(),
+        ip => ip,
+    }
 }
 
 fn wait_for(process: &mut Running, word: &str) {
@@ -74,6 +89,22 @@ fn peers_of_connections_past_the_kernel_are_reset_at_once() {
     let attempts = (0..3).map(|_| testkit::retry_if_paused(&reset));
     let failures: Vec<String> = attempts.map_while(Result::err).collect();
     assert!(failures.len() < 3, "{failures:#?}");
+}
+
+/// The same over IPv6.
+#[test]
+fn peers_over_ipv6_are_reset() {
+    let lab = or_skip!(Lab::over_ipv6());
+    let daemon = lab.daemon(&["-v", "5"]);
+    let mut peers = lab.listen();
+    let client = holding(&lab, &mut peers, 20);
+    watches(&lab, &daemon, &client);
+    client.signal(SIGKILL).unwrap();
+    let Outcome { reset, last } = peers.wait_for_resets(Duration::from_secs(5));
+    assert_eq!(reset, 20, "{last:?} {}", daemon.stdout());
+    let status = lab.status(&daemon);
+    assert_eq!(lab.counter(&status, "probes sent"), 0, "{status}");
+    assert_eq!(lab.counter(&status, "resets sent"), 20, "{status}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,6 +26,8 @@ enum Turn {
 pub(crate) struct Lab {
     _turn: Turn,
     pair: Pair,
+    /// Where peers listen.
+    peer: IpAddr,
     directory: TempDir,
     client: PathBuf,
 }
@@ -34,17 +36,23 @@ impl Lab {
     pub(crate) fn new() -> Result<Self, Skip> {
         // A test that failed left nothing that matters.
         let turn = ALONE.read().unwrap_or_else(PoisonError::into_inner);
-        Self::with(Turn::Together(turn))
+        Self::with(Turn::Together(turn), Namespaces::pair()?, Pair::ADDRESS_B)
+    }
+
+    /// With IPv6 between the two ends.
+    pub(crate) fn over_ipv6() -> Result<Self, Skip> {
+        let turn = ALONE.read().unwrap_or_else(PoisonError::into_inner);
+        let pair = Namespaces::new().ipv6().create()?;
+        Self::with(Turn::Together(turn), pair, Pair::IPV6_ADDRESS_B)
     }
 
     /// While no other test runs.
     pub(crate) fn alone() -> Result<Self, Skip> {
         let turn = ALONE.write().unwrap_or_else(PoisonError::into_inner);
-        Self::with(Turn::Alone(turn))
+        Self::with(Turn::Alone(turn), Namespaces::pair()?, Pair::ADDRESS_B)
     }
 
-    fn with(turn: Turn) -> Result<Self, Skip> {
-        let pair = Namespaces::pair()?;
+    fn with(turn: Turn, pair: Pair, peer: impl Into<IpAddr>) -> Result<Self, Skip> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/client.c");
         let build = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let client = testkit::compile_c(&source, build).unwrap();
@@ -56,6 +64,7 @@ impl Lab {
         Ok(Self {
             _turn: turn,
             pair,
+            peer: peer.into(),
             directory,
             client: kept,
         })
@@ -283,10 +292,10 @@ impl Lab {
     }
 
     pub(crate) fn listen(&self) -> Peers {
-        let address = SocketAddr::from((Pair::ADDRESS_B, 0));
+        let address = SocketAddr::new(self.peer, 0);
+        let domain = socket2::Domain::for_address(address);
         let listener = self.pair.b.enter(|| {
-            let socket =
-                socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).unwrap();
             socket.bind(&address.into()).unwrap();
             socket.listen(4096).unwrap();
             TcpListener::from(socket)

@@ -201,18 +201,19 @@ fn assemble(
 
     // Ethernet: to our address, or to that of the multicast group that the packet is for, and not to everyone.
     let to_us = a.label();
+    let not_to_us = a.label();
     let is_ipv4 = a.label();
     a.load(R1, U16, R7, frame::DESTINATION_MAC);
     a.jump_if(R1, NotEqual, in_memory([0x01, 0x00]), to_us);
     check_group_mac(&mut a, is_ipv4, pass);
     a.place(to_us);
-    for (offset, pair) in [
-        (0, [mac[0], mac[1]]),
-        (2, [mac[2], mac[3]]),
-        (4, [mac[4], mac[5]]),
+    for (offset, pair, other) in [
+        (0, [mac[0], mac[1]], not_to_us),
+        (2, [mac[2], mac[3]], pass),
+        (4, [mac[4], mac[5]], pass),
     ] {
         a.load(R1, U16, R7, frame::DESTINATION_MAC + offset);
-        a.jump_if(R1, NotEqual, in_memory(pair), pass);
+        a.jump_if(R1, NotEqual, in_memory(pair), other);
     }
 
     // IPv4 without a VLAN tag, or perhaps IPv6.
@@ -285,6 +286,8 @@ fn assemble(
     a.jump_if(R0, NotEqual, 0, matched);
     a.jump_if(R0, Equal, 0, pass);
 
+    a.place(not_to_us);
+    ipv6::check_group_mac(&mut a, pass);
     a.place(not_ipv4);
     ipv6::steer(&mut a, maps.v6(), capacity, matched, pass);
 

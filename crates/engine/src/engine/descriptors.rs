@@ -55,7 +55,10 @@ impl<B: Backend> Engine<B> {
         if let Some(rule) = offload::program_rule(self.rules()) {
             hand_over::leave_by_rule(self, socket.into(), rule);
         } else if !self.settings().tx_mc_loopback {
-            let (level, name) = (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP);
+            let (level, name) = match family {
+                Family::Inet => (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP),
+                Family::Inet6 => (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP),
+            };
             if sys::streams::set_option(fd, level, name, &0).is_ok() {
                 socket.counters().mc_loop_off.set(true);
             }

@@ -1,6 +1,6 @@
 //! The kinds of sockets that there are.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use dev_core::{Backend, Frame};
 
@@ -84,11 +84,11 @@ impl<B: Backend> Stack for AnySocket<B> {
         call: &mut DirectReceive<'_, '_, Self>,
         packet: &Parsed,
         frame: &Frame,
-        arrived_nsec: u64,
+        arrival: Arrival,
     ) {
         // A stream's octets are read from its queue.
         if let (Self::Udp(socket), Parsed::Udp(datagram)) = (self, packet) {
-            socket.receive_at_once(call, datagram, frame, arrived_nsec);
+            socket.receive_at_once(call, datagram, frame, arrival);
         }
     }
 
@@ -123,7 +123,7 @@ impl<B: Backend> Stack for AnySocket<B> {
         }
     }
 
-    fn follow_group(self, host: &Host<Self>, group: Ipv4Addr) -> bool {
+    fn follow_group(self, host: &Host<Self>, group: IpAddr) -> bool {
         match self {
             Self::Udp(socket) => socket.follow_group(host, group),
             Self::Tcp(_) => true,

@@ -1,12 +1,13 @@
 //! Where a socket gets its packets from, how many descriptors stand for it, and what its reason is about.
 
 use std::collections::HashSet;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use dev_core::Flow;
 use stats::{GroupSlot, Segment, SocketStats};
 use vma_config::rules::ProcessRules;
 
+use crate::sockets::family::Family;
 use crate::sockets::groups::SocketGroups;
 use crate::sockets::interface::Interface;
 use crate::sockets::own_rings::OwnRings;
@@ -42,7 +43,7 @@ pub(crate) struct Attachment<S: Stack> {
     /// Number of the rule that decided last, or 0.
     pub(crate) rule: u32,
     /// Multicast groups that the socket is a member of, as readers see them.
-    shown_groups: Vec<Ipv4Addr>,
+    shown_groups: Vec<IpAddr>,
     /// How readers see them, in the same order.
     group_slots: Vec<GroupSlot>,
     /// What the reason is about, as readers see it.
@@ -86,9 +87,13 @@ impl<S: Stack> Attachment<S> {
         self.reuses_address
     }
 
-    pub(crate) fn opened() -> Self {
+    pub(crate) fn opened(family: Family) -> Self {
+        let mut groups = SocketGroups::default();
+        // `IP_MULTICAST_ALL` of a socket of `AF_INET6` is off (`inet6_create`, net/ipv6/af_inet6.c).
+        groups.takes_all.v4 = family == Family::Inet;
         Self {
             descriptors: 1,
+            groups,
             ..Self::default()
         }
     }
@@ -135,7 +140,7 @@ const GROUPS_SHOWN: usize = 4;
 
 impl<S: Stack> SocketCore<S> {
     /// Takes note of what the socket is to a multicast group on the host's interfaces now.
-    pub(crate) fn refresh_membership(&self, segment: &Segment, group: Ipv4Addr, links: &[u32]) {
+    pub(crate) fn refresh_membership(&self, segment: &Segment, group: IpAddr, links: &[u32]) {
         let mut attachment = self.attachment();
         attachment.groups.refresh(self.fd(), group, links);
         let is_member = attachment.groups.is_member(group, links);
@@ -144,7 +149,7 @@ impl<S: Stack> SocketCore<S> {
             None if is_member => {
                 let slot = segment.claim_group();
                 slot.fd.set(self.fd());
-                slot.group.set(SocketAddrV4::new(group, 0).into());
+                slot.group.set(SocketAddr::new(group, 0));
                 attachment.group_slots.push(slot);
                 attachment.shown_groups.push(group);
             }

@@ -1,7 +1,7 @@
 //! The family of a socket: in which form its addresses are the program's. Inside the engine an address has the version of the packets
 //! that carry it; a socket of `AF_INET6` that carries IPv4 ("dual stack") shows such addresses mapped, `::ffff:a.b.c.d`.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use libc::c_int;
 
@@ -72,10 +72,55 @@ fn canonical_v6(address: SocketAddrV6) -> SocketAddr {
     SocketAddrV6::new(*ip, port, 0, scope).into()
 }
 
+/// Whether packets to an address do not leave their host, and are dropped if they come from elsewhere: groups of the interface-local scope
+/// of IPv6 and of the reserved one below it (RFC 4291 section 2.7).
+pub(crate) fn stays_in_host(ip: IpAddr) -> bool {
+    const INTERFACE_LOCAL: u8 = 1;
+    match ip {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(ip) => ip.is_multicast() && ip.octets()[1] & 0x0f <= INTERFACE_LOCAL,
+    }
+}
+
 /// Whether an address says where it leads only together with an interface (`__ipv6_addr_needs_scope_id`, include/net/ipv6.h).
-pub(crate) fn has_scope(ip: &Ipv6Addr) -> bool {
+fn has_scope(ip: &Ipv6Addr) -> bool {
     let is_narrow_group = ip.is_multicast() && matches!(ip.octets()[1] & 0x0f, 1 | 2);
     ip.is_unicast_link_local() || is_narrow_group
+}
+
+/// Whether an address is no end of a connection past the kernel, as a group or a link-local one of IPv6.
+pub(crate) fn is_narrow(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(ip) => has_scope(&ip) || ip.is_multicast(),
+    }
+}
+
+/// An address in a packet that came in on an interface, as programs see it: with the interface as its scope if it has one.
+#[inline]
+pub(crate) fn scoped(address: SocketAddr, link_index: u32) -> SocketAddr {
+    match address {
+        SocketAddr::V4(_) => address,
+        SocketAddr::V6(six) => scoped_v6(six, link_index),
+    }
+}
+
+#[inline(never)]
+fn scoped_v6(address: SocketAddrV6, link_index: u32) -> SocketAddr {
+    let scope = if has_scope(address.ip()) {
+        link_index
+    } else {
+        0
+    };
+    SocketAddrV6::new(*address.ip(), address.port(), 0, scope).into()
+}
+
+/// Index of the interface that an address names; 0: none.
+pub(crate) fn scope_of(address: SocketAddr) -> u32 {
+    match address {
+        SocketAddr::V6(six) if has_scope(six.ip()) => six.scope_id(),
+        _ => 0,
+    }
 }
 
 /// The versions of IP that a socket carries.
@@ -101,6 +146,11 @@ impl Versions {
             IpAddr::V4(_) => Self::V4,
             IpAddr::V6(_) => Self::V6,
         }
+    }
+
+    /// Whether two sockets have one of them in common.
+    pub(crate) const fn overlap(self, other: Self) -> bool {
+        self.v4 && other.v4 || self.v6 && other.v6
     }
 
     /// Whether packets from and to the address are among them.
@@ -146,14 +196,6 @@ impl Addresses {
             versions,
         }))
     }
-
-    /// Its own address among those of IPv4, unspecified for all. `None`: it is for IPv6 alone.
-    pub(crate) fn local_ipv4(&self) -> Option<SocketAddrV4> {
-        self.versions.v4.then(|| match self.local.ip() {
-            IpAddr::V4(ip) => SocketAddrV4::new(ip, self.local.port()),
-            IpAddr::V6(_) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, self.local.port()),
-        })
-    }
 }
 
 /// The address that a socket is bound to.
@@ -163,7 +205,7 @@ pub(crate) fn local_address(fd: c_int) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, UdpSocket};
+    use std::net::{Ipv4Addr, TcpListener, UdpSocket};
     use std::os::fd::AsRawFd;
 
     use super::*;
@@ -194,8 +236,8 @@ mod tests {
     fn a_socket_says_what_it_carries() {
         let of = |fd: &dyn AsRawFd| Addresses::of(fd.as_raw_fd()).unwrap().unwrap();
         let four = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let local = of(&four).local_ipv4().unwrap();
-        assert_eq!(SocketAddr::from(local), four.local_addr().unwrap());
+        let local = of(&four).local;
+        assert_eq!(local, four.local_addr().unwrap());
         let Ok(any) = UdpSocket::bind("[::]:0") else {
             // The machine has no IPv6.
             return;
@@ -204,17 +246,16 @@ mod tests {
         if only.unwrap().trim() == "0" {
             let addresses = of(&any);
             assert_eq!(addresses.local, any.local_addr().unwrap());
-            assert!(addresses.local_ipv4().unwrap().ip().is_unspecified());
             assert_eq!(addresses.versions, Versions::BOTH);
         }
         let mapped = UdpSocket::bind("[::ffff:127.0.0.1]:0").unwrap();
         mapped.connect(Family::Inet6.form(local)).unwrap();
-        assert_eq!(of(&mapped).peer, Some(local.into()));
+        assert_eq!(of(&mapped).peer, Some(local));
         assert_eq!(of(&mapped).versions, Versions::V4);
-        assert_eq!(of(&mapped).local_ipv4().unwrap().ip(), &Ipv4Addr::LOCALHOST);
+        assert_eq!(of(&mapped).local.ip(), Ipv4Addr::LOCALHOST);
         // std's listeners are of one family each.
         let six = TcpListener::bind("[::1]:0").unwrap();
-        assert_eq!(of(&six).local_ipv4(), None);
+        assert_eq!(of(&six).versions, Versions::V6);
         any.connect(six.local_addr().unwrap()).unwrap();
         assert_eq!(of(&any).versions, Versions::V6);
     }

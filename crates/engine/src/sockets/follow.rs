@@ -1,6 +1,6 @@
 //! Following what changes outside of the library: addresses of the kernel's sockets, the network's configuration, devices.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
 use crate::sockets::attachment::MayOpen;
@@ -29,9 +29,9 @@ impl<S: Stack> Host<S> {
         socket.follow_kernel(self, MayOpen::No);
     }
 
-    /// The kernel has made a socket a member of a multicast group (`IP_ADD_MEMBERSHIP` and its like), ended that, or changed whose
+    /// The kernel has made a socket a member of a multicast group (`IP_ADD_MEMBERSHIP`, `IPV6_JOIN_GROUP` and their like), ended that, or changed whose
     /// datagrams it gets.
-    pub fn membership_changed(&self, socket: impl Into<S>, group: Ipv4Addr) {
+    pub fn membership_changed(&self, socket: impl Into<S>, group: IpAddr) {
         let socket = socket.into();
         let core = socket.core();
         let links = self.network().interfaces();
@@ -69,7 +69,7 @@ impl<S: Stack> Host<S> {
 
     /// Whether datagrams to a group that leave by an interface are for others only. `Err`: they are to reach members on this host,
     /// too, and what the kernel sends does.
-    pub(crate) fn no_member_has(&self, link_index: u32, group: Ipv4Addr) -> Result<(), Reason> {
+    pub(crate) fn no_member_has(&self, link_index: u32, group: IpAddr) -> Result<(), Reason> {
         self.follow_members();
         match self.network().has_members(link_index, group) {
             Some(false) => Ok(()),

@@ -1,37 +1,48 @@
 //! Multicast groups of a socket: which the kernel says it is a member of, and which of them come past the kernel.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use dev_core::{Receiver, SourceFilter};
 use libc::c_int;
 
+use crate::sockets::family::Versions;
 use crate::sockets::interface::Interface;
 use crate::sockets::stack::Stack;
 use crate::sys;
 
-/// Whether an option of `IPPROTO_IP` makes a socket a member of a multicast group, ends that, or says whose datagrams it gets.
-pub fn changes_membership(name: c_int) -> bool {
-    (libc::IP_ADD_MEMBERSHIP..=MCAST_MSFILTER).contains(&name)
+/// Whether an option makes a socket a member of a multicast group, ends that, or says whose datagrams it gets. The group is one of IPv4 if
+/// the level is `IPPROTO_IP`, else of IPv6.
+pub fn changes_membership(level: c_int, name: c_int) -> bool {
+    match level {
+        libc::IPPROTO_IP => (libc::IP_ADD_MEMBERSHIP..=MCAST_MSFILTER).contains(&name),
+        libc::IPPROTO_IPV6 => matches!(
+            name,
+            libc::IPV6_ADD_MEMBERSHIP | libc::IPV6_DROP_MEMBERSHIP | MCAST_JOIN_GROUP
+                ..=MCAST_MSFILTER
+        ),
+        _ => false,
+    }
 }
 
 /// Whether such an option makes it a member.
-pub fn joins(name: c_int) -> bool {
-    matches!(
-        name,
-        libc::IP_ADD_MEMBERSHIP
-            | libc::IP_ADD_SOURCE_MEMBERSHIP
-            | MCAST_JOIN_GROUP
-            | MCAST_JOIN_SOURCE_GROUP
-    )
+pub fn joins(level: c_int, name: c_int) -> bool {
+    let of_version = match level {
+        libc::IPPROTO_IP => matches!(
+            name,
+            libc::IP_ADD_MEMBERSHIP | libc::IP_ADD_SOURCE_MEMBERSHIP
+        ),
+        _ => name == libc::IPV6_ADD_MEMBERSHIP,
+    };
+    of_version || matches!(name, MCAST_JOIN_GROUP | MCAST_JOIN_SOURCE_GROUP)
 }
 
 /// Where the value of such an option has the address of the group, in bytes. The kernel has accepted no shorter value.
-pub fn group_offset(name: c_int) -> usize {
-    if name < MCAST_JOIN_GROUP {
-        0
-    } else {
-        sys::GROUP_OFFSET
+pub fn group_offset(level: c_int, name: c_int) -> usize {
+    match level {
+        _ if name < MCAST_JOIN_GROUP => 0,
+        libc::IPPROTO_IP => sys::GROUP_OFFSET,
+        _ => sys::V6_GROUP_OFFSET,
     }
 }
 
@@ -40,6 +51,14 @@ const MCAST_JOIN_GROUP: c_int = 42;
 const MCAST_JOIN_SOURCE_GROUP: c_int = 46;
 const MCAST_MSFILTER: c_int = 48;
 const _: () = assert!(libc::IP_ADD_MEMBERSHIP == 35);
+
+/// Whether what a socket sends to groups of either version comes to their members on this host, too: `IP_MULTICAST_LOOP`, or of a socket of
+/// `AF_INET6`, `IPV6_MULTICAST_LOOP` (`sk_mc_loop`, net/core/sock.c).
+pub(crate) fn is_looped(fd: c_int) -> Option<bool> {
+    let v6 = sys::option_int(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP);
+    let looped = v6.or_else(|_| sys::option_int(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP));
+    looped.ok().map(|looped| looped != 0)
+}
 
 /// The interface that the value of an `IP_MULTICAST_IF` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,32 +87,35 @@ impl GroupInterface {
     }
 }
 
-/// Whether the kernel would give a socket the datagrams of a group (`ip_mc_sf_allow`, net/ipv4/igmp.c).
+/// Whether the kernel would give a socket the datagrams of a group (`ip_mc_sf_allow`, net/ipv4/igmp.c; `inet6_mc_check`,
+/// net/ipv6/mcast.c).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Receives {
     No,
     /// What its source filter lets pass.
     AsMember,
-    /// What the filter of any member on this host lets pass.
+    /// What the filter of any member on this host lets pass, and the socket's own, if it is a member on another interface.
     AsOther,
 }
 
-pub(crate) type GroupFlows<S> = HashMap<(u32, SocketAddrV4), &'static Interface<S>>;
+pub(crate) type GroupFlows<S> = HashMap<(u32, SocketAddr), &'static Interface<S>>;
 
 /// What of a socket decides about groups.
 #[derive(Debug)]
 pub(crate) struct SocketGroups<S: Stack> {
     /// The address that it is bound to, and its peer.
-    pub(crate) local: SocketAddrV4,
-    pub(crate) peer: Option<SocketAddrV4>,
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: Option<SocketAddr>,
+    /// The versions of IP that it carries.
+    pub(crate) versions: Versions,
     /// `SO_BINDTODEVICE`: index of the only interface that it receives from, or 0.
     pub(crate) device: u32,
-    /// `IP_MULTICAST_ALL`: also the groups that others on this host have joined.
-    pub(crate) takes_all: bool,
+    /// `IP_MULTICAST_ALL` and `IPV6_MULTICAST_ALL`: also the groups that others on this host have joined.
+    pub(crate) takes_all: Versions,
     /// Nothing but its groups decides whether it is accelerated.
     pub(crate) is_able: bool,
     /// By interface and group: whose datagrams it gets.
-    pub(crate) memberships: HashMap<(u32, Ipv4Addr), SourceFilter>,
+    pub(crate) memberships: HashMap<(u32, IpAddr), SourceFilter>,
     /// Where it is among the receivers of a group: by interface, which has an index, and address.
     pub(crate) flows: GroupFlows<S>,
 }
@@ -101,10 +123,11 @@ pub(crate) struct SocketGroups<S: Stack> {
 impl<S: Stack> Default for SocketGroups<S> {
     fn default() -> Self {
         Self {
-            local: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
+            local: SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
             peer: None,
+            versions: Versions::BOTH,
             device: 0,
-            takes_all: true,
+            takes_all: Versions::BOTH,
             is_able: false,
             memberships: HashMap::new(),
             flows: HashMap::new(),
@@ -114,26 +137,49 @@ impl<S: Stack> Default for SocketGroups<S> {
 
 impl<S: Stack> SocketGroups<S> {
     /// Whether the socket's address lets it have datagrams to a group.
-    pub(crate) fn is_bound_for(&self, group: Ipv4Addr) -> bool {
-        self.local.ip().is_unspecified() || *self.local.ip() == group
+    pub(crate) fn is_bound_for(&self, group: IpAddr) -> bool {
+        let local = self.local.ip();
+        local == group || local.is_unspecified() && self.versions.carry(group)
+    }
+
+    /// What the socket is to groups that come in on an interface: the kernel asks a socket for its memberships of IPv4 by interface, and
+    /// takes any of the same group of IPv6.
+    fn filter(&self, link_index: u32, group: IpAddr) -> Option<&SourceFilter> {
+        let here = self.memberships.get(&(link_index, group));
+        here.or_else(|| self.filters_elsewhere(group).next())
+    }
+
+    fn filters_elsewhere(&self, group: IpAddr) -> impl Iterator<Item = &SourceFilter> {
+        let is_it = move |of: IpAddr| group.is_ipv6() && of == group;
+        let all = self.memberships.iter();
+        all.filter(move |((_, of), _)| is_it(*of)).map(|it| it.1)
+    }
+
+    /// Whether it depends on the order of its memberships what the kernel gives it.
+    pub(crate) fn is_ambiguous(&self, group: IpAddr) -> bool {
+        let mut filters = self.filters_elsewhere(group);
+        let first = filters.next();
+        filters.any(|other| Some(other) != first)
     }
 
     /// Whether the kernel would give it datagrams to a group that come in on an interface.
-    pub(crate) fn receives(&self, link_index: u32, group: Ipv4Addr) -> Receives {
+    pub(crate) fn receives(&self, link_index: u32, group: IpAddr) -> Receives {
         let is_other_device = self.device != 0 && self.device != link_index;
         if is_other_device || !self.is_bound_for(group) {
             return Receives::No;
         }
-        match self.memberships.get(&(link_index, group)) {
-            Some(_) => Receives::AsMember,
-            None if self.takes_all => Receives::AsOther,
+        let is_member_here = self.memberships.contains_key(&(link_index, group));
+        match self.filter(link_index, group) {
+            Some(_) if is_member_here => Receives::AsMember,
+            Some(_) => Receives::AsOther,
+            None if self.takes_all.carry(group) => Receives::AsOther,
             None => Receives::No,
         }
     }
 
     /// As one of the receivers of a group that come in on an interface.
-    pub(crate) fn receiver(&self, socket: S, link_index: u32, group: Ipv4Addr) -> Receiver<S> {
-        let sources = self.memberships.get(&(link_index, group));
+    pub(crate) fn receiver(&self, socket: S, link_index: u32, group: IpAddr) -> Receiver<S> {
+        let sources = self.filter(link_index, group);
         Receiver {
             value: socket,
             peer: self.peer,
@@ -142,13 +188,13 @@ impl<S: Stack> SocketGroups<S> {
     }
 
     /// Whether it is a member of a group.
-    pub(crate) fn is_member(&self, group: Ipv4Addr, links: &[u32]) -> bool {
+    pub(crate) fn is_member(&self, group: IpAddr, links: &[u32]) -> bool {
         let is_there = |link_index: &u32| self.memberships.contains_key(&(*link_index, group));
         links.iter().any(is_there)
     }
 
     /// Asks the kernel's socket where it is a member of a group now.
-    pub(crate) fn refresh(&mut self, fd: c_int, group: Ipv4Addr, links: &[u32]) {
+    pub(crate) fn refresh(&mut self, fd: c_int, group: IpAddr, links: &[u32]) {
         for link_index in links {
             match sys::group_filter(fd, group, *link_index) {
                 Some(filter) => {

@@ -1,9 +1,11 @@
 //! What a socket's options say of the IP headers of what it sends.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
+use dev_core::Protocol;
 use libc::c_int;
 
+use crate::sockets::flow_label::flow_label;
 use crate::sys;
 
 /// Of packets of one version.
@@ -15,9 +17,14 @@ pub(crate) struct HeaderOptions {
     pub(crate) tos: u8,
     /// `IP_MTU_DISCOVER`; nobody on the way fragments packets of IPv6.
     mtu_discover: Option<c_int>,
+    /// `IPV6_AUTOFLOWLABEL`; `None`: what the host says.
+    flow_label: Option<bool>,
 }
 
 const DEFAULT_HOPS: u8 = 64;
+
+/// Whether packets have flow labels by themselves (include/uapi/linux/in6.h).
+pub(crate) const IPV6_AUTOFLOWLABEL: c_int = 70;
 
 impl HeaderOptions {
     /// Those of IPv6 packets of a socket on which nothing was set.
@@ -25,6 +32,7 @@ impl HeaderOptions {
         hop_limit: None,
         tos: 0,
         mtu_discover: None,
+        flow_label: None,
     };
 
     /// Asks the kernel's socket for those of packets to a destination.
@@ -41,6 +49,7 @@ impl HeaderOptions {
             hop_limit: Some(u8::try_from(option(libc::IP_TTL)?).unwrap_or(DEFAULT_HOPS)),
             tos: u8::try_from(option(libc::IP_TOS)?).unwrap_or(0),
             mtu_discover: Some(option(libc::IP_MTU_DISCOVER)?),
+            flow_label: None,
         })
     }
 
@@ -53,7 +62,16 @@ impl HeaderOptions {
             hop_limit: hops.filter(|hops| *hops != hops_of_host()),
             tos: u8::try_from(option(libc::IPV6_TCLASS)?).unwrap_or(0),
             mtu_discover: None,
+            flow_label: Some(option(IPV6_AUTOFLOWLABEL)? != 0),
         })
+    }
+
+    /// The flow label of packets from one end to the other; 0 for those of IPv4.
+    pub(crate) fn flow_label(self, protocol: Protocol, ends: (SocketAddr, SocketAddr)) -> u32 {
+        match ends.1 {
+            SocketAddr::V4(_) => 0,
+            SocketAddr::V6(_) => flow_label(self.flow_label, protocol, ends),
+        }
     }
 
     /// The hop limit of packets over a route that has this one for sockets without their own.

@@ -186,6 +186,27 @@ impl<'a> Message<'a> {
         if self.header.msg_name.is_null() {
             return Ok(());
         }
+        match source {
+            // Mostly, and then all lengths are known when this is compiled.
+            SocketAddr::V4(source)
+                if family == Family::Inet
+                    && self.header.msg_namelen as usize >= sys::SOCKADDR_IN_LEN =>
+            {
+                if !is_writable(self.header.msg_name, sys::SOCKADDR_IN_LEN) {
+                    return Err(Errno(libc::EFAULT));
+                }
+                let name = self.header.msg_name.cast::<[u8; sys::SOCKADDR_IN_LEN]>();
+                // SAFETY: writable for so many bytes (checked above; contract of `new`).
+                unsafe { name.write_unaligned(sys::sockaddr_in(source)) };
+                self.header.msg_namelen = sys::SOCKADDR_IN_LEN as libc::socklen_t;
+                Ok(())
+            }
+            _ => self.set_other_name(source, family),
+        }
+    }
+
+    #[cold]
+    fn set_other_name(&mut self, source: SocketAddr, family: Family) -> Result<(), Errno> {
         let address = sys::Sockaddr::from(family.form(source));
         let size = address.as_bytes().len();
         let room = (self.header.msg_namelen as usize).min(size);

@@ -13,7 +13,7 @@ use crate::sockets::reason::Reason;
 pub struct InterfaceFacts {
     /// Name, index, hardware address, MTU, driver.
     pub spec: LinkSpec,
-    /// Its addresses that packets can come to, but for link-local ones of IPv6.
+    /// Its addresses that packets can come to.
     pub addresses: Vec<IpAddr>,
     /// Administratively up.
     pub up: bool,
@@ -255,7 +255,7 @@ pub trait Network: fmt::Debug + Send + Sync {
 
     /// Whether any socket of the host is a member of a multicast group on an interface, as of the last
     /// [`Network::take_member_changes`]. `None`: the kernel does not say.
-    fn has_members(&self, link_index: u32, group: Ipv4Addr) -> Option<bool> {
+    fn has_members(&self, link_index: u32, group: IpAddr) -> Option<bool> {
         let _ = (link_index, group);
         None
     }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use dev_core::{Flow, Protocol};
 use vma_config::rules::{ProcessRule, ProcessRules, Role};
 
-use crate::sockets::family::{Versions, has_scope};
+use crate::sockets::family::Versions;
 use crate::sockets::network::InterfaceFacts;
 use crate::sockets::reason::Reason;
 
@@ -156,7 +156,6 @@ pub(crate) fn plan<'a>(
     match wanted {
         _ if wanted.is_multicast() => return Err(Reason::Multicast.into()),
         IpAddr::V4(Ipv4Addr::BROADCAST) => return Err(Reason::NotUnicast.into()),
-        IpAddr::V6(ip) if has_scope(&ip) => return Err(Reason::Ipv6.into()),
         _ => {}
     }
     if wanted.is_loopback() {
@@ -287,7 +286,7 @@ mod tests {
             }),
             Reason::Ipsec
         );
-        assert_eq!(reason(facts("[fe80::1]:1")), Reason::Ipv6);
+        assert_eq!(reason(facts("[fe80::1]:1")), Reason::AddressNotLocal);
         assert_eq!(reason(facts("[ff05::1]:1")), Reason::Multicast);
         assert_eq!(reason(facts("[::1]:1")), Reason::Loopback);
         assert_eq!(reason(facts("[2001:db8::1]:1")), Reason::AddressNotLocal);

@@ -7,6 +7,7 @@ use libc::c_int;
 
 use crate::sockets::exception::Request;
 use crate::sockets::family::Family;
+use crate::sockets::groups::is_looped;
 use crate::sockets::host::Host;
 use crate::sockets::options::{Effect, effect};
 use crate::sockets::socket::SocketCore;
@@ -30,9 +31,13 @@ impl<S: Stack> Host<S> {
             }
             Effect::Flows => self.addresses_changed(socket),
             Effect::Groups => {
-                let all =
-                    sys::option_int(socket.core().fd(), libc::IPPROTO_IP, libc::IP_MULTICAST_ALL);
-                socket.core().attachment().groups.takes_all = all != Ok(0);
+                let all = sys::option_int(socket.core().fd(), level, name) != Ok(0);
+                let mut attachment = socket.core().attachment();
+                match level {
+                    libc::IPPROTO_IP => attachment.groups.takes_all.v4 = all,
+                    _ => attachment.groups.takes_all.v6 = all,
+                }
+                drop(attachment);
                 self.addresses_changed(socket);
             }
             Effect::Messages => {
@@ -106,8 +111,7 @@ impl<S: Stack> SocketCore<S> {
     fn show_multicast_options(&self) {
         let fd = self.fd();
         let counters = self.counters();
-        let looped = sys::option_int(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP);
-        counters.mc_loop_off.set(looped == Ok(0));
+        counters.mc_loop_off.set(is_looped(fd) == Some(false));
         // The address as it lies in memory; none for an interface that was chosen by index.
         let address = sys::option_int(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_IF);
         match address.map(|address| Ipv4Addr::from(address.to_ne_bytes())) {

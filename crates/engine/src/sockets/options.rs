@@ -3,6 +3,7 @@
 use libc::c_int;
 
 use crate::sockets::groups;
+use crate::sockets::header_options::IPV6_AUTOFLOWLABEL;
 
 /// What an option changes on the accelerated path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +115,7 @@ fn of_ip(name: c_int) -> Effect {
         }
         libc::IP_MULTICAST_ALL => Effect::Groups,
         // Memberships are followed by themselves.
-        name if groups::changes_membership(name) => Effect::None,
+        name if groups::changes_membership(libc::IPPROTO_IP, name) => Effect::None,
         _ => Effect::Kernel,
     }
 }
@@ -122,11 +123,17 @@ fn of_ip(name: c_int) -> Effect {
 fn of_ipv6(name: c_int) -> Effect {
     match name {
         IPV6_ADDRFORM => Effect::Family,
-        libc::IPV6_UNICAST_HOPS | libc::IPV6_TCLASS => Effect::Headers,
+        libc::IPV6_UNICAST_HOPS | libc::IPV6_TCLASS | libc::IPV6_MTU | IPV6_AUTOFLOWLABEL => {
+            Effect::Headers
+        }
         libc::IPV6_RECVPKTINFO
         | libc::IPV6_RECVHOPLIMIT
         | libc::IPV6_RECVTCLASS
         | libc::IPV6_RECVERR => Effect::Messages,
+        libc::IPV6_MULTICAST_IF | libc::IPV6_MULTICAST_LOOP | libc::IPV6_MULTICAST_HOPS => {
+            Effect::Multicast
+        }
+        IPV6_MULTICAST_ALL => Effect::Groups,
         // Of streams.
         IPV6_MINHOPCOUNT => Effect::None,
         name if needs_nothing_of_ipv6(name) => Effect::None,
@@ -137,8 +144,7 @@ fn of_ipv6(name: c_int) -> Effect {
 fn of_udp(name: c_int) -> Effect {
     match name {
         libc::UDP_SEGMENT | libc::UDP_GRO => Effect::Messages,
-        // Of IPv6.
-        libc::UDP_NO_CHECK6_TX | libc::UDP_NO_CHECK6_RX => Effect::None,
+        libc::UDP_NO_CHECK6_TX => Effect::Messages,
         _ => Effect::Kernel,
     }
 }
@@ -146,20 +152,19 @@ fn of_udp(name: c_int) -> Effect {
 /// Makes a socket of `AF_INET6` that is connected over IPv4 one of `AF_INET`.
 pub(crate) const IPV6_ADDRFORM: c_int = 1;
 
+/// `IP_MULTICAST_ALL` of IPv6 (include/uapi/linux/in6.h).
+pub(crate) const IPV6_MULTICAST_ALL: c_int = 29;
+
 /// Drops segments that have come from afar.
 const IPV6_MINHOPCOUNT: c_int = 73;
 
-/// Whether an option of level `IPPROTO_IPV6` changes nothing for packets past the kernel. Groups of IPv6 are the kernel's, and so is what
-/// needs fragmentation, or is refused for that; the flow label is zero, which a host may choose (RFC 6437 §3).
+/// Whether an option of level `IPPROTO_IPV6` changes nothing for packets past the kernel: memberships are followed by themselves, streams are in no
+/// group, and what needs fragmentation is the kernel's.
 ///
 /// `IPV6_V6ONLY` cannot be changed any more when the socket has an address, which is when it counts.
 pub(crate) fn needs_nothing_of_ipv6(name: c_int) -> bool {
-    const IPV6_MULTICAST_ALL: c_int = 29;
     const IPV6_RECVERR_RFC4884: c_int = 31;
-    const MCAST_JOIN_GROUP: c_int = 42;
-    const MCAST_MSFILTER: c_int = 48;
     const IPV6_RECVPATHMTU: c_int = 60;
-    const IPV6_AUTOFLOWLABEL: c_int = 70;
     matches!(
         name,
         libc::IPV6_V6ONLY
@@ -167,23 +172,19 @@ pub(crate) fn needs_nothing_of_ipv6(name: c_int) -> bool {
             | libc::IPV6_MULTICAST_HOPS
             | libc::IPV6_MULTICAST_LOOP
             | IPV6_MULTICAST_ALL
-            | libc::IPV6_ADD_MEMBERSHIP
-            | libc::IPV6_DROP_MEMBERSHIP
-            | MCAST_JOIN_GROUP
-            ..=MCAST_MSFILTER
-                | libc::IPV6_MTU_DISCOVER
-                | libc::IPV6_DONTFRAG
-                | IPV6_AUTOFLOWLABEL
-                | IPV6_RECVERR_RFC4884
-                | IPV6_RECVPATHMTU
-    )
+            | libc::IPV6_MTU_DISCOVER
+            | libc::IPV6_DONTFRAG
+            | IPV6_RECVERR_RFC4884
+            | IPV6_RECVPATHMTU
+    ) || groups::changes_membership(libc::IPPROTO_IPV6, name)
 }
 
 /// Whether the kernel's socket can be asked at any time for what an option of datagram sockets has become.
 pub fn is_asked_for_later(level: c_int, name: c_int) -> bool {
-    let is_of_groups = level == libc::IPPROTO_IP
-        && (name == libc::IP_MULTICAST_IF || groups::changes_membership(name));
-    !is_of_groups && !matches!(effect(level, name), Effect::Kernel | Effect::Choice)
+    let is_kept_here = groups::changes_membership(level, name)
+        || (level, name) == (libc::IPPROTO_IP, libc::IP_MULTICAST_IF)
+        || (level, name) == (libc::IPPROTO_IPV6, libc::IPV6_MTU);
+    !is_kept_here && !matches!(effect(level, name), Effect::Kernel | Effect::Choice)
 }
 
 /// Whether an option has an effect that only the kernel brings about.
@@ -218,6 +219,8 @@ mod tests {
             (libc::SOL_SOCKET, 4711, Effect::Kernel),
             (libc::IPPROTO_IP, libc::IP_TRANSPARENT, Effect::Kernel),
             (libc::IPPROTO_UDP, libc::UDP_CORK, Effect::Kernel),
+            // Datagrams of IPv6 without a checksum are none here.
+            (libc::IPPROTO_UDP, libc::UDP_NO_CHECK6_RX, Effect::Kernel),
             (77, 1, Effect::Kernel),
             (libc::SOL_SOCKET, libc::SO_TIMESTAMP, Effect::Messages),
             (libc::SOL_SOCKET, libc::SO_MARK, Effect::Messages),

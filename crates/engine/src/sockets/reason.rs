@@ -131,9 +131,9 @@ reasons! {
     /// Streams to a link-local address of IPv6, and listeners at one.
     Tcp = 33, "TCP at link-local addresses is the kernel's for now",
         "Use a global or unique local address (fd00::/8): link-local ones do not go past the kernel in this version";
-    /// Datagrams to such an address, or to a group of IPv6, and sockets bound or connected to one.
-    Ipv6 = 34, "IPv6 link-local addresses and groups are the kernel's",
-        "Use a global or unique local address (fd00::/8), or IPv4 groups: others do not go past the kernel in this version";
+    /// Packets that are longer than their header can say, which only the kernel cuts.
+    BigTcp = 34, "the interface has BIG TCP, which is the kernel's",
+        "Lower gso_max_size and gro_max_size of the interface to 65536 (ip link set dev DEV ...), or use IPv4";
     /// Another process has it; when that ends, the interface is taken over.
     Held = 35, "another process holds the interface",
         "End the process that holds the interface, or give this one an interface of its own";

@@ -146,7 +146,7 @@ impl<S: Stack> SocketCore<S> {
         self.shadow.readable_hint.store(false, Ordering::Relaxed);
         self.shadow.postponed_error.store(0, Ordering::Relaxed);
         self.readiness.clear(events::ERR);
-        *self.attachment() = Attachment::opened();
+        *self.attachment() = Attachment::opened(family);
     }
 
     /// Begins the life that was prepared.

@@ -1,7 +1,7 @@
 //! What the core knows of what is built on it.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use dev_core::{Backend, Frame};
@@ -40,7 +40,7 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
         call: &mut DirectReceive<'_, '_, Self>,
         packet: &Parsed,
         frame: &Frame,
-        arrived_nsec: u64,
+        arrival: Arrival,
     );
 
     /// A packet came past the kernel, to one of the socket's flows. `Err`: it is dropped. Under the ring's lock.
@@ -60,7 +60,7 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
 
     /// The same for one multicast group, of which the socket has become a member or is one no longer. Under the control lock. `false`:
     /// more may have changed than that; then nothing was done.
-    fn follow_group(self, host: &Host<Self>, group: Ipv4Addr) -> bool;
+    fn follow_group(self, host: &Host<Self>, group: IpAddr) -> bool;
 
     /// The socket is about to lose its flows, and the kernel to get what it has. Under the control lock.
     fn about_to_return(self, host: &Host<Self>);

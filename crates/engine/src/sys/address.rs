@@ -4,11 +4,23 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use libc::{c_int, c_void, sa_family_t, sockaddr_in, sockaddr_in6, socklen_t};
 
-const INET_LEN: usize = size_of::<sockaddr_in>();
 const INET6_LEN: usize = size_of::<sockaddr_in6>();
 /// Without the scope: the kernel takes such an address, too (`SIN6_LEN_RFC2133`).
 const INET6_LEN_MIN: usize = 24;
-const _: () = assert!(INET_LEN == 16 && INET6_LEN == 28);
+const _: () = assert!(SOCKADDR_IN_LEN == 16 && INET6_LEN == 28);
+
+/// Bytes of a `struct sockaddr_in`.
+pub(crate) const SOCKADDR_IN_LEN: usize = size_of::<sockaddr_in>();
+
+/// A `struct sockaddr_in`.
+#[inline]
+pub(crate) fn sockaddr_in(address: SocketAddrV4) -> [u8; SOCKADDR_IN_LEN] {
+    let mut bytes = [0; SOCKADDR_IN_LEN];
+    bytes[..2].copy_from_slice(&(libc::AF_INET as sa_family_t).to_ne_bytes());
+    bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
+    bytes[4..8].copy_from_slice(&address.ip().octets());
+    bytes
+}
 
 /// A `struct sockaddr_in` or `struct sockaddr_in6`.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +50,7 @@ impl From<SocketAddr> for Sockaddr {
         let len = match address {
             SocketAddr::V4(address) => {
                 bytes[4..8].copy_from_slice(&address.ip().octets());
-                INET_LEN
+                SOCKADDR_IN_LEN
             }
             SocketAddr::V6(address) => {
                 bytes[4..8].copy_from_slice(&address.flowinfo().to_ne_bytes());
@@ -58,7 +70,7 @@ impl From<SocketAddr> for Sockaddr {
 #[inline]
 pub(crate) unsafe fn read_sockaddr(address: *const c_void, len: socklen_t) -> Option<SocketAddr> {
     let len = len as usize;
-    if address.is_null() || len < INET_LEN {
+    if address.is_null() || len < SOCKADDR_IN_LEN {
         return None;
     }
     // SAFETY: the caller says that `len` bytes are readable, and they are enough.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::offset_of;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use dev_core::SourceFilter;
@@ -25,9 +25,11 @@ struct Filter {
     sources: [libc::sockaddr_storage; 0],
 }
 
-/// Where such a structure has the address of the group, in bytes.
+/// Where such a structure has the address of the group, of either version, in bytes.
 pub(crate) const GROUP_OFFSET: usize =
     offset_of!(Filter, group) + offset_of!(libc::sockaddr_in, sin_addr);
+pub(crate) const V6_GROUP_OFFSET: usize =
+    offset_of!(Filter, group) + offset_of!(libc::sockaddr_in6, sin6_addr);
 
 /// The same places in words of 32 bits.
 const GROUP: usize = offset_of!(Filter, group) / 4;
@@ -37,12 +39,13 @@ const SOURCES: usize = offset_of!(Filter, sources) / 4;
 const SOURCE: usize = size_of::<libc::sockaddr_storage>() / 4;
 /// Of a socket address.
 const ADDRESS: usize = offset_of!(libc::sockaddr_in, sin_addr) / 4;
+const V6_ADDRESS: usize = offset_of!(libc::sockaddr_in6, sin6_addr) / 4;
 
 /// Sources that a filter is first asked for; more take another system call.
 const SOURCES_ASKED_FOR: usize = 4;
 
 /// From whom a socket gets the datagrams of a group that come in on an interface; `None`: it is not a member there.
-pub(crate) fn group_filter(fd: c_int, group: Ipv4Addr, link_index: u32) -> Option<SourceFilter> {
+pub(crate) fn group_filter(fd: c_int, group: IpAddr, link_index: u32) -> Option<SourceFilter> {
     let mut room = SOURCES_ASKED_FOR;
     loop {
         let filter = ask(fd, group, link_index, room)?;
@@ -52,8 +55,9 @@ pub(crate) fn group_filter(fd: c_int, group: Ipv4Addr, link_index: u32) -> Optio
             continue;
         }
         let sources = filter.get(SOURCES..)?.chunks_exact(SOURCE).take(count);
-        let address = |source: &[u32]| Some(Ipv4Addr::from(source.get(ADDRESS)?.to_ne_bytes()));
-        let sources = sources.filter_map(address).collect();
+        let sources = sources
+            .filter_map(|source| address(source, group))
+            .collect();
         return Some(match *filter.get(MODE)? {
             MCAST_EXCLUDE => SourceFilter::Exclude(sources),
             _ => SourceFilter::Include(sources),
@@ -61,17 +65,49 @@ pub(crate) fn group_filter(fd: c_int, group: Ipv4Addr, link_index: u32) -> Optio
     }
 }
 
+/// The address that is in a socket address of the group's family.
+fn address(sockaddr: &[u32], group: IpAddr) -> Option<IpAddr> {
+    match group {
+        IpAddr::V4(_) => Some(sockaddr.get(ADDRESS)?.to_ne_bytes().into()),
+        IpAddr::V6(_) => {
+            let mut octets = [0; 16];
+            let words = sockaddr.get(V6_ADDRESS..)?.first_chunk::<4>()?;
+            for (to, word) in octets.chunks_exact_mut(4).zip(words) {
+                to.copy_from_slice(&word.to_ne_bytes());
+            }
+            Some(octets.into())
+        }
+    }
+}
+
 /// `struct group_filter`, as words.
-fn ask(fd: c_int, group: Ipv4Addr, link_index: u32, room: usize) -> Option<Vec<u32>> {
+fn ask(fd: c_int, group: IpAddr, link_index: u32, room: usize) -> Option<Vec<u32>> {
     let mut words = vec![0_u32; SOURCES + room * SOURCE];
-    let [family_low, family_high] = (libc::AF_INET as libc::sa_family_t).to_ne_bytes();
+    let (level, family, place, octets) = match group {
+        IpAddr::V4(ip) => (
+            libc::IPPROTO_IP,
+            libc::AF_INET,
+            ADDRESS,
+            ip.octets().to_vec(),
+        ),
+        IpAddr::V6(ip) => (
+            libc::IPPROTO_IPV6,
+            libc::AF_INET6,
+            V6_ADDRESS,
+            ip.octets().to_vec(),
+        ),
+    };
+    let [family_low, family_high] = (family as libc::sa_family_t).to_ne_bytes();
     for (place, value) in [
         (0, link_index),
         (GROUP, u32::from_ne_bytes([family_low, family_high, 0, 0])),
-        (GROUP + ADDRESS, u32::from_ne_bytes(group.octets())),
         (COUNT, u32::try_from(room).ok()?),
     ] {
         *words.get_mut(place)? = value;
+    }
+    let address = words.get_mut(GROUP + place..)?.iter_mut();
+    for (word, octets) in address.zip(octets.chunks_exact(4)) {
+        *word = u32::from_ne_bytes(octets.try_into().ok()?);
     }
     let mut len = libc::socklen_t::try_from(size_of_val(&*words)).ok()?;
     // SAFETY: the kernel reads and writes at most `len` bytes of `words`.
@@ -79,7 +115,7 @@ fn ask(fd: c_int, group: Ipv4Addr, link_index: u32, room: usize) -> Option<Vec<u
         libc::syscall(
             libc::SYS_getsockopt,
             fd,
-            libc::IPPROTO_IP,
+            level,
             MCAST_MSFILTER,
             words.as_mut_ptr(),
             &raw mut len,
@@ -108,7 +144,7 @@ pub(crate) fn subscribe(socket: BorrowedFd<'_>, group: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
+    use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
     use std::os::fd::AsRawFd;
 
     use super::*;
@@ -117,7 +153,7 @@ mod tests {
     fn the_kernel_knows_on_which_interface_a_socket_is_a_member() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let group = Ipv4Addr::new(239, 255, 77, 1);
-        let filter = |group, link_index| group_filter(socket.as_raw_fd(), group, link_index);
+        let filter = |group: Ipv4Addr, link| group_filter(socket.as_raw_fd(), group.into(), link);
         assert_eq!(filter(group, 1), None);
         // Whoever tests may have no multicast on this interface.
         if socket
@@ -133,5 +169,22 @@ mod tests {
             .leave_multicast_v4(&group, &Ipv4Addr::LOCALHOST)
             .unwrap();
         assert_eq!(filter(group, 1), None);
+    }
+    #[test]
+    fn the_same_of_ipv6() {
+        let Ok(socket) = UdpSocket::bind("[::1]:0") else {
+            // The machine has no IPv6.
+            return;
+        };
+        let group: Ipv6Addr = "ff05::4d:1".parse().unwrap();
+        let filter = |link| group_filter(socket.as_raw_fd(), group.into(), link);
+        assert_eq!(filter(1), None);
+        if socket.join_multicast_v6(&group, 1).is_err() {
+            return;
+        }
+        assert_eq!(filter(1), Some(SourceFilter::none()));
+        assert_eq!(filter(2), None);
+        socket.leave_multicast_v6(&group, 1).unwrap();
+        assert_eq!(filter(1), None);
     }
 }

@@ -9,7 +9,7 @@ use dev_core::{Flow, Protocol};
 use libc::c_int;
 
 use crate::sockets::events;
-use crate::sockets::family::{canonical, has_scope, local_address};
+use crate::sockets::family::{canonical, is_narrow, local_address};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
@@ -418,14 +418,6 @@ impl<S: TcpStack> TcpSocket<S> {
         host.socket_event(Reason::Offloaded, fd, &format!("{local} to {peer}"));
         self.interfaces_changed();
         Begun::Here
-    }
-}
-
-/// Whether an address is no end of a connection past the kernel, as a group or a link-local one of IPv6.
-fn is_narrow(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(_) => false,
-        IpAddr::V6(ip) => has_scope(&ip) || ip.is_multicast(),
     }
 }
 

@@ -17,7 +17,7 @@ use wire::tcp::Segment;
 
 use crate::sockets::delivery;
 use crate::sockets::events;
-use crate::sockets::family::{Addresses, has_scope};
+use crate::sockets::family::{Addresses, is_narrow};
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::reason::Reason;
@@ -413,9 +413,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if !self.common.can_repair() {
             return Err(Reason::Repair);
         }
-        if let IpAddr::V6(ip) = local.ip()
-            && has_scope(&ip)
-        {
+        if is_narrow(local.ip()) {
             return Err(Reason::Tcp);
         }
         let mut places = Vec::new();
@@ -428,7 +426,7 @@ impl<S: TcpStack> TcpSocket<S> {
             for address in facts.addresses {
                 let is_wanted = local.ip() == address
                     || local.ip().is_unspecified() && at.versions.carry(address);
-                if !is_wanted {
+                if !is_wanted || is_narrow(address) {
                     continue;
                 }
                 let at = SocketAddr::new(address, local.port());

@@ -7,6 +7,7 @@ use ::tcp::{CongestionAlgorithm, Instant, Options, SocketOption};
 use libc::c_int;
 
 use crate::sockets::family::Family;
+use crate::sockets::header_options::IPV6_AUTOFLOWLABEL;
 use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
 use crate::sockets::options::{IPV6_ADDRFORM, needs_nothing_of_ipv6};
@@ -72,7 +73,9 @@ fn effect(level: c_int, name: c_int) -> Effect {
             | libc::SO_INCOMING_CPU,
         ) => Effect::None,
         (libc::IPPROTO_IP, libc::IP_TTL | libc::IP_TOS | libc::IP_MTU_DISCOVER)
-        | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS | libc::IPV6_TCLASS) => Effect::Headers,
+        | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS | libc::IPV6_TCLASS | IPV6_AUTOFLOWLABEL) => {
+            Effect::Headers
+        }
         (
             libc::IPPROTO_TCP,
             libc::TCP_NODELAY

@@ -56,7 +56,8 @@ impl Headers {
         let of_version = self.towards(peer.ip());
         let dont_fragment = of_version.dont_fragment(mtu_locked);
         let ttl = of_version.hop_limit(hop_limit);
-        Template::new(eth, local, peer, ttl, of_version.tos, dont_fragment)
+        let label = of_version.flow_label(Protocol::Tcp, (local, peer));
+        Template::new(eth, local, peer, ttl, of_version.tos, dont_fragment).with_flow_label(label)
     }
 }
 

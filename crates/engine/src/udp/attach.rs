@@ -2,14 +2,14 @@
 //!
 //! Every function here runs under the engine's control lock.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use dev_core::Flow;
 use vma_config::rules::ProcessRules;
 
 use crate::sockets::attachment::{MayOpen, in_parentheses};
-use crate::sockets::family::Addresses;
+use crate::sockets::family::{Addresses, scope_of};
 use crate::sockets::groups::GroupFlows;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
@@ -70,13 +70,7 @@ impl<S: UdpStack> UdpSocket<S> {
         self.remember_addresses(&addresses, rules);
         {
             let groups = &mut self.attachment().groups;
-            // Groups of IPv6 are the kernel's.
-            let local = addresses.local_ipv4();
-            groups.local = local.unwrap_or(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
-            groups.peer = match peer {
-                Some(SocketAddr::V4(peer)) => Some(peer),
-                _ => None,
-            };
+            (groups.local, groups.peer, groups.versions) = (local, peer, addresses.versions);
             groups.is_able = false;
         }
         // What such a socket receives is the kernel's for good; what it sends may come to be.
@@ -109,12 +103,8 @@ impl<S: UdpStack> UdpSocket<S> {
         let is_ruled_out =
             peer.is_some_and(|peer| offload::connect_rule(rules, peer, local).is_some());
         let has_ipsec = host.network().has_ipsec();
-        self.attachment().groups.is_able = !self.is_committed()
-            && enabled
-            && !foreign
-            && !has_ipsec
-            && !is_ruled_out
-            && addresses.versions.v4;
+        self.attachment().groups.is_able =
+            !self.is_committed() && enabled && !foreign && !has_ipsec && !is_ruled_out;
         let is_of_groups = local.ip().is_multicast();
         let sharing = if !reuses_address || foreign || is_of_groups {
             // For groups only, which are judged one by one.
@@ -224,7 +214,16 @@ impl<S: UdpStack> UdpSocket<S> {
             Some(peer) => counters.peer.set(peer),
             None => counters.peer.clear(),
         }
-        self.send.lock().set_addresses(addresses, rules);
+        let mut send = self.send.lock();
+        send.set_addresses(addresses, rules);
+        // A link-local address binds the kernel's socket to an interface, and a connection that ends lets it go.
+        let has_scope = |address: SocketAddr| scope_of(address) != 0;
+        let may_be_bound = has_scope(addresses.local) || addresses.peer.is_some_and(has_scope);
+        let device_may_differ = may_be_bound || send.options().device != 0;
+        drop(send);
+        if device_may_differ {
+            self.refresh_send_options();
+        }
     }
 
     /// Goes over from the flows it has to those it should have. New ones come first, so that no packet falls between.
@@ -232,7 +231,7 @@ impl<S: UdpStack> UdpSocket<S> {
         &'static self,
         host: &Host<S>,
         wanted: &[(u32, Flow)],
-        groups: &[(u32, SocketAddrV4)],
+        groups: &[(u32, SocketAddr)],
     ) -> Reason {
         let had = std::mem::take(&mut self.attachment().flows);
         let has = |index: u32, flow: &Flow| {
@@ -294,7 +293,7 @@ impl<S: UdpStack> UdpSocket<S> {
             self.begin_receiving(interface, flow.local.ip());
         }
         for ((_, address), interface) in &groups {
-            self.begin_receiving(interface, (*address.ip()).into());
+            self.begin_receiving(interface, address.ip());
         }
         drop(rings);
         self.stamp_arrivals_if_wanted();
@@ -346,7 +345,7 @@ impl<S: UdpStack> UdpSocket<S> {
     fn change_groups(
         &'static self,
         host: &Host<S>,
-        wanted: &[(u32, SocketAddrV4)],
+        wanted: &[(u32, SocketAddr)],
         reason: &mut Reason,
     ) -> GroupFlows<S> {
         let had = std::mem::take(&mut self.attachment().groups.flows);
@@ -357,7 +356,7 @@ impl<S: UdpStack> UdpSocket<S> {
                     let receiver =
                         self.attachment()
                             .groups
-                            .receiver(self.into(), *index, *address.ip());
+                            .receiver(self.into(), *index, address.ip());
                     interface.join_group(*address, receiver);
                     flows.insert((*index, *address), interface);
                 }

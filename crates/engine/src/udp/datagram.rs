@@ -6,6 +6,9 @@ use dev_core::{Frame, FramePool};
 use wire::ip::{self, Addresses, Endpoints};
 use wire::{UdpDatagram, checksum};
 
+use crate::sockets::delivery::Arrival;
+use crate::sockets::family::scoped;
+
 /// IPv4 and UDP headers before a payload: there are no options.
 const IPV4_UDP_HEADERS: usize = 28;
 /// The same for IPv6: there are no extension headers.
@@ -18,15 +21,16 @@ const UDP_CHECKSUM: usize = 6;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sender {
     V4(SocketAddrV4),
-    V6,
+    /// Index of the interface that it came in on, which is part of a link-local address.
+    V6(u32),
 }
 
 impl Sender {
     #[inline]
-    fn of(datagram: &UdpDatagram) -> Self {
+    fn of(datagram: &UdpDatagram, arrival: Arrival) -> Self {
         match datagram.endpoints {
             Endpoints::V4 { source, .. } => Self::V4(source),
-            Endpoints::V6 { .. } => Self::V6,
+            Endpoints::V6 { .. } => Self::V6(arrival.interface),
         }
     }
 
@@ -35,7 +39,7 @@ impl Sender {
     fn headers_len(self) -> usize {
         match self {
             Self::V4(_) => IPV4_UDP_HEADERS,
-            Self::V6 => IPV6_UDP_HEADERS,
+            Self::V6(_) => IPV6_UDP_HEADERS,
         }
     }
 }
@@ -53,13 +57,13 @@ pub(crate) struct Received {
 
 impl Received {
     #[inline]
-    pub(crate) fn new(frame: Frame, datagram: &UdpDatagram, arrived_nsec: u64) -> Self {
+    pub(crate) fn new(frame: Frame, datagram: &UdpDatagram, arrival: Arrival) -> Self {
         Self {
             frame,
-            sender: Sender::of(datagram),
+            sender: Sender::of(datagram, arrival),
             payload_offset: datagram.payload_offset,
             payload_len: datagram.payload_len,
-            arrived_nsec,
+            arrived_nsec: arrival.nsec,
         }
     }
 
@@ -149,7 +153,7 @@ impl Waiting {
     pub(super) fn source(&self, pool: &FramePool) -> SocketAddr {
         match self.sender() {
             Sender::V4(source) => source.into(),
-            Sender::V6 => self.source_v6(pool),
+            Sender::V6(link_index) => scoped(self.source_v6(pool), link_index),
         }
     }
 
@@ -214,7 +218,7 @@ impl Waiting {
         let (header, udp) = packet.split_at_mut_checked(sender.headers_len() - UDP_HEADER)?;
         let place = udp.get_mut(UDP_CHECKSUM..)?.first_chunk_mut()?;
         *place = [0; 2];
-        if matches!(sender, Sender::V6) {
+        if matches!(sender, Sender::V6(_)) {
             let sum = checksum_v6(header.first_chunk()?, udp)?;
             *udp.get_mut(UDP_CHECKSUM..)?.first_chunk_mut()? = sum;
         }

@@ -9,7 +9,8 @@ use dev_core::Protocol;
 use vma_config::rules::ProcessRules;
 use wire::{EthernetAddresses, UdpTemplate};
 
-use crate::sockets::family::{Addresses, Versions, has_scope};
+use crate::sockets::family::{Addresses, Versions, scope_of, stays_in_host};
+use crate::sockets::groups::is_looped;
 use crate::sockets::header_options::HeaderOptions;
 use crate::sockets::host::Host;
 use crate::sockets::interface::RingLease;
@@ -49,6 +50,8 @@ pub(crate) struct SendState<S: Stack> {
     options: SendOptions,
     /// Index of the interface that datagrams to groups leave by (`IP_MULTICAST_IF`); `None`: the route decides.
     pub(super) group_interface: Option<u32>,
+    /// `IPV6_MTU`: the longest packet of IPv6 in bytes; 0: no limit.
+    pub(super) packet_len_max: u32,
     /// Whether the kernel's socket may hold an error that a send call reports.
     pub(super) may_have_error: bool,
     /// What the socket's options say of headers, once they were read.
@@ -84,6 +87,7 @@ impl<S: Stack> Default for SendState<S> {
             overridden: Known::default(),
             options: SendOptions::default(),
             group_interface: None,
+            packet_len_max: 0,
             may_have_error: false,
             headers: KnownHeaders::default(),
             epoch: 0,
@@ -322,23 +326,37 @@ impl KnownHeaders {
 /// What a socket's options say of datagrams to groups.
 #[derive(Clone, Copy, Debug)]
 struct GroupOptions {
-    /// `IP_MULTICAST_TTL`
+    /// `IP_MULTICAST_TTL` or `IPV6_MULTICAST_HOPS`
     ttl: u8,
-    /// `IP_MULTICAST_LOOP`
     is_looped: bool,
     /// The address that was given with `IP_MULTICAST_IF`.
     source: Option<Ipv4Addr>,
+    /// `IPV6_MULTICAST_IF`: index of the interface, or 0.
+    interface: u32,
 }
 
 impl GroupOptions {
-    fn read(fd: libc::c_int) -> Option<Self> {
-        let option = |name| sys::option_int(fd, libc::IPPROTO_IP, name).ok();
-        // The address as it lies in memory.
-        let source = Ipv4Addr::from(option(libc::IP_MULTICAST_IF)?.to_ne_bytes());
-        Some(Self {
-            ttl: u8::try_from(option(libc::IP_MULTICAST_TTL)?).unwrap_or(1),
-            is_looped: option(libc::IP_MULTICAST_LOOP)? != 0,
-            source: Some(source).filter(|source| !source.is_unspecified()),
+    fn read(fd: libc::c_int, group: IpAddr) -> Option<Self> {
+        let v4 = |name| sys::option_int(fd, libc::IPPROTO_IP, name).ok();
+        let v6 = |name| sys::option_int(fd, libc::IPPROTO_IPV6, name).ok();
+        let is_looped = is_looped(fd)?;
+        Some(match group {
+            IpAddr::V4(_) => {
+                // The address as it lies in memory.
+                let source = Ipv4Addr::from(v4(libc::IP_MULTICAST_IF)?.to_ne_bytes());
+                Self {
+                    ttl: u8::try_from(v4(libc::IP_MULTICAST_TTL)?).unwrap_or(1),
+                    is_looped,
+                    source: Some(source).filter(|source| !source.is_unspecified()),
+                    interface: 0,
+                }
+            }
+            IpAddr::V6(_) => Self {
+                ttl: u8::try_from(v6(libc::IPV6_MULTICAST_HOPS)?).unwrap_or(1),
+                is_looped,
+                source: None,
+                interface: v6(libc::IPV6_MULTICAST_IF)?.cast_unsigned(),
+            },
         })
     }
 }
@@ -422,6 +440,8 @@ pub(super) struct Asked<'a> {
     pub(super) options: SendOptions,
     /// `IP_MULTICAST_IF`
     pub(super) group_interface: Option<u32>,
+    /// `IPV6_MTU`
+    pub(super) packet_len_max: u32,
     pub(super) overrides: Overrides,
     /// Whose ring it leaves by.
     pub(super) user: RingUser,
@@ -451,10 +471,8 @@ fn resolve_way<S: Stack>(
     if local.port() == 0 {
         return Err(Reason::NotBound);
     }
-    if let IpAddr::V6(ip) = destination
-        && (has_scope(&ip) || ip.is_multicast())
-    {
-        return Err(Reason::Ipv6);
+    if stays_in_host(destination) {
+        return Err(Reason::Multicast);
     }
     if !asked.versions.carry(destination) {
         return Err(Reason::Route);
@@ -466,7 +484,7 @@ fn resolve_way<S: Stack>(
     }
     let headers = headers.towards(fd, destination).ok_or(Reason::Option)?;
     let group = match destination.is_multicast() {
-        true => Some(GroupOptions::read(fd).ok_or(Reason::Option)?),
+        true => Some(GroupOptions::read(fd, destination).ok_or(Reason::Option)?),
         false => None,
     };
     // What is bound to a group sends as if it were bound to nothing.
@@ -476,11 +494,19 @@ fn resolve_way<S: Stack>(
         return Err(Reason::Route);
     }
     let tos = overrides.tos.unwrap_or(headers.tos);
+    let device = match overrides.device {
+        0 => options.device,
+        device => device,
+    };
+    let output_interface = match destination {
+        IpAddr::V4(_) => group.and(asked.group_interface),
+        IpAddr::V6(_) => interface_v6(address, device, group)?,
+    };
     let key = NextHopKey {
         destination,
         source: bound.or_else(|| group.and_then(|group| group.source).map(IpAddr::V4)),
         tos,
-        output_interface: group.and(asked.group_interface),
+        output_interface,
         flow: Some(FlowPorts {
             protocol: Protocol::Udp,
             local: local.port(),
@@ -508,19 +534,15 @@ fn resolve_way<S: Stack>(
                 None => headers.hop_limit(hop_limit),
             };
             let ttl = overrides.ttl.unwrap_or(of_socket);
-            if let (Some(options), IpAddr::V4(group)) = (group, destination) {
+            if let Some(options) = group {
                 if ttl == 0 {
                     // Of these the kernel sends none, if the host is a member of the group.
                     return Err(Reason::Multicast);
                 }
                 if options.is_looped {
-                    host.no_member_has(link_index, group)?;
+                    host.no_member_has(link_index, destination)?;
                 }
             }
-            let device = match overrides.device {
-                0 => options.device,
-                device => device,
-            };
             if device != 0 && device != link_index {
                 // The kernel looks for a route by this interface only.
                 return Err(Reason::Route);
@@ -532,7 +554,13 @@ fn resolve_way<S: Stack>(
                 destination: mac,
             };
             let dont_fragment = headers.dont_fragment(mtu_locked);
-            let template = UdpTemplate::new(eth, source, address, ttl, tos, dont_fragment);
+            let label = headers.flow_label(Protocol::Udp, (source, address));
+            let template = UdpTemplate::new(eth, source, address, ttl, tos, dont_fragment)
+                .with_flow_label(label);
+            let mtu = match asked.packet_len_max {
+                limit if is_v6 && limit != 0 => mtu.min(limit),
+                _ => mtu,
+            };
             let packet_payload_max = (mtu as usize).saturating_sub(headers_len(destination));
             let payload_len_max = match usize::from(options.segment_len) {
                 0 => packet_payload_max,
@@ -548,4 +576,21 @@ fn resolve_way<S: Stack>(
             })
         }
     }
+}
+
+/// The interface that datagrams of IPv6 leave by, if it is not the route that decides (`udpv6_sendmsg`, net/ipv6/udp.c). `device`: that
+/// of the socket or of the message, or 0.
+fn interface_v6(
+    address: SocketAddr,
+    device: u32,
+    group: Option<GroupOptions>,
+) -> Result<Option<u32>, Reason> {
+    let scope = scope_of(address);
+    if scope != 0 && device != 0 && scope != device {
+        // An error.
+        return Err(Reason::Route);
+    }
+    let of_group = group.map_or(0, |group| group.interface);
+    let chosen = [scope, device, of_group].into_iter();
+    Ok(chosen.into_iter().find(|index| *index != 0))
 }

@@ -1,11 +1,11 @@
-//! Multicast past the kernel. The kernel's socket is the member of a group, and the kernel does IGMP. A group's datagrams to a port are
+//! Multicast past the kernel. The kernel's socket is the member of a group, and the kernel does IGMP and MLD. A group's datagrams to a port are
 //! taken from the kernel while each socket that they are for, on the whole host, is an accelerated one of this process: who else
 //! would have them only the kernel could serve.
 //!
 //! Every function here runs under the engine's control lock.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use dev_core::SourceFilter;
 
 use crate::sockets::attachment::MayOpen;
+use crate::sockets::family::stays_in_host;
 use crate::sockets::groups::Receives;
 use crate::sockets::host::Host;
 use crate::sockets::network::{InterfaceFacts, PortUser};
@@ -35,7 +36,7 @@ struct Port<S: Stack> {
 impl<S: UdpStack> Port<S> {
     /// `only`: the group of interest, else all of them. `None`: no socket of ours on the port is a member of a group, or receives
     /// from one.
-    fn look(host: &Host<S>, number: u16, only: Option<Ipv4Addr>) -> Option<Self> {
+    fn look(host: &Host<S>, number: u16, only: Option<IpAddr>) -> Option<Self> {
         if number == 0 || !host.has_groups() {
             return None;
         }
@@ -73,7 +74,7 @@ impl<S: UdpStack> Port<S> {
     }
 
     /// The groups, by interface, that one of ours on the port is a member of.
-    fn joined(&self) -> HashSet<(u32, Ipv4Addr)> {
+    fn joined(&self) -> HashSet<(u32, IpAddr)> {
         let mut joined = HashSet::new();
         for socket in &self.own {
             let groups = &socket.attachment().groups;
@@ -84,21 +85,21 @@ impl<S: UdpStack> Port<S> {
     }
 
     /// The groups, by interface, that one of ours receives from past the kernel.
-    fn taken(&self) -> HashSet<(u32, Ipv4Addr)> {
+    fn taken(&self) -> HashSet<(u32, IpAddr)> {
         let mut taken = HashSet::new();
         for socket in &self.own {
             let groups = &socket.attachment().groups;
-            taken.extend(groups.flows.keys().map(|(link, to)| (*link, *to.ip())));
+            taken.extend(groups.flows.keys().map(|(link, to)| (*link, to.ip())));
         }
         taken
     }
 
-    fn address(&self, group: Ipv4Addr) -> SocketAddrV4 {
-        SocketAddrV4::new(group, self.number)
+    fn address(&self, group: IpAddr) -> SocketAddr {
+        SocketAddr::new(group, self.number)
     }
 
     /// Whether a socket that is not ours may have a group's datagrams.
-    fn is_shared(&self, group: Ipv4Addr) -> bool {
+    fn is_shared(&self, group: IpAddr) -> bool {
         let is_own = |user: &PortUser| {
             let is_it = |socket: &&'static UdpSocket<S>| {
                 socket.shadow.inode.load(Ordering::Relaxed) == user.inode
@@ -119,7 +120,7 @@ impl<S: UdpStack> Port<S> {
     }
 
     /// Whether all that would have a group's datagrams are sockets of ours, and nothing stands in the way of any.
-    fn is_ours(&self, link_index: u32, group: Ipv4Addr) -> bool {
+    fn is_ours(&self, link_index: u32, group: IpAddr) -> bool {
         let is_open = |socket: &UdpSocket<S>| {
             let groups = &socket.attachment().groups;
             let filter = groups.memberships.get(&(link_index, group));
@@ -143,21 +144,23 @@ impl<S: UdpStack> Port<S> {
                 }
             }
         };
-        self.own.iter().all(|socket| is_able(socket)) && !self.is_shared(group)
+        !stays_in_host(group)
+            && self.own.iter().all(|socket| is_able(socket))
+            && !self.is_shared(group)
     }
 
     /// Whether nothing of the socket itself keeps a group with the kernel.
-    fn may_receive(&self, socket: &UdpSocket<S>, group: Ipv4Addr) -> bool {
+    fn may_receive(&self, socket: &UdpSocket<S>, group: IpAddr) -> bool {
         let attachment = socket.attachment();
         let address = self.address(group);
         let is_ruled_out = attachment
             .rules
-            .is_some_and(|rules| offload::receiver_rule(rules, address.into()).is_some());
-        attachment.groups.is_able && !is_ruled_out
+            .is_some_and(|rules| offload::receiver_rule(rules, address).is_some());
+        attachment.groups.is_able && !is_ruled_out && !attachment.groups.is_ambiguous(group)
     }
 
     /// Whether every socket of ours that is to have a group's datagrams from an interface is among its receivers there.
-    fn is_complete(&self, link_index: u32, group: Ipv4Addr) -> bool {
+    fn is_complete(&self, link_index: u32, group: IpAddr) -> bool {
         let is_there = |socket: &UdpSocket<S>| {
             let is_offloaded = socket.is_offloaded();
             let groups = &socket.attachment().groups;
@@ -169,7 +172,7 @@ impl<S: UdpStack> Port<S> {
     }
 
     /// Takes a group from the kernel, if that is right.
-    fn take(&self, host: &Host<S>, link_index: u32, group: Ipv4Addr) {
+    fn take(&self, host: &Host<S>, link_index: u32, group: IpAddr) {
         if let Ok(interface) = host.links.get_for_flows(link_index)
             && self.is_ours(link_index, group)
             && self.is_complete(link_index, group)
@@ -180,7 +183,7 @@ impl<S: UdpStack> Port<S> {
     }
 
     /// Leaves a group to the kernel, which serves all receivers before the first of them goes, unless it is right past it.
-    fn leave_unless_right(&self, link_index: u32, group: Ipv4Addr, is_joined: bool) {
+    fn leave_unless_right(&self, link_index: u32, group: IpAddr, is_joined: bool) {
         if is_joined && self.is_ours(link_index, group) && self.is_complete(link_index, group) {
             return;
         }
@@ -194,10 +197,12 @@ impl<S: UdpStack> Port<S> {
 }
 
 /// Whether a socket's address lets it have datagrams to a group. What it is a member of is not to be seen.
-fn may_have(user: &PortUser, group: Ipv4Addr) -> bool {
-    match user.local.ip() {
-        IpAddr::V4(ip) => ip.is_unspecified() || ip == group,
-        IpAddr::V6(ip) => ip.is_unspecified() || ip.to_ipv4_mapped() == Some(group),
+fn may_have(user: &PortUser, group: IpAddr) -> bool {
+    match (user.local.ip(), group) {
+        (IpAddr::V6(ip), IpAddr::V4(group)) => {
+            ip.is_unspecified() || ip.to_ipv4_mapped() == Some(group)
+        }
+        (ip, group) => ip == group || ip.is_unspecified() && ip.is_ipv6() == group.is_ipv6(),
     }
 }
 
@@ -208,8 +213,8 @@ fn is_eligible(interfaces: &[InterfaceFacts], link_index: u32) -> bool {
 }
 
 /// The group that a socket with this address receives from, if it can be one only.
-fn only_group(local: SocketAddrV4) -> Option<Ipv4Addr> {
-    Some(*local.ip()).filter(Ipv4Addr::is_multicast)
+fn only_group(local: SocketAddr) -> Option<IpAddr> {
+    Some(local.ip()).filter(IpAddr::is_multicast)
 }
 
 /// The groups, by interface, whose datagrams a socket is to have past the kernel.
@@ -217,7 +222,7 @@ pub(super) fn wanted<S: UdpStack>(
     host: &Host<S>,
     socket: &UdpSocket<S>,
     interfaces: &[InterfaceFacts],
-) -> Vec<(u32, SocketAddrV4)> {
+) -> Vec<(u32, SocketAddr)> {
     let (is_able, local) = {
         let groups = &socket.attachment().groups;
         (groups.is_able, groups.local)
@@ -241,9 +246,9 @@ pub(super) fn wanted<S: UdpStack>(
 /// Whether another socket of ours would have the same datagrams that are for one socket only, and both are for groups: such
 /// datagrams are the kernel's, which knows whom to give them.
 pub(super) fn has_twin<S: UdpStack>(host: &Host<S>, socket: &UdpSocket<S>) -> bool {
-    let (local, peer) = {
+    let (local, peer, versions) = {
         let groups = &socket.attachment().groups;
-        (groups.local, groups.peer)
+        (groups.local, groups.peer, groups.versions)
     };
     if peer.is_some() || !local.ip().is_unspecified() {
         return false;
@@ -252,7 +257,10 @@ pub(super) fn has_twin<S: UdpStack>(host: &Host<S>, socket: &UdpSocket<S>) -> bo
     port.is_some_and(|port| {
         port.own.iter().any(|other| {
             let groups = &other.attachment().groups;
-            !ptr::eq(*other, socket) && groups.peer.is_none() && groups.local == local
+            !ptr::eq(*other, socket)
+                && groups.peer.is_none()
+                && groups.local.ip().is_unspecified()
+                && groups.versions.overlap(versions)
         })
     })
 }
@@ -261,7 +269,7 @@ pub(super) fn has_twin<S: UdpStack>(host: &Host<S>, socket: &UdpSocket<S>) -> bo
 /// takes the groups from the kernel, or leaves them to it. `changed` is in line already.
 pub(crate) fn follow_port<S: UdpStack>(
     host: &Host<S>,
-    local: SocketAddrV4,
+    local: SocketAddr,
     changed: Option<&UdpSocket<S>>,
 ) {
     let only = only_group(local);
@@ -269,7 +277,7 @@ pub(crate) fn follow_port<S: UdpStack>(
         return;
     };
     let joined = port.joined();
-    let is_of_interest = |(_, group): &(u32, Ipv4Addr)| only.is_none_or(|only| only == *group);
+    let is_of_interest = |(_, group): &(u32, IpAddr)| only.is_none_or(|only| only == *group);
     let places: HashSet<_> = joined.iter().copied().chain(port.taken()).collect();
     let places: Vec<_> = places.into_iter().filter(is_of_interest).collect();
     for (link_index, group) in &places {
@@ -313,7 +321,7 @@ pub(crate) fn follow_port<S: UdpStack>(
 impl<S: UdpStack> UdpSocket<S> {
     /// The socket has become a member of a group, is one no longer, or gets what others send: brings that group in line. `false`:
     /// more may have changed than that; then nothing was done.
-    pub(crate) fn follow_group(&'static self, host: &Host<S>, group: Ipv4Addr) -> bool {
+    pub(crate) fn follow_group(&'static self, host: &Host<S>, group: IpAddr) -> bool {
         let (is_bound_for, local) = {
             let groups = &self.attachment().groups;
             (groups.is_bound_for(group), groups.local)
@@ -326,7 +334,7 @@ impl<S: UdpStack> UdpSocket<S> {
         let Some(port) = Port::look(host, local.port(), Some(group)) else {
             return false;
         };
-        let of_group = |(_, it): &(u32, Ipv4Addr)| *it == group;
+        let of_group = |(_, it): &(u32, IpAddr)| *it == group;
         let joined: HashSet<_> = port.joined().into_iter().filter(of_group).collect();
         let places: HashSet<_> = joined.iter().copied().chain(port.taken()).collect();
         let places: Vec<_> = places.into_iter().filter(of_group).collect();
@@ -337,7 +345,7 @@ impl<S: UdpStack> UdpSocket<S> {
             groups
                 .flows
                 .keys()
-                .any(|(_, address)| *address.ip() != group)
+                .any(|(_, address)| address.ip() != group)
         };
         let is_open = |link_index: u32| {
             !is_eligible(&interfaces, link_index) || host.links.get_for_flows(link_index).is_ok()
@@ -365,7 +373,7 @@ impl<S: UdpStack> UdpSocket<S> {
     }
 
     /// Whether it receives more past the kernel than a group's datagrams.
-    fn has_more_than(&self, place: (u32, SocketAddrV4)) -> bool {
+    fn has_more_than(&self, place: (u32, SocketAddr)) -> bool {
         let attachment = self.attachment();
         let mut groups = attachment.groups.flows.keys();
         !attachment.flows.is_empty() || groups.any(|other| *other != place)
@@ -377,13 +385,13 @@ impl<S: UdpStack> UdpSocket<S> {
     }
 
     /// Becomes one of a group's receivers, or leaves them.
-    fn follow_place(&'static self, host: &Host<S>, place: (u32, SocketAddrV4), is_right: bool) {
+    fn follow_place(&'static self, host: &Host<S>, place: (u32, SocketAddr), is_right: bool) {
         let (link_index, address) = place;
         let (receives, receiver, had) = {
             let groups = &self.attachment().groups;
             (
-                groups.receives(link_index, *address.ip()),
-                groups.receiver(self.into(), link_index, *address.ip()),
+                groups.receives(link_index, address.ip()),
+                groups.receiver(self.into(), link_index, address.ip()),
                 groups.flows.get(&place).copied(),
             )
         };
@@ -392,7 +400,7 @@ impl<S: UdpStack> UdpSocket<S> {
                 interface.join_group(address, receiver);
                 self.attachment().groups.flows.insert(place, interface);
                 if had.is_none() && !self.interfaces.iter().any(|it| ptr::eq(it, interface)) {
-                    self.begin_receiving(interface, (*address.ip()).into());
+                    self.begin_receiving(interface, address.ip());
                     self.stamp_arrivals_if_wanted();
                     self.interfaces_changed();
                 }
@@ -429,11 +437,11 @@ pub(super) fn look_after<S: UdpStack>(host: &Host<S>, users: Option<&[PortUser]>
         let is_other = |user: &&PortUser| !own.contains(&user.inode);
         users.iter().filter(is_other).collect()
     });
-    let is_shared = |address: &SocketAddrV4| {
+    let is_shared = |address: &SocketAddr| {
         others.as_ref().is_none_or(|others| {
             others
                 .iter()
-                .any(|user| user.local.port() == address.port() && may_have(user, *address.ip()))
+                .any(|user| user.local.port() == address.port() && may_have(user, address.ip()))
         })
     };
     let mut shared = HashSet::new();
@@ -455,22 +463,27 @@ mod tests {
 
     #[test]
     fn a_socket_may_have_what_its_address_lets_it() {
-        let group = Ipv4Addr::new(239, 1, 1, 1);
-        for (local, expected) in [
-            ("0.0.0.0:5", true),
-            ("239.1.1.1:5", true),
-            ("239.1.1.2:5", false),
-            ("10.0.0.1:5", false),
-            ("[::]:5", true),
-            ("[::ffff:239.1.1.1]:5", true),
-            ("[2001:db8::1]:5", false),
+        for (local, group, expected) in [
+            ("0.0.0.0:5", "239.1.1.1", true),
+            ("239.1.1.1:5", "239.1.1.1", true),
+            ("239.1.1.2:5", "239.1.1.1", false),
+            ("10.0.0.1:5", "239.1.1.1", false),
+            ("[::]:5", "239.1.1.1", true),
+            ("[::ffff:239.1.1.1]:5", "239.1.1.1", true),
+            ("[2001:db8::1]:5", "239.1.1.1", false),
+            ("[::]:5", "ff05::1", true),
+            ("[ff05::1]:5", "ff05::1", true),
+            ("[ff05::2]:5", "ff05::1", false),
+            ("0.0.0.0:5", "ff05::1", false),
+            ("[2001:db8::1]:5", "ff05::1", false),
         ] {
             let user = PortUser {
                 local: local.parse().unwrap(),
                 peer: None,
                 inode: 1,
             };
-            assert_eq!(may_have(&user, group), expected, "{local}");
+            let may_have = may_have(&user, group.parse().unwrap());
+            assert_eq!(may_have, expected, "{local} {group}");
         }
     }
 }

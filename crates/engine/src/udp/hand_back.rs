@@ -9,17 +9,21 @@ use crate::sockets::stack::Stack;
 use crate::udp::UdpSocket;
 use crate::udp::charge::charge_bytes;
 
-/// Whether a packet of IPv4 is for a group: it could go out to the network. One of IPv6 never came to a queue.
-fn is_to_group(packet: &[u8]) -> bool {
-    const DESTINATION: usize = 16;
-    let is_v4 = packet.first().is_some_and(|byte| byte >> 4 == 4);
-    is_v4 && packet.get(DESTINATION).is_some_and(|byte| byte >> 4 == 0xe)
+/// Whether a packet is for a group, and could go out to the network, or is from or to a link-local address of IPv6, which says nothing without
+/// the interface that it came in on.
+fn stays(packet: &[u8]) -> bool {
+    let byte = |place: usize| packet.get(place).copied().unwrap_or(0);
+    let is_link_local = |place: usize| byte(place) == 0xfe && byte(place + 1) & 0xc0 == 0x80;
+    match byte(0) >> 4 {
+        4 => byte(16) >> 4 == 0xe,
+        _ => byte(24) == 0xff || is_link_local(8) || is_link_local(24),
+    }
 }
 
 impl<S: Stack> UdpSocket<S> {
     /// Sends the queued datagrams, as they came, to ourselves: through a raw socket and the loopback interface they reach the
-    /// kernel's socket with the addresses that they had. What does not fit there, cannot be sent, or is for a group stays in the queue, where
-    /// receive calls find it first.
+    /// kernel's socket with the addresses that they had. What does not fit there, cannot be sent, or is for a group or of a link-local address
+    /// stays in the queue, where receive calls find it first.
     pub(crate) fn give_queue_to_kernel(&self, host: &Host<S>) {
         // Nobody would ask for it any more.
         let _ = self.take_postponed_error();
@@ -33,7 +37,7 @@ impl<S: Stack> UdpSocket<S> {
         self.drain_packets(|packet| {
             // To a group it would go out to the network, and to other members once more.
             let cost = charge_bytes(packet.len());
-            let given = !is_to_group(packet) && cost <= room && raw.send(packet);
+            let given = !stays(packet) && cost <= room && raw.send(packet);
             if given {
                 room -= cost;
             }

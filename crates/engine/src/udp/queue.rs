@@ -10,8 +10,10 @@ use dev_core::{Frame, FramePool};
 use libc::c_int;
 use wire::UdpDatagram;
 
+use crate::sockets::delivery::Arrival;
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::events;
+use crate::sockets::family::scoped;
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
@@ -243,7 +245,7 @@ impl<S: Stack> UdpSocket<S> {
         call: &mut DirectReceive<'_, '_, S>,
         datagram: &UdpDatagram,
         frame: &Frame,
-        arrived_nsec: u64,
+        arrival: Arrival,
     ) {
         let queue = self.receive.lock();
         // What is to be told of a datagram is told when it is taken from the queue.
@@ -252,12 +254,11 @@ impl<S: Stack> UdpSocket<S> {
             return;
         }
         let payload = payload(self.pool, frame, datagram);
-        let result = call
-            .message
-            .receive(payload, datagram.endpoints.source(), self.family());
+        let source = scoped(datagram.endpoints.source(), arrival.interface);
+        let result = call.message.receive(payload, source, self.family());
         let len = payload.len();
         self.count_received(result.is_ok(), len, call.hit);
-        self.count_latency(arrived_nsec);
+        self.count_latency(arrival.nsec);
         call.result = Some(result.map(|copied| {
             if call.flags & libc::MSG_TRUNC != 0 {
                 len

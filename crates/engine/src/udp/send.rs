@@ -236,6 +236,7 @@ impl<S: UdpStack> UdpSocket<S> {
             let (local, rules, epoch) = (send.local, send.rules, send.epoch());
             let (headers, options) = (send.headers(), send.options());
             let (versions, group_interface) = (send.versions, send.group_interface);
+            let packet_len_max = send.packet_len_max;
             let user = send.user(self.rings, self.number());
             drop(send);
             resolved = true;
@@ -249,6 +250,7 @@ impl<S: UdpStack> UdpSocket<S> {
                 rules,
                 options,
                 group_interface,
+                packet_len_max,
                 overrides: overrides.unwrap_or_default(),
                 user,
             };

@@ -26,10 +26,11 @@ pub(super) struct SendOptions {
 }
 
 /// Options with which the kernel has to send, and the value that means nothing.
-const KERNELS: [(c_int, c_int, c_int); 6] = [
+const KERNELS: [(c_int, c_int, c_int); 7] = [
     (libc::SOL_SOCKET, libc::SO_DONTROUTE, 0),
     (libc::SOL_SOCKET, libc::SO_NO_CHECK, 0),
     (libc::SOL_SOCKET, libc::SO_MARK, 0),
+    (libc::IPPROTO_UDP, libc::UDP_NO_CHECK6_TX, 0),
     // Without a limit.
     (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, -1),
     (libc::IPPROTO_IP, IP_UNICAST_IF, 0),

@@ -117,9 +117,11 @@ impl<S: Stack> UdpSocket<S> {
         self.core.begin();
     }
 
-    /// In a descendant, of an ancestor's socket: whether that has set `IP_MULTICAST_IF`. `None`: another thread of it sent at the fork.
-    pub(crate) fn chose_group_interface(&self) -> Option<bool> {
-        Some(self.send.try_lock()?.group_interface.is_some())
+    /// In a descendant, of an ancestor's socket: whether that has set `IP_MULTICAST_IF` or `IPV6_MTU`. `None`: another thread of it sent
+    /// at the fork.
+    pub(crate) fn has_what_nobody_tells(&self) -> Option<bool> {
+        let send = self.send.try_lock()?;
+        Some(send.group_interface.is_some() || send.packet_len_max != 0)
     }
 
     /// Ends a life of the object. The flows are gone already.
@@ -143,11 +145,8 @@ impl<S: Stack> UdpSocket<S> {
         frame: Frame,
         arrival: Arrival,
     ) -> Result<(), Frame> {
-        self.queue(
-            Received::new(frame, datagram, arrival.nsec),
-            arrival.interface,
-        )
-        .map_err(Received::into_frame)
+        self.queue(Received::new(frame, datagram, arrival), arrival.interface)
+            .map_err(Received::into_frame)
     }
 
     /// The kernel has accepted an `IP_MULTICAST_IF`. It tells nobody of an index later, so it is taken from the call.
@@ -165,6 +164,12 @@ impl<S: Stack> UdpSocket<S> {
             }
         };
         self.send.lock().group_interface = index;
+        // The caller has the destinations forgotten.
+    }
+
+    /// The kernel has accepted an `IPV6_MTU`: the longest packet of IPv6 in bytes, or 0 for no limit. It tells nobody later.
+    pub fn packet_len_was_set(&self, len: u32) {
+        self.send.lock().packet_len_max = len;
         // The caller has the destinations forgotten.
     }
 

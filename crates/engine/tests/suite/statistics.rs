@@ -39,7 +39,8 @@ fn groups_are_shown_as_long_as_their_socket_is_a_member() {
                 libc::IP_DROP_MEMBERSHIP
             };
             socket.set_kernel_option(libc::IPPROTO_IP, name, &request);
-            host.engine.membership_changed(socket.ours(), group(last));
+            host.engine
+                .membership_changed(socket.ours(), group(last).into());
         };
         let [socket, other] = [host.any(), host.any()];
         change(&socket, 1, true);

@@ -114,10 +114,10 @@ impl Network for TestNetwork {
         self.0.changes.lock().unwrap().pop_front()
     }
 
-    fn has_members(&self, _link_index: u32, group: Ipv4Addr) -> Option<bool> {
+    fn has_members(&self, _link_index: u32, group: IpAddr) -> Option<bool> {
         let members = self.0.members.lock().unwrap();
         let groups = members.groups.as_ref();
-        groups.map(|groups| groups.contains(&group))
+        groups.map(|groups| groups.iter().any(|it| IpAddr::V4(*it) == group))
     }
 
     fn take_member_changes(&self) -> Option<NetworkChange> {

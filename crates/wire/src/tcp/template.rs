@@ -53,6 +53,13 @@ impl Template {
         }
     }
 
+    /// The same with a flow label, of which 20 bits count (RFC 6437); IPv4 has none. Without it, it is zero.
+    #[must_use]
+    pub fn with_flow_label(mut self, label: u32) -> Self {
+        self.ip.set_flow_label(label);
+        self
+    }
+
     /// Length of the headers before the TCP header, in bytes.
     #[inline]
     pub const fn ip_headers_len(&self) -> usize {

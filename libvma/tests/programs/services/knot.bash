@@ -1,7 +1,7 @@
 # An authoritative server: a thread for UDP on each CPU, all on sockets of SO_REUSEPORT, and IP_PKTINFO.
 serve() {
     mkdir -p run zones
-    printf '$ORIGIN name.test.\n@ 3600 SOA ns admin 1 2 3 4 5\n@ NS ns\nns A %s\n* A 192.0.2.1\n' "$SELF" >zones/name.test.zone
+    printf '$ORIGIN name.test.\n@ 3600 SOA ns admin 1 2 3 4 5\n@ NS ns\nns A 192.0.2.53\n* A 192.0.2.1\n' >zones/name.test.zone
     cat >knot.conf <<END
 server:
     rundir: $HOME/run

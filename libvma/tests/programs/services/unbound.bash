@@ -4,6 +4,7 @@ serve() {
 server:
     interface: $SELF
     access-control: 10.77.0.0/24 allow
+    access-control: fd77::/64 allow
     do-daemonize: no
     username: ""
     chroot: ""

@@ -2,9 +2,9 @@
 
 use super::super::maps::{Tables, V6_FLOW_KEY_BYTES, V6_PORT_KEY_BYTES};
 use super::{
-    Assembler, Capacity, Equal, Greater, KeyShifts, Label, Less, NotEqual, R0, R1, R2, R6, R7, R8,
-    R9, R10, SLOT_INDEX, U8, U16, U32, U64, V6_FLOW_KEY, V6_PORT_KEY, check_transport, context,
-    in_memory, look_up,
+    Assembler, Capacity, Equal, Greater, KeyShifts, Label, Less, NotEqual, PROTOCOL_TCP, R0, R1,
+    R2, R6, R7, R8, R9, R10, SLOT_INDEX, U8, U16, U32, U64, V6_FLOW_KEY, V6_PORT_KEY,
+    check_transport, context, in_memory, look_up,
 };
 
 /// Jumps to `pass` with a frame that is not ours, and goes on or jumps to `matched` with one that is. R1 is the EtherType, the other
@@ -27,17 +27,19 @@ pub(super) fn steer(
     a.jump_if(R1, Less, 0x60, pass);
     a.jump_if(R1, Greater, 0x6f, pass);
 
-    // From a source that the kernel believes: not multicast (ff00::/8), not link-local (fe80::/10), which says something only together
-    // with the interface, and not of 0::/64, where the unspecified address, loopback
+    // From a source that the kernel believes: not multicast (ff00::/8), and not of 0::/64, where the unspecified address, loopback
     // and those of IPv4 are. What to do with the others is the kernel's decision (`ip6_rcv_core`), and with our own address, too.
+    // Streams from link-local addresses (fe80::/10), which say something only together with the interface, are the kernel's.
     let is_foreign = a.label();
-    let is_wide = a.label();
+    let is_good = a.label();
     a.load(R1, U16, R7, frame::SOURCE_ADDRESS);
     a.be16(R1);
-    a.jump_if(R1, Less, 0xfe80, is_wide);
-    a.jump_if(R1, Less, 0xfec0, pass);
+    a.jump_if(R1, Less, 0xfe80, is_good);
     a.jump_if(R1, Greater, 0xfeff, pass);
-    a.place(is_wide);
+    a.jump_if(R1, Greater, 0xfebf, is_good);
+    a.load(R1, U8, R7, frame::NEXT_HEADER);
+    a.jump_if(R1, Equal, PROTOCOL_TCP, pass);
+    a.place(is_good);
     a.load(R1, U64, R7, frame::SOURCE_ADDRESS);
     a.jump_if(R1, Equal, 0, pass);
     a.load(R2, U64, R7, frame::DESTINATION_ADDRESS);
@@ -103,8 +105,29 @@ pub(super) fn steer(
     a.jump_if(R0, Equal, 0, pass);
 }
 
+/// Goes on, with the EtherType in R1, with a frame of IPv6 whose Ethernet address is that of the packet's multicast group (RFC 2464 §7:
+/// 33:33 and the lower 32 bits), and jumps to `pass` with others. R1 is the upper third of that address.
+pub(super) fn check_group_mac(a: &mut Assembler, pass: Label) {
+    a.jump_if(R1, NotEqual, in_memory([0x33, 0x33]), pass);
+    a.mov(R1, R7);
+    a.add(R1, frame::HEADERS_BYTES);
+    a.load(R2, U32, R6, context::DATA_END);
+    a.jump_if(R1, Greater, R2, pass);
+    a.load(R1, U8, R7, frame::DESTINATION_ADDRESS);
+    a.jump_if(R1, NotEqual, 0xff, pass);
+    for offset in [0, 2] {
+        a.load(R1, U16, R7, frame::DESTINATION_MAC + 2 + offset);
+        a.load(R2, U16, R7, frame::DESTINATION_ADDRESS + 12 + offset);
+        a.jump_if(R1, NotEqual, R2, pass);
+    }
+    a.load(R1, U16, R7, frame::ETHER_TYPE);
+    a.jump_if(R1, NotEqual, in_memory(ETHER_TYPE), pass);
+}
+
 /// Offsets in a frame with UDP in IPv6.
 mod frame {
+    pub(super) const DESTINATION_MAC: i16 = 0;
+    pub(super) const ETHER_TYPE: i16 = 12;
     pub(super) const VERSION: i16 = 14;
     pub(super) const PAYLOAD_LENGTH: i16 = 18;
     pub(super) const NEXT_HEADER: i16 = 20;

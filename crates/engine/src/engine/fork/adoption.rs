@@ -14,6 +14,7 @@ use libc::c_int;
 use crate::engine::{AnySocket, Engine, Object};
 use crate::sockets::family::Family;
 use crate::sockets::hand_over;
+use crate::sockets::options::IPV6_MULTICAST_ALL;
 use crate::sockets::reason::Reason;
 use crate::sockets::shared::SharedSocket;
 use crate::sockets::stack::Stack;
@@ -92,9 +93,9 @@ impl<B: Backend> Engine<B> {
         }
         let attachment = socket.attachment_at_fork()?;
         // What it is a member of, and where it sends to groups, the kernel does not say.
-        let has_groups =
-            !attachment.groups.memberships.is_empty() || socket.chose_group_interface()?;
-        (!has_groups).then_some(Kind::Datagrams {
+        let has_more =
+            !attachment.groups.memberships.is_empty() || socket.has_what_nobody_tells()?;
+        (!has_more).then_some(Kind::Datagrams {
             chosen_by_cpu: attachment.chosen_by_cpu,
         })
     }
@@ -191,6 +192,7 @@ impl<B: Backend> Engine<B> {
             (libc::SOL_SOCKET, libc::SO_TIMESTAMP),
             (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL),
             (libc::IPPROTO_IP, libc::IP_MULTICAST_ALL),
+            (libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL),
         ] {
             self.option_was_set(socket, level, name);
         }

@@ -1,21 +1,23 @@
 //! Multicast groups whose datagrams come in on an interface. All receivers of a group are known here before its packets are taken from
 //! the kernel, and packets go back to the kernel before the first of them leaves: none misses a datagram that the others get.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::ptr;
 
 use dev_core::{Flow, Frame, GroupTable, Protocol, Receiver, Steering};
 
 use crate::sockets::delivery::Parsed;
 use crate::sockets::direct::DirectReceive;
+use crate::sockets::family::scoped;
 use crate::sockets::interface::Interface;
 use crate::sockets::interface::receiving::ReceiveRing;
+use crate::sockets::interface::sources::is_refused_v6;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
 impl<S: Stack> Interface<S> {
     /// Makes a socket one of the receivers of a group, or changes what it gets, from the next datagram that comes.
-    pub(crate) fn join_group(&self, group: SocketAddrV4, receiver: Receiver<S>) {
+    pub(crate) fn join_group(&self, group: SocketAddr, receiver: Receiver<S>) {
         if self.is_group_steered(group) {
             self.drain();
         }
@@ -25,18 +27,18 @@ impl<S: Stack> Interface<S> {
     }
 
     /// Makes it one no longer. From here on the kernel has the group's packets, for all receivers.
-    pub(crate) fn leave_group(&self, group: SocketAddrV4, socket: &SocketCore<S>) {
+    pub(crate) fn leave_group(&self, group: SocketAddr, socket: &SocketCore<S>) {
         self.leave_group_to_kernel(group);
         let is_it = |other: &S| ptr::eq(other.core(), socket);
         self.rx.lock_all().groups.remove(group, is_it);
     }
 
-    fn is_group_steered(&self, group: SocketAddrV4) -> bool {
+    fn is_group_steered(&self, group: SocketAddr) -> bool {
         self.rx.lock(0).common().groups.is_steered(group)
     }
 
     /// Takes a group's packets from the kernel. `false`: they are taken already, or the steering refused it.
-    pub(crate) fn take_group(&self, group: SocketAddrV4) -> bool {
+    pub(crate) fn take_group(&self, group: SocketAddr) -> bool {
         if self.is_group_steered(group) {
             return false;
         }
@@ -54,7 +56,7 @@ impl<S: Stack> Interface<S> {
     }
 
     /// Leaves a group's packets to the kernel. Those that are in the receiving rings already are delivered first.
-    pub(crate) fn leave_group_to_kernel(&self, group: SocketAddrV4) {
+    pub(crate) fn leave_group_to_kernel(&self, group: SocketAddr) {
         if !self.is_group_steered(group) {
             return;
         }
@@ -65,20 +67,18 @@ impl<S: Stack> Interface<S> {
     /// Gives a datagram to each receiver of its group, to all but the last a copy. Under the ring's lock.
     pub(super) fn deliver_to_group(
         &self,
-        receiver: &ReceiveRing<S::Backend>,
-        groups: &GroupTable<S>,
+        (receiver, groups): (&ReceiveRing<S::Backend>, &GroupTable<S>),
         packet: &Parsed,
         frame: Frame,
         arrived_nsec: u64,
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) {
-        let (SocketAddr::V4(source), SocketAddr::V4(group)) =
-            (packet.source(), packet.destination())
-        else {
-            // Groups of IPv6 are the kernel's.
+        let source = scoped(packet.source(), self.spec.index);
+        if is_refused_v6(source.ip()) {
+            receiver.stats.rx_dropped_malformed.add(1);
             return self.pool.give(frame);
-        };
-        let mut members = groups.receivers(source, group);
+        }
+        let mut members = groups.receivers(source, packet.destination());
         let Some(mut member) = members.next() else {
             receiver.stats.rx_dropped_no_socket.add(1);
             return self.pool.give(frame);
@@ -97,10 +97,10 @@ impl<S: Stack> Interface<S> {
 /// What the device notes of a frame lies in front of it.
 const NOTED_BYTES: u16 = 16;
 
-fn group_flow(group: SocketAddrV4) -> Flow {
+fn group_flow(group: SocketAddr) -> Flow {
     Flow {
         protocol: Protocol::Udp,
-        local: group.into(),
+        local: group,
         peer: None,
     }
 }

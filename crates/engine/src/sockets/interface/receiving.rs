@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use descriptors::OwnDescriptor;
 use dev_core::{Backend, FlowTable, Frame, GroupTable, ReceivingSide, RxRing, ThreadMode};
 use stats::RingStats;
-use wire::Malformed;
-use wire::ip::Endpoints;
+use wire::ip::{self, Endpoints};
+use wire::{Malformed, ipv4, ipv6};
 
 use crate::sockets::delivery::{Arrival, Parsed};
 use crate::sockets::direct::DirectReceive;
@@ -263,6 +263,7 @@ impl<S: Stack> Interface<S> {
             .store(gap_nsec.unwrap_or(0), Ordering::Relaxed);
     }
 
+    /// Each version has its own copy of the same code: IPv4's is as short as it would be alone.
     #[inline]
     fn deliver(
         &self,
@@ -272,44 +273,82 @@ impl<S: Stack> Interface<S> {
         arrived_nsec: u64,
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) {
-        let packet = match Parsed::of(self.pool.data(&frame), self.checksums) {
+        if ip::is_v4(self.pool.data(&frame)) {
+            self.deliver_as(ipv4::parse, receiver, tables, frame, arrived_nsec, direct);
+        } else {
+            self.deliver_v6(receiver, tables, frame, arrived_nsec, direct);
+        }
+    }
+
+    #[inline(never)]
+    fn deliver_v6(
+        &self,
+        receiver: &ReceiveRing<S::Backend>,
+        tables: &Tables<S>,
+        frame: Frame,
+        arrived_nsec: u64,
+        direct: &mut Option<DirectReceive<'_, '_, S>>,
+    ) {
+        self.deliver_as(ipv6::parse, receiver, tables, frame, arrived_nsec, direct);
+    }
+
+    #[inline(always)]
+    fn deliver_as(
+        &self,
+        parse: impl FnOnce(&[u8]) -> Result<ip::Packet<'_>, Malformed>,
+        receiver: &ReceiveRing<S::Backend>,
+        tables: &Tables<S>,
+        frame: Frame,
+        arrived_nsec: u64,
+        direct: &mut Option<DirectReceive<'_, '_, S>>,
+    ) {
+        let parsed = parse(self.pool.data(&frame));
+        let packet = match parsed.and_then(|it| Parsed::of_packet(&it, self.checksums)) {
             Ok(packet) => packet,
             Err(malformed) => return self.drop_malformed(receiver, frame, malformed),
         };
-        // Asked once which version it is: what is done for IPv4 stays as short as it would be alone.
+        let Tables {
+            flows,
+            groups,
+            shares,
+            refused,
+        } = tables;
         let owner = match *packet.endpoints() {
             Endpoints::V4 {
                 source,
                 destination,
             } => {
-                if tables.refused.contains(*source.ip()) {
+                if refused.contains(*source.ip()) {
                     receiver.stats.rx_dropped_malformed.add(1);
                     return self.pool.give(frame);
                 }
                 if destination.ip().is_multicast() {
-                    let groups = &tables.groups;
-                    return self.deliver_to_group(
-                        receiver,
-                        groups,
-                        &packet,
-                        frame,
-                        arrived_nsec,
-                        direct,
-                    );
+                    let at = (receiver, groups);
+                    return self.deliver_to_group(at, &packet, frame, arrived_nsec, direct);
                 }
-                tables.flows.look_up(packet.protocol(), source, destination)
+                flows.look_up(packet.protocol(), source, destination)
             }
-            Endpoints::V6 { .. } => owner_v6(tables, &packet),
+            Endpoints::V6 { destination, .. } if destination.0.is_multicast() => {
+                let at = (receiver, groups);
+                return self.deliver_to_group(at, &packet, frame, arrived_nsec, direct);
+            }
+            Endpoints::V6 { .. } => {
+                if refused.contains_source(packet.source()) {
+                    receiver.stats.rx_dropped_malformed.add(1);
+                    return self.pool.give(frame);
+                }
+                flows.look_up(packet.protocol(), packet.source(), packet.destination())
+            }
         };
         let Some(socket) = owner else {
             // It was on its way when the socket went.
             receiver.stats.rx_dropped_no_socket.add(1);
             return self.pool.give(frame);
         };
-        let socket = if tables.shares.is_empty() {
+        let socket = if shares.is_empty() {
             socket
         } else {
-            tables.shares.choose(&packet, socket)
+            shares.choose(&packet, socket)
         };
         self.deliver_to(socket, &packet, frame, arrived_nsec, direct);
     }
@@ -323,18 +362,18 @@ impl<S: Stack> Interface<S> {
         arrived_nsec: u64,
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) {
-        if let Some(call) = direct
-            && call.waits_for(socket)
-        {
-            socket.receive_at_once(call, packet, &frame, arrived_nsec);
-            if call.result.is_some() {
-                return self.pool.give(frame);
-            }
-        }
         let arrival = Arrival {
             nsec: arrived_nsec,
             interface: self.spec.index,
         };
+        if let Some(call) = direct
+            && call.waits_for(socket)
+        {
+            socket.receive_at_once(call, packet, &frame, arrival);
+            if call.result.is_some() {
+                return self.pool.give(frame);
+            }
+        }
         if let Err(dropped) = socket.deliver(packet, frame, arrival) {
             self.pool.give(dropped);
         }
@@ -392,13 +431,4 @@ impl<S: Stack> Interface<S> {
 
 fn stream_gap_nsec<B: Backend>(ring: &ReceiveRing<B>) -> u64 {
     ring.stream_gap_nsec.load(Ordering::Relaxed)
-}
-
-#[inline(never)]
-fn owner_v6<S: Stack>(tables: &Tables<S>, packet: &Parsed) -> Option<S> {
-    if tables.refused.contains_source(packet.source()) {
-        return None;
-    }
-    let (source, destination) = (packet.source(), packet.destination());
-    tables.flows.look_up(packet.protocol(), source, destination)
 }

@@ -1,6 +1,6 @@
 //! Source addresses of IPv4 that the kernel refuses on an interface: `fib_validate_source` in `net/ipv4/fib_frontend.c`.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// A set that most addresses are told not to be in by one bit.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl RefusedSources {
     pub(crate) fn contains_source(&self, source: SocketAddr) -> bool {
         match source {
             SocketAddr::V4(source) => self.contains(*source.ip()),
-            SocketAddr::V6(source) => is_refused_v6(source.ip()),
+            SocketAddr::V6(_) => is_refused_v6(source.ip()),
         }
     }
 
@@ -46,8 +46,11 @@ impl RefusedSources {
 }
 
 /// What no packet of IPv6 may come from (`ip6_rcv_core`, net/ipv6/ip6_input.c).
-fn is_refused_v6(ip: &Ipv6Addr) -> bool {
-    ip.is_multicast() || ip.is_loopback() || ip.to_ipv4_mapped().is_some()
+pub(super) fn is_refused_v6(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(ip) => ip.is_multicast() || ip.is_loopback() || ip.to_ipv4_mapped().is_some(),
+    }
 }
 
 #[inline]
