@@ -364,7 +364,7 @@ impl<S: Stack> Interface<S> {
         if count > 0 {
             self.count_received(count, bytes);
             if one_way.received(count - in_pieces) {
-                self.look_at_answers(one_way, ring);
+                self.look_at_answers(one_way, groups, ring);
             }
         }
         drop(side);
@@ -410,7 +410,7 @@ impl<S: Stack> Interface<S> {
         if count > 0 {
             self.count_received(count, bytes);
             if one_way.received(count - in_pieces) {
-                self.look_at_answers(one_way, ring);
+                self.look_at_answers(one_way, groups, ring);
             }
         }
         drop(side);
@@ -430,10 +430,15 @@ impl<S: Stack> Interface<S> {
 
     /// Under the ring's lock.
     #[cold]
-    fn look_at_answers(&self, one_way: &mut OneWay, ring: &mut <S::Backend as Backend>::Rx) {
+    fn look_at_answers(
+        &self,
+        one_way: &mut OneWay,
+        groups: &GroupTable<S>,
+        ring: &mut <S::Backend as Backend>::Rx,
+    ) {
         let sent = self.send_rings.iter().map(SendRing::sent).sum();
         let gap_nsec = one_way.look(sent, sys::now_nsec());
-        ring.expect_bursts(gap_nsec.is_some());
+        ring.expect_bursts(gap_nsec.is_some() || groups.any_steered());
         self.stream_gap_nsec
             .store(gap_nsec.unwrap_or(0), Ordering::Relaxed);
     }

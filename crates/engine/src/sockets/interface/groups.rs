@@ -4,7 +4,7 @@
 use std::net::{SocketAddr, SocketAddrV4};
 use std::ptr;
 
-use dev_core::{Flow, Frame, GroupTable, Protocol, Receiver, Steering};
+use dev_core::{Flow, Frame, GroupTable, Protocol, Receiver, RxRing, Steering};
 
 use crate::sockets::delivery::Parsed;
 use crate::sockets::direct::DirectReceive;
@@ -44,7 +44,10 @@ impl<S: Stack> Interface<S> {
             self.stop_steering(&flow);
             return false;
         }
-        self.rx.lock().groups.set_steered(group, true);
+        let mut side = self.rx.lock();
+        side.groups.set_steered(group, true);
+        // Feeds are for groups. Until one is known for what it is, its first burst would find too few frames.
+        side.ring.expect_bursts(true);
         true
     }
 
