@@ -29,6 +29,11 @@ Usage: cargo xtask <command>
                         200 multicast groups on one epoll set at the highest rate that the kernel receives without loss
   bench --rings [--rounds N]
                         how much 1 to 8 threads send, by the kernel's sockets, by one ring together and by up to 8
+  bench --calls [--rounds N] [--check]
+                        round trips through recvfrom, select, poll and epoll against the kernel and the bare device, and
+                        how long each takes to wake from a sleep
+  bench --throughput [--rounds N] [--check]
+                        how many datagrams of 14, 64 and 1472 bytes arrive, one by one and in batches
   bench --short [--rounds N]
                         connections of one request a second, and accepted ones, on the kernel and with libvma
   instructions [--update]
@@ -104,6 +109,10 @@ pub(crate) enum Subject {
     Feed,
     /// Threads that send.
     Rings,
+    /// Each of the calls that receive.
+    Calls,
+    /// As many datagrams as arrive.
+    Throughput,
 }
 
 impl Default for BenchOptions {
@@ -222,6 +231,8 @@ fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
             Arg::Long("short") => options.subject = Subject::Short,
             Arg::Long("feed") => options.subject = Subject::Feed,
             Arg::Long("rings") => options.subject = Subject::Rings,
+            Arg::Long("calls") => options.subject = Subject::Calls,
+            Arg::Long("throughput") => options.subject = Subject::Throughput,
             Arg::Long("services") => options.subject = Subject::Services,
             Arg::Long("service") => {
                 let name = arguments.value().and_then(ValueExt::string);
@@ -323,6 +334,16 @@ mod tests {
                 ..BenchOptions::default()
             }))
         );
+        for (words, subject) in [
+            ("bench --calls", Subject::Calls),
+            ("bench --throughput", Subject::Throughput),
+        ] {
+            let options = BenchOptions {
+                subject,
+                ..BenchOptions::default()
+            };
+            assert_eq!(parse_words(words), Ok(Task::Bench(options)));
+        }
         assert_eq!(parse_words("fuzz"), Ok(Task::Fuzz { seconds: None }));
         assert_eq!(
             parse_words("fuzz --seconds 5"),

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: libvma against the kernel's sockets and against the bare device.
 
+mod calls;
 mod cost;
 mod feed;
 mod floor;
@@ -10,6 +11,7 @@ mod services;
 mod short;
 mod streams;
 mod system;
+mod throughput;
 mod verdict;
 
 use std::fs;
@@ -59,6 +61,8 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
         Subject::Short => return short::run(options),
         Subject::Feed => return feed::run(options),
         Subject::Rings => return rings::run(options),
+        Subject::Calls => return calls::run(options),
+        Subject::Throughput => return throughput::run(options),
     }
     setup::ensure(Purpose::Measuring)?;
     let library = cargo::build(&["build", "--release", "--package", "libvma"])?;

@@ -134,6 +134,11 @@ impl<T: Copy> GroupTable<T> {
         group.is_some_and(|group| group.is_steered)
     }
 
+    /// Whether those of any group are.
+    pub fn any_steered(&self) -> bool {
+        self.groups.values().any(|group| group.is_steered)
+    }
+
     /// Says whether they are. Nothing to say of a group without receivers.
     pub fn set_steered(&mut self, address: SocketAddr, is_steered: bool) {
         if let Some(group) = self.group_mut(address) {
@@ -274,11 +279,12 @@ mod tests {
         add(&mut table, "239.1.1.1:5", 1, None);
         assert!(!table.is_steered(group));
         table.set_steered(group, true);
+        assert!(table.any_steered());
         add(&mut table, "239.1.1.1:5", 2, None);
         table.remove(group, |it| *it == 1);
         assert!(table.is_steered(group));
         table.remove(group, |it| *it == 2);
         add(&mut table, "239.1.1.1:5", 2, None);
-        assert!(!table.is_steered(group));
+        assert!(!table.is_steered(group) && !table.any_steered());
     }
 }

@@ -43,12 +43,12 @@ hook! {
                     .saturating_add(time.tv_usec.unsigned_abs().saturating_mul(1000)),
             ),
         };
-        let begun = Instant::now();
+        let begun = wait.map(|_| Instant::now());
         // SAFETY: the sets are the caller's.
         let result = unsafe { select_ours(engine, &sets, wait, std::ptr::null(), kernel) };
         let Some(result) = result else { return kernel() };
         // Linux leaves the time that was not slept.
-        if let Some(wait) = wait {
+        if let (Some(wait), Some(begun)) = (wait, begun) {
             let passed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
             let rest = wait.saturating_sub(passed);
             let left = timeval {

@@ -33,8 +33,7 @@ pub struct MuxCall {
     mark: Mark,
     pub(super) deadline_nsec: Option<u64>,
     poll_until_nsec: Option<u64>,
-    os_ratio: u32,
-    rounds_to_os: u32,
+    os_looks: OsLooks,
     rounds: u32,
     spin: Spin,
     pub(super) naps: Naps,
@@ -69,10 +68,7 @@ impl MuxCall {
                 timeout => begun().saturating_add(timeout),
             }),
             poll_until_nsec,
-            os_ratio: settings.select_poll_os_ratio,
-            // The kernel is asked in the first round: what has waited there longest comes first, and a descriptor that is not open is
-            // found before a signal ends the call.
-            rounds_to_os: 1,
+            os_looks: OsLooks::new(settings.select_poll_os_ratio),
             rounds: 0,
             spin: Spin::new(settings.poll_shared_cpu, settings.select_poll_usec >= 0),
             naps: Naps::default(),
@@ -150,20 +146,12 @@ impl MuxCall {
     /// Whether the kernel is to be asked in this round.
     #[inline]
     pub(super) fn asks_kernel(&mut self) -> bool {
-        if self.rounds_to_os == 0 {
-            return false;
-        }
-        self.rounds_to_os -= 1;
-        if self.rounds_to_os > 0 {
-            return false;
-        }
-        self.rounds_to_os = self.os_ratio;
-        true
+        self.os_looks.due()
     }
 
     /// The next round asks the kernel: it is what woke us.
     pub(super) fn ask_kernel_next(&mut self) {
-        self.rounds_to_os = 1;
+        self.os_looks.look_next();
     }
 
     /// What follows a round that found nothing ready. `received`: frames came, for others; then there is no use in sleeping.
@@ -225,4 +213,73 @@ pub(super) enum Step {
     Sleep,
     TimedOut,
     Interrupted,
+}
+
+/// When a call asks the kernel between rounds of polling (`VMA_SELECT_POLL_OS_RATIO`).
+///
+/// A look costs a system call, as much as some rounds, and a packet that comes meanwhile waits. While looks find nothing, the distance between
+/// them doubles, up to [`DISTANCE_MAX`] times the first: about ten microseconds.
+#[derive(Debug)]
+struct OsLooks {
+    distance: u32,
+    distance_max: u32,
+    /// Rounds to the next look; 0 if there is none.
+    left: u32,
+}
+
+const DISTANCE_MAX: u32 = 16;
+
+impl OsLooks {
+    /// The kernel is asked in the first round: what has waited there longest comes first, and a descriptor that is not open is
+    /// found before a signal ends the call.
+    fn new(ratio: u32) -> Self {
+        Self {
+            distance: ratio,
+            distance_max: ratio.saturating_mul(DISTANCE_MAX),
+            left: 1,
+        }
+    }
+
+    /// Counts a round; says whether it is time for a look.
+    #[inline]
+    fn due(&mut self) -> bool {
+        if self.left != 1 {
+            self.left = self.left.saturating_sub(1);
+            return false;
+        }
+        self.left = self.distance;
+        self.distance = self.distance.saturating_mul(2).min(self.distance_max);
+        true
+    }
+
+    fn look_next(&mut self) {
+        self.left = 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rounds_until_due(looks: &mut OsLooks) -> u32 {
+        (1..).find(|_| looks.due()).unwrap()
+    }
+
+    #[test]
+    fn the_kernel_is_asked_first_and_then_ever_less() {
+        let mut looks = OsLooks::new(10);
+        let rounds = [(); 7].map(|()| rounds_until_due(&mut looks));
+        assert_eq!(rounds, [1, 10, 20, 40, 80, 160, 160]);
+        looks.look_next();
+        assert_eq!(rounds_until_due(&mut looks), 1);
+    }
+
+    #[test]
+    fn ratio_zero_asks_once() {
+        let mut looks = OsLooks::new(0);
+        assert!(looks.due());
+        assert!((0..1000).all(|_| !looks.due()));
+        looks.look_next();
+        assert!(looks.due());
+    }
 }

@@ -10,6 +10,20 @@ use crate::sys;
 
 const DISTANCE_MAX: u32 = 64;
 
+/// How long a socket in an epoll set may go without a look of its own: what the kernel's socket has is reported there.
+const WATCHED_NSEC: u64 = 50_000_000;
+
+/// How a call asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// It goes on polling.
+    Blocking,
+    /// It ends.
+    Nonblocking,
+    /// The same, and the socket is in an epoll set.
+    Watched,
+}
+
 /// The schedule of one socket. Threads that receive from the same socket at once may disturb each other's count, which
 /// costs a look too many or too few, nothing else.
 #[derive(Debug, Default)]
@@ -20,14 +34,14 @@ pub(crate) struct OsPolls {
 }
 
 impl OsPolls {
-    /// Counts a poll; says whether it is time for a look. `blocking`: the caller goes on polling if not.
+    /// Counts a poll; says whether it is time for a look.
     #[inline]
-    pub(crate) fn due(&self, ratio: u32, blocking: bool) -> bool {
+    pub(crate) fn due(&self, ratio: u32, asker: Asker) -> bool {
         if ratio == 0 {
             return false;
         }
         let left = self.left.load(Ordering::Relaxed);
-        if left > 1 && (blocking || !self.tick_has_passed()) {
+        if left > 1 && !self.is_late(asker) {
             self.left.store(left - 1, Ordering::Relaxed);
             return false;
         }
@@ -51,9 +65,21 @@ impl OsPolls {
             .store(sys::tick_nsec(), Ordering::Relaxed);
     }
 
-    /// A program that asks now and then must not need a hundred calls to see what the kernel holds.
-    fn tick_has_passed(&self) -> bool {
-        sys::tick_nsec() != self.looked_at_nsec.load(Ordering::Relaxed)
+    fn is_late(&self, asker: Asker) -> bool {
+        let since = || sys::tick_nsec().wrapping_sub(self.looked_at_nsec.load(Ordering::Relaxed));
+        asker != Asker::Blocking && asker.is_late_after(since())
+    }
+}
+
+impl Asker {
+    /// A program that asks now and then must not need a hundred calls to see what the kernel holds. One with hundreds of sockets in an
+    /// epoll set, which tells of that, too, must not ask for each of them at every tick.
+    fn is_late_after(self, since_nsec: u64) -> bool {
+        match self {
+            Self::Blocking => false,
+            Self::Nonblocking => since_nsec != 0,
+            Self::Watched => since_nsec > WATCHED_NSEC,
+        }
     }
 }
 
@@ -62,7 +88,7 @@ mod tests {
     use super::*;
 
     fn polls_until_due(polls: &OsPolls) -> u32 {
-        (1..).find(|_| polls.due(10, true)).unwrap()
+        (1..).find(|_| polls.due(10, Asker::Blocking)).unwrap()
     }
 
     #[test]
@@ -81,7 +107,7 @@ mod tests {
     #[test]
     fn ratio_zero_never_looks() {
         let polls = OsPolls::default();
-        assert!((0..1000).all(|_| !polls.due(0, true)));
+        assert!((0..1000).all(|_| !polls.due(0, Asker::Blocking)));
     }
 
     #[test]
@@ -89,6 +115,15 @@ mod tests {
         let polls = OsPolls::default();
         polls_until_due(&polls);
         std::thread::sleep(std::time::Duration::from_millis(20));
-        assert!(polls.due(1000, false));
+        assert!(polls.due(1000, Asker::Nonblocking));
+    }
+
+    #[test]
+    fn a_tick_is_late_unless_an_epoll_set_tells() {
+        let late_after =
+            |nsec| [Asker::Nonblocking, Asker::Watched].map(|it| it.is_late_after(nsec));
+        assert_eq!(late_after(0), [false, false]);
+        assert_eq!(late_after(4_000_000), [true, false]);
+        assert_eq!(late_after(60_000_000), [true, true]);
     }
 }

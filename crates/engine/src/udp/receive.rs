@@ -15,6 +15,7 @@ use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
+use crate::udp::os_polls::Asker;
 
 /// What became of a receive call so far.
 #[derive(Debug)]
@@ -159,7 +160,7 @@ impl<S: Stack> UdpSocket<S> {
                 continue;
             }
             let os_ratio = host.settings().rx_udp_poll_os_ratio;
-            let asks_kernel = !self.is_offloaded() || self.os_polls.due(os_ratio, call.blocking);
+            let asks_kernel = !self.is_offloaded() || self.os_polls.due(os_ratio, self.asker(call));
             if asks_kernel && let Some(outcome) = self.receive_from_kernel(call, message, flags) {
                 self.os_polls.hit();
                 return outcome;
@@ -187,6 +188,15 @@ impl<S: Stack> UdpSocket<S> {
             std::hint::spin_loop();
         }
         RecvOutcome::Again
+    }
+
+    #[inline]
+    fn asker(&self, call: &RecvCall) -> Asker {
+        match (call.blocking, self.readiness.is_watched()) {
+            (true, _) => Asker::Blocking,
+            (false, false) => Asker::Nonblocking,
+            (false, true) => Asker::Watched,
+        }
     }
 
     /// `Err`: no datagram came for the call, but this many frames.

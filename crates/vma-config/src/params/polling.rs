@@ -19,7 +19,8 @@ pub(super) const PARAMETERS: [Parameter; 3] = [
     .about(
         "After how many polls of the rings select() and its relatives ask the kernel once.",
         "Descriptors that are not accelerated wait for this. Smaller values notice them sooner and \
-         cost system calls; 0 asks only before sleeping.",
+         cost system calls; 0 asks only before sleeping. While a call finds nothing there, it asks after twice as \
+         many, up to 16 times as many.",
     ),
     number("VMA_SELECT_SKIP_OS", "Select Skip OS", 4, ANY_U32)
         .zero_disabled()

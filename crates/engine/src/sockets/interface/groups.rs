@@ -52,6 +52,8 @@ impl<S: Stack> Interface<S> {
             return false;
         }
         self.rx.lock_all().groups.set_steered(group, true);
+        // Feeds are for groups. Until one is known for what it is, its first burst would find too few frames.
+        self.expect_bursts();
         true
     }
 

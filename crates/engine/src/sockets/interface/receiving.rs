@@ -228,7 +228,8 @@ impl<S: Stack> Interface<S> {
             receiver.stats.rx_packets.add(count as u64);
             receiver.stats.rx_bytes.add(bytes as u64);
             if one_way.received(count - in_pieces) {
-                self.look_at_answers(receiver, one_way, ring);
+                let has_groups = tables.groups.any_steered();
+                self.look_at_answers(receiver, one_way, has_groups, ring);
             }
         }
         count
@@ -247,17 +248,25 @@ impl<S: Stack> Interface<S> {
         }
     }
 
+    /// Until the next look at what kind of traffic comes.
+    pub(super) fn expect_bursts(&self) {
+        for ring in 0..self.receivers.count() {
+            self.rx.lock(ring).both().1.ring.expect_bursts(true);
+        }
+    }
+
     /// Under the ring's lock.
     #[cold]
     fn look_at_answers(
         &self,
         receiver: &ReceiveRing<S::Backend>,
         one_way: &mut OneWay,
+        has_groups: bool,
         ring: &mut <S::Backend as Backend>::Rx,
     ) {
         let sent = self.send_rings.iter().map(SendRing::sent).sum();
         let gap_nsec = one_way.look(sent, sys::now_nsec());
-        ring.expect_bursts(gap_nsec.is_some());
+        ring.expect_bursts(gap_nsec.is_some() || has_groups);
         receiver
             .stream_gap_nsec
             .store(gap_nsec.unwrap_or(0), Ordering::Relaxed);
