@@ -136,7 +136,8 @@ impl<T: Copy> GroupTable<T> {
 
     /// Whether those of any group are.
     pub fn any_steered(&self) -> bool {
-        self.groups.values().any(|group| group.is_steered)
+        let mut v6 = self.v6.values();
+        self.v4.values().any(|group| group.is_steered) || v6.any(|group| group.is_steered)
     }
 
     /// Says whether they are. Nothing to say of a group without receivers.
