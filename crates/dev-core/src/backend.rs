@@ -208,6 +208,9 @@ pub trait Steering: Send + Sync + 'static {
     /// Leaves every packet of the interface to the kernel for good. Works where the process has lost every privilege.
     fn give_back(&self);
 
+    /// The process is about to end, and is not to be held up by that of the device.
+    fn process_ends(&self) {}
+
     /// Packets of our flows that the device has dropped since it was opened, for lack of an empty frame or of room in a ring.
     fn dropped(&self) -> u64;
 }

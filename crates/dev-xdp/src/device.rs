@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use descriptors::OwnDescriptor;
-use dev_core::{Admission, Backend, FramePool, LinkSpec, Merging, OpenError, Port};
+use dev_core::{Admission, Backend, FramePool, LinkSpec, Merging, OpenError, Port, beside};
 
 use vma_config::XdpMode;
 
@@ -106,6 +106,14 @@ impl XdpBackend {
         Ok(xsk)
     }
 
+    /// Takes the pages that are to be registered, unless they have been.
+    fn prepare_memory(&self, pool: &FramePool) {
+        let donor = self.donor.lock().unwrap_or_else(PoisonError::into_inner);
+        if donor.is_none() {
+            pool.memory().populate();
+        }
+    }
+
     /// Notes of what generic mode hides, which every interface in it needs.
     fn notes(&self) -> Result<Held, OpenError> {
         let mut known = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,8 +178,12 @@ impl XdpBackend {
         };
         let program = Program::load(&maps, mac, capacity, OnMatch::Redirect, hidden)
             .map_err(|error| refused(&error, error.errno()))?;
-        let attached = XdpLink::attach(&program, link.index, attach)
-            .map_err(|error| refused(&error, error.errno()))?;
+        // The kernel waits for an RCU grace period meanwhile.
+        let (attached, ()) = beside(
+            || XdpLink::attach(&program, link.index, attach),
+            || self.prepare_memory(pool),
+        );
+        let attached = attached.map_err(|error| refused(&error, error.errno()))?;
         let queues = ethtool::rx_queues(&link.name).unwrap_or(1).max(1);
         let tx_queues = ethtool::tx_queues(&link.name).unwrap_or(1);
         // A socket sends by the queue that it receives from.
@@ -207,6 +219,8 @@ impl XdpBackend {
             Ok(segmenter) => (segmenter, note),
             Err(error) => (None, format!("segments are sent one by one: {error}")),
         };
+        let packet_socket = segmenter.as_ref().map(XdpSegmenter::descriptor);
+        let slow_to_close = fds.iter().cloned().chain(packet_socket).collect();
         let parts = Attachment {
             maps,
             sight,
@@ -218,7 +232,7 @@ impl XdpBackend {
         Ok(Port {
             rx: XdpRx::new(rx, pool, self.prefetch_bytes),
             senders: tx,
-            steering: XdpSteering::new(Attached::new(parts, attached), fds),
+            steering: XdpSteering::new(Attached::new(parts, attached), fds, slow_to_close),
             segmenter,
             wait_fds,
             partial_checksums: has_partial_checksums(driver),

@@ -12,6 +12,7 @@ use dev_core::{Flow, Protocol, Steering};
 
 use crate::attachment::Attached;
 use crate::bpf::BpfError;
+use crate::farewell;
 use crate::xsk;
 
 /// The XDP program of an interface, and what we have put into its maps.
@@ -19,6 +20,8 @@ use crate::xsk;
 pub struct XdpSteering {
     steered: Mutex<Steered>,
     sockets: Vec<Arc<OwnDescriptor>>,
+    /// What the process's end would wait for.
+    slow_to_close: Vec<Arc<OwnDescriptor>>,
 }
 
 #[derive(Debug)]
@@ -35,7 +38,11 @@ struct Steered {
 }
 
 impl XdpSteering {
-    pub(crate) fn new(attached: Attached, sockets: Vec<Arc<OwnDescriptor>>) -> Self {
+    pub(crate) fn new(
+        attached: Attached,
+        sockets: Vec<Arc<OwnDescriptor>>,
+        slow_to_close: Vec<Arc<OwnDescriptor>>,
+    ) -> Self {
         Self {
             steered: Mutex::new(Steered {
                 attached,
@@ -45,6 +52,7 @@ impl XdpSteering {
                 was_used: true,
             }),
             sockets,
+            slow_to_close,
         }
     }
 
@@ -144,6 +152,12 @@ impl Steering for XdpSteering {
 
     fn give_back(&self) {
         self.steered().attached.give_back();
+    }
+
+    fn process_ends(&self) {
+        let fds: Vec<_> = self.slow_to_close.iter().map(|fd| fd.as_raw_fd()).collect();
+        // Else the end takes longer.
+        let _ = farewell::leave_to_kernel(&fds);
     }
 
     fn dropped(&self) -> u64 {

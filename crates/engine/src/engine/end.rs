@@ -22,6 +22,7 @@ impl<B: Backend> Engine<B> {
             self.leave_shared_to_kernel();
             self.wait_for_returns();
             self.leave_streams_to_kernel(Reason::Passed);
+            self.links.process_ends();
         }
     }
 

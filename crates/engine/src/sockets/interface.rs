@@ -244,6 +244,11 @@ impl<S: Stack> Interface<S> {
         }
     }
 
+    /// The process is about to end.
+    pub(crate) fn process_ends(&self) {
+        self.steering.process_ends();
+    }
+
     /// Brings the counters up to date that no packet touches, and kicks a device that was too busy to take everything.
     /// Returns whether it still is.
     pub(crate) fn refresh(&self) -> bool {

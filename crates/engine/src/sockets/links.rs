@@ -130,6 +130,12 @@ impl<S: Stack> Links<S> {
         open.iter().map(of).sum()
     }
 
+    /// The process is about to end, and is not to be held up by its devices.
+    pub(crate) fn process_ends(&self) {
+        let open = self.states.open();
+        open.iter().for_each(|it| it.process_ends());
+    }
+
     /// Takes in what has come on every open interface.
     pub(crate) fn drain(&self) {
         let open = self.states.open();
