@@ -42,8 +42,16 @@ const DEBUG_PASS: &[&str] = &[
 /// Tests of `libvma` that run real programs with and without the library.
 const PROGRAM_TABLES: &[&str] = &["compatibility", "tcp_programs"];
 
-/// The tests of everything but the library, whose own mostly sleep.
-const OTHERS: &[&str] = &["--workspace", "--exclude=libvma", "--no-fail-fast"];
+/// The tests of the TCP engine, which take time in simulations.
+const TCP_ENGINE: &[&str] = &["--package=tcp", "--no-fail-fast"];
+
+/// The tests of everything else but the library, whose own mostly sleep.
+const OTHERS: &[&str] = &[
+    "--workspace",
+    "--exclude=libvma",
+    "--exclude=tcp",
+    "--no-fail-fast",
+];
 
 /// Programs compared with themselves on the kernel. They mostly sleep.
 const POSIX_CASES: &[&str] = &["--package=libvma", "--test=posix_*", "--no-fail-fast"];
@@ -146,6 +154,7 @@ fn usual_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
         let beside = [
             ("others", tested(library, OTHERS)),
             ("programs", tested_all(library, &programs)),
+            ("TCP engine", tested(library, TCP_ENGINE)),
         ];
         let beside = beside.map(|(name, command)| (name, in_the_background(command)));
         steps.extend(tests_beside(("libvma", own), beside.into(), totals)?);

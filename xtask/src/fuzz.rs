@@ -38,10 +38,10 @@ const PRELOADED: &str = "preloaded";
 /// of the statistics a segment.
 fn default_seconds(target: &str) -> u32 {
     match target {
-        "tcp" | "segment" => 60,
+        "tcp" | "segment" => 40,
         // Its inputs are not guided by the library's coverage.
         PRELOADED => 5,
-        _ => 20,
+        _ => 12,
     }
 }
 

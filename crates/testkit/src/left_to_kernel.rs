@@ -8,7 +8,7 @@ use std::process::{self, Command};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::c_program::compile_c_with;
+use crate::cases::Case;
 use crate::comparison::{Variant, difference, log_tail};
 use crate::library::libvma_path;
 use crate::namespace::Namespace;
@@ -26,9 +26,13 @@ const HOLDER_START: Duration = Duration::from_secs(60);
 /// that is busy. A wait that spins takes longer.
 const CPU_MORE_MAX: Duration = Duration::from_millis(40);
 const CPU_FACTOR_MAX: f64 = 1.25;
+/// And to each process that it starts, which loads a debug build once more.
+const CPU_MORE_PER_PROCESS: Duration = Duration::from_millis(4);
 /// What it may add to the number of times that the program slept.
 const SLEEPS_MORE_MAX: i64 = 30;
 const SLEEPS_FACTOR_MAX: f64 = 1.5;
+/// And to those of each process that it starts, which may look for an interface of its own.
+const SLEEPS_MORE_PER_PROCESS: i64 = 10;
 
 /// How often a program may cost too much before that is believed: each time against the most that any run on the kernel cost,
 /// which on a busy machine is several times the least.
@@ -88,52 +92,37 @@ impl Reason {
     }
 }
 
-/// Where the sources, the built programs and the list of exceptions are.
-#[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// Of the package whose tests these are; the programs are in `tests/c`, the list is `tests/left_to_kernel.txt`.
-    pub package: &'static str,
-    /// For what is built.
-    pub target: &'static str,
-}
-
-/// Compares a case of the program `tests/c/<program>.c`, all of whose sockets stay the kernel's for `reason`, without and with
-/// the library: what it says, how it ends, its CPU time, and how often it slept.
+/// Compares a case all of whose sockets stay the kernel's for `reason`, without and with the library: what it says, how it
+/// ends, its CPU time, and how often it slept.
 ///
-/// A line `<program> <case> <reason> <why>` in the list means that it differs: then the test fails if it does not. With `*` for
+/// A line `<program> <case> <reason> <why>` in `tests/left_to_kernel.txt` means that it differs: then the test fails if it does not. With `*` for
 /// the reason (of every reason), or "not" as the first word of why, the case is not compared.
 ///
 /// # Panics
 ///
 /// If anything differs.
-pub fn compare_left_to_kernel(
-    place: Place,
-    program: &str,
-    case: &str,
-    options: &[&str],
-    reason: Reason,
-) {
-    let package = Path::new(place.package);
+pub fn compare_left_to_kernel(case: &Case, reason: Reason) {
+    let package = Path::new(case.package);
     let list = fs::read_to_string(package.join("tests/left_to_kernel.txt"))
         .expect("the list is in the repository");
-    let known = listed(&list, &[program, case, reason.name()]);
-    let everywhere = listed(&list, &[program, case, "*"]);
+    let known = listed(&list, &[case.program, case.name, reason.name()]);
+    let everywhere = listed(&list, &[case.program, case.name, "*"]);
     if everywhere.is_some() || known.is_some_and(|why| why.starts_with("not ")) {
         return;
     }
-    let stage = match Stage::new(reason, Path::new(place.target)) {
+    let stage = match Stage::new(reason, Path::new(case.target)) {
         Ok(stage) => stage,
         Err(reason) => return skip(reason),
     };
-    let source = package.join(format!("tests/c/{program}.c"));
-    let path = compile_c_with(&source, Path::new(place.target), options)
-        .unwrap_or_else(|error| panic!("{error}"));
-    let result = retry_if_paused(|| stage.compare(&path, case));
+    let path = case.build();
+    let result = retry_if_paused(|| stage.compare(&path, case.name));
     match (known, result) {
         (None, Err(differences)) => panic!("{differences}"),
         (Some(why), Ok(())) => {
             panic!(
-                "{program} {case} {}: no longer differs ({why}); take it off the list",
+                "{} {} {}: no longer differs ({why}); take it off the list",
+                case.program,
+                case.name,
                 reason.name()
             )
         }
@@ -326,11 +315,13 @@ fn holder(namespace: &Namespace, library: &Path) -> Running {
     holder
 }
 
-/// What a program says of itself at its end: `usage: <microseconds of CPU time> <times that it slept>`.
+/// What a program says of itself at its end:
+/// `usage: <microseconds of CPU time> <times that it slept> <processes that it started>`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Usage {
     cpu: Duration,
     sleeps: i64,
+    processes: u32,
 }
 
 impl Usage {
@@ -338,10 +329,11 @@ impl Usage {
         let line = stderr
             .lines()
             .find_map(|line| line.strip_prefix("usage: "))?;
-        let (cpu, sleeps) = line.split_once(' ')?;
+        let mut words = line.split(' ');
         Some(Self {
-            cpu: Duration::from_micros(cpu.parse().ok()?),
-            sleeps: sleeps.parse().ok()?,
+            cpu: Duration::from_micros(words.next()?.parse().ok()?),
+            sleeps: words.next()?.parse().ok()?,
+            processes: words.next()?.parse().ok()?,
         })
     }
 
@@ -349,6 +341,7 @@ impl Usage {
         Self {
             cpu: self.cpu.min(other.cpu),
             sleeps: self.sleeps.min(other.sleeps),
+            ..self
         }
     }
 
@@ -356,16 +349,19 @@ impl Usage {
         Self {
             cpu: self.cpu.max(other.cpu),
             sleeps: self.sleeps.max(other.sleeps),
+            ..self
         }
     }
 
     /// How this costs too much beside what the kernel does; nothing if it does not.
     fn above(self, kernel: Self) -> String {
         let mut told = String::new();
-        if self.cpu > kernel.cpu.mul_f64(CPU_FACTOR_MAX) + CPU_MORE_MAX {
+        let cpu_more_max = CPU_MORE_MAX + CPU_MORE_PER_PROCESS * self.processes;
+        if self.cpu > kernel.cpu.mul_f64(CPU_FACTOR_MAX) + cpu_more_max {
             told += &format!("CPU time {:?}, not {:?}\n", self.cpu, kernel.cpu);
         }
-        let sleeps_max = kernel.sleeps as f64 * SLEEPS_FACTOR_MAX + SLEEPS_MORE_MAX as f64;
+        let sleeps_more_max = SLEEPS_MORE_MAX + SLEEPS_MORE_PER_PROCESS * i64::from(self.processes);
+        let sleeps_max = kernel.sleeps as f64 * SLEEPS_FACTOR_MAX + sleeps_more_max as f64;
         if self.sleeps as f64 > sleeps_max {
             told += &format!("slept {} times, not {}\n", self.sleeps, kernel.sleeps);
         }
@@ -388,12 +384,15 @@ mod tests {
 
     #[test]
     fn more_than_the_tolerance_is_told() {
-        let usage = |cpu_msec: u32, sleeps| {
-            Usage::of(&format!("log\nusage: {} {sleeps}\n", cpu_msec * 1000)).unwrap()
+        let usage_of = |cpu_msec: u32, sleeps, processes| {
+            let line = format!("usage: {} {sleeps} {processes}", cpu_msec * 1000);
+            Usage::of(&format!("log\n{line}\n")).unwrap()
         };
+        let usage = |cpu_msec, sleeps| usage_of(cpu_msec, sleeps, 0);
         let kernel = usage(10, 100);
         assert_eq!(usage(50, 180).above(kernel), "");
         assert_eq!(usage(60, 100).above(kernel), "CPU time 60ms, not 10ms\n");
+        assert_eq!(usage_of(60, 100, 3).above(kernel), "");
         assert_eq!(usage(10, 181).above(kernel), "slept 181 times, not 100\n");
         assert_eq!(usage(60, 181).least(kernel), kernel);
         assert_eq!(kernel.most(usage(9, 181)), usage(10, 181));

@@ -28,6 +28,7 @@
 mod accelerated;
 mod c_program;
 mod cable;
+mod cases;
 mod comparison;
 mod echo;
 mod left_to_kernel;
@@ -46,12 +47,13 @@ mod tun;
 
 pub use accelerated::{Accelerated, eventually, preloaded, preloaded_in_place};
 pub use c_program::{compile_c, compile_c_with};
+pub use cases::Case;
 pub use comparison::{
     Comparison, FORKING_VARIANTS, THREAD_MODE_VARIANTS, THREADED_VARIANTS, VARIANTS, Variant,
     difference, log_tail,
 };
 pub use echo::{Echo, echo_streams};
-pub use left_to_kernel::{Place, Reason, compare_left_to_kernel};
+pub use left_to_kernel::{Reason, compare_left_to_kernel};
 pub use library::{libvma_is_optimised, libvma_path};
 pub use namespace::Namespace;
 pub use pair::{Namespaces, Pair};

@@ -236,6 +236,7 @@ static void reap(pid_t child)
 {
     int status = -1;
     MUST(waitpid(child, &status, 0));
+    started++;
     printf("child ended: exit %d signal %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1,
            WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }

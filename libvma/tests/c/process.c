@@ -173,7 +173,7 @@ static void daemonized(void)
             _exit(0);
         setsid();
         sleep_msec(100);
-        alarm(10);
+        alarm(30);
         works(fd, 20);
         works(bound(), 21);
         fflush(stdout);
@@ -211,10 +211,11 @@ static void fork_under_traffic(void)
         pid_t child = fork();
         MUST(child);
         if (child == 0) {
-            alarm(5);
+            /* To open an interface takes a lock of all network namespaces, which others may have for seconds. */
+            alarm(20);
             int own = bound(), status = 0;
             char buffer[64];
-            set_timeout(own, 2000);
+            set_timeout(own, 15000);
             ask(own, 1, 30);
             status |= recv(own, buffer, sizeof buffer, 0) != 30;
             status |= close(own) != 0;

@@ -38,7 +38,7 @@ fn a_terminal_gets_a_line_and_colours() {
 fn live_view_is_drawn_and_leaves_the_terminal_as_it_was() {
     let server = Server::ours("");
     let arguments = format!(
-        "ul -i 127.0.0.1 -p {} -t 1 --mps 1000 --reply-every 1 --live --interval 0.2",
+        "ul -i 127.0.0.1 -p {} -t 3 --mps 1000 --reply-every 1 --live --interval 0.2",
         server.port
     );
     let Some(text) = on_terminal(&arguments) else {

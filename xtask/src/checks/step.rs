@@ -1,7 +1,9 @@
 //! One step of `cargo xtask test`: how it is run, and what is known of it afterwards.
 
+use std::iter;
 use std::process::Command;
-use std::thread::{self, ScopedJoinHandle};
+use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::totals::Totals;
@@ -78,25 +80,28 @@ pub(super) fn tests(
     Ok(step)
 }
 
-/// Such a step with others beside it, which run one after the other. What these say is shown when all have ended.
+/// Such a step with others beside it, which run one after the other; when it has ended before them it takes from these, too. What they
+/// say is shown when all have ended.
 pub(super) fn tests_beside(
     (name, command): (&'static str, impl Fn() -> Command),
     beside: Vec<(&'static str, Command)>,
     totals: &mut Totals,
 ) -> Result<Vec<Step>, Failure> {
+    let waiting = Mutex::new(beside.into_iter());
+    let next = || waiting.lock().ok()?.next();
+    let run_quietly = |(name, command)| {
+        let begun = Instant::now();
+        let (mut seen, mut lines) = (Totals::default(), Vec::new());
+        let result = run(command, &mut seen, &mut |line| lines.push(line.to_owned()));
+        (name, result, seen, lines, begun.elapsed())
+    };
+    let run_waiting = || iter::from_fn(next).map(run_quietly).collect::<Vec<_>>();
     thread::scope(|scope| {
-        let beside: ScopedJoinHandle<'_, Vec<_>> = scope.spawn(|| {
-            let run_quietly = |(name, command)| {
-                let begun = Instant::now();
-                let (mut seen, mut lines) = (Totals::default(), Vec::new());
-                let result = run(command, &mut seen, &mut |line| lines.push(line.to_owned()));
-                (name, result, seen, lines, begun.elapsed())
-            };
-            beside.into_iter().map(run_quietly).collect()
-        });
+        let others = scope.spawn(run_waiting);
         let mut steps = vec![tests(name, command, totals)?];
-        let beside = beside.join().map_err(|_| Failure::new("a panic"))?;
-        for (name, result, seen, lines, time) in beside {
+        let mut done = run_waiting();
+        done.extend(others.join().map_err(|_| Failure::new("a panic"))?);
+        for (name, result, seen, lines, time) in done {
             let mut done = step(name, || {
                 lines.iter().for_each(say);
                 result
