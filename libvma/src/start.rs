@@ -73,6 +73,7 @@ fn configuration() -> Parsed {
 }
 
 fn make() -> Option<(Box<Engine<Device>>, NetconfNetwork)> {
+    dev_core::threads_begin_with(guard::enter_for_good);
     let Parsed { config, warnings } = configuration();
     // Of a process that started the library before, with or without success. Its log is this one's, too.
     static STARTED: AtomicBool = AtomicBool::new(false);

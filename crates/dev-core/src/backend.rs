@@ -259,11 +259,12 @@ pub trait Steering: Send + Sync + 'static {
     /// does not before the second next call of [`Steering::rest_if_unused`].
     fn is_resting(&self) -> bool;
 
-    /// The process ends: what it has asked of the device that outlives it is taken back.
-    fn process_ends(&self) {}
-
     /// Leaves every packet of the interface to the kernel for good. Works where the process has lost every privilege.
     fn give_back(&self);
+
+    /// The process is about to end: what it has asked of the device that outlives it is taken back, and it is not to be held up by the
+    /// device's end.
+    fn process_ends(&self) {}
 
     /// Packets of our flows that the device has dropped since it was opened, for lack of an empty frame or of room in a ring.
     fn dropped(&self) -> u64;

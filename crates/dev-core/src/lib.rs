@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub mod backend;
+mod beside;
 pub mod flow;
 mod groups;
 pub mod lock;
@@ -22,6 +23,7 @@ pub use backend::{
     Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, ReceivingSide,
     RingsMax, RxRing, RxWatch, Segmented, Segmenter, Steering, TxRing,
 };
+pub use beside::{beside, threads_begin_with};
 pub use flow::{Flow, FlowTable, Protocol};
 pub use groups::{GroupTable, Receiver, SourceFilter};
 pub use lock::{Lock, LockGuard, ThreadMode};

@@ -80,6 +80,13 @@ impl FrameMemory {
         Ok(Self { base, len_bytes })
     }
 
+    /// Takes all pages now, as registration with a device does. What cannot be had now is not missed before that.
+    pub fn populate(&self) {
+        let (address, len) = (self.base.as_ptr().cast(), self.len_bytes);
+        // SAFETY: the range is the mapping, and its contents stay as they are.
+        unsafe { libc::madvise(address, len, libc::MADV_POPULATE_WRITE) };
+    }
+
     /// First byte, for registration with a device.
     pub fn base(&self) -> NonNull<u8> {
         self.base

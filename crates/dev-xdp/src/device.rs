@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use descriptors::OwnDescriptor;
 use dev_core::{
     Admission, Backend, FramePool, LinkSpec, Merging, OpenError, Port, ReceivingSide, RingsMax,
+    beside,
 };
 
 use vma_config::XdpMode;
@@ -109,6 +110,14 @@ impl XdpBackend {
         Ok(xsk)
     }
 
+    /// Takes the pages that are to be registered, unless they have been.
+    fn prepare_memory(&self, pool: &FramePool) {
+        let donor = self.donor.lock().unwrap_or_else(PoisonError::into_inner);
+        if donor.is_none() {
+            pool.memory().populate();
+        }
+    }
+
     /// Notes of what generic mode hides, which every interface in it needs.
     fn notes(&self) -> Result<Held, OpenError> {
         let mut known = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,8 +182,12 @@ impl XdpBackend {
         };
         let program = Program::load(&maps, mac, capacity, OnMatch::Redirect, hidden)
             .map_err(|error| refused(&error, error.errno()))?;
-        let attached = XdpLink::attach(&program, link.index, attach)
-            .map_err(|error| refused(&error, error.errno()))?;
+        // The kernel waits for an RCU grace period meanwhile.
+        let (attached, ()) = beside(
+            || XdpLink::attach(&program, link.index, attach),
+            || self.prepare_memory(pool),
+        );
+        let attached = attached.map_err(|error| refused(&error, error.errno()))?;
         let queues = ethtool::rx_queues(&link.name).unwrap_or(1).max(1);
         let tx_queues = ethtool::tx_queues(&link.name).unwrap_or(1);
         // A socket sends by the queue that it receives from.
@@ -226,6 +239,8 @@ impl XdpBackend {
             Ok(segmenter) => (segmenter, note),
             Err(error) => (None, format!("segments are sent one by one: {error}")),
         };
+        let packet_socket = segmenter.as_ref().map(XdpSegmenter::descriptor);
+        let slow_to_close = fds.iter().cloned().chain(packet_socket).collect();
         let parts = Attachment {
             maps,
             sight,
@@ -238,7 +253,7 @@ impl XdpBackend {
         Ok(Port {
             receivers: rx.into_iter().map(receiver).collect(),
             senders: tx,
-            steering: XdpSteering::new(Attached::new(parts, attached), fds, rules),
+            steering: XdpSteering::new(Attached::new(parts, attached), fds, slow_to_close, rules),
             segmenter,
             partial_checksums: has_partial_checksums(driver),
             description: format!("xdp {}", attach.text()),

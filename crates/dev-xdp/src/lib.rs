@@ -14,6 +14,7 @@ mod attachment;
 pub mod bpf;
 mod device;
 mod ethtool;
+mod farewell;
 pub mod floor;
 mod flow_rules;
 mod queue;

@@ -4,6 +4,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use descriptors::OwnDescriptor;
@@ -50,7 +51,7 @@ const SEND_BUFFER_BYTES: libc::c_int = 4 << 20;
 /// A packet socket on the interface that only sends.
 #[derive(Debug)]
 pub struct XdpSegmenter {
-    fd: OwnDescriptor,
+    fd: Arc<OwnDescriptor>,
     interface: String,
     refusals: AtomicU32,
 }
@@ -79,10 +80,15 @@ impl XdpSegmenter {
             .or_else(|_| set_option(raw, libc::SOL_SOCKET, libc::SO_SNDBUF, buffer))?;
         bind(raw, link.index)?;
         Ok(Self {
-            fd: OwnDescriptor::new(fd),
+            fd: Arc::new(OwnDescriptor::new(fd)),
             interface: link.name.clone(),
             refusals: AtomicU32::new(0),
         })
+    }
+
+    /// The packet socket.
+    pub(crate) fn descriptor(&self) -> Arc<OwnDescriptor> {
+        Arc::clone(&self.fd)
     }
 
     /// Why nothing was sent.

@@ -12,6 +12,7 @@ use dev_core::{Flow, Protocol, Steering};
 
 use crate::attachment::Attached;
 use crate::bpf::BpfError;
+use crate::farewell;
 use crate::flow_rules::FlowRules;
 use crate::xsk;
 
@@ -20,6 +21,8 @@ use crate::xsk;
 pub struct XdpSteering {
     steered: Mutex<Steered>,
     sockets: Vec<Arc<OwnDescriptor>>,
+    /// What the process's end would wait for.
+    slow_to_close: Vec<Arc<OwnDescriptor>>,
 }
 
 #[derive(Debug)]
@@ -40,6 +43,7 @@ impl XdpSteering {
     pub(crate) fn new(
         attached: Attached,
         sockets: Vec<Arc<OwnDescriptor>>,
+        slow_to_close: Vec<Arc<OwnDescriptor>>,
         rules: FlowRules,
     ) -> Self {
         Self {
@@ -52,6 +56,7 @@ impl XdpSteering {
                 was_used: true,
             }),
             sockets,
+            slow_to_close,
         }
     }
 
@@ -162,14 +167,17 @@ impl Steering for XdpSteering {
         self.steered().rules.bring(flow, queue)
     }
 
-    fn process_ends(&self) {
-        self.steered().rules.remove_all();
-    }
-
     fn give_back(&self) {
         let mut steered = self.steered();
         steered.rules.remove_all();
         steered.attached.give_back();
+    }
+
+    fn process_ends(&self) {
+        self.steered().rules.remove_all();
+        let fds: Vec<_> = self.slow_to_close.iter().map(|fd| fd.as_raw_fd()).collect();
+        // Else the end takes longer.
+        let _ = farewell::leave_to_kernel(&fds);
     }
 
     fn dropped(&self) -> u64 {

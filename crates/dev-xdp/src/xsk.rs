@@ -142,7 +142,7 @@ impl Patience {
     }
 }
 
-const BUSY_INTERVAL: Duration = Duration::from_millis(10);
+const BUSY_INTERVAL: Duration = Duration::from_millis(1);
 
 fn open_socket() -> io::Result<OwnDescriptor> {
     // SAFETY: socket(2) touches no memory of ours.

@@ -1,5 +1,5 @@
 //! Connections that last for one request: `short_connections server ADDRESS COUNT CLOSER`, and the same with `client`, which prints how
-//! many a second there were.
+//! many a second there were. With `once` for `client` there is one, and nothing is printed.
 //!
 //! `CLOSER` says who closes first: `client`, `server`, or `accept` for a server that closes what it accepts at once, and a client that
 //! keeps many on their way.
@@ -21,11 +21,13 @@ const CLIENTS: u32 = 8;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [role, address, count, closer] = arguments.as_slice() else {
-        return Err("short_connections server|client ADDRESS COUNT client|server|accept".into());
+        let usage = "short_connections server|client|once ADDRESS COUNT client|server|accept";
+        return Err(usage.into());
     };
     let (address, count) = (address.parse()?, count.parse()?);
     match role.as_str() {
         "server" => serve(address, WARM_UP + count, closer)?,
+        "once" => run(address, 1, closer)?,
         _ => {
             run(address, WARM_UP, closer)?;
             let begun = Instant::now();

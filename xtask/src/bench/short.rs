@@ -1,8 +1,8 @@
 //! Connections that last for one request, and those that are only accepted: on the kernel's sockets, and with libvma at the server, at
-//! the client and at both.
+//! the client and at both. And how long programs take that make one connection, or none.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testkit::{Namespaces, Pair, Running};
 
@@ -96,11 +96,75 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
             ]);
         }
     }
+    let programs = programs(options, library, program, home.path())?;
     print(&format!(
-        "\n{} rounds of {COUNT} connections, against the kernel's better line\n\n{}",
+        "\n{} rounds of {COUNT} connections, against the kernel's better line\n\n{}\n\n{programs}",
         options.rounds,
         layout(&rows)
     ))
+}
+
+/// Runs of each program in a round.
+const RUNS: u32 = 5;
+/// How soon the next program begins: the kernel has ended what the last one has left to it.
+const PAUSE: Duration = Duration::from_millis(60);
+
+/// What programs take from their beginning to their end, without libvma and with it, in turn.
+fn programs(
+    options: &BenchOptions,
+    library: &Path,
+    program: &Path,
+    home: &Path,
+) -> Result<String, Failure> {
+    let pair = Namespaces::pair().map_err(|skip| Failure::Reason(skip.to_string()))?;
+    let address = format!("{}:9", Pair::ADDRESS_B);
+    let preload = |has: bool| Preload {
+        library: has.then_some(library),
+        home,
+    };
+    let mut server = preload(false).command(&pair.b, "1", program);
+    server.args(["server", &address, COUNT, "client"]);
+    let mut server = Running::start(server)?;
+    if !server.wait_for_output("listening", TIMEOUT) {
+        return Err(Failure::Reason(server.stderr()));
+    }
+    let once = ["once", &address, "1", "client"];
+    let cases: [(&str, &Path, &[&str]); 2] = [
+        ("one connection", program, &once),
+        ("no socket", Path::new("true"), &[]),
+    ];
+    let mut rows = vec![row!["a program's time, ms", "", "least", "median", "most"]];
+    for (what, program, arguments) in cases {
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..options.rounds * RUNS {
+            for (has_library, times) in [false, true].into_iter().zip(&mut times) {
+                interrupt::check()?;
+                std::thread::sleep(PAUSE);
+                let mut command = preload(has_library).command(&pair.a, "0,1", program);
+                command.args(arguments);
+                let begun = Instant::now();
+                let finished = Running::start(command)?.wait(TIMEOUT)?;
+                times.push(begun.elapsed().as_secs_f64() * 1e3);
+                if !finished.status.success() {
+                    return Err(Failure::Reason(format!("{what}: {finished:?}")));
+                }
+            }
+        }
+        for (name, times) in ["kernel", "libvma"].into_iter().zip(&times) {
+            let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = times.iter().copied().fold(0.0, f64::max);
+            let middle = median(times.iter().copied());
+            let in_msec = |time: f64| format!("{time:.1}");
+            rows.push(row![
+                name,
+                what,
+                in_msec(least),
+                in_msec(middle),
+                in_msec(most)
+            ]);
+        }
+    }
+    Ok(layout(&rows))
 }
 
 /// Connections a second.

@@ -31,11 +31,10 @@ impl<B: Backend> Engine<B> {
     pub fn list_earlier_sockets(&self) {
         for fd in 0..EARLIER_DESCRIPTORS {
             let option = |name| sys::option_int(fd, libc::SOL_SOCKET, name);
-            if let (Ok(domain), Ok(kind), Ok(protocol)) = (
-                option(libc::SO_DOMAIN),
-                option(libc::SO_TYPE),
-                option(libc::SO_PROTOCOL),
-            ) {
+            if let Ok(domain) = option(libc::SO_DOMAIN)
+                && let Ok(kind) = option(libc::SO_TYPE)
+                && let Ok(protocol) = option(libc::SO_PROTOCOL)
+            {
                 self.other_socket_opened(fd, domain, kind, protocol);
             }
         }

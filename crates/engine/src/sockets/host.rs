@@ -4,7 +4,7 @@
 use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use dev_core::{Admission, FramePool};
 use libc::c_int;
@@ -128,6 +128,15 @@ impl<S: Stack> Host<S> {
     /// Held by whoever changes what descriptors stand for and where sockets get their packets from.
     pub(crate) fn control(&self) -> MutexGuard<'_, ()> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, unless somebody else holds it: for what can wait.
+    pub(crate) fn try_control(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.control.try_lock() {
+            Ok(control) => Some(control),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Whether any socket has been a member of a multicast group.

@@ -235,7 +235,7 @@ impl<S: Stack> Interface<S> {
         self.is_lost() && !self.lost_is_known.swap(true, Ordering::Relaxed)
     }
 
-    /// The process ends: nothing that it has asked of the device stays behind.
+    /// The process is about to end: nothing that it has asked of the device stays behind, nor holds it up.
     pub(crate) fn process_ends(&self) {
         self.steering.process_ends();
     }

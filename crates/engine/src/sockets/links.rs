@@ -131,6 +131,12 @@ impl<S: Stack> Links<S> {
             .sum()
     }
 
+    /// The process is about to end: see [`Interface::process_ends`].
+    pub(crate) fn process_ends(&self) {
+        let open = self.states.open();
+        open.iter().for_each(|it| it.process_ends());
+    }
+
     /// Takes in what has come on every open interface.
     pub(crate) fn drain(&self) {
         let open = self.states.open();
@@ -143,12 +149,6 @@ impl<S: Stack> Links<S> {
     pub(crate) fn take_unpolled(&self, max: usize) -> bool {
         let open = self.states.open();
         open.iter().filter(|it| it.take_unpolled(max)).count() > 0
-    }
-
-    /// The process ends.
-    pub(crate) fn process_ends(&self) {
-        let open = self.states.open();
-        open.iter().for_each(|interface| interface.process_ends());
     }
 
     /// Descriptors that become readable when packets wait, of every interface.

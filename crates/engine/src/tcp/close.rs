@@ -1,5 +1,7 @@
 //! The end of a socket: what was written is still sent, and the connection closed, while nobody has it any more.
 
+use std::time::Duration;
+
 use descriptors::OwnDescriptor;
 
 use crate::sockets::hand_over;
@@ -13,6 +15,9 @@ use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::time_wait::Wait;
 use crate::tcp::{TcpSocket, TcpStack};
+
+/// How soon the internal thread asks for the control lock again.
+const CONTROL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// `SO_LINGER`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,8 +162,19 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         stream.connection.on_timeout(now);
         if stream.owes_time_wait() {
+            // Threads that make and end connections need the lock more often than this one, and would wait for it.
+            let is_patient = stream.is_patient();
             drop(role);
+            let control = match host.try_control() {
+                None if is_patient => {
+                    self.common.timers.arm(self.timer(), now + CONTROL_INTERVAL);
+                    return false;
+                }
+                None => host.control(),
+                Some(control) => control,
+            };
             self.leave_time_wait(host);
+            drop(control);
             role = self.role.lock();
         }
         let Role::Stream(stream) = &mut *role else {

@@ -44,6 +44,8 @@ pub(super) struct Stream<S: Stack> {
     pub(super) is_in_batch: bool,
     /// It is in the list of those that have ended.
     is_listed: bool,
+    /// How often its TIME-WAIT has waited for others.
+    waits: u8,
     /// The application has not been told of the end of the handshake by `connect(2)` (`SS_CONNECTING`).
     pub(super) is_connecting: bool,
     pub(super) is_read_shut: bool,
@@ -72,6 +74,9 @@ const ROOM_INTERVAL: Duration = Duration::from_millis(1);
 /// How long a connection that goes on to TIME-WAIT waits for others, so that the internal thread wakes once for many. The peer's FIN is
 /// not acknowledged before, which nobody notices but the peer's kernel.
 const TIME_WAIT_DELAY: Duration = Duration::from_millis(4);
+
+/// How often a connection that goes on to TIME-WAIT waits for others, a millisecond each.
+const WAITS_MAX: u8 = 8;
 
 /// After what time the internal thread ends what is over and nobody has, if no call has done so that makes a socket.
 const END_DELAY: Duration = Duration::from_millis(10);
@@ -128,6 +133,7 @@ impl<S: Stack> Stream<S> {
             is_held: false,
             is_in_batch: false,
             is_listed: false,
+            waits: 0,
             is_connecting: false,
             is_read_shut: false,
             is_write_shut: false,
@@ -346,6 +352,12 @@ impl<S: Stack> Stream<S> {
             needs_kick: burst.needs_kick,
             is_full: burst.is_full,
         }
+    }
+
+    /// Whether its TIME-WAIT can wait for others once more.
+    pub(super) fn is_patient(&mut self) -> bool {
+        self.waits = self.waits.saturating_add(1);
+        self.waits < WAITS_MAX
     }
 
     /// The connection is over: nothing will be sent or received.

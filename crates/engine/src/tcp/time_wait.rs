@@ -79,9 +79,8 @@ impl Allowance {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// In the internal thread: gives a connection in TIME-WAIT to the kernel. Nobody may hold the control lock or the socket's.
+    /// In the internal thread: gives a connection in TIME-WAIT to the kernel. Under the control lock.
     pub(super) fn leave_time_wait(&self, host: &Host<S>) {
-        let _control = host.control();
         let reuses = self.attachment().reuses_address();
         // In TIME-WAIT it reports that it has ended.
         self.core.leave_sets();
