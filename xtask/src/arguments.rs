@@ -28,7 +28,7 @@ Usage: cargo xtask <command>
   bench --feed [--rounds N]
                         200 multicast groups on one epoll set at the highest rate that the kernel receives without loss
   bench --rings [--rounds N]
-                        how much 1 to 8 threads send, by the kernel's sockets, by one ring together and by up to 8
+                        how much 1 to 8 threads send, and receive, by the kernel's sockets, by one ring and by up to 8
   bench --calls [--rounds N] [--check]
                         round trips through recvfrom, select, poll and epoll against the kernel and the bare device, and
                         how long each takes to wake from a sleep
