@@ -11,7 +11,7 @@ pub(crate) const USAGE: &str = "\
 Usage: cargo xtask <command>
 
   setup                 install what demo, test and bench need (as root; otherwise say how)
-  demo                  sockperf over a veth pair, on the kernel and with libvma preloaded
+  demo                  sockperf over a veth pair, UDP and TCP, on the kernel and with libvma preloaded
   test [--quick | --long]
                         format, lints, documentation, licences, tests, models, fuzzing, instruction counts, gain
                         over the kernel; --quick: format, lints, unit tests; --long: also what takes an hour

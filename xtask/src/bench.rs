@@ -20,7 +20,7 @@ use crate::busy::Meter;
 use crate::cargo::{self, Artifacts};
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::measure::{self, Sockets, Stage, Throughput};
+use crate::measure::{self, Protocol, Sockets, Stage, Throughput};
 use crate::needs::Purpose;
 use crate::output::{print, say};
 use crate::setup;
@@ -124,9 +124,9 @@ fn build_bench(package: &str, name: &str) -> Result<Artifacts, Failure> {
 
 fn measure_round(stage: &Stage, floor: &Artifacts, alone: &Alone) -> Result<Round, Failure> {
     interrupt::check()?;
-    let (kernel, _) = stage.ping_pong(Sockets::Kernel, SECONDS)?;
-    let (one_cpu, _) = stage.ping_pong(Sockets::KernelOneCpu, SECONDS)?;
-    let (libvma, _) = stage.ping_pong(Sockets::Libvma, SECONDS)?;
+    let (kernel, _) = stage.ping_pong(Protocol::Udp, Sockets::Kernel, SECONDS)?;
+    let (one_cpu, _) = stage.ping_pong(Protocol::Udp, Sockets::KernelOneCpu, SECONDS)?;
+    let (libvma, _) = stage.ping_pong(Protocol::Udp, Sockets::Libvma, SECONDS)?;
     let floor = floor::measure(floor.path("floor")?, &stage.pair, SECONDS)?;
     let kernel_throughput = stage.throughput(Sockets::Kernel, SECONDS)?;
     let libvma_throughput = stage.throughput(Sockets::Libvma, SECONDS)?;

@@ -5,14 +5,15 @@ use std::path::Path;
 use crate::busy::Meter;
 use crate::cargo;
 use crate::failure::Failure;
-use crate::measure::{self, Ends, PING_PONG_BYTES, Sockets, Stage};
+use crate::measure::{self, Ends, PING_PONG_BYTES, Protocol, Sockets, Stage};
 use crate::needs::Purpose;
 use crate::output::{print, say};
 use crate::setup;
 use crate::sockperf::Latency;
 use crate::table::{layout, row};
 
-const ROUNDS: u32 = 5;
+/// Of each protocol.
+const ROUNDS: u32 = 3;
 const SECONDS: u32 = 2;
 
 pub(crate) fn run() -> Result<(), Failure> {
@@ -30,32 +31,27 @@ pub(crate) fn run() -> Result<(), Failure> {
 
     let stage = Stage::new(library.to_owned())?;
     say(format_args!(
-        "sockperf ping-pong between two network namespaces, {ROUNDS} rounds of {SECONDS} s each"
+        "sockperf ping-pong between two network namespaces, {ROUNDS} rounds of {SECONDS} s each \
+         over UDP and over TCP"
     ));
-    let mut latencies = Latencies::default();
-    let mut packets = Ends::default();
     let mut busy = Meter::default();
-    for round in 1..=ROUNDS {
-        busy.look()?;
-        let (kernel, _) = stage.ping_pong(Sockets::Kernel, SECONDS)?;
-        let (one_cpu, _) = stage.ping_pong(Sockets::KernelOneCpu, SECONDS)?;
-        let (libvma, ends) = stage.ping_pong(Sockets::Libvma, SECONDS)?;
-        say(format_args!(
-            "  round {round} of {ROUNDS}: p50 {:.2} us on the kernel, {:.2} us on one CPU, \
-             {:.2} us with libvma",
-            kernel.p50_usec, one_cpu.p50_usec, libvma.p50_usec
-        ));
-        latencies.kernel.push(kernel);
-        latencies.one_cpu.push(one_cpu);
-        latencies.libvma.push(libvma);
-        packets.client += ends.client;
-        packets.server += ends.server;
+    let mut seen = Vec::new();
+    for protocol in [Protocol::Udp, Protocol::Tcp] {
+        seen.push(measure(&stage, protocol, &mut busy)?);
     }
     drop(stage);
-    print(&report(&latencies, packets))?;
+    print(&report(&seen))?;
     busy.warn();
     say(hint(library, vma_stats));
     Ok(())
+}
+
+/// What was seen of a protocol.
+#[derive(Debug)]
+struct Seen {
+    protocol: Protocol,
+    latencies: Latencies,
+    packets: Ends,
 }
 
 /// Of each round.
@@ -66,7 +62,57 @@ struct Latencies {
     libvma: Vec<Latency>,
 }
 
-fn report(latencies: &Latencies, packets: Ends) -> String {
+fn measure(stage: &Stage, protocol: Protocol, busy: &mut Meter) -> Result<Seen, Failure> {
+    let mut latencies = Latencies::default();
+    let mut packets = Ends::default();
+    for round in 1..=ROUNDS {
+        busy.look()?;
+        let (kernel, _) = stage.ping_pong(protocol, Sockets::Kernel, SECONDS)?;
+        let (one_cpu, _) = stage.ping_pong(protocol, Sockets::KernelOneCpu, SECONDS)?;
+        let (libvma, ends) = stage.ping_pong(protocol, Sockets::Libvma, SECONDS)?;
+        say(format_args!(
+            "  {}, round {round} of {ROUNDS}: p50 {:.2} us on the kernel, {:.2} us on one CPU, \
+             {:.2} us with libvma",
+            protocol.name(),
+            kernel.p50_usec,
+            one_cpu.p50_usec,
+            libvma.p50_usec
+        ));
+        latencies.kernel.push(kernel);
+        latencies.one_cpu.push(one_cpu);
+        latencies.libvma.push(libvma);
+        packets.client += ends.client;
+        packets.server += ends.server;
+    }
+    Ok(Seen {
+        protocol,
+        latencies,
+        packets,
+    })
+}
+
+fn report(seen: &[Seen]) -> String {
+    let mut text = format!(
+        "\nsockperf ping-pong, {PING_PONG_BYTES} bytes, veth: half round trips in microseconds, \
+         medians of {ROUNDS} rounds\n"
+    );
+    let mut packets = vec![row!["packets with libvma", "offloaded", "OS"]];
+    for Seen {
+        protocol,
+        latencies,
+        packets: ends,
+    } in seen
+    {
+        let name = protocol.name();
+        text += &format!("\n{}", latency_table(name, latencies));
+        for (end, counted) in [("client", ends.client), ("server", ends.server)] {
+            packets.push(row![format!("{name} {end}"), counted.offloaded, counted.os]);
+        }
+    }
+    format!("{text}\n{}", layout(&packets))
+}
+
+fn latency_table(name: &str, latencies: &Latencies) -> String {
     let [kernel, one_cpu, libvma] = [&latencies.kernel, &latencies.one_cpu, &latencies.libvma]
         .map(|rounds| Latency::median_of(rounds.iter()));
     let faster = kernel.faster(&one_cpu).values();
@@ -76,22 +122,13 @@ fn report(latencies: &Latencies, packets: Ends) -> String {
         [name.to_owned()].into_iter().chain(values).collect()
     };
     let [p50, p99, p999] = Latency::NAMES;
-    let latency = layout(&[
-        row!["", p50, p99, p999],
+    layout(&[
+        row![name, p50, p99, p999],
         line("kernel", kernel.values()),
         line("kernel, both ends on one CPU", one_cpu.values()),
         line("libvma", libvma.values()),
         line("gain over the faster kernel line", gain),
-    ]);
-    let packets = layout(&[
-        row!["packets with libvma", "offloaded", "OS"],
-        row!["client", packets.client.offloaded, packets.client.os],
-        row!["server", packets.server.offloaded, packets.server.os],
-    ]);
-    format!(
-        "\nsockperf ping-pong, UDP, {PING_PONG_BYTES} bytes, veth: half round trips in microseconds, \
-         medians of {ROUNDS} rounds\n\n{latency}\n{packets}"
-    )
+    ])
 }
 
 fn hint(library: &Path, vma_stats: &Path) -> String {
@@ -131,18 +168,23 @@ mod tests {
             libvma: vec![latency(2.0), latency(2.5), latency(1.5)],
         };
         let expected = "
-sockperf ping-pong, UDP, 64 bytes, veth: half round trips in microseconds, medians of 5 rounds
+sockperf ping-pong, 64 bytes, veth: half round trips in microseconds, medians of 3 rounds
 
-                                    p50     p99  p99.9
+TCP                                 p50     p99  p99.9
 kernel                            50.00  100.00  40.00
 kernel, both ends on one CPU      10.00   20.00  40.00
 libvma                             2.00    4.00  40.00
 gain over the faster kernel line   5.00    5.00   1.00
 
 packets with libvma  offloaded  OS
-client                  123456   1
-server                  123457   0
+TCP client              123456   1
+TCP server              123457   0
 ";
-        assert_eq!(report(&latencies, packets), expected);
+        let seen = Seen {
+            protocol: Protocol::Tcp,
+            latencies,
+            packets,
+        };
+        assert_eq!(report(&[seen]), expected);
     }
 }

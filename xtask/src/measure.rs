@@ -40,6 +40,30 @@ pub(crate) enum Sockets {
     Libvma,
 }
 
+/// What sockperf sends its messages by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Udp,
+    Tcp,
+}
+
+impl Protocol {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "UDP",
+            Self::Tcp => "TCP",
+        }
+    }
+
+    /// sockperf's option.
+    fn option(self) -> Option<&'static str> {
+        match self {
+            Self::Udp => None,
+            Self::Tcp => Some("--tcp"),
+        }
+    }
+}
+
 /// What both ends sent and received, with libvma.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ends {
@@ -106,18 +130,25 @@ impl Stage {
     /// Latency of ping-pong for about `seconds`.
     pub(crate) fn ping_pong(
         &self,
+        protocol: Protocol,
         sockets: Sockets,
         seconds: u32,
     ) -> Result<(Latency, Ends), Failure> {
-        let run = self.run(sockets, "ping-pong", PING_PONG_BYTES, seconds)?;
+        let run = self.run(protocol, sockets, "ping-pong", PING_PONG_BYTES, seconds)?;
         let latency = sockperf::latency(&run.client.stdout)
             .ok_or_else(|| unreadable("ping-pong client", &run.client))?;
         Ok((latency, run.ends))
     }
 
-    /// Messages per second of a client that sends as fast as it can for `seconds`.
+    /// Messages (UDP) per second of a client that sends as fast as it can for `seconds`.
     pub(crate) fn throughput(&self, sockets: Sockets, seconds: u32) -> Result<Throughput, Failure> {
-        let run = self.run(sockets, "throughput", THROUGHPUT_BYTES, seconds)?;
+        let run = self.run(
+            Protocol::Udp,
+            sockets,
+            "throughput",
+            THROUGHPUT_BYTES,
+            seconds,
+        )?;
         let sent = sockperf::sent(&run.client.stdout)
             .filter(|sent| sent.seconds > 0.0)
             .ok_or_else(|| unreadable("throughput client", &run.client))?;
@@ -131,6 +162,7 @@ impl Stage {
 
     fn run(
         &self,
+        protocol: Protocol,
         sockets: Sockets,
         mode: &str,
         message_bytes: u32,
@@ -138,13 +170,16 @@ impl Stage {
     ) -> Result<Run, Failure> {
         let address = Pair::ADDRESS_B.to_string();
         let mut server = self.sockperf(sockets, &self.pair.b, &["server", "-i", &address]);
+        server.args(protocol.option());
         server.stdin(std::process::Stdio::null());
         let mut server = Running::start(server)?;
         wait_until_ready(&mut server)?;
 
         let (message_bytes, time) = (message_bytes.to_string(), seconds.to_string());
         let arguments = [mode, "-i", &address, "-m", &message_bytes, "-t", &time];
-        let mut client = Running::start(self.sockperf(sockets, &self.pair.a, &arguments))?;
+        let mut client = self.sockperf(sockets, &self.pair.a, &arguments);
+        client.args(protocol.option());
+        let mut client = Running::start(client)?;
 
         let mut client_watcher = Watcher::new(self.statistics.path(), client.pid());
         let mut server_watcher = Watcher::new(self.statistics.path(), server.pid());

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::verdict::{Limit, Verdict};
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::measure::{Sockets, Stage};
+use crate::measure::{Protocol, Sockets, Stage};
 use crate::median::median;
 
 const SECONDS: u32 = 1;
@@ -21,8 +21,8 @@ pub(crate) fn gate(library: &Path) -> Result<String, Failure> {
     let (mut gains, mut received) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         interrupt::check()?;
-        let (kernel, _) = stage.ping_pong(Sockets::KernelOneCpu, SECONDS)?;
-        let (libvma, _) = stage.ping_pong(Sockets::Libvma, SECONDS)?;
+        let (kernel, _) = stage.ping_pong(Protocol::Udp, Sockets::KernelOneCpu, SECONDS)?;
+        let (libvma, _) = stage.ping_pong(Protocol::Udp, Sockets::Libvma, SECONDS)?;
         gains.push(kernel.p50_usec / libvma.p50_usec);
         let kernel = stage.throughput(Sockets::Kernel, SECONDS)?;
         let libvma = stage.throughput(Sockets::Libvma, SECONDS)?;
