@@ -1,14 +1,33 @@
 //! Flow labels of IPv6 packets, as the kernel gives them by itself (`ip6_make_flowlabel`, include/net/ipv6.h; RFC 6437): all packets of a
 //! flow have the same, by which routers spread flows over several ways.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use dev_core::Protocol;
 
-/// Nobody can tell from a label what else has gone into it.
-static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+use crate::sys;
+
+/// Nobody can tell from a label what else has gone into it. No lock: a thread may be here when another forks.
+static SECRET: AtomicU64 = AtomicU64::new(0);
+
+fn secret() -> u64 {
+    let known = SECRET.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let new = sys::random() | 1;
+    let set = SECRET.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed);
+    set.map_or_else(|first| first, |_| new)
+}
+
+/// What goes into the label of a flow: it is the same as long as the process lives.
+fn hash(protocol: Protocol, ends: (SocketAddr, SocketAddr)) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    (secret(), protocol, ends).hash(&mut hasher);
+    hasher.finish() as u32 & BITS
+}
 
 /// What tells labels that a host has made by itself from those that programs ask for (`IPV6_FLOWLABEL_STATELESS_FLAG`).
 const STATELESS: u32 = 0x8_0000;
@@ -20,20 +39,38 @@ pub(crate) fn flow_label(
     protocol: Protocol,
     ends: (SocketAddr, SocketAddr),
 ) -> u32 {
-    if !is_given(setting("auto_flowlabels").unwrap_or(OPT_OUT), wanted) {
+    let settings = settings();
+    if !is_given(settings & VALUES, wanted) {
         return 0;
     }
-    let label = KEYS.hash_one((protocol, ends)) as u32 & BITS;
-    match setting("flowlabel_state_ranges") {
-        None | Some(0) => label,
-        Some(_) => label | STATELESS,
+    hash(protocol, ends) | settings & STATELESS
+}
+
+/// For so long the host's settings are taken for known.
+const KNOWN_NSEC: u64 = 100_000_000;
+static ASKED_AT_NSEC: AtomicU64 = AtomicU64::new(0);
+static KNOWN: AtomicU32 = AtomicU32::new(0);
+
+/// `net.ipv6.auto_flowlabels`, and the bit of [`STATELESS`] if labels have it (`net.ipv6.flowlabel_state_ranges`).
+fn settings() -> u32 {
+    let now = sys::tick_nsec();
+    let asked_at = ASKED_AT_NSEC.load(Ordering::Acquire);
+    if asked_at != 0 && now.saturating_sub(asked_at) < KNOWN_NSEC {
+        return KNOWN.load(Ordering::Relaxed);
     }
+    let has_ranges = setting("flowlabel_state_ranges").is_some_and(|it| it != 0);
+    let ranges = if has_ranges { STATELESS } else { 0 };
+    let settings = setting("auto_flowlabels").unwrap_or(OPT_OUT) & VALUES | ranges;
+    KNOWN.store(settings, Ordering::Relaxed);
+    ASKED_AT_NSEC.store(now, Ordering::Release);
+    settings
 }
 
 /// Values of `net.ipv6.auto_flowlabels`; of all others a socket has to ask.
 const OFF: u32 = 0;
 const OPT_OUT: u32 = 1;
 const FORCED: u32 = 3;
+const VALUES: u32 = 0xff;
 
 fn is_given(setting: u32, wanted: Option<bool>) -> bool {
     match setting {
@@ -70,7 +107,7 @@ mod tests {
     fn a_flow_keeps_its_label_and_others_have_others() {
         let label = |port: u16| {
             let end = |port| SocketAddr::new([0xfd, 0, 0, 0, 0, 0, 0, 1].into(), port);
-            KEYS.hash_one((Protocol::Udp, (end(9), end(port)))) as u32 & BITS
+            hash(Protocol::Udp, (end(9), end(port)))
         };
         assert_eq!(label(1), label(1));
         let labels: std::collections::HashSet<u32> = (0..1000).map(label).collect();
