@@ -278,6 +278,8 @@ mod tests {
                 "bench",
                 "bench",
                 "bench",
+                "bench",
+                "bench",
                 "instructions",
                 "package",
                 "docs"
