@@ -8,11 +8,15 @@ use std::ffi::c_int;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
 
 use descriptors::OwnDescriptor;
 
 /// `SCM_MAX_FD`, and one less for the socket itself.
 const FDS_MAX: usize = 252;
+/// Until the process has ended.
+static KEPT_OPEN: Mutex<Vec<[OwnDescriptor; 2]>> = Mutex::new(Vec::new());
+
 const HEADER_WORDS: usize = size_of::<libc::cmsghdr>() / size_of::<u64>();
 const _: () = assert!(size_of::<libc::cmsghdr>().is_multiple_of(size_of::<u64>()));
 
@@ -26,7 +30,8 @@ pub(crate) fn leave_to_kernel(fds: &[RawFd]) -> io::Result<()> {
     let numbers = std::iter::once(kept.as_raw_fd()).chain(fds.iter().copied());
     send(sender.as_raw_fd(), numbers)?;
     // The process's end closes them: first of all all numbers, then the sender, which calls the collector.
-    mem::forget((kept, sender));
+    let mut open = KEPT_OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.push([kept, sender]);
     Ok(())
 }
 
