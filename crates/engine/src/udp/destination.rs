@@ -1,37 +1,24 @@
 //! Where datagrams go: one entry a destination, valid until the next hop changes that it shares with other sockets.
 
+mod resolve;
+
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 
-use dev_core::Protocol;
 use vma_config::rules::ProcessRules;
-use wire::{EthernetAddresses, UdpTemplate};
 
-use crate::sockets::family::{Addresses, Versions, scope_of, stays_in_host};
+use crate::sockets::family::{Addresses, Versions};
 use crate::sockets::groups::is_looped;
 use crate::sockets::header_options::HeaderOptions;
-use crate::sockets::host::Host;
-use crate::sockets::interface::RingLease;
-use crate::sockets::network::{FlowPorts, NextHop, NextHopKey};
-use crate::sockets::next_hops::SharedNextHop;
-use crate::sockets::offload::{self, NotOffloaded};
-use crate::sockets::reason::Reason;
 use crate::sockets::rings::{Migration, RingPolicy, RingUser};
 use crate::sockets::stack::Stack;
 use crate::sys;
 use crate::udp::send_options::{Overrides, SendOptions};
+pub(super) use resolve::{Asked, Destination, Way};
 
 /// Destinations that an unconnected socket remembers beside the latest; beyond that it starts afresh.
 const DESTINATIONS_MAX: usize = 256;
-/// IP and UDP headers, in bytes.
-const fn headers_len(destination: IpAddr) -> usize {
-    match destination {
-        IpAddr::V4(_) => 28,
-        IpAddr::V6(_) => 48,
-    }
-}
 
 /// The sending side of a socket, under its lock.
 #[derive(Debug)]
@@ -295,14 +282,6 @@ impl<K: Copy + Eq + Hash, S: Stack> Known<K, S> {
     }
 }
 
-/// How datagrams reach an address.
-#[derive(Debug)]
-pub(super) struct Destination<S: Stack> {
-    /// What the way depends on, if it is more than the address and the socket.
-    next_hop: Option<Arc<SharedNextHop>>,
-    pub(super) way: Way<S>,
-}
-
 /// What a socket's options say of headers, of each version, as far as they were read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct KnownHeaders {
@@ -359,238 +338,4 @@ impl GroupOptions {
             },
         })
     }
-}
-
-#[derive(Debug)]
-pub(super) enum Way<S: Stack> {
-    Link {
-        sender: RingLease<S>,
-        template: Box<UdpTemplate>,
-        /// Largest payload that is sent as it is: the rest needs a look, for it is more than a packet has room for, or than
-        /// `UDP_SEGMENT`.
-        payload_len_max: usize,
-        /// Largest payload that needs no fragmentation.
-        packet_payload_max: usize,
-        /// `UDP_SEGMENT` of the socket, or 0.
-        segment_len: u16,
-        /// What is larger than one packet may be fragmented on its way, also if the device cuts it.
-        may_fragment_large: bool,
-    },
-    Kernel(Reason),
-}
-
-impl<S: Stack> Destination<S> {
-    /// Whether it is still known where the datagrams go.
-    #[inline]
-    fn is_current(&self) -> bool {
-        self.next_hop.as_ref().is_none_or(|hop| hop.is_current())
-    }
-
-    /// Datagrams do not fit: the kernel may know of a larger path MTU by now, and tells of none.
-    #[cold]
-    pub(super) fn expire(&self) {
-        if let Some(next_hop) = &self.next_hop {
-            next_hop.expire();
-        }
-    }
-
-    /// Asks the network, if no other socket has. May take a few system calls; no lock may be held. Reads the options if they are
-    /// not known.
-    pub(super) fn resolve(
-        host: &Host<S>,
-        fd: libc::c_int,
-        asked: &Asked<'_>,
-        headers: &mut KnownHeaders,
-    ) -> Self {
-        let mut next_hop = None;
-        let address = asked.address;
-        let rule = asked
-            .rules
-            .and_then(|rules| offload::sender_rule(rules, address));
-        let way = match (rule, asked.options.kernels) {
-            (Some(_), _) => Way::Kernel(Reason::Rule),
-            (None, Some(option)) => {
-                log::debug!("fd {fd}: {option} is an option with which the kernel sends");
-                Way::Kernel(Reason::Option)
-            }
-            (None, None) => {
-                resolve_way(host, fd, asked, headers, &mut next_hop).unwrap_or_else(Way::Kernel)
-            }
-        };
-        if let Way::Kernel(reason) = &way {
-            let refusal = NotOffloaded {
-                reason: *reason,
-                rule,
-            };
-            log::debug!("fd {fd}: datagrams to {address} go through the kernel: {refusal}");
-            host.count_reason(*reason);
-        }
-        Self { next_hop, way }
-    }
-}
-
-/// What a destination depends on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
-    pub(super) local: SocketAddr,
-    /// The versions of IP that the socket carries.
-    pub(super) versions: Versions,
-    pub(super) address: SocketAddr,
-    pub(super) rules: Option<&'a ProcessRules>,
-    pub(super) options: SendOptions,
-    /// `IP_MULTICAST_IF`
-    pub(super) group_interface: Option<u32>,
-    /// `IPV6_MTU`
-    pub(super) packet_len_max: u32,
-    pub(super) overrides: Overrides,
-    /// Whose ring it leaves by.
-    pub(super) user: RingUser,
-}
-
-fn resolve_way<S: Stack>(
-    host: &Host<S>,
-    fd: libc::c_int,
-    asked: &Asked<'_>,
-    headers: &mut KnownHeaders,
-    next_hop: &mut Option<Arc<SharedNextHop>>,
-) -> Result<Way<S>, Reason> {
-    let Asked {
-        local,
-        address,
-        options,
-        overrides,
-        ..
-    } = *asked;
-    let destination = address.ip();
-    if destination == Ipv4Addr::BROADCAST {
-        return Err(Reason::NotUnicast);
-    }
-    if destination.is_unspecified() || destination.is_loopback() || address.port() == 0 {
-        return Err(Reason::Route);
-    }
-    if local.port() == 0 {
-        return Err(Reason::NotBound);
-    }
-    if stays_in_host(destination) {
-        return Err(Reason::Multicast);
-    }
-    if !asked.versions.carry(destination) {
-        return Err(Reason::Route);
-    }
-    let is_v6 = destination.is_ipv6();
-    if overrides.is_v6.is_some_and(|they_are| they_are != is_v6) {
-        // The kernel ignores some of them.
-        return Err(Reason::Message);
-    }
-    let headers = headers.towards(fd, destination).ok_or(Reason::Option)?;
-    let group = match destination.is_multicast() {
-        true => Some(GroupOptions::read(fd, destination).ok_or(Reason::Option)?),
-        false => None,
-    };
-    // What is bound to a group sends as if it were bound to nothing.
-    let bound = Some(overrides.source.unwrap_or_else(|| local.ip()))
-        .filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
-    if bound.is_some_and(|ip| ip.is_ipv6() != is_v6) {
-        return Err(Reason::Route);
-    }
-    let tos = overrides.tos.unwrap_or(headers.tos);
-    let device = match overrides.device {
-        0 => options.device,
-        device => device,
-    };
-    let output_interface = match destination {
-        IpAddr::V4(_) => group.and(asked.group_interface),
-        IpAddr::V6(_) => interface_v6(address, device, group)?,
-    };
-    let key = NextHopKey {
-        destination,
-        source: bound.or_else(|| group.and_then(|group| group.source).map(IpAddr::V4)),
-        tos,
-        output_interface,
-        flow: Some(FlowPorts {
-            protocol: Protocol::Udp,
-            local: local.port(),
-            peer: address.port(),
-        }),
-    };
-    let shared = next_hop.insert(host.next_hop(key));
-    if shared.found.metrics.hop_limit && group.is_none() && overrides.ttl.is_none() {
-        // `IP_TTL` does not say whether the program has set it.
-        return Err(Reason::RouteMetric);
-    }
-    match shared.found.next_hop {
-        NextHop::Kernel(reason) => Err(reason),
-        NextHop::Link {
-            link_index,
-            mac,
-            source,
-            hop_limit,
-            mtu,
-            mtu_locked,
-        } => {
-            // In this order in `__ip_make_skb`.
-            let of_socket = match group {
-                Some(group) => group.ttl,
-                None => headers.hop_limit(hop_limit),
-            };
-            let ttl = overrides.ttl.unwrap_or(of_socket);
-            if let Some(options) = group {
-                if ttl == 0 {
-                    // Of these the kernel sends none, if the host is a member of the group.
-                    return Err(Reason::Multicast);
-                }
-                if options.is_looped {
-                    host.no_member_has(link_index, destination)?;
-                }
-            }
-            if device != 0 && device != link_index {
-                // The kernel looks for a route by this interface only.
-                return Err(Reason::Route);
-            }
-            let interface = host.links.open(link_index)?;
-            let source = SocketAddr::new(key.source.unwrap_or(source), local.port());
-            let eth = EthernetAddresses {
-                source: interface.mac(),
-                destination: mac,
-            };
-            let dont_fragment = headers.dont_fragment(mtu_locked);
-            let label = headers.flow_label(Protocol::Udp, (source, address));
-            let template = UdpTemplate::new(eth, source, address, ttl, tos, dont_fragment)
-                .with_flow_label(label);
-            let mtu = match asked.packet_len_max {
-                limit if is_v6 && limit != 0 => mtu.min(limit),
-                _ => mtu,
-            };
-            let packet_payload_max = (mtu as usize).saturating_sub(headers_len(destination));
-            let payload_len_max = match usize::from(options.segment_len) {
-                0 => packet_payload_max,
-                segment_len => packet_payload_max.min(segment_len),
-            };
-            Ok(Way::Link {
-                sender: interface.lease(asked.user, source.ip()),
-                template: Box::new(template),
-                payload_len_max,
-                packet_payload_max,
-                segment_len: options.segment_len,
-                may_fragment_large: headers.may_fragment_large(),
-            })
-        }
-    }
-}
-
-/// The interface that datagrams of IPv6 leave by, if it is not the route that decides (`udpv6_sendmsg`, net/ipv6/udp.c). `device`: that
-/// of the socket or of the message, or 0.
-fn interface_v6(
-    address: SocketAddr,
-    device: u32,
-    group: Option<GroupOptions>,
-) -> Result<Option<u32>, Reason> {
-    let scope = scope_of(address);
-    if scope != 0 && device != 0 && scope != device {
-        // An error.
-        return Err(Reason::Route);
-    }
-    let of_group = group.map_or(0, |group| group.interface);
-    let chosen = [scope, device, of_group].into_iter();
-    Ok(chosen.into_iter().find(|index| *index != 0))
 }

@@ -1,0 +1,198 @@
+//! A socket begins to listen, and ends.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+
+use ::tcp::Listener;
+use dev_core::{Flow, Protocol};
+use libc::c_int;
+
+use crate::sockets::family::{Addresses, is_narrow};
+use crate::sockets::host::Host;
+use crate::sockets::reason::Reason;
+use crate::sys::{self, streams};
+use crate::tcp::common::now;
+use crate::tcp::listen::{Listening, Place};
+use crate::tcp::offload::server_rule;
+use crate::tcp::socket::Role;
+use crate::tcp::{TcpSocket, TcpStack, options};
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// `listen(2)` is about to be made, or has been made if the socket was not bound before. No lock may be held.
+    pub fn listens(&'static self, host: &Host<S>, fd: c_int, backlog: c_int) {
+        let backlog = backlog_of(backlog);
+        if let Role::Listener(listening) = &mut *self.role.lock() {
+            listening.listener.set_backlog(backlog);
+            return;
+        }
+        if self.is_committed() || self.reason() != Reason::NotBound {
+            return;
+        }
+        let addresses = Addresses::of(fd).ok().flatten();
+        let Some(addresses) = addresses.filter(|it| it.local.port() != 0) else {
+            return;
+        };
+        let local = addresses.local;
+        let begun = self.places_at(host, &addresses);
+        let begun = begun.and_then(|places| self.begin_listening(host, fd, local, places, backlog));
+        if let Err(reason) = begun {
+            host.leave_to_kernel(self, reason);
+        }
+    }
+
+    /// Where connections to an address come in. Opens interfaces.
+    fn places_at(&self, host: &Host<S>, at: &Addresses) -> Result<Vec<Place<S>>, Reason> {
+        let (fd, local) = (self.fd(), at.local);
+        if !host.settings().offloaded_sockets {
+            return Err(Reason::Disabled);
+        }
+        if !host.network().has_socket(fd) {
+            return Err(Reason::Namespace);
+        }
+        if host.network().has_ipsec() {
+            return Err(Reason::Ipsec);
+        }
+        if sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1) {
+            return Err(Reason::ReusePort);
+        }
+        if !self.common.can_repair() {
+            return Err(Reason::Repair);
+        }
+        if is_narrow(local.ip()) {
+            return Err(Reason::Tcp);
+        }
+        let mut places = Vec::new();
+        let mut refusal = Reason::Loopback;
+        for facts in host.links.facts() {
+            if facts.loopback || !facts.is_eligible() {
+                continue;
+            }
+            let hop_limit = host.network().hop_limit(facts.spec.index);
+            for address in facts.addresses {
+                let is_wanted = local.ip() == address
+                    || local.ip().is_unspecified() && at.versions.carry(address);
+                if !is_wanted || is_narrow(address) {
+                    continue;
+                }
+                let at = SocketAddr::new(address, local.port());
+                if server_rule(host.rules(), at).is_some() {
+                    refusal = Reason::Rule;
+                    continue;
+                }
+                match host.links.open_for_flows(facts.spec.index) {
+                    Ok(interface) if interface.takes_connections() => {
+                        places.push(Place {
+                            interface,
+                            address,
+                            hop_limit,
+                        });
+                    }
+                    Ok(_) => refusal = Reason::Merged,
+                    Err(reason) => refusal = reason,
+                }
+            }
+        }
+        if places.is_empty() {
+            Err(refusal)
+        } else {
+            Ok(places)
+        }
+    }
+
+    fn begin_listening(
+        &'static self,
+        host: &Host<S>,
+        fd: c_int,
+        local: SocketAddr,
+        places: Vec<Place<S>>,
+        backlog: u32,
+    ) -> Result<(), Reason> {
+        let _control = host.control();
+        let Some((options, headers)) = self.options_before_connection() else {
+            return Err(Reason::Option);
+        };
+        if !host.is_behind(fd, self) || !self.claim() {
+            return Err(Reason::Forked);
+        }
+        let indexes: Vec<_> = places.iter().map(|it| it.interface.spec().index).collect();
+        if streams::refuse_interfaces(fd, &indexes).is_err() {
+            self.release();
+            return Err(Reason::Option);
+        }
+        let mut listener = Listener::new(now(), self.common.config(), backlog);
+        listener.set_defer_accept(options::defer_accept(fd));
+        let listening = Listening {
+            listener,
+            children: HashMap::new(),
+            ready: VecDeque::new(),
+            places: places.clone(),
+            options,
+            headers,
+            is_returning: false,
+            _counted: self.common.counted(),
+        };
+        *self.role.lock() = Role::Listener(Box::new(listening));
+        self.notes_reuse();
+        for place in places {
+            let flow = Flow {
+                protocol: Protocol::Tcp,
+                local: SocketAddr::new(place.address, local.port()),
+                peer: None,
+            };
+            if place.interface.attach(&flow, self.into()).is_err() {
+                self.drop_flows();
+                *self.role.lock() = Role::None;
+                let _ = streams::refuse_interfaces(fd, &[]);
+                self.release();
+                return Err(Reason::SteeringFailed);
+            }
+            self.attachment().flows.push((place.interface, flow));
+            self.begin_receiving(place.interface, place.address);
+        }
+        self.bring_flows();
+        self.counters().local.set(local);
+        self.counters().tcp_state.set(LISTEN);
+        self.set_reason(Reason::Offloaded);
+        host.count_reason(Reason::Offloaded);
+        log::debug!("fd {fd}: listens at {local}, past the kernel");
+        host.socket_event(Reason::Offloaded, fd, &format!("listens at {local}"));
+        // From here on the internal thread looks at the rings.
+        self.common.timers.arm(self.timer(), now());
+        self.interfaces_changed();
+        Ok(())
+    }
+
+    /// Connections have it of their listener.
+    pub(in crate::tcp) fn notes_reuse(&self) {
+        let reuses = sys::option_int(self.fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
+        self.attachment().reuses_address = reuses;
+    }
+
+    /// The listener is closed. What nobody has accepted is reset. Under the control lock.
+    pub(in crate::tcp) fn end_listening(&self, mut listening: Box<Listening<S>>) {
+        listening.abort_all(&self.core, now());
+        for interface in listening.interfaces() {
+            interface.start_segments();
+        }
+        let _ = streams::refuse_interfaces(self.fd(), &[]);
+    }
+}
+
+/// TCP_LISTEN, as ss(8) numbers it.
+const LISTEN: u32 = 10;
+
+/// The backlog of a listener of the kernel's (`tcpi_sacked`).
+pub(crate) fn backlog_in_kernel(fd: c_int) -> c_int {
+    const AT: usize = std::mem::offset_of!(libc::tcp_info, tcpi_sacked);
+    let mut info = [0; AT + 4];
+    let read = streams::option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info);
+    let backlog = info.last_chunk().copied().map_or(0, c_int::from_ne_bytes);
+    read.map_or(libc::SOMAXCONN, |_| backlog)
+}
+
+/// What the kernel makes of the argument (`net.core.somaxconn`).
+fn backlog_of(backlog: c_int) -> u32 {
+    let text = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
+    let most = text.trim().parse().unwrap_or(4096);
+    backlog.cast_unsigned().min(most)
+}
