@@ -9,7 +9,7 @@
 mod contention;
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::sys;
 use contention::{Contention, Offers};
@@ -17,9 +17,8 @@ use contention::{Contention, Offers};
 /// An offer that nobody takes is over in less: a switch to another thread and back is not.
 const OFFER_NSEC: u64 = 1_000;
 
-/// Beside the library's own thread, others have run for so long: more than it takes to switch to that and back, or than it is kept from
-/// the CPU meanwhile by the kernel's.
-const BESIDE_OWN_NSEC: u64 = 50_000;
+/// The library's own thread takes less.
+const OWN_NSEC: u64 = 100_000;
 
 thread_local! {
     /// What is known of the thread's CPU.
@@ -42,50 +41,30 @@ fn is_still_shared(contention: Contention) -> bool {
     now.is_shared()
 }
 
-/// How long the library's own thread has worked, until it last waited.
-static OWN_WORKED_NSEC: AtomicU64 = AtomicU64::new(0);
-/// Since when it works; 0: it waits.
-static OWN_WORKS_SINCE_NSEC: AtomicU64 = AtomicU64::new(0);
+/// Rounds of the library's own thread.
+static OWN_ROUNDS: AtomicU32 = AtomicU32::new(0);
 
-/// To be called by the library's own thread when it has waited. Whom it takes an offered CPU from shares that with nobody: many programs
+/// To be called by the library's own thread before it waits. Whom it takes an offered CPU from shares that with nobody: many programs
 /// are pinned to one CPU with all their threads.
-pub(crate) fn own_thread_works() {
-    OWN_WORKS_SINCE_NSEC.store(sys::now_nsec(), Ordering::Relaxed);
-}
-
-/// To be called by the library's own thread before it waits.
 pub(crate) fn own_thread_waits() {
-    let now = sys::now_nsec();
-    let since = OWN_WORKS_SINCE_NSEC.swap(0, Ordering::Relaxed);
-    if since != 0 {
-        OWN_WORKED_NSEC.fetch_add(now.saturating_sub(since), Ordering::Relaxed);
-    }
-}
-
-/// How long it has worked until now. What is off because it begins or ends just then is small.
-fn own_worked_nsec(now: u64) -> u64 {
-    let worked = OWN_WORKED_NSEC.load(Ordering::Relaxed);
-    match OWN_WORKS_SINCE_NSEC.load(Ordering::Relaxed) {
-        0 => worked,
-        since => worked.saturating_add(now.saturating_sub(since)),
-    }
+    OWN_ROUNDS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Lets others run. How long they did, if anybody has.
 fn offer_cpu() -> Option<u64> {
+    let rounds = OWN_ROUNDS.load(Ordering::Relaxed);
     let switches = sys::involuntary_switches();
     let begun = sys::now_nsec();
-    let worked = own_worked_nsec(begun);
     sys::yield_cpu();
-    let now = sys::now_nsec();
+    let taken = sys::now_nsec() - begun;
     let has_switched = sys::involuntary_switches() != switches;
-    let own = own_worked_nsec(now).saturating_sub(worked);
-    taken_by_others(now - begun, has_switched, own)
+    let own_has_run = OWN_ROUNDS.load(Ordering::Relaxed) != rounds;
+    taken_by_others(taken, has_switched, own_has_run)
 }
 
-/// How long others had an offered CPU that came back after so long, `own_nsec` of which the library's own thread has worked.
-fn taken_by_others(taken_nsec: u64, has_switched: bool, own_nsec: u64) -> Option<u64> {
-    let is_own = own_nsec > 0 && taken_nsec.saturating_sub(own_nsec) < BESIDE_OWN_NSEC;
+/// How long others had an offered CPU that came back after so long.
+fn taken_by_others(taken_nsec: u64, has_switched: bool, own_has_run: bool) -> Option<u64> {
+    let is_own = own_has_run && taken_nsec < OWN_NSEC;
     (taken_nsec > OFFER_NSEC && has_switched && !is_own).then_some(taken_nsec)
 }
 
@@ -197,11 +176,10 @@ mod tests {
     /// The library's own thread takes an offered CPU from nobody, unless others have it much longer.
     #[test]
     fn the_librarys_own_thread_is_nobody_else() {
-        assert_eq!(taken_by_others(5_000, true, 0), Some(5_000));
-        assert_eq!(taken_by_others(5_000, true, 1_000), None);
-        assert_eq!(taken_by_others(500_000, true, 1_000), Some(500_000));
-        assert_eq!(taken_by_others(500_000, true, 490_000), None);
-        assert_eq!(taken_by_others(5_000, false, 0), None);
-        assert_eq!(taken_by_others(OFFER_NSEC, true, 0), None);
+        assert_eq!(taken_by_others(5_000, true, false), Some(5_000));
+        assert_eq!(taken_by_others(5_000, true, true), None);
+        assert_eq!(taken_by_others(500_000, true, true), Some(500_000));
+        assert_eq!(taken_by_others(5_000, false, false), None);
+        assert_eq!(taken_by_others(OFFER_NSEC, true, false), None);
     }
 }

@@ -69,11 +69,10 @@ impl Monitor {
         events.add(Ipsec::new(engine, network.clone()));
         events.add(NetworkChanges::new(engine, network.clone()));
         leave_thread_free();
-        let begins_round = || {
+        events.run(|| {
             cpu_sharing::own_thread_waits();
             engine.internal_thread.begins_round();
-        };
-        events.run(begins_round, cpu_sharing::own_thread_works);
+        });
         engine.internal_thread.ends();
     }
 }

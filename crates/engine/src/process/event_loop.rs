@@ -87,15 +87,14 @@ impl EventLoop {
         self.tasks.push(Box::new(task));
     }
 
-    /// Runs until a task ends the thread. `begins_round` is called before it looks what there is to wait for, `has_waited` afterwards.
-    pub(crate) fn run(mut self, mut begins_round: impl FnMut(), mut has_waited: impl FnMut()) {
+    /// Runs until a task ends the thread. `begins_round` is called before it looks what there is to wait for.
+    pub(crate) fn run(mut self, mut begins_round: impl FnMut()) {
         let mut is_due = vec![false; self.tasks.len()];
         loop {
             begins_round();
             self.collect();
             let timeout = self.timeout();
             sys::wait(&mut self.watched.fds, timeout);
-            has_waited();
             let now = now();
             while let Some(timer) = self.timers.poll(now) {
                 is_due[timer as usize] = true;
@@ -223,7 +222,7 @@ mod tests {
         });
         events.add(Once { event });
         let mut rounds = 0;
-        events.run(|| rounds += 1, || {});
+        events.run(|| rounds += 1);
         assert!(rounds > 3);
         let log = log.borrow();
         let count = |name| log.iter().filter(|other| **other == name).count();
