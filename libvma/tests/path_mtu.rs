@@ -230,6 +230,7 @@ fn learn_when_connected(version: Version) {
 }
 
 #[test]
+#[ignore = "takes a minute"]
 fn refusals_of_the_peer_are_reported() {
     be_refused(Version::V4);
 }

@@ -129,6 +129,7 @@ type Calls = &'static [(&'static str, libc::c_long)];
 const AT_FIRST: Calls = &[
     ("bind", libc::SYS_bind),
     ("clone3", libc::SYS_clone3),
+    ("exit", libc::SYS_exit),
     ("fallocate", libc::SYS_fallocate),
     ("fchmod", libc::SYS_fchmod),
     ("flock", libc::SYS_flock),
@@ -143,11 +144,12 @@ const AT_FIRST: Calls = &[
     ("readlinkat", libc::SYS_readlinkat),
     ("rseq", libc::SYS_rseq),
     ("rt_sigaction", libc::SYS_rt_sigaction),
+    ("sched_getaffinity", libc::SYS_sched_getaffinity),
     ("sched_setscheduler", libc::SYS_sched_setscheduler),
     ("set_robust_list", libc::SYS_set_robust_list),
     ("setsockopt", libc::SYS_setsockopt),
+    ("sigaltstack", libc::SYS_sigaltstack),
     ("socket", libc::SYS_socket),
-    ("socketpair", libc::SYS_socketpair),
     ("statx", libc::SYS_statx),
     ("uname", libc::SYS_uname),
 ];
@@ -188,7 +190,9 @@ const ALWAYS: Calls = &[
     ("rt_sigprocmask", libc::SYS_rt_sigprocmask),
     ("rt_tgsigqueueinfo", libc::SYS_rt_tgsigqueueinfo),
     ("sched_yield", libc::SYS_sched_yield),
+    ("sendmsg", libc::SYS_sendmsg),
     ("sendto", libc::SYS_sendto),
+    ("socketpair", libc::SYS_socketpair),
     ("unlinkat", libc::SYS_unlinkat),
     ("write", libc::SYS_write),
 ];

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use testkit::{Accelerated, Echo, Namespaces, Pair, eventually, or_skip, preloaded};
 
-const SECONDS: u64 = 60;
+const SECONDS: u64 = 25;
 const THREADS: usize = 64;
 /// The minute, and what a busy machine adds.
 const TIMEOUT: Duration = Duration::from_secs(SECONDS + 240);

@@ -75,10 +75,14 @@ const THREADS_THAT_SLEEP: &str = "--test-threads=8";
 /// Tests that are not for every change: they take minutes each.
 const LONG_TESTS: &[&[&str]] = &[
     &["--package=libvma", "--test=integrity"],
+    &["--package=libvma", "--test=multicast"],
+    &["--package=libvma", "--test=path_mtu"],
     &["--package=libvma", "--test=readers"],
     &["--package=libvma", "--test=rings"],
     &["--package=libvma", "--test=stress"],
     &["--package=libvma", "--test=routes"],
+    &["--package=libvma", "--test=compatibility", "over_real_ipv6"],
+    &["--package=libvma", "--test=tcp_programs", "over_real_ipv6"],
     &["--package=packetdrill", "--test=preloaded"],
     &["--package=tcp", "--test=linux", "transfer"],
 ];
