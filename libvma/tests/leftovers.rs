@@ -35,10 +35,15 @@ fn connect(pair: &Pair) -> TcpStream {
 }
 
 fn is_in_state(namespace: &Namespace, state: &str) -> bool {
+    has_connection(namespace, |columns| columns[3] == state)
+}
+
+/// Whether the kernel has one at the server's port whose columns of `/proc/net/tcp` are so.
+fn has_connection(namespace: &Namespace, is_so: impl Fn(&[&str]) -> bool) -> bool {
     let table = namespace.enter(|| fs::read_to_string("/proc/thread-self/net/tcp").unwrap());
     table.lines().any(|line| {
         let columns: Vec<_> = line.split_whitespace().collect();
-        columns[1].ends_with(&format!(":{PORT:04X}")) && columns[3] == state
+        columns[1].ends_with(&format!(":{PORT:04X}")) && is_so(&columns)
     })
 }
 
@@ -111,6 +116,12 @@ fn a_connection_whose_peer_has_vanished_does_not_keep_it_out() {
     accepted_again("01", |pair, client, mut server| {
         server.write_all(b"never read").unwrap();
         client.peek(&mut [0]).unwrap();
+        // Else the server sends it again, and hears that there is no connection.
+        let is_acknowledged = |columns: &[&str]| columns[4].starts_with("00000000:");
+        assert!(testkit::eventually(SOON, || has_connection(
+            &pair.b,
+            |columns| columns[3] == "01" && is_acknowledged(columns)
+        )));
         // The client's kernel forgets the connection, and its reset gets lost.
         let route = format!("blackhole {}/32", Pair::ADDRESS_B);
         pair.a.ip_batch(&format!("route add {route}\n")).unwrap();
