@@ -16,7 +16,7 @@ const IPPROTO_TCP: u8 = libc::IPPROTO_TCP as u8;
 const IPPROTO_UDP: u8 = libc::IPPROTO_UDP as u8;
 
 impl NetconfNetwork {
-    /// See [`Network::next_hop`](crate::sockets::network::Network::next_hop).
+    /// See [`Network::next_hop`].
     pub(super) fn find_next_hop(&self, key: &NextHopKey) -> Resolution {
         let (destination, source) = (key.destination, key.source);
         let mut inner = self.lock();
