@@ -109,10 +109,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     write(&path, &report::json(&system, &rounds, &medians, &verdicts))?;
     busy.warn();
     say(format_args!("JSON: {}", path.display()));
-    if options.check && !verdicts.iter().all(verdict::Verdict::passed) {
-        return Err(Failure::new("a number was missed, see above"));
-    }
-    Ok(())
+    verdict::require(options.check, &verdicts)
 }
 
 /// Benchmarks of a part by itself.

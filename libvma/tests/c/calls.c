@@ -13,15 +13,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "times.h"
 
 #define BATCH 64
 #define BYTES_MAX 2048
@@ -38,39 +36,10 @@ static struct iovec parts[BATCH];
 static int fd, set = -1, spins;
 static const char *call;
 
-static void check(int ok, const char *what)
-{
-    if (!ok) {
-        perror(what);
-        exit(1);
-    }
-}
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
-static uint64_t cpu_nsec(void)
-{
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    return ((uint64_t)used.ru_utime.tv_sec + (uint64_t)used.ru_stime.tv_sec) * 1000000000 +
-           ((uint64_t)used.ru_utime.tv_usec + (uint64_t)used.ru_stime.tv_usec) * 1000;
-}
-
-static int ascending(const void *one, const void *other)
-{
-    uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
-    return (a > b) - (a < b);
-}
-
 static void say_percentiles(uint64_t count)
 {
     uint64_t kept = count < TIMES_MAX ? count : TIMES_MAX;
-    qsort(times, kept, sizeof *times, ascending);
+    qsort(times, kept, sizeof *times, by_size);
     printf("p50 %lu p99 %lu\n", kept ? times[kept / 2] : 0, kept ? times[kept * 99 / 100] : 0);
 }
 
@@ -185,7 +154,7 @@ static void flood(struct sockaddr_in *to, size_t bytes, uint64_t msec, uint64_t 
             check(len >= 0 || errno == ENOBUFS || errno == EAGAIN, call);
             sent++;
         }
-        for (uint64_t due = time + pause_nsec; pause_nsec > 0 && now() < due;)
+        for (uint64_t due = time + pause_nsec; pause_nsec > 0 && (uint64_t)now() < due;)
             ;
     }
     printf("rate %lu msec %lu\n", sent * 1000000000 / (time - begin), (time - begin) / 1000000);

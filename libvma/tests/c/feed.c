@@ -9,14 +9,12 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "times.h"
 
 struct datagram {
     uint64_t sent_nsec; /* 0: the last one, with the number of all */
@@ -27,40 +25,11 @@ struct datagram {
 #define TIMES_MAX (1u << 22)
 static uint64_t times[TIMES_MAX];
 
-static void check(int ok, const char *what)
-{
-    if (!ok) {
-        perror(what);
-        exit(1);
-    }
-}
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
-static uint64_t cpu_nsec(void)
-{
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    return ((uint64_t)used.ru_utime.tv_sec + (uint64_t)used.ru_stime.tv_sec) * 1000000000 +
-           ((uint64_t)used.ru_utime.tv_usec + (uint64_t)used.ru_stime.tv_usec) * 1000;
-}
-
 static struct sockaddr_in group_of(int index, int port)
 {
     struct sockaddr_in group = {.sin_family = AF_INET, .sin_port = htons(port)};
     group.sin_addr.s_addr = htonl(0xef030000 + (uint32_t)index);
     return group;
-}
-
-static int ascending(const void *one, const void *other)
-{
-    uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
-    return (a > b) - (a < b);
 }
 
 static void receive(struct in_addr interface, int groups, int port, int timeout)
@@ -100,7 +69,7 @@ static void receive(struct in_addr interface, int groups, int port, int timeout)
     }
     cpu = cpu_nsec() - cpu;
     uint64_t kept = received < TIMES_MAX ? received : TIMES_MAX;
-    qsort(times, kept, sizeof *times, ascending);
+    qsort(times, kept, sizeof *times, by_size);
     printf("received %lu sent %lu p50 %lu p99 %lu cpu %lu wall %lu\n", received, sent, times[kept / 2],
            times[kept * 99 / 100], cpu, last - first);
 }

@@ -2,11 +2,13 @@
 
 use testkit::{Namespaces, Pair, or_skip};
 
-use crate::script::Step::{self, Do, Send, SendFrom};
-use crate::script::compare;
+use crate::script::Step::{Do, Send, SendFrom};
+use crate::script::{after_each, compare};
 
 const ONE: &str = "10.77.0.1";
 const NINE: &str = "10.77.0.9";
+/// What the program has after each statement.
+const SHOW: &str = "take(s); show_filter(s, 23, '239.1.1.1')";
 
 fn pair_with_two_sources() -> Result<Pair, testkit::Skip> {
     let pair = Namespaces::pair()?;
@@ -14,18 +16,6 @@ fn pair_with_two_sources() -> Result<Pair, testkit::Skip> {
         .ip(&["address", "add", "10.77.0.9/24", "dev", "va"])
         .unwrap();
     Ok(pair)
-}
-
-/// What both sources send after a statement, and what the program then has.
-fn steps_with(port: &'static str, statements: &[&'static str]) -> Vec<Step> {
-    let mut steps = Vec::new();
-    for statement in statements {
-        steps.push(Do(statement));
-        steps.push(SendFrom(ONE, port, "one"));
-        steps.push(SendFrom(NINE, port, "nine"));
-        steps.push(Do("take(s); show_filter(s, 23, '239.1.1.1')"));
-    }
-    steps
 }
 
 #[test]
@@ -83,7 +73,12 @@ fn each_option_changes_whose_datagrams_come() {
         ),
     ] {
         let past = past.iter().sum();
-        compare(&pair, &steps_with(port, statements), past, 0);
+        compare(
+            &pair,
+            &after_each(statements, [ONE, NINE], port, SHOW),
+            past,
+            0,
+        );
     }
 }
 

@@ -190,6 +190,23 @@ pub(crate) enum Step {
     SendFrom(&'static str, &'static str, &'static str),
 }
 
+/// After each statement both sources send to a group and port, and the program shows what it has then.
+pub(crate) fn after_each(
+    statements: &[&'static str],
+    [one, nine]: [&'static str; 2],
+    to: &'static str,
+    show: &'static str,
+) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for statement in statements {
+        steps.push(Step::Do(statement));
+        steps.push(Step::SendFrom(one, to, "one"));
+        steps.push(Step::SendFrom(nine, to, "nine"));
+        steps.push(Step::Do(show));
+    }
+    steps
+}
+
 /// What the program's sockets that are open at the end have received and sent, past the kernel and through it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {

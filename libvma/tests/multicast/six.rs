@@ -2,8 +2,8 @@
 
 use testkit::{Namespaces, Pair, Skip, or_skip};
 
-use crate::script::Step::{self, Do, Other, Peer, Send, SendFrom};
-use crate::script::{Counts, compare, compare_both};
+use crate::script::Step::{Do, Other, Peer, Send, SendFrom};
+use crate::script::{Counts, after_each, compare, compare_both};
 
 const ONE: &str = "fd77::1";
 const NINE: &str = "fd77::9";
@@ -121,17 +121,6 @@ fn each_receiver_has_its_copy() {
     compare(&pair, &steps, 7, 3);
 }
 
-fn steps_with(port: &'static str, statements: &[&'static str]) -> Vec<Step> {
-    let mut steps = Vec::new();
-    for statement in statements {
-        steps.push(Do(statement));
-        steps.push(SendFrom(ONE, port, "one"));
-        steps.push(SendFrom(NINE, port, "nine"));
-        steps.push(Do("take(s); show_filter(s, VB, 'ff05::1')"));
-    }
-    steps
-}
-
 #[test]
 #[ignore = "with the others it takes half a minute"]
 fn each_option_changes_whose_datagrams_come() {
@@ -150,7 +139,9 @@ fn each_option_changes_whose_datagrams_come() {
         "option6(s, 48, filter_of(VB, 'ff05::1', 1, 'fd77::9', 'fd77::1'))",
         "option6(s, 48, filter_of(VB, 'ff05::1', 7))",
     ];
-    compare(&pair, &steps_with("[ff05::1]:7302", &statements), 14, 0);
+    let show = "take(s); show_filter(s, VB, 'ff05::1')";
+    let steps = after_each(&statements, [ONE, NINE], "[ff05::1]:7302", show);
+    compare(&pair, &steps, 14, 0);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use testkit::{Namespaces, Pair, Running};
 use crate::arguments::BenchOptions;
 use crate::bench::floor;
 use crate::bench::streams::Preload;
-use crate::bench::verdict::{Limit, Verdict};
+use crate::bench::verdict::{self, Limit, Verdict};
 use crate::cargo;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -256,17 +256,13 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
         }
     }
     let verdicts = verdicts(&floors, &pings, &wakes);
-    let said: Vec<String> = verdicts.iter().map(Verdict::said).collect();
     print(&format!(
         "\n{} rounds, {BYTES} bytes, a CPU for each end\n\n{}\n{}\n",
         options.rounds,
         layout(&rows),
-        said.join("\n")
+        verdict::lines(&verdicts)
     ))?;
-    if options.check && !verdicts.iter().all(Verdict::passed) {
-        return Err(Failure::new("a number was missed, see above"));
-    }
-    Ok(())
+    verdict::require(options.check, &verdicts)
 }
 
 fn verdicts(floors: &Rounds, pings: &[Vec<Rounds>], wakes: &[Vec<Rounds>]) -> Vec<Verdict> {

@@ -2,7 +2,7 @@
 
 use crate::arguments::BenchOptions;
 use crate::bench::calls::{Ends, KERNELS, LIBVMA, Stage};
-use crate::bench::verdict::{Limit, Verdict};
+use crate::bench::verdict::{self, Limit, Verdict};
 use crate::failure::Failure;
 use crate::median::median;
 use crate::output::{print, say};
@@ -88,17 +88,13 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
             limit: Limit::AtLeast(load.least),
         });
     }
-    let said: Vec<String> = verdicts.iter().map(Verdict::said).collect();
     print(&format!(
         "\n{} rounds of {MSEC} ms, a CPU for each end\n\n{}\nreceived, of the kernel's best line:\n{}\n",
         options.rounds,
         layout(&rows),
-        said.join("\n")
+        verdict::lines(&verdicts)
     ))?;
-    if options.check && !verdicts.iter().all(Verdict::passed) {
-        return Err(Failure::new("a number was missed, see above"));
-    }
-    Ok(())
+    verdict::require(options.check, &verdicts)
 }
 
 /// The median of each round's gain over the kernel's best line of that round. The last one is ours.

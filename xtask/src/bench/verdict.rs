@@ -2,6 +2,7 @@
 
 use super::cost::Cost;
 use super::report::Medians;
+use crate::failure::Failure;
 
 /// One promise and what was measured.
 #[derive(Clone, Debug)]
@@ -33,6 +34,20 @@ impl Verdict {
         };
         format!("{}: {:.2} ({limit})", self.name, self.value)
     }
+}
+
+/// Each in a line of its own.
+pub(super) fn lines(verdicts: &[Verdict]) -> String {
+    let said: Vec<String> = verdicts.iter().map(Verdict::said).collect();
+    said.join("\n")
+}
+
+/// Fails if `check` asks for it and one has not passed.
+pub(super) fn require(check: bool, verdicts: &[Verdict]) -> Result<(), Failure> {
+    if check && !verdicts.iter().all(Verdict::passed) {
+        return Err(Failure::new("a number was missed, see above"));
+    }
+    Ok(())
 }
 
 /// Against the kernel as it runs by itself. The gain over the faster of the two kernel lines stands in the table.

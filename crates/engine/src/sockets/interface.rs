@@ -209,10 +209,8 @@ impl<S: Stack> Interface<S> {
     /// Whether anything has come by any ring that nobody has delivered, or not to its end. Costs two loads a queue.
     #[inline]
     fn has_waiting(&self) -> bool {
-        let rings = 0..self.receivers.count();
-        rings
-            .map(|ring| self.receivers.get(ring))
-            .any(|ring| ring.watch.waiting().is_some())
+        let mut rings = self.receivers.iter();
+        rings.any(|ring| ring.watch.waiting().is_some())
     }
 
     /// Whether it receives by several rings.

@@ -6,12 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use engine::{Errno, RecvOutcome, RingPolicy, Settings};
-use stats::RingSnapshot;
 use vma_config::RingLogic;
 
 use crate::support::calls::{Receiving, receive};
 use crate::support::device::{Device, QUEUES};
-use crate::support::host::{Host, Socket, settings};
+use crate::support::host::{Host, Socket, rings, settings};
 use crate::support::isolation::isolated;
 use crate::support::{FIRST_LINK, OUR_IP, PEER, frame};
 
@@ -28,12 +27,6 @@ fn host_with(policy: RingPolicy) -> Host<Device> {
 
 fn host(logic: RingLogic) -> Host<Device> {
     host_with(RingPolicy::new(logic, 100, 0))
-}
-
-fn rings(host: &Host<Device>) -> Vec<RingSnapshot> {
-    let mut rings = host.statistics().rings().unwrap();
-    rings.retain(|ring| ring.ifindex == FIRST_LINK);
-    rings
 }
 
 /// A datagram for a socket comes by a queue.

@@ -4,12 +4,11 @@ use std::thread;
 
 use dev_core::KickOutcome;
 use engine::{RingPolicy, SendOutcome, Settings};
-use stats::RingSnapshot;
 use vma_config::RingLogic;
 
 use crate::support::calls::send;
 use crate::support::device::{Device, QUEUES};
-use crate::support::host::{Host, Socket, settings};
+use crate::support::host::{Host, Socket, rings, settings};
 use crate::support::isolation::isolated;
 use crate::support::{FIRST_LINK, PEER};
 
@@ -22,13 +21,6 @@ fn host_with(policy: RingPolicy) -> Host<Device> {
 
 fn host(logic: RingLogic) -> Host<Device> {
     host_with(RingPolicy::new(logic, 100, 0))
-}
-
-/// What readers see of the rings of the interface that datagrams leave by.
-fn rings(host: &Host<Device>) -> Vec<RingSnapshot> {
-    let mut rings = host.statistics().rings().unwrap();
-    rings.retain(|ring| ring.ifindex == FIRST_LINK);
-    rings
 }
 
 /// The queue that a datagram of the socket leaves by.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use dev_core::{Backend, ThreadMode};
 use engine::{Engine, Reason, Settings, UdpSocket};
-use stats::{Capacity, Identity, Reader, Segment, SocketSnapshot};
+use stats::{Capacity, Identity, Reader, RingSnapshot, Segment, SocketSnapshot};
 
 use super::device::{Device, QUEUES};
 use super::network::TestNetwork;
@@ -320,4 +320,11 @@ pub fn sockaddr(family: libc::c_int, address: SocketAddrV4) -> libc::sockaddr_in
         },
         sin_zero: [0; 8],
     }
+}
+
+/// What readers see of the rings of the first interface.
+pub fn rings(host: &Host<Device>) -> Vec<RingSnapshot> {
+    let mut rings = host.statistics().rings().unwrap();
+    rings.retain(|ring| ring.ifindex == FIRST_LINK);
+    rings
 }
