@@ -95,6 +95,9 @@ pub trait SocketWatcher: Watcher + fmt::Debug + Send + Sync + 'static {
     /// The kernel's socket is to leave the kernel's set, although it stays open.
     fn leaves_kernel(self: &Arc<Self>);
 
+    /// At which tick the kernel last told what all sockets of the set have to read, if it does so for this one; else 0.
+    fn kernel_told_nsec(&self) -> u64;
+
     /// The socket is closed.
     fn socket_closed(self: &Arc<Self>);
 }
