@@ -192,6 +192,7 @@ impl<S: Stack> SocketCore<S> {
         }
         self.leave_group_flows();
         drop(self.end_receiving());
+        self.stamped.clear();
     }
 }
 

@@ -44,6 +44,7 @@ use sending::SendRing;
 pub(crate) use sending::{RingLease, Sender, Transmitted};
 pub(crate) use set::InterfaceSet;
 use sources::RefusedSources;
+pub(crate) use stamps::StampedInterfaces;
 use stamps::Stamps;
 use whole::Whole;
 pub(crate) use whole::{WHOLE_MAX, segments};

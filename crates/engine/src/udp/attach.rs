@@ -296,7 +296,7 @@ impl<S: UdpStack> UdpSocket<S> {
             self.begin_receiving(interface, address.ip());
         }
         drop(rings);
-        self.stamp_arrivals_if_wanted();
+        self.follow_wish_for_stamps();
         let offloaded = !flows.is_empty() || !groups.is_empty();
         let mut attachment = self.attachment();
         attachment.flows = flows;

@@ -401,7 +401,7 @@ impl<S: UdpStack> UdpSocket<S> {
                 self.attachment().groups.flows.insert(place, interface);
                 if had.is_none() && !self.interfaces.iter().any(|it| ptr::eq(it, interface)) {
                     self.begin_receiving(interface, address.ip());
-                    self.stamp_arrivals_if_wanted();
+                    self.follow_wish_for_stamps();
                     self.interfaces_changed();
                 }
             }
