@@ -108,7 +108,8 @@ fn make() -> Option<(Box<Engine<Device>>, NetconfNetwork)> {
             return None;
         }
     };
-    let backend = XdpBackend::new(config.xdp_mode, config.rx_prefetch_bytes as usize);
+    let backend = XdpBackend::new(config.xdp_mode, config.rx_prefetch_bytes as usize)
+        .remembered_in(config.stats_shmem_dir.clone());
     let engine = Engine::new(
         settings(&config),
         backend,
