@@ -51,6 +51,21 @@ impl Programs<'_> {
 
 #[test]
 fn random_programs_are_told_what_the_kernel_tells() {
+    let (first, count) = (
+        number("RANDOM_WAITS_FIRST", 0),
+        number("RANDOM_WAITS", 1500),
+    );
+    are_told_the_same(first, count);
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn ten_thousand_random_programs_are_told_what_the_kernel_tells() {
+    are_told_the_same(1_000_000, 10_000);
+}
+
+/// Compares so many programs, the first with this number.
+fn are_told_the_same(first: u64, count: u64) {
     let pair = or_skip!(Namespaces::pair());
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/random_waits.c");
     let program = compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
@@ -58,10 +73,6 @@ fn random_programs_are_told_what_the_kernel_tells() {
         pair: &pair,
         program: &program,
     };
-    let (first, count) = (
-        number("RANDOM_WAITS_FIRST", 0),
-        number("RANDOM_WAITS", 1500),
-    );
     let [kernel, library] = programs.run(first, count, 20, &[]);
     let differ = kernel
         .lines()
