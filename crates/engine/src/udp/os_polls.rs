@@ -13,15 +13,6 @@ const DISTANCE_MAX: u32 = 64;
 /// How long a socket in an epoll set may go without a look of its own, whatever the set is told.
 const WATCHED_NSEC: u64 = 50_000_000;
 
-/// How a call asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asker {
-    /// It goes on polling.
-    Blocking,
-    /// It ends.
-    Nonblocking,
-}
-
 /// The schedule of one socket. Threads that receive from the same socket at once may disturb each other's count, which
 /// costs a look too many or too few, nothing else.
 #[derive(Debug, Default)]
@@ -34,15 +25,15 @@ pub(crate) struct OsPolls {
 }
 
 impl OsPolls {
-    /// Counts a poll; says whether it is time for a look. `told_nsec`: the tick at which the kernel has last told an epoll set what the
-    /// socket has.
+    /// Counts a poll; says whether it is time for a look. `blocking`: the caller goes on polling if not. `told_nsec`: the tick at which the
+    /// kernel has last told an epoll set what the socket has.
     #[inline]
-    pub(crate) fn due(&self, ratio: u32, asker: Asker, told_nsec: impl FnOnce() -> u64) -> bool {
+    pub(crate) fn due(&self, ratio: u32, blocking: bool, told_nsec: impl FnOnce() -> u64) -> bool {
         if ratio == 0 {
             return false;
         }
         let left = self.left.load(Ordering::Relaxed);
-        if left > 1 && (asker == Asker::Blocking || !self.is_late(sys::tick_nsec(), told_nsec)) {
+        if left > 1 && (blocking || !self.is_late(sys::tick_nsec(), told_nsec)) {
             self.left.store(left - 1, Ordering::Relaxed);
             return false;
         }
@@ -88,9 +79,7 @@ mod tests {
     use super::*;
 
     fn polls_until_due(polls: &OsPolls) -> u32 {
-        (1..)
-            .find(|_| polls.due(10, Asker::Blocking, || 0))
-            .unwrap()
+        (1..).find(|_| polls.due(10, true, || 0)).unwrap()
     }
 
     #[test]
@@ -109,7 +98,7 @@ mod tests {
     #[test]
     fn ratio_zero_never_looks() {
         let polls = OsPolls::default();
-        assert!((0..1000).all(|_| !polls.due(0, Asker::Blocking, || 0)));
+        assert!((0..1000).all(|_| !polls.due(0, true, || 0)));
     }
 
     #[test]
@@ -117,7 +106,7 @@ mod tests {
         let polls = OsPolls::default();
         polls_until_due(&polls);
         std::thread::sleep(std::time::Duration::from_millis(20));
-        assert!(polls.due(1000, Asker::Nonblocking, || 0));
+        assert!(polls.due(1000, false, || 0));
     }
 
     #[test]

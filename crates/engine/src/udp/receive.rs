@@ -15,7 +15,6 @@ use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
-use crate::udp::os_polls::Asker;
 
 /// What became of a receive call so far.
 #[derive(Debug)]
@@ -160,12 +159,9 @@ impl<S: Stack> UdpSocket<S> {
                 continue;
             }
             let os_ratio = host.settings().rx_udp_poll_os_ratio;
-            let asker = match call.blocking {
-                true => Asker::Blocking,
-                false => Asker::Nonblocking,
-            };
             let told_nsec = || self.kernel_told_nsec();
-            let asks_kernel = !self.is_offloaded() || self.os_polls.due(os_ratio, asker, told_nsec);
+            let asks_kernel =
+                !self.is_offloaded() || self.os_polls.due(os_ratio, call.blocking, told_nsec);
             if asks_kernel && let Some(outcome) = self.receive_from_kernel(call, message, flags) {
                 self.os_polls.hit();
                 return outcome;
