@@ -83,17 +83,18 @@ fn are_told_the_same(first: u64, count: u64) {
         .collect();
     assert_eq!(kernel.lines().count() as u64, count);
     assert_eq!(library.lines().count() as u64, count);
+    let mut differing = Vec::new();
+    let mut first = None;
     for seed in seeds {
         // A busy CPU may have been late with the traffic.
         let [kernel, library] = programs.run(seed, 1, 3000, &["loud"]);
-        let is_alike = |(kernel, library): &(&str, &str)| kernel == library;
-        let alike = kernel.lines().zip(library.lines()).take_while(is_alike);
-        let at = alike.count();
-        assert!(
-            kernel == library,
-            "program {seed}, line {at}: {:?} on the kernel, {:?} with the library; all of it:\n{library}",
-            kernel.lines().nth(at),
-            library.lines().nth(at),
-        );
+        if kernel != library {
+            differing.push(seed);
+            first.get_or_insert([kernel, library]);
+        }
+    }
+    if let Some([kernel, library]) = first {
+        let difference = testkit::difference(&kernel, &library);
+        panic!("programs {differing:?}; the first one:\n{difference}");
     }
 }

@@ -414,11 +414,20 @@ pub(crate) fn other_epolls(epfd: c_int) -> OtherEpolls {
     others
 }
 
-/// Changes the kernel's half of an epoll registration. It is gone if the program has removed it meanwhile.
-pub(crate) fn epoll_modify(epfd: c_int, fd: c_int, mut event: libc::epoll_event) {
+/// Changes the kernel's half of an epoll registration.
+///
+/// # Errors
+/// `ENOENT` if the program has removed it meanwhile, `EBADF` if it has closed the number, which may leave the kernel's half as it is.
+pub(crate) fn epoll_modify(
+    epfd: c_int,
+    fd: c_int,
+    mut event: libc::epoll_event,
+) -> Result<(), Errno> {
     let event = &raw mut event;
     // SAFETY: the kernel reads one event.
-    unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_MOD, fd, event) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_MOD, fd, event) };
+    check(result).map(drop)
 }
 
 /// Gives the calling thread the default scheduling policy. A refusal changes nothing.

@@ -394,7 +394,7 @@ impl<S: MuxStack> EpollSet<S> {
             events: EPOLLONESHOT,
             u64: data,
         };
-        sys::epoll_modify(self.epfd.load(Ordering::Relaxed), registration.fd, event);
+        let _ = sys::epoll_modify(self.epfd.load(Ordering::Relaxed), registration.fd, event);
     }
 
     /// Takes the kernel's half of a registration out of the kernel's set.
@@ -417,8 +417,11 @@ impl<S: MuxStack> EpollSet<S> {
             // The kernel changes none of these.
             sys::epoll_remove(epfd, registration.fd);
             sys::epoll_add(epfd, registration.fd, event);
-        } else {
-            sys::epoll_modify(epfd, registration.fd, event);
+        } else if sys::epoll_modify(epfd, registration.fd, event) == Err(Errno(libc::EBADF))
+            && !is_silent
+        {
+            // Under a number that is closed, while others stand for the socket, nothing can be changed any more.
+            sys::epoll_add(epfd, registration.socket.core().fd(), event);
         }
     }
 
