@@ -95,12 +95,7 @@ impl<S: MuxStack> Registration<S> {
         // First: what comes from here on queues it again, and what has come before is seen.
         self.queued.swap(false, Ordering::AcqRel);
         let wanted = self.wanted();
-        let readiness = &self.socket.core().readiness;
-        let events = match wanted & EPOLLET {
-            0 => readiness.report(wanted),
-            // Who was told of once is reported as it is by now, also if what it was told of is gone.
-            _ => readiness.report_along(wanted),
-        };
+        let events = self.socket.core().readiness.report(wanted);
         if events == 0 || self.disabled.load(Ordering::Relaxed) {
             return None;
         }
