@@ -171,6 +171,10 @@ impl Program {
         self.process.sockets()
     }
 
+    pub(crate) fn pid(&mut self) -> u32 {
+        self.process.process().pid()
+    }
+
     pub(crate) fn log(&mut self) -> String {
         self.process.process().stderr()
     }
