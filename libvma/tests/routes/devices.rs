@@ -1,6 +1,7 @@
 //! What becomes of connections when their interface is taken from the library, or from the host: they go on, past the kernel or by it.
 
 use std::net::UdpSocket;
+use std::path::Path;
 use std::time::Duration;
 
 use testkit::{Namespace, Namespaces, Pair, detach_xdp, eventually, or_skip, panic_unless_paused};
@@ -15,15 +16,22 @@ struct Streams {
 }
 
 impl Streams {
-    fn start(pair: &Pair, is_preloaded: bool) -> Self {
-        let port = if is_preloaded { "7731" } else { "7730" };
+    fn start(pair: &Pair, ipv6: bool, is_preloaded: bool) -> Self {
+        let port = match (ipv6, is_preloaded) {
+            (false, false) => "7730",
+            (false, true) => "7731",
+            (true, false) => "7732",
+            (true, true) => "7733",
+        };
         let mut streams = Self {
-            near: Program::begin(
+            near: Program::begin_over(
+                ipv6,
                 &pair.b,
                 is_preloaded,
                 &["streams", "10.77.0.2", port, "10.77.0.1", port],
             ),
-            far: Program::begin(
+            far: Program::begin_over(
+                ipv6,
                 &pair.a,
                 false,
                 &["streams", "10.77.0.1", port, "10.77.0.2", port],
@@ -72,7 +80,7 @@ fn link_of_b(pair: &Pair, change: &str) -> std::io::Result<String> {
 fn the_xdp_program_is_taken_away_under_traffic() {
     panic_unless_paused(|| {
         let pair = or_skip!(Namespaces::pair());
-        let mut streams = Streams::start(&pair, true);
+        let mut streams = Streams::start(&pair, false, true);
         streams.assert_flow("at first");
         assert!(streams.are_accelerated());
         // The first is about the mode that the driver has, in which there is no program.
@@ -124,24 +132,45 @@ fn made_again(pair: &Pair) {
     let cable = "link add va index 14 type veth peer name vb index 25 netns";
     let cable: Vec<_> = cable.split(' ').chain([pair.b.name()]).collect();
     pair.a.ip(&cable).unwrap();
-    pair.a
-        .ip_batch("address add 10.77.0.1/24 dev va\nlink set va up\n")
-        .unwrap();
+    set_up(&pair.a, "va", 1);
     set_up_again(pair);
 }
 
+/// Brings a link up, with addresses of both families: those of IPv6 go when it goes down.
+fn set_up(host: &Namespace, link: &str, number: u32) {
+    let mut lines = format!("address replace 10.77.0.{number}/24 dev {link}\nlink set {link} up\n");
+    if Path::new("/proc/net/if_inet6").exists() {
+        lines += &format!("address replace fd77::{number}/64 dev {link} nodad\n");
+    }
+    host.ip_batch(&lines).unwrap();
+}
+
 fn set_up_again(pair: &Pair) {
-    pair.b
-        .ip_batch("address add 10.77.0.2/24 dev vb\nlink set vb up\n")
-        .unwrap();
+    set_up(&pair.b, "vb", 2);
     pair.b.wait_until_running("vb", SOON).unwrap();
 }
 
-/// The change, twice, with streams on the kernel and with the library.
-fn survive(what: &str, change: impl Fn(&Pair)) {
+/// The change, twice, with streams on the kernel and with the library, which go on past the kernel or by it, and a server.
+fn survive(what: &str, stays_past_kernel: bool, change: impl Fn(&Pair)) {
     panic_unless_paused(|| {
-        let pair = or_skip!(Namespaces::pair());
-        let mut streams = [false, true].map(|is_preloaded| Streams::start(&pair, is_preloaded));
+        let has_ipv6 = Path::new("/proc/net/if_inet6").exists();
+        let namespaces = Namespaces::new();
+        let pair = or_skip!(
+            if has_ipv6 {
+                namespaces.ipv6()
+            } else {
+                namespaces
+            }
+            .create()
+        );
+        let mut streams = Vec::new();
+        for ipv6 in [false, true] {
+            if !ipv6 || has_ipv6 {
+                streams.extend(
+                    [false, true].map(|is_preloaded| Streams::start(&pair, ipv6, is_preloaded)),
+                );
+            }
+        }
         let _server = serve(&pair.b, true, "10.77.0.2");
         let client = pair
             .a
@@ -150,23 +179,30 @@ fn survive(what: &str, change: impl Fn(&Pair)) {
         client
             .set_read_timeout(Some(Duration::from_millis(100)))
             .unwrap();
+        let mut assert_flow = |when: &str, are_past_kernel| {
+            for (number, streams) in streams.iter_mut().enumerate() {
+                streams.assert_flow(when);
+                let expected = are_past_kernel && number % 2 == 1;
+                assert_eq!(streams.are_accelerated(), expected, "{when}: {number}");
+            }
+        };
+        assert_flow("at first", true);
         for round in 0..2 {
             change(&pair);
-            for streams in &mut streams {
-                streams.assert_flow(&format!("{what}, round {round}"));
-            }
+            assert_flow(&format!("{what}, round {round}"), stays_past_kernel);
             assert!(eventually(SOON, || echoes(&client)), "{what}");
+            ask(&pair.a, false, "10.77.0.2");
         }
     });
 }
 
 #[test]
 fn streams_survive_an_interface_that_goes_down_and_up() {
-    survive("down and up", |pair| {
+    survive("down and up", true, |pair| {
         for wait_msec in [0, 300] {
             link_of_b(pair, "link set vb down").unwrap();
             std::thread::sleep(Duration::from_millis(wait_msec));
-            link_of_b(pair, "link set vb up").unwrap();
+            set_up_again(pair);
         }
     });
 }
@@ -174,7 +210,7 @@ fn streams_survive_an_interface_that_goes_down_and_up() {
 #[test]
 #[ignore = "with the others it takes ten seconds"]
 fn streams_survive_an_interface_that_is_deleted_and_made_again() {
-    survive("made again", |pair| {
+    survive("made again", false, |pair| {
         link_of_b(pair, "link del vb").unwrap();
         std::thread::sleep(Duration::from_millis(300));
         made_again(pair);
@@ -186,7 +222,7 @@ fn streams_survive_an_interface_that_is_deleted_and_made_again() {
 #[ignore = "with the others it takes ten seconds"]
 fn streams_survive_an_interface_that_is_in_another_namespace_for_a_while() {
     let elsewhere = or_skip!(Namespace::create("c"));
-    survive("moved and back", |pair| {
+    survive("moved and back", false, |pair| {
         link_of_b(pair, &format!("link set vb netns {}", elsewhere.name())).unwrap();
         let shown = || elsewhere.ip(&["link", "show", "vb"]).unwrap();
         let is_free = eventually(SOON, || !shown().contains("xdp"));
