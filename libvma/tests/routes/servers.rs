@@ -93,6 +93,42 @@ fn a_server_at_any_address_has_clients_on_both_interfaces_at_once() {
     });
 }
 
+/// The other interface stays, and what is made in the place of the lost one is the kernel's.
+#[test]
+#[ignore = "with the others it takes ten seconds"]
+fn a_server_at_any_address_loses_one_of_its_interfaces() {
+    panic_unless_paused(|| {
+        let stage = or_skip!(Stage::new());
+        let mut server = serve(&stage.pair.b, true, "0.0.0.0");
+        for address in ["10.77.0.2", "10.78.0.2"] {
+            ask(&stage.pair.a, false, address);
+        }
+        stage.change("link del wb");
+        let before = received(&server)["vb"];
+        ask(&stage.pair.a, false, "10.77.0.2");
+        let expected = before + DATAGRAMS + 10;
+        let is_past_kernel = eventually(SOON, || received(&server)["vb"] >= expected);
+        assert!(is_past_kernel, "{:?}", server.sockets());
+        // With the number that the lost one had, too.
+        let cable = "link add wa index 14 type veth peer name wb index 25 netns";
+        let cable: Vec<_> = cable.split(' ').chain([stage.pair.b.name()]).collect();
+        stage.pair.a.ip(&cable).unwrap();
+        for change in [
+            "a: address add 10.78.0.1/24 dev wa",
+            "a: link set wa up",
+            "address add 10.78.0.2/24 dev wb",
+            "link set wb up",
+        ] {
+            stage.change(change);
+        }
+        stage.pair.b.wait_until_running("wb", SOON).unwrap();
+        for address in ["10.78.0.2", "10.77.0.2"] {
+            ask(&stage.pair.a, false, address);
+        }
+        assert!(server.process().status().unwrap().is_none());
+    });
+}
+
 /// Both cables end in a bridge of host `a`, and both interfaces of `b` are in its subnet.
 struct OneSubnet {
     stage: Stage,
