@@ -121,6 +121,7 @@ fn a_server_at_any_address_loses_one_of_its_interfaces() {
         ] {
             stage.change(change);
         }
+        stage.pair.a.wait_until_running("wa", SOON).unwrap();
         stage.pair.b.wait_until_running("wb", SOON).unwrap();
         for address in ["10.78.0.2", "10.77.0.2"] {
             ask(&stage.pair.a, false, address);

@@ -147,7 +147,12 @@ pub(crate) fn copy_option(from: c_int, to: c_int, level: c_int, name: c_int) {
 /// those for an address, too: one in the same subnet answers for it (`arp_ignore`).
 pub(crate) fn refuse_ways_in(fd: c_int, ways: &[(u32, Ipv4Addr)]) -> Result<(), Errno> {
     if ways.is_empty() {
-        return set_option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0);
+        let detached = set_option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0);
+        return detached.or_else(|errno| match errno {
+            // There was none.
+            Errno(libc::ENOENT) => Ok(()),
+            errno => Err(errno),
+        });
     }
     const LOAD_ABSOLUTE: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
