@@ -7,8 +7,12 @@ mod change;
 mod choice;
 #[path = "routes/datagrams.rs"]
 mod datagrams;
+#[path = "routes/devices.rs"]
+mod devices;
 #[path = "routes/seen.rs"]
 mod seen;
+#[path = "routes/servers.rs"]
+mod servers;
 #[path = "routes/stage.rs"]
 mod stage;
 #[path = "routes/streams.rs"]

@@ -122,6 +122,12 @@ mod over_real_ipv6 {
         compare("tcp_iperf3", &row(&["iperf3"]));
     }
 
+    #[test]
+    #[ignore = "takes ten seconds"]
+    fn tcp_iperf3_both_ways() {
+        compare("tcp_iperf3_both_ways", &row(&["iperf3"]));
+    }
+
     fn compare(name: &'static str, row: &Row) {
         or_skip!(row.is_here());
         let stage = or_skip!(Stage::over_ipv6(name));

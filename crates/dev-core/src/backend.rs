@@ -259,6 +259,11 @@ pub trait Steering: Send + Sync + 'static {
     /// does not before the second next call of [`Steering::rest_if_unused`].
     fn is_resting(&self) -> bool;
 
+    /// Whether somebody else has ended the steering, so that every packet is the kernel's. Costs a system call.
+    fn is_taken_away(&self) -> bool {
+        false
+    }
+
     /// Leaves every packet of the interface to the kernel for good. Works where the process has lost every privilege.
     fn give_back(&self);
 

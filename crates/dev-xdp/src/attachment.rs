@@ -78,6 +78,11 @@ impl Attached {
         self.state == State::Resting
     }
 
+    /// Whether an administrator has detached the program (`bpftool link detach`), or the interface is gone.
+    pub(crate) fn is_taken_away(&self) -> bool {
+        self.state == State::Attached && self.link.is_detached()
+    }
+
     /// Puts the program back. In the interface's network namespace: there its index means what it meant.
     pub(crate) fn resume(&mut self) -> io::Result<()> {
         if self.state != State::Resting {

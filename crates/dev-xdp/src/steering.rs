@@ -161,6 +161,10 @@ impl Steering for XdpSteering {
         steered.attached.is_resting()
     }
 
+    fn is_taken_away(&self) -> bool {
+        self.steered().attached.is_taken_away()
+    }
+
     fn bring(&self, flow: &Flow, receiver: usize) -> io::Result<()> {
         // The queue of the receiving side's number is one of its own.
         let queue = receiver as u32;

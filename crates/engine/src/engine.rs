@@ -210,10 +210,11 @@ impl<B: Backend> Engine<B> {
             .exhausted
             .add(exhausted.saturating_sub(known));
         self.refresh_streams();
+        let is_busy = self.links.refresh();
         if self.links.are_lost_anew() {
             self.device_lost();
         }
-        self.links.refresh()
+        is_busy
     }
 
     /// Whether we run in a child that shares our memory (`vfork(2)`) or has a copy of it.

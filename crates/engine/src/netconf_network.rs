@@ -242,6 +242,10 @@ impl Network for NetconfNetwork {
         }
     }
 
+    fn has_route(&self, local: IpAddr, peer: IpAddr) -> bool {
+        self.knows_route(local, peer)
+    }
+
     fn has_ipsec(&self) -> bool {
         self.lock().ipsec.as_ref().is_some_and(IpsecPolicies::any)
     }

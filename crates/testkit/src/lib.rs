@@ -63,5 +63,5 @@ pub use relay::{Port, Relay};
 pub use running::{Finished, Running};
 pub use scripted_peer::ScriptedPeer;
 pub use skip::{Skip, skip};
-pub use sys::is_root;
+pub use sys::{detach_xdp, is_root};
 pub use tun::Tun;

@@ -285,6 +285,47 @@ pub(crate) fn interface_is_running(name: &CStr) -> io::Result<bool> {
     Ok(c_int::from(flags) & libc::IFF_RUNNING != 0)
 }
 
+/// Takes the XDP programs of process `pid` away from their interfaces, as `bpftool link detach` does.
+///
+/// # Errors
+///
+/// The process cannot be looked into, has none, or the kernel refuses.
+pub fn detach_xdp(pid: u32) -> io::Result<()> {
+    const BPF_LINK_GET_FD_BY_ID: c_int = 30;
+    const BPF_LINK_DETACH: c_int = 34;
+    // `union bpf_attr`, as far as these commands read it: an id or a descriptor, and flags.
+    let bpf = |command: c_int, number: u32| {
+        let attributes = [number, 0, 0];
+        let size = size_of_val(&attributes);
+        // SAFETY: the kernel reads the attributes, whose size is given.
+        let result = unsafe { libc::syscall(libc::SYS_bpf, command, &raw const attributes, size) };
+        check(c_int::try_from(result).unwrap_or(-1))
+    };
+    let mut detached = io::Error::from(io::ErrorKind::NotFound);
+    let mut count = 0;
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fdinfo"))? {
+        let text = std::fs::read_to_string(entry?.path()).unwrap_or_default();
+        let field = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name))?;
+            Some(line.split_whitespace().last().unwrap_or_default())
+        };
+        let is_attached = field("ifindex:").is_some_and(|index| index != "0");
+        let (Some("xdp"), Some(id), true) = (field("link_type:"), field("link_id:"), is_attached)
+        else {
+            continue;
+        };
+        let id = id.parse().map_err(io::Error::other)?;
+        let fd = bpf(BPF_LINK_GET_FD_BY_ID, id)?;
+        // SAFETY: the descriptor was just made and nobody else owns it.
+        let link = unsafe { OwnedFd::from_raw_fd(fd) };
+        match bpf(BPF_LINK_DETACH, link.as_raw_fd().unsigned_abs()) {
+            Ok(_) => count += 1,
+            Err(error) => detached = error,
+        }
+    }
+    if count > 0 { Ok(()) } else { Err(detached) }
+}
+
 fn socklen<T>() -> libc::socklen_t {
     libc::socklen_t::try_from(size_of::<T>()).expect("socket structures are small")
 }

@@ -156,6 +156,22 @@ pub fn is_v4(frame: &[u8]) -> bool {
     behind.and_then(<[u8]>::first_chunk) == Some(&ethernet::TYPE_IPV4.to_be_bytes())
 }
 
+/// How long an untagged frame is by the header of its packet, in bytes, if `start` shows as much of it. Nothing is checked.
+pub fn frame_len(start: &[u8]) -> Option<usize> {
+    let length = |offset: usize| {
+        let bytes = start.get(offset..)?.first_chunk()?;
+        Some(u16::from_be_bytes(*bytes))
+    };
+    let ip_offset = usize::from(ethernet::HEADER_LEN);
+    let (len, behind) = match length(ethernet::TYPE_OFFSET)? {
+        ethernet::TYPE_IPV4 => (length(ip_offset.wrapping_add(2))?, 0),
+        ethernet::TYPE_IPV6 => (length(ip_offset.wrapping_add(4))?, ipv6::HEADER_LEN),
+        _ => return None,
+    };
+    let headers_len = ip_offset.wrapping_add(usize::from(behind));
+    Some(headers_len.wrapping_add(usize::from(len)))
+}
+
 /// Parses the whole packet that an untagged Ethernet frame carries, as [`ipv4::parse`] or [`ipv6::parse`].
 ///
 /// # Errors

@@ -112,12 +112,25 @@ impl Program {
 
     /// The same for one that is ready only when others are.
     pub(crate) fn begin(host: &Namespace, is_preloaded: bool, arguments: &[&str]) -> Self {
+        Self::begin_over(false, host, is_preloaded, arguments)
+    }
+
+    /// The same with IPv6 addresses, if `ipv6`, in the place of those that it is told.
+    pub(crate) fn begin_over(
+        ipv6: bool,
+        host: &Namespace,
+        is_preloaded: bool,
+        arguments: &[&str],
+    ) -> Self {
         let mut command = if is_preloaded {
             preloaded(host, &program()).unwrap()
         } else {
             host.command(program())
         };
         command.args(arguments);
+        if ipv6 {
+            command.env("CASE_OVER_IPV6", "real");
+        }
         let mut process = Accelerated::start(command).unwrap();
         let input = process.process().stdin().unwrap();
         Self {
@@ -169,6 +182,10 @@ impl Program {
 
     pub(crate) fn sockets(&self) -> Vec<SocketSnapshot> {
         self.process.sockets()
+    }
+
+    pub(crate) fn pid(&mut self) -> u32 {
+        self.process.process().pid()
     }
 
     pub(crate) fn log(&mut self) -> String {

@@ -220,6 +220,22 @@ pub(super) fn update_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::
     unsafe { bpf(BPF_LINK_UPDATE, &mut attributes) }.map(|_| ())
 }
 
+/// Index of the interface that an XDP link's program is on; 0: none, because the link was detached or the interface deleted.
+pub(super) fn xdp_link_ifindex(link: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut info = LinkInfo::default();
+    let mut attributes = ObjectInfo {
+        fd: fd_as_u32(&link),
+        info_len: size_as_u32(size_of::<LinkInfo>()),
+        info: (&raw mut info).expose_provenance() as u64,
+    };
+    // SAFETY: the kernel writes info_len bytes at most, which is the size of `info`.
+    unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }?;
+    match info.link_type {
+        BPF_LINK_TYPE_XDP => Ok(info.ifindex),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
 /// Runs a program whenever the kernel passes a tracepoint, until the returned descriptor is closed.
 pub(super) fn open_raw_tracepoint(
     program: BorrowedFd<'_>,
@@ -360,6 +376,29 @@ struct LinkUpdate {
 }
 const _: () = assert!(size_of::<LinkUpdate>() == 16);
 
+/// `BPF_OBJ_GET_INFO_BY_FD`
+#[repr(C)]
+struct ObjectInfo {
+    fd: u32,
+    info_len: u32,
+    info: u64,
+}
+const _: () = assert!(size_of::<ObjectInfo>() == 16);
+
+/// `struct bpf_link_info`, as far as it is about XDP.
+#[repr(C)]
+#[derive(Default)]
+struct LinkInfo {
+    link_type: u32,
+    id: u32,
+    prog_id: u32,
+    /// What follows is aligned to eight bytes.
+    padding: u32,
+    ifindex: u32,
+    padding_behind: u32,
+}
+const _: () = assert!(size_of::<LinkInfo>() == 24);
+
 /// `BPF_RAW_TRACEPOINT_OPEN`
 #[repr(C)]
 struct RawTracepointOpen {
@@ -390,9 +429,13 @@ const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
+const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_LINK_UPDATE: libc::c_int = 29;
+
+/// `enum bpf_link_type`
+const BPF_LINK_TYPE_XDP: u32 = 6;
 
 /// `enum bpf_attach_type`
 const BPF_XDP: u32 = 37;

@@ -149,6 +149,7 @@ impl<B: Backend> Engine<B> {
         for (_, socket) in self.sockets() {
             if let AnySocket::Tcp(socket) = socket
                 && socket.has_strayed()
+                && socket.can_return(self)
             {
                 self.leave_to_kernel(socket, Reason::AnotherWay);
             }

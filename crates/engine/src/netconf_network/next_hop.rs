@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use dev_core::Protocol;
+use netconf::RouteKind::{Blackhole, Prohibit, Unreachable};
 use netconf::{IpsecPolicies, RouteKind, RouteQuery, TransportFlow};
 
 use crate::netconf_network::{NetconfNetwork, conf, hop_limit_of};
@@ -16,6 +17,20 @@ const IPPROTO_TCP: u8 = libc::IPPROTO_TCP as u8;
 const IPPROTO_UDP: u8 = libc::IPPROTO_UDP as u8;
 
 impl NetconfNetwork {
+    /// See [`Network::has_route`].
+    pub(super) fn knows_route(&self, local: IpAddr, peer: IpAddr) -> bool {
+        let inner = self.lock();
+        let mut query = RouteQuery::to(peer);
+        query.source = Some(local);
+        let leads_on = |kind| !matches!(kind, Blackhole | Unreachable | Prohibit);
+        let is_known = inner
+            .netconf
+            .route(&query)
+            .is_ok_and(|it| leads_on(it.kind));
+        let mut addresses = inner.netconf.addresses().iter();
+        is_known && addresses.any(|it| it.address == local)
+    }
+
     /// See [`Network::next_hop`].
     pub(super) fn find_next_hop(&self, key: &NextHopKey) -> Resolution {
         let (destination, source) = (key.destination, key.source);

@@ -255,6 +255,13 @@ impl<S: Stack> Interface<S> {
     /// Returns whether it still is.
     pub(crate) fn refresh(&self) -> bool {
         self.steering.rest_if_unused();
+        if !self.is_lost() && self.steering.is_taken_away() {
+            log::warn!(
+                "{}: its XDP program was taken away, so the interface is the kernel's",
+                self.spec.name
+            );
+            self.mark_lost();
+        }
         let dropped = self.steering.dropped();
         let known = self.dropped.swap(dropped, Ordering::Relaxed);
         let dropped = dropped.saturating_sub(known);

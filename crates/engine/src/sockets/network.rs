@@ -228,6 +228,12 @@ pub trait Network: fmt::Debug + Send + Sync {
         64
     }
 
+    /// Whether the kernel knows a way from one address, which must be this host's, to another.
+    fn has_route(&self, local: IpAddr, peer: IpAddr) -> bool {
+        let _ = (local, peer);
+        true
+    }
+
     /// Has the kernel find out a neighbour's hardware address. It tells of it as of any change.
     fn ask_for_neighbour(&self, link_index: u32, address: IpAddr) {
         let _ = (link_index, address);

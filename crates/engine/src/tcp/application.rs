@@ -74,10 +74,22 @@ impl<S: TcpStack> TcpSocket<S> {
     /// held.
     #[cold]
     pub(crate) fn find_way(&'static self, host: &Host<S>) {
-        let (local, peer, headers, user) = match &*self.role.lock() {
-            Role::Stream(stream) => (stream.local, stream.peer, stream.headers, stream.user),
+        let (local, peer, headers, user, is_lost) = match &*self.role.lock() {
+            Role::Stream(stream) => {
+                let is_lost = stream.interface.is_lost();
+                (
+                    stream.local,
+                    stream.peer,
+                    stream.headers,
+                    stream.user,
+                    is_lost,
+                )
+            }
             _ => return,
         };
+        if is_lost {
+            return self.has_no_way(host, (local, peer), Reason::DeviceLost);
+        }
         match Way::find(host, local, peer, headers, user) {
             Ok(way) => self.take_way((local, peer), way),
             // Looked for again when the network changes, or the connection's timer says so.
@@ -107,11 +119,26 @@ impl<S: TcpStack> TcpSocket<S> {
         is_stream && streams::segments_received(self.fd()) > 0
     }
 
+    /// Whether the kernel can have the connection now. It cannot while it knows no way to the peer: it does not connect its socket
+    /// then. With a connection of its own it would wait for a way, and so does one that stays here.
+    pub(crate) fn can_return(&self, host: &Host<S>) -> bool {
+        let (local, peer) = match &*self.role.lock() {
+            Role::Stream(stream) => (stream.local, stream.peer),
+            _ => return true,
+        };
+        host.network().has_route(local.ip(), peer.ip())
+    }
+
     /// The network or a device has changed. Under the control lock.
     pub(crate) fn follow_kernel(&'static self, host: &Host<S>) -> Vec<u32> {
         let is_lost = match &*self.role.lock() {
-            Role::Stream(stream) => stream.interface.is_lost(),
+            Role::Stream(stream) => Some(stream.interface.is_lost()),
+            Role::Listener(_) => None,
             _ => return Vec::new(),
+        };
+        let Some(is_lost) = is_lost else {
+            self.leave_lost_places(host);
+            return Vec::new();
         };
         let reason = if is_lost {
             Reason::DeviceLost
@@ -120,7 +147,9 @@ impl<S: TcpStack> TcpSocket<S> {
         } else {
             return Vec::new();
         };
-        hand_over::leave(host, self.into(), reason, "");
+        if self.can_return(host) {
+            hand_over::leave(host, self.into(), reason, "");
+        }
         Vec::new()
     }
 
@@ -148,11 +177,17 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     fn has_no_way(&'static self, host: &Host<S>, of: (SocketAddr, SocketAddr), reason: Reason) {
+        // If not, it is looked for again when the network changes.
+        let can_return = self.can_return(host);
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
             return;
         };
         if (stream.local, stream.peer) != of {
+            return;
+        }
+        if !can_return {
+            stream.way = None;
             return;
         }
         if stream.orphan.is_some() {

@@ -72,7 +72,7 @@ impl<B: Backend> Engine<B> {
         if !is_sole {
             if matches!(object, Object::Tcp(_)) {
                 // One that had it may have ended without taking that back.
-                let _ = sys::streams::refuse_interfaces(fd, &[]);
+                let _ = sys::streams::refuse_ways_in(fd, &[]);
             }
             return None;
         }

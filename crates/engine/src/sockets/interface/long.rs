@@ -8,8 +8,8 @@ use dev_core::{Lock, ThreadMode};
 
 /// Packets that are longer than this are put into memory that is used again, of [`KEPT_BYTES`].
 const LONG_BYTES: usize = 32 << 10;
-/// The longest IPv4 packet with its Ethernet header.
-const KEPT_BYTES: usize = 14 + 65_535;
+/// The longest packet with its Ethernet header, which one of IPv6 is: its length does not count its own header.
+const KEPT_BYTES: usize = 14 + 40 + 65_535;
 /// What is kept: two megabytes.
 const KEPT_MAX: usize = 32;
 

@@ -10,16 +10,6 @@ use crate::sockets::interface::long::{LongPacket, Spares};
 use crate::sockets::interface::receiving::{ReceiveRing, Tables};
 use crate::sockets::stack::Stack;
 
-/// How long an IPv4 packet and its frame are, by its header.
-fn packet_bytes(first_piece: &[u8]) -> usize {
-    let total_len = first_piece
-        .get(16..18)
-        .map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
-    ETHERNET_HEADER_BYTES + usize::from(total_len)
-}
-
-const ETHERNET_HEADER_BYTES: usize = 14;
-
 /// The pieces so far of a packet that comes in several frames.
 #[derive(Debug)]
 pub(super) struct Pieces {
@@ -45,7 +35,8 @@ impl Pieces {
     /// Takes one more. The packet, if it was the last. An empty one could not be put together.
     fn take(&mut self, piece: &[u8], continues: bool) -> Option<LongPacket> {
         let mut packet = self.packet.take().unwrap_or_else(|| {
-            LongPacket::with_room(packet_bytes(piece).max(piece.len()), &self.spares)
+            let len = wire::ip::frame_len(piece).unwrap_or(0);
+            LongPacket::with_room(len.max(piece.len()), &self.spares)
         });
         // Of a packet that is longer than it says nothing more is needed.
         packet.append(piece);
@@ -92,18 +83,24 @@ impl<S: Stack> Interface<S> {
 mod tests {
     use super::*;
 
-    /// A piece with this length in the header.
-    fn first(packet_len: u16, bytes: usize) -> Vec<u8> {
+    /// A piece of this many octets, whose packet has `packet_len` of them. With IPv6 it has the shortest flow label but none.
+    fn first(version: u8, packet_len: u16, bytes: usize) -> Vec<u8> {
         let mut piece = vec![1; bytes];
-        piece[16..18].copy_from_slice(&packet_len.to_be_bytes());
+        let (ether_type, offset, len) = match version {
+            4 => ([0x08, 0x00], 16, packet_len),
+            _ => ([0x86, 0xdd], 18, packet_len - 40),
+        };
+        piece[12..14].copy_from_slice(&ether_type);
+        piece[14..18].copy_from_slice(&[version << 4, 0, 0, 1]);
+        piece[offset..offset + 2].copy_from_slice(&len.to_be_bytes());
         piece
     }
 
     #[test]
     fn pieces_are_put_together() {
         let mut pieces = Pieces::new(ThreadMode::SpinLock);
-        for _ in 0..2 {
-            let first = first(100 + 3 - 14, 100);
+        for version in [4, 6, 4] {
+            let first = first(version, 100 + 3 - 14, 100);
             assert!(pieces.take(&first, true).is_none());
             assert!(pieces.are_missing());
             assert!(pieces.take(b"cd", true).is_none());
@@ -116,7 +113,7 @@ mod tests {
     #[test]
     fn a_packet_without_an_end_takes_no_more_memory() {
         let mut pieces = Pieces::new(ThreadMode::SpinLock);
-        assert!(pieces.take(&first(3000, 2000), true).is_none());
+        assert!(pieces.take(&first(4, 3000, 2000), true).is_none());
         for _ in 0..1000 {
             assert!(pieces.take(&[0; 2000], true).is_none());
         }

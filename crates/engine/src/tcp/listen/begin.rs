@@ -1,15 +1,17 @@
 //! A socket begins to listen, and ends.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ::tcp::Listener;
 use dev_core::{Flow, Protocol};
 use libc::c_int;
 
 use crate::sockets::family::{Addresses, is_narrow};
+use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
+use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
 use crate::tcp::common::now;
 use crate::tcp::listen::{Listening, Place};
@@ -114,8 +116,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if !host.is_behind(fd, self) || !self.claim() {
             return Err(Reason::Forked);
         }
-        let indexes: Vec<_> = places.iter().map(|it| it.interface.spec().index).collect();
-        if streams::refuse_interfaces(fd, &indexes).is_err() {
+        if streams::refuse_ways_in(fd, &ways_in(&places)).is_err() {
             self.release();
             return Err(Reason::Option);
         }
@@ -142,7 +143,7 @@ impl<S: TcpStack> TcpSocket<S> {
             if place.interface.attach(&flow, self.into()).is_err() {
                 self.drop_flows();
                 *self.role.lock() = Role::None;
-                let _ = streams::refuse_interfaces(fd, &[]);
+                let _ = streams::refuse_ways_in(fd, &[]);
                 self.release();
                 return Err(Reason::SteeringFailed);
             }
@@ -162,6 +163,30 @@ impl<S: TcpStack> TcpSocket<S> {
         Ok(())
     }
 
+    /// Interfaces are gone, perhaps: connections come in by those that are left, and else to the kernel's socket. Under the control lock.
+    pub(in crate::tcp) fn leave_lost_places(&'static self, host: &Host<S>) {
+        let left = {
+            let mut role = self.role.lock();
+            let Role::Listener(listening) = &mut *role else {
+                return;
+            };
+            let before = listening.places.len();
+            listening.places.retain(|it| !it.interface.is_lost());
+            if listening.places.len() == before {
+                return;
+            }
+            listening.places.clone()
+        };
+        if left.is_empty() {
+            return hand_over::leave(host, self.into(), Reason::DeviceLost, "");
+        }
+        let _ = streams::refuse_ways_in(self.fd(), &ways_in(&left));
+        let flows = &mut self.attachment().flows;
+        for (interface, flow) in flows.extract_if(.., |it| it.0.is_lost()) {
+            interface.detach(&flow);
+        }
+    }
+
     /// Connections have it of their listener.
     pub(in crate::tcp) fn notes_reuse(&self) {
         let reuses = sys::option_int(self.fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
@@ -174,8 +199,17 @@ impl<S: TcpStack> TcpSocket<S> {
         for interface in listening.interfaces() {
             interface.start_segments();
         }
-        let _ = streams::refuse_interfaces(self.fd(), &[]);
+        let _ = streams::refuse_ways_in(self.fd(), &[]);
     }
+}
+
+/// Where segments to addresses of IPv4 come past the kernel.
+fn ways_in<S: Stack>(places: &[Place<S>]) -> Vec<(u32, Ipv4Addr)> {
+    let way_in = |place: &Place<S>| match place.address {
+        IpAddr::V4(address) => Some((place.interface.spec().index, address)),
+        IpAddr::V6(_) => None,
+    };
+    places.iter().filter_map(way_in).collect()
 }
 
 /// TCP_LISTEN, as ss(8) numbers it.
