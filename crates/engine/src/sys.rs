@@ -24,7 +24,7 @@ pub(crate) mod streams;
 mod user_pages;
 
 pub use address::Sockaddr;
-pub(crate) use address::{SOCKADDR_IN_LEN, read_sockaddr, sockaddr_in};
+pub(crate) use address::{SOCKADDR_IN_LEN, read_sockaddr, read_sockaddr_in, sockaddr_in};
 pub(crate) use cgroup_programs::has_cgroup_programs;
 pub(crate) use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe};
 pub(crate) use namespace::{NamespaceId, namespace_of, namespace_of_thread};
