@@ -14,6 +14,7 @@ use libc::{c_int, c_long, c_void};
 mod address;
 mod cgroup_programs;
 mod groups;
+mod hardware_time;
 mod namespace;
 mod path_notices;
 mod process;
@@ -27,6 +28,7 @@ pub use address::Sockaddr;
 pub(crate) use address::{SOCKADDR_IN_LEN, read_sockaddr, read_sockaddr_in, sockaddr_in};
 pub(crate) use cgroup_programs::has_cgroup_programs;
 pub(crate) use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe};
+pub(crate) use hardware_time::has_hardware_time;
 pub(crate) use namespace::{NamespaceId, namespace_of, namespace_of_thread};
 pub(crate) use path_notices::{PathNotices, SegmentError};
 pub(crate) use process::{

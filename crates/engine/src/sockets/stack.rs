@@ -76,6 +76,9 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
 
     /// The kernel's socket has other options that concern every message, on its way in or out.
     fn message_options_changed(self);
+
+    /// The socket has chosen by which rings it sends and receives. No lock is held.
+    fn follow_ring_choice(self, host: &Host<Self>);
 }
 
 /// What a descriptor stands for.

@@ -309,6 +309,13 @@ impl<S: UdpStack> UdpSocket<S> {
         if offloaded { Reason::Offloaded } else { reason }
     }
 
+    /// The socket has chosen by which rings it sends and receives.
+    pub(crate) fn follow_ring_choice(&'static self, host: &Host<S>) {
+        let policy = self.sending_policy(host.settings());
+        self.send.lock().choose_rings(policy);
+        host.addresses_changed(self);
+    }
+
     /// `Err`: as [`Interface::attach`], which it is unless the flow belongs to a socket with which this one shares its port.
     fn attach(&'static self, interface: &Interface<S>, flow: &Flow) -> Result<(), Option<S>> {
         let attached = interface.attach(flow, self.into());
