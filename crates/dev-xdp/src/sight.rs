@@ -60,7 +60,7 @@ impl Sight {
     pub(crate) fn hidden(&self) -> Hidden<'_> {
         match self {
             Self::FramesOnly => Hidden::Nothing,
-            Self::Notes(notes, _) => Hidden::Notes(notes),
+            Self::Notes(notes, _) => Hidden::Notes(notes, notes.reading()),
             Self::Driver(tags) => Hidden::Driver(*tags),
         }
     }

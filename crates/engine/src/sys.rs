@@ -25,7 +25,7 @@ pub(crate) mod streams;
 mod user_pages;
 
 pub use address::Sockaddr;
-pub(crate) use address::{SOCKADDR_IN_LEN, read_sockaddr, sockaddr_in};
+pub(crate) use address::{SOCKADDR_IN_LEN, read_sockaddr, read_sockaddr_in, sockaddr_in};
 pub(crate) use cgroup_programs::has_cgroup_programs;
 pub(crate) use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe};
 pub(crate) use hardware_time::has_hardware_time;

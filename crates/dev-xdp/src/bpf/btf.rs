@@ -99,6 +99,11 @@ impl Btf {
         bits.is_multiple_of(8).then_some(bits / 8)
     }
 
+    /// The number of a structure.
+    pub(super) fn structure(&mut self, name: &str) -> Option<u32> {
+        u32::try_from(self.find(kind::STRUCT, name)?).ok()
+    }
+
     /// The number of a function.
     pub(super) fn function(&mut self, name: &str) -> Option<u32> {
         u32::try_from(self.find(kind::FUNC, name)?).ok()
@@ -278,6 +283,8 @@ mod tests {
         assert_eq!(btf.offset_of("outer", "deep"), Some(24));
         assert_eq!(btf.function("call"), Some(5));
         assert_eq!(btf.function("outer"), None, "no function");
+        assert_eq!(btf.structure("outer"), Some(4));
+        assert_eq!(btf.structure("call"), None, "no structure");
         assert_eq!(btf.offset_of("outer", "dee"), None, "a prefix");
         assert_eq!(btf.offset_of("oute", "plain"), None);
         assert_eq!(btf.offset_of("call", "plain"), None, "no structure");

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::btf::Btf;
-use super::skb_notes::SkbNotes;
+use super::skb_notes::{Reading, SkbNotes};
 
 /// Where the program asks whether a packet is more than its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -11,9 +11,19 @@ pub enum Hidden<'a> {
     /// Nothing is hidden: every frame is as it was on the wire.
     Nothing,
     /// In the notes that another program takes: in the generic receive path.
-    Notes(&'a SkbNotes),
+    Notes(&'a SkbNotes, Reading),
     /// At the interface's driver.
     Driver(DriverTags),
+}
+
+impl Hidden<'_> {
+    /// The same for a kernel that refuses programs which ask in this way.
+    pub(super) fn asked_otherwise(self) -> Option<Self> {
+        match self {
+            Self::Notes(notes, Reading::InPlace) => Some(Self::Notes(notes, Reading::Copied)),
+            Self::Notes(_, Reading::Copied) | Self::Nothing | Self::Driver(_) => None,
+        }
+    }
 }
 
 /// A function of a driver that tells of a VLAN tag which is not in the frame (`xdp-rx-metadata`, Linux 6.8).

@@ -79,13 +79,28 @@ impl Program {
         on_match: OnMatch,
         hidden: Hidden<'_>,
     ) -> Result<Self, BpfError> {
+        let load = |hidden| Self::load_asking(maps, mac, capacity, on_match, hidden);
+        load(hidden).or_else(|error| match hidden.asked_otherwise() {
+            Some(hidden) => load(hidden).map_err(|_| error),
+            None => Err(error),
+        })
+    }
+
+    /// The same without another try where the kernel refuses how the program asks for what is hidden.
+    pub(super) fn load_asking(
+        maps: &FlowMaps,
+        mac: [u8; 6],
+        capacity: Capacity,
+        on_match: OnMatch,
+        hidden: Hidden<'_>,
+    ) -> Result<Self, BpfError> {
         let load = |length_from| {
             let attempt = "load the XDP program";
             let instructions = assemble(maps, mac, capacity, on_match, hidden, length_from)
                 .map_err(|bad_jump| BpfError::new(attempt, io::Error::other(bad_jump)))?;
             let bound_to = match hidden {
                 Hidden::Driver(tags) => Some(tags.ifindex),
-                Hidden::Nothing | Hidden::Notes(_) => None,
+                Hidden::Nothing | Hidden::Notes(..) => None,
             };
             let fd = syscall::load(
                 ProgramKind::Xdp,
@@ -294,7 +309,7 @@ fn assemble(
     a.place(matched);
     match hidden {
         Hidden::Nothing => {}
-        Hidden::Notes(notes) => notes.check(&mut a, BELOW_KEYS, pass, R9),
+        Hidden::Notes(notes, reading) => notes.check(&mut a, reading, BELOW_KEYS, pass, R9),
         Hidden::Driver(tags) => {
             // What the function writes, protocol and tag, is of no interest here.
             a.store(U32, R10, TAG, 0);

@@ -3,7 +3,8 @@
 //! the packet's metadata now.
 //!
 //! A second program notes where the metadata is (`struct sk_buff *`), and the XDP program reads it
-//! there, for packets of ours only. The second one sits on the tracepoint `netif_receive_skb`,
+//! there, for packets of ours only: in place where the kernel lets programs read its structures so
+//! (`bpf_rdonly_cast`, Linux 6.2), else from copies. The second one sits on the tracepoint `netif_receive_skb`,
 //! which the kernel (`net/core/dev.c`, `__netif_receive_skb_core`) passes on the same CPU just
 //! before generic XDP, with nothing that could receive another packet in between. Every packet that
 //! the machine receives passes it, so it does no more than that, and is attached only while it is
@@ -36,6 +37,8 @@ pub struct SkbNotes {
     /// One note a CPU: where the packet's metadata is that is being received.
     map: Map<4, 8>,
     offsets: Offsets,
+    /// `None`: the kernel does not let programs read its structures in place.
+    types: Option<Types>,
     program: OwnDescriptor,
     tracepoint: OwnDescriptor,
     holders: Mutex<Holders>,
@@ -51,6 +54,15 @@ struct Holders {
 #[derive(Debug)]
 pub(crate) struct Held(Arc<SkbNotes>);
 
+/// How the XDP program reads what a note points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Four loads. Takes Linux 6.2 and the compiler of BPF programs (`net.core.bpf_jit_enable`).
+    InPlace,
+    /// Two copies, each by a call.
+    Copied,
+}
+
 /// Why notes cannot be taken.
 #[derive(Debug)]
 pub enum NotesError {
@@ -63,11 +75,10 @@ pub enum NotesError {
 impl SkbNotes {
     /// Begins to take notes. Takes `CAP_BPF` and `CAP_PERFMON`.
     pub fn begin() -> Result<Self, NotesError> {
-        let offsets = Btf::of_kernel()
-            .and_then(|mut btf| {
-                Offsets::find(&mut btf).ok_or_else(|| io::Error::other("no such types"))
-            })
-            .map_err(NotesError::NoTypes)?;
+        let mut btf = Btf::of_kernel().map_err(NotesError::NoTypes)?;
+        let offsets = Offsets::find(&mut btf)
+            .ok_or_else(|| NotesError::NoTypes(io::Error::other("no such types")))?;
+        let types = Types::find(&mut btf);
         let map = Map::create(
             MapKind::PerCpuArray,
             NOTES_NAME,
@@ -89,6 +100,7 @@ impl SkbNotes {
         Ok(Self {
             map,
             offsets,
+            types,
             program,
             tracepoint,
             holders: Mutex::new(Holders {
@@ -114,28 +126,84 @@ impl SkbNotes {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The cheapest way to read that the kernel seems to have.
+    pub(crate) fn reading(&self) -> Reading {
+        match self.types {
+            Some(_) => Reading::InPlace,
+            None => Reading::Copied,
+        }
+    }
+
     /// The part of an XDP program that jumps to `pass` if a packet is more than its bytes show, or
     /// if that is not known. Below `stack`, from the end of the stack frame, it overwrites
     /// [`STACK_BYTES_MAX`] bytes. Segments of TCP, which the protocol in `protocol` says it is, may
     /// be several in one: to a stream that is the same.
-    pub(super) fn check(&self, a: &mut Assembler, stack: i16, pass: Label, protocol: Register) {
+    pub(super) fn check(
+        &self,
+        a: &mut Assembler,
+        reading: Reading,
+        stack: i16,
+        pass: Label,
+        protocol: Register,
+    ) {
         let checked = a.label();
+        // A note serves once: where none was taken for this packet, the kernel gets it.
+        look_up_note(a, self.map.as_fd(), stack - 4, pass);
+        a.load(R1, U64, R0, 0);
+        a.store(U64, R0, 0, 0);
+        a.jump_if(R1, Equal, 0, pass);
+        match (reading, &self.types) {
+            (Reading::InPlace, Some(types)) => {
+                self.check_in_place(a, types, pass, protocol, checked);
+            }
+            _ => self.check_copies(a, stack, pass, protocol, checked),
+        }
+        a.place(checked);
+    }
+
+    /// R1 is where the metadata is.
+    fn check_in_place(
+        &self,
+        a: &mut Assembler,
+        types: &Types,
+        pass: Label,
+        protocol: Register,
+        checked: Label,
+    ) {
+        let offsets = &self.offsets;
+        types.cast(a, types.sk_buff);
+        a.load(R1, U16, R0, as_offset(offsets.vlan_tci));
+        a.jump_if(R1, NotEqual, 0, pass);
+        a.jump_if(protocol, Equal, PROTOCOL_TCP, checked);
+
+        a.load(R1, U64, R0, as_offset(offsets.head));
+        a.load(R2, U32, R0, as_offset(offsets.end));
+        a.add(R1, R2);
+        types.cast(a, types.skb_shared_info);
+        a.load(R1, U16, R0, as_offset(offsets.gso_size));
+        a.jump_if(R1, NotEqual, 0, pass);
+    }
+
+    /// The same.
+    fn check_copies(
+        &self,
+        a: &mut Assembler,
+        stack: i16,
+        pass: Label,
+        protocol: Register,
+        checked: Label,
+    ) {
         let offsets = &self.offsets;
         let (first, len) = (offsets.first(), offsets.len());
         let copy = stack - as_offset(len);
         let copied = |member: u32| copy + as_offset(member - first);
 
-        // A note serves once: where none was taken for this packet, the kernel gets it.
-        look_up_note(a, self.map.as_fd(), stack - 4, pass);
-        a.load(R3, U64, R0, 0);
-        a.store(U64, R0, 0, 0);
-        a.jump_if(R3, Equal, 0, pass);
-
         // head, end and vlan_tci in one go.
+        a.mov(R3, R1);
+        a.add(R3, i32::from(as_offset(first)));
         a.mov(R1, R10);
         a.add(R1, i32::from(copy));
         a.mov(R2, i32::from(as_offset(len)));
-        a.add(R3, i32::from(as_offset(first)));
         a.call(Helper::ProbeReadKernel);
         a.jump_if(R0, NotEqual, 0, pass);
         a.load(R1, U16, R10, copied(offsets.vlan_tci));
@@ -153,7 +221,6 @@ impl SkbNotes {
         a.jump_if(R0, NotEqual, 0, pass);
         a.load(R1, U16, R10, copy);
         a.jump_if(R1, NotEqual, 0, pass);
-        a.place(checked);
     }
 }
 
@@ -234,6 +301,33 @@ impl Offsets {
     }
 }
 
+/// The kernel's numbers of what it takes to read in place.
+#[derive(Clone, Copy, Debug)]
+struct Types {
+    /// `bpf_rdonly_cast`: of an address and a structure's number it makes what programs may read. An
+    /// address that is not readable reads as zeros. The kernel compiles the call to a move.
+    rdonly_cast: u32,
+    sk_buff: u32,
+    skb_shared_info: u32,
+}
+
+impl Types {
+    /// `None`: before Linux 6.2.
+    fn find(btf: &mut Btf) -> Option<Self> {
+        Some(Self {
+            sk_buff: btf.structure("sk_buff")?,
+            skb_shared_info: btf.structure("skb_shared_info")?,
+            rdonly_cast: btf.function("bpf_rdonly_cast")?,
+        })
+    }
+
+    /// R0 = R1 as a structure.
+    fn cast(&self, a: &mut Assembler, structure: u32) {
+        a.mov(R2, structure.cast_signed());
+        a.call_function(self.rdonly_cast);
+    }
+}
+
 /// The source of the program that takes the notes. R6 is the packet (`struct sk_buff *`).
 fn assemble(map: BorrowedFd<'_>) -> Result<Vec<Instruction>, BadJump> {
     let mut a = Assembler::default();
@@ -269,36 +363,4 @@ const NOTES_NAME: Name = *b"vma_notes\0\0\0\0\0\0\0";
 const PROGRAM_NAME: Name = *b"vma_notes\0\0\0\0\0\0\0";
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// They are asked for at each start, in the application's first calls.
-    #[test]
-    fn offsets_are_found_without_a_look_at_all_types() {
-        let Ok(mut btf) = Btf::of_kernel() else {
-            return;
-        };
-        Offsets::find(&mut btf).unwrap();
-        let looked_at = btf.types_looked_at();
-        assert!(btf.function("no such function").is_none());
-        let all = btf.types_looked_at();
-        assert!(looked_at < all, "{looked_at} of {all}");
-    }
-
-    #[test]
-    fn one_copy_has_all_that_is_looked_at() {
-        for (head, end, vlan_tci) in [(208, 200, 110), (8, 20, 30), (200, 12, 196)] {
-            let offsets = Offsets {
-                head,
-                end,
-                vlan_tci,
-                gso_size: 4,
-            };
-            let (first, end_of_copy) = (offsets.first(), offsets.first() + offsets.len());
-            for (at, len) in [(head, 8), (end, 4), (vlan_tci, 2)] {
-                assert!(first <= at && at + len <= end_of_copy, "{offsets:?}");
-            }
-            assert!(first.is_multiple_of(8) && offsets.len().is_multiple_of(8));
-        }
-    }
-}
+mod tests;

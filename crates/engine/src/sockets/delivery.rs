@@ -42,15 +42,10 @@ impl Parsed {
     /// Parses a frame of a device. Whole packets only: fragments are the kernel's.
     #[inline(always)]
     pub(crate) fn of(frame: &[u8], sums: Checksums) -> Result<Self, Malformed> {
-        Self::of_packet(&ip::parse(frame)?, sums)
-    }
-
-    /// Parses what a packet carries.
-    #[inline(always)]
-    pub(crate) fn of_packet(packet: &ip::Packet<'_>, sums: Checksums) -> Result<Self, Malformed> {
+        let packet = ip::parse(frame)?;
         match packet.protocol {
-            ip::PROTOCOL_UDP => wire::parse_udp(packet, sums.udp).map(Self::Udp),
-            ip::PROTOCOL_TCP => wire::tcp::parse_tcp(packet, sums.tcp).map(Self::Tcp),
+            ip::PROTOCOL_UDP => wire::parse_udp(&packet, sums.udp).map(Self::Udp),
+            ip::PROTOCOL_TCP => wire::tcp::parse_tcp(&packet, sums.tcp).map(Self::Tcp),
             // No flow of another protocol leads here.
             _ => Err(Malformed::NotUdp),
         }

@@ -121,7 +121,12 @@ impl Doorbell {
     /// The device has been told of `frames`.
     #[inline]
     pub(crate) fn kick_ended(&self, frames: u32, begun: u64, ended: u64) {
-        let ticks = ended.wrapping_sub(begun) / u64::from(frames);
+        let ticks = ended.wrapping_sub(begun);
+        // A division takes as long as the rest.
+        let ticks = match frames {
+            1 => ticks,
+            frames => ticks / u64::from(frames),
+        };
         self.kick_ticks.store(ticks, Ordering::Relaxed);
         self.quiet_since.store(ended, Ordering::Relaxed);
     }

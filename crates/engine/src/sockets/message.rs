@@ -1,7 +1,7 @@
 //! The application's buffers in a receive or send call. They are the application's claim until used: lengths are bounded
 //! and bad pointers are refused here, in one place.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::slice;
 
 use libc::c_int;
@@ -27,6 +27,8 @@ const PAYLOAD_BYTES_MAX: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Message<'a> {
     header: &'a mut libc::msghdr,
+    /// What [`is_malformed`](Self::is_malformed) has found.
+    only_part: Option<libc::iovec>,
 }
 
 impl<'a> Message<'a> {
@@ -34,7 +36,10 @@ impl<'a> Message<'a> {
     /// What the header points at must belong to the application: what it may not read or write is found out, but other memory than
     /// its own would be read and written.
     pub unsafe fn new(header: &'a mut libc::msghdr) -> Self {
-        Self { header }
+        Self {
+            header,
+            only_part: None,
+        }
     }
 
     /// For a system call with the same message.
@@ -111,6 +116,33 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// The destination of a send call if it is an address of IPv4, which every socket takes; [`destination`](Self::destination) says
+    /// of everything what it is.
+    #[inline(always)]
+    pub(crate) fn v4_destination(&self) -> Option<SocketAddrV4> {
+        let (name, len) = (self.header.msg_name, self.header.msg_namelen as usize);
+        let is_good = (sys::SOCKADDR_IN_LEN..=NAME_BYTES_MAX).contains(&len);
+        if !is_good || name.is_null() || !is_readable(name, len) {
+            return None;
+        }
+        // SAFETY: readable for so many bytes (checked above).
+        unsafe { sys::read_sockaddr_in(name) }
+    }
+
+    /// The bytes to send if they lie in one buffer, and no more than a datagram can carry.
+    #[inline(always)]
+    pub(crate) fn only_payload(&self) -> Option<&[u8]> {
+        let part = self.find_only_part()?;
+        if part.iov_len > PAYLOAD_BYTES_MAX || !is_readable(part.iov_base, part.iov_len) {
+            return None;
+        }
+        if part.iov_len == 0 {
+            return Some(&[]);
+        }
+        // SAFETY: as in `payload`.
+        Some(unsafe { slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) })
+    }
+
     /// The bytes to send, and how many they are. `Err`: a claim that the kernel has to judge.
     #[inline(always)]
     pub(crate) fn payload(&self) -> Result<(usize, impl Iterator<Item = &[u8]>), ()> {
@@ -130,15 +162,62 @@ impl<'a> Message<'a> {
         Ok((len, slices))
     }
 
-    /// Whether the kernel would refuse the list of buffers, before it looks at the socket.
+    /// Whether the kernel would refuse the list of buffers, before it looks at the socket. Like the kernel, it reads the list once.
     #[inline]
-    pub(crate) fn is_malformed(&self) -> bool {
+    pub(crate) fn is_malformed(&mut self) -> bool {
+        self.only_part = self.find_only_part();
+        self.only_part.is_none() && self.are_parts_bad()
+    }
+
+    #[inline(never)]
+    fn are_parts_bad(&self) -> bool {
         self.parts().is_err()
+    }
+
+    /// The buffer, if there is one, and the kernel would not refuse it: mostly.
+    #[inline(always)]
+    fn find_only_part(&self) -> Option<libc::iovec> {
+        let start = self.header.msg_iov.cast_const();
+        if self.header.msg_iovlen != 1 || !is_readable(start, size_of::<libc::iovec>()) {
+            return None;
+        }
+        // SAFETY: readable for an entry (checked above; contract of `new`), aligned or not.
+        let part = unsafe { start.read_unaligned() };
+        let end = part.iov_base.addr().saturating_add(part.iov_len);
+        (end <= USER_END).then_some(part)
     }
 
     /// Copies a received datagram into the buffers and fills in address and flags. Returns how many bytes fitted.
     #[inline(always)]
     pub(crate) fn receive(
+        &mut self,
+        data: &[u8],
+        source: SocketAddr,
+        family: Family,
+    ) -> Result<usize, Errno> {
+        let Some(part) = self.only_part else {
+            return self.receive_in_parts(data, source, family);
+        };
+        let len = part.iov_len.min(data.len());
+        if !is_writable(part.iov_base, len) {
+            return Err(Errno(libc::EFAULT));
+        }
+        // SAFETY: as in `receive_in_parts`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(data.as_ptr(), part.iov_base.cast::<u8>(), len);
+        }
+        self.header.msg_flags = match len == data.len() {
+            true => 0,
+            false => libc::MSG_TRUNC,
+        };
+        self.header.msg_controllen = 0;
+        self.set_name(source, family)?;
+        Ok(len)
+    }
+
+    /// The same with any number of buffers, or a list of them that is bad.
+    #[inline(never)]
+    fn receive_in_parts(
         &mut self,
         data: &[u8],
         source: SocketAddr,
@@ -181,7 +260,7 @@ impl<'a> Message<'a> {
         Ok(copied)
     }
 
-    #[inline]
+    #[inline(always)]
     fn set_name(&mut self, source: SocketAddr, family: Family) -> Result<(), Errno> {
         if self.header.msg_name.is_null() {
             return Ok(());

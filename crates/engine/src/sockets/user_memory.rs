@@ -31,6 +31,14 @@ pub fn is_writable<T>(start: *const T, len: usize) -> bool {
 
 #[inline]
 fn is_good(start: usize, len: usize, writable: bool) -> bool {
+    let page = start >> PAGE_BITS;
+    // Mostly it lies in one page, which is known.
+    let left_in_page = PAGE_BYTES - start % PAGE_BYTES;
+    (len <= left_in_page && is_known(page, writable)) || are_pages_good(start, len, writable)
+}
+
+#[inline(never)]
+fn are_pages_good(start: usize, len: usize, writable: bool) -> bool {
     let Some(more) = len.checked_sub(1) else {
         return true;
     };
@@ -38,15 +46,20 @@ fn is_good(start: usize, len: usize, writable: bool) -> bool {
         return false;
     };
     let (first, last) = (start >> PAGE_BITS, last >> PAGE_BITS);
-    is_page_good(first, writable)
-        && (first == last || (first + 1..=last).all(|page| is_page_good(page, writable)))
+    (first..=last).all(|page| is_page_good(page, writable))
 }
 
 #[inline]
 fn is_page_good(page: usize, writable: bool) -> bool {
+    is_known(page, writable) || ask(page, writable)
+}
+
+#[inline]
+fn is_known(page: usize, writable: bool) -> bool {
     let known = KNOWN[page % PLACES].load(Ordering::Relaxed);
-    let is_known = known >> 1 == page + 1 && (known & 1 == 1 || !writable);
-    is_known || ask(page, writable)
+    // Who only reads does not care for the lowest bit.
+    let known = if writable { known } else { known | 1 };
+    known == (page + 1) << 1 | 1
 }
 
 #[cold]

@@ -63,6 +63,20 @@ impl From<SocketAddr> for Sockaddr {
     }
 }
 
+/// Reads an address of IPv4. `None`: it is of another family.
+///
+/// # Safety
+/// `address` must be readable for [`SOCKADDR_IN_LEN`] bytes.
+#[inline(always)]
+pub(crate) unsafe fn read_sockaddr_in(address: *const c_void) -> Option<SocketAddrV4> {
+    // SAFETY: the caller's promise.
+    let start = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
+    // As it lies in memory.
+    let ip = Ipv4Addr::from(start.sin_addr.s_addr.to_ne_bytes());
+    (c_int::from(start.sin_family) == libc::AF_INET)
+        .then(|| SocketAddrV4::new(ip, u16::from_be(start.sin_port)))
+}
+
 /// Reads a socket address; `None` if it is too short or of another family.
 ///
 /// # Safety
@@ -74,16 +88,16 @@ pub(crate) unsafe fn read_sockaddr(address: *const c_void, len: socklen_t) -> Op
         return None;
     }
     // SAFETY: the caller says that `len` bytes are readable, and they are enough.
-    let start = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
-    match c_int::from(start.sin_family) {
-        libc::AF_INET => {
-            let ip = Ipv4Addr::from(u32::from_be(start.sin_addr.s_addr));
-            Some(SocketAddrV4::new(ip, u16::from_be(start.sin_port)).into())
-        }
-        // SAFETY: as above.
-        libc::AF_INET6 if len >= INET6_LEN_MIN => Some(unsafe { read_inet6(address, len) }),
-        _ => None,
+    if let Some(address) = unsafe { read_sockaddr_in(address) } {
+        return Some(address.into());
     }
+    // SAFETY: as above.
+    let family = unsafe { address.cast::<sa_family_t>().read_unaligned() };
+    if c_int::from(family) != libc::AF_INET6 || len < INET6_LEN_MIN {
+        return None;
+    }
+    // SAFETY: as above.
+    Some(unsafe { read_inet6(address, len) })
 }
 
 /// Apart from the shorter way of IPv4.

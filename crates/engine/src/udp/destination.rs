@@ -94,8 +94,8 @@ impl<S: Stack> Default for SendState<S> {
 impl<S: Stack> SendState<S> {
     /// The entry for an address, if it is known and still valid.
     #[inline]
-    pub(super) fn find(&mut self, address: SocketAddr) -> Option<&Destination<S>> {
-        self.known.find(&address)
+    pub(super) fn find(&mut self, address: &SocketAddr) -> Option<&Destination<S>> {
+        self.known.find(address)
     }
 
     /// The same for a message with control data.

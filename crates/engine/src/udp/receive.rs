@@ -136,7 +136,9 @@ impl<S: Stack> UdpSocket<S> {
                 .receive_at_rate(host.settings().rx_drain_nsec);
         }
         for polls in 1..=POLLS_PER_ATTEMPT {
-            if let Some(result) = self.take(message, flags, call.generation, !call.slept) {
+            if self.readiness.now() & events::IN != 0
+                && let Some(result) = self.take(message, flags, call.generation, !call.slept)
+            {
                 return result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done);
             }
             let frames = if flags & libc::MSG_PEEK == 0 {

@@ -18,7 +18,7 @@ impl<S: Stack> UdpSocket<S> {
         let Some(peer) = send.peer else {
             return false;
         };
-        if let Some(destination) = send.find(peer)
+        if let Some(destination) = send.find(&peer)
             && let Way::Link {
                 sender, template, ..
             } = &destination.way

@@ -1,7 +1,9 @@
 //! Sending.
 
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
+use dev_core::LockGuard;
 use libc::c_int;
 use wire::UdpTemplate;
 
@@ -12,7 +14,7 @@ use crate::sockets::interface::{Transmitted, datagrams};
 use crate::sockets::message::Message;
 use crate::sockets::reason::Reason;
 use crate::sys::{self, Errno};
-use crate::udp::destination::{Asked, Destination, KnownHeaders, Way};
+use crate::udp::destination::{Asked, Destination, SendState, Way};
 use crate::udp::send_options::{Overrides, SendControl};
 use crate::udp::{UdpSocket, UdpStack};
 
@@ -92,7 +94,7 @@ impl<S: UdpStack> UdpSocket<S> {
         if message.has_control() {
             return self.send_with_control(host, fd, message, follows);
         }
-        self.send_message(host, fd, message, follows, None)
+        self.send_message(host, fd, message, follows)
     }
 
     #[cold]
@@ -104,14 +106,30 @@ impl<S: UdpStack> UdpSocket<S> {
         follows: Follows,
     ) -> SendOutcome {
         match message.control().as_ref().and_then(SendControl::parse) {
-            Some(control) => self.send_message(host, fd, message, follows, Some(control)),
+            Some(control) => self.send_any(host, fd, message, follows, Some(control)),
             None => SendOutcome::Kernel(Reason::Message),
         }
     }
 
-    /// `control` is known when this is compiled: without it there is nothing to ask.
+    /// Mostly a message is one buffer, and goes to an address of IPv4: what both are is known when this is compiled.
     #[inline(always)]
     fn send_message(
+        &'static self,
+        host: &Host<S>,
+        fd: c_int,
+        message: &Message<'_>,
+        follows: Follows,
+    ) -> SendOutcome {
+        let (Some(name), Some(payload)) = (message.v4_destination(), message.only_payload()) else {
+            return self.send_any(host, fd, message, follows, None);
+        };
+        let parts = (payload.len(), std::iter::once(payload));
+        self.send_to(host, fd, Some(name.into()), parts, follows, None)
+    }
+
+    /// The same whatever it is.
+    #[inline(never)]
+    fn send_any(
         &'static self,
         host: &Host<S>,
         fd: c_int,
@@ -123,9 +141,23 @@ impl<S: UdpStack> UdpSocket<S> {
             Ok(name) => name,
             Err(reason) => return SendOutcome::Kernel(reason),
         };
-        let Ok((len, parts)) = message.payload() else {
+        let Ok(payload) = message.payload() else {
             return SendOutcome::Kernel(Reason::Message);
         };
+        self.send_to(host, fd, name, payload, follows, control)
+    }
+
+    /// Sends a payload of so many bytes to an address, or to the socket's peer.
+    #[inline(always)]
+    fn send_to<'payload>(
+        &'static self,
+        host: &Host<S>,
+        fd: c_int,
+        name: Option<SocketAddr>,
+        (len, parts): (usize, impl Iterator<Item = &'payload [u8]>),
+        follows: Follows,
+        control: Option<SendControl>,
+    ) -> SendOutcome {
         let overrides = control.map(|control| control.overrides);
         let overrides = overrides.filter(|overrides| *overrides != Overrides::default());
         let mut resolved = false;
@@ -136,7 +168,8 @@ impl<S: UdpStack> UdpSocket<S> {
             if !host.is_behind(fd, self) {
                 return SendOutcome::Kernel(Reason::Message);
             }
-            let Some(address) = name.or(send.peer) else {
+            // Not by `or`, which copies both.
+            let ((Some(address), _) | (None, Some(address))) = (name, send.peer) else {
                 return SendOutcome::Kernel(Reason::Message);
             };
             if send.may_have_error && send.tick_has_passed() && self.kernel_has_error() {
@@ -153,7 +186,7 @@ impl<S: UdpStack> UdpSocket<S> {
             }
             let identification = send.next_identification();
             let found = match overrides {
-                None => send.find(address),
+                None => send.find(&address),
                 Some(overrides) => send.find_overridden(address, overrides),
             };
             if let Some(destination) = found {
@@ -233,28 +266,8 @@ impl<S: UdpStack> UdpSocket<S> {
                 // The network changes faster than we can ask.
                 return SendOutcome::Kernel(Reason::Route);
             }
-            let (local, rules, epoch) = (send.local, send.rules, send.epoch());
-            let (headers, options) = (send.headers(), send.options());
-            let (versions, group_interface) = (send.versions, send.group_interface);
-            let packet_len_max = send.packet_len_max;
-            let user = send.user(self.number());
-            drop(send);
             resolved = true;
-            let Some(local) = local else {
-                continue;
-            };
-            let asked = Asked {
-                local,
-                versions,
-                address,
-                rules,
-                options,
-                group_interface,
-                packet_len_max,
-                overrides: overrides.unwrap_or_default(),
-                user,
-            };
-            if let Err(reason) = self.resolve(host, &asked, headers, epoch) {
+            if let Err(reason) = self.resolve(host, send, address, overrides) {
                 return SendOutcome::Kernel(reason);
             }
         }
@@ -288,18 +301,36 @@ impl<S: UdpStack> UdpSocket<S> {
     fn resolve(
         &self,
         host: &Host<S>,
-        asked: &Asked<'_>,
-        mut headers: KnownHeaders,
-        epoch: u64,
+        mut send: LockGuard<'_, SendState<S>>,
+        address: SocketAddr,
+        overrides: Option<Overrides>,
     ) -> Result<(), Reason> {
+        let (local, rules, epoch) = (send.local, send.rules, send.epoch());
+        let (mut headers, options) = (send.headers(), send.options());
+        let (versions, group_interface) = (send.versions, send.group_interface);
+        let packet_len_max = send.packet_len_max;
+        let user = send.user(self.number());
+        drop(send);
+        let Some(local) = local else {
+            return Ok(());
+        };
+        let overrides = overrides.unwrap_or_default();
+        let asked = Asked {
+            local,
+            versions,
+            address,
+            rules,
+            options,
+            group_interface,
+            packet_len_max,
+            overrides,
+            user,
+        };
         let fd = self.shadow.fd.load(Ordering::Relaxed);
-        let destination = Destination::resolve(host, fd, asked, &mut headers);
+        let destination = Destination::resolve(host, fd, &asked, &mut headers);
         if matches!(destination.way, Way::Kernel(Reason::Opening)) {
             return Err(Reason::Opening);
         }
-        let Asked {
-            address, overrides, ..
-        } = *asked;
         self.send
             .lock()
             .remember(address, overrides, destination, headers, epoch);

@@ -311,11 +311,42 @@ impl<S: Stack> Interface<S> {
         arrived_nsec: u64,
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) {
-        let parsed = parse(self.pool.data(&frame));
-        let packet = match parsed.and_then(|it| Parsed::of_packet(&it, self.checksums)) {
+        let packet = match parse(self.pool.data(&frame)) {
             Ok(packet) => packet,
             Err(malformed) => return self.drop_malformed(receiver, frame, malformed),
         };
+        // Each protocol has its own copy of what follows, too: together they would copy what was parsed, to one place of the size of the
+        // larger one.
+        let to = (receiver, tables);
+        match packet.protocol {
+            ip::PROTOCOL_UDP => match wire::parse_udp(&packet, self.checksums.udp) {
+                Ok(datagram) => {
+                    let parsed = Parsed::Udp(datagram);
+                    self.deliver_parsed(to, &parsed, frame, arrived_nsec, direct);
+                }
+                Err(malformed) => self.drop_malformed(receiver, frame, malformed),
+            },
+            ip::PROTOCOL_TCP => match wire::tcp::parse_tcp(&packet, self.checksums.tcp) {
+                Ok(segment) => {
+                    let parsed = Parsed::Tcp(segment);
+                    self.deliver_parsed(to, &parsed, frame, arrived_nsec, direct);
+                }
+                Err(malformed) => self.drop_malformed(receiver, frame, malformed),
+            },
+            // No flow of another protocol leads here.
+            _ => self.drop_malformed(receiver, frame, Malformed::NotUdp),
+        }
+    }
+
+    #[inline(always)]
+    fn deliver_parsed(
+        &self,
+        (receiver, tables): (&ReceiveRing<S::Backend>, &Tables<S>),
+        packet: &Parsed,
+        frame: Frame,
+        arrived_nsec: u64,
+        direct: &mut Option<DirectReceive<'_, '_, S>>,
+    ) {
         let Tables {
             flows,
             groups,
@@ -333,13 +364,13 @@ impl<S: Stack> Interface<S> {
                 }
                 if destination.ip().is_multicast() {
                     let at = (receiver, groups);
-                    return self.deliver_to_group(at, &packet, frame, arrived_nsec, direct);
+                    return self.deliver_to_group(at, packet, frame, arrived_nsec, direct);
                 }
                 flows.look_up(packet.protocol(), source, destination)
             }
             Endpoints::V6 { destination, .. } if destination.0.is_multicast() => {
                 let at = (receiver, groups);
-                return self.deliver_to_group(at, &packet, frame, arrived_nsec, direct);
+                return self.deliver_to_group(at, packet, frame, arrived_nsec, direct);
             }
             Endpoints::V6 { .. } => {
                 if refused.contains_source(packet.source()) {
@@ -357,9 +388,9 @@ impl<S: Stack> Interface<S> {
         let socket = if shares.is_empty() {
             socket
         } else {
-            shares.choose(&packet, socket)
+            shares.choose(packet, socket)
         };
-        self.deliver_to(socket, &packet, frame, arrived_nsec, direct);
+        self.deliver_to(socket, packet, frame, arrived_nsec, direct);
     }
 
     #[inline(always)]

@@ -169,6 +169,18 @@ impl<S: Stack> InterfaceSet<S> {
     /// Polls every interface once, see [`Interface::poll_rings`].
     #[inline]
     pub(crate) fn poll_for(&self, direct: &mut Option<DirectReceive<'_, '_, S>>) -> usize {
+        let first = &self.first.slots[0];
+        // Mostly there is one.
+        if self.count.load(Ordering::Acquire) == 1
+            && let Some(interface) = first.interface()
+        {
+            return interface.poll_rings(first.rings(), direct);
+        }
+        self.poll_each_for(direct)
+    }
+
+    #[inline(never)]
+    fn poll_each_for(&self, direct: &mut Option<DirectReceive<'_, '_, S>>) -> usize {
         self.iter_rings()
             .map(|(interface, rings)| interface.poll_rings(rings, direct))
             .sum()
