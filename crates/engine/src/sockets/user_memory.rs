@@ -14,8 +14,20 @@ const PAGE_BYTES: usize = 1 << PAGE_BITS;
 /// Pages that are remembered: buffers of some pages for each of some hundred connections.
 const PLACES: usize = 4096;
 
-/// Pages that were good, each in a place of its own: its number plus one, and whether it is writable in the lowest bit.
+/// Pages that were good, each in one of two places: its number plus one, and whether it is writable in the lowest bit. With one place
+/// each, a buffer and a stack that fall on the same would be asked for in every call.
 static KNOWN: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
+
+/// Neighbours are in neighbouring places.
+fn first_place(page: usize) -> usize {
+    page % PLACES
+}
+
+/// Another than the first; pages that have that in common mostly have not this one.
+fn second_place(page: usize) -> usize {
+    let hash = ((page / PLACES) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
+    (first_place(page) ^ (hash as usize | 1)) % PLACES
+}
 
 /// Whether the program may read `len` bytes from `start` on.
 #[inline]
@@ -44,13 +56,20 @@ fn is_good(start: usize, len: usize, writable: bool) -> bool {
 
 #[inline]
 fn is_page_good(page: usize, writable: bool) -> bool {
-    let known = KNOWN[page % PLACES].load(Ordering::Relaxed);
-    let is_known = known >> 1 == page + 1 && (known & 1 == 1 || !writable);
-    is_known || ask(page, writable)
+    is_known_at(first_place(page), page, writable) || ask(page, writable)
+}
+
+#[inline]
+fn is_known_at(place: usize, page: usize, writable: bool) -> bool {
+    let known = KNOWN[place].load(Ordering::Relaxed);
+    known >> 1 == page + 1 && (known & 1 == 1 || !writable)
 }
 
 #[cold]
 fn ask(page: usize, writable: bool) -> bool {
+    if is_known_at(second_place(page), page, writable) {
+        return true;
+    }
     // A null pointer would ask the kernel for nothing.
     let start = (page << PAGE_BITS).max(size_of::<u64>());
     let is_good = if writable {
@@ -59,10 +78,20 @@ fn ask(page: usize, writable: bool) -> bool {
         sys::can_read(start)
     };
     if is_good {
-        let known = (page + 1) << 1 | usize::from(writable);
-        KNOWN[page % PLACES].store(known, Ordering::Relaxed);
+        remember(page, writable);
     }
     is_good
+}
+
+/// Whoever was in its place moves; of what several threads remember at once something may be forgotten.
+fn remember(page: usize, writable: bool) {
+    let known = (page + 1) << 1 | usize::from(writable);
+    let before = KNOWN[first_place(page)].swap(known, Ordering::Relaxed);
+    if let Some(other) = (before >> 1).checked_sub(1)
+        && other != page
+    {
+        KNOWN[second_place(other)].store(before, Ordering::Relaxed);
+    }
 }
 
 /// How many of `count` entries of `size` bytes from `start` on may be written, at least as far as pages tell.
@@ -120,6 +149,30 @@ mod tests {
         }
         // SAFETY: as above.
         assert_eq!(unsafe { start.read() }, 7, "asking changes nothing");
+    }
+
+    /// One page each of what lies as far apart as a stack and buffers do.
+    #[test]
+    fn pages_with_the_same_first_place_have_others() {
+        for page in [1, 4095, 4096, 0x7_ffff_f000_usize] {
+            let others = (1..2000).map(|distance| page + distance * PLACES);
+            let others = others.filter(|other| first_place(*other) == first_place(page));
+            let same = others
+                .filter(|other| second_place(*other) == second_place(page))
+                .count();
+            assert!(same < 5, "{page:#x}: {same}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_moves_is_still_known() {
+        let pages = [(3 << 40) + 77, (3 << 40) + 77 + PLACES];
+        KNOWN[first_place(pages[0])].store((pages[0] + 1) << 1 | 1, Ordering::Relaxed);
+        remember(pages[1], true);
+        for page in pages {
+            let places = [first_place(page), second_place(page)];
+            assert!(places.iter().any(|place| is_known_at(*place, page, true)));
+        }
     }
 
     #[test]
