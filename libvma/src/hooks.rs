@@ -58,11 +58,14 @@ macro_rules! exports {
         }
     };
     (@hook creates, $name:ident $arguments:tt) => { create::number_reused(crate::real::$name $arguments) };
-    (@hook setup, $name:ident($fd:ident $(, $argument:ident)*)) => {
+    (@hook setup, $name:ident $arguments:tt) => { exports!(@open setup, $name $arguments) };
+    (@hook receive, $name:ident $arguments:tt) => { exports!(@open receive, $name $arguments) };
+    (@hook send, $name:ident $arguments:tt) => { exports!(@open send, $name $arguments) };
+    (@open $module:ident, $name:ident($fd:ident $(, $argument:ident)*)) => {
         match descriptor::is_own($fd) {
             // To the program the number is not open.
             true => crate::guard::fail(libc::EBADF),
-            false => setup::$name($fd $(, $argument)*),
+            false => $module::$name($fd $(, $argument)*),
         }
     };
     (@hook $module:ident, $name:ident $arguments:tt) => { $module::$name $arguments };

@@ -108,7 +108,8 @@ fn make() -> Option<(Box<Engine<Device>>, NetconfNetwork)> {
             return None;
         }
     };
-    let backend = XdpBackend::new(config.xdp_mode, config.rx_prefetch_bytes as usize);
+    let backend = XdpBackend::new(config.xdp_mode, config.rx_prefetch_bytes as usize)
+        .remembered_in(config.stats_shmem_dir.clone());
     let engine = Engine::new(
         settings(&config),
         backend,
@@ -189,6 +190,7 @@ fn settings(config: &Config) -> Settings {
         progress_packets_max: config.progress_packets_max as usize,
         internal_thread_receives: config.internal_thread_receives,
         wait_after_join: Duration::from_millis(config.wait_after_join_msec.into()),
+        hardware_stamps: config.hardware_stamps,
         tx_mc_loopback: config.tx_mc_loopback,
         tcp_nodelay: config.tcp_nodelay,
         tcp_mtu: config.tcp_mtu,

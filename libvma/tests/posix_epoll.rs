@@ -17,5 +17,6 @@ testkit::compare_cases!(
         copied_set,
         fairness,
         mixed,
+        read_without_wait,
     ]
 );

@@ -16,6 +16,7 @@ testkit::compare_cases!(
         errors,
         device,
         read_back,
+        rarer,
         buffers,
         sending,
         multicast,

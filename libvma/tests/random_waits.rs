@@ -51,6 +51,21 @@ impl Programs<'_> {
 
 #[test]
 fn random_programs_are_told_what_the_kernel_tells() {
+    let (first, count) = (
+        number("RANDOM_WAITS_FIRST", 0),
+        number("RANDOM_WAITS", 1500),
+    );
+    are_told_the_same(first, count);
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn ten_thousand_random_programs_are_told_what_the_kernel_tells() {
+    are_told_the_same(1_000_000, 10_000);
+}
+
+/// Compares so many programs, the first with this number.
+fn are_told_the_same(first: u64, count: u64) {
     let pair = or_skip!(Namespaces::pair());
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/random_waits.c");
     let program = compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
@@ -58,10 +73,6 @@ fn random_programs_are_told_what_the_kernel_tells() {
         pair: &pair,
         program: &program,
     };
-    let (first, count) = (
-        number("RANDOM_WAITS_FIRST", 0),
-        number("RANDOM_WAITS", 1500),
-    );
     let [kernel, library] = programs.run(first, count, 20, &[]);
     let differ = kernel
         .lines()
@@ -72,17 +83,18 @@ fn random_programs_are_told_what_the_kernel_tells() {
         .collect();
     assert_eq!(kernel.lines().count() as u64, count);
     assert_eq!(library.lines().count() as u64, count);
+    let mut differing = Vec::new();
+    let mut first = None;
     for seed in seeds {
         // A busy CPU may have been late with the traffic.
         let [kernel, library] = programs.run(seed, 1, 3000, &["loud"]);
-        let is_alike = |(kernel, library): &(&str, &str)| kernel == library;
-        let alike = kernel.lines().zip(library.lines()).take_while(is_alike);
-        let at = alike.count();
-        assert!(
-            kernel == library,
-            "program {seed}, line {at}: {:?} on the kernel, {:?} with the library; all of it:\n{library}",
-            kernel.lines().nth(at),
-            library.lines().nth(at),
-        );
+        if kernel != library {
+            differing.push(seed);
+            first.get_or_insert([kernel, library]);
+        }
+    }
+    if let Some([kernel, library]) = first {
+        let difference = testkit::difference(&kernel, &library);
+        panic!("programs {differing:?}; the first one:\n{difference}");
     }
 }

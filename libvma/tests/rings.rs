@@ -159,14 +159,25 @@ fn send_rounds(senders: &[UdpSocket], receivers: u16, rounds: u32, per_round: u3
     }
 }
 
+/// What became of a process whose threads receive.
+struct Reception {
+    rings: Vec<RingSnapshot>,
+    /// How often each socket was moved to other rings.
+    migrations: Vec<u64>,
+    /// On how many CPUs each thread may run at its end.
+    cpus: Vec<usize>,
+}
+
+const RECEIVERS: u16 = 4;
+
 /// What the rings of a process have received whose threads receive in this environment, each in its own way. The kernel's senders
-/// choose queues without regard to whose ring has them.
+/// choose queues without regard to whose ring has them. `moves`: each thread goes to another CPU on its way.
 fn received_by_rings(
     pair: &Pair,
     program: &Path,
     environment: &[(&str, &str)],
-) -> Vec<RingSnapshot> {
-    const RECEIVERS: u16 = 4;
+    moves: bool,
+) -> Reception {
     const SENDERS: usize = 6;
     const ROUNDS: u32 = 25;
     const PER_ROUND: u32 = 8;
@@ -177,6 +188,7 @@ fn received_by_rings(
         SENDERS.to_string(),
         (ROUNDS * PER_ROUND).to_string(),
         PER_ROUND.to_string(),
+        u8::from(moves).to_string(),
     ]);
     let mut receiver = Accelerated::start(command).unwrap();
     let input = receiver.process().stdin().unwrap();
@@ -211,7 +223,15 @@ fn received_by_rings(
     drop(input);
     let finished = receiver.into_process().wait(SOON).unwrap();
     assert!(finished.status.success(), "{environment:?}: {finished:?}");
-    rings
+    let cpus = finished.stdout.lines().filter_map(|line| {
+        let count = line.strip_prefix("CPUs: ")?;
+        Some(count.parse().unwrap())
+    });
+    Reception {
+        rings,
+        migrations: sockets.iter().map(|it| it.rx_migrations).collect(),
+        cpus: cpus.collect(),
+    }
 }
 
 #[test]
@@ -233,12 +253,43 @@ fn what_comes_by_any_queue_is_received_once_by_threads_with_rings_of_their_own()
         } else {
             environment.push(polls);
         }
-        let rings = received_by_rings(&pair, &program, &environment);
+        let rings = received_by_rings(&pair, &program, &environment, false).rings;
         let queues: Vec<_> = rings.iter().map(|ring| ring.queues).collect();
         assert_eq!(queues, expected, "{environment:?}");
         let used = rings.iter().filter(|ring| ring.rx_packets > 0).count();
         let several = expected.len() > 1;
         assert_eq!(used > 1, several, "{environment:?}: {rings:?}");
+    }
+}
+
+#[test]
+fn rings_of_cores_follow_threads_that_move_or_keep_them_where_they_are() {
+    let pair = or_skip!(Namespaces::new().queues(QUEUES).create());
+    let program = program("receiving_rings.c");
+    let all_cpus = thread::available_parallelism().unwrap().get();
+    let sockets = usize::from(RECEIVERS);
+    for (logic, moves, cpus, may_migrate) in [
+        // To another CPU at half time: each socket follows its thread there.
+        ("30", true, 1, all_cpus > 1),
+        ("31", false, 1, false),
+        ("20", false, all_cpus, false),
+    ] {
+        let environment = [
+            ("VMA_RING_ALLOCATION_LOGIC_RX", logic),
+            ("VMA_RING_MIGRATION_RATIO_RX", "10"),
+            ("VMA_SELECT_POLL", "100000"),
+        ];
+        let reception = received_by_rings(&pair, &program, &environment, moves);
+        let queues: Vec<_> = reception.rings.iter().map(|ring| ring.queues).collect();
+        assert_eq!(queues, [1; QUEUES as usize], "logic {logic}");
+        assert_eq!(reception.cpus, vec![cpus; sockets], "logic {logic}");
+        let have_migrated = reception.migrations.iter().filter(|it| **it > 0).count();
+        let expected = if may_migrate { sockets } else { 0 };
+        assert_eq!(
+            have_migrated, expected,
+            "logic {logic}: {:?}",
+            reception.migrations
+        );
     }
 }
 

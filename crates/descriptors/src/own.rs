@@ -16,6 +16,8 @@ const CLOSED_BY_CHILD: u8 = 1;
 const KEPT_BY_CHILD: u8 = 2;
 
 static KINDS: DescriptorTable<AtomicU8> = DescriptorTable::new();
+/// Below it no number is, or ever was, the library's.
+static LOWEST: AtomicI32 = AtomicI32::new(RawFd::MAX);
 /// Where the owner of a number looks for it. Read and changed under [`changing`].
 static PLACES: DescriptorTable<AtomicPtr<AtomicI32>> = DescriptorTable::new();
 
@@ -136,10 +138,16 @@ pub fn any() -> bool {
         .any(|(_, kind)| kind.load(Ordering::Relaxed) != NONE)
 }
 
-/// Whether a descriptor is the library's: the program cannot have it.
+/// Whether a descriptor is the library's: the program cannot have it. For most that it has a comparison says so.
 #[inline]
 pub fn contains(fd: RawFd) -> bool {
-    kind(fd) != NONE
+    fd >= lowest() && kind(fd) != NONE
+}
+
+/// Below this number no descriptor is the library's.
+#[inline]
+pub fn lowest() -> RawFd {
+    LOWEST.load(Ordering::Relaxed)
 }
 
 /// The lowest of the library's descriptors from `first` on, below `end`.
@@ -197,6 +205,9 @@ fn kind(fd: RawFd) -> u8 {
 /// A descriptor beyond the tables is only less protected.
 fn set(fd: RawFd, kind: u8, place: *mut AtomicI32) {
     if let (Some(kinds), Some(places)) = (KINDS.get_or_make(fd), PLACES.get_or_make(fd)) {
+        if kind != NONE {
+            LOWEST.fetch_min(fd, Ordering::Relaxed);
+        }
         places.store(place, Ordering::Relaxed);
         kinds.store(kind, Ordering::Release);
     }

@@ -250,8 +250,8 @@ pub trait Steering: Send + Sync + 'static {
     /// what steers them, until the next [`Steering::add`].
     fn rest_if_unused(&self);
 
-    /// From here on each frame is to be noted when it comes.
-    fn stamp_arrivals(&self) -> io::Result<()> {
+    /// From here on it is to be noted of each frame when it comes, or not any more.
+    fn stamp_arrivals(&self, _are_noted: bool) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -105,12 +105,13 @@ impl Attached {
         self.update().inspect_err(|_| self.parts.mac = before)
     }
 
-    /// The program is to put the time in front of each packet.
-    pub(crate) fn stamp(&mut self) -> io::Result<()> {
-        if std::mem::replace(&mut self.parts.stamps, true) {
+    /// The program is to put the time in front of each packet, or not any more.
+    pub(crate) fn stamp(&mut self, stamps: bool) -> io::Result<()> {
+        let before = std::mem::replace(&mut self.parts.stamps, stamps);
+        if before == stamps {
             return Ok(());
         }
-        self.update().inspect_err(|_| self.parts.stamps = false)
+        self.update().inspect_err(|_| self.parts.stamps = before)
     }
 
     /// The program is to be made anew.

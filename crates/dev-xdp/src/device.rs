@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use descriptors::OwnDescriptor;
@@ -55,6 +56,8 @@ pub struct XdpBackend {
     notes: Mutex<Weak<SkbNotes>>,
     /// The function of the kernel that vouches for connections.
     vouch: Mutex<Option<Vouch>>,
+    /// Where it is written down what a card keeps of a process that is killed.
+    directory: Option<PathBuf>,
 }
 
 impl XdpBackend {
@@ -68,7 +71,13 @@ impl XdpBackend {
             busy: Mutex::new(HashSet::new()),
             notes: Mutex::new(Weak::new()),
             vouch: Mutex::new(None),
+            directory: None,
         }
+    }
+
+    /// The same with a directory for files of which later processes learn what a card has kept of this one, should it be killed.
+    pub fn remembered_in(self, directory: Option<PathBuf>) -> Self {
+        Self { directory, ..self }
     }
 
     /// Opens a socket on one queue, with the pool's memory registered once if the devices allow it.
@@ -236,7 +245,7 @@ impl XdpBackend {
             }
         };
         let rules = if receivers > 1 {
-            FlowRules::of(&link.name)
+            FlowRules::of(&link.name, link.index, self.directory.as_deref())
         } else {
             FlowRules::none()
         };

@@ -1,17 +1,22 @@
 //! Rules of a network card that bring flows by chosen queues ("n-tuple filters", `ethtool -N`): `ETHTOOL_SRXCLSRLINS` of
 //! `include/uapi/linux/ethtool.h`. What no rule is about comes by the queue that the card chooses.
 
+mod ledger;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
+use std::path::Path;
 
 use descriptors::OwnDescriptor;
 use dev_core::{Flow, Protocol};
 
 use crate::ethtool;
+use ledger::{Ledger, Place};
 
 const ETHTOOL_GRXCLSRLCNT: u32 = 0x2e;
+const ETHTOOL_GRXCLSRULE: u32 = 0x2f;
 const ETHTOOL_GRXCLSRLALL: u32 = 0x30;
 const ETHTOOL_SRXCLSRLDEL: u32 = 0x31;
 const ETHTOOL_SRXCLSRLINS: u32 = 0x32;
@@ -29,6 +34,10 @@ const PLACES_MAX: usize = 16 * 1024;
 
 /// `union ethtool_flow_union`, as octets.
 type Fields = [u8; 52];
+
+/// What a rule is about, and the queue: the octets of a [`FlowSpec`] that are one's own.
+type Rule = [u8; RULE_BYTES];
+const RULE_BYTES: usize = 4 + 2 * 52 + 8;
 
 /// `struct ethtool_rx_flow_spec`
 #[derive(Clone, Copy)]
@@ -125,6 +134,24 @@ impl Rxnfc {
         message.spec.location = location;
         message
     }
+
+    /// Asks for the rule at a place.
+    fn read(location: u32) -> Self {
+        let mut message = Self::new(ETHTOOL_GRXCLSRULE);
+        message.spec.location = location;
+        message
+    }
+
+    fn rule(&self) -> Rule {
+        let spec = &self.spec;
+        let (kind, queue) = (spec.flow_type.to_ne_bytes(), spec.ring_cookie.to_ne_bytes());
+        let mut octets = kind
+            .iter()
+            .chain(&spec.fields)
+            .chain(&spec.mask)
+            .chain(&queue);
+        std::array::from_fn(|_| octets.next().copied().unwrap_or(0))
+    }
 }
 
 /// What asks a card: `ioctl(2)`, or a test.
@@ -177,16 +204,19 @@ pub(crate) struct FlowRules {
 }
 
 impl FlowRules {
-    /// Those of an interface that the calling thread sees by this name, of which it has several queues or rings.
-    pub(crate) fn of(interface: &str) -> Self {
+    /// Those of an interface that the calling thread sees by this name and index, of which it has several queues or rings, and which
+    /// is this process's. What others left there when they were killed is taken away, if it is known from `directory`, where it is
+    /// written down what this process makes.
+    pub(crate) fn of(interface: &str, index: u32, directory: Option<&Path>) -> Self {
         let card = ethtool::socket().map(|socket| Ioctl {
             socket,
             interface: interface.to_owned(),
         });
-        Self {
-            card,
-            rules: Rules::default(),
-        }
+        let rules = match (&card, directory) {
+            (Some(card), Some(directory)) => Rules::known_in(directory, index, card),
+            _ => Rules::default(),
+        };
+        Self { card, rules }
     }
 
     /// None ever.
@@ -237,9 +267,24 @@ struct Rules {
     places: HashMap<Flow, (u32, u32)>,
     /// Whether the driver finds places by itself, if it was asked.
     finds_places: Option<bool>,
+    /// Where they are written down.
+    ledger: Option<Ledger>,
 }
 
 impl Rules {
+    fn known_in(directory: &Path, index: u32, card: &impl Card) -> Self {
+        let mut rules = Self::default();
+        let Ok(place) = Place::of(index) else {
+            return rules;
+        };
+        // Most cards have none.
+        if rules.asks_for_places(card).is_ok() {
+            ledger::remove_leftovers(card, directory, &place);
+            rules.ledger = Ledger::begin(directory, &place).ok();
+        }
+        rules
+    }
+
     fn bring(&mut self, card: &impl Card, flow: &Flow, queue: u32) -> io::Result<()> {
         if self.places.get(flow).is_some_and(|known| known.1 == queue) {
             return Ok(());
@@ -248,24 +293,31 @@ impl Rules {
         self.remove(card, flow);
         let place = self.free_place(card)?;
         let mut message = Rxnfc::insert(flow, queue, place);
+        let rule = message.rule();
         card.ask(&mut message)?;
-        self.places.insert(*flow, (message.spec.location, queue));
+        let place = message.spec.location;
+        if let Some(ledger) = &mut self.ledger {
+            ledger.note(place, &rule);
+        }
+        self.places.insert(*flow, (place, queue));
         Ok(())
+    }
+
+    /// Whether the driver finds places by itself.
+    fn asks_for_places(&mut self, card: &impl Card) -> io::Result<bool> {
+        if let Some(finds) = self.finds_places {
+            return Ok(finds);
+        }
+        let mut count = Rxnfc::new(ETHTOOL_GRXCLSRLCNT);
+        card.ask(&mut count)?;
+        Ok(*self
+            .finds_places
+            .insert(count.data & RX_CLS_LOC_SPECIAL != 0))
     }
 
     /// As ethtool(8) does it: the driver's choice, or the last that is free.
     fn free_place(&mut self, card: &impl Card) -> io::Result<u32> {
-        let finds = match self.finds_places {
-            Some(finds) => finds,
-            None => {
-                let mut count = Rxnfc::new(ETHTOOL_GRXCLSRLCNT);
-                card.ask(&mut count)?;
-                *self
-                    .finds_places
-                    .insert(count.data & RX_CLS_LOC_SPECIAL != 0)
-            }
-        };
-        if finds {
+        if self.asks_for_places(card)? {
             return Ok(RX_CLS_LOC_ANY);
         }
         let (taken, count) = card.places()?;
@@ -277,6 +329,9 @@ impl Rules {
 
     fn remove(&mut self, card: &impl Card, flow: &Flow) {
         if let Some((place, _)) = self.places.remove(flow) {
+            if let Some(ledger) = &mut self.ledger {
+                ledger.strike(place);
+            }
             // One that stays does no harm: the kernel receives by that queue, too.
             let _ = card.ask(&mut Rxnfc::remove(place));
         }
@@ -285,6 +340,9 @@ impl Rules {
     fn remove_all(&mut self, card: &impl Card) {
         let flows: Vec<_> = self.places.keys().copied().collect();
         flows.iter().for_each(|flow| self.remove(card, flow));
+        if let Some(ledger) = self.ledger.take() {
+            ledger.end();
+        }
     }
 }
 

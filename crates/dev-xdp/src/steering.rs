@@ -141,8 +141,8 @@ impl Steering for XdpSteering {
         self.steered().attached.set_mac(mac)
     }
 
-    fn stamp_arrivals(&self) -> io::Result<()> {
-        self.steered().attached.stamp()
+    fn stamp_arrivals(&self, are_noted: bool) -> io::Result<()> {
+        self.steered().attached.stamp(are_noted)
     }
 
     fn rest_if_unused(&self) {

@@ -44,6 +44,7 @@ pub use sockets::network::{
 pub use sockets::notice::warn_in_a_box;
 pub use sockets::options::is_asked_for_later;
 pub use sockets::reason::Reason;
+pub use sockets::ring_choice::{RING_ASK_BYTES, RingAsk, SO_VMA_RING_ALLOC_LOGIC};
 pub use sockets::rings::RingPolicy;
 pub use sockets::settings::{Moderation, Settings};
 pub use sockets::sleep::{Sleep, Woken};

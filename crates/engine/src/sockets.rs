@@ -35,6 +35,7 @@ pub(crate) mod options;
 pub(crate) mod own_rings;
 pub(crate) mod readiness;
 pub(crate) mod reason;
+pub(crate) mod ring_choice;
 pub(crate) mod rings;
 pub(crate) mod rules;
 pub(crate) mod settings;

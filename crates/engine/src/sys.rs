@@ -14,6 +14,7 @@ use libc::{c_int, c_long, c_void};
 mod address;
 mod cgroup_programs;
 mod groups;
+mod hardware_time;
 mod namespace;
 mod path_notices;
 mod process;
@@ -27,6 +28,7 @@ pub use address::Sockaddr;
 pub(crate) use address::{SOCKADDR_IN_LEN, read_sockaddr, sockaddr_in};
 pub(crate) use cgroup_programs::has_cgroup_programs;
 pub(crate) use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe};
+pub(crate) use hardware_time::has_hardware_time;
 pub(crate) use namespace::{NamespaceId, namespace_of, namespace_of_thread};
 pub(crate) use path_notices::{PathNotices, SegmentError};
 pub(crate) use process::{
@@ -414,11 +416,20 @@ pub(crate) fn other_epolls(epfd: c_int) -> OtherEpolls {
     others
 }
 
-/// Changes the kernel's half of an epoll registration. It is gone if the program has removed it meanwhile.
-pub(crate) fn epoll_modify(epfd: c_int, fd: c_int, mut event: libc::epoll_event) {
+/// Changes the kernel's half of an epoll registration.
+///
+/// # Errors
+/// `ENOENT` if the program has removed it meanwhile, `EBADF` if it has closed the number, which may leave the kernel's half as it is.
+pub(crate) fn epoll_modify(
+    epfd: c_int,
+    fd: c_int,
+    mut event: libc::epoll_event,
+) -> Result<(), Errno> {
     let event = &raw mut event;
     // SAFETY: the kernel reads one event.
-    unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_MOD, fd, event) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_MOD, fd, event) };
+    check(result).map(drop)
 }
 
 /// Gives the calling thread the default scheduling policy. A refusal changes nothing.

@@ -51,6 +51,8 @@ pub struct Config {
     pub rx_drain_nsec: u32,
     /// `VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME`
     pub getsockname_rehearses: bool,
+    /// `VMA_HW_TS_CONVERSION` is not 0.
+    pub hardware_stamps: bool,
     /// `VMA_TX_NONBLOCKED_EAGAINS`
     pub tx_nonblocked_eagains: bool,
     /// `VMA_RX_POLL_YIELD`: after how many polls in vain a blocking receive offers its processor to
@@ -337,6 +339,8 @@ impl Config {
             rx_drain_nsec: unsigned(const { ParameterId::of("VMA_RX_CQ_DRAIN_RATE_NSEC") }),
             getsockname_rehearses: settings
                 .is_on(const { ParameterId::of("VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME") }),
+            hardware_stamps: settings.number(const { ParameterId::of("VMA_HW_TS_CONVERSION") })
+                != 0,
             tx_nonblocked_eagains: settings
                 .is_on(const { ParameterId::of("VMA_TX_NONBLOCKED_EAGAINS") }),
             rx_poll_yield: unsigned(const { ParameterId::of("VMA_RX_POLL_YIELD") }),

@@ -92,11 +92,11 @@ or
 for AF_XDP with an error costs acceleration at most, and no datagram.
 A filter that ends the process must allow what the library calls beside the program itself.
 With the first socket:
-bind, clone3, exit, fallocate, fchmod, flock, fstatfs, ftruncate, geteuid, ioctl, lseek, membarrier, openat, prctl, readlinkat, rseq, rt_sigaction,
+bind, clone3, exit, fallocate, fchmod, flock, fstatfs, ftruncate, getdents64, geteuid, ioctl, lseek, membarrier, openat, prctl, readlinkat, rseq, rt_sigaction,
 sched_getaffinity, sched_setscheduler, set_robust_list, setsockopt, sigaltstack, socket, statx, uname.
 From then on:
 bpf, brk, clock_gettime, clock_nanosleep, close, dup3, epoll_create1, epoll_ctl, epoll_pwait, epoll_pwait2, eventfd2, fcntl, fstat,
-futex, getpeername, getpid, getrandom, getrusage, getsockname, getsockopt, gettid, madvise, mmap, mprotect, mremap, munmap, newfstatat, ppoll, prlimit64, read, recvfrom,
+futex, getpeername, getpid, getrandom, getrusage, getsockname, getsockopt, gettid, madvise, mmap, mprotect, mremap, munmap, newfstatat, ppoll, prlimit64, pwrite64, read, recvfrom,
 recvmsg, rt_sigpending, rt_sigprocmask, rt_tgsigqueueinfo, sched_yield, sendmsg, sendto, socketpair, unlinkat, write.
 So a program that makes its first socket before it installs the filter needs the second list only, while it uses no other interface
 than by then.

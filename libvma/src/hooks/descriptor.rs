@@ -76,7 +76,12 @@ hook! {
 /// the library uses none.
 #[inline]
 pub(super) fn is_own(fd: c_int) -> bool {
-    own::contains(fd) && !guard::is_inside() && !life::is_vfork_child()
+    own::contains(fd) && is_the_programs_call()
+}
+
+#[cold]
+fn is_the_programs_call() -> bool {
+    !guard::is_inside() && !life::is_vfork_child()
 }
 
 /// Ends what a descriptor stands for, before the kernel can give its number to another thread.

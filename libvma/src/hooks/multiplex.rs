@@ -1,5 +1,6 @@
 //! `poll(2)` and `epoll(7)`.
 
+use descriptors::own;
 use engine::user_memory::{is_readable, is_writable, writable_entries};
 use engine::{Engine, EpollSet, Errno, MuxCall};
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
@@ -63,6 +64,49 @@ pub(super) fn poll_ours(
     poll_any(engine, fds, timeout_nsec, mask, of_select, kernel)
 }
 
+/// More than any descriptor can be (`fs.nr_open`).
+const NOT_OPEN: c_int = c_int::MAX;
+
+/// `poll(2)` with numbers of the library's among the descriptors. To the program they are not open: the call does not wait.
+#[cold]
+fn poll_with_own(fds: &mut [pollfd]) -> c_int {
+    let mut seen = fds.to_vec();
+    for polled in &mut seen {
+        if is_own(polled.fd) {
+            polled.fd = NOT_OPEN;
+        }
+    }
+    let (entries, count) = (seen.as_mut_ptr(), seen.len());
+    let kernel = || {
+        let (now, mask) = (
+            timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            },
+            std::ptr::null::<u64>(),
+        );
+        // SAFETY: as many entries, which nobody else uses meanwhile. No point where the thread may be cancelled.
+        unsafe {
+            libc::syscall(
+                libc::SYS_ppoll,
+                entries,
+                count,
+                &raw const now,
+                mask,
+                0usize,
+            ) as c_int
+        }
+    };
+    let no_mask = std::ptr::null();
+    let found = runtime::engine()
+        .and_then(|engine| poll_ours(engine, &mut seen, Some(0), no_mask, false, kernel))
+        .unwrap_or_else(kernel);
+    for (polled, seen) in fds.iter_mut().zip(&seen) {
+        polled.revents = seen.revents;
+    }
+    found
+}
+
 #[inline(never)]
 fn poll_any(
     engine: &'static Engine<Device>,
@@ -93,6 +137,10 @@ hook! {
         let kernel = || unsafe { real::poll(fds, count, timeout) };
         // SAFETY: the descriptors are the caller's.
         let Some(count) = (unsafe { descriptors(fds, count) }) else { return kernel() };
+        // SAFETY: writable for that many entries, and the caller's own.
+        if let Some(found) = unsafe { polled_with_own(fds, count) } {
+            return found;
+        }
         let Some(engine) = runtime::engine() else { return kernel() };
         let wait = msec_to_nsec(timeout);
         // SAFETY: writable for that many entries, and the caller's own.
@@ -122,13 +170,17 @@ hook! {
         let kernel = || unsafe { real::ppoll(fds, count, timeout, mask) };
         // SAFETY: the descriptors are the caller's.
         let count = unsafe { descriptors(fds, count) };
-        let Some(engine) = runtime::engine() else { return kernel() };
         let Some(count) = count else { return kernel() };
         // SAFETY: what the timeout leads to is the caller's own.
         let Ok(wait) = (unsafe { timespec_at(timeout) }) else { return kernel() };
         if is_bad_mask(mask) {
             return kernel();
         }
+        // SAFETY: writable for that many entries, and the caller's own.
+        if let Some(found) = unsafe { polled_with_own(fds, count) } {
+            return found;
+        }
+        let Some(engine) = runtime::engine() else { return kernel() };
         // SAFETY: writable for that many entries, and the caller's own.
         let found = unsafe {
             with_list(fds, count, |list| poll_ours(engine, list, wait, mask, false, kernel))
@@ -162,7 +214,7 @@ hook! {
 /// What `fds` leads to must be the caller's own.
 #[inline]
 unsafe fn descriptors(fds: *mut pollfd, count: nfds_t) -> Option<usize> {
-    if runtime::engine().is_none() && !runtime::has_ancestors() {
+    if runtime::engine().is_none() && !runtime::has_ancestors() && own::lowest() == c_int::MAX {
         return None;
     }
     let count = usize::try_from(count).ok()?;
@@ -178,6 +230,21 @@ unsafe fn descriptors(fds: *mut pollfd, count: nfds_t) -> Option<usize> {
     let fd = |index| unsafe { fds.wrapping_add(index).read_unaligned() }.fd;
     runtime::are_waited_for((0..count).map(fd));
     Some(count)
+}
+
+/// The result of a call that has numbers of the library's among its descriptors.
+///
+/// # Safety
+/// `fds` must be valid for `count` entries.
+#[inline]
+unsafe fn polled_with_own(fds: *mut pollfd, count: usize) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    let fd = |index| unsafe { fds.wrapping_add(index).read_unaligned() }.fd;
+    if !(0..count).any(|index| is_own(fd(index))) {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    Some(unsafe { with_list(fds, count, poll_with_own) })
 }
 
 /// More descriptors than most programs wait for.
@@ -284,6 +351,9 @@ unsafe fn epoll_wait_any(call: EpollWait, kernel: impl Fn() -> c_int) -> c_int {
     if let Some((engine, set)) = runtime::epoll(call.epfd) {
         // SAFETY: the caller's promise.
         return unsafe { wait_for_watched(engine, set, call, &kernel) };
+    }
+    if is_own(call.epfd) {
+        return fail(libc::EBADF);
     }
     if call.timeout_nsec == Some(0) {
         return kernel();

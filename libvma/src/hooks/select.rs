@@ -2,10 +2,12 @@
 
 use std::time::Instant;
 
+use descriptors::own;
 use engine::Engine;
 use engine::user_memory::is_writable;
 use libc::{c_int, c_short, fd_set, pollfd, sigset_t, timespec, timeval};
 
+use super::descriptor::is_own;
 use super::hook;
 use super::multiplex::{NSEC_PER_SEC, is_bad_mask, poll_ours, timespec_at};
 use crate::guard::{contained, fail};
@@ -25,24 +27,20 @@ hook! {
         let kernel = || unsafe { real::select(count, read, write, except, timeout) };
         // SAFETY: the sets are the caller's.
         unsafe { Sets::recall(count, [read, write, except]) };
-        let Some(engine) = runtime::engine() else { return kernel() };
         // SAFETY: the sets are the caller's.
-        let Some(sets) = (unsafe { Sets::with_ours(engine, count, [read, write, except]) }) else {
-            return kernel();
-        };
-        if !timeout.is_null() && !is_writable(timeout, size_of::<timeval>()) {
+        let have_own = unsafe { Sets::have_own(count, [read, write, except]) };
+        let engine = runtime::engine();
+        // SAFETY: the sets are the caller's.
+        let sets = engine.and_then(|engine| unsafe { Sets::with_ours(engine, count, [read, write, except]) });
+        if sets.is_none() && !have_own {
             return kernel();
         }
-        // SAFETY: readable (checked above), and the caller's own.
-        let asked = (!timeout.is_null()).then(|| unsafe { timeout.read_unaligned() });
-        let wait = match asked {
-            None => None,
-            Some(time) if time.tv_sec < 0 || time.tv_usec < 0 => return kernel(),
-            Some(time) => Some(
-                time.tv_sec.unsigned_abs().saturating_mul(NSEC_PER_SEC)
-                    .saturating_add(time.tv_usec.unsigned_abs().saturating_mul(1000)),
-            ),
-        };
+        // SAFETY: what the timeout leads to is the caller's own.
+        let Ok(wait) = (unsafe { timeval_at(timeout) }) else { return kernel() };
+        if have_own {
+            return fail(libc::EBADF);
+        }
+        let (Some(engine), Some(sets)) = (engine, sets) else { return kernel() };
         let begun = wait.map(|_| Instant::now());
         // SAFETY: the sets are the caller's.
         let result = unsafe { select_ours(engine, &sets, wait, std::ptr::null(), kernel) };
@@ -76,19 +74,47 @@ hook! {
         let kernel = || unsafe { real::pselect(count, read, write, except, timeout, mask) };
         // SAFETY: the sets are the caller's.
         unsafe { Sets::recall(count, [read, write, except]) };
-        let Some(engine) = runtime::engine() else { return kernel() };
         // SAFETY: the sets are the caller's.
-        let Some(sets) = (unsafe { Sets::with_ours(engine, count, [read, write, except]) }) else {
+        let have_own = unsafe { Sets::have_own(count, [read, write, except]) };
+        let engine = runtime::engine();
+        // SAFETY: the sets are the caller's.
+        let sets = engine.and_then(|engine| unsafe { Sets::with_ours(engine, count, [read, write, except]) });
+        if sets.is_none() && !have_own {
             return kernel();
-        };
+        }
         // SAFETY: what the timeout leads to is the caller's own.
         let Ok(wait) = (unsafe { timespec_at(timeout) }) else { return kernel() };
         if is_bad_mask(mask) {
             return kernel();
         }
+        if have_own {
+            return fail(libc::EBADF);
+        }
+        let (Some(engine), Some(sets)) = (engine, sets) else { return kernel() };
         // SAFETY: the sets are the caller's.
         unsafe { select_ours(engine, &sets, wait, mask, kernel) }.unwrap_or_else(kernel)
     }
+}
+
+/// A timeout of the caller's, in nanoseconds, with room for what is left of it. `Err`: the kernel says what it thinks of it.
+///
+/// # Safety
+/// What it leads to must be the caller's own.
+unsafe fn timeval_at(timeout: *const timeval) -> Result<Option<u64>, ()> {
+    if timeout.is_null() {
+        return Ok(None);
+    }
+    if !is_writable(timeout, size_of::<timeval>()) {
+        return Err(());
+    }
+    // SAFETY: readable (checked above), and the caller's own.
+    let time = unsafe { timeout.read_unaligned() };
+    if time.tv_sec < 0 || time.tv_usec < 0 {
+        return Err(());
+    }
+    let sec = time.tv_sec.unsigned_abs().saturating_mul(NSEC_PER_SEC);
+    let rest = time.tv_usec.unsigned_abs().saturating_mul(1000);
+    Ok(Some(sec.saturating_add(rest)))
 }
 
 /// `select(2)` with something of ours in the sets. `None`: it is for the kernel all the same.
@@ -157,6 +183,29 @@ impl Sets {
             sets,
         };
         all.are_writable().then_some(all)
+    }
+
+    /// Whether a number of the library's own is in the sets. To the program it is not open.
+    ///
+    /// # Safety
+    /// That of `with_ours`.
+    #[inline]
+    unsafe fn have_own(count: c_int, sets: [*mut fd_set; 3]) -> bool {
+        let lowest = own::lowest();
+        if count <= lowest {
+            return false;
+        }
+        let all = Self {
+            count: kernel_count(count),
+            sets,
+        };
+        let first = lowest.unsigned_abs() as usize / 64;
+        all.are_writable()
+            && (first..all.word_count()).any(|index| {
+                // SAFETY: the caller's promise.
+                let [read, write, except] = unsafe { all.words(index) };
+                bits(index, read | write | except).any(is_own)
+            })
     }
 
     /// The sets are about to be used, perhaps with something in them that ancestors of the process have in user space.

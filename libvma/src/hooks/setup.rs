@@ -4,7 +4,10 @@ use std::net::IpAddr;
 use std::time::SystemTime;
 
 use engine::user_memory::{is_readable, is_writable};
-use engine::{Errno, Reason, Request, changes_membership, group_offset, is_asked_for_later, joins};
+use engine::{
+    Errno, RING_ASK_BYTES, Reason, Request, RingAsk, SO_VMA_RING_ALLOC_LOGIC, changes_membership,
+    group_offset, is_asked_for_later, joins,
+};
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 
 use super::{create, descriptor, hook, stream_calls};
@@ -89,6 +92,39 @@ hook! {
     }
 }
 
+/// `SO_VMA_RING_ALLOC_LOGIC`. `None`: it is no socket of ours, and no option of the kernel's.
+///
+/// # Safety
+/// `value` must be the caller's own.
+unsafe fn ask_for_rings(fd: c_int, value: *const c_void, len: socklen_t) -> Option<c_int> {
+    let udp = runtime::own_udp(fd);
+    let stream = if udp.is_none() {
+        runtime::stream(fd)
+    } else {
+        None
+    };
+    if udp.is_none() && stream.is_none() {
+        return None;
+    }
+    if value.is_null() || len as usize != RING_ASK_BYTES {
+        return Some(fail(libc::EINVAL));
+    }
+    if !is_readable(value, RING_ASK_BYTES) {
+        return Some(fail(libc::EFAULT));
+    }
+    // SAFETY: readable (checked above), and the caller's own.
+    let value = unsafe { value.cast::<[u8; RING_ASK_BYTES]>().read_unaligned() };
+    let Some(ask) = RingAsk::parse(&value) else {
+        return Some(fail(libc::EINVAL));
+    };
+    let _ = contained(|| match (udp, stream) {
+        (Some((engine, socket)), _) => engine.rings_are_asked_for(socket, ask),
+        (_, Some((engine, socket))) => engine.rings_are_asked_for(socket, ask),
+        (None, None) => {}
+    });
+    Some(0)
+}
+
 hook! {
     /// `setsockopt(2)`
     fn setsockopt(
@@ -103,6 +139,12 @@ hook! {
             runtime::comes_back(fd);
         } else {
             runtime::recall(fd);
+        }
+        if level == libc::SOL_SOCKET && name == SO_VMA_RING_ALLOC_LOGIC {
+            // SAFETY: the value is the caller's own.
+            if let Some(result) = unsafe { ask_for_rings(fd, value, len) } {
+                return traced("setsockopt", fd, result);
+            }
         }
         if is_refused(fd, Request::Option { level, name }) {
             return fail(libc::EINVAL);

@@ -3,7 +3,9 @@
 use engine::Reason;
 use libc::{FILE, c_char, c_int};
 
-use super::{descriptor, hook, transfer};
+use super::descriptor::{self, is_own};
+use super::{hook, transfer};
+use crate::guard::set_errno;
 use crate::log_sink;
 use crate::real;
 
@@ -27,6 +29,10 @@ fn closing(stream: *mut FILE) {
 hook! {
     /// `fdopen(3)`: what reads and writes the stream are functions of the C library that call the kernel themselves.
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+        if is_own(fd) {
+            set_errno(libc::EBADF);
+            return std::ptr::null_mut();
+        }
         // SAFETY: the arguments are the caller's own.
         let stream = unsafe { real::fdopen(fd, mode) };
         if !stream.is_null() {

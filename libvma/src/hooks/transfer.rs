@@ -6,8 +6,9 @@ use engine::Reason;
 use engine::user_memory::is_readable;
 use libc::{aiocb, c_int, c_uint, off64_t, sigevent, size_t, ssize_t};
 
+use super::descriptor::is_own;
 use super::hook;
-use crate::guard::contained;
+use crate::guard::{contained, fail};
 use crate::real;
 use crate::runtime;
 
@@ -31,6 +32,9 @@ hook! {
         len: size_t,
         flags: c_uint,
     ) -> ssize_t {
+        if is_own(from) || is_own(to) {
+            return fail(libc::EBADF);
+        }
         leave_to_kernel(from, Reason::InKernel);
         leave_to_kernel(to, Reason::InKernel);
         // SAFETY: the arguments are the caller's own.
@@ -41,6 +45,9 @@ hook! {
 hook! {
     /// `sendfile(2)`
     fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
+        if is_own(from) || is_own(to) {
+            return fail(libc::EBADF);
+        }
         leave_to_kernel(from, Reason::InKernel);
         leave_to_kernel(to, Reason::InKernel);
         // SAFETY: the arguments are the caller's own.

@@ -308,6 +308,30 @@ static void mixed(void)
     printf("at least one: %d, events %x\n", count > 0, all & EPOLLIN);
 }
 
+/* What the kernel's socket receives is read without a wait that tells of it, at most two ticks of the kernel later. */
+static void read_without_wait(void)
+{
+    int fd = bound_to("0.0.0.0", 0), sender = bound_to("127.0.0.1", 0), set = epoll(), seen = 0;
+    struct sockaddr_in self = address("127.0.0.1", port_of(fd));
+    struct epoll_event event;
+    char buffer[64];
+    MUST(fcntl(fd, F_SETFL, O_NONBLOCK));
+    add(set, fd, EPOLLIN, 1);
+    for (int round = 0; round < 8; round++) {
+        for (int i = 0; i < 150; i++)
+            seen += recv(fd, buffer, sizeof buffer, 0) >= 0;
+        if (round % 2)
+            seen += epoll_wait(set, &event, 1, 0);
+        MUST(sendto(sender, "x", 1, 0, generic(&self), sizeof self));
+        sleep_msec(25);
+        say("recv", recv(fd, buffer, sizeof buffer, 0));
+    }
+    say("seen before", seen);
+    ask_for(fd, 1, 20, 0, 0, 0);
+    say_wait("past the kernel", set, 16, 5000);
+    say_recv("recv", fd, 64, 0);
+}
+
 CASES({"level", level}, {"edge", edge}, {"one_shot", one_shot}, {"writing", writing}, {"two_sets", two_sets},
       {"nested", nested}, {"nested_with_data", nested_with_data}, {"polled_set", polled_set}, {"errors", errors},
-      {"closing", closing}, {"copied_set", copied_set}, {"fairness", fairness}, {"mixed", mixed})
+      {"closing", closing}, {"copied_set", copied_set}, {"fairness", fairness}, {"mixed", mixed}, {"read_without_wait", read_without_wait})

@@ -1,6 +1,7 @@
 /* Socket options, before and after packets flow. */
 #include "case.h"
 #include <linux/errqueue.h>
+#include <linux/filter.h>
 #include <linux/net_tstamp.h>
 #include <net/if.h>
 #include <netinet/udp.h>
@@ -258,6 +259,9 @@ static const struct option tells[] = {
     OPTION(SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE),
     OPTION(SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_RX_SOFTWARE),
     OPTION(SOL_SOCKET, SO_TIMESTAMPING_NEW, SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE),
+    OPTION(SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_RAW_HARDWARE),
+    OPTION(SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_RAW_HARDWARE | SOF_TIMESTAMPING_RX_HARDWARE |
+                                            SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE),
     OPTION(SOL_SOCKET, SO_RXQ_OVFL, 1),
     OPTION(IPPROTO_UDP, UDP_GRO, 1),
 };
@@ -712,5 +716,74 @@ static void read_back(void)
     printf("  %d\n", cookie != 0);
 }
 
+/* A filter that leaves so much of each datagram (BPF_RET | BPF_K). */
+static void leave(int fd, unsigned len)
+{
+    struct sock_filter code[] = {{.code = 6, .k = len}};
+    struct sock_fprog filter = {1, code};
+    say("SO_ATTACH_FILTER", setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter));
+}
+
+/* Options that no other case has, each read back and with traffic after it. */
+static void rarer(void)
+{
+    static const struct option options[] = {
+        OPTION(SOL_SOCKET, SO_BROADCAST, 1), OPTION(IPPROTO_IP, IP_MULTICAST_TTL, 7), OPTION(IPPROTO_IP, IP_MULTICAST_TTL, -1),
+        OPTION(IPPROTO_IP, IP_MULTICAST_LOOP, 0), OPTION(IPPROTO_IP, IP_MULTICAST_ALL, 0), OPTION(IPPROTO_IP, IP_TRANSPARENT, 1),
+        OPTION(SOL_SOCKET, SO_LOCK_FILTER, 0), OPTION(SOL_SOCKET, SO_TXTIME, 0),
+    };
+    static const struct timeval times[] = {{2, 500000}, {0, 0}};
+    static const unsigned char no_operations[] = {1, 1, 1, 0};
+    struct sockaddr_in peer = address(PEER, PEER_PORT);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        int fd = bound();
+        set_timeout(fd, 5000);
+        set_int(options[i].text, fd, options[i].level, options[i].name, options[i].value);
+        say("sendto", sendto(fd, "data", 4, 0, generic(&peer), sizeof peer));
+        say_answer(fd);
+        MUST(close(fd));
+    }
+    int fd = bound(), index = (int)if_nametoindex("vb");
+    set_timeout(fd, 5000);
+    for (int i = 0; i < 2; i++) {
+        struct timeval now = {-1, -1};
+        socklen_t len = sizeof now;
+        MUST(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &times[i], sizeof times[i]));
+        say("SO_SNDTIMEO", getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &now, &len));
+        printf("  %ld.%06ld\n", now.tv_sec, now.tv_usec);
+        say("sendto", sendto(fd, "data", 4, 0, generic(&peer), sizeof peer));
+        say_answer(fd);
+    }
+    /* Of the other byte order. */
+    int other = (int)htonl((uint32_t)index), now = 0;
+    socklen_t len = sizeof now;
+    say("IP_UNICAST_IF", setsockopt(fd, IPPROTO_IP, IP_UNICAST_IF, &other, sizeof other));
+    MUST(getsockopt(fd, IPPROTO_IP, IP_UNICAST_IF, &now, &len));
+    printf("  as it was set: %d\n", now == other);
+    say("sendto", sendto(fd, "data", 4, 0, generic(&peer), sizeof peer));
+    say_answer(fd);
+    leave(fd, 8 + 3);
+    ask(fd, 1, 20);
+    await_data(fd);
+    say_recv("cut to three", fd, 64, 0);
+    leave(fd, 0);
+    ask(fd, 1, 20);
+    sleep_msec(100);
+    say_recv("dropped", fd, 64, MSG_DONTWAIT);
+    say("SO_DETACH_FILTER", setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &now, sizeof now));
+    ask(fd, 1, 20);
+    await_data(fd);
+    say_recv("whole", fd, 64, 0);
+    unsigned char known[40];
+    len = sizeof known;
+    fd = bound();
+    set_timeout(fd, 5000);
+    say("IP_OPTIONS", setsockopt(fd, IPPROTO_IP, IP_OPTIONS, no_operations, sizeof no_operations));
+    say("getsockopt", getsockopt(fd, IPPROTO_IP, IP_OPTIONS, known, &len));
+    printf("  %u of them\n", len);
+    say("sendto", sendto(fd, "data", 4, 0, generic(&peer), sizeof peer));
+    say_answer(fd);
+}
+
 CASES({"told", told}, {"merged", merged}, {"stamped", stamped}, {"cut", cut}, {"lost", lost}, {"said", said}, {"said_wrong", said_wrong}, {"segments", segments},
-      {"errors", errors}, {"device", device}, {"read_back", read_back}, {"packet_information", packet_information}, {"control_messages", control_messages}, {"buffers", buffers}, {"sending", sending}, {"multicast", multicast})
+      {"errors", errors}, {"device", device}, {"read_back", read_back}, {"rarer", rarer}, {"packet_information", packet_information}, {"control_messages", control_messages}, {"buffers", buffers}, {"sending", sending}, {"multicast", multicast})

@@ -2,6 +2,7 @@
 #include "case.h"
 #include <spawn.h>
 #include <sys/epoll.h>
+#include <sys/sendfile.h>
 #include <sys/un.h>
 
 extern char **environ;
@@ -63,6 +64,60 @@ static void replaced(void)
     give_back_all();
 }
 
+#define FAILS(call) (wrong += (call) >= 0 || errno != EBADF)
+
+/* Calls that would take something from what the number stands for, or give it something. */
+static int transfers_on_nothing(int number)
+{
+    char byte = 0;
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    struct mmsghdr messages = {.msg_hdr = message};
+    int wrong = 0;
+    FAILS(read(number, &byte, 1));
+    FAILS(readv(number, &part, 1));
+    FAILS(recv(number, &byte, 1, MSG_DONTWAIT));
+    FAILS(recvfrom(number, &byte, 1, MSG_DONTWAIT, NULL, NULL));
+    FAILS(recvmsg(number, &message, MSG_DONTWAIT));
+    FAILS(recvmmsg(number, &messages, 1, MSG_DONTWAIT, NULL));
+    FAILS(write(number, &byte, 1));
+    FAILS(writev(number, &part, 1));
+    FAILS(send(number, &byte, 1, 0));
+    FAILS(sendto(number, &byte, 1, 0, NULL, 0));
+    FAILS(sendmsg(number, &message, 0));
+    FAILS(sendmmsg(number, &messages, 1, 0));
+    FAILS(splice(number, NULL, STDOUT_FILENO, NULL, 1, SPLICE_F_NONBLOCK));
+    FAILS(sendfile(STDOUT_FILENO, number, NULL, 1));
+    wrong += fdopen(number, "r") != NULL || errno != EBADF;
+    return wrong;
+}
+
+/* Waits that have it among what they wait for end at once. */
+static int waits_on_nothing(int fd, int number)
+{
+    struct pollfd polled[] = {{fd, POLLIN, 7}, {number, POLLIN, 7}, {-number, POLLIN, 7}};
+    struct timespec timeout = {10, 0};
+    struct timeval wrong_time = {-1, 0};
+    struct epoll_event event;
+    fd_set set;
+    int wrong = 0;
+    for (int form = 0; form < 2; form++) {
+        wrong += (form ? ppoll(polled, 3, &timeout, NULL) : poll(polled, 3, -1)) != 1;
+        wrong += polled[0].revents != 0 || polled[1].revents != POLLNVAL || polled[2].revents != 0;
+        wrong += polled[1].fd != number;
+    }
+    FD_ZERO(&set);
+    FD_SET(number, &set);
+    FAILS(select(number + 1, &set, NULL, NULL, NULL));
+    FD_SET(fd, &set);
+    FAILS(select(FD_SETSIZE, NULL, NULL, &set, NULL));
+    FAILS(pselect(FD_SETSIZE, &set, NULL, NULL, &timeout, NULL));
+    wrong += select(FD_SETSIZE, &set, NULL, NULL, &wrong_time) >= 0 || errno != EINVAL;
+    wrong += !FD_ISSET(number, &set) || !FD_ISSET(fd, &set);
+    FAILS(epoll_wait(number, &event, 1, -1));
+    return wrong;
+}
+
 /* Calls on a number that is not open: how many do not say so. */
 static int calls_on_nothing(int fd, int set, int number)
 {
@@ -72,7 +127,6 @@ static int calls_on_nothing(int fd, int set, int number)
     int value = 0, wrong = 0;
     socklen_t value_len = sizeof value;
     struct sockaddr *name = (struct sockaddr *)&self;
-#define FAILS(call) (wrong += (call) >= 0 || errno != EBADF)
     FAILS(epoll_ctl(set, EPOLL_CTL_ADD, number, &event));
     FAILS(epoll_ctl(set, EPOLL_CTL_MOD, number, &event));
     FAILS(epoll_ctl(set, EPOLL_CTL_DEL, number, NULL));
@@ -94,6 +148,7 @@ static int calls_on_nothing(int fd, int set, int number)
     FAILS(listen(number, 1));
     FAILS(accept(number, NULL, NULL));
     FAILS(shutdown(number, SHUT_RDWR));
+    wrong += transfers_on_nothing(number) + waits_on_nothing(fd, number);
 #undef FAILS
     return wrong;
 }

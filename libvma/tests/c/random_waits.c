@@ -245,6 +245,9 @@ static void control(void)
         event.events |= EPOLLEXCLUSIVE;
     if (choices > OBJECTS + DOUBLES)
         event.events &= ~(uint32_t)(EPOLLET | EPOLLONESHOT);
+    /* A datagram that is read before the set is waited for is an edge to the kernel, of which EPOLLOUT is left then. */
+    if (choice != STREAM && event.events & EPOLLET && event.events & EPOLLIN)
+        event.events &= ~(uint32_t)EPOLLOUT;
     if (named(choice) < 0)
         return;
     int result = answer(epoll_ctl(sets[set], operation, named(choice), &event));

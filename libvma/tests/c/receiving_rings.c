@@ -1,6 +1,7 @@
 // Threads with a socket each receive numbered datagrams of several senders, in ways of their own, and answer now and then. Each datagram
 // has to come once and in order. Arguments: the first port, threads, senders, datagrams of each sender to each socket, datagrams from
-// answer to answer.
+// answer to answer; 1 if each thread is to run on one CPU at first, and on another after half of its datagrams. At its end each says on
+// how many CPUs it may run.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,6 +19,7 @@ enum { THREADS_MAX = 8, SENDERS_MAX = 64 };
 
 static int port, threads, senders;
 static uint32_t count, per_answer;
+static int moves, cpus;
 
 static void fail(const char *what) {
     perror(what);
@@ -36,9 +38,19 @@ static void wait_for(int fd, int way, int set) {
         fail("poll");
 }
 
+static void run_on(int cpu) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu % cpus, &set);
+    if (sched_setaffinity(0, sizeof set, &set) != 0)
+        fail("sched_setaffinity");
+}
+
 static void *use(void *argument) {
     int thread = (int)(intptr_t)argument, way = thread % 4, set = epoll_create1(0);
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_port = htons(port + thread)}, from;
+    if (moves)
+        run_on(thread);
     int fd = socket(AF_INET, SOCK_DGRAM, 0), room = 1 << 20;
     if (fd < 0 || bind(fd, (struct sockaddr *)&here, sizeof here) != 0)
         fail("bind");
@@ -65,20 +77,28 @@ static void *use(void *argument) {
         }
         next[message[0]]++;
         left--;
+        if (moves && left == (uint64_t)senders * count / 2)
+            run_on(thread + 1);
         if ((message[1] + 1) % per_answer == 0 && sendto(fd, message, sizeof message, 0, (struct sockaddr *)&from, len) < 0)
             fail("sendto");
     }
+    cpu_set_t runs_on;
+    if (sched_getaffinity(0, sizeof runs_on, &runs_on) != 0)
+        fail("sched_getaffinity");
+    printf("CPUs: %d\n", CPU_COUNT(&runs_on));
     return NULL;
 }
 
 int main(int argc, char **argv) {
-    if (argc != 6)
+    if (argc != 7)
         return 2;
+    cpus = sysconf(_SC_NPROCESSORS_ONLN);
     port = atoi(argv[1]);
     threads = atoi(argv[2]);
     senders = atoi(argv[3]);
     count = strtoul(argv[4], NULL, 10);
     per_answer = strtoul(argv[5], NULL, 10);
+    moves = atoi(argv[6]);
     pthread_t started[THREADS_MAX];
     if (threads > THREADS_MAX || senders > SENDERS_MAX)
         return 2;

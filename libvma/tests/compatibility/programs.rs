@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::{env, fs};
 
 use testkit::Skip;
@@ -16,6 +17,8 @@ const PACKAGES: &str = include_str!("../programs/packages.txt");
 pub(crate) struct Program {
     /// What must be in the PATH, beyond what every Debian system has.
     needs: &'static [&'static str],
+    /// A module that Python must have, which Debian's packages do not bring everywhere.
+    needs_module: Option<&'static str>,
     /// A program of its that talks UDP over IPv4 with another machine, and must do so past the kernel; "": whichever it is.
     pub(crate) accelerated: Option<&'static str>,
     /// Takes out of its output what differs between two runs.
@@ -25,6 +28,7 @@ pub(crate) struct Program {
 const fn needs(needs: &'static [&'static str]) -> Program {
     Program {
         needs,
+        needs_module: None,
         accelerated: None,
         normalise: str::to_owned,
     }
@@ -37,6 +41,11 @@ impl Program {
 
     const fn accelerated_in(mut self, program: &'static str) -> Self {
         self.accelerated = Some(program);
+        self
+    }
+
+    const fn with_module(mut self, module: &'static str) -> Self {
+        self.needs_module = Some(module);
         self
     }
 
@@ -57,6 +66,12 @@ impl Program {
                 let reason = format!("{need} is not installed (Debian package {package})");
                 return Err(Skip::new(reason));
             }
+        }
+        if let Some(module) = self.needs_module
+            && !has_module(module)
+        {
+            let reason = format!("Python has no module {module} (pip install {module})");
+            return Err(Skip::new(reason));
         }
         Ok(())
     }
@@ -120,7 +135,19 @@ programs! {
     openvpn: needs(&["openvpn", "ping", "socat"]).accelerated_in("openvpn"),
     rsyslog: needs(&["rsyslogd", "logger"]).accelerated_in("rsyslogd"),
     gstreamer: needs(&["gst-launch-1.0"]).accelerated_in("gst-launch-1.0"),
+    ffmpeg: needs(&["ffmpeg"]).accelerated_in("ffmpeg"),
+    aioquic: needs(&["python3", "openssl"]).with_module("aioquic").accelerated(),
     ngtcp2: needs(&["gtlsserver", "gtlsclient", "openssl"]).accelerated_in("gtlsserver"),
+}
+
+fn has_module(module: &str) -> bool {
+    let import = format!("import {module}");
+    let status = Command::new("python3")
+        .env("PATH", PATH)
+        .args(["-c", &import])
+        .stderr(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
 }
 
 fn is_in_path(program: &str) -> bool {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-fn flow(protocol: Protocol, local: &str, peer: Option<&str>) -> Flow {
+pub(super) fn flow(protocol: Protocol, local: &str, peer: Option<&str>) -> Flow {
     Flow {
         protocol,
         local: local.parse().unwrap(),
@@ -81,15 +81,15 @@ fn addresses_of_ipv6_are_whole() {
 }
 
 /// A card with some places, of which a driver finds one by itself, or not.
-struct TestCard {
+pub(super) struct TestCard {
     finds_places: bool,
     size: u32,
-    rules: RefCell<BTreeMap<u32, u64>>,
+    pub(super) rules: RefCell<BTreeMap<u32, Rxnfc>>,
     asked: Cell<u32>,
 }
 
 impl TestCard {
-    fn new(finds_places: bool, size: u32) -> Self {
+    pub(super) fn new(finds_places: bool, size: u32) -> Self {
         Self {
             finds_places,
             size,
@@ -98,11 +98,11 @@ impl TestCard {
         }
     }
 
-    fn queues(&self) -> Vec<(u32, u64)> {
+    pub(super) fn queues(&self) -> Vec<(u32, u64)> {
         let rules = self.rules.borrow();
         rules
             .iter()
-            .map(|(place, queue)| (*place, *queue))
+            .map(|(place, rule)| (*place, rule.spec.ring_cookie))
             .collect()
     }
 }
@@ -131,8 +131,13 @@ impl Card for TestCard {
                     _ => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
                 };
                 assert!(!rules.contains_key(&place), "taken");
-                rules.insert(place, message.spec.ring_cookie);
                 message.spec.location = place;
+                rules.insert(place, *message);
+            }
+            ETHTOOL_GRXCLSRULE => {
+                let rule = rules.get(&message.spec.location);
+                let rule = rule.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
+                message.spec = rule.spec;
             }
             ETHTOOL_SRXCLSRLDEL => {
                 let removed = rules.remove(&message.spec.location);
@@ -192,7 +197,7 @@ fn a_card_without_room_says_so_and_keeps_the_others() {
 
 #[test]
 fn the_loopback_interface_takes_no_rule_and_is_not_asked_again() {
-    let mut rules = FlowRules::of("lo");
+    let mut rules = FlowRules::of("lo", 1, None);
     let any = flow(Protocol::Udp, "127.0.0.1:9", None);
     assert!(rules.bring(&any, 0).is_err());
     assert!(rules.card.is_none());

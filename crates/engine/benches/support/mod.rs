@@ -83,6 +83,7 @@ pub fn settings() -> Settings {
         moderation: engine::Moderation::NONE,
         internal_thread_receives: false,
         wait_after_join: std::time::Duration::ZERO,
+        hardware_stamps: true,
         tx_mc_loopback: true,
         tcp_nodelay: false,
         tcp_mtu: 0,

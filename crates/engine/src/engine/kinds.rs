@@ -167,6 +167,13 @@ impl<B: Backend> Stack for AnySocket<B> {
             Self::Tcp(_) => {}
         }
     }
+
+    fn follow_ring_choice(self, host: &Host<Self>) {
+        match self {
+            Self::Udp(socket) => socket.follow_ring_choice(host),
+            Self::Tcp(_) => {}
+        }
+    }
 }
 
 /// What a descriptor stands for.

@@ -48,6 +48,8 @@ pub struct EpollSet<S: Stack> {
     has_one_shots: AtomicBool,
     pub(super) calls: AtomicU32,
     pub(super) kernel_took_all: AtomicBool,
+    /// At which tick the kernel was last asked what its part of the set has, and told all of it.
+    pub(super) kernel_told_nsec: AtomicU64,
     /// The set is in another one, or is polled: only the kernel can watch it from there, so its sockets are the kernel's.
     pub(super) nested: AtomicBool,
     pub(super) eviction: Eviction,
@@ -77,6 +79,7 @@ impl<S: MuxStack> EpollSet<S> {
             has_one_shots: AtomicBool::new(false),
             calls: AtomicU32::new(0),
             kernel_took_all: AtomicBool::new(false),
+            kernel_told_nsec: AtomicU64::new(0),
             nested: AtomicBool::new(false),
             eviction: Eviction::default(),
             counters: MuxCounters::new(),
@@ -236,6 +239,7 @@ impl<S: MuxStack> EpollSet<S> {
         self.exclusive.clear();
         self.nested.store(false, Ordering::Relaxed);
         self.has_one_shots.store(false, Ordering::Relaxed);
+        self.kernel_told_nsec.store(0, Ordering::Relaxed);
         self.eviction.end(self.epfd.load(Ordering::Relaxed));
         self.counters.hide();
         true
@@ -369,10 +373,16 @@ impl<S: MuxStack> EpollSet<S> {
 
     /// What the kernel's part of the set reports.
     pub(super) fn kernel_events(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
-        let found = sys::epoll_now(self.epfd.load(Ordering::Relaxed), events)?;
-        let found = self.take_out_eviction(&mut events[..found], false);
+        // Before the question: what comes after it is not in the answer.
+        let asked_nsec = sys::tick_nsec();
+        let reported = sys::epoll_now(self.epfd.load(Ordering::Relaxed), events)?;
+        let found = self.take_out_eviction(&mut events[..reported], false);
         for event in &mut events[..found] {
             self.kernel_reported(event);
+        }
+        if reported < events.len() {
+            // After the sockets know.
+            self.kernel_told_nsec.store(asked_nsec, Ordering::Release);
         }
         Ok(found)
     }
@@ -384,7 +394,7 @@ impl<S: MuxStack> EpollSet<S> {
             events: EPOLLONESHOT,
             u64: data,
         };
-        sys::epoll_modify(self.epfd.load(Ordering::Relaxed), registration.fd, event);
+        let _ = sys::epoll_modify(self.epfd.load(Ordering::Relaxed), registration.fd, event);
     }
 
     /// Takes the kernel's half of a registration out of the kernel's set.
@@ -407,8 +417,11 @@ impl<S: MuxStack> EpollSet<S> {
             // The kernel changes none of these.
             sys::epoll_remove(epfd, registration.fd);
             sys::epoll_add(epfd, registration.fd, event);
-        } else {
-            sys::epoll_modify(epfd, registration.fd, event);
+        } else if sys::epoll_modify(epfd, registration.fd, event) == Err(Errno(libc::EBADF))
+            && !is_silent
+        {
+            // Under a number that is closed, while others stand for the socket, nothing can be changed any more.
+            sys::epoll_add(epfd, registration.socket.core().fd(), event);
         }
     }
 

@@ -14,6 +14,8 @@ use crate::sockets::stack::{SocketWatcher, Stack};
 
 const EPOLLET: u32 = libc::EPOLLET as u32;
 const EPOLLEXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
+/// With these the kernel keeps from one set what it has told another, or tells once only.
+const NOT_ALWAYS_TOLD: u32 = EPOLLEXCLUSIVE | EPOLLONESHOT;
 
 /// A socket in a set.
 #[derive(Debug)]
@@ -145,6 +147,18 @@ impl<S: MuxStack> SocketWatcher for Registration<S> {
 
     fn leaves_kernel(self: &Arc<Self>) {
         self.set.remove_from_kernel(self);
+    }
+
+    fn kernel_told_nsec(&self) -> u64 {
+        let asked = self.events.load(Ordering::Relaxed);
+        let is_told = asked & events::IN != 0
+            && asked & NOT_ALWAYS_TOLD == 0
+            && !self.disabled.load(Ordering::Relaxed)
+            && !self.socket.core().is_silent();
+        if !is_told {
+            return 0;
+        }
+        self.set.kernel_told_nsec.load(Ordering::Acquire)
     }
 
     /// The socket is closed, and with it its place in every set (epoll(7)).

@@ -11,6 +11,7 @@ use crate::sockets::family::Family;
 use crate::sockets::groups::SocketGroups;
 use crate::sockets::interface::Interface;
 use crate::sockets::own_rings::OwnRings;
+use crate::sockets::ring_choice::RingChoice;
 use crate::sockets::shared::SharedSocket;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
@@ -52,6 +53,8 @@ pub(crate) struct Attachment<S: Stack> {
     lists_groups: bool,
     pub(crate) flows: Vec<(&'static Interface<S>, Flow)>,
     pub(crate) own_rings: OwnRings<S>,
+    /// `SO_VMA_RING_ALLOC_LOGIC`
+    pub(crate) ring_choice: RingChoice,
     /// What decides about multicast past the kernel.
     pub(crate) groups: SocketGroups<S>,
     /// A socket of an ancestor's, from which this process takes connections or datagrams.
@@ -75,6 +78,7 @@ impl<S: Stack> Default for Attachment<S> {
             lists_groups: false,
             flows: Vec::new(),
             own_rings: OwnRings::default(),
+            ring_choice: RingChoice::default(),
             groups: SocketGroups::default(),
             inherited: None,
         }
@@ -192,6 +196,7 @@ impl<S: Stack> SocketCore<S> {
         }
         self.leave_group_flows();
         drop(self.end_receiving());
+        self.stamped.clear();
     }
 }
 

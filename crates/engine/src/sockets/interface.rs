@@ -44,6 +44,7 @@ use sending::SendRing;
 pub(crate) use sending::{RingLease, Sender, Transmitted};
 pub(crate) use set::InterfaceSet;
 use sources::RefusedSources;
+pub(crate) use stamps::StampedInterfaces;
 use stamps::Stamps;
 use whole::Whole;
 pub(crate) use whole::{WHOLE_MAX, segments};
@@ -161,7 +162,7 @@ impl<S: Stack> Interface<S> {
         &self.spec
     }
 
-    /// How sockets choose one of its sending rings.
+    /// How sockets choose one of its sending rings, if they do not say.
     pub(crate) fn ring_policy(&self) -> RingPolicy {
         self.ring_policy
     }
@@ -217,6 +218,11 @@ impl<S: Stack> Interface<S> {
     #[inline]
     pub(crate) fn has_several_rings(&self) -> bool {
         !self.receivers.is_one()
+    }
+
+    /// Whether it sends by several rings.
+    pub(crate) fn has_several_sending_rings(&self) -> bool {
+        self.send_rings.len() > 1
     }
 
     pub(crate) fn is_lost(&self) -> bool {

@@ -36,6 +36,9 @@ pub(crate) struct Links<S: Stack> {
     segment: Arc<Segment>,
     internal_thread: Arc<InternalThread>,
     states: States<S>,
+    /// Sockets have chosen by which rings they send, or receive.
+    sending_is_chosen: AtomicBool,
+    receiving_is_chosen: AtomicBool,
     /// An interface could not be opened.
     has_failed: AtomicBool,
     /// One of them is in the hands of another process.
@@ -64,6 +67,8 @@ impl<S: Stack> Links<S> {
             segment,
             internal_thread,
             states: States::new(),
+            sending_is_chosen: AtomicBool::new(false),
+            receiving_is_chosen: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
             is_held: AtomicBool::new(false),
             frames_wait: AtomicBool::new(false),
@@ -121,6 +126,26 @@ impl<S: Stack> Links<S> {
     pub(crate) fn refresh(&self) -> bool {
         let open = self.states.open();
         open.iter().filter(|interface| interface.refresh()).count() > 0
+    }
+
+    /// Sockets choose their rings: interfaces that are opened from here on have several. Those that are open stay as they are.
+    pub(crate) fn rings_are_chosen(&self, sending: bool, receiving: bool) {
+        let is_new = |asked, known: &AtomicBool| asked && !known.swap(true, Ordering::Relaxed);
+        let sends = is_new(sending, &self.sending_is_chosen);
+        let receives = is_new(receiving, &self.receiving_is_chosen);
+        for interface in self.states.open() {
+            let name = &interface.spec().name;
+            if sends && !interface.has_several_sending_rings() {
+                log::warn!(
+                    "{name}: sockets that choose rings share its one for sending: it is open"
+                );
+            }
+            if receives && !interface.has_several_rings() {
+                log::warn!(
+                    "{name}: sockets that choose rings share its one for receiving: it is open"
+                );
+            }
+        }
     }
 
     /// Frames that all interfaces have received so far.

@@ -42,7 +42,11 @@ impl<S: Stack> Host<S> {
             }
             Effect::Messages => {
                 socket.message_options_changed();
-                if level == libc::SOL_SOCKET && wants_hardware_stamps(socket.core().fd()) {
+                if level == libc::SOL_SOCKET
+                    && self.settings().hardware_stamps
+                    && wants_hardware_stamps(socket.core().fd())
+                    && self.network().has_hardware_stamps()
+                {
                     self.leave_to_kernel_for(socket, Request::Option { level, name });
                 }
             }
@@ -101,10 +105,19 @@ impl<S: Stack> Host<S> {
 
 /// Whether a program is to be told when the device has received a datagram, which only the kernel knows.
 fn wants_hardware_stamps(fd: c_int) -> bool {
-    let hardware = libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
     let flags = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING).unwrap_or(0);
-    flags.cast_unsigned() & hardware == hardware
+    tells_hardware_time(flags.cast_unsigned())
 }
+
+/// As `__sock_recv_timestamp` (net/socket.c): who is to be told has the time, whoever had the device note it, unless it filters that.
+fn tells_hardware_time(flags: u32) -> bool {
+    let has = |bit| flags & bit != 0;
+    has(libc::SOF_TIMESTAMPING_RAW_HARDWARE)
+        && (has(libc::SOF_TIMESTAMPING_RX_HARDWARE) || !has(SOF_TIMESTAMPING_OPT_RX_FILTER))
+}
+
+/// Linux 6.12.
+const SOF_TIMESTAMPING_OPT_RX_FILTER: u32 = 1 << 17;
 
 impl<S: Stack> SocketCore<S> {
     /// Shows readers how the socket sends multicast.
@@ -121,6 +134,27 @@ impl<S: Stack> SocketCore<S> {
                     .set(SocketAddrV4::new(address, 0).into());
             }
             _ => counters.mc_interface.clear(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use libc::{SOF_TIMESTAMPING_RAW_HARDWARE as TOLD, SOF_TIMESTAMPING_RX_HARDWARE as NOTED};
+
+    use super::*;
+
+    #[test]
+    fn hardware_time_is_told_to_who_asks_to_be_told() {
+        for (flags, expected) in [
+            (TOLD | NOTED, true),
+            (TOLD, true),
+            (NOTED, false),
+            (TOLD | SOF_TIMESTAMPING_OPT_RX_FILTER, false),
+            (TOLD | NOTED | SOF_TIMESTAMPING_OPT_RX_FILTER, true),
+            (libc::SOF_TIMESTAMPING_SOFTWARE, false),
+        ] {
+            assert_eq!(tells_hardware_time(flags), expected, "{flags:#x}");
         }
     }
 }

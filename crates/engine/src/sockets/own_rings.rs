@@ -1,7 +1,7 @@
 //! By which of its interfaces' rings a socket receives: `VMA_RING_ALLOCATION_LOGIC_RX`, `VMA_RING_MIGRATION_RATIO_RX`. Where interfaces
 //! have one, as by default, there is nothing here to do.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
 use crate::sockets::attachment::Attachment;
@@ -30,6 +30,11 @@ impl<S: Stack> Default for OwnRings<S> {
 }
 
 impl<S: Stack> OwnRings<S> {
+    /// Whose they are is to be found out anew.
+    pub(super) fn forget_user(&mut self) {
+        self.user = None;
+    }
+
     fn of(&self, interface: &Interface<S>) -> Option<&OwnRing<S>> {
         self.rings.iter().find(|ring| ring.is_of(interface))
     }
@@ -42,8 +47,8 @@ impl<S: Stack> SocketCore<S> {
             return self.interfaces.add(interface, RingSet::of(0));
         }
         let mut attachment = self.attachment();
+        let policy = attachment.ring_choice.receive(interface.receiving_policy());
         let own = &mut attachment.own_rings;
-        let policy = interface.receiving_policy();
         let user = *own.user.get_or_insert_with(|| {
             own.migration = Migration::new(policy);
             RingUser::present(policy, self.number())
@@ -98,14 +103,11 @@ impl<S: Stack> SocketCore<S> {
     fn consider_moving_rings(&self) {
         let mut attachment = self.attachment();
         let own = &mut attachment.own_rings;
-        let (Some(user), Some(first)) = (own.user, own.rings.first()) else {
+        let Some(user) = own.user else {
             return;
         };
-        let policy = first.interface().receiving_policy();
-        let present = RingUser::present(policy, self.number());
-        // Neither thread nor core has an address.
-        let key = |user| policy.key(user, Ipv4Addr::UNSPECIFIED.into());
-        let moves = own.migration.moves(policy, key(user), key(present));
+        let present = RingUser::present(user.policy, self.number());
+        let moves = own.migration.moves(user, present);
         self.calls_until_look
             .store(own.migration.calls_left(), Ordering::Relaxed);
         if !moves {

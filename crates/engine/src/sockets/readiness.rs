@@ -110,6 +110,15 @@ impl<W: Watcher> Readiness<W> {
         self.watcher_count.load(Ordering::Relaxed) != 0
     }
 
+    /// The latest of the watchers' times. 0 if there are no watchers.
+    pub(crate) fn latest_of_watchers(&self, nsec: impl Fn(&W) -> u64) -> u64 {
+        match self.is_watched() {
+            true => self.lock().iter().map(|watcher| nsec(watcher)).max(),
+            false => None,
+        }
+        .unwrap_or(0)
+    }
+
     /// All watchers.
     pub(crate) fn watchers(&self) -> Vec<Arc<W>> {
         self.lock().clone()

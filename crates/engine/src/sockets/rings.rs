@@ -1,12 +1,12 @@
 //! Which ring a socket sends or receives by: `VMA_RING_ALLOCATION_LOGIC_TX` and `_RX`, `VMA_RING_MIGRATION_RATIO_TX` and `_RX`,
-//! `VMA_RING_LIMIT_PER_INTERFACE`. What is decided here depends on its arguments only.
+//! `VMA_RING_LIMIT_PER_INTERFACE`, and what a socket asks for itself with `SO_VMA_RING_ALLOC_LOGIC`. What is decided here depends on its arguments only.
 
 mod cores;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use vma_config::RingLogic;
 
@@ -15,19 +15,34 @@ use crate::sys;
 pub(crate) use cores::leave_thread_free;
 pub(crate) use table::{Reserved, SharedRingTable};
 
-/// What the configuration says of rings of one direction.
+/// What the configuration, or a socket for itself, says of rings of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingPolicy {
-    logic: RingLogic,
+    sharers: RingSharers,
     /// Calls between two looks at who uses a socket; 0: there are none.
     migration_ratio: u32,
     /// The most rings of an interface; 0 for as many as it has queues.
     limit: u32,
 }
 
+/// Which sockets have a ring together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RingSharers {
+    /// Those that have in common what this says.
+    By(RingLogic),
+    /// Those that name this number (`RING_LOGIC_PER_USER_ID`).
+    Numbered(u32),
+}
+
 /// Calls that the same other thread or core has to make before a socket is moved to its ring, as in the original
 /// (`CANDIDATE_STABILITY_ROUNDS`).
 const STABLE_CALLS: u32 = 20;
+
+impl Default for RingPolicy {
+    fn default() -> Self {
+        Self::ONE_RING
+    }
+}
 
 impl RingPolicy {
     /// Everything goes by one ring.
@@ -36,46 +51,48 @@ impl RingPolicy {
     /// `migration_ratio`: calls between two looks at who uses a socket; 0 for none. `limit`: the most rings of an interface; 0 for no
     /// limit.
     pub const fn new(logic: RingLogic, migration_ratio: u32, limit: u32) -> Self {
-        let moves = matches!(
-            logic,
-            RingLogic::PerThread | RingLogic::PerCore | RingLogic::PerCoreAttached
-        );
         Self {
-            logic,
-            // The others' keys never change.
-            migration_ratio: if moves { migration_ratio } else { 0 },
+            sharers: RingSharers::By(logic),
+            migration_ratio,
             limit,
         }
     }
 
-    /// The most rings that there is a use for on one interface.
-    pub(crate) fn rings_max(self) -> u32 {
-        match (self.logic, self.limit) {
-            (RingLogic::PerInterface, _) => 1,
+    /// The same for a socket that shares its ring with others than most do.
+    pub(crate) const fn with_sharers(self, sharers: RingSharers) -> Self {
+        Self { sharers, ..self }
+    }
+
+    /// The most rings that there is a use for on one interface. `some_choose`: sockets choose rings for themselves, too.
+    pub(crate) fn rings_max(self, some_choose: bool) -> u32 {
+        match (self.sharers, self.limit) {
+            (RingSharers::By(RingLogic::PerInterface), _) if !some_choose => 1,
             (_, 0) => u32::MAX,
             (_, limit) => limit,
         }
     }
 
+    fn is_by(self, logic: RingLogic) -> bool {
+        self.sharers == RingSharers::By(logic)
+    }
+
+    /// Calls between two looks at who uses a socket; 0: whose ring it has never changes.
+    fn migration_ratio(self) -> u32 {
+        if self.is_by(RingLogic::PerThread) || self.knows_cores() {
+            self.migration_ratio
+        } else {
+            0
+        }
+    }
+
     /// Whether the core matters on which a thread runs.
     pub(crate) fn knows_cores(self) -> bool {
-        matches!(self.logic, RingLogic::PerCore | RingLogic::PerCoreAttached)
+        self.is_by(RingLogic::PerCore) || self.attaches_threads()
     }
 
     /// Whether threads are to stay on their cores.
     pub(crate) fn attaches_threads(self) -> bool {
-        self.logic == RingLogic::PerCoreAttached
-    }
-
-    /// What a ring is chosen by, for packets that `user` sends from `source`, or receives there.
-    pub(crate) fn key(self, user: RingUser, source: IpAddr) -> RingKey {
-        match self.logic {
-            RingLogic::PerInterface => RingKey::Interface,
-            RingLogic::PerAddress => RingKey::Address(source),
-            RingLogic::PerSocket => RingKey::Socket(user.socket),
-            RingLogic::PerThread => RingKey::Thread(user.thread),
-            RingLogic::PerCore | RingLogic::PerCoreAttached => RingKey::Core(user.core),
-        }
+        self.is_by(RingLogic::PerCoreAttached)
     }
 }
 
@@ -87,6 +104,7 @@ pub(crate) enum RingKey {
     Socket(usize),
     Thread(usize),
     Core(u32),
+    Number(u32),
 }
 
 /// Who uses a socket.
@@ -98,6 +116,8 @@ pub(crate) struct RingUser {
     pub(crate) thread: usize,
     /// The core that thread ran on.
     pub(crate) core: u32,
+    /// What its rings are chosen by.
+    pub(crate) policy: RingPolicy,
 }
 
 impl RingUser {
@@ -114,6 +134,7 @@ impl RingUser {
             } else {
                 0
             },
+            policy,
         }
     }
 
@@ -126,6 +147,23 @@ impl RingUser {
                 sys::current_cpu()
             } else {
                 0
+            },
+            policy,
+        }
+    }
+}
+
+impl RingUser {
+    /// What a ring is chosen by, for packets that are sent from `source`, or received there.
+    pub(crate) fn key(self, source: IpAddr) -> RingKey {
+        match self.policy.sharers {
+            RingSharers::Numbered(number) => RingKey::Number(number),
+            RingSharers::By(logic) => match logic {
+                RingLogic::PerInterface => RingKey::Interface,
+                RingLogic::PerAddress => RingKey::Address(source),
+                RingLogic::PerSocket => RingKey::Socket(self.socket),
+                RingLogic::PerThread => RingKey::Thread(self.thread),
+                RingLogic::PerCore | RingLogic::PerCoreAttached => RingKey::Core(self.core),
             },
         }
     }
@@ -143,7 +181,7 @@ pub(crate) struct Migration {
 impl Migration {
     pub(crate) fn new(policy: RingPolicy) -> Self {
         Self {
-            calls_left: policy.migration_ratio,
+            calls_left: policy.migration_ratio(),
             candidate: None,
         }
     }
@@ -163,18 +201,21 @@ impl Migration {
         self.calls_left
     }
 
-    /// Whether the socket, whose ring is chosen by `own`, is moved to the ring of `present`.
-    pub(crate) fn moves(&mut self, policy: RingPolicy, own: RingKey, present: RingKey) -> bool {
-        self.calls_left = policy.migration_ratio;
-        if own == present {
+    /// Whether a socket goes over from its own user to the present one, by whose ring it sends or receives then. Neither thread nor core
+    /// has an address.
+    pub(crate) fn moves(&mut self, own: RingUser, present: RingUser) -> bool {
+        let ratio = present.policy.migration_ratio();
+        let key = |user: RingUser| user.key(Ipv4Addr::UNSPECIFIED.into());
+        self.calls_left = ratio;
+        if key(own) == key(present) {
             self.candidate = None;
             return false;
         }
-        if self.candidate.replace(present) == Some(present) {
+        if self.candidate.replace(key(present)) == Some(key(present)) {
             self.candidate = None;
             return true;
         }
-        self.calls_left = STABLE_CALLS.min(policy.migration_ratio);
+        self.calls_left = STABLE_CALLS.min(ratio);
         false
     }
 }

@@ -63,6 +63,8 @@ pub struct Settings {
     pub internal_thread_receives: bool,
     /// `VMA_WAIT_AFTER_JOIN_MSEC`: how long a call that joins a multicast group takes at least.
     pub wait_after_join: Duration,
+    /// `VMA_HW_TS_CONVERSION` is not 0: sockets are told when a device has received a packet, if they ask for that (`SO_TIMESTAMPING`).
+    pub hardware_stamps: bool,
     /// `VMA_TX_MC_LOOPBACK`: datagram sockets begin with `IP_MULTICAST_LOOP` on, as they do without the library.
     pub tx_mc_loopback: bool,
     /// `VMA_TCP_NODELAY`: streams begin with the option.

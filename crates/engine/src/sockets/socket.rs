@@ -16,7 +16,7 @@ use vma_config::rules::ProcessRule;
 use crate::sockets::attachment::Attachment;
 use crate::sockets::events;
 use crate::sockets::family::Family;
-use crate::sockets::interface::InterfaceSet;
+use crate::sockets::interface::{InterfaceSet, StampedInterfaces};
 use crate::sockets::offload_state::OffloadState;
 use crate::sockets::readiness::Readiness;
 use crate::sockets::reason::Reason;
@@ -74,6 +74,7 @@ pub struct SocketCore<S: Stack> {
     pub(crate) readiness: Readiness<S::Place>,
     pub(crate) shadow: Shadow,
     pub(crate) interfaces: InterfaceSet<S>,
+    pub(crate) stamped: StampedInterfaces<S>,
     /// Receive calls until it is looked who makes them; 0: it never is.
     pub(crate) calls_until_look: AtomicU32,
     attachment: Mutex<Attachment<S>>,
@@ -101,6 +102,7 @@ impl<S: Stack> SocketCore<S> {
             readiness: Readiness::new(kernels),
             shadow: Shadow::default(),
             interfaces: InterfaceSet::new(),
+            stamped: StampedInterfaces::none(),
             calls_until_look: AtomicU32::new(0),
             attachment: Mutex::new(Attachment::default()),
             slot: Mutex::new(None),
@@ -168,6 +170,7 @@ impl<S: Stack> SocketCore<S> {
             watcher.socket_closed();
         }
         drop(self.end_receiving());
+        self.stamped.clear();
         self.shadow.fd.store(-1, Ordering::Relaxed);
         self.readiness.sleepers.wake_all();
         self.attachment().leave_groups();

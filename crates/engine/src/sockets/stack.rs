@@ -76,6 +76,9 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
 
     /// The kernel's socket has other options that concern every message, on its way in or out.
     fn message_options_changed(self);
+
+    /// The socket has chosen by which rings it sends and receives. No lock is held.
+    fn follow_ring_choice(self, host: &Host<Self>);
 }
 
 /// What a descriptor stands for.
@@ -94,6 +97,9 @@ pub trait SocketWatcher: Watcher + fmt::Debug + Send + Sync + 'static {
 
     /// The kernel's socket is to leave the kernel's set, although it stays open.
     fn leaves_kernel(self: &Arc<Self>);
+
+    /// At which tick the kernel last told what all sockets of the set have to read, if it does so for this one; else 0.
+    fn kernel_told_nsec(&self) -> u64;
 
     /// The socket is closed.
     fn socket_closed(self: &Arc<Self>);

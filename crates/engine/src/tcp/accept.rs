@@ -9,7 +9,6 @@ use libc::c_int;
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
-use crate::sockets::rings::RingUser;
 use crate::sys::{self, Errno, streams};
 use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::common::now;
@@ -199,6 +198,7 @@ impl<S: TcpStack> TcpSocket<S> {
     /// What the program has set on the listener.
     fn inherits(&self, listener: &Self) {
         self.options_set().clone_from(&listener.options_set());
+        self.inherit_ring_choice(listener);
         let (here, there) = (&self.shadow, &listener.shadow);
         for (timeout, inherited) in [
             (&here.receive_timeout_nsec, &there.receive_timeout_nsec),
@@ -214,7 +214,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let shadow = &self.shadow;
         let inode = shadow.inode.load(Ordering::Relaxed);
         let now = now();
-        let user = RingUser::present(host.settings().rings_tx, self.number());
+        let user = self.present_sender(host.settings());
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
             return;

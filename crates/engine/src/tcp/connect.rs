@@ -16,7 +16,6 @@ use crate::sockets::interface::Interface;
 use crate::sockets::network::{FlowPorts, NextHop, NextHopKey, RouteMetrics};
 use crate::sockets::offload::NotOffloaded;
 use crate::sockets::reason::Reason;
-use crate::sockets::rings::RingUser;
 use crate::sys::{self, Errno, streams};
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{StreamCall, StreamOutcome};
@@ -379,7 +378,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let connection = Connection::connect(now, config, wanted.clone(), path, secrets);
         let no_way: Option<Way<S>> = None;
         let counted = self.common.counted();
-        let user = RingUser::present(host.settings().rings_tx, self.number());
+        let user = self.present_sender(host.settings());
         let mut stream = Stream::new(
             connection,
             (local, peer),

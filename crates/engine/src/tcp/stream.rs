@@ -127,7 +127,7 @@ impl<S: Stack> Stream<S> {
             way,
             headers,
             user,
-            migration: Migration::new(interface.ring_policy()),
+            migration: Migration::new(user.policy),
             identification: 0,
             transmit: Transmit::default(),
             is_held: false,
@@ -146,6 +146,9 @@ impl<S: Stack> Stream<S> {
 
     /// The connection sends by the rings of this user from here on. What it has put into another is told of.
     pub(super) fn belongs_to(&mut self, user: RingUser) {
+        if self.user.policy != user.policy {
+            self.migration = Migration::new(user.policy);
+        }
         self.user = user;
         if let Some(way) = &mut self.way {
             way.sender = way.sender.interface.lease(user, self.local.ip());
@@ -156,11 +159,8 @@ impl<S: Stack> Stream<S> {
     /// and sends by another ring.
     #[cold]
     pub(super) fn moves_to_caller(&mut self) -> bool {
-        let policy = self.interface.ring_policy();
-        let present = RingUser::present(policy, self.user.socket);
-        let key = |user| policy.key(user, self.local.ip());
-        let (own, wanted) = (key(self.user), key(present));
-        let moves = self.migration.moves(policy, own, wanted);
+        let present = RingUser::present(self.user.policy, self.user.socket);
+        let moves = self.migration.moves(self.user, present);
         if moves {
             self.belongs_to(present);
         }

@@ -296,7 +296,7 @@ impl<S: UdpStack> UdpSocket<S> {
             self.begin_receiving(interface, address.ip());
         }
         drop(rings);
-        self.stamp_arrivals_if_wanted();
+        self.follow_wish_for_stamps();
         let offloaded = !flows.is_empty() || !groups.is_empty();
         let mut attachment = self.attachment();
         attachment.flows = flows;
@@ -307,6 +307,13 @@ impl<S: UdpStack> UdpSocket<S> {
             self.explain_groups();
         }
         if offloaded { Reason::Offloaded } else { reason }
+    }
+
+    /// The socket has chosen by which rings it sends and receives.
+    pub(crate) fn follow_ring_choice(&'static self, host: &Host<S>) {
+        let policy = self.sending_policy(host.settings());
+        self.send.lock().choose_rings(policy);
+        host.addresses_changed(self);
     }
 
     /// `Err`: as [`Interface::attach`], which it is unless the flow belongs to a socket with which this one shares its port.

@@ -51,6 +51,8 @@ pub(crate) struct SendState<S: Stack> {
     asked_at_nsec: u64,
     /// Datagrams that went through the kernel since the network was last looked at.
     kernel_messages: u32,
+    /// By what its rings are chosen.
+    rings: RingPolicy,
     /// When the socket is moved to another ring.
     pub(super) migration: Migration,
     /// Whose rings it sends by; `None`: nobody has sent yet.
@@ -81,6 +83,7 @@ impl<S: Stack> Default for SendState<S> {
             identification: 0,
             asked_at_nsec: 0,
             kernel_messages: 0,
+            rings: RingPolicy::ONE_RING,
             migration: Migration::default(),
             user: None,
             creator: 0,
@@ -147,16 +150,23 @@ impl<S: Stack> SendState<S> {
     pub(super) fn start_afresh(&mut self, rings: RingPolicy) {
         *self = Self {
             epoch: self.epoch + 1,
+            rings,
             migration: Migration::new(rings),
             creator: dev_core::lock::thread_token(),
             ..Self::default()
         };
     }
 
+    /// The socket chooses its rings by something else from here on.
+    pub(super) fn choose_rings(&mut self, rings: RingPolicy) {
+        (self.rings, self.migration, self.user) = (rings, Migration::new(rings), None);
+        self.forget_destinations();
+    }
+
     /// Whose rings the socket sends by. At first that is whoever made it.
     #[cold]
-    pub(super) fn user(&mut self, rings: RingPolicy, socket: usize) -> RingUser {
-        let creator = self.creator;
+    pub(super) fn user(&mut self, socket: usize) -> RingUser {
+        let (creator, rings) = (self.creator, self.rings);
         *self.user.get_or_insert_with(|| RingUser {
             thread: creator,
             ..RingUser::present(rings, socket)
@@ -165,12 +175,10 @@ impl<S: Stack> SendState<S> {
 
     /// [`Migration::is_due`] has said that it is to be looked who sends. Whether the socket is the calling thread's from here on, and
     /// sends by other rings.
-    pub(super) fn moves_to_caller(&mut self, rings: RingPolicy, socket: usize) -> bool {
-        let own = self.user(rings, socket);
-        let present = RingUser::present(rings, socket);
-        // Neither thread nor core has an address.
-        let key = |user| rings.key(user, Ipv4Addr::UNSPECIFIED.into());
-        let moves = self.migration.moves(rings, key(own), key(present));
+    pub(super) fn moves_to_caller(&mut self, socket: usize) -> bool {
+        let own = self.user(socket);
+        let present = RingUser::present(self.rings, socket);
+        let moves = self.migration.moves(own, present);
         if moves {
             self.user = Some(present);
             self.forget_destinations();

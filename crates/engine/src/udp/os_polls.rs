@@ -10,19 +10,8 @@ use crate::sys;
 
 const DISTANCE_MAX: u32 = 64;
 
-/// How long a socket in an epoll set may go without a look of its own: what the kernel's socket has is reported there.
+/// How long a socket in an epoll set may go without a look of its own, whatever the set is told.
 const WATCHED_NSEC: u64 = 50_000_000;
-
-/// How a call asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asker {
-    /// It goes on polling.
-    Blocking,
-    /// It ends.
-    Nonblocking,
-    /// The same, and the socket is in an epoll set.
-    Watched,
-}
 
 /// The schedule of one socket. Threads that receive from the same socket at once may disturb each other's count, which
 /// costs a look too many or too few, nothing else.
@@ -31,17 +20,20 @@ pub(crate) struct OsPolls {
     left: AtomicU32,
     distance: AtomicU32,
     looked_at_nsec: AtomicU64,
+    /// When an epoll set with the socket in it was told what the kernel has for all of them.
+    told_at_nsec: AtomicU64,
 }
 
 impl OsPolls {
-    /// Counts a poll; says whether it is time for a look.
+    /// Counts a poll; says whether it is time for a look. `blocking`: the caller goes on polling if not. `told_nsec`: the tick at which the
+    /// kernel has last told an epoll set what the socket has.
     #[inline]
-    pub(crate) fn due(&self, ratio: u32, asker: Asker) -> bool {
+    pub(crate) fn due(&self, ratio: u32, blocking: bool, told_nsec: impl FnOnce() -> u64) -> bool {
         if ratio == 0 {
             return false;
         }
         let left = self.left.load(Ordering::Relaxed);
-        if left > 1 && !self.is_late(asker) {
+        if left > 1 && (blocking || !self.is_late(sys::tick_nsec(), told_nsec)) {
             self.left.store(left - 1, Ordering::Relaxed);
             return false;
         }
@@ -65,21 +57,20 @@ impl OsPolls {
             .store(sys::tick_nsec(), Ordering::Relaxed);
     }
 
-    fn is_late(&self, asker: Asker) -> bool {
-        let since = || sys::tick_nsec().wrapping_sub(self.looked_at_nsec.load(Ordering::Relaxed));
-        asker != Asker::Blocking && asker.is_late_after(since())
-    }
-}
-
-impl Asker {
     /// A program that asks now and then must not need a hundred calls to see what the kernel holds. One with hundreds of sockets in an
-    /// epoll set, which tells of that, too, must not ask for each of them at every tick.
-    fn is_late_after(self, since_nsec: u64) -> bool {
-        match self {
-            Self::Blocking => false,
-            Self::Nonblocking => since_nsec != 0,
-            Self::Watched => since_nsec > WATCHED_NSEC,
+    /// epoll set must not ask for each of them at every tick, if it has just asked for all of them at once.
+    fn is_late(&self, tick_nsec: u64, told_nsec: impl FnOnce() -> u64) -> bool {
+        let looked_at = self.looked_at_nsec.load(Ordering::Relaxed);
+        if looked_at == tick_nsec {
+            return false;
         }
+        if tick_nsec.wrapping_sub(looked_at) > WATCHED_NSEC {
+            return true;
+        }
+        if self.told_at_nsec.load(Ordering::Relaxed) != tick_nsec {
+            self.told_at_nsec.store(told_nsec(), Ordering::Relaxed);
+        }
+        self.told_at_nsec.load(Ordering::Relaxed) != tick_nsec
     }
 }
 
@@ -88,7 +79,7 @@ mod tests {
     use super::*;
 
     fn polls_until_due(polls: &OsPolls) -> u32 {
-        (1..).find(|_| polls.due(10, Asker::Blocking)).unwrap()
+        (1..).find(|_| polls.due(10, true, || 0)).unwrap()
     }
 
     #[test]
@@ -107,7 +98,7 @@ mod tests {
     #[test]
     fn ratio_zero_never_looks() {
         let polls = OsPolls::default();
-        assert!((0..1000).all(|_| !polls.due(0, Asker::Blocking)));
+        assert!((0..1000).all(|_| !polls.due(0, true, || 0)));
     }
 
     #[test]
@@ -115,15 +106,21 @@ mod tests {
         let polls = OsPolls::default();
         polls_until_due(&polls);
         std::thread::sleep(std::time::Duration::from_millis(20));
-        assert!(polls.due(1000, Asker::Nonblocking));
+        assert!(polls.due(1000, false, || 0));
     }
 
     #[test]
-    fn a_tick_is_late_unless_an_epoll_set_tells() {
-        let late_after =
-            |nsec| [Asker::Nonblocking, Asker::Watched].map(|it| it.is_late_after(nsec));
-        assert_eq!(late_after(0), [false, false]);
-        assert_eq!(late_after(4_000_000), [true, false]);
-        assert_eq!(late_after(60_000_000), [true, true]);
+    fn a_tick_is_late_unless_an_epoll_set_was_told_in_it() {
+        const TICK: u64 = 4_000_000;
+        const NEVER: u64 = 0;
+        let polls = OsPolls::default();
+        let is_late = |ticks: u64, told: u64| polls.is_late(ticks * TICK, || told * TICK);
+        polls.looked_at_nsec.store(100 * TICK, Ordering::Relaxed);
+        assert!(!is_late(100, NEVER), "its own look");
+        assert!(is_late(101, NEVER) && is_late(101, 100), "too long ago");
+        assert!(!is_late(102, 102));
+        assert!(!is_late(102, NEVER), "known of this tick");
+        assert!(is_late(103, 102));
+        assert!(is_late(113, 113), "a look of its own now and then");
     }
 }

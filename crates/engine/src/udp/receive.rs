@@ -12,10 +12,9 @@ use crate::sockets::interrupt::Mark;
 use crate::sockets::message::Message;
 use crate::sockets::moderation::Naps;
 use crate::sockets::sleep::Sleep;
-use crate::sockets::stack::Stack;
+use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
-use crate::udp::os_polls::Asker;
 
 /// What became of a receive call so far.
 #[derive(Debug)]
@@ -160,7 +159,9 @@ impl<S: Stack> UdpSocket<S> {
                 continue;
             }
             let os_ratio = host.settings().rx_udp_poll_os_ratio;
-            let asks_kernel = !self.is_offloaded() || self.os_polls.due(os_ratio, self.asker(call));
+            let told_nsec = || self.kernel_told_nsec();
+            let asks_kernel =
+                !self.is_offloaded() || self.os_polls.due(os_ratio, call.blocking, told_nsec);
             if asks_kernel && let Some(outcome) = self.receive_from_kernel(call, message, flags) {
                 self.os_polls.hit();
                 return outcome;
@@ -190,13 +191,12 @@ impl<S: Stack> UdpSocket<S> {
         RecvOutcome::Again
     }
 
-    #[inline]
-    fn asker(&self, call: &RecvCall) -> Asker {
-        match (call.blocking, self.readiness.is_watched()) {
-            (true, _) => Asker::Blocking,
-            (false, false) => Asker::Nonblocking,
-            (false, true) => Asker::Watched,
-        }
+    /// At which tick an epoll set was last told what the kernel's socket has to read: what it had is known here since
+    /// (`readable_hint`). 0: never, or no set asks for that.
+    #[cold]
+    fn kernel_told_nsec(&self) -> u64 {
+        self.readiness
+            .latest_of_watchers(|place| place.kernel_told_nsec())
     }
 
     /// `Err`: no datagram came for the call, but this many frames.
@@ -303,6 +303,7 @@ impl<S: Stack> UdpSocket<S> {
             return Some(RecvOutcome::Fail(Errno(libc::EBADF)));
         }
         if let Some(errno) = self.take_postponed_error() {
+            self.shadow.readable_hint.store(true, Ordering::Relaxed);
             return Some(RecvOutcome::Fail(errno));
         }
         // SAFETY: the message is the application's, valid for recvmsg(2) (contract of `Message::new`).
@@ -320,6 +321,8 @@ impl<S: Stack> UdpSocket<S> {
             Err(Errno(libc::ENOTSOCK | libc::EBADF)) => Some(RecvOutcome::Kernel),
             Err(errno) => {
                 self.count_os_receive(Err(errno));
+                // Behind an error there may be a datagram, of which nobody tells again.
+                self.shadow.readable_hint.store(true, Ordering::Relaxed);
                 Some(RecvOutcome::Fail(errno))
             }
         }

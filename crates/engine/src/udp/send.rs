@@ -237,7 +237,7 @@ impl<S: UdpStack> UdpSocket<S> {
             let (headers, options) = (send.headers(), send.options());
             let (versions, group_interface) = (send.versions, send.group_interface);
             let packet_len_max = send.packet_len_max;
-            let user = send.user(self.rings, self.number());
+            let user = send.user(self.number());
             drop(send);
             resolved = true;
             let Some(local) = local else {
@@ -263,7 +263,7 @@ impl<S: UdpStack> UdpSocket<S> {
     /// Moves the socket to the rings of the calling thread if that goes on using it.
     #[cold]
     fn consider_moving(&self, host: &Host<S>) {
-        let moves = self.send.lock().moves_to_caller(self.rings, self.number());
+        let moves = self.send.lock().moves_to_caller(self.number());
         if moves {
             self.counters().tx_migrations.add_contended(1);
             // What was sent before leaves before.

@@ -61,6 +61,30 @@ fn options_that_need_the_kernel_give_the_socket_back_for_good() {
     });
 }
 
+/// Only the kernel has the time that a device has noted; who wants it is not the kernel's where there is none, nor if the operator says so.
+#[test]
+fn who_is_to_be_told_of_hardware_time_is_the_kernels_where_there_is_any() {
+    isolated(|| {
+        let flags = libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+        for (has_clock, hardware_stamps, reason) in [
+            (false, true, Reason::Offloaded),
+            (true, false, Reason::Offloaded),
+            (true, true, Reason::Option),
+        ] {
+            let host = Host::with(Settings {
+                hardware_stamps,
+                ..settings()
+            });
+            if has_clock {
+                host.network.set_has_hardware_stamps();
+            }
+            let socket = host.any();
+            socket.set_option(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags.cast_signed());
+            assert_eq!(socket.reason(), reason, "{has_clock} {hardware_stamps}");
+        }
+    });
+}
+
 #[test]
 fn the_receive_buffer_limits_the_queue() {
     isolated(|| {

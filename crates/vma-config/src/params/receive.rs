@@ -62,10 +62,11 @@ pub(super) const PARAMETERS: [Parameter; 13] = [
     ),
     choice("VMA_HW_TS_CONVERSION", "HW TS Conversion", 3, TIMESTAMPS)
         .form(Form::Number)
-        .no_effect(NEEDS_RDMA)
         .about(
             "How the card's receive timestamps are converted.",
-            "Applies to UDP sockets that ask for SO_TIMESTAMPING. One method applies to all cards.",
+            "Applies to UDP sockets that ask for SO_TIMESTAMPING with hardware time, on hosts with a card that \
+             notes it. With 0 they get none, and bypass the kernel. Otherwise they are the kernel's, and get what \
+             the card's driver says, as with 1: nothing converts it. Elsewhere there is no such time to be told.",
         ),
     number("VMA_RX_POLL_YIELD", "Rx Poll Yield", 0, ANY_U32)
         .zero_disabled()

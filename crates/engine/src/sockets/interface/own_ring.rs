@@ -36,7 +36,7 @@ impl<S: Stack> OwnRing<S> {
 }
 
 impl<S: Stack> Interface<S> {
-    /// How sockets choose the ring by which they receive.
+    /// How sockets choose the ring by which they receive, if they do not say.
     pub(crate) fn receiving_policy(&self) -> RingPolicy {
         self.receiving_policy
     }
@@ -52,7 +52,7 @@ impl<S: Stack> Interface<S> {
 
     /// The ring for packets to `local`, which `user` receives.
     pub(crate) fn own_ring(&'static self, user: RingUser, local: IpAddr) -> OwnRing<S> {
-        let key = self.receiving_policy.key(user, local);
+        let key = user.key(local);
         OwnRing {
             interface: self,
             local,

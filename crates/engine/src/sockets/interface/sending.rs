@@ -109,8 +109,8 @@ impl<S: Stack> fmt::Debug for RingLease<S> {
 impl<S: Stack> Interface<S> {
     /// The ring for packets that `user` sends from `source`.
     pub(crate) fn lease(&'static self, user: RingUser, source: IpAddr) -> RingLease<S> {
-        let reserved = (self.send_rings.len() > 1)
-            .then(|| self.ring_table.reserve(self.ring_policy.key(user, source)));
+        let reserved =
+            (self.send_rings.len() > 1).then(|| self.ring_table.reserve(user.key(source)));
         let number = reserved.as_ref().map_or(0, Reserved::ring);
         let ring = self.send_rings.get(number).unwrap_or(&self.send_rings[0]);
         RingLease {

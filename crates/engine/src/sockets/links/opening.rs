@@ -1,6 +1,6 @@
 //! Opening an interface, by the first socket that has a use for it.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dev_core::{Backend, LinkSpec, OpenError, RingsMax};
 use stats::RingSlot;
@@ -113,9 +113,17 @@ impl<S: Stack> Links<S> {
                 held: true,
             }),
             None => {
+                let chosen = |by_sockets: &AtomicBool| by_sockets.load(Ordering::Relaxed);
                 let rings = RingsMax {
-                    senders: self.settings.rings_tx.rings_max(),
-                    receivers: self.settings.rings_rx.rings_max().min(RINGS_MAX),
+                    senders: self
+                        .settings
+                        .rings_tx
+                        .rings_max(chosen(&self.sending_is_chosen)),
+                    receivers: self
+                        .settings
+                        .rings_rx
+                        .rings_max(chosen(&self.receiving_is_chosen))
+                        .min(RINGS_MAX),
                 };
                 self.backend.open(&spec, self.pool, rings)
             }

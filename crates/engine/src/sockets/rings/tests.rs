@@ -10,6 +10,7 @@ const USER: RingUser = RingUser {
     socket: 1,
     thread: 2,
     core: 3,
+    policy: RingPolicy::ONE_RING,
 };
 
 const LOGICS: [RingLogic; 6] = [
@@ -25,12 +26,13 @@ const LOGICS: [RingLogic; 6] = [
 fn each_logic_tells_those_apart_that_it_is_about() {
     // Another address, another socket, another thread, another core: whose key is another one.
     let others = |policy: RingPolicy| {
-        let key = policy.key(USER, SOURCE);
+        let user = RingUser { policy, ..USER };
+        let key = user.key(SOURCE);
         [
-            policy.key(USER, Ipv4Addr::LOCALHOST.into()) != key,
-            policy.key(RingUser { socket: 9, ..USER }, SOURCE) != key,
-            policy.key(RingUser { thread: 9, ..USER }, SOURCE) != key,
-            policy.key(RingUser { core: 9, ..USER }, SOURCE) != key,
+            user.key(Ipv4Addr::LOCALHOST.into()) != key,
+            RingUser { socket: 9, ..user }.key(SOURCE) != key,
+            RingUser { thread: 9, ..user }.key(SOURCE) != key,
+            RingUser { core: 9, ..user }.key(SOURCE) != key,
         ]
     };
     let expected = [
@@ -53,7 +55,7 @@ fn each_logic_tells_those_apart_that_it_is_about() {
 #[test]
 fn the_limit_is_of_all_logics_that_have_several_rings() {
     for logic in LOGICS {
-        let rings_max = |limit| RingPolicy::new(logic, 100, limit).rings_max();
+        let rings_max = |limit| RingPolicy::new(logic, 100, limit).rings_max(false);
         let expected = match logic {
             RingLogic::PerInterface => (1, 1),
             _ => (u32::MAX, 3),
@@ -62,24 +64,53 @@ fn the_limit_is_of_all_logics_that_have_several_rings() {
     }
 }
 
+#[test]
+fn sockets_with_a_number_share_the_ring_of_those_with_the_same() {
+    let numbered = |number, user: RingUser| RingUser {
+        policy: RingPolicy::ONE_RING.with_sharers(RingSharers::Numbered(number)),
+        ..user
+    };
+    let other = RingUser {
+        socket: 9,
+        thread: 8,
+        ..USER
+    };
+    let key = numbered(5, USER).key(SOURCE);
+    assert_eq!(key, numbered(5, other).key(Ipv4Addr::LOCALHOST.into()));
+    assert_ne!(key, numbered(6, USER).key(SOURCE));
+    assert_ne!(key, USER.key(SOURCE));
+    // A number is one of the socket's own, whoever uses that.
+    assert_eq!(
+        calls_until_moved(numbered(5, USER), |_| numbered(5, other)),
+        None
+    );
+}
+
+#[test]
+fn an_interface_has_several_rings_if_sockets_choose_theirs() {
+    let rings_max = |limit| RingPolicy::new(RingLogic::PerInterface, 0, limit).rings_max(true);
+    assert_eq!((rings_max(0), rings_max(3)), (u32::MAX, 3));
+}
+
 /// After how many calls by `other` a socket of [`USER`] is moved, at most 1000.
-fn calls_until_moved(policy: RingPolicy, mut other: impl FnMut(u32) -> RingUser) -> Option<u32> {
-    let mut migration = Migration::new(policy);
-    let own = policy.key(USER, SOURCE);
-    (1..=1000).find(|call| {
-        migration.is_due() && migration.moves(policy, own, policy.key(other(*call), SOURCE))
-    })
+fn calls_until_moved(own: RingUser, mut other: impl FnMut(u32) -> RingUser) -> Option<u32> {
+    let mut migration = Migration::new(own.policy);
+    (1..=1000).find(|call| migration.is_due() && migration.moves(own, other(*call)))
 }
 
 #[test]
 fn a_socket_follows_the_thread_or_core_that_goes_on_using_it() {
-    let other = RingUser {
-        thread: 7,
-        core: 8,
-        ..USER
-    };
     for logic in LOGICS {
-        let moved = |ratio| calls_until_moved(RingPolicy::new(logic, ratio, 0), |_| other);
+        let moved = |ratio| {
+            let policy = RingPolicy::new(logic, ratio, 0);
+            let own = RingUser { policy, ..USER };
+            let other = RingUser {
+                thread: 7,
+                core: 8,
+                ..own
+            };
+            calls_until_moved(own, |_| other)
+        };
         let moves = matches!(
             logic,
             RingLogic::PerThread | RingLogic::PerCore | RingLogic::PerCoreAttached
@@ -92,18 +123,21 @@ fn a_socket_follows_the_thread_or_core_that_goes_on_using_it() {
 
 #[test]
 fn a_socket_stays_with_its_thread_while_others_come_and_go() {
-    let policy = RingPolicy::new(RingLogic::PerThread, 100, 0);
-    assert_eq!(calls_until_moved(policy, |_| USER), None);
-    let once = |call| RingUser {
-        thread: if call == 100 { 7 } else { USER.thread },
+    let own = RingUser {
+        policy: RingPolicy::new(RingLogic::PerThread, 100, 0),
         ..USER
     };
-    assert_eq!(calls_until_moved(policy, once), None);
+    assert_eq!(calls_until_moved(own, |_| own), None);
+    let once = |call| RingUser {
+        thread: if call == 100 { 7 } else { own.thread },
+        ..own
+    };
+    assert_eq!(calls_until_moved(own, once), None);
     let always_another = |call: u32| RingUser {
         thread: 100 + call as usize,
-        ..USER
+        ..own
     };
-    assert_eq!(calls_until_moved(policy, always_another), None);
+    assert_eq!(calls_until_moved(own, always_another), None);
 }
 
 #[test]

@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use libc::c_int;
 
 use crate::sockets::control::ControlRoom;
-use crate::sockets::interface::Interface;
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
@@ -66,15 +65,17 @@ impl<S: Stack> UdpSocket<S> {
     pub(crate) fn refresh_message_options(&self) {
         let wants = Wants::read(self.shadow.fd.load(Ordering::Relaxed), self.family());
         self.receive.lock().set_wants(wants);
-        self.stamp_arrivals_if_wanted();
+        self.follow_wish_for_stamps();
         self.refresh_send_options();
     }
 
-    /// Has the devices note when packets come if the program is to be told. To be called when it asks, and when there are others.
-    pub(in crate::udp) fn stamp_arrivals_if_wanted(&self) {
-        if self.receive.lock().wants.stamp() {
-            self.interfaces.iter().for_each(Interface::stamp_arrivals);
-        }
+    /// Has the devices note when packets come if the program is to be told. To be called when it asks or asks no longer, and when there
+    /// are others.
+    pub(in crate::udp) fn follow_wish_for_stamps(&self) {
+        self.stamped.become_those(|| {
+            let is_wanted = self.receive.lock().wants.stamp();
+            self.interfaces.iter().filter(move |_| is_wanted)
+        });
     }
 
     /// What there is to tell of a datagram that has just been taken from the ring of an interface.
