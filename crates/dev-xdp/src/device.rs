@@ -26,7 +26,7 @@ use crate::rings::{XdpKick, XdpRx, XdpTx, XdpWatch};
 use crate::segmenter::XdpSegmenter;
 use crate::sight::{self, Needed, Sight};
 use crate::steering::XdpSteering;
-use crate::xsk::{Binding, Patience, Sizes, Umem, Xsk};
+use crate::xsk::{Binding, Patience, SendingXsk, Sizes, Umem, Xsk};
 
 /// Space that the kernel keeps free in front of a received packet (`XDP_PACKET_HEADROOM`).
 pub(crate) const HEADROOM_BYTES: u32 = 256;
@@ -207,24 +207,29 @@ impl XdpBackend {
         };
         let mut sockets = Vec::new();
         for queue in 0..queues {
+            let no_socket = |error: io::Error| {
+                let what = format!("AF_XDP socket on queue {queue} of {}: {error}", link.name);
+                refused(&what, error.raw_os_error())
+            };
             let xsk = self
                 .open_queue(link, queue, pool, sizes, binding)
-                .map_err(|error| {
-                    let what = format!("AF_XDP socket on queue {queue} of {}: {error}", link.name);
-                    refused(&what, error.raw_os_error())
-                })?;
+                .map_err(no_socket)?;
+            let open_sending = || SendingXsk::open(link.index, queue, &xsk, sizes, binding);
+            let sending = (queue < senders).then(open_sending).transpose();
+            let sending = sending.map_err(no_socket)?;
             maps.set_xsk(queue, xsk.fd.as_raw_fd())
                 .map_err(|error| refused(&error, error.errno()))?;
-            sockets.push(xsk);
+            sockets.push((xsk, sending));
         }
-        let fds: Vec<_> = sockets.iter().map(|xsk| Arc::clone(&xsk.fd)).collect();
+        let fds: Vec<_> = sockets.iter().map(|(xsk, _)| Arc::clone(&xsk.fd)).collect();
+        let sending = sockets.iter().filter_map(|(_, sending)| sending.as_ref());
+        let sending_fds: Vec<_> = sending.map(|it| Arc::clone(&it.fd)).collect();
         let mut tx = Vec::new();
         let receivers = queues.min(rings.receivers).max(1) as usize;
         let mut rx: Vec<_> = (0..receivers).map(|_| Vec::new()).collect();
-        for (queue, xsk) in sockets.into_iter().enumerate() {
-            if tx.len() < senders as usize {
-                let kick = XdpKick::new(Arc::clone(&xsk.fd));
-                tx.push((XdpTx::new(xsk.tx, xsk.completion), kick));
+        for (queue, (xsk, sending)) in sockets.into_iter().enumerate() {
+            if let Some(SendingXsk { fd, tx: ring }) = sending {
+                tx.push((XdpTx::new(ring, xsk.completion), XdpKick::new(fd)));
             }
             // The queue of a ring's number is among those that the ring receives from.
             rx[queue % receivers].push((xsk.rx, xsk.fill, xsk.fd));
@@ -249,7 +254,12 @@ impl XdpBackend {
             Err(error) => (None, format!("segments are sent one by one: {error}")),
         };
         let packet_socket = segmenter.as_ref().map(XdpSegmenter::descriptor);
-        let slow_to_close = fds.iter().cloned().chain(packet_socket).collect();
+        let slow_to_close = fds
+            .iter()
+            .cloned()
+            .chain(sending_fds)
+            .chain(packet_socket)
+            .collect();
         let parts = Attachment {
             maps,
             sight,

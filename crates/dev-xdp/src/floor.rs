@@ -2,7 +2,6 @@
 //! against it.
 
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dev_core::{FramePool, Kick, RxRing, ThreadMode, TxRing};
@@ -10,7 +9,7 @@ use dev_core::{FramePool, Kick, RxRing, ThreadMode, TxRing};
 use crate::bpf::link::{AttachMode, XdpLink};
 use crate::bpf::program::{FlowMaps, Program};
 use crate::rings::{XdpKick, XdpRx, XdpTx};
-use crate::xsk::{Binding, Patience, Sizes, Umem, Xsk};
+use crate::xsk::{Binding, Patience, SendingXsk, Sizes, Umem, Xsk};
 
 /// Bytes of a frame: what a datagram of 64 bytes takes with Ethernet, IPv4 and UDP headers.
 pub const FRAME_LEN: usize = 64 + 42;
@@ -56,9 +55,10 @@ impl Floor {
         let (umem, patience) = (Umem::Register, Patience::Long);
         let xsk = Xsk::open(link_index, 0, &pool, umem, sizes, binding, patience)?;
         maps.set_xsk(0, std::os::fd::AsRawFd::as_raw_fd(&*xsk.fd))?;
-        let kick = XdpKick::new(Arc::clone(&xsk.fd));
+        let sending = SendingXsk::open(link_index, 0, &xsk, sizes, binding)?;
+        let kick = XdpKick::new(sending.fd);
         let rx = XdpRx::new([(xsk.rx, xsk.fill, xsk.fd)], &pool, FRAME_LEN);
-        let tx = XdpTx::new(xsk.tx, xsk.completion);
+        let tx = XdpTx::new(sending.tx, xsk.completion);
         Ok(Self {
             pool,
             rx,

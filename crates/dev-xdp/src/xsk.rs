@@ -55,12 +55,21 @@ pub(crate) struct Sizes {
 
 /// A bound socket and our ends of its rings. The rings' mappings live as long as the process: a ring end may be in
 /// use by a thread while the port is torn down, and a port is torn down only when its interface is gone.
+///
+/// It does not send: whoever waits for a socket that does drives its TX ring, under a mutex that is held while another thread's
+/// frames are delivered (kernel `xsk_poll`, net/xdp/xsk.c).
 #[derive(Debug)]
 pub(crate) struct Xsk {
     pub(crate) fd: Arc<OwnDescriptor>,
     pub(crate) fill: Producer<u64>,
     pub(crate) completion: Consumer<u64>,
     pub(crate) rx: Consumer<Descriptor>,
+}
+
+/// The socket that sends by a queue, and our end of its ring, which is mapped as long.
+#[derive(Debug)]
+pub(crate) struct SendingXsk {
+    pub(crate) fd: Arc<OwnDescriptor>,
     pub(crate) tx: Producer<Descriptor>,
 }
 
@@ -84,7 +93,6 @@ impl Xsk {
             (libc::XDP_UMEM_FILL_RING, sizes.rx),
             (libc::XDP_UMEM_COMPLETION_RING, sizes.tx),
             (libc::XDP_RX_RING, sizes.rx),
-            (libc::XDP_TX_RING, sizes.tx),
         ] {
             set_option(raw, option, &entries)?;
         }
@@ -102,7 +110,6 @@ impl Xsk {
             sizes.tx,
         )?;
         let rx = map(raw, libc::XDP_PGOFF_RX_RING, &offsets.rx, sizes.rx)?;
-        let tx = map(raw, libc::XDP_PGOFF_TX_RING, &offsets.tx, sizes.tx)?;
         let address = address(link_index, queue, umem, binding);
         bind(raw, &address, patience)?;
         // SAFETY: the layout was just mapped from a fresh socket, stays mapped for good, and nobody else has our end.
@@ -111,15 +118,36 @@ impl Xsk {
         let completion = unsafe { Consumer::new(completion) };
         // SAFETY: as above.
         let rx = unsafe { Consumer::new(rx) };
-        // SAFETY: as above.
-        let tx = unsafe { Producer::new(tx) };
         Ok(Self {
             fd: Arc::new(fd),
             fill,
             completion,
             rx,
-            tx,
         })
+    }
+}
+
+impl SendingXsk {
+    /// Opens one beside the socket that has the queue.
+    pub(crate) fn open(
+        link_index: u32,
+        queue: u32,
+        receiving: &Xsk,
+        sizes: Sizes,
+        binding: Binding,
+    ) -> io::Result<Self> {
+        let fd = open_socket()?;
+        let raw = fd.as_raw_fd();
+        set_option(raw, libc::XDP_TX_RING, &sizes.tx)?;
+        let offsets = mmap_offsets(raw)?;
+        let tx = map(raw, libc::XDP_PGOFF_TX_RING, &offsets.tx, sizes.tx)?;
+        let umem = Umem::ShareWith(receiving.fd.as_raw_fd());
+        let address = address(link_index, queue, umem, binding);
+        bind(raw, &address, Patience::Short)?;
+        // SAFETY: the layout was just mapped from a fresh socket, stays mapped for good, and nobody else has our end.
+        let tx = unsafe { Producer::new(tx) };
+        let fd = Arc::new(fd);
+        Ok(Self { fd, tx })
     }
 }
 

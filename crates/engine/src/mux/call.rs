@@ -149,6 +149,15 @@ impl MuxCall {
         self.os_looks.due()
     }
 
+    /// Whether what the kernel has is left to a sleep that begins at once and ends at once if there is anything.
+    #[inline]
+    pub(super) fn leaves_kernel_to_sleep(&self) -> bool {
+        self.poll_until_nsec == Some(0)
+            && !self.has_slept
+            && self.ends.is_none()
+            && !self.is_immediate()
+    }
+
     /// The next round asks the kernel: it is what woke us.
     pub(super) fn ask_kernel_next(&mut self) {
         self.os_looks.look_next();

@@ -44,7 +44,8 @@ impl<S: MuxStack> EpollSet<S> {
             if count > 0 {
                 return MuxOutcome::Done(count);
             }
-            if call.asks_kernel() {
+            // The program's set is among what the sleep watches.
+            if call.asks_kernel() && !call.leaves_kernel_to_sleep() {
                 match self.kernel_events(events) {
                     Ok(0) => {}
                     Ok(count) => {
