@@ -277,6 +277,7 @@ impl<B: Backend> Engine<B> {
                     if let Some(counters) = socket.counters_worth_keeping() {
                         self.segment.remember_closed(counters);
                     }
+                    self.ports.remove(socket.into(), local);
                     socket.close();
                     self.sockets.give(object);
                     self.without(inode, || follow_port(self, local, None));

@@ -16,6 +16,7 @@ use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::links::Links;
 use crate::sockets::network::{Network, NextHopKey, PortUser};
 use crate::sockets::next_hops::{NextHops, SharedNextHop};
+use crate::sockets::ports::Ports;
 use crate::sockets::reason::Reason;
 use crate::sockets::rules::Rules;
 use crate::sockets::settings::Settings;
@@ -35,6 +36,8 @@ pub struct Host<S: Stack> {
     /// Which descriptors are ours. Changes under the control lock only.
     pub(crate) table: FdTable<S::Object>,
     control: Mutex<()>,
+    /// The datagram sockets by the address that they are bound to.
+    pub(crate) ports: Ports<S>,
     /// A socket has been a member of a multicast group.
     pub(super) groups_joined: AtomicBool,
     /// The tick of the clock at which a sender last looked for members of groups on this host.
@@ -76,6 +79,7 @@ impl<S: Stack> Host<S> {
             pool,
             table: FdTable::new(),
             control: Mutex::new(()),
+            ports: Ports::new(),
             groups_joined: AtomicBool::new(false),
             members_followed_nsec: AtomicU64::new(0),
             users: Mutex::default(),

@@ -70,6 +70,7 @@ impl<S: UdpStack> UdpSocket<S> {
         self.remember_addresses(&addresses, rules);
         {
             let groups = &mut self.attachment().groups;
+            host.ports.change(self.into(), groups.local, local);
             (groups.local, groups.peer, groups.versions) = (local, peer, addresses.versions);
             groups.is_able = false;
         }

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
-use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -36,20 +35,11 @@ impl<S: UdpStack> Port<S> {
         }
         let mut own: Vec<&'static UdpSocket<S>> = Vec::new();
         let (mut has_groups, mut is_shareable) = (false, false);
-        for (_, socket) in host.sockets() {
-            let Some(socket) = socket.as_udp() else {
-                continue;
-            };
+        let here = host.ports.of(number, only).into_iter();
+        for socket in here.filter_map(UdpStack::as_udp) {
             let attachment = socket.attachment();
             let groups = &attachment.groups;
-            let ip = groups.local.ip();
-            let may_receive = groups.local.port() == number
-                && match only {
-                    Some(group) => groups.is_bound_for(group),
-                    None => ip.is_unspecified() || ip.is_multicast(),
-                };
-            let is_new = || !own.iter().any(|other| ptr::eq(*other, socket));
-            if may_receive && (attachment.descriptors < 2 || is_new()) {
+            if only.is_none_or(|group| groups.is_bound_for(group)) {
                 has_groups |= !groups.memberships.is_empty() || !groups.flows.is_empty();
                 is_shareable |= attachment.reuses_address();
                 own.push(socket);
