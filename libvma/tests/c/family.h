@@ -10,23 +10,24 @@
 #include <string.h>
 #include <sys/socket.h>
 
+/* Read before main(): threads of the program may change the environment. */
+static int is_over_ipv6, is_over_real_ipv6;
+
+__attribute__((constructor)) static void read_family(void)
+{
+    const char *value = getenv("CASE_OVER_IPV6");
+    is_over_ipv6 = value != NULL;
+    is_over_real_ipv6 = value && strcmp(value, "real") == 0;
+}
+
 static inline int over_ipv6(void)
 {
-    /* Read once: threads of the program may change the environment. */
-    static int known;
-    if (!known)
-        known = getenv("CASE_OVER_IPV6") ? 2 : 1;
-    return known == 2;
+    return is_over_ipv6;
 }
 
 static inline int over_real_ipv6(void)
 {
-    static int known;
-    if (!known) {
-        const char *value = getenv("CASE_OVER_IPV6");
-        known = value && strcmp(value, "real") == 0 ? 2 : 1;
-    }
-    return known == 2;
+    return is_over_real_ipv6;
 }
 
 static inline int family_socket(int domain, int type, int protocol)
