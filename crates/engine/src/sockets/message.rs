@@ -129,6 +129,12 @@ impl<'a> Message<'a> {
         unsafe { sys::read_sockaddr_in(name) }
     }
 
+    /// Whether a send call is for the socket's peer.
+    #[inline(always)]
+    pub(crate) fn has_no_name(&self) -> bool {
+        self.header.msg_name.is_null()
+    }
+
     /// The bytes to send if they lie in one buffer, and no more than a datagram can carry.
     #[inline(always)]
     pub(crate) fn only_payload(&self) -> Option<&[u8]> {

@@ -111,7 +111,7 @@ impl<S: UdpStack> UdpSocket<S> {
         }
     }
 
-    /// Mostly a message is one buffer, and goes to an address of IPv4: what both are is known when this is compiled.
+    /// Mostly a message is one buffer, and goes to an address of IPv4 or to the socket's peer.
     #[inline(always)]
     fn send_message(
         &'static self,
@@ -120,11 +120,13 @@ impl<S: UdpStack> UdpSocket<S> {
         message: &Message<'_>,
         follows: Follows,
     ) -> SendOutcome {
-        let (Some(name), Some(payload)) = (message.v4_destination(), message.only_payload()) else {
+        let name = message.v4_destination();
+        let is_simple = name.is_some() || message.has_no_name();
+        let (true, Some(payload)) = (is_simple, message.only_payload()) else {
             return self.send_any(host, fd, message, follows, None);
         };
         let parts = (payload.len(), std::iter::once(payload));
-        self.send_to(host, fd, Some(name.into()), parts, follows, None)
+        self.send_to(host, fd, name.map(Into::into), parts, follows, None)
     }
 
     /// The same whatever it is.
