@@ -212,12 +212,7 @@ impl<'a> Message<'a> {
         unsafe {
             std::ptr::copy_nonoverlapping(data.as_ptr(), part.iov_base.cast::<u8>(), len);
         }
-        self.header.msg_flags = match len == data.len() {
-            true => 0,
-            false => libc::MSG_TRUNC,
-        };
-        self.header.msg_controllen = 0;
-        self.set_name(source, family)?;
+        self.is_received(len == data.len(), source, family)?;
         Ok(len)
     }
 
@@ -244,9 +239,7 @@ impl<'a> Message<'a> {
             unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), part.iov_base.cast::<u8>(), len) };
             rest = later;
         }
-        self.header.msg_flags = if rest.is_empty() { 0 } else { libc::MSG_TRUNC };
-        self.header.msg_controllen = 0;
-        self.set_name(source, family)?;
+        self.is_received(rest.is_empty(), source, family)?;
         Ok(data.len() - rest.len())
     }
 
@@ -260,10 +253,21 @@ impl<'a> Message<'a> {
     ) -> Result<usize, Errno> {
         let (copied, filled) = self.fill_with(data, len);
         filled?;
-        self.header.msg_flags = 0;
-        self.header.msg_controllen = 0;
-        self.set_name(source, family)?;
+        self.is_received(true, source, family)?;
         Ok(copied)
+    }
+
+    /// What the program is told beside the data. `whole`: all of the datagram is in its buffers.
+    #[inline(always)]
+    fn is_received(
+        &mut self,
+        whole: bool,
+        source: SocketAddr,
+        family: Family,
+    ) -> Result<(), Errno> {
+        self.header.msg_flags = if whole { 0 } else { libc::MSG_TRUNC };
+        self.header.msg_controllen = 0;
+        self.set_name(source, family)
     }
 
     #[inline(always)]
