@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use engine::user_memory::{is_readable, is_writable};
 use engine::{
-    Errno, RING_ASK_BYTES, Reason, Request, RingAsk, SO_VMA_RING_ALLOC_LOGIC, changes_membership,
-    group_offset, is_asked_for_later, joins,
+    AnySocket, Errno, RING_ASK_BYTES, Reason, Request, RingAsk, SO_VMA_RING_ALLOC_LOGIC,
+    changes_membership, group_offset, is_asked_for_later, joins,
 };
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 
@@ -97,15 +97,9 @@ hook! {
 /// # Safety
 /// `value` must be the caller's own.
 unsafe fn ask_for_rings(fd: c_int, value: *const c_void, len: socklen_t) -> Option<c_int> {
-    let udp = runtime::own_udp(fd);
-    let stream = if udp.is_none() {
-        runtime::stream(fd)
-    } else {
-        None
-    };
-    if udp.is_none() && stream.is_none() {
-        return None;
-    }
+    let udp = runtime::own_udp(fd).map(|(engine, socket)| (engine, AnySocket::from(socket)));
+    let stream = || runtime::stream(fd).map(|(engine, socket)| (engine, socket.into()));
+    let (engine, socket) = udp.or_else(stream)?;
     if value.is_null() || len as usize != RING_ASK_BYTES {
         return Some(fail(libc::EINVAL));
     }
@@ -117,11 +111,7 @@ unsafe fn ask_for_rings(fd: c_int, value: *const c_void, len: socklen_t) -> Opti
     let Some(ask) = RingAsk::parse(&value) else {
         return Some(fail(libc::EINVAL));
     };
-    let _ = contained(|| match (udp, stream) {
-        (Some((engine, socket)), _) => engine.rings_are_asked_for(socket, ask),
-        (_, Some((engine, socket))) => engine.rings_are_asked_for(socket, ask),
-        (None, None) => {}
-    });
+    let _ = contained(|| engine.rings_are_asked_for(socket, ask));
     Some(0)
 }
 
