@@ -58,6 +58,11 @@ pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
         rings: RingsMax,
     ) -> Result<Port<Self>, OpenError>;
 
+    /// Whether a device can note the time at which it receives a packet, for the kernel to tell. `false` also if that is not known.
+    fn has_clock(&self, _link: &LinkSpec) -> bool {
+        false
+    }
+
     /// The way of connections into the queues of the kernel's listening sockets, for as long as what this returns lives.
     fn admission(&self) -> io::Result<Box<dyn Admission>> {
         Err(io::ErrorKind::Unsupported.into())

@@ -305,6 +305,10 @@ impl Backend for XdpBackend {
     type Steering = XdpSteering;
     type Segmenter = XdpSegmenter;
 
+    fn has_clock(&self, link: &LinkSpec) -> bool {
+        ethtool::stamps_received(&link.name)
+    }
+
     fn admission(&self) -> io::Result<Box<dyn Admission>> {
         let mut known = self.vouch.lock().unwrap_or_else(PoisonError::into_inner);
         let vouch = match *known {

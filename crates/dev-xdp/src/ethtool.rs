@@ -9,6 +9,7 @@ const ETHTOOL_GDRVINFO: u32 = 3;
 const ETHTOOL_GTSO: u32 = 0x1e;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_GET_TS_INFO: u32 = 0x41;
 /// `ETH_FLAG_RXVLAN`
 const FLAG_RX_VLAN: u32 = 1 << 8;
 
@@ -47,6 +48,19 @@ struct Value {
 }
 
 const _: () = assert!(size_of::<Value>() == 8);
+
+/// `struct ethtool_ts_info`
+#[repr(C)]
+#[derive(Default)]
+struct StampInfo {
+    command: u32,
+    flags: u32,
+    clock: i32,
+    transmit: [u32; 4],
+    receive: [u32; 4],
+}
+
+const _: () = assert!(size_of::<StampInfo>() == 44);
 
 /// The name of the driver, such as "ice" or "veth"; empty if it does not tell.
 pub(crate) fn driver(interface: &str) -> String {
@@ -100,6 +114,17 @@ pub(crate) fn segments_tcp(interface: &str) -> bool {
     };
     // SAFETY: the command is ETHTOOL_GTSO, and the struct is its.
     unsafe { ask(interface, &mut value) && value.data != 0 }
+}
+
+/// Whether the device can stamp what it receives (`ethtool -T`).
+pub(crate) fn stamps_received(interface: &str) -> bool {
+    let mut info = StampInfo {
+        command: ETHTOOL_GET_TS_INFO,
+        ..StampInfo::default()
+    };
+    // SAFETY: the command is ETHTOOL_GET_TS_INFO, and the struct is its.
+    let asked = unsafe { ask(interface, &mut info) };
+    asked && info.flags & libc::SOF_TIMESTAMPING_RX_HARDWARE != 0
 }
 
 /// A socket through which interfaces of the calling thread's network namespace are asked, from whichever one.
@@ -168,6 +193,13 @@ mod tests {
     #[test]
     fn the_loopback_interface_strips_nothing() {
         assert!(!strips_vlan_tags("lo"));
+    }
+
+    #[test]
+    fn loopback_and_what_is_not_there_have_no_clock() {
+        assert!(!stamps_received("lo"));
+        assert!(!stamps_received("no-such-link"));
+        assert!(!stamps_received("a-name-of-more-than-fifteen"));
     }
 
     #[test]

@@ -164,14 +164,6 @@ impl Network for NetconfNetwork {
         netconf.links().map(facts).collect()
     }
 
-    fn has_hardware_stamps(&self) -> bool {
-        // Not under the lock: a device may take its time.
-        let inner = self.lock();
-        let names: Vec<_> = inner.netconf.links().map(|it| it.name.clone()).collect();
-        drop(inner);
-        names.iter().any(|name| sys::has_hardware_time(name))
-    }
-
     fn port_users(&self, port: Option<u16>) -> Option<Vec<PortUser>> {
         if !self.is_here() {
             return None;

@@ -14,7 +14,6 @@ use libc::{c_int, c_long, c_void};
 mod address;
 mod cgroup_programs;
 mod groups;
-mod hardware_time;
 mod namespace;
 mod path_notices;
 mod process;
@@ -28,7 +27,6 @@ pub use address::Sockaddr;
 pub(crate) use address::{SOCKADDR_IN_LEN, read_sockaddr, read_sockaddr_in, sockaddr_in};
 pub(crate) use cgroup_programs::has_cgroup_programs;
 pub(crate) use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe};
-pub(crate) use hardware_time::has_hardware_time;
 pub(crate) use namespace::{NamespaceId, namespace_of, namespace_of_thread};
 pub(crate) use path_notices::{PathNotices, SegmentError};
 pub(crate) use process::{
@@ -250,8 +248,11 @@ pub(crate) fn cycle_counter() -> u64 {
     now_nsec()
 }
 
-/// `poll(2)` without waiting.
-pub(crate) fn poll_now(fds: &mut [libc::pollfd]) -> Result<usize, Errno> {
+/// `poll(2)` without waiting: how many descriptors are ready.
+///
+/// # Errors
+/// Those of `ppoll(2)`.
+pub fn poll_now(fds: &mut [libc::pollfd]) -> Result<usize, Errno> {
     poll(fds, Duration::ZERO)
 }
 

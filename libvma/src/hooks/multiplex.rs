@@ -2,7 +2,7 @@
 
 use descriptors::own;
 use engine::user_memory::{is_readable, is_writable, writable_entries};
-use engine::{Engine, EpollSet, Errno, MuxCall};
+use engine::{Engine, EpollSet, Errno, MuxCall, poll_now};
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
 
 use super::descriptor::is_own;
@@ -77,25 +77,11 @@ fn poll_with_own(fds: &mut [pollfd]) -> c_int {
         }
     }
     let (entries, count) = (seen.as_mut_ptr(), seen.len());
+    // No point where the thread may be cancelled.
     let kernel = || {
-        let (now, mask) = (
-            timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            },
-            std::ptr::null::<u64>(),
-        );
-        // SAFETY: as many entries, which nobody else uses meanwhile. No point where the thread may be cancelled.
-        unsafe {
-            libc::syscall(
-                libc::SYS_ppoll,
-                entries,
-                count,
-                &raw const now,
-                mask,
-                0usize,
-            ) as c_int
-        }
+        // SAFETY: as many entries, which nobody else uses meanwhile.
+        let seen = unsafe { std::slice::from_raw_parts_mut(entries, count) };
+        poll_now(seen).map_or_else(|errno| fail(errno.0), |found| found as c_int)
     };
     let no_mask = std::ptr::null();
     let found = runtime::engine()

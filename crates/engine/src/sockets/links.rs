@@ -101,6 +101,12 @@ impl<S: Stack> Links<S> {
         self.return_socket.get().filter(|raw| raw.is_open())
     }
 
+    /// Whether the device of any interface notes the time at which it receives a packet.
+    pub(crate) fn has_hardware_stamps(&self) -> bool {
+        let interfaces = self.network.interfaces();
+        interfaces.iter().any(|it| self.backend.has_clock(&it.spec))
+    }
+
     /// The way of connections into the queues of the kernel's listening sockets.
     pub(crate) fn admission(&self) -> io::Result<Box<dyn Admission>> {
         self.backend.admission()

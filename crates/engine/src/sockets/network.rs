@@ -242,11 +242,6 @@ pub trait Network: fmt::Debug + Send + Sync {
     /// All interfaces.
     fn interfaces(&self) -> Vec<InterfaceFacts>;
 
-    /// Whether the device of any interface notes the time at which it receives a packet.
-    fn has_hardware_stamps(&self) -> bool {
-        false
-    }
-
     /// The number of the XDP program that is attached to an interface now.
     fn xdp_program(&self, link_index: u32) -> Option<u32> {
         let _ = link_index;

@@ -45,7 +45,7 @@ impl<S: Stack> Host<S> {
                 if level == libc::SOL_SOCKET
                     && self.settings().hardware_stamps
                     && wants_hardware_stamps(socket.core().fd())
-                    && self.network().has_hardware_stamps()
+                    && self.links.has_hardware_stamps()
                 {
                     self.leave_to_kernel_for(socket, Request::Option { level, name });
                 }

@@ -8,7 +8,7 @@ use libc::c_int;
 use crate::sys::{Sockaddr, check, local_address, owned};
 
 /// A datagram socket that nothing is sent by.
-pub(super) fn scratch() -> Option<std::os::fd::OwnedFd> {
+fn scratch() -> Option<std::os::fd::OwnedFd> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
     // SAFETY: socket takes integers.
     let fd = check(unsafe { libc::syscall(libc::SYS_socket, libc::AF_INET, kind, 0) }).ok()?;

@@ -76,7 +76,7 @@ fn who_is_to_be_told_of_hardware_time_is_the_kernels_where_there_is_any() {
                 ..settings()
             });
             if has_clock {
-                host.network.set_has_hardware_stamps();
+                host.device.set_has_clock();
             }
             let socket = host.any();
             socket.set_option(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags.cast_signed());

@@ -24,6 +24,7 @@ pub struct Device {
     opens: Arc<AtomicU64>,
     during_open: Arc<Mutex<Option<Action>>>,
     held: Arc<AtomicBool>,
+    has_clock: Arc<AtomicBool>,
 }
 
 type Action = Box<dyn FnOnce() + Send>;
@@ -52,6 +53,11 @@ impl Device {
     /// Whether interfaces that cannot be opened are held by another process.
     pub fn set_held(&self, held: bool) {
         self.held.store(held, Ordering::Relaxed);
+    }
+
+    /// It notes when it receives packets.
+    pub fn set_has_clock(&self) {
+        self.has_clock.store(true, Ordering::Relaxed);
     }
 
     /// How often an interface was tried to be opened.
@@ -291,6 +297,10 @@ impl Backend for Device {
     type Kick = Kicker;
     type Steering = Steerer;
     type Segmenter = NoSegmenter;
+
+    fn has_clock(&self, _link: &LinkSpec) -> bool {
+        self.has_clock.load(Ordering::Relaxed)
+    }
 
     fn open(
         &self,

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use dev_core::LinkSpec;
@@ -24,7 +24,6 @@ struct Inner {
     during_look_up: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     members: Mutex<Members>,
     last_asked: Mutex<Option<NextHopKey>>,
-    has_hardware_stamps: AtomicBool,
 }
 
 /// The groups that the host is a member of, and whether they have changed. `None`: the kernel does not say.
@@ -49,7 +48,6 @@ impl TestNetwork {
             during_look_up: Mutex::default(),
             members: Mutex::default(),
             last_asked: Mutex::default(),
-            has_hardware_stamps: AtomicBool::new(false),
         }))
     }
 
@@ -95,11 +93,6 @@ impl TestNetwork {
         members.changed.push(group);
     }
 
-    /// A device is there that notes when it receives packets.
-    pub fn set_has_hardware_stamps(&self) {
-        self.0.has_hardware_stamps.store(true, Ordering::Relaxed);
-    }
-
     /// Runs once, in the middle of the next look-up.
     pub fn during_next_look_up(&self, action: impl FnOnce() + Send + 'static) {
         *self.0.during_look_up.lock().unwrap() = Some(Box::new(action));
@@ -115,10 +108,6 @@ impl fmt::Debug for TestNetwork {
 impl Network for TestNetwork {
     fn interfaces(&self) -> Vec<InterfaceFacts> {
         self.0.interfaces.lock().unwrap().clone()
-    }
-
-    fn has_hardware_stamps(&self) -> bool {
-        self.0.has_hardware_stamps.load(Ordering::Relaxed)
     }
 
     fn take_changes(&self) -> Option<NetworkChange> {
