@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that a change must pass.
 
 mod ahead;
+mod failures;
 mod step;
 mod totals;
 
@@ -104,20 +105,26 @@ pub(crate) fn run(extent: Extent) -> Result<(), Failure> {
         simple_step("format", cargo::command(&["fmt", "--all", "--check"]))?,
         simple_step("lints", cargo::command(&lints))?,
     ];
-    let mut totals = Totals::default();
     if extent == Extent::Quick {
         let command = || {
             let inside = ["--workspace", "--no-fail-fast", "--lib", "--bins"];
             cargo::command(&[&["test"][..], &inside].concat())
         };
-        steps.push(tests("tests", command, &mut totals)?);
+        steps.push(tests("tests", command)?);
     } else {
-        steps.extend(usual_steps(&mut totals)?);
+        steps.extend(usual_steps()?);
     }
     if extent == Extent::Long {
-        steps.extend(long_steps(&mut totals)?);
+        steps.extend(long_steps()?);
     }
 
+    for step in &mut steps {
+        step.run_failed_again()?;
+    }
+    let mut totals = Totals::default();
+    for step in &steps {
+        step.totals().into_iter().for_each(|ran| totals.add(ran));
+    }
     let passed = !steps
         .iter()
         .any(|step| matches!(step.outcome, Outcome::Failed));
@@ -129,7 +136,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Failure> {
     }
 }
 
-fn usual_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
+fn usual_steps() -> Result<Vec<Step>, Failure> {
     let mut documents = cargo::command(&[
         "doc",
         "--workspace",
@@ -161,28 +168,28 @@ fn usual_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
             ("TCP engine", tested(library, TCP_ENGINE)),
         ];
         let beside = beside.map(|(name, command)| (name, in_the_background(command)));
-        steps.extend(tests_beside(("libvma", own), beside.into(), totals)?);
+        steps.extend(tests_beside(("libvma", own), beside.into())?);
         let cases = || {
             let mut command = tested(library, POSIX_CASES);
             command.args(["--", CASES_AT_ONCE]);
             command
         };
-        steps.push(tests("POSIX", cases, totals)?);
+        steps.push(tests("POSIX", cases)?);
         let left = || left_to_kernel(library, LEFT_FOR_AN_OPTION);
-        steps.push(tests("kernel's", left, totals)?);
+        steps.push(tests("kernel's", left)?);
     }
     let tls = || {
         let feature = ["test", "--package", "sockperf-rs", "--features", "tls"];
         cargo::command(&[&feature[..], &["--lib", "--test", "cli", "tls"]].concat())
     };
-    steps.push(tests("TLS", tls, totals)?);
+    steps.push(tests("TLS", tls)?);
     let debug = || {
         let some = ["test", "--no-fail-fast", "--package", "libvma"];
         cargo::command(&[&some, DEBUG_PASS].concat())
     };
-    steps.push(tests("debug library", debug, totals)?);
+    steps.push(tests("debug library", debug)?);
     ahead.end();
-    steps.push(models(totals)?);
+    steps.push(models()?);
     steps.push(step("fuzzing", || fuzz::run_targets(None))?);
     steps.push(instruction_counts()?);
     if let Some(library) = &library {
@@ -191,7 +198,7 @@ fn usual_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
     Ok(steps)
 }
 
-fn long_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
+fn long_steps() -> Result<Vec<Step>, Failure> {
     let library = release_library()?;
     let mut steps = vec![step("cargo-deny", || {
         setup::ensure_cargo_deny()?;
@@ -201,21 +208,21 @@ fn long_steps(totals: &mut Totals) -> Result<Vec<Step>, Failure> {
     })?];
     steps.push(step("packages", package::try_out)?);
     let left = || left_to_kernel(&library, LEFT_OR_OVER_IPV6);
-    steps.push(tests("kernel's", left, totals)?);
+    steps.push(tests("kernel's", left)?);
     for arguments in LONG_TESTS {
         let ignored = || {
             let mut command = tested(&library, arguments);
             command.args(["--", "--ignored"]);
             command
         };
-        steps.push(tests("long tests", ignored, totals)?);
+        steps.push(tests("long tests", ignored)?);
     }
     // In debug builds these judge a tenth.
     let costs = || {
         let optimised = ["test", "--release", "--package", "vma-stats"];
         cargo::command(&[&optimised[..], &["--test", "cost"]].concat())
     };
-    steps.push(tests("costs", costs, totals)?);
+    steps.push(tests("costs", costs)?);
     let options = BenchOptions {
         check: true,
         ..BenchOptions::default()
@@ -299,13 +306,13 @@ fn instruction_counts() -> Result<Step, Failure> {
 }
 
 /// The models of `models/`: what threads share without locks, in every order.
-fn models(totals: &mut Totals) -> Result<Step, Failure> {
+fn models() -> Result<Step, Failure> {
     let mut format = cargo::command(&["fmt", "--check"]);
     format.current_dir(cargo::workspace().join("models"));
     if let Err(failure) = process::run(format) {
         return step("models", || Err(failure));
     }
-    tests("models", models_test, totals)
+    tests("models", models_test)
 }
 
 fn models_test() -> Command {
@@ -322,11 +329,16 @@ fn models_build() -> Command {
     command
 }
 
-/// A line for each step; last, the sum of all tests in the words of `cargo test`.
+/// What failed tests said, and a line for each step; last, the sum of all tests in the words of `cargo test`.
 fn summary(steps: &[Step], totals: &Totals, passed: bool, time: Duration) -> String {
     let mut text = String::from("\n");
     for (reason, count) in totals.skips() {
         text += &format!("skipped on this machine ({count}x): {reason}\n");
+    }
+    for step in steps {
+        for line in step.said_by_failed() {
+            text += &format!("{}: {line}\n", step.name);
+        }
     }
     for step in steps {
         let (outcome, time, note) = match step.outcome {
@@ -357,6 +369,7 @@ mod tests {
             outcome,
             time: Duration::from_millis(1500),
             note: note.to_owned(),
+            tests: None,
         };
         let steps = [
             step("format", Outcome::Failed, ""),

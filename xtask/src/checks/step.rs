@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::failures::Failures;
 use super::totals::Totals;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -27,6 +28,24 @@ pub(super) struct Step {
     pub(super) outcome: Outcome,
     pub(super) time: Duration,
     pub(super) note: String,
+    /// Of a step of tests.
+    pub(super) tests: Option<Ran>,
+}
+
+/// What is known of the tests that a step ran.
+#[derive(Debug)]
+pub(super) struct Ran {
+    totals: Totals,
+    failures: Failures,
+}
+
+impl Ran {
+    fn nothing_yet(command: &Command) -> Self {
+        Self {
+            totals: Totals::default(),
+            failures: Failures::of(command),
+        }
+    }
 }
 
 /// A step that passes if the command succeeds.
@@ -55,6 +74,7 @@ pub(super) fn step(
         outcome,
         time: begun.elapsed(),
         note,
+        tests: None,
     })
 }
 
@@ -64,20 +84,16 @@ pub(super) fn skipped(name: &'static str, reason: &'static str) -> Step {
         outcome: Outcome::Skipped(reason),
         time: Duration::ZERO,
         note: String::new(),
+        tests: None,
     }
 }
 
 /// A step that passes if these tests do, at least one.
-pub(super) fn tests(
-    name: &'static str,
-    command: impl Fn() -> Command,
-    totals: &mut Totals,
-) -> Result<Step, Failure> {
-    let mut seen = Totals::default();
-    let mut step = step(name, || run(command(), &mut seen, &mut |line| say(line)))?;
-    step.note = seen.to_string();
-    totals.add(seen);
-    Ok(step)
+pub(super) fn tests(name: &'static str, command: impl Fn() -> Command) -> Result<Step, Failure> {
+    let command = command();
+    let mut ran = Ran::nothing_yet(&command);
+    let step = step(name, || run(command, &mut ran, &mut |line| say(line)))?;
+    Ok(step.of_tests(ran))
 }
 
 /// Such a step with others beside it, which run one after the other; when it has ended before them it takes from these, too. What they
@@ -85,50 +101,82 @@ pub(super) fn tests(
 pub(super) fn tests_beside(
     (name, command): (&'static str, impl Fn() -> Command),
     beside: Vec<(&'static str, Command)>,
-    totals: &mut Totals,
 ) -> Result<Vec<Step>, Failure> {
     let waiting = Mutex::new(beside.into_iter());
     let next = || waiting.lock().ok()?.next();
     let run_quietly = |(name, command)| {
         let begun = Instant::now();
-        let (mut seen, mut lines) = (Totals::default(), Vec::new());
-        let result = run(command, &mut seen, &mut |line| lines.push(line.to_owned()));
-        (name, result, seen, lines, begun.elapsed())
+        let (mut ran, mut lines) = (Ran::nothing_yet(&command), Vec::new());
+        let result = run(command, &mut ran, &mut |line| lines.push(line.to_owned()));
+        (name, result, ran, lines, begun.elapsed())
     };
     let run_waiting = || iter::from_fn(next).map(run_quietly).collect::<Vec<_>>();
     thread::scope(|scope| {
         let others = scope.spawn(run_waiting);
-        let mut steps = vec![tests(name, command, totals)?];
+        let mut steps = vec![tests(name, command)?];
         let mut done = run_waiting();
         done.extend(others.join().map_err(|_| Failure::new("a panic"))?);
-        for (name, result, seen, lines, time) in done {
+        for (name, result, ran, lines, time) in done {
             let mut done = step(name, || {
                 lines.iter().for_each(say);
                 result
             })?;
-            (done.time, done.note) = (time, seen.to_string());
-            totals.add(seen);
-            steps.push(done);
+            done.time = time;
+            steps.push(done.of_tests(ran));
         }
         Ok(steps)
     })
 }
 
+impl Step {
+    fn of_tests(mut self, ran: Ran) -> Self {
+        self.note = ran.totals.to_string();
+        self.tests = Some(ran);
+        self
+    }
+
+    /// If nothing but a few tests failed, runs these once more, alone. The step has passed if they do, and says which they were.
+    pub(super) fn run_failed_again(&mut self) -> Result<(), Failure> {
+        let (Outcome::Failed, Some(ran)) = (&self.outcome, &mut self.tests) else {
+            return Ok(());
+        };
+        say(format_args!("\n=== {}: what failed, once more", self.name));
+        let Some(names) = ran.failures.pass_alone(&ran.totals)? else {
+            return Ok(());
+        };
+        ran.totals.passed += ran.totals.failed;
+        ran.totals.failed = 0;
+        self.outcome = Outcome::Passed;
+        self.note = format!("{}; passed only alone: {}", ran.totals, names.join(", "));
+        Ok(())
+    }
+
+    /// What its failed tests said, also those that passed later.
+    pub(super) fn said_by_failed(&self) -> &[String] {
+        self.tests.as_ref().map_or(&[], |ran| ran.failures.said())
+    }
+
+    pub(super) fn totals(&self) -> Option<&Totals> {
+        self.tests.as_ref().map(|ran| &ran.totals)
+    }
+}
+
 /// Runs tests, and fails if one does or there is none.
 fn run(
     command: Command,
-    seen: &mut Totals,
+    ran: &mut Ran,
     line_read: &mut dyn FnMut(&str),
 ) -> Result<String, Failure> {
     let words = process::words(&command);
     let status = process::run_reading(command, Read::StdoutAndStderr, |line| {
         line_read(line);
-        seen.note(line);
+        ran.totals.note(line);
+        ran.failures.note(line);
     })?;
     if !status.success() {
         return Err(Failure::Reason(format!("{words} failed ({status})")));
     }
-    if seen.passed == 0 {
+    if ran.totals.passed == 0 {
         return Err(Failure::new("no test ran"));
     }
     Ok(String::new())

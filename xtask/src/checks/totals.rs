@@ -44,14 +44,14 @@ impl Totals {
         *counter += number.parse::<u64>().unwrap_or(0);
     }
 
-    pub(crate) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.passed += other.passed;
         self.failed += other.failed;
         self.ignored += other.ignored;
         self.measured += other.measured;
         self.filtered_out += other.filtered_out;
-        for (reason, count) in other.skips {
-            *self.skips.entry(reason).or_default() += count;
+        for (reason, count) in &other.skips {
+            *self.skips.entry(reason.clone()).or_default() += count;
         }
     }
 
@@ -109,7 +109,7 @@ mod tests {
             let mut step = Totals::default();
             step.note("test result: ok. 1 passed; 2 failed; 3 ignored; 4 measured; 5 filtered out; finished in 0.10s");
             step.note("skipped: not root");
-            totals.add(step);
+            totals.add(&step);
         }
         assert_eq!(
             totals.result_line(true, Duration::ZERO),
