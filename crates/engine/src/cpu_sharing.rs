@@ -9,7 +9,7 @@
 mod contention;
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::sys;
 use contention::{Contention, Offers};
@@ -17,8 +17,8 @@ use contention::{Contention, Offers};
 /// An offer that nobody takes is over in less: a switch to another thread and back is not.
 const OFFER_NSEC: u64 = 1_000;
 
-/// The library's own thread takes less.
-const OWN_NSEC: u64 = 100_000;
+/// Where the library's own thread has run, what is left of an offer's time is less: switches, and the kernel's part of a wake-up.
+const OWN_SWITCHES_NSEC: u64 = 30_000;
 
 thread_local! {
     /// What is known of the thread's CPU.
@@ -41,31 +41,42 @@ fn is_still_shared(contention: Contention) -> bool {
     now.is_shared()
 }
 
-/// Rounds of the library's own thread.
-static OWN_ROUNDS: AtomicU32 = AtomicU32::new(0);
+/// The library's own thread; 0: there is none.
+static OWN_THREAD: AtomicI32 = AtomicI32::new(0);
 
-/// To be called by the library's own thread before it waits. Whom it takes an offered CPU from shares that with nobody: many programs
-/// are pinned to one CPU with all their threads.
-pub(crate) fn own_thread_waits() {
-    OWN_ROUNDS.fetch_add(1, Ordering::Relaxed);
+/// To be called by the library's own thread. Whom it takes an offered CPU from shares that with nobody: many programs are pinned to one
+/// CPU with all their threads.
+pub(crate) fn own_thread_begins() {
+    OWN_THREAD.store(sys::thread_id(), Ordering::Relaxed);
+}
+
+/// How long the library's own thread has run so far; 0 without one. In a child of fork(2) it is the parent's until another begins.
+fn own_thread_nsec() -> u64 {
+    match OWN_THREAD.load(Ordering::Relaxed) {
+        0 => 0,
+        thread => sys::thread_cpu_nsec(thread),
+    }
 }
 
 /// Lets others run. How long they did, if anybody has.
 fn offer_cpu() -> Option<u64> {
-    let rounds = OWN_ROUNDS.load(Ordering::Relaxed);
+    let own_before = own_thread_nsec();
     let switches = sys::involuntary_switches();
     let begun = sys::now_nsec();
     sys::yield_cpu();
     let taken = sys::now_nsec() - begun;
-    let has_switched = sys::involuntary_switches() != switches;
-    let own_has_run = OWN_ROUNDS.load(Ordering::Relaxed) != rounds;
-    taken_by_others(taken, has_switched, own_has_run)
+    if taken <= OFFER_NSEC || sys::involuntary_switches() == switches {
+        return None;
+    }
+    taken_by_others(taken, own_thread_nsec().saturating_sub(own_before))
 }
 
-/// How long others had an offered CPU that came back after so long.
-fn taken_by_others(taken_nsec: u64, has_switched: bool, own_has_run: bool) -> Option<u64> {
-    let is_own = own_has_run && taken_nsec < OWN_NSEC;
-    (taken_nsec > OFFER_NSEC && has_switched && !is_own).then_some(taken_nsec)
+/// How long others had an offered CPU that was away for so long, of which the library's own thread has run for `own_nsec`. What that
+/// has waited meanwhile was others' time.
+fn taken_by_others(taken_nsec: u64, own_nsec: u64) -> Option<u64> {
+    let others_nsec = taken_nsec.saturating_sub(own_nsec);
+    let is_own = own_nsec > 0 && others_nsec < OWN_SWITCHES_NSEC;
+    (!is_own).then_some(others_nsec)
 }
 
 /// A call's polling in vain.
@@ -173,13 +184,14 @@ mod tests {
         assert!(found_out, "on CPU {cpu}");
     }
 
-    /// The library's own thread takes an offered CPU from nobody, unless others have it much longer.
+    /// The library's own thread takes an offered CPU from nobody; who takes it beside that does.
     #[test]
     fn the_librarys_own_thread_is_nobody_else() {
-        assert_eq!(taken_by_others(5_000, true, false), Some(5_000));
-        assert_eq!(taken_by_others(5_000, true, true), None);
-        assert_eq!(taken_by_others(500_000, true, true), Some(500_000));
-        assert_eq!(taken_by_others(5_000, false, false), None);
-        assert_eq!(taken_by_others(OFFER_NSEC, true, false), None);
+        assert_eq!(taken_by_others(5_000, 0), Some(5_000));
+        assert_eq!(taken_by_others(5_000, 2_000), None);
+        assert_eq!(taken_by_others(5_000, 9_000), None);
+        assert_eq!(taken_by_others(500_000, 490_000), None);
+        assert_eq!(taken_by_others(500_000, 20_000), Some(480_000));
+        assert_eq!(taken_by_others(5_000_000, 100_000), Some(4_900_000));
     }
 }

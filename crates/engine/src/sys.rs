@@ -38,7 +38,8 @@ pub(crate) use routes::{first_address, source_towards};
 #[cfg(test)]
 pub(crate) use scheduling::pin_to_one_cpu;
 pub(crate) use scheduling::{
-    ThreadUsage, allowed_cpus, current_cpu, involuntary_switches, run_on, thread_usage, yield_cpu,
+    ThreadUsage, allowed_cpus, current_cpu, involuntary_switches, run_on, thread_cpu_nsec,
+    thread_usage, yield_cpu,
 };
 pub(crate) use stats::process_id;
 pub(crate) use user_pages::{can_read, can_write};

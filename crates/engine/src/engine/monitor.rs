@@ -69,10 +69,8 @@ impl Monitor {
         events.add(Ipsec::new(engine, network.clone()));
         events.add(NetworkChanges::new(engine, network.clone()));
         leave_thread_free();
-        events.run(|| {
-            cpu_sharing::own_thread_waits();
-            engine.internal_thread.begins_round();
-        });
+        cpu_sharing::own_thread_begins();
+        events.run(|| engine.internal_thread.begins_round());
         engine.internal_thread.ends();
     }
 }

@@ -48,6 +48,14 @@ pub(crate) fn thread_usage() -> ThreadUsage {
     }
 }
 
+/// How long a thread of the process has run; 0: it has no such thread.
+pub(crate) fn thread_cpu_nsec(thread: libc::pid_t) -> u64 {
+    // include/linux/posix-timers_types.h
+    const PER_THREAD: libc::clockid_t = 4;
+    const CLOCK_SCHED: libc::clockid_t = 2;
+    super::clock_nsec((!thread << 3) | PER_THREAD | CLOCK_SCHED)
+}
+
 fn thread_rusage() -> libc::rusage {
     // SAFETY: all-zero is a value of this struct of integers.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
