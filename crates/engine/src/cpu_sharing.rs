@@ -17,7 +17,8 @@ use contention::{Contention, Offers};
 /// An offer that nobody takes is over in less: a switch to another thread and back is not.
 const OFFER_NSEC: u64 = 1_000;
 
-/// Where the library's own thread has run, what is left of an offer's time is less: switches, and the kernel's part of a wake-up.
+/// Where the library's own thread has run, what is left of an offer's time is less than this and the thread's time: switches, and what
+/// the kernel did for it in interrupts.
 const OWN_SWITCHES_NSEC: u64 = 30_000;
 
 thread_local! {
@@ -75,7 +76,7 @@ fn offer_cpu() -> Option<u64> {
 /// has waited meanwhile was others' time.
 fn taken_by_others(taken_nsec: u64, own_nsec: u64) -> Option<u64> {
     let others_nsec = taken_nsec.saturating_sub(own_nsec);
-    let is_own = own_nsec > 0 && others_nsec < OWN_SWITCHES_NSEC;
+    let is_own = own_nsec > 0 && others_nsec < own_nsec.saturating_add(OWN_SWITCHES_NSEC);
     (!is_own).then_some(others_nsec)
 }
 
@@ -191,6 +192,7 @@ mod tests {
         assert_eq!(taken_by_others(5_000, 2_000), None);
         assert_eq!(taken_by_others(5_000, 9_000), None);
         assert_eq!(taken_by_others(500_000, 490_000), None);
+        assert_eq!(taken_by_others(500_000, 240_000), None);
         assert_eq!(taken_by_others(500_000, 20_000), Some(480_000));
         assert_eq!(taken_by_others(5_000_000, 100_000), Some(4_900_000));
     }
