@@ -13,7 +13,6 @@ use crate::sys::streams;
 use crate::tcp::common::now;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
-use crate::tcp::time_wait::Wait;
 use crate::tcp::{TcpSocket, TcpStack};
 
 /// How soon the internal thread asks for the control lock again.
@@ -213,12 +212,9 @@ impl<S: TcpStack> TcpSocket<S> {
         if !stream.is_abandoned_and_over() {
             return false;
         }
-        if stream.owes_time_wait() {
-            if self.common.could_wait(now) {
-                // The internal thread gives it to the kernel.
-                return false;
-            }
-            stream.wait = Wait::Here;
+        if stream.owes_time_wait() && stream.may_wait_in_kernel(self.common, now) {
+            // The internal thread gives it to the kernel.
+            return false;
         }
         let outcome = stream.settle(&self.core, now);
         if let (true, Some(way)) = (outcome.needs_kick, &stream.way) {

@@ -144,18 +144,11 @@ impl<S: Stack> Common<S> {
 
     /// Whether one more connection may go to the kernel for TIME-WAIT. Takes that, if so.
     pub(super) fn may_wait(&self, now: Instant) -> bool {
-        self.time_waits().take(now)
-    }
-
-    /// The same, and takes nothing.
-    pub(super) fn could_wait(&self, now: Instant) -> bool {
-        self.time_waits().has_some(now)
-    }
-
-    fn time_waits(&self) -> MutexGuard<'_, Allowance> {
-        self.time_waits
+        let mut allowance = self
+            .time_waits
             .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+            .unwrap_or_else(PoisonError::into_inner);
+        allowance.take(now)
     }
 
     /// Whether the process may repair the kernel's sockets.

@@ -23,7 +23,7 @@ use crate::tcp::common::now;
 use crate::tcp::hand_over::{bind, packet};
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
-use crate::tcp::{TcpSocket, TcpStack};
+use crate::tcp::{Common, TcpSocket, TcpStack};
 
 /// What becomes of a connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(super) enum Wait {
     /// Nothing was decided. Until then the peer's FIN is not acknowledged.
     #[default]
     Open,
+    /// The same; it is one of those that may go to the kernel.
+    Granted,
     /// The kernel waits.
     Kernels,
     /// The kernel cannot, or others wait there that are enough: the connection does, for as long as somebody has it.
@@ -59,13 +61,6 @@ impl Allowance {
 
     /// Takes one, if there is one.
     pub(super) fn take(&mut self, now: Instant) -> bool {
-        let has_one = self.has_some(now);
-        self.left -= u32::from(has_one);
-        has_one
-    }
-
-    /// Whether there is one.
-    pub(super) fn has_some(&mut self, now: Instant) -> bool {
         let earned = now.saturating_since(self.at).as_nanos() / EARNED_EVERY.as_nanos();
         let earned = u32::try_from(earned).unwrap_or(u32::MAX).min(ALLOWED);
         if earned == ALLOWED {
@@ -74,7 +69,9 @@ impl Allowance {
             self.at = self.at + EARNED_EVERY * earned;
         }
         self.left = (self.left + earned).min(ALLOWED);
-        self.left > 0
+        let has_one = self.left > 0;
+        self.left -= u32::from(has_one);
+        has_one
     }
 }
 
@@ -92,8 +89,7 @@ impl<S: TcpStack> TcpSocket<S> {
             if !stream.owes_time_wait() {
                 return;
             }
-            if !self.common.may_wait(now()) {
-                stream.wait = Wait::Here;
+            if !stream.may_wait_in_kernel(self.common, now()) {
                 return;
             }
             let copy = stream.orphan.as_ref().and_then(Option::as_ref);
@@ -127,7 +123,21 @@ impl<S: Stack> Stream<S> {
     /// The connection is in TIME-WAIT and was not given to the kernel yet.
     #[inline]
     pub(super) fn owes_time_wait(&self) -> bool {
-        self.connection.state() == State::TimeWait && self.wait == Wait::Open
+        self.connection.state() == State::TimeWait
+            && matches!(self.wait, Wait::Open | Wait::Granted)
+    }
+
+    /// Decides for one that owes it whether its TIME-WAIT goes to the kernel. Once: what was granted is not asked for by those that end
+    /// until the internal thread makes use of it.
+    pub(super) fn may_wait_in_kernel(&mut self, common: &Common<S>, now: Instant) -> bool {
+        if self.wait == Wait::Open {
+            self.wait = if common.may_wait(now) {
+                Wait::Granted
+            } else {
+                Wait::Here
+            };
+        }
+        self.wait == Wait::Granted
     }
 }
 
@@ -191,8 +201,6 @@ mod tests {
         assert_eq!(taken_at(begin + Duration::from_micros(1_500)), 1);
         assert_eq!(taken_at(begin + Duration::from_millis(10)), 9);
         assert_eq!(taken_at(begin + Duration::from_secs(3600)), 1000);
-        assert!(!allowance.has_some(begin + Duration::from_secs(3600)));
-        let later = begin + Duration::from_secs(3601);
-        assert!(allowance.has_some(later) && allowance.has_some(later));
+        assert_eq!(taken_at(begin + Duration::from_secs(3600)), 0);
     }
 }
