@@ -101,6 +101,9 @@ pub trait SocketWatcher: Watcher + fmt::Debug + Send + Sync + 'static {
     /// At which tick the kernel last told what all sockets of the set have to read, if it does so for this one; else 0.
     fn kernel_told_nsec(&self) -> u64;
 
+    /// The socket has an error since it was last read, of which nobody is woken.
+    fn error_is_postponed(self: &Arc<Self>);
+
     /// The socket is closed.
     fn socket_closed(self: &Arc<Self>);
 }
