@@ -49,9 +49,15 @@ pub(crate) fn exact_request(
             *to = *from;
         }
     }
-    if let SocketAddr::V6(local) = local {
-        request[44..48].copy_from_slice(&local.scope_id().to_ne_bytes());
-    }
+    let scope = |end| match end {
+        SocketAddr::V6(end) => end.scope_id(),
+        SocketAddr::V4(_) => 0,
+    };
+    let link = match scope(local) {
+        0 => scope(peer),
+        link => link,
+    };
+    request[44..48].copy_from_slice(&link.to_ne_bytes());
     request[48..56].copy_from_slice(&cookie);
     request
 }

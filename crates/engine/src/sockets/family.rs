@@ -88,14 +88,6 @@ fn has_scope(ip: &Ipv6Addr) -> bool {
     ip.is_unicast_link_local() || is_narrow_group
 }
 
-/// Whether an address is no end of a connection past the kernel, as a group or a link-local one of IPv6.
-pub(crate) fn is_narrow(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(_) => false,
-        IpAddr::V6(ip) => has_scope(&ip) || ip.is_multicast(),
-    }
-}
-
 /// An address in a packet that came in on an interface, as programs see it: with the interface as its scope if it has one.
 #[inline]
 pub(crate) fn scoped(address: SocketAddr, link_index: u32) -> SocketAddr {
@@ -120,6 +112,15 @@ pub(crate) fn scope_of(address: SocketAddr) -> u32 {
     match address {
         SocketAddr::V6(six) if has_scope(six.ip()) => six.scope_id(),
         _ => 0,
+    }
+}
+
+/// Index of the interface that a connection between two addresses belongs to, as one of them is link-local; 0: none. The kernel's socket
+/// is bound to it.
+pub(crate) fn link_of(local: SocketAddr, peer: SocketAddr) -> u32 {
+    match scope_of(peer) {
+        0 => scope_of(local),
+        scope => scope,
     }
 }
 

@@ -228,8 +228,8 @@ pub trait Network: fmt::Debug + Send + Sync {
         64
     }
 
-    /// Whether the kernel knows a way from one address, which must be this host's, to another.
-    fn has_route(&self, local: IpAddr, peer: IpAddr) -> bool {
+    /// Whether the kernel knows a way from one end of a connection, which must be this host's, to the other.
+    fn has_route(&self, local: SocketAddr, peer: SocketAddr) -> bool {
         let _ = (local, peer);
         true
     }

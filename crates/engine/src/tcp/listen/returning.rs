@@ -12,6 +12,7 @@ use wire::tcp::Segment;
 
 use super::Listening;
 use crate::sockets::delivery;
+use crate::sockets::family::link_of;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::stack::Stack;
@@ -49,9 +50,10 @@ impl<S: Stack> Returning<S> {
         socket: &TcpSocket<S>,
         now: Instant,
         segment: &Segment,
+        link_index: u32,
         data: Option<Received>,
     ) -> Outcome {
-        let key = delivery::ends(segment);
+        let key = delivery::ends(segment, link_index);
         if self.listening.children.contains_key(&key) {
             let (core, common): (_, &Common<S>) = (&socket.core, socket.common);
             let listening = &mut self.listening;
@@ -62,7 +64,7 @@ impl<S: Stack> Returning<S> {
             return outcome;
         }
         if self.later.len() < LATER_MAX {
-            self.later.push(Stranger::new(segment, data));
+            self.later.push(Stranger::new(segment, link_index, data));
         }
         Outcome {
             wake_up: Some(now),
@@ -273,8 +275,9 @@ fn admit<S: TcpStack>(host: &Host<S>, admission: &dyn Admission, stream: Stream<
     };
     let agreed = agreed(&snapshot);
     let packets = packets(&snapshot, local, peer);
+    let link = link_of(local, peer);
     let admitted = match host.return_socket() {
-        Some(raw) => admission.admit(local, peer, &agreed, &packets, &|packet| raw.send(packet)),
+        Some(raw) => admission.admit(local, peer, &agreed, &packets, &|packet| raw.send(packet, link)),
         None => Err(std::io::ErrorKind::NotConnected.into()),
     };
     match admitted {
