@@ -195,6 +195,11 @@ impl Network for NetconfNetwork {
         Ok(())
     }
 
+    fn has_connection(&self, local: SocketAddr, peer: SocketAddr) -> bool {
+        let found = netconf::TcpSockets::open().and_then(|mut sockets| sockets.find(local, peer));
+        self.is_here() && matches!(found, Ok(Some(socket)) if !socket.listening)
+    }
+
     fn passed_by(&self, link_index: u32) -> Vec<String> {
         if !self.is_here() {
             return Vec::new();

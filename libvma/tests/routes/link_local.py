@@ -1,13 +1,13 @@
 """Streams between link-local addresses that two links have in common: fe80::1 is the peer's on both, fe80::2 this host's.
 
 `peer`: on the other host. Else what is said must be the kernel's word, whichever stack it is."""
-import errno, socket, sys, threading
+import errno, os, select, socket, sys, threading, time
 from socket import if_indextoname, if_nametoindex
 
 NEAR, FAR = 'fe80::2', 'fe80::1'
 LINKS = {'peer': ['va', 'wa']}.get(sys.argv[1], ['vb', 'wb'])
 INDEX = {name: if_nametoindex(name) for name in LINKS}
-BINDTODEVICE = 25
+BINDTODEVICE, SO_MARK = 25, 36
 
 
 def stream(at=None, *options):
@@ -122,7 +122,7 @@ def errors():
     say('its ends', lambda: ends(s))
     say('by', lambda: receive(s, 2))
     # A socket that has failed for want of a scope may have one.
-    s = stream()
+    s = stream(('::', BASE + 6))
     say('no scope', lambda: s.connect((FAR, 7000)))
     say('now with one', lambda: s.connect((FAR, 7000, 0, INDEX['wb'])))
     say('by', lambda: receive(s, 2))
@@ -219,6 +219,40 @@ def servers():
     return made
 
 
+def returns(made):
+    """To the kernel, with what was received and not read."""
+    for number, s in enumerate(made):
+        s.sendall(pattern(str(number), 5000))
+        s.recv(5000, socket.MSG_PEEK | socket.MSG_WAITALL)
+        s.setsockopt(socket.SOL_SOCKET, SO_MARK, 0)
+        s.sendall(pattern(str(number), 5000))
+        say('after a return', lambda: receive(s, 10000) == pattern(str(number), 10000))
+        say('ends', lambda: ends(s))
+
+
+def forked():
+    """A child accepts what has come before the fork."""
+    control = socket.create_connection(('10.77.0.1', 7100))
+    other = socket.create_connection(('10.77.0.1', 7100))
+    for port, at, scope, links in (33, '::', 0, ['va', 'wa']), (34, NEAR, INDEX['wb'], ['wa']):
+        listener = stream((at, BASE + port, 0, scope))
+        listener.listen()
+        for s, link in zip((control, other), links):
+            s.sendall(f'{link} {BASE + 21} {BASE + port} 100000\n'.encode())
+            select.select([listener], [], [], 20)
+            # What has room for it is here.
+            time.sleep(0.2)
+        child = os.fork()
+        if not child:
+            for _ in links:
+                echo(listener, 100000)
+            os._exit(0)
+        os.waitpid(child, 0)
+        for s, _ in zip((control, other), links):
+            say('the peer has', lambda: s.recv(100))
+        listener.close()
+
+
 if sys.argv[1] == 'peer':
     peer()
 else:
@@ -226,5 +260,7 @@ else:
     errors_left = errors()
     own_address()
     kept = errors_left + clients() + servers()
+    returns(kept[:4])
+    forked()
     print('ready', flush=True)
     sys.stdin.read()

@@ -50,6 +50,7 @@ fn near_packets(program: &Accelerated) -> Vec<u64> {
     near.map(|socket| socket.rx_packets).collect()
 }
 
+/// Also those that go to the kernel with what nobody has read, and those that wait to be accepted when a child accepts.
 #[test]
 fn link_local_streams_are_those_of_the_kernel() {
     panic_unless_paused(|| {
@@ -57,10 +58,11 @@ fn link_local_streams_are_those_of_the_kernel() {
         let _peer = run(&stage.pair.a, false, &["peer"]);
         let mut kernels = run(&stage.pair.b, false, &["self", "20000"]);
         let mut ours = run(&stage.pair.b, true, &["self", "21000"]);
-        assert_eq!(ours.process().stdout(), kernels.process().stdout());
-        // One after a failure, six clients, and what three listeners have accepted; some of their segments were there before them.
+        let log = ours.process().stderr();
+        assert_eq!(ours.process().stdout(), kernels.process().stdout(), "{log}");
+        // Seven clients and what three listeners have accepted, but for four that the kernel has.
         let packets = near_packets(&ours);
-        assert_eq!(packets.len(), 11, "{:?}", ours.sockets());
+        assert_eq!(packets.len(), 12 - 4, "{:?}", ours.sockets());
         assert!(packets.iter().all(|count| *count > 0), "{packets:?}");
     });
 }

@@ -196,6 +196,12 @@ pub trait Network: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Whether the kernel has a TCP connection.
+    fn has_connection(&self, local: SocketAddr, peer: SocketAddr) -> bool {
+        let _ = (local, peer);
+        false
+    }
+
     /// What the kernel would apply to packets of an interface, and does not to those that pass by it; in a few words each.
     fn passed_by(&self, link_index: u32) -> Vec<String> {
         let _ = link_index;
