@@ -237,7 +237,7 @@ fn a_socket_over_ipv6_says_why_it_is_the_kernels() {
     assert_eq!(local("six_any"), "[::]:7020");
     assert_eq!(local("six_mapped"), format!("{}:7021", Pair::ADDRESS_B));
     assert_eq!(local("six_address"), "[fd77::2]:7025");
-    assert_eq!(local("six_near"), "[fe80::2]:7031");
+    assert_eq!(local("six_near"), "[fe80::2%23]:7031");
     assert_eq!(local("six_listener"), "[::]:7027");
 }
 

@@ -33,8 +33,7 @@ impl NetconfNetwork {
         let mut addresses = inner.netconf.addresses().iter();
         let link = scope_of(local);
         is_known
-            && addresses
-                .any(|it| it.address == local.ip() && (link == 0 || it.link_index == link))
+            && addresses.any(|it| it.address == local.ip() && (link == 0 || it.link_index == link))
     }
 
     /// See [`Network::next_hop`].

@@ -100,7 +100,7 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             Role::Returning(returning) => {
                 returning.take(self, now, segment, origin.link_index, data)
-            },
+            }
             Role::Moving(moving) => {
                 moving.take(segment, data);
                 Outcome::default()

@@ -91,7 +91,9 @@ impl<S: Stack> Listening<S> {
                 match opened {
                     Ok(()) => self.take_for_child(core, common, now, segment, key, data),
                     Err(CookieError::QueueFull) => Outcome::default(),
-                    Err(CookieError::Invalid) => leave_to_kernel(common, now, segment, origin, data),
+                    Err(CookieError::Invalid) => {
+                        leave_to_kernel(common, now, segment, origin, data)
+                    }
                 }
             }
         }

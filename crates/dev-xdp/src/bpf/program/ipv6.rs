@@ -2,8 +2,9 @@
 
 use super::super::maps::{Tables, V6_FLOW_KEY_BYTES, V6_PORT_KEY_BYTES};
 use super::{
-    Assembler, Capacity, Equal, Greater, KeyShifts, Label, Less, NotEqual, R0, R1, R2, R6, R7, R8, R9, R10, SLOT_INDEX, U8, U16, U32, U64, V6_FLOW_KEY, V6_PORT_KEY,
-    check_transport, context, in_memory, look_up,
+    Assembler, Capacity, Equal, Greater, KeyShifts, Label, Less, NotEqual, R0, R1, R2, R6, R7, R8,
+    R9, R10, SLOT_INDEX, U8, U16, U32, U64, V6_FLOW_KEY, V6_PORT_KEY, check_transport, context,
+    in_memory, look_up,
 };
 
 /// Jumps to `pass` with a frame that is not ours, and goes on or jumps to `matched` with one that is. R1 is the EtherType, the other

@@ -283,7 +283,9 @@ fn admit<S: TcpStack>(host: &Host<S>, fd: c_int, admission: &dyn Admission, stre
                 raw,
                 ends: (local, peer),
             };
-            unbound(fd, || admission.admit(local, peer, &agreed, &packets, &kernel))
+            unbound(fd, || {
+                admission.admit(local, peer, &agreed, &packets, &kernel)
+            })
         }
         None => Err(std::io::ErrorKind::NotConnected.into()),
     };
