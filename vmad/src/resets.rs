@@ -221,6 +221,9 @@ impl Resets {
 
     fn expect(&mut self, connection: Connection, attempts: u8, now: Instant) {
         let deadline = now + self.interval;
+        if self.asked.is_empty() {
+            self.links.clear();
+        }
         if connection.link() != 0 {
             self.links.insert(connection.link());
         }

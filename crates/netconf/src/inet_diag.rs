@@ -101,6 +101,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_connection_is_asked_for_on_the_interface_of_either_end() {
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        for (local, peer, expected) in [
+            ("[fe80::1%3]:80", "[fe80::2%3]:9", 3),
+            ("[fd00::1]:80", "[fe80::2%4]:9", 4),
+            ("[fe80::1%5]:80", "[fd00::2]:9", 5),
+            ("[fd00::1]:80", "[fd00::2]:9", 0),
+            ("10.0.0.1:80", "10.0.0.2:9", 0),
+        ] {
+            let request = exact_request(address(local), address(peer), NO_COOKIE);
+            assert_eq!(request[44..48], u32::to_ne_bytes(expected), "{local}");
+        }
+    }
+
+    #[test]
     fn short_messages_are_no_sockets() {
         let mut message = [0; 72];
         message[0] = AF_INET;

@@ -234,6 +234,21 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_belongs_to_the_interface_of_either_end() {
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        for (local, peer, expected) in [
+            ("[fe80::1%3]:80", "[fe80::2%3]:9", 3),
+            ("[fd00::1]:80", "[fe80::2%4]:9", 4),
+            ("[fe80::1%5]:80", "[fd00::2]:9", 5),
+            // The scope of others says nothing.
+            ("[fd00::1%6]:80", "[fd00::2%6]:9", 0),
+            ("10.0.0.1:80", "10.0.0.2:9", 0),
+        ] {
+            assert_eq!(link_of(address(local), address(peer)), expected, "{local}");
+        }
+    }
+
+    #[test]
     fn a_socket_says_what_it_carries() {
         let of = |fd: &dyn AsRawFd| Addresses::of(fd.as_raw_fd()).unwrap().unwrap();
         let four = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -250,7 +250,7 @@ impl<S: TcpStack> TcpSocket<S> {
             return Err(Reason::Multicast.into());
         }
         let bound = local_address(fd);
-        let link = bound.map_or(scope_of(peer), |it| link_of(it, peer));
+        let link = bound.map_or_else(|| scope_of(peer), |it| link_of(it, peer));
         if device != 0 && device != link {
             // An error, or the device of a connection that has failed.
             return Err(Reason::Route.into());
@@ -360,7 +360,10 @@ impl<S: TcpStack> TcpSocket<S> {
             return Begun::Not(Reason::Route, "");
         };
         let is_allowed = client_rule(host.rules(), peer, Some(local)).is_none();
-        let is_reached = !local.ip().is_loopback() && local.ip() != peer.ip();
+        // A host without other addresses sends to any network from its link-local one, and the socket is bound to no interface: it
+        // could not be bound to that address again.
+        let is_whole = !has_no_link(local);
+        let is_reached = !local.ip().is_loopback() && local.ip() != peer.ip() && is_whole;
         if !is_allowed || !is_reached {
             undo(&wanted, true);
             return Begun::Not(
