@@ -253,10 +253,24 @@ def forked():
         listener.close()
 
 
+def stay():
+    """For each line that is read all streams are to carry something."""
+    made = clients()
+    print('ready', flush=True)
+    for line in sys.stdin:
+        for number, s in enumerate(made):
+            s.sendall(pattern(str(number), 3000))
+        for number, s in enumerate(made):
+            say(line.strip(), lambda: receive(s, 3000) == pattern(str(number), 3000))
+        print('after', line.strip(), flush=True)
+
+
+BASE = int(sys.argv[2]) if len(sys.argv) > 2 else 0
 if sys.argv[1] == 'peer':
     peer()
+elif sys.argv[1] == 'stay':
+    stay()
 else:
-    BASE = int(sys.argv[2])
     errors_left = errors()
     own_address()
     kept = errors_left + clients() + servers()

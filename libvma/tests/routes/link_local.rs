@@ -1,7 +1,9 @@
 //! Streams between link-local addresses of IPv6, on a host with two links that have the same ones.
 
+use std::io::Write;
 use std::path::Path;
 use std::thread;
+use std::time::Duration;
 
 use testkit::{Accelerated, Namespace, Skip, eventually, or_skip, panic_unless_paused, preloaded};
 
@@ -93,6 +95,46 @@ fn link_local_traffic_of_two_links_at_once() {
                     rings.iter().filter(|it| it.rx_packets > 600).count() == 2
                 };
                 assert!(eventually(SOON, has_all), "{:?}", server.sockets());
+            }
+        }
+    });
+}
+
+/// As those of other addresses do: the interface is down for a moment, and the peers' hardware addresses change.
+#[test]
+#[ignore = "with the others it takes ten seconds"]
+fn link_local_streams_outlast_changes_of_their_links() {
+    panic_unless_paused(|| {
+        let stage = or_skip!(stage());
+        let _peer = run(&stage.pair.a, false, &["peer"]);
+        for (is_preloaded, base) in [(false, "22000"), (true, "23000")] {
+            let mut program = run(&stage.pair.b, is_preloaded, &["stay", base]);
+            let mut input = program.process().stdin().unwrap();
+            let mut carries = |what: &str| {
+                writeln!(input, "{what}").unwrap();
+                let process = program.process();
+                let is_done = process.wait_for_output(&format!("after {what}"), SOON);
+                let said = process.stdout();
+                assert!(is_done, "{said}{}", process.stderr());
+                let count = said.matches(&format!("{what}: True")).count();
+                assert_eq!(count, 6, "{said}");
+            };
+            carries("at first");
+            stage.change("link set vb down");
+            thread::sleep(Duration::from_millis(300));
+            stage.change("link set vb up; address replace fe80::2/64 dev vb nodad");
+            stage.pair.b.wait_until_running("vb", SOON).unwrap();
+            carries("down and up");
+            for (link, mac) in [("va", "02:00:00:00:77:01"), ("wa", "02:00:00:00:77:02")] {
+                stage.change(&format!("a: link set {link} address {mac}"));
+                stage.change(&format!(
+                    "neigh replace fe80::1 lladdr {mac} dev {} nud stale",
+                    link.replace('a', "b")
+                ));
+            }
+            carries("other neighbours");
+            if is_preloaded {
+                assert_eq!(near_packets(&program).len(), 6, "{:?}", program.sockets());
             }
         }
     });
