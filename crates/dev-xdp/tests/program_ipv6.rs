@@ -68,6 +68,9 @@ fn steered(in_pieces: bool) -> Result<(FlowMaps, Program), Skip> {
     for (port, protocol) in [(CONNECTED, UDP), (STREAMS, TCP)] {
         maps.add_flow(at(port), PEER, protocol).unwrap();
     }
+    for near in [NEAR, LAST_NEAR] {
+        maps.add_flow(at(STREAMS), (near, 9), TCP).unwrap();
+    }
     let program = load(&maps, in_pieces);
     Ok((maps, program))
 }

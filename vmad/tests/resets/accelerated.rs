@@ -111,9 +111,9 @@ fn peers_over_ipv6_are_reset() {
 /// The same at link-local addresses, which the statistics have with their interface.
 #[test]
 fn peers_at_link_local_addresses_are_reset() {
-    const CLIENT: &str = "import socket, sys\n\
+    const CLIENT: &str = "import socket, time\n\
         kept = [socket.create_connection(('fe80::2%va', 7955)) for _ in range(5)]\n\
-        print('ready', flush=True); sys.stdin.read()";
+        print('ready', flush=True); time.sleep(60)";
     let lab = or_skip!(Lab::over_ipv6());
     let daemon = lab.daemon(&["-v", "5"]);
     let listener = lab.pair().b.enter(|| {
