@@ -195,9 +195,14 @@ impl Network for NetconfNetwork {
         Ok(())
     }
 
-    fn has_connection(&self, local: SocketAddr, peer: SocketAddr) -> bool {
-        let found = netconf::TcpSockets::open().and_then(|mut sockets| sockets.find(local, peer));
-        self.is_here() && matches!(found, Ok(Some(socket)) if !socket.listening)
+    fn has_connection(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<bool> {
+        if !self.is_here() {
+            return Err(io::Error::other("the thread is in another namespace"));
+        }
+        let found = netconf::TcpSockets::open()
+            .and_then(|mut sockets| sockets.find(local, peer))
+            .map_err(io::Error::other)?;
+        Ok(found.is_some_and(|socket| !socket.listening))
     }
 
     fn passed_by(&self, link_index: u32) -> Vec<String> {

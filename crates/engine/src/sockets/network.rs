@@ -197,9 +197,12 @@ pub trait Network: fmt::Debug + Send + Sync {
     }
 
     /// Whether the kernel has a TCP connection.
-    fn has_connection(&self, local: SocketAddr, peer: SocketAddr) -> bool {
+    ///
+    /// # Errors
+    /// The kernel does not say (CONFIG_INET_TCP_DIAG).
+    fn has_connection(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<bool> {
         let _ = (local, peer);
-        false
+        Ok(false)
     }
 
     /// What the kernel would apply to packets of an interface, and does not to those that pass by it; in a few words each.

@@ -284,6 +284,7 @@ fn admit<S: TcpStack>(host: &Host<S>, fd: c_int, admission: &dyn Admission, stre
                 ends: (local, peer),
             };
             unbound(fd, || {
+                kernel.can_tell()?;
                 admission.admit(local, peer, &agreed, &packets, &kernel)
             })
         }
@@ -316,6 +317,17 @@ struct Kernel<'a> {
     ends: (SocketAddr, SocketAddr),
 }
 
+impl Kernel<'_> {
+    /// Whether [`has_connection`](ReceivingHost::has_connection) will be true at all: else the kernel would get a part only.
+    fn can_tell(&self) -> std::io::Result<()> {
+        let (local, peer) = self.ends;
+        match link_of(local, peer) {
+            0 => Ok(()),
+            _ => self.network.has_connection(local, peer).map(drop),
+        }
+    }
+}
+
 impl ReceivingHost for Kernel<'_> {
     fn receive(&self, packet: &[u8]) -> bool {
         let (local, peer) = self.ends;
@@ -324,7 +336,8 @@ impl ReceivingHost for Kernel<'_> {
 
     fn has_connection(&self) -> Option<bool> {
         let (local, peer) = self.ends;
-        (link_of(local, peer) != 0).then(|| self.network.has_connection(local, peer))
+        let has = || self.network.has_connection(local, peer).unwrap_or(false);
+        (link_of(local, peer) != 0).then(has)
     }
 }
 
