@@ -46,9 +46,9 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
     /// A packet came past the kernel, to one of the socket's flows. `Err`: it is dropped. Under the ring's lock.
     fn deliver(self, packet: &Parsed, frame: Frame, arrival: Arrival) -> Result<(), Frame>;
 
-    /// The same for a packet that was longer than a frame, whose pieces are together again.
+    /// The same for a packet that was longer than a frame, whose pieces are together again. `link_index`: the interface's.
     #[allow(private_interfaces, reason = "nobody outside implements or calls it")]
-    fn deliver_long(self, packet: &Parsed, long: LongPacket);
+    fn deliver_long(self, packet: &Parsed, long: LongPacket, link_index: u32);
 
     /// Does what it has left to the end of a batch, which came from the interface with the index `polled`. No lock is held. The caller
     /// tells that interface's device of what was put into its ring.
