@@ -9,7 +9,8 @@ use libc::{c_int, c_short, fd_set, pollfd, sigset_t, timespec, timeval};
 
 use super::descriptor::is_own;
 use super::hook;
-use super::multiplex::{NSEC_PER_SEC, is_bad_mask, poll_ours, timespec_at};
+use super::poll::poll_ours;
+use super::waits::{NSEC_PER_SEC, is_bad_mask, timespec_at};
 use crate::guard::{contained, fail};
 use crate::real;
 use crate::runtime::{self, Device};
@@ -25,28 +26,19 @@ hook! {
     ) -> c_int {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::select(count, read, write, except, timeout) };
+        let mut waits = None;
+        let wait = || {
+            // SAFETY: what the timeout leads to is the caller's own.
+            let wait = unsafe { timeval_at(timeout) }?;
+            waits = wait.map(|wait| (wait, Instant::now()));
+            Ok(wait)
+        };
+        let sets = [read, write, except];
         // SAFETY: the sets are the caller's.
-        unsafe { Sets::recall(count, [read, write, except]) };
-        // SAFETY: the sets are the caller's.
-        let have_own = unsafe { Sets::have_own(count, [read, write, except]) };
-        let engine = runtime::engine();
-        // SAFETY: the sets are the caller's.
-        let sets = engine.and_then(|engine| unsafe { Sets::with_ours(engine, count, [read, write, except]) });
-        if sets.is_none() && !have_own {
-            return kernel();
-        }
-        // SAFETY: what the timeout leads to is the caller's own.
-        let Ok(wait) = (unsafe { timeval_at(timeout) }) else { return kernel() };
-        if have_own {
-            return fail(libc::EBADF);
-        }
-        let (Some(engine), Some(sets)) = (engine, sets) else { return kernel() };
-        let begun = wait.map(|_| Instant::now());
-        // SAFETY: the sets are the caller's.
-        let result = unsafe { select_ours(engine, &sets, wait, std::ptr::null(), kernel) };
+        let result = unsafe { select_any(count, sets, wait, std::ptr::null(), kernel) };
         let Some(result) = result else { return kernel() };
         // Linux leaves the time that was not slept.
-        if let (Some(wait), Some(begun)) = (wait, begun) {
+        if let Some((wait, begun)) = waits {
             let passed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
             let rest = wait.saturating_sub(passed);
             let left = timeval {
@@ -72,28 +64,48 @@ hook! {
     ) -> c_int {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::pselect(count, read, write, except, timeout, mask) };
-        // SAFETY: the sets are the caller's.
-        unsafe { Sets::recall(count, [read, write, except]) };
-        // SAFETY: the sets are the caller's.
-        let have_own = unsafe { Sets::have_own(count, [read, write, except]) };
-        let engine = runtime::engine();
-        // SAFETY: the sets are the caller's.
-        let sets = engine.and_then(|engine| unsafe { Sets::with_ours(engine, count, [read, write, except]) });
-        if sets.is_none() && !have_own {
-            return kernel();
-        }
         // SAFETY: what the timeout leads to is the caller's own.
-        let Ok(wait) = (unsafe { timespec_at(timeout) }) else { return kernel() };
-        if is_bad_mask(mask) {
-            return kernel();
-        }
-        if have_own {
-            return fail(libc::EBADF);
-        }
-        let (Some(engine), Some(sets)) = (engine, sets) else { return kernel() };
+        let wait = || unsafe { timespec_at(timeout) };
         // SAFETY: the sets are the caller's.
-        unsafe { select_ours(engine, &sets, wait, mask, kernel) }.unwrap_or_else(kernel)
+        let result = unsafe { select_any(count, [read, write, except], wait, mask, kernel) };
+        result.unwrap_or_else(kernel)
     }
+}
+
+/// `select(2)` and `pselect(2)`. `wait` reads the timeout, if the call is ours. `None`: it is for the kernel.
+///
+/// # Safety
+/// The sets must be as `Sets::with_ours` asks.
+#[inline]
+unsafe fn select_any(
+    count: c_int,
+    sets: [*mut fd_set; 3],
+    wait: impl FnOnce() -> Result<Option<u64>, ()>,
+    mask: *const sigset_t,
+    kernel: impl Fn() -> c_int + Copy,
+) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    unsafe { Sets::recall(count, sets) };
+    // SAFETY: the caller's promise.
+    let have_own = unsafe { Sets::have_own(count, sets) };
+    let ours = runtime::engine().and_then(|engine| {
+        // SAFETY: the caller's promise.
+        let sets = unsafe { Sets::with_ours(engine, count, sets) };
+        Some((engine, sets?))
+    });
+    if ours.is_none() && !have_own {
+        return None;
+    }
+    let wait = wait().ok()?;
+    if is_bad_mask(mask) {
+        return None;
+    }
+    if have_own {
+        return Some(fail(libc::EBADF));
+    }
+    let (engine, sets) = ours?;
+    // SAFETY: the caller's promise.
+    unsafe { select_ours(engine, &sets, wait, mask, kernel) }
 }
 
 /// A timeout of the caller's, in nanoseconds, with room for what is left of it. `Err`: the kernel says what it thinks of it.
