@@ -140,9 +140,10 @@ unsafe fn select_ours(
     mask: *const sigset_t,
     kernel: impl Fn() -> c_int + Copy,
 ) -> Option<c_int> {
+    let (mut few, mut many) = ([NONE; FEW], Vec::new());
     // SAFETY: the caller's promise.
-    let mut fds = unsafe { sets.polled() };
-    let result = poll_ours(engine, &mut fds, timeout_nsec, mask, true, kernel)?;
+    let fds = unsafe { sets.polled(&mut few, &mut many) };
+    let result = poll_ours(engine, fds, timeout_nsec, mask, true, kernel)?;
     if result < 0 {
         return Some(result);
     }
@@ -153,7 +154,7 @@ unsafe fn select_ours(
         return Some(fail(libc::EBADF));
     }
     // SAFETY: the caller's promise.
-    Some(unsafe { sets.store(&fds) })
+    Some(unsafe { sets.store(fds) })
 }
 
 /// What makes a descriptor ready in each set (kernel `fs/select.c`).
@@ -164,6 +165,14 @@ const READY: [c_short; 3] = [
 ];
 /// What is asked for.
 const ASKED: [c_short; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
+
+/// Descriptors that need no memory of their own.
+const FEW: usize = 8;
+const NONE: pollfd = pollfd {
+    fd: -1,
+    events: 0,
+    revents: 0,
+};
 
 /// The three sets of a `select(2)`. Programs with more than `FD_SETSIZE` descriptors pass longer sets than the type says.
 struct Sets {
@@ -231,8 +240,8 @@ impl Sets {
             let all = Self { count, sets };
             if all.are_writable() {
                 // SAFETY: the caller's promise.
-                let fds = unsafe { all.polled() };
-                runtime::are_waited_for(fds.iter().map(|polled| polled.fd));
+                let fds = unsafe { all.entries() };
+                runtime::are_waited_for(fds.map(|polled| polled.fd));
             }
         }
     }
@@ -259,29 +268,53 @@ impl Sets {
         })
     }
 
-    /// The descriptors as for `poll(2)`.
+    /// The descriptors as for `poll(2)`, in `few` if they fit there, else in `many`.
     ///
     /// # Safety
     /// That of `with_ours`.
-    unsafe fn polled(&self) -> Vec<pollfd> {
-        let mut fds = Vec::new();
-        for index in 0..self.word_count() {
+    #[inline]
+    unsafe fn polled<'a>(
+        &self,
+        few: &'a mut [pollfd; FEW],
+        many: &'a mut Vec<pollfd>,
+    ) -> &'a mut [pollfd] {
+        // SAFETY: the caller's promise.
+        let mut fds = unsafe { self.entries() };
+        let mut count = 0;
+        for (place, polled) in few.iter_mut().zip(&mut fds) {
+            *place = polled;
+            count += 1;
+        }
+        let Some(next) = fds.next() else {
+            return &mut few[..count];
+        };
+        many.extend_from_slice(few);
+        many.push(next);
+        many.extend(fds);
+        many
+    }
+
+    /// The same one by one.
+    ///
+    /// # Safety
+    /// That of `with_ours`, as long as the iterator is used.
+    #[inline]
+    unsafe fn entries(&self) -> impl Iterator<Item = pollfd> {
+        (0..self.word_count()).flat_map(|index| {
             // SAFETY: the caller's promise.
             let words = unsafe { self.words(index) };
-            for fd in bits(index, words[0] | words[1] | words[2]) {
+            bits(index, words[0] | words[1] | words[2]).map(move |fd| {
                 let asked = words
                     .into_iter()
                     .zip(ASKED)
                     .filter(|(word, _)| word & bit(fd) != 0);
-                let events = asked.fold(0, |events, (_, asked)| events | asked);
-                fds.push(pollfd {
+                pollfd {
                     fd,
-                    events,
+                    events: asked.fold(0, |events, (_, asked)| events | asked),
                     revents: 0,
-                });
-            }
-        }
-        fds
+                }
+            })
+        })
     }
 
     /// Writes the result into the application's sets and returns the number of bits set.
