@@ -2,10 +2,11 @@
 
 mod create;
 mod descriptor;
+mod epoll;
 mod header;
 mod list;
-mod multiplex;
 mod passed;
+mod poll;
 mod process;
 #[cfg(target_arch = "x86_64")]
 mod raw;
@@ -18,6 +19,7 @@ mod stream;
 mod stream_calls;
 mod thread;
 mod transfer;
+mod waits;
 
 use libc::{
     FILE, aiocb, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr,

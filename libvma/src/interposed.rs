@@ -155,25 +155,25 @@ macro_rules! interposed {
             fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int => send;
 
             /// A socket of ours may be ready without the kernel's knowing.
-            fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int => multiplex;
+            fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int => poll;
             /// `poll` with `_FORTIFY_SOURCE`.
-            fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int, size: size_t) -> c_int => multiplex;
+            fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int, size: size_t) -> c_int => poll;
             /// As `poll`.
-            fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int => multiplex;
+            fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int => poll;
             /// `ppoll` with `_FORTIFY_SOURCE`.
-            fn __ppoll_chk(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t, size: size_t) -> c_int => multiplex;
+            fn __ppoll_chk(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t, size: size_t) -> c_int => poll;
             /// As `poll`.
             fn select(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval) -> c_int => select;
             /// As `poll`.
             fn pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int => select;
             /// A set with sockets of ours in it becomes ours, too.
-            fn epoll_ctl(epfd: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int => multiplex;
+            fn epoll_ctl(epfd: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int => epoll;
             /// As `poll`.
-            fn epoll_wait(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int => multiplex;
+            fn epoll_wait(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int => epoll;
             /// As `poll`.
-            fn epoll_pwait(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int, mask: *const sigset_t) -> c_int => multiplex;
+            fn epoll_pwait(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int, mask: *const sigset_t) -> c_int => epoll;
             /// As `poll`.
-            fn epoll_pwait2(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int => multiplex;
+            fn epoll_pwait2(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int => epoll;
 
             /// The kernel moves the data, so it has to have them; a datagram may stay open for more (`MSG_MORE`).
             fn splice(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, len: size_t, flags: c_uint) -> ssize_t => transfer;

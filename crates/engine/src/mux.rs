@@ -5,6 +5,7 @@ mod counters;
 pub(crate) mod epoll;
 mod epoll_wait;
 mod eviction;
+mod few;
 mod members;
 pub(crate) mod poll;
 mod polling_time;

@@ -105,7 +105,7 @@ pub struct Config {
     /// `VMA_SELECT_POLL_OS_RATIO`: polls of the rings for each question to the kernel; 0 is only
     /// before sleeping.
     pub select_poll_os_ratio: u32,
-    /// `VMA_SELECT_SKIP_OS`: after how many calls that found an accelerated socket ready the kernel is asked, too; 0 is
+    /// `VMA_SELECT_SKIP_OS`: after how many calls that find an accelerated socket ready at once the kernel is asked, too; 0 is
     /// never.
     pub select_skip_os: u32,
     /// `VMA_CQ_POLL_BATCH_MAX`: the most packets that one poll takes from a ring, 1..128.

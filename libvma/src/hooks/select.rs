@@ -9,7 +9,8 @@ use libc::{c_int, c_short, fd_set, pollfd, sigset_t, timespec, timeval};
 
 use super::descriptor::is_own;
 use super::hook;
-use super::multiplex::{NSEC_PER_SEC, is_bad_mask, poll_ours, timespec_at};
+use super::poll::poll_ours;
+use super::waits::{NSEC_PER_SEC, is_bad_mask, timespec_at};
 use crate::guard::{contained, fail};
 use crate::real;
 use crate::runtime::{self, Device};
@@ -25,28 +26,19 @@ hook! {
     ) -> c_int {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::select(count, read, write, except, timeout) };
+        let mut waits = None;
+        let wait = || {
+            // SAFETY: what the timeout leads to is the caller's own.
+            let wait = unsafe { timeval_at(timeout) }?;
+            waits = wait.map(|wait| (wait, Instant::now()));
+            Ok(wait)
+        };
+        let sets = [read, write, except];
         // SAFETY: the sets are the caller's.
-        unsafe { Sets::recall(count, [read, write, except]) };
-        // SAFETY: the sets are the caller's.
-        let have_own = unsafe { Sets::have_own(count, [read, write, except]) };
-        let engine = runtime::engine();
-        // SAFETY: the sets are the caller's.
-        let sets = engine.and_then(|engine| unsafe { Sets::with_ours(engine, count, [read, write, except]) });
-        if sets.is_none() && !have_own {
-            return kernel();
-        }
-        // SAFETY: what the timeout leads to is the caller's own.
-        let Ok(wait) = (unsafe { timeval_at(timeout) }) else { return kernel() };
-        if have_own {
-            return fail(libc::EBADF);
-        }
-        let (Some(engine), Some(sets)) = (engine, sets) else { return kernel() };
-        let begun = wait.map(|_| Instant::now());
-        // SAFETY: the sets are the caller's.
-        let result = unsafe { select_ours(engine, &sets, wait, std::ptr::null(), kernel) };
+        let result = unsafe { select_any(count, sets, wait, std::ptr::null(), kernel) };
         let Some(result) = result else { return kernel() };
         // Linux leaves the time that was not slept.
-        if let (Some(wait), Some(begun)) = (wait, begun) {
+        if let Some((wait, begun)) = waits {
             let passed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
             let rest = wait.saturating_sub(passed);
             let left = timeval {
@@ -72,28 +64,48 @@ hook! {
     ) -> c_int {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::pselect(count, read, write, except, timeout, mask) };
-        // SAFETY: the sets are the caller's.
-        unsafe { Sets::recall(count, [read, write, except]) };
-        // SAFETY: the sets are the caller's.
-        let have_own = unsafe { Sets::have_own(count, [read, write, except]) };
-        let engine = runtime::engine();
-        // SAFETY: the sets are the caller's.
-        let sets = engine.and_then(|engine| unsafe { Sets::with_ours(engine, count, [read, write, except]) });
-        if sets.is_none() && !have_own {
-            return kernel();
-        }
         // SAFETY: what the timeout leads to is the caller's own.
-        let Ok(wait) = (unsafe { timespec_at(timeout) }) else { return kernel() };
-        if is_bad_mask(mask) {
-            return kernel();
-        }
-        if have_own {
-            return fail(libc::EBADF);
-        }
-        let (Some(engine), Some(sets)) = (engine, sets) else { return kernel() };
+        let wait = || unsafe { timespec_at(timeout) };
         // SAFETY: the sets are the caller's.
-        unsafe { select_ours(engine, &sets, wait, mask, kernel) }.unwrap_or_else(kernel)
+        let result = unsafe { select_any(count, [read, write, except], wait, mask, kernel) };
+        result.unwrap_or_else(kernel)
     }
+}
+
+/// `select(2)` and `pselect(2)`. `wait` reads the timeout, if the call is ours. `None`: it is for the kernel.
+///
+/// # Safety
+/// The sets must be as `Sets::with_ours` asks.
+#[inline]
+unsafe fn select_any(
+    count: c_int,
+    sets: [*mut fd_set; 3],
+    wait: impl FnOnce() -> Result<Option<u64>, ()>,
+    mask: *const sigset_t,
+    kernel: impl Fn() -> c_int + Copy,
+) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    unsafe { Sets::recall(count, sets) };
+    // SAFETY: the caller's promise.
+    let have_own = unsafe { Sets::have_own(count, sets) };
+    let ours = runtime::engine().and_then(|engine| {
+        // SAFETY: the caller's promise.
+        let sets = unsafe { Sets::with_ours(engine, count, sets) };
+        Some((engine, sets?))
+    });
+    if ours.is_none() && !have_own {
+        return None;
+    }
+    let wait = wait().ok()?;
+    if is_bad_mask(mask) {
+        return None;
+    }
+    if have_own {
+        return Some(fail(libc::EBADF));
+    }
+    let (engine, sets) = ours?;
+    // SAFETY: the caller's promise.
+    unsafe { select_ours(engine, &sets, wait, mask, kernel) }
 }
 
 /// A timeout of the caller's, in nanoseconds, with room for what is left of it. `Err`: the kernel says what it thinks of it.
@@ -128,9 +140,10 @@ unsafe fn select_ours(
     mask: *const sigset_t,
     kernel: impl Fn() -> c_int + Copy,
 ) -> Option<c_int> {
+    let (mut few, mut many) = ([NONE; FEW], Vec::new());
     // SAFETY: the caller's promise.
-    let mut fds = unsafe { sets.polled() };
-    let result = poll_ours(engine, &mut fds, timeout_nsec, mask, true, kernel)?;
+    let fds = unsafe { sets.polled(&mut few, &mut many) };
+    let result = poll_ours(engine, fds, timeout_nsec, mask, true, kernel)?;
     if result < 0 {
         return Some(result);
     }
@@ -141,7 +154,7 @@ unsafe fn select_ours(
         return Some(fail(libc::EBADF));
     }
     // SAFETY: the caller's promise.
-    Some(unsafe { sets.store(&fds) })
+    Some(unsafe { sets.store(fds) })
 }
 
 /// What makes a descriptor ready in each set (kernel `fs/select.c`).
@@ -152,6 +165,14 @@ const READY: [c_short; 3] = [
 ];
 /// What is asked for.
 const ASKED: [c_short; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
+
+/// Descriptors that need no memory of their own.
+const FEW: usize = 8;
+const NONE: pollfd = pollfd {
+    fd: -1,
+    events: 0,
+    revents: 0,
+};
 
 /// The three sets of a `select(2)`. Programs with more than `FD_SETSIZE` descriptors pass longer sets than the type says.
 struct Sets {
@@ -219,8 +240,8 @@ impl Sets {
             let all = Self { count, sets };
             if all.are_writable() {
                 // SAFETY: the caller's promise.
-                let fds = unsafe { all.polled() };
-                runtime::are_waited_for(fds.iter().map(|polled| polled.fd));
+                let fds = unsafe { all.entries() };
+                runtime::are_waited_for(fds.map(|polled| polled.fd));
             }
         }
     }
@@ -247,29 +268,53 @@ impl Sets {
         })
     }
 
-    /// The descriptors as for `poll(2)`.
+    /// The descriptors as for `poll(2)`, in `few` if they fit there, else in `many`.
     ///
     /// # Safety
     /// That of `with_ours`.
-    unsafe fn polled(&self) -> Vec<pollfd> {
-        let mut fds = Vec::new();
-        for index in 0..self.word_count() {
+    #[inline]
+    unsafe fn polled<'a>(
+        &self,
+        few: &'a mut [pollfd; FEW],
+        many: &'a mut Vec<pollfd>,
+    ) -> &'a mut [pollfd] {
+        // SAFETY: the caller's promise.
+        let mut fds = unsafe { self.entries() };
+        let mut count = 0;
+        for (place, polled) in few.iter_mut().zip(&mut fds) {
+            *place = polled;
+            count += 1;
+        }
+        let Some(next) = fds.next() else {
+            return &mut few[..count];
+        };
+        many.extend_from_slice(few);
+        many.push(next);
+        many.extend(fds);
+        many
+    }
+
+    /// The same one by one.
+    ///
+    /// # Safety
+    /// That of `with_ours`, as long as the iterator is used.
+    #[inline]
+    unsafe fn entries(&self) -> impl Iterator<Item = pollfd> {
+        (0..self.word_count()).flat_map(|index| {
             // SAFETY: the caller's promise.
             let words = unsafe { self.words(index) };
-            for fd in bits(index, words[0] | words[1] | words[2]) {
+            bits(index, words[0] | words[1] | words[2]).map(move |fd| {
                 let asked = words
                     .into_iter()
                     .zip(ASKED)
                     .filter(|(word, _)| word & bit(fd) != 0);
-                let events = asked.fold(0, |events, (_, asked)| events | asked);
-                fds.push(pollfd {
+                pollfd {
                     fd,
-                    events,
+                    events: asked.fold(0, |events, (_, asked)| events | asked),
                     revents: 0,
-                });
-            }
-        }
-        fds
+                }
+            })
+        })
     }
 
     /// Writes the result into the application's sets and returns the number of bits set.

@@ -12,22 +12,15 @@ use crate::sys::{self, Errno};
 impl<B: Backend> Engine<B> {
     /// Finds our sockets among the descriptors of a `poll(2)`. `None`: there is none, the call is for the kernel.
     pub fn polled_sockets(&self, fds: &[libc::pollfd]) -> Option<PolledSockets<B>> {
-        let mut sockets = Vec::new();
-        for (index, polled) in fds.iter().enumerate() {
-            let Some(object) = self.look_up(polled.fd) else {
-                continue;
-            };
+        mux::poll::PolledSockets::new(fds.iter().enumerate().filter_map(|(index, polled)| {
+            let object = self.look_up(polled.fd)?;
             if let Object::Epoll(set) = object {
                 // The kernel cannot see from outside that a set of ours is ready.
                 set.leave_sockets_to_kernel(self, Reason::NestedEpoll);
             }
-            if let Some(socket) = object.socket()
-                && !socket.core().is_left_to_kernel()
-            {
-                sockets.push((index, socket));
-            }
-        }
-        (!sockets.is_empty()).then(|| mux::poll::PolledSockets::new(sockets))
+            let socket = object.socket()?;
+            (!socket.core().is_left_to_kernel()).then_some((index, socket))
+        }))
     }
 
     /// One attempt at a `poll(2)` with sockets of ours in it.

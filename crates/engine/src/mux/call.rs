@@ -45,6 +45,8 @@ pub struct MuxCall {
     pub(super) has_slept: bool,
     /// What it found last came from the kernel.
     pub(super) found_by_kernel: bool,
+    /// The kernel has said in this call what it has.
+    has_asked_kernel: bool,
     /// When it began to poll, if that is measured.
     pub(super) polls_since_nsec: Option<u64>,
     /// It is a `select(2)`, which takes any number of descriptors.
@@ -76,6 +78,7 @@ impl MuxCall {
             receives_first: false,
             has_slept: false,
             found_by_kernel: false,
+            has_asked_kernel: false,
             polls_since_nsec: settings.measures_polling.then(begun),
             is_select: false,
         }
@@ -125,6 +128,19 @@ impl MuxCall {
     /// Whether the call is not to wait at all.
     pub(super) fn is_immediate(&self) -> bool {
         self.deadline_nsec == Some(0)
+    }
+
+    /// Whether what is ready in user space would hide what the kernel has: this call has not asked it. One that waited has, when it
+    /// began.
+    #[inline]
+    pub(super) fn may_hide_kernels(&self) -> bool {
+        !self.has_asked_kernel
+    }
+
+    /// The kernel was asked.
+    #[inline]
+    pub(super) fn asked_kernel(&mut self) {
+        self.has_asked_kernel = true;
     }
 
     /// Receives what has come; a call that does not wait receives all of it. Returns whether anything came.

@@ -12,11 +12,12 @@ use libc::{c_int, epoll_event};
 use stats::MultiplexerSlot;
 
 use crate::mux::MuxStack;
+use crate::mux::call::MuxCall;
 use crate::mux::counters::MuxCounters;
 use crate::mux::eviction::Eviction;
 use crate::mux::members::{InterfacesChanged, Key, Members};
-use crate::mux::ready_list::ReadyList;
-use crate::mux::registration::Registration;
+use crate::mux::ready_list::{ReadyList, Visit};
+use crate::mux::registration::{After, Registration};
 use crate::sockets::events;
 use crate::sockets::exclusive::ExclusiveSleepers;
 use crate::sockets::host::Host;
@@ -304,23 +305,33 @@ impl<S: MuxStack> EpollSet<S> {
             return 0;
         }
         let mut count = 0;
-        let candidates = self.ready.len();
-        for _ in 0..candidates {
+        let (mut some_stay, mut spent) = (false, Vec::new());
+        self.ready.visit(|registration| {
             let Some(slot) = events.get_mut(count) else {
-                break;
+                return Visit::End;
             };
-            let Some(registration) = self.ready.pop() else {
-                break;
+            let Some((event, after)) = registration.report() else {
+                return Visit::Leaves;
             };
-            if let Some((event, stays)) = registration.report() {
-                *slot = event;
-                count += 1;
-                if stays {
-                    self.ready.push(registration);
-                    // Whoever sleeps may take it, should this caller leave it.
-                    self.waiters.wake_all();
+            *slot = event;
+            count += 1;
+            match after {
+                After::Stays => {
+                    some_stay = true;
+                    return Visit::Stays;
                 }
+                After::Leaves => {}
+                After::IsSpent => spent.push(Arc::clone(registration)),
             }
+            Visit::Leaves
+        });
+        for registration in spent {
+            // The kernel's half is spent, too.
+            self.disarm_in_kernel(&registration);
+        }
+        if some_stay {
+            // Whoever sleeps may take it, should this caller leave it.
+            self.waiters.wake_all();
         }
         count
     }
@@ -352,16 +363,29 @@ impl<S: MuxStack> EpollSet<S> {
         self.interfaces_as_of.store(as_of, Ordering::Release);
     }
 
-    /// Our ready sockets, if there are any. At every `skip`-th call that finds one the kernel comes first, so that its
-    /// descriptors do not starve behind ours.
-    pub(super) fn ready_events(&self, events: &mut [epoll_event], skip: u32) -> usize {
+    /// Our ready sockets, if there are any. At every `skip`-th call that finds one and has not asked the kernel before, the kernel comes
+    /// first, so that its descriptors do not starve behind ours.
+    #[inline]
+    pub(super) fn ready_events(
+        &self,
+        call: &MuxCall,
+        events: &mut [epoll_event],
+        skip: u32,
+    ) -> usize {
         if self.ready.seems_empty() {
             return 0;
         }
+        if skip == 0 || !call.may_hide_kernels() {
+            return self.collect(events);
+        }
+        self.ready_events_in_turn(events, skip)
+    }
+
+    fn ready_events_in_turn(&self, events: &mut [epoll_event], skip: u32) -> usize {
         let calls = self.calls.fetch_add(1, Ordering::Relaxed);
         // When the kernel's events took every place, it is our turn.
         let ours_first = self.kernel_took_all.swap(false, Ordering::Relaxed);
-        if skip == 0 || ours_first || !calls.is_multiple_of(skip) {
+        if ours_first || !calls.is_multiple_of(skip) {
             return self.collect(events);
         }
         let kernels = self.kernel_events(events).unwrap_or(0);

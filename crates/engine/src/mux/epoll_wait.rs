@@ -40,12 +40,13 @@ impl<S: MuxStack> EpollSet<S> {
         for _ in 0..ROUNDS_PER_ATTEMPT {
             // First: what is ready must not hide what has come for others.
             let received = call.receive_from(&self.interfaces);
-            let count = self.ready_events(events, settings.select_skip_os);
+            let count = self.ready_events(call, events, settings.select_skip_os);
             if count > 0 {
                 return MuxOutcome::Done(count);
             }
             // The program's set is among what the sleep watches.
             if call.asks_kernel() && !call.leaves_kernel_to_sleep() {
+                call.asked_kernel();
                 match self.kernel_events(events) {
                     Ok(0) => {}
                     Ok(count) => {

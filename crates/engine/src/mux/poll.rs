@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libc::c_short;
 
 use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
+use crate::mux::few::Few;
 use crate::mux::select_sets::select_now;
 use crate::sockets::events;
 use crate::sockets::interface::InterfaceSet;
@@ -17,13 +18,14 @@ use crate::sys::{self, Errno};
 #[derive(Debug)]
 pub struct PolledSockets<S: Stack> {
     /// Index in the call's descriptors, and the socket.
-    sockets: Vec<(usize, S)>,
+    sockets: Few<(usize, S)>,
 }
 
 impl<S: Stack> PolledSockets<S> {
-    /// The sockets, each with its index in the call's descriptors.
-    pub(crate) fn new(sockets: Vec<(usize, S)>) -> Self {
-        Self { sockets }
+    /// The sockets, each with its index in the call's descriptors. `None`: there are none.
+    pub(crate) fn new(sockets: impl Iterator<Item = (usize, S)>) -> Option<Self> {
+        let sockets = Few::of(sockets)?;
+        Some(Self { sockets })
     }
 
     /// One attempt at a `poll(2)` with sockets of ours in it.
@@ -50,11 +52,12 @@ impl<S: Stack> PolledSockets<S> {
             if let Some(outcome) = self.ready(settings, call, fds, now) {
                 return outcome;
             }
-            if call.asks_kernel()
-                && let Some(outcome) = self.ask_kernel(call, fds)
-            {
-                call.found_by_kernel = true;
-                return outcome;
+            if call.asks_kernel() {
+                call.asked_kernel();
+                if let Some(outcome) = self.ask_kernel(call, fds) {
+                    call.found_by_kernel = true;
+                    return outcome;
+                }
             }
             match call.next_step(received) {
                 Step::Poll => {}
@@ -69,7 +72,8 @@ impl<S: Stack> PolledSockets<S> {
         MuxOutcome::Again
     }
 
-    /// The result if one of our sockets is ready, with the kernel's part at every `VMA_SELECT_SKIP_OS`-th time.
+    /// The result if one of our sockets is ready, with the kernel's part at every `VMA_SELECT_SKIP_OS`-th time that the call has not asked
+    /// the kernel yet.
     fn ready(
         &self,
         settings: &Settings,
@@ -81,7 +85,7 @@ impl<S: Stack> PolledSockets<S> {
         if !self.sockets.iter().any(is_ready) {
             return None;
         }
-        let asked = settings.select_skip_os > 0 && {
+        let asked = settings.select_skip_os > 0 && call.may_hide_kernels() && {
             static CALLS: AtomicU32 = AtomicU32::new(0);
             CALLS
                 .fetch_add(1, Ordering::Relaxed)
@@ -90,7 +94,7 @@ impl<S: Stack> PolledSockets<S> {
         if !(asked && matches!(self.ask_kernel(call, fds), Some(MuxOutcome::Done(_)))) {
             fds.iter_mut().for_each(|polled| polled.revents = 0);
         }
-        for (index, socket) in &self.sockets {
+        for (index, socket) in self.sockets.iter() {
             let polled = &mut fds[*index];
             let readiness = &socket.core().readiness;
             polled.revents |= readiness.report_along(wanted(polled)) as c_short;
@@ -115,7 +119,7 @@ impl<S: Stack> PolledSockets<S> {
                 sleep.watch(polled.fd, polled.events);
             }
         }
-        for (_, socket) in &self.sockets {
+        for (_, socket) in self.sockets.iter() {
             sleep.watch_socket(socket.core());
         }
         if let Some(nsec) = call.naps.next(settings.moderation, interfaces) {
@@ -173,7 +177,7 @@ impl<S: Stack> PolledSockets<S> {
             Err(_) if call.is_last_after_signal() => None,
             Ok(_) if call.is_last_after_signal() && !fds.iter().any(is_ready) => None,
             Ok(count) => {
-                for (index, socket) in &self.sockets {
+                for (index, socket) in self.sockets.iter() {
                     if u32::from(fds[*index].revents.cast_unsigned()) & !events::OUT != 0 {
                         let shadow = &socket.core().shadow;
                         shadow.readable_hint.store(true, Ordering::Relaxed);

@@ -21,6 +21,17 @@ pub(super) struct ReadyList<S: Stack> {
     stale: AtomicU32,
 }
 
+/// What becomes of an entry that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Visit {
+    /// It is in the list no longer.
+    Leaves,
+    /// It is the last from here on.
+    Stays,
+    /// It was not looked at, and no other is to be.
+    End,
+}
+
 impl<S: Stack> ReadyList<S> {
     pub(super) fn new() -> Self {
         Self {
@@ -47,11 +58,23 @@ impl<S: Stack> ReadyList<S> {
         self.changed(&entries);
     }
 
-    pub(super) fn pop(&self) -> Option<Arc<Registration<S>>> {
+    /// Shows the entries that are there now, oldest first, to `look`, which says what becomes of each and calls nobody who has to do
+    /// with the list. Those that stay come behind the others.
+    pub(super) fn visit(&self, mut look: impl FnMut(&Arc<Registration<S>>) -> Visit) {
         let mut entries = self.lock();
-        let first = entries.pop_front();
+        for _ in 0..entries.len() {
+            let Some(first) = entries.front() else {
+                break;
+            };
+            match look(first) {
+                Visit::End => break,
+                Visit::Leaves => drop(entries.pop_front()),
+                // Mostly there is one.
+                Visit::Stays if entries.len() == 1 => {}
+                Visit::Stays => entries.rotate_left(1),
+            }
+        }
         self.changed(&entries);
-        first
     }
 
     pub(super) fn clear(&self) {

@@ -34,6 +34,17 @@ pub struct Registration<S: Stack> {
     pub(super) parked: AtomicBool,
 }
 
+/// What becomes of an entry of the ready list that was reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// It is reported again, as long as the socket is ready.
+    Stays,
+    /// It comes back with the next packet.
+    Leaves,
+    /// It comes back with the next `EPOLL_CTL_MOD`, and the kernel's half of the registration is to be disarmed.
+    IsSpent,
+}
+
 impl<S: MuxStack> Registration<S> {
     pub(super) fn new(set: &'static EpollSet<S>, socket: S, fd: c_int, event: epoll_event) -> Self {
         Self {
@@ -90,29 +101,41 @@ impl<S: MuxStack> Registration<S> {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// Events to report, if the socket is still ready. Decides whether it stays in the ready list.
-    pub(super) fn report(self: &Arc<Self>) -> Option<(epoll_event, bool)> {
-        // First: what comes from here on queues it again, and what has come before is seen.
-        self.queued.swap(false, Ordering::AcqRel);
+    /// Events to report of an entry of the ready list, if the socket is still ready, and what becomes of the entry.
+    pub(super) fn report(&self) -> Option<(epoll_event, After)> {
         let wanted = self.wanted();
-        let events = self.socket.core().readiness.report(wanted);
-        if events == 0 || self.disabled.load(Ordering::Relaxed) {
-            return None;
+        let is_level = wanted & (EPOLLET | EPOLLONESHOT) == 0;
+        let mut events = if is_level { self.ready_for(wanted) } else { 0 };
+        let mut after = After::Stays;
+        if events == 0 {
+            // First: what comes from here on queues it again, and what has come before is seen.
+            self.queued.swap(false, Ordering::AcqRel);
+            events = self.ready_for(wanted);
+            if events == 0 {
+                return None;
+            }
+            after = if wanted & EPOLLONESHOT != 0 {
+                self.disabled.store(true, Ordering::Relaxed);
+                After::IsSpent
+            } else if is_level && !self.queued.swap(true, Ordering::AcqRel) {
+                After::Stays
+            } else {
+                After::Leaves
+            };
         }
-        if wanted & EPOLLONESHOT != 0 {
-            self.disabled.store(true, Ordering::Relaxed);
-            // The kernel's half is spent, too.
-            self.set.disarm_in_kernel(self);
+        let event = epoll_event {
+            events,
+            u64: self.data.load(Ordering::Relaxed),
+        };
+        Some((event, after))
+    }
+
+    #[inline]
+    fn ready_for(&self, wanted: u32) -> u32 {
+        if self.disabled.load(Ordering::Relaxed) {
+            return 0;
         }
-        let stays =
-            wanted & (EPOLLET | EPOLLONESHOT) == 0 && !self.queued.swap(true, Ordering::AcqRel);
-        Some((
-            epoll_event {
-                events,
-                u64: self.data.load(Ordering::Relaxed),
-            },
-            stays,
-        ))
+        self.socket.core().readiness.report(wanted)
     }
 }
 

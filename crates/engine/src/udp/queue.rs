@@ -70,11 +70,7 @@ impl ReceiveQueue {
     }
 
     #[inline]
-    fn push(&mut self, waiting: Waiting, facts: Option<Facts>) {
-        if let Some(facts) = facts {
-            self.facts.push_back(facts);
-        }
-        let len = waiting.len();
+    fn push(&mut self, waiting: Waiting, len: usize) {
         self.bytes += len;
         self.charged_bytes += charge_bytes(len);
         self.datagrams.push_back(waiting);
@@ -161,14 +157,11 @@ impl<S: Stack> UdpSocket<S> {
             self.count_dropped(len);
             return Err(received);
         }
-        let wants = queue.wants.any();
-        let facts = wants.then(|| self.facts_of(&queue, &received, interface));
-        let waiting = if self.pool.is_scarce() {
-            Waiting::out_of_pool(received, self.pool).inspect_err(|_| self.count_dropped(len))?
+        if queue.wants.any() || self.pool.is_scarce() {
+            self.push_with_facts(&mut queue, received, interface)?;
         } else {
-            Waiting::InFrame(received)
-        };
-        queue.push(waiting, facts);
+            queue.push(Waiting::InFrame(received), len);
+        }
         self.queue_changed(&queue);
         let counters = self.counters();
         let waiting = queue.datagrams.len() as u64;
@@ -176,6 +169,29 @@ impl<S: Stack> UdpSocket<S> {
         counters.rx_queue_bytes_max.raise_to(queue.bytes as u64);
         drop(queue);
         self.readiness.announce(events::IN);
+        Ok(())
+    }
+
+    /// Queues a datagram of which there is something to tell, or whose frame is needed.
+    #[inline(never)]
+    fn push_with_facts(
+        &self,
+        queue: &mut ReceiveQueue,
+        received: Received,
+        interface: u32,
+    ) -> Result<(), Received> {
+        let len = received.len();
+        let wants = queue.wants.any();
+        let facts = wants.then(|| self.facts_of(queue, &received, interface));
+        let waiting = if self.pool.is_scarce() {
+            Waiting::out_of_pool(received, self.pool).inspect_err(|_| self.count_dropped(len))?
+        } else {
+            Waiting::InFrame(received)
+        };
+        if let Some(facts) = facts {
+            queue.facts.push_back(facts);
+        }
+        queue.push(waiting, len);
         Ok(())
     }
 

@@ -25,7 +25,7 @@ pub(super) const PARAMETERS: [Parameter; 3] = [
     number("VMA_SELECT_SKIP_OS", "Select Skip OS", 4, ANY_U32)
         .zero_disabled()
         .about(
-            "After how many calls that found an accelerated socket ready to ask the kernel too.",
+            "After how many calls that find an accelerated socket ready at once to ask the kernel too.",
             "Keeps descriptors that are not accelerated from starving. 0 asks only when no \
              accelerated socket is ready.",
         ),
