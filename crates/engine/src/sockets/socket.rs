@@ -20,7 +20,7 @@ use crate::sockets::interface::{InterfaceSet, StampedInterfaces};
 use crate::sockets::offload_state::OffloadState;
 use crate::sockets::readiness::Readiness;
 use crate::sockets::reason::Reason;
-use crate::sockets::shared::SharedSocket;
+use crate::sockets::shared::Shared;
 use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::sys::{self, Errno};
 
@@ -83,7 +83,7 @@ pub struct SocketCore<S: Stack> {
     /// Where a socket counts that the statistics segment has no room for.
     unseen: &'static SocketStats,
     /// What descendants of the process know of the socket. `None`: there was no memory for it, and it stays with the kernel.
-    shared: Option<&'static SharedSocket>,
+    shared: Option<Shared>,
     /// How often the process had forked when the socket was opened.
     forks_before: AtomicU32,
 }
@@ -93,7 +93,7 @@ impl<S: Stack> SocketCore<S> {
     pub(crate) fn new(
         kernels: u32,
         unseen: &'static SocketStats,
-        shared: Option<&'static SharedSocket>,
+        shared: Option<Shared>,
     ) -> Self {
         debug_assert_eq!(kernels & !events::ALL, 0);
         Self {
@@ -191,7 +191,7 @@ impl<S: Stack> SocketCore<S> {
     }
 
     /// Its place in the memory that descendants of the process share, with the number of this life. `None`: it is closed.
-    pub(crate) fn shared(&self) -> Option<(&'static SharedSocket, u32)> {
+    pub(crate) fn shared(&self) -> Option<(Shared, u32)> {
         let generation = self.generation();
         let shared = self.shared?;
         (!generation.is_multiple_of(2)).then_some((shared, generation))
@@ -207,14 +207,36 @@ impl<S: Stack> SocketCore<S> {
 
     /// Before packets come past the kernel. `false`: a descendant uses the socket, or could not say so.
     pub(crate) fn claim(&self) -> bool {
+        let inherited = self.attachment().inherited;
+        let process = sys::process_id().cast_unsigned();
         self.shared()
             .is_some_and(|(shared, generation)| shared.claim(generation))
+            && inherited.is_none_or(|(shared, generation)| shared.adopt(generation, process))
     }
 
     /// The socket's packets are the kernel's: descendants need not wait for them.
     pub(crate) fn release(&self) {
         if let Some(shared) = self.shared {
             shared.release();
+        }
+        if let Some((shared, _)) = self.attachment().inherited {
+            shared.end_adoption(sys::process_id().cast_unsigned());
+        }
+    }
+
+    /// The process is about to use the socket for more than sending. If it has left it to descendants, and one has adopted it, that gives it
+    /// back to the kernel first. No lock may be held.
+    #[inline]
+    pub fn comes_home(&self) {
+        if self.reason() == Reason::Forked {
+            self.leave_descendants();
+        }
+    }
+
+    #[cold]
+    fn leave_descendants(&self) {
+        if let Some((shared, generation)) = self.shared() {
+            shared.is_used(generation);
         }
     }
 
@@ -225,8 +247,8 @@ impl<S: Stack> SocketCore<S> {
 
     /// An inherited socket is about to be closed: another process may be the one that takes from it.
     pub(crate) fn end_taking(&self) {
-        if let Some(shared) = self.attachment().inherited {
-            shared.end_taking(sys::process_id().cast_unsigned());
+        if let Some((shared, generation)) = self.attachment().inherited {
+            shared.end_taking(generation, sys::process_id().cast_unsigned());
         }
     }
 
@@ -320,6 +342,7 @@ impl<S: Stack> SocketCore<S> {
 
     #[cold]
     fn commit_to_kernel(&self) -> bool {
+        self.comes_home();
         self.readiness.now() & events::IN == 0 && self.state.commit_if_never_offloaded()
     }
 
