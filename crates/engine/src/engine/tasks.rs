@@ -189,7 +189,7 @@ impl<B: Backend> Task for LostDescriptors<B> {
     }
 }
 
-/// Others are about to use sockets that this process has adopted.
+/// Others are about to use sockets that this process has adopted, or leave interfaces to it.
 pub(super) struct AdoptedSockets<B: Backend> {
     engine: &'static Engine<B>,
     /// Others that hear the same bell are given time to look, too.
@@ -227,6 +227,8 @@ impl<B: Backend> Task for AdoptedSockets<B> {
         let has_rung = watched.iter().any(|it| it.revents != 0);
         if was_paused || has_rung {
             self.engine.share_inherited_sockets();
+            // It rings, too, when an opener has left an interface to us.
+            self.engine.take_over();
         }
         self.is_paused = has_rung;
         if has_rung {

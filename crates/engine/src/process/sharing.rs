@@ -68,6 +68,9 @@ impl Sharing {
             wanted.counter().store(0, Ordering::Release);
             left.counter().fetch_add(1, Ordering::Release);
         }
+        if let Some(bell) = self.memory.bell() {
+            bell.ring();
+        }
     }
 
     /// How often that has happened.

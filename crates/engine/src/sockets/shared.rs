@@ -30,6 +30,11 @@ impl SharedMemory {
         }
     }
 
+    /// By which descendants are called.
+    pub(crate) fn bell(&self) -> Option<&'static Bell> {
+        self.bell
+    }
+
     /// A place that was never used. `None`: no memory.
     pub(crate) fn take(&self) -> Option<Shared> {
         let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
