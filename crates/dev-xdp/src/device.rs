@@ -279,7 +279,13 @@ impl XdpBackend {
         Ok(Port {
             receivers: rx.into_iter().map(receiver).collect(),
             senders: tx,
-            steering: XdpSteering::new(Attached::new(parts, attached), fds, slow_to_close, kept, rules),
+            steering: XdpSteering::new(
+                Attached::new(parts, attached),
+                fds,
+                slow_to_close,
+                kept,
+                rules,
+            ),
             segmenter,
             partial_checksums: has_partial_checksums(driver),
             description: format!("xdp {}", attach.text()),

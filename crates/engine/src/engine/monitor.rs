@@ -9,8 +9,8 @@ use crate::cpu_sharing;
 use crate::engine::progress::Unpolled;
 use crate::engine::shared_ports::SharedPorts;
 use crate::engine::tasks::{
-    AdoptedSockets, Called, Descendants, Gauges, Ipsec, LostDescriptors, NetworkChanges, Paths, Requests, Strays,
-    Streams, TakeOver,
+    AdoptedSockets, Called, Descendants, Gauges, Ipsec, LostDescriptors, NetworkChanges, Paths,
+    Requests, Strays, Streams, TakeOver,
 };
 use crate::engine::{Engine, LogControls};
 use crate::netconf_network::NetconfNetwork;

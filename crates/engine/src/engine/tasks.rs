@@ -212,7 +212,13 @@ impl<B: Backend> Task for AdoptedSockets<B> {
     /// Whoever adds a bell calls the thread.
     fn watch(&self, watched: &mut Watched) {
         if !self.is_paused {
-            for fd in self.engine.bells.known().iter().filter_map(|bell| bell.fd()) {
+            for fd in self
+                .engine
+                .bells
+                .known()
+                .iter()
+                .filter_map(|bell| bell.fd())
+            {
                 watched.add(fd, libc::POLLIN);
             }
         }

@@ -86,15 +86,13 @@ pub struct SocketCore<S: Stack> {
     shared: Option<Shared>,
     /// How often the process had forked when the socket was opened.
     forks_before: AtomicU32,
+    /// An ancestor has opened it: see [`Attachment::inherited`].
+    is_inherited: AtomicBool,
 }
 
 impl<S: Stack> SocketCore<S> {
     /// `kernels`: the events that the kernel's socket reports for this kind.
-    pub(crate) fn new(
-        kernels: u32,
-        unseen: &'static SocketStats,
-        shared: Option<Shared>,
-    ) -> Self {
+    pub(crate) fn new(kernels: u32, unseen: &'static SocketStats, shared: Option<Shared>) -> Self {
         debug_assert_eq!(kernels & !events::ALL, 0);
         Self {
             generation: AtomicU32::new(0),
@@ -110,6 +108,7 @@ impl<S: Stack> SocketCore<S> {
             unseen,
             shared,
             forks_before: AtomicU32::new(0),
+            is_inherited: AtomicBool::new(false),
         }
     }
 
@@ -136,6 +135,7 @@ impl<S: Stack> SocketCore<S> {
         counters.inode.set(inode);
         *lock(&self.slot) = Some(slot);
         self.forks_before.store(forks_before, Ordering::Relaxed);
+        self.is_inherited.store(false, Ordering::Relaxed);
         self.shadow.fd.store(fd, Ordering::Relaxed);
         self.shadow.inode.store(inode, Ordering::Relaxed);
         self.set_family(family);
@@ -207,11 +207,11 @@ impl<S: Stack> SocketCore<S> {
 
     /// Before packets come past the kernel. `false`: a descendant uses the socket, or could not say so.
     pub(crate) fn claim(&self) -> bool {
-        let inherited = self.attachment().inherited;
         let process = sys::process_id().cast_unsigned();
+        let adopt = |(shared, generation): (Shared, u32)| shared.adopt(generation, process);
         self.shared()
             .is_some_and(|(shared, generation)| shared.claim(generation))
-            && inherited.is_none_or(|(shared, generation)| shared.adopt(generation, process))
+            && self.inherited().is_none_or(adopt)
     }
 
     /// The socket's packets are the kernel's: descendants need not wait for them.
@@ -219,7 +219,7 @@ impl<S: Stack> SocketCore<S> {
         if let Some(shared) = self.shared {
             shared.release();
         }
-        if let Some((shared, _)) = self.attachment().inherited {
+        if let Some((shared, _)) = self.inherited() {
             shared.end_adoption(sys::process_id().cast_unsigned());
         }
     }
@@ -243,11 +243,18 @@ impl<S: Stack> SocketCore<S> {
     /// Other processes have the socket, too, for it was inherited.
     pub(crate) fn is_inherited(&self) {
         self.forks_before.fetch_sub(1, Ordering::Relaxed);
+        self.is_inherited.store(true, Ordering::Relaxed);
+    }
+
+    /// Its place in memory that an ancestor shares.
+    fn inherited(&self) -> Option<(Shared, u32)> {
+        let is_inherited = self.is_inherited.load(Ordering::Relaxed);
+        is_inherited.then(|| self.attachment().inherited).flatten()
     }
 
     /// An inherited socket is about to be closed: another process may be the one that takes from it.
     pub(crate) fn end_taking(&self) {
-        if let Some((shared, generation)) = self.attachment().inherited {
+        if let Some((shared, generation)) = self.inherited() {
             shared.end_taking(generation, sys::process_id().cast_unsigned());
         }
     }

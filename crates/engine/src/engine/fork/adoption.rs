@@ -172,7 +172,10 @@ impl<B: Backend> Engine<B> {
             self.bells.add(bell);
             self.internal_thread.call();
         }
-        if self.socket(fd).is_some_and(|it| it.core().reason() == Reason::Held) {
+        if self
+            .socket(fd)
+            .is_some_and(|it| it.core().reason() == Reason::Held)
+        {
             opener.want_interfaces();
         }
     }

@@ -139,8 +139,8 @@ impl<S: Stack> Links<S> {
         let mut soon = false;
         let mut is_free = false;
         for (index, name, is_alive, is_due) in waiting {
-            let is_held = !has_left
-                && is_alive.unwrap_or_else(|| self.network.xdp_program(index).is_some());
+            let is_held =
+                !has_left && is_alive.unwrap_or_else(|| self.network.xdp_program(index).is_some());
             // If it is nobody's just after an attempt, the device has not noticed the end of its holder yet.
             soon |= is_alive.is_none() && !is_due;
             if !is_held {

@@ -7,7 +7,7 @@ use crate::sockets::shared::{Bell, SharedSocket};
 use crate::sys;
 
 /// How long whoever is about to use a socket waits for the one that has adopted it. One that is stopped makes it wait this long, once
-/// a call.
+/// a socket.
 const PATIENCE_NSEC: u64 = 100_000_000;
 /// How often it rings meanwhile, and looks whether that one still lives.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
@@ -58,12 +58,12 @@ impl Shared {
             if process == sys::process_id().cast_unsigned() {
                 return;
             }
-            if !sys::is_running(process.cast_signed()) {
-                // The kernel has had its flows since.
+            let is_called = self.bell.is_some_and(Bell::ring);
+            // When it has ended, the kernel has its flows.
+            let is_running = sys::is_running(process.cast_signed());
+            if !is_called || !is_running || sys::now_nsec() >= deadline {
+                // Nobody waits for it again.
                 self.end_adoption(process);
-                return;
-            }
-            if !self.bell.is_some_and(Bell::ring) || sys::now_nsec() >= deadline {
                 return;
             }
             self.wait_for_adopter(process, LOOK_INTERVAL);

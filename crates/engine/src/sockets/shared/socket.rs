@@ -157,9 +157,9 @@ impl SharedSocket {
 
     /// The packets are the kernel's again, or their process has ended.
     pub(crate) fn end_adoption(&self, process: u32) {
-        let ended =
-            self.adopter
-                .compare_exchange(process, 0, Ordering::AcqRel, Ordering::Acquire);
+        let ended = self
+            .adopter
+            .compare_exchange(process, 0, Ordering::AcqRel, Ordering::Acquire);
         if ended.is_ok() {
             sys::futex_wake_all(&self.adopter);
         }
