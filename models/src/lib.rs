@@ -6,6 +6,7 @@
 #[expect(dead_code, reason = "the statistics use all of it")]
 mod counter;
 #[path = "../../crates/dev-core/src/lock.rs"]
+#[expect(dead_code, reason = "the engine uses all of it")]
 mod lock;
 #[path = "../../crates/stats/src/shares.rs"]
 #[expect(dead_code, reason = "the engine uses all of it")]

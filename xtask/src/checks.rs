@@ -166,6 +166,7 @@ fn usual_steps() -> Result<Vec<Step>, Failure> {
             ("others", tested(library, OTHERS)),
             ("programs", tested_all(library, &programs)),
             ("TCP engine", tested(library, TCP_ENGINE)),
+            ("kernel's", left_to_kernel(library, LEFT_FOR_AN_OPTION)),
         ];
         let beside = beside.map(|(name, command)| (name, in_the_background(command)));
         steps.extend(tests_beside(("libvma", own), beside.into())?);
@@ -175,8 +176,6 @@ fn usual_steps() -> Result<Vec<Step>, Failure> {
             command
         };
         steps.push(tests("POSIX", cases)?);
-        let left = || left_to_kernel(library, LEFT_FOR_AN_OPTION);
-        steps.push(tests("kernel's", left)?);
     }
     let tls = || {
         let feature = ["test", "--package", "sockperf-rs", "--features", "tls"];

@@ -38,7 +38,7 @@ const PRELOADED: &str = "preloaded";
 /// of the statistics a segment.
 fn default_seconds(target: &str) -> u32 {
     match target {
-        "tcp" | "segment" => 40,
+        "tcp" | "segment" => 30,
         // Its inputs are not guided by the library's coverage.
         PRELOADED => 5,
         _ => 12,

@@ -202,16 +202,17 @@ static void *receive_all(void *fd)
 static void fork_under_traffic(void)
 {
     enum { BURST = 25 };
+    /* Each child opens an interface, which takes a lock of all network namespaces: others may have it for seconds. */
+    alarm(120);
     int fd = bound(), good = 0;
     pthread_t threads[2];
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, receive_all, (void *)(long)fd);
-    for (int round = 1; round <= 40; round++) {
+    for (int round = 1; round <= 25; round++) {
         ask(fd, BURST, 20);
         pid_t child = fork();
         MUST(child);
         if (child == 0) {
-            /* To open an interface takes a lock of all network namespaces, which others may have for seconds. */
             alarm(20);
             int own = bound(), status = 0;
             char buffer[64];

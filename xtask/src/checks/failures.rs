@@ -12,8 +12,11 @@ use crate::process::{self, Read};
 
 /// More than these are no accident.
 const MOST: usize = 4;
-/// Of what a failed test said, so many lines are kept for the summary.
-const LINES_KEPT: usize = 12;
+/// Of what a failed test said, so many lines are kept for the summary: the first ones, and of differences to the kernel.
+const LINES_KEPT: usize = 8;
+const DIFFERENCES_KEPT: usize = 24;
+/// How a test that compares programs marks where they differ.
+const DIFFERENCE: &str = " !! ";
 
 /// The failed tests of one run of `cargo test`.
 #[derive(Debug, Default)]
@@ -23,8 +26,9 @@ pub(super) struct Failures {
     /// Of the test program that is running.
     tests: Vec<String>,
     said: Vec<String>,
-    /// Lines of the report that is being read that are still kept.
+    /// How many lines of the report that is being read are still kept.
     to_keep: usize,
+    differences_to_keep: usize,
 }
 
 /// A test program of which some test failed.
@@ -64,9 +68,11 @@ impl Failures {
                 tests: std::mem::take(&mut self.tests),
             });
         } else if line.starts_with("---- ") && line.ends_with(" stdout ----") {
-            self.to_keep = LINES_KEPT;
+            (self.to_keep, self.differences_to_keep) = (LINES_KEPT, DIFFERENCES_KEPT);
             self.keep(line);
         } else if line == "failures:" {
+            (self.to_keep, self.differences_to_keep) = (0, 0);
+        } else if line == "stack backtrace:" {
             self.to_keep = 0;
         } else if !line.is_empty() {
             self.keep(line);
@@ -74,8 +80,13 @@ impl Failures {
     }
 
     fn keep(&mut self, line: &str) {
-        if let Some(rest) = self.to_keep.checked_sub(1) {
-            self.to_keep = rest;
+        let budget = if line.starts_with(DIFFERENCE) {
+            &mut self.differences_to_keep
+        } else {
+            &mut self.to_keep
+        };
+        if let Some(rest) = budget.checked_sub(1) {
+            *budget = rest;
             self.said.push(line.to_owned());
         }
     }
@@ -139,6 +150,9 @@ failures:
 
 thread 'limits::three' panicked at libvma/tests/rings.rs:10:5:
 3 rings
+stack backtrace:
+   0: std::panicking
+ !! kernel : 2
 
 ---- stops stdout ----
 note: test did not panic as expected
@@ -188,6 +202,7 @@ error: 1 target failed:
                 "---- limits::three stdout ----",
                 "thread 'limits::three' panicked at libvma/tests/rings.rs:10:5:",
                 "3 rings",
+                " !! kernel : 2",
                 "---- stops stdout ----",
                 "note: test did not panic as expected",
             ]
