@@ -167,14 +167,19 @@ impl<S: Stack> Links<S> {
     }
 
     /// Leaves interfaces to other processes by which nobody receives here. Returns whether there were any. Under the control lock.
+    ///
+    /// The frames in their rings are lost to the pool, so a process does not do this again and again.
     pub(crate) fn leave_unused(&self) -> bool {
+        if self.pool.free_count() < self.pool.frame_count() as usize / 2 {
+            return false;
+        }
         self.start_waiting();
         let open = self.states.open();
         let left: Vec<_> = open.iter().filter(|it| it.leave_if_unused()).collect();
         for interface in &left {
             let spec = interface.spec();
-            log::debug!("{}: left to a child", spec.name);
-            self.segment.event("device", &spec.name, "left to a child");
+            log::debug!("{}: left to others", spec.name);
+            self.segment.event("device", &spec.name, "left to others");
             self.states.is_left(spec.index, &spec.name);
         }
         if !left.is_empty() {

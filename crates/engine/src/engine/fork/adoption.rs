@@ -237,6 +237,7 @@ impl<B: Backend> Engine<B> {
     /// In the internal thread: gives sockets back from which others have begun to take something.
     pub(crate) fn share_inherited_sockets(&self) {
         let process = self.process_id.cast_unsigned();
+        let mut is_left = false;
         for (_, socket) in self.sockets() {
             let core = socket.core();
             let inherited = core.attachment().inherited;
@@ -246,7 +247,13 @@ impl<B: Backend> Engine<B> {
                 let _control = self.control();
                 let detail = "another process takes from it, too";
                 hand_over::leave(self, socket, Reason::Forked, detail);
+                is_left = true;
             }
+        }
+        if is_left {
+            // The opener may have a use for the interface that it has left to this process.
+            let _control = self.control();
+            self.links.leave_unused();
         }
     }
 }
