@@ -2,7 +2,7 @@
 //! the kernel as if it had opened them. A datagram socket's opener may live on; a listener's must have ended.
 //!
 //! Ancestors and siblings have the kernel's socket, too. As soon as a second process, or the opener, is about to use it for more than
-//! sending, it says so in memory that all of them share, rings ([`Bell`](crate::sockets::shared::Bell)) and waits until the first one has given the socket back to the
+//! sending, it says so in memory that all of them share, rings ([`Bell`]) and waits until the first one has given the socket back to the
 //! kernel, where it stays.
 //!
 //! One process has an interface. An opener that uses none of its packets any more leaves it to a descendant that could.
