@@ -9,6 +9,8 @@ mod choice;
 mod datagrams;
 #[path = "routes/devices.rs"]
 mod devices;
+#[path = "routes/link_local.rs"]
+mod link_local;
 #[path = "routes/seen.rs"]
 mod seen;
 #[path = "routes/servers.rs"]

@@ -1,9 +1,9 @@
 //! What the daemon knows of a connection.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{SocketAddr, SocketAddrV6};
 
-/// A TCP connection of a process on this host. Flow labels and scopes are zero.
+/// A TCP connection of a process on this host. Flow labels are zero, and so are scopes but those of link-local addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Connection {
     pub local: SocketAddr,
@@ -15,10 +15,13 @@ impl Connection {
     pub fn is_plausible(&self) -> bool {
         let usable = |end: &SocketAddr| {
             let ip = end.ip();
-            let is_special = match ip {
-                IpAddr::V4(ip) => ip.is_broadcast(),
+            let is_special = match end {
+                SocketAddr::V4(four) => four.ip().is_broadcast(),
                 // The first say something only together with an interface, the others are in no packet.
-                IpAddr::V6(ip) => ip.is_unicast_link_local() || ip.to_ipv4_mapped().is_some(),
+                SocketAddr::V6(six) => {
+                    let has_no_link = six.ip().is_unicast_link_local() && six.scope_id() == 0;
+                    has_no_link || six.ip().to_ipv4_mapped().is_some()
+                }
             };
             end.port() != 0
                 && !ip.is_unspecified()
@@ -27,6 +30,37 @@ impl Connection {
                 && !is_special
         };
         usable(&self.local) && usable(&self.peer) && self.local.is_ipv4() == self.peer.is_ipv4()
+    }
+
+    /// Index of the interface that it belongs to, as one of its addresses is link-local; 0: none.
+    pub fn link(&self) -> u32 {
+        match scope(self.peer) {
+            0 => scope(self.local),
+            link => link,
+        }
+    }
+
+    /// The same connection, if it is one of this interface. `None`: it has no link-local address.
+    pub fn on_link(&self, link: u32) -> Option<Self> {
+        let scoped = |end| match end {
+            SocketAddr::V6(six) if six.ip().is_unicast_link_local() => {
+                SocketAddrV6::new(*six.ip(), six.port(), 0, link).into()
+            }
+            end => end,
+        };
+        let found = Self {
+            local: scoped(self.local),
+            peer: scoped(self.peer),
+        };
+        (found.link() != 0).then_some(found)
+    }
+}
+
+/// Index of the interface that an address names; 0: none.
+pub(crate) fn scope(address: SocketAddr) -> u32 {
+    match address {
+        SocketAddr::V6(six) => six.scope_id(),
+        SocketAddr::V4(_) => 0,
     }
 }
 
@@ -73,7 +107,11 @@ mod tests {
             local: "[2001:db8::1]:80".parse().unwrap(),
             peer: "[2001:db8::2]:4000".parse().unwrap(),
         };
-        assert!(good.is_plausible() && six.is_plausible());
+        let near = Connection {
+            local: "[fe80::1%3]:80".parse().unwrap(),
+            peer: "[fe80::2%3]:4000".parse().unwrap(),
+        };
+        assert!(good.is_plausible() && six.is_plausible() && near.is_plausible());
         for (good, bad) in [
             (good, "0.0.0.0:1"),
             (good, "10.0.0.1:0"),

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use netconf::{Netconf, TcpSocketInfo, TcpSockets};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, scope};
 use crate::redirect::Host;
 
 /// Why a connection is not touched.
@@ -103,13 +103,20 @@ impl Kernel {
         if !connection.is_plausible() {
             return Err(Objection::Implausible);
         }
-        let local = connection.local.ip();
+        let (local, link) = (connection.local.ip(), scope(connection.local));
+        let local_address_is_ours = match link {
+            0 => self.netconf.link_of_address(local).is_some(),
+            link => self
+                .netconf
+                .addresses_of(link)
+                .any(|it| it.address == local),
+        };
         let socket = self
             .sockets
             .find(connection.local, connection.peer)
             .map_err(|_| Objection::Unknown)?;
         Ok(Facts {
-            local_address_is_ours: self.netconf.link_of_address(local).is_some(),
+            local_address_is_ours,
             socket,
         })
     }

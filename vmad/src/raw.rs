@@ -40,7 +40,8 @@ impl Transmitter {
     pub(crate) fn send(&self, connection: &Connection, segment: Segment) -> io::Result<()> {
         let mut bytes = [0; packet::MAX_SENT];
         let length = packet::write(&mut bytes, connection, segment);
-        let to = SocketAddr::new(connection.peer.ip(), 0);
+        let mut to = connection.peer;
+        to.set_port(0);
         let packet = bytes.get(..length).unwrap_or_default();
         let socket = match (to, &self.v6) {
             (SocketAddr::V4(_), _) => &self.v4,

@@ -11,7 +11,7 @@
 //!                                  nothing, after the interval: SYN again, three times in all
 //! ```
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::connection::{Claim, Connection};
@@ -73,6 +73,8 @@ pub struct Resets {
     left_of_turn: usize,
     /// Those that a peer was asked about.
     asked: HashMap<Connection, Asked>,
+    /// Those of connections that are of one.
+    links: BTreeSet<u32>,
     /// When which is to be asked again: the interval is the same for all, so the first is the earliest.
     deadlines: VecDeque<(Instant, Connection)>,
     ready: VecDeque<(Connection, Segment)>,
@@ -94,6 +96,7 @@ impl Resets {
             waiting: VecDeque::new(),
             left_of_turn: TURN,
             asked: HashMap::new(),
+            links: BTreeSet::new(),
             deadlines: VecDeque::new(),
             ready: VecDeque::new(),
             bucket: TokenBucket::new(SEGMENTS_PER_SECOND, SEGMENTS_AT_ONCE, now),
@@ -148,16 +151,26 @@ impl Resets {
         (claim.connection, segment)
     }
 
-    /// A peer sent something on a connection.
+    /// A peer sent something on a connection. What came does not say by which interface: with link-local addresses it may be of one
+    /// connection on each.
     pub fn answered(&mut self, connection: &Connection, answer: Answer) {
-        if self.asked.remove(connection).is_none() {
-            return;
-        }
-        match answer {
-            Answer::Acknowledges(next) => {
-                self.ready.push_back((*connection, Segment::Reset(next)));
+        let on_links = self
+            .links
+            .iter()
+            .filter_map(|link| connection.on_link(*link));
+        let of = std::iter::once(*connection).chain(on_links);
+        let of: Vec<_> = of.filter(|it| self.asked.contains_key(it)).collect();
+        let is_one = of.len() == 1;
+        for connection in of {
+            if is_one {
+                self.asked.remove(&connection);
             }
-            Answer::Resets => self.totals.unknown_to_peer += 1,
+            match answer {
+                Answer::Acknowledges(next) => {
+                    self.ready.push_back((connection, Segment::Reset(next)));
+                }
+                Answer::Resets => self.totals.unknown_to_peer += u64::from(is_one),
+            }
         }
     }
 
@@ -208,6 +221,12 @@ impl Resets {
 
     fn expect(&mut self, connection: Connection, attempts: u8, now: Instant) {
         let deadline = now + self.interval;
+        if self.asked.is_empty() {
+            self.links.clear();
+        }
+        if connection.link() != 0 {
+            self.links.insert(connection.link());
+        }
         self.asked.insert(connection, Asked { attempts, deadline });
         self.deadlines.push_back((deadline, connection));
     }

@@ -37,10 +37,19 @@ pub struct Clocks {
     pub peers: u32,
 }
 
+/// The kernel of this host.
+pub trait ReceivingHost {
+    /// Has it receive a packet.
+    fn receive(&self, packet: &[u8]) -> bool;
+
+    /// Whether it has the connection. `None`: it can be seen where the packet passes, as the connection is of no interface.
+    fn has_connection(&self) -> Option<bool>;
+}
+
 /// The way of connections into the queue of a listening socket of the kernel's, where `accept(2)` finds them.
 pub trait Admission: fmt::Debug + Send + Sync {
     /// Puts a connection into the queue of the kernel's socket that listens at `local`. `packets` are IP packets from the peer
-    /// without options or extension headers: the first acknowledges the handshake, the others follow it. `send` has this host receive one.
+    /// without options or extension headers: the first acknowledges the handshake, the others follow it.
     ///
     /// An error: the kernel does not have the connection, or not all of what the peer has sent.
     fn admit(
@@ -49,6 +58,6 @@ pub trait Admission: fmt::Debug + Send + Sync {
         peer: SocketAddr,
         agreed: &Agreed,
         packets: &[Vec<u8>],
-        send: &dyn Fn(&[u8]) -> bool,
+        kernel: &dyn ReceivingHost,
     ) -> io::Result<()>;
 }

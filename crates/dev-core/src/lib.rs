@@ -18,7 +18,7 @@ pub mod pool;
 mod prefetch;
 mod sync;
 
-pub use admission::{Admission, Agreed, Clocks, WindowShifts};
+pub use admission::{Admission, Agreed, Clocks, ReceivingHost, WindowShifts};
 pub use backend::{
     Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, ReceivingSide,
     RingsMax, RxRing, RxWatch, Segmented, Segmenter, Steering, TxRing,

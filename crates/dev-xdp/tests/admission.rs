@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use dev_core::{Admission, Agreed, Backend, Clocks, WindowShifts};
+use dev_core::{Admission, Agreed, Backend, Clocks, ReceivingHost, WindowShifts};
 use dev_xdp::{XdpBackend, XdpMode};
 use testkit::{Namespaces, Pair, Skip, or_skip};
 use wire::EthernetAddresses;
@@ -91,6 +91,18 @@ fn send(raw: &OwnedFd, packet: &[u8]) -> bool {
     sent >= 0
 }
 
+struct ThisHost<'a>(&'a OwnedFd);
+
+impl ReceivingHost for ThisHost<'_> {
+    fn receive(&self, packet: &[u8]) -> bool {
+        send(self.0, packet)
+    }
+
+    fn has_connection(&self) -> Option<bool> {
+        None
+    }
+}
+
 fn admission() -> Result<Box<dyn Admission>, Skip> {
     let backend = XdpBackend::new(XdpMode::Generic, 256);
     backend
@@ -128,7 +140,7 @@ fn connections_come_in_order(pair: &Pair, domain: i32, local: SocketAddr, nobody
             let end = 1001 + LEN as u32;
             packets.push(packet(peer, end, Flags::ACK | Flags::FIN, &[]));
             admission
-                .admit(local, peer, &AGREED, &packets, &|packet| send(&raw, packet))
+                .admit(local, peer, &AGREED, &packets, &ThisHost(&raw))
                 .unwrap();
         }
     });
@@ -159,7 +171,7 @@ fn the_options_are_those_of_the_handshake() {
         let raw = raw_socket(libc::AF_INET);
         let packets = [packet(peer, 1001, Flags::ACK, &[])];
         admission
-            .admit(LOCAL, peer, &AGREED, &packets, &|packet| send(&raw, packet))
+            .admit(LOCAL, peer, &AGREED, &packets, &ThisHost(&raw))
             .unwrap();
     });
     let (stream, _) = listener.accept().unwrap();
@@ -186,7 +198,7 @@ fn nobody_listens() {
     let admitted = pair.a.enter(|| {
         let raw = raw_socket(libc::AF_INET);
         let packets = [packet(peer, 1001, Flags::ACK, &[])];
-        admission.admit(LOCAL, peer, &AGREED, &packets, &|packet| send(&raw, packet))
+        admission.admit(LOCAL, peer, &AGREED, &packets, &ThisHost(&raw))
     });
     assert_eq!(admitted.unwrap_err().kind(), ErrorKind::ConnectionRefused);
 }

@@ -68,6 +68,9 @@ fn steered(in_pieces: bool) -> Result<(FlowMaps, Program), Skip> {
     for (port, protocol) in [(CONNECTED, UDP), (STREAMS, TCP)] {
         maps.add_flow(at(port), PEER, protocol).unwrap();
     }
+    for near in [NEAR, LAST_NEAR] {
+        maps.add_flow(at(STREAMS), (near, 9), TCP).unwrap();
+    }
     let program = load(&maps, in_pieces);
     Ok((maps, program))
 }
@@ -166,6 +169,14 @@ fn packets_of_our_sockets_match() {
         ("the exact flow", datagram(PEER, at(CONNECTED), b"x")),
         ("a segment without payload", segment(PEER, at(STREAMS), b"")),
         ("a segment", segment(PEER, at(STREAMS), b"GET /")),
+        (
+            "a segment from a link-local address",
+            segment((NEAR, 9), at(STREAMS), b"x"),
+        ),
+        (
+            "a segment from the last link-local address",
+            segment((LAST_NEAR, 9), at(STREAMS), b"x"),
+        ),
     ];
     assert_verdicts(&program, cases, OURS);
 }
@@ -220,14 +231,6 @@ fn everything_else_passes_to_the_kernel() {
         ),
         ("from a group", from([0xff02, 0, 0, 0, 0, 0, 0, 1])),
         ("from any group", from([0xff00, 0, 0, 0, 0, 0, 0, 1])),
-        (
-            "a stream from a link-local address",
-            segment((NEAR, 9), at(STREAMS), b"x"),
-        ),
-        (
-            "a stream from the last link-local address",
-            segment((LAST_NEAR, 9), at(STREAMS), b"x"),
-        ),
         (
             "other peer port",
             datagram((PEER.0, 40_002), at(CONNECTED), b"x"),

@@ -12,6 +12,7 @@ use descriptors::OwnDescriptor;
 use dev_core::LinkSpec;
 use netconf::{GroupChanges, IpVersion, IpsecPolicies, Link, Memberships, Netconf};
 
+use crate::sockets::family::scoped;
 use crate::sockets::network::{
     InterfaceFacts, Network, NetworkChange, NextHopKey, PortUser, Resolution,
 };
@@ -126,7 +127,11 @@ impl NetconfNetwork {
             if notice.changes_route && !change.routes.contains(&route) {
                 change.routes.push(route);
             }
-            errors.extend(notice.error);
+            errors.extend(notice.error.map(|error| sys::SegmentError {
+                local: scoped(error.local, error.link_index),
+                peer: scoped(error.peer, error.link_index),
+                ..error
+            }));
         }
         // What is left in the socket makes it readable again.
         (change, errors)
@@ -190,6 +195,16 @@ impl Network for NetconfNetwork {
         Ok(())
     }
 
+    fn has_connection(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<bool> {
+        if !self.is_here() {
+            return Err(io::Error::other("the thread is in another namespace"));
+        }
+        let found = netconf::TcpSockets::open()
+            .and_then(|mut sockets| sockets.find(local, peer))
+            .map_err(io::Error::other)?;
+        Ok(found.is_some_and(|socket| !socket.listening))
+    }
+
     fn passed_by(&self, link_index: u32) -> Vec<String> {
         if !self.is_here() {
             return Vec::new();
@@ -234,7 +249,7 @@ impl Network for NetconfNetwork {
         }
     }
 
-    fn has_route(&self, local: IpAddr, peer: IpAddr) -> bool {
+    fn has_route(&self, local: SocketAddr, peer: SocketAddr) -> bool {
         self.knows_route(local, peer)
     }
 

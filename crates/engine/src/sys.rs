@@ -138,6 +138,14 @@ fn address(call: c_long, fd: c_int) -> Result<Option<SocketAddr>, Errno> {
     Ok(unsafe { read_sockaddr((&raw const storage).cast(), len) })
 }
 
+const SO_BINDTOIFINDEX: c_int = 62;
+
+/// `SO_BINDTODEVICE`: index of the interface that a socket is bound to, by whatever call, or 0.
+pub(crate) fn bound_device(fd: c_int) -> u32 {
+    let index = option_int(fd, libc::SOL_SOCKET, SO_BINDTOIFINDEX);
+    index.unwrap_or(0).cast_unsigned()
+}
+
 /// An integer socket option.
 pub(crate) fn option_int(fd: c_int, level: c_int, name: c_int) -> Result<c_int, Errno> {
     let mut value: c_int = 0;

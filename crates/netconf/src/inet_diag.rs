@@ -49,9 +49,15 @@ pub(crate) fn exact_request(
             *to = *from;
         }
     }
-    if let SocketAddr::V6(local) = local {
-        request[44..48].copy_from_slice(&local.scope_id().to_ne_bytes());
-    }
+    let scope = |end| match end {
+        SocketAddr::V6(end) => end.scope_id(),
+        SocketAddr::V4(_) => 0,
+    };
+    let link = match scope(local) {
+        0 => scope(peer),
+        link => link,
+    };
+    request[44..48].copy_from_slice(&link.to_ne_bytes());
     request[48..56].copy_from_slice(&cookie);
     request
 }
@@ -93,6 +99,21 @@ pub(crate) fn parse(message: &[u8]) -> Option<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_is_asked_for_on_the_interface_of_either_end() {
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        for (local, peer, expected) in [
+            ("[fe80::1%3]:80", "[fe80::2%3]:9", 3),
+            ("[fd00::1]:80", "[fe80::2%4]:9", 4),
+            ("[fe80::1%5]:80", "[fd00::2]:9", 5),
+            ("[fd00::1]:80", "[fd00::2]:9", 0),
+            ("10.0.0.1:80", "10.0.0.2:9", 0),
+        ] {
+            let request = exact_request(address(local), address(peer), NO_COOKIE);
+            assert_eq!(request[44..48], u32::to_ne_bytes(expected), "{local}");
+        }
+    }
 
     #[test]
     fn short_messages_are_no_sockets() {

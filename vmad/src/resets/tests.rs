@@ -66,6 +66,41 @@ fn a_known_number_needs_no_question() {
     assert!(resets.is_idle());
 }
 
+/// A packet does not say which connection of the same link-local addresses it is of.
+#[test]
+fn what_comes_from_a_link_local_address_is_of_each_link() {
+    let now = Instant::now();
+    let mut resets = Resets::new(INTERVAL, now);
+    let seen = Connection {
+        local: "[fe80::1]:1".parse().unwrap(),
+        peer: "[fe80::2]:80".parse().unwrap(),
+    };
+    let [first, second] = [3, 4].map(|link| seen.on_link(link).unwrap());
+    assert_eq!(connection(1, 1).on_link(3), None);
+    resets.add([first, second].map(Claim::unknown).to_vec());
+    assert_eq!(sent(&mut resets, now).len(), 2);
+    resets.answered(&seen, Answer::Resets);
+    resets.answered(&seen, Answer::Acknowledges(5));
+    let expected = [(first, Segment::Reset(5)), (second, Segment::Reset(5))];
+    assert_eq!(sent(&mut resets, now), expected);
+    // Whose number it was is not known: both are asked again.
+    let later = now + INTERVAL;
+    let expected = [(first, Segment::Probe), (second, Segment::Probe)];
+    assert_eq!(sent(&mut resets, later), expected);
+    let other = Connection {
+        local: "[fe80::1]:2".parse().unwrap(),
+        ..seen
+    };
+    resets.answered(&other, Answer::Acknowledges(6));
+    assert_eq!(sent(&mut resets, later), []);
+    let mut resets = Resets::new(INTERVAL, now);
+    resets.add(vec![Claim::unknown(second)]);
+    assert_eq!(sent(&mut resets, now), [(second, Segment::Probe)]);
+    resets.answered(&seen, Answer::Acknowledges(7));
+    assert_eq!(sent(&mut resets, now), [(second, Segment::Reset(7))]);
+    assert!(resets.is_idle());
+}
+
 #[test]
 fn a_silent_peer_is_asked_three_times() {
     let start = Instant::now();

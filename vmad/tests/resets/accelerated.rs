@@ -1,6 +1,7 @@
 //! Processes with the library, whose connections are found in their statistics.
 
-use std::net::{IpAddr, SocketAddr};
+use std::io::{ErrorKind, Read};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
@@ -105,6 +106,41 @@ fn peers_over_ipv6_are_reset() {
     let status = lab.status(&daemon);
     assert_eq!(lab.counter(&status, "probes sent"), 0, "{status}");
     assert_eq!(lab.counter(&status, "resets sent"), 20, "{status}");
+}
+
+/// The same at link-local addresses, which the statistics have with their interface.
+#[test]
+fn peers_at_link_local_addresses_are_reset() {
+    const CLIENT: &str = "import socket, time\n\
+        kept = [socket.create_connection(('fe80::2%va', 7955)) for _ in range(5)]\n\
+        print('ready', flush=True); time.sleep(60)";
+    let lab = or_skip!(Lab::over_ipv6());
+    let daemon = lab.daemon(&["-v", "5"]);
+    let listener = lab.pair().b.enter(|| {
+        let on_link = SocketAddrV6::new("fe80::2".parse().unwrap(), 7955, 0, 23);
+        TcpListener::bind(on_link).unwrap()
+    });
+    let mut command = preloaded(&lab.pair().a, Path::new("python3")).unwrap();
+    command
+        .env("VMA_STATS_SHMEM_DIR", lab.directory())
+        .args(["-c", CLIENT]);
+    let mut client = Running::start(command).unwrap();
+    wait_for(&mut client, "ready");
+    watches(&lab, &daemon, &client);
+    let peers: Vec<_> = (0..5).map(|_| listener.accept().unwrap().0).collect();
+    client.signal(SIGKILL).unwrap();
+    for mut peer in peers {
+        peer.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let error = peer.read(&mut [0]).unwrap_err();
+        assert_eq!(
+            error.kind(),
+            ErrorKind::ConnectionReset,
+            "{}",
+            daemon.stdout()
+        );
+    }
+    let status = lab.status(&daemon);
+    assert_eq!(lab.counter(&status, "resets sent"), 5, "{status}");
 }
 
 #[test]

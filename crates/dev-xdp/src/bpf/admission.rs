@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use descriptors::OwnDescriptor;
-use dev_core::{Admission, Agreed};
+use dev_core::{Admission, Agreed, ReceivingHost};
 
 use super::asm::{Assembler, BadJump};
 use super::btf::Btf;
@@ -114,7 +114,7 @@ impl Admission for LoopbackAdmission {
         peer: SocketAddr,
         agreed: &Agreed,
         packets: &[Vec<u8>],
-        send: &dyn Fn(&[u8]) -> bool,
+        kernel: &dyn ReceivingHost,
     ) -> io::Result<()> {
         let key = key_of(local, peer);
         let agreed = &Agreed {
@@ -122,10 +122,23 @@ impl Admission for LoopbackAdmission {
             ..*agreed
         };
         let admitted = packets.iter().enumerate().try_for_each(|(index, packet)| {
-            let step = if index == 0 { Step::First } else { Step::Later };
             let deadline = Instant::now() + PATIENCE;
+            let step = match kernel.has_connection() {
+                _ if index == 0 => Step::First,
+                None => Step::Later,
+                Some(_) => {
+                    // The program finds no socket that is bound to an interface: packets come to it by the loopback's.
+                    while kernel.has_connection() == Some(false) {
+                        if Instant::now() >= deadline {
+                            return Err(io::Error::from_raw_os_error(libc::ENOTCONN));
+                        }
+                        std::thread::sleep(PAUSE);
+                    }
+                    Step::Unseen
+                }
+            };
             loop {
-                let send = || send(packet);
+                let send = || kernel.receive(packet);
                 match self.pass(&key, agreed, step, send)? {
                     Verdict::Done(0) => return Ok(()),
                     // The kernel has not made the connection yet, or has no room for it.
@@ -152,6 +165,8 @@ enum Step {
     First = 1,
     /// One for the connection that the kernel has made of it.
     Later = 2,
+    /// The same for one that the program cannot see.
+    Unseen = 3,
 }
 
 /// What the program has said of a packet.
@@ -268,7 +283,7 @@ mod offset {
 fn assemble(map: &OwnDescriptor, vouch: Vouch) -> Result<Vec<Instruction>, BadJump> {
     let mut a = Assembler::default();
     let (pass, found, connected, too_early) = (a.label(), a.label(), a.label(), a.label());
-    let (v6, look_up) = (a.label(), a.label());
+    let (v6, look_up, seen) = (a.label(), a.label(), a.label());
     a.mov(R6, R1);
     a.load(R7, U32, R6, offset::DATA);
     a.load(R8, U32, R6, offset::DATA_END);
@@ -323,7 +338,12 @@ fn assemble(map: &OwnDescriptor, vouch: Vouch) -> Result<Vec<Instruction>, BadJu
     // An answer was given: this is another packet with the same addresses.
     a.load(R1, U32, R9, at::VERDICT);
     a.jump_if(R1, NotEqual, 0, pass);
+    a.load(R1, U32, R9, at::STEP);
+    a.jump_if(R1, NotEqual, Step::Unseen as i32, seen);
+    a.store(U32, R9, at::VERDICT, DONE);
+    a.jump_if(R1, Equal, Step::Unseen as i32, pass);
 
+    a.place(seen);
     a.mov(R1, R6);
     a.mov(R2, R10);
     a.add(R2, i32::from(TUPLE));

@@ -96,16 +96,18 @@ impl<B: Backend> Stack for AnySocket<B> {
     fn deliver(self, packet: &Parsed, frame: Frame, arrival: Arrival) -> Result<(), Frame> {
         match (self, packet) {
             (Self::Udp(socket), Parsed::Udp(datagram)) => socket.deliver(datagram, frame, arrival),
-            (Self::Tcp(socket), Parsed::Tcp(segment)) => socket.deliver(segment, frame),
+            (Self::Tcp(socket), Parsed::Tcp(segment)) => {
+                socket.deliver(segment, frame, arrival.interface)
+            }
             // No flow leads to a socket of another protocol.
             _ => Err(frame),
         }
     }
 
     #[allow(private_interfaces, reason = "as in the trait")]
-    fn deliver_long(self, packet: &Parsed, long: LongPacket) {
+    fn deliver_long(self, packet: &Parsed, long: LongPacket, link_index: u32) {
         if let (Self::Tcp(socket), Parsed::Tcp(segment)) = (self, packet) {
-            socket.deliver_long(segment, long);
+            socket.deliver_long(segment, long, link_index);
         }
     }
 

@@ -161,6 +161,14 @@ impl<S: MuxStack> SocketWatcher for Registration<S> {
         self.set.kernel_told_nsec.load(Ordering::Acquire)
     }
 
+    /// What the program just read has put the socket among those that a level-triggered wait looks at. If that came from the kernel, it
+    /// has done so in the kernel only.
+    fn error_is_postponed(self: &Arc<Self>) {
+        if self.wanted() & EPOLLET == 0 {
+            self.became_ready(events::ERR);
+        }
+    }
+
     /// The socket is closed, and with it its place in every set (epoll(7)).
     fn socket_closed(self: &Arc<Self>) {
         let removed = self

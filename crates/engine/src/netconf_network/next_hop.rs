@@ -1,12 +1,13 @@
 //! Where a packet goes first: the route that the kernel chooses, and the neighbour's address.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use dev_core::Protocol;
 use netconf::RouteKind::{Blackhole, Prohibit, Unreachable};
 use netconf::{IpsecPolicies, RouteKind, RouteQuery, TransportFlow};
 
 use crate::netconf_network::{NetconfNetwork, conf, hop_limit_of};
+use crate::sockets::family::{link_of, scope_of};
 use crate::sockets::network::{Network, NextHop, NextHopKey, Resolution, RouteMetrics};
 use crate::sockets::reason::Reason;
 
@@ -18,17 +19,21 @@ const IPPROTO_UDP: u8 = libc::IPPROTO_UDP as u8;
 
 impl NetconfNetwork {
     /// See [`Network::has_route`].
-    pub(super) fn knows_route(&self, local: IpAddr, peer: IpAddr) -> bool {
+    pub(super) fn knows_route(&self, local: SocketAddr, peer: SocketAddr) -> bool {
         let inner = self.lock();
-        let mut query = RouteQuery::to(peer);
-        query.source = Some(local);
+        let link = link_of(local, peer);
+        let mut query = RouteQuery::to(peer.ip());
+        query.source = Some(local.ip());
+        query.output_interface = (link != 0).then_some(link);
         let leads_on = |kind| !matches!(kind, Blackhole | Unreachable | Prohibit);
         let is_known = inner
             .netconf
             .route(&query)
             .is_ok_and(|it| leads_on(it.kind));
         let mut addresses = inner.netconf.addresses().iter();
-        is_known && addresses.any(|it| it.address == local)
+        let link = scope_of(local);
+        is_known
+            && addresses.any(|it| it.address == local.ip() && (link == 0 || it.link_index == link))
     }
 
     /// See [`Network::next_hop`].

@@ -7,6 +7,8 @@ use wire::ip::{self, Endpoints};
 use wire::tcp::Segment;
 use wire::{ChecksumPolicy, Malformed, UdpDatagram};
 
+use crate::sockets::family::scoped;
+
 /// What an IP packet carries.
 #[derive(Clone, Copy, Debug)]
 pub enum Parsed {
@@ -16,10 +18,14 @@ pub enum Parsed {
     Tcp(Segment),
 }
 
-/// The destination and the source of a segment.
+/// The destination and the source of a segment, as programs see them; `link_index` is the interface by which it came.
 #[inline]
-pub(crate) fn ends(segment: &Segment) -> (SocketAddr, SocketAddr) {
-    (segment.endpoints.destination(), segment.endpoints.source())
+pub(crate) fn ends(segment: &Segment, link_index: u32) -> (SocketAddr, SocketAddr) {
+    let Segment { endpoints, .. } = segment;
+    (
+        scoped(endpoints.destination(), link_index),
+        scoped(endpoints.source(), link_index),
+    )
 }
 
 /// Where and when a packet came in.

@@ -88,14 +88,6 @@ fn has_scope(ip: &Ipv6Addr) -> bool {
     ip.is_unicast_link_local() || is_narrow_group
 }
 
-/// Whether an address is no end of a connection past the kernel, as a group or a link-local one of IPv6.
-pub(crate) fn is_narrow(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(_) => false,
-        IpAddr::V6(ip) => has_scope(&ip) || ip.is_multicast(),
-    }
-}
-
 /// An address in a packet that came in on an interface, as programs see it: with the interface as its scope if it has one.
 #[inline]
 pub(crate) fn scoped(address: SocketAddr, link_index: u32) -> SocketAddr {
@@ -120,6 +112,15 @@ pub(crate) fn scope_of(address: SocketAddr) -> u32 {
     match address {
         SocketAddr::V6(six) if has_scope(six.ip()) => six.scope_id(),
         _ => 0,
+    }
+}
+
+/// Index of the interface that a connection between two addresses belongs to, as one of them is link-local; 0: none. The kernel's socket
+/// is bound to it.
+pub(crate) fn link_of(local: SocketAddr, peer: SocketAddr) -> u32 {
+    match scope_of(peer) {
+        0 => scope_of(local),
+        scope => scope,
     }
 }
 
@@ -229,6 +230,21 @@ mod tests {
             let other = other.parse().unwrap();
             assert_eq!(canonical(other).to_string(), expected);
             assert_eq!(Family::Inet6.form(other), other);
+        }
+    }
+
+    #[test]
+    fn a_connection_belongs_to_the_interface_of_either_end() {
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        for (local, peer, expected) in [
+            ("[fe80::1%3]:80", "[fe80::2%3]:9", 3),
+            ("[fd00::1]:80", "[fe80::2%4]:9", 4),
+            ("[fe80::1%5]:80", "[fd00::2]:9", 5),
+            // The scope of others says nothing.
+            ("[fd00::1%6]:80", "[fd00::2%6]:9", 0),
+            ("10.0.0.1:80", "10.0.0.2:9", 0),
+        ] {
+            assert_eq!(link_of(address(local), address(peer)), expected, "{local}");
         }
     }
 

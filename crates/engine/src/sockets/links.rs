@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use dev_core::{Admission, Backend, FramePool, Protocol};
 use stats::Segment;
 
+use crate::sockets::family::link_of;
 use crate::sockets::interface::Interface;
 use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::network::{InterfaceFacts, Network};
@@ -217,8 +218,10 @@ impl<S: Stack> Links<S> {
 
     /// The socket that gets TCP segments from `peer` to `local` past the kernel.
     pub(crate) fn owner_of_segments(&self, local: SocketAddr, peer: SocketAddr) -> Option<S> {
+        let link = link_of(local, peer);
         let open = self.states.open();
         open.iter()
+            .filter(|interface| link == 0 || interface.spec().index == link)
             .find_map(|interface| interface.owner_of(Protocol::Tcp, local, peer))
     }
 

@@ -196,6 +196,15 @@ pub trait Network: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Whether the kernel has a TCP connection.
+    ///
+    /// # Errors
+    /// The kernel does not say (CONFIG_INET_TCP_DIAG).
+    fn has_connection(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<bool> {
+        let _ = (local, peer);
+        Ok(false)
+    }
+
     /// What the kernel would apply to packets of an interface, and does not to those that pass by it; in a few words each.
     fn passed_by(&self, link_index: u32) -> Vec<String> {
         let _ = link_index;
@@ -228,8 +237,8 @@ pub trait Network: fmt::Debug + Send + Sync {
         64
     }
 
-    /// Whether the kernel knows a way from one address, which must be this host's, to another.
-    fn has_route(&self, local: IpAddr, peer: IpAddr) -> bool {
+    /// Whether the kernel knows a way from one end of a connection, which must be this host's, to the other.
+    fn has_route(&self, local: SocketAddr, peer: SocketAddr) -> bool {
         let _ = (local, peer);
         true
     }

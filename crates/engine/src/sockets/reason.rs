@@ -128,9 +128,9 @@ reasons! {
     Multicast = 32, "multicast goes through the kernel",
         "To receive: join the group before the first receive call, and share its port with no other process. \
          To send: IP_MULTICAST_LOOP 0, or Linux 6.15";
-    /// Streams to a link-local address of IPv6, and listeners at one.
-    Tcp = 33, "TCP at link-local addresses is the kernel's for now",
-        "Use a global or unique local address (fd00::/8): link-local ones do not go past the kernel in this version";
+    /// `hoplimit`, and for a connection also `advmss`, `initcwnd`, `rto_min` and what else `ip-route(8)` has of TCP.
+    RouteMetric = 33, "the route has metrics that only the kernel heeds",
+        "Take the metrics from the route (ip route get ADDRESS); an MTU is heeded, and for datagrams only hoplimit counts";
     /// Packets that are longer than their header can say, which only the kernel cuts.
     BigTcp = 34, "the interface has BIG TCP, which is the kernel's",
         "Lower gso_max_size and gro_max_size of the interface to 65536 (ip link set dev DEV ...), or use IPv4";
@@ -149,9 +149,6 @@ reasons! {
     /// `IP_MULTICAST_LOOP` is on, as it is by default, and sockets of this host are members of the group.
     Looped = 39, "sockets of this host are to get it, too",
         "Set IP_MULTICAST_LOOP to 0, or VMA_TX_MC_LOOPBACK=0, if nothing on this host is to receive it";
-    /// `hoplimit`, and for a connection also `advmss`, `initcwnd`, `rto_min` and what else `ip-route(8)` has of TCP.
-    RouteMetric = 40, "the route has metrics that only the kernel heeds",
-        "Take the metrics from the route (ip route get ADDRESS); an MTU is heeded, and for datagrams only hoplimit counts";
 }
 
 /// The statistics count each by itself.

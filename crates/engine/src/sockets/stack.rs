@@ -46,9 +46,9 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
     /// A packet came past the kernel, to one of the socket's flows. `Err`: it is dropped. Under the ring's lock.
     fn deliver(self, packet: &Parsed, frame: Frame, arrival: Arrival) -> Result<(), Frame>;
 
-    /// The same for a packet that was longer than a frame, whose pieces are together again.
+    /// The same for a packet that was longer than a frame, whose pieces are together again. `link_index`: the interface's.
     #[allow(private_interfaces, reason = "nobody outside implements or calls it")]
-    fn deliver_long(self, packet: &Parsed, long: LongPacket);
+    fn deliver_long(self, packet: &Parsed, long: LongPacket, link_index: u32);
 
     /// Does what it has left to the end of a batch, which came from the interface with the index `polled`. No lock is held. The caller
     /// tells that interface's device of what was put into its ring.
@@ -100,6 +100,9 @@ pub trait SocketWatcher: Watcher + fmt::Debug + Send + Sync + 'static {
 
     /// At which tick the kernel last told what all sockets of the set have to read, if it does so for this one; else 0.
     fn kernel_told_nsec(&self) -> u64;
+
+    /// The socket has an error since it was last read, of which nobody is woken.
+    fn error_is_postponed(self: &Arc<Self>);
 
     /// The socket is closed.
     fn socket_closed(self: &Arc<Self>);

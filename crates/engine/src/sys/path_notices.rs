@@ -49,6 +49,9 @@ pub(crate) struct PathNotice {
 pub(crate) struct SegmentError {
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
+    /// The interface that these are on if they are link-local: of such only hosts of that link say anything, and this one itself. 0: the
+    /// message does not tell.
+    pub(crate) link_index: u32,
     /// Of the segment.
     pub(crate) seq: u32,
     /// Type and code of the message, as the version of the addresses numbers them.
@@ -82,25 +85,42 @@ impl PathNotices {
     /// What the next message says.
     pub(crate) fn next(&self) -> Option<PathNotice> {
         let v6 = self.v6.as_ref();
-        next_of(&self.v4, parse).or_else(|| next_of(v6?, parse_v6))
+        next_of(&self.v4, |packet, _| parse(packet)).or_else(|| next_of(v6?, parse_v6))
     }
 }
 
-fn next_of(fd: &OwnDescriptor, parse: impl Fn(&[u8]) -> Option<PathNotice>) -> Option<PathNotice> {
+/// `parse` is given a message, and the interface that its sender is on if that has a link-local address, else 0.
+fn next_of(
+    fd: &OwnDescriptor,
+    parse: impl Fn(&[u8], u32) -> Option<PathNotice>,
+) -> Option<PathNotice> {
     let mut message = [0; MESSAGE_BYTES];
     loop {
-        let (address, len) = (message.as_mut_ptr(), message.len());
-        // SAFETY: the kernel writes at most `len` bytes to `message`.
-        let received = unsafe { libc::syscall(libc::SYS_read, fd.as_raw_fd(), address, len) };
+        let (buffer, len) = (message.as_mut_ptr(), message.len());
+        // SAFETY: all-zero is a value of this struct of integers.
+        let mut sender: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+        let mut sender_len = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `len` bytes to `message` and `sender_len` to `sender`.
+        let received = unsafe {
+            libc::syscall(
+                libc::SYS_recvfrom,
+                fd.as_raw_fd(),
+                buffer,
+                len,
+                0,
+                &raw mut sender,
+                &raw mut sender_len,
+            )
+        };
         let received = usize::try_from(received).ok()?;
-        if let Some(notice) = parse(&message[..received.min(len)]) {
+        if let Some(notice) = parse(&message[..received.min(len)], sender.sin6_scope_id) {
             return Some(notice);
         }
     }
 }
 
 /// What an ICMPv6 message says, which comes without the header of its packet.
-fn parse_v6(message: &[u8]) -> Option<PathNotice> {
+fn parse_v6(message: &[u8], link_index: u32) -> Option<PathNotice> {
     let address = |at: usize| Some(IpAddr::from(*message.get(at..)?.first_chunk::<16>()?));
     let &[kind, code, _, _, mtu @ ..] = message.first_chunk::<8>()?;
     if kind == V6_REDIRECT {
@@ -121,6 +141,7 @@ fn parse_v6(message: &[u8]) -> Option<PathNotice> {
         (*quoted.get(6)? == PROTOCOL_TCP).then_some(SegmentError {
             local: SocketAddr::new(address(8 + 8)?, u16::from_be_bytes([a, b])),
             peer: SocketAddr::new(destination, u16::from_be_bytes([c, d])),
+            link_index,
             seq: u32::from_be_bytes(seq),
             kind: (kind, code),
             mtu: u32::from_be_bytes(mtu),
@@ -152,6 +173,7 @@ fn parse(packet: &[u8]) -> Option<PathNotice> {
             SegmentError {
                 local: SocketAddr::new(address_at(quoted, 12)?, u16::from_be_bytes([a, b])),
                 peer: SocketAddr::new(destination, u16::from_be_bytes([c, d])),
+                link_index: 0,
                 seq: u32::from_be_bytes(seq),
                 kind: (kind, code),
                 mtu: u16::from_be_bytes([mtu_high, mtu_low]).into(),
@@ -255,12 +277,13 @@ mod tests {
         message.extend(ip("2001:db8::1"));
         message.extend(ip("2001:db8::7"));
         for len in 0..message.len() {
-            assert_eq!(parse_v6(&message[..len]), None);
+            assert_eq!(parse_v6(&message[..len], 3), None);
         }
         message.extend([0x10, 0x00, 0x00, 80, 1, 2, 3, 4]);
         let error = SegmentError {
             local: "[2001:db8::1]:4096".parse().unwrap(),
             peer: "[2001:db8::7]:80".parse().unwrap(),
+            link_index: 3,
             seq: 0x0102_0304,
             kind: (V6_PACKET_TOO_BIG, 0),
             mtu: 1280,
@@ -270,17 +293,17 @@ mod tests {
             changes_route: true,
             error: Some(error),
         };
-        assert_eq!(parse_v6(&message), Some(expected));
+        assert_eq!(parse_v6(&message, 3), Some(expected));
         // An extension header.
         message[8 + 6] = 44;
-        let parsed = parse_v6(&message).unwrap();
+        let parsed = parse_v6(&message, 3).unwrap();
         assert_eq!((parsed.changes_route, parsed.error), (true, None));
         message[8] = 0x45;
-        assert_eq!(parse_v6(&message), None, "it quotes IPv4");
+        assert_eq!(parse_v6(&message, 3), None, "it quotes IPv4");
         let mut redirect = vec![V6_REDIRECT, 0, 0, 0, 0, 0, 0, 0];
         redirect.extend(ip("fe80::9"));
         redirect.extend(ip("2001:db8::7"));
-        let parsed = parse_v6(&redirect).unwrap();
+        let parsed = parse_v6(&redirect, 3).unwrap();
         assert_eq!(
             (parsed.destination, parsed.error),
             (expected.destination, None)
@@ -321,6 +344,7 @@ mod tests {
             let error = SegmentError {
                 local: "192.0.2.1:4096".parse().unwrap(),
                 peer: "192.0.2.7:80".parse().unwrap(),
+                link_index: 0,
                 seq: 0x0102_0304,
                 kind: (DESTINATION_UNREACHABLE, FRAGMENTATION_NEEDED),
                 mtu: 600,

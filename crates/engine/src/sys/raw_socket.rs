@@ -1,6 +1,6 @@
 //! The way back into the kernel for packets that came past it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
 use descriptors::OwnDescriptor;
@@ -38,13 +38,14 @@ impl RawSocket {
         self.v4.is_open() && self.v6.as_ref().is_none_or(OfFamily::is_open)
     }
 
-    /// Sends an IP packet to its own destination, mostly an address of this host.
-    pub(crate) fn send(&self, packet: &[u8]) -> bool {
+    /// Sends an IP packet to its own destination, mostly an address of this host. If that is link-local, `link_index` is the interface
+    /// that it is on.
+    pub(crate) fn send(&self, packet: &[u8], link_index: u32) -> bool {
         match packet.first().map(|byte| byte >> 4) {
             Some(4) => destination::<4>(packet, 16).is_some_and(|to| self.v4.send(packet, to)),
             Some(6) => destination::<16>(packet, 24).is_some_and(|to| {
                 let v6 = self.v6.as_ref();
-                v6.is_some_and(|v6| v6.send(packet, to))
+                v6.is_some_and(|v6| v6.send(packet, with_scope(to, link_index)))
             }),
             _ => false,
         }
@@ -57,6 +58,14 @@ where
 {
     let bytes = packet.get(offset..)?.first_chunk::<LEN>()?;
     Some(SocketAddr::new(IpAddr::from(*bytes), 0))
+}
+
+/// The kernel takes no notice of the scope of other addresses.
+fn with_scope(address: SocketAddr, link_index: u32) -> SocketAddr {
+    match address {
+        SocketAddr::V6(six) => SocketAddrV6::new(*six.ip(), 0, 0, link_index).into(),
+        SocketAddr::V4(_) => address,
+    }
 }
 
 impl OfFamily {

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use libc::{c_int, c_long, c_void};
 
-use super::{Errno, Sockaddr, check};
+use super::{Errno, SO_BINDTOIFINDEX, Sockaddr, check};
 
 // kernel `include/uapi/linux/tcp.h`
 const REPAIR_ON: c_int = 1;
@@ -99,6 +99,13 @@ pub(crate) fn connect(fd: c_int, peer: SocketAddr) -> Result<(), Errno> {
 /// `bind(2)`; the address is of the socket's family.
 pub(crate) fn bind(fd: c_int, local: SocketAddr) -> Result<(), Errno> {
     with_address(libc::SYS_bind, fd, Sockaddr::from(local).as_bytes())
+}
+
+/// Binds a socket to the interface with this index; 0: to none any more.
+pub(crate) fn bind_to_device(fd: c_int, link_index: u32) {
+    if let Err(Errno(errno)) = set_option(fd, libc::SOL_SOCKET, SO_BINDTOIFINDEX, &link_index) {
+        log::warn!("fd {fd}: cannot be bound to interface {link_index}: errno {errno}");
+    }
 }
 
 /// Dissolves a connection, quietly under repair, and forgets the error that this leaves behind.

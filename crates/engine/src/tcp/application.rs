@@ -126,7 +126,7 @@ impl<S: TcpStack> TcpSocket<S> {
             Role::Stream(stream) => (stream.local, stream.peer),
             _ => return true,
         };
-        host.network().has_route(local.ip(), peer.ip())
+        host.network().has_route(local, peer)
     }
 
     /// The network or a device has changed. Under the control lock.
@@ -165,7 +165,7 @@ impl<S: TcpStack> TcpSocket<S> {
             return;
         }
         let path_mtus = &self.common.path_mtus;
-        let mtu = path_mtus.at_most(stream.peer.ip(), way.mtu, now);
+        let mtu = path_mtus.at_most(stream.peer, way.mtu, now);
         stream.connection.set_path_mtu(mtu);
         stream.way = Some(way);
         let outcome = stream.settle(&self.core, now);

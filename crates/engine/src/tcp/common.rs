@@ -55,8 +55,8 @@ pub(super) struct Stranger {
 
 impl Stranger {
     /// A copy, for the frame belongs to the ring.
-    pub(super) fn new(segment: &Segment, data: Option<Received>) -> Self {
-        let (local, peer) = delivery::ends(segment);
+    pub(super) fn new(segment: &Segment, link_index: u32, data: Option<Received>) -> Self {
+        let (local, peer) = delivery::ends(segment, link_index);
         Self {
             local,
             peer,

@@ -9,7 +9,7 @@ use dev_core::{Flow, Protocol};
 use libc::c_int;
 
 use crate::sockets::events;
-use crate::sockets::family::{canonical, is_narrow, local_address};
+use crate::sockets::family::{Family, canonical, link_of, local_address, scope_of};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
@@ -62,7 +62,15 @@ impl<S: TcpStack> TcpSocket<S> {
             return ConnectOutcome::Kernel;
         }
         let peer = canonical(peer);
-        let interface = match self.interface_to(host, peer) {
+        let device = match self.family() {
+            Family::Inet => 0,
+            Family::Inet6 => sys::bound_device(self.fd()),
+        };
+        if device == 0 && has_no_link(peer) {
+            // An error, after which the socket may be connected.
+            return ConnectOutcome::Kernel;
+        }
+        let interface = match self.interface_to(host, peer, device) {
             Ok(interface) => interface,
             Err(refusal) => return self.left_to_kernel(host, peer, &refusal),
         };
@@ -210,11 +218,12 @@ impl<S: TcpStack> TcpSocket<S> {
         ConnectOutcome::Done
     }
 
-    /// Where a connection to `peer` would go.
+    /// Where a connection to `peer` would go. `device`: the interface that the socket is bound to, or 0.
     fn interface_to(
         &self,
         host: &Host<S>,
         peer: SocketAddr,
+        device: u32,
     ) -> Result<&'static Interface<S>, NotOffloaded<'static>> {
         let fd = self.fd();
         let rules = host.rules();
@@ -237,10 +246,15 @@ impl<S: TcpStack> TcpSocket<S> {
         if destination.is_loopback() || destination.is_unspecified() {
             return Err(Reason::Loopback.into());
         }
-        if is_narrow(destination) {
-            return Err(Reason::Tcp.into());
+        if matches!(destination, IpAddr::V6(ip) if ip.is_multicast()) {
+            return Err(Reason::Multicast.into());
         }
         let bound = local_address(fd);
+        let link = bound.map_or_else(|| scope_of(peer), |it| link_of(it, peer));
+        if device != 0 && device != link {
+            // An error, or the device of a connection that has failed.
+            return Err(Reason::Route.into());
+        }
         let is_other = |it: &SocketAddr| it.is_ipv4() != peer.is_ipv4();
         if bound
             .as_ref()
@@ -253,7 +267,7 @@ impl<S: TcpStack> TcpSocket<S> {
             destination,
             source: bound.map(|it| it.ip()).filter(|ip| !ip.is_unspecified()),
             tos: self.tos(destination),
-            output_interface: None,
+            output_interface: (link != 0).then_some(link),
             flow: Some(FlowPorts {
                 protocol: Protocol::Tcp,
                 local: bound.map_or(0, |it| it.port()),
@@ -345,12 +359,11 @@ impl<S: TcpStack> TcpSocket<S> {
             undo(&wanted, true);
             return Begun::Not(Reason::Route, "");
         };
-        if is_narrow(local.ip()) {
-            undo(&wanted, true);
-            return Begun::Not(Reason::Tcp, "");
-        }
         let is_allowed = client_rule(host.rules(), peer, Some(local)).is_none();
-        let is_reached = !local.ip().is_loopback() && local.ip() != peer.ip();
+        // A host without other addresses sends to any network from its link-local one, and the socket is bound to no interface: it
+        // could not be bound to that address again.
+        let is_whole = !has_no_link(local);
+        let is_reached = !local.ip().is_loopback() && local.ip() != peer.ip() && is_whole;
         if !is_allowed || !is_reached {
             undo(&wanted, true);
             return Begun::Not(
@@ -418,6 +431,14 @@ impl<S: TcpStack> TcpSocket<S> {
         self.interfaces_changed();
         Begun::Here
     }
+}
+
+/// Whether an address needs an interface to lead anywhere, and names none.
+fn has_no_link(address: SocketAddr) -> bool {
+    let IpAddr::V6(ip) = address.ip() else {
+        return false;
+    };
+    ip.is_unicast_link_local() && scope_of(address) == 0
 }
 
 /// How a connection has begun.

@@ -11,40 +11,60 @@ use crate::tcp::socket::Role;
 use crate::tcp::stream::{Outcome, Sent};
 use crate::tcp::{TcpSocket, TcpStack};
 
-/// Who sent a frame on its link.
-#[inline]
-fn source_mac(frame: &[u8]) -> [u8; 6] {
-    frame
-        .get(6..)
-        .and_then(|rest| rest.first_chunk())
-        .copied()
-        .unwrap_or_default()
+/// Where a segment comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    /// Index of the interface that it came in on.
+    pub(super) link_index: u32,
+    /// Who sent it on the link.
+    pub(super) mac: [u8; 6],
+}
+
+impl Origin {
+    #[inline]
+    fn of(frame: &[u8], link_index: u32) -> Self {
+        let mac = frame.get(6..).and_then(|rest| rest.first_chunk());
+        Self {
+            link_index,
+            mac: mac.copied().unwrap_or_default(),
+        }
+    }
 }
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// A segment in a frame. `Err`: the frame is not needed.
+    /// A segment in a frame, which came in on the interface with this index. `Err`: the frame is not needed.
     #[inline]
-    pub(crate) fn deliver(&'static self, segment: &Segment, frame: Frame) -> Result<(), Frame> {
+    pub(crate) fn deliver(
+        &'static self,
+        segment: &Segment,
+        frame: Frame,
+        link_index: u32,
+    ) -> Result<(), Frame> {
+        let origin = Origin::of(self.common.pool.data(&frame), link_index);
         if segment.payload_len == 0 {
-            self.take(segment, source_mac(self.common.pool.data(&frame)), None);
+            self.take(segment, origin, None);
             return Err(frame);
         }
-        let mac = source_mac(self.common.pool.data(&frame));
         let (start, len) = (segment.payload_offset, segment.payload_len);
         let data = Received::of_frame(self.common.pool, frame, start, len);
-        self.take(segment, mac, Some(data));
+        self.take(segment, origin, Some(data));
         Ok(())
     }
 
     /// One that was merged of several, and is longer than a frame.
-    pub(crate) fn deliver_long(&'static self, segment: &Segment, packet: LongPacket) {
-        let mac = source_mac(packet.as_ref());
+    pub(crate) fn deliver_long(
+        &'static self,
+        segment: &Segment,
+        packet: LongPacket,
+        link_index: u32,
+    ) {
+        let origin = Origin::of(packet.as_ref(), link_index);
         let data = Received::of_long(packet, segment.payload_offset, segment.payload_len);
-        self.take(segment, mac, Some(data));
+        self.take(segment, origin, Some(data));
     }
 
     #[inline]
-    fn take(&'static self, segment: &Segment, mac: [u8; 6], data: Option<Received>) {
+    fn take(&'static self, segment: &Segment, origin: Origin, data: Option<Received>) {
         let now = now();
         let mut role = self.role.lock();
         let outcome = match &mut *role {
@@ -76,9 +96,11 @@ impl<S: TcpStack> TcpSocket<S> {
                 }
             }
             Role::Listener(listening) => {
-                listening.take(&self.core, self.common, now, segment, mac, data)
+                listening.take(&self.core, self.common, now, segment, origin, data)
             }
-            Role::Returning(returning) => returning.take(self, now, segment, data),
+            Role::Returning(returning) => {
+                returning.take(self, now, segment, origin.link_index, data)
+            }
             Role::Moving(moving) => {
                 moving.take(segment, data);
                 Outcome::default()

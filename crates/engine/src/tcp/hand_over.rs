@@ -9,7 +9,7 @@ use libc::c_int;
 use wire::EthernetAddresses;
 use wire::tcp::{Options, Segment, Template, Timestamps};
 
-use crate::sockets::family::Family;
+use crate::sockets::family::{Family, link_of};
 use crate::sockets::host::Host;
 use crate::sys::streams::{self, RepairQueue};
 use crate::sys::{self, Errno};
@@ -160,7 +160,7 @@ fn send_parts(
         let is_last = (index + 1) * PART_BYTES >= data.len();
         let header = header_of_part(header, index, is_last);
         if let Some(packet) = packet(local, peer, &header, part) {
-            raw.send(&packet);
+            raw.send(&packet, link_of(local, peer));
         }
     }
 }
@@ -364,7 +364,7 @@ fn say<S: TcpStack>(
     let sent = host
         .return_socket()
         .zip(packet)
-        .is_some_and(|(raw, packet)| raw.send(&packet));
+        .is_some_and(|(raw, packet)| raw.send(&packet, link_of(local, peer)));
     if sent {
         Ok(())
     } else {

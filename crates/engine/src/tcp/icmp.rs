@@ -11,6 +11,7 @@ use ::tcp::{IcmpError, Instant, SeqNumber, State, Transmit};
 use wire::EthernetAddresses;
 use wire::tcp::Template;
 
+use crate::sockets::family::{link_of, scope_of};
 use crate::sockets::host::Host;
 use crate::sys::SegmentError;
 use crate::tcp::common::now;
@@ -22,7 +23,14 @@ use crate::tcp::{TcpSocket, TcpStack};
 /// The largest packets that get through to destinations, as routers have said: the kernel has not been told.
 #[derive(Debug, Default)]
 pub(super) struct PathMtus {
-    known: Mutex<HashMap<IpAddr, (u16, Instant)>>,
+    known: Mutex<HashMap<Place, (u16, Instant)>>,
+}
+
+/// A host: its address, and the interface that it is on if that is link-local.
+type Place = (IpAddr, u32);
+
+fn place_of(peer: SocketAddr) -> Place {
+    (peer.ip(), scope_of(peer))
 }
 
 /// How long one is believed (`net.ipv4.route.mtu_expires`).
@@ -38,23 +46,23 @@ const fn mtu_min(peer: IpAddr) -> u16 {
 }
 
 impl PathMtus {
-    fn learn(&self, peer: IpAddr, mtu: u16, now: Instant) {
+    fn learn(&self, peer: SocketAddr, mtu: u16, now: Instant) {
         let mut known = self.lock();
         if known.len() >= MOST {
             known.clear();
         }
-        known.insert(peer, (mtu.max(mtu_min(peer)), now + EXPIRES));
+        known.insert(place_of(peer), (mtu.max(mtu_min(peer.ip())), now + EXPIRES));
     }
 
     /// What gets through to `peer` of packets of `mtu` bytes.
-    pub(super) fn at_most(&self, peer: IpAddr, mtu: u16, now: Instant) -> u16 {
-        match self.lock().get(&peer) {
+    pub(super) fn at_most(&self, peer: SocketAddr, mtu: u16, now: Instant) -> u16 {
+        match self.lock().get(&place_of(peer)) {
             Some((known, expires)) if now < *expires => mtu.min(*known),
             _ => mtu,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, (u16, Instant)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Place, (u16, Instant)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,7 +117,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if let IcmpError::PacketTooBig { mtu } = error
             && is_outstanding
         {
-            self.common.path_mtus.learn(stream.peer.ip(), mtu, now);
+            self.common.path_mtus.learn(stream.peer, mtu, now);
         }
         stream.connection.on_icmp(error, seq);
     }
@@ -146,11 +154,12 @@ impl<S: TcpStack> TcpSocket<S> {
             }
         }
         stream.publish();
+        let link = link_of(stream.local, stream.peer);
         let wake_up = stream.connection.poll_wake_up();
         drop(role);
         if let Some(raw) = host.return_socket() {
             for packet in packets {
-                raw.send(&packet);
+                raw.send(&packet, link);
             }
         }
         if let Some(at) = wake_up {

@@ -22,6 +22,7 @@ use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::tcp::Common;
 use crate::tcp::common::{Counted, Stranger};
+use crate::tcp::deliver::Origin;
 use crate::tcp::payload::Received;
 use crate::tcp::stream::{Outcome, Stream};
 use crate::tcp::way::{Headers, Way, path_to};
@@ -69,43 +70,49 @@ impl<S: Stack> Listening<S> {
         common: &Common<S>,
         now: Instant,
         segment: &Segment,
-        mac: [u8; 6],
+        origin: Origin,
         data: Option<Received>,
     ) -> Outcome {
-        let key = delivery::ends(segment);
+        let key = delivery::ends(segment, origin.link_index);
         if self.children.contains_key(&key) {
             return self.take_for_child(core, common, now, segment, key, data);
         }
         match self.listener.on_segment(now, &segment.header) {
-            ListenDisposition::Open => self.open(core, common, now, segment, mac),
-            ListenDisposition::Cookie => self.answer_with_cookie(common, now, segment, mac),
+            ListenDisposition::Open => self.open(core, common, now, segment, origin),
+            ListenDisposition::Cookie => self.answer_with_cookie(common, now, segment, origin),
             // It may be for a connection that the kernel has, in TIME-WAIT for example.
             ListenDisposition::Ignore if segment.header.flags.contains(Flags::RST) => {
-                leave_to_kernel(common, now, segment, data)
+                leave_to_kernel(common, now, segment, origin, data)
             }
             // The queue is full; the peer tries again.
             ListenDisposition::Ignore => Outcome::default(),
             ListenDisposition::Reset => {
-                let opened = self.open_by_cookie(common, now, segment, mac);
+                let opened = self.open_by_cookie(common, now, segment, origin);
                 match opened {
                     Ok(()) => self.take_for_child(core, common, now, segment, key, data),
                     Err(CookieError::QueueFull) => Outcome::default(),
-                    Err(CookieError::Invalid) => leave_to_kernel(common, now, segment, data),
+                    Err(CookieError::Invalid) => {
+                        leave_to_kernel(common, now, segment, origin, data)
+                    }
                 }
             }
         }
     }
 
     /// How segments get back to where one came from.
-    fn way_back(&self, segment: &Segment, mac: [u8; 6]) -> Option<Way<S>> {
-        let (local, peer) = delivery::ends(segment);
-        let place = self.places.iter().find(|it| it.address == local.ip())?;
+    fn way_back(&self, segment: &Segment, origin: Origin) -> Option<Way<S>> {
+        let (local, peer) = delivery::ends(segment, origin.link_index);
+        // Several interfaces may have one link-local address.
+        let is_here = |it: &&Place<S>| {
+            it.address == local.ip() && it.interface.spec().index == origin.link_index
+        };
+        let place = self.places.iter().find(is_here)?;
         let (interface, hop_limit) = (place.interface, place.hop_limit);
         let (ends, user) = ((local, peer), passing_user(interface, peer));
         Some(Way::back(
             interface,
             hop_limit,
-            mac,
+            origin.mac,
             ends,
             self.headers,
             user,
@@ -118,10 +125,10 @@ impl<S: Stack> Listening<S> {
         common: &Common<S>,
         now: Instant,
         segment: &Segment,
-        mac: [u8; 6],
+        origin: Origin,
     ) -> Outcome {
-        let (local, peer) = delivery::ends(segment);
-        let Some(way) = self.way_back(segment, mac) else {
+        let (local, peer) = delivery::ends(segment, origin.link_index);
+        let Some(way) = self.way_back(segment, origin) else {
             self.listener.on_embryonic_closed();
             return Outcome::default();
         };
@@ -356,9 +363,10 @@ fn leave_to_kernel<S: Stack>(
     common: &Common<S>,
     now: Instant,
     segment: &Segment,
+    origin: Origin,
     data: Option<Received>,
 ) -> Outcome {
-    common.add_stranger(Stranger::new(segment, data));
+    common.add_stranger(Stranger::new(segment, origin.link_index, data));
     Outcome {
         wake_up: Some(now),
         ..Outcome::default()

@@ -14,7 +14,7 @@ use ::tcp::{Flags, Header, Instant, State};
 use libc::c_int;
 use wire::tcp::{Options, Timestamps};
 
-use crate::sockets::family::Family;
+use crate::sockets::family::{Family, link_of};
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
 use crate::sys::Errno;
@@ -106,7 +106,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 // What comes from here on is for the kernel.
                 self.drop_flows();
                 let raw = host.return_socket().zip(packet(local, peer, &fin, &[]));
-                raw.is_some_and(|(raw, packet)| raw.send(&packet))
+                raw.is_some_and(|(raw, packet)| raw.send(&packet, link_of(local, peer)))
             }
             Err(errno) => {
                 log::debug!(

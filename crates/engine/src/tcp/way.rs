@@ -9,6 +9,7 @@ use libc::c_int;
 use wire::EthernetAddresses;
 use wire::tcp::Template;
 
+use crate::sockets::family::link_of;
 use crate::sockets::header_options::HeaderOptions;
 use crate::sockets::host::Host;
 use crate::sockets::interface::{Interface, RingLease};
@@ -88,11 +89,12 @@ impl<S: Stack> Way<S> {
         headers: Headers,
         user: RingUser,
     ) -> Result<Self, Reason> {
+        let link = link_of(local, peer);
         let shared = host.next_hop(NextHopKey {
             destination: peer.ip(),
             source: Some(local.ip()),
             tos: headers.towards(peer.ip()).tos,
-            output_interface: None,
+            output_interface: (link != 0).then_some(link),
             flow: Some(FlowPorts {
                 protocol: Protocol::Tcp,
                 local: local.port(),

@@ -21,7 +21,6 @@ use crate::sockets::stack::Stack;
 use crate::sys;
 use crate::udp::groups;
 use crate::udp::port_sharing::port_sharing;
-use crate::udp::send_options::bound_device;
 use crate::udp::{UdpSocket, UdpStack};
 
 /// Those of some interfaces that are to be opened, or are being opened.
@@ -89,7 +88,7 @@ impl<S: UdpStack> UdpSocket<S> {
             }
             return Vec::new();
         }
-        let device = bound_device(fd);
+        let device = sys::bound_device(fd);
         self.attachment().groups.device = device;
         let reuse_port = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1);
         let enabled = host.settings().offloaded_sockets;

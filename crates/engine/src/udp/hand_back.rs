@@ -37,7 +37,7 @@ impl<S: Stack> UdpSocket<S> {
         self.drain_packets(|packet| {
             // To a group it would go out to the network, and to other members once more.
             let cost = charge_bytes(packet.len());
-            let given = !stays(packet) && cost <= room && raw.send(packet);
+            let given = !stays(packet) && cost <= room && raw.send(packet, 0);
             if given {
                 room -= cost;
             }

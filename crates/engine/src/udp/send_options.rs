@@ -60,7 +60,7 @@ impl SendOptions {
             set.map(|(level, name, _)| (*level, *name))
         };
         Self {
-            device: bound_device(fd),
+            device: sys::bound_device(fd),
             segment_len: value(libc::IPPROTO_UDP, libc::UDP_SEGMENT) as u16,
             reports_errors: value(libc::IPPROTO_IP, libc::IP_RECVERR) != 0
                 || value(libc::IPPROTO_IPV6, libc::IPV6_RECVERR) != 0,
@@ -68,14 +68,6 @@ impl SendOptions {
         }
     }
 }
-
-/// `SO_BINDTODEVICE`: index of the interface that a socket is bound to, or 0.
-pub(super) fn bound_device(fd: c_int) -> u32 {
-    let index = sys::option_int(fd, libc::SOL_SOCKET, SO_BINDTOIFINDEX);
-    index.unwrap_or(0).cast_unsigned()
-}
-
-const SO_BINDTOIFINDEX: c_int = 62;
 
 impl<S: Stack> UdpSocket<S> {
     /// The kernel's socket has other options that concern what is sent.

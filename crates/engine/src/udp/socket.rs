@@ -18,7 +18,7 @@ use crate::sockets::rings::RingPolicy;
 use crate::sockets::settings::Settings;
 use crate::sockets::shared::Shared;
 use crate::sockets::socket::SocketCore;
-use crate::sockets::stack::Stack;
+use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::sys::Errno;
 use crate::udp::Received;
 use crate::udp::destination::SendState;
@@ -81,9 +81,13 @@ impl<S: Stack> UdpSocket<S> {
     /// The next call is to fail with this, and `poll(2)` and its like to show it. Nobody is woken or told of it: the kernel sets its
     /// `sk_err` here without a word, too.
     pub fn postpone_error(&self, errno: Errno) {
-        let _queue = self.receive.lock();
+        let queue = self.receive.lock();
         self.shadow.postpone_error(errno);
         self.readiness.set(events::ERR);
+        drop(queue);
+        for watcher in self.readiness.watchers() {
+            watcher.error_is_postponed();
+        }
     }
 
     /// What `SO_ERROR` is, beside what the kernel knows of.

@@ -1,6 +1,6 @@
 //! A socket address in shared memory.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use crate::field::versioned::{self, COPY_WORDS, Versioned};
 use crate::field::{Field, Value};
@@ -10,11 +10,12 @@ use crate::schema::FieldKind;
 /// An address and a port that change together.
 ///
 /// The address is stored as 16 bytes; IPv4 in its mapped form (`::ffff:a.b.c.d`), and a mapped
-/// address reads back as IPv4. IPv6 scope and flow label are not kept.
+/// address reads back as IPv4. IPv6 flow labels are not kept, and scopes of link-local unicast addresses
+/// only, which say nothing without: older readers find the address alone.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Endpoint {
-    /// 16 address bytes, then port and presence.
+    /// 16 address bytes, then port, presence and scope.
     words: Versioned,
 }
 
@@ -22,16 +23,17 @@ const _: () = assert!(size_of::<Endpoint>() == 56 && align_of::<Endpoint>() == 8
 
 impl Endpoint {
     pub fn set(&self, address: SocketAddr) {
-        let ip = match address.ip() {
-            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-            IpAddr::V6(ip) => ip,
+        let (ip, scope) = match address {
+            SocketAddr::V4(four) => (four.ip().to_ipv6_mapped(), 0),
+            SocketAddr::V6(six) if six.ip().is_unicast_link_local() => (*six.ip(), six.scope_id()),
+            SocketAddr::V6(six) => (*six.ip(), 0),
         };
+        let rest = u64::from(scope) << SCOPE_SHIFT | PRESENT | u64::from(address.port());
         // Split into halves in memory order, whatever the byte order of the machine.
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = ip.octets();
         let first = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
         let second = u64::from_ne_bytes([i, j, k, l, m, n, o, p]);
-        self.words
-            .store([first, second, PRESENT | u64::from(address.port())]);
+        self.words.store([first, second, rest]);
     }
 
     /// Forgets the address.
@@ -82,12 +84,17 @@ fn address([first, second, rest]: [u64; COPY_WORDS]) -> Option<SocketAddr> {
         *to = from;
     }
     let [low, high, ..] = rest.to_le_bytes();
-    let ip = Ipv6Addr::from(octets).to_canonical();
-    Some(SocketAddr::new(ip, u16::from_le_bytes([low, high])))
+    let port = u16::from_le_bytes([low, high]);
+    Some(match Ipv6Addr::from(octets).to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::from((ip, port)),
+        IpAddr::V6(ip) => SocketAddrV6::new(ip, port, 0, (rest >> SCOPE_SHIFT) as u32).into(),
+    })
 }
 
 /// Set in the third word when there is an address; the port is in the low 16 bits.
 const PRESENT: u64 = 1 << 16;
+/// The scope is in the upper half.
+const SCOPE_SHIFT: u32 = 32;
 
 #[cfg(test)]
 mod tests {
@@ -102,11 +109,15 @@ mod tests {
             "0.0.0.0:0",
             "[2001:db8::7]:65535",
             "[::]:1",
+            "[fe80::1%4294967295]:65535",
+            "[fe80::1]:1",
         ] {
             let address: SocketAddr = text.parse().unwrap();
             endpoint.set(address);
             assert_eq!(endpoint.value(), Some(address), "{text}");
         }
+        endpoint.set("[2001:db8::7%3]:1".parse().unwrap());
+        assert_eq!(endpoint.value(), Some("[2001:db8::7]:1".parse().unwrap()));
         endpoint.clear();
         assert_eq!(endpoint.value(), None);
     }

@@ -2,9 +2,9 @@
 
 use super::super::maps::{Tables, V6_FLOW_KEY_BYTES, V6_PORT_KEY_BYTES};
 use super::{
-    Assembler, Capacity, Equal, Greater, KeyShifts, Label, Less, NotEqual, PROTOCOL_TCP, R0, R1,
-    R2, R6, R7, R8, R9, R10, SLOT_INDEX, U8, U16, U32, U64, V6_FLOW_KEY, V6_PORT_KEY,
-    check_transport, context, in_memory, look_up,
+    Assembler, Capacity, Equal, Greater, KeyShifts, Label, Less, NotEqual, R0, R1, R2, R6, R7, R8,
+    R9, R10, SLOT_INDEX, U8, U16, U32, U64, V6_FLOW_KEY, V6_PORT_KEY, check_transport, context,
+    in_memory, look_up,
 };
 
 /// Jumps to `pass` with a frame that is not ours, and goes on or jumps to `matched` with one that is. R1 is the EtherType, the other
@@ -29,17 +29,9 @@ pub(super) fn steer(
 
     // From a source that the kernel believes: not multicast (ff00::/8), and not of 0::/64, where the unspecified address, loopback
     // and those of IPv4 are. What to do with the others is the kernel's decision (`ip6_rcv_core`), and with our own address, too.
-    // Streams from link-local addresses (fe80::/10), which say something only together with the interface, are the kernel's.
     let is_foreign = a.label();
-    let is_good = a.label();
-    a.load(R1, U16, R7, frame::SOURCE_ADDRESS);
-    a.be16(R1);
-    a.jump_if(R1, Less, 0xfe80, is_good);
-    a.jump_if(R1, Greater, 0xfeff, pass);
-    a.jump_if(R1, Greater, 0xfebf, is_good);
-    a.load(R1, U8, R7, frame::NEXT_HEADER);
-    a.jump_if(R1, Equal, PROTOCOL_TCP, pass);
-    a.place(is_good);
+    a.load(R1, U8, R7, frame::SOURCE_ADDRESS);
+    a.jump_if(R1, Equal, 0xff, pass);
     a.load(R1, U64, R7, frame::SOURCE_ADDRESS);
     a.jump_if(R1, Equal, 0, pass);
     a.load(R2, U64, R7, frame::DESTINATION_ADDRESS);

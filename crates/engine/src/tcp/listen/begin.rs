@@ -7,7 +7,7 @@ use ::tcp::Listener;
 use dev_core::{Flow, Protocol};
 use libc::c_int;
 
-use crate::sockets::family::{Addresses, is_narrow};
+use crate::sockets::family::{Addresses, scope_of};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
@@ -60,20 +60,23 @@ impl<S: TcpStack> TcpSocket<S> {
         if !self.common.can_repair() {
             return Err(Reason::Repair);
         }
-        if is_narrow(local.ip()) {
-            return Err(Reason::Tcp);
+        let link = scope_of(local);
+        if local.is_ipv6() && sys::bound_device(fd) != link {
+            // Of a connection that has failed.
+            return Err(Reason::Route);
         }
         let mut places = Vec::new();
         let mut refusal = Reason::Loopback;
         for facts in host.links.facts() {
-            if facts.loopback || !facts.is_eligible() {
+            let is_other = link != 0 && link != facts.spec.index;
+            if facts.loopback || !facts.is_eligible() || is_other {
                 continue;
             }
             let hop_limit = host.network().hop_limit(facts.spec.index);
             for address in facts.addresses {
                 let is_wanted = local.ip() == address
                     || local.ip().is_unspecified() && at.versions.carry(address);
-                if !is_wanted || is_narrow(address) {
+                if !is_wanted {
                     continue;
                 }
                 let at = SocketAddr::new(address, local.port());

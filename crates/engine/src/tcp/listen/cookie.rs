@@ -7,6 +7,7 @@ use super::Listening;
 use crate::sockets::delivery;
 use crate::sockets::stack::Stack;
 use crate::tcp::Common;
+use crate::tcp::deliver::Origin;
 use crate::tcp::stream::Outcome;
 use crate::tcp::way::path_to;
 
@@ -17,9 +18,9 @@ impl<S: Stack> Listening<S> {
         common: &Common<S>,
         now: Instant,
         segment: &Segment,
-        mac: [u8; 6],
+        origin: Origin,
     ) -> Outcome {
-        let Some(way) = self.way_back(segment, mac) else {
+        let Some(way) = self.way_back(segment, origin) else {
             return Outcome::default();
         };
         let key = common.key();
@@ -55,9 +56,9 @@ impl<S: Stack> Listening<S> {
         common: &Common<S>,
         now: Instant,
         segment: &Segment,
-        mac: [u8; 6],
+        origin: Origin,
     ) -> Result<(), CookieError> {
-        let way = self.way_back(segment, mac).ok_or(CookieError::Invalid)?;
+        let way = self.way_back(segment, origin).ok_or(CookieError::Invalid)?;
         let key = common.key();
         let flow = SecretFlow {
             key: &key,
@@ -69,7 +70,7 @@ impl<S: Stack> Listening<S> {
         let connection = self
             .listener
             .accept_cookie(now, &flow, path, options, &segment.header)?;
-        let key = delivery::ends(segment);
+        let key = delivery::ends(segment, origin.link_index);
         self.hold(common, connection, way, key);
         Ok(())
     }

@@ -6,16 +6,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ::tcp::{Flags, Instant, Snapshot};
-use dev_core::{Admission, Agreed, Clocks, Flow, Protocol, WindowShifts};
+use dev_core::{Admission, Agreed, Clocks, Flow, Protocol, ReceivingHost, WindowShifts};
 use libc::c_int;
 use wire::tcp::Segment;
 
 use super::Listening;
 use crate::sockets::delivery;
+use crate::sockets::family::link_of;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
+use crate::sockets::network::Network;
 use crate::sockets::stack::Stack;
-use crate::sys::streams;
+use crate::sys::{self, streams};
 use crate::tcp::common::{Stranger, now};
 use crate::tcp::hand_over::{packet, peers_header, send_on};
 use crate::tcp::payload::Received;
@@ -49,9 +51,10 @@ impl<S: Stack> Returning<S> {
         socket: &TcpSocket<S>,
         now: Instant,
         segment: &Segment,
+        link_index: u32,
         data: Option<Received>,
     ) -> Outcome {
-        let key = delivery::ends(segment);
+        let key = delivery::ends(segment, link_index);
         if self.listening.children.contains_key(&key) {
             let (core, common): (_, &Common<S>) = (&socket.core, socket.common);
             let listening = &mut self.listening;
@@ -62,7 +65,7 @@ impl<S: Stack> Returning<S> {
             return outcome;
         }
         if self.later.len() < LATER_MAX {
-            self.later.push(Stranger::new(segment, data));
+            self.later.push(Stranger::new(segment, link_index, data));
         }
         Outcome {
             wake_up: Some(now),
@@ -131,7 +134,7 @@ impl<S: TcpStack> TcpSocket<S> {
             let place = returning.flows.iter().position(is_of);
             let flow = place.map(|place| returning.flows.swap_remove(place));
             drop(role);
-            admit(host, &*admission, *stream);
+            admit(host, self.fd(), &*admission, *stream);
             if let Some((interface, flow)) = flow {
                 interface.detach(&flow);
             }
@@ -265,7 +268,7 @@ fn has_room(fd: c_int) -> bool {
 }
 
 /// Puts a connection into the queue of the kernel's listening socket.
-fn admit<S: TcpStack>(host: &Host<S>, admission: &dyn Admission, stream: Stream<S>) {
+fn admit<S: TcpStack>(host: &Host<S>, fd: c_int, admission: &dyn Admission, stream: Stream<S>) {
     let (local, peer) = (stream.local, stream.peer);
     // Of one that the peer has reset nothing is left.
     let Some(snapshot) = stream.connection.export(now()) else {
@@ -274,12 +277,67 @@ fn admit<S: TcpStack>(host: &Host<S>, admission: &dyn Admission, stream: Stream<
     let agreed = agreed(&snapshot);
     let packets = packets(&snapshot, local, peer);
     let admitted = match host.return_socket() {
-        Some(raw) => admission.admit(local, peer, &agreed, &packets, &|packet| raw.send(packet)),
+        Some(raw) => {
+            let kernel = Kernel {
+                network: host.network(),
+                raw,
+                ends: (local, peer),
+            };
+            unbound(fd, || {
+                kernel.can_tell()?;
+                admission.admit(local, peer, &agreed, &packets, &kernel)
+            })
+        }
         None => Err(std::io::ErrorKind::NotConnected.into()),
     };
     match admitted {
         Ok(()) => log::debug!("{local}: the connection of {peer} waits in the kernel"),
         Err(error) => log::warn!("{local}: the connection of {peer} is lost: {error}"),
+    }
+}
+
+/// A listener at a link-local address is bound to an interface, and what comes back to this host comes by another. The connections are
+/// bound to theirs all the same.
+fn unbound<T>(fd: c_int, admit: impl FnOnce() -> T) -> T {
+    let device = sys::bound_device(fd);
+    if device != 0 {
+        streams::bind_to_device(fd, 0);
+    }
+    let admitted = admit();
+    if device != 0 {
+        streams::bind_to_device(fd, device);
+    }
+    admitted
+}
+
+/// The kernel, which receives segments of a connection once more.
+struct Kernel<'a> {
+    network: &'a dyn Network,
+    raw: &'a sys::RawSocket,
+    ends: (SocketAddr, SocketAddr),
+}
+
+impl Kernel<'_> {
+    /// Whether [`has_connection`](ReceivingHost::has_connection) will be true at all: else the kernel would get a part only.
+    fn can_tell(&self) -> std::io::Result<()> {
+        let (local, peer) = self.ends;
+        match link_of(local, peer) {
+            0 => Ok(()),
+            _ => self.network.has_connection(local, peer).map(drop),
+        }
+    }
+}
+
+impl ReceivingHost for Kernel<'_> {
+    fn receive(&self, packet: &[u8]) -> bool {
+        let (local, peer) = self.ends;
+        self.raw.send(packet, link_of(local, peer))
+    }
+
+    fn has_connection(&self) -> Option<bool> {
+        let (local, peer) = self.ends;
+        let has = || self.network.has_connection(local, peer).unwrap_or(false);
+        (link_of(local, peer) != 0).then(has)
     }
 }
 
