@@ -46,3 +46,63 @@ fn what_the_owner_gave_to_the_kernel_is_there_when_the_wait_ends() {
         owner.join().unwrap();
     });
 }
+
+const TAKER: u32 = 7;
+
+/// Both at once would mean that one reads from the kernel what the other takes past it.
+#[test]
+fn whoever_else_uses_a_socket_is_seen_or_sees_who_has_adopted_it() {
+    every_order(4, || {
+        let shared = Arc::new(SharedSocket::default());
+        assert!(shared.begin_taking(GENERATION, TAKER, |_| true));
+        let other = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.is_taken_by_several(GENERATION);
+                shared.adopter()
+            })
+        };
+        let is_adopted = shared.adopt(GENERATION, TAKER);
+        let waits_for = other.join().unwrap();
+        assert!(!is_adopted || waits_for == Some(TAKER));
+    });
+}
+
+#[test]
+fn of_two_that_begin_to_take_one_at_most_adopts() {
+    every_order(4, || {
+        let shared = Arc::new(SharedSocket::default());
+        let begin = |shared: &SharedSocket, process: u32| {
+            shared.begin_taking(GENERATION, process, |_| true) && shared.adopt(GENERATION, process)
+        };
+        let other = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || begin(&shared, TAKER + 1))
+        };
+        let first = begin(&shared, TAKER);
+        let second = other.join().unwrap();
+        assert!(!first || !second);
+    });
+}
+
+#[test]
+fn what_was_given_back_is_there_when_the_wait_ends() {
+    every_order(4, || {
+        let shared = Arc::new(SharedSocket::default());
+        let in_kernel = Arc::new(AtomicU32::new(0));
+        assert!(shared.begin_taking(GENERATION, TAKER, |_| true));
+        assert!(shared.adopt(GENERATION, TAKER));
+        let taker = {
+            let (shared, in_kernel) = (Arc::clone(&shared), Arc::clone(&in_kernel));
+            thread::spawn(move || {
+                in_kernel.store(1, Ordering::Relaxed);
+                shared.end_adoption(TAKER);
+            })
+        };
+        shared.is_taken_by_several(GENERATION);
+        if shared.adopter().is_none() {
+            assert_eq!(in_kernel.load(Ordering::Relaxed), 1);
+        }
+        taker.join().unwrap();
+    });
+}

@@ -272,6 +272,13 @@ pub trait Steering: Send + Sync + 'static {
     /// Leaves every packet of the interface to the kernel for good. Works where the process has lost every privilege.
     fn give_back(&self);
 
+    /// Gives the device up, if nothing is steered: another process may open the interface from here on. The caller has all rings,
+    /// and uses none of them any more. `Ok(false)`: nothing has changed. After an error every packet is the kernel's, but others cannot
+    /// open it.
+    fn close_if_unused(&self) -> io::Result<bool> {
+        Ok(false)
+    }
+
     /// The process is about to end: what it has asked of the device that outlives it is taken back, and it is not to be held up by the
     /// device's end.
     fn process_ends(&self) {}

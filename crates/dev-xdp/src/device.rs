@@ -25,7 +25,7 @@ use crate::flow_rules::FlowRules;
 use crate::rings::{XdpKick, XdpRx, XdpTx, XdpWatch};
 use crate::segmenter::XdpSegmenter;
 use crate::sight::{self, Needed, Sight};
-use crate::steering::XdpSteering;
+use crate::steering::{Queues, XdpSteering};
 use crate::xsk::{Binding, Patience, SendingXsk, Sizes, Umem, Xsk};
 
 /// Space that the kernel keeps free in front of a received packet (`XDP_PACKET_HEADROOM`).
@@ -224,11 +224,18 @@ impl XdpBackend {
         let fds: Vec<_> = sockets.iter().map(|(xsk, _)| Arc::clone(&xsk.fd)).collect();
         let sending = sockets.iter().filter_map(|(_, sending)| sending.as_ref());
         let sending_fds: Vec<_> = sending.map(|it| Arc::clone(&it.fd)).collect();
+        let sending = sockets.iter().filter_map(|(_, sending)| sending.as_ref());
+        let sending_rings = sending.map(|it| it.mapping);
+        let receiving_rings = sockets.iter().flat_map(|(xsk, _)| xsk.mappings);
+        let kept = Queues {
+            sockets: fds.iter().chain(&sending_fds).cloned().collect(),
+            rings: receiving_rings.chain(sending_rings).collect(),
+        };
         let mut tx = Vec::new();
         let receivers = queues.min(rings.receivers).max(1) as usize;
         let mut rx: Vec<_> = (0..receivers).map(|_| Vec::new()).collect();
         for (queue, (xsk, sending)) in sockets.into_iter().enumerate() {
-            if let Some(SendingXsk { fd, tx: ring }) = sending {
+            if let Some(SendingXsk { fd, tx: ring, .. }) = sending {
                 tx.push((XdpTx::new(ring, xsk.completion), XdpKick::new(fd)));
             }
             // The queue of a ring's number is among those that the ring receives from.
@@ -272,7 +279,13 @@ impl XdpBackend {
         Ok(Port {
             receivers: rx.into_iter().map(receiver).collect(),
             senders: tx,
-            steering: XdpSteering::new(Attached::new(parts, attached), fds, slow_to_close, rules),
+            steering: XdpSteering::new(
+                Attached::new(parts, attached),
+                fds,
+                slow_to_close,
+                kept,
+                rules,
+            ),
             segmenter,
             partial_checksums: has_partial_checksums(driver),
             description: format!("xdp {}", attach.text()),

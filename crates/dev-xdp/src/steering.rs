@@ -14,7 +14,7 @@ use crate::attachment::Attached;
 use crate::bpf::BpfError;
 use crate::farewell;
 use crate::flow_rules::FlowRules;
-use crate::xsk;
+use crate::xsk::{self, Mapping};
 
 /// The XDP program of an interface, and what we have put into its maps.
 #[derive(Debug)]
@@ -23,6 +23,34 @@ pub struct XdpSteering {
     sockets: Vec<Arc<OwnDescriptor>>,
     /// What the process's end would wait for.
     slow_to_close: Vec<Arc<OwnDescriptor>>,
+    queues: Queues,
+}
+
+/// What keeps the interface's queues from other processes.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    /// The sockets that have them.
+    pub(crate) sockets: Vec<Arc<OwnDescriptor>>,
+    /// Their rings.
+    pub(crate) rings: Vec<Mapping>,
+}
+
+impl Queues {
+    /// Lets go of them: the rings stay as they are, and nobody else has them.
+    ///
+    /// # Safety
+    /// Nobody but the kernel may write to the rings meanwhile.
+    unsafe fn close(&self) -> io::Result<()> {
+        let stand_in = xsk::silent_descriptor()?;
+        for ring in &self.rings {
+            // SAFETY: the caller's promise.
+            unsafe { ring.detach() }?;
+        }
+        self.sockets
+            .iter()
+            .for_each(|socket| socket.become_copy_of(&stand_in));
+        Ok(())
+    }
 }
 
 #[derive(Debug)]
@@ -44,6 +72,7 @@ impl XdpSteering {
         attached: Attached,
         sockets: Vec<Arc<OwnDescriptor>>,
         slow_to_close: Vec<Arc<OwnDescriptor>>,
+        queues: Queues,
         rules: FlowRules,
     ) -> Self {
         Self {
@@ -57,6 +86,7 @@ impl XdpSteering {
             }),
             sockets,
             slow_to_close,
+            queues,
         }
     }
 
@@ -175,6 +205,18 @@ impl Steering for XdpSteering {
         let mut steered = self.steered();
         steered.rules.remove_all();
         steered.attached.give_back();
+    }
+
+    fn close_if_unused(&self) -> io::Result<bool> {
+        let mut steered = self.steered();
+        if !steered.ports.is_empty() || !steered.exact.is_empty() {
+            return Ok(false);
+        }
+        steered.rules.remove_all();
+        steered.attached.give_back();
+        // SAFETY: the caller has all rings (contract of the trait).
+        unsafe { self.queues.close() }?;
+        Ok(true)
     }
 
     fn process_ends(&self) {

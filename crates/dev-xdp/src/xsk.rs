@@ -53,8 +53,8 @@ pub(crate) struct Sizes {
     pub(crate) tx: u32,
 }
 
-/// A bound socket and our ends of its rings. The rings' mappings live as long as the process: a ring end may be in
-/// use by a thread while the port is torn down, and a port is torn down only when its interface is gone.
+/// A bound socket and our ends of its rings. The rings' memory stays as long as the process: a ring end may be in
+/// use by a thread while the port is torn down, when its interface is gone, or left to another process ([`Mapping::detach`]).
 ///
 /// It does not send: whoever waits for a socket that does drives its TX ring, under a mutex that is held while another thread's
 /// frames are delivered (kernel `xsk_poll`, net/xdp/xsk.c).
@@ -64,6 +64,7 @@ pub(crate) struct Xsk {
     pub(crate) fill: Producer<u64>,
     pub(crate) completion: Consumer<u64>,
     pub(crate) rx: Consumer<Descriptor>,
+    pub(crate) mappings: [Mapping; 3],
 }
 
 /// The socket that sends by a queue, and our end of its ring, which is mapped as long.
@@ -71,6 +72,58 @@ pub(crate) struct Xsk {
 pub(crate) struct SendingXsk {
     pub(crate) fd: Arc<OwnDescriptor>,
     pub(crate) tx: Producer<Descriptor>,
+    pub(crate) mapping: Mapping,
+}
+
+/// Where a ring is mapped. The mapping keeps the socket open, whatever becomes of its descriptors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: an address and a length; who uses the memory says why it may.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Puts a copy in the ring's place, which is no socket's.
+    ///
+    /// # Safety
+    /// Nobody but the kernel may write to the ring meanwhile.
+    pub(crate) unsafe fn detach(&self) -> io::Result<()> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
+        let copy = unsafe { libc::mmap(std::ptr::null_mut(), self.len, access, flags, -1, 0) };
+        if copy == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: both are mapped for `len` bytes and are two mappings; nobody else writes (the caller's promise).
+        unsafe { std::ptr::copy_nonoverlapping(self.base.as_ptr(), copy.cast(), self.len) };
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        let place = self.base.as_ptr().cast::<libc::c_void>();
+        // SAFETY: the ring's mapping, which lives for good, is replaced by one of its length, and content, at once.
+        let moved = unsafe { libc::mremap(copy, self.len, self.len, flags, place) };
+        if moved == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the range is a mapping of ours.
+        unsafe { libc::madvise(place, self.len, libc::MADV_DONTFORK) };
+        Ok(())
+    }
+}
+
+/// A descriptor that is never ready.
+pub(crate) fn silent_descriptor() -> io::Result<OwnDescriptor> {
+    // SAFETY: integers.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and ours alone.
+    Ok(OwnDescriptor::new(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 impl Xsk {
@@ -97,19 +150,19 @@ impl Xsk {
             set_option(raw, option, &entries)?;
         }
         let offsets = mmap_offsets(raw)?;
-        let fill = map(
+        let (fill, fill_at) = map(
             raw,
             libc::XDP_UMEM_PGOFF_FILL_RING.cast_signed(),
             &offsets.fr,
             sizes.rx,
         )?;
-        let completion = map(
+        let (completion, completion_at) = map(
             raw,
             libc::XDP_UMEM_PGOFF_COMPLETION_RING.cast_signed(),
             &offsets.cr,
             sizes.tx,
         )?;
-        let rx = map(raw, libc::XDP_PGOFF_RX_RING, &offsets.rx, sizes.rx)?;
+        let (rx, rx_at) = map(raw, libc::XDP_PGOFF_RX_RING, &offsets.rx, sizes.rx)?;
         let address = address(link_index, queue, umem, binding);
         bind(raw, &address, patience)?;
         // SAFETY: the layout was just mapped from a fresh socket, stays mapped for good, and nobody else has our end.
@@ -123,6 +176,7 @@ impl Xsk {
             fill,
             completion,
             rx,
+            mappings: [fill_at, completion_at, rx_at],
         })
     }
 }
@@ -140,14 +194,14 @@ impl SendingXsk {
         let raw = fd.as_raw_fd();
         set_option(raw, libc::XDP_TX_RING, &sizes.tx)?;
         let offsets = mmap_offsets(raw)?;
-        let tx = map(raw, libc::XDP_PGOFF_TX_RING, &offsets.tx, sizes.tx)?;
+        let (tx, mapping) = map(raw, libc::XDP_PGOFF_TX_RING, &offsets.tx, sizes.tx)?;
         let umem = Umem::ShareWith(receiving.fd.as_raw_fd());
         let address = address(link_index, queue, umem, binding);
         bind(raw, &address, Patience::Short)?;
         // SAFETY: the layout was just mapped from a fresh socket, stays mapped for good, and nobody else has our end.
         let tx = unsafe { Producer::new(tx) };
         let fd = Arc::new(fd);
-        Ok(Self { fd, tx })
+        Ok(Self { fd, tx, mapping })
     }
 }
 
@@ -262,7 +316,7 @@ fn map<T>(
     page_offset: libc::off_t,
     offsets: &libc::xdp_ring_offset,
     entries: u32,
-) -> io::Result<Layout<T>> {
+) -> io::Result<(Layout<T>, Mapping)> {
     let at = |offset: u64| {
         usize::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))
     };
@@ -287,13 +341,14 @@ fn map<T>(
     unsafe { libc::madvise(address, len, libc::MADV_DONTFORK) };
     // SAFETY: the kernel's offsets lie inside the mapping, whose length was computed from the largest of them.
     let part = |offset: usize| unsafe { base.add(offset) };
-    Ok(Layout {
+    let layout = Layout {
         producer: part(at(offsets.producer)?).cast(),
         consumer: part(at(offsets.consumer)?).cast(),
         flags: part(at(offsets.flags)?).cast(),
         entries: part(at(offsets.desc)?).cast(),
         size: entries,
-    })
+    };
+    Ok((layout, Mapping { base, len }))
 }
 
 fn address(link_index: u32, queue: u32, umem: Umem, binding: Binding) -> libc::sockaddr_xdp {

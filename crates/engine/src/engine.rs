@@ -40,6 +40,7 @@ use crate::tcp;
 use crate::udp;
 
 pub use control::LogControls;
+use fork::Bells;
 pub use fork::Inherited;
 pub use kinds::{AnySocket, Object};
 pub use moved_descriptor::OldNumberUsers;
@@ -71,6 +72,8 @@ pub struct Engine<B: Backend> {
     poll_counters: MuxCounters,
     select_counters: MuxCounters,
     pub(crate) sharing: Sharing,
+    /// Of processes whose sockets this one has adopted.
+    pub(crate) bells: Bells,
     /// In a forked child, where this engine is its parent's: the engine of the parent's own parent.
     pub(crate) older: AtomicPtr<Self>,
     pub(crate) end: EndRequest,
@@ -147,6 +150,7 @@ impl<B: Backend> Engine<B> {
             poll_counters,
             select_counters,
             sharing: Sharing::new(),
+            bells: Bells::default(),
             older: AtomicPtr::new(ptr::null_mut()),
             end: EndRequest::default(),
             process_id: sys::process_id(),

@@ -30,8 +30,8 @@ pub(crate) use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe};
 pub(crate) use namespace::{NamespaceId, namespace_of, namespace_of_thread};
 pub(crate) use path_notices::{PathNotices, SegmentError};
 pub(crate) use process::{
-    FileId, closes_on_exec, file_id, futex_wait, futex_wake_all, message_pair, parent_process_id,
-    process_fd, send_message, take_message,
+    FileId, closes_on_exec, file_id, futex_wait, futex_wake_all, is_running, lasting_message_pair,
+    message_pair, parent_process_id, process_fd, send_message, take_message,
 };
 pub(crate) use raw_socket::RawSocket;
 pub(crate) use routes::{first_address, source_towards};

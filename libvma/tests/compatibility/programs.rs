@@ -129,8 +129,8 @@ programs! {
     chrony: needs(&["chronyd"]).accelerated_in("chronyd"),
     unbound: needs(&["unbound", "dig"]).accelerated_in("unbound"),
     knot: needs(&["knotd", "dig"]).accelerated_in("knotd"),
-    // Its children serve, while the parent lives that has opened the sockets: they are the kernel's.
-    nsd: needs(&["nsd", "dig"]),
+    // Its child serves, while the parent lives that has opened the sockets.
+    nsd: needs(&["nsd", "dig"]).accelerated_in("nsd"),
     dnsmasq_daemon: needs(&["dnsmasq", "dig"]).accelerated_in("dnsmasq"),
     openvpn: needs(&["openvpn", "ping", "socat"]).accelerated_in("openvpn"),
     rsyslog: needs(&["rsyslogd", "logger"]).accelerated_in("rsyslogd"),

@@ -14,4 +14,5 @@ mod descendant;
 mod owner;
 mod port_checks;
 
+pub(super) use adoption::Bells;
 pub use adoption::Inherited;

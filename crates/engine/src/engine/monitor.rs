@@ -9,8 +9,8 @@ use crate::cpu_sharing;
 use crate::engine::progress::Unpolled;
 use crate::engine::shared_ports::SharedPorts;
 use crate::engine::tasks::{
-    Called, Descendants, Gauges, Ipsec, LostDescriptors, NetworkChanges, Paths, Requests, Strays,
-    Streams, TakeOver,
+    AdoptedSockets, Called, Descendants, Gauges, Ipsec, LostDescriptors, NetworkChanges, Paths,
+    Requests, Strays, Streams, TakeOver,
 };
 use crate::engine::{Engine, LogControls};
 use crate::netconf_network::NetconfNetwork;
@@ -66,6 +66,7 @@ impl Monitor {
         events.add(Strays::new(engine));
         events.add(Gauges::new(engine));
         events.add(Descendants::new(engine));
+        events.add(AdoptedSockets::new(engine));
         events.add(Ipsec::new(engine, network.clone()));
         events.add(NetworkChanges::new(engine, network.clone()));
         leave_thread_free();

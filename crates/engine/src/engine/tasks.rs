@@ -184,7 +184,64 @@ impl<B: Backend> Task for LostDescriptors<B> {
     fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
         self.engine.forget_lost_descriptors();
         self.engine.share_inherited_sockets();
+        self.engine.leave_wanted_interfaces();
         Next::In(IDLE_INTERVAL)
+    }
+}
+
+/// Others are about to use sockets that this process has adopted, or leave interfaces to it.
+pub(super) struct AdoptedSockets<B: Backend> {
+    engine: &'static Engine<B>,
+    /// Others that hear the same bell are given time to look, too.
+    is_paused: bool,
+}
+
+/// How long.
+const BELL_PAUSE: Duration = Duration::from_millis(5);
+
+impl<B: Backend> AdoptedSockets<B> {
+    pub(super) fn new(engine: &'static Engine<B>) -> Self {
+        Self {
+            engine,
+            is_paused: false,
+        }
+    }
+}
+
+impl<B: Backend> Task for AdoptedSockets<B> {
+    /// Whoever adds a bell calls the thread.
+    fn watch(&self, watched: &mut Watched) {
+        if !self.is_paused {
+            for fd in self
+                .engine
+                .bells
+                .known()
+                .iter()
+                .filter_map(|bell| bell.fd())
+            {
+                watched.add(fd, libc::POLLIN);
+            }
+        }
+    }
+
+    fn run(&mut self, watched: &[libc::pollfd], _now: Instant) -> Next {
+        let was_paused = std::mem::take(&mut self.is_paused);
+        if was_paused {
+            let bells = self.engine.bells.known();
+            bells.iter().for_each(|bell| bell.quiet());
+        }
+        let has_rung = watched.iter().any(|it| it.revents != 0);
+        if was_paused || has_rung {
+            self.engine.share_inherited_sockets();
+            // It rings, too, when an opener has left an interface to us.
+            self.engine.take_over();
+        }
+        self.is_paused = has_rung;
+        if has_rung {
+            Next::In(BELL_PAUSE)
+        } else {
+            Next::OnEvent
+        }
     }
 }
 

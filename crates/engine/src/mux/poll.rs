@@ -173,7 +173,12 @@ impl<S: Stack> PolledSockets<S> {
             look(fds)
         };
         match found {
-            Ok(0) => None,
+            Ok(0) => {
+                // A call that never sleeps, and began before they were the kernel's.
+                let sockets = self.sockets.iter();
+                sockets.for_each(|(_, socket)| socket.core().comes_home());
+                None
+            }
             Err(_) if call.is_last_after_signal() => None,
             Ok(_) if call.is_last_after_signal() && !fds.iter().any(is_ready) => None,
             Ok(count) => {

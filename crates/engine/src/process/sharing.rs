@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use libc::c_int;
 
 use crate::process::recall_channel::RecallChannel;
-use crate::sockets::shared::{SharedMemory, SharedSocket};
+use crate::sockets::shared::{Shared, SharedMemory, SharedSocket};
 
 /// What an engine has to share sockets with descendants of its process.
 #[derive(Debug)]
@@ -18,13 +18,19 @@ pub(crate) struct Sharing {
     forks: AtomicU32,
     /// Counts looks at who has the ports, in memory that descendants share.
     port_checks: Option<&'static SharedSocket>,
+    /// A descendant has a use for the interfaces, and how often they were left to descendants.
+    wanted: Option<&'static SharedSocket>,
+    left: Option<&'static SharedSocket>,
 }
 
 impl Sharing {
     pub(crate) fn new() -> Self {
-        let memory = SharedMemory::default();
+        let memory = SharedMemory::new();
+        let counter = || memory.take().map(Shared::socket);
         Self {
-            port_checks: memory.take(),
+            port_checks: counter(),
+            wanted: counter(),
+            left: counter(),
             memory,
             recall_channel: RecallChannel::new(),
             is_heard: AtomicBool::new(false),
@@ -33,13 +39,43 @@ impl Sharing {
     }
 
     /// A place in shared memory for an object of the slab.
-    pub(crate) fn place(&self) -> Option<&'static SharedSocket> {
+    pub(crate) fn place(&self) -> Option<Shared> {
         self.memory.take()
     }
 
     /// Counts looks at who has the ports: odd while one is under way.
     pub(crate) fn port_checks(&self) -> Option<&'static AtomicU32> {
         self.port_checks.map(SharedSocket::counter)
+    }
+
+    /// In a descendant, which could use an interface that the process has: asks for it.
+    pub(crate) fn want_interfaces(&self) {
+        if let (Some(wanted), Some(channel)) = (self.wanted, &self.recall_channel) {
+            wanted.counter().store(1, Ordering::Release);
+            channel.notify();
+        }
+    }
+
+    /// Whether a descendant has asked for interfaces.
+    pub(crate) fn are_interfaces_wanted(&self) -> bool {
+        self.wanted
+            .is_some_and(|wanted| wanted.counter().load(Ordering::Acquire) != 0)
+    }
+
+    /// Those that nobody used are anybody's.
+    pub(crate) fn interfaces_are_left(&self) {
+        if let (Some(wanted), Some(left)) = (self.wanted, self.left) {
+            wanted.counter().store(0, Ordering::Release);
+            left.counter().fetch_add(1, Ordering::Release);
+        }
+        if let Some(bell) = self.memory.bell() {
+            bell.ring();
+        }
+    }
+
+    /// How often that has happened.
+    pub(crate) fn times_left(&self) -> Option<&'static AtomicU32> {
+        self.left.map(SharedSocket::counter)
     }
 
     /// How often the process has forked.

@@ -12,7 +12,7 @@ use crate::sockets::groups::SocketGroups;
 use crate::sockets::interface::Interface;
 use crate::sockets::own_rings::OwnRings;
 use crate::sockets::ring_choice::RingChoice;
-use crate::sockets::shared::SharedSocket;
+use crate::sockets::shared::Shared;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
@@ -57,8 +57,8 @@ pub(crate) struct Attachment<S: Stack> {
     pub(crate) ring_choice: RingChoice,
     /// What decides about multicast past the kernel.
     pub(crate) groups: SocketGroups<S>,
-    /// A socket of an ancestor's, from which this process takes connections or datagrams.
-    pub(crate) inherited: Option<&'static SharedSocket>,
+    /// A socket of an ancestor's, from which this process takes connections or datagrams, and its generation there.
+    pub(crate) inherited: Option<(Shared, u32)>,
 }
 
 impl<S: Stack> Default for Attachment<S> {

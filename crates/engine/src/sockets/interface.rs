@@ -88,7 +88,7 @@ pub(crate) struct Interface<S: Stack> {
     /// The counters of its first rings.
     stats: &'static RingStats,
     /// What the rings' statistics belong to: they go with the process, and a search for leaks finds them here.
-    _ring_slots: &'static [RingSlot],
+    ring_slots: &'static [RingSlot],
     stamps: Stamps,
     /// What is known of the device's receive queues together.
     queue_stats: QueueSlot,
@@ -153,7 +153,7 @@ impl<S: Stack> Interface<S> {
             dropped: AtomicU64::new(0),
             stamps: Stamps::default(),
             stats: of_ring(0),
-            _ring_slots: ring_slots,
+            ring_slots,
             queue_stats,
         })
     }
@@ -242,6 +242,28 @@ impl<S: Stack> Interface<S> {
     /// The process is about to end: nothing that it has asked of the device stays behind, nor holds it up.
     pub(crate) fn process_ends(&self) {
         self.steering.process_ends();
+    }
+
+    /// Leaves the device to other processes, if no packets of it are anybody's here. Under the control lock.
+    pub(crate) fn leave_if_unused(&self) -> bool {
+        if self.is_lost() {
+            return false;
+        }
+        let rx = self.rx.lock_all();
+        let tx: Vec<_> = self.send_rings.iter().map(|ring| ring.tx.lock()).collect();
+        let closed = self.steering.close_if_unused();
+        if let Err(error) = &closed {
+            log::warn!("{}: its queues stay taken: {error}", self.spec.name);
+        }
+        let is_left = closed.unwrap_or(true);
+        if is_left {
+            self.lost.store(true, Ordering::Relaxed);
+            self.lost_is_known.store(true, Ordering::Relaxed);
+            // So that nobody takes this process for the one that has its queues.
+            self.ring_slots.iter().for_each(|slot| slot.ifindex.set(0));
+        }
+        drop((tx, rx));
+        is_left
     }
 
     /// Gives up the device: every packet is the kernel's from here on.

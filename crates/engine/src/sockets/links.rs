@@ -11,7 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use dev_core::{Admission, Backend, FramePool, Protocol};
 use stats::Segment;
@@ -26,6 +26,7 @@ use crate::sockets::stack::Stack;
 use crate::sys;
 pub(crate) use states::Absent;
 use states::States;
+use takeover::Leaving;
 
 /// The interfaces, and what is needed to open one.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub(crate) struct Links<S: Stack> {
     has_failed: AtomicBool,
     /// One of them is in the hands of another process.
     is_held: AtomicBool,
+    /// Ancestors that may leave theirs to this process.
+    leaving: Mutex<Vec<Leaving>>,
     /// A sending ring has, perhaps, frames of which its device was not told.
     frames_wait: AtomicBool,
     /// Through it the kernel gets datagrams that came past it. Opened with the first interface, not by the internal thread when
@@ -72,6 +75,7 @@ impl<S: Stack> Links<S> {
             receiving_is_chosen: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
             is_held: AtomicBool::new(false),
+            leaving: Mutex::default(),
             frames_wait: AtomicBool::new(false),
             return_socket: OnceLock::new(),
         }
@@ -161,6 +165,28 @@ impl<S: Stack> Links<S> {
         open.iter()
             .map(|interface| interface.frames_received())
             .sum()
+    }
+
+    /// Leaves interfaces to other processes by which nobody receives here. Returns whether there were any. Under the control lock.
+    ///
+    /// The frames in their rings are lost to the pool, so a process does not do this again and again.
+    pub(crate) fn leave_unused(&self) -> bool {
+        if self.pool.free_count() < self.pool.frame_count() as usize / 2 {
+            return false;
+        }
+        self.start_waiting();
+        let open = self.states.open();
+        let left: Vec<_> = open.iter().filter(|it| it.leave_if_unused()).collect();
+        for interface in &left {
+            let spec = interface.spec();
+            log::debug!("{}: left to others", spec.name);
+            self.segment.event("device", &spec.name, "left to others");
+            self.states.is_left(spec.index, &spec.name);
+        }
+        if !left.is_empty() {
+            self.wait_for_holder();
+        }
+        !left.is_empty()
     }
 
     /// The process is about to end: see [`Interface::process_ends`].

@@ -1,31 +1,49 @@
 //! What a process and its descendants say to each other about a socket, in memory that `fork(2)` shares.
 
+mod bell;
+mod place;
 mod socket;
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
+pub(crate) use bell::Bell;
+pub(crate) use place::Shared;
 pub(crate) use socket::SharedSocket;
 
 /// Where the engine takes them from. They are never given back: the objects that they belong to live in type-stable memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SharedMemory {
     unused: Mutex<&'static [SharedSocket]>,
+    bell: Option<&'static Bell>,
 }
 
 /// Bytes that are mapped at a time.
 const CHUNK_BYTES: usize = 4096;
 
 impl SharedMemory {
+    pub(crate) fn new() -> Self {
+        Self {
+            unused: Mutex::default(),
+            // It lives as long as what is taken from here.
+            bell: Bell::new().map(|bell| &*Box::leak(Box::new(bell))),
+        }
+    }
+
+    /// By which descendants are called.
+    pub(crate) fn bell(&self) -> Option<&'static Bell> {
+        self.bell
+    }
+
     /// A place that was never used. `None`: no memory.
-    pub(crate) fn take(&self) -> Option<&'static SharedSocket> {
+    pub(crate) fn take(&self) -> Option<Shared> {
         let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
         if unused.is_empty() {
             *unused = map()?;
         }
         let (first, rest) = unused.split_first()?;
         *unused = rest;
-        Some(first)
+        Some(Shared::new(first, self.bell))
     }
 }
 
@@ -37,7 +55,7 @@ fn map() -> Option<&'static [SharedSocket]> {
     let first =
         NonNull::new(address.cast::<SharedSocket>()).filter(|_| address != libc::MAP_FAILED)?;
     let places = NonNull::slice_from_raw_parts(first, CHUNK_BYTES / size_of::<SharedSocket>());
-    // SAFETY: the mapping is page-aligned, zeroed, which is a value of two atomic integers, of this size, and never unmapped.
+    // SAFETY: the mapping is page-aligned, zeroed, which is a value of atomic integers, of this size, and never unmapped.
     Some(unsafe { places.as_ref() })
 }
 
@@ -47,8 +65,8 @@ mod tests {
 
     use super::*;
 
-    fn place() -> &'static SharedSocket {
-        SharedMemory::default().take().unwrap()
+    fn place() -> Shared {
+        SharedMemory::new().take().unwrap()
     }
 
     #[test]
@@ -64,16 +82,43 @@ mod tests {
     #[test]
     fn a_socket_has_one_taker_or_several() {
         let place = place();
-        assert!(place.begin_taking(7, |_| true) && place.begin_taking(7, |_| true));
-        assert!(place.is_sole_taker(7) && !place.is_sole_taker(8));
+        assert!(place.begin_taking(1, 7, |_| true) && place.begin_taking(1, 7, |_| true));
+        assert!(place.is_sole_taker(1, 7) && !place.is_sole_taker(1, 8));
         // That one has ended; the next one has done so in an orderly way.
-        assert!(place.begin_taking(8, |_| false));
-        place.end_taking(7);
-        assert!(place.is_sole_taker(8));
-        place.end_taking(8);
-        assert!(place.begin_taking(9, |_| true));
-        assert!(!place.begin_taking(10, |process| process == 9));
-        assert!(!place.is_sole_taker(9) && !place.begin_taking(9, |_| true));
+        assert!(place.begin_taking(1, 8, |_| false));
+        place.end_taking(1, 7);
+        assert!(place.is_sole_taker(1, 8));
+        place.end_taking(1, 8);
+        assert!(place.begin_taking(1, 9, |_| true));
+        assert!(!place.begin_taking(1, 10, |process| process == 9));
+        assert!(!place.is_sole_taker(1, 9) && !place.begin_taking(1, 9, |_| true));
+    }
+
+    #[test]
+    fn a_later_life_has_takers_of_its_own() {
+        let place = place();
+        place.is_taken_by_several(3);
+        assert!(place.begin_taking(5, 7, |_| true) && place.is_sole_taker(5, 7));
+        // Who has the earlier one does not disturb it, and does not take alone.
+        assert!(!place.begin_taking(3, 8, |_| true));
+        place.is_taken_by_several(3);
+        place.end_taking(3, 7);
+        assert!(place.is_sole_taker(5, 7));
+    }
+
+    #[test]
+    fn an_adopted_socket_is_given_back_by_whoever_has_it() {
+        let place = place();
+        assert!(place.begin_taking(1, 7, |_| true) && place.adopt(1, 7));
+        place.end_adoption(8);
+        assert_eq!(place.adopter(), Some(7));
+        place.is_taken_by_several(1);
+        assert!(!place.adopt(1, 7));
+        place.end_adoption(7);
+        assert_eq!(place.adopter(), None);
+        assert!(!place.is_offered(1));
+        place.offer(1);
+        assert!(place.is_offered(1) && !place.is_offered(3));
     }
 
     #[test]
@@ -102,9 +147,9 @@ mod tests {
 
     #[test]
     fn places_are_given_out_once_over_several_chunks() {
-        let memory = SharedMemory::default();
+        let memory = SharedMemory::new();
         let places: std::collections::HashSet<_> = (0..1500)
-            .map(|_| std::ptr::from_ref(memory.take().unwrap()).addr())
+            .map(|_| std::ptr::from_ref(&*memory.take().unwrap()).addr())
             .collect();
         assert_eq!(places.len(), 1500);
     }

@@ -156,6 +156,8 @@ impl Sleep {
     pub(crate) fn watch_socket<S: Stack>(&mut self, socket: &'static SocketCore<S>) {
         let sleepers = &socket.readiness.sleepers;
         self.register(sleepers, Some(&socket.shadow), &socket.interfaces);
+        // A call that began before the socket was the kernel's.
+        socket.comes_home();
     }
 
     /// Also wakes when something happens to a set of sockets. The caller looks at it once more before it sleeps.

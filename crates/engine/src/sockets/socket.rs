@@ -20,7 +20,7 @@ use crate::sockets::interface::{InterfaceSet, StampedInterfaces};
 use crate::sockets::offload_state::OffloadState;
 use crate::sockets::readiness::Readiness;
 use crate::sockets::reason::Reason;
-use crate::sockets::shared::SharedSocket;
+use crate::sockets::shared::Shared;
 use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::sys::{self, Errno};
 
@@ -83,18 +83,16 @@ pub struct SocketCore<S: Stack> {
     /// Where a socket counts that the statistics segment has no room for.
     unseen: &'static SocketStats,
     /// What descendants of the process know of the socket. `None`: there was no memory for it, and it stays with the kernel.
-    shared: Option<&'static SharedSocket>,
+    shared: Option<Shared>,
     /// How often the process had forked when the socket was opened.
     forks_before: AtomicU32,
+    /// An ancestor has opened it: see [`Attachment::inherited`].
+    is_inherited: AtomicBool,
 }
 
 impl<S: Stack> SocketCore<S> {
     /// `kernels`: the events that the kernel's socket reports for this kind.
-    pub(crate) fn new(
-        kernels: u32,
-        unseen: &'static SocketStats,
-        shared: Option<&'static SharedSocket>,
-    ) -> Self {
+    pub(crate) fn new(kernels: u32, unseen: &'static SocketStats, shared: Option<Shared>) -> Self {
         debug_assert_eq!(kernels & !events::ALL, 0);
         Self {
             generation: AtomicU32::new(0),
@@ -110,6 +108,7 @@ impl<S: Stack> SocketCore<S> {
             unseen,
             shared,
             forks_before: AtomicU32::new(0),
+            is_inherited: AtomicBool::new(false),
         }
     }
 
@@ -136,6 +135,7 @@ impl<S: Stack> SocketCore<S> {
         counters.inode.set(inode);
         *lock(&self.slot) = Some(slot);
         self.forks_before.store(forks_before, Ordering::Relaxed);
+        self.is_inherited.store(false, Ordering::Relaxed);
         self.shadow.fd.store(fd, Ordering::Relaxed);
         self.shadow.inode.store(inode, Ordering::Relaxed);
         self.set_family(family);
@@ -191,7 +191,7 @@ impl<S: Stack> SocketCore<S> {
     }
 
     /// Its place in the memory that descendants of the process share, with the number of this life. `None`: it is closed.
-    pub(crate) fn shared(&self) -> Option<(&'static SharedSocket, u32)> {
+    pub(crate) fn shared(&self) -> Option<(Shared, u32)> {
         let generation = self.generation();
         let shared = self.shared?;
         (!generation.is_multiple_of(2)).then_some((shared, generation))
@@ -207,8 +207,11 @@ impl<S: Stack> SocketCore<S> {
 
     /// Before packets come past the kernel. `false`: a descendant uses the socket, or could not say so.
     pub(crate) fn claim(&self) -> bool {
+        let process = sys::process_id().cast_unsigned();
+        let adopt = |(shared, generation): (Shared, u32)| shared.adopt(generation, process);
         self.shared()
             .is_some_and(|(shared, generation)| shared.claim(generation))
+            && self.inherited().is_none_or(adopt)
     }
 
     /// The socket's packets are the kernel's: descendants need not wait for them.
@@ -216,17 +219,43 @@ impl<S: Stack> SocketCore<S> {
         if let Some(shared) = self.shared {
             shared.release();
         }
+        if let Some((shared, _)) = self.inherited() {
+            shared.end_adoption(sys::process_id().cast_unsigned());
+        }
+    }
+
+    /// The process is about to use the socket for more than sending. If it has left it to descendants, and one has adopted it, that gives it
+    /// back to the kernel first. No lock may be held.
+    #[inline]
+    pub fn comes_home(&self) {
+        if self.reason() == Reason::Forked {
+            self.leave_descendants();
+        }
+    }
+
+    #[cold]
+    fn leave_descendants(&self) {
+        if let Some((shared, generation)) = self.shared() {
+            shared.is_used(generation);
+        }
     }
 
     /// Other processes have the socket, too, for it was inherited.
     pub(crate) fn is_inherited(&self) {
         self.forks_before.fetch_sub(1, Ordering::Relaxed);
+        self.is_inherited.store(true, Ordering::Relaxed);
+    }
+
+    /// Its place in memory that an ancestor shares.
+    fn inherited(&self) -> Option<(Shared, u32)> {
+        let is_inherited = self.is_inherited.load(Ordering::Relaxed);
+        is_inherited.then(|| self.attachment().inherited).flatten()
     }
 
     /// An inherited socket is about to be closed: another process may be the one that takes from it.
     pub(crate) fn end_taking(&self) {
-        if let Some(shared) = self.attachment().inherited {
-            shared.end_taking(sys::process_id().cast_unsigned());
+        if let Some((shared, generation)) = self.inherited() {
+            shared.end_taking(generation, sys::process_id().cast_unsigned());
         }
     }
 
@@ -320,6 +349,7 @@ impl<S: Stack> SocketCore<S> {
 
     #[cold]
     fn commit_to_kernel(&self) -> bool {
+        self.comes_home();
         self.readiness.now() & events::IN == 0 && self.state.commit_if_never_offloaded()
     }
 

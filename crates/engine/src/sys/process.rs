@@ -1,13 +1,14 @@
 //! System calls between a process and its descendants.
 
 use std::mem;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use descriptors::OwnDescriptor;
 use libc::c_int;
 
-use super::{Errno, check, owned};
+use super::{Errno, check, owned, poll_now};
 
 /// What tells a socket from every other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,20 @@ pub(crate) fn file_id(fd: c_int) -> Option<FileId> {
 
 /// Two connected sockets for messages, which never block, both the library's. A forked child keeps the second only.
 pub(crate) fn message_pair() -> Result<(OwnDescriptor, OwnDescriptor), Errno> {
+    let [first, second] = connected_pair()?;
+    Ok((
+        OwnDescriptor::new(first),
+        OwnDescriptor::kept_by_child(second),
+    ))
+}
+
+/// The same, of which a forked child keeps both.
+pub(crate) fn lasting_message_pair() -> Result<(OwnDescriptor, OwnDescriptor), Errno> {
+    let [first, second] = connected_pair()?.map(OwnDescriptor::kept_by_child);
+    Ok((first, second))
+}
+
+fn connected_pair() -> Result<[OwnedFd; 2], Errno> {
     // Of datagram sockets, one end would not see that the other was shut down.
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let mut fds: [c_int; 2] = [-1; 2];
@@ -50,11 +65,7 @@ pub(crate) fn message_pair() -> Result<(OwnDescriptor, OwnDescriptor), Errno> {
         )
     })?;
     // SAFETY: the kernel has just made them.
-    let [first, second] = fds.map(|fd| unsafe { owned(fd.into()) });
-    Ok((
-        OwnDescriptor::new(first),
-        OwnDescriptor::kept_by_child(second),
-    ))
+    Ok(fds.map(|fd| unsafe { owned(fd.into()) }))
 }
 
 /// A descriptor of a process, which becomes readable when that has ended (pidfd_open(2), Linux 5.3).
@@ -63,6 +74,19 @@ pub(crate) fn process_fd(process: libc::pid_t) -> Result<OwnDescriptor, Errno> {
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })?;
     // SAFETY: the kernel has just made it.
     Ok(OwnDescriptor::new(unsafe { owned(fd) }))
+}
+
+/// Whether a process has not ended. One that its parent has not heard of yet has.
+pub(crate) fn is_running(process: libc::pid_t) -> bool {
+    let Ok(process) = process_fd(process) else {
+        return false;
+    };
+    let mut ended = [libc::pollfd {
+        fd: process.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    }];
+    poll_now(&mut ended) == Ok(0)
 }
 
 /// The process that started this one, or took it in its parent's place.

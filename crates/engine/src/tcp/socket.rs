@@ -11,7 +11,7 @@ use stats::{SocketSlot, SocketStats};
 
 use crate::sockets::events;
 use crate::sockets::family::Family;
-use crate::sockets::shared::SharedSocket;
+use crate::sockets::shared::Shared;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::tcp::Common;
@@ -65,7 +65,7 @@ impl<S: Stack> TcpSocket<S> {
         common: &'static Common<S>,
         mode: ThreadMode,
         unseen: &'static SocketStats,
-        shared: Option<&'static SharedSocket>,
+        shared: Option<Shared>,
     ) -> Self {
         Self {
             // Of a socket in user space the kernel's half knows nothing.

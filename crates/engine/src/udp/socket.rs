@@ -16,7 +16,7 @@ use crate::sockets::groups::GroupInterface;
 use crate::sockets::host::Host;
 use crate::sockets::rings::RingPolicy;
 use crate::sockets::settings::Settings;
-use crate::sockets::shared::SharedSocket;
+use crate::sockets::shared::Shared;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::sys::Errno;
@@ -61,7 +61,7 @@ impl<S: Stack> UdpSocket<S> {
         pool: &'static FramePool,
         settings: &Settings,
         unseen: &'static SocketStats,
-        shared: Option<&'static SharedSocket>,
+        shared: Option<Shared>,
     ) -> Self {
         let mode = settings.thread_mode;
         Self {

@@ -1,22 +1,27 @@
-//! Sockets whose opener has ended and that one descendant only takes connections or datagrams from: a daemon, or the one worker of a
-//! daemon. That takes them past the kernel as if it had opened them.
+//! Sockets that one descendant only takes connections or datagrams from: a daemon, or the one worker of a server. That takes them past
+//! the kernel as if it had opened them. A datagram socket's opener may live on; a listener's must have ended.
 //!
-//! Ancestors and siblings have the kernel's socket, too. As soon as a second process takes something from it, the socket is the kernel's:
-//! the first one looks now and then whether that is so, in memory that all of them share.
+//! Ancestors and siblings have the kernel's socket, too. As soon as a second process, or the opener, is about to use it for more than
+//! sending, it says so in memory that all of them share, rings ([`Bell`]) and waits until the first one has given the socket back to the
+//! kernel, where it stays.
+//!
+//! One process has an interface. An opener that uses none of its packets any more leaves it to a descendant that could.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dev_core::Backend;
 use libc::c_int;
 
 use crate::engine::{AnySocket, Engine, Object};
+use crate::process::sharing::Sharing;
 use crate::sockets::family::Family;
 use crate::sockets::hand_over;
 use crate::sockets::options::IPV6_MULTICAST_ALL;
 use crate::sockets::reason::Reason;
-use crate::sockets::shared::SharedSocket;
+use crate::sockets::shared::{Bell, Shared};
 use crate::sockets::stack::Stack;
 use crate::sys;
 use crate::tcp;
@@ -30,8 +35,11 @@ const PATIENCE_WITH_PARENT: Duration = Duration::from_millis(50);
 /// A socket that an ancestor has opened.
 #[derive(Debug)]
 pub struct Inherited {
-    shared: &'static SharedSocket,
+    shared: Shared,
+    generation: u32,
     kind: Kind,
+    /// What the opener of the socket shares with us.
+    opener: &'static Sharing,
 }
 
 #[derive(Debug)]
@@ -47,7 +55,7 @@ impl<B: Backend> Engine<B> {
     /// In a descendant, which is about to accept from a socket that it has inherited, to receive from it, or to wait for that: what
     /// has to be known to do so past the kernel. It is the kernel's already. `None`: it is neither a listener nor a datagram socket of
     /// this engine's, or another process may take something from it, such as its owner.
-    pub fn inherited(&self, fd: c_int) -> Option<Inherited> {
+    pub fn inherited(&'static self, fd: c_int) -> Option<Inherited> {
         let object = self.table.get(fd)?;
         let (core, kind) = match object {
             Object::Udp(socket) => (&**socket, Self::datagrams_at_fork(socket)),
@@ -65,24 +73,33 @@ impl<B: Backend> Engine<B> {
             // Workers often give up their privileges, and need not hear of it.
             return None;
         }
-        let (shared, _) = core.shared().filter(|_| core.has_own_number())?;
-        let is_sole = shared.begin_taking(sys::process_id().cast_unsigned(), |process| {
-            sys::process_fd(process.cast_signed()).is_ok()
-        });
-        if !is_sole {
+        let (shared, generation) = core.shared().filter(|_| core.has_own_number())?;
+        let process = sys::process_id().cast_unsigned();
+        let is_running = |process: u32| sys::is_running(process.cast_signed());
+        if !shared.begin_taking(generation, process, is_running) {
+            shared.is_used(generation);
             if matches!(object, Object::Tcp(_)) {
                 // One that had it may have ended without taking that back.
                 let _ = sys::streams::refuse_ways_in(fd, &[]);
             }
             return None;
         }
+        let is_left = || match object {
+            Object::Udp(_) => shared.is_offered(generation) || self.has_ended_soon(),
+            _ => self.has_ended_soon(),
+        };
         // In a set of before the fork only the kernel reports it.
-        let is_possible = !core.readiness.is_watched() && self.has_ended_soon();
+        let is_possible = !core.readiness.is_watched() && is_left();
         let Some(kind) = kind.filter(|_| is_possible) else {
-            shared.is_taken_by_several();
+            shared.is_taken_by_several(generation);
             return None;
         };
-        Some(Inherited { shared, kind })
+        Some(Inherited {
+            shared,
+            generation,
+            kind,
+            opener: &self.sharing,
+        })
     }
 
     /// `None`: the socket stays the kernel's.
@@ -133,14 +150,33 @@ impl<B: Backend> Engine<B> {
             return;
         };
         let nonblocking = sys::status_flags(fd).is_ok_and(|flags| flags & libc::O_NONBLOCK != 0);
-        let Inherited { shared, kind } = inherited;
+        let Inherited {
+            shared,
+            generation,
+            kind,
+            opener,
+        } = inherited;
+        if let Some(times_left) = opener.times_left() {
+            self.links.holder_may_leave(times_left);
+        }
+        let shared_by = (shared, generation);
         match kind {
             Kind::Listener(options) => {
-                self.adopt_listener(fd, family, nonblocking, shared, options);
+                self.adopt_listener(fd, family, nonblocking, shared_by, options);
             }
             Kind::Datagrams { chosen_by_cpu } => {
-                self.adopt_datagrams(fd, family, nonblocking, shared, chosen_by_cpu);
+                self.adopt_datagrams(fd, family, nonblocking, shared_by, chosen_by_cpu);
             }
+        }
+        if let Some(bell) = shared.bell() {
+            self.bells.add(bell);
+            self.internal_thread.call();
+        }
+        if self
+            .socket(fd)
+            .is_some_and(|it| it.core().reason() == Reason::Held)
+        {
+            opener.want_interfaces();
         }
     }
 
@@ -149,7 +185,7 @@ impl<B: Backend> Engine<B> {
         fd: c_int,
         family: Family,
         nonblocking: bool,
-        shared: &'static SharedSocket,
+        shared: (Shared, u32),
         options: Vec<(c_int, c_int)>,
     ) {
         if !tcp::may_accelerate(self.rules()) {
@@ -174,7 +210,7 @@ impl<B: Backend> Engine<B> {
         fd: c_int,
         family: Family,
         nonblocking: bool,
-        shared: &'static SharedSocket,
+        shared: (Shared, u32),
         chosen_by_cpu: bool,
     ) {
         self.socket_opened(fd, family, nonblocking);
@@ -201,15 +237,40 @@ impl<B: Backend> Engine<B> {
     /// In the internal thread: gives sockets back from which others have begun to take something.
     pub(crate) fn share_inherited_sockets(&self) {
         let process = self.process_id.cast_unsigned();
+        let mut is_left = false;
         for (_, socket) in self.sockets() {
             let core = socket.core();
             let inherited = core.attachment().inherited;
-            if core.is_offloaded() && inherited.is_some_and(|shared| !shared.is_sole_taker(process))
-            {
+            let is_shared = inherited
+                .is_some_and(|(shared, generation)| !shared.is_sole_taker(generation, process));
+            if core.is_offloaded() && is_shared {
                 let _control = self.control();
                 let detail = "another process takes from it, too";
                 hand_over::leave(self, socket, Reason::Forked, detail);
+                is_left = true;
             }
         }
+        if is_left {
+            // The opener may have a use for the interface that it has left to this process.
+            let _control = self.control();
+            self.links.leave_unused();
+        }
+    }
+}
+
+/// By which others call for sockets that this process has adopted: as many as it has ancestors with sockets, which is mostly one.
+#[derive(Debug, Default)]
+pub(crate) struct Bells(Mutex<Vec<&'static Bell>>);
+
+impl Bells {
+    fn add(&self, bell: &'static Bell) {
+        let mut bells = self.known();
+        if !bells.iter().any(|known| std::ptr::eq(*known, bell)) {
+            bells.push(bell);
+        }
+    }
+
+    pub(crate) fn known(&self) -> MutexGuard<'_, Vec<&'static Bell>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -50,8 +50,8 @@ impl<B: Backend> Engine<B> {
         match self.table.get(fd) {
             Some(Object::Udp(socket)) => {
                 self.recall(AnySocket::Udp(socket));
-                if let Some((shared, _)) = socket.shared() {
-                    shared.is_taken_by_several();
+                if let Some((shared, generation)) = socket.shared() {
+                    shared.is_used(generation);
                 }
             }
             Some(Object::Tcp(socket)) => {

@@ -1,13 +1,14 @@
 //! The side of the process whose sockets they are.
 
 use dev_core::Backend;
+use libc::c_int;
 
-use crate::engine::{AnySocket, Engine};
+use crate::engine::{AnySocket, Engine, Object};
 use crate::sockets::attachment::MayOpen;
 use crate::sockets::hand_over;
 use crate::sockets::reason::Reason;
 use crate::sockets::socket::SocketCore;
-use crate::sockets::stack::Stack;
+use crate::sockets::stack::{Described, Stack};
 use crate::sys;
 
 impl<B: Backend> Engine<B> {
@@ -37,6 +38,25 @@ impl<B: Backend> Engine<B> {
         }
     }
 
+    /// A descriptor is about to be used for more than sending: what a descendant has adopted of it is the kernel's first.
+    pub fn comes_home(&self, fd: c_int) {
+        match self.look_up(fd) {
+            Some(Object::Epoll(set)) => {
+                if let Ok(members) = set.try_members() {
+                    let sockets: Vec<_> = members.registrations().map(|it| it.socket()).collect();
+                    drop(members);
+                    sockets.iter().for_each(|it| it.core().comes_home());
+                }
+            }
+            Some(object) => {
+                if let Some(socket) = object.socket() {
+                    socket.core().comes_home();
+                }
+            }
+            None => {}
+        }
+    }
+
     /// Descendants have rung: the sockets that they ask for become the kernel's.
     pub(crate) fn answer_descendants(&self) {
         if let Some(recall_channel) = &self.sharing.recall_channel {
@@ -44,12 +64,30 @@ impl<B: Backend> Engine<B> {
         }
         let control = self.control();
         for (_, socket) in self.sockets() {
-            if socket.core().is_requested() {
+            let core = socket.core();
+            if core.is_requested() {
+                if !core.readiness.is_watched()
+                    && let Some((shared, generation)) = core.shared()
+                {
+                    shared.offer(generation);
+                }
                 hand_over::leave(self, socket, Reason::Forked, "");
             }
         }
         drop(control);
         self.check_ports();
+        self.leave_wanted_interfaces();
+    }
+
+    /// In the internal thread: interfaces that a descendant has a use for, and this process has none for any more, are the descendant's.
+    pub(crate) fn leave_wanted_interfaces(&self) {
+        if !self.sharing.are_interfaces_wanted() {
+            return;
+        }
+        let _control = self.control();
+        if self.links.leave_unused() {
+            self.sharing.interfaces_are_left();
+        }
     }
 
     /// Descendants cannot ask for sockets any more: one of them has shut the channel down.

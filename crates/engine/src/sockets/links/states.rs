@@ -132,6 +132,12 @@ impl<S: Stack> States<S> {
         }
     }
 
+    /// An interface was left to whoever opens it.
+    pub(super) fn is_left(&self, index: u32, name: &str) {
+        let left = State::Failed(NotOpen::held(name, None));
+        self.states().insert(index, left);
+    }
+
     /// Gives an interface that could not be opened another chance.
     pub(super) fn forget_failure(&self, index: u32) {
         let mut states = self.states();

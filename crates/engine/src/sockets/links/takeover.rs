@@ -4,7 +4,8 @@
 //! (pidfd_open(2)): the internal thread does. Sockets that wait for an interface are the kernel's meanwhile and sleep in calls
 //! from which they can be woken, so that they can go over at any moment.
 
-use std::sync::atomic::Ordering;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::c_int;
 
@@ -14,7 +15,36 @@ use crate::sockets::links::not_open::NotOpen;
 use crate::sockets::network::InterfaceFacts;
 use crate::sockets::stack::Stack;
 
+/// An ancestor that may leave interfaces to this process, though it lives.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    /// Counts how often it has left some.
+    times: &'static AtomicU32,
+    /// The last count that is known.
+    known: u32,
+}
+
 impl<S: Stack> Links<S> {
+    /// An ancestor counts from here on how often it leaves interfaces to others.
+    pub(crate) fn holder_may_leave(&self, times: &'static AtomicU32) {
+        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        if !leaving.iter().any(|it| std::ptr::eq(it.times, times)) {
+            let known = times.load(Ordering::Acquire);
+            leaving.push(Leaving { times, known });
+        }
+    }
+
+    /// Whether one has left some since this was last asked.
+    fn has_holder_left(&self) -> bool {
+        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut has_left = false;
+        for it in &mut *leaving {
+            let times = it.times.load(Ordering::Acquire);
+            has_left |= std::mem::replace(&mut it.known, times) != times;
+        }
+        has_left
+    }
+
     /// Whether an interface is in the hands of another process: the internal thread waits for its end.
     pub(crate) fn waits_for_holder(&self) -> bool {
         self.is_held.load(Ordering::Relaxed)
@@ -105,10 +135,12 @@ impl<S: Stack> Links<S> {
         if !waiting.is_empty() {
             self.is_held.store(true, Ordering::SeqCst);
         }
+        let has_left = self.has_holder_left();
         let mut soon = false;
         let mut is_free = false;
         for (index, name, is_alive, is_due) in waiting {
-            let is_held = is_alive.unwrap_or_else(|| self.network.xdp_program(index).is_some());
+            let is_held =
+                !has_left && is_alive.unwrap_or_else(|| self.network.xdp_program(index).is_some());
             // If it is nobody's just after an attempt, the device has not noticed the end of its holder yet.
             soon |= is_alive.is_none() && !is_due;
             if !is_held {

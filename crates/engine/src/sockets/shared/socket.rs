@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::sync::{AtomicU32, Ordering, fence};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sys;
 
 /// One socket. Generations are those of the owner's object, odd and never 0 while it is open, so a descendant that was born
@@ -14,15 +14,27 @@ pub(crate) struct SharedSocket {
     claimed: AtomicU32,
     /// Latest generation that a descendant has asked for.
     requested: AtomicU32,
-    /// The process that takes connections or datagrams from the socket, which it has inherited, 0 for none, or [`SEVERAL`].
-    taker: AtomicU32,
+    /// The process that takes connections or datagrams from the socket, which it has inherited, 0 for none, or [`SEVERAL`]; in the
+    /// upper half the generation that it has.
+    taker: AtomicU64,
+    /// The process that has the socket's packets past the kernel though it has inherited it, 0 for none. Who else is about to use the
+    /// socket waits on it.
+    adopter: AtomicU32,
+    /// Latest generation that the owner does not use for more than sending, without asking whether others have it.
+    offered: AtomicU32,
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<SharedSocket>() == 12 && align_of::<SharedSocket>() == 4);
+const _: () = assert!(size_of::<SharedSocket>() == 24 && align_of::<SharedSocket>() == 8);
 
 /// Several processes take from it, or have.
 const SEVERAL: u32 = u32::MAX;
+
+/// The word that says who takes from a generation. Those of later generations are larger, and of one generation [`SEVERAL`] is
+/// the largest.
+fn taker_word(generation: u32, process: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(process)
+}
 
 impl SharedSocket {
     /// The owner is about to take the socket's packets past the kernel. `false`: a descendant uses the socket.
@@ -63,37 +75,99 @@ impl SharedSocket {
         self.claimed.load(Ordering::Acquire) == generation
     }
 
+    /// The owner has left the socket's packets to the kernel, and asks from here on, before it uses the socket for more than sending,
+    /// whether another process has them.
+    pub(crate) fn offer(&self, generation: u32) {
+        self.offered.fetch_max(generation, Ordering::Release);
+    }
+
+    /// Whether the owner has offered the socket.
+    pub(crate) fn is_offered(&self, generation: u32) -> bool {
+        self.offered.load(Ordering::Acquire) == generation
+    }
+
     /// A descendant is about to accept or receive from the socket. Returns whether no other one does, of which `lives` says whether they still
     /// run. If there is another, that finds out by [`is_sole_taker`](Self::is_sole_taker).
-    pub(crate) fn begin_taking(&self, process: u32, lives: impl FnOnce(u32) -> bool) -> bool {
+    pub(crate) fn begin_taking(
+        &self,
+        generation: u32,
+        process: u32,
+        lives: impl FnOnce(u32) -> bool,
+    ) -> bool {
         let known = self.taker.load(Ordering::Acquire);
-        let is_free = known == 0 || known == process || (known != SEVERAL && !lives(known));
+        let before = (known & u64::from(u32::MAX)) as u32;
+        let is_free = match ((known >> 32) as u32).cmp(&generation) {
+            std::cmp::Ordering::Less => true,
+            std::cmp::Ordering::Equal => {
+                before == 0 || before == process || (before != SEVERAL && !lives(before))
+            }
+            std::cmp::Ordering::Greater => false,
+        };
+        let word = taker_word(generation, process);
         let taken = is_free
             && self
                 .taker
-                .compare_exchange(known, process, Ordering::AcqRel, Ordering::Acquire)
+                .compare_exchange(known, word, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok();
         if !taken {
-            self.is_taken_by_several();
+            self.is_taken_by_several(generation);
         }
         taken
     }
 
-    /// Others may take from it, too.
-    pub(crate) fn is_taken_by_several(&self) {
-        self.taker.store(SEVERAL, Ordering::Release);
+    /// Others may take from it, too. Then it is to be looked whether one has [adopted](Self::adopt) it.
+    pub(crate) fn is_taken_by_several(&self, generation: u32) {
+        let word = taker_word(generation, SEVERAL);
+        if self.taker.load(Ordering::Acquire) < word {
+            self.taker.fetch_max(word, Ordering::AcqRel);
+        }
+        // The other half of that in `adopt`.
+        fence(Ordering::SeqCst);
     }
 
     /// Whether no other process has come to take from it, too.
-    pub(crate) fn is_sole_taker(&self, process: u32) -> bool {
-        self.taker.load(Ordering::Acquire) == process
+    pub(crate) fn is_sole_taker(&self, generation: u32, process: u32) -> bool {
+        self.taker.load(Ordering::Acquire) == taker_word(generation, process)
     }
 
     /// The process takes nothing from it any more.
-    pub(crate) fn end_taking(&self, process: u32) {
-        let _ = self
-            .taker
+    pub(crate) fn end_taking(&self, generation: u32, process: u32) {
+        let _ = self.taker.compare_exchange(
+            taker_word(generation, process),
+            0,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+    }
+
+    /// The only process that takes from the socket is about to have its packets past the kernel. `false`: another has come to use it.
+    ///
+    /// Either this sees that, or the other sees that it has to ring and wait.
+    pub(crate) fn adopt(&self, generation: u32, process: u32) -> bool {
+        self.adopter.store(process, Ordering::Release);
+        fence(Ordering::SeqCst);
+        self.is_sole_taker(generation, process)
+    }
+
+    /// The process that has the packets of a socket that it has inherited.
+    pub(crate) fn adopter(&self) -> Option<u32> {
+        let process = self.adopter.load(Ordering::Acquire);
+        (process != 0).then_some(process)
+    }
+
+    /// The packets are the kernel's again, or their process has ended.
+    pub(crate) fn end_adoption(&self, process: u32) {
+        let ended = self
+            .adopter
             .compare_exchange(process, 0, Ordering::AcqRel, Ordering::Acquire);
+        if ended.is_ok() {
+            sys::futex_wake_all(&self.adopter);
+        }
+    }
+
+    /// Waits until that has happened, or `limit` has passed.
+    pub(crate) fn wait_for_adopter(&self, process: u32, limit: Duration) {
+        sys::futex_wait(&self.adopter, process, limit);
     }
 
     /// Waits until the owner has released the socket, or `limit` has passed.
