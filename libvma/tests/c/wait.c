@@ -15,10 +15,9 @@ static void tcp_pair(int ends[2])
 {
     int listener = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in self = address("127.0.0.1", 0);
-    socklen_t len = sizeof self;
     MUST(bind(listener, generic(&self), sizeof self));
     MUST(listen(listener, 1));
-    MUST(getsockname(listener, (struct sockaddr *)&self, &len));
+    self = address("127.0.0.1", port_of(listener));
     ends[0] = socket(AF_INET, SOCK_STREAM, 0);
     MUST(connect(ends[0], generic(&self), sizeof self));
     ends[1] = accept(listener, NULL, NULL);
