@@ -269,6 +269,8 @@ impl<S: Stack> UdpSocket<S> {
         if !call.slept {
             self.counters().rx_poll_miss.add_contended(1);
             call.slept = true;
+        } else if !self.is_offloaded() && self.is_shut_in_kernel() {
+            return RecvOutcome::Kernel;
         }
         // After it wakes it polls at least once before it sleeps again.
         call.polls_left = call.polls_left.map(|_| 1);
@@ -290,6 +292,18 @@ impl<S: Stack> UdpSocket<S> {
                 });
         }
         RecvOutcome::Sleep(sleep)
+    }
+
+    /// Whether another process has shut the kernel's socket down for reading. A call that waits returns 0 then, and only such a call does
+    /// (kernel `__skb_wait_for_more_packets`): it is the kernel's to end, which it does at once.
+    #[cold]
+    fn is_shut_in_kernel(&self) -> bool {
+        let mut polled = [libc::pollfd {
+            fd: self.shadow.fd.load(Ordering::Relaxed),
+            events: libc::POLLRDHUP,
+            revents: 0,
+        }];
+        sys::poll_now(&mut polled).is_ok() && polled[0].revents & libc::POLLRDHUP != 0
     }
 
     /// Asks the kernel's socket, without waiting. `None`: it has nothing.
