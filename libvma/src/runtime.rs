@@ -83,7 +83,7 @@ pub(crate) fn epoll(fd: c_int) -> Option<(&'static Engine<Device>, &'static Epol
 /// A descriptor is about to be used: what an ancestor of this process has in user space of it comes back to the kernel first.
 #[inline]
 pub(crate) fn recall(fd: c_int) {
-    comes_home(fd);
+    recall_from_descendants(fd);
     if has_ancestors() {
         recall_from_ancestors(fd);
     }
@@ -91,9 +91,9 @@ pub(crate) fn recall(fd: c_int) {
 
 /// The same of one of this process's own, which a descendant may have adopted.
 #[inline]
-fn comes_home(fd: c_int) {
+fn recall_from_descendants(fd: c_int) {
     if let Some(engine) = look_up(fd) {
-        let _ = guard::contained(|| engine.comes_home(fd));
+        let _ = guard::contained(|| engine.recall_from_descendants(fd));
     }
 }
 
@@ -173,7 +173,7 @@ fn tell_ancestors_of_port(fd: c_int) {
 /// What an ancestor has in user space of a descriptor comes back to the kernel, from where this process may take it past that later.
 #[inline]
 pub(crate) fn comes_back(fd: c_int) {
-    comes_home(fd);
+    recall_from_descendants(fd);
     if has_ancestors() {
         for engine in life::ancestors().filter(|engine| engine.look_up(fd).is_some()) {
             let _ = guard::contained(|| engine.inherited_comes_back(fd));

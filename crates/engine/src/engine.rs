@@ -40,8 +40,8 @@ use crate::tcp;
 use crate::udp;
 
 pub use control::LogControls;
-use fork::Bells;
 pub use fork::Inherited;
+use fork::WakeChannels;
 pub use kinds::{AnySocket, Object};
 pub use moved_descriptor::OldNumberUsers;
 
@@ -73,7 +73,7 @@ pub struct Engine<B: Backend> {
     select_counters: MuxCounters,
     pub(crate) sharing: Sharing,
     /// Of processes whose sockets this one has adopted.
-    pub(crate) bells: Bells,
+    pub(crate) wake_channels: WakeChannels,
     /// In a forked child, where this engine is its parent's: the engine of the parent's own parent.
     pub(crate) older: AtomicPtr<Self>,
     pub(crate) end: EndRequest,
@@ -150,7 +150,7 @@ impl<B: Backend> Engine<B> {
             poll_counters,
             select_counters,
             sharing: Sharing::new(),
-            bells: Bells::default(),
+            wake_channels: WakeChannels::default(),
             older: AtomicPtr::new(ptr::null_mut()),
             end: EndRequest::default(),
             process_id: sys::process_id(),

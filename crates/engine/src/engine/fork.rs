@@ -14,5 +14,5 @@ mod descendant;
 mod owner;
 mod port_checks;
 
-pub(super) use adoption::Bells;
 pub use adoption::Inherited;
+pub(super) use adoption::WakeChannels;

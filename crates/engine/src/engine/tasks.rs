@@ -192,12 +192,12 @@ impl<B: Backend> Task for LostDescriptors<B> {
 /// Others are about to use sockets that this process has adopted, or leave interfaces to it.
 pub(super) struct AdoptedSockets<B: Backend> {
     engine: &'static Engine<B>,
-    /// Others that hear the same bell are given time to look, too.
+    /// Others that listen at the same channel are given time to look, too.
     is_paused: bool,
 }
 
 /// How long.
-const BELL_PAUSE: Duration = Duration::from_millis(5);
+const WAKE_PAUSE: Duration = Duration::from_millis(5);
 
 impl<B: Backend> AdoptedSockets<B> {
     pub(super) fn new(engine: &'static Engine<B>) -> Self {
@@ -209,15 +209,15 @@ impl<B: Backend> AdoptedSockets<B> {
 }
 
 impl<B: Backend> Task for AdoptedSockets<B> {
-    /// Whoever adds a bell calls the thread.
+    /// Whoever adds a channel calls the thread.
     fn watch(&self, watched: &mut Watched) {
         if !self.is_paused {
             for fd in self
                 .engine
-                .bells
+                .wake_channels
                 .known()
                 .iter()
-                .filter_map(|bell| bell.fd())
+                .filter_map(|channel| channel.fd())
             {
                 watched.add(fd, libc::POLLIN);
             }
@@ -227,18 +227,18 @@ impl<B: Backend> Task for AdoptedSockets<B> {
     fn run(&mut self, watched: &[libc::pollfd], _now: Instant) -> Next {
         let was_paused = std::mem::take(&mut self.is_paused);
         if was_paused {
-            let bells = self.engine.bells.known();
-            bells.iter().for_each(|bell| bell.quiet());
+            let wake_channels = self.engine.wake_channels.known();
+            wake_channels.iter().for_each(|channel| channel.drain());
         }
-        let has_rung = watched.iter().any(|it| it.revents != 0);
-        if was_paused || has_rung {
+        let was_woken = watched.iter().any(|it| it.revents != 0);
+        if was_paused || was_woken {
             self.engine.share_inherited_sockets();
-            // It rings, too, when an opener has left an interface to us.
+            // It is woken, too, when an opener has left an interface to us.
             self.engine.take_over();
         }
-        self.is_paused = has_rung;
-        if has_rung {
-            Next::In(BELL_PAUSE)
+        self.is_paused = was_woken;
+        if was_woken {
+            Next::In(WAKE_PAUSE)
         } else {
             Next::OnEvent
         }

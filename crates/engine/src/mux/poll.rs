@@ -176,7 +176,7 @@ impl<S: Stack> PolledSockets<S> {
             Ok(0) => {
                 // A call that never sleeps, and began before they were the kernel's.
                 let sockets = self.sockets.iter();
-                sockets.for_each(|(_, socket)| socket.core().comes_home());
+                sockets.for_each(|(_, socket)| socket.core().recall_from_descendants());
                 None
             }
             Err(_) if call.is_last_after_signal() => None,

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use descriptors::OwnDescriptor;
 use libc::c_int;
 
+use crate::sockets::shared::{ChannelEnd, take_messages};
 use crate::sys;
 
 /// What `poll(2)` says of the owner's end once a descendant has shut the channel down, beside [`libc::POLLIN`] for ever.
@@ -16,13 +17,8 @@ pub(crate) const SHUT_DOWN: libc::c_short = libc::POLLRDHUP | libc::POLLHUP | li
 pub(crate) struct RecallChannel {
     /// A forked child closes it, so that a descendant finds out when the owner is gone.
     owner_end: OwnDescriptor,
-    descendant_end: OwnDescriptor,
-    /// What the number of `descendant_end` must stand for: a child may have closed it in a way that no hook sees.
-    descendant_file: sys::FileId,
+    descendant_end: ChannelEnd,
 }
-
-/// More than the kernel queues for such a socket by default (`net.unix.max_dgram_qlen`).
-const ANSWERED_AT_ONCE: u32 = 1024;
 
 /// What a notification came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +33,9 @@ impl RecallChannel {
     /// `None`: no descriptors are to be had.
     pub(crate) fn new() -> Option<Self> {
         let (owner_end, descendant_end) = sys::message_pair().ok()?;
-        let descendant_file = sys::file_id(descendant_end.as_raw_fd())?;
         Some(Self {
             owner_end,
-            descendant_end,
-            descendant_file,
+            descendant_end: ChannelEnd::new(descendant_end)?,
         })
     }
 
@@ -52,20 +46,15 @@ impl RecallChannel {
 
     /// Takes the notifications, of a descendant that never stops only some.
     pub(crate) fn answer(&self) {
-        let take = |_: &u32| sys::take_message(self.owner_end.as_raw_fd());
-        (0..ANSWERED_AT_ONCE).take_while(take).for_each(drop);
+        take_messages(self.owner_end.as_raw_fd());
     }
 
     /// Notifies the owner, in a descendant.
     pub(crate) fn notify(&self) -> Notified {
-        let descendant_end = self.descendant_end.as_raw_fd();
-        if sys::file_id(descendant_end) != Some(self.descendant_file) {
-            return Notified::NoOwner;
-        }
-        match sys::send_message(descendant_end) {
-            // A full queue has notified already.
-            Ok(()) | Err(sys::Errno(libc::EAGAIN)) => Notified::Delivered,
-            Err(_) => Notified::NoOwner,
+        if self.descendant_end.send_message() {
+            Notified::Delivered
+        } else {
+            Notified::NoOwner
         }
     }
 }
@@ -115,7 +104,7 @@ mod tests {
         let recall_channel = RecallChannel::new().unwrap();
         // SAFETY: integers.
         let result =
-            unsafe { libc::shutdown(recall_channel.descendant_end.as_raw_fd(), libc::SHUT_RDWR) };
+            unsafe { libc::shutdown(recall_channel.descendant_end.fd().unwrap(), libc::SHUT_RDWR) };
         assert_eq!(result, 0);
         recall_channel.answer();
         let mut polled = [libc::pollfd {
@@ -131,7 +120,9 @@ mod tests {
     fn a_number_that_is_another_file_now_is_left_alone() {
         let mut recall_channel = RecallChannel::new().unwrap();
         let other = RecallChannel::new().unwrap();
-        recall_channel.descendant_file = other.descendant_file;
+        recall_channel
+            .descendant_end
+            .pretend_to_be(&other.descendant_end);
         assert_eq!(recall_channel.notify(), Notified::NoOwner);
         assert!(!is_readable(recall_channel.fd()));
     }

@@ -68,8 +68,8 @@ impl Sharing {
             wanted.counter().store(0, Ordering::Release);
             left.counter().fetch_add(1, Ordering::Release);
         }
-        if let Some(bell) = self.memory.bell() {
-            bell.ring();
+        if let Some(channel) = self.memory.channel() {
+            channel.wake();
         }
     }
 

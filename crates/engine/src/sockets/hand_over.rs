@@ -18,7 +18,7 @@ impl<S: Stack> Host<S> {
 
     /// The same with what the reason is about.
     pub(crate) fn leave_to_kernel_about(&self, socket: S, reason: Reason, detail: &str) {
-        socket.core().comes_home();
+        socket.core().recall_from_descendants();
         let _control = self.control();
         leave(self, socket, reason, detail);
     }

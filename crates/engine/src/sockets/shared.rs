@@ -1,21 +1,23 @@
 //! What a process and its descendants say to each other about a socket, in memory that `fork(2)` shares.
 
-mod bell;
+mod channel_end;
 mod place;
 mod socket;
+mod wake_channel;
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
-pub(crate) use bell::Bell;
+pub(crate) use channel_end::{ChannelEnd, take_messages};
 pub(crate) use place::Shared;
 pub(crate) use socket::SharedSocket;
+pub(crate) use wake_channel::WakeChannel;
 
 /// Where the engine takes them from. They are never given back: the objects that they belong to live in type-stable memory.
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
     unused: Mutex<&'static [SharedSocket]>,
-    bell: Option<&'static Bell>,
+    channel: Option<&'static WakeChannel>,
 }
 
 /// Bytes that are mapped at a time.
@@ -26,13 +28,13 @@ impl SharedMemory {
         Self {
             unused: Mutex::default(),
             // It lives as long as what is taken from here.
-            bell: Bell::new().map(|bell| &*Box::leak(Box::new(bell))),
+            channel: WakeChannel::new().map(|channel| &*Box::leak(Box::new(channel))),
         }
     }
 
     /// By which descendants are called.
-    pub(crate) fn bell(&self) -> Option<&'static Bell> {
-        self.bell
+    pub(crate) fn channel(&self) -> Option<&'static WakeChannel> {
+        self.channel
     }
 
     /// A place that was never used. `None`: no memory.
@@ -43,7 +45,7 @@ impl SharedMemory {
         }
         let (first, rest) = unused.split_first()?;
         *unused = rest;
-        Some(Shared::new(first, self.bell))
+        Some(Shared::new(first, self.channel))
     }
 }
 

@@ -157,7 +157,7 @@ impl Sleep {
         let sleepers = &socket.readiness.sleepers;
         self.register(sleepers, Some(&socket.shadow), &socket.interfaces);
         // A call that began before the socket was the kernel's.
-        socket.comes_home();
+        socket.recall_from_descendants();
     }
 
     /// Also wakes when something happens to a set of sockets. The caller looks at it once more before it sleeps.

@@ -227,14 +227,14 @@ impl<S: Stack> SocketCore<S> {
     /// The process is about to use the socket for more than sending. If it has left it to descendants, and one has adopted it, that gives it
     /// back to the kernel first. No lock may be held.
     #[inline]
-    pub fn comes_home(&self) {
+    pub fn recall_from_descendants(&self) {
         if self.reason() == Reason::Forked {
-            self.leave_descendants();
+            self.ask_descendants();
         }
     }
 
     #[cold]
-    fn leave_descendants(&self) {
+    fn ask_descendants(&self) {
         if let Some((shared, generation)) = self.shared() {
             shared.is_used(generation);
         }
@@ -349,7 +349,7 @@ impl<S: Stack> SocketCore<S> {
 
     #[cold]
     fn commit_to_kernel(&self) -> bool {
-        self.comes_home();
+        self.recall_from_descendants();
         self.readiness.now() & events::IN == 0 && self.state.commit_if_never_offloaded()
     }
 

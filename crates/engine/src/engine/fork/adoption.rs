@@ -2,7 +2,7 @@
 //! the kernel as if it had opened them. A datagram socket's opener may live on; a listener's must have ended.
 //!
 //! Ancestors and siblings have the kernel's socket, too. As soon as a second process, or the opener, is about to use it for more than
-//! sending, it says so in memory that all of them share, rings ([`Bell`]) and waits until the first one has given the socket back to the
+//! sending, it says so in memory that all of them share, wakes it ([`WakeChannel`]) and waits until the first one has given the socket back to the
 //! kernel, where it stays.
 //!
 //! One process has an interface. An opener that uses none of its packets any more leaves it to a descendant that could.
@@ -21,7 +21,7 @@ use crate::sockets::family::Family;
 use crate::sockets::hand_over;
 use crate::sockets::options::IPV6_MULTICAST_ALL;
 use crate::sockets::reason::Reason;
-use crate::sockets::shared::{Bell, Shared};
+use crate::sockets::shared::{Shared, WakeChannel};
 use crate::sockets::stack::Stack;
 use crate::sys;
 use crate::tcp;
@@ -168,8 +168,8 @@ impl<B: Backend> Engine<B> {
                 self.adopt_datagrams(fd, family, nonblocking, shared_by, chosen_by_cpu);
             }
         }
-        if let Some(bell) = shared.bell() {
-            self.bells.add(bell);
+        if let Some(channel) = shared.channel() {
+            self.wake_channels.add(channel);
             self.internal_thread.call();
         }
         if self
@@ -260,17 +260,20 @@ impl<B: Backend> Engine<B> {
 
 /// By which others call for sockets that this process has adopted: as many as it has ancestors with sockets, which is mostly one.
 #[derive(Debug, Default)]
-pub(crate) struct Bells(Mutex<Vec<&'static Bell>>);
+pub(crate) struct WakeChannels(Mutex<Vec<&'static WakeChannel>>);
 
-impl Bells {
-    fn add(&self, bell: &'static Bell) {
-        let mut bells = self.known();
-        if !bells.iter().any(|known| std::ptr::eq(*known, bell)) {
-            bells.push(bell);
+impl WakeChannels {
+    fn add(&self, channel: &'static WakeChannel) {
+        let mut wake_channels = self.known();
+        if !wake_channels
+            .iter()
+            .any(|known| std::ptr::eq(*known, channel))
+        {
+            wake_channels.push(channel);
         }
     }
 
-    pub(crate) fn known(&self) -> MutexGuard<'_, Vec<&'static Bell>> {
+    pub(crate) fn known(&self) -> MutexGuard<'_, Vec<&'static WakeChannel>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -39,25 +39,27 @@ impl<B: Backend> Engine<B> {
     }
 
     /// A descriptor is about to be used for more than sending: what a descendant has adopted of it is the kernel's first.
-    pub fn comes_home(&self, fd: c_int) {
+    pub fn recall_from_descendants(&self, fd: c_int) {
         match self.look_up(fd) {
             Some(Object::Epoll(set)) => {
                 if let Ok(members) = set.try_members() {
                     let sockets: Vec<_> = members.registrations().map(|it| it.socket()).collect();
                     drop(members);
-                    sockets.iter().for_each(|it| it.core().comes_home());
+                    sockets
+                        .iter()
+                        .for_each(|it| it.core().recall_from_descendants());
                 }
             }
             Some(object) => {
                 if let Some(socket) = object.socket() {
-                    socket.core().comes_home();
+                    socket.core().recall_from_descendants();
                 }
             }
             None => {}
         }
     }
 
-    /// Descendants have rung: the sockets that they ask for become the kernel's.
+    /// Descendants have woken this process: the sockets that they ask for become the kernel's.
     pub(crate) fn answer_descendants(&self) {
         if let Some(recall_channel) = &self.sharing.recall_channel {
             recall_channel.answer();

@@ -3,20 +3,20 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use crate::sockets::shared::{Bell, SharedSocket};
+use crate::sockets::shared::{SharedSocket, WakeChannel};
 use crate::sys;
 
 /// How long whoever is about to use a socket waits for the one that has adopted it. One that is stopped makes it wait this long, once
 /// a socket.
 const PATIENCE_NSEC: u64 = 100_000_000;
-/// How often it rings meanwhile, and looks whether that one still lives.
+/// How often it wakes that one meanwhile, and looks whether that one still lives.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A place in shared memory, with the bell of those that have it.
+/// A place in shared memory, with the channel by which those that have it wake each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shared {
     socket: &'static SharedSocket,
-    bell: Option<&'static Bell>,
+    channel: Option<&'static WakeChannel>,
 }
 
 impl Deref for Shared {
@@ -28,8 +28,11 @@ impl Deref for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(socket: &'static SharedSocket, bell: Option<&'static Bell>) -> Self {
-        Self { socket, bell }
+    pub(crate) fn new(
+        socket: &'static SharedSocket,
+        channel: Option<&'static WakeChannel>,
+    ) -> Self {
+        Self { socket, channel }
     }
 
     /// In memory that descendants share, the first word alone.
@@ -38,8 +41,8 @@ impl Shared {
     }
 
     /// By which others call whoever adopts the socket. `None`: nobody can.
-    pub(crate) fn bell(self) -> Option<&'static Bell> {
-        self.bell
+    pub(crate) fn channel(self) -> Option<&'static WakeChannel> {
+        self.channel
     }
 
     /// The calling process is about to use the socket for more than sending. If another one has its packets past the kernel, this returns
@@ -58,7 +61,7 @@ impl Shared {
             if process == sys::process_id().cast_unsigned() {
                 return;
             }
-            let is_called = self.bell.is_some_and(Bell::ring);
+            let is_called = self.channel.is_some_and(WakeChannel::wake);
             // When it has ended, the kernel has its flows.
             let is_running = sys::is_running(process.cast_signed());
             if !is_called || !is_running || sys::now_nsec() >= deadline {

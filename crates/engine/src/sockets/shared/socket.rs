@@ -39,7 +39,7 @@ fn taker_word(generation: u32, process: u32) -> u64 {
 impl SharedSocket {
     /// The owner is about to take the socket's packets past the kernel. `false`: a descendant uses the socket.
     ///
-    /// Either this sees the descendant's request, or the descendant sees that it has to ring and wait.
+    /// Either this sees the descendant's request, or the descendant sees that it has to wake the other and wait.
     pub(crate) fn claim(&self, generation: u32) -> bool {
         self.claimed.store(generation, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -142,7 +142,7 @@ impl SharedSocket {
 
     /// The only process that takes from the socket is about to have its packets past the kernel. `false`: another has come to use it.
     ///
-    /// Either this sees that, or the other sees that it has to ring and wait.
+    /// Either this sees that, or the other sees that it has to wake the other and wait.
     pub(crate) fn adopt(&self, generation: u32, process: u32) -> bool {
         self.adopter.store(process, Ordering::Release);
         fence(Ordering::SeqCst);
