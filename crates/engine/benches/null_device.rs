@@ -16,7 +16,7 @@ use std::time::Instant;
 use dev_core::null::NullBackend;
 use engine::{Engine, Message, RecvCall, RecvOutcome, SendOutcome, Settings, UdpSocket};
 
-use support::{PEER, accelerate, engine, frame_to, settings};
+use support::{PEER, accelerate, engine, frame_to, header_of, settings};
 
 const PAYLOAD: [u8; 64] = [0x5a; 64];
 const BATCH: u32 = 20_000;
@@ -99,7 +99,7 @@ fn receive(
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
     };
-    let mut header = header(&mut part, &mut name);
+    let mut header = header_of(&mut part, &mut name);
     let mut call = RecvCall::begin(engine, fd, socket, 0);
     // SAFETY: the header points at live buffers of the lengths that it says.
     let mut message = unsafe { Message::new(&mut header) };
@@ -119,21 +119,11 @@ fn send(engine: &Engine<NullBackend>, fd: RawFd, socket: &'static UdpSocket<Null
         iov_base: payload.as_mut_ptr().cast(),
         iov_len: payload.len(),
     };
-    let mut header = header(&mut part, &mut name);
+    let mut header = header_of(&mut part, &mut name);
     // SAFETY: the header points at live buffers of the lengths that it says.
     let message = unsafe { Message::new(&mut header) };
     assert_eq!(
         socket.send(engine, fd, &message, 0, engine::Follows::Unknown),
         SendOutcome::Done(PAYLOAD.len())
     );
-}
-
-fn header(part: &mut libc::iovec, name: &mut [u8; 16]) -> libc::msghdr {
-    // SAFETY: all-zero is a value of this struct of integers and pointers.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_iov = part;
-    header.msg_iovlen = 1;
-    header.msg_name = name.as_mut_ptr().cast();
-    header.msg_namelen = 16;
-    header
 }

@@ -20,7 +20,7 @@ use engine::{
 };
 use libc::{epoll_event, pollfd};
 
-use support::{PEER, accelerate, engine, frame_to, settings};
+use support::{PEER, accelerate, engine, frame_to, header_of, settings};
 
 const PAYLOAD: [u8; 64] = [0x5a; 64];
 const BATCH: u32 = 20_000;
@@ -145,7 +145,7 @@ impl Server {
             iov_base: buffer.as_mut_ptr().cast(),
             iov_len: buffer.len(),
         };
-        let mut header = header(&mut part, &mut name);
+        let mut header = header_of(&mut part, &mut name);
         let mut call = RecvCall::begin(self.engine, self.fd, self.socket, 0);
         // SAFETY: the header points at live buffers of the lengths that it says.
         let mut message = unsafe { Message::new(&mut header) };
@@ -155,21 +155,11 @@ impl Server {
         }
         assert_eq!(name[4..8], PEER.ip().octets());
         part.iov_len = PAYLOAD.len();
-        let mut header = self::header(&mut part, &mut name);
+        let mut header = header_of(&mut part, &mut name);
         // SAFETY: as above.
         let message = unsafe { Message::new(&mut header) };
         let follows = engine::Follows::Unknown;
         let sent = self.socket.send(self.engine, self.fd, &message, 0, follows);
         assert_eq!(sent, SendOutcome::Done(PAYLOAD.len()));
     }
-}
-
-fn header(part: &mut libc::iovec, name: &mut [u8; 16]) -> libc::msghdr {
-    // SAFETY: all-zero is a value of this struct of integers and pointers.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_iov = part;
-    header.msg_iovlen = 1;
-    header.msg_name = name.as_mut_ptr().cast();
-    header.msg_namelen = 16;
-    header
 }

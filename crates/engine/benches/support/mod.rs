@@ -145,3 +145,14 @@ pub fn address_of(socket: &KernelSocket) -> SocketAddrV4 {
         other => panic!("{other:?} is no IPv4 address"),
     }
 }
+
+/// A message in one buffer, with the peer's name.
+pub fn header_of(part: &mut libc::iovec, name: &mut [u8; 16]) -> libc::msghdr {
+    // SAFETY: all-zero is a value of this struct of integers and pointers.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = part;
+    header.msg_iovlen = 1;
+    header.msg_name = name.as_mut_ptr().cast();
+    header.msg_namelen = 16;
+    header
+}
