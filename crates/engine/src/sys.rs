@@ -265,6 +265,16 @@ pub fn poll_now(fds: &mut [libc::pollfd]) -> Result<usize, Errno> {
     poll(fds, Duration::ZERO)
 }
 
+/// What is ready of one descriptor now, of these events and those that `poll(2)` always tells; 0: nothing.
+pub(crate) fn poll_one(fd: c_int, events: libc::c_short) -> Result<libc::c_short, Errno> {
+    let mut polled = [libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    }];
+    poll_now(&mut polled).map(|_| polled[0].revents)
+}
+
 /// Waits for descriptors. Where a filter (seccomp(2)) denies `ppoll(2)`, the older call may still be allowed.
 fn poll(fds: &mut [libc::pollfd], timeout: Duration) -> Result<usize, Errno> {
     let time = libc::timespec {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use descriptors::OwnDescriptor;
 use libc::c_int;
 
-use super::{Errno, check, owned, poll_now};
+use super::{Errno, check, owned, poll_one};
 
 /// What tells a socket from every other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,12 +81,7 @@ pub(crate) fn is_running(process: libc::pid_t) -> bool {
     let Ok(process) = process_fd(process) else {
         return false;
     };
-    let mut ended = [libc::pollfd {
-        fd: process.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    }];
-    poll_now(&mut ended) == Ok(0)
+    poll_one(process.as_raw_fd(), libc::POLLIN) == Ok(0)
 }
 
 /// The process that started this one, or took it in its parent's place.

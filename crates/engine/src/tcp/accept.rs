@@ -66,12 +66,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     fn kernel_has_connection(&self) -> bool {
-        let mut polled = [libc::pollfd {
-            fd: self.fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        }];
-        sys::poll_now(&mut polled).is_ok() && polled[0].revents & libc::POLLIN != 0
+        sys::poll_one(self.fd(), libc::POLLIN).is_ok_and(|ready| ready & libc::POLLIN != 0)
     }
 
     /// Takes the connection that has waited longest. `open` makes an object for its descriptor. `None`: there is none after all; a

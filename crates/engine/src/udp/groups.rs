@@ -255,12 +255,7 @@ impl<S: UdpStack> UdpSocket<S> {
 
 /// What came before a group was taken from the kernel is in the queue of the kernel's socket, and is to be read first.
 fn read_first<S: Stack>(socket: &UdpSocket<S>) {
-    let mut fds = [libc::pollfd {
-        fd: socket.fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    }];
-    if sys::poll_now(&mut fds).is_ok_and(|count| count > 0) {
+    if sys::poll_one(socket.fd(), libc::POLLIN).is_ok_and(|ready| ready != 0) {
         socket.shadow.readable_hint.store(true, Ordering::Relaxed);
     }
 }

@@ -298,12 +298,8 @@ impl<S: Stack> UdpSocket<S> {
     /// (kernel `__skb_wait_for_more_packets`): it is the kernel's to end, which it does at once.
     #[cold]
     fn is_shut_in_kernel(&self) -> bool {
-        let mut polled = [libc::pollfd {
-            fd: self.shadow.fd.load(Ordering::Relaxed),
-            events: libc::POLLRDHUP,
-            revents: 0,
-        }];
-        sys::poll_now(&mut polled).is_ok() && polled[0].revents & libc::POLLRDHUP != 0
+        let fd = self.shadow.fd.load(Ordering::Relaxed);
+        sys::poll_one(fd, libc::POLLRDHUP).is_ok_and(|ready| ready & libc::POLLRDHUP != 0)
     }
 
     /// Asks the kernel's socket, without waiting. `None`: it has nothing.

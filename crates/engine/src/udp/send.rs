@@ -290,12 +290,7 @@ impl<S: UdpStack> UdpSocket<S> {
     #[cold]
     fn kernel_has_error(&self) -> bool {
         let fd = self.shadow.fd.load(Ordering::Relaxed);
-        let mut polled = [libc::pollfd {
-            fd,
-            events: 0,
-            revents: 0,
-        }];
-        sys::poll_now(&mut polled).is_ok() && polled[0].revents & libc::POLLERR != 0
+        sys::poll_one(fd, 0).is_ok_and(|ready| ready & libc::POLLERR != 0)
     }
 
     /// Finds out where datagrams to an address go, and remembers it unless it holds for a moment only.

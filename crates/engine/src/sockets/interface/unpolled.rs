@@ -41,12 +41,6 @@ impl<S: Stack> Interface<S> {
 }
 
 fn has_waiting<B: Backend>(ring: &ReceiveRing<B>) -> bool {
-    ring.wait_fds().any(|fd| {
-        let mut polled = [libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        }];
-        sys::poll_now(&mut polled).is_ok() && polled[0].revents & libc::POLLIN != 0
-    })
+    ring.wait_fds()
+        .any(|fd| sys::poll_one(fd, libc::POLLIN).is_ok_and(|ready| ready & libc::POLLIN != 0))
 }

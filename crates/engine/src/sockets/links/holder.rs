@@ -106,12 +106,7 @@ impl Holder {
     }
 
     pub(super) fn is_alive(&self) -> bool {
-        let mut polled = [libc::pollfd {
-            fd: self.fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        }];
-        sys::poll_now(&mut polled) == Ok(0)
+        sys::poll_one(self.fd(), libc::POLLIN) == Ok(0)
     }
 }
 

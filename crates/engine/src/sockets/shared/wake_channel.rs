@@ -49,12 +49,7 @@ mod tests {
     use super::*;
 
     fn is_readable(fd: c_int) -> bool {
-        let mut polled = [libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        }];
-        sys::poll_now(&mut polled) == Ok(1)
+        sys::poll_one(fd, libc::POLLIN).is_ok_and(|ready| ready != 0)
     }
 
     #[test]
