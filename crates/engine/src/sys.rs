@@ -22,6 +22,7 @@ mod routes;
 mod scheduling;
 pub(crate) mod streams;
 mod user_pages;
+mod ways_in;
 
 pub use address::Sockaddr;
 pub(crate) use address::{SOCKADDR_IN_LEN, read_sockaddr, read_sockaddr_in, sockaddr_in};
@@ -43,6 +44,7 @@ pub(crate) use scheduling::{
 };
 pub(crate) use stats::process_id;
 pub(crate) use user_pages::{can_read, can_write};
+pub(crate) use ways_in::refuse_ways_in;
 
 /// An `errno` value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

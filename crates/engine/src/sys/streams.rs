@@ -1,6 +1,6 @@
 //! System calls on the kernel's half of a TCP socket, also under repair (`TCP_REPAIR`), where it does as it is told and sends nothing.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
 use libc::{c_int, c_long, c_void};
@@ -148,63 +148,6 @@ pub(crate) fn copy_option(from: c_int, to: c_int, level: c_int, name: c_int) {
     let value = value.as_ptr();
     // SAFETY: the kernel reads `len` bytes, which it has just written.
     unsafe { libc::syscall(libc::SYS_setsockopt, to, level, name, value, len) };
-}
-
-/// Has a socket take no packets that come in by these interfaces to these addresses. With none, all again. Another interface may get
-/// those for an address, too: one in the same subnet answers for it (`arp_ignore`).
-pub(crate) fn refuse_ways_in(fd: c_int, ways: &[(u32, Ipv4Addr)]) -> Result<(), Errno> {
-    if ways.is_empty() {
-        let detached = set_option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0);
-        return detached.or_else(|errno| match errno {
-            // There was none.
-            Errno(libc::ENOENT) => Ok(()),
-            errno => Err(errno),
-        });
-    }
-    const LOAD_ABSOLUTE: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    /// `SKF_AD_OFF + SKF_AD_IFINDEX`
-    const INTERFACE_INDEX: u32 = (-0x1000_i32 + 8).cast_unsigned();
-    /// `SKF_AD_OFF + SKF_AD_PROTOCOL`
-    const PROTOCOL: u32 = (-0x1000_i32).cast_unsigned();
-    /// `SKF_NET_OFF`, and the destination's place in an IPv4 header.
-    const DESTINATION: u32 = (-0x10_0000_i32 + 16).cast_unsigned();
-    let instruction = |code, k| libc::sock_filter {
-        code,
-        jt: 0,
-        jf: 0,
-        k,
-    };
-    let skip_unless = |k, jf| libc::sock_filter {
-        jf,
-        ..instruction(JUMP_IF_EQUAL, k)
-    };
-    let skip_if = |k| libc::sock_filter {
-        jt: 1,
-        ..instruction(JUMP_IF_EQUAL, k)
-    };
-    let accept = instruction(RETURN, u32::MAX);
-    let mut program = vec![
-        instruction(LOAD_ABSOLUTE, PROTOCOL),
-        skip_if(libc::ETH_P_IP as u32),
-        accept,
-    ];
-    for (index, address) in ways {
-        program.extend([
-            instruction(LOAD_ABSOLUTE, INTERFACE_INDEX),
-            skip_unless(*index, 3),
-            instruction(LOAD_ABSOLUTE, DESTINATION),
-            skip_unless(u32::from(*address), 1),
-            instruction(RETURN, 0),
-        ]);
-    }
-    program.push(accept);
-    let filter = libc::sock_fprog {
-        len: u16::try_from(program.len()).map_err(|_| Errno(libc::EINVAL))?,
-        filter: program.as_mut_ptr(),
-    };
-    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
 /// `shutdown(2)`

@@ -80,7 +80,7 @@ impl<B: Backend> Engine<B> {
             shared.is_used(generation);
             if matches!(object, Object::Tcp(_)) {
                 // One that had it may have ended without taking that back.
-                let _ = sys::streams::refuse_ways_in(fd, &[]);
+                let _ = sys::refuse_ways_in(fd, &[]);
             }
             return None;
         }

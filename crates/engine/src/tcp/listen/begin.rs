@@ -119,7 +119,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if !host.is_behind(fd, self) || !self.claim() {
             return Err(Reason::Forked);
         }
-        if streams::refuse_ways_in(fd, &ways_in(&places)).is_err() {
+        if sys::refuse_ways_in(fd, &ways_in(&places)).is_err() {
             self.release();
             return Err(Reason::Option);
         }
@@ -146,7 +146,7 @@ impl<S: TcpStack> TcpSocket<S> {
             if place.interface.attach(&flow, self.into()).is_err() {
                 self.drop_flows();
                 *self.role.lock() = Role::None;
-                let _ = streams::refuse_ways_in(fd, &[]);
+                let _ = sys::refuse_ways_in(fd, &[]);
                 self.release();
                 return Err(Reason::SteeringFailed);
             }
@@ -183,7 +183,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if left.is_empty() {
             return hand_over::leave(host, self.into(), Reason::DeviceLost, "");
         }
-        let _ = streams::refuse_ways_in(self.fd(), &ways_in(&left));
+        let _ = sys::refuse_ways_in(self.fd(), &ways_in(&left));
         let flows = &mut self.attachment().flows;
         for (interface, flow) in flows.extract_if(.., |it| it.0.is_lost()) {
             interface.detach(&flow);
@@ -202,7 +202,7 @@ impl<S: TcpStack> TcpSocket<S> {
         for interface in listening.interfaces() {
             interface.start_segments();
         }
-        let _ = streams::refuse_ways_in(self.fd(), &[]);
+        let _ = sys::refuse_ways_in(self.fd(), &[]);
     }
 }
 

@@ -110,7 +110,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }));
         drop(role);
         // Connections have the filter of their listener.
-        let _ = streams::refuse_ways_in(self.fd(), &[]);
+        let _ = sys::refuse_ways_in(self.fd(), &[]);
         self.admit_those_ready(host);
         self.keep_the_others();
         self.is_ready_for_nothing();

@@ -1,0 +1,146 @@
+//! Which SYNs a listening socket of the kernel's refuses: those that come past the kernel, too.
+
+use std::net::Ipv4Addr;
+
+use libc::{c_int, sock_filter};
+
+use super::Errno;
+use super::streams::set_option;
+
+const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
+const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
+const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+/// Where a TCP header has its flags. The filters of TCP sockets begin there (`tcp_filter`).
+const FLAGS: u32 = 13;
+const SYN: u32 = 0x02;
+const ACK: u32 = 0x10;
+/// `SKF_AD_OFF + SKF_AD_IFINDEX`
+const INTERFACE_INDEX: u32 = (-0x1000_i32 + 8).cast_unsigned();
+/// `SKF_AD_OFF + SKF_AD_PROTOCOL`
+const PROTOCOL: u32 = (-0x1000_i32).cast_unsigned();
+/// `SKF_NET_OFF`, and the destination's place in an IPv4 header.
+const DESTINATION: u32 = (-0x10_0000_i32 + 16).cast_unsigned();
+
+/// Has a listening socket take no SYN that comes in by these interfaces to these addresses. With none, all again. Another interface
+/// may get those for an address, too: one in the same subnet answers for it (`arp_ignore`).
+///
+/// The kernel's connections inherit the filter, those also whose SYN came before it: it lets all else pass.
+pub(crate) fn refuse_ways_in(fd: c_int, ways: &[(u32, Ipv4Addr)]) -> Result<(), Errno> {
+    if ways.is_empty() {
+        let detached = set_option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0);
+        return detached.or_else(|errno| match errno {
+            // There was none.
+            Errno(libc::ENOENT) => Ok(()),
+            errno => Err(errno),
+        });
+    }
+    let mut program = program(ways);
+    let filter = libc::sock_fprog {
+        len: u16::try_from(program.len()).map_err(|_| Errno(libc::EINVAL))?,
+        filter: program.as_mut_ptr(),
+    };
+    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+}
+
+fn program(ways: &[(u32, Ipv4Addr)]) -> Vec<sock_filter> {
+    let accept = instruction(RETURN, u32::MAX);
+    let mut program = vec![
+        instruction(LOAD_WORD, PROTOCOL),
+        skip_if(libc::ETH_P_IP as u32),
+        accept,
+        instruction(LOAD_BYTE, FLAGS),
+        instruction(AND, SYN | ACK),
+        skip_if(SYN),
+        accept,
+    ];
+    for (index, address) in ways {
+        program.extend([
+            instruction(LOAD_WORD, INTERFACE_INDEX),
+            skip_unless(*index, 3),
+            instruction(LOAD_WORD, DESTINATION),
+            skip_unless(u32::from(*address), 1),
+            instruction(RETURN, 0),
+        ]);
+    }
+    program.push(accept);
+    program
+}
+
+const fn instruction(code: u16, k: u32) -> sock_filter {
+    sock_filter {
+        code,
+        jt: 0,
+        jf: 0,
+        k,
+    }
+}
+
+/// Skips the next instruction if the value is `k`.
+const fn skip_if(k: u32) -> sock_filter {
+    sock_filter {
+        jt: 1,
+        ..instruction(JUMP_IF_EQUAL, k)
+    }
+}
+
+/// Skips `count` instructions unless the value is `k`.
+const fn skip_unless(k: u32, count: u8) -> sock_filter {
+    sock_filter {
+        jf: count,
+        ..instruction(JUMP_IF_EQUAL, k)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// The loopback's interface.
+    const LO: u32 = 1;
+
+    fn is_refused(address: &SocketAddr) -> bool {
+        // The SYN is sent again only after a second.
+        TcpStream::connect_timeout(address, Duration::from_millis(300)).is_err()
+    }
+
+    #[test]
+    fn connections_whose_handshake_ends_under_the_filter_receive() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (fd, address) = (listener.as_raw_fd(), listener.local_addr().unwrap());
+        // The kernel has the connection only when its first data have come.
+        set_option(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, &5).unwrap();
+        let mut client = TcpStream::connect(address).unwrap();
+        refuse_ways_in(fd, &[(LO, Ipv4Addr::LOCALHOST)]).unwrap();
+        client.write_all(b"early").unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        client.write_all(b"late").unwrap();
+        drop(client);
+        let mut received = Vec::new();
+        server.read_to_end(&mut received).unwrap();
+        assert_eq!(received, b"earlylate");
+    }
+
+    #[test]
+    fn new_connections_are_refused_by_these_ways_only() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (fd, address) = (listener.as_raw_fd(), listener.local_addr().unwrap());
+        refuse_ways_in(fd, &[(LO, Ipv4Addr::LOCALHOST)]).unwrap();
+        assert!(is_refused(&address));
+        refuse_ways_in(
+            fd,
+            &[(LO + 1, Ipv4Addr::LOCALHOST), (LO, Ipv4Addr::BROADCAST)],
+        )
+        .unwrap();
+        assert!(!is_refused(&address));
+        refuse_ways_in(fd, &[]).unwrap();
+        refuse_ways_in(fd, &[]).unwrap();
+        assert!(!is_refused(&address));
+    }
+}
