@@ -13,7 +13,7 @@ use testkit::{Accelerated, Namespaces, Pair, echo_streams, eventually, or_skip, 
 
 const PORT: u16 = 7940;
 /// What is left of connections is gone by then: the last of them wait for retransmissions.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(90);
 
 /// A burst has the receive ring get as many empty frames as it has room for, at any time.
 const RX_RING_FRAMES: u64 = 4096;

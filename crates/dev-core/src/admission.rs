@@ -51,7 +51,7 @@ pub trait Admission: fmt::Debug + Send + Sync {
     /// Puts a connection into the queue of the kernel's socket that listens at `local`. `packets` are IP packets from the peer
     /// without options or extension headers: the first acknowledges the handshake, the others follow it.
     ///
-    /// An error: the kernel does not have the connection, or not all of what the peer has sent.
+    /// An error: the kernel does not have the connection, and has reset the peer's, or has not all of what the peer has sent.
     fn admit(
         &self,
         local: SocketAddr,

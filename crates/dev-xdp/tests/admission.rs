@@ -7,7 +7,7 @@
 )]
 
 use std::io::{ErrorKind, Read};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -65,9 +65,9 @@ fn packet(peer: SocketAddr, seq: u32, flags: Flags, data: &[u8]) -> Vec<u8> {
     frame.split_off(14)
 }
 
-fn raw_socket(domain: i32) -> OwnedFd {
+fn raw_socket(domain: i32, protocol: i32) -> OwnedFd {
     // SAFETY: integers.
-    let fd = unsafe { libc::socket(domain, libc::SOCK_RAW, libc::IPPROTO_RAW) };
+    let fd = unsafe { libc::socket(domain, libc::SOCK_RAW, protocol) };
     assert!(fd >= 0);
     // SAFETY: the kernel has just made the descriptor.
     unsafe { OwnedFd::from_raw_fd(fd) }
@@ -129,7 +129,7 @@ fn connections_come_in_order(pair: &Pair, domain: i32, local: SocketAddr, nobody
     let listener = pair.a.enter(|| TcpListener::bind(local)).unwrap();
     let data: Vec<u8> = (0..LEN).map(|index| (index % 251) as u8).collect();
     pair.a.enter(|| {
-        let raw = raw_socket(domain);
+        let raw = raw_socket(domain, libc::IPPROTO_RAW);
         for number in 0..3 {
             let peer = SocketAddr::new(nobody, 40_000 + number);
             let mut packets = vec![packet(peer, 1001, Flags::ACK, &data[..100])];
@@ -168,7 +168,7 @@ fn the_options_are_those_of_the_handshake() {
         .unwrap();
     let peer = SocketAddr::new(NOBODY, 40_000);
     pair.a.enter(|| {
-        let raw = raw_socket(libc::AF_INET);
+        let raw = raw_socket(libc::AF_INET, libc::IPPROTO_RAW);
         let packets = [packet(peer, 1001, Flags::ACK, &[])];
         admission
             .admit(LOCAL, peer, &AGREED, &packets, &ThisHost(&raw))
@@ -191,14 +191,31 @@ fn the_options_are_those_of_the_handshake() {
 }
 
 #[test]
-fn nobody_listens() {
+fn where_nobody_listens_the_peer_is_reset() {
     let pair = or_skip!(Namespaces::pair());
     let admission = or_skip!(pair.a.enter(admission));
-    let peer = SocketAddr::new(NOBODY, 40_000);
+    let peer = SocketAddr::new(IpAddr::V4(Pair::ADDRESS_B), 40_000);
+    let received = pair
+        .b
+        .enter(|| raw_socket(libc::AF_INET, libc::IPPROTO_TCP));
+    let received = UdpSocket::from(received);
+    let timeout = Some(Duration::from_secs(10));
+    received.set_read_timeout(timeout).unwrap();
     let admitted = pair.a.enter(|| {
-        let raw = raw_socket(libc::AF_INET);
+        let raw = raw_socket(libc::AF_INET, libc::IPPROTO_RAW);
         let packets = [packet(peer, 1001, Flags::ACK, &[])];
         admission.admit(LOCAL, peer, &AGREED, &packets, &ThisHost(&raw))
     });
     assert_eq!(admitted.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    let mut bytes = [0; 100];
+    let len = received.recv(&mut bytes).unwrap();
+    let segment = &bytes[20..len];
+    assert_eq!(segment[..2], PORT.to_be_bytes());
+    assert_eq!(segment[2..4], peer.port().to_be_bytes());
+    assert_eq!(
+        segment[4..8],
+        9001_u32.to_be_bytes(),
+        "what the peer expects"
+    );
+    assert_eq!(segment[13] & 4, 4, "RST");
 }

@@ -19,6 +19,10 @@
 
 static int epfd = -1;
 
+/* The echoing threads have opened their sockets, which takes as long as others keep the kernel from
+   opening an interface: a datagram that comes before is refused, and nobody sends it again. */
+static pthread_barrier_t opened_all;
+
 static ssize_t receive(int fd, void *buffer, size_t size, struct sockaddr_in *from) {
     socklen_t len = sizeof *from;
     if (epfd >= 0) {
@@ -47,6 +51,7 @@ static void *echo_thread(void *number) {
     struct epoll_event event = {.events = EPOLLIN};
     if (epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) != 0)
         die("epoll_ctl");
+    pthread_barrier_wait(&opened_all);
     for (unsigned turn = 0;; turn++) {
         int found = epoll_wait(set, &event, 1, offset == 3 ? (int)(turn % 3) : -1);
         if (found < 0)
@@ -67,9 +72,10 @@ static void *echo_thread(void *number) {
 
 static int echo_threads(void) {
     pthread_t threads[THREADS];
+    pthread_barrier_init(&opened_all, NULL, THREADS + 1);
     for (int i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, echo_thread, (void *)(intptr_t)i);
-    usleep(300000);
+    pthread_barrier_wait(&opened_all);
     puts("ready");
     fflush(stdout);
     pthread_join(threads[0], NULL);

@@ -153,6 +153,10 @@ impl Admission for LoopbackAdmission {
             }
         });
         let _ = self.expected.delete(&key);
+        if let (Err(_), Some(packet)) = (&admitted, packets.first()) {
+            // The kernel answers it with a reset: it does not know the connection, which nobody has any more.
+            kernel.receive(packet);
+        }
         admitted
     }
 }

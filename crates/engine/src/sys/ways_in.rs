@@ -100,8 +100,12 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::time::Duration;
 
-    use super::*;
+    use testkit::eventually;
 
+    use super::*;
+    use crate::sys::poll_one;
+
+    const LIMIT: Duration = Duration::from_secs(10);
     /// The loopback's interface.
     const LO: u32 = 1;
 
@@ -119,7 +123,10 @@ mod tests {
         let mut client = TcpStream::connect(address).unwrap();
         refuse_ways_in(fd, &[(LO, Ipv4Addr::LOCALHOST)]).unwrap();
         client.write_all(b"early").unwrap();
+        let is_there = || poll_one(fd, libc::POLLIN) == Ok(libc::POLLIN);
+        assert!(eventually(LIMIT, is_there), "refused");
         let (mut server, _) = listener.accept().unwrap();
+        server.set_read_timeout(Some(LIMIT)).unwrap();
         client.write_all(b"late").unwrap();
         drop(client);
         let mut received = Vec::new();

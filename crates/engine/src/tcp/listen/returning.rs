@@ -292,7 +292,7 @@ fn admit<S: TcpStack>(host: &Host<S>, fd: c_int, admission: &dyn Admission, stre
     };
     match admitted {
         Ok(()) => log::debug!("{local}: the connection of {peer} waits in the kernel"),
-        Err(error) => log::warn!("{local}: the connection of {peer} is lost: {error}"),
+        Err(error) => log::warn!("{local}: the connection of {peer} is reset: {error}"),
     }
 }
 
