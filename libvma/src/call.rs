@@ -323,6 +323,9 @@ fn run(
             Ok(StreamOutcome::Kernel) | Err(NotRun::Reentered) => return None,
             // SAFETY: nothing is held here that a cancelled thread would leave behind.
             Ok(StreamOutcome::Again) => unsafe { real::pthread_testcancel() },
+            Ok(StreamOutcome::Idle) => {
+                let _ = contained(|| engine.use_idle_moment());
+            }
             Ok(StreamOutcome::Sleep(sleep)) => {
                 let slept =
                     sleep_until_woken(sleep, None, || call.interrupted(), || call.any_handler());

@@ -5,6 +5,7 @@ use loom::thread;
 use crate::every_order;
 use crate::sockets::shared_socket::SharedSocket;
 use crate::sync::{AtomicU32, Ordering};
+use crate::sys;
 
 const GENERATION: u32 = 1;
 
@@ -44,6 +45,23 @@ fn what_the_owner_gave_to_the_kernel_is_there_when_the_wait_ends() {
             assert_eq!(in_kernel.load(Ordering::Relaxed), 1);
         }
         owner.join().unwrap();
+    });
+}
+
+#[test]
+fn who_waits_for_the_release_is_woken() {
+    every_order(4, || {
+        sys::take_wakes();
+        let shared = Arc::new(SharedSocket::default());
+        assert!(shared.claim(GENERATION));
+        let owner = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.release())
+        };
+        shared.request(GENERATION);
+        let waits = shared.is_claimed(GENERATION);
+        owner.join().unwrap();
+        assert!(!waits || sys::take_wakes() == 1);
     });
 }
 

@@ -32,7 +32,7 @@ pub use application::Amount;
 pub use call::{Direction, StreamCall, StreamOutcome};
 pub(crate) use common::{Common, can_repair};
 pub use connect::ConnectOutcome;
-pub(crate) use ended::end_some;
+pub(crate) use ended::{end_one, end_some};
 pub(crate) use listen::backlog_in_kernel;
 pub use offload::may_accelerate;
 pub use socket::{TcpSocket, TcpStack};

@@ -89,6 +89,13 @@ impl<B: Backend> Engine<B> {
         tcp::end_some(self.tcp, |socket| self.give_stream_back(socket));
     }
 
+    /// A call on a stream has polled in vain for a moment: ends one of them, unless another thread has the control lock.
+    pub fn use_idle_moment(&self) {
+        if let Some(_control) = self.try_control() {
+            tcp::end_one(self.tcp, |socket| self.give_stream_back(socket));
+        }
+    }
+
     /// Nobody has the object any more.
     fn give_stream_back(&self, socket: &TcpSocket<B>) {
         let object = self.orphans().remove(&ptr::from_ref(socket).addr());

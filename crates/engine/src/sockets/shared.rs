@@ -138,6 +138,7 @@ mod tests {
         assert!(place.claim(1));
         place.wait(1, Duration::from_millis(1));
         assert!(place.is_claimed(1), "only the limit has passed");
+        place.request(1);
         std::thread::scope(|scope| {
             scope.spawn(|| place.release());
             while place.is_claimed(1) {

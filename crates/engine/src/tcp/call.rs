@@ -26,12 +26,16 @@ pub enum StreamOutcome {
     Kernel,
     /// Nothing yet: look for a cancellation request and call again.
     Again,
+    /// Nothing yet, and nothing to do meanwhile but what is left of other connections: `Engine::use_idle_moment`, then call again.
+    Idle,
     /// Nothing yet: sleep as described, then call again.
     Sleep(Sleep),
 }
 
 /// Polls between two looks at clock and signals.
 const POLLS_PER_CHECK: u32 = 64;
+/// Polls in vain, less than a microsecond, after which more are likely to be.
+const POLLS_UNTIL_IDLE: u32 = 16;
 /// Polls, and attempts, before the caller gets a chance to be cancelled.
 pub(super) const POLLS_PER_ATTEMPT: u32 = 1 << 14;
 /// The generation of a socket that is not open; each that is has an odd one.
@@ -167,6 +171,9 @@ impl<S: Stack> TcpSocket<S> {
             if self.readiness.now() & wanted != 0 {
                 return None;
             }
+            if self.is_idle(call) {
+                return Some(StreamOutcome::Idle);
+            }
             if call.polls.is_multiple_of(POLLS_PER_CHECK) {
                 call.spin.look();
                 if self.has_to_end(call) || self.is_committed() {
@@ -205,6 +212,9 @@ impl<S: Stack> TcpSocket<S> {
             return Some(call.end(Errno(libc::EAGAIN)));
         }
         call.polls += 1;
+        if self.is_idle(call) {
+            return Some(StreamOutcome::Idle);
+        }
         if call.polls.is_multiple_of(POLLS_PER_CHECK) {
             call.spin.look();
             if self.has_to_end(call) {
@@ -220,6 +230,12 @@ impl<S: Stack> TcpSocket<S> {
         }
         std::hint::spin_loop();
         None
+    }
+
+    /// Whether a call that waits has the time to end other connections.
+    #[inline]
+    fn is_idle(&self, call: &StreamCall) -> bool {
+        call.polls % POLLS_PER_CHECK == POLLS_UNTIL_IDLE && self.common.ended.has_some()
     }
 
     /// Whether a call that waits has to end now, after a last look.

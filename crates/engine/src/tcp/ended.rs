@@ -1,5 +1,5 @@
-//! Connections that are over and that nobody has: what is left of some of them goes with each call that makes a socket. So connections
-//! that come and go cost no switch to the internal thread, which ends the others after a while.
+//! Connections that are over and that nobody has: what is left of them goes while a call polls in vain, and of some with each call that
+//! makes a socket. So connections that come and go cost no switch to the internal thread, which ends the others after a while.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::sockets::stack::Stack;
 use crate::tcp::{Common, TcpSocket, TcpStack};
 
-/// So many a call: more than come by one.
+/// So many a call that makes a socket: more than come by one.
 const AT_ONCE: usize = 4;
 
 /// A list of them. Those that the internal thread has ended are still in it; their objects may be in use again.
@@ -30,9 +30,15 @@ impl<S: Stack> Ended<S> {
         self.has_some.store(true, Ordering::Relaxed);
     }
 
+    /// Whether there are some.
+    #[inline]
+    pub(super) fn has_some(&self) -> bool {
+        self.has_some.load(Ordering::Relaxed)
+    }
+
     /// Takes the one that was added last: its memory is in the cache.
     fn next(&self) -> Option<&'static TcpSocket<S>> {
-        if !self.has_some.load(Ordering::Relaxed) {
+        if !self.has_some() {
             return None;
         }
         let mut sockets = self.sockets();
@@ -58,11 +64,15 @@ pub(crate) fn end_some<S: TcpStack>(
     mut give: impl FnMut(&'static TcpSocket<S>),
 ) {
     for _ in 0..AT_ONCE {
-        let Some(socket) = common.ended.next() else {
-            return;
-        };
-        if socket.end_listed() {
-            give(socket);
-        }
+        end_one(common, &mut give);
+    }
+}
+
+/// Ends one of them, in the same way.
+pub(crate) fn end_one<S: TcpStack>(common: &Common<S>, give: impl FnOnce(&'static TcpSocket<S>)) {
+    if let Some(socket) = common.ended.next()
+        && socket.end_listed()
+    {
+        give(socket);
     }
 }

@@ -53,7 +53,10 @@ impl SharedSocket {
 
     /// The owner has left the socket's packets to the kernel.
     pub(crate) fn release(&self) {
-        if self.claimed.swap(0, Ordering::AcqRel) != 0 {
+        let generation = self.claimed.swap(0, Ordering::AcqRel);
+        // Who waits has asked before. The other half of the fence in `request`: either this sees that, or who asks does not wait.
+        fence(Ordering::SeqCst);
+        if generation != 0 && self.requested.load(Ordering::Acquire) >= generation {
             sys::futex_wake_all(&self.claimed);
         }
     }
