@@ -271,7 +271,8 @@ hook! {
             return result;
         }
         // SAFETY: the arguments are the caller's own.
-        create::number_reused(unsafe { real::accept(fd, address, len) })
+        let accepted = create::number_reused(unsafe { real::accept(fd, address, len) });
+        stream_calls::kernel_has_accepted(fd, accepted)
     }
 }
 
@@ -283,7 +284,8 @@ hook! {
             return result;
         }
         // SAFETY: the arguments are the caller's own.
-        create::number_reused(unsafe { real::accept4(fd, address, len, flags) })
+        let accepted = create::number_reused(unsafe { real::accept4(fd, address, len, flags) });
+        stream_calls::kernel_has_accepted(fd, accepted)
     }
 }
 

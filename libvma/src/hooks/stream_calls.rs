@@ -186,6 +186,16 @@ pub(super) unsafe fn accept(
     Some(accepted)
 }
 
+/// What the kernel's `accept4(2)` has returned.
+pub(super) fn kernel_has_accepted(listener: c_int, accepted: c_int) -> c_int {
+    if accepted >= 0
+        && let Some((_, socket)) = runtime::stream(listener)
+    {
+        let _ = contained(|| socket.kernel_has_accepted(accepted));
+    }
+    accepted
+}
+
 /// `shutdown(2)`. `None`: it is the kernel's.
 pub(super) fn shut_down(fd: c_int, how: c_int) -> Option<c_int> {
     let (engine, socket) = runtime::stream(fd)?;

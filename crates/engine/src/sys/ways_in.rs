@@ -1,4 +1,4 @@
-//! Which SYNs a listening socket of the kernel's refuses: those that come past the kernel, too.
+//! What a listening socket of the kernel's refuses: segments that come past the kernel, too.
 
 use std::net::Ipv4Addr;
 
@@ -7,15 +7,9 @@ use libc::{c_int, sock_filter};
 use super::Errno;
 use super::streams::set_option;
 
-const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
-const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
+const LOAD_ABSOLUTE: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-/// Where a TCP header has its flags. The filters of TCP sockets begin there (`tcp_filter`).
-const FLAGS: u32 = 13;
-const SYN: u32 = 0x02;
-const ACK: u32 = 0x10;
 /// `SKF_AD_OFF + SKF_AD_IFINDEX`
 const INTERFACE_INDEX: u32 = (-0x1000_i32 + 8).cast_unsigned();
 /// `SKF_AD_OFF + SKF_AD_PROTOCOL`
@@ -23,10 +17,11 @@ const PROTOCOL: u32 = (-0x1000_i32).cast_unsigned();
 /// `SKF_NET_OFF`, and the destination's place in an IPv4 header.
 const DESTINATION: u32 = (-0x10_0000_i32 + 16).cast_unsigned();
 
-/// Has a listening socket take no SYN that comes in by these interfaces to these addresses. With none, all again. Another interface
-/// may get those for an address, too: one in the same subnet answers for it (`arp_ignore`).
+/// Has a socket take no segments that come in by these interfaces to these addresses. With none, all again. Another interface may get
+/// those for an address, too: one in the same subnet answers for it (`arp_ignore`). Neither those that begin a connection nor those of
+/// connections that wait to be accepted, which the kernel would reset: it does not know them.
 ///
-/// The kernel's connections inherit the filter, those also whose SYN came before it: it lets all else pass.
+/// The kernel's connections have the filter that their listener had when they were made: whoever accepts them takes it away.
 pub(crate) fn refuse_ways_in(fd: c_int, ways: &[(u32, Ipv4Addr)]) -> Result<(), Errno> {
     if ways.is_empty() {
         let detached = set_option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0);
@@ -47,19 +42,15 @@ pub(crate) fn refuse_ways_in(fd: c_int, ways: &[(u32, Ipv4Addr)]) -> Result<(), 
 fn program(ways: &[(u32, Ipv4Addr)]) -> Vec<sock_filter> {
     let accept = instruction(RETURN, u32::MAX);
     let mut program = vec![
-        instruction(LOAD_WORD, PROTOCOL),
+        instruction(LOAD_ABSOLUTE, PROTOCOL),
         skip_if(libc::ETH_P_IP as u32),
-        accept,
-        instruction(LOAD_BYTE, FLAGS),
-        instruction(AND, SYN | ACK),
-        skip_if(SYN),
         accept,
     ];
     for (index, address) in ways {
         program.extend([
-            instruction(LOAD_WORD, INTERFACE_INDEX),
+            instruction(LOAD_ABSOLUTE, INTERFACE_INDEX),
             skip_unless(*index, 3),
-            instruction(LOAD_WORD, DESTINATION),
+            instruction(LOAD_ABSOLUTE, DESTINATION),
             skip_unless(u32::from(*address), 1),
             instruction(RETURN, 0),
         ]);
@@ -115,23 +106,19 @@ mod tests {
     }
 
     #[test]
-    fn connections_whose_handshake_ends_under_the_filter_receive() {
+    fn a_connection_with_the_filter_receives_when_it_is_taken_away() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (fd, address) = (listener.as_raw_fd(), listener.local_addr().unwrap());
-        // The kernel has the connection only when its first data have come.
-        set_option(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, &5).unwrap();
-        let mut client = TcpStream::connect(address).unwrap();
-        refuse_ways_in(fd, &[(LO, Ipv4Addr::LOCALHOST)]).unwrap();
-        client.write_all(b"early").unwrap();
-        let is_there = || poll_one(fd, libc::POLLIN) == Ok(libc::POLLIN);
-        assert!(eventually(LIMIT, is_there), "refused");
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut server, _) = listener.accept().unwrap();
         server.set_read_timeout(Some(LIMIT)).unwrap();
-        client.write_all(b"late").unwrap();
-        drop(client);
-        let mut received = Vec::new();
-        server.read_to_end(&mut received).unwrap();
-        assert_eq!(received, b"earlylate");
+        let fd = server.as_raw_fd();
+        refuse_ways_in(fd, &[(LO, Ipv4Addr::LOCALHOST)]).unwrap();
+        client.write_all(b"x").unwrap();
+        let is_there = || poll_one(fd, libc::POLLIN) == Ok(libc::POLLIN);
+        assert!(!eventually(Duration::from_millis(50), is_there));
+        refuse_ways_in(fd, &[]).unwrap();
+        // It is sent again.
+        assert_eq!(server.read(&mut [0]).unwrap(), 1);
     }
 
     #[test]

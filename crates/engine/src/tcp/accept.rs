@@ -147,6 +147,15 @@ impl<S: TcpStack> TcpSocket<S> {
         Some(Ok((fd, peer)))
     }
 
+    /// The kernel's socket has accepted a connection, at `fd`. It may have come from the listener before at this address
+    /// (`listen/returning.rs`), and then refuses what comes past the kernel, as this one does. That reaches it by another way, but only
+    /// until the interface is left.
+    pub fn kernel_has_accepted(&self, fd: c_int) {
+        if self.has_refused.load(Ordering::Relaxed) {
+            let _ = sys::refuse_ways_in(fd, &[]);
+        }
+    }
+
     /// Makes a socket the kernel's half of an accepted connection: connected without a packet, with the options that it has of its
     /// listener.
     fn connect_shadow(

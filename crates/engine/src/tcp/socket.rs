@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use dev_core::{Lock, ThreadMode};
@@ -28,6 +28,8 @@ pub struct TcpSocket<S: Stack> {
     timer: OnceLock<u32>,
     /// Options that the program has set, or that the socket has of its listener: the kernel need not be asked for others.
     pub(super) options_set: Mutex<Vec<(c_int, c_int)>>,
+    /// A listener whose kernel's socket has refused what comes past the kernel ([`sys::refuse_ways_in`](crate::sys::refuse_ways_in)).
+    pub(super) has_refused: AtomicBool,
     /// The threads that received and sent last.
     pub(super) receiver: AtomicUsize,
     pub(super) sender: AtomicUsize,
@@ -74,6 +76,7 @@ impl<S: Stack> TcpSocket<S> {
             common,
             timer: OnceLock::new(),
             options_set: Mutex::default(),
+            has_refused: AtomicBool::new(false),
             receiver: AtomicUsize::new(0),
             sender: AtomicUsize::new(0),
         }
@@ -93,6 +96,7 @@ impl<S: Stack> TcpSocket<S> {
             .prepare(fd, family, nonblocking, protocol, slot, forks_before);
         self.timer.get_or_init(|| self.common.timers.add(self));
         self.options_set().clear();
+        self.has_refused.store(false, Ordering::Relaxed);
         self.receiver.store(0, Ordering::Relaxed);
         self.sender.store(0, Ordering::Relaxed);
         self.core.begin();

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::Ordering;
 
 use ::tcp::Listener;
 use dev_core::{Flow, Protocol};
@@ -12,7 +13,7 @@ use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
-use crate::sys::{self, streams};
+use crate::sys::{self, Errno, streams};
 use crate::tcp::common::now;
 use crate::tcp::listen::{Listening, Place};
 use crate::tcp::offload::server_rule;
@@ -119,7 +120,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if !host.is_behind(fd, self) || !self.claim() {
             return Err(Reason::Forked);
         }
-        if sys::refuse_ways_in(fd, &ways_in(&places)).is_err() {
+        if self.refuse_ways_in(&places).is_err() {
             self.release();
             return Err(Reason::Option);
         }
@@ -166,6 +167,13 @@ impl<S: TcpStack> TcpSocket<S> {
         Ok(())
     }
 
+    fn refuse_ways_in(&self, places: &[Place<S>]) -> Result<(), Errno> {
+        let ways = ways_in(places);
+        self.has_refused
+            .fetch_or(!ways.is_empty(), Ordering::Relaxed);
+        sys::refuse_ways_in(self.fd(), &ways)
+    }
+
     /// Interfaces are gone, perhaps: connections come in by those that are left, and else to the kernel's socket. Under the control lock.
     pub(in crate::tcp) fn leave_lost_places(&'static self, host: &Host<S>) {
         let left = {
@@ -183,7 +191,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if left.is_empty() {
             return hand_over::leave(host, self.into(), Reason::DeviceLost, "");
         }
-        let _ = sys::refuse_ways_in(self.fd(), &ways_in(&left));
+        let _ = self.refuse_ways_in(&left);
         let flows = &mut self.attachment().flows;
         for (interface, flow) in flows.extract_if(.., |it| it.0.is_lost()) {
             interface.detach(&flow);
