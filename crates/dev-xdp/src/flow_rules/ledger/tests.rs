@@ -2,11 +2,13 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use super::super::Rules;
 use super::super::tests::{TestCard, flow};
 use super::*;
 use dev_core::{Flow, Protocol};
+use testkit::eventually;
 
 const INDEX: u32 = 7;
 
@@ -56,9 +58,16 @@ fn working(directory: &Directory, card: &TestCard) -> Rules {
     rules
 }
 
-/// It is killed: its descriptors close, and nothing else happens.
-fn killed(rules: Rules) {
+/// It is killed: its descriptors close, and nothing else happens. A program that another test is about to execute has copies of them for
+/// a moment.
+fn killed(rules: Rules, directory: &Directory) {
     drop(rules);
+    let inode = fs::metadata(directory.the_file()).unwrap().ino();
+    let is_free = || {
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        !locks.contains(&format!(":{inode} "))
+    };
+    assert!(eventually(Duration::from_secs(10), is_free));
 }
 
 /// Another process has the interface with this index; how many rules there were left.
@@ -77,7 +86,7 @@ fn a_killed_processes_rules_go_with_the_next_and_no_others() {
         // The administrator's, the same but for the queue.
         let mut others = Rules::default();
         others.bring(&card, &flows()[1], 2).unwrap();
-        killed(working(&directory, &card));
+        killed(working(&directory, &card), &directory);
         assert_eq!(card.queues().len(), 3);
         assert_eq!(next(&directory, &card, INDEX), 2);
         assert_eq!(card.queues().iter().map(|it| it.1).collect::<Vec<_>>(), [2]);
@@ -88,7 +97,7 @@ fn a_killed_processes_rules_go_with_the_next_and_no_others() {
 #[test]
 fn the_next_process_keeps_a_file_of_its_own_until_it_ends() {
     let (directory, card) = (Directory::new(), a_card());
-    killed(working(&directory, &card));
+    killed(working(&directory, &card), &directory);
     let mut rules = working(&directory, &card);
     assert_eq!(card.queues().len(), 2, "those of the first are gone");
     directory.the_file();
@@ -102,14 +111,14 @@ fn a_process_that_lives_keeps_its_rules() {
     let rules = working(&directory, &card);
     assert_eq!(next(&directory, &card, INDEX), 0);
     assert_eq!(card.queues().len(), 2);
-    killed(rules);
+    killed(rules, &directory);
     assert_eq!(next(&directory, &card, INDEX), 2);
 }
 
 #[test]
 fn a_rule_that_was_replaced_stays() {
     let (directory, card) = (Directory::new(), a_card());
-    killed(working(&directory, &card));
+    killed(working(&directory, &card), &directory);
     for rule in card.rules.borrow_mut().values_mut() {
         rule.spec.fields[11] ^= 1;
     }
@@ -121,7 +130,7 @@ fn a_rule_that_was_replaced_stays() {
 #[test]
 fn another_interfaces_file_waits_for_that_and_one_of_another_boot_goes() {
     let (directory, card) = (Directory::new(), a_card());
-    killed(working(&directory, &card));
+    killed(working(&directory, &card), &directory);
     assert_eq!(next(&directory, &card, INDEX + 1), 0);
     let file = directory.the_file();
     let mut content = fs::read(&file).unwrap();
@@ -136,7 +145,7 @@ fn another_interfaces_file_waits_for_that_and_one_of_another_boot_goes() {
 #[test]
 fn what_others_could_have_written_is_not_believed() {
     let (directory, card) = (Directory::new(), a_card());
-    killed(working(&directory, &card));
+    killed(working(&directory, &card), &directory);
     let file = directory.the_file();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o620)).unwrap();
     assert_eq!(next(&directory, &card, INDEX), 0, "a group may write it");
@@ -157,7 +166,7 @@ fn what_others_could_have_written_is_not_believed() {
 #[test]
 fn garbage_is_left_alone_and_half_a_file_does_no_harm() {
     let (directory, card) = (Directory::new(), a_card());
-    killed(working(&directory, &card));
+    killed(working(&directory, &card), &directory);
     let file = directory.the_file();
     let whole = fs::read(&file).unwrap();
     for len in 0..whole.len() {
