@@ -118,7 +118,8 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// Gives the kernel those connections whose handshake is over, as far as its queue has room.
     fn admit_those_ready(&self, host: &Host<S>) {
-        while has_room(self.fd()) {
+        let fd = self.listening_fd();
+        while fd.is_none_or(has_room) {
             let mut role = self.role.lock();
             let Role::Returning(returning) = &mut *role else {
                 return;
@@ -134,10 +135,18 @@ impl<S: TcpStack> TcpSocket<S> {
             let place = returning.flows.iter().position(is_of);
             let flow = place.map(|place| returning.flows.swap_remove(place));
             drop(role);
-            admit(host, self.fd(), &*admission, *stream);
+            admit(host, fd, &*admission, *stream);
             if let Some((interface, flow)) = flow {
                 interface.detach(&flow);
             }
+        }
+    }
+
+    /// The kernel's listening socket. `None`: it is closed here, and its number may be another's.
+    fn listening_fd(&self) -> Option<c_int> {
+        match &*self.role.lock() {
+            Role::Returning(returning) if returning.is_orphan => None,
+            _ => Some(self.fd()),
         }
     }
 
@@ -267,8 +276,13 @@ fn has_room(fd: c_int) -> bool {
     read != Ok(info.len()) || queue <= limit
 }
 
-/// Puts a connection into the queue of the kernel's listening socket.
-fn admit<S: TcpStack>(host: &Host<S>, fd: c_int, admission: &dyn Admission, stream: Stream<S>) {
+/// Puts a connection into the queue of the kernel's listening socket: the one at `fd`, or another process's.
+fn admit<S: TcpStack>(
+    host: &Host<S>,
+    fd: Option<c_int>,
+    admission: &dyn Admission,
+    stream: Stream<S>,
+) {
     let (local, peer) = (stream.local, stream.peer);
     // Of one that the peer has reset nothing is left.
     let Some(snapshot) = stream.connection.export(now()) else {
@@ -298,15 +312,14 @@ fn admit<S: TcpStack>(host: &Host<S>, fd: c_int, admission: &dyn Admission, stre
 
 /// A listener at a link-local address is bound to an interface, and what comes back to this host comes by another. The connections are
 /// bound to theirs all the same.
-fn unbound<T>(fd: c_int, admit: impl FnOnce() -> T) -> T {
-    let device = sys::bound_device(fd);
-    if device != 0 {
-        streams::bind_to_device(fd, 0);
-    }
+fn unbound<T>(fd: Option<c_int>, admit: impl FnOnce() -> T) -> T {
+    let bound = fd.map(|fd| (fd, sys::bound_device(fd)));
+    let Some((fd, device)) = bound.filter(|(_, device)| *device != 0) else {
+        return admit();
+    };
+    streams::bind_to_device(fd, 0);
     let admitted = admit();
-    if device != 0 {
-        streams::bind_to_device(fd, device);
-    }
+    streams::bind_to_device(fd, device);
     admitted
 }
 
