@@ -6,16 +6,16 @@ use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
-use std::time::Duration;
 
 use descriptors::{OwnDescriptor, own};
-use libc::{c_int, c_long, c_void};
+use libc::{c_int, c_long};
 
 mod address;
 mod cgroup_programs;
 mod groups;
 mod namespace;
 mod path_notices;
+mod polling;
 mod process;
 mod raw_socket;
 mod routes;
@@ -30,6 +30,8 @@ pub(crate) use cgroup_programs::has_cgroup_programs;
 pub(crate) use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe};
 pub(crate) use namespace::{NamespaceId, namespace_of, namespace_of_thread};
 pub(crate) use path_notices::{PathNotices, SegmentError};
+pub use polling::poll_now;
+pub(crate) use polling::{poll_one, select_now, wait};
 pub(crate) use process::{
     FileId, closes_on_exec, file_id, futex_wait, futex_wake_all, is_running, lasting_message_pair,
     message_pair, parent_process_id, process_fd, send_message, take_message,
@@ -39,8 +41,8 @@ pub(crate) use routes::{first_address, source_towards};
 #[cfg(test)]
 pub(crate) use scheduling::pin_to_one_cpu;
 pub(crate) use scheduling::{
-    ThreadUsage, allowed_cpus, current_cpu, involuntary_switches, run_on, thread_cpu_nsec,
-    thread_usage, yield_cpu,
+    ThreadUsage, allowed_cpus, become_ordinary_thread, current_cpu, involuntary_switches, run_on,
+    thread_cpu_nsec, thread_usage, yield_cpu,
 };
 pub(crate) use stats::process_id;
 pub(crate) use user_pages::{can_read, can_write};
@@ -259,80 +261,6 @@ pub(crate) fn cycle_counter() -> u64 {
     now_nsec()
 }
 
-/// `poll(2)` without waiting: how many descriptors are ready.
-///
-/// # Errors
-/// Those of `ppoll(2)`.
-pub fn poll_now(fds: &mut [libc::pollfd]) -> Result<usize, Errno> {
-    poll(fds, Duration::ZERO)
-}
-
-/// What is ready of one descriptor now, of these events and those that `poll(2)` always tells; 0: nothing.
-pub(crate) fn poll_one(fd: c_int, events: libc::c_short) -> Result<libc::c_short, Errno> {
-    let mut polled = [libc::pollfd {
-        fd,
-        events,
-        revents: 0,
-    }];
-    poll_now(&mut polled).map(|_| polled[0].revents)
-}
-
-/// Waits for descriptors. Where a filter (seccomp(2)) denies `ppoll(2)`, the older call may still be allowed.
-fn poll(fds: &mut [libc::pollfd], timeout: Duration) -> Result<usize, Errno> {
-    let time = libc::timespec {
-        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: timeout.subsec_nanos().into(),
-    };
-    let (mask, mask_len) = (ptr::null::<libc::sigset_t>(), 0usize);
-    // SAFETY: the kernel writes `revents` of `fds`, which we hold mutably, and reads `time`.
-    let ready = unsafe {
-        libc::syscall(
-            libc::SYS_ppoll,
-            fds.as_mut_ptr(),
-            fds.len(),
-            &raw const time,
-            mask,
-            mask_len,
-        )
-    };
-    let result = check(ready).map(|count| count as usize);
-    #[cfg(target_arch = "x86_64")]
-    if let Err(Errno(libc::EPERM | libc::EACCES | libc::ENOSYS)) = result {
-        let msec = c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX);
-        // SAFETY: the kernel writes `revents` of `fds`, which we hold mutably.
-        let ready = unsafe { libc::syscall(libc::SYS_poll, fds.as_mut_ptr(), fds.len(), msec) };
-        return check(ready).map(|count| count as usize);
-    }
-    result
-}
-
-/// `select(2)` without waiting, for reading, for writing and for exceptions.
-///
-/// # Safety
-/// Each set must have room for `count` descriptors.
-pub(crate) unsafe fn select_now(
-    count: c_int,
-    [read, write, except]: [*mut libc::fd_set; 3],
-) -> Result<usize, Errno> {
-    let none = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the sets are the caller's promise, and the kernel reads `none`; there is no mask.
-    let ready = unsafe {
-        libc::syscall(
-            libc::SYS_pselect6,
-            count,
-            read,
-            write,
-            except,
-            &raw const none,
-            ptr::null::<c_void>(),
-        )
-    };
-    check(ready).map(|count| count as usize)
-}
-
 /// An epoll instance.
 pub(crate) fn epoll() -> Result<OwnDescriptor, Errno> {
     // SAFETY: epoll_create1 takes an integer.
@@ -452,55 +380,4 @@ pub(crate) fn epoll_modify(
     let result =
         unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_MOD, fd, event) };
     check(result).map(drop)
-}
-
-/// Gives the calling thread the default scheduling policy. A refusal changes nothing.
-pub(crate) fn become_ordinary_thread() {
-    // SAFETY: all-zero is a value of this struct: priority 0, the only one of the default policy.
-    let parameters: libc::sched_param = unsafe { mem::zeroed() };
-    let parameters = &raw const parameters;
-    // SAFETY: 0 is the calling thread; the kernel reads one sched_param.
-    unsafe {
-        libc::syscall(
-            libc::SYS_sched_setscheduler,
-            0,
-            libc::SCHED_OTHER,
-            parameters,
-        )
-    };
-}
-
-/// `poll(2)` for the library's own thread.
-pub(crate) fn wait(fds: &mut [libc::pollfd], timeout: Duration) {
-    match poll(fds, timeout) {
-        Ok(_) | Err(Errno(libc::EINTR)) => {}
-        // More than the program allows itself now (`RLIMIT_NOFILE`).
-        Err(Errno(libc::EINVAL)) if fds.len() > 1 => wait_one_by_one(fds, timeout),
-        // The caller would come back at once, for ever.
-        Err(_) => {
-            fds.iter_mut().for_each(|fd| fd.revents = 0);
-            std::thread::sleep(timeout.max(Duration::from_millis(1)));
-        }
-    }
-}
-
-/// The same, with a delay.
-#[cold]
-fn wait_one_by_one(fds: &mut [libc::pollfd], timeout: Duration) {
-    const INTERVAL: Duration = Duration::from_millis(5);
-    let deadline = now_nsec().saturating_add(timeout.as_nanos() as u64);
-    loop {
-        let mut is_ready = false;
-        for fd in fds.chunks_mut(1) {
-            match poll_now(fd) {
-                Ok(count) => is_ready |= count > 0,
-                Err(_) => fd[0].revents = 0,
-            }
-        }
-        let now = now_nsec();
-        if is_ready || now >= deadline {
-            return;
-        }
-        std::thread::sleep(INTERVAL.min(Duration::from_nanos(deadline - now)));
-    }
 }

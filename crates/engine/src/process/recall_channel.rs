@@ -102,13 +102,9 @@ mod tests {
             unsafe { libc::shutdown(recall_channel.descendant_end.fd().unwrap(), libc::SHUT_RDWR) };
         assert_eq!(result, 0);
         recall_channel.answer();
-        let mut polled = [libc::pollfd {
-            fd: recall_channel.fd(),
-            events: libc::POLLIN | libc::POLLRDHUP,
-            revents: 0,
-        }];
-        assert_eq!(sys::poll_now(&mut polled), Ok(1));
-        assert_ne!(polled[0].revents & SHUT_DOWN, 0);
+        let events = libc::POLLIN | libc::POLLRDHUP;
+        let ready = sys::poll_one(recall_channel.fd(), events).unwrap();
+        assert_ne!(ready & SHUT_DOWN, 0);
     }
 
     #[test]

@@ -64,6 +64,22 @@ fn thread_rusage() -> libc::rusage {
     usage
 }
 
+/// Gives the calling thread the default scheduling policy. A refusal changes nothing.
+pub(crate) fn become_ordinary_thread() {
+    // SAFETY: all-zero is a value of this struct: priority 0, the only one of the default policy.
+    let parameters: libc::sched_param = unsafe { mem::zeroed() };
+    let parameters = &raw const parameters;
+    // SAFETY: 0 is the calling thread; the kernel reads one sched_param.
+    unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            0,
+            libc::SCHED_OTHER,
+            parameters,
+        )
+    };
+}
+
 /// Keeps the calling thread, and those that it starts from here on, on the CPU where it runs. Returns its number.
 #[cfg(test)]
 pub(crate) fn pin_to_one_cpu() -> usize {
