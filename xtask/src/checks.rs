@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::fuzz;
 use crate::instructions;
 use crate::licences;
-use crate::needs::Purpose;
+use crate::needs::Whom;
 use crate::output::print;
 use crate::package;
 use crate::process;
@@ -91,7 +91,7 @@ const LONG_TESTS: &[&[&str]] = &[
 /// Runs every step, also after one has failed, so that one run shows all there is to mend.
 pub(crate) fn run(extent: Extent) -> Result<(), Failure> {
     let begun = Instant::now();
-    setup::ensure(Purpose::Testing)?;
+    setup::ensure(Whom::Testing)?;
     let lints = [
         "clippy",
         "--workspace",
