@@ -14,6 +14,7 @@ use crate::arguments::{BenchOptions, Extent, Subject};
 use crate::bench;
 use crate::cargo;
 use crate::failure::Failure;
+use crate::fresh;
 use crate::fuzz;
 use crate::instructions;
 use crate::licences;
@@ -206,6 +207,7 @@ fn long_steps() -> Result<Vec<Step>, Failure> {
         process::run(cargo::command(&parts)).map(|()| String::new())
     })?];
     steps.push(step("packages", package::try_out)?);
+    steps.push(step("fresh machine", fresh::try_out)?);
     let left = || left_to_kernel(&library, LEFT_OR_OVER_IPV6);
     steps.push(tests("kernel's", left)?);
     for arguments in LONG_TESTS {
