@@ -5,6 +5,7 @@ use engine::{Family, epoll_may_be_shared};
 use libc::{c_int, c_uint, c_void};
 
 use super::{create, hook, setup};
+use crate::epoll_waits;
 use crate::guard::{self, contained, errno, fail, set_errno};
 use crate::life;
 use crate::log_sink;
@@ -95,6 +96,7 @@ fn is_the_programs_call() -> bool {
 /// Ends what a descriptor stands for, before the kernel can give its number to another thread.
 pub(super) fn forget(fd: c_int) {
     epoll_may_be_shared(fd);
+    epoll_waits::number_closes(fd);
     if let Ok(number) = c_uint::try_from(fd) {
         runtime::forget_inherited(number, number);
     }
@@ -116,6 +118,9 @@ hook! {
         // Flags that leave descriptors open, or what the kernel will refuse.
         let closes = flags & !CLOSE_RANGE_UNSHARE == 0 && first <= last;
         let engine = runtime::engine();
+        if closes {
+            epoll_waits::numbers_close(first, last);
+        }
         if !closes || (engine.is_none() && !own::any()) {
             // SAFETY: integers.
             return unsafe { real::close_range(first, last, flags) };
@@ -163,7 +168,13 @@ fn duplicated(old: c_int, new: c_int) -> c_int {
             let _ = contained(|| engine.descriptor_duplicated(old, new));
             new
         }
-        None => create::number_reused(new),
+        None => {
+            create::number_reused(new);
+            if let Some(engine) = runtime::engine().filter(|_| new >= 0) {
+                engine.other_duplicated(old, new);
+            }
+            new
+        }
     }
 }
 
