@@ -174,7 +174,7 @@ mod transmit;
 
 pub use config::{Config, EcnMode, MtuProbing, SynCookies};
 pub use connection::{
-    Connection, Direction, FastOpenEnd, InvalidSnapshot, RepairTimestamps, RepairWindow,
+    Connection, Direction, FastOpenEnd, InvalidSnapshot, Remains, RepairTimestamps, RepairWindow,
     SequenceNumbers, Shutdown, Snapshot, reset_for,
 };
 pub use event::{Error, Event, ReadError, UrgentError, WriteError};

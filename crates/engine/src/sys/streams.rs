@@ -80,6 +80,22 @@ pub(crate) fn option_bytes(
     Ok((len as usize).min(value.len()))
 }
 
+/// The connection's state, by Linux's number (`tcpi_state`, the first octet of `struct tcp_info`).
+pub(crate) fn state(fd: c_int) -> Option<u8> {
+    let mut state = [0];
+    option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut state).ok()?;
+    Some(state[0])
+}
+
+/// The next number that a socket sends, which only repair tells. It ends quietly.
+pub(crate) fn send_queue_number(fd: c_int) -> Result<u32, Errno> {
+    repair_begins(fd)?;
+    choose_queue(fd, RepairQueue::Send)?;
+    let number = super::option_int(fd, libc::IPPROTO_TCP, libc::TCP_QUEUE_SEQ)?;
+    repair_ends(fd, false)?;
+    Ok(number.cast_unsigned())
+}
+
 /// How many segments the kernel's socket has been given (`tcpi_segs_in`); 0 if the kernel does not say.
 pub(crate) fn segments_received(fd: c_int) -> u32 {
     /// Where the number lies in `struct tcp_info` (include/uapi/linux/tcp.h).

@@ -19,6 +19,10 @@ use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{Common, TcpSocket, TcpStack};
 
+mod remains;
+
+pub(super) use remains::connect_with;
+
 /// What came for a connection while it was being moved.
 #[derive(Debug)]
 pub(super) struct Moving {
@@ -210,8 +214,11 @@ fn put<S: TcpStack>(
     host: &Host<S>,
     fd: c_int,
     family: Family,
-    stream: Stream<S>,
+    mut stream: Stream<S>,
 ) -> Result<(), Errno> {
+    if stream.is_over() {
+        return remains::put(host, fd, family, &mut stream);
+    }
     let (local, peer) = (family.form(stream.local), family.form(stream.peer));
     let state = stream.connection.state();
     streams::disconnect(fd)?;
@@ -219,7 +226,6 @@ fn put<S: TcpStack>(
         return begin_again(fd, local, peer);
     }
     let Some(snapshot) = stream.connection.export(now()) else {
-        // It is over: nothing is left but what nobody has read.
         return streams::repair_ends(fd, false);
     };
     let unread: usize = snapshot.unread.iter().map(|data| data.as_ref().len()).sum();
