@@ -203,9 +203,9 @@ macro_rules! interposed {
 
             /// The kernel moves the data, so it has to have them; a datagram may stay open for more (`MSG_MORE`).
             fn splice(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, len: size_t, flags: c_uint) -> ssize_t => transfer;
-            /// As `splice`.
+            /// A stream of ours has the file read into its queue; of a datagram socket the kernel sends it, as of `splice`.
             fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t => transfer;
-            /// As `splice`.
+            /// As `sendfile`.
             fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t => transfer;
             /// A thread of the C library reads, past every hook.
             fn aio_read(control: *mut aiocb) -> c_int => transfer;

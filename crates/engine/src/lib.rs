@@ -25,7 +25,9 @@ mod tcp;
 mod udp;
 
 pub use crate::tcp::may_accelerate as may_accelerate_streams;
-pub use crate::tcp::{Accepting, Amount, ConnectOutcome, Direction, StreamCall, StreamOutcome};
+pub use crate::tcp::{
+    Accepting, Amount, ConnectOutcome, Direction, FileRange, FileToSend, StreamCall, StreamOutcome,
+};
 pub use engine::{
     AnySocket, Engine, EpollSet, Host, Inherited, LogControls, Object, OldNumberUsers,
     PolledSockets, TcpSocket, UdpSocket, monitor,

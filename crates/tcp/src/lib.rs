@@ -187,6 +187,7 @@ pub use options::{CongestionAlgorithm, OptionError, Options, SocketOption};
 pub use path::{IcmpError, Path, Secrets};
 pub use payload::Payload;
 pub use secret::SecretKey;
+pub use send::queue::CHUNK_MAX;
 pub use seq::SeqNumber;
 pub use state::State;
 pub use time::Instant;
