@@ -32,7 +32,8 @@ const ROWS: [(&str, &[&str]); 2] = [
     ("tcp_programs", &["tcp_java", "tcp_redis", "tcp_ssh"]),
 ];
 
-/// Inside the root's mounts and its own process identifiers, so that nothing is left.
+/// Inside the root's mounts and its own process identifiers, so that nothing is left. The shell stays, for it is the first
+/// of these processes: orphans that nobody waited for would stay, too.
 const ENTER: &str = r#"
     set -e
     root=$1 sysroot=$2 registry=$3 archives=$4; shift 4
@@ -43,7 +44,7 @@ const ENTER: &str = r#"
     mkdir -p "$root$sysroot"; mount --bind "$sysroot" "$root$sysroot"
     mkdir -p "$root/root/.cargo/registry"; mount --bind "$registry" "$root/root/.cargo/registry"
     mount --bind "$archives" "$root/var/cache/apt/archives"
-    exec chroot "$root" /bin/sh -c 'cd /libvma && exec "$@"' sh "$@"
+    chroot "$root" /bin/sh -c 'cd /libvma && exec "$@"' sh "$@" || exit
 "#;
 
 pub(crate) fn run() -> Result<(), Failure> {
