@@ -40,8 +40,8 @@ pub use sockets::family::Family;
 pub use sockets::groups::{changes_membership, group_offset, joins};
 pub use sockets::message::Message;
 pub use sockets::network::{
-    FixedNetwork, FlowPorts, InterfaceFacts, Network, NetworkChange, NextHop, NextHopKey, PortUser,
-    Resolution, RouteMetrics,
+    FixedNetwork, FlowPorts, InterfaceFacts, KernelConnection, KernelConnections, Network,
+    NetworkChange, NextHop, NextHopKey, PortUser, Resolution, RouteMetrics,
 };
 pub use sockets::notice::warn_in_a_box;
 pub use sockets::options::is_asked_for_later;

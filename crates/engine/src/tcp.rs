@@ -11,6 +11,7 @@ mod common;
 mod connect;
 mod deliver;
 mod ended;
+mod exempt;
 mod hand_over;
 mod icmp;
 mod info;

@@ -9,8 +9,8 @@ use crate::cpu_sharing;
 use crate::engine::progress::Unpolled;
 use crate::engine::shared_ports::SharedPorts;
 use crate::engine::tasks::{
-    AdoptedSockets, Called, Descendants, Gauges, Ipsec, LostDescriptors, NetworkChanges, Paths,
-    Requests, Strays, Streams, TakeOver,
+    AdoptedSockets, Called, Descendants, Exemptions, Gauges, Ipsec, LostDescriptors,
+    NetworkChanges, Paths, Requests, Strays, Streams, TakeOver,
 };
 use crate::engine::{Engine, LogControls};
 use crate::netconf_network::NetconfNetwork;
@@ -56,6 +56,7 @@ impl Monitor {
             events.add(unpolled);
         }
         events.add(Streams::new(engine));
+        events.add(Exemptions::new(engine));
         events.add(Paths::new(engine, network.clone()));
         if let Some(control) = self.control {
             events.add(Requests::new(engine, control, self.log));

@@ -79,6 +79,16 @@ impl<B: Backend> Engine<B> {
         self.tcp.end_look(is_busy.then_some(BUSY_INTERVAL))
     }
 
+    /// By which the kernel tells of the ends of its connections, while there are some that are exempt from the steering.
+    pub(super) fn ends_fd(&self) -> Option<c_int> {
+        self.tcp.ends_fd()
+    }
+
+    /// In the internal thread: looks after them. Returns when to look again, if the kernel does not tell before.
+    pub(super) fn look_after_exempt(&self, is_lost: bool) -> Option<Duration> {
+        self.tcp.look_after_exempt(self, is_lost)
+    }
+
     /// The program has let go of a socket whose connection goes on.
     pub(super) fn keep_orphan(&self, socket: &TcpSocket<B>, object: &'static Object<B>) {
         self.orphans().insert(ptr::from_ref(socket).addr(), object);

@@ -96,6 +96,13 @@ pub(crate) fn send_queue_number(fd: c_int) -> Result<u32, Errno> {
     Ok(number.cast_unsigned())
 }
 
+/// What tells a socket from all others of the host (`SO_COOKIE`).
+pub(crate) fn cookie(fd: c_int) -> Result<u64, Errno> {
+    let mut cookie = [0; 8];
+    option_bytes(fd, libc::SOL_SOCKET, libc::SO_COOKIE, &mut cookie)?;
+    Ok(u64::from_ne_bytes(cookie))
+}
+
 /// How many segments the kernel's socket has been given (`tcpi_segs_in`); 0 if the kernel does not say.
 pub(crate) fn segments_received(fd: c_int) -> u32 {
     /// Where the number lies in `struct tcp_info` (include/uapi/linux/tcp.h).

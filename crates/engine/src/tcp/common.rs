@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -12,10 +13,12 @@ use wire::tcp::{Header, Segment};
 
 use crate::sockets;
 use crate::sockets::delivery;
+use crate::sockets::host::Host;
 use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
 use crate::tcp::ended::Ended;
+use crate::tcp::exempt::Exempt;
 use crate::tcp::icmp::PathMtus;
 use crate::tcp::options::Defaults;
 use crate::tcp::payload::Received;
@@ -42,6 +45,7 @@ pub(crate) struct Common<S: Stack> {
     time_waits: Mutex<Allowance>,
     /// Connections that are over, and that nobody has.
     pub(super) ended: Ended<S>,
+    pub(super) exempt: Exempt<S>,
 }
 
 /// A segment of a connection that is not known here. It may be one of the kernel's, which says so.
@@ -96,7 +100,7 @@ impl<S: Stack> Common<S> {
             pool,
             segment,
             path_mtus: PathMtus::default(),
-            timers: Timers::new(internal_thread),
+            timers: Timers::new(Arc::clone(&internal_thread)),
             settings: OnceLock::new(),
             defaults: Mutex::default(),
             chosen: *chosen,
@@ -105,6 +109,7 @@ impl<S: Stack> Common<S> {
             can_repair: OnceLock::new(),
             time_waits: Mutex::new(Allowance::new(now())),
             ended: Ended::new(),
+            exempt: Exempt::new(internal_thread),
         }
     }
 
@@ -130,6 +135,19 @@ impl<S: Stack> Common<S> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *strangers)
+    }
+
+    /// The descriptor by which the kernel tells of the ends of connections that are exempt from the steering, while there are some.
+    pub(crate) fn ends_fd(&self) -> Option<RawFd> {
+        self.exempt.events_fd()
+    }
+
+    /// In the internal thread: looks after them. `is_lost`: the descriptor is not ours any more. Returns when to look again.
+    pub(crate) fn look_after_exempt(&self, host: &Host<S>, is_lost: bool) -> Option<Duration> {
+        if is_lost {
+            self.exempt.is_deaf();
+        }
+        self.exempt.look_after(host)
     }
 
     /// The internal thread begins to look after connections.

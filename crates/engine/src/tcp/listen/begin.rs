@@ -113,6 +113,7 @@ impl<S: TcpStack> TcpSocket<S> {
         places: Vec<Place<S>>,
         backlog: u32,
     ) -> Result<(), Reason> {
+        self.common.exempt.prepare(host.network());
         let _control = host.control();
         let Some((options, headers)) = self.options_before_connection() else {
             return Err(Reason::Option);
