@@ -28,10 +28,11 @@ pub use crate::tcp::may_accelerate as may_accelerate_streams;
 pub use crate::tcp::{Accepting, Amount, ConnectOutcome, Direction, StreamCall, StreamOutcome};
 pub use engine::{
     AnySocket, Engine, EpollSet, Host, Inherited, LogControls, Object, OldNumberUsers,
-    PolledSockets, TcpSocket, UdpSocket, monitor,
+    PolledSockets, TcpSocket, UdpSocket, Whose, monitor,
 };
 pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_may_be_shared};
 pub use netconf_network::NetconfNetwork;
+pub use process::credentials::{Change as RightsChange, Credentials, UNCHANGED as UNCHANGED_USER};
 pub use sockets::doorbell::Follows;
 pub use sockets::exception::{ExceptionAction, Request};
 pub use sockets::family::Family;
