@@ -30,10 +30,11 @@ pub use crate::tcp::{
 };
 pub use engine::{
     AnySocket, Engine, EpollSet, Host, Inherited, LogControls, Object, OldNumberUsers,
-    PolledSockets, TcpSocket, UdpSocket, monitor,
+    PolledSockets, TcpSocket, UdpSocket, Whose, monitor,
 };
 pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_has_called_back, epoll_may_be_shared};
 pub use netconf_network::NetconfNetwork;
+pub use process::credentials::{Change as RightsChange, Credentials, UNCHANGED as UNCHANGED_USER};
 pub use sockets::doorbell::Follows;
 pub use sockets::exception::{ExceptionAction, Request};
 pub use sockets::family::Family;

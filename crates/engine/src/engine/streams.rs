@@ -50,6 +50,11 @@ impl<B: Backend> Engine<B> {
             opened = socket.map(|socket| (fd, socket));
             socket
         });
+        if let Some(Err(Errno(libc::EPERM))) = &accepted {
+            drop(control);
+            self.rights_went_unseen();
+            return None;
+        }
         match (&accepted, opened) {
             (None, Some((fd, _))) => {
                 self.forget(fd);
@@ -201,6 +206,11 @@ impl<B: Backend> Engine<B> {
 
     /// Leaves every connection to the kernel, because the process ends or becomes another program: the kernel tells their peers.
     pub(crate) fn leave_streams_to_kernel(&self, reason: Reason) {
+        self.leave_streams_to_kernel_about(reason, "");
+    }
+
+    /// The same with what the reason is about.
+    pub(super) fn leave_streams_to_kernel_about(&self, reason: Reason, detail: &str) {
         if !self.tcp.has_streams() {
             return;
         }
@@ -209,7 +219,7 @@ impl<B: Backend> Engine<B> {
             if let AnySocket::Tcp(socket) = socket
                 && socket.is_offloaded()
             {
-                hand_over::leave(self, socket.into(), reason, "");
+                hand_over::leave(self, socket.into(), reason, detail);
             }
         }
         let orphans: Vec<_> = self.orphans().values().copied().collect();

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use libc::{c_int, c_long, c_void};
 
-use super::{Errno, SO_BINDTOIFINDEX, Sockaddr, check};
+use super::{Errno, SO_BINDTOIFINDEX, Sockaddr, check, with_rights};
 
 // kernel `include/uapi/linux/tcp.h`
 const REPAIR_ON: c_int = 1;
@@ -25,7 +25,7 @@ pub(crate) enum RepairQueue {
 
 /// Begins the repair. Needs `CAP_NET_ADMIN`.
 pub(crate) fn repair_begins(fd: c_int) -> Result<(), Errno> {
-    set_tcp_option(fd, libc::TCP_REPAIR, &REPAIR_ON)
+    with_rights(|| set_tcp_option(fd, libc::TCP_REPAIR, &REPAIR_ON))
 }
 
 /// Ends it. With `probes` an established connection asks its peer for a sign of life.
@@ -35,7 +35,7 @@ pub(crate) fn repair_ends(fd: c_int, probes: bool) -> Result<(), Errno> {
     } else {
         REPAIR_OFF_QUIETLY
     };
-    set_tcp_option(fd, libc::TCP_REPAIR, &off)
+    with_rights(|| set_tcp_option(fd, libc::TCP_REPAIR, &off))
 }
 
 /// Sets where a queue of a socket that is not connected begins.
@@ -233,7 +233,7 @@ pub(crate) fn widen_buffers(fd: c_int, send: usize, receive: usize) -> Buffers {
     ] {
         let wanted = c_int::try_from(bytes.saturating_mul(2) + ROOM_BESIDE).unwrap_or(c_int::MAX);
         if wanted > now / 2 {
-            let _ = set_option(fd, libc::SOL_SOCKET, name, &(wanted / 2));
+            let _ = with_rights(|| set_option(fd, libc::SOL_SOCKET, name, &(wanted / 2)));
         }
     }
     before
@@ -250,7 +250,7 @@ pub(crate) fn restore_buffers(fd: c_int, before: Buffers) {
         (libc::SO_RCVBUFFORCE, before.receive, RECEIVE_IS_LOCKED),
     ] {
         if before.locks & lock != 0 {
-            let _ = set_option(fd, libc::SOL_SOCKET, name, &(size / 2));
+            let _ = with_rights(|| set_option(fd, libc::SOL_SOCKET, name, &(size / 2)));
         }
     }
     let _ = set_option(fd, libc::SOL_SOCKET, SO_BUF_LOCK, &before.locks);

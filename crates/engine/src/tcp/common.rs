@@ -15,6 +15,7 @@ use crate::sockets;
 use crate::sockets::delivery;
 use crate::sockets::host::Host;
 use crate::sockets::internal_thread::InternalThread;
+use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
 use crate::tcp::ended::Ended;
@@ -40,8 +41,8 @@ pub(crate) struct Common<S: Stack> {
     streams: Arc<AtomicU32>,
     /// Segments for ports of listeners that are of no connection here.
     strangers: Mutex<Vec<Stranger>>,
-    /// Whether the kernel's sockets may be repaired.
-    can_repair: OnceLock<bool>,
+    /// The call with which the process has given up its rights.
+    rights_went: Mutex<Option<&'static str>>,
     time_waits: Mutex<Allowance>,
     /// Connections that are over, and that nobody has.
     pub(super) ended: Ended<S>,
@@ -106,7 +107,7 @@ impl<S: Stack> Common<S> {
             chosen: *chosen,
             streams: Arc::default(),
             strangers: Mutex::default(),
-            can_repair: OnceLock::new(),
+            rights_went: Mutex::default(),
             time_waits: Mutex::new(Allowance::new(now())),
             ended: Ended::new(),
             exempt: Exempt::new(internal_thread),
@@ -169,9 +170,28 @@ impl<S: Stack> Common<S> {
         allowance.take(now)
     }
 
-    /// Whether the process may repair the kernel's sockets.
-    pub(super) fn can_repair(&self) -> bool {
-        *self.can_repair.get_or_init(can_repair)
+    /// Why no connection can be past the kernel, if the process may not repair the kernel's sockets, and what that is about.
+    pub(super) fn no_repair(&self) -> Option<(Reason, &'static str)> {
+        match self.rights_went() {
+            Some(call) => Some((Reason::RightsGone, call)),
+            None => (!can_repair()).then_some((Reason::Repair, "")),
+        }
+    }
+
+    /// The call with which the process has given up its rights; `None`: it has not.
+    pub(crate) fn rights_went(&self) -> Option<&'static str> {
+        *self.of_rights()
+    }
+
+    /// The rights of the process go with a call, or stay after all (`None`).
+    pub(crate) fn rights_go(&self, call: Option<&'static str>) {
+        *self.of_rights() = call;
+    }
+
+    fn of_rights(&self) -> MutexGuard<'_, Option<&'static str>> {
+        self.rights_went
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a connection or a listener for as long as it lives here.
