@@ -24,11 +24,12 @@ use crate::cargo::{self, Artifacts};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::measure::{self, Protocol, Sockets, Stage, Throughput};
-use crate::needs::Purpose;
+use crate::needs::Whom;
 use crate::output::{print, say};
 use crate::setup;
 use crate::sockperf::Latency;
 use cost::Cost;
+pub(crate) use everyday::gate as everyday_gate;
 pub(crate) use gate::gate;
 use system::System;
 
@@ -66,7 +67,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
         Subject::Calls => return calls::run(options),
         Subject::Throughput => return throughput::run(options),
     }
-    setup::ensure(Purpose::Measuring)?;
+    setup::ensure(Whom::Measuring)?;
     let library = cargo::build(&["build", "--release", "--package", "libvma"])?;
     let library = library.path("vma")?;
     let floor = cargo::build(&[

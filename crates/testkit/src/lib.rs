@@ -35,6 +35,7 @@ mod left_to_kernel;
 mod library;
 pub mod link;
 mod namespace;
+pub mod needs;
 mod pair;
 mod pause;
 mod raw_link;

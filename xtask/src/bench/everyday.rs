@@ -22,10 +22,10 @@ use crate::busy::Meter;
 use crate::cargo;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::needs::Purpose;
+use crate::needs::Whom;
 use crate::output::{print, say};
 use crate::setup;
-use gate::gate;
+pub(crate) use gate::gate;
 use report::Measured;
 use services::Service;
 use trial::{Ends, Placement, Trial, measure};
@@ -47,11 +47,11 @@ const TRIALS: [(Ends, Placement); 5] = [
 
 pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
     let asked_for = services::named(&options.service)?;
-    setup::ensure(Purpose::LoadingServices)?;
     let library = library()?;
     if options.quick {
         return gate(&library).and_then(|said| print(&format!("{said}\n")));
     }
+    setup::ensure(Whom::Loading)?;
     let stage = Stage::new(library)?;
     print(&stage.cache_line()?)?;
     let (mut all, mut missed) = (Vec::new(), Vec::new());

@@ -83,10 +83,7 @@ pub(super) fn measure(
         .args([service.name, &seconds.to_string()])
         .current_dir(home.path())
         .env_clear()
-        .env(
-            "PATH",
-            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        )
+        .env("PATH", testkit::needs::PATH)
         .env("LC_ALL", "C.UTF-8")
         .env("HOME", home.path())
         .env("PREPARED", stage.home.path())
