@@ -22,29 +22,29 @@ const ROWS: [(&str, &[&str]); 2] = [
     (
         "compatibility",
         &[
-            "tests::aioquic",
-            "tests::find",
-            "tests::gstreamer",
-            "tests::java",
-            "tests::unbound",
+            "programs::tests::aioquic",
+            "programs::tests::find",
+            "programs::tests::gstreamer",
+            "programs::tests::java",
+            "programs::tests::unbound",
         ],
     ),
     ("tcp_programs", &["tcp_java", "tcp_redis", "tcp_ssh"]),
 ];
 
-/// Inside the root's mounts and its own process identifiers, so that nothing is left.
+/// Inside the root's mounts and its own process identifiers, so that nothing is left. The shell stays, for it is the first
+/// of these processes: orphans that nobody waited for would stay, too.
 const ENTER: &str = r#"
     set -e
-    root=$1 sysroot=$2 cargo_home=$3 archives=$4; shift 4
+    root=$1 sysroot=$2 registry=$3 archives=$4; shift 4
     mount --bind "$root" "$root"
     mount -t proc proc "$root/proc"
     mount --rbind /sys "$root/sys"
     mount --rbind /dev "$root/dev"
-    for directory in "$sysroot" "$cargo_home"; do
-        mkdir -p "$root$directory"; mount --bind "$directory" "$root$directory"
-    done
+    mkdir -p "$root$sysroot"; mount --bind "$sysroot" "$root$sysroot"
+    mkdir -p "$root/root/.cargo/registry"; mount --bind "$registry" "$root/root/.cargo/registry"
     mount --bind "$archives" "$root/var/cache/apt/archives"
-    exec chroot "$root" /bin/sh -c 'cd /libvma && exec "$@"' sh "$@"
+    chroot "$root" /bin/sh -c 'cd /libvma && exec "$@"' sh "$@" || exit
 "#;
 
 pub(crate) fn run() -> Result<(), Failure> {
@@ -70,8 +70,12 @@ pub(crate) fn try_out() -> Result<String, Failure> {
             "--",
             "--exact",
         ];
-        machine.run(&[&test, rows].concat())?;
-        count += rows.len();
+        let ran = machine.run(&[&test, rows].concat())?;
+        if ran != rows.len() {
+            let reason = format!("{ran} of the rows {} ran", rows.join(", "));
+            return Err(Failure::Reason(reason));
+        }
+        count += ran;
     }
     Ok(format!("set up, {count} programs compared"))
 }
@@ -81,7 +85,8 @@ struct Machine {
     directory: tempfile::TempDir,
     /// Of the Rust toolchain.
     sysroot: PathBuf,
-    cargo_home: PathBuf,
+    /// Crates that were fetched already.
+    registry: PathBuf,
     /// Packages that were fetched, for the next time.
     archives: PathBuf,
 }
@@ -98,7 +103,7 @@ impl Machine {
         let machine = Self {
             directory,
             sysroot: sysroot()?,
-            cargo_home: cargo_home()?,
+            registry: cargo_home()?.join("registry"),
             archives,
         };
         let root = machine.root();
@@ -130,16 +135,17 @@ impl Machine {
         self.directory.path().join("root")
     }
 
-    /// As root of it, on a machine that is for tests and can run all of them.
-    fn run(&self, words: &[&str]) -> Result<(), Failure> {
-        say(format_args!("fresh machine: {}", words.join(" ")));
+    /// As root of it, on a machine that is for tests and can run all of them. Returns how many tests passed.
+    fn run(&self, words: &[&str]) -> Result<usize, Failure> {
+        let words_of_it = words.join(" ");
+        say(format_args!("fresh machine: {words_of_it}"));
         let mut command = Command::new("unshare");
         command
             .args(["--mount", "--pid", "--fork", "--kill-child", "sh"])
             .arg(self.directory.path().join("enter"))
             .arg(self.root())
             .arg(&self.sysroot)
-            .arg(&self.cargo_home)
+            .arg(&self.registry)
             .arg(&self.archives)
             .args(words)
             .env_clear();
@@ -157,11 +163,25 @@ impl Machine {
                 ),
             )
             .env("HOME", "/root")
-            .env("CARGO_HOME", &self.cargo_home)
             .env("VMA_TEST_SERVICES", "1")
             .env("VMA_TEST_NO_SKIP", "1");
-        process::run(command)
+        let mut passed = 0;
+        let status = process::run_reading(command, process::Read::StdoutAndStderr, |line| {
+            say(line);
+            passed += passed_in(line);
+        })?;
+        if !status.success() {
+            return Err(Failure::Reason(format!("{words_of_it} failed ({status})")));
+        }
+        Ok(passed)
     }
+}
+
+/// Of the line with which `cargo test` ends.
+fn passed_in(line: &str) -> usize {
+    let count = line.strip_prefix("test result: ok. ");
+    let count = count.and_then(|words| words.split(' ').next()?.parse().ok());
+    count.unwrap_or_default()
 }
 
 fn write_program(file: &Path, text: &str) -> Result<(), Failure> {
@@ -183,9 +203,21 @@ fn sysroot() -> Result<PathBuf, Failure> {
     Ok(PathBuf::from(text))
 }
 
-/// Where the crates are that were fetched already.
 fn cargo_home() -> Result<PathBuf, Failure> {
     let own = || env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
     let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(own);
     home.ok_or_else(|| Failure::new("neither CARGO_HOME nor HOME is set"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_of_a_test_says_how_many_passed() {
+        let line = "test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s";
+        assert_eq!(passed_in(line), 5);
+        assert_eq!(passed_in("test tcp_ssh ... ok"), 0);
+        assert_eq!(passed_in("test result: FAILED. 5 passed; 1 failed"), 0);
+    }
 }
