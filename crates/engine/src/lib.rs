@@ -30,7 +30,7 @@ pub use engine::{
     AnySocket, Engine, EpollSet, Host, Inherited, LogControls, Object, OldNumberUsers,
     PolledSockets, TcpSocket, UdpSocket, monitor,
 };
-pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_may_be_shared};
+pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_has_called_back, epoll_may_be_shared};
 pub use netconf_network::NetconfNetwork;
 pub use sockets::doorbell::Follows;
 pub use sockets::exception::{ExceptionAction, Request};

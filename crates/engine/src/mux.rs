@@ -1,6 +1,7 @@
 //! Waiting for several descriptors at once: `poll(2)`, `select(2)` and `epoll(7)` on any mix of ours and the kernel's.
 
 mod call;
+mod copies;
 mod counters;
 pub(crate) mod epoll;
 mod epoll_wait;
@@ -16,12 +17,14 @@ mod silent;
 mod unshared;
 
 use crate::sockets::stack::Stack;
+pub(crate) use copies::other_epolls;
 pub(crate) use counters::MuxCounters;
 pub(crate) use eviction::forget_alarm;
 pub use registration::Registration;
-pub(crate) use unshared::{epoll_created, is_unshared};
+pub(crate) use unshared::{epoll_copied, epoll_created, epoll_passed, is_passed, is_unshared};
 
 pub use call::{MuxCall, MuxOutcome};
+pub use eviction::has_called_back as epoll_has_called_back;
 pub use select_sets::SelectSets;
 pub use unshared::epoll_may_be_shared;
 

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 
-use descriptors::{OwnDescriptor, own};
+use descriptors::OwnDescriptor;
 use libc::{c_int, c_long};
 
 mod address;
@@ -313,57 +313,6 @@ pub(crate) fn epoll_now(epfd: c_int, events: &mut [libc::epoll_event]) -> Result
         )
     };
     check(ready).map(|count| count as usize)
-}
-
-/// What the other epoll descriptors of this process have to do with one of them.
-#[derive(Debug, Default)]
-pub(crate) struct OtherEpolls {
-    /// Descriptors that stand for the same instance.
-    pub(crate) copies: Vec<c_int>,
-    /// The instance is in another one.
-    pub(crate) contain_it: bool,
-}
-
-/// Looks through `/proc/self/fd`, which costs time by the number of descriptors: once a set. Finds nothing where `/proc` or
-/// `kcmp(2)` is not to be had.
-pub(crate) fn other_epolls(epfd: c_int) -> OtherEpolls {
-    const KCMP_FILE: c_int = 0;
-    let mut others = OtherEpolls::default();
-    let process = process_id();
-    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
-        return others;
-    };
-    let epolls = entries.flatten().filter(|entry| {
-        std::fs::read_link(entry.path())
-            .is_ok_and(|link| link.as_os_str() == "anon_inode:[eventpoll]")
-    });
-    let fds: Vec<c_int> = epolls
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|fd| *fd != epfd && !own::contains(*fd))
-        .collect();
-    for fd in fds {
-        // SAFETY: kcmp takes integers.
-        let order = unsafe { libc::syscall(libc::SYS_kcmp, process, process, KCMP_FILE, epfd, fd) };
-        if order == 0 {
-            others.copies.push(fd);
-            continue;
-        }
-        // One line a member: "tfd:        5 events:       19 data: ...".
-        let members =
-            std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
-        let member = |line: &str| {
-            line.strip_prefix("tfd:")?
-                .split_whitespace()
-                .next()?
-                .parse()
-                .ok()
-        };
-        others.contain_it |= members
-            .lines()
-            .filter_map(member)
-            .any(|member: c_int| member == epfd);
-    }
-    others
 }
 
 /// Changes the kernel's half of an epoll registration.

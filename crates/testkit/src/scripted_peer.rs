@@ -1,7 +1,7 @@
 //! A UDP peer on the kernel's sockets that does what datagrams tell it.
 
-use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -15,6 +15,8 @@ use crate::pair::Pair;
 /// * A datagram `S <count> <len> <delay_msec> <from> <port>` asks for `count` datagrams of `len` bytes after
 ///   `delay_msec`, sent by socket `from` (0: port 7000, 1: port 7001) to the asker's address and `port`, or to the
 ///   asker's own port if that is 0. Byte `i` of datagram `k` is the letter `'a' + (k + i) % 26`.
+/// * A datagram `C <port> <delay_msec>` asks for a TCP connection to the asker's address and `port` after `delay_msec`. What comes
+///   through it is sent back, behind a first `c`.
 /// * Any other datagram is answered with `got <length> <FNV-1a hash, hexadecimal>`.
 #[derive(Debug)]
 pub struct ScriptedPeer {
@@ -24,6 +26,9 @@ pub struct ScriptedPeer {
 
 /// How long a thread may take to notice that it is to stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long a connection may take, and how long nothing may come through it.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl ScriptedPeer {
     /// The ports that listen.
@@ -49,7 +54,8 @@ impl ScriptedPeer {
             let (stop, sockets) = (Arc::clone(&stop), sockets.clone());
             thread::spawn(move || serve(index, &sockets, &stop))
         };
-        let threads = (0..sockets.len()).map(serve).collect();
+        // Inside, for the connections that they make.
+        let threads = namespace.enter(|| (0..sockets.len()).map(serve).collect());
         Ok(Self { stop, threads })
     }
 }
@@ -72,12 +78,41 @@ fn serve(index: usize, sockets: &[Arc<UdpSocket>], stop: &AtomicBool) {
             continue;
         };
         let data = &buffer[..len];
-        if let Some(script) = Script::parse(data) {
+        if let Some((port, delay)) = connection_asked_for(data) {
+            let to = SocketAddr::new(from.ip(), port);
+            thread::spawn(move || echo_through_connection(to, delay));
+        } else if let Some(script) = Script::parse(data) {
             let sender = Arc::clone(&sockets[script.from % sockets.len()]);
             thread::spawn(move || script.run(&sender, from));
         } else {
             let report = format!("got {len} {:08x}", fnv(data));
             drop(sockets[index].send_to(report.as_bytes(), from));
+        }
+    }
+}
+
+/// The port and the delay of a connection that is asked for.
+fn connection_asked_for(data: &[u8]) -> Option<(u16, Duration)> {
+    let numbers = std::str::from_utf8(data).ok()?.strip_prefix("C ")?;
+    let (port, delay_msec) = numbers.split_once(' ')?;
+    let delay = Duration::from_millis(delay_msec.parse().ok()?);
+    Some((port.parse().ok()?, delay))
+}
+
+fn echo_through_connection(to: SocketAddr, delay: Duration) {
+    thread::sleep(delay);
+    // A program that has ended, or ends meanwhile, has said by then what is compared.
+    if let Ok(mut connection) = TcpStream::connect_timeout(&to, CONNECTION_TIMEOUT)
+        && connection
+            .set_read_timeout(Some(CONNECTION_TIMEOUT))
+            .is_ok()
+        && connection.write_all(b"c").is_ok()
+    {
+        let mut buffer = [0; 65_536];
+        while let Ok(len @ 1..) = connection.read(&mut buffer) {
+            if connection.write_all(&buffer[..len]).is_err() {
+                break;
+            }
         }
     }
 }
@@ -152,6 +187,21 @@ mod tests {
         assert_eq!(Script::parse(b"S 2 10 50 1 0"), Some(script));
         for other in [&b"S 2 10 50 1"[..], b"S a 1 1 1 1", b"hello", b"", b"\xff"] {
             assert_eq!(Script::parse(other), None);
+        }
+    }
+
+    #[test]
+    fn a_connection_is_a_port_and_a_delay() {
+        let asked = Some((7400, Duration::from_millis(100)));
+        assert_eq!(connection_asked_for(b"C 7400 100"), asked);
+        for other in [
+            &b"C 7400"[..],
+            b"C 70000 1",
+            b"S 2 10 50 1 0",
+            b"c",
+            b"\xff",
+        ] {
+            assert_eq!(connection_asked_for(other), None);
         }
     }
 

@@ -5,6 +5,7 @@ use engine::{Family, epoll_may_be_shared};
 use libc::{c_int, c_uint, c_void};
 
 use super::{create, hook, setup};
+use crate::epoll_waits;
 use crate::guard::{self, contained, errno, fail, set_errno};
 use crate::life;
 use crate::log_sink;
@@ -72,6 +73,14 @@ hook! {
     }
 }
 
+hook! {
+    /// `close(2)` by another name
+    fn __close(fd: c_int) -> c_int {
+        // SAFETY: an integer.
+        unsafe { close(fd) }
+    }
+}
+
 /// Whether a descriptor belongs to the library, and the caller does not. A child of `vfork(2)` has descriptors of its own, of which
 /// the library uses none.
 #[inline]
@@ -87,6 +96,7 @@ fn is_the_programs_call() -> bool {
 /// Ends what a descriptor stands for, before the kernel can give its number to another thread.
 pub(super) fn forget(fd: c_int) {
     epoll_may_be_shared(fd);
+    epoll_waits::number_closes(fd);
     if let Ok(number) = c_uint::try_from(fd) {
         runtime::forget_inherited(number, number);
     }
@@ -108,6 +118,9 @@ hook! {
         // Flags that leave descriptors open, or what the kernel will refuse.
         let closes = flags & !CLOSE_RANGE_UNSHARE == 0 && first <= last;
         let engine = runtime::engine();
+        if closes {
+            epoll_waits::numbers_close(first, last);
+        }
         if !closes || (engine.is_none() && !own::any()) {
             // SAFETY: integers.
             return unsafe { real::close_range(first, last, flags) };
@@ -155,7 +168,13 @@ fn duplicated(old: c_int, new: c_int) -> c_int {
             let _ = contained(|| engine.descriptor_duplicated(old, new));
             new
         }
-        None => create::number_reused(new),
+        None => {
+            create::number_reused(new);
+            if let Some(engine) = runtime::engine().filter(|_| new >= 0) {
+                engine.other_duplicated(old, new);
+            }
+            new
+        }
     }
 }
 
@@ -243,6 +262,14 @@ hook! {
 }
 
 hook! {
+    /// `dup2(2)` by another name
+    fn __dup2(old: c_int, new: c_int) -> c_int {
+        // SAFETY: integers.
+        unsafe { dup2(old, new) }
+    }
+}
+
+hook! {
     /// `dup3(2)`
     fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
         if flags & !libc::O_CLOEXEC == 0 && old != new {
@@ -303,6 +330,14 @@ hook! {
         }
         // SAFETY: the arguments are the caller's own.
         controlled(fd, command, argument, unsafe { real::fcntl(fd, command, argument) })
+    }
+}
+
+hook! {
+    /// `fcntl(2)` by another name
+    fn __fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        unsafe { fcntl(fd, command, argument) }
     }
 }
 

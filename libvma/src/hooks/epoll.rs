@@ -44,8 +44,8 @@ hook! {
             let _ = contained(|| {
                 engine.epoll_changed(epfd, operation, fd, event);
                 if !was_ours
-                    && epoll_waits::waiting(epfd) > 0
-                    && let Some((_, set)) = runtime::epoll(epfd)
+                    && let Some((engine, set)) = runtime::epoll(epfd)
+                    && epoll_waits::any(|number| engine.may_stand_for(number, set))
                 {
                     set.evict_kernel_waiters();
                 }
@@ -115,15 +115,17 @@ unsafe fn epoll_wait_any(call: EpollWait, kernel: impl Fn() -> c_int) -> c_int {
     }
     let begun_nsec = call.begun_nsec();
     let found = kernel();
-    let still_waiting = waiting.leave();
-    match runtime::epoll(call.epfd).filter(|_| found > 0) {
-        // It has come to be watched meanwhile.
+    let number_stays = waiting.leave();
+    if found <= 0 {
+        return found;
+    }
+    // SAFETY: the kernel has written that many events.
+    match unsafe { watched_meanwhile(call, found, number_stays) } {
         Some((engine, set)) => {
-            let is_last = still_waiting == 0;
             // SAFETY: the kernel has written that many events.
             let kept = unsafe {
                 call.with_events(found, |events| {
-                    contained(|| set.take_out_eviction(events, is_last))
+                    contained(|| set.take_out_eviction(events, || is_waited_for(engine, set)))
                 })
             };
             // SAFETY: the caller's promise.
@@ -131,6 +133,36 @@ unsafe fn epoll_wait_any(call: EpollWait, kernel: impl Fn() -> c_int) -> c_int {
         }
         None => found,
     }
+}
+
+/// The set that the kernel has waited for, if it has come to be watched meanwhile.
+///
+/// # Safety
+/// `call.events` must be valid for `found` entries.
+#[inline]
+unsafe fn watched_meanwhile(
+    call: EpollWait,
+    found: c_int,
+    number_stays: bool,
+) -> Option<(&'static Engine<Device>, &'static EpollSet<Device>)> {
+    if number_stays && let Some(known) = runtime::epoll(call.epfd) {
+        return Some(known);
+    }
+    // Closed meanwhile, or a copy that no hook has seen: what has called the thread back tells.
+    let engine = runtime::engine().filter(|_| engine::epoll_has_called_back())?;
+    let copy = number_stays.then_some(call.epfd);
+    // SAFETY: the caller's promise.
+    let set = unsafe {
+        call.with_events(found, |events| {
+            contained(|| engine.called_back_by(events, copy))
+        })
+    };
+    set.ok().flatten().map(|set| (engine, set))
+}
+
+/// Whether threads wait in the kernel for a set that is watched.
+fn is_waited_for(engine: &Engine<Device>, set: &'static EpollSet<Device>) -> bool {
+    set.has_kernel_waiters() || epoll_waits::any(|number| engine.may_stand_for(number, set))
 }
 
 impl EpollWait {
@@ -177,14 +209,14 @@ unsafe fn wait_for_watched(
     }
     let begun_nsec = call.begun_nsec();
     let found = kernel();
-    let is_last = set.is_back_from_kernel();
+    set.is_back_from_kernel();
     if found <= 0 {
         return found;
     }
     // SAFETY: the kernel has written that many events.
     let kept = unsafe {
         call.with_events(found, |events| {
-            contained(|| set.kernel_has_reported(events, is_last))
+            contained(|| set.kernel_has_reported(events, || is_waited_for(engine, set)))
         })
     };
     // SAFETY: the caller's promise.

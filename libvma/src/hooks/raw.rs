@@ -7,6 +7,7 @@ use std::arch::naked_asm;
 use libc::{c_int, c_long, c_uint, mmsghdr, timespec};
 
 use super::{descriptor, receive, send};
+use crate::epoll_waits;
 use crate::guard;
 use crate::life;
 
@@ -84,8 +85,8 @@ extern "C" fn failed(result: c_long) -> c_long {
     -1
 }
 
-/// As `close`, for descriptors of ours. Of others nothing is done, for memory allocators call here with their locks held, as they
-/// begin; and the library's own are closed, as by an instruction of the program's.
+/// As `close`, for descriptors of ours. Of others only threads are told that wait for them, for memory allocators call here with their
+/// locks held, as they begin; and the library's own are closed, as by an instruction of the program's.
 ///
 /// # Safety
 /// That of `close(2)`.
@@ -94,6 +95,9 @@ unsafe extern "C" fn close(fd: c_int) -> c_long {
         .is_some_and(|engine| engine.look_up(fd).is_some() || engine.is_listed(fd));
     if is_known {
         descriptor::forget(fd);
+    } else {
+        engine::epoll_may_be_shared(fd);
+        epoll_waits::number_closes(fd);
     }
     // SAFETY: the caller's promise.
     unsafe { straight(libc::SYS_close, fd.into()) }

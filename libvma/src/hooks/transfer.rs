@@ -63,22 +63,34 @@ hook! {
     }
 }
 
+/// Whether the C library may use the descriptor: not if that is the library's.
+///
 /// # Safety
 /// What `control` leads to must be the program's own.
-unsafe fn left_to_aio(control: *const aiocb) {
-    if is_readable(control, size_of::<aiocb>()) {
-        let fd = control.wrapping_byte_add(offset_of!(aiocb, aio_fildes));
-        // SAFETY: within what is readable (checked above).
-        let fd = unsafe { fd.cast::<c_int>().read_unaligned() };
+unsafe fn is_left_to_aio(control: *const aiocb, operation: c_int) -> bool {
+    if !is_readable(control, size_of::<aiocb>()) {
+        return true;
+    }
+    let fd = control.wrapping_byte_add(offset_of!(aiocb, aio_fildes));
+    // SAFETY: within what is readable (checked above).
+    let fd = unsafe { fd.cast::<c_int>().read_unaligned() };
+    if is_own(fd) {
+        return false;
+    }
+    // The kernel can always send datagrams.
+    if operation == libc::LIO_READ || runtime::stream(fd).is_some() {
         leave_to_kernel(fd, Reason::InLibc);
     }
+    true
 }
 
 hook! {
     /// `aio_read(3)`
     fn aio_read(control: *mut aiocb) -> c_int {
         // SAFETY: the control block is the caller's, readable for aio_read(3).
-        unsafe { left_to_aio(control) };
+        if unsafe { !is_left_to_aio(control, libc::LIO_READ) } {
+            return fail(libc::EBADF);
+        }
         // SAFETY: as above.
         unsafe { real::aio_read(control) }
     }
@@ -89,6 +101,26 @@ hook! {
     fn aio_read64(control: *mut aiocb) -> c_int {
         // SAFETY: the argument is the caller's own, and offsets have 64 bits here anyway.
         unsafe { aio_read(control) }
+    }
+}
+
+hook! {
+    /// `aio_write(3)`
+    fn aio_write(control: *mut aiocb) -> c_int {
+        // SAFETY: the control block is the caller's, readable for aio_write(3).
+        if unsafe { !is_left_to_aio(control, libc::LIO_WRITE) } {
+            return fail(libc::EBADF);
+        }
+        // SAFETY: as above.
+        unsafe { real::aio_write(control) }
+    }
+}
+
+hook! {
+    /// `aio_write(3)` of programs built for 64-bit file offsets
+    fn aio_write64(control: *mut aiocb) -> c_int {
+        // SAFETY: the argument is the caller's own, and offsets have 64 bits here anyway.
+        unsafe { aio_write(control) }
     }
 }
 
@@ -108,7 +140,9 @@ hook! {
             // SAFETY: readable (checked above), and the caller's own.
             let control = unsafe { entry.read_unaligned() };
             // SAFETY: what it leads to is the caller's own.
-            unsafe { left_to_aio(control) };
+            if unsafe { !is_left_to_aio(control, libc::LIO_READ) } {
+                return fail(libc::EBADF);
+            }
         }
         // SAFETY: the arguments are the caller's own.
         unsafe { real::lio_listio(mode, list, count, event) }

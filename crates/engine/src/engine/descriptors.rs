@@ -9,7 +9,7 @@ use dev_core::Backend;
 use libc::c_int;
 
 use crate::engine::{Engine, Object, TcpSocket, UdpSocket};
-use crate::mux::epoll_may_be_shared;
+use crate::mux::{epoll_copied, epoll_passed};
 use crate::sockets::family::Family;
 use crate::sockets::hand_over;
 use crate::sockets::offload;
@@ -236,6 +236,11 @@ impl<B: Backend> Engine<B> {
         }
     }
 
+    /// The same of one that stands for nothing of ours: it may be an epoll set.
+    pub fn other_duplicated(&self, old: c_int, new: c_int) {
+        epoll_copied(old, new);
+    }
+
     /// A program that a child executes is to have the descriptor. Only a child of `vfork(2)` says so for itself alone.
     pub fn descriptor_handed_down(&self, fd: c_int) {
         if self.is_other_process() {
@@ -245,7 +250,7 @@ impl<B: Backend> Engine<B> {
 
     /// A descriptor goes to another process, which knows the kernel's socket only.
     pub fn descriptor_passed(&self, fd: c_int) {
-        epoll_may_be_shared(fd);
+        epoll_passed(fd);
         match self.look_up(fd) {
             Some(Object::Udp(socket)) => self.leave_to_kernel(socket, Reason::Passed),
             Some(Object::Tcp(socket)) => self.leave_to_kernel(socket, Reason::Passed),

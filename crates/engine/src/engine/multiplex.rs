@@ -1,5 +1,7 @@
 //! `poll(2)` and `epoll(7)`: which of a call's descriptors are ours.
 
+use std::ptr;
+
 use dev_core::Backend;
 use libc::{c_int, epoll_event};
 
@@ -7,7 +9,7 @@ use crate::engine::{Engine, EpollSet, Object, PolledSockets};
 use crate::mux::{self, MuxCall, MuxOutcome};
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::{Described, Stack};
-use crate::sys::{self, Errno};
+use crate::sys::Errno;
 
 impl<B: Backend> Engine<B> {
     /// Finds our sockets among the descriptors of a `poll(2)`. `None`: there is none, the call is for the kernel.
@@ -101,8 +103,8 @@ impl<B: Backend> Engine<B> {
                     self.leave_to_kernel(socket, Reason::NestedEpoll);
                     return;
                 };
-                if set.is_nested() {
-                    self.leave_to_kernel(socket, Reason::NestedEpoll);
+                if let Some(reason) = set.left_for() {
+                    self.leave_to_kernel(socket, reason);
                 }
                 if let Some(event) = event {
                     set.add(socket, fd, event);
@@ -152,7 +154,11 @@ impl<B: Backend> Engine<B> {
             return Some(set);
         }
         // The descriptor may have been copied while the set was the kernel's alone.
-        let others = sys::other_epolls(epfd);
+        let Some(others) = mux::other_epolls(epfd) else {
+            set.is_left_for(Reason::NestedEpoll);
+            return Some(set);
+        };
+        let is_passed = mux::is_passed(epfd) || others.copies.iter().any(|it| mux::is_passed(*it));
         for copy in others.copies {
             // What the table still says of the number is out of date.
             self.forget(copy);
@@ -160,7 +166,38 @@ impl<B: Backend> Engine<B> {
                 set.descriptor_added();
             }
         }
-        set.set_nested(others.contain_it);
+        if is_passed {
+            set.is_left_for(Reason::Passed);
+        } else if others.contain_it {
+            set.is_left_for(Reason::NestedEpoll);
+        }
+        Some(set)
+    }
+
+    /// Whether a descriptor stands for a set, as far as the library knows.
+    pub fn may_stand_for(&self, fd: c_int, set: &'static EpollSet<B>) -> bool {
+        matches!(self.look_up(fd), Some(Object::Epoll(other)) if ptr::eq(other, set))
+    }
+
+    /// The set whose event of the library's own is among what the kernel has reported to a thread. `copy`: the number that it waited
+    /// under, which stands for the set then, if it stands for nothing yet.
+    pub fn called_back_by(
+        &self,
+        events: &[epoll_event],
+        copy: Option<c_int>,
+    ) -> Option<&'static EpollSet<B>> {
+        let _control = self.control();
+        let of = |fd| match self.table.get(fd)? {
+            object @ Object::Epoll(set) if set.has_called_back(events) => Some((object, set)),
+            _ => None,
+        };
+        let (object, set) = self.table.range(0, u32::MAX).find_map(of)?;
+        if let Some(copy) = copy
+            && self.table.get(copy).is_none()
+            && self.table.insert(copy, object).is_ok()
+        {
+            set.descriptor_added();
+        }
         Some(set)
     }
 }

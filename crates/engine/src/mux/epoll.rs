@@ -51,8 +51,9 @@ pub struct EpollSet<S: Stack> {
     pub(super) kernel_took_all: AtomicBool,
     /// At which tick the kernel was last asked what its part of the set has, and told all of it.
     pub(super) kernel_told_nsec: AtomicU64,
-    /// The set is in another one, or is polled: only the kernel can watch it from there, so its sockets are the kernel's.
-    pub(super) nested: AtomicBool,
+    /// Why its sockets are the kernel's, 0 if they need not be: it is in another one, is polled, or is another process's, too. Only
+    /// the kernel can watch it from there.
+    left_for: AtomicU32,
     pub(super) eviction: Eviction,
     pub(super) counters: MuxCounters,
 }
@@ -81,7 +82,7 @@ impl<S: MuxStack> EpollSet<S> {
             calls: AtomicU32::new(0),
             kernel_took_all: AtomicBool::new(false),
             kernel_told_nsec: AtomicU64::new(0),
-            nested: AtomicBool::new(false),
+            left_for: AtomicU32::new(0),
             eviction: Eviction::default(),
             counters: MuxCounters::new(),
         }
@@ -98,11 +99,20 @@ impl<S: MuxStack> EpollSet<S> {
             .follow_alarm(self.epfd.load(Ordering::Relaxed));
     }
 
-    /// Takes the library's own event out of what the kernel reported; returns how many are left. `is_last`: no thread waits
-    /// in the kernel any more.
-    pub fn take_out_eviction(&self, events: &mut [epoll_event], is_last: bool) -> usize {
+    /// Takes the library's own event out of what the kernel reported; returns how many are left. `others_wait`: whether threads
+    /// still wait in the kernel, under whatever number. It is asked under a lock.
+    pub fn take_out_eviction(
+        &self,
+        events: &mut [epoll_event],
+        others_wait: impl FnOnce() -> bool,
+    ) -> usize {
         let epfd = self.epfd.load(Ordering::Relaxed);
-        self.eviction.take_out(epfd, events, is_last)
+        self.eviction.take_out(epfd, events, others_wait)
+    }
+
+    /// Whether these events bring a thread out of the kernel that waited for this set.
+    pub(crate) fn has_called_back(&self, events: &[epoll_event]) -> bool {
+        self.eviction.is_among(events)
     }
 
     /// A thread is about to wait in the kernel. `false`: it must not, or [`EpollSet::refresh_interfaces`] has to be asked first. If
@@ -120,15 +130,26 @@ impl<S: MuxStack> EpollSet<S> {
         is_for_kernel
     }
 
-    /// A thread is back from the kernel. Returns whether none is left there.
+    /// A thread is back from the kernel.
     #[inline]
-    pub fn is_back_from_kernel(&self) -> bool {
-        self.kernel_waiters.fetch_sub(1, Ordering::SeqCst) == 1
+    pub fn is_back_from_kernel(&self) {
+        self.kernel_waiters.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// The kernel has reported these events to such a thread; returns how many of them are the program's.
-    pub fn kernel_has_reported(&self, events: &mut [epoll_event], is_last: bool) -> usize {
-        let count = self.take_out_eviction(events, is_last);
+    /// Whether such threads are in the kernel.
+    #[inline]
+    pub fn has_kernel_waiters(&self) -> bool {
+        self.kernel_waiters.load(Ordering::SeqCst) > 0
+    }
+
+    /// The kernel has reported these events to such a thread; returns how many of them are the program's. `others_wait`: as for
+    /// [`EpollSet::take_out_eviction`].
+    pub fn kernel_has_reported(
+        &self,
+        events: &mut [epoll_event],
+        others_wait: impl FnOnce() -> bool,
+    ) -> usize {
+        let count = self.take_out_eviction(events, others_wait);
         if self.has_one_shots.load(Ordering::Relaxed) {
             for event in &mut events[..count] {
                 self.kernel_reported(event);
@@ -140,7 +161,7 @@ impl<S: MuxStack> EpollSet<S> {
     /// Calls threads back that wait in the kernel.
     pub(super) fn call_back(&self) {
         fence(Ordering::SeqCst);
-        if self.kernel_waiters.load(Ordering::SeqCst) > 0 {
+        if self.has_kernel_waiters() {
             self.evict_kernel_waiters();
         }
     }
@@ -165,13 +186,15 @@ impl<S: MuxStack> EpollSet<S> {
         self.counters.show(slot);
     }
 
-    /// Whether it is in another set, or is polled, from here on.
-    pub(crate) fn set_nested(&self, nested: bool) {
-        self.nested.store(nested, Ordering::Relaxed);
+    /// Its sockets are the kernel's from here on.
+    pub(crate) fn is_left_for(&self, reason: Reason) {
+        self.left_for.store(reason as u32, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_nested(&self) -> bool {
-        self.nested.load(Ordering::Relaxed)
+    /// Why its sockets are the kernel's, if they are.
+    pub(crate) fn left_for(&self) -> Option<Reason> {
+        let code = self.left_for.load(Ordering::Relaxed) as usize;
+        Reason::ALL.get(code).copied().filter(|_| code != 0)
     }
 
     /// `EPOLL_CTL_ADD`
@@ -238,7 +261,7 @@ impl<S: MuxStack> EpollSet<S> {
         self.ready.clear();
         self.interfaces.clear();
         self.exclusive.clear();
-        self.nested.store(false, Ordering::Relaxed);
+        self.left_for.store(0, Ordering::Relaxed);
         self.has_one_shots.store(false, Ordering::Relaxed);
         self.kernel_told_nsec.store(0, Ordering::Relaxed);
         self.eviction.end(self.epfd.load(Ordering::Relaxed));
@@ -248,7 +271,7 @@ impl<S: MuxStack> EpollSet<S> {
 
     /// Leaves the sockets of the set to the kernel, and those that will come.
     pub(crate) fn leave_sockets_to_kernel(&self, host: &Host<S>, reason: Reason) {
-        self.nested.store(true, Ordering::Relaxed);
+        self.is_left_for(reason);
         let sockets: Vec<_> = self
             .members()
             .registrations()
@@ -400,7 +423,7 @@ impl<S: MuxStack> EpollSet<S> {
         // Before the question: what comes after it is not in the answer.
         let asked_nsec = sys::tick_nsec();
         let reported = sys::epoll_now(self.epfd.load(Ordering::Relaxed), events)?;
-        let found = self.take_out_eviction(&mut events[..reported], false);
+        let found = self.take_out_eviction(&mut events[..reported], || true);
         for event in &mut events[..found] {
             self.kernel_reported(event);
         }

@@ -2,11 +2,12 @@
 //!
 //! They sleep in a system call that knows nothing of us, so an event of our own brings them out: an eventfd in the kernel's
 //! set, with data that no program uses. The hook takes the event out of the results; the last thread to come out, or any one
-//! after [`EVICTION_NSEC`], takes the eventfd out of the set.
+//! after [`EVICTION_NSEC`], takes the eventfd out of the set. The data are each set's own: they tell a thread which set it has waited
+//! for, if the number that it waited under is closed.
 
 use std::os::fd::AsRawFd;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use descriptors::OwnDescriptor;
@@ -19,6 +20,15 @@ const EVICTION_NSEC: u64 = 100_000_000;
 /// An eventfd that is always readable, for every set; null before the first. It is made before it is needed: then there may be no
 /// descriptor left.
 static ALARM: AtomicPtr<OwnDescriptor> = AtomicPtr::new(ptr::null_mut());
+
+/// Whether threads were ever called back.
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Whether a thread may have been called back from the kernel, whatever it waited for.
+#[inline]
+pub fn has_called_back() -> bool {
+    HAS_BEGUN.load(Ordering::Acquire)
+}
 
 /// Its number.
 fn alarm() -> Option<c_int> {
@@ -55,6 +65,8 @@ pub(crate) fn forget_alarm() {
 #[derive(Debug, Default)]
 pub(super) struct Eviction {
     under_way: Mutex<Option<UnderWay>>,
+    /// What marks the set's event: a random number, so that no program has the same by chance or by habit. 0 before the first.
+    cookie: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -69,8 +81,9 @@ impl Eviction {
     pub(super) fn begin(&self, epfd: c_int) {
         let mut under_way = self.lock();
         let Some(alarm) = alarm() else { return };
+        HAS_BEGUN.store(true, Ordering::Release);
         // If it is in the set already, threads that have come since are brought out, too.
-        sys::epoll_add(epfd, alarm, event());
+        sys::epoll_add(epfd, alarm, self.event());
         *under_way = Some(UnderWay {
             until_nsec: sys::now_nsec() + EVICTION_NSEC,
             alarm,
@@ -83,7 +96,7 @@ impl Eviction {
         if let (Some(under_way), Some(alarm)) = (&mut *self.lock(), alarm())
             && under_way.alarm != alarm
         {
-            sys::epoll_add(epfd, alarm, event());
+            sys::epoll_add(epfd, alarm, self.event());
             sys::epoll_remove(epfd, under_way.alarm);
             under_way.alarm = alarm;
         }
@@ -96,10 +109,24 @@ impl Eviction {
         }
     }
 
-    /// Takes the event of the eviction out of what the kernel reported; returns what is left. `is_last`: nobody waits in the
-    /// kernel any more.
-    pub(super) fn take_out(&self, epfd: c_int, events: &mut [epoll_event], is_last: bool) -> usize {
-        let cookie = cookie();
+    /// Whether the event of an eviction is among what the kernel reported.
+    pub(super) fn is_among(&self, events: &[epoll_event]) -> bool {
+        let cookie = self.cookie.load(Ordering::Acquire);
+        cookie != 0 && events.iter().any(|event| event.u64 == cookie)
+    }
+
+    /// Takes the event of the eviction out of what the kernel reported; returns what is left. `others_wait`: whether threads still
+    /// wait in the kernel. It is asked under the lock, for who comes to wait after that is called back anew.
+    pub(super) fn take_out(
+        &self,
+        epfd: c_int,
+        events: &mut [epoll_event],
+        others_wait: impl FnOnce() -> bool,
+    ) -> usize {
+        let cookie = self.cookie.load(Ordering::Acquire);
+        if cookie == 0 {
+            return events.len();
+        }
         let mut kept = 0;
         for index in 0..events.len() {
             if events[index].u64 != cookie {
@@ -108,7 +135,7 @@ impl Eviction {
             }
         }
         if kept < events.len() {
-            let is_over = |it: &mut UnderWay| is_last || sys::now_nsec() >= it.until_nsec;
+            let is_over = |it: &mut UnderWay| sys::now_nsec() >= it.until_nsec || !others_wait();
             if let Some(ended) = self.lock().take_if(is_over) {
                 sys::epoll_remove(epfd, ended.alarm);
             }
@@ -116,30 +143,26 @@ impl Eviction {
         kept
     }
 
+    /// The set's own event.
+    fn event(&self) -> epoll_event {
+        let known = self.cookie.load(Ordering::Acquire);
+        let cookie = if known == 0 {
+            // Under the lock, where nobody else makes one.
+            let fresh = sys::random() | 1;
+            self.cookie.store(fresh, Ordering::Release);
+            fresh
+        } else {
+            known
+        };
+        epoll_event {
+            events: libc::EPOLLIN as u32,
+            u64: cookie,
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<UnderWay>> {
         self.under_way
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn event() -> epoll_event {
-    epoll_event {
-        events: libc::EPOLLIN as u32,
-        u64: cookie(),
-    }
-}
-
-/// What marks our event: a random number, so that no program has the same by chance or by habit.
-fn cookie() -> u64 {
-    static COOKIE: AtomicU64 = AtomicU64::new(0);
-    let known = COOKIE.load(Ordering::Relaxed);
-    if known != 0 {
-        return known;
-    }
-    let fresh = sys::random() | 1;
-    match COOKIE.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => fresh,
-        Err(other) => other,
     }
 }
