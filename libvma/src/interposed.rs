@@ -203,9 +203,9 @@ macro_rules! interposed {
 
             /// The kernel moves the data, so it has to have them; a datagram may stay open for more (`MSG_MORE`).
             fn splice(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, len: size_t, flags: c_uint) -> ssize_t => transfer;
-            /// As `splice`.
+            /// A stream of ours has the file read into its queue; of a datagram socket the kernel sends it, as of `splice`.
             fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t => transfer;
-            /// As `splice`.
+            /// As `sendfile`.
             fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t => transfer;
             /// A thread of the C library reads, past every hook.
             fn aio_read(control: *mut aiocb) -> c_int => transfer;
@@ -282,6 +282,16 @@ macro_rules! interposed {
             fn daemon(stays_in_directory: c_int, keeps_streams: c_int) -> c_int => process;
             /// The program that is started uses the descriptor.
             fn posix_spawn_file_actions_adddup2(actions: *mut libc::posix_spawn_file_actions_t, fd: c_int, new: c_int) -> c_int => process;
+            /// Connections return to the kernel before the right goes that this takes.
+            fn setuid(user: uid_t) -> c_int => rights;
+            /// As `setuid`, for a while in most programs.
+            fn seteuid(user: uid_t) -> c_int => rights;
+            /// As `setuid`.
+            fn setreuid(real: uid_t, effective: uid_t) -> c_int => rights;
+            /// As `setuid`.
+            fn setresuid(real: uid_t, effective: uid_t, saved: uid_t) -> c_int => rights;
+            /// As `setuid`, for the calling thread.
+            fn capset(header: *mut c_void, sets: *const c_void) -> c_int => rights;
             /// A thread that may be cancelled at any instruction is not while it is in the library.
             fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int => thread;
             /// Where a thread that polls can be cancelled.

@@ -9,6 +9,7 @@ testkit::compare_cases!(
         bound_later,
         edges,
         listener,
+        stream,
         closed_while_waiting,
         closed_later,
         passed,

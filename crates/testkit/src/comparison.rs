@@ -256,9 +256,9 @@ impl Comparison {
     }
 }
 
-/// Whether the library said, at level debug, that it takes a socket over.
+/// Whether the library said, at level debug, that it takes a socket over: datagrams, or a connection.
 fn is_accelerated(seen: &Finished) -> bool {
-    seen.stderr.contains(": offloaded")
+    seen.stderr.contains(": offloaded") || seen.stderr.contains(": past the kernel by ")
 }
 
 fn preload_with_debug_log(

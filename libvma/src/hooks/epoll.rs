@@ -1,5 +1,7 @@
 //! `epoll(7)`.
 
+use std::ptr;
+
 use engine::user_memory::{is_readable, writable_entries};
 use engine::{Engine, EpollSet, Errno, MuxCall};
 use libc::{c_int, epoll_event, sigset_t, timespec};
@@ -31,28 +33,52 @@ hook! {
         if let Some(result) = unsafe { epoll_ctl_here(epfd, operation, fd, event) } {
             return result;
         }
+        if operation == libc::EPOLL_CTL_ADD {
+            // SAFETY: the arguments are the caller's own.
+            return unsafe { epoll_add(epfd, fd, event) };
+        }
         // SAFETY: the arguments are the caller's own.
         let result = unsafe { real::epoll_ctl(epfd, operation, fd, event) };
-        if operation == libc::EPOLL_CTL_ADD {
-            engine::epoll_may_be_shared(fd);
-        }
         if result == 0 && let Some(engine) = runtime::engine() && engine.look_up(fd).is_some() {
             let has_event = operation != libc::EPOLL_CTL_DEL;
             // SAFETY: the kernel has just read the event.
             let event = has_event.then(|| unsafe { event.read_unaligned() });
-            let was_ours = engine.look_up(epfd).is_some();
-            let _ = contained(|| {
-                engine.epoll_changed(epfd, operation, fd, event);
-                if !was_ours
-                    && let Some((engine, set)) = runtime::epoll(epfd)
-                    && epoll_waits::any(|number| engine.may_stand_for(number, set))
-                {
-                    set.evict_kernel_waiters();
-                }
-            });
+            let _ = contained(|| engine.epoll_changed(epfd, operation, fd, event));
         }
         result
     }
+}
+
+/// `EPOLL_CTL_ADD`
+///
+/// # Safety
+/// That of `epoll_ctl(2)`.
+unsafe fn epoll_add(epfd: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+    engine::epoll_may_be_shared(fd);
+    let engine = runtime::engine().filter(|engine| engine.look_up(fd).is_some());
+    let Some(engine) = engine.filter(|_| is_readable(event, size_of::<epoll_event>())) else {
+        // SAFETY: the caller's promise.
+        return unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, event) };
+    };
+    // SAFETY: readable (checked above).
+    let asked = unsafe { event.read_unaligned() };
+    let mut silent = engine.event_for_kernel(fd, asked);
+    let given = silent.as_mut().map_or(event, ptr::from_mut);
+    // SAFETY: an event of ours, or the caller's promise.
+    let result = unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, given) };
+    if result == 0 {
+        let was_ours = engine.look_up(epfd).is_some();
+        let _ = contained(|| {
+            engine.epoll_added(epfd, fd, asked, silent.is_some());
+            if !was_ours
+                && let Some((engine, set)) = runtime::epoll(epfd)
+                && epoll_waits::any(|number| engine.may_stand_for(number, set))
+            {
+                set.evict_kernel_waiters();
+            }
+        });
+    }
+    result
 }
 
 /// `epoll_ctl(2)` on a socket that the kernel knows nothing of. `None`: the call is for the kernel.
@@ -292,7 +318,7 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::epoll_wait(epfd, events, max, timeout) };
         let timeout_nsec = msec_to_nsec(timeout);
-        let call = EpollWait { epfd, events, max, timeout_nsec, mask: std::ptr::null() };
+        let call = EpollWait { epfd, events, max, timeout_nsec, mask: ptr::null() };
         // SAFETY: as above.
         unsafe { epoll_wait_any(call, kernel) }
     }

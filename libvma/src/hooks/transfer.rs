@@ -2,12 +2,13 @@
 
 use std::mem::offset_of;
 
-use engine::Reason;
-use engine::user_memory::is_readable;
+use engine::user_memory::{is_readable, is_writable};
+use engine::{FileToSend, Reason};
 use libc::{aiocb, c_int, c_uint, off64_t, sigevent, size_t, ssize_t};
 
 use super::descriptor::is_own;
 use super::hook;
+use crate::call;
 use crate::guard::{contained, fail};
 use crate::real;
 use crate::runtime;
@@ -42,11 +43,58 @@ hook! {
     }
 }
 
+/// `sendfile(2)` to a stream of ours. `None`: it is the kernel's.
+///
+/// # Safety
+/// `offset` must be null or the caller's own.
+unsafe fn send_file_here(
+    to: c_int,
+    from: c_int,
+    offset: *mut off64_t,
+    count: size_t,
+) -> Option<ssize_t> {
+    let (engine, socket) = runtime::stream(to)?;
+    if socket.is_left_to_kernel() || runtime::look_up(from).is_some() {
+        return None;
+    }
+    // SAFETY: the arguments are the caller's own. It does not come to the stream, whose kernel's socket would refuse data.
+    let refused = || Some(unsafe { real::sendfile(to, from, offset, count) });
+    if socket.appends() || !offset.is_null() && !is_readable(offset, size_of::<off64_t>()) {
+        return refused();
+    }
+    // SAFETY: readable (checked above), and the caller's own.
+    let start = (!offset.is_null()).then(|| unsafe { offset.read_unaligned() });
+    let mut range = match contained(|| FileToSend::find(from, start, count)).ok()? {
+        FileToSend::Unsuitable => return refused(),
+        FileToSend::Kernels => return None,
+        FileToSend::Ended => return Some(0),
+        FileToSend::Range(range) => range,
+    };
+    let result = call::send_file(engine, to, socket, &mut range);
+    let Some(sent) = result.and_then(|result| usize::try_from(result).ok()) else {
+        // A stream that is not connected says so itself.
+        return result.or_else(|| if range.is_kernels() { None } else { refused() });
+    };
+    let position = range.sent(sent);
+    if !offset.is_null() {
+        if !is_writable(offset, size_of::<off64_t>()) {
+            return Some(fail(libc::EFAULT));
+        }
+        // SAFETY: writable (checked above), and the caller's own.
+        unsafe { offset.write_unaligned(position) };
+    }
+    result
+}
+
 hook! {
     /// `sendfile(2)`
     fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
         if is_own(from) || is_own(to) {
             return fail(libc::EBADF);
+        }
+        // SAFETY: the arguments are the caller's own.
+        if let Some(result) = unsafe { send_file_here(to, from, offset, count) } {
+            return result;
         }
         leave_to_kernel(from, Reason::InKernel);
         leave_to_kernel(to, Reason::InKernel);

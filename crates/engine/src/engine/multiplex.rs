@@ -9,7 +9,7 @@ use crate::engine::{Engine, EpollSet, Object, PolledSockets};
 use crate::mux::{self, MuxCall, MuxOutcome};
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::{Described, Stack};
-use crate::sys::Errno;
+use crate::sys::{self, Errno};
 
 impl<B: Backend> Engine<B> {
     /// Finds our sockets among the descriptors of a `poll(2)`. `None`: there is none, the call is for the kernel.
@@ -78,6 +78,14 @@ impl<B: Backend> Engine<B> {
         }
     }
 
+    /// What the kernel is to be given in place of `event` when a descriptor comes into a set, if it is to be given something else: of
+    /// some sockets it would tell what is not so, at once, to who waits. [`Engine::epoll_added`] has to be told.
+    #[inline]
+    pub fn event_for_kernel(&self, fd: c_int, event: epoll_event) -> Option<epoll_event> {
+        let is_silent = self.look_up(fd)?.socket()?.core().is_silent();
+        is_silent.then(|| mux::epoll::silent_event(event))
+    }
+
     /// The kernel has done an `epoll_ctl(2)`; follow it. `event`: what was given, if anything was.
     pub fn epoll_changed(
         &self,
@@ -86,30 +94,48 @@ impl<B: Backend> Engine<B> {
         fd: c_int,
         event: Option<epoll_event>,
     ) {
+        match event.filter(|_| operation == libc::EPOLL_CTL_ADD) {
+            Some(event) => self.epoll_added(epfd, fd, event, false),
+            None => self.epoll_modified(epfd, operation, fd, event),
+        }
+    }
+
+    /// The same of `EPOLL_CTL_ADD`. `is_silent`: the kernel has got what [`Engine::event_for_kernel`] says.
+    pub fn epoll_added(&self, epfd: c_int, fd: c_int, event: epoll_event, is_silent: bool) {
+        let socket = match self.look_up(fd) {
+            Some(Object::Epoll(inner)) => {
+                // The outer set is the kernel's: it cannot see what is ready in user space.
+                inner.leave_sockets_to_kernel(self, Reason::NestedEpoll);
+                return;
+            }
+            Some(object) => object.socket(),
+            None => None,
+        };
+        let set = socket.and_then(|_| self.epoll_set(epfd));
+        let (Some(socket), Some(set)) = (socket, set) else {
+            if is_silent {
+                let _ = sys::epoll_modify(epfd, fd, event);
+            }
+            if let Some(socket) = socket {
+                // Nobody would tell the kernel's set of what comes past it.
+                self.leave_to_kernel(socket, Reason::NestedEpoll);
+            }
+            return;
+        };
+        if let Some(reason) = set.left_for() {
+            self.leave_to_kernel(socket, reason);
+        }
+        set.add(socket, fd, event, is_silent);
+    }
+
+    fn epoll_modified(&self, epfd: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
         let Some(object) = self.look_up(fd) else {
             return;
         };
-        if let (Object::Epoll(inner), libc::EPOLL_CTL_ADD) = (object, operation) {
-            // The outer set is the kernel's: it cannot see what is ready in user space.
-            inner.leave_sockets_to_kernel(self, Reason::NestedEpoll);
-        }
         let Some(socket) = object.socket() else {
             return;
         };
         match operation {
-            libc::EPOLL_CTL_ADD => {
-                let Some(set) = self.epoll_set(epfd) else {
-                    // Nobody would tell the kernel's set of what comes past it.
-                    self.leave_to_kernel(socket, Reason::NestedEpoll);
-                    return;
-                };
-                if let Some(reason) = set.left_for() {
-                    self.leave_to_kernel(socket, reason);
-                }
-                if let Some(event) = event {
-                    set.add(socket, fd, event);
-                }
-            }
             libc::EPOLL_CTL_MOD => {
                 if let Some(event) = event
                     && let Some(Object::Epoll(set)) = self.look_up(epfd)

@@ -197,8 +197,8 @@ impl<S: MuxStack> EpollSet<S> {
         Reason::ALL.get(code).copied().filter(|_| code != 0)
     }
 
-    /// `EPOLL_CTL_ADD`
-    pub(crate) fn add(&'static self, socket: S, fd: c_int, event: epoll_event) {
+    /// `EPOLL_CTL_ADD`. `is_silent`: the kernel has it with [`silent_event`].
+    pub(crate) fn add(&'static self, socket: S, fd: c_int, event: epoll_event, is_silent: bool) {
         let registration = Arc::new(Registration::new(self, socket, fd, event));
         self.note_one_shot(event.events);
         let core = socket.core();
@@ -208,8 +208,10 @@ impl<S: MuxStack> EpollSet<S> {
         let added = Arc::clone(&registration);
         self.members().insert(key, added, event.u64);
         core.readiness.add_watcher(Arc::clone(&registration));
-        if core.is_silent() {
-            self.follow_silence(&registration, true);
+        // Either this sees that the kernel has the socket, or who gives it to the kernel sees the registration.
+        fence(Ordering::SeqCst);
+        if core.is_silent() != is_silent {
+            self.follow_silence(&registration, !is_silent);
         }
         registration.armed();
         registration.interfaces_changed();
@@ -500,6 +502,18 @@ impl<S: MuxStack> EpollSet<S> {
     pub(super) fn members(&self) -> MutexGuard<'_, Members<S>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What the kernel gets of a registration whose socket it knows nothing of: it is refused what it would be refused, and reports nothing.
+pub(crate) fn silent_event(event: epoll_event) -> epoll_event {
+    const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
+    let events = if event.events & EXCLUSIVE == 0 {
+        EPOLLONESHOT
+    } else {
+        // Beside this it takes some others only.
+        event.events & !(events::IN | events::OUT)
+    };
+    epoll_event { events, ..event }
 }
 
 /// Merges `count` events behind the first `first` into those. A descriptor is reported once: what carries the same data is

@@ -149,6 +149,11 @@ reasons! {
     /// `IP_MULTICAST_LOOP` is on, as it is by default, and sockets of this host are members of the group.
     Looped = 39, "sockets of this host are to get it, too",
         "Set IP_MULTICAST_LOOP to 0, or VMA_TX_MC_LOOPBACK=0, if nothing on this host is to receive it";
+    /// The process has become another user (`setuid(2)`), or has given up `CAP_NET_ADMIN`, without which no connection can return
+    /// to the kernel.
+    RightsGone = 40, "the process has given up its rights",
+        "Let the service keep CAP_NET_ADMIN, and start it as its user (User= and AmbientCapabilities= of systemd): \
+         then it has nothing to give up";
 }
 
 /// The statistics count each by itself.
