@@ -11,6 +11,8 @@ mod process;
 #[cfg(target_arch = "x86_64")]
 mod raw;
 mod receive;
+#[cfg(target_arch = "x86_64")]
+mod ring;
 mod select;
 mod send;
 mod setup;

@@ -149,6 +149,9 @@ reasons! {
     /// `IP_MULTICAST_LOOP` is on, as it is by default, and sockets of this host are members of the group.
     Looped = 39, "sockets of this host are to get it, too",
         "Set IP_MULTICAST_LOOP to 0, or VMA_TX_MC_LOOPBACK=0, if nothing on this host is to receive it";
+    /// `io_uring(7)`: of some rings the library sees what they do, of others only that they are there.
+    IoUring = 40, "the program uses io_uring, past the library",
+        "Have the program wait with epoll and use recv and send (as with UV_USE_IO_URING=0), if it can";
 }
 
 /// The statistics count each by itself.
