@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::net::SocketAddr;
 
 use engine::{
-    Accepting, Direction, Engine, Errno, ExceptionAction, Follows, Message, MuxCall, MuxOutcome,
-    Reason, RecvCall, RecvOutcome, Request, SendOutcome, StreamCall, StreamOutcome, TcpSocket,
-    UdpSocket,
+    Accepting, Direction, Engine, Errno, ExceptionAction, FileRange, Follows, Message, MuxCall,
+    MuxOutcome, Reason, RecvCall, RecvOutcome, Request, SendOutcome, StreamCall, StreamOutcome,
+    TcpSocket, UdpSocket,
 };
 use libc::{c_int, c_uint, mmsghdr, msghdr, sigset_t, ssize_t};
 
@@ -257,6 +257,19 @@ pub(crate) unsafe fn send_stream(
         socket.send(engine, call, &message, flags)
     };
     run(engine, socket, &mut call, attempt).unwrap_or_else(kernel)
+}
+
+/// A call that sends octets of a file into a stream. `None`: it is for the kernel.
+pub(crate) fn send_file(
+    engine: &'static Engine<Device>,
+    fd: c_int,
+    socket: &'static TcpSocket<Device>,
+    range: &mut FileRange,
+) -> Option<ssize_t> {
+    let mut call = StreamCall::begin(engine, fd, socket, Direction::Out, 0);
+    run(engine, socket, &mut call, |call| {
+        socket.send_file(engine, call, range)
+    })
 }
 
 /// `accept4(2)`: the new descriptor and its peer, or an errno. `None`: the kernel has a connection, or the listener.

@@ -11,6 +11,7 @@ mod process;
 #[cfg(target_arch = "x86_64")]
 mod raw;
 mod receive;
+mod rights;
 #[cfg(target_arch = "x86_64")]
 mod ring;
 mod select;
@@ -26,7 +27,7 @@ mod waits;
 use libc::{
     FILE, aiocb, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr,
     mode_t, msghdr, nfds_t, off64_t, pollfd, sigevent, sighandler_t, sigset_t, size_t, sockaddr,
-    socklen_t, ssize_t, timespec, timeval,
+    socklen_t, ssize_t, timespec, timeval, uid_t,
 };
 
 use crate::interposed::interposed;

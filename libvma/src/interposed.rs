@@ -7,13 +7,13 @@
 //! * `=> <module>`: the function of this name in `hooks::<module>`;
 //! * `=> creates`: makes a descriptor that is not ours. What its number stood for is forgotten: it may have been closed in a way
 //!   that no hook has seen;
-//! * `=> variadic`: exported by `hooks::process::variadic` or `hooks::raw` itself, on AMD64;
+//! * `=> variadic`: exported by `hooks::process::variadic`, `hooks::stream::variadic` or `hooks::raw` itself, on AMD64;
 //! * `=> called`: not exported, only called.
 //!
 //! Functions that are not here need nothing: what they do is right for a socket of ours as it is, because the kernel's socket
 //! stands behind the descriptor: `pread`, `pwrite`, `preadv`, `pwritev` (a socket has no offsets), `tee`, `vmsplice`,
-//! `copy_file_range` (it is no pipe and no file), `sockatmark`, `isfdtype`, `aio_write`, `dprintf` (sending through the kernel
-//! is always right); and `__res_iclose` (the resolver's sockets are made inside the C library and never ours).
+//! `copy_file_range` (it is no pipe and no file), `isfdtype`; and `__res_iclose` (the resolver's sockets are made inside the C
+//! library and never ours). `tests/c/hook_kinds.c` calls every function of the table on descriptors of every kind.
 
 macro_rules! interposed {
     ($apply:ident) => {
@@ -22,6 +22,8 @@ macro_rules! interposed {
             fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int => descriptor;
             /// Ends what the descriptor stands for; the library's own stay open.
             fn close(fd: c_int) -> c_int => descriptor;
+            /// Another name of `close`.
+            fn __close(fd: c_int) -> c_int => descriptor;
             /// As `close`, for many.
             fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int => descriptor;
             /// As `close`, for many.
@@ -33,6 +35,8 @@ macro_rules! interposed {
             fn dup(fd: c_int) -> c_int => descriptor;
             /// As `dup`, and ends what the second number stood for.
             fn dup2(old: c_int, new: c_int) -> c_int => descriptor;
+            /// Another name of `dup2`.
+            fn __dup2(old: c_int, new: c_int) -> c_int => descriptor;
             /// As `dup2`.
             fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int => descriptor;
 
@@ -40,6 +44,10 @@ macro_rules! interposed {
             fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int => creates;
             /// As `open`.
             fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int => creates;
+            /// Another name of `open`.
+            fn __open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int => creates;
+            /// Another name of `open64`.
+            fn __open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int => creates;
             /// `open` with `_FORTIFY_SOURCE`.
             fn __open_2(path: *const c_char, flags: c_int) -> c_int => creates;
             /// `open64` with `_FORTIFY_SOURCE`.
@@ -58,6 +66,8 @@ macro_rules! interposed {
             fn creat64(path: *const c_char, mode: mode_t) -> c_int => creates;
             /// As `open`, two of them.
             fn pipe(fds: *mut c_int) -> c_int => create;
+            /// Another name of `pipe`.
+            fn __pipe(fds: *mut c_int) -> c_int => create;
             /// As `pipe`.
             fn pipe2(fds: *mut c_int, flags: c_int) -> c_int => create;
             /// As `pipe`.
@@ -95,6 +105,8 @@ macro_rules! interposed {
             fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int => setup;
             /// As `bind`.
             fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int => setup;
+            /// Another name of `connect`.
+            fn __connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int => setup;
             /// Ends calls on the kernel's socket, so they have to be the kernel's.
             fn shutdown(fd: c_int, how: c_int) -> c_int => setup;
             /// Timeouts, buffers and headers follow; some options need the kernel.
@@ -111,11 +123,17 @@ macro_rules! interposed {
             fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => descriptor;
             /// `fcntl` of programs built for 64-bit file offsets.
             fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => descriptor;
+            /// Another name of `fcntl`.
+            fn __fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => descriptor;
             /// `FIONBIO`, and `FIONREAD` of what is queued here.
             fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int => setup;
+            /// `ioctl` with `SIOCATMARK`, past the hook.
+            fn sockatmark(fd: c_int) -> c_int => setup;
 
             /// The datagram may have come past the kernel.
             fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t => receive;
+            /// Another name of `read`.
+            fn __read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t => receive;
             /// `read` with `_FORTIFY_SOURCE`.
             fn __read_chk(fd: c_int, buffer: *mut c_void, len: size_t, size: size_t) -> ssize_t => receive;
             /// As `read`.
@@ -139,6 +157,8 @@ macro_rules! interposed {
 
             /// The datagram can go past the kernel.
             fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t => send;
+            /// Another name of `write`.
+            fn __write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t => send;
             /// As `write`.
             fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t => send;
             /// `writev` with flags, at offset -1.
@@ -147,6 +167,8 @@ macro_rules! interposed {
             fn pwritev64v2(fd: c_int, parts: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t => send;
             /// As `write`.
             fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t => send;
+            /// Another name of `send`.
+            fn __send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t => send;
             /// As `write`.
             fn sendto(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int, to: *const sockaddr, to_len: socklen_t) -> ssize_t => send;
             /// As `write`. Whoever receives a descriptor of ours in a message knows the kernel's socket only.
@@ -156,6 +178,8 @@ macro_rules! interposed {
 
             /// A socket of ours may be ready without the kernel's knowing.
             fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int => poll;
+            /// Another name of `poll`.
+            fn __poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int => poll;
             /// `poll` with `_FORTIFY_SOURCE`.
             fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int, size: size_t) -> c_int => poll;
             /// As `poll`.
@@ -164,6 +188,8 @@ macro_rules! interposed {
             fn __ppoll_chk(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t, size: size_t) -> c_int => poll;
             /// As `poll`.
             fn select(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval) -> c_int => select;
+            /// Another name of `select`.
+            fn __select(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval) -> c_int => select;
             /// As `poll`.
             fn pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int => select;
             /// A set with sockets of ours in it becomes ours, too.
@@ -177,21 +203,33 @@ macro_rules! interposed {
 
             /// The kernel moves the data, so it has to have them; a datagram may stay open for more (`MSG_MORE`).
             fn splice(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, len: size_t, flags: c_uint) -> ssize_t => transfer;
-            /// As `splice`.
+            /// A stream of ours has the file read into its queue; of a datagram socket the kernel sends it, as of `splice`.
             fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t => transfer;
-            /// As `splice`.
+            /// As `sendfile`.
             fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t => transfer;
             /// A thread of the C library reads, past every hook.
             fn aio_read(control: *mut aiocb) -> c_int => transfer;
             /// As `aio_read`.
             fn aio_read64(control: *mut aiocb) -> c_int => transfer;
-            /// As `aio_read`.
+            /// As `aio_read`: the octets of a stream are in order.
+            fn aio_write(control: *mut aiocb) -> c_int => transfer;
+            /// As `aio_write`.
+            fn aio_write64(control: *mut aiocb) -> c_int => transfer;
+            /// As `aio_read` and `aio_write`.
             fn lio_listio(mode: c_int, list: *const *mut aiocb, count: c_int, event: *mut sigevent) -> c_int => transfer;
-            /// As `aio_read`.
+            /// As `aio_read` and `aio_write`.
             fn lio_listio64(mode: c_int, list: *const *mut aiocb, count: c_int, event: *mut sigevent) -> c_int => transfer;
 
             /// The C library reads streams past every hook.
             fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE => stream;
+            /// The C library writes past every hook.
+            fn dprintf(fd: c_int, format: *const c_char) -> c_int => variadic;
+            /// `dprintf` with `_FORTIFY_SOURCE`.
+            fn __dprintf_chk(fd: c_int, flag: c_int, format: *const c_char) -> c_int => variadic;
+            /// As `dprintf`; the list is a pointer on AMD64, where it is an array.
+            fn vdprintf(fd: c_int, format: *const c_char, list: *mut c_void) -> c_int => stream;
+            /// `vdprintf` with `_FORTIFY_SOURCE`.
+            fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, list: *mut c_void) -> c_int => stream;
             /// As `close`, which the C library does past the hook.
             fn fclose(stream: *mut FILE) -> c_int => stream;
             /// As `fclose`. Standard error may be another file then, which is where the log goes.
@@ -244,6 +282,16 @@ macro_rules! interposed {
             fn daemon(stays_in_directory: c_int, keeps_streams: c_int) -> c_int => process;
             /// The program that is started uses the descriptor.
             fn posix_spawn_file_actions_adddup2(actions: *mut libc::posix_spawn_file_actions_t, fd: c_int, new: c_int) -> c_int => process;
+            /// Connections return to the kernel before the right goes that this takes.
+            fn setuid(user: uid_t) -> c_int => rights;
+            /// As `setuid`, for a while in most programs.
+            fn seteuid(user: uid_t) -> c_int => rights;
+            /// As `setuid`.
+            fn setreuid(real: uid_t, effective: uid_t) -> c_int => rights;
+            /// As `setuid`.
+            fn setresuid(real: uid_t, effective: uid_t, saved: uid_t) -> c_int => rights;
+            /// As `setuid`, for the calling thread.
+            fn capset(header: *mut c_void, sets: *const c_void) -> c_int => rights;
             /// A thread that may be cancelled at any instruction is not while it is in the library.
             fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int => thread;
             /// Where a thread that polls can be cancelled.

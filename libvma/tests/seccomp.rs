@@ -135,6 +135,7 @@ type Calls = &'static [(&'static str, libc::c_long)];
 /// What the manual page says that the library calls with the first socket, and on from there.
 const AT_FIRST: Calls = &[
     ("bind", libc::SYS_bind),
+    ("capget", libc::SYS_capget),
     ("clone3", libc::SYS_clone3),
     ("exit", libc::SYS_exit),
     ("fallocate", libc::SYS_fallocate),
@@ -143,6 +144,7 @@ const AT_FIRST: Calls = &[
     ("fstatfs", libc::SYS_fstatfs),
     ("ftruncate", libc::SYS_ftruncate),
     ("geteuid", libc::SYS_geteuid),
+    ("getresuid", libc::SYS_getresuid),
     ("ioctl", libc::SYS_ioctl),
     ("lseek", libc::SYS_lseek),
     ("membarrier", libc::SYS_membarrier),
@@ -189,6 +191,7 @@ const ALWAYS: Calls = &[
     ("munmap", libc::SYS_munmap),
     ("newfstatat", libc::SYS_newfstatat),
     ("ppoll", libc::SYS_ppoll),
+    ("pread64", libc::SYS_pread64),
     ("prlimit64", libc::SYS_prlimit64),
     ("read", libc::SYS_read),
     ("recvfrom", libc::SYS_recvfrom),

@@ -8,20 +8,19 @@ mod evidence;
 #[path = "compatibility/stage.rs"]
 mod stage;
 
-use std::env;
 use std::fmt::Write;
 use std::path::Path;
 
 use evidence::PastKernel;
-use stage::{PATH, Run, Stage};
-use testkit::{Finished, Skip, or_skip};
+use stage::{Run, Stage};
+use testkit::{Finished, Skip, needs, or_skip};
 
 /// Packets past the kernel of an end that can be accelerated, at least.
 const PACKETS_MIN: u64 = 20;
 
 /// One row.
 struct Row {
-    /// What must be in the PATH.
+    /// What it needs beyond what every Debian system has: lines of `testkit::needs`.
     needs: &'static [&'static str],
     /// A connection that is used by another process than that which accepted it is the kernel's, and so is a listener that processes
     /// share: then the server is not accelerated.
@@ -53,15 +52,7 @@ impl Row {
         if self.is_over_ipv6 && !Path::new("/proc/net/if_inet6").exists() {
             return Err(Skip::new("no IPv6"));
         }
-        let is_here = |program: &&str| {
-            env::split_paths(PATH).any(|directory| directory.join(program).is_file())
-        };
-        match self.needs.iter().find(|need| !is_here(need)) {
-            None => Ok(()),
-            Some(need) => Err(Skip::new(format!(
-                "{need} is not installed (cargo xtask setup)"
-            ))),
-        }
+        needs::require(self.needs)
     }
 }
 
@@ -75,18 +66,18 @@ rows! {
     tcp_nginx: row(&["nginx", "curl", "wget", "wrk"]).over_ipv6(),
     tcp_nginx_workers: row(&["nginx", "curl", "wget", "wrk"]).whose_server_forks(),
     tcp_nginx_daemon: row(&["nginx", "curl", "wget", "wrk"]),
-    tcp_redis: row(&["redis-server", "redis-benchmark"]),
-    tcp_redis_daemon: row(&["redis-server", "redis-benchmark"]),
+    tcp_redis: row(&["redis-server", "redis-benchmark", "redis-cli"]),
+    tcp_redis_daemon: row(&["redis-server", "redis-benchmark", "redis-cli"]),
     tcp_memcached: row(&["memcached", "python3"]),
     tcp_iperf3: row(&["iperf3"]),
     tcp_python: row(&["python3", "curl"]).over_ipv6(),
     tcp_openssl: row(&["openssl", "curl"]),
     tcp_socat: row(&["socat", "nc.openbsd"]),
-    tcp_ssh: row(&["sshd"]).whose_server_forks(),
-    tcp_postgres: row(&["psql"]).whose_server_forks(),
+    tcp_ssh: row(&["sshd", "ssh", "ssh-keygen", "scp"]).whose_server_forks(),
+    tcp_postgres: row(&["psql", "pgbench"]).whose_server_forks(),
     tcp_haproxy: row(&["haproxy", "curl"]).over_ipv6(),
     tcp_node: row(&["node", "curl"]).over_ipv6(),
-    tcp_java: row(&["java", "curl"]).over_ipv6(),
+    tcp_java: row(&["java", "java:jdk.compiler", "curl"]).over_ipv6(),
 }
 
 fn compare(name: &'static str, row: &Row) {
@@ -113,7 +104,10 @@ mod over_real_ipv6 {
     #[test]
     #[ignore = "with the others it takes half a minute"]
     fn tcp_redis() {
-        compare("tcp_redis", &row(&["redis-server", "redis-benchmark"]));
+        compare(
+            "tcp_redis",
+            &row(&["redis-server", "redis-benchmark", "redis-cli"]),
+        );
     }
 
     #[test]

@@ -10,7 +10,8 @@ use crate::failure::Failure;
 pub(crate) const USAGE: &str = "\
 Usage: cargo xtask <command>
 
-  setup                 install what demo, test and bench need (as root; otherwise say how)
+  setup [--try]         install what the other commands need, and verify it (as root; otherwise say how); --try: also on
+                        a fresh machine, in a clean root
   demo                  sockperf over a veth pair, UDP and TCP, on the kernel and with libvma preloaded
   test [--quick | --long]
                         format, lints, documentation, licences, tests, models, fuzzing, instruction counts, gain
@@ -54,7 +55,10 @@ const MOST_FUZZ_SECONDS: u32 = 86_400;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Help,
-    Setup,
+    Setup {
+        /// In a clean Debian.
+        tries: bool,
+    },
     Demo,
     Test(Extent),
     /// Without a number, each target's own time.
@@ -134,11 +138,17 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Tas
         Some(Arg::Value(command)) => {
             let task = match command.to_str() {
                 Some("help") => Task::Help,
-                Some("setup") => Task::Setup,
                 Some("demo") => Task::Demo,
                 Some("docs") => Task::Docs,
                 Some("test") => return parse_test(&mut arguments),
-                Some("package") => return parse_package(&mut arguments),
+                Some("setup") => {
+                    let tries = parse_try(&mut arguments)?;
+                    return Ok(Task::Setup { tries });
+                }
+                Some("package") => {
+                    let tries = parse_try(&mut arguments)?;
+                    return Ok(Task::Package { tries });
+                }
                 Some("fuzz") => return parse_fuzz(&mut arguments),
                 Some("bench") => return parse_bench(&mut arguments),
                 Some("instructions") => return parse_instructions(&mut arguments),
@@ -170,7 +180,8 @@ fn parse_test(arguments: &mut Parser) -> Result<Task, Failure> {
     Ok(Task::Test(extent))
 }
 
-fn parse_package(arguments: &mut Parser) -> Result<Task, Failure> {
+/// Nothing or `--try`.
+fn parse_try(arguments: &mut Parser) -> Result<bool, Failure> {
     let mut tries = false;
     while let Some(argument) = arguments.next().map_err(usage_error)? {
         match argument {
@@ -178,7 +189,7 @@ fn parse_package(arguments: &mut Parser) -> Result<Task, Failure> {
             other => return Err(usage_error(other.unexpected())),
         }
     }
-    Ok(Task::Package { tries })
+    Ok(tries)
 }
 
 fn parse_instructions(arguments: &mut Parser) -> Result<Task, Failure> {
@@ -359,6 +370,8 @@ mod tests {
             parse_words("package --try"),
             Ok(Task::Package { tries: true })
         );
+        assert_eq!(parse_words("setup"), Ok(Task::Setup { tries: false }));
+        assert_eq!(parse_words("setup --try"), Ok(Task::Setup { tries: true }));
         assert!(parse_words("demo --quick").unwrap_err().contains("--quick"));
         assert!(parse_words("test --check").unwrap_err().contains("--check"));
         assert!(parse_words("setup now").unwrap_err().contains("now"));

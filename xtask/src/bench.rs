@@ -23,7 +23,7 @@ use crate::cargo::{self, Artifacts};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::measure::{self, Protocol, Sockets, Stage, Throughput};
-use crate::needs::Purpose;
+use crate::needs::Whom;
 use crate::output::{print, say};
 use crate::setup;
 use crate::sockperf::Latency;
@@ -64,7 +64,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
         Subject::Calls => return calls::run(options),
         Subject::Throughput => return throughput::run(options),
     }
-    setup::ensure(Purpose::Measuring)?;
+    setup::ensure(Whom::Measuring)?;
     let library = cargo::build(&["build", "--release", "--package", "libvma"])?;
     let library = library.path("vma")?;
     let floor = cargo::build(&[

@@ -14,10 +14,11 @@ use crate::arguments::{BenchOptions, Extent, Subject};
 use crate::bench;
 use crate::cargo;
 use crate::failure::Failure;
+use crate::fresh;
 use crate::fuzz;
 use crate::instructions;
 use crate::licences;
-use crate::needs::Purpose;
+use crate::needs::Whom;
 use crate::output::print;
 use crate::package;
 use crate::process;
@@ -91,7 +92,7 @@ const LONG_TESTS: &[&[&str]] = &[
 /// Runs every step, also after one has failed, so that one run shows all there is to mend.
 pub(crate) fn run(extent: Extent) -> Result<(), Failure> {
     let begun = Instant::now();
-    setup::ensure(Purpose::Testing)?;
+    setup::ensure(Whom::Testing)?;
     let lints = [
         "clippy",
         "--workspace",
@@ -206,6 +207,7 @@ fn long_steps() -> Result<Vec<Step>, Failure> {
         process::run(cargo::command(&parts)).map(|()| String::new())
     })?];
     steps.push(step("packages", package::try_out)?);
+    steps.push(step("fresh machine", fresh::try_out)?);
     let left = || left_to_kernel(&library, LEFT_OR_OVER_IPV6);
     steps.push(tests("kernel's", left)?);
     for arguments in LONG_TESTS {

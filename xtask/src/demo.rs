@@ -6,7 +6,7 @@ use crate::busy::Meter;
 use crate::cargo;
 use crate::failure::Failure;
 use crate::measure::{self, Ends, PING_PONG_BYTES, Protocol, Sockets, Stage};
-use crate::needs::Purpose;
+use crate::needs::Whom;
 use crate::output::{print, say};
 use crate::setup;
 use crate::sockperf::Latency;
@@ -18,7 +18,7 @@ const SECONDS: u32 = 2;
 
 pub(crate) fn run() -> Result<(), Failure> {
     measure::require_root("demo")?;
-    setup::ensure(Purpose::Measuring)?;
+    setup::ensure(Whom::Measuring)?;
     let artifacts = cargo::build(&[
         "build",
         "--release",

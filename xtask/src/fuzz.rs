@@ -16,7 +16,7 @@ use std::thread;
 
 use crate::cargo;
 use crate::failure::Failure;
-use crate::needs::Purpose;
+use crate::needs::Whom;
 use crate::output::say;
 use crate::process::{self, Read};
 use crate::setup;
@@ -47,7 +47,7 @@ fn default_seconds(target: &str) -> u32 {
 
 /// Installs what is missing and runs, each target for `seconds` or else for its own time.
 pub(crate) fn run(seconds: Option<u32>) -> Result<(), Failure> {
-    setup::ensure(Purpose::Testing)?;
+    setup::ensure(Whom::Testing)?;
     say(run_targets(seconds)?);
     Ok(())
 }

@@ -10,8 +10,10 @@ mod bench;
 mod busy;
 mod cargo;
 mod checks;
+mod debian;
 mod demo;
 mod failure;
+mod fresh;
 mod fuzz;
 mod instructions;
 mod interrupt;
@@ -46,7 +48,8 @@ fn run(task: Task) -> Result<(), Failure> {
     interrupt::install()?;
     match task {
         Task::Help => output::print(arguments::USAGE),
-        Task::Setup => setup::everything(),
+        Task::Setup { tries: false } => setup::everything(),
+        Task::Setup { tries: true } => setup::everything().and_then(|()| fresh::run()),
         Task::Demo => demo::run(),
         Task::Test(extent) => checks::run(extent),
         Task::Fuzz { seconds } => fuzz::run(seconds),

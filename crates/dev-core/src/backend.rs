@@ -248,6 +248,18 @@ pub trait Steering: Send + Sync + 'static {
     /// Leaves the flow's packets to the kernel again. After an error they may still come to the rings.
     fn remove(&self, flow: &Flow) -> io::Result<()>;
 
+    /// Leaves the packets of one peer to the kernel although all that reaches their port is steered, except segments that open a
+    /// connection (a SYN alone), until [`Steering::end_exemption`] or until the port is not steered any more. `Ok(false)`: the port is
+    /// not, so nothing was done. After an error nothing was, either.
+    fn exempt(&self, _flow: &Flow) -> io::Result<bool> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Takes back [`Steering::exempt`]. After an error the flow's packets may still be the kernel's.
+    fn end_exemption(&self, _flow: &Flow) -> io::Result<()> {
+        Ok(())
+    }
+
     /// The interface has another hardware address.
     fn set_mac(&self, mac: [u8; 6]) -> io::Result<()>;
 

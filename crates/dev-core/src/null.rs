@@ -29,6 +29,7 @@ struct Wire {
     /// Of each sending side.
     kicks: Mutex<Vec<Arc<Kicks>>>,
     flows: Mutex<Vec<Flow>>,
+    exempt: Mutex<Vec<Flow>>,
 }
 
 /// Sending sides that there are at most.
@@ -69,6 +70,11 @@ impl NullBackend {
     /// The flows steered to us, in the order they came.
     pub fn flows(&self) -> Vec<Flow> {
         lock(&self.wire.flows).clone()
+    }
+
+    /// The flows that are exempt from the steering, in the order they came.
+    pub fn exempt(&self) -> Vec<Flow> {
+        lock(&self.wire.exempt).clone()
     }
 }
 
@@ -252,6 +258,26 @@ impl Steering for NullSteering {
         if let Some(place) = flows.iter().rposition(|known| known == flow) {
             flows.remove(place);
         }
+        if flow.peer.is_none() {
+            lock(&self.wire.exempt).retain(|known| known.local != flow.local);
+        }
+        Ok(())
+    }
+
+    fn exempt(&self, flow: &Flow) -> io::Result<bool> {
+        let port = Flow {
+            peer: None,
+            ..*flow
+        };
+        let is_steered = lock(&self.wire.flows).contains(&port);
+        if is_steered {
+            lock(&self.wire.exempt).push(*flow);
+        }
+        Ok(is_steered)
+    }
+
+    fn end_exemption(&self, flow: &Flow) -> io::Result<()> {
+        lock(&self.wire.exempt).retain(|known| known != flow);
         Ok(())
     }
 

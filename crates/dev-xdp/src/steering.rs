@@ -1,7 +1,7 @@
 //! Which flows the XDP program redirects: 3-tuples (everything that reaches a port) and 5-tuples (one peer only),
 //! kept in the program's two maps.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -62,6 +62,8 @@ struct Steered {
     exact: HashSet<Flow>,
     /// Flows of one peer that need no entry: everything that reaches their port comes here.
     covered: HashSet<Flow>,
+    /// Peers whose packets to one of the ports are the kernel's.
+    exempt: HashMap<(Protocol, SocketAddr), HashSet<SocketAddr>>,
     rules: FlowRules,
     /// Something was steered since [`Steering::rest_if_unused`] was last called.
     was_used: bool,
@@ -81,6 +83,7 @@ impl XdpSteering {
                 ports: HashSet::new(),
                 exact: HashSet::new(),
                 covered: HashSet::new(),
+                exempt: HashMap::new(),
                 rules,
                 was_used: true,
             }),
@@ -95,6 +98,53 @@ impl XdpSteering {
     }
 }
 
+impl Steered {
+    fn exempt(&mut self, flow: &Flow) -> io::Result<bool> {
+        let (port, protocol) = ((flow.protocol, flow.local), flow.protocol as u8);
+        let Some(peer) = flow.peer.filter(|_| self.ports.contains(&port)) else {
+            return Ok(false);
+        };
+        let maps = self.attached.maps();
+        maps.add_exemption(flow.local, peer, protocol)?;
+        let peers = self.exempt.entry(port).or_default();
+        if peers.is_empty()
+            && let Err(error) = maps.port_has_exemptions(flow.local, protocol)
+        {
+            let _ = maps.remove_exemption(flow.local, peer, protocol);
+            return Err(error.into());
+        }
+        peers.insert(peer);
+        Ok(true)
+    }
+
+    fn end_exemption(&mut self, flow: &Flow) -> io::Result<()> {
+        let (port, protocol) = ((flow.protocol, flow.local), flow.protocol as u8);
+        let (Some(peer), Some(peers)) = (flow.peer, self.exempt.get_mut(&port)) else {
+            return Ok(());
+        };
+        if !peers.remove(&peer) {
+            return Ok(());
+        }
+        let is_last = peers.is_empty();
+        let maps = self.attached.maps();
+        taken_out(maps.remove_exemption(flow.local, peer, protocol))?;
+        if is_last {
+            self.exempt.remove(&port);
+            maps.add_port(flow.local, protocol)?;
+        }
+        Ok(())
+    }
+
+    /// The port is not steered any more: nothing is exempt from that.
+    fn end_exemptions(&mut self, port: (Protocol, SocketAddr)) -> Result<(), BpfError> {
+        for peer in self.exempt.remove(&port).unwrap_or_default() {
+            let maps = self.attached.maps();
+            taken_out(maps.remove_exemption(port.1, peer, port.0 as u8))?;
+        }
+        Ok(())
+    }
+}
+
 /// One that was not there is as good.
 fn taken_out(result: Result<(), BpfError>) -> Result<(), BpfError> {
     result.or_else(|error| match error.errno() {
@@ -106,6 +156,9 @@ fn taken_out(result: Result<(), BpfError>) -> Result<(), BpfError> {
 impl Steering for XdpSteering {
     fn add(&self, flow: &Flow) -> io::Result<()> {
         let protocol = flow.protocol as u8;
+        let mut steered = self.steered();
+        // A new connection with the addresses of an earlier one.
+        steered.end_exemption(flow)?;
         let Steered {
             attached,
             ports,
@@ -113,7 +166,7 @@ impl Steering for XdpSteering {
             covered,
             was_used,
             ..
-        } = &mut *self.steered();
+        } = &mut *steered;
         *was_used = true;
         attached.resume()?;
         let maps = attached.maps();
@@ -137,6 +190,7 @@ impl Steering for XdpSteering {
 
     fn remove(&self, flow: &Flow) -> io::Result<()> {
         let protocol = flow.protocol as u8;
+        let mut steered = self.steered();
         let Steered {
             attached,
             ports,
@@ -144,7 +198,7 @@ impl Steering for XdpSteering {
             covered,
             rules,
             ..
-        } = &mut *self.steered();
+        } = &mut *steered;
         rules.remove(flow);
         let maps = attached.maps();
         let Some(peer) = flow.peer else {
@@ -159,12 +213,21 @@ impl Steering for XdpSteering {
                     maps.add_flow(other.local, peer, protocol)?;
                 }
             }
-            return Ok(taken_out(maps.remove_port(flow.local, protocol))?);
+            taken_out(maps.remove_port(flow.local, protocol))?;
+            return Ok(steered.end_exemptions(port)?);
         };
         if covered.remove(flow) || !exact.remove(flow) {
             return Ok(());
         }
         Ok(taken_out(maps.remove_flow(flow.local, peer, protocol))?)
+    }
+
+    fn exempt(&self, flow: &Flow) -> io::Result<bool> {
+        self.steered().exempt(flow)
+    }
+
+    fn end_exemption(&self, flow: &Flow) -> io::Result<()> {
+        self.steered().end_exemption(flow)
     }
 
     fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {

@@ -447,6 +447,71 @@ fn segments_of_our_connections_match() {
     fixture.assert_verdict(&short, Verdict::Pass, "half a header");
 }
 
+/// A segment from `PEER` with these flags.
+fn segment_with(flags: u8, destination: SocketAddrV4) -> Vec<u8> {
+    let mut segment = segment_to(destination, b"");
+    segment[47] = flags;
+    segment
+}
+
+/// FIN, SYN, RST, PSH, ACK, ECE and CWR, as they come together.
+const FLAGS: [u8; 10] = [0x10, 0x18, 0x11, 0x12, 0x04, 0x14, 0x06, 0x00, 0x01, 0x52];
+/// A SYN alone, also with ECN, and with FIN, which begins no connection anywhere.
+const OPENING: [u8; 3] = [0x02, 0xc2, 0x03];
+
+#[test]
+fn exempt_connections_are_the_kernels() {
+    let fixture = or_skip!(Fixture::new());
+    let maps = &fixture.maps;
+    let port = |number| SocketAddrV4::new(ADDRESS, number);
+    // The second has the slot of the first, which is found in the map then.
+    for listener in [port(81), port(81 + 256)] {
+        maps.add_port(listener, TCP).unwrap();
+    }
+    for listener in [port(81), port(81 + 256)] {
+        maps.add_exemption(listener, PEER, TCP).unwrap();
+        let ack = segment_with(0x10, listener);
+        fixture.assert_verdict(&ack, OURS, "nobody looks for exemptions");
+        maps.port_has_exemptions(listener, TCP).unwrap();
+        for flags in FLAGS {
+            let segment = segment_with(flags, listener);
+            fixture.assert_verdict(&segment, Verdict::Pass, "of the connection");
+        }
+        for flags in OPENING {
+            fixture.assert_verdict(&segment_with(flags, listener), OURS, "a new connection");
+        }
+        let mut other = ack.clone();
+        other[35] ^= 1;
+        fixture.assert_verdict(&other, OURS, "another port of the peer's");
+        other = ack.clone();
+        other[29] ^= 1;
+        fixture.assert_verdict(&other, OURS, "another peer");
+        fixture.assert_verdict(
+            &frame_between(PEER, listener, b"x"),
+            Verdict::Pass,
+            "a datagram",
+        );
+        let short = &ack[..47];
+        fixture.assert_verdict(short, Verdict::Pass, "cut off before its flags");
+    }
+    // The flow of another connection beside exempt ones, as after a port that was for everybody.
+    maps.add_flow(port(81), PEER, TCP).unwrap();
+    fixture.assert_verdict(&segment_with(0x10, port(81)), OURS, "ours again");
+    maps.add_exemption(port(81), PEER, TCP).unwrap();
+
+    maps.remove_exemption(port(81), PEER, TCP).unwrap();
+    fixture.assert_verdict(&segment_with(0x10, port(81)), OURS, "no longer exempt");
+    maps.add_exemption(port(81), PEER, TCP).unwrap();
+    maps.add_port(port(81), TCP).unwrap();
+    fixture.assert_verdict(&segment_with(0x10, port(81)), OURS, "nobody looks");
+    maps.port_has_exemptions(port(81), TCP).unwrap();
+    maps.remove_port(port(81), TCP).unwrap();
+    for flags in FLAGS.into_iter().chain(OPENING) {
+        let segment = segment_with(flags, port(81));
+        fixture.assert_verdict(&segment, Verdict::Pass, "nobody listens");
+    }
+}
+
 /// Of those that were merged before they came here.
 #[test]
 fn long_segments_match_if_they_come_in_pieces() {

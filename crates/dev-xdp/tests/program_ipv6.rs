@@ -377,3 +377,38 @@ fn ports_come_and_go_one_by_one() {
     let gone = maps.remove_port(ports[0], UDP).unwrap_err();
     assert_eq!(gone.errno(), Some(libc::ENOENT));
 }
+
+#[test]
+fn exempt_connections_are_the_kernels() {
+    let maps = or_skip!(maps());
+    let program = load(&maps, false);
+    let with_flags = |destination: (Ipv6Addr, u16), flags: u8| {
+        let mut segment = segment(PEER, destination, b"");
+        segment[67] = flags;
+        program.test_run(&segment).unwrap()
+    };
+    // The second has the slot of the first, which is found in the map then.
+    let listeners = [(ADDRESS, 81), (NEIGHBOUR, 81)];
+    for listener in listeners {
+        maps.add_port(listener, TCP).unwrap();
+    }
+    for listener in listeners {
+        maps.add_exemption(listener, PEER, TCP).unwrap();
+        assert_eq!(with_flags(listener, 0x10), OURS);
+        maps.port_has_exemptions(listener, TCP).unwrap();
+        for flags in [0x10, 0x18, 0x11, 0x12, 0x04, 0x14, 0x06, 0x00, 0x01] {
+            assert_eq!(with_flags(listener, flags), Verdict::Pass, "{flags:#x}");
+        }
+        for flags in [0x02, 0xc2] {
+            assert_eq!(with_flags(listener, flags), OURS, "{flags:#x}");
+        }
+        let other = segment((PEER.0, PEER.1 + 1), listener, b"x");
+        assert_eq!(program.test_run(&other).unwrap(), OURS);
+        maps.remove_exemption(listener, PEER, TCP).unwrap();
+        assert_eq!(with_flags(listener, 0x10), OURS);
+        maps.add_exemption(listener, PEER, TCP).unwrap();
+        maps.remove_port(listener, TCP).unwrap();
+        assert_eq!(with_flags(listener, 0x10), Verdict::Pass);
+        assert_eq!(with_flags(listener, 0x02), Verdict::Pass);
+    }
+}

@@ -9,7 +9,9 @@ mod kinds;
 pub mod monitor;
 mod moved_descriptor;
 mod multiplex;
+mod program;
 mod progress;
+mod rights;
 mod shared_ports;
 mod streams;
 mod tasks;
@@ -28,6 +30,7 @@ use vma_config::rules::{ProcessRules, RuleError};
 use crate::mux::{self, MuxCounters};
 use crate::process::end_request::EndRequest;
 use crate::process::sharing::Sharing;
+use crate::process::thread_request::ThreadRequests;
 use crate::sockets::frames;
 use crate::sockets::host;
 use crate::sockets::kernel_sockets::KernelSockets;
@@ -44,6 +47,7 @@ pub use fork::Inherited;
 use fork::WakeChannels;
 pub use kinds::{AnySocket, Object};
 pub use moved_descriptor::OldNumberUsers;
+pub use rights::Whose;
 
 /// A UDP socket over IPv4.
 pub type UdpSocket<B> = udp::UdpSocket<AnySocket<B>>;
@@ -77,6 +81,7 @@ pub struct Engine<B: Backend> {
     /// In a forked child, where this engine is its parent's: the engine of the parent's own parent.
     pub(crate) older: AtomicPtr<Self>,
     pub(crate) end: EndRequest,
+    pub(crate) thread_requests: ThreadRequests,
     process_id: libc::pid_t,
     /// In a descendant: the process was found running when it was asked whether it has ended.
     lives_on: AtomicBool,
@@ -153,6 +158,7 @@ impl<B: Backend> Engine<B> {
             wake_channels: WakeChannels::default(),
             older: AtomicPtr::new(ptr::null_mut()),
             end: EndRequest::default(),
+            thread_requests: ThreadRequests::default(),
             process_id: sys::process_id(),
             lives_on: AtomicBool::new(false),
             look_from: AtomicU32::new(0),

@@ -26,21 +26,24 @@ mod tcp;
 mod udp;
 
 pub use crate::tcp::may_accelerate as may_accelerate_streams;
-pub use crate::tcp::{Accepting, Amount, ConnectOutcome, Direction, StreamCall, StreamOutcome};
+pub use crate::tcp::{
+    Accepting, Amount, ConnectOutcome, Direction, FileRange, FileToSend, StreamCall, StreamOutcome,
+};
 pub use engine::{
     AnySocket, Engine, EpollSet, Host, Inherited, LogControls, Object, OldNumberUsers,
-    PolledSockets, TcpSocket, UdpSocket, monitor,
+    PolledSockets, TcpSocket, UdpSocket, Whose, monitor,
 };
 pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_has_called_back, epoll_may_be_shared};
 pub use netconf_network::NetconfNetwork;
+pub use process::credentials::{Change as RightsChange, Credentials, UNCHANGED as UNCHANGED_USER};
 pub use sockets::doorbell::Follows;
 pub use sockets::exception::{ExceptionAction, Request};
 pub use sockets::family::Family;
 pub use sockets::groups::{changes_membership, group_offset, joins};
 pub use sockets::message::Message;
 pub use sockets::network::{
-    FixedNetwork, FlowPorts, InterfaceFacts, Network, NetworkChange, NextHop, NextHopKey, PortUser,
-    Resolution, RouteMetrics,
+    FixedNetwork, FlowPorts, InterfaceFacts, KernelConnection, KernelConnections, Network,
+    NetworkChange, NextHop, NextHopKey, PortUser, Resolution, RouteMetrics,
 };
 pub use sockets::notice::warn_in_a_box;
 pub use sockets::options::is_asked_for_later;

@@ -1,5 +1,6 @@
 //! The kernel's network configuration by netlink.
 
+mod connections;
 mod next_hop;
 
 use std::io;
@@ -14,7 +15,7 @@ use netconf::{GroupChanges, IpVersion, IpsecPolicies, Link, Memberships, Netconf
 
 use crate::sockets::family::scoped;
 use crate::sockets::network::{
-    InterfaceFacts, Network, NetworkChange, NextHopKey, PortUser, Resolution,
+    InterfaceFacts, KernelConnections, Network, NetworkChange, NextHopKey, PortUser, Resolution,
 };
 use crate::sys;
 
@@ -203,6 +204,14 @@ impl Network for NetconfNetwork {
             .and_then(|mut sockets| sockets.find(local, peer))
             .map_err(io::Error::other)?;
         Ok(found.is_some_and(|socket| !socket.listening))
+    }
+
+    fn kernel_connections(&self) -> io::Result<Box<dyn KernelConnections>> {
+        if !self.is_here() {
+            return Err(io::Error::other("the thread is in another namespace"));
+        }
+        let connections = connections::Connections::open().map_err(io::Error::other)?;
+        Ok(Box::new(connections))
     }
 
     fn passed_by(&self, link_index: u32) -> Vec<String> {

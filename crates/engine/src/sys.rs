@@ -12,12 +12,15 @@ use libc::{c_int, c_long};
 
 mod address;
 mod cgroup_programs;
+mod files;
 mod groups;
+mod leader;
 mod namespace;
 mod path_notices;
 mod polling;
 mod process;
 mod raw_socket;
+mod rights;
 mod routes;
 mod scheduling;
 pub(crate) mod streams;
@@ -27,7 +30,9 @@ mod ways_in;
 pub use address::Sockaddr;
 pub(crate) use address::{SOCKADDR_IN_LEN, read_sockaddr, read_sockaddr_in, sockaddr_in};
 pub(crate) use cgroup_programs::has_cgroup_programs;
-pub(crate) use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe};
+pub(crate) use files::{file_position, file_status, read_at, set_file_position};
+pub(crate) use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe, unsubscribe};
+pub(crate) use leader::{Leader, LeaderStatus};
 pub(crate) use namespace::{NamespaceId, namespace_of, namespace_of_thread};
 pub(crate) use path_notices::{PathNotices, SegmentError};
 pub use polling::poll_now;
@@ -37,6 +42,9 @@ pub(crate) use process::{
     message_pair, parent_process_id, process_fd, send_message, take_message,
 };
 pub(crate) use raw_socket::RawSocket;
+pub(crate) use rights::{
+    Capabilities, Raised, become_like, capabilities, secure_bits, users, with_rights,
+};
 pub(crate) use routes::{first_address, source_towards};
 #[cfg(test)]
 pub(crate) use scheduling::pin_to_one_cpu;

@@ -6,6 +6,9 @@ pub(crate) const SOCK_DIAG_BY_FAMILY: u16 = 20;
 pub(crate) const SOCK_DESTROY: u16 = 21;
 pub(crate) const AF_INET: u8 = 2;
 pub(crate) const AF_INET6: u8 = 10;
+pub(crate) const TCP_FIN_WAIT2: u8 = 5;
+pub(crate) const TCP_TIME_WAIT: u8 = 6;
+pub(crate) const TCP_LISTEN: u8 = 10;
 pub(crate) const IPPROTO_TCP: u8 = 6;
 pub(crate) const IPPROTO_UDP: u8 = 17;
 
@@ -70,8 +73,20 @@ pub(crate) struct Entry {
     pub(crate) peer: SocketAddr,
     /// Tells the socket from later ones with its addresses.
     pub(crate) cookie: [u8; 8],
+    /// When the timer of the socket expires.
+    pub(crate) expires_msec: u32,
     pub(crate) user: u32,
     pub(crate) inode: u32,
+}
+
+/// A cookie as `SO_COOKIE` has it: `sock_diag_save_cookie` writes the lower half first.
+pub(crate) fn cookie_number(cookie: [u8; 8]) -> u64 {
+    let [a, b, c, d, e, f, g, h] = cookie;
+    let (low, high) = (
+        u32::from_ne_bytes([a, b, c, d]),
+        u32::from_ne_bytes([e, f, g, h]),
+    );
+    u64::from(high) << 32 | u64::from(low)
 }
 
 pub(crate) fn parse(message: &[u8]) -> Option<Entry> {
@@ -91,6 +106,7 @@ pub(crate) fn parse(message: &[u8]) -> Option<Entry> {
         local: SocketAddr::new(address(8)?, port(4)?),
         peer: SocketAddr::new(address(24)?, port(6)?),
         cookie: *message.get(44..)?.first_chunk()?,
+        expires_msec: number(52)?,
         user: number(64)?,
         inode: number(68)?,
     })

@@ -52,6 +52,7 @@ mod route;
 mod rule;
 mod snapshot;
 mod socket;
+mod tcp_ends;
 mod tcp_sockets;
 mod udp_sockets;
 
@@ -66,5 +67,6 @@ pub use netconf::Netconf;
 pub use packet_filters::{IpVersion, has_iptables_tables, has_nftables_rules};
 pub use redirection::{FilterPlace, Redirections, Selection};
 pub use route::{Route, RouteKind, RouteQuery, TransportFlow};
-pub use tcp_sockets::{TcpSocketInfo, TcpSockets};
+pub use tcp_ends::TcpEnds;
+pub use tcp_sockets::{TcpConnectionInfo, TcpSocketInfo, TcpSockets};
 pub use udp_sockets::{UdpSocketInfo, udp_sockets};

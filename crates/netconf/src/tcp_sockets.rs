@@ -1,15 +1,19 @@
 //! The TCP sockets of a network namespace, one at a time.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
+use std::time::Duration;
 
-use netlink_packet_core::NLM_F_ACK;
+use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
 use rustix::io::Errno;
 use rustix::net::netlink;
 
 use crate::connection::Connection;
 use crate::error::Error;
-use crate::inet_diag::{self, Entry, NO_COOKIE, SOCK_DESTROY, SOCK_DIAG_BY_FAMILY};
+use crate::inet_diag::{
+    self, AF_INET, AF_INET6, Entry, IPPROTO_TCP, NO_COOKIE, SOCK_DESTROY, SOCK_DIAG_BY_FAMILY,
+    TCP_FIN_WAIT2, TCP_LISTEN, TCP_TIME_WAIT,
+};
 
 /// A TCP socket of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +23,20 @@ pub struct TcpSocketInfo {
     pub listening: bool,
     /// The user that made it.
     pub user: u32,
+}
+
+/// A TCP connection of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TcpConnectionInfo {
+    /// This host's end. What is carried by IPv4 has addresses of IPv4, whatever the socket's family.
+    pub local: SocketAddr,
+    /// The peer's end, likewise.
+    pub peer: SocketAddr,
+    /// Tells the socket from all others of the host, earlier and later (`SO_COOKIE`).
+    pub cookie: u64,
+    /// It is in TIME-WAIT, or in FIN-WAIT-2 with nobody who has it, for so long; then the kernel forgets it.
+    pub waits: Option<Duration>,
 }
 
 /// Asks which socket of the kernel a TCP segment would go to, and ends connections.
@@ -54,6 +72,47 @@ impl TcpSockets {
             listening: entry.state == TCP_LISTEN,
             user: entry.user,
         }))
+    }
+
+    /// The connection between these ends, if the kernel has it, in whatever state.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TcpSockets::find`].
+    pub fn connection(
+        &mut self,
+        local: impl Into<SocketAddr>,
+        peer: impl Into<SocketAddr>,
+    ) -> Result<Option<TcpConnectionInfo>, Error> {
+        let found = self.entry(local.into(), peer.into())?;
+        Ok(found.and_then(|entry| described(&entry)))
+    }
+
+    /// All connections whose local end has this port. The kernel walks its whole table.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TcpSockets::find`].
+    pub fn connections_at(&mut self, port: u16) -> Result<Vec<TcpConnectionInfo>, Error> {
+        let mut found = Vec::new();
+        for family in [AF_INET, AF_INET6] {
+            let listed = self.connection.ask_raw(
+                "list TCP sockets",
+                (SOCK_DIAG_BY_FAMILY, NLM_F_DUMP),
+                &inet_diag::request(family, IPPROTO_TCP, port),
+                |message| {
+                    let entry = inet_diag::parse(message.payload);
+                    found.extend(entry.and_then(|entry| described(&entry)));
+                    ControlFlow::Continue(())
+                },
+            );
+            match listed {
+                // The kernel has no IPv6.
+                Err(Error::Refused { .. }) if family == AF_INET6 => {}
+                listed => listed?,
+            }
+        }
+        Ok(found)
     }
 
     /// Ends the connection, also one in TIME-WAIT: its owner's calls fail with ECONNABORTED, and the addresses are free. Returns
@@ -112,4 +171,32 @@ fn is_gone(error: &Error) -> bool {
         .contains(&error.errno())
 }
 
-const TCP_LISTEN: u8 = 10;
+/// `None`: it is no connection.
+fn described(entry: &Entry) -> Option<TcpConnectionInfo> {
+    if entry.state == TCP_LISTEN || entry.peer.port() == 0 {
+        return None;
+    }
+    // Of one that a process has, or that still sends, more than this comes to be known.
+    let waits = match entry.state {
+        TCP_TIME_WAIT => true,
+        TCP_FIN_WAIT2 => entry.inode == 0,
+        _ => false,
+    };
+    Some(TcpConnectionInfo {
+        local: unmapped(entry.local),
+        peer: unmapped(entry.peer),
+        cookie: inet_diag::cookie_number(entry.cookie),
+        waits: waits.then(|| Duration::from_millis(entry.expires_msec.into())),
+    })
+}
+
+/// As packets have it (RFC 4291 §2.5.5.2).
+fn unmapped(end: SocketAddr) -> SocketAddr {
+    match end.ip() {
+        IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
+            Some(ip) => SocketAddr::new(ip.into(), end.port()),
+            None => end,
+        },
+        IpAddr::V4(_) => end,
+    }
+}

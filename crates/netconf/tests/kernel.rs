@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use netconf::{
     IpsecPolicies, Neighbour, NeighbourState, Netconf, RouteError, RouteKind, RouteQuery,
-    TcpSockets,
+    TcpConnectionInfo, TcpEnds, TcpSockets,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -685,4 +685,86 @@ fn end_connections_at(pair: &Pair, address: IpAddr) {
         drop(listener);
         assert!(!kernel.end(local, peer).unwrap());
     });
+}
+
+#[test]
+fn the_kernel_tells_of_the_ends_of_tcp_sockets() {
+    let pair = or_skip!(Namespaces::new().ipv6().create());
+    let addresses = [Pair::ADDRESS_A.into(), Pair::IPV6_ADDRESS_A.into()];
+    for (address, server_first) in addresses
+        .into_iter()
+        .flat_map(|it| [(it, false), (it, true)])
+    {
+        pair.a.enter(|| follow_one_end(address, server_first));
+    }
+}
+
+fn follow_one_end(address: IpAddr, server_first: bool) {
+    let mut ends = TcpEnds::open().unwrap();
+    let mut kernel = TcpSockets::open().unwrap();
+    let listener = TcpListener::bind((address, 0)).unwrap();
+    let local = listener.local_addr().unwrap();
+    let client = TcpStream::connect(local).unwrap();
+    let peer = client.local_addr().unwrap();
+    let server = listener.accept().unwrap().0;
+    let cookie = rustix::net::sockopt::socket_cookie(&server).unwrap();
+    let known = kernel.connection(local, peer).unwrap().unwrap();
+    let TcpConnectionInfo { waits, .. } = known;
+    assert_eq!((known.local, known.peer), (local, peer));
+    assert_eq!((known.cookie, waits), (cookie, None));
+    assert_eq!(kernel.connections_at(local.port()).unwrap(), [known]);
+
+    // Nobody has asked yet.
+    drop(TcpStream::connect(local).unwrap());
+    let mut ended = Vec::new();
+    assert!(!ends.take(|it| ended.push(it)).unwrap());
+    assert_eq!(ended, []);
+
+    ends.follow(|socket, group| {
+        change_membership(socket.as_raw_fd(), libc::NETLINK_ADD_MEMBERSHIP, group)
+    })
+    .unwrap();
+    if server_first {
+        drop(server);
+        drop(client);
+    } else {
+        drop(client);
+        drop(server);
+    }
+    let deadline = Instant::now() + SOON;
+    while !ended.contains(&cookie) {
+        assert!(Instant::now() < deadline, "the end was not told of");
+        assert!(!ends.take(|it| ended.push(it)).unwrap());
+        thread::sleep(Duration::from_millis(2));
+    }
+    // Who closes first waits.
+    let left = kernel.connection(local, peer).unwrap();
+    match left.and_then(|left| left.waits) {
+        Some(waits) => {
+            assert!(server_first);
+            assert!((Duration::from_secs(50)..=Duration::from_secs(61)).contains(&waits));
+        }
+        None => assert_eq!((left, server_first), (None, false)),
+    }
+
+    ends.follow(|socket, group| {
+        change_membership(socket.as_raw_fd(), libc::NETLINK_DROP_MEMBERSHIP, group)
+    })
+    .unwrap();
+    ended.clear();
+    // What was told before may come until here.
+    ends.take(drop).unwrap();
+    drop(listener);
+    assert!(!ends.take(|it| ended.push(it)).unwrap());
+    assert_eq!(ended, []);
+}
+
+fn change_membership(socket: i32, change: i32, group: u32) -> std::io::Result<()> {
+    let len = u32::try_from(size_of_val(&group)).unwrap();
+    let group = (&raw const group).cast();
+    // SAFETY: the kernel reads `group`, and no more than its size.
+    match unsafe { libc::setsockopt(socket, libc::SOL_NETLINK, change, group, len) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }

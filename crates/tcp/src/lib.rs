@@ -174,7 +174,7 @@ mod transmit;
 
 pub use config::{Config, EcnMode, MtuProbing, SynCookies};
 pub use connection::{
-    Connection, Direction, FastOpenEnd, InvalidSnapshot, RepairTimestamps, RepairWindow,
+    Connection, Direction, FastOpenEnd, InvalidSnapshot, Remains, RepairTimestamps, RepairWindow,
     SequenceNumbers, Shutdown, Snapshot, reset_for,
 };
 pub use event::{Error, Event, ReadError, UrgentError, WriteError};
@@ -187,6 +187,7 @@ pub use options::{CongestionAlgorithm, OptionError, Options, SocketOption};
 pub use path::{IcmpError, Path, Secrets};
 pub use payload::Payload;
 pub use secret::SecretKey;
+pub use send::queue::CHUNK_MAX;
 pub use seq::SeqNumber;
 pub use state::State;
 pub use time::Instant;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use crate::library::libvma_path;
@@ -14,8 +15,9 @@ use crate::skip::Skip;
 
 /// How long a compared program may run.
 const TIMEOUT: Duration = Duration::from_secs(150);
-/// How often a program is run whose interface a process that has ended still holds.
-const ATTEMPTS_WHILE_BUSY: usize = 3;
+/// How often a program is run whose interface a process that has ended still holds, and how long after the last time.
+const ATTEMPTS_WHILE_BUSY: usize = 10;
+const WAIT_WHILE_BUSY: Duration = Duration::from_millis(500);
 
 /// A way to run the library: a name for messages, and environment variables.
 pub type Variant = (&'static str, &'static [(&'static str, &'static str)]);
@@ -188,6 +190,7 @@ impl Comparison {
             }
             // Seen also when the test passes in the end.
             drop(io::stderr().write_all(b"again: the interface was not released yet\n"));
+            thread::sleep(WAIT_WHILE_BUSY);
         }
         self.preloaded(program, arguments, environment)
     }
@@ -253,9 +256,9 @@ impl Comparison {
     }
 }
 
-/// Whether the library said, at level debug, that it takes a socket over.
+/// Whether the library said, at level debug, that it takes a socket over: datagrams, or a connection.
 fn is_accelerated(seen: &Finished) -> bool {
-    seen.stderr.contains(": offloaded")
+    seen.stderr.contains(": offloaded") || seen.stderr.contains(": past the kernel by ")
 }
 
 fn preload_with_debug_log(

@@ -31,10 +31,12 @@ mod cable;
 mod cases;
 mod comparison;
 mod echo;
+mod exemptions;
 mod left_to_kernel;
 mod library;
 pub mod link;
 mod namespace;
+pub mod needs;
 mod pair;
 mod pause;
 mod raw_link;
@@ -53,6 +55,7 @@ pub use comparison::{
     difference, log_tail,
 };
 pub use echo::{Echo, echo_streams};
+pub use exemptions::exempt_connections;
 pub use left_to_kernel::{Reason, compare_left_to_kernel};
 pub use library::{libvma_is_optimised, libvma_path};
 pub use namespace::Namespace;

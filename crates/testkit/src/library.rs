@@ -55,11 +55,24 @@ fn existing(path: PathBuf) -> Result<PathBuf, String> {
     }
 }
 
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The target directory of the running test.
+pub(crate) fn target_directory() -> PathBuf {
+    output().target_directory
+}
+
+fn output() -> Output {
+    env::current_exe()
+        .ok()
+        .and_then(|executable| output_of(&executable))
+        .unwrap_or_else(|| default_output(env::var_os("CARGO_TARGET_DIR"), &workspace()))
+}
+
 fn build() -> Result<PathBuf, String> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let executable = env::current_exe().map_err(|error| format!("current executable: {error}"))?;
-    let output = output_of(&executable)
-        .unwrap_or_else(|| default_output(env::var_os("CARGO_TARGET_DIR"), &workspace));
+    let (workspace, output) = (workspace(), output());
 
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(&workspace).env_remove("LD_PRELOAD");

@@ -337,3 +337,66 @@ fn check(result: c_int) -> io::Result<c_int> {
         Ok(result)
     }
 }
+
+/// The values, of four octets each, of a BPF hash map with this number (bpf(2)).
+pub(crate) fn bpf_map_values(id: u32, key_bytes: usize) -> io::Result<Vec<u32>> {
+    const BPF_MAP_LOOKUP_ELEM: c_int = 1;
+    const BPF_MAP_GET_NEXT_KEY: c_int = 4;
+    const BPF_MAP_GET_FD_BY_ID: c_int = 14;
+    /// The largest of the parts of `union bpf_attr` that are used here.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        map: u32,
+        padding: u32,
+        key: u64,
+        value: u64,
+        flags: u64,
+    }
+    let bpf = |command: c_int, attributes: &mut Attributes| {
+        let at = ptr::from_mut(attributes);
+        // SAFETY: the kernel reads the attributes, and follows their addresses to keys and values of the caller's.
+        let result = unsafe { libc::syscall(libc::SYS_bpf, command, at, size_of::<Attributes>()) };
+        check(c_int::try_from(result).unwrap_or(-1))
+    };
+    let mut attributes = Attributes {
+        map: id,
+        ..Attributes::default()
+    };
+    let fd = bpf(BPF_MAP_GET_FD_BY_ID, &mut attributes)?;
+    // SAFETY: the kernel has just made it, for nobody else.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let map = fd.as_raw_fd().cast_unsigned();
+    let (mut key, mut next) = (vec![0_u8; key_bytes], vec![0_u8; key_bytes]);
+    let mut is_first = true;
+    let mut values = Vec::new();
+    loop {
+        let at = if is_first {
+            0
+        } else {
+            key.as_ptr().expose_provenance()
+        };
+        let mut attributes = Attributes {
+            map,
+            key: at as u64,
+            value: next.as_mut_ptr().expose_provenance() as u64,
+            ..Attributes::default()
+        };
+        match bpf(BPF_MAP_GET_NEXT_KEY, &mut attributes) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(values),
+            found => found?,
+        };
+        (is_first, key) = (false, next.clone());
+        let mut value = 0_u32;
+        let mut attributes = Attributes {
+            map,
+            key: key.as_ptr().expose_provenance() as u64,
+            value: (&raw mut value).expose_provenance() as u64,
+            ..Attributes::default()
+        };
+        // It may have gone meanwhile.
+        if bpf(BPF_MAP_LOOKUP_ELEM, &mut attributes).is_ok() {
+            values.push(value);
+        }
+    }
+}

@@ -67,7 +67,37 @@ reads;
 .B VMA_STATS_SHMEM_DIR
 names another directory.
 .SH PROGRAMS THAT GIVE UP RIGHTS
-The library needs its rights to open an interface, with the first socket that can use it.
+Daemons that drop their rights after
+.BR listen (2)
+or
+.BR bind (2)
+work. The library needs rights to open an interface, with the first socket that can use it, and
+.B CAP_NET_ADMIN
+for each TCP connection.
+With the call that gives up that capability for good
+.RB ( setuid (2),
+.BR setreuid (2),
+.BR setresuid (2),
+.BR capset (2),
+also by
+.BR syscall (2))
+the kernel gets all listeners and connections of the process, with what is queued; later ones are its own from the start, with a reason that names the call.
+UDP sockets stay accelerated, and so do new ones on interfaces that are open.
+.BR seteuid (3)
+and back changes nothing.
+For TCP past the kernel let the service manager start the program as its user, with
+.B CAP_NET_ADMIN
+.RB ( User
+and
+.B AmbientCapabilities
+of
+.BR systemd.exec (5)):
+then it has nothing to give up.
+The library's thread never has more rights than the program's first thread.
+A call that is made past the C library is noticed after half a second, or by the next
+.BR accept (2);
+connections that have to return before that are lost.
+.PP
 What it has opened by then it keeps when the program becomes another user
 .RB ( setuid (2)),
 as the program keeps its own descriptors: for each interface the AF_XDP sockets, the maps of the XDP program and its link, where
@@ -79,7 +109,7 @@ All of them are closed by
 and a child of
 .BR fork (2)
 closes them first thing.
-A program that must not keep them drops its rights before its first UDP socket; then nothing is accelerated, unless it keeps the
+A program that must not keep them drops its rights before its first socket; then nothing is accelerated, unless it keeps the
 capabilities on purpose.
 .SH FILTERS OF SYSTEM CALLS
 A filter
@@ -92,11 +122,11 @@ or
 for AF_XDP with an error costs acceleration at most, and no datagram.
 A filter that ends the process must allow what the library calls beside the program itself.
 With the first socket:
-bind, clone3, exit, fallocate, fchmod, flock, fstatfs, ftruncate, getdents64, geteuid, ioctl, lseek, membarrier, openat, prctl, readlinkat, rseq, rt_sigaction,
+bind, capget, clone3, exit, fallocate, fchmod, flock, fstatfs, ftruncate, getdents64, geteuid, getresuid, ioctl, lseek, membarrier, openat, prctl, readlinkat, rseq, rt_sigaction,
 sched_getaffinity, sched_setscheduler, set_robust_list, setsockopt, sigaltstack, socket, statx, uname.
 From then on:
 bpf, brk, clock_gettime, clock_nanosleep, close, dup3, epoll_create1, epoll_ctl, epoll_pwait, epoll_pwait2, eventfd2, fcntl, fstat,
-futex, getpeername, getpid, getrandom, getrusage, getsockname, getsockopt, gettid, madvise, mmap, mprotect, mremap, munmap, newfstatat, ppoll, prlimit64, pwrite64, read, recvfrom,
+futex, getpeername, getpid, getrandom, getrusage, getsockname, getsockopt, gettid, madvise, mmap, mprotect, mremap, munmap, newfstatat, ppoll, pread64, prlimit64, pwrite64, read, recvfrom,
 recvmsg, rt_sigpending, rt_sigprocmask, rt_tgsigqueueinfo, sched_yield, sendmsg, sendto, socketpair, unlinkat, write.
 So a program that makes its first socket before it installs the filter needs the second list only, while it uses no other interface
 than by then.

@@ -40,6 +40,14 @@ hook! {
 }
 
 hook! {
+    /// `pipe(2)` by another name
+    fn __pipe(fds: *mut c_int) -> c_int {
+        // SAFETY: the argument is the caller's own.
+        unsafe { pipe(fds) }
+    }
+}
+
+hook! {
     /// `pipe2(2)`
     fn pipe2(fds: *mut c_int, flags: c_int) -> c_int {
         // SAFETY: the arguments are the caller's own.

@@ -73,6 +73,14 @@ hook! {
     }
 }
 
+hook! {
+    /// `close(2)` by another name
+    fn __close(fd: c_int) -> c_int {
+        // SAFETY: an integer.
+        unsafe { close(fd) }
+    }
+}
+
 /// Whether a descriptor belongs to the library, and the caller does not. A child of `vfork(2)` has descriptors of its own, of which
 /// the library uses none.
 #[inline]
@@ -264,6 +272,14 @@ hook! {
 }
 
 hook! {
+    /// `dup2(2)` by another name
+    fn __dup2(old: c_int, new: c_int) -> c_int {
+        // SAFETY: integers.
+        unsafe { dup2(old, new) }
+    }
+}
+
+hook! {
     /// `dup3(2)`
     fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
         if flags & !libc::O_CLOEXEC == 0 && old != new {
@@ -324,6 +340,14 @@ hook! {
         }
         // SAFETY: the arguments are the caller's own.
         controlled(fd, command, argument, unsafe { real::fcntl(fd, command, argument) })
+    }
+}
+
+hook! {
+    /// `fcntl(2)` by another name
+    fn __fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        unsafe { fcntl(fd, command, argument) }
     }
 }
 

@@ -105,6 +105,14 @@ hook! {
 }
 
 hook! {
+    /// `poll(2)` by another name
+    fn __poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        unsafe { poll(fds, count, timeout) }
+    }
+}
+
+hook! {
     /// `poll(2)` with `_FORTIFY_SOURCE`
     fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int, size: size_t) -> c_int {
         if (size / size_of::<pollfd>()) < count as usize {

@@ -1,12 +1,12 @@
 //! `syscall(2)`: system calls by number. libuv closes descriptors so, sends and receives several datagrams, and uses `io_uring`; of
-//! those the hooks have to know. All others go straight to the kernel, in the instructions of the C library's own function: a child of
+//! those the hooks have to know, and of calls that give up rights, as Go's runtime and libcap make them. All others go straight to the kernel, in the instructions of the C library's own function: a child of
 //! `clone(2)` may return from here on another stack.
 
 use std::arch::naked_asm;
 
 use libc::{c_int, c_long, c_uint, c_void, mmsghdr, timespec};
 
-use super::{descriptor, receive, ring, send};
+use super::{descriptor, receive, rights, ring, send};
 use crate::epoll_waits;
 use crate::guard;
 use crate::life;
@@ -27,6 +27,14 @@ pub unsafe extern "C" fn syscall() {
         "je 3f",
         "cmp rdi, {sendmmsg_number}",
         "je 4f",
+        "cmp rdi, {setuid_number}",
+        "je {rights}",
+        "cmp rdi, {setreuid_number}",
+        "je {rights}",
+        "cmp rdi, {setresuid_number}",
+        "je {rights}",
+        "cmp rdi, {capset_number}",
+        "je {rights}",
         "cmp rdi, {setup_number}",
         "jb {straight}",
         "je 5f",
@@ -78,7 +86,12 @@ pub unsafe extern "C" fn syscall() {
         setup = sym ring::io_uring_setup,
         enter = sym ring::io_uring_enter,
         register = sym ring::io_uring_register,
+        setuid_number = const libc::SYS_setuid,
+        setreuid_number = const libc::SYS_setreuid,
+        setresuid_number = const libc::SYS_setresuid,
+        capset_number = const libc::SYS_capset,
         straight = sym straight,
+        rights = sym rights,
         close = sym close,
         recvmmsg = sym recvmmsg,
         sendmmsg = sym sendmmsg,
@@ -90,7 +103,14 @@ pub unsafe extern "C" fn syscall() {
 /// # Safety
 /// That of the system call of this number.
 #[unsafe(naked)]
-unsafe extern "C" fn straight(number: c_long, first: c_long) -> c_long {
+unsafe extern "C" fn straight(
+    number: c_long,
+    first: c_long,
+    second: c_long,
+    third: c_long,
+    fourth: c_long,
+    fifth: c_long,
+) -> c_long {
     naked_asm!(
         "mov rax, rdi",
         "mov rdi, rsi",
@@ -118,7 +138,7 @@ macro_rules! straight_calls {
             /// That of the system call.
             pub(super) unsafe fn $name($($argument: $type),*) -> c_long {
                 type Call = unsafe extern "C" fn(c_long, $($type),*) -> c_long;
-                type Straight = unsafe extern "C" fn(c_long, c_long) -> c_long;
+                type Straight = unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
                 // SAFETY: it passes on as many arguments as it is called with, by registers and the stack, up to six.
                 let call = unsafe { std::mem::transmute::<Straight, Call>(straight) };
                 // SAFETY: the caller's promise.
@@ -159,7 +179,25 @@ unsafe extern "C" fn close(fd: c_int) -> c_long {
         descriptor::ring_closes(fd.cast_unsigned(), fd.cast_unsigned());
     }
     // SAFETY: the caller's promise.
-    unsafe { straight(libc::SYS_close, fd.into()) }
+    unsafe { straight(libc::SYS_close, fd.into(), 0, 0, 0, 0) }
+}
+
+/// Calls that change what the thread may do. They have five arguments at most, which are where the caller has put them.
+///
+/// # Safety
+/// That of the system call of this number.
+unsafe extern "C" fn rights(
+    number: c_long,
+    first: c_long,
+    second: c_long,
+    third: c_long,
+    fourth: c_long,
+    fifth: c_long,
+) -> c_long {
+    // SAFETY: the caller's promise.
+    let straight = || unsafe { straight(number, first, second, third, fourth, fifth) };
+    // SAFETY: the caller's promise.
+    unsafe { rights::by_number(number, [first, second, third, fourth, fifth], straight) }
 }
 
 /// # Safety

@@ -33,7 +33,7 @@ hook! {
 hook! {
     /// `recv(2)` with `_FORTIFY_SOURCE`
     fn __recv_chk(fd: c_int, buffer: *mut c_void, len: size_t, size: size_t, flags: c_int) -> ssize_t {
-        if len > size || runtime::udp_to_receive(fd).is_none() {
+        if len > size {
             // SAFETY: the arguments are the caller's own; the C library ends a program that would overflow.
             return unsafe { real::__recv_chk(fd, buffer, len, size, flags) };
         }
@@ -104,7 +104,7 @@ hook! {
         from: *mut sockaddr,
         from_len: *mut socklen_t,
     ) -> ssize_t {
-        if len > size || runtime::udp_to_receive(fd).is_none() {
+        if len > size {
             // SAFETY: the arguments are the caller's own; the C library ends a program that would overflow.
             return unsafe { real::__recvfrom_chk(fd, buffer, len, size, flags, from, from_len) };
         }
@@ -327,9 +327,17 @@ hook! {
 }
 
 hook! {
+    /// `read(2)` by another name
+    fn __read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t {
+        // SAFETY: the arguments are the caller's own.
+        unsafe { read(fd, buffer, len) }
+    }
+}
+
+hook! {
     /// `read(2)` with `_FORTIFY_SOURCE`
     fn __read_chk(fd: c_int, buffer: *mut c_void, len: size_t, size: size_t) -> ssize_t {
-        if len > size || runtime::udp_to_receive(fd).is_none() {
+        if len > size {
             // SAFETY: the arguments are the caller's own; the C library ends a program that would overflow.
             return unsafe { real::__read_chk(fd, buffer, len, size) };
         }

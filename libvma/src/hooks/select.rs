@@ -53,6 +53,20 @@ hook! {
 }
 
 hook! {
+    /// `select(2)` by another name
+    fn __select(
+        count: c_int,
+        read: *mut fd_set,
+        write: *mut fd_set,
+        except: *mut fd_set,
+        timeout: *mut timeval,
+    ) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        unsafe { select(count, read, write, except, timeout) }
+    }
+}
+
+hook! {
     /// `pselect(2)`
     fn pselect(
         count: c_int,

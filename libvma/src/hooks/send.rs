@@ -56,6 +56,14 @@ hook! {
 }
 
 hook! {
+    /// `send(2)` by another name
+    fn __send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+        // SAFETY: the arguments are the caller's own.
+        unsafe { send(fd, buffer, len, flags) }
+    }
+}
+
+hook! {
     /// `sendmsg(2)`
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
         // SAFETY: the message is the caller's own.
@@ -155,6 +163,14 @@ hook! {
         }
         // SAFETY: write(2) is sendto(2) without flags and an address, also for an empty datagram.
         unsafe { sendto(fd, buffer, len, 0, std::ptr::null(), 0) }
+    }
+}
+
+hook! {
+    /// `write(2)` by another name
+    fn __write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
+        // SAFETY: the arguments are the caller's own.
+        unsafe { write(fd, buffer, len) }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::guard::{contained, errno, fail};
 use crate::internal_thread;
 use crate::real;
 use crate::runtime;
+use stream_calls::SIOCATMARK;
 
 /// Shows a call on a socket of ours in the log at level fine, as `strace(1)` would, and passes its result on.
 #[inline]
@@ -57,6 +58,14 @@ hook! {
         }
         // SAFETY: the arguments are the caller's own.
         followed("connect", fd, unsafe { real::connect(fd, address, len) })
+    }
+}
+
+hook! {
+    /// `connect(2)` by another name
+    fn __connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        unsafe { connect(fd, address, len) }
     }
 }
 
@@ -260,6 +269,22 @@ hook! {
         }
         // SAFETY: the arguments are the caller's own.
         traced("getpeername", fd, unsafe { real::getpeername(fd, address, len) })
+    }
+}
+
+hook! {
+    /// `sockatmark(3)`: the C library asks the kernel's socket.
+    fn sockatmark(fd: c_int) -> c_int {
+        runtime::recall(fd);
+        let mut is_at_mark: c_int = 0;
+        let argument = (&raw mut is_at_mark).cast::<c_void>();
+        // SAFETY: the argument has room for an int.
+        match unsafe { stream_calls::amount(fd, SIOCATMARK, argument) } {
+            Some(0) => is_at_mark,
+            Some(result) => result,
+            // SAFETY: an integer.
+            None => unsafe { real::sockatmark(fd) },
+        }
     }
 }
 

@@ -1,13 +1,17 @@
 //! Streams of the C library, whose own calls no hook sees.
 
 use engine::Reason;
-use libc::{FILE, c_char, c_int};
+use libc::{FILE, c_char, c_int, c_void};
 
 use super::descriptor::{self, is_own};
 use super::{hook, transfer};
-use crate::guard::set_errno;
+use crate::guard::{fail, set_errno};
 use crate::log_sink;
 use crate::real;
+use crate::runtime;
+
+#[cfg(target_arch = "x86_64")]
+mod variadic;
 
 /// Daemons give standard error another file this way.
 fn reopened(stream: *mut FILE) -> *mut FILE {
@@ -39,6 +43,40 @@ hook! {
             transfer::leave_to_kernel(fd, Reason::InLibc);
         }
         stream
+    }
+}
+
+/// The C library is about to write to the descriptor itself. Whether it may: not if that is the library's.
+fn is_left_to_printing(fd: c_int) -> bool {
+    if is_own(fd) {
+        return false;
+    }
+    // The kernel can always send datagrams.
+    if runtime::stream(fd).is_some() {
+        transfer::leave_to_kernel(fd, Reason::InLibc);
+    }
+    true
+}
+
+hook! {
+    /// `vdprintf(3)`
+    fn vdprintf(fd: c_int, format: *const c_char, list: *mut c_void) -> c_int {
+        if !is_left_to_printing(fd) {
+            return fail(libc::EBADF);
+        }
+        // SAFETY: the arguments are the caller's own.
+        unsafe { real::vdprintf(fd, format, list) }
+    }
+}
+
+hook! {
+    /// `vdprintf(3)` with `_FORTIFY_SOURCE`
+    fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, list: *mut c_void) -> c_int {
+        if !is_left_to_printing(fd) {
+            return fail(libc::EBADF);
+        }
+        // SAFETY: the arguments are the caller's own.
+        unsafe { real::__vdprintf_chk(fd, flag, format, list) }
     }
 }
 

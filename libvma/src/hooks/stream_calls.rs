@@ -206,13 +206,15 @@ pub(super) fn shut_down(fd: c_int, how: c_int) -> Option<c_int> {
     })
 }
 
+/// Whether the next octet is an urgent one.
+pub(super) const SIOCATMARK: c_ulong = 0x8905;
+
 /// An `ioctl(2)` that asks how much there is. `None`: it is the kernel's.
 ///
 /// # Safety
 /// `argument` must be the caller's own.
 pub(super) unsafe fn amount(fd: c_int, request: c_ulong, argument: *mut c_void) -> Option<c_int> {
     const SIOCOUTQNSD: c_ulong = 0x894b;
-    const SIOCATMARK: c_ulong = 0x8905;
     let amount = match request {
         libc::FIONREAD => Amount::Readable,
         libc::TIOCOUTQ => Amount::Unacknowledged,

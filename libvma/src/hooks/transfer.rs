@@ -2,12 +2,13 @@
 
 use std::mem::offset_of;
 
-use engine::Reason;
-use engine::user_memory::is_readable;
+use engine::user_memory::{is_readable, is_writable};
+use engine::{FileToSend, Reason};
 use libc::{aiocb, c_int, c_uint, off64_t, sigevent, size_t, ssize_t};
 
 use super::descriptor::is_own;
 use super::hook;
+use crate::call;
 use crate::guard::{contained, fail};
 use crate::real;
 use crate::runtime;
@@ -42,11 +43,58 @@ hook! {
     }
 }
 
+/// `sendfile(2)` to a stream of ours. `None`: it is the kernel's.
+///
+/// # Safety
+/// `offset` must be null or the caller's own.
+unsafe fn send_file_here(
+    to: c_int,
+    from: c_int,
+    offset: *mut off64_t,
+    count: size_t,
+) -> Option<ssize_t> {
+    let (engine, socket) = runtime::stream(to)?;
+    if socket.is_left_to_kernel() || runtime::look_up(from).is_some() {
+        return None;
+    }
+    // SAFETY: the arguments are the caller's own. It does not come to the stream, whose kernel's socket would refuse data.
+    let refused = || Some(unsafe { real::sendfile(to, from, offset, count) });
+    if socket.appends() || !offset.is_null() && !is_readable(offset, size_of::<off64_t>()) {
+        return refused();
+    }
+    // SAFETY: readable (checked above), and the caller's own.
+    let start = (!offset.is_null()).then(|| unsafe { offset.read_unaligned() });
+    let mut range = match contained(|| FileToSend::find(from, start, count)).ok()? {
+        FileToSend::Unsuitable => return refused(),
+        FileToSend::Kernels => return None,
+        FileToSend::Ended => return Some(0),
+        FileToSend::Range(range) => range,
+    };
+    let result = call::send_file(engine, to, socket, &mut range);
+    let Some(sent) = result.and_then(|result| usize::try_from(result).ok()) else {
+        // A stream that is not connected says so itself.
+        return result.or_else(|| if range.is_kernels() { None } else { refused() });
+    };
+    let position = range.sent(sent);
+    if !offset.is_null() {
+        if !is_writable(offset, size_of::<off64_t>()) {
+            return Some(fail(libc::EFAULT));
+        }
+        // SAFETY: writable (checked above), and the caller's own.
+        unsafe { offset.write_unaligned(position) };
+    }
+    result
+}
+
 hook! {
     /// `sendfile(2)`
     fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
         if is_own(from) || is_own(to) {
             return fail(libc::EBADF);
+        }
+        // SAFETY: the arguments are the caller's own.
+        if let Some(result) = unsafe { send_file_here(to, from, offset, count) } {
+            return result;
         }
         leave_to_kernel(from, Reason::InKernel);
         leave_to_kernel(to, Reason::InKernel);
@@ -63,22 +111,34 @@ hook! {
     }
 }
 
+/// Whether the C library may use the descriptor: not if that is the library's.
+///
 /// # Safety
 /// What `control` leads to must be the program's own.
-unsafe fn left_to_aio(control: *const aiocb) {
-    if is_readable(control, size_of::<aiocb>()) {
-        let fd = control.wrapping_byte_add(offset_of!(aiocb, aio_fildes));
-        // SAFETY: within what is readable (checked above).
-        let fd = unsafe { fd.cast::<c_int>().read_unaligned() };
+unsafe fn is_left_to_aio(control: *const aiocb, operation: c_int) -> bool {
+    if !is_readable(control, size_of::<aiocb>()) {
+        return true;
+    }
+    let fd = control.wrapping_byte_add(offset_of!(aiocb, aio_fildes));
+    // SAFETY: within what is readable (checked above).
+    let fd = unsafe { fd.cast::<c_int>().read_unaligned() };
+    if is_own(fd) {
+        return false;
+    }
+    // The kernel can always send datagrams.
+    if operation == libc::LIO_READ || runtime::stream(fd).is_some() {
         leave_to_kernel(fd, Reason::InLibc);
     }
+    true
 }
 
 hook! {
     /// `aio_read(3)`
     fn aio_read(control: *mut aiocb) -> c_int {
         // SAFETY: the control block is the caller's, readable for aio_read(3).
-        unsafe { left_to_aio(control) };
+        if unsafe { !is_left_to_aio(control, libc::LIO_READ) } {
+            return fail(libc::EBADF);
+        }
         // SAFETY: as above.
         unsafe { real::aio_read(control) }
     }
@@ -89,6 +149,26 @@ hook! {
     fn aio_read64(control: *mut aiocb) -> c_int {
         // SAFETY: the argument is the caller's own, and offsets have 64 bits here anyway.
         unsafe { aio_read(control) }
+    }
+}
+
+hook! {
+    /// `aio_write(3)`
+    fn aio_write(control: *mut aiocb) -> c_int {
+        // SAFETY: the control block is the caller's, readable for aio_write(3).
+        if unsafe { !is_left_to_aio(control, libc::LIO_WRITE) } {
+            return fail(libc::EBADF);
+        }
+        // SAFETY: as above.
+        unsafe { real::aio_write(control) }
+    }
+}
+
+hook! {
+    /// `aio_write(3)` of programs built for 64-bit file offsets
+    fn aio_write64(control: *mut aiocb) -> c_int {
+        // SAFETY: the argument is the caller's own, and offsets have 64 bits here anyway.
+        unsafe { aio_write(control) }
     }
 }
 
@@ -108,7 +188,9 @@ hook! {
             // SAFETY: readable (checked above), and the caller's own.
             let control = unsafe { entry.read_unaligned() };
             // SAFETY: what it leads to is the caller's own.
-            unsafe { left_to_aio(control) };
+            if unsafe { !is_left_to_aio(control, libc::LIO_READ) } {
+                return fail(libc::EBADF);
+            }
         }
         // SAFETY: the arguments are the caller's own.
         unsafe { real::lio_listio(mode, list, count, event) }

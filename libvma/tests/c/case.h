@@ -230,6 +230,9 @@ UNUSED static void say_usage(void)
     fprintf(stderr, "usage: %lld %ld %d\n", usec, own.ru_nvcsw + children.ru_nvcsw, started);
 }
 
+/* How long a case may take. */
+#define CASE_SEC 120
+
 /* Goes on in a child of a process with an accelerated socket. */
 UNUSED static void go_on_in_a_child(void)
 {
@@ -238,7 +241,7 @@ UNUSED static void go_on_in_a_child(void)
     MUST(child);
     if (child == 0) {
         close(fd);
-        alarm(40);
+        alarm(CASE_SEC);
         return;
     }
     MUST(waitpid(child, &status, 0));
@@ -248,8 +251,9 @@ UNUSED static void go_on_in_a_child(void)
 /* The end of every program. */
 UNUSED static int run_case(int argc, char **argv, const struct test_case *cases, size_t count)
 {
-    /* A case that hangs is a case that fails. */
-    alarm(40);
+    /* A case that hangs is a case that fails. Opening an interface takes the kernel's lock of all namespaces several times, for which
+     * the programs of other tests wait, too: a minute on a machine that many load. */
+    alarm(CASE_SEC);
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (reason_is("forked"))
         go_on_in_a_child();

@@ -5,6 +5,9 @@
 /* A number that stands for many things in turn. */
 #define NUMBER 70
 
+/* More than an answer takes on a machine that stands still for seconds. */
+#define PATIENCE_MSEC 20000
+
 static int fd = -1;
 static int stop;
 static int wrong;
@@ -37,7 +40,7 @@ static void is_wrong(const char *what, long result)
 
 static int works(int fd, int len)
 {
-    set_timeout(fd, 2000);
+    set_timeout(fd, PATIENCE_MSEC);
     ask(fd, 1, len);
     return (int)say_recv("  recv", fd, 64, 0);
 }
@@ -124,7 +127,7 @@ static void many_numbers(void)
         char buffer[64];
         for (int i = 0; i < 3; i++)
             fds[i] = bound();
-        set_timeout(fds[1], 5000);
+        set_timeout(fds[1], PATIENCE_MSEC);
         ask(fds[1], 1, 20);
         if (recv(fds[1], buffer, sizeof buffer, 0) != 20)
             is_wrong("recv", round);
@@ -159,7 +162,7 @@ static void copies(void)
     int received = 0;
     pthread_t threads[3];
     fd = bound();
-    set_timeout(fd, 2000);
+    set_timeout(fd, PATIENCE_MSEC);
     for (int i = 0; i < 3; i++)
         threads[i] = start(copy_it, NULL);
     for (int burst = 0; burst < BURSTS; burst++) {
@@ -220,7 +223,7 @@ static void members(void)
     printf("wrong %d\n", wrong);
     ask(stays, 1, 20);
     struct epoll_event found;
-    say("epoll_wait", epoll_wait(set, &found, 1, 2000));
+    say("epoll_wait", epoll_wait(set, &found, 1, PATIENCE_MSEC));
     say_recv("recv", stays, 64, MSG_DONTWAIT);
     works(bound(), 10);
 }

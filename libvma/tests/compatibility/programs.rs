@@ -1,24 +1,11 @@
 //! The programs of the matrix.
 
-use std::ffi::OsStr;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::{env, fs};
-
-use testkit::Skip;
-
-use crate::stage::PATH;
-
-/// A line for each program: its name, the Debian package that brings it, and whether that starts a service.
-const PACKAGES: &str = include_str!("../programs/packages.txt");
+use testkit::{Skip, needs};
 
 /// One row of the matrix. Its name is also that of its script, `tests/programs/<name>.sh`.
 pub(crate) struct Program {
-    /// What must be in the PATH, beyond what every Debian system has.
+    /// What it needs beyond what every Debian system has: lines of `testkit::needs`.
     needs: &'static [&'static str],
-    /// A module that Python must have, which Debian's packages do not bring everywhere.
-    needs_module: Option<&'static str>,
     /// A program of its that talks UDP over IPv4 with another machine, and must do so past the kernel; "": whichever it is.
     pub(crate) accelerated: Option<&'static str>,
     /// Takes out of its output what differs between two runs.
@@ -28,7 +15,6 @@ pub(crate) struct Program {
 const fn needs(needs: &'static [&'static str]) -> Program {
     Program {
         needs,
-        needs_module: None,
         accelerated: None,
         normalise: str::to_owned,
     }
@@ -44,11 +30,6 @@ impl Program {
         self
     }
 
-    const fn with_module(mut self, module: &'static str) -> Self {
-        self.needs_module = Some(module);
-        self
-    }
-
     const fn normalised(mut self, normalise: fn(&str) -> String) -> Self {
         self.normalise = normalise;
         self
@@ -56,24 +37,7 @@ impl Program {
 
     /// Whether it can run on this machine.
     pub(crate) fn is_here(&self) -> Result<(), Skip> {
-        for need in self.needs {
-            let package = PACKAGES
-                .lines()
-                .filter_map(|line| line.split_once(' '))
-                .find_map(|(program, package)| (program == *need).then_some(package))
-                .expect("the list has every program of the table");
-            if !is_in_path(need) {
-                let reason = format!("{need} is not installed (Debian package {package})");
-                return Err(Skip::new(reason));
-            }
-        }
-        if let Some(module) = self.needs_module
-            && !has_module(module)
-        {
-            let reason = format!("Python has no module {module} (pip install {module})");
-            return Err(Skip::new(reason));
-        }
-        Ok(())
+        needs::require(self.needs)
     }
 }
 
@@ -91,22 +55,22 @@ programs! {
     coreutils: needs(&[]),
     bash: needs(&[]),
     dash: needs(&["dash"]),
-    find: needs(&[]),
+    find: needs(&["lsof", "pgrep", "ps"]),
     archives: needs(&["xz", "bzip2"]),
     python_processes: needs(&["python3"]),
     python_sockets: needs(&["python3"]).accelerated(),
     perl: needs(&["perl"]).accelerated(),
     node: needs(&["node"]).accelerated(),
-    java: needs(&["java"]).accelerated(),
+    java: needs(&["java", "java:jdk.compiler"]).accelerated(),
     make: needs(&["make", "gcc"]),
     git: needs(&["git"]),
     curl: needs(&["curl", "dnsmasq"]).accelerated(),
-    ssh: needs(&["sshd"]),
+    ssh: needs(&["sshd", "ssh", "ssh-keygen", "scp", "sftp"]),
     rsync: needs(&["rsync"]),
-    redis: needs(&["redis-server", "redis-benchmark"]),
+    redis: needs(&["redis-server", "redis-benchmark", "redis-cli"]),
     nginx: needs(&["nginx", "curl"]),
     memcached: needs(&["memcached", "python3"]).accelerated(),
-    postgres: needs(&["psql"]),
+    postgres: needs(&["psql", "pgbench"]),
     sqlite: needs(&["sqlite3"]),
     tmux: needs(&["tmux"]),
     strace: needs(&["strace", "python3"]).accelerated(),
@@ -134,27 +98,17 @@ programs! {
     dnsmasq_daemon: needs(&["dnsmasq", "dig"]).accelerated_in("dnsmasq"),
     openvpn: needs(&["openvpn", "ping", "socat"]).accelerated_in("openvpn"),
     rsyslog: needs(&["rsyslogd", "logger"]).accelerated_in("rsyslogd"),
-    gstreamer: needs(&["gst-launch-1.0"]).accelerated_in("gst-launch-1.0"),
+    gstreamer: needs(&[
+        "gst-launch-1.0",
+        "gstreamer:audiotestsrc",
+        "gstreamer:rtpL16depay",
+        "gstreamer:rtpL16pay",
+        "gstreamer:udpsink",
+        "gstreamer:udpsrc",
+    ]).accelerated_in("gst-launch-1.0"),
     ffmpeg: needs(&["ffmpeg"]).accelerated_in("ffmpeg"),
-    aioquic: needs(&["python3", "openssl"]).with_module("aioquic").accelerated(),
+    aioquic: needs(&["python3", "python:aioquic", "openssl"]).accelerated(),
     ngtcp2: needs(&["gtlsserver", "gtlsclient", "openssl"]).accelerated_in("gtlsserver"),
-}
-
-fn has_module(module: &str) -> bool {
-    let import = format!("import {module}");
-    let status = Command::new("python3")
-        .env("PATH", PATH)
-        .args(["-c", &import])
-        .stderr(Stdio::null())
-        .status();
-    status.is_ok_and(|status| status.success())
-}
-
-fn is_in_path(program: &str) -> bool {
-    env::split_paths(OsStr::new(PATH)).any(|directory| {
-        fs::metadata(Path::join(&directory, program))
-            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    })
 }
 
 /// Without the words of ip(8) about the namespaces of other tests, which come and go while it looks.

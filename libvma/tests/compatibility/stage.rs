@@ -8,7 +8,7 @@ use std::process::{self, Command};
 use std::time::Duration;
 use std::{env, fs, io};
 
-use testkit::{Echo, Finished, Namespaces, Pair, Running, Skip, eventually};
+use testkit::{Echo, Finished, Namespaces, Pair, Running, Skip, eventually, needs};
 
 use crate::evidence::{self, PastKernel};
 
@@ -17,9 +17,6 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long processes that the program does not wait for may take to end.
 const GRACE: Duration = Duration::from_secs(20);
-
-/// Where Debian's programs are.
-pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The namespaces and the directory of one program. The directory holds `home`, made anew for each run, `log` and
 /// `statistics`, and a copy of the library.
@@ -146,8 +143,9 @@ impl Stage {
             .arg(self.scripts.join(format!("{}.sh", self.name)))
             .env_clear()
             .current_dir(home)
-            .envs([("PATH", PATH), ("LC_ALL", "C.UTF-8"), ("TZ", "UTC")])
+            .envs([("PATH", needs::PATH), ("LC_ALL", "C.UTF-8"), ("TZ", "UTC")])
             .envs([("HOME", home), ("PROGRAMS", &self.scripts)])
+            .env("PYTHONPATH", needs::python_modules())
             .env("BASH_ENV", self.scripts.join("common.bash"))
             .env("SELF", own.to_string())
             .env("PEER", peer.to_string())

@@ -25,6 +25,6 @@ int main(void)
 }
 END
 gcc -g -o program program.c
-gdb -nx -batch -iex 'set debuginfod enabled off' -ex 'set print thread-events off' -ex 'break ask' -ex run -ex 'print text' -ex delete -ex 'print ask(fd, "inferior call")' \
+gdb -nx -batch -iex 'set debuginfod enabled off' -ex 'set print thread-events off' -ex 'break program.c:ask' -ex run -ex 'print text' -ex delete -ex 'print ask(fd, "inferior call")' \
     -ex continue -ex 'frame function main' -ex 'print i' -ex kill ./program 2>gdb.log |
     grep -v 'libthread_db\|^\[\|^$' | sed "s:$HOME::; s/^Thread 1 .* hit //; s/^Thread 1 .program./Program/; s/0x[0-9a-f]*/0x/"

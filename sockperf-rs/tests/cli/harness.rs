@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
-use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -22,11 +21,14 @@ pub(crate) const ORIGINAL: &str = "/usr/bin/sockperf";
 
 /// Whether the original is there; says so when it is not.
 pub(crate) fn has_original() -> bool {
-    let found = Path::new(ORIGINAL).exists();
-    if !found {
-        skipped("/usr/bin/sockperf is not installed");
-    }
-    found
+    has("sockperf")
+}
+
+/// Whether a program is there; says so when it is not.
+pub(crate) fn has(program: &str) -> bool {
+    testkit::needs::require(&[program])
+        .inspect_err(|skip| skipped(skip))
+        .is_ok()
 }
 
 /// Does something with each item, all at the same time: most of these programs sleep most of the time.

@@ -1,14 +1,12 @@
 //! The live view, on a pseudo-terminal that script(1) makes.
 
-use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Server, output, skipped, stdout};
+use crate::harness::{Server, has, output, stdout};
 
 /// Our program's output on a terminal of 100 columns; `None` where there is no script(1).
 fn on_terminal(arguments: &str) -> Option<String> {
-    if !Path::new("/usr/bin/script").exists() {
-        skipped("/usr/bin/script is not installed");
+    if !has("script") {
         return None;
     }
     let program = env!("CARGO_BIN_EXE_sockperf-rs");

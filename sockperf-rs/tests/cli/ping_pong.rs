@@ -1,4 +1,3 @@
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -7,7 +6,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 use testkit::panic_unless_paused;
 
-use crate::harness::{Server, number_after, ours, output, pid, skipped, stderr, stdout};
+use crate::harness::{Server, has, number_after, ours, output, pid, skipped, stderr, stdout};
 
 pub(crate) fn pp(port: u16, arguments: &str) -> std::process::Output {
     output(ours(&format!("pp -i 127.0.0.1 -p {port} {arguments}")))
@@ -280,8 +279,7 @@ fn ipv6_works_as_well() {
 #[test]
 fn one_receive_and_one_send_call_per_message() {
     panic_unless_paused(|| {
-        if !Path::new("/usr/bin/strace").exists() {
-            skipped("/usr/bin/strace is not installed");
+        if !has("strace") {
             return;
         }
         let directory = tempfile::tempdir().unwrap();

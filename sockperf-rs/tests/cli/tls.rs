@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -11,9 +10,7 @@ use serde_json::Value;
 use sockperf_rs::message::{Flags, Header};
 use testkit::panic_unless_paused;
 
-use crate::harness::{
-    Server, echo, free_port, number_after, ours, output, skipped, stderr, stdout,
-};
+use crate::harness::{Server, echo, free_port, has, number_after, ours, output, stderr, stdout};
 
 #[test]
 fn every_mode_works_over_tls() {
@@ -94,8 +91,7 @@ fn a_peer_without_tls_harms_nobody() {
 
 #[test]
 fn openssl_exchanges_messages_with_our_server() {
-    if !Path::new("/usr/bin/openssl").exists() {
-        skipped("/usr/bin/openssl is not installed");
+    if !has("openssl") {
         return;
     }
     for (server_options, client_options, protocol) in [
@@ -143,8 +139,7 @@ fn openssl_exchanges_messages_with_our_server() {
 
 #[test]
 fn our_client_completes_a_handshake_with_openssl() {
-    if !Path::new("/usr/bin/openssl").exists() {
-        skipped("/usr/bin/openssl is not installed");
+    if !has("openssl") {
         return;
     }
     let directory = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use crate::cargo;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::median::median;
-use crate::needs::Purpose;
+use crate::needs::Whom;
 use crate::output::{print, say};
 use crate::setup;
 use crate::table::{layout, row};
@@ -83,7 +83,7 @@ struct Stage {
 }
 
 pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
-    setup::ensure(Purpose::Measuring)?;
+    setup::ensure(Whom::Measuring)?;
     let built = cargo::build(&["build", "--release", "--package", "libvma"])?;
     let home = tempfile::Builder::new().prefix("vma-feed-").tempdir()?;
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../libvma/tests/c/feed.c");

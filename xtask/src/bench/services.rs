@@ -13,7 +13,7 @@ use crate::cargo;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::median::median;
-use crate::needs::{self, Purpose};
+use crate::needs::{self, Whom};
 use crate::output::{print, say};
 use crate::setup;
 use crate::table::{layout, row};
@@ -67,7 +67,7 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
     let is_asked_for = |name: &str| {
         options.service.is_empty() || options.service.iter().any(|asked| asked == name)
     };
-    setup::ensure(Purpose::LoadingServices)?;
+    setup::ensure(Whom::Loading)?;
     let built = cargo::build(&["build", "--release", "--package", "libvma"])?;
     let library = built.path("vma")?;
     let tests = cargo::workspace().join("libvma/tests");
@@ -168,10 +168,7 @@ fn measure(
         .args([name, &SECONDS.to_string()])
         .current_dir(home.path())
         .env_clear()
-        .env(
-            "PATH",
-            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        )
+        .env("PATH", testkit::needs::PATH)
         .env("LC_ALL", "C.UTF-8")
         .env("HOME", home.path())
         .env("PROGRAMS", &programs)

@@ -12,7 +12,7 @@ use crate::cargo;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::median::median;
-use crate::needs::Purpose;
+use crate::needs::Whom;
 use crate::output::{print, say};
 use crate::setup;
 use crate::table::{layout, row};
@@ -58,7 +58,7 @@ const CASES: [Case; 5] = [
 ];
 
 pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
-    setup::ensure(Purpose::Measuring)?;
+    setup::ensure(Whom::Measuring)?;
     let library = cargo::build(&["build", "--release", "--package", "libvma"])?;
     let example = ["--package", "testkit", "--example", "short_connections"];
     let program = cargo::build(&[&["build", "--release"], &example[..]].concat())?;

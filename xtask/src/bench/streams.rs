@@ -13,7 +13,7 @@ use crate::cargo;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::median::median;
-use crate::needs::Purpose;
+use crate::needs::Whom;
 use crate::output::{print, say};
 use crate::setup;
 use crate::table::{layout, row};
@@ -51,7 +51,7 @@ const CASES: [Case; 8] = [
 ];
 
 pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
-    setup::ensure(Purpose::LoadingServices)?;
+    setup::ensure(Whom::Loading)?;
     let built = cargo::build(&["build", "--release", "--package", "libvma"])?;
     let library = built.path("vma")?;
     let home = tempfile::Builder::new().prefix("vma-streams-").tempdir()?;

@@ -123,6 +123,47 @@ impl FlowMaps {
         removed.map_err(|cause| BpfError::new("remove a flow from the XDP flow map", cause))
     }
 
+    /// Leaves packets from `peer` to `local` to the kernel although the port is redirected, except segments that open a connection (a
+    /// SYN alone): those are for whoever listens. Takes effect when the port [has exemptions](Self::port_has_exemptions).
+    pub fn add_exemption(
+        &self,
+        local: impl Into<SocketAddr>,
+        peer: impl Into<SocketAddr>,
+        protocol: u8,
+    ) -> Result<(), BpfError> {
+        let value = EXEMPT.to_ne_bytes();
+        let added = match flow_key(local.into(), peer.into(), protocol) {
+            FlowKey::V4(key) => self.v4.flows.update(&key, &value),
+            FlowKey::V6(key) => self.v6.flows.update(&key, &value),
+        };
+        added.map_err(|cause| BpfError::new("add an exemption to the XDP flow map", cause))
+    }
+
+    /// Takes back [`add_exemption`](Self::add_exemption). An error (`ENOENT`) if it is not there.
+    pub fn remove_exemption(
+        &self,
+        local: impl Into<SocketAddr>,
+        peer: impl Into<SocketAddr>,
+        protocol: u8,
+    ) -> Result<(), BpfError> {
+        self.remove_flow(local, peer, protocol)
+    }
+
+    /// Has the program look for exemptions of a redirected port, until [`add_port`](Self::add_port) is called for it again: its packets
+    /// take up to two more looks into maps then.
+    pub fn port_has_exemptions(
+        &self,
+        local: impl Into<SocketAddr>,
+        protocol: u8,
+    ) -> Result<(), BpfError> {
+        let local = local.into();
+        let changed = match port_key(local, protocol) {
+            PortKey::V4(key) => self.v4.port_has_exemptions(&key, slot(local)),
+            PortKey::V6(key) => self.v6.port_has_exemptions(&key, slot(local)),
+        };
+        changed.map_err(|cause| BpfError::new("change a port in the XDP port map", cause))
+    }
+
     /// Names the AF_XDP socket that takes the packets of a receive queue. It leaves the map by itself
     /// when it is closed. Packets of queues without a socket go to the kernel.
     pub fn set_xsk(&self, queue: u32, socket: RawFd) -> Result<(), BpfError> {
@@ -177,6 +218,15 @@ impl<const PORT: usize, const FLOW: usize> Tables<PORT, FLOW> {
         self.ports.update(key, &PRESENT.to_ne_bytes())?;
         // Another port that had the slot is found in the map.
         self.slots.update(&slot, key)
+    }
+
+    fn port_has_exemptions(&self, key: &[u8; PORT], slot: [u8; 4]) -> io::Result<()> {
+        self.ports.update(key, &WITH_EXEMPTIONS.to_ne_bytes())?;
+        // What is in a slot has none.
+        if self.slots.lookup(&slot)? == Some(*key) {
+            self.slots.update(&slot, &[ELSEWHERE; PORT])?;
+        }
+        Ok(())
     }
 
     fn remove_port(&self, key: &[u8; PORT], slot: [u8; 4]) -> io::Result<()> {
@@ -253,8 +303,12 @@ fn slot(local: SocketAddr) -> [u8; 4] {
     (u32::from(local.port()) % SLOTS).to_ne_bytes()
 }
 
-/// The program looks only whether a port or a flow is there.
+/// A port or a flow that is redirected.
 const PRESENT: u32 = 1;
+/// A port that is, but for some flows.
+pub(super) const WITH_EXEMPTIONS: u32 = 2;
+/// A flow that is not.
+pub(super) const EXEMPT: u32 = 2;
 
 /// What all bytes of a slot are that a port has left: no key ends so.
 const ELSEWHERE: u8 = u8::MAX;

@@ -12,7 +12,9 @@ use super::insn::Condition::{AnyBitOf, Equal, Greater, Less, NotEqual};
 use super::insn::Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
 use super::insn::Width::{U8, U16, U32, U64};
 use super::insn::{Helper, Instruction};
-use super::maps::{FLOW_KEY_BYTES, PORT_KEY_BYTES, V6_FLOW_KEY_BYTES, V6_PORT_KEY_BYTES};
+use super::maps::{
+    EXEMPT, FLOW_KEY_BYTES, PORT_KEY_BYTES, V6_FLOW_KEY_BYTES, V6_PORT_KEY_BYTES, WITH_EXEMPTIONS,
+};
 use super::syscall::{self, Name, ProgramKind};
 
 pub use super::maps::FlowMaps;
@@ -182,7 +184,7 @@ enum LengthFrom {
 /// The program's source.
 ///
 /// Registers: R6 the context, R7 the first byte of the frame, R8 the end and then the length of the
-/// frame and at last the port's key, R9 the IP protocol. R1 to R3 are scratch.
+/// frame, then the port's key, and at last whether the port is redirected, R9 the IP protocol. R1 to R3 are scratch.
 fn assemble(
     maps: &FlowMaps,
     mac: [u8; 6],
@@ -283,10 +285,13 @@ fn assemble(
     a.jump_if(R1, Equal, 0, not_for_all);
     a.store(U64, R10, PORT_KEY, R8);
     look_up(&mut a, maps.v4().ports_fd(), PORT_KEY);
-    a.jump_if(R0, NotEqual, 0, matched);
+    a.jump_if(R0, Equal, 0, not_for_all);
+    let flows = flows_of_port(&mut a, matched);
 
     // Is this one of the flows?
     a.place(not_for_all);
+    a.mov(R8, 0);
+    a.place(flows);
     a.load(R1, U32, R7, frame::SOURCE_ADDRESS);
     a.store(U32, R10, FLOW_KEY, R1);
     a.load(R1, U32, R7, frame::DESTINATION_ADDRESS);
@@ -298,7 +303,7 @@ fn assemble(
     a.store(U32, R10, FLOW_KEY + 12, 0);
     a.store(U8, R10, FLOW_KEY + 12, R9);
     look_up(&mut a, maps.v4().flows_fd(), FLOW_KEY);
-    a.jump_if(R0, NotEqual, 0, matched);
+    decide(&mut a, frame::SOURCE_PORT, matched, pass);
     a.jump_if(R0, Equal, 0, pass);
 
     a.place(not_to_us);
@@ -345,6 +350,41 @@ fn assemble(
     a.mov(R0, Verdict::Pass as i32);
     a.exit();
     a.finish()
+}
+
+/// The port in R0 is redirected: jumps to `matched`, unless it has exemptions. Then R8 becomes 1, and the flows, at the label that this
+/// returns, decide.
+fn flows_of_port(a: &mut Assembler, matched: Label) -> Label {
+    let flows = a.label();
+    a.load(R1, U32, R0, 0);
+    a.jump_if(R1, NotEqual, WITH_EXEMPTIONS as i32, matched);
+    a.mov(R8, 1);
+    a.jump_if(R8, Equal, 1, flows);
+    flows
+}
+
+/// Jumps to `matched` with a packet that is ours, to `pass` with one that is exempt, and goes on with one of no flow whose port is not
+/// redirected. R0 is the packet's flow or 0, R8 whether its port is redirected. The ports lie at `ports` in the frame in R7.
+fn decide(a: &mut Assembler, ports: i16, matched: Label, pass: Label) {
+    let is_no_flow = a.label();
+    let is_unknown = a.label();
+    a.jump_if(R0, Equal, 0, is_no_flow);
+    a.load(R1, U32, R0, 0);
+    a.jump_if(R1, NotEqual, EXEMPT as i32, matched);
+    // The kernel's, unless it begins another connection, which is for the listener at the port.
+    a.jump_if(R8, Equal, 0, pass);
+    a.mov(R1, R7);
+    a.add(R1, i32::from(ports + TCP_FLAGS) + 1);
+    a.load(R2, U32, R6, context::DATA_END);
+    a.jump_if(R1, Greater, R2, pass);
+    a.load(R1, U8, R7, ports + TCP_FLAGS);
+    a.jump_if(R1, AnyBitOf, ACK_OR_RST, pass);
+    a.jump_if(R1, AnyBitOf, SYN, matched);
+    a.jump_if(R0, NotEqual, 0, pass);
+    a.place(is_no_flow);
+    a.jump_if(R8, Equal, 0, is_unknown);
+    a.jump_if(R0, Equal, 0, matched);
+    a.place(is_unknown);
 }
 
 /// Jumps to `pass` if the packet in R7 carries neither UDP nor TCP, by the protocol in R9, or is not as long as it should be. R1 is the
@@ -481,6 +521,10 @@ const PROTOCOL_UDP: i32 = dev_core::Protocol::Udp as i32;
 const UDP_HEADER_BYTES: i32 = 8;
 pub(super) const PROTOCOL_TCP: i32 = dev_core::Protocol::Tcp as i32;
 const TCP_HEADER_BYTES: i32 = 20;
+/// Where a segment's flags are, from its ports on.
+const TCP_FLAGS: i16 = 13;
+const SYN: i32 = 0x02;
+const ACK_OR_RST: i32 = 0x14;
 
 /// How far left address, port and protocol are in the eight bytes of a port's key, seen as a number in the machine's order.
 const KEY_SHIFTS: KeyShifts = if cfg!(target_endian = "little") {

@@ -6,17 +6,18 @@ use dev_core::Backend;
 use stats::ControlSocket;
 
 use crate::cpu_sharing;
+use crate::engine::program::Program;
 use crate::engine::progress::Unpolled;
 use crate::engine::shared_ports::SharedPorts;
 use crate::engine::tasks::{
-    AdoptedSockets, Called, Descendants, Gauges, Ipsec, LostDescriptors, NetworkChanges, Paths,
-    Requests, Strays, Streams, TakeOver,
+    AdoptedSockets, Called, Descendants, Exemptions, Gauges, Ipsec, LostDescriptors,
+    NetworkChanges, Paths, Requests, Strays, Streams, TakeOver,
 };
 use crate::engine::{Engine, LogControls};
 use crate::netconf_network::NetconfNetwork;
 use crate::process::event_loop::EventLoop;
 use crate::sockets::rings::leave_thread_free;
-use crate::sys;
+use crate::sys::{self, Leader};
 
 pub use crate::process::thread_place::ThreadPlace;
 
@@ -26,6 +27,7 @@ pub struct Monitor {
     control: Option<ControlSocket<OwnDescriptor>>,
     log: LogControls,
     place: ThreadPlace,
+    leader: Option<Leader>,
 }
 
 impl Monitor {
@@ -38,6 +40,7 @@ impl Monitor {
             control: engine.control_socket(),
             log,
             place,
+            leader: Leader::open(),
         }
     }
 
@@ -55,7 +58,9 @@ impl Monitor {
         if let Some(unpolled) = Unpolled::new(engine) {
             events.add(unpolled);
         }
+        events.add(Program::new(engine, self.leader));
         events.add(Streams::new(engine));
+        events.add(Exemptions::new(engine));
         events.add(Paths::new(engine, network.clone()));
         if let Some(control) = self.control {
             events.add(Requests::new(engine, control, self.log));

@@ -50,6 +50,11 @@ impl<B: Backend> Engine<B> {
             opened = socket.map(|socket| (fd, socket));
             socket
         });
+        if let Some(Err(Errno(libc::EPERM))) = &accepted {
+            drop(control);
+            self.rights_went_unseen();
+            return None;
+        }
         match (&accepted, opened) {
             (None, Some((fd, _))) => {
                 self.forget(fd);
@@ -77,6 +82,16 @@ impl<B: Backend> Engine<B> {
             self.links.drain();
         }
         self.tcp.end_look(is_busy.then_some(BUSY_INTERVAL))
+    }
+
+    /// By which the kernel tells of the ends of its connections, while there are some that are exempt from the steering.
+    pub(super) fn ends_fd(&self) -> Option<c_int> {
+        self.tcp.ends_fd()
+    }
+
+    /// In the internal thread: looks after them. Returns when to look again, if the kernel does not tell before.
+    pub(super) fn look_after_exempt(&self, is_lost: bool) -> Option<Duration> {
+        self.tcp.look_after_exempt(self, is_lost)
     }
 
     /// The program has let go of a socket whose connection goes on.
@@ -191,6 +206,11 @@ impl<B: Backend> Engine<B> {
 
     /// Leaves every connection to the kernel, because the process ends or becomes another program: the kernel tells their peers.
     pub(crate) fn leave_streams_to_kernel(&self, reason: Reason) {
+        self.leave_streams_to_kernel_about(reason, "");
+    }
+
+    /// The same with what the reason is about.
+    pub(super) fn leave_streams_to_kernel_about(&self, reason: Reason, detail: &str) {
         if !self.tcp.has_streams() {
             return;
         }
@@ -199,7 +219,7 @@ impl<B: Backend> Engine<B> {
             if let AnySocket::Tcp(socket) = socket
                 && socket.is_offloaded()
             {
-                hand_over::leave(self, socket.into(), reason, "");
+                hand_over::leave(self, socket.into(), reason, detail);
             }
         }
         let orphans: Vec<_> = self.orphans().values().copied().collect();

@@ -403,6 +403,47 @@ impl<B: Backend> Task for Streams<B> {
     }
 }
 
+/// Connections of the kernel's end whose segments are left to it.
+pub(super) struct Exemptions<B: Backend> {
+    engine: &'static Engine<B>,
+    /// Others that end are given time to do so, too.
+    is_paused: bool,
+}
+
+/// How long: the kernel keeps about 200 ends.
+const ENDS_PAUSE: Duration = Duration::from_millis(20);
+
+impl<B: Backend> Exemptions<B> {
+    pub(super) fn new(engine: &'static Engine<B>) -> Self {
+        Self {
+            engine,
+            is_paused: false,
+        }
+    }
+}
+
+impl<B: Backend> Task for Exemptions<B> {
+    /// Whoever makes the first of them calls the thread.
+    fn watch(&self, watched: &mut Watched) {
+        if let Some(fd) = self.engine.ends_fd()
+            && !self.is_paused
+        {
+            watched.add(fd, libc::POLLIN);
+        }
+    }
+
+    fn run(&mut self, watched: &[libc::pollfd], _now: Instant) -> Next {
+        let is_lost = is_lost(watched);
+        let was_paused = std::mem::take(&mut self.is_paused);
+        if !is_lost && !was_paused && watched.iter().any(|it| it.revents != 0) {
+            self.is_paused = true;
+            return Next::In(ENDS_PAUSE);
+        }
+        let again = self.engine.look_after_exempt(is_lost);
+        again.map_or(Next::OnEvent, Next::In)
+    }
+}
+
 /// Links, addresses, routes or neighbours change.
 pub(super) struct NetworkChanges<B: Backend> {
     engine: &'static Engine<B>,

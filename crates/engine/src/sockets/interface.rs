@@ -19,9 +19,9 @@ mod stamps;
 mod unpolled;
 mod whole;
 
-use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::{fmt, io};
 
 use dev_core::{
     Backend, Flow, FramePool, LinkSpec, Merging, PartedLock, Port, Protocol, RxWatch, Steering,
@@ -324,6 +324,24 @@ impl<S: Stack> Interface<S> {
             change();
         }
         is_free
+    }
+
+    /// Leaves a connection's packets to the kernel, if all that reaches its port comes past it (see [`Steering::exempt`]). Returns
+    /// whether that was so.
+    pub(crate) fn exempt(&self, flow: &Flow) -> io::Result<bool> {
+        if self.is_lost() {
+            return Ok(false);
+        }
+        self.steering.exempt(flow)
+    }
+
+    /// Takes that back.
+    pub(crate) fn end_exemption(&self, flow: &Flow) {
+        if let Err(error) = self.steering.end_exemption(flow)
+            && !self.is_lost()
+        {
+            log::debug!("{}: {flow:?} stays the kernel's: {error}", self.spec.name);
+        }
     }
 
     /// The socket that gets packets from `peer` to `local`.

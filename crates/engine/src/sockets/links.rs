@@ -114,6 +114,8 @@ impl<S: Stack> Links<S> {
 
     /// The way of connections into the queues of the kernel's listening sockets.
     pub(crate) fn admission(&self) -> io::Result<Box<dyn Admission>> {
+        // The program may have lowered its rights for a while.
+        let _raised = sys::Raised::begin();
         self.backend.admission()
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::RawFd;
+use std::time::Duration;
 use std::{fmt, io};
 
 use dev_core::{LinkSpec, Protocol};
@@ -168,6 +169,49 @@ pub struct PortUser {
     pub inode: u64,
 }
 
+/// A TCP connection of the kernel's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelConnection {
+    /// This host's end, as packets have it.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub peer: SocketAddr,
+    /// `SO_COOKIE` of its socket.
+    pub cookie: u64,
+    /// It waits for late packets, and is forgotten after this time (TIME-WAIT, and FIN-WAIT-2 that is nobody's).
+    pub waits: Option<Duration>,
+}
+
+/// The kernel's TCP connections: which there are, and which of them end.
+pub trait KernelConnections: fmt::Debug + Send + Sync {
+    /// Becomes readable when [`KernelConnections::take_ended`] has something to tell.
+    fn events_fd(&self) -> RawFd;
+
+    /// From here on the kernel tells of sockets that end, or not any more. That costs it some microseconds for every TCP socket.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    fn follow(&self, does_follow: bool) -> io::Result<()>;
+
+    /// Hands the cookies of those that have ended to `ended`, without waiting. Returns whether others were lost.
+    ///
+    /// # Errors
+    /// The kernel does not tell any more.
+    fn take_ended(&self, ended: &mut dyn FnMut(u64)) -> io::Result<bool>;
+
+    /// The connection between these ends, if the kernel has it.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    fn find(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<Option<KernelConnection>>;
+
+    /// All connections whose end here has this port. The kernel walks its whole table.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    fn at_port(&self, port: u16) -> io::Result<Vec<KernelConnection>>;
+}
+
 /// The kernel's network configuration.
 pub trait Network: fmt::Debug + Send + Sync {
     /// Whether a socket belongs to this network's namespace.
@@ -203,6 +247,14 @@ pub trait Network: fmt::Debug + Send + Sync {
     fn has_connection(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<bool> {
         let _ = (local, peer);
         Ok(false)
+    }
+
+    /// The kernel's TCP connections, in the namespace of the calling thread.
+    ///
+    /// # Errors
+    /// Netlink cannot be used.
+    fn kernel_connections(&self) -> io::Result<Box<dyn KernelConnections>> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// What the kernel would apply to packets of an interface, and does not to those that pass by it; in a few words each.

@@ -95,6 +95,9 @@ impl<S: Stack> Host<S> {
         core.shadow
             .nonblocking
             .store(nonblocking, Ordering::Relaxed);
+        core.shadow
+            .appends
+            .store(flags & libc::O_APPEND != 0, Ordering::Relaxed);
         core.counters().nonblocking.set(nonblocking);
         if flags & libc::O_ASYNC != 0 {
             // The kernel raises SIGIO for what it sees.

@@ -149,8 +149,13 @@ reasons! {
     /// `IP_MULTICAST_LOOP` is on, as it is by default, and sockets of this host are members of the group.
     Looped = 39, "sockets of this host are to get it, too",
         "Set IP_MULTICAST_LOOP to 0, or VMA_TX_MC_LOOPBACK=0, if nothing on this host is to receive it";
+    /// The process has become another user (`setuid(2)`), or has given up `CAP_NET_ADMIN`, without which no connection can return
+    /// to the kernel.
+    RightsGone = 40, "the process has given up its rights",
+        "Let the service keep CAP_NET_ADMIN, and start it as its user (User= and AmbientCapabilities= of systemd): \
+         then it has nothing to give up";
     /// `io_uring(7)`: of some rings the library sees what they do, of others only that they are there.
-    IoUring = 40, "the program uses io_uring, past the library",
+    IoUring = 41, "the program uses io_uring, past the library",
         "Have the program wait with epoll and use recv and send (as with UV_USE_IO_URING=0), if it can";
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct Shadow {
     is_inet6: AtomicBool,
     /// `O_NONBLOCK`
     pub(crate) nonblocking: AtomicBool,
+    /// `O_APPEND`
+    pub(crate) appends: AtomicBool,
     /// `SO_RCVTIMEO` in nanoseconds, 0 for none.
     pub(crate) receive_timeout_nsec: AtomicU64,
     /// `SO_SNDTIMEO` in nanoseconds, 0 for none. Streams only.
@@ -142,6 +144,7 @@ impl<S: Stack> SocketCore<S> {
         self.shadow
             .nonblocking
             .store(nonblocking, Ordering::Relaxed);
+        self.shadow.appends.store(false, Ordering::Relaxed);
         self.shadow.receive_timeout_nsec.store(0, Ordering::Relaxed);
         self.shadow.send_timeout_nsec.store(0, Ordering::Relaxed);
         self.shadow.is_silent.store(false, Ordering::Relaxed);

@@ -127,13 +127,22 @@ fn ask(fd: c_int, group: IpAddr, link_index: u32, room: usize) -> Option<Vec<u32
 
 /// Has a netlink socket receive the notifications of a multicast group of netlink.
 pub(crate) fn subscribe(socket: BorrowedFd<'_>, group: u32) -> io::Result<()> {
+    change_membership(socket, libc::NETLINK_ADD_MEMBERSHIP, group)
+}
+
+/// From here on it receives none of them.
+pub(crate) fn unsubscribe(socket: BorrowedFd<'_>, group: u32) -> io::Result<()> {
+    change_membership(socket, libc::NETLINK_DROP_MEMBERSHIP, group)
+}
+
+fn change_membership(socket: BorrowedFd<'_>, change: c_int, group: u32) -> io::Result<()> {
     // SAFETY: the kernel reads `group`, and no more than its size.
     check(unsafe {
         libc::syscall(
             libc::SYS_setsockopt,
             socket.as_raw_fd(),
             libc::SOL_NETLINK,
-            libc::NETLINK_ADD_MEMBERSHIP,
+            change,
             &raw const group,
             size_of::<u32>(),
         )

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use libc::{c_int, c_long, c_void};
 
-use super::{Errno, SO_BINDTOIFINDEX, Sockaddr, check};
+use super::{Errno, SO_BINDTOIFINDEX, Sockaddr, check, with_rights};
 
 // kernel `include/uapi/linux/tcp.h`
 const REPAIR_ON: c_int = 1;
@@ -25,7 +25,7 @@ pub(crate) enum RepairQueue {
 
 /// Begins the repair. Needs `CAP_NET_ADMIN`.
 pub(crate) fn repair_begins(fd: c_int) -> Result<(), Errno> {
-    set_tcp_option(fd, libc::TCP_REPAIR, &REPAIR_ON)
+    with_rights(|| set_tcp_option(fd, libc::TCP_REPAIR, &REPAIR_ON))
 }
 
 /// Ends it. With `probes` an established connection asks its peer for a sign of life.
@@ -35,7 +35,7 @@ pub(crate) fn repair_ends(fd: c_int, probes: bool) -> Result<(), Errno> {
     } else {
         REPAIR_OFF_QUIETLY
     };
-    set_tcp_option(fd, libc::TCP_REPAIR, &off)
+    with_rights(|| set_tcp_option(fd, libc::TCP_REPAIR, &off))
 }
 
 /// Sets where a queue of a socket that is not connected begins.
@@ -78,6 +78,29 @@ pub(crate) fn option_bytes(
     // SAFETY: the kernel writes at most `len` bytes to `value`.
     check(unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, at, room) })?;
     Ok((len as usize).min(value.len()))
+}
+
+/// The connection's state, by Linux's number (`tcpi_state`, the first octet of `struct tcp_info`).
+pub(crate) fn state(fd: c_int) -> Option<u8> {
+    let mut state = [0];
+    option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut state).ok()?;
+    Some(state[0])
+}
+
+/// The next number that a socket sends, which only repair tells. It ends quietly.
+pub(crate) fn send_queue_number(fd: c_int) -> Result<u32, Errno> {
+    repair_begins(fd)?;
+    choose_queue(fd, RepairQueue::Send)?;
+    let number = super::option_int(fd, libc::IPPROTO_TCP, libc::TCP_QUEUE_SEQ)?;
+    repair_ends(fd, false)?;
+    Ok(number.cast_unsigned())
+}
+
+/// What tells a socket from all others of the host (`SO_COOKIE`).
+pub(crate) fn cookie(fd: c_int) -> Result<u64, Errno> {
+    let mut cookie = [0; 8];
+    option_bytes(fd, libc::SOL_SOCKET, libc::SO_COOKIE, &mut cookie)?;
+    Ok(u64::from_ne_bytes(cookie))
 }
 
 /// How many segments the kernel's socket has been given (`tcpi_segs_in`); 0 if the kernel does not say.
@@ -210,7 +233,7 @@ pub(crate) fn widen_buffers(fd: c_int, send: usize, receive: usize) -> Buffers {
     ] {
         let wanted = c_int::try_from(bytes.saturating_mul(2) + ROOM_BESIDE).unwrap_or(c_int::MAX);
         if wanted > now / 2 {
-            let _ = set_option(fd, libc::SOL_SOCKET, name, &(wanted / 2));
+            let _ = with_rights(|| set_option(fd, libc::SOL_SOCKET, name, &(wanted / 2)));
         }
     }
     before
@@ -227,7 +250,7 @@ pub(crate) fn restore_buffers(fd: c_int, before: Buffers) {
         (libc::SO_RCVBUFFORCE, before.receive, RECEIVE_IS_LOCKED),
     ] {
         if before.locks & lock != 0 {
-            let _ = set_option(fd, libc::SOL_SOCKET, name, &(size / 2));
+            let _ = with_rights(|| set_option(fd, libc::SOL_SOCKET, name, &(size / 2)));
         }
     }
     let _ = set_option(fd, libc::SOL_SOCKET, SO_BUF_LOCK, &before.locks);

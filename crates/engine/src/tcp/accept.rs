@@ -11,7 +11,7 @@ use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
 use crate::sys::{self, Errno, streams};
 use crate::tcp::call::{StreamCall, StreamOutcome};
-use crate::tcp::common::now;
+use crate::tcp::common::{can_repair, now};
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
 
@@ -70,7 +70,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// Takes the connection that has waited longest. `open` makes an object for its descriptor. `None`: there is none after all; a
-    /// descriptor that was opened is the caller's to close. Under the control lock; the caller then [finds its way](Self::find_way).
+    /// descriptor that was opened is the caller's to close. `EPERM`: the process has lost the right. Under the control lock; the caller then [finds its way](Self::find_way).
     pub(crate) fn accept(
         &'static self,
         host: &Host<S>,
@@ -92,6 +92,11 @@ impl<S: TcpStack> TcpSocket<S> {
             Err(errno) => return Some(Err(errno)),
         };
         if let Err(errno) = self.connect_shadow(host, fd, local, peer) {
+            if errno == Errno(libc::EPERM) && !can_repair() {
+                // The connection waits on: what becomes of it is the caller's to decide.
+                streams::close(fd);
+                return Some(Err(errno));
+            }
             log::warn!(
                 "{local}: the connection of {peer} is reset: the kernel does not take it (errno {})",
                 errno.0

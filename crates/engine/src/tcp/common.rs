@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -12,10 +13,13 @@ use wire::tcp::{Header, Segment};
 
 use crate::sockets;
 use crate::sockets::delivery;
+use crate::sockets::host::Host;
 use crate::sockets::internal_thread::InternalThread;
+use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
 use crate::tcp::ended::Ended;
+use crate::tcp::exempt::Exempt;
 use crate::tcp::icmp::PathMtus;
 use crate::tcp::options::Defaults;
 use crate::tcp::payload::Received;
@@ -37,11 +41,12 @@ pub(crate) struct Common<S: Stack> {
     streams: Arc<AtomicU32>,
     /// Segments for ports of listeners that are of no connection here.
     strangers: Mutex<Vec<Stranger>>,
-    /// Whether the kernel's sockets may be repaired.
-    can_repair: OnceLock<bool>,
+    /// The call with which the process has given up its rights.
+    rights_went: Mutex<Option<&'static str>>,
     time_waits: Mutex<Allowance>,
     /// Connections that are over, and that nobody has.
     pub(super) ended: Ended<S>,
+    pub(super) exempt: Exempt<S>,
 }
 
 /// A segment of a connection that is not known here. It may be one of the kernel's, which says so.
@@ -96,15 +101,16 @@ impl<S: Stack> Common<S> {
             pool,
             segment,
             path_mtus: PathMtus::default(),
-            timers: Timers::new(internal_thread),
+            timers: Timers::new(Arc::clone(&internal_thread)),
             settings: OnceLock::new(),
             defaults: Mutex::default(),
             chosen: *chosen,
             streams: Arc::default(),
             strangers: Mutex::default(),
-            can_repair: OnceLock::new(),
+            rights_went: Mutex::default(),
             time_waits: Mutex::new(Allowance::new(now())),
             ended: Ended::new(),
+            exempt: Exempt::new(internal_thread),
         }
     }
 
@@ -132,6 +138,19 @@ impl<S: Stack> Common<S> {
         std::mem::take(&mut *strangers)
     }
 
+    /// The descriptor by which the kernel tells of the ends of connections that are exempt from the steering, while there are some.
+    pub(crate) fn ends_fd(&self) -> Option<RawFd> {
+        self.exempt.events_fd()
+    }
+
+    /// In the internal thread: looks after them. `is_lost`: the descriptor is not ours any more. Returns when to look again.
+    pub(crate) fn look_after_exempt(&self, host: &Host<S>, is_lost: bool) -> Option<Duration> {
+        if is_lost {
+            self.exempt.is_deaf();
+        }
+        self.exempt.look_after(host)
+    }
+
     /// The internal thread begins to look after connections.
     pub(crate) fn begin_look(&self) {
         self.timers.begin_look();
@@ -151,9 +170,28 @@ impl<S: Stack> Common<S> {
         allowance.take(now)
     }
 
-    /// Whether the process may repair the kernel's sockets.
-    pub(super) fn can_repair(&self) -> bool {
-        *self.can_repair.get_or_init(can_repair)
+    /// Why no connection can be past the kernel, if the process may not repair the kernel's sockets, and what that is about.
+    pub(super) fn no_repair(&self) -> Option<(Reason, &'static str)> {
+        match self.rights_went() {
+            Some(call) => Some((Reason::RightsGone, call)),
+            None => (!can_repair()).then_some((Reason::Repair, "")),
+        }
+    }
+
+    /// The call with which the process has given up its rights; `None`: it has not.
+    pub(crate) fn rights_went(&self) -> Option<&'static str> {
+        *self.of_rights()
+    }
+
+    /// The rights of the process go with a call, or stay after all (`None`).
+    pub(crate) fn rights_go(&self, call: Option<&'static str>) {
+        *self.of_rights() = call;
+    }
+
+    fn of_rights(&self) -> MutexGuard<'_, Option<&'static str>> {
+        self.rights_went
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a connection or a listener for as long as it lives here.

@@ -330,6 +330,9 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         // The repair changes that, and its end takes it away.
         let reuses = self.attachment().reuses_address();
+        if let Some(call) = self.common.rights_went() {
+            return Begun::Not(Reason::RightsGone, call);
+        }
         if streams::repair_begins(fd).is_err() {
             return Begun::Not(Reason::Repair, "");
         }

@@ -64,7 +64,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     #[inline]
-    fn take(&'static self, segment: &Segment, origin: Origin, data: Option<Received>) {
+    pub(super) fn take(&'static self, segment: &Segment, origin: Origin, data: Option<Received>) {
         let now = now();
         let mut role = self.role.lock();
         let outcome = match &mut *role {
@@ -95,6 +95,10 @@ impl<S: TcpStack> TcpSocket<S> {
                     outcome
                 }
             }
+            Role::Listener(_) if self.common.exempt.takes(self, segment, origin) => Outcome {
+                wake_up: Some(now),
+                ..Outcome::default()
+            },
             Role::Listener(listening) => {
                 listening.take(&self.core, self.common, now, segment, origin, data)
             }

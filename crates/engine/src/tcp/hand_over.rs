@@ -19,6 +19,10 @@ use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{Common, TcpSocket, TcpStack};
 
+mod remains;
+
+pub(super) use remains::connect_with;
+
 /// What came for a connection while it was being moved.
 #[derive(Debug)]
 pub(super) struct Moving {
@@ -35,6 +39,16 @@ impl Moving {
         if self.segments.len() < SEGMENTS_MAX {
             let data = data.map_or(Vec::new(), |data| data.as_ref().to_vec());
             self.segments.push((segment.header, data));
+        }
+    }
+
+    /// Gives the kernel what has come so far.
+    fn send_on<S: TcpStack>(&mut self, host: &Host<S>) {
+        let segments = std::mem::take(&mut self.segments);
+        if let Some(raw) = host.return_socket() {
+            for (header, data) in &segments {
+                send_parts(raw, self.local, self.peer, header, data);
+            }
         }
     }
 }
@@ -77,11 +91,12 @@ impl<S: TcpStack> TcpSocket<S> {
         let is_read_shut = stream.is_read_shut;
         let mut stream = *stream;
         let orphan = stream.orphan.take();
-        if let Err(errno) = put(host, fd, self.family(), stream) {
-            log::error!(
+        match put(host, fd, self.family(), stream) {
+            Ok(()) => self.becomes_exempt(host, fd),
+            Err(errno) => log::error!(
                 "fd {fd}: the connection could not be given to the kernel (errno {}): it is lost",
                 errno.0
-            );
+            ),
         }
         if is_read_shut {
             // It fails if the connection is over, which ends reading, too.
@@ -102,6 +117,20 @@ impl<S: TcpStack> TcpSocket<S> {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
+    /// The kernel's socket, at `fd`, has the connection: its segments come there from here on, also if all others of its port come
+    /// past the kernel. Under the control lock.
+    fn becomes_exempt(&self, host: &Host<S>, fd: c_int) {
+        // In their order: those that have come, and then what comes to the kernel.
+        self.interfaces.drain();
+        if let Role::Moving(moving) = &mut *self.role.lock() {
+            moving.send_on(host);
+        }
+        let flows = self.attachment().flows.clone();
+        for (interface, flow) in flows {
+            self.common.exempt.begin(interface, &flow, fd);
+        }
+    }
+
     /// A call that is the kernel's waits while its connection is on its way there, if that is so: meanwhile the kernel's socket takes
     /// for its queues whatever is sent. No lock may be held.
     #[cold]
@@ -116,11 +145,8 @@ impl<S: TcpStack> TcpSocket<S> {
             return;
         }
         let was = std::mem::replace(&mut *self.role.lock(), Role::None);
-        let (Role::Moving(moving), Some(raw)) = (was, host.return_socket()) else {
-            return;
-        };
-        for (header, data) in &moving.segments {
-            send_parts(raw, moving.local, moving.peer, header, data);
+        if let Role::Moving(mut moving) = was {
+            moving.send_on(host);
         }
     }
 }
@@ -134,6 +160,7 @@ impl<S: TcpStack> Common<S> {
         for stranger in self.take_strangers() {
             send_on(raw, &stranger);
         }
+        self.exempt.decide_openings(host);
     }
 }
 
@@ -210,8 +237,11 @@ fn put<S: TcpStack>(
     host: &Host<S>,
     fd: c_int,
     family: Family,
-    stream: Stream<S>,
+    mut stream: Stream<S>,
 ) -> Result<(), Errno> {
+    if stream.is_over() {
+        return remains::put(host, fd, family, &mut stream);
+    }
     let (local, peer) = (family.form(stream.local), family.form(stream.peer));
     let state = stream.connection.state();
     streams::disconnect(fd)?;
@@ -219,7 +249,6 @@ fn put<S: TcpStack>(
         return begin_again(fd, local, peer);
     }
     let Some(snapshot) = stream.connection.export(now()) else {
-        // It is over: nothing is left but what nobody has read.
         return streams::repair_ends(fd, false);
     };
     let unread: usize = snapshot.unread.iter().map(|data| data.as_ref().len()).sum();

@@ -125,24 +125,32 @@ impl<S: TcpStack> TcpSocket<S> {
                         return outcome;
                     }
                 }
-                Written::Refused(_) if call.done > 0 => return StreamOutcome::Done(call.done),
-                Written::Refused(WriteError::BrokenPipe) => {
-                    self.counters().tx_errors.add_contended(1);
-                    return match flags & libc::MSG_NOSIGNAL {
-                        0 => StreamOutcome::BrokenPipe,
-                        _ => StreamOutcome::Fail(Errno(libc::EPIPE)),
-                    };
-                }
-                Written::Refused(WriteError::Failed(error)) => {
-                    self.counters().tx_errors.add_contended(1);
-                    let errno = errno_of(error);
-                    return match (errno, flags & libc::MSG_NOSIGNAL) {
-                        (Errno(libc::EPIPE), 0) => StreamOutcome::BrokenPipe,
-                        _ => StreamOutcome::Fail(errno),
-                    };
-                }
+                Written::Refused(error) => return self.cannot_write(error, call.done, flags),
             }
         }
         StreamOutcome::Again
+    }
+
+    /// The end of a call that has sent `done` octets and can send no more.
+    #[cold]
+    pub(super) fn cannot_write(
+        &self,
+        error: WriteError,
+        done: usize,
+        flags: c_int,
+    ) -> StreamOutcome {
+        if done > 0 {
+            return StreamOutcome::Done(done);
+        }
+        self.counters().tx_errors.add_contended(1);
+        let errno = match error {
+            WriteError::WouldBlock => Errno(libc::EAGAIN),
+            WriteError::BrokenPipe => Errno(libc::EPIPE),
+            WriteError::Failed(error) => errno_of(error),
+        };
+        match (errno, flags & libc::MSG_NOSIGNAL) {
+            (Errno(libc::EPIPE), 0) => StreamOutcome::BrokenPipe,
+            _ => StreamOutcome::Fail(errno),
+        }
     }
 }

@@ -18,9 +18,10 @@ use crate::sockets::family::{Family, link_of};
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
 use crate::sys::Errno;
-use crate::sys::streams::{self, RepairQueue};
+use crate::sys::streams;
 use crate::tcp::common::now;
-use crate::tcp::hand_over::{bind, packet};
+use crate::tcp::hand_over::{connect_with, packet};
+use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{Common, TcpSocket, TcpStack};
@@ -94,8 +95,12 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             let copy = stream.orphan.as_ref().and_then(Option::as_ref);
             let fd = copy.map_or_else(|| self.fd(), AsRawFd::as_raw_fd);
-            begin(fd, self.family(), stream, reuses, now())
-                .map(|fin| (stream.local, stream.peer, fin))
+            let fin = begin(fd, self.family(), stream, &[], now());
+            if reuses {
+                // The repair has changed that.
+                let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1);
+            }
+            fin.map(|fin| (stream.local, stream.peer, fin))
         };
         let is_begun = match begun {
             Ok((local, peer, fin)) => {
@@ -141,32 +146,25 @@ impl<S: Stack> Stream<S> {
     }
 }
 
-/// Brings the kernel's socket to FIN-WAIT-1. Returns the FIN that it lacks.
-fn begin<S: TcpStack>(
+/// Brings the kernel's socket to FIN-WAIT-1, with what nobody has read. Returns the FIN that it lacks. The socket is under repair.
+pub(super) fn begin<S: TcpStack>(
     fd: c_int,
     family: Family,
     stream: &Stream<S>,
-    reuses: bool,
+    unread: &[Received],
     now: Instant,
 ) -> Result<Header, Errno> {
     let residue = stream.connection.residue().ok_or(Errno(libc::EINVAL))?;
     let timestamp = residue.timestamp(now);
+    let ends = (family.form(stream.local), family.form(stream.peer));
     streams::disconnect(fd)?;
-    // The queue that is chosen last stays chosen: under repair what goes into that for sending counts as sent.
-    streams::set_queue_number(fd, RepairQueue::Receive, (residue.rcv_nxt - 1).0)?;
-    streams::set_queue_number(fd, RepairQueue::Send, (residue.snd_nxt - 1).0)?;
-    bind(fd, family.form(stream.local))?;
-    streams::connect(fd, family.form(stream.peer))?;
+    connect_with(fd, ends, (residue.snd_nxt - 1, residue.rcv_nxt - 1), unread)?;
     if let Some((value, _)) = timestamp {
         streams::set_tcp_option(fd, libc::TCP_REPAIR_OPTIONS, &TIMESTAMPS_ON)?;
         streams::set_tcp_option(fd, libc::TCP_TIMESTAMP, &value)?;
     }
     streams::shutdown(fd, libc::SHUT_WR)?;
     streams::repair_ends(fd, false)?;
-    if reuses {
-        // The repair has changed that.
-        let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1);
-    }
     Ok(Header {
         seq: (residue.rcv_nxt - 1).0,
         ack: residue.snd_nxt.0,

@@ -1,6 +1,7 @@
 //! What the application does with an open connection: RFC 9293 §3.10.2 and §3.10.3, with the results of Linux.
 
 use super::Connection;
+use crate::send::queue::{CHUNK_MAX, CHUNK_MIN};
 use crate::{Error, Instant, Payload, ReadError, State, UrgentError, WriteError};
 
 impl<P: Payload> Connection<P> {
@@ -33,6 +34,42 @@ impl<P: Payload> Connection<P> {
     pub fn write_more(&mut self, now: Instant, data: &[u8]) -> Result<usize, WriteError> {
         let count = self.write(now, data)?;
         self.sender.is_more = true;
+        Ok(count)
+    }
+
+    /// How many octets a write would take now, if nothing else spoke against it.
+    pub fn room_to_write(&self) -> usize {
+        self.send_room()
+    }
+
+    /// Memory of the connection's that is not in use, or none, to be filled for [`write_chunk`](Self::write_chunk).
+    pub fn take_spare_chunk(&mut self) -> Vec<u8> {
+        self.sender.queue.take_spare()
+    }
+
+    /// As [`write`](Self::write) of what is in `chunk`, or [`write_more`](Self::write_more). A long one that has room becomes the
+    /// connection's without being copied, and `chunk` empty memory, or none; else `chunk` stays as it is.
+    ///
+    /// # Errors
+    /// See [`WriteError`]. Nothing was written.
+    pub fn write_chunk(
+        &mut self,
+        now: Instant,
+        chunk: &mut Vec<u8>,
+        is_more: bool,
+    ) -> Result<usize, WriteError> {
+        let len = chunk.len();
+        let count = if (CHUNK_MIN..=CHUNK_MAX).contains(&len) && len <= self.send_room() {
+            self.check_writable()?;
+            self.sender.is_refused = false;
+            self.measure_write(now);
+            self.sender.queue.push_chunk(chunk);
+            self.sender.is_blocked |= !self.has_send_room();
+            len
+        } else {
+            self.write(now, chunk)?
+        };
+        self.sender.is_more = is_more;
         Ok(count)
     }
 

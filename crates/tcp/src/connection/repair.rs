@@ -8,7 +8,9 @@ use wire::tcp::MAX_WINDOW_SCALE;
 use super::{Connection, settings};
 use crate::recovery::Recovery;
 use crate::send::queue::SendQueue;
-use crate::{Config, Instant, Options, Path, Payload, Secrets, SeqNumber, State, WindowScales};
+use crate::{
+    Config, Error, Instant, Options, Path, Payload, Secrets, SeqNumber, State, WindowScales,
+};
 
 /// The state of a connection.
 ///
@@ -98,6 +100,23 @@ pub struct RepairTimestamps {
     pub recent: u32,
 }
 
+/// What is left of a connection in TIME-WAIT or CLOSED, for whoever has its socket: no peer will hear of it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remains<P> {
+    /// What was not read.
+    pub unread: Vec<P>,
+    /// The peer has sent everything: what was read ends without an error.
+    pub has_peer_fin: bool,
+    /// What nobody has fetched yet.
+    pub error: Option<Error>,
+    /// Behind everything that came, the peer's FIN included.
+    pub rcv_nxt: SeqNumber,
+    /// Behind everything that was sent.
+    pub snd_nxt: SeqNumber,
+    /// The peer has answered the SYN.
+    pub had_peer: bool,
+}
+
 /// The parts of a snapshot contradict each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidSnapshot;
@@ -114,7 +133,7 @@ impl<P: Payload> Connection<P> {
         let len = u32::try_from(sender.queue.len()).unwrap_or(u32::MAX);
         let pieces = sender.queue.slices(sender.queue.start(), len);
         let unacknowledged = pieces.collect::<Vec<_>>().concat();
-        let unread = std::iter::from_fn(|| receiver.queue.pop()).collect();
+        let unread = receiver.queue.take_all();
         Some(Snapshot {
             state: self.state,
             snd_una: sender.snd_una,
@@ -148,6 +167,22 @@ impl<P: Payload> Connection<P> {
                 receive_buffer: receiver.window.buffer(),
                 ..self.cold.options
             },
+        })
+    }
+
+    /// Takes out what [`export`](Self::export) does not: what is left of a connection that is over. `None` in other states.
+    pub fn take_remains(&mut self) -> Option<Remains<P>> {
+        if !matches!(self.state, State::TimeWait | State::Closed) {
+            return None;
+        }
+        Some(Remains {
+            unread: self.receiver.queue.take_all(),
+            has_peer_fin: self.receiver.has_received_fin(),
+            error: self.error.take(),
+            rcv_nxt: self.receiver.rcv_nxt,
+            snd_nxt: self.sender.snd_nxt,
+            // Each SYN says one, or it is known what that means.
+            had_peer: self.cold.handshake.peer_mss > 0,
         })
     }
 

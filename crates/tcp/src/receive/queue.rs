@@ -103,6 +103,11 @@ impl<P: Payload> ReceiveQueue<P> {
         Some(payload)
     }
 
+    /// Takes all handles out.
+    pub(crate) fn take_all(&mut self) -> Vec<P> {
+        std::iter::from_fn(|| self.pop()).collect()
+    }
+
     /// The first handle, which is replaced by the next; `len` is the caller's.
     #[inline]
     fn take_first(&mut self) -> Option<P> {

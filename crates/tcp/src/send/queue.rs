@@ -8,14 +8,19 @@ use chunks::Chunks;
 
 pub(crate) use chunks::Pieces;
 
+/// What is shorter is copied: a queue of many short chunks would be slow.
+pub(crate) const CHUNK_MIN: usize = CHUNK_MAX / 4;
+/// The longest chunk that a queue takes as it is.
+pub const CHUNK_MAX: usize = chunks::CAPACITY_MAX;
+
 /// Octets from [`start`](Self::start) on, in chunks.
 ///
 /// Each octet is copied once, whatever the queue grows to, and what is acknowledged makes room: a chunk of which nothing is
 /// left is written to again, or given back. Most connections have one chunk. It lies beside the numbers, so that it costs
 /// nothing but its octets.
 ///
-/// Older chunks need not be memory of the connection: octets that an application lends (`MSG_ZEROCOPY`) would be another kind
-/// of them.
+/// Chunks that somebody else has filled ([`push_chunk`](Self::push_chunk)) are taken as they are, up to a certain length. Older ones
+/// need not be memory of the connection: octets that an application lends (`MSG_ZEROCOPY`) would be another kind of them.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub(crate) struct SendQueue {
@@ -73,6 +78,25 @@ impl SendQueue {
             let next = older.unused(capacity);
             older.push(core::mem::replace(&mut self.last, next), self.end);
         }
+    }
+
+    /// Appends the octets of a chunk, which is the queue's from here on: `chunk` becomes what is empty and not needed.
+    pub(crate) fn push_chunk(&mut self, chunk: &mut Vec<u8>) {
+        debug_assert!(!chunk.is_empty() && chunk.len() <= CHUNK_MAX);
+        let len = chunks::octets(chunk.len());
+        let last = core::mem::replace(&mut self.last, core::mem::take(chunk));
+        if last.is_empty() {
+            *chunk = last;
+        } else {
+            self.older.get_or_insert_default().push(last, self.end);
+        }
+        self.end += len;
+    }
+
+    /// Empty memory that is not in use, or none.
+    pub(crate) fn take_spare(&mut self) -> Vec<u8> {
+        let spare = self.older.as_mut().and_then(|older| older.take_spare());
+        spare.unwrap_or_default()
     }
 
     /// Forgets what is before `seq`, which is acknowledged.

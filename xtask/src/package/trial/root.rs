@@ -9,39 +9,13 @@ use std::process::Command;
 use super::super::Format;
 use super::full_version;
 use crate::cargo;
+use crate::debian;
 use crate::failure::Failure;
-use crate::output::say;
 use crate::process::{self, Read};
 
 /// A small Debian with sockperf, and what the service calls, made once.
 pub(super) fn base() -> Result<PathBuf, Failure> {
-    let directory = cargo::target_directory().join("packages/debian");
-    let finished = directory.join("finished");
-    if finished.exists() {
-        return Ok(directory.join("root"));
-    }
-    say("packages: debootstrap makes a Debian, which takes a minute or two");
-    if directory.exists() {
-        fs::remove_dir_all(&directory)?;
-    }
-    fs::create_dir_all(&directory)?;
-    let mut debootstrap = Command::new("debootstrap");
-    debootstrap
-        .args(["--variant=minbase", "--include=sockperf,procps", &suite()])
-        .arg(directory.join("root"))
-        .env("DEBIAN_FRONTEND", "noninteractive");
-    process::run(debootstrap)?;
-    fs::write(finished, "")?;
-    Ok(directory.join("root"))
-}
-
-/// This system's, so that its libraries are those that were linked with.
-fn suite() -> String {
-    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let name = release
-        .lines()
-        .find_map(|line| line.strip_prefix("VERSION_CODENAME="));
-    name.unwrap_or("stable").to_owned()
+    debian::base("packages/debian", "sockperf,procps")
 }
 
 /// A copy that is removed when it is dropped.
@@ -65,11 +39,7 @@ const BOOKKEEPING: &[&str] = &[
 impl Root {
     pub(super) fn copy_of(base: &Path, format: Format) -> Result<Self, Failure> {
         let directory = tempfile::tempdir_in(cargo::target_directory().join("packages"))?;
-        let mut copy = Command::new("cp");
-        copy.args(["--archive", "--reflink=auto"])
-            .arg(base)
-            .arg(directory.path().join("root"));
-        process::run(copy)?;
+        debian::copy(base, &directory.path().join("root"))?;
         Ok(Self { directory, format })
     }
 

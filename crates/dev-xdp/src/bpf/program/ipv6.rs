@@ -4,7 +4,7 @@ use super::super::maps::{Tables, V6_FLOW_KEY_BYTES, V6_PORT_KEY_BYTES};
 use super::{
     Assembler, Capacity, Equal, Greater, KeyShifts, Label, Less, NotEqual, R0, R1, R2, R6, R7, R8,
     R9, R10, SLOT_INDEX, U8, U16, U32, U64, V6_FLOW_KEY, V6_PORT_KEY, check_transport, context,
-    in_memory, look_up,
+    decide, flows_of_port, in_memory, look_up,
 };
 
 /// Jumps to `pass` with a frame that is not ours, and goes on or jumps to `matched` with one that is. R1 is the EtherType, the other
@@ -81,10 +81,13 @@ pub(super) fn steer(
 
     a.place(not_in_slot);
     look_up(a, maps.ports_fd(), V6_PORT_KEY);
-    a.jump_if(R0, NotEqual, 0, matched);
+    a.jump_if(R0, Equal, 0, not_for_all);
+    let flows = flows_of_port(a, matched);
 
     // Is this one of the flows? Both addresses and both ports lie as in the key.
     a.place(not_for_all);
+    a.mov(R8, 0);
+    a.place(flows);
     for offset in [0, 8, 16, 24] {
         a.load(R1, U64, R7, frame::SOURCE_ADDRESS + offset);
         a.store(U64, R10, V6_FLOW_KEY + offset, R1);
@@ -94,6 +97,7 @@ pub(super) fn steer(
     a.store(U32, R10, V6_FLOW_KEY + 36, 0);
     a.store(U8, R10, V6_FLOW_KEY + 36, R9);
     look_up(a, maps.flows_fd(), V6_FLOW_KEY);
+    decide(a, frame::SOURCE_PORT, matched, pass);
     a.jump_if(R0, Equal, 0, pass);
 }
 

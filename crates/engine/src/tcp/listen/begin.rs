@@ -39,7 +39,10 @@ impl<S: TcpStack> TcpSocket<S> {
         let begun = self.places_at(host, &addresses);
         let begun = begun.and_then(|places| self.begin_listening(host, fd, local, places, backlog));
         if let Err(reason) = begun {
-            host.leave_to_kernel(self, reason);
+            let call = self.common.rights_went().unwrap_or_default();
+            let is_about_call = reason == Reason::RightsGone;
+            let detail = if is_about_call { call } else { "" };
+            host.leave_to_kernel_about(self.into(), reason, detail);
         }
     }
 
@@ -58,8 +61,8 @@ impl<S: TcpStack> TcpSocket<S> {
         if sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1) {
             return Err(Reason::ReusePort);
         }
-        if !self.common.can_repair() {
-            return Err(Reason::Repair);
+        if let Some((reason, _)) = self.common.no_repair() {
+            return Err(reason);
         }
         let link = scope_of(local);
         if local.is_ipv6() && sys::bound_device(fd) != link {
@@ -113,10 +116,15 @@ impl<S: TcpStack> TcpSocket<S> {
         places: Vec<Place<S>>,
         backlog: u32,
     ) -> Result<(), Reason> {
+        self.common.exempt.prepare(host.network());
         let _control = host.control();
         let Some((options, headers)) = self.options_before_connection() else {
             return Err(Reason::Option);
         };
+        if self.common.rights_went().is_some() {
+            // Since it was looked.
+            return Err(Reason::RightsGone);
+        }
         if !host.is_behind(fd, self) || !self.claim() {
             return Err(Reason::Forked);
         }

@@ -100,9 +100,10 @@ fn call(random: &mut Random, solo: &mut Solo) {
     match random.next(16) {
         0..=4 => {
             let len = random.pick(&[1, 10, 1000, 30_000]);
-            let data = vec![1; len];
+            let mut data = vec![1; len];
             let _ = match random.next(4) {
                 0 => connection.write_more(now, &data),
+                1 => connection.write_chunk(now, &mut data, len == 10),
                 _ => connection.write(now, &data),
             };
         }

@@ -7,8 +7,8 @@ use wire::tcp::Options as HeaderOptions;
 
 use super::harness::*;
 use crate::{
-    Config, Ecn, EcnMode, Flags, InvalidSnapshot, Path, SeqNumber, Shutdown, SocketOption, State,
-    WindowScales,
+    Config, Ecn, EcnMode, Error, Flags, InvalidSnapshot, Path, SeqNumber, Shutdown, SocketOption,
+    State, WindowScales,
 };
 
 fn reincarnate(connection: Conn, now: crate::Instant) -> Conn {
@@ -191,6 +191,23 @@ fn a_delayed_acknowledgement_is_sent_by_the_next_stack() {
 fn what_cannot_go_on_is_not_exported() {
     let connecting = Solo::connecting(Config::default(), crate::Options::default());
     assert!(connecting.connection.export(connecting.now).is_none());
+}
+
+#[test]
+fn what_is_over_leaves_what_was_not_read() {
+    let mut solo = Solo::established();
+    solo.receive(data(1, 1, b"left"));
+    assert!(solo.connection.take_remains().is_none());
+    solo.receive(rst(5));
+    let remains = solo.connection.take_remains().unwrap();
+    assert_eq!(remains.unread, [b"left".to_vec()]);
+    assert_eq!(remains.error, Some(Error::Reset));
+    assert!(remains.had_peer && !remains.has_peer_fin);
+    assert_eq!(remains.rcv_nxt, SeqNumber(IRS) + 5);
+    assert_eq!(remains.snd_nxt, SeqNumber(ISS) + 1);
+    // Nothing is there twice.
+    let nothing = solo.connection.take_remains().unwrap();
+    assert!(nothing.unread.is_empty() && nothing.error.is_none());
 }
 
 #[test]

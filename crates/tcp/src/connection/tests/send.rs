@@ -125,6 +125,37 @@ fn msg_more_waits_for_the_rest() {
 }
 
 #[test]
+fn a_chunk_is_written_as_its_octets_are() {
+    let mut solo = Solo::established();
+    let now = solo.now;
+    let room = solo.connection.room_to_write();
+    // A short one is copied.
+    let mut chunk = b"head".to_vec();
+    assert_eq!(solo.connection.write_chunk(now, &mut chunk, true), Ok(4));
+    assert_eq!(chunk, b"head");
+    solo.assert_silent();
+    let mut body = vec![7; crate::CHUNK_MAX.min(room - 4)];
+    let len = body.len();
+    assert_eq!(solo.connection.write_chunk(now, &mut body, false), Ok(len));
+    assert!(body.is_empty());
+    let first = solo.poll().remove(0);
+    assert!(first.payload.starts_with(b"head\x07\x07"));
+    // Of what has too little room a part is copied, and the rest is still there.
+    let room = solo.connection.room_to_write();
+    let mut rest = vec![8; room + 100];
+    let written = solo.connection.write_chunk(now, &mut rest, false);
+    let expected = if room > 0 {
+        Ok(room)
+    } else {
+        Err(WriteError::WouldBlock)
+    };
+    assert_eq!(written, expected);
+    assert_eq!(rest.len(), room + 100);
+    let refused = solo.connection.write_chunk(now, &mut rest, false);
+    assert_eq!(refused, Err(WriteError::WouldBlock));
+}
+
+#[test]
 fn a_write_takes_what_has_room_and_says_when_there_is_more() {
     let mut solo = Solo::established();
     let size = solo.connection.options().send_buffer as usize;

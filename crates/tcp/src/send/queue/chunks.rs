@@ -26,6 +26,11 @@ impl Chunks {
         spare.unwrap_or_else(|| Vec::with_capacity(capacity))
     }
 
+    /// An empty chunk that was in use before.
+    pub(super) fn take_spare(&mut self) -> Option<Vec<u8>> {
+        self.spare.pop()
+    }
+
     /// Appends a chunk, which ends before `end`.
     pub(super) fn push(&mut self, octets: Vec<u8>, end: SeqNumber) {
         self.list.push_back(Chunk { octets, end });
@@ -61,9 +66,13 @@ impl Chunks {
         let Some(first) = self.list.front() else {
             return Pieces::default();
         };
-        // None is longer than that, and only the oldest are shorter: it is the first that is looked at, or one of the next.
+        // None is longer than that, and mostly only the oldest are shorter: it is the first that is looked at, or one of the next.
         let start = first.end - octets(first.octets.len());
         let mut index = (seq - start) as usize / CAPACITY_MAX;
+        let near = index.saturating_add(NEAR);
+        if self.list.get(near).is_some_and(|chunk| chunk.end <= seq) {
+            index = self.list.partition_point(|chunk| chunk.end <= seq);
+        }
         while let Some(chunk) = self.list.get(index) {
             index = index.saturating_add(1);
             if seq < chunk.end {
@@ -174,6 +183,9 @@ pub(super) fn octets(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
+/// So many chunks are looked at one after the other.
+const NEAR: usize = 4;
+
 const CAPACITY_MIN: usize = 64;
 /// As much as the longest segment that a device cuts.
-const CAPACITY_MAX: usize = 64 << 10;
+pub(super) const CAPACITY_MAX: usize = 64 << 10;

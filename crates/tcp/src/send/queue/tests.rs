@@ -38,6 +38,16 @@ impl Model {
         self.check();
     }
 
+    fn push_chunk(&mut self, len: u32) {
+        let mut chunk = self.queue.take_spare();
+        assert!(chunk.is_empty());
+        chunk.extend(stream(self.written, len));
+        self.queue.push_chunk(&mut chunk);
+        assert!(chunk.is_empty());
+        self.written += len;
+        self.check();
+    }
+
     fn advance(&mut self, len: u32) {
         self.acknowledged += len;
         self.queue.advance(self.iss + self.acknowledged);
@@ -82,7 +92,10 @@ fn slices_are_the_stream_whatever_was_written_and_acknowledged() {
         let mut model = Model::new();
         for _ in 0..200 {
             if model.queued() < 4 * most {
-                model.push(1 + below(most));
+                match below(2) {
+                    0 => model.push(1 + below(most)),
+                    _ => model.push_chunk(1 + below(most.min(65_536))),
+                }
             }
             for _ in 0..5 {
                 model.check_slices(below(model.queued() + 2), below(70_000));
@@ -94,6 +107,41 @@ fn slices_are_the_stream_whatever_was_written_and_acknowledged() {
             }
         }
     }
+}
+
+#[test]
+fn a_chunk_is_found_among_many_that_are_short() {
+    let mut model = Model::new();
+    for _ in 0..500 {
+        model.push(300);
+        model.push_chunk(16_384);
+    }
+    for from in (0..model.queued()).step_by(9_973) {
+        model.check_slices(from, 70_000);
+    }
+    while model.queued() > 0 {
+        model.advance(100_003.min(model.queued()));
+        model.check_slices(0, 2_000);
+        model.check_slices(model.queued() / 2, 2_000);
+    }
+}
+
+#[test]
+fn a_chunk_is_not_copied_and_serves_again() {
+    let mut queue = SendQueue::new(SeqNumber(100));
+    queue.push(b"before");
+    let mut chunk = Vec::with_capacity(CHUNK_MAX);
+    chunk.resize(CHUNK_MAX, 7);
+    let at = chunk.as_ptr();
+    queue.push_chunk(&mut chunk);
+    assert_eq!(chunk.capacity(), 0);
+    let octets = queue.slices(SeqNumber(106), 10).next().unwrap();
+    assert_eq!(octets.as_ptr(), at);
+    queue.push(b"behind");
+    queue.advance(queue.end() - 6);
+    let spare = queue.take_spare();
+    assert_eq!((spare.as_ptr(), spare.len()), (at, 0));
+    assert_eq!(concat(queue.slices(queue.start(), 10)), b"behind");
 }
 
 #[test]

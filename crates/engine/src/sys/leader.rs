@@ -1,0 +1,114 @@
+//! The program's first thread, as the kernel shows it in `/proc/self/status`: whether it still runs, and what it may do.
+
+use std::os::fd::AsRawFd;
+
+use descriptors::OwnDescriptor;
+
+use super::{Capabilities, check, owned};
+
+/// What is read at once. Only a process in very many groups has more, which is read when it is needed.
+const STATUS_BYTES: usize = 1 << 14;
+
+/// The file, opened while `/proc` was in reach.
+#[derive(Debug)]
+pub(crate) struct Leader {
+    status: OwnDescriptor,
+}
+
+/// What is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeaderStatus {
+    /// The first thread has ended.
+    pub(crate) has_ended: bool,
+    /// Threads of the process, the first one included in any case.
+    pub(crate) threads: u32,
+    /// Real, effective and saved.
+    pub(crate) users: [u32; 3],
+    pub(crate) groups: [u32; 3],
+    pub(crate) capabilities: Capabilities,
+}
+
+impl Leader {
+    /// `None`: there is no `/proc`.
+    pub(crate) fn open() -> Option<Self> {
+        let (path, flags) = (
+            c"/proc/self/status".as_ptr(),
+            libc::O_RDONLY | libc::O_CLOEXEC,
+        );
+        // SAFETY: the path is a string.
+        let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags) };
+        let fd = check(fd).ok()?;
+        // SAFETY: the kernel has just made it.
+        let status = OwnDescriptor::new(unsafe { owned(fd) });
+        Some(Self { status })
+    }
+
+    /// Asks anew. `None`: the kernel does not say.
+    pub(crate) fn look(&self) -> Option<LeaderStatus> {
+        let mut text = vec![0_u8; STATUS_BYTES];
+        let (fd, at, len) = (self.status.as_raw_fd(), text.as_mut_ptr(), text.len());
+        // SAFETY: the kernel writes at most `len` bytes.
+        let read = unsafe { libc::syscall(libc::SYS_pread64, fd, at, len, 0_i64) };
+        let len = check(read).ok()? as usize;
+        LeaderStatus::parse(std::str::from_utf8(text.get(..len)?).ok()?)
+    }
+}
+
+impl LeaderStatus {
+    /// Whether it may do the same.
+    pub(crate) fn has_rights_of(&self, other: &Self) -> bool {
+        (self.users, self.groups, self.capabilities)
+            == (other.users, other.groups, other.capabilities)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let field = |name: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+                .map(str::trim)
+        };
+        let ids = |name| {
+            let mut numbers = field(name)?.split_whitespace().map(|id| id.parse().ok());
+            Some([numbers.next()??, numbers.next()??, numbers.next()??])
+        };
+        let set = |name| u64::from_str_radix(field(name)?, 16).ok();
+        Some(Self {
+            has_ended: field("State")?.starts_with(['Z', 'X']),
+            threads: field("Threads")?.parse().ok()?,
+            users: ids("Uid")?,
+            groups: ids("Gid")?,
+            capabilities: Capabilities {
+                effective: set("CapEff")?,
+                permitted: set("CapPrm")?,
+                inheritable: set("CapInh")?,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "Name:\thaproxy\nUmask:\t0022\nState:\tZ (zombie)\nTgid:\t7\nUid:\t65534\t0\t1\t65534\n\
+         Gid:\t5\t6\t7\t8\nGroups:\t \nThreads:\t2\nCapInh:\t0000000000000000\nCapPrm:\t000001ffffffffff\n\
+         CapEff:\t0000000000001000\nCapBnd:\t0000000000000000\nSeccomp:\t0\n";
+
+    #[test]
+    fn a_status_is_read() {
+        let status = LeaderStatus::parse(TEXT).unwrap();
+        assert!(status.has_ended);
+        assert_eq!((status.threads, status.users), (2, [65534, 0, 1]));
+        assert_eq!(status.groups, [5, 6, 7]);
+        assert_eq!(status.capabilities.permitted, 0x1ff_ffff_ffff);
+        assert_eq!(status.capabilities.effective, 1 << 12);
+        assert_eq!(LeaderStatus::parse("State:\tR\n"), None);
+    }
+
+    #[test]
+    fn this_process_runs_as_it_says_itself() {
+        let status = Leader::open().unwrap().look().unwrap();
+        assert!(!status.has_ended && status.threads > 0);
+        assert_eq!(status.users, super::super::users().unwrap());
+    }
+}
