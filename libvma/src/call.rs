@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 
 use engine::{
     Accepting, Direction, Engine, Errno, ExceptionAction, FileRange, Follows, Message, MuxCall,
-    MuxOutcome, Reason, RecvCall, RecvOutcome, Request, SendOutcome, StreamCall, StreamOutcome,
-    TcpSocket, UdpSocket,
+    MuxOutcome, Pipe, Reason, RecvCall, RecvOutcome, Request, SendOutcome, StreamCall,
+    StreamOutcome, TcpSocket, UdpSocket,
 };
 use libc::{c_int, c_uint, mmsghdr, msghdr, sigset_t, ssize_t};
 
@@ -269,6 +269,32 @@ pub(crate) fn send_file(
     let mut call = StreamCall::begin(engine, fd, socket, Direction::Out, 0);
     run(engine, socket, &mut call, |call| {
         socket.send_file(engine, call, range)
+    })
+}
+
+/// A call that moves octets from a pipe into a stream. `None`: it is for the kernel.
+pub(crate) fn send_pipe(
+    engine: &'static Engine<Device>,
+    fd: c_int,
+    socket: &'static TcpSocket<Device>,
+    pipe: &mut Pipe,
+) -> Option<ssize_t> {
+    let mut call = StreamCall::begin(engine, fd, socket, Direction::Out, 0);
+    run(engine, socket, &mut call, |call| {
+        socket.send_pipe(engine, call, pipe)
+    })
+}
+
+/// A call that moves octets from a stream into a pipe. `None`: it is for the kernel.
+pub(crate) fn receive_into_pipe(
+    engine: &'static Engine<Device>,
+    fd: c_int,
+    socket: &'static TcpSocket<Device>,
+    pipe: &mut Pipe,
+) -> Option<ssize_t> {
+    let mut call = StreamCall::begin(engine, fd, socket, Direction::In, 0);
+    run(engine, socket, &mut call, |call| {
+        socket.receive_into_pipe(engine, call, pipe)
     })
 }
 

@@ -201,7 +201,8 @@ macro_rules! interposed {
             /// As `poll`.
             fn epoll_pwait2(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int => epoll;
 
-            /// The kernel moves the data, so it has to have them; a datagram may stay open for more (`MSG_MORE`).
+            /// Octets go between a pipe and a stream of ours. Of other sockets the kernel moves the data, so it has to have them; a
+            /// datagram may stay open for more (`MSG_MORE`).
             fn splice(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, len: size_t, flags: c_uint) -> ssize_t => transfer;
             /// A stream of ours has the file read into its queue; of a datagram socket the kernel sends it, as of `splice`.
             fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t => transfer;

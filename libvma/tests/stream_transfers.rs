@@ -133,4 +133,6 @@ macro_rules! cases {
 
 cases!(kept: file_position, offset, blocking, nonblocking, edge, timed, interrupted);
 cases!(kept: broken, coalesced, truncated, threads);
-cases!(compared: refused, special, append);
+cases!(kept: pipe_to_stream, pipe_waits, pipe_nonblocking, pipe_broken);
+cases!(kept: stream_to_pipe, stream_into_nothing, forwarded, cancelled);
+cases!(compared: refused, special, append, file_by_pipe, handed_over);

@@ -27,7 +27,8 @@ mod udp;
 
 pub use crate::tcp::may_accelerate as may_accelerate_streams;
 pub use crate::tcp::{
-    Accepting, Amount, ConnectOutcome, Direction, FileRange, FileToSend, StreamCall, StreamOutcome,
+    Accepting, Amount, ConnectOutcome, Direction, FileRange, FileToSend, Pipe, PipeEnd, StreamCall,
+    StreamOutcome,
 };
 pub use engine::{
     AnySocket, Engine, EpollSet, Host, Inherited, LogControls, Object, OldNumberUsers,

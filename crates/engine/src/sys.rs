@@ -30,7 +30,9 @@ mod ways_in;
 pub use address::Sockaddr;
 pub(crate) use address::{SOCKADDR_IN_LEN, read_sockaddr, read_sockaddr_in, sockaddr_in};
 pub(crate) use cgroup_programs::has_cgroup_programs;
-pub(crate) use files::{file_position, file_status, read_at, set_file_position};
+pub(crate) use files::{
+    file_position, file_status, read_at, read_now, set_file_position, write_now,
+};
 pub(crate) use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe, unsubscribe};
 pub(crate) use leader::{Leader, LeaderStatus};
 pub(crate) use namespace::{NamespaceId, namespace_of, namespace_of_thread};

@@ -3,13 +3,13 @@
 use std::mem::offset_of;
 
 use engine::user_memory::{is_readable, is_writable};
-use engine::{FileToSend, Reason};
-use libc::{aiocb, c_int, c_uint, off64_t, sigevent, size_t, ssize_t};
+use engine::{FileToSend, Pipe, PipeEnd, Reason};
+use libc::{aiocb, c_int, c_uint, off64_t, pollfd, sigevent, size_t, ssize_t};
 
 use super::descriptor::is_own;
 use super::hook;
 use crate::call;
-use crate::guard::{contained, fail};
+use crate::guard::{contained, errno, fail};
 use crate::real;
 use crate::runtime;
 
@@ -21,6 +21,76 @@ pub(super) fn leave_to_kernel(fd: c_int, reason: Reason) {
         }
         None => runtime::recall(fd),
     }
+}
+
+/// Flags that `splice(2)` knows.
+const SPLICE_FLAGS: c_uint =
+    libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MORE | libc::SPLICE_F_GIFT;
+
+/// `splice(2)` without offsets of which one end is a stream of ours. `None`: it is the kernel's. `kernel` makes the same call to it,
+/// which does not come to the stream where the other end is no pipe.
+fn splice_here(
+    from: c_int,
+    to: c_int,
+    len: size_t,
+    flags: c_uint,
+    kernel: impl Fn() -> ssize_t,
+) -> Option<ssize_t> {
+    let is_ours = |fd| runtime::stream(fd).filter(|(_, socket)| !socket.is_left_to_kernel());
+    let is_refused = len == 0 || flags & !SPLICE_FLAGS != 0;
+    let find = |fd, end| {
+        let find = || Pipe::find(fd, end, len, flags);
+        if is_refused {
+            None
+        } else {
+            contained(find).ok().flatten()
+        }
+    };
+    let Some((engine, socket)) = is_ours(to) else {
+        let (engine, socket) = is_ours(from)?;
+        let Some(mut pipe) = find(to, PipeEnd::In) else {
+            return Some(kernel());
+        };
+        let received = call::receive_into_pipe(engine, from, socket, &mut pipe);
+        pipe.release();
+        return received.or_else(|| (!pipe.is_kernels()).then(kernel));
+    };
+    let Some(mut pipe) = find(from, PipeEnd::Out).filter(|_| !socket.appends()) else {
+        return Some(kernel());
+    };
+    let sent = call::send_pipe(engine, to, socket, &mut pipe).or_else(|| {
+        let (moved, rest) = pipe.rest();
+        match moved + send_by_kernel(to, rest) {
+            0 => (!pipe.is_kernels()).then(kernel),
+            moved => Some(moved.cast_signed()),
+        }
+    });
+    pipe.release();
+    sent
+}
+
+/// Has the kernel send octets that were a pipe's. Returns how many it has taken.
+fn send_by_kernel(fd: c_int, octets: &[u8]) -> usize {
+    let mut sent = 0;
+    while let Some(rest) = octets.get(sent..).filter(|rest| !rest.is_empty()) {
+        let (at, len) = (rest.as_ptr().cast(), rest.len());
+        // SAFETY: readable for its length.
+        let count = unsafe { real::send(fd, at, len, libc::MSG_NOSIGNAL) };
+        match usize::try_from(count) {
+            Ok(count) => sent += count,
+            Err(_) if matches!(errno(), libc::EAGAIN | libc::EINTR) => {
+                let mut polled = pollfd {
+                    fd,
+                    events: libc::POLLOUT,
+                    revents: 0,
+                };
+                // SAFETY: one entry.
+                unsafe { real::poll(&raw mut polled, 1, -1) };
+            }
+            Err(_) => break,
+        }
+    }
+    sent
 }
 
 hook! {
@@ -36,10 +106,17 @@ hook! {
         if is_own(from) || is_own(to) {
             return fail(libc::EBADF);
         }
+        // SAFETY: the arguments are the caller's own.
+        let kernel = || unsafe { real::splice(from, from_offset, to, to_offset, len, flags) };
+        if from_offset.is_null()
+            && to_offset.is_null()
+            && let Some(result) = splice_here(from, to, len, flags, kernel)
+        {
+            return result;
+        }
         leave_to_kernel(from, Reason::InKernel);
         leave_to_kernel(to, Reason::InKernel);
-        // SAFETY: the arguments are the caller's own.
-        unsafe { real::splice(from, from_offset, to, to_offset, len, flags) }
+        kernel()
     }
 }
 
@@ -71,6 +148,7 @@ unsafe fn send_file_here(
         FileToSend::Range(range) => range,
     };
     let result = call::send_file(engine, to, socket, &mut range);
+    range.release();
     let Some(sent) = result.and_then(|result| usize::try_from(result).ok()) else {
         // A stream that is not connected says so itself.
         return result.or_else(|| if range.is_kernels() { None } else { refused() });

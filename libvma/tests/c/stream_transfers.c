@@ -395,6 +395,330 @@ static void threads(void)
     say_report(shared_fd);
 }
 
+static void say_waiting(const char *what, int pipe)
+{
+    int count = -1;
+    MUST(ioctl(pipe, FIONREAD, &count));
+    printf("  %s: %d\n", what, count);
+}
+
+static void pipe_to_stream(void)
+{
+    int fd = connected("sink\n"), pipes[2], others[2], file = file_of(1000);
+    MUST(pipe(pipes));
+    say("empty, at once", splice(pipes[0], NULL, fd, NULL, 64, SPLICE_F_NONBLOCK));
+    MUST(write(pipes[1], "twelve bytes", 12));
+    /* The library does not see into a pipe that the kernel has spliced. */
+    MUST(pipe(others));
+    say("nothing", splice(others[0], NULL, fd, NULL, 0, 0));
+    say("unknown flags", splice(others[0], NULL, fd, NULL, 64, 1 << 20));
+    say("the wrong end", splice(others[1], NULL, fd, NULL, 64, 0));
+    say("a part", splice(pipes[0], NULL, fd, NULL, 5, 0));
+    say("the rest", splice(pipes[0], NULL, fd, NULL, 64, SPLICE_F_MOVE | SPLICE_F_MORE));
+    say("no pipe", splice(file, NULL, fd, NULL, 64, 0));
+    say("closed", splice(999, NULL, fd, NULL, 64, 0));
+    say("to itself", splice(fd, NULL, fd, NULL, 64, 0));
+    MUST(fcntl(pipes[0], F_SETFL, O_NONBLOCK));
+    say("empty", splice(pipes[0], NULL, fd, NULL, 64, 0));
+    MUST(fcntl(pipes[0], F_SETFL, 0));
+    MUST(write(pipes[1], "last", 4));
+    MUST(close(pipes[1]));
+    say("the last", splice(pipes[0], NULL, fd, NULL, 64, 0));
+    say("the end", splice(pipes[0], NULL, fd, NULL, 64, 0));
+    say_report(fd);
+}
+
+static int feeding;
+
+static void *feeds(void *arg)
+{
+    size_t count = *(size_t *)arg;
+    unsigned char buffer[30000];
+    sleep_msec(100);
+    for (size_t done = 0; done < count;) {
+        size_t len = count - done < sizeof buffer ? count - done : sizeof buffer;
+        for (size_t i = 0; i < len; i++)
+            buffer[i] = octet(done + i);
+        must(write(feeding, buffer, len) == (ssize_t)len, "write", __LINE__);
+        done += len;
+    }
+    MUST(close(feeding));
+    return NULL;
+}
+
+static void feed(pthread_t *thread, int pipes[2], size_t *count)
+{
+    MUST(pipe(pipes));
+    feeding = pipes[1];
+    must(pthread_create(thread, NULL, feeds, count) == 0, "pthread_create", __LINE__);
+}
+
+/* Waits for the pipe, and for the peer. */
+static void pipe_waits(void)
+{
+    int fd = connected("slow 300\n"), pipes[2];
+    size_t count = MANY, total = 0;
+    pthread_t thread;
+    long moved;
+    feed(&thread, pipes, &count);
+    while ((moved = splice(pipes[0], NULL, fd, NULL, 1 << 20, 0)) > 0)
+        total += (size_t)moved;
+    say("the end", moved);
+    printf("moved %zu\n", total);
+    must(pthread_join(thread, NULL) == 0, "pthread_join", __LINE__);
+    say_report(fd);
+}
+
+/* What the stream does not take stays in the pipe. */
+static void pipe_nonblocking(void)
+{
+    int fd = connected("slow 300\n"), pipes[2], refused = 0;
+    size_t count = MANY, total = 0;
+    pthread_t thread;
+    long moved;
+    MUST(fcntl(fd, F_SETFL, O_NONBLOCK));
+    feed(&thread, pipes, &count);
+    while ((moved = splice(pipes[0], NULL, fd, NULL, 1 << 20, 0)) != 0) {
+        if (moved > 0) {
+            total += (size_t)moved;
+            continue;
+        }
+        must(errno == EAGAIN, "splice", __LINE__);
+        refused++;
+        struct pollfd polled = {fd, POLLOUT, 0};
+        must(poll(&polled, 1, 10000) == 1, "poll", __LINE__);
+    }
+    printf("moved %zu, refused %d\n", total, refused > 0);
+    must(pthread_join(thread, NULL) == 0, "pthread_join", __LINE__);
+    say_report(fd);
+}
+
+static void pipe_broken(void)
+{
+    int fd = connected("sink\n"), pipes[2], empty[2];
+    struct sigaction action = {.sa_handler = handler};
+    MUST(sigaction(SIGPIPE, &action, NULL));
+    MUST(pipe(pipes));
+    MUST(pipe(empty));
+    MUST(write(pipes[1], "twelve bytes", 12));
+    MUST(shutdown(fd, SHUT_WR));
+    say("behind the end", splice(pipes[0], NULL, fd, NULL, 64, 0));
+    printf("  signals %d\n", signals);
+    say_waiting("in the pipe", pipes[0]);
+    say("empty", splice(empty[0], NULL, fd, NULL, 64, SPLICE_F_NONBLOCK));
+    MUST(close(empty[1]));
+    say("at its end", splice(empty[0], NULL, fd, NULL, 64, 0));
+    MUST(close(fd));
+    fd = connected("reset\n");
+    struct pollfd polled = {fd, 0, 0};
+    must(poll(&polled, 1, 10000) == 1, "poll", __LINE__);
+    say("after a reset", splice(pipes[0], NULL, fd, NULL, 64, 0));
+    say("again", splice(pipes[0], NULL, fd, NULL, 64, 0));
+    printf("  signals %d\n", signals);
+    say_waiting("in the pipe", pipes[0]);
+    MUST(close(fd));
+}
+
+static void await_octets(int fd, int count)
+{
+    int waiting = 0;
+    for (int tries = 0; waiting < count && tries < 5000; tries++) {
+        MUST(ioctl(fd, FIONREAD, &waiting));
+        if (waiting < count)
+            sleep_msec(1);
+    }
+    must(waiting == count, "what waits", __LINE__);
+}
+
+static void say_piped(int pipe, size_t room)
+{
+    unsigned char buffer[4096];
+    unsigned sum = 0;
+    long count = read(pipe, buffer, room < sizeof buffer ? room : sizeof buffer);
+    for (long i = 0; i < count; i++)
+        sum = sum * 31 + buffer[i];
+    printf("  from the pipe %ld %x\n", count, sum);
+}
+
+static void stream_to_pipe(void)
+{
+    int fd = connected("say 100 100 0\n"), pipes[2], others[2], file = file_of(10);
+    char letter = 'x';
+    MUST(pipe(pipes));
+    await_octets(fd, 100);
+    MUST(pipe(others));
+    say("nothing", splice(fd, NULL, others[1], NULL, 0, 0));
+    say("unknown flags", splice(fd, NULL, others[1], NULL, 64, 1 << 20));
+    say("the wrong end", splice(fd, NULL, others[0], NULL, 64, 0));
+    say("a part", splice(fd, NULL, pipes[1], NULL, 30, 0));
+    say_piped(pipes[0], 100);
+    say("no pipe", splice(fd, NULL, file, NULL, 64, 0));
+    /* No room in the pipe. */
+    int size = fcntl(pipes[1], F_GETPIPE_SZ);
+    MUST(fcntl(pipes[1], F_SETFL, O_NONBLOCK));
+    while (write(pipes[1], &letter, 1) == 1) {
+    }
+    say("full, at once", splice(fd, NULL, pipes[1], NULL, 64, SPLICE_F_NONBLOCK));
+    say("full", splice(fd, NULL, pipes[1], NULL, 64, 0));
+    for (char buffer[4096]; size > 0; size -= (int)sizeof buffer)
+        MUST(read(pipes[0], buffer, sizeof buffer));
+    MUST(fcntl(pipes[1], F_SETFL, 0));
+    say("the rest", splice(fd, NULL, pipes[1], NULL, 1000, 0));
+    say_piped(pipes[0], 100);
+    say("the end", splice(fd, NULL, pipes[1], NULL, 1000, 0));
+    MUST(close(fd));
+    fd = connected("sink\n");
+    MUST(fcntl(fd, F_SETFL, O_NONBLOCK));
+    say("empty", splice(fd, NULL, pipes[1], NULL, 64, 0));
+    MUST(fcntl(fd, F_SETFL, 0));
+    set_timeout(fd, 200);
+    double begun = now_sec();
+    say("in time", splice(fd, NULL, pipes[1], NULL, 64, 0));
+    say_waited("in time", begun, 200);
+    struct iovec part = {&letter, 1};
+    say("tee from", tee(fd, pipes[1], 10, 0));
+    say("tee to", tee(pipes[0], fd, 10, 0));
+    say("vmsplice", vmsplice(fd, &part, 1, 0));
+    say("copy_file_range", copy_file_range(file, NULL, fd, NULL, 10, 0));
+    say("copy_file_range from", copy_file_range(fd, NULL, file, NULL, 10, 0));
+    MUST(close(fd));
+}
+
+static void stream_into_nothing(void)
+{
+    int fd = connected("say 100 100 0\n"), pipes[2];
+    struct sigaction action = {.sa_handler = handler};
+    MUST(sigaction(SIGPIPE, &action, NULL));
+    MUST(pipe(pipes));
+    await_octets(fd, 100);
+    MUST(close(pipes[0]));
+    say("nobody reads", splice(fd, NULL, pipes[1], NULL, 64, 0));
+    printf("  signals %d\n", signals);
+    say("still", recv(fd, (char[200]){0}, 200, 0));
+    MUST(close(fd));
+}
+
+/* From one connection into another. */
+static void forwarded(void)
+{
+    int from = connected("say 3000000 70000 0\n"), to = connected("sink\n"), pipes[2];
+    size_t total = 0;
+    MUST(pipe(pipes));
+    for (;;) {
+        long in = splice(from, NULL, pipes[1], NULL, 1 << 20, SPLICE_F_MOVE | SPLICE_F_MORE);
+        if (in == 0)
+            break;
+        must(in > 0, "splice", __LINE__);
+        for (long left = in; left > 0;) {
+            long out = splice(pipes[0], NULL, to, NULL, (size_t)left, SPLICE_F_MOVE | SPLICE_F_MORE);
+            must(out > 0, "splice", __LINE__);
+            left -= out;
+            total += (size_t)out;
+        }
+    }
+    printf("forwarded %zu\n", total);
+    MUST(close(from));
+    say_report(to);
+}
+
+struct spliced {
+    int from, to;
+};
+
+static void *splices(void *arg)
+{
+    const struct spliced *spliced = arg;
+    splice(spliced->from, NULL, spliced->to, NULL, 100, 0);
+    return NULL;
+}
+
+static void say_cancelled(const char *what, int from, int to)
+{
+    struct spliced spliced = {from, to};
+    pthread_t thread;
+    void *result = NULL;
+    must(pthread_create(&thread, NULL, splices, &spliced) == 0, "pthread_create", __LINE__);
+    sleep_msec(100);
+    must(pthread_cancel(thread) == 0, "pthread_cancel", __LINE__);
+    must(pthread_join(thread, &result) == 0, "pthread_join", __LINE__);
+    printf("%s: cancelled %d\n", what, result == PTHREAD_CANCELED);
+}
+
+static void cancelled(void)
+{
+    int fd = connected("sink\n"), pipes[2];
+    MUST(pipe(pipes));
+    say_cancelled("an empty pipe", pipes[0], fd);
+    say_cancelled("an empty stream", fd, pipes[1]);
+    MUST(write(pipes[1], "twelve bytes", 12));
+    say("splice", splice(pipes[0], NULL, fd, NULL, 64, 0));
+    say_report(fd);
+}
+
+/* A file's pages in a pipe. */
+static void file_by_pipe(void)
+{
+    int fd = connected("sink\n"), pipes[2], file = file_of(100000);
+    loff_t at = 0;
+    MUST(pipe(pipes));
+    for (long left = 100000; left > 0;) {
+        long in = splice(file, NULL, pipes[1], NULL, 50000, 0);
+        must(in > 0, "splice", __LINE__);
+        left -= in;
+        while (in > 0) {
+            long out = splice(pipes[0], NULL, fd, NULL, (size_t)in, SPLICE_F_MORE);
+            must(out > 0, "splice", __LINE__);
+            in -= out;
+        }
+    }
+    say("from an offset", splice(pipes[0], &at, fd, NULL, 64, 0));
+    say("to an offset", splice(pipes[0], NULL, fd, &at, 64, 0));
+    say_report(fd);
+}
+
+static void *marks(void *arg)
+{
+    int mark = 0, fd = *(int *)arg;
+    sleep_msec(1 + fd % 7);
+    MUST(setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof mark));
+    return NULL;
+}
+
+/* Only the kernel can have the stream from somewhere in the middle on. */
+static void handed_over(void)
+{
+    for (int round = 0; round < 8; round++) {
+        int from = connected("say 1000000 100000 1\n"), to = connected("sink\n"), direct = connected("sink\n"), pipes[2];
+        int fds[] = {from, to, direct}, file = file_of(MANY);
+        pthread_t thread[3];
+        MUST(pipe(pipes));
+        for (int i = 0; i < 3; i++)
+            must(pthread_create(&thread[i], NULL, marks, &fds[i]) == 0, "pthread_create", __LINE__);
+        size_t total = 0;
+        for (off_t at = 0; at < MANY;)
+            must(sendfile(direct, file, &at, 300000) > 0, "sendfile", __LINE__);
+        for (long in; (in = splice(from, NULL, pipes[1], NULL, 1 << 20, 0)) != 0; total += (size_t)in) {
+            must(in > 0, "splice", __LINE__);
+            for (long left = in, out; left > 0; left -= out) {
+                out = splice(pipes[0], NULL, to, NULL, (size_t)left, 0);
+                must(out > 0, "splice", __LINE__);
+            }
+        }
+        for (int i = 0; i < 3; i++)
+            must(pthread_join(thread[i], NULL) == 0, "pthread_join", __LINE__);
+        printf("forwarded %zu\n", total);
+        say_report(direct);
+        say_report(to);
+        MUST(close(from));
+        MUST(close(file));
+        MUST(close(pipes[0]));
+        MUST(close(pipes[1]));
+    }
+}
+
 CASES({"file_position", file_position}, {"offset", offset}, {"blocking", blocking}, {"nonblocking", nonblocking}, {"edge", edge},
       {"timed", timed}, {"interrupted", interrupted}, {"refused", refused}, {"special", special}, {"append", append}, {"broken", broken},
-      {"coalesced", coalesced}, {"truncated", truncated}, {"threads", threads})
+      {"coalesced", coalesced}, {"truncated", truncated}, {"threads", threads}, {"pipe_to_stream", pipe_to_stream}, {"pipe_waits", pipe_waits}, {"pipe_nonblocking", pipe_nonblocking},
+      {"pipe_broken", pipe_broken}, {"stream_to_pipe", stream_to_pipe}, {"stream_into_nothing", stream_into_nothing},
+      {"forwarded", forwarded}, {"cancelled", cancelled},
+      {"file_by_pipe", file_by_pipe}, {"handed_over", handed_over})

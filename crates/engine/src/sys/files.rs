@@ -1,6 +1,7 @@
 //! Files of the program, of which octets are sent.
 
 use std::mem;
+use std::ptr;
 
 use libc::{c_int, off64_t};
 
@@ -57,9 +58,48 @@ pub(crate) fn read_at(
     Ok(len)
 }
 
+/// Replaces what is in `chunk` by what a pipe has, at most `most` octets. Returns how many: 0 at its end. Fails with `EAGAIN` if there is
+/// nothing, and with `EOPNOTSUPP` if the kernel cannot say so.
+pub(crate) fn read_now(pipe: c_int, chunk: &mut Vec<u8>, most: usize) -> Result<usize, Errno> {
+    chunk.clear();
+    chunk.reserve(most);
+    let part = libc::iovec {
+        iov_base: chunk.as_mut_ptr().cast(),
+        iov_len: most,
+    };
+    // SAFETY: the vector has room for so many octets, and the kernel writes no more.
+    let read = unsafe { at_once(libc::SYS_preadv2, pipe, &part) }?;
+    let len = read.min(most);
+    // SAFETY: the kernel has written so many.
+    unsafe { chunk.set_len(len) };
+    Ok(len)
+}
+
+/// Writes to a pipe what has room there now. Errors as of [`read_now`].
+pub(crate) fn write_now(pipe: c_int, octets: &[u8]) -> Result<usize, Errno> {
+    let part = libc::iovec {
+        iov_base: octets.as_ptr().cast_mut().cast(),
+        iov_len: octets.len(),
+    };
+    // SAFETY: the kernel reads so many octets.
+    unsafe { at_once(libc::SYS_pwritev2, pipe, &part) }
+}
+
+/// # Safety
+/// The buffer must be valid for `preadv2(2)` or `pwritev2(2)`, whichever is called.
+unsafe fn at_once(call: libc::c_long, pipe: c_int, part: &libc::iovec) -> Result<usize, Errno> {
+    // The offset is that of no file, in two words.
+    let (first, offset) = (ptr::from_ref(part), (-1_i64, -1_i64));
+    // SAFETY: the caller's promise.
+    let moved = check(unsafe {
+        libc::syscall(call, pipe, first, 1, offset.0, offset.1, libc::RWF_NOWAIT)
+    })?;
+    Ok(moved as usize)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
 
     use super::*;
@@ -82,6 +122,26 @@ mod tests {
         let status = file_status(fd).unwrap();
         assert_eq!((status.kind, status.len), (libc::S_IFREG, 11));
         assert_eq!(read_at(-1, 0, &mut chunk, 3), Err(Errno(libc::EBADF)));
+    }
+
+    #[test]
+    fn a_pipe_is_read_and_written_without_waiting() {
+        let (mut reader, mut writer) = std::io::pipe().unwrap();
+        let (out, into) = (reader.as_raw_fd(), writer.as_raw_fd());
+        let mut chunk = Vec::new();
+        assert_eq!(read_now(out, &mut chunk, 9), Err(Errno(libc::EAGAIN)));
+        writer.write_all(b"the letters").unwrap();
+        assert_eq!(read_now(out, &mut chunk, 3), Ok(3));
+        assert_eq!(chunk, b"the");
+        let many = vec![7; 1 << 20];
+        let room = write_now(into, &many).unwrap();
+        assert!(room > 0 && room < many.len());
+        assert_eq!(write_now(into, &many), Err(Errno(libc::EAGAIN)));
+        let mut all = vec![0; 8 + room];
+        reader.read_exact(&mut all).unwrap();
+        assert_eq!(all[..8], *b" letters");
+        drop(writer);
+        assert_eq!(read_now(out, &mut chunk, 3), Ok(0));
     }
 
     fn memory_file() -> std::os::fd::OwnedFd {

@@ -290,3 +290,20 @@ pub(crate) fn set_nonblocking(fd: c_int, nonblocking: bool) -> Result<(), Errno>
     // SAFETY: integers.
     check(unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_SETFL, flags) }).map(|_| ())
 }
+
+/// Takes so many octets out of what the kernel's socket has received, and forgets them.
+pub(crate) fn discard(fd: c_int, count: usize) {
+    let (flags, nothing) = (
+        libc::MSG_TRUNC | libc::MSG_DONTWAIT,
+        std::ptr::null_mut::<u8>(),
+    );
+    let mut left = count;
+    while left > 0 {
+        // SAFETY: with `MSG_TRUNC` the kernel writes nothing.
+        let taken = unsafe { libc::syscall(libc::SYS_recvfrom, fd, nothing, left, flags, 0, 0) };
+        match usize::try_from(taken) {
+            Ok(taken @ 1..) => left = left.saturating_sub(taken),
+            _ => return,
+        }
+    }
+}

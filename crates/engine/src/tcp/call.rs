@@ -124,6 +124,11 @@ impl StreamCall {
         self.ends = Some(errno);
     }
 
+    /// What [`end_with`](Self::end_with) has said.
+    pub(super) fn ended_with(&self) -> Option<Errno> {
+        self.ends
+    }
+
     /// Counts a poll in vain; says whether the call is to sleep now.
     #[inline]
     fn stops_polling(&mut self) -> bool {

@@ -112,6 +112,9 @@ impl<S: TcpStack> Stream<S> {
         message: &mut Message<'_>,
         flags: c_int,
     ) -> Look {
+        if self.is_lent {
+            return Look::Nothing;
+        }
         if flags & libc::MSG_OOB != 0 {
             return Look::Over(self.read_urgent(message, flags));
         }

@@ -1,6 +1,7 @@
 //! Sending octets of a file (`sendfile(2)`): they are read into memory that becomes the stream's, with no lock held, since a page may
 //! have to come from a disk. What then has no room is read again: the file's position says only what was taken.
 
+use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 
 use ::tcp::{CHUNK_MAX, WriteError};
@@ -41,7 +42,9 @@ pub struct FileRange {
     /// The call began where the file's position is, and moves that.
     moves_position: bool,
     /// What was read last. As much of it as was not sent is read again.
-    chunk: Vec<u8>,
+    ///
+    /// Nothing is dropped where a thread may be cancelled: [`release`](Self::release).
+    chunk: ManuallyDrop<Vec<u8>>,
     /// The file cannot be read here.
     is_kernels: bool,
 }
@@ -83,7 +86,7 @@ impl FileToSend {
             count: count.min(COUNT_MAX),
             end,
             moves_position: offset.is_none(),
-            chunk: Vec::new(),
+            chunk: ManuallyDrop::default(),
             is_kernels: false,
         })
     }
@@ -93,6 +96,11 @@ impl FileRange {
     /// Whether it has turned out that only the kernel can read the file.
     pub fn is_kernels(&self) -> bool {
         self.is_kernels
+    }
+
+    /// Gives its memory back. It is not used afterwards.
+    pub fn release(&mut self) {
+        drop(std::mem::take(&mut *self.chunk));
     }
 
     /// Notes that so many octets were sent. Returns where the next call goes on.
@@ -122,10 +130,21 @@ impl FileRange {
 }
 
 /// What came of one look at the stream.
-enum Step {
+pub(super) enum Step {
     /// For so many there is room, or so many are sent.
     Octets(usize),
+    /// The kernel has the stream.
+    HandedOver,
     Over(StreamOutcome),
+}
+
+/// How much of a chunk is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// What has room.
+    WithRoom,
+    /// All of it.
+    Whole,
 }
 
 impl<S: TcpStack> TcpSocket<S> {
@@ -144,8 +163,9 @@ impl<S: TcpStack> TcpSocket<S> {
         for _ in 0..POLLS_PER_ATTEMPT {
             // The peer may have made room.
             self.interfaces.receive_waiting();
-            let room = match self.room_to_send(host, call, range) {
+            let room = match self.room_to_send(host, call, &mut range.chunk) {
                 Step::Octets(room) => room,
+                Step::HandedOver => return Self::handed_over(host, call),
                 Step::Over(outcome) => return outcome,
             };
             let mut is_held_up = room == 0;
@@ -159,13 +179,14 @@ impl<S: TcpStack> TcpSocket<S> {
                     }
                     Err(errno) => return call.end(errno),
                 };
-                match self.send_chunk(host, call, range) {
-                    Step::Over(outcome) => return outcome,
+                // Between the pieces more is to come (`SPLICE_F_MORE`), as the kernel has it.
+                let is_more = !range.is_last(call.done + read);
+                match self.send_chunk(host, call, &mut range.chunk, is_more, Part::WithRoom) {
                     Step::Octets(sent) => is_held_up = sent < read,
+                    Step::HandedOver => return Self::handed_over(host, call),
+                    Step::Over(outcome) => return outcome,
                 }
                 if range.is_last(call.done) {
-                    let counters = self.counters();
-                    self.note_thread(&self.sender, &counters.tx_thread);
                     return StreamOutcome::Done(call.done);
                 }
             }
@@ -176,40 +197,36 @@ impl<S: TcpStack> TcpSocket<S> {
         StreamOutcome::Again
     }
 
-    /// For how many octets there is room, whatever else may speak against them. Takes memory for them.
-    fn room_to_send(
+    /// For how many octets there is room. Takes memory for them.
+    pub(super) fn room_to_send(
         &'static self,
         host: &Host<S>,
         call: &StreamCall,
-        range: &mut FileRange,
+        chunk: &mut Vec<u8>,
     ) -> Step {
         let mut role = self.role.lock();
         if self.generation() != call.generation {
             return Step::Over(StreamOutcome::Fail(Errno(libc::EBADF)));
         }
         let Role::Stream(stream) = &mut *role else {
-            drop(role);
-            return Step::Over(Self::is_handed_over(host, call));
+            return Step::HandedOver;
         };
         let connection = &mut stream.connection;
         let room = connection.room_to_write();
-        if room > 0 {
-            if range.chunk.capacity() == 0 {
-                range.chunk = connection.take_spare_chunk();
+        if let Ok(room) = room {
+            if chunk.capacity() == 0 {
+                *chunk = connection.take_spare_chunk();
             }
             return Step::Octets(room);
         }
-        let now = now();
-        // Nothing is written, where there is no room.
-        let refused = connection.write(now, &[0]);
-        let outcome = stream.settle(&self.core, now);
+        let outcome = stream.settle(&self.core, now());
         let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);
         self.after(host, &outcome, sender);
-        self.outcome_of(refused, call)
+        self.step_of(room, call)
     }
 
-    fn outcome_of(&self, written: Result<usize, WriteError>, call: &StreamCall) -> Step {
+    fn step_of(&self, written: Result<usize, WriteError>, call: &StreamCall) -> Step {
         match written {
             Ok(sent) => Step::Octets(sent),
             Err(WriteError::WouldBlock) => Step::Octets(0),
@@ -218,7 +235,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// The kernel has the stream: what the call has done is its result, or it begins there.
-    fn is_handed_over(host: &Host<S>, call: &StreamCall) -> StreamOutcome {
+    fn handed_over(host: &Host<S>, call: &StreamCall) -> StreamOutcome {
         Self::wait_for_hand_over(host);
         match call.done {
             0 => StreamOutcome::Kernel,
@@ -226,29 +243,31 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// Sends what was read, or as much of it as has room.
-    fn send_chunk(
+    /// Sends what is in `chunk`.
+    pub(super) fn send_chunk(
         &'static self,
         host: &Host<S>,
         call: &mut StreamCall,
-        range: &mut FileRange,
+        chunk: &mut Vec<u8>,
+        is_more: bool,
+        part: Part,
     ) -> Step {
         let mut role = self.role.lock();
         if self.generation() != call.generation {
             return Step::Over(StreamOutcome::Fail(Errno(libc::EBADF)));
         }
         let Role::Stream(stream) = &mut *role else {
-            drop(role);
-            return Step::Over(Self::is_handed_over(host, call));
+            return Step::HandedOver;
         };
         if stream.migration.is_due() && stream.moves_to_caller() {
             self.counters().tx_migrations.add_contended(1);
         }
         let now = now();
-        // Between the pieces more is to come (`SPLICE_F_MORE`), as the kernel has it.
-        let is_more = !range.is_last(call.done + range.chunk.len());
         let connection = &mut stream.connection;
-        let written = connection.write_chunk(now, &mut range.chunk, is_more);
+        let written = match part {
+            Part::WithRoom => connection.write_chunk(now, chunk, is_more),
+            Part::Whole => connection.write_whole(now, chunk, is_more),
+        };
         let outcome = stream.settle(&self.core, now);
         let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);
@@ -258,8 +277,10 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         if let Ok(sent) = written {
             call.done += sent;
-            self.counters().tx_bytes.add_contended(sent as u64);
+            let counters = self.counters();
+            counters.tx_bytes.add_contended(sent as u64);
+            self.note_thread(&self.sender, &counters.tx_thread);
         }
-        self.outcome_of(written, call)
+        self.step_of(written, call)
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct Stream<S: Stack> {
     /// The application has not been told of the end of the handshake by `connect(2)` (`SS_CONNECTING`).
     pub(super) is_connecting: bool,
     pub(super) is_read_shut: bool,
+    /// What was received is about to be taken by a call that has looked at it (`splice(2)`): others find nothing.
+    pub(super) is_lent: bool,
     pub(super) is_write_shut: bool,
     /// The application has let go; the descriptor keeps the kernel's socket, and with it the addresses.
     pub(super) orphan: Option<Option<OwnDescriptor>>,
@@ -136,6 +138,7 @@ impl<S: Stack> Stream<S> {
             waits: 0,
             is_connecting: false,
             is_read_shut: false,
+            is_lent: false,
             is_write_shut: false,
             orphan: None,
             wait: Wait::Open,

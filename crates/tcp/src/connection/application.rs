@@ -37,9 +37,43 @@ impl<P: Payload> Connection<P> {
         Ok(count)
     }
 
-    /// How many octets a write would take now, if nothing else spoke against it.
-    pub fn room_to_write(&self) -> usize {
-        self.send_room()
+    /// How many octets a write would take now: at least one.
+    ///
+    /// # Errors
+    /// As of a [`write`](Self::write) now.
+    pub fn room_to_write(&mut self) -> Result<usize, WriteError> {
+        self.check_writable()?;
+        let room = self.send_room();
+        if room == 0 {
+            self.sender.is_refused = true;
+            self.sender.is_blocked = true;
+            return Err(WriteError::WouldBlock);
+        }
+        Ok(room)
+    }
+
+    /// As [`write_chunk`](Self::write_chunk) of all that is in `chunk`, with or without room: for what cannot stay where it came from,
+    /// and is not more than there was room for a moment before.
+    ///
+    /// # Errors
+    /// See [`WriteError`], but for [`WriteError::WouldBlock`]. Nothing was written.
+    pub fn write_whole(
+        &mut self,
+        now: Instant,
+        chunk: &mut Vec<u8>,
+        is_more: bool,
+    ) -> Result<usize, WriteError> {
+        self.check_writable()?;
+        self.measure_write(now);
+        let len = chunk.len();
+        if (CHUNK_MIN..=CHUNK_MAX).contains(&len) {
+            self.sender.queue.push_chunk(chunk);
+        } else {
+            self.sender.queue.push(chunk);
+        }
+        self.sender.is_more = is_more;
+        self.sender.is_blocked |= !self.has_send_room();
+        Ok(len)
     }
 
     /// Memory of the connection's that is not in use, or none, to be filled for [`write_chunk`](Self::write_chunk).

@@ -128,7 +128,7 @@ fn msg_more_waits_for_the_rest() {
 fn a_chunk_is_written_as_its_octets_are() {
     let mut solo = Solo::established();
     let now = solo.now;
-    let room = solo.connection.room_to_write();
+    let room = solo.connection.room_to_write().unwrap();
     // A short one is copied.
     let mut chunk = b"head".to_vec();
     assert_eq!(solo.connection.write_chunk(now, &mut chunk, true), Ok(4));
@@ -141,7 +141,7 @@ fn a_chunk_is_written_as_its_octets_are() {
     let first = solo.poll().remove(0);
     assert!(first.payload.starts_with(b"head\x07\x07"));
     // Of what has too little room a part is copied, and the rest is still there.
-    let room = solo.connection.room_to_write();
+    let room = solo.connection.room_to_write().unwrap_or(0);
     let mut rest = vec![8; room + 100];
     let written = solo.connection.write_chunk(now, &mut rest, false);
     let expected = if room > 0 {
@@ -153,6 +153,13 @@ fn a_chunk_is_written_as_its_octets_are() {
     assert_eq!(rest.len(), room + 100);
     let refused = solo.connection.write_chunk(now, &mut rest, false);
     assert_eq!(refused, Err(WriteError::WouldBlock));
+    let none = solo.connection.room_to_write();
+    assert_eq!(none, Err(WriteError::WouldBlock));
+    // What cannot stay where it came from is taken even so.
+    let queued = solo.connection.unacknowledged_len();
+    let whole = solo.connection.write_whole(now, &mut rest, false);
+    assert_eq!(whole, Ok(room + 100));
+    assert_eq!(solo.connection.unacknowledged_len(), queued + room + 100);
 }
 
 #[test]
