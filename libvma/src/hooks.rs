@@ -12,6 +12,8 @@ mod process;
 mod raw;
 mod receive;
 mod rights;
+#[cfg(target_arch = "x86_64")]
+mod ring;
 mod select;
 mod send;
 mod setup;

@@ -8,7 +8,7 @@ use engine::monitor::{Monitor, ThreadPlace};
 use crate::guard;
 use crate::life::{self, Device};
 use crate::log_sink;
-use crate::signals::SignalSet;
+use crate::signals::{self, SignalSet};
 
 /// What the standard library gives a thread, too.
 const INTERNAL_STACK_BYTES: usize = 2 << 20;
@@ -20,8 +20,11 @@ pub(crate) fn runs_at(place: ThreadPlace) {
     let _ = PLACE.set(place);
 }
 
-/// Starts the internal thread if an interface is open, or to be taken over, and the thread does not run yet.
+/// Prepares the process for its end when it has its first connection or listener. Starts the internal thread if an interface is open, or to be taken over, and the thread does not run yet.
 pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
+    if engine.has_streams() && life::is_first_to_prepare_for_death() {
+        signals::hand_over_before_death();
+    }
     if !engine.has_open_interface() && !engine.waits_for_interface() {
         return;
     }

@@ -26,6 +26,8 @@ struct Life {
     /// [`NOT_STARTED`], [`STARTING`] or [`STARTED`].
     start: AtomicU32,
     is_watched: AtomicBool,
+    /// Signals that end it have stand-ins.
+    is_prepared_for_death: AtomicBool,
     is_looking_around: AtomicBool,
     /// A thread installs a signal handler.
     is_installing: AtomicBool,
@@ -42,6 +44,7 @@ static UNWIPED: Life = Life {
     pid: AtomicI32::new(0),
     start: AtomicU32::new(NOT_STARTED),
     is_watched: AtomicBool::new(false),
+    is_prepared_for_death: AtomicBool::new(false),
     is_looking_around: AtomicBool::new(false),
     is_installing: AtomicBool::new(false),
 };
@@ -143,6 +146,12 @@ pub(crate) fn is_first_watcher() -> bool {
     !life().is_watched.swap(true, Ordering::Relaxed)
 }
 
+/// `true` for the first caller in this process.
+pub(crate) fn is_first_to_prepare_for_death() -> bool {
+    let prepared = &life().is_prepared_for_death;
+    !prepared.load(Ordering::Relaxed) && !prepared.swap(true, Ordering::Relaxed)
+}
+
 /// Waits until no other thread of this process installs a signal handler. A forked child finds that nobody does.
 pub(crate) fn begin_installation() {
     while life().is_installing.swap(true, Ordering::Acquire) {
@@ -195,6 +204,7 @@ extern "C" fn forked() {
         life.pid.store(0, Ordering::Relaxed);
         life.start.store(NOT_STARTED, Ordering::Relaxed);
         life.is_watched.store(false, Ordering::Relaxed);
+        life.is_prepared_for_death.store(false, Ordering::Relaxed);
         life.is_looking_around.store(false, Ordering::Relaxed);
         life.is_installing.store(false, Ordering::Relaxed);
     }

@@ -4,6 +4,7 @@
 mod action;
 mod bus_error;
 mod crash;
+mod death;
 mod installation;
 mod interruption;
 mod mask;
@@ -24,6 +25,7 @@ use installation::Installation;
 
 pub(crate) use bus_error::survive_truncated_statistics;
 pub(crate) use crash::log_backtraces;
+pub(crate) use death::hand_over_before_death;
 pub(crate) use interruption::end_calls_on_sigint;
 pub(crate) use mask::SignalSet;
 
@@ -53,6 +55,10 @@ extern "C" fn wrapper(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
     let handler = action.handler();
     if handler == 0 {
         return;
+    }
+    if action.resets() {
+        let is_own = !action.takes_information();
+        stand_in::replace_default(signal, if is_own { libc::SA_SIGINFO } else { 0 });
     }
     if action.takes_information() {
         // SAFETY: the application installed a handler of three arguments (SA_SIGINFO).
@@ -89,17 +95,7 @@ unsafe fn waits_outside(
     }) else {
         return false;
     };
-    let is_fault = information.si_code > 0
-        && matches!(
-            signal,
-            libc::SIGSEGV
-                | libc::SIGBUS
-                | libc::SIGFPE
-                | libc::SIGILL
-                | libc::SIGTRAP
-                | libc::SIGSYS
-        );
-    if is_fault {
+    if is_fault(signal, information) {
         return false;
     }
     let saved = guard::errno();
@@ -118,6 +114,16 @@ unsafe fn waits_outside(
     }
     guard::set_errno(saved);
     queued
+}
+
+/// Whether what the thread has done itself is the cause.
+fn is_fault(signal: c_int, information: &siginfo_t) -> bool {
+    use libc::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+    information.si_code > 0
+        && matches!(
+            signal,
+            SIGSEGV | SIGBUS | SIGFPE | SIGILL | SIGTRAP | SIGSYS
+        )
 }
 
 /// The next delivery is to find the handler. With `SA_RESETHAND` the kernel has put the default action in its place before this
@@ -171,7 +177,7 @@ pub(crate) unsafe fn install(
     // SAFETY: `new` is null or readable (the caller's promise).
     let mut passed = (!new.is_null()).then(|| unsafe { new.read_unaligned() });
     let asks = passed.is_some_and(|action| is_function(action.sa_sigaction));
-    let _alone = asks.then(Installation::begin);
+    let _alone = passed.is_some().then(Installation::begin);
     let previous = Action::of(index);
     if let Some(action) = passed.as_mut() {
         if action.sa_sigaction == wrapper as *const () as usize {
@@ -184,15 +190,11 @@ pub(crate) unsafe fn install(
                 action.sa_sigaction = wrapper as *const () as usize;
                 action.sa_flags |= libc::SA_SIGINFO;
             }
-        } else if action.sa_sigaction == libc::SIG_DFL
-            && let Some(stand_in) = stand_in::of_default_action(index)
-        {
-            *action = stand_in;
         }
     }
-    let passed = passed.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: `passed` is null or points at our copy; `old` is the caller's.
-    let result = unsafe { real::sigaction(signal, passed, old) };
+    let given = passed.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: `given` is null or points at our copy; `old` is the caller's.
+    let result = unsafe { real::sigaction(signal, given, old) };
     if result != 0 {
         if asks {
             previous.publish(index);
@@ -201,6 +203,11 @@ pub(crate) unsafe fn install(
     }
     // SAFETY: `old` is null or writable (the caller's promise).
     unsafe { show_at(index, old, previous) };
+    if let Some(action) = passed
+        && action.sa_sigaction == libc::SIG_DFL
+    {
+        stand_in::replace_default(signal, 0);
+    }
     result
 }
 

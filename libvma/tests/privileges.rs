@@ -216,7 +216,7 @@ fn rights_that_are_lowered_cost_no_connection() {
                     "{how}: {log}"
                 );
                 // They were past the kernel until only the kernel could go on.
-                let text = "back to the kernel: splice or sendfile";
+                let text = "back to the kernel: the C library itself reads it";
                 assert_eq!(log.matches(text).count(), 1, "{how}: {log}");
             }
         }

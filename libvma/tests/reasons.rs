@@ -275,3 +275,31 @@ fn what_is_said_of_a_whole_process_is_said_of_each_socket() {
     );
     assert_eq!(program.why("offloaded"), expected);
 }
+
+/// A ring that no hook has seen made, then sockets.
+#[test]
+fn sockets_of_a_program_that_uses_io_uring_are_the_kernels() {
+    let pair = or_skip!(Namespaces::pair());
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/io_uring.c");
+    let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+    let mut command = preloaded(&pair.b, &program).unwrap();
+    command.args(["sockets", &Pair::ADDRESS_B.to_string(), "7040"]);
+    command.env("VMA_TRACELEVEL", "2");
+    let mut program = Accelerated::start(command).unwrap();
+    let ready = eventually(SOON, || program.process().stdout().contains("ready"));
+    assert!(ready, "{}", program.process().stderr());
+    let sockets = program.sockets();
+    let reasons = program.reader().reasons().unwrap();
+    let text = |code| {
+        reasons
+            .iter()
+            .find(|it| it.code == code)
+            .map(|it| it.name.as_str())
+    };
+    let said: Vec<_> = sockets.iter().map(|it| text(it.reason)).collect();
+    let expected = Some("the program uses io_uring, past the library");
+    assert_eq!(said, [expected; 2]);
+    let log = program.process().stderr();
+    let lines = log.lines().filter(|line| line.contains("io_uring")).count();
+    assert_eq!(lines, 1, "{log}");
+}

@@ -24,6 +24,10 @@ Usage: cargo xtask <command>
   bench --services [--service NAME]...
                         answers a second and CPU time of services under load, on the kernel and with libvma: of those
                         that are named, or of all
+  bench --everyday [--service NAME]... [--rounds N] [--check] [--quick]
+                        37 everyday services as their packages ship them, under their usual load generators, on the
+                        kernel and with libvma at the server and at both ends (1 to 1000 rounds, default 3); --quick: the
+                        eight that test looks at
   bench --streams [--rounds N]
                         how fast one stream of iperf3 is, on the kernel and with libvma at either end and at both
   bench --feed [--rounds N]
@@ -48,6 +52,8 @@ Usage: cargo xtask <command>
 /// The fewest rounds whose medians are worth reporting.
 const LEAST_ROUNDS: u32 = 5;
 const MOST_ROUNDS: u32 = 1000;
+/// The services are many, and each round runs each five times.
+const EVERYDAY_ROUNDS: u32 = 3;
 
 const MOST_FUZZ_SECONDS: u32 = 86_400;
 
@@ -94,6 +100,8 @@ pub(crate) struct BenchOptions {
     pub(crate) json: Option<PathBuf>,
     /// Whether a missed number is a failure.
     pub(crate) check: bool,
+    /// Whether the short form is enough, of what has one.
+    pub(crate) quick: bool,
     pub(crate) subject: Subject,
     /// Those of the services; all if none is named.
     pub(crate) service: Vec<String>,
@@ -105,6 +113,8 @@ pub(crate) enum Subject {
     /// Datagrams, and parts of the library by themselves.
     Sockets,
     Services,
+    /// Services as their packages ship them.
+    Everyday,
     /// One stream.
     Streams,
     /// Connections that last for one request.
@@ -125,6 +135,7 @@ impl Default for BenchOptions {
             rounds: LEAST_ROUNDS,
             json: None,
             check: false,
+            quick: false,
             subject: Subject::Sockets,
             service: Vec::new(),
         }
@@ -224,20 +235,18 @@ fn parse_fuzz(arguments: &mut Parser) -> Result<Task, Failure> {
 
 fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
     let mut options = BenchOptions::default();
+    let mut rounds = None;
     while let Some(argument) = arguments.next().map_err(usage_error)? {
         match argument {
             Arg::Long("rounds") => {
                 let value = arguments.value().map_err(usage_error)?;
-                options.rounds = value.parse().map_err(usage_error)?;
-                if !(LEAST_ROUNDS..=MOST_ROUNDS).contains(&options.rounds) {
-                    let reason = format!("--rounds is {LEAST_ROUNDS} to {MOST_ROUNDS}");
-                    return Err(Failure::Usage(reason));
-                }
+                rounds = Some(value.parse().map_err(usage_error)?);
             }
             Arg::Long("json") => {
                 options.json = Some(arguments.value().map_err(usage_error)?.into());
             }
             Arg::Long("check") => options.check = true,
+            Arg::Long("quick") => options.quick = true,
             Arg::Long("streams") => options.subject = Subject::Streams,
             Arg::Long("short") => options.subject = Subject::Short,
             Arg::Long("feed") => options.subject = Subject::Feed,
@@ -245,13 +254,28 @@ fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
             Arg::Long("calls") => options.subject = Subject::Calls,
             Arg::Long("throughput") => options.subject = Subject::Throughput,
             Arg::Long("services") => options.subject = Subject::Services,
+            Arg::Long("everyday") => options.subject = Subject::Everyday,
             Arg::Long("service") => {
                 let name = arguments.value().and_then(ValueExt::string);
                 options.service.push(name.map_err(usage_error)?);
-                options.subject = Subject::Services;
+                if options.subject != Subject::Everyday {
+                    options.subject = Subject::Services;
+                }
             }
             other => return Err(usage_error(other.unexpected())),
         }
+    }
+    let (least, usual) = match options.subject {
+        Subject::Everyday => (1, EVERYDAY_ROUNDS),
+        _ => (LEAST_ROUNDS, LEAST_ROUNDS),
+    };
+    if options.quick && options.subject != Subject::Everyday {
+        return Err(Failure::Usage("--quick is for --everyday".to_owned()));
+    }
+    options.rounds = rounds.unwrap_or(usual);
+    if !(least..=MOST_ROUNDS).contains(&options.rounds) {
+        let reason = format!("--rounds is {least} to {MOST_ROUNDS}");
+        return Err(Failure::Usage(reason));
     }
     Ok(Task::Bench(options))
 }
@@ -283,6 +307,7 @@ mod tests {
                 "demo",
                 "test",
                 "fuzz",
+                "bench",
                 "bench",
                 "bench",
                 "bench",
@@ -325,6 +350,20 @@ mod tests {
                 ..BenchOptions::default()
             }))
         );
+        for words in [
+            "bench --everyday --service nsd-udp --rounds 1",
+            "bench --service nsd-udp --rounds 1 --everyday",
+        ] {
+            assert_eq!(
+                parse_words(words),
+                Ok(Task::Bench(BenchOptions {
+                    subject: Subject::Everyday,
+                    service: vec!["nsd-udp".to_owned()],
+                    rounds: 1,
+                    ..BenchOptions::default()
+                }))
+            );
+        }
         assert_eq!(
             parse_words("bench --streams --rounds 7"),
             Ok(Task::Bench(BenchOptions {
@@ -389,6 +428,8 @@ mod tests {
             ("bench --rounds many", "many"),
             ("bench --rounds 4", "5 to 1000"),
             ("bench --rounds 1001", "5 to 1000"),
+            ("bench --everyday --rounds 0", "1 to 1000"),
+            ("bench --quick", "--everyday"),
         ] {
             let error = parse_words(words).unwrap_err();
             assert!(error.contains(named), "{words}: {error}");

@@ -2,6 +2,7 @@
 
 mod calls;
 mod cost;
+mod everyday;
 mod feed;
 mod floor;
 mod gate;
@@ -28,6 +29,7 @@ use crate::output::{print, say};
 use crate::setup;
 use crate::sockperf::Latency;
 use cost::Cost;
+pub(crate) use everyday::gate as everyday_gate;
 pub(crate) use gate::gate;
 use system::System;
 
@@ -57,6 +59,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     match options.subject {
         Subject::Sockets => {}
         Subject::Services => return services::run(options),
+        Subject::Everyday => return everyday::run(options),
         Subject::Streams => return streams::run(options),
         Subject::Short => return short::run(options),
         Subject::Feed => return feed::run(options),

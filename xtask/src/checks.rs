@@ -194,6 +194,7 @@ fn usual_steps() -> Result<Vec<Step>, Failure> {
     steps.push(instruction_counts()?);
     if let Some(library) = &library {
         steps.push(step("gain", || bench::gate(library))?);
+        steps.push(step("everyday", || bench::everyday_gate(library))?);
     }
     Ok(steps)
 }

@@ -197,6 +197,11 @@ impl<B: Backend> Engine<B> {
         }
     }
 
+    /// Whether there are connections or listeners in user space.
+    pub fn has_streams(&self) -> bool {
+        self.tcp.has_streams()
+    }
+
     /// Whether a device is open.
     pub fn has_open_interface(&self) -> bool {
         self.links.has_open()

@@ -15,6 +15,7 @@
 
 mod cpu_sharing;
 mod engine;
+pub mod io_uring;
 mod mux;
 mod netconf_network;
 mod process;

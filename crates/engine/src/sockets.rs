@@ -47,3 +47,4 @@ pub(crate) mod socket;
 pub(crate) mod stack;
 pub mod user_memory;
 pub(crate) mod wait;
+mod withdrawal;

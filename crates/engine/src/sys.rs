@@ -214,6 +214,30 @@ pub(crate) fn inode(fd: c_int) -> u64 {
     if result == 0 { status.st_ino } else { 0 }
 }
 
+/// Device and inode number of a file.
+pub(crate) fn device_and_inode(fd: c_int) -> Option<(u64, u64)> {
+    // SAFETY: all-zero is a value of this struct of integers.
+    let mut status: libc::stat = unsafe { mem::zeroed() };
+    // SAFETY: the kernel writes one `struct stat`.
+    let result = unsafe { libc::syscall(libc::SYS_fstat, fd, &raw mut status) };
+    (result == 0).then_some((status.st_dev, status.st_ino))
+}
+
+/// Memory of a descriptor that whoever maps it shares; to be given back with [`unmap`].
+pub(crate) fn map_shared(fd: c_int, offset: i64, len: usize) -> Option<*mut u8> {
+    let (any, protection) = (ptr::null_mut::<u8>(), libc::PROT_READ | libc::PROT_WRITE);
+    let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+    // SAFETY: the kernel chooses where, and replaces nothing.
+    let at = unsafe { libc::syscall(libc::SYS_mmap, any, len, protection, flags, fd, offset) };
+    (at != -1).then_some(at as *mut u8)
+}
+
+/// Ends a mapping of [`map_shared`].
+pub(crate) fn unmap(at: *mut u8, len: usize) {
+    // SAFETY: by its only owner, who uses it no more.
+    unsafe { libc::syscall(libc::SYS_munmap, at, len) };
+}
+
 /// `RLIMIT_MEMLOCK` in bytes; `None` without a limit.
 pub(crate) fn locked_memory_limit_bytes() -> Option<u64> {
     let mut limit = libc::rlimit {

@@ -130,6 +130,16 @@ futex, getpeername, getpid, getrandom, getrusage, getsockname, getsockopt, getti
 recvmsg, rt_sigpending, rt_sigprocmask, rt_tgsigqueueinfo, sched_yield, sendmsg, sendto, socketpair, unlinkat, write.
 So a program that makes its first socket before it installs the filter needs the second list only, while it uses no other interface
 than by then.
+.SH PROGRAMS THAT USE IO_URING
+Of a ring that is made through the C library's
+.BR syscall (2),
+as libuv does, the library sees what it does: it follows changes of epoll sets, and a socket that the ring uses itself becomes the kernel's first.
+Of others nobody sees it: rings that a program makes with instructions of its own (liburing), or that take their operations by themselves (SQPOLL), from
+tables of descriptors or from the program's memory.
+All sockets of such a process are the kernel's, and
+.B vma_stats explain
+gives the reason.
+A ring of the first kind that is made when sockets are past the kernel already is found within half a second.
 .SH EXAMPLES
 Lowest latency, at the price of one processor for each thread that waits:
 .PP

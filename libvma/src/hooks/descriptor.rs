@@ -1,7 +1,7 @@
 //! Calls that make sockets, and copy and close descriptors.
 
 use descriptors::own;
-use engine::{Family, epoll_may_be_shared};
+use engine::{Family, epoll_may_be_shared, io_uring};
 use libc::{c_int, c_uint, c_void};
 
 use super::{create, hook, setup};
@@ -98,6 +98,7 @@ pub(super) fn forget(fd: c_int) {
     epoll_may_be_shared(fd);
     epoll_waits::number_closes(fd);
     if let Ok(number) = c_uint::try_from(fd) {
+        ring_closes(number, number);
         runtime::forget_inherited(number, number);
     }
     let Some(engine) = runtime::engine() else {
@@ -107,6 +108,14 @@ pub(super) fn forget(fd: c_int) {
         let _ = contained(|| engine.descriptor_closes(fd));
     } else if engine.is_listed(fd) {
         let _ = contained(|| engine.listed_closes(fd));
+    }
+}
+
+/// A ring of the program's is closed, perhaps. Takes no memory.
+#[inline]
+pub(super) fn ring_closes(first: c_uint, last: c_uint) {
+    if io_uring::has_any() && !life::is_vfork_child() {
+        io_uring::range_closes(first, last);
     }
 }
 
@@ -120,6 +129,7 @@ hook! {
         let engine = runtime::engine();
         if closes {
             epoll_waits::numbers_close(first, last);
+            ring_closes(first, last);
         }
         if !closes || (engine.is_none() && !own::any()) {
             // SAFETY: integers.

@@ -107,6 +107,15 @@ unsafe fn epoll_ctl_here(
     }
 }
 
+/// What the program has not registered, or not any more, is not in the kernel's set either.
+pub(super) fn forget_registration(epfd: c_int, fd: c_int) {
+    if let Some(engine) = runtime::engine().filter(|engine| engine.look_up(fd).is_some()) {
+        // SAFETY: no event is read.
+        unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, ptr::null_mut()) };
+        let _ = contained(|| engine.epoll_changed(epfd, libc::EPOLL_CTL_DEL, fd, None));
+    }
+}
+
 /// The arguments that the three forms of `epoll_wait(2)` have in common.
 #[derive(Clone, Copy)]
 struct EpollWait {

@@ -1,12 +1,12 @@
-//! `syscall(2)`: system calls by number. libuv closes descriptors so, and sends and receives several datagrams; of those the
-//! hooks have to know, and of calls that give up rights, as Go's runtime and libcap make them. All others go straight to the kernel, in the instructions of the C library's own function: a child of
+//! `syscall(2)`: system calls by number. libuv closes descriptors so, sends and receives several datagrams, and uses `io_uring`; of
+//! those the hooks have to know, and of calls that give up rights, as Go's runtime and libcap make them. All others go straight to the kernel, in the instructions of the C library's own function: a child of
 //! `clone(2)` may return from here on another stack.
 
 use std::arch::naked_asm;
 
-use libc::{c_int, c_long, c_uint, mmsghdr, timespec};
+use libc::{c_int, c_long, c_uint, c_void, mmsghdr, timespec};
 
-use super::{descriptor, receive, rights, send};
+use super::{descriptor, receive, rights, ring, send};
 use crate::epoll_waits;
 use crate::guard;
 use crate::life;
@@ -35,6 +35,13 @@ pub unsafe extern "C" fn syscall() {
         "je {rights}",
         "cmp rdi, {capset_number}",
         "je {rights}",
+        "cmp rdi, {setup_number}",
+        "jb {straight}",
+        "je 5f",
+        "cmp rdi, {enter_number}",
+        "je 6f",
+        "cmp rdi, {register_number}",
+        "je 7f",
         "jmp {straight}",
         "2:",
         "mov rdi, rsi",
@@ -52,9 +59,33 @@ pub unsafe extern "C" fn syscall() {
         "mov rdx, rcx",
         "mov rcx, r8",
         "jmp {sendmmsg}",
+        "5:",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "jmp {setup}",
+        "6:",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov rcx, r8",
+        "mov r8, r9",
+        "mov r9, [rsp + 8]",
+        "jmp {enter}",
+        "7:",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov rcx, r8",
+        "jmp {register}",
         close_number = const libc::SYS_close,
         recvmmsg_number = const libc::SYS_recvmmsg,
         sendmmsg_number = const libc::SYS_sendmmsg,
+        setup_number = const libc::SYS_io_uring_setup,
+        enter_number = const libc::SYS_io_uring_enter,
+        register_number = const libc::SYS_io_uring_register,
+        setup = sym ring::io_uring_setup,
+        enter = sym ring::io_uring_enter,
+        register = sym ring::io_uring_register,
         setuid_number = const libc::SYS_setuid,
         setreuid_number = const libc::SYS_setreuid,
         setresuid_number = const libc::SYS_setresuid,
@@ -99,6 +130,33 @@ unsafe extern "C" fn straight(
     )
 }
 
+/// `straight` with the arguments of other system calls.
+macro_rules! straight_calls {
+    ($($name:ident = $number:ident($($argument:ident: $type:ty),*);)*) => {
+        $(
+            /// # Safety
+            /// That of the system call.
+            pub(super) unsafe fn $name($($argument: $type),*) -> c_long {
+                type Call = unsafe extern "C" fn(c_long, $($type),*) -> c_long;
+                type Straight = unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
+                // SAFETY: it passes on as many arguments as it is called with, by registers and the stack, up to six.
+                let call = unsafe { std::mem::transmute::<Straight, Call>(straight) };
+                // SAFETY: the caller's promise.
+                unsafe { call(libc::$number, $($argument),*) }
+            }
+        )*
+    };
+}
+straight_calls! {
+    setup_straight = SYS_io_uring_setup(entries: c_uint, parameters: *mut c_void);
+    enter_straight = SYS_io_uring_enter(
+        fd: c_uint, submitted: c_uint, wanted: c_uint, flags: c_uint, argument: *const c_void, len: usize
+    );
+    register_straight = SYS_io_uring_register(
+        fd: c_uint, what: c_uint, argument: *mut c_void, count: c_uint
+    );
+}
+
 /// What the kernel returns of a call that fails is the error's number, negative.
 extern "C" fn failed(result: c_long) -> c_long {
     guard::set_errno(c_int::try_from(-result).unwrap_or(libc::EINVAL));
@@ -118,6 +176,7 @@ unsafe extern "C" fn close(fd: c_int) -> c_long {
     } else {
         engine::epoll_may_be_shared(fd);
         epoll_waits::number_closes(fd);
+        descriptor::ring_closes(fd.cast_unsigned(), fd.cast_unsigned());
     }
     // SAFETY: the caller's promise.
     unsafe { straight(libc::SYS_close, fd.into(), 0, 0, 0, 0) }

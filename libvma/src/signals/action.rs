@@ -11,7 +11,9 @@ use super::SIGNALS;
 const SIGINFO: u64 = 1 << 63;
 /// The same: interrupted system calls are restarted (`SA_RESTART`).
 const RESTART: u64 = 1 << 62;
-const ADDRESS: u64 = RESTART - 1;
+/// The same: the default action is in force when it runs (`SA_RESETHAND`).
+const RESETS: u64 = 1 << 61;
+const ADDRESS: u64 = RESETS - 1;
 
 /// By signal number; 0 where the wrapper was never installed.
 static ACTIONS: [AtomicU64; SIGNALS] = [const { AtomicU64::new(0) }; SIGNALS];
@@ -25,7 +27,9 @@ impl Action {
     pub(super) fn new(handler: sighandler_t, flags: c_int) -> Option<Self> {
         let address = u64::try_from(handler).ok()?;
         let set = |flag, bit| if flags & flag != 0 { bit } else { 0 };
-        let bits = set(libc::SA_SIGINFO, SIGINFO) | set(libc::SA_RESTART, RESTART);
+        let bits = set(libc::SA_SIGINFO, SIGINFO)
+            | set(libc::SA_RESTART, RESTART)
+            | set(libc::SA_RESETHAND, RESETS);
         (address & !ADDRESS == 0).then_some(Self(address | bits))
     }
 
@@ -47,6 +51,11 @@ impl Action {
     /// Whether it takes three arguments.
     pub(super) fn takes_information(self) -> bool {
         self.0 & SIGINFO != 0
+    }
+
+    /// Whether it is for one signal only.
+    pub(super) fn resets(self) -> bool {
+        self.0 & RESETS != 0
     }
 
     /// Whether interrupted system calls are restarted.
@@ -72,16 +81,18 @@ mod tests {
     fn handler_and_flags_come_back() {
         let highest = ADDRESS as sighandler_t;
         for handler in [1, 0x7fff_ffff_f001, highest] {
-            for (flags, information, restarts) in [
-                (0, false, false),
-                (libc::SA_SIGINFO | libc::SA_NODEFER, true, false),
-                (libc::SA_RESTART, false, true),
-                (libc::SA_RESTART | libc::SA_SIGINFO, true, true),
+            for (flags, information, restarts, resets) in [
+                (0, false, false, false),
+                (libc::SA_SIGINFO | libc::SA_NODEFER, true, false, false),
+                (libc::SA_RESTART, false, true, false),
+                (libc::SA_RESETHAND, false, false, true),
+                (libc::SA_RESTART | libc::SA_SIGINFO, true, true, false),
             ] {
                 let action = Action::new(handler, flags).unwrap();
                 assert_eq!(action.handler(), handler);
                 assert_eq!(action.takes_information(), information);
                 assert_eq!(action.restarts(), restarts);
+                assert_eq!(action.resets(), resets);
             }
         }
         assert_eq!(Action::new(highest + 1, 0), None);

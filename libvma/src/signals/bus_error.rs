@@ -2,7 +2,7 @@
 
 use libc::{c_int, c_void, siginfo_t};
 
-use super::stand_in;
+use super::{death, stand_in};
 
 /// From here on the process survives that its statistics file is truncated, unless a thread has the signal blocked.
 pub(crate) fn survive_truncated_statistics() {
@@ -28,6 +28,7 @@ extern "C" fn bus_error(signal: c_int, info: *mut siginfo_t, _context: *mut c_vo
         super::install_again(signal, bus_error);
         return;
     }
+    death::hand_over();
     // SAFETY: this is a signal handler.
     unsafe { stand_in::act_as_usual(signal, info) };
 }

@@ -11,7 +11,7 @@ use std::ptr;
 use libc::{c_int, c_void, siginfo_t};
 use vma_config::LogLevel;
 
-use super::stand_in;
+use super::{death, stand_in};
 use crate::log_sink;
 
 /// Frames that are shown.
@@ -44,6 +44,7 @@ extern "C" fn crashed(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
         let inside = frame.addr() - usize::from(number > 0 && !frame.is_null());
         say(|text| say_frame(text, number, frame.addr(), inside));
     }
+    death::hand_over();
     // SAFETY: this is a signal handler.
     unsafe { stand_in::act_as_usual(signal, info) };
 }

@@ -47,6 +47,8 @@ int __open64_2(const char *, int);
 int __openat_2(int, const char *, int);
 int __openat64_2(int, const char *, int);
 int __sigaction(int, const struct sigaction *, struct sigaction *);
+int capget(void *, void *);
+int capset(void *, const void *);
 sighandler_t __sysv_signal(int, sighandler_t);
 sighandler_t bsd_signal(int, sighandler_t);
 sighandler_t ssignal(int, sighandler_t);
@@ -150,6 +152,15 @@ static void exit_as_c_says(void)
 static void become_a_daemon(void)
 {
     _exit(daemon(1, 1) == 0 ? 5 : 6);
+}
+
+/* The thread keeps what it may do. */
+static int set_capabilities(void)
+{
+    struct { unsigned version; int thread; } header = {0x20080522, 0};
+    struct { unsigned effective, permitted, inheritable; } sets[2];
+    MUST(capget(&header, sets));
+    return capset(&header, sets);
 }
 
 static void await_asynchronous(const char *what, int begun, struct aiocb *control)
@@ -332,6 +343,11 @@ static char *const no_arguments[] = {NULL};
     CALL(daemon, in_child("daemon", become_a_daemon))                                                                                \
     CALL(posix_spawn_file_actions_adddup2, posix_spawn_file_actions_t actions; MUST(posix_spawn_file_actions_init(&actions));        \
          printf("adddup2 %d\n", posix_spawn_file_actions_adddup2(&actions, fd, pipes[0])); posix_spawn_file_actions_destroy(&actions)) \
+    CALL(setuid, say("setuid", setuid(getuid())))                                                                                    \
+    CALL(seteuid, say("seteuid", seteuid(geteuid())))                                                                                \
+    CALL(setreuid, say("setreuid", setreuid(getuid(), geteuid())))                                                                   \
+    CALL(setresuid, say("setresuid", setresuid(getuid(), geteuid(), geteuid())))                                                     \
+    CALL(capset, say("capset", set_capabilities()))                                                                                  \
     CALL(pthread_setcanceltype, int old; printf("pthread_setcanceltype %d\n", pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &old))) \
     CALL(pthread_testcancel, pthread_testcancel())
 

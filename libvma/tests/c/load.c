@@ -1,6 +1,9 @@
 /* A load generator: keeps a number of questions under way for a while and says how many answers came each second.
  *
- *   load udp|tcp <ip> <port> <seconds> <sockets> <window> <question> <bytes of an answer>
+ *   load udp|tcp <ip> <port> <seconds> <sockets> <window> <question> <bytes of an answer> [p99]
+ *
+ * With p99 it also says in how many microseconds 99 of 100 answers came; answers of a socket are taken to come in the order of
+ * their questions.
  *
  * Each socket has `window` questions under way. In the question, \xHH is a byte. A datagram is an answer; on TCP the
  * bytes are counted. What is lost is asked again after a tenth of a second of silence. "sink" instead of "udp" waits for
@@ -18,6 +21,17 @@
 #include <unistd.h>
 
 #define SOCKETS_MAX 64
+#define WINDOW_MAX 512
+#define LATENCY_MAX_USEC 1000000
+
+/* When the questions under way of a socket were asked: a ring. */
+struct asked {
+    double at[WINDOW_MAX];
+    unsigned first, count;
+};
+
+static struct asked asked[SOCKETS_MAX];
+static uint32_t latencies[LATENCY_MAX_USEC + 1];
 
 static double now_sec(void)
 {
@@ -41,10 +55,39 @@ static size_t unescape(char *text)
     return (size_t)(to - text);
 }
 
+static void ask(int fd, int index, const char *question, size_t len, double now)
+{
+    struct asked *times = &asked[index];
+    times->at[(times->first + times->count) % WINDOW_MAX] = now;
+    times->count += times->count < WINDOW_MAX;
+    (void)!send(fd, question, len, 0);
+}
+
+static void answered(int index, double now)
+{
+    struct asked *times = &asked[index];
+    if (times->count == 0)
+        return;
+    double usec = (now - times->at[times->first]) * 1e6;
+    times->first = (times->first + 1) % WINDOW_MAX;
+    times->count--;
+    latencies[usec < LATENCY_MAX_USEC ? (unsigned)usec : LATENCY_MAX_USEC]++;
+}
+
+static unsigned p99_usec(uint64_t answers)
+{
+    uint64_t seen = 0;
+    unsigned usec = 0;
+    while (usec < LATENCY_MAX_USEC && (seen += latencies[usec]) * 100 < answers * 99)
+        usec++;
+    return usec;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 9) {
-        fprintf(stderr, "usage: load udp|tcp|sink <ip> <port> <seconds> <sockets> <window> <question> <bytes>\n");
+    int percentile = argc == 10 && strcmp(argv[9], "p99") == 0;
+    if (argc != 9 && !percentile) {
+        fprintf(stderr, "usage: load udp|tcp|sink <ip> <port> <seconds> <sockets> <window> <question> <bytes> [p99]\n");
         return 2;
     }
     int stream = strcmp(argv[1], "tcp") == 0, sink = strcmp(argv[1], "sink") == 0;
@@ -59,7 +102,7 @@ int main(int argc, char **argv)
     size_t got[SOCKETS_MAX] = {0};
     double heard[SOCKETS_MAX];
 
-    if (count < 1 || count > SOCKETS_MAX || answer_len == 0)
+    if (count < 1 || count > SOCKETS_MAX || window < 1 || window > WINDOW_MAX || answer_len == 0)
         return 2;
     for (int i = 0; i < count; i++) {
         int fd = socket(AF_INET, stream ? SOCK_STREAM : SOCK_DGRAM, 0);
@@ -83,8 +126,10 @@ int main(int argc, char **argv)
         for (int i = 0; i < count; i++) {
             if (heard[i] > 0 && (stream || now < heard[i] + 0.1))
                 continue;
+            /* Those that were lost count for no latency. */
+            asked[i].count = 0;
             for (int n = 0; n < window; n++)
-                (void)!send(polled[i].fd, question, len, 0);
+                ask(polled[i].fd, i, question, len, now);
             heard[i] = now;
         }
         if (poll(polled, (nfds_t)count, 20) <= 0)
@@ -102,15 +147,20 @@ int main(int argc, char **argv)
                     }
                     break;
                 }
-                heard[i] = now;
+                double then = now_sec();
+                heard[i] = then;
                 got[i] += stream ? (size_t)received : answer_len;
                 for (; got[i] >= answer_len; got[i] -= answer_len) {
                     answers++;
-                    (void)!send(polled[i].fd, question, len, 0);
+                    answered(i, then);
+                    ask(polled[i].fd, i, question, len, then);
                 }
             }
         }
     }
-    printf("%.0f\n", (double)answers / (now - begun));
+    printf("%.0f", (double)answers / (now - begun));
+    if (percentile)
+        printf(" %u", p99_usec(answers));
+    printf("\n");
     return answers == 0;
 }

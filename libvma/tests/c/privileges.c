@@ -9,7 +9,6 @@
 #include <linux/capability.h>
 #include <sched.h>
 #include <sys/prctl.h>
-#include <sys/sendfile.h>
 #include <sys/syscall.h>
 
 #define NOBODY 65534
@@ -219,16 +218,12 @@ int main(int argc, char **argv)
     say("close", close(held[0]));
 
     receive(held[1], FIRST, ASKED);
-    off_t offset = 0;
-    for (long left = 5000; left > 0;) {
-        ssize_t count = sendfile(held[1], letters, &offset, (size_t)left);
-        if (count <= 0) {
-            say("sendfile", count);
-            break;
-        }
-        left -= count;
-    }
-    say("close", close(held[1]));
+    // No hook sees what stdio writes.
+    char text[5000];
+    MUST(pread(letters, text, sizeof text, 0));
+    FILE *stream = fdopen(held[1], "w");
+    say("fwrite", stream ? (long)fwrite(text, 1, sizeof text, stream) : -1);
+    say("fclose", stream ? fclose(stream) : -1);
 
     pid_t child = fork();
     MUST(child);

@@ -32,7 +32,8 @@ impl<B: Backend> Engine<B> {
         if self.is_other_process() {
             return;
         }
-        if self.internal_thread.runs() {
+        // One that does not run yet looks for requests first.
+        if self.internal_thread.is_started() {
             self.end.ask_and_wait(|| self.internal_thread.call());
         }
         self.segment.unlink();

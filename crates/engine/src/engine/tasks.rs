@@ -183,6 +183,7 @@ impl<B: Backend> LostDescriptors<B> {
 impl<B: Backend> Task for LostDescriptors<B> {
     fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
         self.engine.forget_lost_descriptors();
+        self.engine.look_for_rings();
         self.engine.share_inherited_sockets();
         self.engine.leave_wanted_interfaces();
         Next::In(IDLE_INTERVAL)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::sys;
 
 /// How long the handler waits at most. The process must end, also if the internal thread is held up.
-const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_millis(1500);
 
 const NOT_ASKED: u32 = 0;
 const ASKED: u32 = 1;

@@ -22,6 +22,7 @@ use crate::sockets::rules::Rules;
 use crate::sockets::settings::Settings;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
+use crate::sockets::withdrawal::Withdrawal;
 use crate::sys;
 
 /// What the sockets of a process stand on.
@@ -50,6 +51,8 @@ pub struct Host<S: Stack> {
     pub(crate) segment: Arc<Segment>,
     /// Where sockets count that the statistics have no room for.
     pub(crate) unseen: &'static SocketStats,
+    /// Why all sockets are the kernel's, and when that was last looked for.
+    pub(super) withdrawal: Withdrawal,
 }
 
 impl<S: Stack> Host<S> {
@@ -87,6 +90,7 @@ impl<S: Stack> Host<S> {
             rules: Rules::none(),
             segment,
             unseen: Box::leak(Box::default()),
+            withdrawal: Withdrawal::default(),
         }
     }
 

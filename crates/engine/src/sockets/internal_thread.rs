@@ -2,7 +2,7 @@
 
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use descriptors::OwnDescriptor;
 use libc::c_int;
@@ -13,11 +13,23 @@ use crate::sys;
 #[derive(Debug, Default)]
 pub(crate) struct InternalThread {
     called: OnceLock<OwnDescriptor>,
+    /// It runs, or will as soon as it gets a processor.
+    is_started: AtomicBool,
     /// How often it has begun anew to look what there is to do; 0: it does not run.
     rounds: AtomicU32,
 }
 
 impl InternalThread {
+    /// It is about to run.
+    pub(crate) fn starts(&self) {
+        self.is_started.store(true, Ordering::Release);
+    }
+
+    /// Whether it has been started, and perhaps does not run yet.
+    pub(crate) fn is_started(&self) -> bool {
+        self.is_started.load(Ordering::Acquire)
+    }
+
     /// The internal thread runs from here on; `fd` calls it.
     pub(crate) fn begin(&self, fd: OwnDescriptor) {
         self.called.get_or_init(|| fd);

@@ -24,8 +24,8 @@ pub(crate) struct SocketFacts<'a> {
     pub(crate) device: u32,
     /// With `SO_REUSEADDR` or `SO_REUSEPORT`: who else has the port.
     pub(crate) sharing: PortSharing,
-    /// `VMA_OFFLOADED_SOCKETS`
-    pub(crate) enabled: bool,
+    /// Why no socket of the process may be accelerated.
+    pub(crate) refusal: Option<Reason>,
     /// Made in another network namespace than the engine's.
     pub(crate) foreign: bool,
     /// IPsec policies are in force.
@@ -133,8 +133,8 @@ pub(crate) fn plan<'a>(
     socket: &SocketFacts<'a>,
     interfaces: &[InterfaceFacts],
 ) -> Result<Vec<(u32, Flow)>, NotOffloaded<'a>> {
-    if !socket.enabled {
-        return Err(Reason::Disabled.into());
+    if let Some(reason) = socket.refusal {
+        return Err(reason.into());
     }
     if socket.foreign {
         return Err(Reason::Namespace.into());
@@ -251,7 +251,7 @@ mod tests {
             versions: BOTH,
             device: 0,
             sharing: PortSharing::Alone,
-            enabled: true,
+            refusal: None,
             foreign: false,
             ipsec: false,
             rules: &NO_RULES,
@@ -267,7 +267,7 @@ mod tests {
         };
         assert_eq!(
             reason(SocketFacts {
-                enabled: false,
+                refusal: Some(Reason::Disabled),
                 ..facts("10.0.0.1:1")
             }),
             Reason::Disabled

@@ -154,6 +154,9 @@ reasons! {
     RightsGone = 40, "the process has given up its rights",
         "Let the service keep CAP_NET_ADMIN, and start it as its user (User= and AmbientCapabilities= of systemd): \
          then it has nothing to give up";
+    /// `io_uring(7)`: of some rings the library sees what they do, of others only that they are there.
+    IoUring = 41, "the program uses io_uring, past the library",
+        "Have the program wait with epoll and use recv and send (as with UV_USE_IO_URING=0), if it can";
 }
 
 /// The statistics count each by itself.

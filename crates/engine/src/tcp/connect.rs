@@ -227,8 +227,8 @@ impl<S: TcpStack> TcpSocket<S> {
     ) -> Result<&'static Interface<S>, NotOffloaded<'static>> {
         let fd = self.fd();
         let rules = host.rules();
-        if !host.settings().offloaded_sockets {
-            return Err(Reason::Disabled.into());
+        if let Some(reason) = host.refusal() {
+            return Err(reason.into());
         }
         if let Some(rule) = client_rule(rules, peer, None) {
             return Err(NotOffloaded {

@@ -91,7 +91,7 @@ impl<S: UdpStack> UdpSocket<S> {
         let device = sys::bound_device(fd);
         self.attachment().groups.device = device;
         let reuse_port = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1);
-        let enabled = host.settings().offloaded_sockets;
+        let refusal = host.refusal();
         let foreign = *self
             .attachment()
             .foreign
@@ -104,7 +104,7 @@ impl<S: UdpStack> UdpSocket<S> {
             peer.is_some_and(|peer| offload::connect_rule(rules, peer, local).is_some());
         let has_ipsec = host.network().has_ipsec();
         self.attachment().groups.is_able =
-            !self.is_committed() && enabled && !foreign && !has_ipsec && !is_ruled_out;
+            !self.is_committed() && refusal.is_none() && !foreign && !has_ipsec && !is_ruled_out;
         let is_of_groups = local.ip().is_multicast();
         let sharing = if !reuses_address || foreign || is_of_groups {
             // For groups only, which are judged one by one.
@@ -120,7 +120,7 @@ impl<S: UdpStack> UdpSocket<S> {
             versions: addresses.versions,
             device,
             sharing,
-            enabled,
+            refusal,
             foreign,
             ipsec: has_ipsec,
             rules,

@@ -6,11 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each layer, with those that it may use beside itself.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     ("sync", &[]),
     ("sys", &[]),
     ("cpu_sharing", &["sys"]),
-    ("sockets", &["cpu_sharing", "sync", "sys"]),
+    ("io_uring", &["sys"]),
+    ("sockets", &["cpu_sharing", "io_uring", "sync", "sys"]),
     ("netconf_network", &["sockets", "sys"]),
     ("tcp", &["cpu_sharing", "sockets", "sys"]),
     ("udp", &["cpu_sharing", "sockets", "sys"]),

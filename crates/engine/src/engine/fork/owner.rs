@@ -14,6 +14,7 @@ use crate::sys;
 impl<B: Backend> Engine<B> {
     /// The internal thread has been started.
     pub fn internal_thread_started(&self) {
+        self.internal_thread.starts();
         let can_notify = self.sharing.recall_channel.is_some();
         self.sharing.set_heard(can_notify);
     }

@@ -49,8 +49,8 @@ impl<S: TcpStack> TcpSocket<S> {
     /// Where connections to an address come in. Opens interfaces.
     fn places_at(&self, host: &Host<S>, at: &Addresses) -> Result<Vec<Place<S>>, Reason> {
         let (fd, local) = (self.fd(), at.local);
-        if !host.settings().offloaded_sockets {
-            return Err(Reason::Disabled);
+        if let Some(reason) = host.refusal() {
+            return Err(reason);
         }
         if !host.network().has_socket(fd) {
             return Err(Reason::Namespace);

@@ -1,0 +1,193 @@
+//! One run of a service.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use testkit::{Finished, Namespaces, Pair, Running};
+
+use super::services::Service;
+use super::watch::Watch;
+use super::{CLIENT_CPU, SERVER_CPU, Stage, programs};
+use crate::failure::Failure;
+use crate::interrupt;
+
+/// Most runs take four seconds; a machine that is busy, or a server that answers nobody, more.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How often statistics are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// Clock ticks a second (sysconf(3)): of all architectures that Linux calls this library's.
+const TICKS_PER_SEC: f64 = 100.0;
+/// So many of the requests may fail, as those of a server that closes a connection when it has answered as many requests as it wants.
+const ERRORS_MAX: f64 = 0.001;
+
+/// Who has the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    Kernel,
+    Server,
+    Both,
+}
+
+/// Which CPUs the two ends run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Placement {
+    /// One for the server, one for the client.
+    Apart,
+    /// As the scheduler has it.
+    Free,
+}
+
+/// What one run says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Trial {
+    /// In the service's unit.
+    pub(super) rate: f64,
+    /// Of the time that a request takes, if the load generator tells.
+    pub(super) p99_usec: Option<f64>,
+    /// CPU time for each request.
+    pub(super) server_usec: f64,
+    pub(super) client_usec: f64,
+    /// Of the bytes that the server's interface has received, those that the kernel's IP has not seen: 0 to 1.
+    pub(super) offloaded: f64,
+    /// Why sockets of the server were the kernel's.
+    pub(super) reasons: Vec<String>,
+}
+
+pub(super) fn measure(
+    stage: &Stage,
+    service: &Service,
+    ends: Ends,
+    placement: Placement,
+    seconds: u32,
+) -> Result<Trial, Failure> {
+    let pair = Namespaces::pair().map_err(|skip| Failure::Reason(skip.to_string()))?;
+    let home = tempfile::Builder::new()
+        .prefix("run-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .tempdir_in(stage.home.path())?;
+    let programs = programs();
+    let preloaded = |has: bool| {
+        if has {
+            stage.library.as_path()
+        } else {
+            Path::new("")
+        }
+    };
+    let (server_cpus, client_cpus) = match placement {
+        Placement::Apart => (SERVER_CPU, CLIENT_CPU),
+        Placement::Free => ("0-1", "0-1"),
+    };
+    let mut command = pair.b.command("/bin/bash");
+    command
+        .arg(programs.join("everyday/run.bash"))
+        .args([service.name, &seconds.to_string()])
+        .current_dir(home.path())
+        .env_clear()
+        .env("PATH", testkit::needs::PATH)
+        .env("LC_ALL", "C.UTF-8")
+        .env("HOME", home.path())
+        .env("PREPARED", stage.home.path())
+        .env("PROGRAMS", &programs)
+        .env("SELF", Pair::ADDRESS_B.to_string())
+        .env("SELF_NETNS", pair.b.name())
+        .env("PEER_NETNS", pair.a.name())
+        .env("LOAD", &stage.generator)
+        .env("TOKIO_HTTP", &stage.tokio_http)
+        .env("SERVER_CPUS", server_cpus)
+        .env("CLIENT_CPUS", client_cpus)
+        .env("LIBRARY", preloaded(ends != Ends::Kernel))
+        .env("CLIENT_LIBRARY", preloaded(ends == Ends::Both));
+    let mut running = Running::start(command)?;
+    let mut watch = Watch::default();
+    let deadline = Instant::now() + TIMEOUT;
+    while running.status()?.is_none() && Instant::now() < deadline {
+        interrupt::sleep(LOOK_INTERVAL)?;
+        if ends != Ends::Kernel {
+            watch.look(&pair.b);
+        }
+    }
+    let finished = running.wait(Duration::from_millis(1))?;
+    trial(&finished.stdout, watch.reasons()).map_err(|why| {
+        Failure::Reason(format!(
+            "{} ({ends:?}, {placement:?}): {why}\n{}",
+            service.name,
+            said(&finished)
+        ))
+    })
+}
+
+fn said(finished: &Finished) -> String {
+    let all = format!("{}{}", finished.stdout, finished.stderr);
+    let lines: Vec<&str> = all.lines().collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
+}
+
+/// Of lines that begin with a name.
+fn trial(stdout: &str, reasons: Vec<String>) -> Result<Trial, String> {
+    let numbers = |name: &str| -> Option<Vec<f64>> {
+        let line = stdout.lines().find_map(|line| {
+            let rest = line.strip_prefix(name)?;
+            rest.starts_with(' ').then_some(rest)
+        })?;
+        line.split_whitespace().map(|it| it.parse().ok()).collect()
+    };
+    let number = |name: &str| {
+        let number = numbers(name).and_then(|all| all.first().copied());
+        number.ok_or_else(|| format!("says nothing of {name}"))
+    };
+    let rate = number("rate")?;
+    if rate <= 0.0 {
+        return Err("answers nothing".to_owned());
+    }
+    let requests = rate * number("seconds")?;
+    let errors = number("errors").unwrap_or(0.0);
+    if errors > requests * ERRORS_MAX {
+        return Err(format!("{errors} of {requests:.0} requests failed"));
+    }
+    let client_sec = numbers("client_sec").ok_or("says nothing of client_sec")?;
+    let octets = numbers("octets").ok_or("says nothing of octets")?;
+    let &[all, kernels] = octets.as_slice() else {
+        return Err("octets are two numbers".to_owned());
+    };
+    let usec = |sec: f64| sec * 1e6 / requests;
+    Ok(Trial {
+        rate,
+        p99_usec: number("p99_us").ok(),
+        server_usec: usec(number("server_ticks")? / TICKS_PER_SEC),
+        client_usec: usec(client_sec.iter().sum()),
+        offloaded: (1.0 - kernels / all).clamp(0.0, 1.0),
+        reasons,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "rate 1000.5\np99_us 250\nerrors 1\nclient_sec 0.5 0.5\nserver_ticks 200\nseconds 2.0\noctets 1000 250\n";
+
+    #[test]
+    fn a_run_tells_what_a_request_costs() {
+        let trial = trial(SAID, vec!["a reason".to_owned()]).unwrap();
+        let expected = Trial {
+            rate: 1000.5,
+            p99_usec: Some(250.0),
+            server_usec: 2e6 / 2001.0,
+            client_usec: 1e6 / 2001.0,
+            offloaded: 0.75,
+            reasons: vec!["a reason".to_owned()],
+        };
+        assert_eq!(trial, expected);
+    }
+
+    #[test]
+    fn what_answers_little_or_nothing_is_no_measurement() {
+        let wrong = |from: &str, to: &str| trial(&SAID.replace(from, to), Vec::new()).unwrap_err();
+        assert_eq!(wrong("rate 1000.5", "rate 0"), "answers nothing");
+        assert_eq!(wrong("rate 1000.5", "rates"), "says nothing of rate");
+        assert_eq!(wrong("errors 1", "errors 3"), "3 of 2001 requests failed");
+        assert_eq!(wrong(" 1000 250", " 1000"), "octets are two numbers");
+        let without = trial(&SAID.replace("p99_us 250\n", ""), Vec::new());
+        assert_eq!(without.unwrap().p99_usec, None);
+    }
+}
