@@ -269,7 +269,33 @@ fn put<S: TcpStack>(
     put_all(fd, unsent)?;
     end(host, fd, stream.local, stream.peer, &snapshot)?;
     streams::restore_buffers(fd, before);
+    if known_window(&snapshot) < SMALL_WINDOW && !state.has_peer_fin() {
+        // Without it the peer asks in the end.
+        let _ = have_window_told(host, stream.local, stream.peer, &snapshot);
+    }
     Ok(())
+}
+
+/// Peers may wait for more room than this, for they send whole segments.
+const SMALL_WINDOW: u32 = 32 * 1024;
+
+/// What the peer may send still, as far as it has been told.
+fn known_window(snapshot: &Snapshot<Received>) -> u32 {
+    let edge = snapshot.window.rcv_wup + snapshot.window.rcv_wnd;
+    edge - snapshot.rcv_nxt
+}
+
+/// Has the kernel's socket tell the peer its window. It does so when the repair ends, but in a segment that is old to the peer
+/// (`tcp_send_window_probe`), which therefore does not heed it (`tcp_may_update_window`); and then takes it for told. To an octet that
+/// it has already it answers at once.
+fn have_window_told<S: TcpStack>(
+    host: &Host<S>,
+    local: SocketAddr,
+    peer: SocketAddr,
+    snapshot: &Snapshot<Received>,
+) -> Result<(), Errno> {
+    let header = peers_header(snapshot, snapshot.rcv_nxt - 1, Flags::ACK);
+    say_with(host, local, peer, &header, &[0])
 }
 
 /// The kernel makes the handshake anew: nothing was sent or received.
@@ -388,8 +414,18 @@ fn say<S: TcpStack>(
     seq: tcp::SeqNumber,
     flags: Flags,
 ) -> Result<(), Errno> {
-    let header = peers_header(snapshot, seq, flags);
-    let packet = packet(local, peer, &header, &[]);
+    say_with(host, local, peer, &peers_header(snapshot, seq, flags), &[])
+}
+
+/// The same with data.
+fn say_with<S: TcpStack>(
+    host: &Host<S>,
+    local: SocketAddr,
+    peer: SocketAddr,
+    header: &Header,
+    data: &[u8],
+) -> Result<(), Errno> {
+    let packet = packet(local, peer, header, data);
     let sent = host
         .return_socket()
         .zip(packet)
