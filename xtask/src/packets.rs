@@ -30,6 +30,8 @@ pub(crate) struct Watcher<'a> {
     reader: Option<Reader>,
     /// The last look at every socket, by its place and the generation of that place.
     sockets: HashMap<(u32, u64), Look>,
+    /// Codes of the reasons why sockets that have been closed were not offloaded: of those that no look has met.
+    closed: BTreeSet<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +49,7 @@ impl<'a> Watcher<'a> {
             pid,
             reader: None,
             sockets: HashMap::new(),
+            closed: BTreeSet::new(),
         }
     }
 
@@ -67,6 +70,9 @@ impl<'a> Watcher<'a> {
             };
             self.sockets.insert((socket.slot, socket.generation), last);
         }
+        let closed = reader.closed_sockets().unwrap_or_default();
+        let left = closed.iter().filter(|socket| !socket.offloaded);
+        self.closed.extend(left.map(|socket| socket.reason));
     }
 
     /// The sum over all sockets that were seen.
@@ -76,12 +82,13 @@ impl<'a> Watcher<'a> {
         sum
     }
 
-    /// Why sockets were not offloaded when they were last seen, each reason once.
+    /// Why sockets were not offloaded when they were last seen or when they were closed, each reason once.
     pub(crate) fn reasons(&self) -> BTreeSet<String> {
         let codes: BTreeSet<u32> = self
             .sockets
             .values()
             .filter_map(|look| look.reason)
+            .chain(self.closed.iter().copied())
             .collect();
         let names = self
             .reader
@@ -116,13 +123,13 @@ mod tests {
             connections: 4,
             rings: 1,
             pools: 1,
-            reasons: 3,
+            reasons: 4,
             settings: 0,
             rules: 0,
         };
         let identity = Identity::of_this_process("0.1.0");
         let segment = Segment::create(directory.path(), &identity, capacity).unwrap();
-        segment.reason_names(&["", "loopback", "fork"]);
+        segment.reason_names(&["", "loopback", "fork", "passed"]);
         let socket = segment.claim_socket();
         socket.set_offloaded();
         socket.rx_packets.add(5);
@@ -139,6 +146,11 @@ mod tests {
         other.tx_os_packets.add(4);
         watcher.look();
         watcher.look();
+        let brief = segment.claim_socket();
+        brief.set_not_offloaded(3, 0);
+        segment.remember_closed(&brief);
+        drop(brief);
+        watcher.look();
 
         assert_eq!(
             watcher.packets(),
@@ -147,6 +159,7 @@ mod tests {
                 os: 7
             }
         );
-        assert_eq!(watcher.reasons(), BTreeSet::from(["fork".to_owned()]));
+        let reasons = ["fork", "passed"].map(str::to_owned);
+        assert_eq!(watcher.reasons(), BTreeSet::from(reasons));
     }
 }
