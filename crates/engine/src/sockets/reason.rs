@@ -154,6 +154,12 @@ reasons! {
     RightsGone = 40, "the process has given up its rights",
         "Let the service keep CAP_NET_ADMIN, and start it as its user (User= and AmbientCapabilities= of systemd): \
          then it has nothing to give up";
+    /// Nothing of the library is left in the process.
+    Filtered = 41, "a filter of system calls forbids what it takes",
+        "Allow the calls that vma(7) lists, or install the filter without the one that is named; or run the program without a filter";
+    /// `unshare(2)` and `setns(2)` of a user namespace take a process of one thread, and leave it no rights where its interfaces are.
+    UserNamespace = 42, "the process has left its user namespace",
+        "Open the sockets in the user namespace that has the interfaces, or do without unshare";
 }
 
 /// The statistics count each by itself.
