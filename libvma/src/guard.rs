@@ -168,6 +168,16 @@ pub(crate) fn enter_for_good() {
     let _ = THREAD.try_with(|thread| thread.mark(INSIDE, true));
 }
 
+/// It does what the program would have done.
+pub(crate) fn leave_for_good() {
+    let _ = THREAD.try_with(|thread| thread.mark(INSIDE, false));
+}
+
+/// Whether no thread is inside the library, or was when it was killed.
+pub(crate) fn nobody_is_inside() -> bool {
+    Inside::now().is_empty()
+}
+
 /// The thread's `errno`.
 #[inline]
 pub(crate) fn errno() -> c_int {

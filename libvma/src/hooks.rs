@@ -3,6 +3,7 @@
 mod create;
 mod descriptor;
 mod epoll;
+mod filter;
 mod header;
 mod list;
 mod passed;

@@ -2,13 +2,14 @@
 
 use std::sync::OnceLock;
 
-use engine::Engine;
 use engine::monitor::{Monitor, ThreadPlace};
+use engine::{Engine, ProgramEnd};
 
 use crate::guard;
 use crate::life::{self, Device};
 use crate::log_sink;
 use crate::signals::{self, SignalSet};
+use crate::start;
 
 /// What the standard library gives a thread, too.
 const INTERNAL_STACK_BYTES: usize = 2 << 20;
@@ -20,7 +21,26 @@ pub(crate) fn runs_at(place: ThreadPlace) {
     let _ = PLACE.set(place);
 }
 
-/// Prepares the process for its end when it has its first connection or listener. Starts the internal thread if an interface is open, or to be taken over, and the thread does not run yet.
+/// The program's own threads have ended, and the process would have ended with the last of them. On return the C library runs the
+/// exit handlers if it knows of that.
+fn end_as_the_program(end: ProgramEnd) {
+    guard::leave_for_good();
+    // A thread that was killed inside has its locks for ever.
+    if guard::nobody_is_inside() {
+        start::process_ends();
+    }
+    match end {
+        ProgramEnd::Thread => {}
+        ProgramEnd::Exit(status) => {
+            // SAFETY: an integer.
+            unsafe { libc::syscall(libc::SYS_exit_group, status) };
+        }
+        ProgramEnd::Killed(signal) => signals::die_by(signal),
+    }
+}
+
+/// Prepares the process for its end when it has its first connection or listener. Starts the internal thread if an
+/// interface is open, or to be taken over, and the thread does not run yet.
 pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
     if engine.has_streams() && life::is_first_to_prepare_for_death() {
         signals::hand_over_before_death();
@@ -45,7 +65,9 @@ pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
         .stack_size(INTERNAL_STACK_BYTES)
         .spawn(move || {
             guard::enter_for_good();
-            monitor.run(engine, network);
+            if let Some(end) = monitor.run(engine, network) {
+                end_as_the_program(end);
+            }
         });
     all.swap_with_current();
     match thread {

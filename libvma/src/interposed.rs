@@ -293,6 +293,12 @@ macro_rules! interposed {
             fn setresuid(real: uid_t, effective: uid_t, saved: uid_t) -> c_int => rights;
             /// As `setuid`, for the calling thread.
             fn capset(header: *mut c_void, sets: *const c_void) -> c_int => rights;
+            /// A user namespace takes a process of one thread.
+            fn unshare(flags: c_int) -> c_int => rights;
+            /// As `unshare`.
+            fn setns(fd: c_int, kind: c_int) -> c_int => rights;
+            /// Filters of system calls (`PR_SET_SECCOMP`) may forbid what the library needs.
+            fn prctl(option: c_int, first: c_ulong, second: c_ulong, third: c_ulong, fourth: c_ulong) -> c_int => filter;
             /// A thread that may be cancelled at any instruction is not while it is in the library.
             fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int => thread;
             /// Where a thread that polls can be cancelled.

@@ -13,6 +13,7 @@ mod banner;
 mod call;
 mod environment;
 mod epoll_waits;
+mod filters;
 mod guard;
 mod hooks;
 mod internal_thread;

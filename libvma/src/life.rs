@@ -52,6 +52,8 @@ static LIFE: AtomicPtr<Life> = AtomicPtr::new((&raw const UNWIPED).cast_mut());
 
 /// The engine of this process, in memory that children have a copy of.
 static LATEST: AtomicPtr<Engine<Device>> = AtomicPtr::new(ptr::null_mut());
+/// The engine that this process has no use for any more, or an ancestor had.
+static RETIRED: AtomicPtr<Engine<Device>> = AtomicPtr::new(ptr::null_mut());
 /// The engine of the nearest ancestor that had one, to which the older ones are linked.
 static INHERITED: AtomicPtr<Engine<Device>> = AtomicPtr::new(ptr::null_mut());
 
@@ -82,6 +84,21 @@ pub(crate) fn engine_at_hand() -> Option<&'static Engine<Device>> {
 pub(crate) fn network() -> Option<&'static NetconfNetwork> {
     // SAFETY: null, or a leaked box (see `start`).
     unsafe { life().network.load(Ordering::Acquire).as_ref() }
+}
+
+/// The engine is out of use in this process, and in those that are forked from here on. What ancestors have of their sockets is the
+/// kernel's by now.
+pub(crate) fn retire() {
+    LATEST.store(ptr::null_mut(), Ordering::Release);
+    INHERITED.store(ptr::null_mut(), Ordering::Release);
+    let engine = life().engine.swap(ptr::null_mut(), Ordering::AcqRel);
+    RETIRED.store(engine, Ordering::Release);
+}
+
+/// The engine that was retired in this process.
+pub(crate) fn retired() -> Option<&'static Engine<Device>> {
+    // SAFETY: null, or a leaked box (see `start`).
+    unsafe { RETIRED.load(Ordering::Acquire).as_ref() }
 }
 
 /// Whether this process was forked from one that had an engine.

@@ -104,6 +104,17 @@ fn recall_from_ancestors(fd: c_int) {
     }
 }
 
+/// What this process has inherited of ancestors' sockets comes back to the kernel, all of it.
+pub(crate) fn everything_inherited_is_used() {
+    for engine in life::ancestors() {
+        for fd in 0..=engine.highest_descriptor() {
+            if engine.look_up(fd).is_some() {
+                engine.inherited_is_used(fd);
+            }
+        }
+    }
+}
+
 /// A socket is about to be accepted from, received from, or waited for. If it was inherited, this process may be the one that has it
 /// past the kernel.
 #[inline]

@@ -155,6 +155,18 @@ unsafe fn send_to_this_thread(signal: c_int, info: *mut siginfo_t) -> bool {
     unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) == 0 }
 }
 
+/// Ends the process as the default action of a signal does. Returns if the kernel does not let it.
+pub(crate) fn die_by(signal: c_int) {
+    // SAFETY: all-zero is a value of this struct: the default action, no flags, an empty mask.
+    let default: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: the struct is valid for the call.
+    unsafe { real::sigaction(signal, &raw const default, ptr::null_mut()) };
+    let (process, thread) = (stats::process_id(), life::thread_id());
+    // SAFETY: integers.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
+    guard::change_mask(libc::SIG_UNBLOCK, guard::set_of(signal));
+}
+
 /// `sigaction(2)` with the wrapper around handlers.
 ///
 /// # Safety

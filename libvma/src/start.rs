@@ -12,6 +12,7 @@ use vma_config::{Config, ExceptionHandling, LogLevel, Parsed};
 
 use crate::banner::print_banner;
 use crate::environment;
+use crate::filters;
 use crate::guard;
 use crate::internal_thread;
 use crate::life::{self, Device, engine};
@@ -32,6 +33,9 @@ const RULES_MAX: u32 = 64;
 /// Starts the library, once. `None`: it cannot run here, and the log has said why.
 pub(crate) fn start() -> Option<&'static Engine<Device>> {
     begin();
+    if filters::is_out() {
+        return None;
+    }
     life::start(make);
     engine()
 }
@@ -57,6 +61,9 @@ pub(crate) fn may_accelerate_streams() -> bool {
     const YES: u8 = 2;
     static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
     begin();
+    if filters::is_out() {
+        return false;
+    }
     let known = ANSWER.load(Ordering::Relaxed);
     if known != UNKNOWN {
         return known == YES;
@@ -97,6 +104,9 @@ fn make() -> Option<(Box<Engine<Device>>, NetconfNetwork)> {
         std::panic::set_hook(Box::new(|panic| {
             log::error!("internal error, contained: {panic}")
         }));
+    }
+    if !filters::may_start() {
+        return None;
     }
     let network = match NetconfNetwork::open() {
         Ok(network) => network,
@@ -280,6 +290,9 @@ fn publish_settings(segment: &Segment, config: &Config) {
 
 /// The process ends: vma_stats need not see it any more, and what descendants have of it goes on.
 pub(crate) fn process_ends() {
+    if let Some(engine) = life::retired() {
+        let _ = guard::contained(|| engine.retired_ends());
+    }
     if let Some(engine) = engine() {
         let _ = guard::contained(|| {
             stats_file::process_ends();

@@ -238,3 +238,53 @@ fn rights_that_go_unseen_cost_no_connection() {
         }
     });
 }
+
+/// Everything returns, datagrams included, and the library's thread is gone: the kernel makes a user namespace for no others.
+#[test]
+fn everything_returns_before_a_filter_and_a_user_namespace() {
+    panic_unless_paused(|| {
+        for (how, reason) in [
+            (
+                "filter_kills",
+                "a filter of system calls forbids what it takes (bpf)",
+            ),
+            (
+                "filter_epoll",
+                "a filter of system calls forbids what it takes (bpf)",
+            ),
+            (
+                "filter_refuses",
+                "a filter of system calls forbids what it takes (bpf)",
+            ),
+            (
+                "unshare",
+                "the process has left its user namespace (unshare)",
+            ),
+        ] {
+            for log in compared(how).into_iter().flatten() {
+                let text = format!("back to the kernel: {reason}");
+                assert_eq!(log.matches(&text).count(), 6, "{how}: {log}");
+                assert!(
+                    !log.contains("is lost") && !log.contains("is reset"),
+                    "{how}: {log}"
+                );
+            }
+        }
+    });
+}
+
+/// The library can do without what it forbids.
+#[test]
+fn a_filter_that_allows_enough_costs_nothing() {
+    panic_unless_paused(|| {
+        for log in compared("filter_allows").into_iter().flatten() {
+            assert!(!log.contains("a filter of system calls"), "{log}");
+            assert_eq!(
+                log.matches("back to the kernel: splice or sendfile")
+                    .count(),
+                1,
+                "{log}"
+            );
+        }
+    });
+}

@@ -1,9 +1,13 @@
 //! Filters (seccomp(2)) that deny what the library needs: they cost acceleration, and never a datagram.
 
+#[path = "../src/filters/calls.rs"]
+mod calls;
+
 use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Duration;
 
+use calls::{CALLS, When};
 use testkit::{Accelerated, Namespaces, Pair, Skip, or_skip, panic_unless_paused, preloaded};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -23,6 +27,14 @@ const STAGES: &[(&str, &[u16])] = &[
 
 /// What the program says it received. `mode`: with the library.
 fn received(arguments: &[&str], mode: Option<&str>) -> Result<String, Skip> {
+    Ok(received_and_counted(arguments, mode)?.0)
+}
+
+/// The same, and how many packets came past the kernel before the filter, if it comes later, and in all.
+fn received_and_counted(
+    arguments: &[&str],
+    mode: Option<&str>,
+) -> Result<(String, [u64; 2]), Skip> {
     let pair = Namespaces::pair()?;
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/seccomp.c");
     let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
@@ -45,6 +57,9 @@ fn received(arguments: &[&str], mode: Option<&str>) -> Result<String, Skip> {
         .a
         .enter(|| UdpSocket::bind((Pair::ADDRESS_A, 0)))
         .unwrap();
+    // Else it may never have begun.
+    let is_counted = arguments[0] == "after";
+    let mut packets = [0; 2];
     for (stage, ports) in STAGES {
         let is_ready = receiver
             .process()
@@ -55,6 +70,13 @@ fn received(arguments: &[&str], mode: Option<&str>) -> Result<String, Skip> {
             receiver.process().stdout(),
             receiver.process().stderr()
         );
+        if mode.is_some() && is_counted {
+            match *stage {
+                "again" => packets[0] = receiver.packets(),
+                "both" => packets[1] = receiver.packets(),
+                _ => {}
+            }
+        }
         for number in 0..DATAGRAMS {
             // Some find a receiver that sleeps.
             if number.is_multiple_of(4) {
@@ -65,10 +87,6 @@ fn received(arguments: &[&str], mode: Option<&str>) -> Result<String, Skip> {
                 let to = (Pair::ADDRESS_B, PORT + port);
                 sender.send_to(text.as_bytes(), to).unwrap();
             }
-        }
-        let is_accelerated = arguments[0] == "after" || arguments[1] == "kill";
-        if mode.is_some() && *stage == "first" && is_accelerated {
-            assert!(receiver.packets() > 0, "not accelerated before the filter");
         }
         // What comes through the kernel may be overtaken.
         std::thread::sleep(Duration::from_millis(120));
@@ -82,7 +100,7 @@ fn received(arguments: &[&str], mode: Option<&str>) -> Result<String, Skip> {
     assert!(finished.status.success(), "{arguments:?}: {finished:?}");
     let mut lines: Vec<_> = finished.stdout.lines().collect();
     lines.sort_unstable();
-    Ok(lines.join("\n"))
+    Ok((lines.join("\n"), packets))
 }
 
 const ALL_CALLS: &[&str] = &["bpf", "ppoll", "xdp"];
@@ -132,78 +150,25 @@ fn a_filter_that_comes_later_costs_no_datagram_in_native_mode() {
 /// Names and numbers of system calls.
 type Calls = &'static [(&'static str, libc::c_long)];
 
-/// What the manual page says that the library calls with the first socket, and on from there.
-const AT_FIRST: Calls = &[
-    ("bind", libc::SYS_bind),
-    ("capget", libc::SYS_capget),
-    ("clone3", libc::SYS_clone3),
-    ("exit", libc::SYS_exit),
-    ("fallocate", libc::SYS_fallocate),
-    ("fchmod", libc::SYS_fchmod),
-    ("flock", libc::SYS_flock),
-    ("fstatfs", libc::SYS_fstatfs),
-    ("ftruncate", libc::SYS_ftruncate),
-    ("geteuid", libc::SYS_geteuid),
-    ("getresuid", libc::SYS_getresuid),
-    ("ioctl", libc::SYS_ioctl),
-    ("lseek", libc::SYS_lseek),
-    ("membarrier", libc::SYS_membarrier),
-    ("openat", libc::SYS_openat),
-    ("prctl", libc::SYS_prctl),
-    ("readlinkat", libc::SYS_readlinkat),
-    ("rseq", libc::SYS_rseq),
-    ("rt_sigaction", libc::SYS_rt_sigaction),
-    ("sched_getaffinity", libc::SYS_sched_getaffinity),
-    ("sched_setscheduler", libc::SYS_sched_setscheduler),
-    ("set_robust_list", libc::SYS_set_robust_list),
-    ("setsockopt", libc::SYS_setsockopt),
-    ("sigaltstack", libc::SYS_sigaltstack),
-    ("socket", libc::SYS_socket),
-    ("statx", libc::SYS_statx),
-    ("uname", libc::SYS_uname),
-];
-const ALWAYS: Calls = &[
-    ("bpf", libc::SYS_bpf),
+/// What the library calls at these times.
+fn library_calls(at: &[When]) -> Vec<(&'static str, libc::c_long)> {
+    let listed = CALLS.iter().filter(|call| at.contains(&call.when));
+    listed
+        .map(|call| (call.name.strip_prefix("SYS_").unwrap(), call.number))
+        .collect()
+}
+
+/// What the program and its C library call beside those.
+const PROGRAMS_READS: Calls = &[
     ("brk", libc::SYS_brk),
     ("clock_gettime", libc::SYS_clock_gettime),
-    ("clock_nanosleep", libc::SYS_clock_nanosleep),
     ("close", libc::SYS_close),
-    ("dup3", libc::SYS_dup3),
-    ("epoll_create1", libc::SYS_epoll_create1),
     ("epoll_ctl", libc::SYS_epoll_ctl),
-    ("epoll_pwait", libc::SYS_epoll_pwait),
-    ("epoll_pwait2", libc::SYS_epoll_pwait2),
-    ("eventfd2", libc::SYS_eventfd2),
     ("fcntl", libc::SYS_fcntl),
-    ("fstat", libc::SYS_fstat),
-    ("futex", libc::SYS_futex),
-    ("getpeername", libc::SYS_getpeername),
-    ("getpid", libc::SYS_getpid),
     ("getrandom", libc::SYS_getrandom),
-    ("getrusage", libc::SYS_getrusage),
-    ("getsockname", libc::SYS_getsockname),
-    ("getsockopt", libc::SYS_getsockopt),
-    ("gettid", libc::SYS_gettid),
-    ("madvise", libc::SYS_madvise),
     ("mmap", libc::SYS_mmap),
-    ("mprotect", libc::SYS_mprotect),
-    ("mremap", libc::SYS_mremap),
-    ("munmap", libc::SYS_munmap),
     ("newfstatat", libc::SYS_newfstatat),
-    ("ppoll", libc::SYS_ppoll),
-    ("pread64", libc::SYS_pread64),
-    ("prlimit64", libc::SYS_prlimit64),
-    ("read", libc::SYS_read),
     ("recvfrom", libc::SYS_recvfrom),
-    ("recvmsg", libc::SYS_recvmsg),
-    ("rt_sigpending", libc::SYS_rt_sigpending),
-    ("rt_sigprocmask", libc::SYS_rt_sigprocmask),
-    ("rt_tgsigqueueinfo", libc::SYS_rt_tgsigqueueinfo),
-    ("sched_yield", libc::SYS_sched_yield),
-    ("sendmsg", libc::SYS_sendmsg),
-    ("sendto", libc::SYS_sendto),
-    ("socketpair", libc::SYS_socketpair),
-    ("unlinkat", libc::SYS_unlinkat),
     ("write", libc::SYS_write),
 ];
 /// What the program itself calls, and the C library to end it.
@@ -218,33 +183,84 @@ const PROGRAMS_OWN: Calls = &[
     ("rt_sigreturn", libc::SYS_rt_sigreturn),
 ];
 
-/// The list of the manual page, taken at its word: every other call ends the process.
+/// Every other call ends the process.
+fn arguments_of(when: &str, calls: &[(&str, libc::c_long)]) -> Vec<String> {
+    let numbers = calls.iter().map(|(_, number)| number.to_string());
+    [when.to_owned(), "kill".to_owned()]
+        .into_iter()
+        .chain(numbers)
+        .collect()
+}
+
+fn as_strs(arguments: &[String]) -> Vec<&str> {
+    arguments.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn the_manual_page_lists_the_calls() {
+    let page = include_str!("../../man/vma.7");
+    let words: Vec<_> = page
+        .split(|it: char| !(it.is_ascii_alphanumeric() || it == '_'))
+        .collect();
+    for (name, _) in library_calls(&[When::AtFirst, When::Always, When::IfAllowed]) {
+        assert!(
+            words.contains(&name),
+            "{name} is missing in the manual page"
+        );
+    }
+}
+
+/// The table, taken at its word: the program stays accelerated, and no other call is made.
 #[test]
 fn a_filter_that_kills_needs_no_more_than_the_manual_page_says() {
     panic_unless_paused(|| {
-        let page = include_str!("../../man/vma.7");
-        let words: Vec<_> = page
-            .split(|it: char| !(it.is_ascii_alphanumeric() || it == '_'))
-            .collect();
-        for (when, lists) in [
-            ("after", [ALWAYS, PROGRAMS_OWN, &[]]),
-            ("before", [AT_FIRST, ALWAYS, PROGRAMS_OWN]),
+        for (when, at) in [
+            ("after", &[When::Always][..]),
+            ("before", &[When::AtFirst, When::Always]),
         ] {
             let expected = or_skip!(received(&[when, "1", "nothing"], None));
-            let mut arguments = vec![when.to_owned(), "kill".to_owned()];
-            for (name, number) in lists.concat() {
-                let is_own = PROGRAMS_OWN.iter().any(|(own, _)| *own == name);
-                assert!(
-                    is_own || words.contains(&name),
-                    "{name} is missing in the manual page"
-                );
-                arguments.push(number.to_string());
-            }
-            let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+            let arguments = arguments_of(when, &[&library_calls(at), PROGRAMS_OWN].concat());
             for mode in ["generic", "native"] {
-                let seen = or_skip!(received(&arguments, Some(mode)));
-                assert_eq!(expected, seen, "{when}");
+                let seen = or_skip!(received_and_counted(&as_strs(&arguments), Some(mode)));
+                assert_eq!(expected, seen.0, "{when}");
+                let [first, all] = seen.1;
+                let is_expected = all > first + 3 * DATAGRAMS as u64 && first > 0;
+                assert!(is_expected || when == "before", "{when}: {first}, {all}");
             }
+        }
+    });
+}
+
+/// With any one of them missing, everything is the kernel's before the filter is in force: the program needs none but its own.
+#[test]
+fn a_filter_that_kills_without_one_of_the_calls_finds_the_library_gone() {
+    panic_unless_paused(|| {
+        let expected = or_skip!(received(&["after", "1", "nothing"], None));
+        let is_gone = |when: &str, calls: &[(&str, libc::c_long)], missing: &str| {
+            let arguments = arguments_of(when, calls);
+            let (seen, [first, all]) = received_and_counted(&as_strs(&arguments), Some("auto"))?;
+            assert_eq!(expected, seen, "{when}, without {missing}");
+            assert_eq!(first, all, "{when}, without {missing}");
+            assert!(
+                first > 0 || when == "before",
+                "not accelerated before the filter"
+            );
+            Ok::<(), Skip>(())
+        };
+        for (when, missing) in [
+            ("after", "bpf"),
+            ("after", "sched_yield"),
+            ("after", "getsockopt"),
+            ("before", "bpf"),
+            ("before", "clone3"),
+        ] {
+            let mut calls = library_calls(&[When::AtFirst, When::Always]);
+            calls.retain(|(name, _)| *name != missing);
+            or_skip!(is_gone(when, &[&calls[..], PROGRAMS_OWN].concat(), missing));
+        }
+        for when in ["after", "before"] {
+            let own = [PROGRAMS_OWN, PROGRAMS_READS].concat();
+            or_skip!(is_gone(when, &own, "all"));
         }
     });
 }

@@ -43,6 +43,11 @@ impl Row {
         self
     }
 
+    /// The kernel's connections need no rights.
+    const fn whose_server_gives_up_rights(self) -> Self {
+        self.whose_server_forks()
+    }
+
     const fn over_ipv6(mut self) -> Self {
         self.is_over_ipv6 = true;
         self
@@ -76,6 +81,9 @@ rows! {
     tcp_ssh: row(&["sshd", "ssh", "ssh-keygen", "scp"]).whose_server_forks(),
     tcp_postgres: row(&["psql", "pgbench"]).whose_server_forks(),
     tcp_haproxy: row(&["haproxy", "curl"]).over_ipv6(),
+    tcp_haproxy_user: row(&["haproxy", "curl"]).whose_server_gives_up_rights(),
+    tcp_memcached_user: row(&["memcached", "python3"]).whose_server_gives_up_rights(),
+    tcp_mosquitto: row(&["mosquitto", "mosquitto_pub"]).whose_server_gives_up_rights(),
     tcp_node: row(&["node", "curl"]).over_ipv6(),
     tcp_java: row(&["java", "java:jdk.compiler", "curl"]).over_ipv6(),
 }

@@ -11,7 +11,7 @@ mod contention;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use crate::sys;
+use crate::sys::{self, Switches};
 use contention::{Contention, Offers};
 
 /// An offer that nobody takes is over in less: a switch to another thread and back is not.
@@ -62,11 +62,11 @@ fn own_thread_nsec() -> u64 {
 /// Lets others run. How long they did, if anybody has.
 fn offer_cpu() -> Option<u64> {
     let own_before = own_thread_nsec();
-    let switches = sys::involuntary_switches();
+    let switches = Switches::now();
     let begun = sys::now_nsec();
     sys::yield_cpu();
     let taken = sys::now_nsec() - begun;
-    if taken <= OFFER_NSEC || sys::involuntary_switches() == switches {
+    if taken <= OFFER_NSEC || !Switches::now().has_changed_since(switches) {
         return None;
     }
     taken_by_others(taken, own_thread_nsec().saturating_sub(own_before))

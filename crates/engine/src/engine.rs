@@ -11,6 +11,7 @@ mod moved_descriptor;
 mod multiplex;
 mod program;
 mod progress;
+mod retire;
 mod rights;
 mod shared_ports;
 mod streams;

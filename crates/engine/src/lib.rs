@@ -54,7 +54,7 @@ pub use sockets::rings::RingPolicy;
 pub use sockets::settings::{Moderation, Settings};
 pub use sockets::sleep::{Sleep, Woken};
 pub use sockets::{interrupt, user_memory};
-pub use sys::{Errno, Sockaddr, poll_now, tick_nsec};
+pub use sys::{Errno, ProgramEnd, Sockaddr, do_without, poll_now, tick_nsec};
 pub use udp::{RecvCall, RecvOutcome, SendOutcome};
 
 /// Reads a socket address; `None` if it is too short or of another family than IPv4 and IPv6.

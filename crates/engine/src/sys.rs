@@ -11,6 +11,7 @@ use descriptors::OwnDescriptor;
 use libc::{c_int, c_long};
 
 mod address;
+mod allowed;
 mod cgroup_programs;
 mod files;
 mod groups;
@@ -29,11 +30,14 @@ mod ways_in;
 
 pub use address::Sockaddr;
 pub(crate) use address::{SOCKADDR_IN_LEN, read_sockaddr, read_sockaddr_in, sockaddr_in};
+pub use allowed::do_without;
+pub(crate) use allowed::may_call;
 pub(crate) use cgroup_programs::has_cgroup_programs;
 pub(crate) use files::{
     file_position, file_status, read_at, read_now, set_file_position, write_now,
 };
 pub(crate) use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe, unsubscribe};
+pub use leader::ProgramEnd;
 pub(crate) use leader::{Leader, LeaderStatus};
 pub(crate) use namespace::{NamespaceId, namespace_of, namespace_of_thread};
 pub(crate) use path_notices::{PathNotices, SegmentError};
@@ -51,7 +55,7 @@ pub(crate) use routes::{first_address, source_towards};
 #[cfg(test)]
 pub(crate) use scheduling::pin_to_one_cpu;
 pub(crate) use scheduling::{
-    ThreadUsage, allowed_cpus, become_ordinary_thread, current_cpu, involuntary_switches, run_on,
+    Switches, ThreadUsage, allowed_cpus, become_ordinary_thread, current_cpu, run_on,
     thread_cpu_nsec, thread_usage, yield_cpu,
 };
 pub(crate) use stats::process_id;
@@ -256,6 +260,12 @@ pub(crate) fn locked_memory_limit_bytes() -> Option<u64> {
 pub(crate) fn thread_id() -> libc::pid_t {
     // SAFETY: gettid has no preconditions.
     unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
+}
+
+/// Whether the process has a thread of this number.
+pub(crate) fn has_thread(thread: libc::pid_t) -> bool {
+    // SAFETY: integers; no signal is sent.
+    unsafe { libc::syscall(libc::SYS_tgkill, process_id(), thread, 0) == 0 }
 }
 
 /// Monotonic time in nanoseconds.

@@ -114,22 +114,35 @@ capabilities on purpose.
 .SH FILTERS OF SYSTEM CALLS
 A filter
 .RB ( seccomp (2))
-that answers
+that a program installs is seen on its way to the kernel, and run over the calls that the library makes beside the program itself.
+If it forbids one of them, whether with an error, a signal or death, all sockets return to the kernel before it is in force, with what is queued; the library's thread ends,
+and nothing is accelerated in that process any more. The log at level debug names the call.
+A filter that is there before the program, as a service manager's, is found out in a child process that tries the calls: if one of them is deadly, nothing is accelerated and
+the program runs as without the library. One that answers
 .BR bpf (2),
 .BR ppoll (2)
 or
 .BR socket (2)
 for AF_XDP with an error costs acceleration at most, and no datagram.
-A filter that ends the process must allow what the library calls beside the program itself.
-With the first socket:
-bind, capget, clone3, exit, fallocate, fchmod, flock, fstatfs, ftruncate, getdents64, geteuid, getresuid, ioctl, lseek, membarrier, openat, prctl, readlinkat, rseq, rt_sigaction,
-sched_getaffinity, sched_setscheduler, set_robust_list, setsockopt, sigaltstack, socket, statx, uname.
+.PP
+So a program stays accelerated under a filter that allows it these calls. With the first socket:
+capget, clone3, exit, fallocate, fchmod, flock, fstatfs, ftruncate, getdents64, geteuid, getresuid, ioctl, lseek,
+membarrier, openat, prctl, pwrite64, readlinkat, rseq, rt_sigaction, sched_getaffinity, set_robust_list, sigaltstack,
+statx, uname.
 From then on:
-bpf, brk, clock_gettime, clock_nanosleep, close, dup3, epoll_create1, epoll_ctl, epoll_pwait, epoll_pwait2, eventfd2, fcntl, fstat,
-futex, getpeername, getpid, getrandom, getrusage, getsockname, getsockopt, gettid, madvise, mmap, mprotect, mremap, munmap, newfstatat, ppoll, pread64, prlimit64, pwrite64, read, recvfrom,
-recvmsg, rt_sigpending, rt_sigprocmask, rt_tgsigqueueinfo, sched_yield, sendmsg, sendto, socketpair, unlinkat, write.
+bind, bpf, brk, clock_gettime, clock_nanosleep, close, connect, dup3, epoll_create1, epoll_ctl, epoll_pwait,
+eventfd2, fcntl, fstat, futex, getpeername, getpid, getrandom, getsockname, getsockopt, gettid, madvise, mmap,
+mprotect, mremap, munmap, newfstatat, ppoll, pread64, prlimit64, read, recvfrom, recvmsg, rt_sigpending,
+rt_sigprocmask, rt_tgsigqueueinfo, sched_yield, sendmsg, sendto, setsockopt, shutdown, socket, socketpair, unlinkat,
+write.
+These are not made under a filter that forbids them:
+getrusage, pidfd_open, sched_setaffinity, sched_setscheduler.
 So a program that makes its first socket before it installs the filter needs the second list only, while it uses no other interface
 than by then.
+.PP
+A program whose first thread a filter kills, or which ends it by
+.BR pthread_exit (3),
+ends with its last thread, half a second later at most, with the status that it has without the library.
 .SH PROGRAMS THAT USE IO_URING
 Of a ring that is made through the C library's
 .BR syscall (2),

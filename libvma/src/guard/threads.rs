@@ -105,6 +105,11 @@ impl Inside {
         Self(inside)
     }
 
+    /// Whether there were none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether all of them have left.
     pub(crate) fn have_left(&mut self) -> bool {
         locked(|| {

@@ -35,6 +35,14 @@ pub unsafe extern "C" fn syscall() {
         "je {rights}",
         "cmp rdi, {capset_number}",
         "je {rights}",
+        "cmp rdi, {unshare_number}",
+        "je {rights}",
+        "cmp rdi, {setns_number}",
+        "je {rights}",
+        "cmp rdi, {prctl_number}",
+        "je {rights}",
+        "cmp rdi, {seccomp_number}",
+        "je {rights}",
         "cmp rdi, {setup_number}",
         "jb {straight}",
         "je 5f",
@@ -90,6 +98,10 @@ pub unsafe extern "C" fn syscall() {
         setreuid_number = const libc::SYS_setreuid,
         setresuid_number = const libc::SYS_setresuid,
         capset_number = const libc::SYS_capset,
+        unshare_number = const libc::SYS_unshare,
+        setns_number = const libc::SYS_setns,
+        prctl_number = const libc::SYS_prctl,
+        seccomp_number = const libc::SYS_seccomp,
         straight = sym straight,
         rights = sym rights,
         close = sym close,
@@ -182,7 +194,7 @@ unsafe extern "C" fn close(fd: c_int) -> c_long {
     unsafe { straight(libc::SYS_close, fd.into(), 0, 0, 0, 0) }
 }
 
-/// Calls that change what the thread may do. They have five arguments at most, which are where the caller has put them.
+/// Calls that change what the thread may do, filters of system calls included. They have five arguments at most, which are where the caller has put them.
 ///
 /// # Safety
 /// That of the system call of this number.

@@ -1,10 +1,11 @@
 //! Calls with which programs give up rights.
 
 use engine::user_memory::is_readable;
-use engine::{RightsChange, UNCHANGED_USER, Whose};
-use libc::{c_int, c_long, c_void, uid_t};
+use engine::{Reason, RightsChange, UNCHANGED_USER, Whose};
+use libc::{c_int, c_long, c_ulong, c_void, uid_t};
 
-use super::hook;
+use super::{filter, hook};
+use crate::filters;
 use crate::guard::contained;
 use crate::real;
 use crate::runtime;
@@ -124,6 +125,22 @@ pub(super) unsafe fn by_number(
     arguments: [c_long; 5],
     straight: impl FnOnce() -> c_long,
 ) -> c_long {
+    if matches!(number, libc::SYS_prctl | libc::SYS_seccomp) {
+        // SAFETY: the caller's promise.
+        unsafe { filter::by_number(number, arguments) };
+        return straight();
+    }
+    match number {
+        libc::SYS_unshare => {
+            leaves_namespaces(arguments[0] as c_int, "unshare");
+            return straight();
+        }
+        libc::SYS_setns => {
+            enters_namespace(arguments[0] as c_int, arguments[1] as c_int);
+            return straight();
+        }
+        _ => {}
+    }
     // The kernel takes no more of them.
     let user = |index: usize| arguments[index] as uid_t;
     let pointer = |index: usize| arguments[index] as *const c_void;
@@ -144,4 +161,43 @@ pub(super) unsafe fn by_number(
         _ => (None, ""),
     };
     changing(change, Whose::ThreadsOwn, name, || straight() as c_int).into()
+}
+
+hook! {
+    /// `unshare(2)`
+    fn unshare(flags: c_int) -> c_int {
+        leaves_namespaces(flags, "unshare");
+        // SAFETY: an integer.
+        unsafe { real::unshare(flags) }
+    }
+}
+
+hook! {
+    /// `setns(2)`
+    fn setns(fd: c_int, kind: c_int) -> c_int {
+        enters_namespace(fd, kind);
+        // SAFETY: integers.
+        unsafe { real::setns(fd, kind) }
+    }
+}
+
+/// A user namespace takes a process of one thread, and gives rights in itself only.
+fn leaves_namespaces(kinds: c_int, call: &'static str) {
+    if kinds & libc::CLONE_NEWUSER != 0 && runtime::engine().is_some() {
+        let _ = contained(|| filters::retire(Reason::UserNamespace, call));
+    }
+}
+
+fn enters_namespace(fd: c_int, kind: c_int) {
+    /// linux/nsfs.h
+    const NS_GET_NSTYPE: c_ulong = 0xb703;
+    if runtime::engine().is_none() {
+        return;
+    }
+    let kind = match kind {
+        // SAFETY: the request takes no argument.
+        0 => unsafe { libc::syscall(libc::SYS_ioctl, fd, NS_GET_NSTYPE) as c_int },
+        kind => kind,
+    };
+    leaves_namespaces(kind.max(0), "setns");
 }

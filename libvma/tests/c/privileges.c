@@ -7,7 +7,11 @@
 // three more are served, one of them new, one by a forked child. A datagram is answered before and after.
 #include "case.h"
 #include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <stddef.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -119,6 +123,66 @@ static void *thread_receives(void *fd)
     return NULL;
 }
 
+// Every other call is allowed.
+static int forbid(int number, unsigned action)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, action),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
+    MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+}
+
+// A set of sockets of every kind, one of them taken out again, for which a thread waits.
+static int set;
+
+static void *thread_waits(void *events)
+{
+    *(long *)events = epoll_wait(set, (struct epoll_event[4]){0}, 4, 400);
+    return NULL;
+}
+
+static void watch(int operation, int fd, unsigned events, int name)
+{
+    struct epoll_event event = {.events = events, .data.u64 = (unsigned)name};
+    say("epoll_ctl", epoll_ctl(set, operation, fd, &event));
+}
+
+static void make_set(void)
+{
+    set = epoll_create1(0);
+    MUST(set);
+    watch(EPOLL_CTL_ADD, datagrams, EPOLLIN | EPOLLET, 1);
+    watch(EPOLL_CTL_ADD, held[0], EPOLLPRI, 2);
+    watch(EPOLL_CTL_ADD, held[1], EPOLLIN, 3);
+    watch(EPOLL_CTL_DEL, held[1], 0, 0);
+    watch(EPOLL_CTL_ADD, held[2], EPOLLIN | EPOLLONESHOT, 4);
+}
+
+static void use_set(void)
+{
+    watch(EPOLL_CTL_ADD, listener, EPOLLIN, 5);
+    watch(EPOLL_CTL_ADD, held[1], EPOLLOUT, 6);
+    watch(EPOLL_CTL_MOD, held[0], EPOLLIN, 7);
+    unsigned seen = 0;
+    for (int i = 0; i < 20 && seen != (1 << 4 | 1 << 5 | 1 << 6 | 1 << 7); i++) {
+        struct epoll_event events[4];
+        int count = epoll_wait(set, events, 4, 100);
+        for (int j = 0; j < count; j++) {
+            if (events[j].data.u64 > 7)
+                printf("a stranger\n");
+            seen |= 1u << (events[j].data.u64 & 31);
+        }
+    }
+    printf("seen %x\n", seen & ~2u);
+    watch(EPOLL_CTL_DEL, held[1], 0, 0);
+    watch(EPOLL_CTL_DEL, held[1], 0, 0);
+}
+
 static void drop(const char *how)
 {
     int is_raw = strncmp(how, "raw_", 4) == 0;
@@ -159,7 +223,25 @@ static void drop(const char *how)
         sleep_msec(200);
         say(how, setuid(NOBODY));
         pthread_join(thread, NULL);
-    } else
+    } else if (strcmp(call, "filter_kills") == 0)
+        say(how, forbid(SYS_bpf, SECCOMP_RET_KILL_PROCESS));
+    else if (strcmp(call, "filter_epoll") == 0) {
+        make_set();
+        pthread_t thread;
+        long events;
+        MUST(-pthread_create(&thread, NULL, thread_waits, &events));
+        sleep_msec(100);
+        say(how, forbid(SYS_bpf, SECCOMP_RET_KILL_PROCESS));
+        pthread_join(thread, NULL);
+        printf("the thread is told of %s\n", events > 0 ? "something" : "nothing");
+        use_set();
+    } else if (strcmp(call, "filter_refuses") == 0)
+        say(how, forbid(SYS_bpf, SECCOMP_RET_ERRNO | EPERM));
+    else if (strcmp(call, "filter_allows") == 0)
+        say(how, forbid(SYS_getrusage, SECCOMP_RET_KILL_PROCESS));
+    else if (strcmp(call, "unshare") == 0)
+        say(how, unshare(CLONE_NEWUSER));
+    else
         exit(3);
     uid_t users[3];
     MUST(getresuid(&users[0], &users[1], &users[2]));

@@ -17,7 +17,7 @@ use crate::engine::{Engine, LogControls};
 use crate::netconf_network::NetconfNetwork;
 use crate::process::event_loop::EventLoop;
 use crate::sockets::rings::leave_thread_free;
-use crate::sys::{self, Leader};
+use crate::sys::{self, Leader, ProgramEnd};
 
 pub use crate::process::thread_place::ThreadPlace;
 
@@ -44,8 +44,13 @@ impl Monitor {
         }
     }
 
-    /// Runs until the process ends. The caller has blocked every signal for this thread.
-    pub fn run<B: Backend>(self, engine: &'static Engine<B>, network: &NetconfNetwork) {
+    /// Runs until the process ends, or the program's own threads have ended, which it then returns. The caller has blocked every
+    /// signal for this thread.
+    pub fn run<B: Backend>(
+        self,
+        engine: &'static Engine<B>,
+        network: &NetconfNetwork,
+    ) -> Option<ProgramEnd> {
         // The thread that made this one may have real-time priority and one core, where this one would disturb it.
         sys::become_ordinary_thread();
         self.place.take();
@@ -78,5 +83,6 @@ impl Monitor {
         cpu_sharing::own_thread_begins();
         events.run(|| engine.internal_thread.begins_round());
         engine.internal_thread.ends();
+        engine.internal_thread.program_end()
     }
 }

@@ -12,6 +12,8 @@ use crate::sys::{Leader, LeaderStatus};
 
 /// How often is looked at what nobody announces.
 const INTERVAL: Duration = Duration::from_millis(500);
+/// The same when the first thread has ended: the others may end at any time.
+const INTERVAL_AT_END: Duration = Duration::from_millis(20);
 
 /// The program's own threads.
 pub(super) struct Program<B: Backend> {
@@ -51,8 +53,9 @@ impl<B: Backend> Task for Program<B> {
         if wanted & RIGHTS_WENT != 0 {
             self.engine.answer_rights_went();
         }
-        if let Some(status) = self.leader.as_ref().and_then(Leader::look)
-            && !status.has_ended
+        let status = self.leader.as_ref().and_then(Leader::look);
+        let has_ended = status.is_some_and(|status| status.has_ended);
+        if let Some(status) = status.filter(|_| !has_ended)
             && !self
                 .followed
                 .is_some_and(|seen| seen.has_rights_of(&status))
@@ -65,6 +68,16 @@ impl<B: Backend> Task for Program<B> {
         }
         if wanted & END != 0 {
             return Next::EndThread;
+        }
+        if has_ended {
+            // Two are left: the first one, whose process it is, and this one.
+            if status.is_some_and(|status| status.threads <= 2) {
+                let end = self.leader.as_ref().map(Leader::end);
+                self.engine.internal_thread.program_ends(end);
+                return Next::EndThread;
+            }
+            self.looks_at = now + INTERVAL_AT_END;
+            return Next::In(INTERVAL_AT_END);
         }
         Next::In(INTERVAL)
     }

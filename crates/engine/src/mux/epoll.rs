@@ -246,6 +246,11 @@ impl<S: MuxStack> EpollSet<S> {
         self.inode.load(Ordering::Relaxed)
     }
 
+    /// From here on the program's calls are the kernel's: nothing of the library's may be left in its set.
+    pub(crate) fn library_leaves(&self) {
+        self.eviction.end(self.epfd.load(Ordering::Relaxed));
+    }
+
     /// `true`: it was the last one, and the set is empty now.
     pub(crate) fn descriptor_removed(&self) -> bool {
         if self.descriptors.fetch_sub(1, Ordering::Relaxed) > 1 {

@@ -1,13 +1,13 @@
 //! How others call the internal thread, and how far it has come.
 
 use std::os::fd::AsRawFd;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use descriptors::OwnDescriptor;
 use libc::c_int;
 
-use crate::sys;
+use crate::sys::{self, ProgramEnd};
 
 /// The eventfd that wakes it, once it runs.
 #[derive(Debug, Default)]
@@ -17,6 +17,11 @@ pub(crate) struct InternalThread {
     is_started: AtomicBool,
     /// How often it has begun anew to look what there is to do; 0: it does not run.
     rounds: AtomicU32,
+    has_ended: AtomicBool,
+    /// 0: it does not run yet.
+    thread: AtomicI32,
+    /// The program's own threads have ended before it.
+    program_end: Mutex<Option<ProgramEnd>>,
 }
 
 impl InternalThread {
@@ -32,7 +37,13 @@ impl InternalThread {
 
     /// The internal thread runs from here on; `fd` calls it.
     pub(crate) fn begin(&self, fd: OwnDescriptor) {
+        self.thread.store(sys::thread_id(), Ordering::Relaxed);
         self.called.get_or_init(|| fd);
+    }
+
+    /// Its number, while it runs and can be called.
+    pub(crate) fn id(&self) -> Option<libc::pid_t> {
+        self.runs().then(|| self.thread.load(Ordering::Relaxed))
     }
 
     /// What calls it.
@@ -42,7 +53,7 @@ impl InternalThread {
 
     #[inline]
     pub(crate) fn runs(&self) -> bool {
-        self.called.get().is_some()
+        self.called.get().is_some() && !self.has_ended.load(Ordering::Relaxed)
     }
 
     /// Has the internal thread look what there is to do. Async-signal-safe. Nothing happens if it does not run.
@@ -66,7 +77,24 @@ impl InternalThread {
 
     /// The internal thread ends.
     pub(crate) fn ends(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
         self.rounds.store(0, Ordering::Relaxed);
+    }
+
+    /// In the internal thread: the program's own threads have ended.
+    pub(crate) fn program_ends(&self, end: Option<ProgramEnd>) {
+        *self.of_program_end() = end;
+    }
+
+    /// How, if they have.
+    pub(crate) fn program_end(&self) -> Option<ProgramEnd> {
+        *self.of_program_end()
+    }
+
+    fn of_program_end(&self) -> MutexGuard<'_, Option<ProgramEnd>> {
+        self.program_end
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many rounds it has begun; 0: it does not run.

@@ -157,6 +157,12 @@ reasons! {
     /// `io_uring(7)`: of some rings the library sees what they do, of others only that they are there.
     IoUring = 41, "the program uses io_uring, past the library",
         "Have the program wait with epoll and use recv and send (as with UV_USE_IO_URING=0), if it can";
+    /// Nothing of the library is left in the process.
+    Filtered = 42, "a filter of system calls forbids what it takes",
+        "Allow the calls that vma(7) lists, or install the filter without the one that is named; or run the program without a filter";
+    /// `unshare(2)` and `setns(2)` of a user namespace take a process of one thread, and leave it no rights where its interfaces are.
+    UserNamespace = 43, "the process has left its user namespace",
+        "Open the sockets in the user namespace that has the interfaces, or do without unshare";
 }
 
 /// The statistics count each by itself.

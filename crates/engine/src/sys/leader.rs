@@ -1,18 +1,21 @@
-//! The program's first thread, as the kernel shows it in `/proc/self/status`: whether it still runs, and what it may do.
+//! The program's first thread, as the kernel shows it in `/proc/self`: whether it still runs, and what it may do.
 
+use std::ffi::CStr;
 use std::os::fd::AsRawFd;
 
 use descriptors::OwnDescriptor;
+use libc::c_int;
 
 use super::{Capabilities, check, owned};
 
-/// What is read at once. Only a process in very many groups has more, which is read when it is needed.
+/// What is read at once. Only a process in very many groups has more; of that nothing is known.
 const STATUS_BYTES: usize = 1 << 14;
 
-/// The file, opened while `/proc` was in reach.
+/// The files, opened while `/proc` was in reach.
 #[derive(Debug)]
 pub(crate) struct Leader {
     status: OwnDescriptor,
+    stat: OwnDescriptor,
 }
 
 /// What is there.
@@ -28,29 +31,35 @@ pub(crate) struct LeaderStatus {
     pub(crate) capabilities: Capabilities,
 }
 
+/// How the program's first thread has ended. The last thread's status becomes the process's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramEnd {
+    /// As by `pthread_exit(3)`.
+    Thread,
+    /// By the system call, with this status.
+    Exit(c_int),
+    /// By this signal: a filter of system calls has killed it.
+    Killed(c_int),
+}
+
 impl Leader {
     /// `None`: there is no `/proc`.
     pub(crate) fn open() -> Option<Self> {
-        let (path, flags) = (
-            c"/proc/self/status".as_ptr(),
-            libc::O_RDONLY | libc::O_CLOEXEC,
-        );
-        // SAFETY: the path is a string.
-        let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags) };
-        let fd = check(fd).ok()?;
-        // SAFETY: the kernel has just made it.
-        let status = OwnDescriptor::new(unsafe { owned(fd) });
-        Some(Self { status })
+        Some(Self {
+            status: open(c"/proc/self/status")?,
+            stat: open(c"/proc/self/stat")?,
+        })
     }
 
     /// Asks anew. `None`: the kernel does not say.
     pub(crate) fn look(&self) -> Option<LeaderStatus> {
-        let mut text = vec![0_u8; STATUS_BYTES];
-        let (fd, at, len) = (self.status.as_raw_fd(), text.as_mut_ptr(), text.len());
-        // SAFETY: the kernel writes at most `len` bytes.
-        let read = unsafe { libc::syscall(libc::SYS_pread64, fd, at, len, 0_i64) };
-        let len = check(read).ok()? as usize;
-        LeaderStatus::parse(std::str::from_utf8(text.get(..len)?).ok()?)
+        LeaderStatus::parse(&read(&self.status)?)
+    }
+
+    /// How the thread has ended, if it has.
+    pub(crate) fn end(&self) -> ProgramEnd {
+        let code = read(&self.stat).and_then(|text| exit_code(&text));
+        ProgramEnd::of(code.unwrap_or(0))
     }
 }
 
@@ -86,6 +95,41 @@ impl LeaderStatus {
     }
 }
 
+impl ProgramEnd {
+    /// Of what `wait(2)` says.
+    fn of(code: c_int) -> Self {
+        match (libc::WTERMSIG(code), libc::WEXITSTATUS(code)) {
+            (0, 0) => Self::Thread,
+            (0, status) => Self::Exit(status),
+            (signal, _) => Self::Killed(signal),
+        }
+    }
+}
+
+fn open(path: &CStr) -> Option<OwnDescriptor> {
+    let (path, flags) = (path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+    // SAFETY: the path is a string.
+    let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags) };
+    let fd = check(fd).ok()?;
+    // SAFETY: the kernel has just made it.
+    Some(OwnDescriptor::new(unsafe { owned(fd) }))
+}
+
+fn read(file: &OwnDescriptor) -> Option<String> {
+    let mut text = vec![0_u8; STATUS_BYTES];
+    let (fd, at, len) = (file.as_raw_fd(), text.as_mut_ptr(), text.len());
+    // SAFETY: the kernel writes at most `len` bytes.
+    let read = unsafe { libc::syscall(libc::SYS_pread64, fd, at, len, 0_i64) };
+    text.truncate(check(read).ok()? as usize);
+    // The name of a program may be anything.
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The last field of `/proc/self/stat`.
+fn exit_code(text: &str) -> Option<c_int> {
+    text.split_whitespace().last()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,9 +150,24 @@ mod tests {
     }
 
     #[test]
+    fn the_end_is_that_of_wait() {
+        for (text, expected) in [
+            ("7 (a b) Z 1 2 0", ProgramEnd::Thread),
+            ("7 (a b) Z 1 2 768", ProgramEnd::Exit(3)),
+            ("7 (a b) Z 1 2 31", ProgramEnd::Killed(libc::SIGSYS)),
+        ] {
+            let end = exit_code(text).map(ProgramEnd::of);
+            assert_eq!(end, Some(expected), "{text}");
+        }
+        assert_eq!(exit_code(""), None);
+    }
+
+    #[test]
     fn this_process_runs_as_it_says_itself() {
-        let status = Leader::open().unwrap().look().unwrap();
+        let leader = Leader::open().unwrap();
+        let status = leader.look().unwrap();
         assert!(!status.has_ended && status.threads > 0);
         assert_eq!(status.users, super::super::users().unwrap());
+        assert_eq!(leader.end(), ProgramEnd::Thread);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use descriptors::OwnDescriptor;
 use libc::c_int;
 
-use super::{Errno, check, owned, poll_one};
+use super::{Errno, check, may_call, owned, poll_one};
 
 /// What tells a socket from every other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,9 @@ fn connected_pair() -> Result<[OwnedFd; 2], Errno> {
 
 /// A descriptor of a process, which becomes readable when that has ended (pidfd_open(2), Linux 5.3).
 pub(crate) fn process_fd(process: libc::pid_t) -> Result<OwnDescriptor, Errno> {
+    if !may_call(libc::SYS_pidfd_open) {
+        return Err(Errno(libc::EPERM));
+    }
     // SAFETY: pidfd_open takes integers. The kernel makes the descriptor close-on-exec.
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })?;
     // SAFETY: the kernel has just made it.
@@ -79,7 +82,8 @@ pub(crate) fn process_fd(process: libc::pid_t) -> Result<OwnDescriptor, Errno> {
 /// Whether a process has not ended. One that its parent has not heard of yet has.
 pub(crate) fn is_running(process: libc::pid_t) -> bool {
     let Ok(process) = process_fd(process) else {
-        return false;
+        // Where that cannot be asked it is not known to have ended.
+        return !may_call(libc::SYS_pidfd_open);
     };
     poll_one(process.as_raw_fd(), libc::POLLIN) == Ok(0)
 }

@@ -2,15 +2,45 @@
 
 use std::{io, mem};
 
+use super::may_call;
+
 /// `sched_yield(2)`: lets others run that wait for this CPU. Returns at once if nobody does.
 pub(crate) fn yield_cpu() {
     // SAFETY: sched_yield has no preconditions.
     unsafe { libc::syscall(libc::SYS_sched_yield) };
 }
 
-/// How often another thread has taken the calling one's CPU, offers of it included (`ru_nivcsw` of getrusage(2)).
-pub(crate) fn involuntary_switches() -> u64 {
-    thread_rusage().ru_nivcsw as u64
+/// Something that has changed when another thread has taken the calling one's CPU meanwhile, offers of it included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Switches {
+    /// How often (`ru_nivcsw` of getrusage(2)).
+    Counted(u64),
+    /// For how long, by the clocks.
+    Away { nsec: u64 },
+}
+
+impl Switches {
+    /// So far.
+    pub(crate) fn now() -> Self {
+        match thread_rusage() {
+            Some(rusage) => Self::Counted(rusage.ru_nivcsw as u64),
+            None => {
+                let cpu_nsec = super::clock_nsec(libc::CLOCK_THREAD_CPUTIME_ID);
+                let nsec = super::now_nsec().saturating_sub(cpu_nsec);
+                Self::Away { nsec }
+            }
+        }
+    }
+
+    /// Whether there were any since then.
+    pub(crate) fn has_changed_since(self, earlier: Self) -> bool {
+        match (earlier, self) {
+            (Self::Away { nsec: before }, Self::Away { nsec }) => {
+                nsec.saturating_sub(before) > SWITCH_NSEC
+            }
+            _ => self != earlier,
+        }
+    }
 }
 
 /// What the calling thread has had of its CPU.
@@ -34,17 +64,37 @@ impl ThreadUsage {
         voluntary: 0,
         involuntary: 0,
     };
+
+    /// What two clocks tell where nothing is counted: a thread that does not sleep was without its CPU while only one of them ran.
+    fn by_clocks(now_nsec: u64, cpu_nsec: u64) -> Self {
+        Self {
+            now_nsec,
+            cpu_nsec,
+            voluntary: 0,
+            involuntary: now_nsec.saturating_sub(cpu_nsec) / TIME_SLICE_NSEC,
+        }
+    }
 }
+
+/// Who has the CPU for so long has work of its own.
+const TIME_SLICE_NSEC: u64 = 200_000;
+/// A thread that was away for less has not changed places with another one.
+const SWITCH_NSEC: u64 = 1_000;
 
 /// Takes about a microsecond.
 pub(crate) fn thread_usage() -> ThreadUsage {
     let rusage = thread_rusage();
-    ThreadUsage {
-        now_nsec: super::now_nsec(),
-        // That of getrusage(2) is as old as the last tick.
-        cpu_nsec: super::clock_nsec(libc::CLOCK_THREAD_CPUTIME_ID),
-        voluntary: rusage.ru_nvcsw as u64,
-        involuntary: rusage.ru_nivcsw as u64,
+    let now_nsec = super::now_nsec();
+    // That of getrusage(2) is as old as the last tick.
+    let cpu_nsec = super::clock_nsec(libc::CLOCK_THREAD_CPUTIME_ID);
+    match rusage {
+        Some(rusage) => ThreadUsage {
+            now_nsec,
+            cpu_nsec,
+            voluntary: rusage.ru_nvcsw as u64,
+            involuntary: rusage.ru_nivcsw as u64,
+        },
+        None => ThreadUsage::by_clocks(now_nsec, cpu_nsec),
     }
 }
 
@@ -56,16 +106,23 @@ pub(crate) fn thread_cpu_nsec(thread: libc::pid_t) -> u64 {
     super::clock_nsec((!thread << 3) | PER_THREAD | CLOCK_SCHED)
 }
 
-fn thread_rusage() -> libc::rusage {
+/// `None`: a filter forbids to ask.
+fn thread_rusage() -> Option<libc::rusage> {
+    if !may_call(libc::SYS_getrusage) {
+        return None;
+    }
     // SAFETY: all-zero is a value of this struct of integers.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
     // SAFETY: the kernel writes one rusage.
-    unsafe { libc::syscall(libc::SYS_getrusage, libc::RUSAGE_THREAD, &raw mut usage) };
-    usage
+    let result = unsafe { libc::syscall(libc::SYS_getrusage, libc::RUSAGE_THREAD, &raw mut usage) };
+    (result == 0).then_some(usage)
 }
 
 /// Gives the calling thread the default scheduling policy. A refusal changes nothing.
 pub(crate) fn become_ordinary_thread() {
+    if !may_call(libc::SYS_sched_setscheduler) {
+        return;
+    }
     // SAFETY: all-zero is a value of this struct: priority 0, the only one of the default policy.
     let parameters: libc::sched_param = unsafe { mem::zeroed() };
     let parameters = &raw const parameters;
@@ -111,6 +168,9 @@ pub(crate) fn allowed_cpus() -> Vec<u32> {
 
 /// Keeps the calling thread on these CPUs, those of them that there are.
 pub(crate) fn run_on(cpus: &[u32]) -> io::Result<()> {
+    if !may_call(libc::SYS_sched_setaffinity) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
     // SAFETY: all-zero is the empty set.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
     let bits = 8 * size_of_val(&set);

@@ -215,6 +215,25 @@ impl<S: TcpStack> TcpSocket<S> {
         true
     }
 
+    /// What the kernel does not have by now it does not get: peers whose handshake is not over begin anew. Under the control lock.
+    pub(crate) fn give_up_returning(&self) {
+        let was = match &mut *self.role.lock() {
+            role @ Role::Returning(_) => std::mem::replace(role, Role::None),
+            _ => return,
+        };
+        if let Role::Returning(mut returning) = was {
+            returning.listening.abort_all(&self.core, now());
+            for interface in returning.listening.interfaces() {
+                interface.start_segments();
+            }
+            let flows = std::mem::take(&mut returning.flows);
+            flows
+                .iter()
+                .for_each(|(interface, flow)| interface.detach(flow));
+        }
+        self.common.timers.disarm(self.timer());
+    }
+
     /// Segments of connections that the kernel has by now, or is to make.
     fn give_later_to_kernel(&self, host: &Host<S>) {
         let later = match &mut *self.role.lock() {
