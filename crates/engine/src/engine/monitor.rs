@@ -36,6 +36,7 @@ impl Monitor {
     #[must_use]
     pub fn prepare<B: Backend>(engine: &Engine<B>, log: LogControls, place: ThreadPlace) -> Self {
         watch::prepare();
+        cpu_sharing::prepare();
         Self {
             called: sys::eventfd().ok(),
             control: engine.control_socket(),
