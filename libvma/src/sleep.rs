@@ -56,8 +56,8 @@ pub(crate) fn sleep_until_woken(
     }
 }
 
-/// What a sleeper of an epoll set learns at a time of what has woken it. What does not fit it looks at even so.
-const EVENTS_MAX: usize = 8;
+/// What a leader learns at a time of what has woken it. What does not fit ends the next sleep at once.
+const EVENTS_MAX: usize = 16;
 const NO_EVENT: epoll_event = epoll_event { events: 0, u64: 0 };
 
 /// `ppoll(2)`, or what comes nearest where that is refused: it takes no more descriptors than the process may have, even if it has
@@ -78,6 +78,7 @@ unsafe fn wait(sleep: &mut Sleep, timeout: *const timespec, mask: *const sigset_
         if result >= 0 || guard::errno() == libc::EINTR {
             return result;
         }
+        sleep.epoll_is_refused();
     }
     let fds = sleep.fds();
     let count = fds.len() as libc::nfds_t;

@@ -17,5 +17,9 @@ testkit::compare_cases!(
         destructor,
         shut_down,
         sets_of_their_own,
+        a_herd,
+        herd_is_cancelled,
+        herd_jumps,
+        herd_forks,
     ]
 );

@@ -19,6 +19,7 @@ mod versioned;
 
 mod counter_model;
 mod doorbell_model;
+mod lead_model;
 mod lock_model;
 mod offload_state_model;
 mod readiness_model;

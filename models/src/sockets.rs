@@ -3,6 +3,9 @@
 #[path = "../../crates/engine/src/sockets/doorbell.rs"]
 #[expect(dead_code, reason = "the engine uses all of it")]
 pub(crate) mod doorbell;
+#[path = "../../crates/engine/src/sockets/lead.rs"]
+#[expect(dead_code, reason = "the engine uses all of it")]
+pub(crate) mod lead;
 #[path = "../../crates/engine/src/sockets/offload_state.rs"]
 #[expect(dead_code, reason = "the engine uses all of it")]
 pub(crate) mod offload_state;

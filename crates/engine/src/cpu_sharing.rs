@@ -7,6 +7,7 @@
 //! instead of polling, as it would in the kernel, is decided in [`contention`].
 
 mod contention;
+mod crowd;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -49,6 +50,11 @@ static OWN_THREAD: AtomicI32 = AtomicI32::new(0);
 /// CPU with all their threads.
 pub(crate) fn own_thread_begins() {
     OWN_THREAD.store(sys::thread_id(), Ordering::Relaxed);
+}
+
+/// To be called before threads poll.
+pub(crate) fn prepare() {
+    crowd::prepare();
 }
 
 /// How long the library's own thread has run so far; 0 without one. In a child of fork(2) it is the parent's until another begins.
@@ -129,7 +135,10 @@ impl Spin {
         if self.offered_at_nsec == 0 {
             self.offered_at_nsec = now;
         }
-        let contention = self.looked(contention.at(now), now);
+        let contention = match crowd::has_room(now) || !self.may_sleep {
+            true => self.looked(contention.at(now), now),
+            false => contention.crowded(now),
+        };
         let _ = CONTENTION.try_with(|own| own.set(contention));
     }
 

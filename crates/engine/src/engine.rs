@@ -3,6 +3,7 @@
 mod control;
 mod descriptors;
 mod end;
+mod followers;
 mod fork;
 mod kernel_sockets;
 mod kinds;

@@ -327,6 +327,27 @@ pub(crate) fn epoll_remove(epfd: c_int, fd: c_int) -> bool {
     unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_DEL, fd, none) == 0 }
 }
 
+/// Does something while no signal reaches the thread.
+pub(crate) fn without_signals(act: impl FnOnce()) {
+    let set_mask = |mask: &u64, before: *mut u64| {
+        let (how, mask) = (libc::SIG_SETMASK, ptr::from_ref(mask));
+        // SAFETY: the kernel reads and writes masks of eight bytes, or nothing.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigprocmask,
+                how,
+                mask,
+                before,
+                size_of::<u64>(),
+            )
+        };
+    };
+    let mut before = 0u64;
+    set_mask(&u64::MAX, &raw mut before);
+    act();
+    set_mask(&before, ptr::null_mut());
+}
+
 /// A random number from the kernel; the clock where it has none yet.
 pub(crate) fn random() -> u64 {
     let mut value = 0u64;

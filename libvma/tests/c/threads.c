@@ -1,5 +1,6 @@
 /* Several threads on one socket. */
 #include "case.h"
+#include <setjmp.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 
@@ -521,9 +522,187 @@ static void sets_of_their_own(void)
     printf("lost wake-ups: %d\n", rounds_lost);
 }
 
+/* Threads with a socket each, which wait in several ways: whoever a datagram is for gets it, whatever becomes of the others. */
+#define HERD 20
+
+enum { RECV, POLL, SELECT, EPOLL, RECV_WITH_TIMEOUT, WAYS };
+
+static struct {
+    int fd, way;
+    pthread_t thread;
+    _Atomic int arrived, is_gone;
+} herd[HERD];
+static _Atomic int herd_ends;
+static _Thread_local sigjmp_buf out_of_the_call;
+
+static void wait_in_a_way(int fd, int way, int set)
+{
+    struct pollfd polled[] = {{fd, POLLIN, 0}, {0, 0, 0}};
+    struct epoll_event event;
+    fd_set read;
+    FD_ZERO(&read);
+    FD_SET(fd, &read);
+    if (way == POLL)
+        MUST(poll(polled, 2, -1));
+    else if (way == SELECT)
+        MUST(select(fd + 1, &read, NULL, NULL, NULL));
+    else if (way == EPOLL)
+        MUST(epoll_wait(set, &event, 1, -1));
+}
+
+static void *one_of_the_herd(void *number)
+{
+    int own = (int)(long)number, fd = herd[own].fd, set = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+    if (herd[own].way == RECV_WITH_TIMEOUT)
+        set_timeout(fd, 30);
+    if (sigsetjmp(out_of_the_call, 1)) {
+        herd[own].is_gone = 1;
+        while (!herd_ends)
+            sleep_msec(10);
+        return NULL;
+    }
+    while (!herd_ends) {
+        char buffer[64];
+        wait_in_a_way(fd, herd[own].way, set);
+        ssize_t len = recv(fd, buffer, sizeof buffer, 0);
+        if (len < 0)
+            continue;
+        herd[own].arrived++;
+        /* It is busy with something else for a while. */
+        for (double until = now_sec() + (len == 21 ? 0.02 : 0); now_sec() < until;) {
+        }
+    }
+    close(set);
+    return NULL;
+}
+
+static void gather(int count, int (*way)(int))
+{
+    for (int i = 0; i < count; i++) {
+        herd[i].fd = bound();
+        herd[i].way = way(i);
+        herd[i].thread = start(one_of_the_herd, (void *)(long)i);
+    }
+    sleep_msec(200);
+}
+
+static int any_way(int i)
+{
+    return i % WAYS;
+}
+
+static int only_recv(int i)
+{
+    (void)i;
+    return RECV;
+}
+
+/* Whether the one gets a datagram. */
+static int gets(int one, int len)
+{
+    int before = herd[one].arrived;
+    ask(herd[one].fd, 1, len);
+    for (double begun = now_sec(); herd[one].arrived == before && now_sec() - begun < 10;)
+        usleep(50);
+    return herd[one].arrived == before + 1;
+}
+
+static void end_herd(int count)
+{
+    herd_ends = 1;
+    for (int i = 0; i < count; i++)
+        if (!herd[i].is_gone)
+            ask(herd[i].fd, 1, 20);
+    for (int i = 0; i < count; i++)
+        join(herd[i].thread);
+}
+
+static void a_herd(void)
+{
+    unsigned seed = 1;
+    int lost = 0;
+    gather(HERD, any_way);
+    for (int round = 0; round < 400; round++) {
+        /* The same one for a while, which so comes to lead, then others. */
+        int one = round % 8 < 4 ? round / 8 % HERD : rand_r(&seed) % HERD;
+        lost += !gets(one, round % 5 == 0 ? 21 : 20);
+        if (round % 40 == 0)
+            sleep_msec(30);
+    }
+    printf("lost: %d\n", lost);
+    end_herd(HERD);
+}
+
+/* Threads that are cancelled in their sleep, the last that has received among them, leave the others their packets. */
+static void herd_is_cancelled(void)
+{
+    int count = 8, lost = 0;
+    gather(count, only_recv);
+    for (int i = 0; i + 1 < count; i++) {
+        lost += !gets(i, 20);
+        sleep_msec(20);
+        MUST(pthread_cancel(herd[i].thread));
+        if (i % 2)
+            printf("cancelled: %d\n", join(herd[i].thread) == (long)PTHREAD_CANCELED);
+        for (int other = i + 1; other < count; other++)
+            lost += !gets(other, 20);
+    }
+    printf("lost: %d\n", lost);
+}
+
+static void leave_the_call(int unused)
+{
+    (void)unused;
+    siglongjmp(out_of_the_call, 1);
+}
+
+/* The same for threads whose handlers leave their sleep with longjmp. */
+static void herd_jumps(void)
+{
+    int count = 6, lost = 0;
+    signal(SIGUSR1, leave_the_call);
+    gather(count, any_way);
+    for (int i = 0; i + 1 < count; i++) {
+        lost += !gets(i, 20);
+        sleep_msec(20);
+        pthread_kill(herd[i].thread, SIGUSR1);
+        for (double begun = now_sec(); !herd[i].is_gone && now_sec() - begun < 10;)
+            usleep(50);
+        for (int other = i + 1; other < count; other++)
+            lost += !gets(other, 20);
+    }
+    printf("lost: %d\n", lost);
+    end_herd(count);
+}
+
+/* A child that does nothing with the sockets takes no packets of its parent's threads. */
+static void herd_forks(void)
+{
+    int count = 6, lost = 0;
+    gather(count, any_way);
+    for (int i = 0; i < count; i++)
+        lost += !gets(i, 20);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        sleep_msec(300);
+        _exit(0);
+    }
+    for (int round = 0; round < 30; round++)
+        lost += !gets(round % count, 20);
+    MUST(waitpid(child, NULL, 0));
+    for (int round = 0; round < 30; round++)
+        lost += !gets(round * 5 % count, 20);
+    printf("lost: %d\n", lost);
+    end_herd(count);
+}
+
 CASES({"unbound", unbound}, {"late_poll", late_poll}, {"late_member", late_member}, {"cancelled", cancelled}, {"cancelled_anywhere", cancelled_anywhere},
       {"cancelled_before", cancelled_before}, {"several_receivers", several_receivers},
       {"several_pollers", several_pollers},
       {"sleeper_and_drainer", sleeper_and_drainer}, {"one_shot_pool", one_shot_pool}, {"destructor", destructor},
       {"shut_down", shut_down},
-      {"sets_of_their_own", sets_of_their_own})
+      {"sets_of_their_own", sets_of_their_own}, {"a_herd", a_herd}, {"herd_is_cancelled", herd_is_cancelled}, {"herd_jumps", herd_jumps},
+      {"herd_forks", herd_forks})

@@ -42,6 +42,9 @@ const PATIENCE_MAX: u32 = 64;
 const LONG_PAUSE_MIN_NSEC: u64 = 1_000_000_000;
 const LONG_PAUSE_MAX_NSEC: u64 = 8_000_000_000;
 
+/// How long a thread leaves polling to others of the process, if enough do.
+const CROWDED_NSEC: u64 = 10_000_000;
+
 /// How long a thread that polls for ever makes no offers to somebody who has work of its own. The
 /// ends of such times are multiples of them on the clock that all processes share: two threads that
 /// take each other for busy make offers at the same time, and so find out.
@@ -71,6 +74,8 @@ enum State {
     },
     /// Others need it. `busy`: they have work of their own.
     Shared { until_nsec: u64, busy: bool },
+    /// Enough other threads of the process poll.
+    Crowded { until_nsec: u64 },
     /// Somebody has work of its own, who gets no more offers.
     Watched(Watch),
     /// The same, for a thread that polls for ever.
@@ -109,7 +114,7 @@ impl Contention {
     /// Whether the thread is to sleep where it would poll.
     #[inline]
     pub(super) fn is_shared(self) -> bool {
-        matches!(self.state, State::Shared { .. })
+        matches!(self.state, State::Shared { .. } | State::Crowded { .. })
     }
 
     pub(super) fn offers(self) -> Offers {
@@ -121,7 +126,9 @@ impl Contention {
             State::Watched(watch) => Offers::NoneButWatch {
                 from_nsec: watch.seen.now_nsec.saturating_add(SAMPLE_NSEC),
             },
-            State::Shared { busy: true, .. } | State::Withheld { .. } => Offers::None,
+            State::Shared { busy: true, .. } | State::Crowded { .. } | State::Withheld { .. } => {
+                Offers::None
+            }
         }
     }
 
@@ -140,10 +147,24 @@ impl Contention {
                     suspected(0, now_nsec)
                 }
             }
+            State::Crowded { until_nsec } if now_nsec >= until_nsec => State::Alone,
             State::Withheld { until_nsec } if now_nsec >= until_nsec => suspected(0, now_nsec),
             _ => return self,
         };
         Self { state, ..self }
+    }
+
+    /// Enough other threads of the process poll: this one leaves it to them, for a while.
+    pub(super) fn crowded(self, now_nsec: u64) -> Self {
+        match self.state {
+            State::Shared { .. } => self,
+            _ => Self {
+                state: State::Crowded {
+                    until_nsec: now_nsec.saturating_add(CROWDED_NSEC),
+                },
+                ..self
+            },
+        }
     }
 
     /// Nobody has taken an offer.

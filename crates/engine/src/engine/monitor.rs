@@ -6,6 +6,7 @@ use dev_core::Backend;
 use stats::ControlSocket;
 
 use crate::cpu_sharing;
+use crate::engine::followers::Followers;
 use crate::engine::program::Program;
 use crate::engine::progress::Unpolled;
 use crate::engine::shared_ports::SharedPorts;
@@ -17,6 +18,7 @@ use crate::engine::{Engine, LogControls};
 use crate::netconf_network::NetconfNetwork;
 use crate::process::event_loop::EventLoop;
 use crate::sockets::rings::leave_thread_free;
+use crate::sockets::watch;
 use crate::sys::{self, Leader, ProgramEnd};
 
 pub use crate::process::thread_place::ThreadPlace;
@@ -35,6 +37,8 @@ impl Monitor {
     /// moved away; if the internal thread made it, a program might meanwhile be given another number than it expects.
     #[must_use]
     pub fn prepare<B: Backend>(engine: &Engine<B>, log: LogControls, place: ThreadPlace) -> Self {
+        watch::prepare();
+        cpu_sharing::prepare();
         Self {
             called: sys::eventfd().ok(),
             control: engine.control_socket(),
@@ -60,6 +64,7 @@ impl Monitor {
             engine.internal_thread.begin(fd);
             events.add(Called::new(engine));
         }
+        events.add(Followers::new(engine));
         if let Some(unpolled) = Unpolled::new(engine) {
             events.add(unpolled);
         }
@@ -83,6 +88,7 @@ impl Monitor {
         cpu_sharing::own_thread_begins();
         events.run(|| engine.internal_thread.begins_round());
         engine.internal_thread.ends();
+        watch::ends();
         engine.internal_thread.program_end()
     }
 }

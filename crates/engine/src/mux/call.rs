@@ -39,8 +39,6 @@ pub struct MuxCall {
     pub(super) naps: Naps,
     /// The call ends with this, after a last look: like the kernel it prefers what is ready.
     ends: Option<Step>,
-    /// It has slept, and has to receive what has come before it does anything else.
-    receives_first: bool,
     /// It has slept, so polling did not satisfy it.
     pub(super) has_slept: bool,
     /// What it found last came from the kernel.
@@ -75,7 +73,6 @@ impl MuxCall {
             spin: Spin::new(settings.poll_shared_cpu, settings.select_poll_usec >= 0),
             naps: Naps::default(),
             ends: None,
-            receives_first: false,
             has_slept: false,
             found_by_kernel: false,
             has_asked_kernel: false,
@@ -108,15 +105,9 @@ impl MuxCall {
         if let Some(since) = &mut self.polls_since_nsec {
             *since = sys::now_nsec();
         }
-        self.receives_first = woken.is_none_or(|woken| woken.devices_first);
         if woken.is_none_or(|woken| woken.kernel) {
             self.ask_kernel_next();
         }
-    }
-
-    /// Whether a packet may have woken nobody but this thread.
-    pub(super) fn takes_wake_up(&mut self) -> bool {
-        std::mem::take(&mut self.receives_first)
     }
 
     /// Whether this is the last look of a call that a signal has ended. Its handler may have closed what the call waits for, which the

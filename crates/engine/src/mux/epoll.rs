@@ -19,7 +19,6 @@ use crate::mux::members::{InterfacesChanged, Key, Members};
 use crate::mux::ready_list::{ReadyList, Visit};
 use crate::mux::registration::{After, Registration};
 use crate::sockets::events;
-use crate::sockets::exclusive::ExclusiveSleepers;
 use crate::sockets::host::Host;
 use crate::sockets::interface::InterfaceSet;
 use crate::sockets::reason::Reason;
@@ -38,7 +37,8 @@ pub struct EpollSet<S: Stack> {
     pub(super) members: Mutex<Members<S>>,
     pub(super) ready: ReadyList<S>,
     pub(crate) waiters: WaitQueue,
-    pub(super) exclusive: ExclusiveSleepers,
+    /// How often the set was closed.
+    pub(super) lives: AtomicU32,
     pub(crate) interfaces: InterfaceSet<S>,
     /// How often the sockets' interfaces have changed, and as of which change `interfaces` is.
     interface_changes: AtomicU32,
@@ -73,7 +73,7 @@ impl<S: MuxStack> EpollSet<S> {
             members: Mutex::new(Members::new()),
             ready: ReadyList::new(),
             waiters: WaitQueue::default(),
-            exclusive: ExclusiveSleepers::default(),
+            lives: AtomicU32::new(0),
             interfaces: InterfaceSet::new(),
             interface_changes: AtomicU32::new(0),
             interfaces_as_of: AtomicU32::new(0),
@@ -267,7 +267,7 @@ impl<S: MuxStack> EpollSet<S> {
         }
         self.ready.clear();
         self.interfaces.clear();
-        self.exclusive.clear();
+        self.lives.fetch_add(1, Ordering::Release);
         self.left_for.store(0, Ordering::Relaxed);
         self.has_one_shots.store(false, Ordering::Relaxed);
         self.kernel_told_nsec.store(0, Ordering::Relaxed);

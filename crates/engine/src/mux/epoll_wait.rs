@@ -34,9 +34,6 @@ impl<S: MuxStack> EpollSet<S> {
         if self.interfaces.is_empty() {
             call.has_nothing_to_poll();
         }
-        if call.takes_wake_up() {
-            self.receive_after_sleep();
-        }
         for _ in 0..ROUNDS_PER_ATTEMPT {
             // First: what is ready must not hide what has come for others.
             let received = call.receive_from(&self.interfaces);
@@ -70,7 +67,7 @@ impl<S: MuxStack> EpollSet<S> {
     #[cold]
     fn sleep(&'static self, settings: &Settings, call: &mut MuxCall) -> MuxOutcome {
         let nap_nsec = call.naps.next(settings.moderation, &self.interfaces);
-        let sleep = self.prepare_sleep(call.deadline_nsec, nap_nsec);
+        let sleep = self.prepare_sleep(call, nap_nsec);
         self.interfaces.poll_all_rings();
         if self.ready.len() > 0 || !self.knows_interfaces() {
             let _ = sleep.end();
@@ -79,28 +76,19 @@ impl<S: MuxStack> EpollSet<S> {
         MuxOutcome::Sleep(sleep)
     }
 
-    fn prepare_sleep(&'static self, deadline_nsec: Option<u64>, nap_nsec: Option<u64>) -> Sleep {
+    fn prepare_sleep(&'static self, call: &MuxCall, nap_nsec: Option<u64>) -> Sleep {
         let epfd = self.epfd.load(Ordering::Relaxed);
-        let as_of = self.interfaces_as_of.load(Ordering::Acquire);
-        let (sleepers, interfaces) = (&self.exclusive, &self.interfaces);
-        if nap_nsec.is_none()
-            && let Some(sleeper) = sleepers.take(epfd, interfaces, as_of)
-        {
-            return Sleep::exclusive(deadline_nsec, sleeper, sleepers, &self.waiters, interfaces);
-        }
-        let mut sleep = Sleep::new(deadline_nsec);
-        sleep.watch(epfd, libc::POLLIN);
-        sleep.watch_set(&self.waiters, interfaces);
+        let life = (
+            std::ptr::from_ref(self).addr(),
+            self.lives.load(Ordering::Acquire),
+        );
+        let mut sleep = Sleep::new(call.deadline_nsec);
+        sleep.watch(epfd, libc::POLLIN, Some(life));
+        sleep.watch_set(&self.waiters, &self.interfaces);
         if let Some(nsec) = nap_nsec {
-            sleep.nap(nsec, interfaces);
+            sleep.nap(nsec, &self.interfaces);
         }
+        sleep.settle(call.has_slept);
         sleep
-    }
-
-    /// A packet may have woken nobody but this thread, for another set: its owner is woken, whether or not this call ends now.
-    fn receive_after_sleep(&self) {
-        if self.interfaces.drain() > 0 {
-            self.exclusive.note(!self.ready.seems_empty());
-        }
     }
 }

@@ -114,9 +114,12 @@ impl<S: Stack> PolledSockets<S> {
     ) -> MuxOutcome {
         let mut sleep = Sleep::new(call.deadline_nsec);
         let silent = self.silent();
+        let mut ours = self.sockets.iter().peekable();
         for (index, polled) in fds.iter().enumerate() {
+            let own = ours.next_if(|(place, _)| *place == index);
             if silent.binary_search(&index).is_err() {
-                sleep.watch(polled.fd, polled.events);
+                let life = own.map(|(_, socket)| socket.core().life());
+                sleep.watch(polled.fd, polled.events, life);
             }
         }
         for (_, socket) in self.sockets.iter() {
@@ -124,6 +127,11 @@ impl<S: Stack> PolledSockets<S> {
         }
         if let Some(nsec) = call.naps.next(settings.moderation, interfaces) {
             sleep.nap(nsec, interfaces);
+        }
+        sleep.settle(call.has_slept);
+        for (_, socket) in self.sockets.iter() {
+            // A call that began before they were the kernel's.
+            socket.core().recall_from_descendants();
         }
         interfaces.poll_all_rings();
         if let Some(outcome) = self.ready(settings, call, fds, S::look) {

@@ -14,6 +14,7 @@ mod segments;
 mod sending;
 mod set;
 mod shares;
+mod sleepers;
 mod sources;
 mod stamps;
 mod unpolled;
@@ -30,6 +31,7 @@ use stats::{QueueSlot, RingSlot, RingStats};
 use wire::ChecksumPolicy;
 
 use crate::sockets::delivery::Checksums;
+use crate::sockets::lead::Lead;
 use crate::sockets::rings::{RingPolicy, SharedRingTable};
 use crate::sockets::settings::Settings;
 use crate::sockets::stack::Stack;
@@ -90,6 +92,7 @@ pub(crate) struct Interface<S: Stack> {
     /// What the rings' statistics belong to: they go with the process, and a search for leaks finds them here.
     ring_slots: &'static [RingSlot],
     stamps: Stamps,
+    lead: Lead,
     /// What is known of the device's receive queues together.
     queue_stats: QueueSlot,
 }
@@ -152,6 +155,7 @@ impl<S: Stack> Interface<S> {
             lost_is_known: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
             stamps: Stamps::default(),
+            lead: Lead::default(),
             stats: of_ring(0),
             ring_slots,
             queue_stats,

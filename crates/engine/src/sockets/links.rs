@@ -205,6 +205,13 @@ impl<S: Stack> Links<S> {
         });
     }
 
+    /// Takes in what has come for threads that sleep and do not watch the interfaces themselves.
+    pub(crate) fn receive_for_followers(&self, spares_leaders: bool) {
+        for interface in self.states.open().iter() {
+            interface.receive_for_followers(spares_leaders);
+        }
+    }
+
     /// Takes in what has come on interfaces that nobody polls. Returns whether anybody has received since the last time.
     pub(crate) fn take_unpolled(&self, max: usize) -> bool {
         let open = self.states.open();

@@ -1,8 +1,10 @@
 //! How a thread sleeps: what it watches, until when, and who can wake it.
 //!
-//! The sleep itself is the application's own `ppoll(2)` in the hook, outside of every lock and Rust scope with a destructor,
-//! because the thread may be cancelled in it. If that happens, the registration stays behind: the waiter's eventfd is
-//! written to now and then and read by nobody.
+//! The sleep itself is the application's own `ppoll(2)` or `epoll_pwait2(2)` in the hook, outside of every lock and Rust scope with a
+//! destructor, because the thread may be cancelled in it. What is registered stays with the thread then (`held.rs`).
+//!
+//! A thread that sleeps alone watches everything itself. Of several one leads, in a seat (`seats.rs`), and the others watch what the
+//! kernel's sockets have, and are woken by name.
 
 use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
@@ -12,12 +14,14 @@ use std::sync::atomic::Ordering;
 use libc::{c_int, c_short};
 use stats::RingStats;
 
-use crate::sockets::exclusive::{self, ExclusiveSleeper, ExclusiveSleepers, Seen};
+use crate::sockets::held::{self, Held};
 use crate::sockets::interface::{Interface, InterfaceSet};
 use crate::sockets::interrupt;
+use crate::sockets::seats::{self, Kernels, Seen};
 use crate::sockets::socket::{Shadow, SocketCore};
 use crate::sockets::stack::Stack;
 use crate::sockets::wait::{WaitQueue, Waiter};
+use crate::sockets::watch::{self, Rings};
 use crate::sys;
 
 /// Descriptors that fit without further memory.
@@ -29,16 +33,23 @@ const UNWAKEABLE_NSEC: u64 = 10_000_000;
 #[derive(Debug)]
 pub struct Sleep {
     fds: ManuallyDrop<Vec<libc::pollfd>>,
+    /// The same descriptors as the first of `fds`, those of the program.
+    kernels: ManuallyDrop<Vec<Kernels>>,
     deadline_nsec: Option<u64>,
-    /// None where the program has no descriptor left. The devices and the kernel's sockets wake the thread even so; what another
-    /// thread has taken from a device it finds when a short sleep ends.
-    waiter: ManuallyDrop<Option<Arc<Waiter>>>,
     registered: ManuallyDrop<Vec<Registered>>,
+    rings: ManuallyDrop<Vec<&'static dyn Rings>>,
     /// Descriptors of devices, and what counts the wake-ups by them.
     devices: ManuallyDrop<Vec<(RawFd, &'static RingStats)>>,
-    /// What the thread sleeps in so that no packet wakes others, too, and where that comes from.
-    exclusive: ManuallyDrop<Option<(ExclusiveSleeper, &'static ExclusiveSleepers)>>,
-    /// What the kernel reported of that.
+    /// It does not watch the devices from which streams come, for a while.
+    naps: bool,
+    /// The eventfd by which others wake the thread. None where the program has no descriptor left. The devices and the kernel's
+    /// sockets wake the thread even so; what another thread has taken from a device it finds when a short sleep ends.
+    waiter: Option<c_int>,
+    /// The epoll instance that the thread sleeps in.
+    seat: Option<c_int>,
+    /// What the thread has, if it cannot keep that itself.
+    held: ManuallyDrop<Option<Box<Held>>>,
+    /// What the kernel reported of the seat.
     seen: Option<Seen>,
     /// The kernel has said of each descriptor what it is ready for.
     is_polled: bool,
@@ -49,8 +60,6 @@ pub struct Sleep {
 pub struct Woken {
     /// What the kernel's sockets have.
     pub(crate) kernel: bool,
-    /// What has come past the kernel, before anything else: a packet may have woken nobody but this thread.
-    pub(crate) devices_first: bool,
 }
 
 /// Where a sleeper is to be found by those who wake it.
@@ -62,89 +71,48 @@ struct Registered {
 }
 
 impl Sleep {
-    /// A sleep until `deadline_nsec` on the monotonic clock, or without end.
+    /// A sleep until `deadline_nsec` on the monotonic clock, or without end. What it watches comes next, then [`Sleep::settle`].
     pub(crate) fn new(deadline_nsec: Option<u64>) -> Self {
-        let waiter = Waiter::take();
-        let wakes = waiter.as_ref().map(|waiter| waiter.fd());
-        let mut sleep = Self::with(deadline_nsec, waiter, INLINE_MAX);
-        for fd in wakes.into_iter().chain(interrupt::wakes_all()) {
-            sleep.watch(fd, libc::POLLIN);
-        }
-        sleep
-    }
-
-    fn with(deadline_nsec: Option<u64>, waiter: Option<Arc<Waiter>>, watched: usize) -> Self {
         Self {
-            fds: ManuallyDrop::new(Vec::with_capacity(watched)),
+            fds: ManuallyDrop::new(Vec::with_capacity(INLINE_MAX)),
+            kernels: ManuallyDrop::new(Vec::new()),
             deadline_nsec,
-            waiter: ManuallyDrop::new(waiter),
             registered: ManuallyDrop::new(Vec::new()),
+            rings: ManuallyDrop::new(Vec::new()),
             devices: ManuallyDrop::new(Vec::new()),
-            exclusive: ManuallyDrop::new(None),
+            naps: false,
+            waiter: None,
+            seat: None,
+            held: ManuallyDrop::new(None),
             seen: None,
             is_polled: false,
         }
-    }
-
-    /// The same in `sleeper`, one of `sleepers`, which watches everything but the sockets of the set `of`.
-    pub(crate) fn exclusive<S: Stack>(
-        deadline_nsec: Option<u64>,
-        sleeper: ExclusiveSleeper,
-        sleepers: &'static ExclusiveSleepers,
-        of: &'static WaitQueue,
-        interfaces: &InterfaceSet<S>,
-    ) -> Self {
-        let waiter = Arc::clone(&sleeper.waiter);
-        of.add(&waiter);
-        let mut sleep = Self::with(deadline_nsec, Some(waiter), 1);
-        // Where `epoll_pwait2(2)` is refused.
-        sleep.watch(sleeper.fd(), libc::POLLIN);
-        sleep.registered.push(Registered {
-            sleepers: of,
-            shadow: None,
-        });
-        for interface in interfaces.iter() {
-            sleep.devices.extend(interface.counted_wait_fds());
-        }
-        sleep.exclusive = ManuallyDrop::new(Some((sleeper, sleepers)));
-        sleep
-    }
-
-    /// The epoll instance to sleep in with `epoll_pwait2(2)` instead of [`Self::fds`], if there is one. What it reports is for
-    /// [`Self::reported`].
-    pub fn epoll(&self) -> Option<c_int> {
-        self.exclusive.as_ref().map(|(sleeper, _)| sleeper.fd())
-    }
-
-    /// What the epoll instance has reported.
-    pub fn reported(&mut self, events: &[libc::epoll_event]) {
-        self.seen = Some(Seen::of(events));
-        for fd in events.iter().filter_map(exclusive::device) {
-            let revents = libc::POLLIN;
-            self.fds.push(libc::pollfd {
-                fd,
-                events: revents,
-                revents,
-            });
-        }
-    }
-
-    /// The kernel has reported what [`Self::fds`] are ready for, or that none is.
-    pub fn polled(&mut self) {
-        self.is_polled = true;
     }
 
     /// Leaves the packets of streams alone for as long, then looks whether some have come.
     pub(crate) fn nap<S: Stack>(&mut self, nsec: u64, interfaces: &InterfaceSet<S>) {
         let end = sys::now_nsec().saturating_add(nsec);
         self.deadline_nsec = Some(self.deadline_nsec.map_or(end, |deadline| deadline.min(end)));
+        self.naps = true;
         for fd in interfaces.iter().flat_map(Interface::stream_wait_fds) {
-            self.fds.retain(|watched| watched.fd != fd);
+            self.devices.retain(|(watched, _)| *watched != fd);
         }
     }
 
-    /// Also wakes when the kernel reports `events` of a descriptor.
-    pub(crate) fn watch(&mut self, fd: c_int, events: c_short) {
+    /// Also wakes when the kernel reports `events` of a descriptor. `of`: which life of which object it stands for, if that is known.
+    pub(crate) fn watch(&mut self, fd: c_int, events: c_short, of: Option<(usize, u32)>) {
+        if fd < 0 {
+            return;
+        }
+        self.push(fd, events);
+        self.kernels.push(Kernels {
+            fd,
+            events: u32::from(events.cast_unsigned()),
+            of,
+        });
+    }
+
+    fn push(&mut self, fd: c_int, events: c_short) {
         self.fds.push(libc::pollfd {
             fd,
             events,
@@ -152,15 +120,13 @@ impl Sleep {
         });
     }
 
-    /// Also wakes when something happens to a socket. The caller looks at it once more before it sleeps.
+    /// Also wakes when something happens to a socket.
     pub(crate) fn watch_socket<S: Stack>(&mut self, socket: &'static SocketCore<S>) {
         let sleepers = &socket.readiness.sleepers;
         self.register(sleepers, Some(&socket.shadow), &socket.interfaces);
-        // A call that began before the socket was the kernel's.
-        socket.recall_from_descendants();
     }
 
-    /// Also wakes when something happens to a set of sockets. The caller looks at it once more before it sleeps.
+    /// Also wakes when something happens to a set of sockets.
     pub(crate) fn watch_set<S: Stack>(
         &mut self,
         sleepers: &'static WaitQueue,
@@ -175,18 +141,113 @@ impl Sleep {
         shadow: Option<&'static Shadow>,
         interfaces: &InterfaceSet<S>,
     ) {
-        if let Some(waiter) = self.waiter.as_ref() {
-            sleepers.add(waiter);
-        }
         self.registered.push(Registered { sleepers, shadow });
         for interface in interfaces.iter() {
-            for (fd, stats) in interface.counted_wait_fds() {
-                self.devices.push((fd, stats));
-                if !self.fds.iter().any(|watched| watched.fd == fd) {
-                    self.watch(fd, libc::POLLIN);
+            let rings: &'static dyn Rings = interface;
+            if !self.rings.iter().any(|it| std::ptr::addr_eq(*it, rings)) {
+                self.rings.push(rings);
+                self.devices.extend(interface.counted_wait_fds());
+            }
+        }
+    }
+
+    /// Everything is said. From here on others can wake the thread; the caller looks at the sockets once more before it sleeps. `again`:
+    /// the call has slept before.
+    pub(crate) fn settle(&mut self, again: bool) {
+        let mut held = Box::new(self.place(again));
+        let waiter = match &held.seat {
+            Some(seat) => Some(Arc::clone(&seat.waiter)),
+            None => held.waiter.clone(),
+        };
+        self.seat = held.seat.as_ref().map(|seat| seat.fd());
+        self.waiter = waiter.as_ref().map(|waiter| waiter.fd());
+        if let Some(waiter) = &waiter {
+            for registered in &*self.registered {
+                registered.sleepers.add(waiter);
+                held.queues.push(registered.sleepers);
+            }
+        }
+        let follows = !held.followed.is_empty();
+        if self.seat.is_none() {
+            for fd in self.waiter.into_iter().chain(interrupt::wakes_all()) {
+                self.push(fd, libc::POLLIN);
+            }
+            if !follows {
+                for index in 0..self.devices.len() {
+                    let (fd, _) = self.devices[index];
+                    self.push(fd, libc::POLLIN);
                 }
             }
         }
+        *self.held = held::keep(held).err();
+        if follows
+            && !watch::is_possible()
+            && let Some(waiter) = waiter
+        {
+            // The internal thread has ended meanwhile.
+            waiter.wake();
+        }
+    }
+
+    /// Whether the thread leads or follows, and what it has for that. Neither: it watches all devices, whoever else does.
+    fn place(&self, again: bool) -> Held {
+        let mut held = Held::default();
+        let is_for_itself = self.rings.is_empty() || self.naps || !watch::is_possible();
+        let may_lead = !(is_for_itself || again && held::makes_way());
+        if may_lead {
+            let lead = |rings: &&&'static dyn Rings| rings.lead().take();
+            (held.led, held.followed) = self.rings.iter().partition(lead);
+            let is_alone = |rings: &&'static dyn Rings| rings.lead().is_alone();
+            if held.followed.is_empty() && held.led.iter().all(is_alone) {
+                held.waiter = Waiter::take();
+                return held;
+            }
+            if !held.led.is_empty() {
+                held.seat = seats::take(&held.led, &self.kernels);
+            }
+            if held.seat.is_none() {
+                held.led.drain(..).for_each(|rings| rings.lead().leave());
+            }
+        }
+        if held.seat.is_none() {
+            held.waiter = Waiter::take();
+            let is_woken_by_others = !is_for_itself && held.waiter.is_some();
+            held.followed = match is_woken_by_others {
+                true => self.rings.to_vec(),
+                false => Vec::new(),
+            };
+        }
+        held.followed.iter().for_each(|rings| watch::follow(*rings));
+        held
+    }
+
+    /// The epoll instance to sleep in with `epoll_pwait2(2)` instead of [`Self::fds`], if there is one. What it reports is for
+    /// [`Self::reported`].
+    pub fn epoll(&self) -> Option<c_int> {
+        self.seat
+    }
+
+    /// What the epoll instance has reported.
+    pub fn reported(&mut self, events: &[libc::epoll_event]) {
+        let fds = &mut *self.fds;
+        let seen = held::with(&mut self.held, |held| {
+            let seat = held.seat.as_mut();
+            seat.map(|seat| seat.reported(events, fds))
+        });
+        self.seen = seen.flatten();
+    }
+
+    /// `epoll_pwait2(2)` is refused: [`Self::fds`] has the same from here on.
+    pub fn epoll_is_refused(&mut self) {
+        seats::are_refused();
+        if let Some(seat) = self.seat.take() {
+            self.push(seat, libc::POLLIN);
+        }
+    }
+
+    /// The kernel has reported what [`Self::fds`] are ready for, or that none is.
+    pub fn polled(&mut self) {
+        self.is_polled = true;
     }
 
     /// What to watch.
@@ -197,7 +258,7 @@ impl Sleep {
     /// How long to sleep from now on; `None` without end.
     pub fn timeout(&self) -> Option<libc::timespec> {
         let left = |deadline: u64| deadline.saturating_sub(sys::now_nsec());
-        let left_nsec = match (self.deadline_nsec.map(left), &*self.waiter) {
+        let left_nsec = match (self.deadline_nsec.map(left), self.waiter) {
             (left, Some(_)) => left,
             (left, None) => Some(left.unwrap_or(u64::MAX).min(UNWAKEABLE_NSEC)),
         };
@@ -210,8 +271,8 @@ impl Sleep {
     /// To be called before the last look at the signal handlers that ran: from here on a handler ends the sleep.
     pub fn begins(&self) {
         // A sleep that nobody can wake is short.
-        if let Some(waiter) = self.waiter.as_ref() {
-            interrupt::sleep_begins(waiter.fd());
+        if let Some(waiter) = self.waiter {
+            interrupt::sleep_begins(waiter);
         }
     }
 
@@ -224,10 +285,34 @@ impl Sleep {
             {
                 shadow.readable_hint.store(true, Ordering::Relaxed);
             }
-            if let Some(waiter) = self.waiter.as_ref() {
-                registered.sleepers.remove(waiter);
-            }
         }
+        let by_device = self.count_wake_ups();
+        let kernel = match self.seen {
+            Some(seen) => seen.kernel,
+            None => !self.is_polled || self.fds.iter().any(|fd| self.is_kernels(fd)),
+        };
+        let is_readable = match (self.seen, self.waiter) {
+            (Some(seen), _) => seen.waiter,
+            // A handler's is left to the next who sleeps in it.
+            (None, Some(_)) if self.seat.is_some() => false,
+            (None, Some(waiter)) => is_ready(&self.fds, waiter),
+            (None, None) => false,
+        };
+        held::awakes(by_device && !self.rings.iter().any(|rings| rings.have_waiting()));
+        let held = ManuallyDrop::into_inner(self.held);
+        if let Some(held) = held.or_else(held::take) {
+            held.give_back(is_readable);
+        }
+        drop(ManuallyDrop::into_inner(self.registered));
+        drop(ManuallyDrop::into_inner(self.rings));
+        drop(ManuallyDrop::into_inner(self.devices));
+        drop(ManuallyDrop::into_inner(self.kernels));
+        drop(ManuallyDrop::into_inner(self.fds));
+        Woken { kernel }
+    }
+
+    /// Returns whether a device has woken the thread.
+    fn count_wake_ups(&self) -> bool {
         let mut counted = None;
         for (fd, stats) in &*self.devices {
             // The descriptors of a ring follow each other: it counts once.
@@ -237,35 +322,13 @@ impl Sleep {
                 counted = Some(*stats);
             }
         }
-        let kernel = match self.seen {
-            Some(seen) => seen.kernel,
-            None => !self.is_polled || self.fds.iter().any(|fd| self.is_kernels(fd)),
-        };
-        let exclusive = ManuallyDrop::into_inner(self.exclusive);
-        let woken = Woken {
-            kernel,
-            devices_first: exclusive.is_some(),
-        };
-        let waiter = ManuallyDrop::into_inner(self.waiter);
-        if let Some((sleeper, sleepers)) = exclusive {
-            sleepers.give(sleeper, self.seen.is_none_or(|seen| seen.waiter));
-        } else if let Some(waiter) = waiter {
-            let is_readable = is_ready(&self.fds, waiter.fd());
-            Waiter::give(waiter, is_readable);
-        }
-        drop(ManuallyDrop::into_inner(self.registered));
-        drop(ManuallyDrop::into_inner(self.devices));
-        drop(ManuallyDrop::into_inner(self.fds));
-        woken
+        counted.is_some()
     }
-}
 
-impl Sleep {
     /// Whether a descriptor is ready that is neither a device nor another thread's call.
     fn is_kernels(&self, polled: &libc::pollfd) -> bool {
-        let is_own = |fd| Some(fd) == self.waiter.as_ref().as_ref().map(|waiter| waiter.fd());
         polled.revents != 0
-            && !is_own(polled.fd)
+            && Some(polled.fd) != self.waiter
             && !self.devices.iter().any(|(fd, _)| *fd == polled.fd)
     }
 }

@@ -193,6 +193,11 @@ impl<S: Stack> SocketCore<S> {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// Which life of which object it is.
+    pub(crate) fn life(&self) -> (usize, u32) {
+        (ptr::from_ref(self).addr(), self.generation())
+    }
+
     /// Its place in the memory that descendants of the process share, with the number of this life. `None`: it is closed.
     pub(crate) fn shared(&self) -> Option<(Shared, u32)> {
         let generation = self.generation();

@@ -6,6 +6,7 @@
 
 mod queue;
 
+use std::cell::Cell;
 use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -49,13 +50,7 @@ impl Waiter {
         // Those that nobody has but the stock.
         stock.all.retain(|other| Arc::strong_count(other) > 1);
         stock.all.push(Arc::clone(&waiter));
-        ARE_SEVERAL.store(stock.all.len() > 1, Ordering::Relaxed);
         Some(waiter)
-    }
-
-    /// Whether more than one thread has slept at a time.
-    pub(crate) fn are_several() -> bool {
-        ARE_SEVERAL.load(Ordering::Relaxed)
     }
 
     /// A thread has it from here on.
@@ -82,10 +77,23 @@ impl Waiter {
         self.fd.as_raw_fd()
     }
 
+    /// Wakes it, unless somebody has done so in this sleep.
     pub(crate) fn wake(&self) {
-        self.woken.store(true, Ordering::Relaxed);
+        if self.woken.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let _ = WOKEN.try_with(|woken| woken.set(woken.get().wrapping_add(1)));
         sys::signal_eventfd(self.fd());
     }
+}
+
+thread_local! {
+    static WOKEN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// How many sleepers the calling thread has woken so far.
+pub(crate) fn woken_here() -> u32 {
+    WOKEN.try_with(Cell::get).unwrap_or(0)
 }
 
 /// The sleeps that were under way at one time, or about to begin.
@@ -104,9 +112,12 @@ impl Sleeps {
         Self(waiters.collect())
     }
 
-    /// Ends them.
+    /// Ends them. Whoever is woken sleeps on, perhaps, and is woken again.
     pub(crate) fn wake(&self) {
-        self.0.iter().for_each(|(waiter, _)| waiter.wake());
+        for (waiter, _) in &self.0 {
+            waiter.woken.store(true, Ordering::Relaxed);
+            sys::signal_eventfd(waiter.fd());
+        }
     }
 
     pub(crate) fn are_over(&mut self) -> bool {
@@ -133,8 +144,6 @@ struct Waiters {
 
 type Stock = Mutex<Waiters>;
 
-static ARE_SEVERAL: AtomicBool = AtomicBool::new(false);
-
 /// Made when it is first needed; null before.
 static STOCK: AtomicPtr<Stock> = AtomicPtr::new(ptr::null_mut());
 
@@ -160,5 +169,4 @@ fn stock() -> MutexGuard<'static, Waiters> {
 /// In a forked child: the descriptors of the parent's stock are closed, and its lock may be held by a thread that is not here.
 pub(crate) fn forget_stock() {
     STOCK.store(ptr::null_mut(), Ordering::Release);
-    ARE_SEVERAL.store(false, Ordering::Relaxed);
 }

@@ -261,7 +261,8 @@ impl<S: Stack> TcpSocket<S> {
         if self.has_to_end(call) {
             return None;
         }
-        if !call.slept {
+        let again = call.slept;
+        if !again {
             self.counters().rx_poll_miss.add_contended(1);
             call.slept = true;
         }
@@ -270,9 +271,11 @@ impl<S: Stack> TcpSocket<S> {
         let mut sleep = Sleep::new(call.deadline_nsec);
         if !self.is_silent() {
             // A listener's. What that of a stream says is not true.
-            sleep.watch(self.fd(), libc::POLLIN);
+            sleep.watch(self.fd(), libc::POLLIN, Some(self.life()));
         }
         sleep.watch_socket(self);
+        sleep.settle(again);
+        self.recall_from_descendants();
         self.interfaces.poll_all_rings();
         if self.look() & (wanted | events::ALWAYS) != 0
             || self.generation() != call.generation

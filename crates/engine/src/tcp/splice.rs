@@ -91,7 +91,8 @@ impl Pipe {
             return StreamOutcome::Fail(Errno(libc::EAGAIN));
         }
         let mut sleep = Sleep::new(None);
-        sleep.watch(self.fd, events);
+        sleep.watch(self.fd, events, None);
+        sleep.settle(false);
         StreamOutcome::Sleep(sleep)
     }
 

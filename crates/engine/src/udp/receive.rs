@@ -266,7 +266,8 @@ impl<S: Stack> UdpSocket<S> {
         if let Some(errno) = self.must_end(call) {
             return self.last_look(call, message, flags, errno);
         }
-        if !call.slept {
+        let again = call.slept;
+        if !again {
             self.counters().rx_poll_miss.add_contended(1);
             call.slept = true;
         } else if !self.is_offloaded() && self.is_shut_in_kernel() {
@@ -276,12 +277,14 @@ impl<S: Stack> UdpSocket<S> {
         call.polls_left = call.polls_left.map(|_| 1);
         let fd = self.shadow.fd.load(Ordering::Relaxed);
         let mut sleep = Sleep::new(call.deadline_nsec);
-        sleep.watch(fd, libc::POLLIN);
+        sleep.watch(fd, libc::POLLIN, Some(self.life()));
         sleep.watch_socket(self);
         let moderation = host.settings().moderation;
         if let Some(nsec) = call.naps.next(moderation, &self.interfaces) {
             sleep.nap(nsec, &self.interfaces);
         }
+        sleep.settle(again);
+        self.recall_from_descendants();
         self.interfaces.poll_all_rings();
         if self.look() & events::IN != 0 {
             let _ = sleep.end();

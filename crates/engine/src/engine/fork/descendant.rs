@@ -12,10 +12,12 @@ use libc::c_int;
 
 use crate::engine::{AnySocket, Engine, EpollSet, Object};
 use crate::process::recall_channel::Notified;
-use crate::sockets::exclusive;
+use crate::sockets::held;
 use crate::sockets::interrupt;
+use crate::sockets::seats;
 use crate::sockets::stack::Stack;
 use crate::sockets::wait;
+use crate::sockets::watch;
 use crate::{mux, sys};
 
 /// How long a descendant waits for the owner at most. An owner that is stopped makes it wait this long, once a socket. A datagram may
@@ -33,7 +35,9 @@ impl<B: Backend> Engine<B> {
         self.older.store(older, Ordering::Relaxed);
         own::close_in_child();
         wait::forget_stock();
-        exclusive::forget();
+        held::forget();
+        seats::forget();
+        watch::forget();
         interrupt::sleep_ends();
         mux::forget_alarm();
     }
