@@ -1,5 +1,6 @@
 //! sendfile(2) and splice(2) on streams, on the kernel and with the library, which keeps them.
 
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -7,9 +8,13 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use testkit::{Comparison, Namespace, Pair, Skip, THREADED_VARIANTS, or_skip};
+use testkit::{
+    Comparison, Namespace, Namespaces, Pair, Running, Skip, THREADED_VARIANTS, eventually, or_skip,
+    preloaded,
+};
 
 const PORT: u16 = 7102;
+const SOON: Duration = Duration::from_secs(20);
 
 fn program() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/stream_transfers.c");
@@ -88,7 +93,6 @@ fn reset(stream: &TcpStream) -> io::Result<()> {
 }
 
 fn say(mut stream: &TcpStream, count: u64, each: u64, msec: u64) -> io::Result<()> {
-    let octet = |at: u64| (at * 131 + (at >> 8) * 7 + (at >> 16)).to_le_bytes()[0];
     let mut at = 0;
     while at < count {
         let end = count.min(at + each);
@@ -136,3 +140,74 @@ cases!(kept: broken, coalesced, truncated, threads);
 cases!(kept: pipe_to_stream, pipe_waits, pipe_nonblocking, pipe_broken);
 cases!(kept: stream_to_pipe, stream_into_nothing, forwarded, cancelled);
 cases!(compared: refused, special, append, file_by_pipe, handed_over);
+
+/// nginx with `sendfile` and `tcp_nopush`: what it serves is whole, and no connection goes to the kernel.
+#[test]
+fn nginx_keeps_its_connections() {
+    const NGINX: &str = "/usr/sbin/nginx";
+    const LENS: [usize; 4] = [0, 1000, 100_000, 3_000_000];
+    let pair = or_skip!(Namespaces::pair());
+    if !Path::new(NGINX).exists() {
+        return testkit::skip(Skip::new("nginx is not installed (cargo xtask setup)"));
+    }
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stream-transfers-nginx");
+    let shown = home.display();
+    fs::create_dir_all(home.join("www")).unwrap();
+    for len in LENS {
+        fs::write(home.join(format!("www/{len}")), octets(len)).unwrap();
+    }
+    let conf = format!(
+        "daemon off; master_process off; pid {shown}/pid; error_log {shown}/errors; user root;
+        events {{ }}
+        http {{
+            access_log off; sendfile on; tcp_nopush on; client_body_temp_path {shown}/b;
+            proxy_temp_path {shown}/p; fastcgi_temp_path {shown}/f; uwsgi_temp_path {shown}/u;
+            scgi_temp_path {shown}/s; server {{ listen {}:80; root {shown}/www; }}
+        }}",
+        Pair::ADDRESS_B
+    );
+    fs::write(home.join("conf"), conf).unwrap();
+    let mut command = preloaded(&pair.b, Path::new(NGINX)).unwrap();
+    command.arg("-c").arg(home.join("conf"));
+    command.arg("-e").arg(home.join("errors"));
+    command.env("VMA_TRACELEVEL", "debug");
+    let log = home.join("log");
+    command.env("VMA_LOG_FILE", &log);
+    fs::write(&log, "").unwrap();
+    let server = Running::start(command).unwrap();
+    let connect = || pair.a.enter(|| TcpStream::connect((Pair::ADDRESS_B, 80)));
+    assert!(
+        eventually(SOON, || connect().is_ok()),
+        "{}",
+        server.stderr()
+    );
+    let stream = connect().unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    let mut input = BufReader::new(&stream);
+    for len in [LENS, LENS].concat() {
+        (&mut &stream)
+            .write_all(format!("GET /{len} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())
+            .unwrap();
+        let mut line = String::new();
+        input.read_line(&mut line).unwrap();
+        assert!(line.contains("200 OK"), "{line}");
+        while line != "\r\n" {
+            line.clear();
+            input.read_line(&mut line).unwrap();
+        }
+        let mut body = vec![0; len];
+        input.read_exact(&mut body).unwrap();
+        assert!(body == octets(len), "{len} octets");
+    }
+    let log = fs::read_to_string(&log).unwrap();
+    assert!(log.contains("past the kernel"), "{log}");
+    assert!(!log.contains("back to the kernel"), "{log}");
+}
+
+fn octets(len: usize) -> Vec<u8> {
+    (0..len as u64).map(octet).collect()
+}
+
+fn octet(at: u64) -> u8 {
+    (at * 131 + (at >> 8) * 7 + (at >> 16)).to_le_bytes()[0]
+}
