@@ -16,7 +16,7 @@ const SECONDS: u32 = 1;
 /// Lower than what `bench --everyday --check` asks for: it tells a library that slows a service from a machine that is busy.
 const RATE_MIN: f64 = 0.9;
 /// One that fails is measured again.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 5;
 
 /// A web server with its workers, an event loop, one thread, several, processes, datagrams, and bulk.
 const SHORT_FORM: [&str; 8] = [

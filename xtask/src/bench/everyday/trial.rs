@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// Clock ticks a second (sysconf(3)): of all architectures that Linux calls this library's.
 const TICKS_PER_SEC: f64 = 100.0;
-/// So many of the requests may fail, as those of a server that closes a connection when it has answered as many requests as it wants.
+/// So many of the requests may fail: datagrams are lost, servers close connections.
 const ERRORS_MAX: f64 = 0.001;
 
 /// Who has the library.
