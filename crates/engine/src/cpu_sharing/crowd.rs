@@ -1,7 +1,7 @@
 //! More threads that poll than there are CPUs: most of them sleep at once.
 //!
 //! A thread that polls receives for all, so that a few suffice, and each further one keeps those that have work from their CPU. Up to a
-//! thread for each CPU may poll at a time; when there are more, half as many may for a while.
+//! thread for each CPU may poll at a time; when there are more, a quarter as many may for a while.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -51,7 +51,7 @@ pub(super) fn has_room(now_nsec: u64) -> bool {
         return true;
     }
     let is_crowded = now_nsec < CROWDED_UNTIL_NSEC.load(Ordering::Relaxed);
-    let room = if is_crowded { (cpus / 2).max(1) } else { cpus };
+    let room = if is_crowded { cpus / 4 } else { cpus };
     let place = (place < room && keep(place, mark, now_nsec))
         .then_some(place)
         .or_else(|| (0..room).find(|place| take(*place, mark, now_nsec)));
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(have_room(now, 4), 4);
         assert!(!ask(now + 1), "a fifth");
         let later = now + LEFT_NSEC + MARK_MASK + 1;
-        assert_eq!(have_room(later, 9), 2, "while it is crowded");
+        assert_eq!(have_room(later, 9), 1, "while it is crowded");
         let own = thread::spawn(move || {
             let first = later + CROWDED_NSEC;
             (0..100).all(|look| has_room(first + look * 3_000))
