@@ -44,6 +44,9 @@ const DEBUG_PASS: &[&str] = &[
 /// Tests of `libvma` that run real programs with and without the library.
 const PROGRAM_TABLES: &[&str] = &["compatibility", "tcp_programs"];
 
+/// Everyday servers, whose rates are compared: nothing else runs beside them.
+const SHIPPED: &str = "shipped";
+
 /// The tests of the TCP engine, which take time in simulations.
 const TCP_ENGINE: &[&str] = &["--package=tcp", "--no-fail-fast"];
 
@@ -177,6 +180,12 @@ fn usual_steps() -> Result<Vec<Step>, Failure> {
             command
         };
         steps.push(tests("POSIX", cases)?);
+        let shipped = || {
+            let mut command = tested_all(library, &[format!("--test={SHIPPED}")]);
+            command.args(["--", "--test-threads=1"]);
+            command
+        };
+        steps.push(tests("as shipped", shipped)?);
     }
     let tls = || {
         let feature = ["test", "--package", "sockperf-rs", "--features", "tls"];
@@ -260,7 +269,7 @@ struct LibraryTests {
     programs: Vec<String>,
 }
 
-/// All but the POSIX cases.
+/// All but the POSIX cases and the everyday servers.
 fn library_tests() -> Result<LibraryTests, Failure> {
     let directory = cargo::workspace().join("libvma/tests");
     let entries = fs::read_dir(&directory)
@@ -268,7 +277,7 @@ fn library_tests() -> Result<LibraryTests, Failure> {
     let mut names: Vec<_> = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter_map(|name| name.strip_suffix(".rs").map(str::to_owned))
-        .filter(|name| !name.starts_with("posix_"))
+        .filter(|name| !name.starts_with("posix_") && name != SHIPPED)
         .collect();
     names.sort();
     let is_table = |name: &String| PROGRAM_TABLES.contains(&name.as_str());

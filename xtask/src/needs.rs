@@ -27,7 +27,12 @@ pub(crate) fn missing_in(whom: Whom, path: &OsStr) -> Vec<&'static Need> {
 /// nobody wants on a machine that is not only for tests.
 pub(crate) fn missing_compared(services: bool) -> Vec<&'static Need> {
     let all = testkit::needs::all().iter();
-    all.filter(|need| need.whom == Whom::Compared || (services && need.whom == Whom::Service))
+    let is_wanted = |whom| match whom {
+        Whom::Compared | Whom::Loading => true,
+        Whom::Service => services,
+        _ => false,
+    };
+    all.filter(|need| is_wanted(need.whom))
         .filter(|need| !need.is_here())
         .collect()
 }

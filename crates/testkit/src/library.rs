@@ -72,11 +72,27 @@ fn output() -> Output {
 }
 
 fn build() -> Result<PathBuf, String> {
+    build_with(&["--package", "libvma"], "libvma.so")
+}
+
+/// The path of an example of this crate, built as [`libvma_path`] builds the library.
+///
+/// # Errors
+///
+/// What cargo printed, if it cannot build it.
+pub fn example_path(name: &str) -> io::Result<PathBuf> {
+    let arguments = ["--package", "testkit", "--example", name];
+    build_with(&arguments, &format!("examples/{name}")).map_err(io::Error::other)
+}
+
+/// Builds what the arguments name, and returns the path of this file below the profile's directory.
+fn build_with(arguments: &[&str], file: &str) -> Result<PathBuf, String> {
     let (workspace, output) = (workspace(), output());
 
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(&workspace).env_remove("LD_PRELOAD");
-    command.args(["build", "--quiet", "--package", "libvma", "--profile"]);
+    command.args(["build", "--quiet"]).args(arguments);
+    command.arg("--profile");
     // The profile "dev" builds into the directory "debug".
     command.arg(if output.profile == "debug" {
         "dev"
@@ -89,17 +105,9 @@ fn build() -> Result<PathBuf, String> {
         .map_err(|error| format!("cannot run cargo: {error}"))?;
     if !built.status.success() {
         let words = String::from_utf8_lossy(&built.stderr);
-        return Err(format!(
-            "cannot build libvma.so ({}): {words}",
-            built.status
-        ));
+        return Err(format!("cannot build {file} ({}): {words}", built.status));
     }
-    existing(
-        output
-            .target_directory
-            .join(&output.profile)
-            .join("libvma.so"),
-    )
+    existing(output.target_directory.join(&output.profile).join(file))
 }
 
 /// Reads `<target>/<profile>/deps/<test>` (or `examples`, or a program in `<profile>` itself); `None`

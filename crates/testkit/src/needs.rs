@@ -29,7 +29,7 @@ pub enum Whom {
     Compared,
     /// The same, and its package may start a service.
     Service,
-    /// Services under load.
+    /// Benches of services, and tests that load them.
     Loading,
     /// Packages.
     Packaging,

@@ -97,6 +97,16 @@ fn code_of(script: &str) -> String {
             document_ends_with = (!end.is_empty()).then_some(end);
         }
     }
+    // What `case` compares with.
+    let without_label = |line: &str| match line.split_once(')') {
+        Some((label, rest)) if !label.contains('(') => rest.to_owned(),
+        _ => line.to_owned(),
+    };
+    code = code
+        .lines()
+        .map(without_label)
+        .collect::<Vec<_>>()
+        .join("\n");
     while let Some(begin) = code.find("((") {
         let end = code[begin..]
             .find("))")

@@ -1,6 +1,7 @@
 # run.bash <service> <seconds>: runs an everyday service as its package ships it, with $LIBRARY if that is set, under its usual load
 # generator, with $CLIENT_LIBRARY if that is set; says what both did, a line each: "rate", "p99_us", "server_ticks", "client_sec",
-# "seconds", "octets" (received by the interface, and by the kernel's IP from it), "errors".
+# "seconds", "octets" (received by the interface, and by the kernel's IP from it), "errors". run.bash <service> answers: asks it the questions
+# of answers.bash instead, and says what it answered and how it ended.
 #
 # A service is a file of this directory, and what follows the dash of its name is $VARIANT. It has
 #   prepare        writes what is not in the package, as root, before anything is preloaded
@@ -127,8 +128,14 @@ mkdir /run/everyday
 
 session=$(ps -o sid= -p $$ | tr -d ' ')
 prepare
-taskset -c "$SERVER_CPUS" setsid bash "$0" "$1" serve >serve.log 2>&1 &
+taskset -c "$SERVER_CPUS" setsid bash "$0" "$1" serve >serve.log 2>&1 & service=$!
 until_served || { cat serve.log; exit 1; }
+if [ "${2:-}" = answers ]; then
+    . "$PROGRAMS/everyday/answers.bash"
+    "answers_${1%%-*}"
+    end_service
+    exit
+fi
 sleep 0.3
 if declare -F warm_up >/dev/null; then
     warm_up >/dev/null
