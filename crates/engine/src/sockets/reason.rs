@@ -157,6 +157,9 @@ reasons! {
     /// `io_uring(7)`: of some rings the library sees what they do, of others only that they are there.
     IoUring = 41, "the program uses io_uring, past the library",
         "Have the program wait with epoll and use recv and send (as with UV_USE_IO_URING=0), if it can";
+    /// A server that forks for each connection, for example, which the kernel serves faster from the start.
+    Returning = 42, "most of its connections return to the kernel",
+        "Nothing: it is faster so. Connections return for the reasons that the others have: a child of fork, stdio, an option";
 }
 
 /// The statistics count each by itself.
