@@ -17,7 +17,7 @@ use testkit::{
 const SOON: Duration = Duration::from_secs(20);
 const PORT: u16 = 7960;
 /// How one that is asked for so many answers before it returns has been worth its way past the kernel.
-const WARM: usize = 300;
+const WARM: usize = 60;
 
 fn program() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/returned.c");
@@ -244,6 +244,38 @@ fn they_are_as_fast_as_if_they_had_always_been_the_kernels() {
         }
     }
     panic!("round trip and bulk, the kernel's and those that returned: {best:?}");
+}
+
+#[test]
+fn a_listener_most_of_whose_connections_return_is_left_to_the_kernel() {
+    const LEFT: &str = "back to the kernel: most of its connections return to the kernel";
+    for how in [b'h', b'f'] {
+        let pair = or_skip!(pair());
+        let server = server(&pair, "10.77.0.2");
+        let to = (Pair::ADDRESS_B.into(), PORT);
+        let connect = || Client::connect(&pair.a, to);
+        // These have been worth it, and one is still.
+        let mut kept: Vec<_> = (0..3).map(|_| connect()).collect();
+        kept[1..].iter_mut().for_each(|it| it.returns(how));
+        kept[0].ask();
+        let mut clients: Vec<_> = (0..8).map(|_| connect()).collect();
+        clients.iter_mut().for_each(|it| it.returns_after(0, how));
+        assert!(!server.stderr().contains(LEFT));
+        clients.extend((0..40).map(|_| {
+            let mut client = connect();
+            client.returns_after(0, how);
+            client
+        }));
+        let log = || server.stderr();
+        assert!(eventually(SOON, || log().contains(LEFT)), "{}", log());
+        // Nobody has noticed.
+        for client in clients.iter_mut().chain(&mut kept) {
+            client.ask();
+        }
+        assert_eq!(log().matches(LEFT).count(), 1, "{}", log());
+        assert_eq!(exempt(&server), 0);
+        connect().returns_after(0, how);
+    }
 }
 
 /// More end than the kernel keeps notifications of, which is less than 200.

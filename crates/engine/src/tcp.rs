@@ -12,6 +12,7 @@ mod connect;
 mod deliver;
 mod ended;
 mod exempt;
+mod habit;
 mod hand_over;
 mod icmp;
 mod info;

@@ -163,6 +163,9 @@ reasons! {
     /// `unshare(2)` and `setns(2)` of a user namespace take a process of one thread, and leave it no rights where its interfaces are.
     UserNamespace = 43, "the process has left its user namespace",
         "Open the sockets in the user namespace that has the interfaces, or do without unshare";
+    /// A server that forks for each connection, for example, which the kernel serves faster from the start.
+    Returning = 44, "most of its connections return to the kernel",
+        "Nothing: it is faster so. Connections return for the reasons that the others have: a child of fork, stdio, an option";
 }
 
 /// The statistics count each by itself.

@@ -123,7 +123,11 @@ impl<S: TcpStack> TcpSocket<S> {
                     return;
                 };
                 match listening.accepted(key, &self.core) {
-                    Some(stream) => *socket.role.lock() = Role::Stream(stream),
+                    Some(mut stream) => {
+                        listening.habit.accepts();
+                        stream.listener = Some((self, self.generation()));
+                        *socket.role.lock() = Role::Stream(stream);
+                    }
                     None => is_here = false,
                 }
             });

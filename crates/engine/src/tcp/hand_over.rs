@@ -11,6 +11,7 @@ use wire::tcp::{Options, Segment, Template, Timestamps};
 
 use crate::sockets::family::{Family, link_of};
 use crate::sockets::host::Host;
+use crate::sockets::stack::Stack;
 use crate::sys::streams::{self, RepairQueue};
 use crate::sys::{self, Errno};
 use crate::tcp::common::{Stranger, now};
@@ -25,16 +26,18 @@ pub(super) use remains::connect_with;
 
 /// What came for a connection while it was being moved.
 #[derive(Debug)]
-pub(super) struct Moving {
+pub(super) struct Moving<S: Stack> {
     local: SocketAddr,
     peer: SocketAddr,
+    /// Who has accepted it, and that one's generation.
+    listener: Option<(&'static TcpSocket<S>, u32)>,
     segments: Vec<(Header, Vec<u8>)>,
 }
 
 /// More than can come in that time; the peer sends again what is too much.
 const SEGMENTS_MAX: usize = 1024;
 
-impl Moving {
+impl<S: Stack> Moving<S> {
     pub(super) fn take(&mut self, segment: &Segment, data: Option<Received>) {
         if self.segments.len() < SEGMENTS_MAX {
             let data = data.map_or(Vec::new(), |data| data.as_ref().to_vec());
@@ -43,7 +46,7 @@ impl Moving {
     }
 
     /// Gives the kernel what has come so far.
-    fn send_on<S: TcpStack>(&mut self, host: &Host<S>) {
+    fn send_on(&mut self, host: &Host<S>) {
         let segments = std::mem::take(&mut self.segments);
         if let Some(raw) = host.return_socket() {
             for (header, data) in &segments {
@@ -75,6 +78,8 @@ impl<S: TcpStack> TcpSocket<S> {
         *role = Role::Moving(Box::new(Moving {
             local: stream.local,
             peer: stream.peer,
+            // Of one that nobody has any more the listener need not hear.
+            listener: stream.listener.filter(|_| stream.orphan.is_none()),
             segments: Vec::new(),
         }));
         drop(role);
@@ -147,6 +152,10 @@ impl<S: TcpStack> TcpSocket<S> {
         let was = std::mem::replace(&mut *self.role.lock(), Role::None);
         if let Role::Moving(mut moving) = was {
             moving.send_on(host);
+            if let Some((listener, generation)) = moving.listener {
+                let segments = self.counters().rx_packets.value();
+                listener.has_lost_one(host, generation, segments);
+            }
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::sockets::stack::Stack;
 use crate::tcp::Common;
 use crate::tcp::common::{Counted, Stranger};
 use crate::tcp::deliver::Origin;
+use crate::tcp::habit::Habit;
 use crate::tcp::payload::Received;
 use crate::tcp::stream::{Outcome, Stream};
 use crate::tcp::way::{Headers, Way, path_to};
@@ -39,6 +40,8 @@ pub(super) struct Listening<S: Stack> {
     places: Vec<Place<S>>,
     options: Options,
     headers: Headers,
+    /// What becomes of those that are accepted.
+    pub(super) habit: Habit,
     /// It is the kernel's socket that listens: nobody accepts here.
     is_returning: bool,
     /// SYNs are answered also while the program does something else.
@@ -320,6 +323,11 @@ impl<S: Stack> Listening<S> {
         stream.connection.abort();
         stream.transmit(core.counters(), now);
         Some(stream.interface)
+    }
+
+    /// Whether nobody waits to be accepted, or is about to.
+    pub(super) fn is_empty(&self) -> bool {
+        self.children.is_empty()
     }
 
     /// Where a connection comes in.

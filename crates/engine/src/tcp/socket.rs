@@ -44,7 +44,7 @@ pub(super) enum Role<S: Stack> {
     /// A listener that has gone back to the kernel, with connections that are still here.
     Returning(Box<Returning<S>>),
     /// A connection that is just going back to the kernel: what still comes here follows it.
-    Moving(Box<Moving>),
+    Moving(Box<Moving<S>>),
 }
 
 /// Kinds of sockets with TCP among them.

@@ -14,6 +14,7 @@ use crate::sockets::interface::{Interface, WHOLE_MAX, segments};
 use crate::sockets::rings::{Migration, RingUser};
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
+use crate::tcp::TcpSocket;
 use crate::tcp::common::Counted;
 use crate::tcp::payload::Received;
 use crate::tcp::time_wait::Wait;
@@ -56,6 +57,8 @@ pub(super) struct Stream<S: Stack> {
     pub(super) orphan: Option<Option<OwnDescriptor>>,
     /// Where its TIME-WAIT is.
     pub(super) wait: Wait,
+    /// Who has accepted it, and that one's generation.
+    pub(super) listener: Option<(&'static TcpSocket<S>, u32)>,
     slot: Option<TcpSlot>,
     _counted: Counted,
 }
@@ -142,6 +145,7 @@ impl<S: Stack> Stream<S> {
             is_write_shut: false,
             orphan: None,
             wait: Wait::Open,
+            listener: None,
             slot: None,
             _counted: counted,
         }

@@ -15,6 +15,7 @@ use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno, streams};
 use crate::tcp::common::now;
+use crate::tcp::habit::Habit;
 use crate::tcp::listen::{Listening, Place};
 use crate::tcp::offload::server_rule;
 use crate::tcp::socket::Role;
@@ -141,6 +142,7 @@ impl<S: TcpStack> TcpSocket<S> {
             places: places.clone(),
             options,
             headers,
+            habit: Habit::default(),
             is_returning: false,
             _counted: self.common.counted(),
         };

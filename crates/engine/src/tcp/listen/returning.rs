@@ -13,9 +13,11 @@ use wire::tcp::Segment;
 use super::Listening;
 use crate::sockets::delivery;
 use crate::sockets::family::link_of;
+use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::network::Network;
+use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
 use crate::tcp::common::{Stranger, now};
@@ -28,7 +30,8 @@ use crate::tcp::{Common, TcpSocket, TcpStack};
 /// A listener that the kernel has, with what it does not have yet. Under the socket's lock.
 pub(in crate::tcp) struct Returning<S: Stack> {
     pub(in crate::tcp) listening: Box<Listening<S>>,
-    admission: Arc<dyn Admission>,
+    /// `None`: nobody waits.
+    admission: Option<Arc<dyn Admission>>,
     /// Those of connections that are still here.
     flows: Vec<(&'static Interface<S>, Flow)>,
     /// Segments of others, which came before the flows were gone.
@@ -84,12 +87,10 @@ impl<S: TcpStack> TcpSocket<S> {
         let Role::Listener(mut listening) = std::mem::replace(&mut *role, Role::None) else {
             return;
         };
-        if listening.children.is_empty() {
-            drop(role);
-            return self.end_listening(listening);
-        }
-        let admission = match host.admission() {
-            Ok(admission) => admission,
+        // Also if nobody waits: what comes before the flows are gone is the kernel's.
+        let admission = (!listening.is_empty()).then(|| host.admission());
+        let admission = match admission.transpose() {
+            Ok(admission) => admission.map(Arc::from),
             Err(error) => {
                 drop(role);
                 let count = listening.children.len();
@@ -103,7 +104,7 @@ impl<S: TcpStack> TcpSocket<S> {
         listening.is_returning = true;
         *role = Role::Returning(Box::new(Returning {
             listening,
-            admission: Arc::from(admission),
+            admission,
             flows: Vec::new(),
             later: Vec::new(),
             is_orphan: false,
@@ -114,6 +115,33 @@ impl<S: TcpStack> TcpSocket<S> {
         self.admit_those_ready(host);
         self.keep_the_others();
         self.is_ready_for_nothing();
+    }
+
+    /// A connection that this socket has accepted in this life of it has returned to the kernel, after so many segments of its peer. If
+    /// most of them do, the listener returns, too. Under the control lock.
+    pub(in crate::tcp) fn has_lost_one(
+        &'static self,
+        host: &Host<S>,
+        generation: u32,
+        segments: u64,
+    ) {
+        if self.generation() != generation {
+            return;
+        }
+        let is_empty = match &mut *self.role.lock() {
+            Role::Listener(listening) => {
+                listening.habit.returns(segments);
+                if !listening.habit.is_to_return() {
+                    return;
+                }
+                listening.is_empty()
+            }
+            _ => return,
+        };
+        // Nobody is reset for the sake of speed.
+        if is_empty || host.admission().is_ok() {
+            hand_over::leave(host, self.into(), Reason::Returning, "");
+        }
     }
 
     /// Gives the kernel those connections whose handshake is over, as far as its queue has room.
@@ -127,10 +155,12 @@ impl<S: TcpStack> TcpSocket<S> {
             let Some(key) = returning.listening.next() else {
                 return;
             };
+            let Some(admission) = returning.admission.clone() else {
+                return;
+            };
             let Some(stream) = returning.listening.accepted(key, &self.core) else {
                 return;
             };
-            let admission = Arc::clone(&returning.admission);
             let is_of = |(_, flow): &(_, Flow)| *flow == flow_of(key);
             let place = returning.flows.iter().position(is_of);
             let flow = place.map(|place| returning.flows.swap_remove(place));
