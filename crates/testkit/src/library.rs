@@ -26,10 +26,19 @@ pub fn libvma_path() -> io::Result<PathBuf> {
     static PATH: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PATH.get_or_init(|| match env::var_os("VMA_TEST_LIBRARY") {
         Some(path) => existing(path.into()),
-        None => build(),
+        None => build("libvma", "libvma.so"),
     })
     .clone()
     .map_err(io::Error::other)
+}
+
+/// The path of a program of the workspace's that no package ships, built as the library is.
+///
+/// # Errors
+///
+/// What cargo printed, if it cannot build it.
+pub fn own_program(package: &str) -> io::Result<PathBuf> {
+    build(package, package).map_err(io::Error::other)
 }
 
 /// Whether that library was optimised: bounds of time and space are for what ships.
@@ -51,7 +60,7 @@ fn existing(path: PathBuf) -> Result<PathBuf, String> {
     if path.is_file() {
         Ok(path)
     } else {
-        Err(format!("there is no library {}", path.display()))
+        Err(format!("there is no {}", path.display()))
     }
 }
 
@@ -71,12 +80,12 @@ fn output() -> Output {
         .unwrap_or_else(|| default_output(env::var_os("CARGO_TARGET_DIR"), &workspace()))
 }
 
-fn build() -> Result<PathBuf, String> {
+fn build(package: &str, file: &str) -> Result<PathBuf, String> {
     let (workspace, output) = (workspace(), output());
 
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(&workspace).env_remove("LD_PRELOAD");
-    command.args(["build", "--quiet", "--package", "libvma", "--profile"]);
+    command.args(["build", "--quiet", "--package", package, "--profile"]);
     // The profile "dev" builds into the directory "debug".
     command.arg(if output.profile == "debug" {
         "dev"
@@ -89,17 +98,9 @@ fn build() -> Result<PathBuf, String> {
         .map_err(|error| format!("cannot run cargo: {error}"))?;
     if !built.status.success() {
         let words = String::from_utf8_lossy(&built.stderr);
-        return Err(format!(
-            "cannot build libvma.so ({}): {words}",
-            built.status
-        ));
+        return Err(format!("cannot build {file} ({}): {words}", built.status));
     }
-    existing(
-        output
-            .target_directory
-            .join(&output.profile)
-            .join("libvma.so"),
-    )
+    existing(output.target_directory.join(&output.profile).join(file))
 }
 
 /// Reads `<target>/<profile>/deps/<test>` (or `examples`, or a program in `<profile>` itself); `None`
