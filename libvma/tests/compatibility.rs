@@ -50,7 +50,7 @@ const WAYS: [Way; 3] = [
 ];
 
 fn compare(name: &'static str) {
-    compare_on(name, Stage::new);
+    compare_on(name, |name| Stage::new(name, None));
 }
 
 fn compare_on(name: &'static str, stage: impl FnOnce(&'static str) -> Result<Stage, Skip>) {

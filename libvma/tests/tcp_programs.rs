@@ -27,6 +27,8 @@ struct Row {
     server_is_accelerated: bool,
     /// Its server listens over both families, or all its sockets are of `AF_INET6`.
     is_over_ipv6: bool,
+    /// A program of the workspace's that its script runs.
+    own_program: Option<&'static str>,
 }
 
 const fn row(needs: &'static [&'static str]) -> Row {
@@ -34,6 +36,7 @@ const fn row(needs: &'static [&'static str]) -> Row {
         needs,
         server_is_accelerated: true,
         is_over_ipv6: false,
+        own_program: None,
     }
 }
 
@@ -46,6 +49,11 @@ impl Row {
     /// The kernel's connections need no rights.
     const fn whose_server_gives_up_rights(self) -> Self {
         self.whose_server_forks()
+    }
+
+    const fn with_own_program(mut self, package: &'static str) -> Self {
+        self.own_program = Some(package);
+        self
     }
 
     const fn over_ipv6(mut self) -> Self {
@@ -85,12 +93,14 @@ rows! {
     tcp_memcached_user: row(&["memcached", "python3"]).whose_server_gives_up_rights(),
     tcp_mosquitto: row(&["mosquitto", "mosquitto_pub"]).whose_server_gives_up_rights(),
     tcp_node: row(&["node", "curl"]).over_ipv6(),
+    tcp_uvicorn: row(&["python3", "python:uvloop", "python:uvicorn", "curl"]),
+    tcp_tokio: row(&["curl"]).with_own_program("runtimes"),
     tcp_java: row(&["java", "java:jdk.compiler", "curl"]).over_ipv6(),
 }
 
 fn compare(name: &'static str, row: &Row) {
     or_skip!(row.is_here());
-    let stage = or_skip!(Stage::new(name));
+    let stage = or_skip!(Stage::new(name, row.own_program));
     compare_on(&stage, name, row);
 }
 

@@ -79,6 +79,7 @@ const THREADS_THAT_SLEEP: &str = "--test-threads=8";
 
 /// Tests that are not for every change: they take minutes each.
 const LONG_TESTS: &[&[&str]] = &[
+    &["--package=libvma", "--test=hand_overs"],
     &["--package=libvma", "--test=integrity"],
     &["--package=libvma", "--test=multicast"],
     &["--package=libvma", "--test=path_mtu"],

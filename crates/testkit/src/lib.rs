@@ -57,7 +57,7 @@ pub use comparison::{
 pub use echo::{Echo, echo_streams};
 pub use exemptions::exempt_connections;
 pub use left_to_kernel::{Reason, compare_left_to_kernel};
-pub use library::{example_path, libvma_is_optimised, libvma_path};
+pub use library::{example_path, libvma_is_optimised, libvma_path, own_program};
 pub use namespace::Namespace;
 pub use pair::{Namespaces, Pair};
 pub use pause::{longest_pause, panic_unless_paused, retry_if_paused};

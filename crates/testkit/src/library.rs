@@ -26,10 +26,19 @@ pub fn libvma_path() -> io::Result<PathBuf> {
     static PATH: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PATH.get_or_init(|| match env::var_os("VMA_TEST_LIBRARY") {
         Some(path) => existing(path.into()),
-        None => build(),
+        None => build_with(&["--package", "libvma"], "libvma.so"),
     })
     .clone()
     .map_err(io::Error::other)
+}
+
+/// The path of a program of the workspace's that no package ships, built as the library is.
+///
+/// # Errors
+///
+/// What cargo printed, if it cannot build it.
+pub fn own_program(package: &str) -> io::Result<PathBuf> {
+    build_with(&["--package", package], package).map_err(io::Error::other)
 }
 
 /// Whether that library was optimised: bounds of time and space are for what ships.
@@ -51,7 +60,7 @@ fn existing(path: PathBuf) -> Result<PathBuf, String> {
     if path.is_file() {
         Ok(path)
     } else {
-        Err(format!("there is no library {}", path.display()))
+        Err(format!("there is no {}", path.display()))
     }
 }
 
@@ -69,10 +78,6 @@ fn output() -> Output {
         .ok()
         .and_then(|executable| output_of(&executable))
         .unwrap_or_else(|| default_output(env::var_os("CARGO_TARGET_DIR"), &workspace()))
-}
-
-fn build() -> Result<PathBuf, String> {
-    build_with(&["--package", "libvma"], "libvma.so")
 }
 
 /// The path of an example of this crate, built as [`libvma_path`] builds the library.

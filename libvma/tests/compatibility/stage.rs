@@ -30,6 +30,8 @@ pub(crate) struct Stage {
     addresses: [IpAddr; 2],
     library: PathBuf,
     directory: PathBuf,
+    /// A program of the workspace's that it runs.
+    own_program: Option<PathBuf>,
 }
 
 /// What a run said and did.
@@ -44,14 +46,17 @@ pub(crate) struct Run {
 }
 
 impl Stage {
-    /// Makes the namespaces and the directory.
+    /// Makes the namespaces and the directory. `own_program`: a program of the workspace's that the script runs.
     ///
     /// # Panics
     ///
-    /// If the library cannot be built or copied.
-    pub(crate) fn new(name: &'static str) -> Result<Self, Skip> {
+    /// If the library cannot be built or copied, or the program cannot be built.
+    pub(crate) fn new(name: &'static str, own_program: Option<&str>) -> Result<Self, Skip> {
         let addresses = [Pair::ADDRESS_B, Pair::ADDRESS_A].map(IpAddr::from);
-        Self::over(Namespaces::pair()?, name, addresses, base().join(name))
+        let mut stage = Self::over(Namespaces::pair()?, name, addresses, base().join(name))?;
+        stage.own_program = own_program
+            .map(|package| testkit::own_program(package).unwrap_or_else(|error| panic!("{error}")));
+        Ok(stage)
     }
 
     /// The same, and the two ends have IPv6 addresses.
@@ -90,6 +95,7 @@ impl Stage {
             addresses,
             library: copy_library(&directory),
             directory,
+            own_program: None,
         };
         Ok(stage)
     }
@@ -151,6 +157,9 @@ impl Stage {
             .env("PEER", peer.to_string())
             .env("HOST", host)
             .env("PEER_NETNS", self.pair.a.name());
+        if let Some(program) = &self.own_program {
+            command.env("OWN_PROGRAM", program);
+        }
         command
     }
 
