@@ -6,6 +6,7 @@ use engine::Engine;
 use engine::monitor::{Monitor, ThreadPlace};
 
 use crate::guard;
+use crate::guardian;
 use crate::life::{self, Device};
 use crate::log_sink;
 use crate::signals::{self, SignalSet};
@@ -24,6 +25,7 @@ pub(crate) fn runs_at(place: ThreadPlace) {
 pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
     if engine.has_streams() && life::is_first_to_prepare_for_death() {
         signals::hand_over_before_death();
+        guardian::start();
     }
     if !engine.has_open_interface() && !engine.waits_for_interface() {
         return;

@@ -14,6 +14,7 @@ mod call;
 mod environment;
 mod epoll_waits;
 mod guard;
+mod guardian;
 mod hooks;
 mod internal_thread;
 mod interposed;

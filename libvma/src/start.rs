@@ -13,6 +13,7 @@ use vma_config::{Config, ExceptionHandling, LogLevel, Parsed};
 use crate::banner::print_banner;
 use crate::environment;
 use crate::guard;
+use crate::guardian;
 use crate::internal_thread;
 use crate::life::{self, Device, engine};
 use crate::log_sink;
@@ -251,6 +252,9 @@ fn publish(config: &Config) -> Segment {
     };
     match Segment::create(directory, &identity, capacity) {
         Ok(segment) => {
+            if config.guardian {
+                guardian::reads(directory);
+            }
             publish_settings(&segment, config);
             signals::survive_truncated_statistics();
             segment
