@@ -6,6 +6,7 @@ use engine::monitor::{Monitor, ThreadPlace};
 use engine::{Engine, ProgramEnd};
 
 use crate::guard;
+use crate::guardian;
 use crate::life::{self, Device};
 use crate::log_sink;
 use crate::signals::{self, SignalSet};
@@ -44,6 +45,7 @@ fn end_as_the_program(end: ProgramEnd) {
 pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
     if engine.has_streams() && life::is_first_to_prepare_for_death() {
         signals::hand_over_before_death();
+        guardian::start();
     }
     if !engine.has_open_interface() && !engine.waits_for_interface() {
         return;

@@ -15,6 +15,7 @@ mod environment;
 mod epoll_waits;
 mod filters;
 mod guard;
+mod guardian;
 mod hooks;
 mod internal_thread;
 mod interposed;

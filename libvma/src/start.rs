@@ -14,6 +14,7 @@ use crate::banner::print_banner;
 use crate::environment;
 use crate::filters;
 use crate::guard;
+use crate::guardian;
 use crate::internal_thread;
 use crate::life::{self, Device, engine};
 use crate::log_sink;
@@ -261,6 +262,9 @@ fn publish(config: &Config) -> Segment {
     };
     match Segment::create(directory, &identity, capacity) {
         Ok(segment) => {
+            if config.guardian {
+                guardian::reads(directory);
+            }
             publish_settings(&segment, config);
             signals::survive_truncated_statistics();
             segment

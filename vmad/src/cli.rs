@@ -61,6 +61,11 @@ pub struct Options {
     #[arg(long, value_name = "FILE", default_value = "/run/vmad/status.json")]
     pub status_file: PathBuf,
 
+    /// Watch one process, reset what it leaves open when it ends, and exit. The library starts this where no daemon runs
+    /// (VMA_GUARDIAN)
+    #[arg(long, value_name = "PID")]
+    pub guard: Option<u32>,
+
     /// Print what the running daemon watches and has done, and exit
     #[arg(long)]
     pub status: bool,

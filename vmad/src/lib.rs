@@ -27,6 +27,7 @@ mod daemon;
 mod files;
 pub mod flows;
 pub mod guard;
+mod guardian;
 mod legacy;
 pub mod limit;
 mod log;
@@ -57,7 +58,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return status::show(&options.status_file);
     }
     let log = log::Log::new(options.verbose, options.console);
-    match daemon::run(&options, &log) {
+    let ended = match options.guard {
+        Some(pid) => guardian::run(&options, pid, &log),
+        None => daemon::run(&options, &log),
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             log.fatal(format_args!("{error}"));

@@ -76,6 +76,25 @@ impl Watched {
         true
     }
 
+    /// The same of one that publishes statistics there. False if it does not.
+    pub(crate) fn add_publisher(&mut self, epoll: impl AsFd, pid: u32, data: u64) -> bool {
+        // Before the process is waited for: its name may be another's by then.
+        let statistics = Legacy::of(&self.directory, pid);
+        let is_added = statistics.is_some() && self.add(epoll, pid, data);
+        if let Some(entry) = self.processes.get_mut(&pid) {
+            entry.statistics = statistics;
+        }
+        is_added
+    }
+
+    /// The file of this process, if it has ended and left it.
+    pub(crate) fn stale_of(&self, pid: u32) -> Vec<PathBuf> {
+        let listing = stats::list_directory(&self.directory).unwrap_or_default();
+        let name = format!("{}{pid}", stats::FILE_PREFIX);
+        let is_of = |path: &PathBuf| path.file_name().is_some_and(|it| *it == *name);
+        listing.stale.into_iter().filter(is_of).collect()
+    }
+
     /// The process has ended: what it left open as its statistics say. `None` if it was not watched.
     pub(crate) fn remove(&mut self, pid: u32, now: Instant) -> Option<Vec<Claim>> {
         let entry = self.processes.remove(&pid)?;

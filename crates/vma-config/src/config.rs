@@ -38,6 +38,8 @@ pub struct Config {
     pub config_file_is_named: bool,
     /// `VMA_APPLICATION_ID`: whose rules to follow.
     pub application_id: String,
+    /// `VMA_GUARDIAN`: another process tells peers when this one is killed.
+    pub guardian: bool,
     /// `VMA_HANDLE_SIGINTR`: `SIGINT` ends every call that waits.
     pub handle_sigintr: bool,
     /// `VMA_HANDLE_SIGSEGV`: a crash logs where it happened.
@@ -333,6 +335,7 @@ impl Config {
                 Value::Text(text) => text.to_string_lossy().into_owned(),
                 _ => String::new(),
             },
+            guardian: settings.is_on(const { ParameterId::of("VMA_GUARDIAN") }),
             handle_sigintr: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGINTR") }),
             handle_sigsegv: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGSEGV") }),
             rx_bytes_min: unsigned(const { ParameterId::of("VMA_RX_BYTES_MIN") }),

@@ -13,17 +13,29 @@ use crate::{AT_ONCE, SIGKILL};
 const CONNECTIONS: usize = 1000;
 const START: Duration = Duration::from_secs(60);
 /// How many connections are accepted, and how many wait for that.
-const ACCEPTED: usize = 50;
-const WAITING: usize = 50;
+pub(crate) const ACCEPTED: usize = 50;
+pub(crate) const WAITING: usize = 50;
 
-/// A program with TCP past the kernel.
+/// A program with TCP past the kernel, and without a guardian.
 fn accelerated(lab: &Lab, case: &str, address: SocketAddr, count: usize) -> Running {
+    running(lab, case, address, count, &[("VMA_GUARDIAN", "0")])
+}
+
+/// The same with this environment.
+pub(crate) fn running(
+    lab: &Lab,
+    case: &str,
+    address: SocketAddr,
+    count: usize,
+    environment: &[(&str, &str)],
+) -> Running {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../libvma/tests/c/tcp_safety.c");
     let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
     let mut command = preloaded(&lab.pair().a, &program).unwrap();
     command
         .env("VMA_STATS_SHMEM_DIR", lab.directory())
         .env("VMA_TRACELEVEL", "4")
+        .envs(environment.iter().copied())
         .args([
             case,
             &ipv4(address).to_string(),
@@ -44,7 +56,7 @@ fn ipv4(address: SocketAddr) -> IpAddr {
     }
 }
 
-fn wait_for(process: &mut Running, word: &str) {
+pub(crate) fn wait_for(process: &mut Running, word: &str) {
     let is_there = process.wait_for_output(word, START);
     assert!(is_there, "{}{}", process.stdout(), process.stderr());
 }
@@ -123,6 +135,7 @@ fn peers_at_link_local_addresses_are_reset() {
     let mut command = preloaded(&lab.pair().a, Path::new("python3")).unwrap();
     command
         .env("VMA_STATS_SHMEM_DIR", lab.directory())
+        .env("VMA_GUARDIAN", "0")
         .args(["-c", CLIENT]);
     let mut client = Running::start(command).unwrap();
     wait_for(&mut client, "ready");

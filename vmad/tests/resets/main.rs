@@ -1,6 +1,7 @@
 //! The whole daemon against the kernel of another network namespace: what peers of killed processes see.
 
 mod accelerated;
+mod guarded;
 mod lab;
 mod redirection;
 mod statistics;

@@ -9,7 +9,7 @@ const NO_TIME_MEASURE: &str = "there is no build of this library that records sa
 
 const NO_DEBUG_PACKETS: &str = "it is a leftover of the original's development";
 
-pub(super) const PARAMETERS: [Parameter; 21] = [
+pub(super) const PARAMETERS: [Parameter; 22] = [
     Parameter::new("VMA_SPEC", "VMA Spec", Kind::Spec).form(Form::Spec).about(
         "A profile that presets many parameters at once.",
         "Applied after the defaults and before the individual variables, so a variable that is also \
@@ -98,6 +98,13 @@ pub(super) const PARAMETERS: [Parameter; 21] = [
         "Measure how much processor time select(), poll() and epoll_wait() poll.",
         "vma_stats shows the share of the last second in which they were called. Measuring costs two clock \
          reads for each call.",
+    ),
+    flag("VMA_GUARDIAN", "Guardian process", true).about(
+        "Tell the peers of TCP connections when the program is killed or crashes.",
+        "With the first connection or listener past the kernel, vmad is started to watch this process alone \
+         (vmad --guard), if it is installed beside the library or in /usr/sbin, and no vmad runs already. It ends \
+         with the program. Without either, peers of a program that is killed by SIGKILL hear nothing until they \
+         send. Not for the first process of a PID namespace, nor for one that adopts orphans.",
     ),
     flag("VMA_HANDLE_SIGINTR", "SigIntr Ctrl-C Handle", false).about(
         "On Ctrl-C, end every call of the library that waits.",
