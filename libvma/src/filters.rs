@@ -22,6 +22,8 @@ use program::{Call, Instruction, Verdict};
 static IS_OUT: AtomicBool = AtomicBool::new(false);
 /// Filters that were seen on their way to the kernel.
 static SEEN: AtomicU32 = AtomicU32::new(0);
+/// One was there before the program.
+static IS_INHERITED: AtomicBool = AtomicBool::new(false);
 
 /// Whether the library may begin to work. Asked before it makes its first call.
 pub(crate) fn may_start() -> bool {
@@ -29,6 +31,7 @@ pub(crate) fn may_start() -> bool {
         return false;
     }
     let unseen = inherited::count() > SEEN.load(Ordering::Relaxed);
+    IS_INHERITED.fetch_or(unseen, Ordering::Relaxed);
     if unseen && let Some(call) = inherited::first_deadly() {
         log::info!(
             "nothing is accelerated: a filter of system calls, which was there before the program, forbids {}",
@@ -43,6 +46,11 @@ pub(crate) fn may_start() -> bool {
 /// Whether the library is to stay out of the way of this process.
 pub(crate) fn is_out() -> bool {
     IS_OUT.load(Ordering::Relaxed)
+}
+
+/// Whether any filter is in force, as far as the library knows.
+pub(crate) fn is_any_in_force() -> bool {
+    SEEN.load(Ordering::Relaxed) > 0 || IS_INHERITED.load(Ordering::Relaxed)
 }
 
 /// A filter's program is about to be installed, as `struct sock_fprog`.

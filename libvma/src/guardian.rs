@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use libc::c_int;
 
+use crate::filters;
 use crate::guard;
 use crate::signals::SignalSet;
 
@@ -27,8 +28,12 @@ pub(crate) fn reads(directory: &Path) {
     }
 }
 
-/// Starts it, without the caller's having to wait.
+/// Starts it, without the caller's having to wait. Not under a filter of system calls, which it would inherit.
 pub(crate) fn start() {
+    if filters::is_any_in_force() {
+        log::debug!("no guardian: there is a filter of system calls");
+        return;
+    }
     let Some(statistics) = STATISTICS.get().filter(|_| !adopts_orphans()) else {
         return;
     };
