@@ -137,37 +137,27 @@ extern "C" fn become_guardian(plan: *mut c_void) -> c_int {
     let plan = unsafe { &mut *plan.cast::<Plan>() };
     let none = 0_u64;
     let environment = [ptr::null::<c_char>()];
-    // SAFETY: system calls on this process's own session, descriptors and signals, with arguments that live as long.
-    unsafe {
-        libc::syscall(libc::SYS_setsid);
-        // Before Linux 5.9 it would keep what the program closes.
-        if libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) != 0 {
-            plan.errno = guard::errno();
-            libc::syscall(libc::SYS_exit_group, 1);
-        }
-        for _ in 0..3 {
-            libc::syscall(
-                libc::SYS_openat,
-                libc::AT_FDCWD,
-                c"/dev/null".as_ptr(),
-                libc::O_RDWR,
-            );
-        }
-        let (how, set) = (libc::SIG_SETMASK, &raw const none);
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            how,
-            set,
-            ptr::null_mut::<u64>(),
-            size_of::<u64>(),
-        );
+    // SAFETY: it takes nothing.
+    unsafe { libc::syscall(libc::SYS_setsid) };
+    // Before Linux 5.9 it would keep what the program closes.
+    // SAFETY: integers, and descriptors of this process only.
+    if unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) } != 0 {
+        plan.errno = guard::errno();
+        // SAFETY: ends this process only.
+        unsafe { libc::syscall(libc::SYS_exit_group, 1) };
     }
+    let nowhere = c"/dev/null".as_ptr();
+    for _ in 0..3 {
+        // SAFETY: a string that ends with a null.
+        unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, nowhere, libc::O_RDWR) };
+    }
+    let (how, set, before) = (libc::SIG_SETMASK, &raw const none, ptr::null_mut::<u64>());
+    // SAFETY: the kernel reads a set of eight octets.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, set, before, size_of::<u64>()) };
+    let (arguments, environment) = (plan.arguments.as_ptr(), environment.as_ptr());
     for program in plan.programs.into_iter().filter(|it| !it.is_null()) {
         // SAFETY: strings and lists that end with a null.
-        unsafe {
-            let (arguments, environment) = (plan.arguments.as_ptr(), environment.as_ptr());
-            libc::syscall(libc::SYS_execve, program, arguments, environment);
-        }
+        unsafe { libc::syscall(libc::SYS_execve, program, arguments, environment) };
     }
     plan.errno = guard::errno();
     // SAFETY: ends this process only.

@@ -244,7 +244,7 @@ unsafe fn wait_for_watched(
     }
     let begun_nsec = call.begun_nsec();
     let found = kernel();
-    set.is_back_from_kernel();
+    set.leave_kernel_wait();
     if found <= 0 {
         return found;
     }

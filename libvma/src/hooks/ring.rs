@@ -12,7 +12,7 @@ use crate::runtime;
 
 /// What a ring does is seen neither by the hooks nor before the kernel does it: every socket is the kernel's, also those to come.
 #[cold]
-fn is_unseen(why: &str) {
+fn leave_all_to_kernel(why: &str) {
     if io_uring::becomes_unseen()
         && let Some(engine) = runtime::engine()
     {
@@ -33,7 +33,7 @@ pub(super) unsafe extern "C" fn io_uring_setup(entries: c_uint, parameters: *mut
     // SAFETY: the kernel has just read and written the parameters.
     let made = contained(|| unsafe { io_uring::made(number, parameters) });
     if !matches!(made, Ok(Ok(()))) {
-        is_unseen("a thread of the kernel's, or memory of its own");
+        leave_all_to_kernel("a thread of the kernel's, or memory of its own");
     }
     guard::set_errno(saved);
     fd
@@ -69,7 +69,7 @@ fn look_at(fd: c_int, count: c_uint) {
             let _ = contained(move || io_uring::replace(fd, &operations));
         }
         Ok(Err(_)) if life::is_vfork_child() => {}
-        Ok(Err(_)) | Err(_) => is_unseen("a ring from elsewhere"),
+        Ok(Err(_)) | Err(_) => leave_all_to_kernel("a ring from elsewhere"),
     }
     guard::set_errno(saved);
 }
@@ -98,13 +98,13 @@ fn follow(operation: &mut Operation) {
         } => {
             // SAFETY: the program's own event, which the hook looks at first.
             if unsafe { epoll::epoll_ctl(epfd, what, fd, event) } == 0 {
-                operation.is_done();
+                operation.complete();
                 return;
             }
             match guard::errno() {
                 libc::ENOENT => epoll::forget_registration(epfd, fd),
-                libc::EINVAL => operation.is_invalid(),
-                libc::EBADF => operation.is_on_nothing(),
+                libc::EINVAL => operation.refuse_as_invalid(),
+                libc::EBADF => operation.refuse_descriptor(),
                 // The kernel finds the same.
                 _ => {}
             }
@@ -115,7 +115,7 @@ fn follow(operation: &mut Operation) {
                 transfer::leave_to_kernel(fd, Reason::IoUring);
             }
         }
-        Target::Table => is_unseen("a table of descriptors"),
+        Target::Table => leave_all_to_kernel("a table of descriptors"),
     }
 }
 
@@ -131,7 +131,7 @@ pub(super) unsafe extern "C" fn io_uring_register(
     /// `_RING_FDS`.
     const TABLES: [c_uint; 5] = [2, 6, 13, 14, 20];
     if TABLES.contains(&what) {
-        is_unseen("a table of descriptors");
+        leave_all_to_kernel("a table of descriptors");
     }
     // SAFETY: the caller's promise.
     unsafe { register_straight(fd, what, argument, count) }

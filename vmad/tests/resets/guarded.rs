@@ -67,7 +67,7 @@ fn guarded(process: &Running) -> PathBuf {
     })
 }
 
-fn is_gone(place: &Path) {
+fn await_end_of(place: &Path) {
     until("the guardian does not end", || {
         (!place.exists()).then_some(())
     });
@@ -100,7 +100,7 @@ fn peers_of_a_killed_client_are_reset_at_once() {
         let guardian = guarded(&client);
         client.signal(SIGKILL).unwrap();
         let outcome = peers.wait_for_resets(Duration::from_secs(5));
-        is_gone(&guardian);
+        await_end_of(&guardian);
         (outcome, CONNECTIONS)
     });
 }
@@ -133,7 +133,7 @@ fn a_process_that_ends_well_needs_no_reset() {
     let mut all = Vec::new();
     peer.set_read_timeout(Some(SOON)).unwrap();
     assert_eq!(peer.read_to_end(&mut all).unwrap(), 5);
-    is_gone(&guardian);
+    await_end_of(&guardian);
     assert_eq!(lab.files(), [] as [String; 0]);
 }
 
@@ -196,5 +196,5 @@ fn the_program_does_not_see_it() {
         client.stdout()
     );
     client.signal(SIGKILL).unwrap();
-    is_gone(&guardian);
+    await_end_of(&guardian);
 }

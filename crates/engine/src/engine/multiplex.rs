@@ -181,7 +181,7 @@ impl<B: Backend> Engine<B> {
         }
         // The descriptor may have been copied while the set was the kernel's alone.
         let Some(others) = mux::other_epolls(epfd) else {
-            set.is_left_for(Reason::NestedEpoll);
+            set.leave_for(Reason::NestedEpoll);
             return Some(set);
         };
         let is_passed = mux::is_passed(epfd) || others.copies.iter().any(|it| mux::is_passed(*it));
@@ -193,9 +193,9 @@ impl<B: Backend> Engine<B> {
             }
         }
         if is_passed {
-            set.is_left_for(Reason::Passed);
+            set.leave_for(Reason::Passed);
         } else if others.contain_it {
-            set.is_left_for(Reason::NestedEpoll);
+            set.leave_for(Reason::NestedEpoll);
         }
         Some(set)
     }

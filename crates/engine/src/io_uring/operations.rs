@@ -63,8 +63,8 @@ impl Operation {
         if self.0[1] & FIXED_FILE == 0 { fd } else { -1 }
     }
 
-    /// It has been done, with success.
-    pub fn is_done(&mut self) {
+    /// Makes it one that succeeds and does nothing: the library has done it.
+    pub fn complete(&mut self) {
         // Flags and what the program knows it by stay.
         let (flags, user_data) = (self.0[1], self.long(32));
         self.0 = [0; ENTRY_LEN];
@@ -73,13 +73,13 @@ impl Operation {
         self.0[32..40].copy_from_slice(&user_data.to_ne_bytes());
     }
 
-    /// The kernel shall refuse it with `EINVAL`.
-    pub fn is_invalid(&mut self) {
+    /// Has the kernel refuse it with `EINVAL`.
+    pub fn refuse_as_invalid(&mut self) {
         self.0[24..28].copy_from_slice(&c_int::MAX.to_ne_bytes());
     }
 
-    /// The kernel shall refuse it with `EBADF`.
-    pub fn is_on_nothing(&mut self) {
+    /// Has the kernel refuse it with `EBADF`.
+    pub fn refuse_descriptor(&mut self) {
         self.0[4..8].copy_from_slice(&(-1_i32).to_ne_bytes());
     }
 
@@ -123,7 +123,7 @@ mod tests {
         };
         assert_eq!(operation.target(), target);
         operation.0[1] = 16;
-        operation.is_done();
+        operation.complete();
         assert_eq!(operation.target(), Target::Use(0, -1));
         assert_eq!(
             (operation.0[0], operation.0[1], operation.0[32]),
@@ -152,8 +152,8 @@ mod tests {
     #[test]
     fn what_is_refused_keeps_its_mark() {
         let mut operation = entry(EPOLL_CTL, &[(4, 5), (24, 1), (32, 77)]);
-        operation.is_on_nothing();
-        operation.is_invalid();
+        operation.refuse_descriptor();
+        operation.refuse_as_invalid();
         assert!(matches!(
             operation.target(),
             Target::Epoll {

@@ -117,7 +117,7 @@ impl<S: MuxStack> EpollSet<S> {
 
     /// A thread is about to wait in the kernel. `false`: it must not, or [`EpollSet::refresh_interfaces`] has to be asked first. If
     /// something comes past the kernel later, the thread is called back by an event of the library's own. It says that it is back
-    /// with [`EpollSet::is_back_from_kernel`]. Takes no lock.
+    /// with [`EpollSet::leave_kernel_wait`]. Takes no lock.
     #[inline]
     pub fn waits_in_kernel(&self) -> bool {
         // Either this thread sees what has changed, or who has changed it sees the thread.
@@ -132,7 +132,7 @@ impl<S: MuxStack> EpollSet<S> {
 
     /// A thread is back from the kernel.
     #[inline]
-    pub fn is_back_from_kernel(&self) {
+    pub fn leave_kernel_wait(&self) {
         self.kernel_waiters.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -187,7 +187,7 @@ impl<S: MuxStack> EpollSet<S> {
     }
 
     /// Its sockets are the kernel's from here on.
-    pub(crate) fn is_left_for(&self, reason: Reason) {
+    pub(crate) fn leave_for(&self, reason: Reason) {
         self.left_for.store(reason as u32, Ordering::Relaxed);
     }
 
@@ -278,7 +278,7 @@ impl<S: MuxStack> EpollSet<S> {
 
     /// Leaves the sockets of the set to the kernel, and those that will come.
     pub(crate) fn leave_sockets_to_kernel(&self, host: &Host<S>, reason: Reason) {
-        self.is_left_for(reason);
+        self.leave_for(reason);
         let sockets: Vec<_> = self
             .members()
             .registrations()

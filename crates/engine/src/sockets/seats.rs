@@ -191,7 +191,7 @@ impl Drop for Counted {
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// A filter of system calls does not know it, or the kernel is too old.
-pub(crate) fn are_refused() {
+pub(crate) fn note_refusal() {
     IS_REFUSED.store(true, Ordering::Relaxed);
 }
 

@@ -239,7 +239,7 @@ impl Sleep {
 
     /// `epoll_pwait2(2)` is refused: [`Self::fds`] has the same from here on.
     pub fn epoll_is_refused(&mut self) {
-        seats::are_refused();
+        seats::note_refusal();
         if let Some(seat) = self.seat.take() {
             self.push(seat, libc::POLLIN);
         }

@@ -146,7 +146,7 @@ impl<S: Stack> Common<S> {
     /// In the internal thread: looks after them. `is_lost`: the descriptor is not ours any more. Returns when to look again.
     pub(crate) fn look_after_exempt(&self, host: &Host<S>, is_lost: bool) -> Option<Duration> {
         if is_lost {
-            self.exempt.is_deaf();
+            self.exempt.stop_following();
         }
         self.exempt.look_after(host)
     }

@@ -168,7 +168,7 @@ impl<S: Stack> Exempt<S> {
     }
 
     /// That descriptor is not ours any more.
-    pub(super) fn is_deaf(&self) {
+    pub(super) fn stop_following(&self) {
         self.follows.store(false, Ordering::Relaxed);
     }
 
