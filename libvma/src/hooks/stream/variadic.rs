@@ -68,7 +68,7 @@ unsafe extern "C" fn print(fd: c_int, format: *const c_char, list: *mut c_void) 
 }
 
 /// # Safety
-/// As [`print`].
+/// As [`print()`].
 unsafe extern "C" fn print_checked(
     fd: c_int,
     flag: c_int,
