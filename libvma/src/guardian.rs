@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use libc::c_int;
 
@@ -16,6 +17,9 @@ use crate::signals::SignalSet;
 /// Where the statistics are that it reads. `None` as long as there is to be no guardian.
 static STATISTICS: OnceLock<CString> = OnceLock::new();
 
+/// Programs that end before do without: a start costs a millisecond of CPU time, and for a moment holds the program's descriptors, the
+/// devices among them.
+const PATIENCE: Duration = Duration::from_millis(250);
 /// What starts it needs little of a stack. Two of them run on it, one below the other.
 const STACK_BYTES: usize = 64 << 10;
 /// Where packages install it.
@@ -28,12 +32,8 @@ pub(crate) fn reads(directory: &Path) {
     }
 }
 
-/// Starts it, without the caller's having to wait. Not under a filter of system calls, which it would inherit.
+/// Starts it in a while, without the caller's having to wait.
 pub(crate) fn start() {
-    if filters::is_any_in_force() {
-        log::debug!("no guardian: there is a filter of system calls");
-        return;
-    }
     let Some(statistics) = STATISTICS.get().filter(|_| !adopts_orphans()) else {
         return;
     };
@@ -45,6 +45,11 @@ pub(crate) fn start() {
         .stack_size(1 << 20)
         .spawn(move || {
             guard::enter_for_good();
+            std::thread::sleep(PATIENCE);
+            if filters::is_any_in_force() {
+                log::debug!("no guardian: it would inherit what the process may not call");
+                return;
+            }
             let errno = begin(statistics);
             if errno != 0 {
                 log::debug!("no guardian: vmad cannot be started: errno {errno}");

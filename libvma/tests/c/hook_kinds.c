@@ -7,11 +7,13 @@
 #include <aio.h>
 #include <dirent.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/signalfd.h>
@@ -348,6 +350,9 @@ static char *const no_arguments[] = {NULL};
     CALL(setreuid, say("setreuid", setreuid(getuid(), geteuid())))                                                                   \
     CALL(setresuid, say("setresuid", setresuid(getuid(), geteuid(), geteuid())))                                                     \
     CALL(capset, say("capset", set_capabilities()))                                                                                  \
+    CALL(unshare, say("unshare", unshare(0)))                                                                                        \
+    CALL(setns, say("setns", setns(fd, CLONE_NEWUTS)))                                                                               \
+    CALL(prctl, say("prctl", prctl(PR_GET_DUMPABLE)))                                                                                \
     CALL(pthread_setcanceltype, int old; printf("pthread_setcanceltype %d\n", pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &old))) \
     CALL(pthread_testcancel, pthread_testcancel())
 

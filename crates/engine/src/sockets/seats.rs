@@ -19,6 +19,8 @@ use crate::sys;
 
 /// Seats, at most: each takes two descriptors, and the kernel asks one after the other.
 const MAX: u32 = 16;
+/// Of the same rings that nobody sleeps in: from so many on one changes what it has of the program's, before another is made.
+const RESTING_MAX: usize = 4;
 /// Descriptors of the program's in a seat, at most, and those of them that have to leave it after each sleep.
 const KERNELS_MAX: usize = 64;
 const PASSING_MAX: usize = 4;
@@ -221,7 +223,8 @@ fn known(rings: &[&'static dyn Rings], kernels: &[Kernels]) -> Option<Seat> {
     let mut pool = pool();
     let fits = |seat: &Seat| seat.is_of(rings) && seat.kernels == kernels;
     let place = pool.iter().position(fits).or_else(|| {
-        if COUNT.load(Ordering::Relaxed) < MAX {
+        let resting = pool.iter().filter(|seat| seat.is_of(rings)).count();
+        if COUNT.load(Ordering::Relaxed) < MAX && resting < RESTING_MAX {
             return None;
         }
         let place = pool.iter().position(|seat| seat.is_of(rings));

@@ -101,7 +101,7 @@ pub(super) const PARAMETERS: [Parameter; 22] = [
     ),
     flag("VMA_GUARDIAN", "Guardian process", true).about(
         "Tell the peers of TCP connections when the program is killed or crashes.",
-        "With the first connection or listener past the kernel, vmad is started to watch this process alone \
+        "A quarter of a second after the first connection or listener past the kernel, vmad is started to watch this process alone \
          (vmad --guard), if it is installed beside the library or in /usr/sbin, and no vmad runs already. It ends \
          with the program. Without either, peers of a program that is killed by SIGKILL hear nothing until they \
          send. Not for the first process of a PID namespace, nor for one that adopts orphans.",
