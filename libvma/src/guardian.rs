@@ -6,20 +6,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use libc::c_int;
 
 use crate::filters;
 use crate::guard;
-use crate::signals::SignalSet;
 
 /// Where the statistics are that it reads. `None` as long as there is to be no guardian.
 static STATISTICS: OnceLock<CString> = OnceLock::new();
 
-/// Programs that end before do without: a start costs a millisecond of CPU time, and for a moment holds the program's descriptors, the
-/// devices among them.
-const PATIENCE: Duration = Duration::from_millis(250);
 /// What starts it needs little of a stack. Two of them run on it, one below the other.
 const STACK_BYTES: usize = 64 << 10;
 /// Where packages install it.
@@ -32,32 +27,18 @@ pub(crate) fn reads(directory: &Path) {
     }
 }
 
-/// Starts it in a while, without the caller's having to wait.
+/// Starts it. In the internal thread, which waits until it runs. Not under a filter of system calls, which it would inherit.
 pub(crate) fn start() {
     let Some(statistics) = STATISTICS.get().filter(|_| !adopts_orphans()) else {
         return;
     };
-    let mut all = SignalSet::all();
-    all.swap_with_current();
-    let started = std::thread::Builder::new()
-        .name("vma-guardian".to_owned())
-        // Else the standard library looks for a size in the environment, which another thread may be changing.
-        .stack_size(1 << 20)
-        .spawn(move || {
-            guard::enter_for_good();
-            std::thread::sleep(PATIENCE);
-            if filters::is_any_in_force() {
-                log::debug!("no guardian: it would inherit what the process may not call");
-                return;
-            }
-            let errno = begin(statistics);
-            if errno != 0 {
-                log::debug!("no guardian: vmad cannot be started: errno {errno}");
-            }
-        });
-    all.swap_with_current();
-    if let Err(error) = started {
-        log::debug!("no guardian: no thread: {error}");
+    if filters::is_any_in_force() {
+        log::debug!("no guardian: it would inherit what the process may not call");
+        return;
+    }
+    let errno = begin(statistics);
+    if errno != 0 {
+        log::debug!("no guardian: vmad cannot be started: errno {errno}");
     }
 }
 

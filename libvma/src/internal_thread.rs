@@ -45,7 +45,6 @@ fn end_as_the_program(end: ProgramEnd) {
 pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
     if engine.has_streams() && life::is_first_to_prepare_for_death() {
         signals::hand_over_before_death();
-        guardian::start();
     }
     if !engine.has_open_interface() && !engine.waits_for_interface() {
         return;
@@ -57,6 +56,7 @@ pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
         engine,
         log_sink::CONTROLS,
         PLACE.get().cloned().unwrap_or_default(),
+        guardian::start,
     );
     let mut all = SignalSet::all();
     all.remove(libc::SIGBUS);

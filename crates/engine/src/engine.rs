@@ -5,6 +5,7 @@ mod descriptors;
 mod end;
 mod followers;
 mod fork;
+mod guardian;
 mod kernel_sockets;
 mod kinds;
 pub mod monitor;

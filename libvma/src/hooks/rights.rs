@@ -4,9 +4,10 @@ use engine::user_memory::is_readable;
 use engine::{Reason, RightsChange, UNCHANGED_USER, Whose};
 use libc::{c_int, c_long, c_ulong, c_void, uid_t};
 
+use super::descriptor::is_own;
 use super::{filter, hook};
 use crate::filters;
-use crate::guard::contained;
+use crate::guard::{contained, fail};
 use crate::real;
 use crate::runtime;
 
@@ -175,6 +176,9 @@ hook! {
 hook! {
     /// `setns(2)`
     fn setns(fd: c_int, kind: c_int) -> c_int {
+        if is_own(fd) {
+            return fail(libc::EBADF);
+        }
         enters_namespace(fd, kind);
         // SAFETY: integers.
         unsafe { real::setns(fd, kind) }

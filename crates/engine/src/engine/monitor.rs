@@ -7,6 +7,7 @@ use stats::ControlSocket;
 
 use crate::cpu_sharing;
 use crate::engine::followers::Followers;
+use crate::engine::guardian::Guardian;
 use crate::engine::program::Program;
 use crate::engine::progress::Unpolled;
 use crate::engine::shared_ports::SharedPorts;
@@ -30,13 +31,19 @@ pub struct Monitor {
     log: LogControls,
     place: ThreadPlace,
     leader: Option<Leader>,
+    start_guardian: fn(),
 }
 
 impl Monitor {
     /// To be called by the thread that starts the internal one. A new descriptor has the lowest free number until it is
     /// moved away; if the internal thread made it, a program might meanwhile be given another number than it expects.
     #[must_use]
-    pub fn prepare<B: Backend>(engine: &Engine<B>, log: LogControls, place: ThreadPlace) -> Self {
+    pub fn prepare<B: Backend>(
+        engine: &Engine<B>,
+        log: LogControls,
+        place: ThreadPlace,
+        start_guardian: fn(),
+    ) -> Self {
         watch::prepare();
         cpu_sharing::prepare();
         Self {
@@ -45,6 +52,7 @@ impl Monitor {
             log,
             place,
             leader: Leader::open(),
+            start_guardian,
         }
     }
 
@@ -70,6 +78,7 @@ impl Monitor {
         }
         events.add(Program::new(engine, self.leader));
         events.add(Streams::new(engine));
+        events.add(Guardian::new(engine, self.start_guardian));
         events.add(Exemptions::new(engine));
         events.add(Paths::new(engine, network.clone()));
         if let Some(control) = self.control {
