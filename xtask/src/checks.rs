@@ -249,8 +249,10 @@ fn long_steps() -> Result<Vec<Step>, Failure> {
     Ok(steps)
 }
 
+/// Beside it is vmad, which it starts.
 fn release_library() -> Result<PathBuf, Failure> {
-    let built = cargo::build(&["build", "--release", "--package", "libvma"])?;
+    let both = ["--package", "libvma", "--package", "vmad"];
+    let built = cargo::build(&[&["build", "--release"], &both[..]].concat())?;
     built.path("vma").map(Path::to_owned)
 }
 

@@ -176,9 +176,9 @@ pub fn epoll_wait(host: &Host, pair: &Pair, input: &mut Input<'_>) {
     let events = |count| unsafe { std::slice::from_raw_parts_mut(place, count) };
     if set.waits_in_kernel() {
         let found = kernel();
-        let is_last = set.is_back_from_kernel();
+        set.leave_kernel_wait();
         if let Ok(count @ 1..) = found {
-            let kept = set.kernel_has_reported(events(count), is_last);
+            let kept = set.kernel_has_reported(events(count), || set.has_kernel_waiters());
             assert!(kept <= count);
         }
         return;

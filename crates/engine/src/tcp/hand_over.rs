@@ -96,7 +96,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let is_read_shut = stream.is_read_shut;
         let mut stream = *stream;
         let orphan = stream.orphan.take();
-        match put(host, fd, self.family(), stream) {
+        match put(host, fd, self.family(), stream, reuses) {
             Ok(()) => self.becomes_exempt(host, fd),
             Err(errno) => log::error!(
                 "fd {fd}: the connection could not be given to the kernel (errno {}): it is lost",
@@ -247,9 +247,10 @@ fn put<S: TcpStack>(
     fd: c_int,
     family: Family,
     mut stream: Stream<S>,
+    reuses: bool,
 ) -> Result<(), Errno> {
     if stream.is_over() {
-        return remains::put(host, fd, family, &mut stream);
+        return remains::put(host, fd, family, &mut stream, reuses);
     }
     let (local, peer) = (family.form(stream.local), family.form(stream.peer));
     let state = stream.connection.state();

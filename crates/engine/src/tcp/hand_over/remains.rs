@@ -31,6 +31,7 @@ pub(super) fn put<S: TcpStack>(
     fd: c_int,
     family: Family,
     stream: &mut Stream<S>,
+    reuses: bool,
 ) -> Result<(), Errno> {
     let owes_time_wait = stream.owes_time_wait();
     let Some(remains) = stream.connection.take_remains() else {
@@ -49,6 +50,10 @@ pub(super) fn put<S: TcpStack>(
     let before = streams::widen_buffers(fd, 0, len_of(&remains.unread));
     if owes_time_wait {
         let fin = time_wait::begin(fd, family, stream, &remains.unread, now())?;
+        if reuses {
+            // The repair has changed that, and TIME-WAIT keeps it as it finds it.
+            let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1);
+        }
         tell(host, (stream.local, stream.peer), &fin);
     } else {
         if is_kernels {
