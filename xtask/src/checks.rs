@@ -46,6 +46,8 @@ const PROGRAM_TABLES: &[&str] = &["compatibility", "tcp_programs"];
 
 /// Everyday servers, whose rates are compared: nothing else runs beside them.
 const SHIPPED: &str = "shipped";
+/// Has them judge the rates.
+const RATES: &str = "VMA_TEST_RATES";
 
 /// The tests of the TCP engine, which take time in simulations.
 const TCP_ENGINE: &[&str] = &["--package=tcp", "--no-fail-fast"];
@@ -181,12 +183,7 @@ fn usual_steps() -> Result<Vec<Step>, Failure> {
             command
         };
         steps.push(tests("POSIX", cases)?);
-        let shipped = || {
-            let mut command = tested_all(library, &[format!("--test={SHIPPED}")]);
-            command.args(["--", "--test-threads=1"]);
-            command
-        };
-        steps.push(tests("as shipped", shipped)?);
+        steps.push(tests("as shipped", || shipped(library))?);
     }
     let tls = || {
         let feature = ["test", "--package", "sockperf-rs", "--features", "tls"];
@@ -219,6 +216,12 @@ fn long_steps() -> Result<Vec<Step>, Failure> {
     })?];
     steps.push(step("packages", package::try_out)?);
     steps.push(step("fresh machine", fresh::try_out)?);
+    let rated = || {
+        let mut command = shipped(&library);
+        command.env(RATES, "1");
+        command
+    };
+    steps.push(tests("rates", rated)?);
     let left = || left_to_kernel(&library, LEFT_OR_OVER_IPV6);
     steps.push(tests("kernel's", left)?);
     for arguments in LONG_TESTS {
@@ -254,6 +257,13 @@ fn release_library() -> Result<PathBuf, Failure> {
     let both = ["--package", "libvma", "--package", "vmad"];
     let built = cargo::build(&[&["build", "--release"], &both[..]].concat())?;
     built.path("vma").map(Path::to_owned)
+}
+
+/// Everyday servers, one after the other.
+fn shipped(library: &Path) -> Command {
+    let mut command = tested_all(library, &[format!("--test={SHIPPED}")]);
+    command.args(["--", "--test-threads=1"]);
+    command
 }
 
 /// The tests of [`POSIX_CASES`] that are left out of the usual ones, and whose names contain one of `parts`.
