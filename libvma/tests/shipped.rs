@@ -72,6 +72,13 @@ rows! {
     ssh: "ssh-upload", row(&["sshd", "ssh", "ssh-keygen", "scp"]);
     tokio: "tokio-http", row(&["wrk", "curl"]);
     unbound: "unbound-udp", row(&["unbound", "dig", "dnsperf"]);
+    chrony: "chrony-udp", row(&["chronyd"]);
+    java_pool: "java-pool", row(&["java", "javac", "wrk", "curl"]);
+    nginx_small: "nginx-small", row(&["nginx", "wrk", "curl", "openssl"]);
+    node_cluster: "node-cluster", row(&["node", "wrk", "curl"]);
+    python_uvicorn: "python-uvicorn", row(&["uvicorn", "wrk", "curl"]);
+    python_uvloop: "python-uvloop", row(&["python3", "python:uvicorn", "python:uvloop", "wrk", "curl"]);
+    threads: "threads-60", row(&["cc", "wrk", "curl"]);
 }
 
 fn compare(service: &str, row: &Row) {
