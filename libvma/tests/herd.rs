@@ -111,25 +111,21 @@ fn compare(way: &str) {
 }
 
 #[test]
-#[ignore = "leaders are off (sockets/watch.rs): knot stood still with them"]
 fn threads_that_receive() {
     compare("recv");
 }
 
 #[test]
-#[ignore = "leaders are off (sockets/watch.rs): knot stood still with them"]
 fn threads_that_poll() {
     compare("poll");
 }
 
 #[test]
-#[ignore = "leaders are off (sockets/watch.rs): knot stood still with them"]
 fn threads_that_select() {
     compare("select");
 }
 
 #[test]
-#[ignore = "leaders are off (sockets/watch.rs): knot stood still with them"]
 fn threads_that_have_a_set_each() {
     compare("epoll");
 }

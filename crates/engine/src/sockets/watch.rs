@@ -75,12 +75,9 @@ impl Watch {
     }
 }
 
-/// Off: knot's threads, which poll (`VMA_SPEC=latency`), stood still with it in two of three runs. Every sleeper watches for itself.
-const IS_ENABLED: bool = false;
-
 /// Before the internal thread starts.
 pub(crate) fn prepare() {
-    if !IS_ENABLED || watch().is_some() {
+    if watch().is_some() {
         return;
     }
     if let Ok(epoll) = sys::epoll() {
