@@ -125,7 +125,9 @@ pub(crate) fn follow(rings: &dyn Rings) {
 pub(crate) fn comes_behind(rings: &dyn Rings) {
     if let Some(watch) = watch() {
         let _changes = watch.lock();
-        if rings.lead().is_watched() && watch.remove(rings) {
+        if rings.lead().is_watched() {
+            // What stays in it, because it has got another number since, only wakes too often.
+            watch.remove(rings);
             watch.add(rings);
         }
     }
@@ -136,7 +138,8 @@ pub(crate) fn end_if_unneeded(rings: &dyn Rings) {
     if let Some(watch) = watch() {
         let _changes = watch.lock();
         if rings.lead().end_watch() && !watch.remove(rings) {
-            // It goes on.
+            // It goes on, with all of them.
+            watch.add(rings);
             rings.lead().begin_watch();
         }
     }
