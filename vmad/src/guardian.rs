@@ -1,6 +1,7 @@
 //! The undertaker of one process, which the library starts where no daemon runs: it waits for the end of that process, resets what is
 //! left open, and ends.
 
+use std::env;
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
@@ -44,10 +45,13 @@ pub(crate) fn run(options: &Options, pid: u32, log: &Log) -> Result<(), Failure>
     let transmitter = Transmitter::open().map_err(Failure::Raw)?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     let mut kernel = Kernel::open()?;
-    let mut watched = Watched::new(&options.stats_dir, Instant::now());
+    let statistics = fs::canonicalize(&options.stats_dir)?;
+    let mut watched = Watched::new(&statistics, Instant::now());
     if !watched.add_publisher(&epoll, pid, u64::from(pid)) {
         return Ok(());
     }
+    // The program may have left the directory that it was started in, to unmount it.
+    env::set_current_dir("/")?;
     let mut events: Vec<Event> = Vec::with_capacity(4);
     while events.is_empty() {
         wait(&epoll, &mut events, None)?;

@@ -188,6 +188,10 @@ fn the_program_does_not_see_it() {
     assert!(own.iter().all(is_own), "{own:?}");
     let comm = fs::read_to_string(guardian.join("comm")).unwrap();
     assert_eq!(comm, "vma-guardian\n");
+    until("it keeps the program's directory", || {
+        let directory = fs::read_link(guardian.join("cwd")).ok()?;
+        (directory == Path::new("/")).then_some(())
+    });
     client.stdin().unwrap().write_all(b"\n").unwrap();
     wait_for(&mut client, "b''");
     assert!(
