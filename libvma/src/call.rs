@@ -19,6 +19,14 @@ use crate::real;
 use crate::sleep::sleep_until_woken;
 use crate::start;
 
+/// Where a thread that is to be cancelled ends: at the beginning of a call, as in the C library, whether or not the call would wait. Calls that the
+/// kernel makes have a point of their own.
+#[inline]
+pub(crate) fn cancellation_point() {
+    // SAFETY: takes nothing; hooks have nothing yet that a cancelled thread would leave behind.
+    unsafe { real::pthread_testcancel() };
+}
+
 /// A receive call on the socket that was found behind `fd`. `kernel` makes the same call to the kernel.
 ///
 /// # Safety
@@ -32,6 +40,7 @@ pub(crate) unsafe fn receive(
     flags: c_int,
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
+    cancellation_point();
     // SAFETY: the caller's promise.
     unsafe { receive_here(engine, fd, socket, header, flags) }
         .unwrap_or_else(|| received_by_kernel(socket, kernel()))

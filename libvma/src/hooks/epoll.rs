@@ -310,6 +310,7 @@ unsafe fn wait_for_ours(
     if max == 0 || is_too_many || is_bad_mask(call.mask) {
         return kernel();
     }
+    call::cancellation_point();
     let mask = (!call.mask.is_null()).then_some(call.mask);
     let mut wait = MuxCall::begin(engine.settings(), call.timeout_nsec, mask.is_none());
     // SAFETY: writable for `max` entries (checked above).

@@ -28,6 +28,7 @@ pub(super) fn poll_ours(
     if fds.iter().all(|polled| engine.look_up(polled.fd).is_none()) {
         return None;
     }
+    call::cancellation_point();
     poll_any(engine, fds, timeout_nsec, mask, of_select, kernel)
 }
 
@@ -52,7 +53,7 @@ fn poll_with_own(fds: &mut [pollfd]) -> c_int {
     };
     let no_mask = std::ptr::null();
     let found = runtime::engine()
-        .and_then(|engine| poll_ours(engine, &mut seen, Some(0), no_mask, false, kernel))
+        .and_then(|engine| poll_any(engine, &mut seen, Some(0), no_mask, false, kernel))
         .unwrap_or_else(kernel);
     for (polled, seen) in fds.iter_mut().zip(&seen) {
         polled.revents = seen.revents;
@@ -204,6 +205,7 @@ unsafe fn polled_with_own(fds: *mut pollfd, count: usize) -> Option<c_int> {
     if !(0..count).any(|index| is_own(fd(index))) {
         return None;
     }
+    call::cancellation_point();
     // SAFETY: the caller's promise.
     Some(unsafe { with_list(fds, count, poll_with_own) })
 }

@@ -70,6 +70,7 @@ hook! {
                 header.msg_namelen = room;
             }
         }
+        call::cancellation_point();
         // SAFETY: buffer and address are the caller's, valid for recvfrom(2).
         let Some(result) = (unsafe { call::receive_here(engine, fd, socket, &mut header, flags) })
         else {
@@ -116,44 +117,54 @@ hook! {
 hook! {
     /// `recvmsg(2)`
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-        // SAFETY: the arguments are the caller's own.
-        let kernel = || unsafe { real::recvmsg(fd, message, flags) };
-        let Some((engine, socket)) = runtime::udp_to_receive(fd) else {
-            // SAFETY: the message is the caller's own.
-            if let Some(result) = unsafe { stream::receive_message(fd, message, flags) } {
-                return result;
-            }
-            let result = kernel();
-            if result >= 0 {
-                // SAFETY: the kernel has just filled the message in.
-                unsafe { passed::descriptors_arrived(message) };
-            }
-            return result;
-        };
-        if socket.is_left_to_kernel() || !is_readable(message, size_of::<msghdr>()) {
-            return call::received_by_kernel(socket, kernel());
+        if runtime::udp_to_receive(fd).is_some() {
+            call::cancellation_point();
         }
-        // SAFETY: readable (checked above), and the caller's own.
-        let mut header = unsafe { message.read_unaligned() };
-        if !header.msg_name.is_null() && header.msg_namelen.cast_signed() < 0 {
-            return kernel();
-        }
-        // SAFETY: the buffers are the caller's, valid for recvmsg(2).
-        let received = unsafe { call::receive_here(engine, fd, socket, &mut header, flags) };
-        let Some(result) = received else {
-            return call::received_by_kernel(socket, kernel());
-        };
-        if result < 0 {
-            return result;
-        }
-        // The datagram is gone all the same.
-        if !is_writable(message, size_of::<msghdr>()) {
-            return fail(libc::EFAULT);
-        }
-        // SAFETY: writable (checked above), and the caller's own.
-        unsafe { message.write_unaligned(header) };
-        result
+        // SAFETY: the message is the caller's own.
+        unsafe { receive_message(fd, message, flags) }
     }
+}
+
+/// # Safety
+/// That of `recvmsg(2)`.
+unsafe fn receive_message(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let kernel = || unsafe { real::recvmsg(fd, message, flags) };
+    let Some((engine, socket)) = runtime::udp_to_receive(fd) else {
+        // SAFETY: the message is the caller's own.
+        if let Some(result) = unsafe { stream::receive_message(fd, message, flags) } {
+            return result;
+        }
+        let result = kernel();
+        if result >= 0 {
+            // SAFETY: the kernel has just filled the message in.
+            unsafe { passed::descriptors_arrived(message) };
+        }
+        return result;
+    };
+    if socket.is_left_to_kernel() || !is_readable(message, size_of::<msghdr>()) {
+        return call::received_by_kernel(socket, kernel());
+    }
+    // SAFETY: readable (checked above), and the caller's own.
+    let mut header = unsafe { message.read_unaligned() };
+    if !header.msg_name.is_null() && header.msg_namelen.cast_signed() < 0 {
+        return kernel();
+    }
+    // SAFETY: the buffers are the caller's, valid for recvmsg(2).
+    let received = unsafe { call::receive_here(engine, fd, socket, &mut header, flags) };
+    let Some(result) = received else {
+        return call::received_by_kernel(socket, kernel());
+    };
+    if result < 0 {
+        return result;
+    }
+    // The datagram is gone all the same.
+    if !is_writable(message, size_of::<msghdr>()) {
+        return fail(libc::EFAULT);
+    }
+    // SAFETY: writable (checked above), and the caller's own.
+    unsafe { message.write_unaligned(header) };
+    result
 }
 
 /// The time of a `recvmmsg(2)`: it is looked at after each message only, and what was left of it then is given back.
@@ -237,6 +248,7 @@ hook! {
             let Some(begun) = Time::begin(asked) else { return kernel() };
             time = Some(begun);
         }
+        call::cancellation_point();
         // SAFETY: the caller gave `count` messages.
         let (received, error) = unsafe { receive_many(fd, messages, count, flags, time.as_mut()) };
         if let Some(error) = error {
@@ -280,7 +292,7 @@ unsafe fn receive_many(
         }
         let saved = errno();
         // SAFETY: the message is the caller's own; the header is the first field.
-        let mut result = unsafe { recvmsg(fd, message.cast::<msghdr>(), one) };
+        let mut result = unsafe { receive_message(fd, message.cast::<msghdr>(), one) };
         if result >= 0 && !is_writable(message, size_of::<mmsghdr>()) {
             result = fail(libc::EFAULT);
         }

@@ -11,6 +11,7 @@ use super::descriptor::is_own;
 use super::hook;
 use super::poll::poll_ours;
 use super::waits::{NSEC_PER_SEC, is_bad_mask, timespec_at};
+use crate::call;
 use crate::guard::{contained, fail};
 use crate::real;
 use crate::runtime::{self, Device};
@@ -118,6 +119,7 @@ unsafe fn select_any(
         return Some(fail(libc::EBADF));
     }
     let (engine, sets) = ours?;
+    call::cancellation_point();
     // SAFETY: the caller's promise.
     unsafe { select_ours(engine, &sets, wait, mask, kernel) }
 }

@@ -35,6 +35,7 @@ hook! {
             header.msg_name = to.cast_mut().cast();
             header.msg_namelen = to_len;
         }
+        call::cancellation_point();
         // SAFETY: buffer and address are the caller's, valid for sendto(2).
         unsafe { call::send(engine, fd, socket, &mut header, flags, Follows::Unknown, kernel) }
     }
@@ -66,6 +67,9 @@ hook! {
 hook! {
     /// `sendmsg(2)`
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+        if runtime::own_udp(fd).is_some() || runtime::stream(fd).is_some() {
+            call::cancellation_point();
+        }
         // SAFETY: the message is the caller's own.
         unsafe { send_message(fd, message, flags, Follows::Unknown) }
     }
@@ -90,7 +94,7 @@ unsafe fn send_message(
         // SAFETY: readable (checked above), and the caller's own.
         let mut header = unsafe { message.read_unaligned() };
         // SAFETY: as above; the copy points at the same buffers.
-        return unsafe { stream::send(fd, &mut header, flags, kernel) };
+        return unsafe { stream::send_one(fd, &mut header, flags, kernel) };
     };
     if socket.is_sent_by_kernel(engine) || !is_readable(message, size_of::<msghdr>()) {
         return call::sent_by_kernel(socket, kernel());
@@ -123,6 +127,7 @@ hook! {
             // SAFETY: the arguments are the caller's own.
             return unsafe { real::sendmmsg(fd, messages, count, flags) };
         }
+        call::cancellation_point();
         let mut sent = 0;
         // The kernel takes at most UIO_MAXIOV messages at once.
         let count = count.min(1024);
@@ -192,6 +197,7 @@ hook! {
         };
         // SAFETY: the buffers are the caller's.
         let Some(mut header) = (unsafe { header::vector(parts, count) }) else { return kernel() };
+        call::cancellation_point();
         // SAFETY: the buffers are the caller's, valid for writev(2).
         unsafe { call::send(engine, fd, socket, &mut header, 0, Follows::Unknown, kernel) }
     }

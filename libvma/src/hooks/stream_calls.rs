@@ -23,6 +23,7 @@ pub(super) unsafe fn receive(
     let Some((engine, socket)) = runtime::stream(fd) else {
         return kernel();
     };
+    call::cancellation_point();
     // SAFETY: the caller's promise.
     unsafe { call::receive_stream(engine, fd, socket, header, flags, kernel) }
 }
@@ -43,6 +44,7 @@ pub(super) unsafe fn receive_from(
     let Some((engine, socket)) = runtime::stream(fd) else {
         return kernel();
     };
+    call::cancellation_point();
     // SAFETY: the caller's promise.
     let received = unsafe { call::receive_stream_here(engine, fd, socket, header, flags) };
     let Some(result) = received else {
@@ -71,6 +73,7 @@ pub(super) unsafe fn receive_message(
     if !is_readable(message, size_of::<msghdr>()) {
         return None;
     }
+    call::cancellation_point();
     // SAFETY: readable (checked above), and the caller's own.
     let mut header = unsafe { message.read_unaligned() };
     // SAFETY: the buffers are the caller's, valid for recvmsg(2).
@@ -93,6 +96,25 @@ pub(super) unsafe fn receive_message(
 /// `header` must be valid for `sendmsg(2)`.
 #[inline]
 pub(super) unsafe fn send(
+    fd: c_int,
+    header: &mut msghdr,
+    flags: c_int,
+    kernel: impl Fn() -> ssize_t,
+) -> ssize_t {
+    if runtime::stream(fd).is_none() {
+        return kernel();
+    }
+    call::cancellation_point();
+    // SAFETY: the caller's promise.
+    unsafe { send_one(fd, header, flags, kernel) }
+}
+
+/// The same for one of several messages, between which nobody is cancelled.
+///
+/// # Safety
+/// That of [`send`].
+#[inline]
+pub(super) unsafe fn send_one(
     fd: c_int,
     header: &mut msghdr,
     flags: c_int,
@@ -129,6 +151,7 @@ pub(super) unsafe fn connect(fd: c_int, address: *const sockaddr, len: socklen_t
     if peer.is_none() && c_int::from(family) != libc::AF_UNSPEC {
         return None;
     }
+    call::cancellation_point();
     let outcome = contained(|| {
         let outcome = socket.connect(engine, fd, peer);
         internal_thread::start_when_needed(engine);
@@ -162,6 +185,7 @@ pub(super) unsafe fn accept(
     if !address.is_null() && !is_writable(len, size_of::<socklen_t>()) {
         return None;
     }
+    call::cancellation_point();
     let (accepted, peer) = match call::accept(engine, fd, socket, flags)? {
         Ok(accepted) => accepted,
         Err(errno) => return Some(fail(errno)),

@@ -436,7 +436,70 @@ static void odd_arguments(void)
     say("a file", recv(1, buffer, sizeof buffer, 0));
 }
 
+/* How a busy server asks for its next datagram. */
+enum how { BLOCKING, POLL, EPOLL, PEEK_FIRST, HOWS };
+static const char *const how_names[] = {"blocking", "poll", "epoll", "peek first"};
+
+/* Receives one datagram, which is there: says which letter it begins with. */
+static char next_letter(int fd, enum how how, int epoll)
+{
+    struct pollfd polled = {fd, POLLIN, 0};
+    struct epoll_event event;
+    char letter = '?', peeked = '?';
+    if (how == POLL)
+        MUST(poll(&polled, 1, 2000));
+    if (how == EPOLL)
+        MUST(epoll_wait(epoll, &event, 1, 2000));
+    if (how == PEEK_FIRST)
+        MUST(recv(fd, &peeked, 1, MSG_PEEK));
+    MUST(recv(fd, &letter, 1, how == POLL || how == EPOLL ? MSG_DONTWAIT : 0));
+    if (how == PEEK_FIRST && letter != peeked)
+        printf("peeked %c, received %c\n", peeked, letter);
+    return letter;
+}
+
+/* A server that is never idle, because one way of the host brings more than it takes: what comes by the other is served. */
+static void saturated_by(int from_outside)
+{
+    for (enum how how = BLOCKING; how < HOWS; how++) {
+        int fd = bound(), local = bound(), epoll = epoll_create1(0), is_served = 0, received = 0, large = 1 << 20;
+        struct sockaddr_in self = address(SELF, port_of(fd));
+        struct epoll_event event = {.events = EPOLLIN};
+        MUST(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &large, sizeof large));
+        MUST(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event));
+        if (from_outside)
+            have(fd, 1000, 1);
+        for (int i = 0; i < (from_outside ? 1 : 100); i++)
+            MUST(sendto(local, "L", 1, 0, generic(&self), sizeof self));
+        if (!from_outside)
+            ask(fd, 1, 1);
+        for (double end = now_sec() + 1; !is_served && now_sec() < end;) {
+            if ((next_letter(fd, how, epoll) == 'L') == from_outside)
+                is_served = 1;
+            else if (from_outside && ++received % 100 == 0)
+                ask(fd, 1000, 1);
+            else if (!from_outside)
+                MUST(sendto(local, "L", 1, 0, generic(&self), sizeof self));
+        }
+        printf("%s: the other way is %s\n", how_names[how], is_served ? "served" : "not served");
+        close(epoll);
+        close(local);
+        close(fd);
+    }
+}
+
+static void saturated_from_outside(void)
+{
+    saturated_by(1);
+}
+
+static void saturated_by_the_host(void)
+{
+    saturated_by(0);
+}
+
 CASES({"timeout", timeout}, {"dontwait", dontwait}, {"nonblocking", nonblocking}, {"peek", peek},
       {"truncation", truncation}, {"zero_length", zero_length}, {"names", names}, {"scatter", scatter},
       {"reads", reads}, {"many", many}, {"many_times", many_times}, {"many_errors", many_errors}, {"many_errors_shown", many_errors_shown},
-      {"fionread", fionread}, {"odd_flags", odd_flags}, {"odd_arguments", odd_arguments})
+      {"fionread", fionread}, {"odd_flags", odd_flags}, {"odd_arguments", odd_arguments},
+      {"saturated_from_outside", saturated_from_outside}, {"saturated_by_the_host", saturated_by_the_host})

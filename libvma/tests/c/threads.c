@@ -246,6 +246,164 @@ static void cancelled_before(void)
     cancel_each(cancel_itself, 20);
 }
 
+/* Calls that are cancellation points and need not wait. `fd` is the socket. */
+#define AT_ONCE(CALL)                                                                                                                  \
+    CALL(send, send(fd, "x", 1, 0))                                                                                                    \
+    CALL(sendto, sendto(fd, "x", 1, 0, NULL, 0))                                                                                       \
+    CALL(sendmsg, sendmsg(fd, &message.msg_hdr, 0))                                                                                    \
+    CALL(sendmmsg, sendmmsg(fd, &message, 1, 0))                                                                                       \
+    CALL(write, write(fd, "x", 1))                                                                                                     \
+    CALL(writev, writev(fd, &part, 1))                                                                                                 \
+    CALL(pwritev2, pwritev2(fd, &part, 1, -1, 0))                                                                                      \
+    CALL(recv, recv(fd, buffer, 1, 0))                                                                                                 \
+    CALL(recv_dontwait, recv(fd, buffer, 1, MSG_DONTWAIT))                                                                             \
+    CALL(recvfrom, recvfrom(fd, buffer, 1, 0, NULL, NULL))                                                                             \
+    CALL(recvmsg, recvmsg(fd, &message.msg_hdr, 0))                                                                                    \
+    CALL(recvmmsg, recvmmsg(fd, &message, 1, MSG_DONTWAIT, NULL))                                                                      \
+    CALL(read, read(fd, buffer, 1))                                                                                                    \
+    CALL(readv, readv(fd, &part, 1))                                                                                                   \
+    CALL(preadv2, preadv2(fd, &part, 1, -1, 0))                                                                                        \
+    CALL(poll, poll(&polled, 1, 0))                                                                                                    \
+    CALL(ppoll, ppoll(&polled, 1, &no_time, NULL))                                                                                     \
+    CALL(select, select(fd + 1, &in, NULL, NULL, &no_timeval))                                                                         \
+    CALL(pselect, pselect(fd + 1, &in, NULL, NULL, &no_time, NULL))                                                                    \
+    CALL(epoll_wait, epoll_wait(set, &event, 1, 0))                                                                                    \
+    CALL(epoll_pwait, epoll_pwait(set, &event, 1, 0, NULL))
+
+enum at_once {
+#define CALL(name, expression) AT_ONCE_##name,
+    AT_ONCE(CALL)
+#undef CALL
+    AT_ONCE_COUNT
+};
+
+static const char *const at_once_names[] = {
+#define CALL(name, expression) #name,
+    AT_ONCE(CALL)
+#undef CALL
+};
+
+static long call_at_once(enum at_once call)
+{
+    char buffer[8] = "x";
+    struct iovec part = {buffer, 1};
+    struct mmsghdr message = {.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1}};
+    struct pollfd polled = {fd, POLLIN, 0};
+    struct epoll_event event;
+    struct timespec no_time = {0, 0};
+    struct timeval no_timeval = {0, 0};
+    fd_set in;
+    FD_ZERO(&in);
+    FD_SET(fd, &in);
+    switch (call) {
+#define CALL(name, expression)                                                                                                         \
+    case AT_ONCE_##name:                                                                                                               \
+        return (long)(expression);
+        AT_ONCE(CALL)
+#undef CALL
+    default:
+        return -1;
+    }
+}
+
+/* A request is there, and the thread accepts none: the call does all its work. Then it does. */
+static void *cancel_itself_at_once(void *call)
+{
+    pthread_cleanup_push(clean, NULL);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    pthread_cancel(pthread_self());
+    say(at_once_names[(long)call], call_at_once((enum at_once)(long)call));
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    call_at_once((enum at_once)(long)call);
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+/* Calls that need not wait are cancellation points all the same, and a cancelled one has done nothing. */
+static void cancel_calls_at_once(void)
+{
+    set = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+    for (long call = 0; call < AT_ONCE_COUNT; call++) {
+        cleaned = 0;
+        long result = join(start(cancel_itself_at_once, (void *)call));
+        printf("  cancelled %d cleaned %d\n", result == (long)PTHREAD_CANCELED, cleaned);
+    }
+    int left = 0;
+    char buffer[64];
+    sleep_msec(100);
+    while (recv(fd, buffer, 1, MSG_DONTWAIT) > 0)
+        left++;
+    printf("left %d\n", left);
+    close(set);
+    close(fd);
+}
+
+static const char *number_path(int number)
+{
+    static char path[40];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", number);
+    return path;
+}
+
+static int open_descriptors(void)
+{
+    int count = 0;
+    for (int number = 0; number < 1100; number++)
+        count += access(number_path(number), F_OK) == 0;
+    return count;
+}
+
+/* What 100 threads had while they slept is given back. */
+static void cancelled_leave_nothing(void)
+{
+    fd = bound();
+    int before = 0;
+    for (int i = 0; i < 110; i++) {
+        pthread_t thread = start(receive_once, NULL);
+        sleep_msec(3);
+        must((errno = pthread_cancel(thread)) == 0, "pthread_cancel", __LINE__);
+        join(thread);
+        if (i == 10)
+            before = open_descriptors();
+    }
+    int more = open_descriptors() - before;
+    printf("more than a few descriptors: %d\n", more > 5);
+    if (more)
+        fprintf(stderr, "%d more descriptors\n", more);
+}
+
+static void cancelled_at_once(void)
+{
+    struct sockaddr_in peer = address(PEER, PEER_PORT);
+    fd = bound();
+    have(fd, 30, 2);
+    MUST(connect(fd, generic(&peer), sizeof peer));
+    cancel_calls_at_once();
+}
+
+static void stream_cancelled_at_once(void)
+{
+    char script[32];
+    struct sockaddr_in peer = address(PEER, PEER_PORT);
+    int listener = socket(AF_INET, SOCK_STREAM, 0), asking = udp();
+    struct sockaddr_in self = address(SELF, 0);
+    MUST(bind(listener, generic(&self), sizeof self));
+    MUST(listen(listener, 5));
+    MUST(connect(asking, generic(&peer), sizeof peer));
+    int len = snprintf(script, sizeof script, "C %d 0", port_of(listener));
+    MUST(send(asking, script, (size_t)len, 0));
+    fd = accept(listener, NULL, NULL);
+    MUST(fd);
+    MUST(send(fd, "123456789012345678901234567890", 30, 0));
+    await_data(fd);
+    sleep_msec(200);
+    cancel_calls_at_once();
+    close(listener);
+    close(asking);
+}
+
 #define LETTERS 26
 
 static int seen[4][LETTERS];
@@ -700,7 +858,8 @@ static void herd_forks(void)
 }
 
 CASES({"unbound", unbound}, {"late_poll", late_poll}, {"late_member", late_member}, {"cancelled", cancelled}, {"cancelled_anywhere", cancelled_anywhere},
-      {"cancelled_before", cancelled_before}, {"several_receivers", several_receivers},
+      {"cancelled_before", cancelled_before}, {"cancelled_at_once", cancelled_at_once}, {"cancelled_leave_nothing", cancelled_leave_nothing},
+      {"stream_cancelled_at_once", stream_cancelled_at_once}, {"several_receivers", several_receivers},
       {"several_pollers", several_pollers},
       {"sleeper_and_drainer", sleeper_and_drainer}, {"one_shot_pool", one_shot_pool}, {"destructor", destructor},
       {"shut_down", shut_down},

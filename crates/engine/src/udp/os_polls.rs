@@ -3,8 +3,11 @@
 //! What does not come through a ring (fragments, other interfaces, what the host sends to its own groups) waits in the kernel's socket. A look at it
 //! costs a system call, as much as a hundred polls of a ring. While looks find nothing, the distance between them doubles,
 //! up to [`DISTANCE_MAX`] times the ratio: some tens of microseconds.
+//!
+//! A socket that is never idle has two ways that are never empty. What the rings bring counts as a poll, and there is a look at every tick. What the
+//! kernel brings goes first, because it may be older, but not for ever: then both take turns.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::sys;
 
@@ -12,6 +15,12 @@ const DISTANCE_MAX: u32 = 64;
 
 /// How long a socket in an epoll set may go without a look of its own, whatever the set is told.
 const WATCHED_NSEC: u64 = 50_000_000;
+
+/// Datagrams of the kernel's in a row before it matters how many there can be.
+const KERNELS_MIN: u32 = 64;
+
+/// Datagrams from the rings between two looks at the clock.
+const RECEIVED_PER_CLOCK: u32 = 8;
 
 /// The schedule of one socket. Threads that receive from the same socket at once may disturb each other's count, which
 /// costs a look too many or too few, nothing else.
@@ -22,6 +31,10 @@ pub(crate) struct OsPolls {
     looked_at_nsec: AtomicU64,
     /// When an epoll set with the socket in it was told what the kernel has for all of them.
     told_at_nsec: AtomicU64,
+    /// Datagrams that the kernel's socket had, since it had none.
+    kernels_in_a_row: AtomicU32,
+    /// The next datagram is one of the rings', if there is one.
+    rings_are_next: AtomicBool,
 }
 
 impl OsPolls {
@@ -39,6 +52,52 @@ impl OsPolls {
         }
         self.look(ratio);
         true
+    }
+
+    /// A call has received a datagram from a ring, or looked at it (`peeks`): a look at the same must find the same. Says whether the kernel is to be
+    /// asked first by the next call.
+    #[inline]
+    pub(crate) fn received(&self, ratio: u32, peeks: bool) -> bool {
+        if peeks || self.rings_are_next.load(Ordering::Relaxed) {
+            self.rings_are_next.store(peeks, Ordering::Relaxed);
+        }
+        if peeks || ratio == 0 {
+            return false;
+        }
+        let left = self.left.load(Ordering::Relaxed);
+        if left > 1 {
+            self.left.store(left - 1, Ordering::Relaxed);
+            if !left.is_multiple_of(RECEIVED_PER_CLOCK)
+                || self.looked_at_nsec.load(Ordering::Relaxed) == sys::tick_nsec()
+            {
+                return false;
+            }
+        }
+        self.look(ratio);
+        true
+    }
+
+    /// A call has received a datagram from the kernel, or looked at it (`peeks`). `waiting_max`: so many may have waited there since before the first
+    /// that came through a ring.
+    pub(crate) fn received_from_kernel(&self, peeks: bool, waiting_max: impl FnOnce() -> usize) {
+        let mut in_a_row = self.kernels_in_a_row.load(Ordering::Relaxed);
+        if !peeks {
+            in_a_row = in_a_row.saturating_add(1);
+            self.kernels_in_a_row.store(in_a_row, Ordering::Relaxed);
+        }
+        let is_turn = !peeks && in_a_row >= KERNELS_MIN && in_a_row as usize > waiting_max();
+        self.rings_are_next.store(is_turn, Ordering::Relaxed);
+    }
+
+    /// The kernel's socket has nothing.
+    pub(crate) fn kernel_is_empty(&self) {
+        self.kernels_in_a_row.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether a datagram from a ring comes before those in the kernel's socket.
+    #[inline]
+    pub(crate) fn rings_are_next(&self) -> bool {
+        self.rings_are_next.load(Ordering::Relaxed)
     }
 
     /// The look found something: more may follow soon.
@@ -98,7 +157,51 @@ mod tests {
     #[test]
     fn ratio_zero_never_looks() {
         let polls = OsPolls::default();
-        assert!((0..1000).all(|_| !polls.due(0, true, || 0)));
+        assert!((0..1000).all(|_| !polls.due(0, true, || 0) && !polls.received(0, false)));
+    }
+
+    #[test]
+    fn what_is_received_counts_and_each_tick_has_a_look() {
+        let polls = OsPolls::default();
+        assert!(polls.received(10, false));
+        assert!((1..=20).any(|_| polls.received(10, false)));
+        polls.left.store(1_000_000, Ordering::Relaxed);
+        for _ in 0..2 {
+            polls.looked_at_nsec.store(0, Ordering::Relaxed);
+            let received = (1..).find(|_| polls.received(10, false)).unwrap();
+            assert!(received <= RECEIVED_PER_CLOCK);
+            polls.left.store(1_000_000, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn ways_that_are_never_empty_take_turns() {
+        let polls = OsPolls::default();
+        for _ in 0..=100 {
+            assert!(!polls.rings_are_next());
+            polls.received_from_kernel(false, || 100);
+        }
+        for _ in 0..3 {
+            assert!(polls.rings_are_next());
+            polls.received(10, false);
+            assert!(!polls.rings_are_next());
+            polls.received_from_kernel(false, || 100);
+        }
+        polls.received(10, false);
+        polls.kernel_is_empty();
+        polls.received_from_kernel(false, || 100);
+        assert!(!polls.rings_are_next());
+    }
+
+    #[test]
+    fn what_was_looked_at_is_next() {
+        let polls = OsPolls::default();
+        assert!(!polls.received(1, true) && polls.rings_are_next());
+        polls.received(1, false);
+        assert!(!polls.rings_are_next());
+        polls.rings_are_next.store(true, Ordering::Relaxed);
+        polls.received_from_kernel(true, || 0);
+        assert!(!polls.rings_are_next());
     }
 
     #[test]

@@ -123,6 +123,8 @@ impl<S: Stack> UdpSocket<S> {
         self.interfaces.drain();
         let queue = self.receive.lock();
         let oldest = queue.datagrams.front()?.len();
+        // The next call has to find the same.
+        self.os_polls.received(0, true);
         Some(match queue.wants.merged() {
             true => queue.run(self.pool, usize::MAX).len,
             false => oldest,
@@ -251,6 +253,12 @@ impl<S: Stack> UdpSocket<S> {
     /// Bytes that may wait in the receive queue.
     pub(super) fn receive_limit_bytes(&self) -> usize {
         self.receive.lock().limit_bytes
+    }
+
+    /// Datagrams that may wait in the kernel's socket.
+    #[cold]
+    pub(super) fn waiting_max(&self) -> usize {
+        self.receive_limit_bytes() / charge_bytes(0)
     }
 
     /// Copies a datagram that has just come into the buffers of a waiting call, unless others wait before it, or the call is of

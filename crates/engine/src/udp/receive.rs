@@ -125,12 +125,13 @@ impl<S: Stack> UdpSocket<S> {
             return RecvOutcome::Kernel;
         }
         self.receives_by_call();
-        if self.shadow.readable_hint.load(Ordering::Relaxed) {
-            self.shadow.readable_hint.store(false, Ordering::Relaxed);
-            if let Some(outcome) = self.receive_from_kernel(call, message, flags) {
-                return outcome;
-            }
+        if !self.os_polls.rings_are_next()
+            && self.take_readable_hint()
+            && let Some(outcome) = self.receive_from_kernel(call, message, flags)
+        {
+            return outcome;
         }
+        let os_ratio = host.settings().rx_udp_poll_os_ratio;
         if host.settings().rx_drain_nsec > 0 {
             self.interfaces
                 .receive_at_rate(host.settings().rx_drain_nsec);
@@ -139,11 +140,13 @@ impl<S: Stack> UdpSocket<S> {
             if self.readiness.now() & events::IN != 0
                 && let Some(result) = self.take(message, flags, call.generation, !call.slept)
             {
+                self.count_for_kernel(os_ratio, flags);
                 return result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done);
             }
             let frames = if flags & libc::MSG_PEEK == 0 {
                 match self.poll_directly(call, message, flags) {
                     Ok(result) => {
+                        self.count_for_kernel(os_ratio, flags);
                         return result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done);
                     }
                     Err(frames) => frames,
@@ -160,10 +163,10 @@ impl<S: Stack> UdpSocket<S> {
             if self.readiness.now() & events::IN != 0 && polls % POLLS_PER_CHECK != 0 {
                 continue;
             }
-            let os_ratio = host.settings().rx_udp_poll_os_ratio;
             let told_nsec = || self.kernel_told_nsec();
-            let asks_kernel =
-                !self.is_offloaded() || self.os_polls.due(os_ratio, call.blocking, told_nsec);
+            let asks_kernel = !self.is_offloaded()
+                || self.take_readable_hint()
+                || self.os_polls.due(os_ratio, call.blocking, told_nsec);
             if asks_kernel && let Some(outcome) = self.receive_from_kernel(call, message, flags) {
                 self.os_polls.hit();
                 return outcome;
@@ -191,6 +194,24 @@ impl<S: Stack> UdpSocket<S> {
             std::hint::spin_loop();
         }
         RecvOutcome::Again
+    }
+
+    /// A datagram was taken from a ring, or looked at: see [`OsPolls::received`](crate::udp::os_polls::OsPolls::received).
+    #[inline]
+    fn count_for_kernel(&self, os_ratio: u32, flags: c_int) {
+        if self
+            .os_polls
+            .received(os_ratio, flags & libc::MSG_PEEK != 0)
+        {
+            self.shadow.readable_hint.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the kernel's socket may have something to read. The caller asks it.
+    #[inline]
+    fn take_readable_hint(&self) -> bool {
+        let hint = &self.shadow.readable_hint;
+        hint.load(Ordering::Relaxed) && hint.swap(false, Ordering::Relaxed)
     }
 
     /// At which tick an epoll set was last told what the kernel's socket has to read: what it had is known here since
@@ -326,12 +347,18 @@ impl<S: Stack> UdpSocket<S> {
         match result {
             Ok(len) => {
                 self.tell_drops(message);
+                let peeks = flags & libc::MSG_PEEK != 0;
+                self.os_polls
+                    .received_from_kernel(peeks, || self.waiting_max());
                 self.count_os_receive(Ok(len));
                 // There may be more.
                 self.shadow.readable_hint.store(true, Ordering::Relaxed);
                 Some(RecvOutcome::Done(len))
             }
-            Err(Errno(libc::EAGAIN)) => None,
+            Err(Errno(libc::EAGAIN)) => {
+                self.os_polls.kernel_is_empty();
+                None
+            }
             // The number is another file's: the socket was closed past every hook.
             Err(Errno(libc::ENOTSOCK | libc::EBADF)) => Some(RecvOutcome::Kernel),
             Err(errno) => {

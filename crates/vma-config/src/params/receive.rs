@@ -58,7 +58,7 @@ pub(super) const PARAMETERS: [Parameter; 13] = [
     number("VMA_RX_UDP_POLL_OS_RATIO", "Rx UDP Poll OS Ratio", 100, ANY_U32).zero_disabled().about(
         "After how many polls of the ring a UDP receive looks into the kernel's socket once.",
         "Datagrams that reach the socket through the kernel (other interfaces, fragments) wait for \
-         this. Smaller values notice them sooner and cost system calls; 0 never looks.",
+         this. Datagrams from the ring count, too. Smaller values notice them sooner and cost system calls; 0 never looks.",
     ),
     choice("VMA_HW_TS_CONVERSION", "HW TS Conversion", 3, TIMESTAMPS)
         .form(Form::Number)
