@@ -7,6 +7,6 @@ mod number;
 pub mod own;
 mod table;
 
-pub use number::{lowest_number, table_size};
+pub use number::{lowest_number, room_for_closed, table_size};
 pub use own::OwnDescriptor;
 pub use table::DescriptorTable;

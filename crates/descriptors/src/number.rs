@@ -84,6 +84,12 @@ pub fn lowest_number() -> RawFd {
     (end_of_numbers() - ROOM).max(0)
 }
 
+/// How many descriptors the library may keep for what the program has closed: a sixteenth of the numbers, so that the program meets
+/// its limit hardly earlier.
+pub fn room_for_closed() -> usize {
+    usize::try_from(end_of_numbers() / 16).unwrap_or(0)
+}
+
 fn end_of_numbers() -> RawFd {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

@@ -11,6 +11,7 @@ mod kinds;
 pub mod monitor;
 mod moved_descriptor;
 mod multiplex;
+mod orphans;
 mod program;
 mod progress;
 mod retire;
@@ -19,7 +20,6 @@ mod shared_ports;
 mod streams;
 mod tasks;
 
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
@@ -50,6 +50,7 @@ pub use fork::Inherited;
 use fork::WakeChannels;
 pub use kinds::{AnySocket, Object};
 pub use moved_descriptor::OldNumberUsers;
+use orphans::Orphans;
 pub use rights::Whose;
 
 /// A UDP socket over IPv4.
@@ -70,7 +71,7 @@ pub struct Engine<B: Backend> {
     sockets: Slab<Object<B>>,
     streams: Slab<Object<B>>,
     /// Closed by the program, and not yet by their connections; by the addresses of their sockets.
-    orphans: Mutex<HashMap<usize, &'static Object<B>>>,
+    orphans: Mutex<Orphans<B>>,
     /// What TCP sockets share.
     tcp: &'static tcp::Common<AnySocket<B>>,
     pub(crate) epolls: Slab<Object<B>>,

@@ -19,6 +19,7 @@ mod info;
 mod listen;
 mod offload;
 mod options;
+mod orphan;
 mod payload;
 mod receive;
 mod send;

@@ -329,6 +329,7 @@ impl<B: Backend> Engine<B> {
         if goes_on {
             self.keep_orphan(socket, object);
             socket.become_orphan();
+            self.bound_orphans();
         } else {
             socket.drop_flows();
             socket.release();

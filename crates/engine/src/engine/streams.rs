@@ -1,18 +1,14 @@
 //! TCP sockets of the process, as far as they have to do with all of it.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::ptr;
-use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dev_core::Backend;
 use libc::c_int;
 
-use crate::engine::{AnySocket, Engine, Object, TcpSocket};
+use crate::engine::{AnySocket, Engine, TcpSocket};
 use crate::sockets::hand_over;
 use crate::sockets::reason::Reason;
-use crate::sockets::stack::Described;
 use crate::sys::{self, Errno, SegmentError};
 use crate::tcp;
 
@@ -94,11 +90,6 @@ impl<B: Backend> Engine<B> {
         self.tcp.look_after_exempt(self, is_lost)
     }
 
-    /// The program has let go of a socket whose connection goes on.
-    pub(super) fn keep_orphan(&self, socket: &TcpSocket<B>, object: &'static Object<B>) {
-        self.orphans().insert(ptr::from_ref(socket).addr(), object);
-    }
-
     /// Ends some of the connections that are over and that nobody has. Under the control lock.
     pub(super) fn end_some_streams(&self) {
         tcp::end_some(self.tcp, |socket| self.give_stream_back(socket));
@@ -112,15 +103,11 @@ impl<B: Backend> Engine<B> {
     }
 
     /// Nobody has the object any more.
-    fn give_stream_back(&self, socket: &TcpSocket<B>) {
-        let object = self.orphans().remove(&ptr::from_ref(socket).addr());
+    pub(super) fn give_stream_back(&self, socket: &TcpSocket<B>) {
+        let object = self.orphans().remove(socket);
         if let Some(object) = object {
             self.streams.give(object);
         }
-    }
-
-    fn orphans(&self) -> MutexGuard<'_, HashMap<usize, &'static Object<B>>> {
-        self.orphans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Brings what readers see of connections up to date.
@@ -150,7 +137,8 @@ impl<B: Backend> Engine<B> {
         if !self.tcp.has_streams() {
             return;
         }
-        for (_, socket) in self.sockets() {
+        let orphans: Vec<_> = self.orphans().sockets().collect();
+        for socket in self.sockets().map(|(_, socket)| socket).chain(orphans) {
             if let AnySocket::Tcp(socket) = socket {
                 socket.find_missing_way(self);
             }
@@ -186,10 +174,7 @@ impl<B: Backend> Engine<B> {
         loop {
             self.links.drain();
             let control = self.control();
-            let orphans: Vec<_> = self.orphans().values().copied().collect();
-            let orphans = orphans
-                .into_iter()
-                .filter_map(|it: &'static Object<B>| it.socket());
+            let orphans: Vec<_> = self.orphans().sockets().collect();
             let mut is_waiting = false;
             for socket in self.sockets().map(|(_, socket)| socket).chain(orphans) {
                 if let AnySocket::Tcp(socket) = socket {
@@ -222,9 +207,9 @@ impl<B: Backend> Engine<B> {
                 hand_over::leave(self, socket.into(), reason, detail);
             }
         }
-        let orphans: Vec<_> = self.orphans().values().copied().collect();
-        for object in orphans {
-            if let Object::Tcp(socket) = object {
+        let orphans: Vec<_> = self.orphans().sockets().collect();
+        for orphan in orphans {
+            if let AnySocket::Tcp(socket) = orphan {
                 socket.give_to_kernel(self);
                 socket.drop_flows();
                 socket.give_rest_to_kernel(self);

@@ -11,6 +11,7 @@ use crate::sockets::reason::Reason;
 use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::sys::streams;
 use crate::tcp::common::now;
+use crate::tcp::orphan::Orphan;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{TcpSocket, TcpStack};
@@ -70,7 +71,7 @@ impl<S: TcpStack> TcpSocket<S> {
             Linger::Reset => stream.connection.abort(),
             _ => stream.connection.close(now),
         }
-        stream.orphan = Some(copy);
+        stream.orphan = Some(Orphan::new(copy, now));
         let outcome = stream.settle(&self.core, now);
         let (is_over, owes_time_wait) = (stream.is_over(), stream.owes_time_wait());
         let sender = stream.way.as_ref().map(|way| *way.sender);
@@ -81,6 +82,9 @@ impl<S: TcpStack> TcpSocket<S> {
             sender.start_segments();
         }
         self.announce(&outcome);
+        if outcome.needs_way {
+            self.common.timers.arm(self.timer(), now);
+        }
         !is_over || owes_time_wait
     }
 
@@ -123,7 +127,7 @@ impl<S: TcpStack> TcpSocket<S> {
         self.core.leave();
     }
 
-    fn finish(&self) {
+    pub(super) fn finish(&self) {
         self.common.timers.disarm(self.timer());
         let was = std::mem::replace(&mut *self.role.lock(), Role::None);
         self.is_ready_for_nothing();
@@ -188,6 +192,11 @@ impl<S: TcpStack> TcpSocket<S> {
             drop(role);
             return self.end_orphan(host);
         }
+        if stream.is_long_abandoned(now) {
+            drop(role);
+            let _control = host.control();
+            return self.leave_as_orphan(host);
+        }
         let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);
         // Others may have left that to this thread.
@@ -238,7 +247,7 @@ impl<S: TcpStack> TcpSocket<S> {
         has_ended
     }
 
-    fn let_go_of_end(&self) {
+    pub(super) fn let_go_of_end(&self) {
         self.drop_flows();
         self.release();
         self.finish();
@@ -247,7 +256,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
 impl<S: Stack> Stream<S> {
     /// It is over, and nobody has it.
-    fn is_abandoned_and_over(&self) -> bool {
+    pub(super) fn is_abandoned_and_over(&self) -> bool {
         self.orphan.is_some() && self.is_over()
     }
 }

@@ -2,7 +2,6 @@
 //! goes on from there. Not one octet is lost, sent twice as new or out of order.
 
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
 
 use ::tcp::{Flags, Header, Snapshot, State};
 use libc::c_int;
@@ -86,11 +85,7 @@ impl<S: TcpStack> TcpSocket<S> {
         self.common.timers.disarm(self.timer());
         self.commit();
         // Of one that nobody has any more, the copy keeps the kernel's socket, and with its end that is closed.
-        let copy = stream
-            .orphan
-            .as_ref()
-            .map(|copy| copy.as_ref().map(AsRawFd::as_raw_fd));
-        let fd = copy.flatten().unwrap_or_else(|| self.fd());
+        let fd = stream.kernels_fd().unwrap_or_else(|| self.fd());
         let keep_alive = stream.connection.options().keep_alive();
         let reuses = self.attachment().reuses_address();
         let is_read_shut = stream.is_read_shut;

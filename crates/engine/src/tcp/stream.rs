@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::tcp::{Connection, Event, Instant, State, Transmit};
-use descriptors::OwnDescriptor;
 use dev_core::Segmented;
 use stats::{SocketStats, TcpSlot};
 use wire::tcp::Template;
@@ -16,6 +15,7 @@ use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::tcp::TcpSocket;
 use crate::tcp::common::Counted;
+use crate::tcp::orphan::Orphan;
 use crate::tcp::payload::Received;
 use crate::tcp::time_wait::Wait;
 use crate::tcp::way::{Headers, Way};
@@ -53,8 +53,8 @@ pub(super) struct Stream<S: Stack> {
     /// What was received is about to be taken by a call that has looked at it (`splice(2)`): others find nothing.
     pub(super) is_lent: bool,
     pub(super) is_write_shut: bool,
-    /// The application has let go; the descriptor keeps the kernel's socket, and with it the addresses.
-    pub(super) orphan: Option<Option<OwnDescriptor>>,
+    /// The application has let go.
+    pub(super) orphan: Option<Orphan>,
     /// Where its TIME-WAIT is.
     pub(super) wait: Wait,
     /// Who has accepted it, and that one's generation.
@@ -240,7 +240,9 @@ impl<S: Stack> Stream<S> {
         self.show_readiness(core);
         let is_over = self.is_over();
         let wake_up = if !is_over {
-            sent.earlier(self.connection.poll_wake_up(), now)
+            let wake_up = sent.earlier(self.connection.poll_wake_up(), now);
+            let leaves_at = self.orphan.as_ref().map(Orphan::leaves_at);
+            wake_up.into_iter().chain(leaves_at).min()
         } else if self.owes_time_wait() {
             Some(now + TIME_WAIT_DELAY)
         } else {

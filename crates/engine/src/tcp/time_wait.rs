@@ -7,7 +7,6 @@
 //! (`net.ipv4.tcp_max_tw_buckets`): connections beyond that end as soon as both sides have closed. Initial sequence numbers grow with
 //! time (RFC 6528), so that a later connection of the same addresses takes nothing old for its own.
 
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use ::tcp::{Flags, Header, Instant, State};
@@ -93,8 +92,7 @@ impl<S: TcpStack> TcpSocket<S> {
             if !stream.may_wait_in_kernel(self.common, now()) {
                 return;
             }
-            let copy = stream.orphan.as_ref().and_then(Option::as_ref);
-            let fd = copy.map_or_else(|| self.fd(), AsRawFd::as_raw_fd);
+            let fd = stream.kernels_fd().unwrap_or_else(|| self.fd());
             let fin = begin(fd, self.family(), stream, &[], now());
             if reuses {
                 // The repair has changed that.
