@@ -16,6 +16,7 @@ mod progress;
 mod retire;
 mod rights;
 mod shared_ports;
+mod started;
 mod streams;
 mod tasks;
 
