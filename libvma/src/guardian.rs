@@ -153,23 +153,28 @@ extern "C" fn become_guardian(plan: *mut c_void) -> c_int {
 
 /// vmad in the library's own directory. `None` also if that is known by a relative name only, which may mean another by now.
 fn beside_library() -> Option<CString> {
+    let library = library_file()?;
+    let program = library
+        .is_absolute()
+        .then(|| library.with_file_name("vmad"))?;
+    CString::new(program.as_os_str().as_bytes()).ok()
+}
+
+/// The library's own file, by the name that the dynamic linker has for it.
+pub(crate) fn library_file() -> Option<&'static Path> {
     let mut found = libc::Dl_info {
         dli_fname: ptr::null(),
         dli_fbase: ptr::null_mut(),
         dli_sname: ptr::null(),
         dli_saddr: ptr::null_mut(),
     };
-    let here: fn() -> Option<CString> = beside_library;
+    let here: fn() -> Option<&'static Path> = library_file;
     // SAFETY: any address may be asked for, and the struct is writable.
     let known = unsafe { libc::dladdr(here as *const c_void, &raw mut found) } != 0;
     if !known || found.dli_fname.is_null() {
         return None;
     }
-    // SAFETY: the dynamic linker's own string.
+    // SAFETY: the dynamic linker's own string, which lives as long as the library.
     let library = unsafe { CStr::from_ptr(found.dli_fname) };
-    let library = Path::new(std::ffi::OsStr::from_bytes(library.to_bytes()));
-    let program = library
-        .is_absolute()
-        .then(|| library.with_file_name("vmad"))?;
-    CString::new(program.as_os_str().as_bytes()).ok()
+    Some(Path::new(std::ffi::OsStr::from_bytes(library.to_bytes())))
 }

@@ -9,6 +9,7 @@ mod list;
 mod passed;
 mod poll;
 mod process;
+mod program;
 #[cfg(target_arch = "x86_64")]
 mod raw;
 mod receive;
@@ -19,6 +20,7 @@ mod select;
 mod send;
 mod setup;
 mod signal;
+mod spawn;
 mod stream;
 mod stream_calls;
 mod thread;
@@ -27,8 +29,8 @@ mod waits;
 
 use libc::{
     FILE, aiocb, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr,
-    mode_t, msghdr, nfds_t, off64_t, pollfd, sigevent, sighandler_t, sigset_t, size_t, sockaddr,
-    socklen_t, ssize_t, timespec, timeval, uid_t,
+    mode_t, msghdr, nfds_t, off64_t, pid_t, pollfd, sigevent, sighandler_t, sigset_t, size_t,
+    sockaddr, socklen_t, ssize_t, timespec, timeval, uid_t,
 };
 
 use crate::interposed::interposed;

@@ -283,6 +283,14 @@ macro_rules! interposed {
             fn daemon(stays_in_directory: c_int, keeps_streams: c_int) -> c_int => process;
             /// The program that is started uses the descriptor.
             fn posix_spawn_file_actions_adddup2(actions: *mut libc::posix_spawn_file_actions_t, fd: c_int, new: c_int) -> c_int => process;
+            /// What the program is started with is shared with it from here on.
+            fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const libc::posix_spawn_file_actions_t, attributes: *const libc::posix_spawnattr_t, arguments: *const *const c_char, environment: *const *const c_char) -> c_int => spawn;
+            /// As `posix_spawn`.
+            fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const libc::posix_spawn_file_actions_t, attributes: *const libc::posix_spawnattr_t, arguments: *const *const c_char, environment: *const *const c_char) -> c_int => spawn;
+            /// As `posix_spawn`, of a shell.
+            fn system(command: *const c_char) -> c_int => spawn;
+            /// As `system`.
+            fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE => spawn;
             /// Connections return to the kernel before the right goes that this takes.
             fn setuid(user: uid_t) -> c_int => rights;
             /// As `setuid`, for a while in most programs.

@@ -28,4 +28,5 @@ mod runtime;
 mod signals;
 mod sleep;
 mod start;
+mod started_with;
 mod stats_file;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
     FILE, aiocb, c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec,
-    mmsghdr, mode_t, msghdr, nfds_t, off64_t, pollfd, sigevent, sighandler_t, sigset_t, size_t,
-    sockaddr, socklen_t, ssize_t, timespec, timeval, uid_t,
+    mmsghdr, mode_t, msghdr, nfds_t, off64_t, pid_t, pollfd, sigevent, sighandler_t, sigset_t,
+    size_t, sockaddr, socklen_t, ssize_t, timespec, timeval, uid_t,
 };
 
 use crate::interposed::interposed;

@@ -6,8 +6,15 @@ use libc::{c_int, c_uint};
 use crate::guard;
 use crate::internal_thread;
 use crate::life;
-pub(crate) use crate::life::{Device, engine, has_ancestors};
+pub(crate) use crate::life::{Device, engine};
 use crate::start;
+use crate::started_with;
+
+/// Whether this process may have inherited sockets that another has in user space: as its child, or as a program that it started.
+#[inline]
+pub(crate) fn has_ancestors() -> bool {
+    life::has_ancestors() || started_with::has_any()
+}
 
 /// The UDP socket behind a descriptor that is about to be used, if it is one of ours. One that ancestors have in user space
 /// comes back to the kernel.
@@ -54,8 +61,11 @@ pub(crate) fn stream(fd: c_int) -> Option<(&'static Engine<Device>, &'static Tcp
 /// A stream of an ancestor's is about to be used.
 #[inline]
 fn recall_stream(fd: c_int) {
-    if has_ancestors() && life::ancestors().any(|engine| engine.tcp(fd).is_some()) {
-        recall_from_ancestors(fd);
+    if has_ancestors() {
+        if life::ancestors().any(|engine| engine.tcp(fd).is_some()) {
+            recall_from_ancestors(fd);
+        }
+        started_with::stream_is_used(fd);
     }
 }
 
@@ -102,6 +112,7 @@ fn recall_from_ancestors(fd: c_int) {
     for engine in life::ancestors().filter(|engine| engine.look_up(fd).is_some()) {
         let _ = guard::contained(|| engine.inherited_is_used(fd));
     }
+    started_with::is_used(fd);
 }
 
 /// What this process has inherited of ancestors' sockets comes back to the kernel, all of it.
@@ -113,6 +124,7 @@ pub(crate) fn everything_inherited_is_used() {
             }
         }
     }
+    started_with::all_are_used();
 }
 
 /// A socket is about to be accepted from, received from, or waited for. If it was inherited, this process may be the one that has it
@@ -189,6 +201,7 @@ pub(crate) fn comes_back(fd: c_int) {
         for engine in life::ancestors().filter(|engine| engine.look_up(fd).is_some()) {
             let _ = guard::contained(|| engine.inherited_comes_back(fd));
         }
+        started_with::is_used(fd);
     }
 }
 
@@ -225,5 +238,8 @@ fn forget_ancestors(first: c_uint, last: c_uint) {
         if !life::is_vfork_child() {
             engine.inherited_close(first, last);
         }
+    }
+    if !life::is_vfork_child() {
+        started_with::close(first, last);
     }
 }

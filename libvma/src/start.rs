@@ -21,6 +21,7 @@ use crate::log_sink;
 use crate::real;
 use crate::rules_file;
 use crate::signals;
+use crate::started_with;
 use crate::stats_file;
 
 /// Rings that the statistics have room for: one an interface, and those that sockets send by.
@@ -52,6 +53,7 @@ fn begin() {
     real::resolve_all();
     environment::process_starts();
     log_sink::process_starts();
+    started_with::look();
 }
 
 /// Whether TCP sockets of this program may be accelerated. Looked up once, without a word: where rules leave all of them to the

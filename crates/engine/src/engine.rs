@@ -17,6 +17,7 @@ mod progress;
 mod retire;
 mod rights;
 mod shared_ports;
+mod started;
 mod streams;
 mod tasks;
 

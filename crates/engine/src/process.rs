@@ -1,6 +1,7 @@
 //! What a process and its descendants, or its own threads, say to each other: parts that the engine has, and a loop for its thread.
 
 pub(crate) mod credentials;
+pub(crate) mod door;
 pub(crate) mod end_request;
 pub(crate) mod event_loop;
 pub(crate) mod recall_channel;

@@ -13,6 +13,7 @@ use libc::{c_int, c_long};
 mod address;
 mod allowed;
 mod cgroup_programs;
+mod door;
 mod files;
 mod groups;
 mod leader;
@@ -33,6 +34,7 @@ pub(crate) use address::{SOCKADDR_IN_LEN, read_sockaddr, read_sockaddr_in, socka
 pub use allowed::do_without;
 pub(crate) use allowed::may_call;
 pub(crate) use cgroup_programs::has_cgroup_programs;
+pub(crate) use door::{DoorName, Sender, door_socket, send_to_door, take_from_door};
 pub(crate) use files::{
     file_position, file_status, read_at, read_now, set_file_position, write_now,
 };

@@ -6,19 +6,34 @@ mod variadic;
 use libc::{c_char, c_int, posix_spawn_file_actions_t};
 
 use super::hook;
+use super::program::{Program, Strings, can_ask, own_environment};
 use crate::guard::contained;
+use crate::life;
 use crate::real;
 use crate::runtime;
 use crate::start;
-
-type Strings = *const *const c_char;
+use crate::started_with;
 
 /// The program that `execute` starts finds in its sockets what waits for it in user space. If it does not start, the sockets
-/// are accelerated again.
-fn executing(execute: impl FnOnce() -> c_int) -> c_int {
+/// are accelerated again. In a child: what it inherits stays with the process that has it, until the program asks for it, if that can.
+fn executing(program: Program, environment: Strings, execute: impl FnOnce() -> c_int) -> c_int {
     let engine = runtime::engine();
+    // SAFETY: the arguments are the caller's own.
+    let can_ask = || unsafe { can_ask(program, environment) };
     if let Some(engine) = engine {
-        let _ = contained(|| engine.before_exec());
+        let _ = contained(|| match life::is_vfork_child() {
+            true => engine.program_starts(can_ask),
+            false => engine.before_exec(),
+        });
+    }
+    if runtime::has_ancestors() {
+        let _ = contained(|| {
+            for engine in life::ancestors() {
+                engine.descendant_executes(can_ask);
+            }
+        });
+        let can_ask = || contained(can_ask).unwrap_or(true);
+        started_with::are_inherited(can_ask);
     }
     let result = execute();
     if let Some(engine) = engine {
@@ -31,7 +46,7 @@ hook! {
     /// `execve(2)`
     fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int {
         // SAFETY: the arguments are the caller's own.
-        executing(|| unsafe { real::execve(path, arguments, environment) })
+        executing(Program::Path(path), environment, || unsafe { real::execve(path, arguments, environment) })
     }
 }
 
@@ -39,7 +54,7 @@ hook! {
     /// `execv(3)`
     fn execv(path: *const c_char, arguments: Strings) -> c_int {
         // SAFETY: the arguments are the caller's own.
-        executing(|| unsafe { real::execv(path, arguments) })
+        executing(Program::Path(path), own_environment(), || unsafe { real::execv(path, arguments) })
     }
 }
 
@@ -47,7 +62,7 @@ hook! {
     /// `execvp(3)`
     fn execvp(file: *const c_char, arguments: Strings) -> c_int {
         // SAFETY: the arguments are the caller's own.
-        executing(|| unsafe { real::execvp(file, arguments) })
+        executing(Program::Searched(file), own_environment(), || unsafe { real::execvp(file, arguments) })
     }
 }
 
@@ -55,7 +70,7 @@ hook! {
     /// `execvpe(3)`
     fn execvpe(file: *const c_char, arguments: Strings, environment: Strings) -> c_int {
         // SAFETY: the arguments are the caller's own.
-        executing(|| unsafe { real::execvpe(file, arguments, environment) })
+        executing(Program::Searched(file), environment, || unsafe { real::execvpe(file, arguments, environment) })
     }
 }
 
@@ -63,7 +78,7 @@ hook! {
     /// `fexecve(3)`
     fn fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int {
         // SAFETY: the arguments are the caller's own.
-        executing(|| unsafe { real::fexecve(fd, arguments, environment) })
+        executing(Program::Other, environment, || unsafe { real::fexecve(fd, arguments, environment) })
     }
 }
 
@@ -77,7 +92,7 @@ hook! {
         flags: c_int,
     ) -> c_int {
         // SAFETY: the arguments are the caller's own.
-        executing(|| unsafe { real::execveat(directory, path, arguments, environment, flags) })
+        executing(Program::Other, environment, || unsafe { real::execveat(directory, path, arguments, environment, flags) })
     }
 }
 

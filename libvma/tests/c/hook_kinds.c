@@ -151,6 +151,18 @@ static void exit_as_c_says(void)
     _Exit(4);
 }
 
+static pid_t spawned;
+static char *const true_arguments[] = {"true", NULL};
+
+static void say_spawned(const char *name, int error)
+{
+    int status = -1;
+    printf("%s %d\n", name, error);
+    if (error == 0)
+        MUST(waitpid(spawned, &status, 0));
+    printf("  ended %x\n", status);
+}
+
 static void become_a_daemon(void)
 {
     _exit(daemon(1, 1) == 0 ? 5 : 6);
@@ -345,6 +357,10 @@ static char *const no_arguments[] = {NULL};
     CALL(daemon, in_child("daemon", become_a_daemon))                                                                                \
     CALL(posix_spawn_file_actions_adddup2, posix_spawn_file_actions_t actions; MUST(posix_spawn_file_actions_init(&actions));        \
          printf("adddup2 %d\n", posix_spawn_file_actions_adddup2(&actions, fd, pipes[0])); posix_spawn_file_actions_destroy(&actions)) \
+    CALL(posix_spawn, say_spawned("posix_spawn", posix_spawn(&spawned, "/bin/true", NULL, NULL, true_arguments, environ)))            \
+    CALL(posix_spawnp, say_spawned("posix_spawnp", posix_spawnp(&spawned, "true", NULL, NULL, true_arguments, no_arguments)))         \
+    CALL(system, say("system", system("exit 3")))                                                                                    \
+    CALL(popen, FILE *output = popen("exit 4", "r"); printf("popen %d, %d\n", output != NULL, output ? pclose(output) : -1))         \
     CALL(setuid, say("setuid", setuid(getuid())))                                                                                    \
     CALL(seteuid, say("seteuid", seteuid(geteuid())))                                                                                \
     CALL(setreuid, say("setreuid", setreuid(getuid(), geteuid())))                                                                   \

@@ -11,12 +11,14 @@ use crate::engine::guardian::Guardian;
 use crate::engine::program::Program;
 use crate::engine::progress::Unpolled;
 use crate::engine::shared_ports::SharedPorts;
+use crate::engine::started::AtDoor;
 use crate::engine::tasks::{
     AdoptedSockets, Called, Descendants, Exemptions, Gauges, Ipsec, LostDescriptors,
     NetworkChanges, Paths, Requests, Strays, Streams, TakeOver,
 };
 use crate::engine::{Engine, LogControls};
 use crate::netconf_network::NetconfNetwork;
+use crate::process::door::Door;
 use crate::process::event_loop::EventLoop;
 use crate::sockets::rings::leave_thread_free;
 use crate::sockets::watch;
@@ -28,6 +30,7 @@ pub use crate::process::thread_place::ThreadPlace;
 pub struct Monitor {
     called: Option<OwnDescriptor>,
     control: Option<ControlSocket<OwnDescriptor>>,
+    door: Option<Door>,
     log: LogControls,
     place: ThreadPlace,
     leader: Option<Leader>,
@@ -46,9 +49,12 @@ impl Monitor {
     ) -> Self {
         watch::prepare();
         cpu_sharing::prepare();
+        let door = Door::open();
+        engine.sharing.set_has_door(door.is_some());
         Self {
             called: sys::eventfd().ok(),
             control: engine.control_socket(),
+            door,
             log,
             place,
             leader: Leader::open(),
@@ -91,6 +97,9 @@ impl Monitor {
         events.add(Gauges::new(engine));
         events.add(Descendants::new(engine));
         events.add(AdoptedSockets::new(engine));
+        if let Some(door) = self.door {
+            events.add(AtDoor::new(engine, door));
+        }
         events.add(Ipsec::new(engine, network.clone()));
         events.add(NetworkChanges::new(engine, network.clone()));
         leave_thread_free();

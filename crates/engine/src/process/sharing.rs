@@ -14,6 +14,8 @@ pub(crate) struct Sharing {
     pub(crate) recall_channel: Option<RecallChannel>,
     /// The internal thread listens to the line, or will as soon as it runs.
     is_heard: AtomicBool,
+    /// Started programs can ask for sockets.
+    has_door: AtomicBool,
     /// Forks so far.
     forks: AtomicU32,
     /// Counts looks at who has the ports, in memory that descendants share.
@@ -34,6 +36,7 @@ impl Sharing {
             memory,
             recall_channel: RecallChannel::new(),
             is_heard: AtomicBool::new(false),
+            has_door: AtomicBool::new(false),
             forks: AtomicU32::new(0),
         }
     }
@@ -102,8 +105,18 @@ impl Sharing {
         self.is_heard.store(is_heard, Ordering::Relaxed);
     }
 
+    /// Whether programs that were started with sockets of the process's can ask for them.
+    pub(crate) fn has_door(&self) -> bool {
+        self.is_heard() && self.has_door.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_has_door(&self, has_door: bool) {
+        self.has_door.store(has_door, Ordering::Relaxed);
+    }
+
     /// The internal thread is about to end.
     pub(crate) fn stop_listening(&self) {
         self.set_heard(false);
+        self.set_has_door(false);
     }
 }

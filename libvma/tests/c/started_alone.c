@@ -1,0 +1,2 @@
+/* The same, linked statically: nothing can be preloaded. */
+#include "started.c"
