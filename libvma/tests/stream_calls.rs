@@ -48,3 +48,13 @@ fn a_look_at_all_waits_for_it() {
 fn few_octets_wait_for_more() {
     kept("low_water");
 }
+
+#[test]
+fn a_listener_that_is_shut_down_ends_what_waits() {
+    kept("shut_listener");
+}
+
+#[test]
+fn a_listener_that_is_shut_down_ends_its_queue() {
+    kept("shut_with_connections");
+}

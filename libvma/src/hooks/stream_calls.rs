@@ -206,6 +206,13 @@ pub(super) fn shut_down(fd: c_int, how: c_int) -> Option<c_int> {
     })
 }
 
+/// The kernel has done a call that ends the listening of a listener.
+pub(super) fn may_have_stopped_listening(fd: c_int) {
+    if let Some((engine, socket)) = runtime::stream(fd) {
+        let _ = contained(|| socket.follow_end_of_listening(engine));
+    }
+}
+
 /// Whether the next octet is an urgent one.
 pub(super) const SIOCATMARK: c_ulong = 0x8905;
 

@@ -2,6 +2,7 @@
    asked to, says 'c' first, and sends back what comes. */
 #include "case.h"
 #include <netinet/tcp.h>
+#include <sys/epoll.h>
 
 #define PORT 7103
 
@@ -203,5 +204,108 @@ static void low_water(void)
     MUST(close(listener));
 }
 
+static void *accepts(void *argument)
+{
+    const int *fd = argument;
+    say("accept elsewhere", accept(*fd, NULL, NULL));
+    return NULL;
+}
+
+static void *waits_by_epoll(void *argument)
+{
+    const int *fd = argument;
+    struct epoll_event event = {.events = EPOLLIN}, told;
+    int set = epoll_create1(0);
+    MUST(set);
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, *fd, &event));
+    say("epoll_wait elsewhere", epoll_wait(set, &told, 1, 20000));
+    printf("  %#x\n", told.events);
+    say("then accept", accept(*fd, NULL, NULL));
+    MUST(close(set));
+    return NULL;
+}
+
+static void *waits_by_poll(void *argument)
+{
+    const int *fd = argument;
+    struct pollfd polled = {*fd, POLLIN, 0};
+    say("poll elsewhere", poll(&polled, 1, 20000));
+    printf("  %#x\n", (unsigned)polled.revents);
+    say("then accept", accept(*fd, NULL, NULL));
+    return NULL;
+}
+
+static int unspecified(int fd)
+{
+    struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+    return connect(fd, &nowhere, sizeof nowhere);
+}
+
+static void say_listener(const char *what, int fd)
+{
+    int is_listening = -1;
+    socklen_t len = sizeof is_listening;
+    MUST(getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len));
+    printf("%s: listens %d, has its port %d\n", what, is_listening, port_of(fd) != 0);
+    say_ready(what, fd);
+    say("accept", accept(fd, NULL, NULL));
+}
+
+/* How: a direction, or -1 for connect(2). */
+static void shut_with(int how)
+{
+    void *(*const waits[])(void *) = {accepts, waits_by_epoll, waits_by_poll};
+    for (int i = 0; i < 3; i++) {
+        int fd = listening();
+        pthread_t thread = begun(waits[i], &fd);
+        sleep_msec(60);
+        int result = how < 0 ? unspecified(fd) : shutdown(fd, how);
+        ended(thread);
+        say("ends", result);
+        say_listener("ended", fd);
+        char octets[] = "it goes on";
+        say("listen again", listen(fd, 3));
+        int stream = accepted(fd);
+        must(write(stream, octets, sizeof octets) == sizeof octets, "write", __LINE__);
+        say_recv("from the peer", stream, sizeof octets, MSG_WAITALL);
+        say("ends again", how < 0 ? unspecified(fd) : shutdown(fd, how));
+        say("and again", how < 0 ? unspecified(fd) : shutdown(fd, how));
+        say_listener("ended", fd);
+        MUST(close(stream));
+        MUST(close(fd));
+    }
+}
+
+static void shut_listener(void)
+{
+    int directions[] = {SHUT_RDWR, SHUT_RD, -1};
+    for (int i = 0; i < 3; i++)
+        shut_with(directions[i]);
+}
+
+/* What nobody has accepted ends with the listener; what was accepted does not. */
+static void shut_with_connections(void)
+{
+    for (int how = 0; how < 3; how++) {
+        int fd = listening(), stream = accepted(fd);
+        char octets[] = "it goes on";
+        have_connection(fd);
+        say("ends", how == 2 ? unspecified(fd) : shutdown(fd, how == 0 ? SHUT_RDWR : SHUT_WR));
+        fcntl(fd, F_SETFL, O_NONBLOCK);
+        if (how == 1) {
+            int waiting = accept(fd, NULL, NULL);
+            must(waiting >= 0, "accept", __LINE__);
+            MUST(close(waiting));
+        }
+        say_listener("ended", fd);
+        must(write(stream, octets, sizeof octets) == sizeof octets, "write", __LINE__);
+        say_recv("from the peer", stream, sizeof octets, MSG_WAITALL);
+        MUST(close(stream));
+        MUST(close(fd));
+    }
+}
+
 CASES({"peek_all", peek_all},
-      {"low_water", low_water})
+      {"low_water", low_water},
+      {"shut_listener", shut_listener},
+      {"shut_with_connections", shut_with_connections})

@@ -3,6 +3,7 @@
 
 mod begin;
 mod cookie;
+mod ending;
 mod returning;
 
 use std::collections::{HashMap, VecDeque};
