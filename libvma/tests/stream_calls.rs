@@ -58,3 +58,13 @@ fn a_listener_that_is_shut_down_ends_what_waits() {
 fn a_listener_that_is_shut_down_ends_its_queue() {
     kept("shut_with_connections");
 }
+
+#[test]
+fn options_of_a_listener_are_inherited() {
+    kept("options_of_listener");
+}
+
+#[test]
+fn buffers_are_those_of_the_listener() {
+    kept("buffers");
+}

@@ -305,7 +305,102 @@ static void shut_with_connections(void)
     }
 }
 
+struct option {
+    const char *what;
+    int level, name, value;
+};
+
+static void say_int(const char *what, int fd, int level, int name)
+{
+    int value = 0;
+    socklen_t len = sizeof value;
+    if (getsockopt(fd, level, name, &value, &len) < 0)
+        say(what, -1);
+    else
+        printf("  %s %d\n", what, value);
+}
+
+static void set_options(int fd, const struct option *options, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        say(options[i].what, setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int)));
+}
+
+static const struct option OPTIONS[] = {
+    {"SO_KEEPALIVE", SOL_SOCKET, SO_KEEPALIVE, 1},
+    {"SO_RCVBUF", SOL_SOCKET, SO_RCVBUF, 50000},
+    {"SO_SNDBUF", SOL_SOCKET, SO_SNDBUF, 60000},
+    {"SO_OOBINLINE", SOL_SOCKET, SO_OOBINLINE, 1},
+    {"SO_RCVLOWAT", SOL_SOCKET, SO_RCVLOWAT, 7},
+    {"SO_PRIORITY", SOL_SOCKET, SO_PRIORITY, 3},
+    {"TCP_NODELAY", IPPROTO_TCP, TCP_NODELAY, 1},
+    {"TCP_KEEPIDLE", IPPROTO_TCP, TCP_KEEPIDLE, 77},
+    {"TCP_KEEPINTVL", IPPROTO_TCP, TCP_KEEPINTVL, 11},
+    {"TCP_KEEPCNT", IPPROTO_TCP, TCP_KEEPCNT, 4},
+    {"TCP_USER_TIMEOUT", IPPROTO_TCP, TCP_USER_TIMEOUT, 7000},
+    {"TCP_MAXSEG", IPPROTO_TCP, TCP_MAXSEG, 600},
+    {"TCP_NOTSENT_LOWAT", IPPROTO_TCP, TCP_NOTSENT_LOWAT, 5000},
+    {"TCP_LINGER2", IPPROTO_TCP, TCP_LINGER2, 9},
+    {"IP_TTL", IPPROTO_IP, IP_TTL, 33},
+    {"IP_TOS", IPPROTO_IP, IP_TOS, 0x10},
+};
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* Set on the listener while it listens. */
+static void options_of_listener(void)
+{
+    int fd = listening();
+    char name[16] = "";
+    socklen_t len = sizeof name;
+    set_options(fd, OPTIONS, COUNT(OPTIONS));
+    say("TCP_CONGESTION", setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4));
+    int stream = accepted(fd);
+    for (size_t i = 0; i < COUNT(OPTIONS); i++)
+        say_int(OPTIONS[i].what, stream, OPTIONS[i].level, OPTIONS[i].name);
+    MUST(getsockopt(stream, IPPROTO_TCP, TCP_CONGESTION, name, &len));
+    printf("  TCP_CONGESTION %.16s\n", name);
+    have_octets(stream, "123456");
+    say_ready("too little", stream);
+    have_octets(stream, "7");
+    say_ready("enough", stream);
+    int off = 0;
+    MUST(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &off, sizeof off));
+    MUST(setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &off, sizeof off));
+    int other = accepted(fd);
+    for (size_t i = 0; i < COUNT(OPTIONS); i++)
+        say_int(OPTIONS[i].what, other, OPTIONS[i].level, OPTIONS[i].name);
+    MUST(close(stream));
+    MUST(close(other));
+    MUST(close(fd));
+}
+
+/* Buffers of the listener are those of its connections. */
+static void buffers(void)
+{
+    static const int LENS[] = {1, 4096, 50000, 1 << 20, 8 << 20};
+    static const struct option NAMES[] = {
+        {"SO_RCVBUF", SOL_SOCKET, SO_RCVBUF, 0},
+        {"SO_SNDBUF", SOL_SOCKET, SO_SNDBUF, 0},
+        {"SO_RCVBUFFORCE", SOL_SOCKET, SO_RCVBUFFORCE, 0},
+        {"SO_SNDBUFFORCE", SOL_SOCKET, SO_SNDBUFFORCE, 0},
+    };
+    for (size_t i = 0; i < COUNT(LENS) * 2; i++) {
+        int fd = listening(), half = (int)i % 2 * 2;
+        for (int k = half; k < half + 2; k++)
+            MUST(setsockopt(fd, NAMES[k].level, NAMES[k].name, &LENS[i / 2], sizeof(int)));
+        int stream = accepted(fd);
+        printf("%d by %s\n", LENS[i / 2], NAMES[half].what);
+        say_int("SO_RCVBUF", stream, SOL_SOCKET, SO_RCVBUF);
+        say_int("SO_SNDBUF", stream, SOL_SOCKET, SO_SNDBUF);
+        say_int("SO_BUF_LOCK", stream, SOL_SOCKET, 72);
+        MUST(close(stream));
+        MUST(close(fd));
+    }
+}
+
 CASES({"peek_all", peek_all},
       {"low_water", low_water},
       {"shut_listener", shut_listener},
-      {"shut_with_connections", shut_with_connections})
+      {"shut_with_connections", shut_with_connections},
+      {"options_of_listener", options_of_listener},
+      {"buffers", buffers})

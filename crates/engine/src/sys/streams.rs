@@ -173,6 +173,22 @@ pub(crate) fn copy_option(from: c_int, to: c_int, level: c_int, name: c_int) {
     unsafe { libc::syscall(libc::SYS_setsockopt, to, level, name, value, len) };
 }
 
+/// Has a buffer of one socket be as large as another's (`SO_RCVBUF`, `SO_SNDBUF`), also if it is larger than the system lets programs
+/// ask for. The kernel doubles what it is asked for.
+pub(crate) fn copy_buffer(from: c_int, to: c_int, name: c_int) {
+    let force = match name {
+        libc::SO_RCVBUF => libc::SO_RCVBUFFORCE,
+        _ => libc::SO_SNDBUFFORCE,
+    };
+    let Ok(len) = super::option_int(from, libc::SOL_SOCKET, name) else {
+        return;
+    };
+    let asked = len / 2;
+    if with_rights(|| set_option(to, libc::SOL_SOCKET, force, &asked)).is_err() {
+        let _ = set_option(to, libc::SOL_SOCKET, name, &asked);
+    }
+}
+
 /// `shutdown(2)`
 pub(crate) fn shutdown(fd: c_int, how: c_int) -> Result<(), Errno> {
     // SAFETY: integers.

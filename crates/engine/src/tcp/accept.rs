@@ -187,12 +187,28 @@ impl<S: TcpStack> TcpSocket<S> {
             connected => connected?,
         }
         let listener = self.fd();
+        let mut has_priority = false;
         for (level, name) in &*self.options_set() {
-            let is_own = *level == libc::SOL_SOCKET
-                && matches!(*name, libc::SO_KEEPALIVE | libc::SO_REUSEADDR);
-            if !is_own {
-                streams::copy_option(listener, fd, *level, *name);
+            match (*level, *name) {
+                // Those of the connection, and of the attachment.
+                (libc::SOL_SOCKET, libc::SO_KEEPALIVE | libc::SO_REUSEADDR) => {}
+                // The kernel begins anew with that.
+                (libc::SOL_SOCKET, libc::SO_PRIORITY) => {}
+                (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => {
+                    streams::copy_buffer(listener, fd, libc::SO_RCVBUF);
+                }
+                (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => {
+                    streams::copy_buffer(listener, fd, libc::SO_SNDBUF);
+                }
+                (level, name) => {
+                    has_priority |= (level, name) == (libc::IPPROTO_IP, libc::IP_TOS);
+                    streams::copy_option(listener, fd, level, name);
+                }
             }
+        }
+        if has_priority {
+            // It goes along with the type of service when that is set.
+            let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_PRIORITY, &0);
         }
         Ok(())
     }
