@@ -39,6 +39,14 @@ fn kept(case: &str) {
     }
 }
 
+/// A case whose streams go to the kernel.
+fn given(case: &str) {
+    if let Some(log) = compared(case) {
+        assert!(log.contains("past the kernel"), "{log}");
+        assert!(log.contains("back to the kernel"), "{log}");
+    }
+}
+
 #[test]
 fn a_look_at_all_waits_for_it() {
     kept("peek_all");
@@ -67,4 +75,14 @@ fn options_of_a_listener_are_inherited() {
 #[test]
 fn buffers_are_those_of_the_listener() {
     kept("buffers");
+}
+
+#[test]
+fn a_receive_call_goes_on_in_the_kernel() {
+    given("receive_handed_over");
+}
+
+#[test]
+fn a_send_call_goes_on_in_the_kernel() {
+    given("send_handed_over");
 }

@@ -398,9 +398,107 @@ static void buffers(void)
     }
 }
 
+struct part_of_stream {
+    int fd, how;
+    size_t len;
+    ssize_t result;
+    char *octets;
+};
+
+static struct iovec parts[3];
+
+/* Three parts, the middle one of them the longest. */
+static struct msghdr cut(struct part_of_stream *it)
+{
+    size_t first = it->len / 10, second = it->len / 2;
+    parts[0] = (struct iovec){it->octets, first};
+    parts[1] = (struct iovec){it->octets + first, second};
+    parts[2] = (struct iovec){it->octets + first + second, it->len - first - second};
+    return (struct msghdr){.msg_iov = parts, .msg_iovlen = 3};
+}
+
+static void *receives_all(void *argument)
+{
+    struct part_of_stream *it = argument;
+    struct msghdr message = cut(it);
+    it->result = it->how ? recvmsg(it->fd, &message, MSG_WAITALL) : recv(it->fd, it->octets, it->len, MSG_WAITALL);
+    return NULL;
+}
+
+static void *sends_all(void *argument)
+{
+    struct part_of_stream *it = argument;
+    struct msghdr message = cut(it);
+    switch (it->how) {
+    case 0:
+        it->result = send(it->fd, it->octets, it->len, 0);
+        break;
+    case 1:
+        it->result = sendmsg(it->fd, &message, 0);
+        break;
+    case 2:
+        it->result = write(it->fd, it->octets, it->len);
+        break;
+    default:
+        it->result = writev(it->fd, parts, 3);
+    }
+    return NULL;
+}
+
+/* Only the kernel can have the stream from here on. */
+static void give_to_kernel(int fd)
+{
+    must(fdopen(fd, "r+") != NULL, "fdopen", __LINE__);
+}
+
+static void receive_handed_over(void)
+{
+    char octets[100], sent[100];
+    for (int how = 0; how < 4; how++) {
+        int fd = connected();
+        struct part_of_stream it = {.fd = fd, .how = how % 2, .len = sizeof octets, .octets = octets};
+        for (size_t i = 0; i < sizeof sent; i++)
+            sent[i] = (char)('a' + i % 26);
+        must(send(fd, sent, 5, 0) == 5, "send", __LINE__);
+        if (how >= 2)
+            set_timeout(fd, 400);
+        pthread_t thread = begun(receives_all, &it);
+        sleep_msec(100);
+        give_to_kernel(fd);
+        sleep_msec(50);
+        if (how < 2)
+            must(send(fd, sent + 5, 95, 0) == 95, "send", __LINE__);
+        ended(thread);
+        printf("%d: received %zd, the same %d\n", how, it.result, it.result > 0 && memcmp(octets, sent, (size_t)it.result) == 0);
+        MUST(close(fd));
+    }
+}
+
+#define BIG (10 << 20)
+
+static void send_handed_over(void)
+{
+    char *sent = malloc(BIG), *received = malloc(BIG);
+    for (size_t i = 0; i < BIG; i++)
+        sent[i] = (char)(i * 131 + (i >> 8) * 7 + (i >> 16));
+    for (int how = 0; how < 4; how++) {
+        int fd = connected();
+        struct part_of_stream it = {.fd = fd, .how = how, .len = BIG, .octets = sent};
+        pthread_t thread = begun(sends_all, &it);
+        sleep_msec(100);
+        give_to_kernel(fd);
+        ssize_t count = recv(fd, received, BIG, MSG_WAITALL);
+        ended(thread);
+        printf("%d: sent %zd, received %zd, the same %d\n", how, it.result, count, count == BIG && memcmp(sent, received, BIG) == 0);
+        MUST(close(fd));
+    }
+}
+
 CASES({"peek_all", peek_all},
       {"low_water", low_water},
       {"shut_listener", shut_listener},
       {"shut_with_connections", shut_with_connections},
       {"options_of_listener", options_of_listener},
-      {"buffers", buffers})
+      {"buffers", buffers},
+      {"receive_handed_over", receive_handed_over},
+      {"send_handed_over", send_handed_over})

@@ -58,6 +58,8 @@ pub struct StreamCall {
     pub(super) done: usize,
     /// The call ends with this as soon as there is nothing to do.
     ends: Option<Errno>,
+    /// The connection has gone to the kernel's socket in the midst of the call, which goes on there.
+    is_cut: bool,
     /// Octets that the call has seen and left where they are: it waits for more.
     pub(super) peeked: usize,
 }
@@ -105,6 +107,7 @@ impl StreamCall {
             slept: false,
             done: 0,
             ends: None,
+            is_cut: false,
             peeked: 0,
         }
     }
@@ -142,6 +145,20 @@ impl StreamCall {
         };
         *left = left.saturating_sub(1);
         *left == 0 || self.spin.must_sleep()
+    }
+
+    /// Whether the call, which has done a part, goes on at the kernel's socket: it would wait for the rest.
+    pub fn goes_on_in_kernel(&self) -> bool {
+        self.is_cut
+    }
+
+    /// The kernel's socket has the connection: it has the call, or the rest of it.
+    pub(super) fn handed_over(&mut self) -> StreamOutcome {
+        if self.done == 0 {
+            return StreamOutcome::Kernel;
+        }
+        self.is_cut = self.blocking && self.ends.is_none();
+        StreamOutcome::Done(self.done)
     }
 
     /// What the call has done, or how it fails if that is nothing.

@@ -89,11 +89,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let Role::Stream(stream) = &mut *role else {
             drop(role);
             Self::wait_for_hand_over(host);
-            // What the call has taken already is its result.
-            return Look::Over(match call.done {
-                0 => StreamOutcome::Kernel,
-                done => StreamOutcome::Done(done),
-            });
+            return Look::Over(call.handed_over());
         };
         let now = now();
         let looked = stream.read(now, call, message, flags);
