@@ -86,3 +86,8 @@ fn a_receive_call_goes_on_in_the_kernel() {
 fn a_send_call_goes_on_in_the_kernel() {
     given("send_handed_over");
 }
+
+#[test]
+fn sets_tell_nothing_of_a_hand_over() {
+    given("events_handed_over");
+}

@@ -494,6 +494,53 @@ static void send_handed_over(void)
     }
 }
 
+struct watch {
+    int fd, set, is_ready;
+    uint32_t events;
+    int count;
+};
+
+static void *watches(void *argument)
+{
+    struct watch *watch = argument;
+    struct epoll_event told = {0};
+    __atomic_store_n(&watch->is_ready, 1, __ATOMIC_SEQ_CST);
+    watch->count = epoll_wait(watch->set, &told, 1, 10000);
+    watch->events = told.events;
+    return NULL;
+}
+
+/* Nothing is told of a connection that goes to the kernel but what comes for it. */
+static void events_handed_over(void)
+{
+    static const uint32_t KINDS[] = {0, EPOLLET, EPOLLONESHOT, EPOLLEXCLUSIVE};
+    for (size_t kind = 0; kind < COUNT(KINDS); kind++) {
+        int others = 0;
+        for (int round = 0; round < 25; round++) {
+            char octet = 'x';
+            int fd = connected();
+            uint32_t hang_up = KINDS[kind] == EPOLLEXCLUSIVE ? 0 : EPOLLRDHUP;
+            struct epoll_event event = {.events = EPOLLIN | hang_up | KINDS[kind]};
+            struct watch watch = {.fd = fd, .set = epoll_create1(0)};
+            MUST(watch.set);
+            MUST(epoll_ctl(watch.set, EPOLL_CTL_ADD, fd, &event));
+            pthread_t thread = begun(watches, &watch);
+            while (!__atomic_load_n(&watch.is_ready, __ATOMIC_SEQ_CST))
+                sleep_msec(1);
+            sleep_msec(2);
+            give_to_kernel(fd);
+            must(send(fd, &octet, 1, 0) == 1, "send", __LINE__);
+            ended(thread);
+            others += watch.count != 1 || watch.events != EPOLLIN;
+            if (watch.count != 1 || watch.events != EPOLLIN)
+                fprintf(stderr, "kind %#x: %d events, %#x\n", KINDS[kind], watch.count, watch.events);
+            MUST(close(watch.set));
+            MUST(close(fd));
+        }
+        printf("kind %zu: %d other events\n", kind, others);
+    }
+}
+
 CASES({"peek_all", peek_all},
       {"low_water", low_water},
       {"shut_listener", shut_listener},
@@ -501,4 +548,5 @@ CASES({"peek_all", peek_all},
       {"options_of_listener", options_of_listener},
       {"buffers", buffers},
       {"receive_handed_over", receive_handed_over},
-      {"send_handed_over", send_handed_over})
+      {"send_handed_over", send_handed_over},
+      {"events_handed_over", events_handed_over})
