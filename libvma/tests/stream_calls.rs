@@ -91,3 +91,8 @@ fn a_send_call_goes_on_in_the_kernel() {
 fn sets_tell_nothing_of_a_hand_over() {
     given("events_handed_over");
 }
+
+#[test]
+fn lengths_of_addresses_are_looked_at() {
+    kept("negative_lengths");
+}

@@ -541,12 +541,32 @@ static void events_handed_over(void)
     }
 }
 
-CASES({"peek_all", peek_all},
-      {"low_water", low_water},
-      {"shut_listener", shut_listener},
-      {"shut_with_connections", shut_with_connections},
-      {"options_of_listener", options_of_listener},
-      {"buffers", buffers},
-      {"receive_handed_over", receive_handed_over},
-      {"send_handed_over", send_handed_over},
-      {"events_handed_over", events_handed_over})
+/* The length of the address is negative. */
+static void negative_lengths(void)
+{
+    int listener = listening(), fds[] = {connected(), accepted(listener)};
+    char octets[10];
+    for (int i = 0; i < 2; i++) {
+        struct sockaddr_storage from;
+        struct iovec part = {octets, sizeof octets};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_name = &from, .msg_namelen = (socklen_t)-1};
+        socklen_t len = (socklen_t)-1;
+        have_octets(fds[i], "12345");
+        say("recvmsg", recvmsg(fds[i], &message, 0));
+        message.msg_name = NULL;
+        say("recvmsg without a name", recvmsg(fds[i], &message, MSG_PEEK));
+        say("recvfrom", recvfrom(fds[i], octets, 2, 0, (struct sockaddr *)&from, &len));
+        printf("  length %d\n", (int)len);
+        say("recvfrom without a name", recvfrom(fds[i], octets, 1, 0, NULL, &len));
+        say_recv("the rest", fds[i], sizeof octets, MSG_DONTWAIT);
+        say_recv("nothing", fds[i], sizeof octets, MSG_DONTWAIT);
+        say("recvfrom nothing", recvfrom(fds[i], octets, 2, MSG_DONTWAIT, (struct sockaddr *)&from, &len));
+        MUST(close(fds[i]));
+    }
+    MUST(close(listener));
+}
+
+CASES({"peek_all", peek_all}, {"low_water", low_water}, {"shut_listener", shut_listener},
+      {"shut_with_connections", shut_with_connections}, {"options_of_listener", options_of_listener}, {"buffers", buffers},
+      {"receive_handed_over", receive_handed_over}, {"send_handed_over", send_handed_over}, {"events_handed_over", events_handed_over},
+      {"negative_lengths", negative_lengths})
