@@ -37,6 +37,17 @@ static void set_timeouts(int fd, int msec)
     MUST(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout));
 }
 
+/* Waits until there are so many octets, whatever the socket is ready for. */
+static void await_octets(int fd, int len)
+{
+    int now = 0;
+    for (int i = 0; i < 2000 && now < len; i++) {
+        MUST(ioctl(fd, FIONREAD, &now));
+        if (now < len)
+            sleep_msec(1);
+    }
+}
+
 static int accepted(int listener)
 {
     char first;
@@ -44,6 +55,7 @@ static int accepted(int listener)
     int fd = accept(listener, NULL, NULL);
     MUST(fd);
     set_timeouts(fd, 20000);
+    await_octets(fd, 1);
     must(read(fd, &first, 1) == 1 && first == 'c', "the first octet", __LINE__);
     return fd;
 }
@@ -61,14 +73,11 @@ static int connected(void)
 /* Has octets come. */
 static void have_octets(int fd, const char *octets)
 {
-    int before, now = 0;
+    int before;
     size_t len = strlen(octets);
     MUST(ioctl(fd, FIONREAD, &before));
     must(send(fd, octets, len, 0) == (ssize_t)len, "send", __LINE__);
-    for (int i = 0; i < 2000 && now < before + (int)len; i++) {
-        sleep_msec(1);
-        MUST(ioctl(fd, FIONREAD, &now));
-    }
+    await_octets(fd, before + (int)len);
 }
 
 struct later {
