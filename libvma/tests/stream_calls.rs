@@ -96,3 +96,8 @@ fn sets_tell_nothing_of_a_hand_over() {
 fn lengths_of_addresses_are_looked_at() {
     kept("negative_lengths");
 }
+
+#[test]
+fn a_dissolved_connection_leaves_a_new_socket() {
+    kept("dissolved");
+}

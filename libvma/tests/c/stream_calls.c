@@ -575,7 +575,35 @@ static void negative_lengths(void)
     MUST(close(listener));
 }
 
+/* An accepted connection is dissolved: its socket is as a new one. */
+static void dissolved(void)
+{
+    for (int how = 0; how < 3; how++) {
+        int listener = listening(), fd = accepted(listener);
+        struct sockaddr_in self = address(SELF, 0), peer = address(PEER, PORT);
+        say("connect to nothing", unspecified(fd));
+        say("again", unspecified(fd));
+        if (how == 0) {
+            say("bind", bind(fd, generic(&self), sizeof self));
+            say("listen", listen(fd, 5));
+            MUST(close(accepted(fd)));
+        } else if (how == 1) {
+            say("listen", listen(fd, 5));
+            MUST(close(accepted(fd)));
+        } else {
+            say("connect", connect(fd, generic(&peer), sizeof peer));
+            printf("  the listener's port %d\n", port_of(fd) == port_of(listener));
+            have_octets(fd, "123");
+            say_recv("comes back", fd, 10, 0);
+        }
+        MUST(close(accepted(listener)));
+        MUST(close(fd));
+        MUST(close(listener));
+    }
+}
+
 CASES({"peek_all", peek_all}, {"low_water", low_water}, {"shut_listener", shut_listener},
       {"shut_with_connections", shut_with_connections}, {"options_of_listener", options_of_listener}, {"buffers", buffers},
       {"receive_handed_over", receive_handed_over}, {"send_handed_over", send_handed_over}, {"events_handed_over", events_handed_over},
-      {"negative_lengths", negative_lengths})
+      {"negative_lengths", negative_lengths},
+      {"dissolved", dissolved})

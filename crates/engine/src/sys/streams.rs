@@ -157,6 +157,16 @@ pub(crate) fn new_socket(domain: c_int, flags: c_int) -> Result<c_int, Errno> {
     Ok(fd)
 }
 
+/// Has a number stand for another socket; what it says of `execve(2)` stays.
+pub(crate) fn takes_place(socket: c_int, number: c_int) -> Result<(), Errno> {
+    let flags = match super::process::closes_on_exec(number) {
+        true => libc::O_CLOEXEC,
+        false => 0,
+    };
+    // SAFETY: integers.
+    check(unsafe { libc::syscall(libc::SYS_dup3, socket, number, flags) }).map(|_| ())
+}
+
 /// Closes one that nobody has seen.
 pub(crate) fn close(fd: c_int) {
     super::close(fd);

@@ -186,7 +186,13 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             connected => connected?,
         }
-        let listener = self.fd();
+        self.give_options(fd);
+        Ok(())
+    }
+
+    /// Gives a new socket the options that the program has set on this one, as connections have them of their listener.
+    pub(super) fn give_options(&self, to: c_int) {
+        let from = self.fd();
         let mut has_priority = false;
         for (level, name) in &*self.options_set() {
             match (*level, *name) {
@@ -195,22 +201,21 @@ impl<S: TcpStack> TcpSocket<S> {
                 // The kernel begins anew with that.
                 (libc::SOL_SOCKET, libc::SO_PRIORITY) => {}
                 (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => {
-                    streams::copy_buffer(listener, fd, libc::SO_RCVBUF);
+                    streams::copy_buffer(from, to, libc::SO_RCVBUF);
                 }
                 (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => {
-                    streams::copy_buffer(listener, fd, libc::SO_SNDBUF);
+                    streams::copy_buffer(from, to, libc::SO_SNDBUF);
                 }
                 (level, name) => {
                     has_priority |= (level, name) == (libc::IPPROTO_IP, libc::IP_TOS);
-                    streams::copy_option(listener, fd, level, name);
+                    streams::copy_option(from, to, level, name);
                 }
             }
         }
         if has_priority {
             // It goes along with the type of service when that is set.
-            let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_PRIORITY, &0);
+            let _ = streams::set_option(to, libc::SOL_SOCKET, libc::SO_PRIORITY, &0);
         }
-        Ok(())
     }
 
     /// Resets a connection that cannot be accepted.
