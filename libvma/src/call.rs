@@ -1,6 +1,8 @@
 //! Runs a call on a socket of ours to its end: lets the engine decide, sleeps in the application's own system call, and
 //! hands over to the kernel what is the kernel's.
 
+mod rest;
+
 use std::mem::offset_of;
 use std::net::IpAddr;
 use std::net::SocketAddr;
@@ -236,11 +238,16 @@ pub(crate) unsafe fn receive_stream_here(
         return None;
     }
     let mut call = StreamCall::begin(engine, fd, socket, Direction::In, flags);
-    run(engine, socket, &mut call, |call| {
+    let received = run(engine, socket, &mut call, |call| {
         // SAFETY: the caller's promise.
         let mut message = unsafe { Message::new(header) };
         socket.receive(engine, call, &mut message, flags)
-    })
+    })?;
+    if call.goes_on_in_kernel() {
+        // SAFETY: the caller's promise.
+        return Some(unsafe { rest::receive(fd, header, flags, received) });
+    }
+    Some(received)
 }
 
 /// A send call on the stream that was found behind `fd`. `kernel` makes the same call to the kernel.
@@ -265,20 +272,28 @@ pub(crate) unsafe fn send_stream(
         let message = unsafe { Message::new(header) };
         socket.send(engine, call, &message, flags)
     };
-    run(engine, socket, &mut call, attempt).unwrap_or_else(kernel)
+    let Some(sent) = run(engine, socket, &mut call, attempt) else {
+        return kernel();
+    };
+    if call.goes_on_in_kernel() {
+        // SAFETY: the caller's promise.
+        return unsafe { rest::send(fd, header, flags, sent) };
+    }
+    sent
 }
 
-/// A call that sends octets of a file into a stream. `None`: it is for the kernel.
+/// A call that sends octets of a file into a stream. `None`: it is for the kernel. `true`: the rest of it is.
 pub(crate) fn send_file(
     engine: &'static Engine<Device>,
     fd: c_int,
     socket: &'static TcpSocket<Device>,
     range: &mut FileRange,
-) -> Option<ssize_t> {
+) -> Option<(ssize_t, bool)> {
     let mut call = StreamCall::begin(engine, fd, socket, Direction::Out, 0);
-    run(engine, socket, &mut call, |call| {
+    let sent = run(engine, socket, &mut call, |call| {
         socket.send_file(engine, call, range)
-    })
+    });
+    sent.map(|sent| (sent, call.goes_on_in_kernel()))
 }
 
 /// A call that moves octets from a pipe into a stream. `None`: it is for the kernel.

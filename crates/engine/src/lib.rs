@@ -54,6 +54,7 @@ pub use sockets::ring_choice::{RING_ASK_BYTES, RingAsk, SO_VMA_RING_ALLOC_LOGIC}
 pub use sockets::rings::RingPolicy;
 pub use sockets::settings::{Moderation, Settings};
 pub use sockets::sleep::{Sleep, Woken};
+pub use sockets::socket::silence_changes;
 pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, ProgramEnd, Sockaddr, do_without, poll_now, tick_nsec};
 pub use udp::{RecvCall, RecvOutcome, SendOutcome};

@@ -7,6 +7,7 @@ pub(crate) mod epoll;
 mod epoll_wait;
 mod eviction;
 mod few;
+mod hand_overs;
 mod members;
 pub(crate) mod poll;
 mod polling_time;

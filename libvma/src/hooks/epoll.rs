@@ -243,6 +243,7 @@ unsafe fn wait_for_watched(
         return unsafe { wait_for_ours(engine, set, call, kernel) };
     }
     let begun_nsec = call.begun_nsec();
+    let silence_before = engine::silence_changes();
     let found = kernel();
     set.leave_kernel_wait();
     if found <= 0 {
@@ -251,7 +252,9 @@ unsafe fn wait_for_watched(
     // SAFETY: the kernel has written that many events.
     let kept = unsafe {
         call.with_events(found, |events| {
-            contained(|| set.kernel_has_reported(events, || is_waited_for(engine, set)))
+            contained(|| {
+                set.kernel_has_reported(events, silence_before, || is_waited_for(engine, set))
+            })
         })
     };
     // SAFETY: the caller's promise.

@@ -57,7 +57,12 @@ hook! {
             return traced("connect", fd, result);
         }
         // SAFETY: the arguments are the caller's own.
-        followed("connect", fd, unsafe { real::connect(fd, address, len) })
+        let result = followed("connect", fd, unsafe { real::connect(fd, address, len) });
+        if result == 0 {
+            // To `AF_UNSPEC`, perhaps.
+            stream_calls::may_have_stopped_listening(fd);
+        }
+        result
     }
 }
 
@@ -92,6 +97,9 @@ hook! {
         }
         // SAFETY: integers.
         let result = traced("shutdown", fd, unsafe { real::shutdown(fd, how) });
+        if result == 0 {
+            stream_calls::may_have_stopped_listening(fd);
+        }
         // An unconnected socket is shut down, too, in spite of the error.
         if (result == 0 || errno() == libc::ENOTCONN)
             && let Some((engine, socket)) = runtime::udp(fd) {
@@ -319,19 +327,19 @@ hook! {
     fn listen(fd: c_int, backlog: c_int) -> c_int {
         runtime::recall(fd);
         // Before, if it has its port: what comes from here on must not find the kernel's socket alone.
-        let listens = || {
+        let listens = |is_made: bool| {
             if let Some((engine, socket)) = runtime::stream(fd) {
                 let _ = contained(|| {
-                    socket.listens(engine, fd, backlog);
+                    socket.listens(engine, fd, backlog, is_made);
                     internal_thread::start_when_needed(engine);
                 });
             }
         };
-        listens();
+        listens(false);
         // SAFETY: integers.
         let result = traced("listen", fd, unsafe { real::listen(fd, backlog) });
         if result == 0 {
-            listens();
+            listens(true);
         } else if let Some((engine, socket)) = runtime::stream(fd)
             && socket.is_listener()
         {

@@ -51,8 +51,13 @@ pub(super) unsafe fn receive_from(
         return kernel();
     };
     if result >= 0 && !from.is_null() {
+        // The kernel, too, looks at the length only when it has taken the octets.
         if !is_writable(from_len, size_of::<socklen_t>()) {
             return fail(libc::EFAULT);
+        }
+        // SAFETY: readable (checked above), and the caller's own.
+        if unsafe { from_len.read_unaligned() }.cast_signed() < 0 {
+            return fail(libc::EINVAL);
         }
         // SAFETY: writable (checked above), and the caller's own.
         unsafe { from_len.write_unaligned(0) };
@@ -76,6 +81,10 @@ pub(super) unsafe fn receive_message(
     call::cancellation_point();
     // SAFETY: readable (checked above), and the caller's own.
     let mut header = unsafe { message.read_unaligned() };
+    if !header.msg_name.is_null() && header.msg_namelen.cast_signed() < 0 {
+        // The kernel refuses it before it looks at the socket.
+        return None;
+    }
     // SAFETY: the buffers are the caller's, valid for recvmsg(2).
     let result = unsafe { call::receive_stream_here(engine, fd, socket, &mut header, flags) }?;
     if result < 0 {
@@ -228,6 +237,13 @@ pub(super) fn shut_down(fd: c_int, how: c_int) -> Option<c_int> {
         Ok(()) => 0,
         Err(Errno(errno)) => fail(errno),
     })
+}
+
+/// The kernel has done a call that ends the listening of a listener.
+pub(super) fn may_have_stopped_listening(fd: c_int) {
+    if let Some((engine, socket)) = runtime::stream(fd) {
+        let _ = contained(|| socket.follow_end_of_listening(engine));
+    }
 }
 
 /// Whether the next octet is an urgent one.

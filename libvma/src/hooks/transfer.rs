@@ -9,7 +9,7 @@ use libc::{aiocb, c_int, c_uint, off64_t, pollfd, sigevent, size_t, ssize_t};
 use super::descriptor::is_own;
 use super::hook;
 use crate::call;
-use crate::guard::{contained, errno, fail};
+use crate::guard::{contained, errno, fail, set_errno};
 use crate::real;
 use crate::runtime;
 
@@ -149,6 +149,8 @@ unsafe fn send_file_here(
     };
     let result = call::send_file(engine, to, socket, &mut range);
     range.release();
+    let goes_on = result.is_some_and(|(_, goes_on)| goes_on);
+    let result = result.map(|(result, _)| result);
     let Some(sent) = result.and_then(|result| usize::try_from(result).ok()) else {
         // A stream that is not connected says so itself.
         return result.or_else(|| if range.is_kernels() { None } else { refused() });
@@ -160,6 +162,13 @@ unsafe fn send_file_here(
         }
         // SAFETY: writable (checked above), and the caller's own.
         unsafe { offset.write_unaligned(position) };
+    }
+    if goes_on {
+        let saved = errno();
+        // SAFETY: the arguments are the caller's own.
+        let more = unsafe { real::sendfile(to, from, offset, count - sent) };
+        set_errno(saved);
+        return result.map(|sent| sent + more.max(0));
     }
     result
 }

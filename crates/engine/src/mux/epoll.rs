@@ -22,6 +22,7 @@ use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::interface::InterfaceSet;
 use crate::sockets::reason::Reason;
+use crate::sockets::socket;
 use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::sockets::wait::WaitQueue;
 use crate::sys::{self, Errno};
@@ -143,13 +144,15 @@ impl<S: MuxStack> EpollSet<S> {
     }
 
     /// The kernel has reported these events to such a thread; returns how many of them are the program's. `others_wait`: as for
-    /// [`EpollSet::take_out_eviction`].
+    /// [`EpollSet::take_out_eviction`]; `silence_before`: [`silence_changes`](socket::silence_changes) before the kernel was asked.
     pub fn kernel_has_reported(
         &self,
         events: &mut [epoll_event],
+        silence_before: u32,
         others_wait: impl FnOnce() -> bool,
     ) -> usize {
         let count = self.take_out_eviction(events, others_wait);
+        let count = self.take_out_untrue(&mut events[..count], silence_before);
         if self.has_one_shots.load(Ordering::Relaxed) {
             for event in &mut events[..count] {
                 self.kernel_reported(event);
@@ -429,8 +432,10 @@ impl<S: MuxStack> EpollSet<S> {
     pub(super) fn kernel_events(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
         // Before the question: what comes after it is not in the answer.
         let asked_nsec = sys::tick_nsec();
+        let silence_before = socket::silence_changes();
         let reported = sys::epoll_now(self.epfd.load(Ordering::Relaxed), events)?;
         let found = self.take_out_eviction(&mut events[..reported], || true);
+        let found = self.take_out_untrue(&mut events[..found], silence_before);
         for event in &mut events[..found] {
             self.kernel_reported(event);
         }

@@ -26,6 +26,15 @@ use crate::sys::{self, Errno};
 
 const _: () = assert!(stats::PROTOCOL_UDP == Protocol::Udp as u32);
 
+/// How often the kernel's half of a socket has begun to tell the truth, or has ceased to.
+static SILENCE_CHANGES: AtomicU32 = AtomicU32::new(0);
+
+/// A number that is another one when connections have gone to the kernel's sockets, or have come from there.
+#[inline]
+pub fn silence_changes() -> u32 {
+    SILENCE_CHANGES.load(Ordering::Acquire)
+}
+
 /// What the kernel's socket says about a descriptor that the engine needs for every call.
 #[derive(Debug, Default)]
 pub(crate) struct Shadow {
@@ -286,6 +295,11 @@ impl<S: Stack> SocketCore<S> {
         (was_used && !ptr::eq(counters, self.unseen)).then_some(counters)
     }
 
+    /// Whether the kernel's socket is just getting the connection that was here: what it tells is not so.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.is_silent() && self.is_committed()
+    }
+
     /// Whether the kernel's socket is not to be asked for what it is ready for.
     #[inline]
     pub(crate) fn is_silent(&self) -> bool {
@@ -294,6 +308,8 @@ impl<S: Stack> SocketCore<S> {
 
     /// Says whether what the kernel tells of its socket is true from here on. Under the control lock.
     pub(crate) fn silence(&self, is_silent: bool) {
+        // First: who sees that the socket is silent no more sees this, too.
+        SILENCE_CHANGES.fetch_add(1, Ordering::Release);
         self.shadow.is_silent.store(is_silent, Ordering::Release);
         for watcher in self.readiness.watchers() {
             watcher.silenced(is_silent);

@@ -157,6 +157,16 @@ pub(crate) fn new_socket(domain: c_int, flags: c_int) -> Result<c_int, Errno> {
     Ok(fd)
 }
 
+/// Has a number stand for another socket; what it says of `execve(2)` stays.
+pub(crate) fn takes_place(socket: c_int, number: c_int) -> Result<(), Errno> {
+    let flags = match super::process::closes_on_exec(number) {
+        true => libc::O_CLOEXEC,
+        false => 0,
+    };
+    // SAFETY: integers.
+    check(unsafe { libc::syscall(libc::SYS_dup3, socket, number, flags) }).map(|_| ())
+}
+
 /// Closes one that nobody has seen.
 pub(crate) fn close(fd: c_int) {
     super::close(fd);
@@ -171,6 +181,22 @@ pub(crate) fn copy_option(from: c_int, to: c_int, level: c_int, name: c_int) {
     let value = value.as_ptr();
     // SAFETY: the kernel reads `len` bytes, which it has just written.
     unsafe { libc::syscall(libc::SYS_setsockopt, to, level, name, value, len) };
+}
+
+/// Has a buffer of one socket be as large as another's (`SO_RCVBUF`, `SO_SNDBUF`), also if it is larger than the system lets programs
+/// ask for. The kernel doubles what it is asked for.
+pub(crate) fn copy_buffer(from: c_int, to: c_int, name: c_int) {
+    let force = match name {
+        libc::SO_RCVBUF => libc::SO_RCVBUFFORCE,
+        _ => libc::SO_SNDBUFFORCE,
+    };
+    let Ok(len) = super::option_int(from, libc::SOL_SOCKET, name) else {
+        return;
+    };
+    let asked = len / 2;
+    if with_rights(|| set_option(to, libc::SOL_SOCKET, force, &asked)).is_err() {
+        let _ = set_option(to, libc::SOL_SOCKET, name, &asked);
+    }
 }
 
 /// `shutdown(2)`

@@ -186,15 +186,36 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             connected => connected?,
         }
-        let listener = self.fd();
+        self.give_options(fd);
+        Ok(())
+    }
+
+    /// Gives a new socket the options that the program has set on this one, as connections have them of their listener.
+    pub(super) fn give_options(&self, to: c_int) {
+        let from = self.fd();
+        let mut has_priority = false;
         for (level, name) in &*self.options_set() {
-            let is_own = *level == libc::SOL_SOCKET
-                && matches!(*name, libc::SO_KEEPALIVE | libc::SO_REUSEADDR);
-            if !is_own {
-                streams::copy_option(listener, fd, *level, *name);
+            match (*level, *name) {
+                // Those of the connection, and of the attachment.
+                (libc::SOL_SOCKET, libc::SO_KEEPALIVE | libc::SO_REUSEADDR) => {}
+                // The kernel begins anew with that.
+                (libc::SOL_SOCKET, libc::SO_PRIORITY) => {}
+                (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => {
+                    streams::copy_buffer(from, to, libc::SO_RCVBUF);
+                }
+                (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => {
+                    streams::copy_buffer(from, to, libc::SO_SNDBUF);
+                }
+                (level, name) => {
+                    has_priority |= (level, name) == (libc::IPPROTO_IP, libc::IP_TOS);
+                    streams::copy_option(from, to, level, name);
+                }
             }
         }
-        Ok(())
+        if has_priority {
+            // It goes along with the type of service when that is set.
+            let _ = streams::set_option(to, libc::SOL_SOCKET, libc::SO_PRIORITY, &0);
+        }
     }
 
     /// Resets a connection that cannot be accepted.

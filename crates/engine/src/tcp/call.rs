@@ -12,6 +12,7 @@ use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
 use crate::tcp::TcpSocket;
+use crate::tcp::socket::Role;
 
 /// What became of a call so far.
 #[derive(Debug)]
@@ -57,6 +58,10 @@ pub struct StreamCall {
     pub(super) done: usize,
     /// The call ends with this as soon as there is nothing to do.
     ends: Option<Errno>,
+    /// The connection has gone to the kernel's socket in the midst of the call, which goes on there.
+    is_cut: bool,
+    /// Octets that the call has seen and left where they are: it waits for more.
+    pub(super) peeked: usize,
 }
 
 /// Which way a call waits for.
@@ -102,6 +107,8 @@ impl StreamCall {
             slept: false,
             done: 0,
             ends: None,
+            is_cut: false,
+            peeked: 0,
         }
     }
 
@@ -140,6 +147,20 @@ impl StreamCall {
         *left == 0 || self.spin.must_sleep()
     }
 
+    /// Whether the call, which has done a part, goes on at the kernel's socket: it would wait for the rest.
+    pub fn goes_on_in_kernel(&self) -> bool {
+        self.is_cut
+    }
+
+    /// The kernel's socket has the connection: it has the call, or the rest of it.
+    pub(super) fn handed_over(&mut self) -> StreamOutcome {
+        if self.done == 0 {
+            return StreamOutcome::Kernel;
+        }
+        self.is_cut = self.blocking && self.ends.is_none();
+        StreamOutcome::Done(self.done)
+    }
+
     /// What the call has done, or how it fails if that is nothing.
     pub(super) fn end(&self, errno: Errno) -> StreamOutcome {
         match self.done {
@@ -163,7 +184,7 @@ impl<S: Stack> TcpSocket<S> {
             // What came before the call counts.
             if call.polls == 0 {
                 call.polls = 1;
-                if self.interfaces.receive_present() > 0 && self.readiness.now() & wanted != 0 {
+                if self.interfaces.receive_present() > 0 && self.has_news(call, wanted) {
                     return None;
                 }
             }
@@ -173,7 +194,7 @@ impl<S: Stack> TcpSocket<S> {
         loop {
             call.polls += 1;
             self.interfaces.poll();
-            if self.readiness.now() & wanted != 0 {
+            if self.has_news(call, wanted) {
                 return None;
             }
             if self.is_idle(call) {
@@ -193,6 +214,25 @@ impl<S: Stack> TcpSocket<S> {
                 return self.sleep(call, wanted);
             }
             std::hint::spin_loop();
+        }
+    }
+
+    /// Whether the call has something to do.
+    #[inline]
+    fn has_news(&self, call: &StreamCall, wanted: u32) -> bool {
+        match call.peeked {
+            0 => self.readiness.now() & wanted != 0,
+            len => self.shows_more_than(len),
+        }
+    }
+
+    /// The same of a call that has looked at so many octets, and is ready to do so again at any time.
+    #[cold]
+    fn shows_more_than(&self, len: usize) -> bool {
+        match &*self.role.lock() {
+            Role::Stream(stream) => stream.shows_more_than(len),
+            // The next attempt finds out.
+            _ => true,
         }
     }
 
@@ -277,10 +317,11 @@ impl<S: Stack> TcpSocket<S> {
         sleep.settle(again);
         self.recall_from_descendants();
         self.interfaces.poll_all_rings();
-        if self.look() & (wanted | events::ALWAYS) != 0
-            || self.generation() != call.generation
-            || self.is_committed()
-        {
+        let is_ready = match call.peeked {
+            0 => self.look() & (wanted | events::ALWAYS) != 0,
+            len => self.shows_more_than(len),
+        };
+        if is_ready || self.generation() != call.generation || self.is_committed() {
             let _ = sleep.end();
             return None;
         }

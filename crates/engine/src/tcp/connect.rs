@@ -177,7 +177,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// The socket is not connected any more, and may be again. The kernel's socket follows. Under the control lock.
-    fn forget_connection(&'static self) {
+    pub(super) fn forget_connection(&'static self) {
         let was = std::mem::replace(&mut *self.role.lock(), Role::None);
         if !matches!(was, Role::Stream(_)) {
             return;
@@ -194,28 +194,6 @@ impl<S: TcpStack> TcpSocket<S> {
         self.set_reason(Reason::NotBound);
         self.silence(false);
         self.interfaces_changed();
-    }
-
-    /// `connect(2)` to `AF_UNSPEC`: resets the connection.
-    fn disconnect(&'static self, host: &Host<S>) -> ConnectOutcome {
-        let _control = host.control();
-        let mut role = self.role.lock();
-        let mut sender = None;
-        if let Role::Stream(stream) = &mut *role {
-            stream.connection.abort();
-            let outcome = stream.settle(&self.core, now());
-            sender = stream
-                .way
-                .as_ref()
-                .filter(|_| outcome.needs_kick)
-                .map(|way| *way.sender);
-        }
-        drop(role);
-        if let Some(sender) = sender {
-            sender.start_segments();
-        }
-        self.forget_connection();
-        ConnectOutcome::Done
     }
 
     /// Where a connection to `peer` would go. `device`: the interface that the socket is bound to, or 0.

@@ -3,6 +3,7 @@
 
 mod begin;
 mod cookie;
+mod ending;
 mod returning;
 
 use std::collections::{HashMap, VecDeque};
@@ -38,8 +39,9 @@ pub(super) struct Listening<S: Stack> {
     /// Those that wait to be accepted, the oldest first.
     ready: VecDeque<(SocketAddr, SocketAddr)>,
     places: Vec<Place<S>>,
-    options: Options,
-    headers: Headers,
+    /// What the program has set on the listener: connections begin with that.
+    pub(super) options: Options,
+    pub(super) headers: Headers,
     /// What becomes of those that are accepted.
     pub(super) habit: Habit,
     /// It is the kernel's socket that listens: nobody accepts here.

@@ -347,14 +347,13 @@ impl<S: TcpStack> TcpSocket<S> {
                 shadow.send_timeout_nsec.store(send, Ordering::Relaxed);
             }
             Effect::Connection => {
-                if !self.is_stream() {
-                    return;
-                }
-                match read(fd, level, name) {
-                    Some(option) => self.change(host, option),
-                    None => {
-                        host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name))
-                    }
+                let is_known = if self.is_stream() {
+                    read(fd, level, name).map(|option| self.change(host, option))
+                } else {
+                    self.change_of_listener(fd, level, name)
+                };
+                if is_known.is_none() {
+                    host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
                 }
             }
             Effect::Listener => {
@@ -365,11 +364,15 @@ impl<S: TcpStack> TcpSocket<S> {
             Effect::Headers => {
                 let headers = Headers::read(fd, &self.options_set());
                 let mut role = self.role.lock();
-                if let (Role::Stream(stream), Some(headers)) = (&mut *role, headers) {
-                    stream.headers = headers;
-                    stream.way = None;
-                    drop(role);
-                    self.find_way(host);
+                match (&mut *role, headers) {
+                    (Role::Stream(stream), Some(headers)) => {
+                        stream.headers = headers;
+                        stream.way = None;
+                        drop(role);
+                        self.find_way(host);
+                    }
+                    (Role::Listener(listening), Some(headers)) => listening.headers = headers,
+                    _ => {}
                 }
             }
             Effect::Family => self.set_family(Family::Inet),
@@ -387,6 +390,17 @@ impl<S: TcpStack> TcpSocket<S> {
         self.option_is_set(libc::SOL_SOCKET, libc::SO_KEEPALIVE);
         self.change(host, SocketOption::KeepAlive(on));
         Some(())
+    }
+
+    /// Connections that a listener's peers open from here on have the option. `None`: the engine does not have it.
+    fn change_of_listener(&self, fd: c_int, level: c_int, name: c_int) -> Option<()> {
+        if (level, name) == WINDOW_CLAMP {
+            return Some(());
+        }
+        match &mut *self.role.lock() {
+            Role::Listener(listening) => follow(&mut listening.options, fd, level, name),
+            _ => Some(()),
+        }
     }
 
     fn change(&'static self, host: &Host<S>, option: SocketOption) {

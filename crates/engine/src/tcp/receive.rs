@@ -6,6 +6,7 @@ use libc::c_int;
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::message::Message;
+use crate::sockets::stack::Stack;
 use crate::sys::Errno;
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
@@ -88,11 +89,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let Role::Stream(stream) = &mut *role else {
             drop(role);
             Self::wait_for_hand_over(host);
-            // What the call has taken already is its result.
-            return Look::Over(match call.done {
-                0 => StreamOutcome::Kernel,
-                done => StreamOutcome::Done(done),
-            });
+            return Look::Over(call.handed_over());
         };
         let now = now();
         let looked = stream.read(now, call, message, flags);
@@ -104,7 +101,12 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 }
 
-impl<S: TcpStack> Stream<S> {
+impl<S: Stack> Stream<S> {
+    /// Whether a look that showed `len` octets would show more, or would end.
+    pub(super) fn shows_more_than(&self, len: usize) -> bool {
+        self.len_to_peek() > len || self.ends_behind(len)
+    }
+
     fn read(
         &mut self,
         now: Instant,
@@ -123,21 +125,13 @@ impl<S: TcpStack> Stream<S> {
             Ok(len) => len,
             Err(_) => return Look::Over(StreamOutcome::Kernel),
         };
-        if flags & libc::MSG_PEEK != 0 {
-            return self.peek(call, message, flags, len);
-        }
         let low_water = self.connection.options().receive_low_water() as usize;
         let target = match flags & libc::MSG_WAITALL {
             0 => low_water.min(len),
             _ => len,
         };
-        if low_water > 1
-            && flags & libc::MSG_WAITALL == 0
-            && call.blocking
-            && !self.connection.is_readable()
-            && self.connection.readable_len() < target
-        {
-            return Look::Nothing;
+        if flags & libc::MSG_PEEK != 0 {
+            return self.peek(call, message, flags, len, target);
         }
         let connection = &mut self.connection;
         let mut error = None;
@@ -190,29 +184,27 @@ impl<S: TcpStack> Stream<S> {
         }
     }
 
+    /// Looks at what there is, `target` octets or more if the call waits.
     fn peek(
         &mut self,
-        call: &StreamCall,
+        call: &mut StreamCall,
         message: &mut Message<'_>,
         flags: c_int,
         len: usize,
+        target: usize,
     ) -> Look {
-        let available = self.connection.peek().map(<[u8]>::len).sum::<usize>();
-        let wanted = match flags & libc::MSG_WAITALL {
-            0 => 1,
-            _ => len,
-        };
-        if available == 0 || (available < wanted && call.blocking && !self.has_ended()) {
-            if available == 0 {
-                // The end of the stream, or the error.
-                return match self.connection.read(now(), &mut [0]) {
-                    Ok(_) => Look::Over(StreamOutcome::Done(0)),
-                    Err(ReadError::WouldBlock) => Look::Nothing,
-                    Err(ReadError::Failed(error)) => {
-                        Look::Over(StreamOutcome::Fail(errno_of(error)))
-                    }
-                };
-            }
+        let available = self.len_to_peek();
+        if available == 0 {
+            // The end of the stream, or the error.
+            return match self.connection.read(now(), &mut [0]) {
+                Ok(_) => Look::Over(StreamOutcome::Done(0)),
+                Err(ReadError::WouldBlock) => Look::Nothing,
+                Err(ReadError::Failed(error)) => Look::Over(StreamOutcome::Fail(errno_of(error))),
+            };
+        }
+        let is_last_look = !call.blocking || call.ended_with().is_some();
+        if available < target && !is_last_look && !self.ends_behind(available) {
+            call.peeked = available;
             return Look::Nothing;
         }
         if flags & libc::MSG_TRUNC != 0 {
@@ -225,9 +217,19 @@ impl<S: TcpStack> Stream<S> {
         })
     }
 
-    /// Nothing will come any more.
-    fn has_ended(&self) -> bool {
-        self.is_read_shut || self.is_over() || self.connection.state().has_peer_fin()
+    /// What a look shows.
+    fn len_to_peek(&self) -> usize {
+        self.connection.peek().map(<[u8]>::len).sum()
+    }
+
+    /// Nothing will come that a look could show behind so many octets: the stream ends, or there is an error or the urgent octet.
+    fn ends_behind(&self, len: usize) -> bool {
+        let connection = &self.connection;
+        self.is_read_shut
+            || self.is_over()
+            || connection.state().has_peer_fin()
+            || connection.has_error()
+            || connection.len_to_mark() == len
     }
 
     fn read_urgent(&mut self, message: &mut Message<'_>, flags: c_int) -> StreamOutcome {

@@ -58,10 +58,7 @@ impl<S: TcpStack> TcpSocket<S> {
             let Role::Stream(stream) = &mut *role else {
                 drop(role);
                 Self::wait_for_hand_over(host);
-                return match call.done {
-                    0 => StreamOutcome::Kernel,
-                    done => StreamOutcome::Done(done),
-                };
+                return call.handed_over();
             };
             if stream.migration.is_due() && stream.moves_to_caller() {
                 self.counters().tx_migrations.add_contended(1);

@@ -234,13 +234,10 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// The kernel has the stream: what the call has done is its result, or it begins there.
-    fn handed_over(host: &Host<S>, call: &StreamCall) -> StreamOutcome {
+    /// The kernel has the stream: the call begins there, or goes on.
+    fn handed_over(host: &Host<S>, call: &mut StreamCall) -> StreamOutcome {
         Self::wait_for_hand_over(host);
-        match call.done {
-            0 => StreamOutcome::Kernel,
-            done => StreamOutcome::Done(done),
-        }
+        call.handed_over()
     }
 
     /// Sends what is in `chunk`.

@@ -30,6 +30,8 @@ pub struct TcpSocket<S: Stack> {
     pub(super) options_set: Mutex<Vec<(c_int, c_int)>>,
     /// A listener whose kernel's socket has refused what comes past the kernel ([`sys::refuse_ways_in`](crate::sys::refuse_ways_in)).
     pub(super) has_refused: AtomicBool,
+    /// It has listened before: until it listens again its port may be another's, whatever its address says.
+    pub(super) has_listened: AtomicBool,
     /// The threads that received and sent last.
     pub(super) receiver: AtomicUsize,
     pub(super) sender: AtomicUsize,
@@ -77,6 +79,7 @@ impl<S: Stack> TcpSocket<S> {
             timer: OnceLock::new(),
             options_set: Mutex::default(),
             has_refused: AtomicBool::new(false),
+            has_listened: AtomicBool::new(false),
             receiver: AtomicUsize::new(0),
             sender: AtomicUsize::new(0),
         }
@@ -97,6 +100,7 @@ impl<S: Stack> TcpSocket<S> {
         self.timer.get_or_init(|| self.common.timers.add(self));
         self.options_set().clear();
         self.has_refused.store(false, Ordering::Relaxed);
+        self.has_listened.store(false, Ordering::Relaxed);
         self.receiver.store(0, Ordering::Relaxed);
         self.sender.store(0, Ordering::Relaxed);
         self.core.begin();

@@ -312,9 +312,9 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// Octets before the urgent one: a read stops there, so that the application notices.
+    /// Octets before the urgent one: a read stops there, so that the application notices. [`usize::MAX`]: none is ahead.
     #[inline]
-    fn len_to_mark(&self) -> usize {
+    pub fn len_to_mark(&self) -> usize {
         let distance = self
             .receiver
             .urgent

@@ -202,7 +202,7 @@ impl<B: Backend> Engine<B> {
         }
         socket.attachment().inherited = Some(shared);
         drop(control);
-        socket.listens(self, fd, tcp::backlog_in_kernel(fd));
+        socket.listens(self, fd, tcp::backlog_in_kernel(fd), true);
     }
 
     fn adopt_datagrams(

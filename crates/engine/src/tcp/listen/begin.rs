@@ -1,4 +1,4 @@
-//! A socket begins to listen, and ends.
+//! A socket begins to listen.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -22,14 +22,17 @@ use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack, options};
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// `listen(2)` is about to be made, or has been made if the socket was not bound before. No lock may be held.
-    pub fn listens(&'static self, host: &Host<S>, fd: c_int, backlog: c_int) {
+    /// `listen(2)` is about to be made, or has been made (`is_made`) if the socket was not bound before. No lock may be held.
+    pub fn listens(&'static self, host: &Host<S>, fd: c_int, backlog: c_int, is_made: bool) {
         let backlog = backlog_of(backlog);
         if let Role::Listener(listening) = &mut *self.role.lock() {
             listening.listener.set_backlog(backlog);
             return;
         }
         if self.is_committed() || self.reason() != Reason::NotBound {
+            return;
+        }
+        if !is_made && self.has_listened.load(Ordering::Relaxed) {
             return;
         }
         let addresses = Addresses::of(fd).ok().flatten();
@@ -212,15 +215,6 @@ impl<S: TcpStack> TcpSocket<S> {
     pub(in crate::tcp) fn notes_reuse(&self) {
         let reuses = sys::option_int(self.fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
         self.attachment().reuses_address = reuses;
-    }
-
-    /// The listener is closed. What nobody has accepted is reset. Under the control lock.
-    pub(in crate::tcp) fn end_listening(&self, mut listening: Box<Listening<S>>) {
-        listening.abort_all(&self.core, now());
-        for interface in listening.interfaces() {
-            interface.start_segments();
-        }
-        let _ = sys::refuse_ways_in(self.fd(), &[]);
     }
 }
 

@@ -1,0 +1,56 @@
+//! A socket does not listen any more: it is closed, or the program has ended that alone.
+
+use std::sync::atomic::Ordering;
+
+use crate::sockets::events;
+use crate::sockets::host::Host;
+use crate::sockets::reason::Reason;
+use crate::sys;
+use crate::tcp::common::now;
+use crate::tcp::listen::Listening;
+use crate::tcp::socket::Role;
+use crate::tcp::{TcpSocket, TcpStack};
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// The listener is closed. What nobody has accepted is reset. Under the control lock.
+    pub(in crate::tcp) fn end_listening(&self, mut listening: Box<Listening<S>>) {
+        listening.abort_all(&self.core, now());
+        for interface in listening.interfaces() {
+            interface.start_segments();
+        }
+        let _ = sys::refuse_ways_in(self.fd(), &[]);
+    }
+
+    /// The kernel has done a `shutdown(2)`, or a `connect(2)` to `AF_UNSPEC`. Of a listener this ends the listening: what nobody has
+    /// accepted is reset, who waits for connections is told, and the socket is as if it had never listened. No lock may be held.
+    pub fn follow_end_of_listening(&'static self, host: &Host<S>) {
+        if !self.is_listener() && !self.is_returning() {
+            return;
+        }
+        let control = host.control();
+        if sys::option_int(self.fd(), libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Ok(0) {
+            // The direction was the other one.
+            return;
+        }
+        // One that has just gone to the kernel.
+        self.give_up_returning();
+        let was = match &mut *self.role.lock() {
+            role @ Role::Listener(_) => std::mem::replace(role, Role::None),
+            _ => return,
+        };
+        self.common.timers.disarm(self.timer());
+        if let Role::Listener(listening) = was {
+            self.end_listening(listening);
+        }
+        self.drop_flows();
+        self.release();
+        self.is_ready_for_nothing();
+        self.counters().tcp_state.set(0);
+        self.counters().local.clear();
+        self.has_listened.store(true, Ordering::Relaxed);
+        self.set_reason(Reason::NotBound);
+        self.interfaces_changed();
+        drop(control);
+        self.readiness.announce(events::ALL);
+    }
+}
