@@ -107,7 +107,8 @@ pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) -> bool {
         .sockets()
         .filter(|(_, socket)| {
             let core = socket.core();
-            core.is_offloaded() && core.attachment().reuses_address()
+            let is_udp = socket.as_udp().is_some();
+            is_udp && core.is_offloaded() && core.attachment().reuses_address()
         })
         .collect();
     if sharing.is_empty() {
