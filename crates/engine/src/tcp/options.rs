@@ -35,6 +35,8 @@ enum Effect {
     Headers,
     /// Which family the socket is of.
     Family,
+    /// Which of several listeners at one address gets a connection.
+    Choice,
     /// Something that only the kernel does.
     Kernel,
 }
@@ -69,9 +71,9 @@ fn effect(level: c_int, name: c_int) -> Effect {
             | libc::SO_LINGER
             | libc::SO_BUSY_POLL
             | libc::SO_PREFER_BUSY_POLL
-            | libc::SO_BUSY_POLL_BUDGET
-            | libc::SO_INCOMING_CPU,
+            | libc::SO_BUSY_POLL_BUDGET,
         ) => Effect::None,
+        (libc::SOL_SOCKET, libc::SO_REUSEPORT | libc::SO_INCOMING_CPU) => Effect::Choice,
         (libc::IPPROTO_IP, libc::IP_TTL | libc::IP_TOS | libc::IP_MTU_DISCOVER)
         | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS | libc::IPV6_TCLASS | IPV6_AUTOFLOWLABEL) => {
             Effect::Headers
@@ -370,6 +372,13 @@ impl<S: TcpStack> TcpSocket<S> {
                     stream.way = None;
                     drop(role);
                     self.find_way(host);
+                }
+            }
+            Effect::Choice => {
+                // Of a lone listener it says nothing about who else may come.
+                let is_choice = name == libc::SO_REUSEPORT || self.may_share();
+                if is_choice && self.is_listener() {
+                    host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
                 }
             }
             Effect::Family => self.set_family(Family::Inet),

@@ -30,6 +30,8 @@ pub struct TcpSocket<S: Stack> {
     pub(super) options_set: Mutex<Vec<(c_int, c_int)>>,
     /// A listener whose kernel's socket has refused what comes past the kernel ([`sys::refuse_ways_in`](crate::sys::refuse_ways_in)).
     pub(super) has_refused: AtomicBool,
+    /// A listener at whose address others of this process may listen (`SO_REUSEPORT`).
+    pub(super) is_sharer: AtomicBool,
     /// The threads that received and sent last.
     pub(super) receiver: AtomicUsize,
     pub(super) sender: AtomicUsize,
@@ -48,9 +50,10 @@ pub(super) enum Role<S: Stack> {
 }
 
 /// Kinds of sockets with TCP among them.
-pub trait TcpStack: Stack + From<&'static TcpSocket<Self>> {}
-
-impl<S: Stack + From<&'static TcpSocket<S>>> TcpStack for S {}
+pub trait TcpStack: Stack + From<&'static TcpSocket<Self>> {
+    /// The socket, if it is one of TCP.
+    fn as_tcp(self) -> Option<&'static TcpSocket<Self>>;
+}
 
 /// A TCP socket is a socket.
 impl<S: Stack> Deref for TcpSocket<S> {
@@ -77,6 +80,7 @@ impl<S: Stack> TcpSocket<S> {
             timer: OnceLock::new(),
             options_set: Mutex::default(),
             has_refused: AtomicBool::new(false),
+            is_sharer: AtomicBool::new(false),
             receiver: AtomicUsize::new(0),
             sender: AtomicUsize::new(0),
         }
@@ -97,6 +101,7 @@ impl<S: Stack> TcpSocket<S> {
         self.timer.get_or_init(|| self.common.timers.add(self));
         self.options_set().clear();
         self.has_refused.store(false, Ordering::Relaxed);
+        self.is_sharer.store(false, Ordering::Relaxed);
         self.receiver.store(0, Ordering::Relaxed);
         self.sender.store(0, Ordering::Relaxed);
         self.core.begin();
