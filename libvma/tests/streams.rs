@@ -140,6 +140,12 @@ fn an_option_gives_the_connection_to_the_kernel_whole() {
 }
 
 #[test]
+fn options_that_change_nothing_for_packets_leave_the_connection_here() {
+    let log = compared(&or_skip!(pair()), "harmless_options");
+    assert!(!log.contains("back to the kernel"), "{log}");
+}
+
+#[test]
 fn parent_and_child_use_a_connection() {
     let log = compared(&or_skip!(pair()), "forked");
     assert!(log.contains("back to the kernel: shared"), "{log}");
