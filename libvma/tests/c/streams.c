@@ -481,6 +481,47 @@ static void harmless_options(void) {
     }
 }
 
+static int dummies(int fd) {
+    struct iovec part = {"never sent", 10};
+    struct mmsghdr messages[2] = {{.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1}}, {.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1}}};
+    int done = 0;
+    done += send(fd, "never sent", 10, MSG_SYN) == 10;
+    done += sendto(fd, "never sent", 10, MSG_SYN | MSG_DONTWAIT, NULL, 0) == 10;
+    done += sendmsg(fd, &messages[0].msg_hdr, MSG_SYN) == 10;
+    done += sendmmsg(fd, messages, 2, MSG_SYN) == 2 && messages[0].msg_len == 10 && messages[1].msg_len == 10;
+    return done;
+}
+
+// Sends of VMA's extra API that send nothing (VMA_SND_FLAGS_DUMMY): the peers of streams and of datagrams see what is between them.
+static void dummy_sends(void) {
+    size_t sent = 0, received = 0;
+    int fd = connected(), one = 1, datagrams = socket(AF_INET, SOCK_DGRAM, 0);
+    printf("stream: %d\n", dummies(fd));
+    exchange(fd, &sent, &received, LEN / 2);
+    printf("stream: %d\n", dummies(fd));
+    exchange(fd, &sent, &received, LEN);
+    printf("no buffer: %zd", send(fd, NULL, 10, MSG_SYN));
+    printf(" %d\n", errno);
+    end(fd);
+    check(connect(datagrams, (struct sockaddr *)&peer, sizeof peer) == 0, "connect");
+    // The second one goes past the kernel.
+    for (int i = 0; i < 2; i++) {
+        check(send(datagrams, "sent", 4, 0) == 4, "send");
+        usleep(50000);
+    }
+    printf("datagrams: %d\n", dummies(datagrams));
+    check(send(datagrams, "last", 4, 0) == 4, "send");
+    // Those of the kernel's have nothing to rehearse.
+    fd = connected();
+    check(setsockopt(fd, IPPROTO_TCP, TCP_MD5SIG, NULL, 0) == -1, "TCP_MD5SIG");
+    check(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMP, &one, sizeof one) == 0, "SO_TIMESTAMP");
+    check(setsockopt(datagrams, IPPROTO_UDP, 1, &one, sizeof one) == 0, "UDP_CORK");
+    for (int i = 0; i < 2; i++) {
+        printf("the kernel's: %d", dummies(i ? datagrams : fd));
+        printf(" %d\n", errno);
+    }
+}
+
 static void serve(int connections) {
     static char buffer[65536];
     int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
@@ -623,6 +664,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "refused")) refused();
     else if (!strcmp(name, "known_at_once")) known_at_once();
     else if (!strcmp(name, "six")) six();
+    else if (!strcmp(name, "dummy_sends")) dummy_sends();
     else if (!strcmp(name, "harmless_options")) harmless_options();
     else if (!strcmp(name, "serve")) serve(4);
     else if (!strcmp(name, "serve_deferred")) serve_deferred(0);
