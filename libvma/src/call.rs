@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 use engine::{
     Accepting, Direction, Engine, Errno, ExceptionAction, FileRange, Follows, Message, MuxCall,
-    MuxOutcome, Pipe, Reason, RecvCall, RecvOutcome, Request, SendOutcome, StreamCall,
+    MuxOutcome, Pipe, REHEARSAL, Reason, RecvCall, RecvOutcome, Request, SendOutcome, StreamCall,
     StreamOutcome, TcpSocket, UdpSocket,
 };
 use libc::{c_int, c_uint, mmsghdr, msghdr, sigset_t, ssize_t};
@@ -264,7 +264,11 @@ pub(crate) unsafe fn send_stream(
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
     if socket.is_left_to_kernel() {
-        return kernel();
+        return if flags & REHEARSAL == 0 {
+            kernel()
+        } else {
+            fail(libc::EINVAL)
+        };
     }
     let mut call = StreamCall::begin(engine, fd, socket, Direction::Out, flags);
     let attempt = |call: &mut StreamCall| {

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -137,6 +137,36 @@ fn a_refusal_is_told_as_the_kernel_tells_it() {
 fn an_option_gives_the_connection_to_the_kernel_whole() {
     let log = compared(&or_skip!(pair()), "option");
     assert!(log.contains("back to the kernel: a socket option"), "{log}");
+}
+
+#[test]
+fn options_that_change_nothing_for_packets_leave_the_connection_here() {
+    let log = compared(&or_skip!(pair()), "harmless_options");
+    assert!(!log.contains("back to the kernel"), "{log}");
+}
+
+#[test]
+fn a_send_that_is_a_rehearsal_reaches_nobody() {
+    let pair = or_skip!(Namespaces::pair());
+    echo_streams(&pair.b, Pair::ADDRESS_B, PORT).unwrap();
+    let datagrams = || UdpSocket::bind((Pair::ADDRESS_B, PORT));
+    let datagrams = pair.b.enter(datagrams).unwrap();
+    let (seen, log) = finished(with_library(&pair.a, "", "dummy"), "dummy_sends");
+    let einval = libc::EINVAL;
+    let expected = format!(
+        "stream: 4\nstream: 4\nno buffer: -1 {}\ndatagrams: 4\n\
+         the kernel's: 0 {einval}\nthe kernel's: 0 {einval}\n",
+        libc::EFAULT
+    );
+    assert_eq!(seen, expected, "{log}");
+    assert!(log.contains("past the kernel by va"), "{log}");
+    datagrams.set_nonblocking(true).unwrap();
+    let mut received = Vec::new();
+    let mut buffer = [0; 64];
+    while let Ok(len) = datagrams.recv(&mut buffer) {
+        received.push(String::from_utf8_lossy(&buffer[..len]).into_owned());
+    }
+    assert_eq!(received, ["sent", "sent", "last"]);
 }
 
 #[test]

@@ -76,6 +76,20 @@ impl<T: Copy> FlowTable<T> {
         }
     }
 
+    /// Whether a packet has a flow of its own, that of its two ends.
+    pub fn is_exact(
+        &self,
+        protocol: Protocol,
+        source: impl Into<SocketAddr>,
+        destination: impl Into<SocketAddr>,
+    ) -> bool {
+        match Keys::of(protocol, destination.into(), Some(source.into())) {
+            Keys::V4(local, Some(peer)) => self.v4.exact.contains_key(&(local, peer)),
+            Keys::V6(local, Some(peer)) => self.v6.exact.contains_key(&(local, peer)),
+            Keys::V4(_, None) | Keys::V6(_, None) => false,
+        }
+    }
+
     /// Number of flows.
     pub fn len(&self) -> usize {
         self.v4.len() + self.v6.len()
@@ -244,6 +258,9 @@ mod tests {
             assert_eq!(find(&end("3", 9), &local), Some(value + 1));
             assert_eq!(find(&peer, &end("1", 54)), None);
             assert_eq!(find(&peer, &end("4", 53)), None);
+            let is_exact =
+                |source: &str| table.is_exact(Protocol::Udp, address(source), address(&local));
+            assert!(is_exact(&peer) && !is_exact(&end("2", 8)));
         }
         assert_eq!(table.len(), 6);
     }

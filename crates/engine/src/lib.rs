@@ -42,7 +42,7 @@ pub use sockets::doorbell::Follows;
 pub use sockets::exception::{ExceptionAction, Request};
 pub use sockets::family::Family;
 pub use sockets::groups::{changes_membership, group_offset, joins};
-pub use sockets::message::Message;
+pub use sockets::message::{Message, REHEARSAL};
 pub use sockets::network::{
     FixedNetwork, FlowPorts, InterfaceFacts, KernelConnection, KernelConnections, Network,
     NetworkChange, NextHop, NextHopKey, PortUser, Resolution, RouteMetrics,

@@ -183,6 +183,19 @@ impl Network for NetconfNetwork {
         Some(users.map(user).collect())
     }
 
+    fn listeners(&self, port: Option<u16>) -> Option<Vec<PortUser>> {
+        if !self.is_here() {
+            return None;
+        }
+        let found = netconf::TcpSockets::open().and_then(|mut it| it.listeners(port));
+        let user = |listener: netconf::TcpListenerInfo| PortUser {
+            local: listener.local,
+            peer: None,
+            inode: listener.inode.into(),
+        };
+        Some(found.ok()?.into_iter().map(user).collect())
+    }
+
     fn end_connection(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<()> {
         if !self.is_here() {
             return Err(io::Error::other("the thread is in another namespace"));

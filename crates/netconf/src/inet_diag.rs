@@ -25,6 +25,13 @@ pub(crate) fn request(family: u8, protocol: u8, port: u16) -> [u8; REQUEST_LEN] 
     request
 }
 
+/// The same for TCP sockets that listen.
+pub(crate) fn listeners_request(family: u8, port: u16) -> [u8; REQUEST_LEN] {
+    let mut request = request(family, IPPROTO_TCP, port);
+    request[4..8].copy_from_slice(&(1_u32 << TCP_LISTEN).to_ne_bytes());
+    request
+}
+
 /// Whichever socket it is.
 pub(crate) const NO_COOKIE: [u8; 8] = [0xff; 8];
 

@@ -68,5 +68,5 @@ pub use packet_filters::{IpVersion, has_iptables_tables, has_nftables_rules};
 pub use redirection::{FilterPlace, Redirections, Selection};
 pub use route::{Route, RouteKind, RouteQuery, TransportFlow};
 pub use tcp_ends::TcpEnds;
-pub use tcp_sockets::{TcpConnectionInfo, TcpSocketInfo, TcpSockets};
+pub use tcp_sockets::{TcpConnectionInfo, TcpListenerInfo, TcpSocketInfo, TcpSockets};
 pub use udp_sockets::{UdpSocketInfo, udp_sockets};

@@ -39,6 +39,16 @@ pub struct TcpConnectionInfo {
     pub waits: Option<Duration>,
 }
 
+/// A TCP socket that listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TcpListenerInfo {
+    /// Its address, unspecified for all.
+    pub local: SocketAddr,
+    /// Inode number, as fstat(2) shows it.
+    pub inode: u32,
+}
+
 /// Asks which socket of the kernel a TCP segment would go to, and ends connections.
 #[derive(Debug)]
 pub struct TcpSockets {
@@ -103,6 +113,36 @@ impl TcpSockets {
                 |message| {
                     let entry = inet_diag::parse(message.payload);
                     found.extend(entry.and_then(|entry| described(&entry)));
+                    ControlFlow::Continue(())
+                },
+            );
+            match listed {
+                // The kernel has no IPv6.
+                Err(Error::Refused { .. }) if family == AF_INET6 => {}
+                listed => listed?,
+            }
+        }
+        Ok(found)
+    }
+
+    /// The sockets that listen, at this port or at any, whatever process has them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TcpSockets::find`].
+    pub fn listeners(&mut self, port: Option<u16>) -> Result<Vec<TcpListenerInfo>, Error> {
+        let mut found = Vec::new();
+        for family in [AF_INET, AF_INET6] {
+            let listed = self.connection.ask_raw(
+                "list TCP listeners",
+                (SOCK_DIAG_BY_FAMILY, NLM_F_DUMP),
+                &inet_diag::listeners_request(family, port.unwrap_or(0)),
+                |message| {
+                    let entry = inet_diag::parse(message.payload);
+                    found.extend(entry.map(|entry| TcpListenerInfo {
+                        local: entry.local,
+                        inode: entry.inode,
+                    }));
                     ControlFlow::Continue(())
                 },
             );

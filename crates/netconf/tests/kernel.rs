@@ -653,6 +653,33 @@ fn udp_sockets_are_listed_with_their_addresses() {
 }
 
 #[test]
+fn listeners_are_listed_with_their_addresses() {
+    use std::os::unix::fs::MetadataExt;
+    let pair = or_skip!(Namespaces::pair());
+    pair.a.enter(|| {
+        let mut sockets = TcpSockets::open().unwrap();
+        let mut listed = |port| sockets.listeners(port).unwrap();
+        assert!(listed(None).is_empty());
+        let listeners = ["0.0.0.0:5001", "10.77.0.1:5002", "[::]:5003"]
+            .map(|address| TcpListener::bind(address).unwrap());
+        // A connection is none.
+        let _client = TcpStream::connect("10.77.0.1:5002").unwrap();
+        for listener in &listeners {
+            let local = listener.local_addr().unwrap();
+            let path = format!("/proc/self/fd/{}", listener.as_raw_fd());
+            let found = listed(Some(local.port()));
+            let [info] = &found[..] else {
+                panic!("{found:?}")
+            };
+            let inode = fs::metadata(path).unwrap().ino();
+            assert_eq!((info.local, u64::from(info.inode)), (local, inode));
+        }
+        assert_eq!(listed(None).len(), 3);
+        assert!(listed(Some(5004)).is_empty());
+    });
+}
+
+#[test]
 fn a_connection_is_ended_and_its_listener_stays() {
     let pair = or_skip!(Namespaces::new().ipv6().create());
     for address in [Pair::ADDRESS_A.into(), Pair::IPV6_ADDRESS_A.into()] {

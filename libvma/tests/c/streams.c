@@ -444,6 +444,84 @@ static void refused(void) {
     close(fd);
 }
 
+// Options that change nothing for the packets of a connection, before it and after.
+static void harmless_options(void) {
+    static const struct {
+        const char *text;
+        int level, name, value;
+    } options[] = {
+        {"IP_FREEBIND", IPPROTO_IP, IP_FREEBIND, 1},
+        {"IP_BIND_ADDRESS_NO_PORT", IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1},
+        {"IP_LOCAL_PORT_RANGE", IPPROTO_IP, 51, 41000 << 16 | 40000},
+        {"SO_REUSEPORT", SOL_SOCKET, SO_REUSEPORT, 1},
+        {"SO_BUF_LOCK", SOL_SOCKET, 72, 1},
+        {"SO_TXREHASH", SOL_SOCKET, 74, 1},
+        {"SO_ZEROCOPY", SOL_SOCKET, SO_ZEROCOPY, 1},
+        {"SO_SELECT_ERR_QUEUE", SOL_SOCKET, SO_SELECT_ERR_QUEUE, 1},
+    };
+    for (size_t i = 0; i < 2 * sizeof options / sizeof *options; i++) {
+        int is_late = i & 1, value = options[i / 2].value, level = options[i / 2].level, name = options[i / 2].name;
+        int fd = socket(AF_INET, SOCK_STREAM, 0), set = -1, got = -1;
+        socklen_t len = sizeof got;
+        char octet = 0;
+        if (!is_late) set = setsockopt(fd, level, name, &value, sizeof value);
+        struct sockaddr_in any = {.sin_family = AF_INET};
+        if (i & 2) check(bind(fd, (struct sockaddr *)&any, sizeof any) == 0, "bind");
+        check(connect(fd, (struct sockaddr *)&peer, sizeof peer) == 0, "connect");
+        if (is_late) set = setsockopt(fd, level, name, &value, sizeof value);
+        printf("%s: %d %d", options[i / 2].text, set, set < 0 ? errno : 0);
+        check(send(fd, "x", 1, 0) == 1 && recv(fd, &octet, 1, 0) == 1 && octet == 'x', "an octet");
+        int told = getsockopt(fd, level, name, &got, &len);
+        printf(", is %d %d\n", told, got);
+        socklen_t address_len = sizeof any;
+        check(getsockname(fd, (struct sockaddr *)&any, &address_len) == 0, "getsockname");
+        int port = ntohs(any.sin_port);
+        if (name == 51 && !is_late && !over_ipv6()) check(port >= 40000 && port <= 41000, "the port");
+        close(fd);
+    }
+}
+
+static int dummies(int fd) {
+    struct iovec part = {"never sent", 10};
+    struct mmsghdr messages[2] = {{.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1}}, {.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1}}};
+    int done = 0;
+    done += send(fd, "never sent", 10, MSG_SYN) == 10;
+    done += sendto(fd, "never sent", 10, MSG_SYN | MSG_DONTWAIT, NULL, 0) == 10;
+    done += sendmsg(fd, &messages[0].msg_hdr, MSG_SYN) == 10;
+    done += sendmmsg(fd, messages, 2, MSG_SYN) == 2 && messages[0].msg_len == 10 && messages[1].msg_len == 10;
+    return done;
+}
+
+// Sends of VMA's extra API that send nothing (VMA_SND_FLAGS_DUMMY): the peers of streams and of datagrams see what is between them.
+static void dummy_sends(void) {
+    size_t sent = 0, received = 0;
+    int fd = connected(), one = 1, datagrams = socket(AF_INET, SOCK_DGRAM, 0);
+    printf("stream: %d\n", dummies(fd));
+    exchange(fd, &sent, &received, LEN / 2);
+    printf("stream: %d\n", dummies(fd));
+    exchange(fd, &sent, &received, LEN);
+    printf("no buffer: %zd", send(fd, NULL, 10, MSG_SYN));
+    printf(" %d\n", errno);
+    end(fd);
+    check(connect(datagrams, (struct sockaddr *)&peer, sizeof peer) == 0, "connect");
+    // The second one goes past the kernel.
+    for (int i = 0; i < 2; i++) {
+        check(send(datagrams, "sent", 4, 0) == 4, "send");
+        usleep(50000);
+    }
+    printf("datagrams: %d\n", dummies(datagrams));
+    check(send(datagrams, "last", 4, 0) == 4, "send");
+    // Those of the kernel's have nothing to rehearse.
+    fd = connected();
+    check(setsockopt(fd, IPPROTO_TCP, TCP_MD5SIG, NULL, 0) == -1, "TCP_MD5SIG");
+    check(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMP, &one, sizeof one) == 0, "SO_TIMESTAMP");
+    check(setsockopt(datagrams, IPPROTO_UDP, 1, &one, sizeof one) == 0, "UDP_CORK");
+    for (int i = 0; i < 2; i++) {
+        printf("the kernel's: %d", dummies(i ? datagrams : fd));
+        printf(" %d\n", errno);
+    }
+}
+
 static void serve(int connections) {
     static char buffer[65536];
     int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
@@ -586,6 +664,8 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "refused")) refused();
     else if (!strcmp(name, "known_at_once")) known_at_once();
     else if (!strcmp(name, "six")) six();
+    else if (!strcmp(name, "dummy_sends")) dummy_sends();
+    else if (!strcmp(name, "harmless_options")) harmless_options();
     else if (!strcmp(name, "serve")) serve(4);
     else if (!strcmp(name, "serve_deferred")) serve_deferred(0);
     else if (!strcmp(name, "serve_deferred_late")) serve_deferred(1);

@@ -1,10 +1,8 @@
-# A proxy with threads, whose other side is the kernel's. Groups of listeners (SO_REUSEPORT) are the kernel's, too.
+# A proxy with threads, whose other side is the kernel's.
 . "$PROGRAMS/tcp.bash"
 mkdir www; seq 1 100000 >www/numbers
 env -u LD_PRELOAD /usr/bin/python3 -m http.server --bind 127.0.0.1 --directory www 8000 2>log & origin=$!
 cat >conf <<END
-global
-    noreuseport
 defaults
     mode http
     timeout connect 5s

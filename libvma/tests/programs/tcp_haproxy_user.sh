@@ -1,11 +1,10 @@
 # A proxy that becomes another user in another root directory once it listens, as its package configures it: its connections are the
-# kernel's from then on. Without SO_REUSEPORT, with which the listener is the kernel's from the beginning.
+# kernel's from then on.
 . "$PROGRAMS/tcp.bash"
 mkdir www; seq 1 100000 >www/numbers
 env -u LD_PRELOAD /usr/bin/python3 -m http.server --bind 127.0.0.1 --directory www 8000 2>log & origin=$!
 cat >conf <<END
 global
-    noreuseport
     chroot /var/lib/haproxy
     user haproxy
     group haproxy

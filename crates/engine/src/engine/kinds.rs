@@ -1,6 +1,6 @@
 //! The kinds of sockets that there are.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use dev_core::{Backend, Frame};
 
@@ -13,7 +13,7 @@ use crate::sockets::host::Host;
 use crate::sockets::interface::LongPacket;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
-use crate::tcp::TcpSocket;
+use crate::tcp::{TcpSocket, TcpStack};
 use crate::udp::{UdpSocket, UdpStack};
 
 /// A socket of any kind.
@@ -57,6 +57,15 @@ impl<B: Backend> UdpStack for AnySocket<B> {
     }
 }
 
+impl<B: Backend> TcpStack for AnySocket<B> {
+    fn as_tcp(self) -> Option<&'static TcpSocket<Self>> {
+        match self {
+            Self::Udp(_) => None,
+            Self::Tcp(socket) => Some(socket),
+        }
+    }
+}
+
 impl<B: Backend> Stack for AnySocket<B> {
     type Backend = B;
     type Object = Object<B>;
@@ -89,6 +98,21 @@ impl<B: Backend> Stack for AnySocket<B> {
         // A stream's octets are read from its queue.
         if let (Self::Udp(socket), Parsed::Udp(datagram)) = (self, packet) {
             socket.receive_at_once(call, datagram, frame, arrival);
+        }
+    }
+
+    #[inline]
+    fn may_share(self) -> bool {
+        match self {
+            Self::Udp(_) => true,
+            Self::Tcp(socket) => socket.may_share(),
+        }
+    }
+
+    fn each_waiting(self, local: SocketAddr, peer: &mut dyn FnMut(SocketAddr)) {
+        match self {
+            Self::Udp(_) => {}
+            Self::Tcp(socket) => socket.each_waiting(local, peer),
         }
     }
 
@@ -145,7 +169,10 @@ impl<B: Backend> Stack for AnySocket<B> {
                 socket.leaves_shares(host);
                 socket.leaves_groups(host);
             }
-            Self::Tcp(socket) => socket.give_to_kernel(host),
+            Self::Tcp(socket) => {
+                socket.give_to_kernel(host);
+                socket.leaves_with_others(host);
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! Ports that sockets of other processes come to share (`SO_REUSEADDR`). Nobody announces that, so the internal thread asks who has
+//! Ports that sockets of other processes come to share (`SO_REUSEADDR`, `SO_REUSEPORT`). Nobody announces that, so the internal thread asks who has
 //! them: often while packets come, of which the others would miss some, and seldom else.
 
 use std::time::Duration;
@@ -9,6 +9,7 @@ use tcp::Instant;
 use crate::engine::Engine;
 use crate::process::event_loop::{Next, Task};
 use crate::sys;
+use crate::tcp::look_after_shared_listeners;
 use crate::udp::look_after_shared_ports;
 
 /// How often is looked while nothing comes.
@@ -36,7 +37,8 @@ impl<B: Backend> SharedPorts<B> {
 impl<B: Backend> Task for SharedPorts<B> {
     fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
         let begin = sys::now_nsec();
-        let may_be_shared = look_after_shared_ports(self.engine);
+        let listeners_may_be = look_after_shared_listeners(self.engine);
+        let may_be_shared = look_after_shared_ports(self.engine) || listeners_may_be;
         let cost = Duration::from_nanos(sys::now_nsec().saturating_sub(begin));
         let received = self.engine.links.frames_received();
         let is_busy = std::mem::replace(&mut self.received, received) != received;

@@ -356,7 +356,11 @@ impl<S: Stack> Interface<S> {
         peer: SocketAddr,
     ) -> Option<S> {
         let guard = self.rx.lock(0);
-        guard.common().flows.look_up(protocol, peer, local)
+        let Tables { flows, shares, .. } = guard.common();
+        let owner = flows.look_up(protocol, peer, local)?;
+        // As packets have them: without a link.
+        let end = |end: SocketAddr| SocketAddr::new(end.ip(), end.port());
+        Some(shares.choose_between(flows, protocol, (end(peer), end(local)), owner))
     }
 
     /// Leaves a flow's packets to the kernel. Those that are in the receiving rings already are delivered first.

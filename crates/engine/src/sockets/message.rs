@@ -23,6 +23,10 @@ const PIECE_BYTES: usize = 1 << 16;
 /// More than a datagram can carry.
 const PAYLOAD_BYTES_MAX: usize = 1 << 16;
 
+/// A flag of send calls (`VMA_SND_FLAGS_DUMMY` of VMA's extra API, where the kernel has `MSG_SYN` for itself): all is done but the sending, so
+/// that the next message finds its way in the cache. Of a socket of the kernel's there is nothing to rehearse (`EINVAL`).
+pub const REHEARSAL: c_int = 0x400;
+
 /// A `struct msghdr` of the application, or one made of the arguments of a simpler call.
 #[derive(Debug)]
 pub struct Message<'a> {
@@ -320,6 +324,17 @@ impl<'a> Message<'a> {
         let mut parts = self.parts().map_err(|()| Errno(libc::EFAULT))?;
         let sum = parts.try_fold(0usize, |sum, part| sum.checked_add(part.iov_len));
         Ok(sum.unwrap_or(BYTES_MAX).min(BYTES_MAX))
+    }
+
+    /// As many octets as a call would send that sends all of them. `Err`: not all are readable.
+    #[cold]
+    pub(crate) fn rehearsed(&self) -> Result<usize, Errno> {
+        let mut len = 0;
+        self.show(0, |piece| {
+            len += piece.len();
+            piece.len()
+        })?;
+        Ok(len)
     }
 
     /// Shows the bytes from `skip` on, in pieces, until `take` takes less than it is shown. `Err`: a piece is not readable.

@@ -158,7 +158,7 @@ fn is_within(address: IpAddr, (network, prefix_len): (IpAddr, u8)) -> bool {
     address.is_ipv4() == network.is_ipv4() && differ.checked_shr(host_bits).unwrap_or(0) == 0
 }
 
-/// A UDP socket of the namespace.
+/// A UDP socket of the namespace, or a TCP socket that listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortUser {
     /// Its address, unspecified for all.
@@ -227,6 +227,12 @@ pub trait Network: fmt::Debug + Send + Sync {
 
     /// The UDP sockets of every process, or those with this port. `None`: the kernel does not say.
     fn port_users(&self, port: Option<u16>) -> Option<Vec<PortUser>> {
+        let _ = port;
+        Some(Vec::new())
+    }
+
+    /// The TCP sockets of every process that listen, or those with this port. `None`: the kernel does not say.
+    fn listeners(&self, port: Option<u16>) -> Option<Vec<PortUser>> {
         let _ = port;
         Some(Vec::new())
     }

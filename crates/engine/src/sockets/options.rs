@@ -200,12 +200,13 @@ const SO_BINDTOIFINDEX: c_int = 62;
 const SO_TIMESTAMP_NEW: c_int = 63;
 const SO_TIMESTAMPNS_NEW: c_int = 64;
 const SO_TIMESTAMPING_NEW: c_int = 65;
-const SO_BUF_LOCK: c_int = 72;
-const SO_TXREHASH: c_int = 74;
+/// Which buffers the program has chosen.
+pub(crate) const SO_BUF_LOCK: c_int = 72;
+pub(crate) const SO_TXREHASH: c_int = 74;
 const IP_RECVFRAGSIZE: c_int = 25;
 const IP_RECVERR_RFC4884: c_int = 26;
 const IP_UNICAST_IF: c_int = 50;
-const IP_LOCAL_PORT_RANGE: c_int = 51;
+pub(crate) const IP_LOCAL_PORT_RANGE: c_int = 51;
 
 #[cfg(test)]
 mod tests {

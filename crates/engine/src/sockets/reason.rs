@@ -52,9 +52,9 @@ reasons! {
     /// Several sockets share the port; only the kernel can choose between them.
     PortShared = 7, "the port is shared by several sockets",
         "Give each socket a port of its own, or bind to different addresses";
-    /// `SO_REUSEPORT` of a listener: sockets of other processes may share the port.
-    ReusePort = 8, "SO_REUSEPORT is set",
-        "Do not set SO_REUSEPORT, or leave the socket to the kernel with a rule";
+    /// `SO_REUSEPORT` of a listener, with `SO_INCOMING_CPU`, or where `net.ipv4.tcp_migrate_req` is on.
+    ReusePort = 8, "only the kernel chooses among its SO_REUSEPORT listeners",
+        "Do without SO_INCOMING_CPU, and set net.ipv4.tcp_migrate_req to 0";
     /// An option whose effect the accelerated path does not have.
     Option = 9, "a socket option needs the kernel",
         "Do without the option that is named, if the program can: it has an effect only in the kernel";
@@ -118,9 +118,10 @@ reasons! {
     /// Another thread is just opening the interface.
     Opening = 29, "the interface is being opened",
         "Nothing: it is decided as soon as the interface is open";
-    /// `SO_REUSEADDR` or `SO_REUSEPORT`, where the kernel does not say who else has the port (`CONFIG_INET_UDP_DIAG`).
+    /// `SO_REUSEADDR` or `SO_REUSEPORT`, where the kernel does not say who else has the port (`CONFIG_INET_UDP_DIAG`, for listeners
+    /// `CONFIG_INET_TCP_DIAG`).
     ReuseAddress = 30, "SO_REUSEADDR is set, others may have the port",
-        "Do not set SO_REUSEADDR, or load the module inet_diag and udp_diag, so that the library can ask";
+        "Do not set SO_REUSEADDR, or load the modules inet_diag, udp_diag and tcp_diag, so that the library can ask";
     /// Received by the kernel's half of an accelerated socket.
     AnotherWay = 31, "came in fragments, by another interface, or earlier",
         "Nothing, if it is rare; else send packets that need no fragments, and through the interface of the address";

@@ -1,7 +1,7 @@
 //! What the core knows of what is built on it.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use dev_core::{Backend, Frame};
@@ -42,6 +42,13 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
         frame: &Frame,
         arrival: Arrival,
     );
+
+    /// Whether others may have part of the packets that reach its port, of those that have no flow of their own.
+    fn may_share(self) -> bool;
+
+    /// Peers that the socket is about to accept a connection of, at an address of its own: what else they send there is for it, whoever
+    /// shares the address. Under all ring locks.
+    fn each_waiting(self, local: SocketAddr, peer: &mut dyn FnMut(SocketAddr));
 
     /// A packet came past the kernel, to one of the socket's flows. `Err`: it is dropped. Under the ring's lock.
     fn deliver(self, packet: &Parsed, frame: Frame, arrival: Arrival) -> Result<(), Frame>;

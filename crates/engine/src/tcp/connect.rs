@@ -241,6 +241,18 @@ impl<S: TcpStack> TcpSocket<S> {
             // The kernel has a word for it.
             return Err(Reason::Route.into());
         }
+        if self.has_set(libc::IPPROTO_IP, libc::IP_FREEBIND)
+            && let Some(source) = bound.map(|it| it.ip())
+            && !source.is_unspecified()
+            && !host
+                .links
+                .facts()
+                .iter()
+                .any(|it| it.addresses.contains(&source))
+        {
+            // Only the kernel knows what of it is for this host.
+            return Err(Reason::AddressNotLocal.into());
+        }
         let key = NextHopKey {
             destination,
             source: bound.map(|it| it.ip()).filter(|ip| !ip.is_unspecified()),

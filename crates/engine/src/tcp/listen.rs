@@ -5,6 +5,7 @@ mod begin;
 mod cookie;
 mod ending;
 mod returning;
+mod shared;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -30,6 +31,8 @@ use crate::tcp::stream::{Outcome, Stream};
 use crate::tcp::way::{Headers, Way, path_to};
 pub(crate) use begin::backlog_in_kernel;
 pub(super) use returning::Returning;
+pub(super) use shared::SharedListeners;
+pub(crate) use shared::look_after_shared_listeners;
 
 /// A listener, and its connections that were not accepted yet. Under the socket's lock.
 pub(super) struct Listening<S: Stack> {
@@ -350,6 +353,14 @@ impl<S: Stack> Listening<S> {
             child.stream.transmit(core.counters(), now);
         }
         self.ready.clear();
+    }
+
+    /// The peers of the connections that are not accepted yet, at this address.
+    fn peers(&self, local: SocketAddr) -> impl Iterator<Item = SocketAddr> + '_ {
+        let here = self.children.keys();
+        // Of link-local ones the keys have the link.
+        let is_here = move |it: &&(SocketAddr, SocketAddr)| it.0.ip() == local.ip();
+        here.filter(is_here).map(|(_, peer)| *peer)
     }
 
     pub(super) fn interfaces(&self) -> impl Iterator<Item = &'static Interface<S>> + '_ {

@@ -10,7 +10,9 @@ use crate::sockets::family::Family;
 use crate::sockets::header_options::IPV6_AUTOFLOWLABEL;
 use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
-use crate::sockets::options::{IPV6_ADDRFORM, needs_nothing_of_ipv6};
+use crate::sockets::options::{
+    IP_LOCAL_PORT_RANGE, IPV6_ADDRFORM, SO_BUF_LOCK, SO_TXREHASH, needs_nothing_of_ipv6,
+};
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
@@ -35,6 +37,8 @@ enum Effect {
     Headers,
     /// Which family the socket is of.
     Family,
+    /// Which of several listeners at one address gets a connection.
+    Choice,
     /// Something that only the kernel does.
     Kernel,
 }
@@ -70,8 +74,20 @@ fn effect(level: c_int, name: c_int) -> Effect {
             | libc::SO_BUSY_POLL
             | libc::SO_PREFER_BUSY_POLL
             | libc::SO_BUSY_POLL_BUDGET
-            | libc::SO_INCOMING_CPU,
+            // Messages with MSG_ZEROCOPY are the kernel's by themselves, and there is no queue of errors.
+            | libc::SO_ZEROCOPY
+            | libc::SO_SELECT_ERR_QUEUE
+            // The size that a program sets counts here, whatever it says of that.
+            | SO_BUF_LOCK
+            // Of an IPv6 flow label, which stays.
+            | SO_TXREHASH,
         ) => Effect::None,
+        // The kernel's socket chooses the port, and checks the address.
+        (
+            libc::IPPROTO_IP,
+            libc::IP_FREEBIND | libc::IP_BIND_ADDRESS_NO_PORT | IP_LOCAL_PORT_RANGE,
+        ) => Effect::None,
+        (libc::SOL_SOCKET, libc::SO_REUSEPORT | libc::SO_INCOMING_CPU) => Effect::Choice,
         (libc::IPPROTO_IP, libc::IP_TTL | libc::IP_TOS | libc::IP_MTU_DISCOVER)
         | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS | libc::IPV6_TCLASS | IPV6_AUTOFLOWLABEL) => {
             Effect::Headers
@@ -182,8 +198,7 @@ fn read(fd: c_int, level: c_int, name: c_int) -> Option<SocketOption> {
     })
 }
 
-/// Which buffers the program has chosen (`SO_BUF_LOCK`).
-const SO_BUF_LOCK: c_int = 72;
+/// What `SO_BUF_LOCK` says.
 const SEND_IS_LOCKED: c_int = 1;
 const RECEIVE_IS_LOCKED: c_int = 2;
 
@@ -373,6 +388,13 @@ impl<S: TcpStack> TcpSocket<S> {
                     }
                     (Role::Listener(listening), Some(headers)) => listening.headers = headers,
                     _ => {}
+                }
+            }
+            Effect::Choice => {
+                // Of a lone listener it says nothing about who else may come.
+                let is_choice = name == libc::SO_REUSEPORT || self.may_share();
+                if is_choice && self.is_listener() {
+                    host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
                 }
             }
             Effect::Family => self.set_family(Family::Inet),

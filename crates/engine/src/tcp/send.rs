@@ -5,7 +5,7 @@ use libc::c_int;
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
-use crate::sockets::message::Message;
+use crate::sockets::message::{Message, REHEARSAL};
 use crate::sockets::reason::Reason;
 use crate::sys::Errno;
 use crate::tcp::application::errno_of;
@@ -40,6 +40,9 @@ impl<S: TcpStack> TcpSocket<S> {
         message: &Message<'_>,
         flags: c_int,
     ) -> StreamOutcome {
+        if flags & REHEARSAL != 0 {
+            return self.rehearse(message);
+        }
         if flags & !KNOWN_FLAGS != 0 || message.has_control() {
             // Zero copy, Fast Open, control data.
             host.leave_to_kernel(self, Reason::Message);
@@ -126,6 +129,20 @@ impl<S: TcpStack> TcpSocket<S> {
             }
         }
         StreamOutcome::Again
+    }
+
+    /// A send that sends nothing.
+    #[cold]
+    fn rehearse(&self, message: &Message<'_>) -> StreamOutcome {
+        let Role::Stream(stream) = &mut *self.role.lock() else {
+            return StreamOutcome::Fail(Errno(libc::EINVAL));
+        };
+        let refused = stream.connection.write(now(), &[]).err();
+        match (refused, message.rehearsed()) {
+            (None | Some(WriteError::WouldBlock), Ok(len)) => StreamOutcome::Done(len),
+            (None | Some(WriteError::WouldBlock), Err(errno)) => StreamOutcome::Fail(errno),
+            (Some(_), _) => StreamOutcome::Fail(Errno(libc::EPIPE)),
+        }
     }
 
     /// The end of a call that has sent `done` octets and can send no more.

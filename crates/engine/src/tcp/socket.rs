@@ -32,6 +32,8 @@ pub struct TcpSocket<S: Stack> {
     pub(super) has_refused: AtomicBool,
     /// It has listened before: until it listens again its port may be another's, whatever its address says.
     pub(super) has_listened: AtomicBool,
+    /// A listener at whose address others of this process may listen (`SO_REUSEPORT`).
+    pub(super) is_sharer: AtomicBool,
     /// The threads that received and sent last.
     pub(super) receiver: AtomicUsize,
     pub(super) sender: AtomicUsize,
@@ -50,9 +52,10 @@ pub(super) enum Role<S: Stack> {
 }
 
 /// Kinds of sockets with TCP among them.
-pub trait TcpStack: Stack + From<&'static TcpSocket<Self>> {}
-
-impl<S: Stack + From<&'static TcpSocket<S>>> TcpStack for S {}
+pub trait TcpStack: Stack + From<&'static TcpSocket<Self>> {
+    /// The socket, if it is one of TCP.
+    fn as_tcp(self) -> Option<&'static TcpSocket<Self>>;
+}
 
 /// A TCP socket is a socket.
 impl<S: Stack> Deref for TcpSocket<S> {
@@ -80,6 +83,7 @@ impl<S: Stack> TcpSocket<S> {
             options_set: Mutex::default(),
             has_refused: AtomicBool::new(false),
             has_listened: AtomicBool::new(false),
+            is_sharer: AtomicBool::new(false),
             receiver: AtomicUsize::new(0),
             sender: AtomicUsize::new(0),
         }
@@ -101,6 +105,7 @@ impl<S: Stack> TcpSocket<S> {
         self.options_set().clear();
         self.has_refused.store(false, Ordering::Relaxed);
         self.has_listened.store(false, Ordering::Relaxed);
+        self.is_sharer.store(false, Ordering::Relaxed);
         self.receiver.store(0, Ordering::Relaxed);
         self.sender.store(0, Ordering::Relaxed);
         self.core.begin();

@@ -1,13 +1,29 @@
 //! Sends that send nothing: with messages that are rare, the next one finds its way, its ring and its frame in the cache.
 
+use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
+use crate::sys::Errno;
 use crate::udp::UdpSocket;
 use crate::udp::destination::Way;
+use crate::udp::send::SendOutcome;
 
 /// Bytes of the message, as many as the original's.
 const BYTES: usize = 264;
 
 impl<S: Stack> UdpSocket<S> {
+    /// A message that is not sent.
+    #[cold]
+    pub(super) fn rehearse(&self, message: &Message<'_>) -> SendOutcome {
+        if !self.sends_past_kernel() {
+            return SendOutcome::Fail(Errno(libc::EINVAL));
+        }
+        self.rehearse_send();
+        match message.rehearsed() {
+            Ok(len) => SendOutcome::Done(len),
+            Err(errno) => SendOutcome::Fail(errno),
+        }
+    }
+
     /// All of a send to the connected peer but the sending (`VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME`). `false`: the socket has sent nothing to
     /// one past the kernel so far.
     pub fn rehearse_send(&self) -> bool {

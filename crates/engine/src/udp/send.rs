@@ -11,7 +11,7 @@ use crate::sockets::doorbell::{Follows, Notify};
 use crate::sockets::exception::Request;
 use crate::sockets::host::Host;
 use crate::sockets::interface::{Transmitted, datagrams};
-use crate::sockets::message::Message;
+use crate::sockets::message::{Message, REHEARSAL};
 use crate::sockets::reason::Reason;
 use crate::sys::{self, Errno};
 use crate::udp::destination::{Asked, Destination, SendState, Way};
@@ -81,6 +81,9 @@ impl<S: UdpStack> UdpSocket<S> {
         flags: c_int,
         follows: Follows,
     ) -> SendOutcome {
+        if flags & REHEARSAL != 0 {
+            return self.rehearse(message);
+        }
         if !self.sends_past_kernel() {
             return SendOutcome::Kernel(self.reason());
         }

@@ -73,7 +73,10 @@ impl<S: Stack> Interface<S> {
         }
         let (source, destination) = (packet.source(), packet.destination());
         match tables.flows.look_up(packet.protocol(), source, destination) {
-            Some(socket) => socket.deliver_long(&packet, long, self.spec.index),
+            Some(socket) => {
+                let socket = tables.shares.choose(&tables.flows, &packet, socket);
+                socket.deliver_long(&packet, long, self.spec.index);
+            }
             None => receiver.stats.rx_dropped_no_socket.add(1),
         }
     }

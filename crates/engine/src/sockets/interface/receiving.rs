@@ -388,7 +388,7 @@ impl<S: Stack> Interface<S> {
         let socket = if shares.is_empty() {
             socket
         } else {
-            shares.choose(packet, socket)
+            shares.choose(flows, packet, socket)
         };
         self.deliver_to(socket, packet, frame, arrived_nsec, direct);
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::ptr;
 
-use dev_core::Flow;
+use dev_core::{Flow, FlowTable, Protocol};
 
 use crate::sockets::delivery::Parsed;
 use crate::sockets::interface::Interface;
@@ -13,10 +13,19 @@ use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::sys;
 
-/// Who shares a local address; at least two each.
+/// Who shares a local address.
+#[derive(Debug)]
+struct Group<S> {
+    /// At least two.
+    members: Vec<S>,
+    /// Peers that one of them waits for since there were other members. Those that have come to an end meanwhile may be among them.
+    waited_for: HashMap<SocketAddr, S>,
+}
+
+/// The addresses that are shared.
 #[derive(Debug)]
 pub(super) struct Shares<S> {
-    members: HashMap<SocketAddr, Vec<S>>,
+    groups: HashMap<(Protocol, SocketAddr), Group<S>>,
     /// So that nobody can choose the socket, as the kernel's secret of its own.
     secret: u64,
 }
@@ -24,26 +33,50 @@ pub(super) struct Shares<S> {
 impl<S: Stack> Shares<S> {
     pub(super) fn new() -> Self {
         Self {
-            members: HashMap::new(),
+            groups: HashMap::new(),
             secret: sys::random(),
         }
     }
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.groups.is_empty()
     }
 
     /// The socket that gets a packet for which there is `owner`: that one, unless others have the same address.
-    pub(super) fn choose(&self, packet: &Parsed, owner: S) -> S {
-        let Some(members) = self.members.get(&packet.destination()) else {
+    pub(super) fn choose(&self, flows: &FlowTable<S>, packet: &Parsed, owner: S) -> S {
+        let ends = (packet.source(), packet.destination());
+        self.choose_between(flows, packet.protocol(), ends, owner)
+    }
+
+    /// The same by what the packet is looked up by.
+    pub(super) fn choose_between(
+        &self,
+        flows: &FlowTable<S>,
+        protocol: Protocol,
+        (source, destination): (SocketAddr, SocketAddr),
+        owner: S,
+    ) -> S {
+        if !owner.may_share() {
+            return owner;
+        }
+        let Some(Group {
+            members,
+            waited_for,
+        }) = self.groups.get(&(protocol, destination))
+        else {
             return owner;
         };
-        if !members.iter().any(|member| is_it(*member, owner.core())) {
+        let is_exact =
+            || protocol == Protocol::Tcp && flows.is_exact(protocol, source, destination);
+        if !members.iter().any(|member| is_it(*member, owner.core())) || is_exact() {
             // A connected one.
             return owner;
         }
-        let index = place(self.secret, packet.source(), members.len());
+        if let Some(waiting) = waited_for.get(&source) {
+            return *waiting;
+        }
+        let index = place(self.secret, source, members.len());
         members.get(index).copied().unwrap_or(owner)
     }
 }
@@ -67,29 +100,55 @@ fn place(secret: u64, source: SocketAddr, count: usize) -> usize {
     (((hash & 0xffff_ffff) * count as u64) >> 32) as usize
 }
 
+impl<S: Stack> Group<S> {
+    /// The members are others from here on: what comes for connections that wait stays with those that had it. To be called before they
+    /// come, and after one has gone.
+    fn changes(&mut self, local: SocketAddr) {
+        self.waited_for.clear();
+        for member in &self.members {
+            member.each_waiting(local, &mut |peer| {
+                // As packets have it.
+                let peer = SocketAddr::new(peer.ip(), peer.port());
+                self.waited_for.insert(peer, *member);
+            });
+        }
+    }
+}
+
 fn is_it<S: Stack>(one: S, other: &SocketCore<S>) -> bool {
     ptr::eq(one.core(), other)
+}
+
+fn key(flow: &Flow) -> (Protocol, SocketAddr) {
+    (flow.protocol, flow.local)
 }
 
 impl<S: Stack> Interface<S> {
     /// Lets a socket have part of a flow that is another's.
     pub(crate) fn share(&self, flow: &Flow, owner: S, socket: S) {
         let mut tables = self.rx.lock_all();
-        let members = tables.shares.members.entry(flow.local).or_default();
-        for new in [owner, socket] {
-            if !members.iter().any(|member| is_it(*member, new.core())) {
-                members.push(new);
-            }
+        let group = tables.shares.groups.entry(key(flow));
+        let group = group.or_insert_with(|| Group {
+            members: vec![owner],
+            waited_for: HashMap::new(),
+        });
+        let is_there = |it: S| group.members.iter().any(|member| is_it(*member, it.core()));
+        if !is_there(socket) {
+            group.changes(flow.local);
+            group.members.push(socket);
         }
     }
 
     /// The other sockets that have part of a flow.
     pub(crate) fn sharers(&self, flow: &Flow, socket: &SocketCore<S>) -> Vec<S> {
         let guard = self.rx.lock(0);
-        let Some(members) = guard.common().shares.members.get(&flow.local) else {
+        let Some(group) = guard.common().shares.groups.get(&key(flow)) else {
             return Vec::new();
         };
-        let others = members.iter().filter(|member| !is_it(**member, socket));
+        let others = group
+            .members
+            .iter()
+            .filter(|member| !is_it(**member, socket));
         if flow.peer.is_none() {
             others.copied().collect()
         } else {
@@ -108,9 +167,10 @@ impl<S: Stack> Interface<S> {
     fn leave_share(&self, flow: &Flow, socket: &SocketCore<S>) -> bool {
         let mut tables = self.rx.lock_all();
         let tables = &mut *tables;
-        let Some(members) = tables.shares.members.get_mut(&flow.local) else {
+        let Some(group) = tables.shares.groups.get_mut(&key(flow)) else {
             return false;
         };
+        let members = &mut group.members;
         let Some(place) = members.iter().position(|member| is_it(*member, socket)) else {
             return false;
         };
@@ -121,7 +181,9 @@ impl<S: Stack> Interface<S> {
             let _ = tables.flows.insert(flow, first);
         }
         if members.len() < 2 {
-            tables.shares.members.remove(&flow.local);
+            tables.shares.groups.remove(&key(flow));
+        } else {
+            group.changes(flow.local);
         }
         true
     }

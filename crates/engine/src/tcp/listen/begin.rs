@@ -30,7 +30,7 @@ impl<S: TcpStack> TcpSocket<S> {
             return;
         }
         if self.is_committed() || self.reason() != Reason::NotBound {
-            return;
+            return self.takes_from_shared(host, fd);
         }
         if !is_made && self.has_listened.load(Ordering::Relaxed) {
             return;
@@ -40,13 +40,18 @@ impl<S: TcpStack> TcpSocket<S> {
             return;
         };
         let local = addresses.local;
-        let begun = self.places_at(host, &addresses);
-        let begun = begun.and_then(|places| self.begin_listening(host, fd, local, places, backlog));
+        let begun = self
+            .shares_address(host, &addresses)
+            .and_then(|does_share| {
+                let places = self.places_at(host, &addresses)?;
+                self.begin_listening(host, fd, (local, does_share), places, backlog)
+            });
         if let Err(reason) = begun {
             let call = self.common.rights_went().unwrap_or_default();
             let is_about_call = reason == Reason::RightsGone;
             let detail = if is_about_call { call } else { "" };
             host.leave_to_kernel_about(self.into(), reason, detail);
+            self.takes_from_shared(host, fd);
         }
     }
 
@@ -61,9 +66,6 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         if host.network().has_ipsec() {
             return Err(Reason::Ipsec);
-        }
-        if sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1) {
-            return Err(Reason::ReusePort);
         }
         if let Some((reason, _)) = self.common.no_repair() {
             return Err(reason);
@@ -116,7 +118,7 @@ impl<S: TcpStack> TcpSocket<S> {
         &'static self,
         host: &Host<S>,
         fd: c_int,
-        local: SocketAddr,
+        (local, does_share): (SocketAddr, bool),
         places: Vec<Place<S>>,
         backlog: u32,
     ) -> Result<(), Reason> {
@@ -151,18 +153,19 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         *self.role.lock() = Role::Listener(Box::new(listening));
         self.notes_reuse();
+        self.notes_sharing(local, does_share);
         for place in places {
             let flow = Flow {
                 protocol: Protocol::Tcp,
                 local: SocketAddr::new(place.address, local.port()),
                 peer: None,
             };
-            if place.interface.attach(&flow, self.into()).is_err() {
+            if let Err(owner) = self.attach_listener(place.interface, &flow) {
                 self.drop_flows();
                 *self.role.lock() = Role::None;
                 let _ = sys::refuse_ways_in(fd, &[]);
                 self.release();
-                return Err(Reason::SteeringFailed);
+                return Err(owner.map_or(Reason::SteeringFailed, |_| Reason::PortShared));
             }
             self.attachment().flows.push((place.interface, flow));
             self.begin_receiving(place.interface, place.address);
@@ -207,7 +210,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let _ = self.refuse_ways_in(&left);
         let flows = &mut self.attachment().flows;
         for (interface, flow) in flows.extract_if(.., |it| it.0.is_lost()) {
-            interface.detach(&flow);
+            interface.leave_flow(&flow, self);
         }
     }
 

@@ -1,0 +1,209 @@
+//! Listeners of this process at one address (`SO_REUSEPORT`): each has its part of the peers, as in the kernel. Where others may listen, too,
+//! only the kernel can choose, and the listeners are its.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use dev_core::Flow;
+use libc::c_int;
+
+use crate::sockets::family::Addresses;
+use crate::sockets::hand_over;
+use crate::sockets::host::Host;
+use crate::sockets::interface::Interface;
+use crate::sockets::network::PortUser;
+use crate::sockets::port_place::{Place, takes_from};
+use crate::sockets::reason::Reason;
+use crate::sockets::socket::SocketCore;
+use crate::sys;
+use crate::tcp::socket::Role;
+use crate::tcp::{TcpSocket, TcpStack};
+
+/// This process's listeners with the option.
+#[derive(Debug, Default)]
+pub(in crate::tcp) struct SharedListeners {
+    /// Inode numbers of those past the kernel, and of those that were closed there and that the kernel may list still: no strangers.
+    own: Mutex<HashSet<u64>>,
+    /// Those of one address go back to the kernel. Under the control lock.
+    are_leaving: AtomicBool,
+}
+
+impl SharedListeners {
+    fn own(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// Whether other listeners of this process may have its address. `Err`: others may, too, or only the kernel can choose.
+    pub(super) fn shares_address(&self, host: &Host<S>, at: &Addresses) -> Result<bool, Reason> {
+        if !has_reuse_port(self.fd()) {
+            return Ok(false);
+        }
+        if self.has_set(libc::SOL_SOCKET, libc::SO_INCOMING_CPU) || migrates() {
+            return Err(Reason::ReusePort);
+        }
+        let listeners = host.network().listeners(Some(at.local.port()));
+        let Some(listeners) = listeners else {
+            return Err(Reason::ReuseAddress);
+        };
+        let place = Place::new(self.family(), at);
+        let inode = sys::inode(self.fd());
+        let own = self.common.shared_listeners.own();
+        let is_stranger = |other: &PortUser| {
+            other.inode != inode && !own.contains(&other.inode) && takes_from(&place, other)
+        };
+        if listeners.iter().any(is_stranger) {
+            return Err(Reason::PortShared);
+        }
+        Ok(true)
+    }
+
+    /// Takes note of it. Under the control lock, before the flows are attached.
+    pub(super) fn notes_sharing(&self, local: SocketAddr, does_share: bool) {
+        let mut attachment = self.attachment();
+        attachment.local = local;
+        attachment.shares_port = does_share;
+        self.is_sharer.store(does_share, Ordering::Relaxed);
+        if does_share {
+            let inode = sys::inode(self.fd());
+            self.common.shared_listeners.own().insert(inode);
+        }
+    }
+
+    /// Has a flow's packets come here, or its part of them. `Err`: whose they are, if they are another's.
+    pub(super) fn attach_listener(
+        &'static self,
+        interface: &Interface<S>,
+        flow: &Flow,
+    ) -> Result<(), Option<S>> {
+        let attached = interface.attach(flow, self.into());
+        let Err(Some(owner)) = attached else {
+            return attached;
+        };
+        let place = |core: &SocketCore<S>| {
+            let attachment = core.attachment();
+            (attachment.local, attachment.shares_port)
+        };
+        let (local, does_share) = place(self);
+        if !does_share || place(owner.core()) != (local, true) {
+            return Err(Some(owner));
+        }
+        interface.share(flow, owner, self.into());
+        Ok(())
+    }
+
+    /// Whether others may have part of what reaches its port.
+    #[inline]
+    pub(crate) fn may_share(&self) -> bool {
+        self.is_sharer.load(Ordering::Relaxed)
+    }
+
+    /// Whom it is about to accept a connection of, at one of its addresses.
+    pub(crate) fn each_waiting(&self, local: SocketAddr, peer: &mut dyn FnMut(SocketAddr)) {
+        if let Role::Listener(listening) = &*self.role.lock() {
+            listening.peers(local).for_each(peer);
+        }
+    }
+
+    /// The listener is about to be the kernel's, which may have part of what comes to others at its address: so are they. Its flows are
+    /// there still, and what comes by them follows it when all are the kernel's. Under the control lock.
+    pub(crate) fn leaves_with_others(&self, host: &Host<S>) {
+        if !self.may_share() {
+            return;
+        }
+        let shared = &self.common.shared_listeners;
+        shared.own().remove(&sys::inode(self.fd()));
+        if shared.are_leaving.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let flows = self.attachment().flows.clone();
+        for (interface, flow) in flows {
+            for other in interface.sharers(&flow, self) {
+                hand_over::leave(host, other, Reason::PortShared, "");
+            }
+        }
+        shared.are_leaving.store(false, Ordering::Relaxed);
+    }
+
+    /// The kernel's socket listens alone, perhaps at an address of listeners that are here: so do theirs. No lock may be held.
+    pub(super) fn takes_from_shared(&self, host: &Host<S>, fd: c_int) {
+        let shared = &self.common.shared_listeners;
+        let inode = sys::inode(fd);
+        shared.own().remove(&inode);
+        if shared.own().is_empty() || !has_reuse_port(fd) {
+            return;
+        }
+        let Ok(Some(addresses)) = Addresses::of(fd) else {
+            return;
+        };
+        let it = PortUser {
+            local: addresses.local,
+            peer: None,
+            inode,
+        };
+        let _control = host.control();
+        leave_to_others(host, &[it], &HashSet::new());
+    }
+}
+
+/// Leaves listeners to the kernel from which others take something. Under the control lock.
+fn leave_to_others<S: TcpStack>(host: &Host<S>, listeners: &[PortUser], own: &HashSet<u64>) {
+    for (fd, socket) in host.sockets() {
+        let is_sharer = socket.as_tcp().is_some_and(|it| it.may_share());
+        if !is_sharer || !socket.core().is_offloaded() {
+            continue;
+        }
+        let Ok(Some(addresses)) = Addresses::of(fd) else {
+            continue;
+        };
+        let place = Place::new(socket.core().family(), &addresses);
+        let is_stranger = |other: &PortUser| !own.contains(&other.inode);
+        let mut strangers = listeners.iter().filter(|other| is_stranger(other));
+        if strangers.any(|other| takes_from(&place, other)) {
+            hand_over::leave(host, socket, Reason::PortShared, "");
+        }
+    }
+}
+
+/// Leaves listeners to the kernel whose address a stranger has come to share. Returns whether any could.
+pub(crate) fn look_after_shared_listeners<S: TcpStack>(host: &Host<S>) -> bool {
+    let sharers = || {
+        let all = host.sockets().filter_map(|(_, socket)| socket.as_tcp());
+        all.filter(|it| it.may_share() && it.is_offloaded())
+    };
+    let any = host.sockets().find_map(|(_, socket)| socket.as_tcp());
+    let Some(shared) = any.map(|it| &it.common.shared_listeners) else {
+        return false;
+    };
+    if shared.own().is_empty() {
+        return false;
+    }
+    let Some(listeners) = host.network().listeners(None) else {
+        // Nobody knows who has come.
+        let _control = host.control();
+        sharers().for_each(|it| hand_over::leave(host, it.into(), Reason::ReuseAddress, ""));
+        return false;
+    };
+    let _control = host.control();
+    let own = shared.own().clone();
+    leave_to_others(host, &listeners, &own);
+    // What is not listed is closed, or does not listen yet.
+    let listed: HashSet<u64> = listeners.iter().map(|it| it.inode).collect();
+    let here: HashSet<u64> = sharers().map(|it| sys::inode(it.fd())).collect();
+    let is_there = |inode: &u64| listed.contains(inode) || here.contains(inode);
+    shared.own().retain(is_there);
+    true
+}
+
+fn has_reuse_port(fd: c_int) -> bool {
+    sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1)
+}
+
+/// Whether what waits for a listener that closes goes over to others at its address (`net.ipv4.tcp_migrate_req`).
+fn migrates() -> bool {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_migrate_req");
+    text.is_ok_and(|text| text.trim() != "0")
+}
