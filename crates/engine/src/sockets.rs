@@ -34,6 +34,7 @@ mod option_calls;
 pub(crate) mod option_names;
 pub(crate) mod options;
 pub(crate) mod own_rings;
+pub(crate) mod port_users;
 pub(crate) mod ports;
 pub(crate) mod readiness;
 pub(crate) mod reason;
