@@ -35,6 +35,7 @@ pub(crate) mod option_names;
 pub(crate) mod options;
 pub(crate) mod own_rings;
 pub(crate) mod port_place;
+pub(crate) mod port_users;
 pub(crate) mod ports;
 pub(crate) mod readiness;
 pub(crate) mod reason;

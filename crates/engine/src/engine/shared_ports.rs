@@ -47,11 +47,12 @@ impl<B: Backend> Task for SharedPorts<B> {
 }
 
 fn interval(is_busy: bool, cost: Duration) -> Duration {
-    if is_busy {
-        (cost * COST_SHARE).clamp(BUSY_INTERVAL, IDLE_INTERVAL)
+    let least = if is_busy {
+        BUSY_INTERVAL
     } else {
         IDLE_INTERVAL
-    }
+    };
+    (cost * COST_SHARE).max(least)
 }
 
 #[cfg(test)]
@@ -64,6 +65,7 @@ mod tests {
         assert_eq!(interval(false, Duration::ZERO), msec(500));
         assert_eq!(interval(true, Duration::from_micros(20)), msec(10));
         assert_eq!(interval(true, Duration::from_micros(500)), msec(50));
-        assert_eq!(interval(true, msec(200)), msec(500));
+        assert_eq!(interval(true, msec(20)), msec(2000));
+        assert_eq!(interval(false, msec(20)), msec(2000));
     }
 }

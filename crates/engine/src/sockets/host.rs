@@ -16,6 +16,7 @@ use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::links::Links;
 use crate::sockets::network::{Network, NextHopKey, PortUser};
 use crate::sockets::next_hops::{NextHops, SharedNextHop};
+use crate::sockets::port_users::{Look, LookBudget, PortUsers};
 use crate::sockets::ports::Ports;
 use crate::sockets::reason::Reason;
 use crate::sockets::rules::Rules;
@@ -44,7 +45,9 @@ pub struct Host<S: Stack> {
     /// The tick of the clock at which a sender last looked for members of groups on this host.
     pub(super) members_followed_nsec: AtomicU64,
     /// The UDP sockets of every process, and the tick of the clock at which they were.
-    users: Mutex<Option<(u64, Arc<Vec<PortUser>>)>>,
+    users: Mutex<Option<(u64, Arc<PortUsers>)>>,
+    /// What finding out who has a port has cost lately.
+    looks: Mutex<LookBudget>,
     /// Inode number of a socket that is about to be closed, which the kernel still lists; else 0. Under the control lock.
     closing_inode: AtomicU64,
     pub(crate) rules: Rules,
@@ -86,6 +89,7 @@ impl<S: Stack> Host<S> {
             groups_joined: AtomicBool::new(false),
             members_followed_nsec: AtomicU64::new(0),
             users: Mutex::default(),
+            looks: Mutex::new(LookBudget::new()),
             closing_inode: AtomicU64::new(0),
             rules: Rules::none(),
             segment,
@@ -163,7 +167,7 @@ impl<S: Stack> Host<S> {
 
     /// The UDP sockets of every process, as of a few milliseconds ago. Among them may be one that is about to be closed. `None`: the
     /// kernel does not say.
-    pub(crate) fn recent_port_users(&self) -> Option<Arc<Vec<PortUser>>> {
+    pub(crate) fn recent_port_users(&self) -> Option<Arc<PortUsers>> {
         let now = sys::tick_nsec();
         let recent = self
             .known_users()
@@ -173,9 +177,9 @@ impl<S: Stack> Host<S> {
     }
 
     /// The same as of now.
-    pub(crate) fn current_port_users(&self) -> Option<Arc<Vec<PortUser>>> {
+    pub(crate) fn current_port_users(&self) -> Option<Arc<PortUsers>> {
         let tick = sys::tick_nsec();
-        let users = Arc::new(self.network.port_users(None)?);
+        let users = Arc::new(PortUsers::new(self.network.port_users(None)?));
         *self.known_users() = Some((tick, Arc::clone(&users)));
         Some(users)
     }
@@ -185,17 +189,34 @@ impl<S: Stack> Host<S> {
         self.closing_inode.load(Ordering::Relaxed)
     }
 
-    fn known_users(&self) -> MutexGuard<'_, Option<(u64, Arc<Vec<PortUser>>)>> {
+    fn known_users(&self) -> MutexGuard<'_, Option<(u64, Arc<PortUsers>)>> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The UDP sockets of every process, or those with this port, as far as they are not about to be closed. `None`: the
-    /// kernel does not say.
-    pub(crate) fn port_users(&self, port: Option<u16>) -> Option<Vec<PortUser>> {
-        let mut users = self.network.port_users(port)?;
+    /// The UDP sockets of every process with a port, as far as they are not about to be closed. Those that others have opened in the last
+    /// milliseconds may be missing if the program opens thousands at once. `None`: the kernel does not say.
+    pub(crate) fn port_users(&self, port: u16) -> Option<Vec<PortUser>> {
+        let begin = sys::now_nsec();
+        let kept = self.known_users().clone();
+        let look = self.look_budget().next(begin, kept.is_some());
+        let mut users = match (look, kept) {
+            // Whoever is there may be gone again.
+            (Look::Kept, Some((_, kept))) if kept.of(port).is_empty() => return Some(Vec::new()),
+            (Look::All, _) => {
+                let users = self.current_port_users()?;
+                users.of(port).to_vec()
+            }
+            _ => self.network.port_users(Some(port))?,
+        };
+        let cost_nsec = sys::now_nsec().saturating_sub(begin);
+        self.look_budget().spend(cost_nsec);
         let closing = self.closing_inode();
         users.retain(|user| closing == 0 || user.inode != closing);
         Some(users)
+    }
+
+    fn look_budget(&self) -> MutexGuard<'_, LookBudget> {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The rules for sockets that are looked at from here on.

@@ -6,7 +6,7 @@
 
 mod port;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -15,6 +15,7 @@ use crate::sockets::attachment::MayOpen;
 use crate::sockets::groups::Receives;
 use crate::sockets::host::Host;
 use crate::sockets::network::{InterfaceFacts, PortUser};
+use crate::sockets::port_users::PortUsers;
 use crate::sockets::stack::Stack;
 use crate::sys;
 use crate::udp::{UdpSocket, UdpStack};
@@ -261,7 +262,7 @@ fn read_first<S: Stack>(socket: &UdpSocket<S>) {
 }
 
 /// Leaves to the kernel the groups that another process has come to receive from, too.
-pub(super) fn look_after<S: UdpStack>(host: &Host<S>, users: Option<&[PortUser]>) {
+pub(super) fn look_after<S: UdpStack>(host: &Host<S>, users: Option<&PortUsers>) {
     if !host.has_groups() {
         return;
     }
@@ -269,15 +270,14 @@ pub(super) fn look_after<S: UdpStack>(host: &Host<S>, users: Option<&[PortUser]>
         .sockets()
         .map(|(_, socket)| socket.core().shadow.inode.load(Ordering::Relaxed))
         .collect();
-    let others: Option<Vec<&PortUser>> = users.map(|users| {
-        let is_other = |user: &&PortUser| !own.contains(&user.inode);
-        users.iter().filter(is_other).collect()
-    });
-    let is_shared = |address: &SocketAddr| {
-        others.as_ref().is_none_or(|others| {
-            others
-                .iter()
-                .any(|user| user.local.port() == address.port() && may_have(user, address.ip()))
+    let mut others: HashMap<u16, Vec<&PortUser>> = HashMap::new();
+    let mut is_shared = |address: &SocketAddr| {
+        users.is_none_or(|users| {
+            let port = address.port();
+            let is_other = |user: &&PortUser| !own.contains(&user.inode);
+            let find = || users.of(port).iter().filter(is_other).collect();
+            let others = others.entry(port).or_insert_with(find);
+            others.iter().any(|user| may_have(user, address.ip()))
         })
     };
     let mut shared = HashSet::new();
@@ -285,7 +285,7 @@ pub(super) fn look_after<S: UdpStack>(host: &Host<S>, users: Option<&[PortUser]>
         let attachment = socket.core().attachment();
         if attachment.reuses_address() {
             let addresses = attachment.groups.flows.keys().map(|(_, address)| *address);
-            shared.extend(addresses.filter(is_shared));
+            shared.extend(addresses.filter(&mut is_shared));
         }
     }
     for address in shared {

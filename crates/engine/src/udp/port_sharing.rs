@@ -2,6 +2,7 @@
 //! (`compute_score` in `net/ipv4/udp.c`), so a socket is accelerated only while no other can take anything from it.
 
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 
 use crate::sockets::family::Addresses;
 use crate::sockets::hand_over;
@@ -21,7 +22,7 @@ pub(super) fn port_sharing<S: Stack>(
     socket: &SocketCore<S>,
     addresses: &Addresses,
 ) -> PortSharing {
-    let Some(mut users) = host.port_users(Some(addresses.local.port())) else {
+    let Some(mut users) = host.port_users(addresses.local.port()) else {
         return PortSharing::Unknown;
     };
     let inode = sys::inode(socket.fd());
@@ -55,8 +56,15 @@ pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) -> bool {
     let users = host.current_port_users();
     let _control = host.control();
     let own = accelerated_inodes(host);
-    groups::look_after(host, users.as_deref().map(Vec::as_slice));
+    groups::look_after(host, users.as_deref());
     for (fd, socket) in sharing {
+        let port = socket.core().attachment().groups.local.port();
+        let is_own = |other: &PortUser| own.contains(&other.inode);
+        if let Some(users) = &users
+            && users.of(port).iter().all(is_own)
+        {
+            continue;
+        }
         // It may have been closed meanwhile, or bound to another port.
         if !host.is_behind(fd, socket.core()) || !socket.core().is_offloaded() {
             continue;
@@ -70,10 +78,10 @@ pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) -> bool {
             continue;
         }
         let is_shared = users.as_ref().is_none_or(|users| {
-            let takes = |other: &PortUser| takes_from(&place, other);
-            users
-                .iter()
-                .any(|other| !own.contains(&other.inode) && takes(other))
+            let others = users.of(place.local.port()).iter();
+            others
+                .filter(|other| !is_own(other))
+                .any(|other| takes_from(&place, other))
         });
         if is_shared {
             hand_over::leave(host, socket, Reason::PortShared, "");
@@ -86,6 +94,6 @@ pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) -> bool {
 fn accelerated_inodes<S: Stack>(host: &Host<S>) -> HashSet<u64> {
     host.sockets()
         .filter(|(_, socket)| socket.core().is_offloaded())
-        .map(|(fd, _)| sys::inode(fd))
+        .map(|(_, socket)| socket.core().shadow.inode.load(Ordering::Relaxed))
         .collect()
 }

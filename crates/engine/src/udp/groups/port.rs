@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use dev_core::SourceFilter;
@@ -19,11 +18,8 @@ use crate::udp::{UdpSocket, UdpStack};
 pub(super) struct Port<S: Stack> {
     number: u16,
     pub(super) own: Vec<&'static UdpSocket<S>>,
-    /// The UDP sockets of all processes; `None`: the kernel does not say, or nobody else can have the port.
-    users: Option<Arc<Vec<PortUser>>>,
-    is_shareable: bool,
-    /// Of a socket that does not count any more.
-    closing_inode: u64,
+    /// Sockets on the port that are not ours; `None`: the kernel does not say.
+    others: Option<Vec<PortUser>>,
 }
 
 impl<S: UdpStack> Port<S> {
@@ -48,12 +44,20 @@ impl<S: UdpStack> Port<S> {
         if !has_groups {
             return None;
         }
+        let others = if is_shareable {
+            let inode = |socket: &&UdpSocket<S>| socket.shadow.inode.load(Ordering::Relaxed);
+            let closing = Some(host.closing_inode());
+            let known: HashSet<u64> = own.iter().map(inode).chain(closing).collect();
+            let users = host.recent_port_users();
+            let is_other = |user: &&PortUser| !known.contains(&user.inode);
+            users.map(|users| users.of(number).iter().filter(is_other).copied().collect())
+        } else {
+            Some(Vec::new())
+        };
         Some(Self {
             number,
             own,
-            users: is_shareable.then(|| host.recent_port_users()).flatten(),
-            is_shareable,
-            closing_inode: host.closing_inode(),
+            others,
         })
     }
 
@@ -84,23 +88,9 @@ impl<S: UdpStack> Port<S> {
 
     /// Whether a socket that is not ours may have a group's datagrams.
     fn is_shared(&self, group: IpAddr) -> bool {
-        let is_own = |user: &PortUser| {
-            let is_it = |socket: &&'static UdpSocket<S>| {
-                socket.shadow.inode.load(Ordering::Relaxed) == user.inode
-            };
-            self.own.iter().any(is_it)
-        };
-        let is_other = |user: &PortUser| {
-            user.local.port() == self.number
-                && user.inode != self.closing_inode
-                && may_have(user, group)
-                && !is_own(user)
-        };
-        self.is_shareable
-            && self
-                .users
-                .as_ref()
-                .is_none_or(|users| users.iter().any(is_other))
+        self.others
+            .as_ref()
+            .is_none_or(|others| others.iter().any(|user| may_have(user, group)))
     }
 
     /// Whether all that would have a group's datagrams are sockets of ours, and nothing stands in the way of any.

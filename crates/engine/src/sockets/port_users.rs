@@ -1,0 +1,138 @@
+//! The UDP sockets of every process, by port, and how often it is worth asking the kernel for them: it goes through all that there are.
+
+use std::collections::HashMap;
+
+use crate::sockets::network::PortUser;
+
+/// As of one moment.
+#[derive(Debug, Default)]
+pub(crate) struct PortUsers(HashMap<u16, Vec<PortUser>>);
+
+impl PortUsers {
+    pub(crate) fn new(users: Vec<PortUser>) -> Self {
+        let mut by_port: HashMap<u16, Vec<PortUser>> = HashMap::new();
+        for user in users {
+            by_port.entry(user.local.port()).or_default().push(user);
+        }
+        Self(by_port)
+    }
+
+    /// Those with a port.
+    pub(crate) fn of(&self, port: u16) -> &[PortUser] {
+        self.0.get(&port).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// So much may be spent on looks at once: some hundreds of sockets of one program.
+const BURST_NSEC: u64 = 10_000_000;
+/// The share of the time that looks may take beyond that: one part of so many.
+const TIME_SHARE: u64 = 4;
+
+/// What looks have cost lately. A program that opens thousands of sockets at once has them judged by a look that is some of its binds old.
+#[derive(Debug)]
+pub(crate) struct LookBudget {
+    as_of_nsec: u64,
+    left_nsec: u64,
+    is_burst: bool,
+}
+
+/// How to find out who has a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Ask for the port.
+    Port,
+    /// Ask for all, and keep that.
+    All,
+    /// What was kept has to do.
+    Kept,
+}
+
+impl LookBudget {
+    pub(crate) fn new() -> Self {
+        Self {
+            as_of_nsec: 0,
+            left_nsec: BURST_NSEC,
+            is_burst: false,
+        }
+    }
+
+    pub(crate) fn next(&mut self, now_nsec: u64, has_kept: bool) -> Look {
+        let passed = now_nsec.saturating_sub(self.as_of_nsec);
+        self.as_of_nsec = self.as_of_nsec.max(now_nsec);
+        self.left_nsec = (self.left_nsec + passed / TIME_SHARE).min(BURST_NSEC);
+        if self.left_nsec == BURST_NSEC {
+            self.is_burst = false;
+        }
+        match (self.is_burst, has_kept) {
+            (false, _) => Look::Port,
+            (true, true) if self.left_nsec == 0 => Look::Kept,
+            (true, _) => Look::All,
+        }
+    }
+
+    pub(crate) fn spend(&mut self, cost_nsec: u64) {
+        match self.left_nsec.checked_sub(cost_nsec) {
+            Some(left @ 1..) => self.left_nsec = left,
+            _ => {
+                self.is_burst = true;
+                // What is owed is waited for.
+                self.as_of_nsec += cost_nsec.saturating_sub(self.left_nsec) * TIME_SHARE;
+                self.left_nsec = 0;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USEC: u64 = 1000;
+    const SEC: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_few_sockets_are_looked_at_one_by_one() {
+        let mut budget = LookBudget::new();
+        let mut now = SEC;
+        for _ in 0..100 {
+            assert_eq!(budget.next(now, false), Look::Port);
+            budget.spend(50 * USEC);
+            now += 60 * USEC;
+        }
+    }
+
+    #[test]
+    fn many_at_once_spend_a_quarter_of_their_time_on_looks() {
+        let mut budget = LookBudget::new();
+        let (mut now, mut spent, mut has_kept) = (SEC, 0, false);
+        for number in 0..20_000 {
+            match budget.next(now, has_kept) {
+                Look::Kept => {}
+                look => {
+                    has_kept |= look == Look::All;
+                    let cost = number * USEC / 5;
+                    budget.spend(cost);
+                    spent += cost;
+                    now += cost;
+                }
+            }
+            now += 20 * USEC;
+        }
+        assert!(
+            spent <= BURST_NSEC * 2 + (now - SEC) / TIME_SHARE,
+            "{spent}"
+        );
+        assert_eq!(budget.next(now + SEC, true), Look::Port);
+    }
+
+    #[test]
+    fn users_are_found_by_port() {
+        let user = |local: &str| PortUser {
+            local: local.parse().unwrap(),
+            peer: None,
+            inode: 1,
+        };
+        let users = PortUsers::new(vec![user("10.0.0.1:5"), user("[::]:5"), user("0.0.0.0:6")]);
+        assert_eq!([5, 6, 7].map(|port| users.of(port).len()), [2, 1, 0]);
+    }
+}
