@@ -47,6 +47,28 @@ fn has_connection(namespace: &Namespace, is_so: impl Fn(&[&str]) -> bool) -> boo
     })
 }
 
+/// What is left of a connection on the kernel's sockets at both ends.
+fn left_behind(
+    pair: &Pair,
+    leave: impl Fn(&Pair, TcpStream, TcpStream) -> Option<TcpStream>,
+) -> Option<TcpStream> {
+    let listener = pair
+        .b
+        .enter(|| TcpListener::bind((Pair::ADDRESS_B, PORT)))
+        .unwrap();
+    let client = connect(pair);
+    leave(pair, client, listener.accept().unwrap().0)
+}
+
+/// The server's end waits.
+fn leave_time_wait(_: &Pair, mut client: TcpStream, server: TcpStream) -> Option<TcpStream> {
+    drop(server);
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    None
+}
+
+const TIME_WAIT: &str = "06";
+
 /// What `leave` leaves behind of a connection at the server, in that state, is in nobody's way, with or without the library.
 fn accepted_again(state: &str, leave: impl Fn(&Pair, TcpStream, TcpStream) -> Option<TcpStream>) {
     for with_library in [false, true] {
@@ -54,14 +76,7 @@ fn accepted_again(state: &str, leave: impl Fn(&Pair, TcpStream, TcpStream) -> Op
         set(&pair.a, "ip_local_port_range", "40000 40000");
         // With timestamps the kernel itself gives the addresses away.
         set(&pair.b, "tcp_timestamps", "0");
-        let left = {
-            let listener = pair
-                .b
-                .enter(|| TcpListener::bind((Pair::ADDRESS_B, PORT)))
-                .unwrap();
-            let client = connect(&pair);
-            leave(&pair, client, listener.accept().unwrap().0)
-        };
+        let left = left_behind(&pair, &leave);
         assert!(testkit::eventually(SOON, || is_in_state(&pair.b, state)));
         let mut command = if with_library {
             let mut command = preloaded(&pair.b, &program()).unwrap();
@@ -104,11 +119,62 @@ fn accepted_again(state: &str, leave: impl Fn(&Pair, TcpStream, TcpStream) -> Op
 
 #[test]
 fn time_wait_does_not_keep_a_peer_out() {
-    accepted_again("06", |_, mut client, server| {
-        drop(server);
-        assert_eq!(client.read(&mut [0]).unwrap(), 0);
-        None
-    });
+    accepted_again(TIME_WAIT, leave_time_wait);
+}
+
+/// The kernel is given a connection that nobody has accepted yet, while it has an earlier one of these addresses.
+#[test]
+fn time_wait_does_not_keep_a_connection_from_a_child_that_accepts() {
+    const SCRIPT: &str = "
+import os, socket, sys
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listener.bind((sys.argv[1], int(sys.argv[2])))
+listener.listen()
+print('listens', '', flush=True)
+sys.stdin.readline()
+if os.fork() == 0:
+    connection, _ = listener.accept()
+    connection.sendall(connection.recv(9))
+    os._exit(0)
+os.wait()
+";
+    for with_library in [false, true] {
+        let pair = or_skip!(Namespaces::pair());
+        set(&pair.a, "ip_local_port_range", "40000 40000");
+        set(&pair.b, "tcp_timestamps", "0");
+        left_behind(&pair, leave_time_wait);
+        assert!(testkit::eventually(SOON, || is_in_state(
+            &pair.b, TIME_WAIT
+        )));
+        let mut command = if with_library {
+            let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
+            command.env("VMA_TRACELEVEL", "debug");
+            command
+        } else {
+            pair.b.command("python3")
+        };
+        let address = Pair::ADDRESS_B.to_string();
+        command.args(["-c", SCRIPT, &address, &PORT.to_string()]);
+        let mut server = Running::start_interactive(command).unwrap();
+        assert!(
+            server.wait_for_output("listens ", SOON),
+            "{}",
+            server.stderr()
+        );
+        assert!(is_in_state(&pair.b, TIME_WAIT));
+        let mut client = connect(&pair);
+        client.write_all(b"once more").unwrap();
+        // The end of its input.
+        drop(server.stdin());
+        let mut text = String::new();
+        let read = client.read_to_string(&mut text);
+        let log = server.wait(SOON).unwrap().stderr;
+        assert!(read.is_ok(), "{read:?}: {log}");
+        assert_eq!(text, "once more", "{log}");
+        let returned = log.contains("shared with a child since fork");
+        assert_eq!(returned, with_library, "{log}");
+    }
 }
 
 #[test]

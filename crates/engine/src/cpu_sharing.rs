@@ -57,6 +57,11 @@ pub(crate) fn prepare() {
     crowd::prepare();
 }
 
+/// To be called when a thread is about to sleep until something comes.
+pub(crate) fn sleeps() {
+    crowd::sleeps(sys::now_nsec());
+}
+
 /// How long the library's own thread has run so far; 0 without one. In a child of fork(2) it is the parent's until another begins.
 fn own_thread_nsec() -> u64 {
     match OWN_THREAD.load(Ordering::Relaxed) {

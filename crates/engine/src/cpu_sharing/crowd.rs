@@ -2,6 +2,9 @@
 //!
 //! A thread that polls receives for all, so that a few suffice, and each further one keeps those that have work from their CPU. Up to a
 //! thread for each CPU may poll at a time; when there are more, a quarter as many may for a while.
+//!
+//! Threads that take turns on few CPUs are never seen to poll together. So those are counted, too, that have slept in a period of some
+//! milliseconds, each once: more than there are CPUs, by far, are a crowd.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -26,9 +29,17 @@ static MARKS: AtomicU32 = AtomicU32::new(0);
 const MARK_BITS: u32 = 10;
 const MARK_MASK: u64 = (1 << MARK_BITS) - 1;
 
+/// A period, as a shift of the clock's nanoseconds: 8 ms.
+const PERIOD_SHIFT: u32 = 23;
+/// So many threads for each CPU sleep in a period, at least, where they are a crowd.
+const CROWD_FACTOR: u32 = 2;
+static SLEPT: Slept = Slept(AtomicU64::new(0));
+
 thread_local! {
     /// The thread's mark and its last place.
     static OWN: Cell<(u64, usize)> = const { Cell::new((0, 0)) };
+    /// The period in which it has slept last.
+    static SLEPT_LAST: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Finds out how many may. Before, everybody may: a filter of system calls may come later.
@@ -60,6 +71,39 @@ pub(super) fn has_room(now_nsec: u64) -> bool {
         CROWDED_UNTIL_NSEC.store(now_nsec + CROWDED_NSEC, Ordering::Relaxed);
     }
     place.is_some()
+}
+
+/// The thread is about to sleep until something comes.
+pub(super) fn sleeps(now_nsec: u64) {
+    let many = CROWD_FACTOR * CPUS.load(Ordering::Relaxed);
+    if let Some(count) = SLEPT.count(now_nsec)
+        && many > 0
+        && count > many
+    {
+        CROWDED_UNTIL_NSEC.store(now_nsec + CROWDED_NSEC, Ordering::Relaxed);
+    }
+}
+
+/// A period, in the upper half, and how many threads have slept in it.
+struct Slept(AtomicU64);
+
+impl Slept {
+    /// Counts the thread; says how many that makes. `None`: it has slept in this period before.
+    fn count(&self, now_nsec: u64) -> Option<u32> {
+        let period = (now_nsec >> PERIOD_SHIFT) as u32;
+        if SLEPT_LAST.replace(period) == period {
+            return None;
+        }
+        let counted = |slept: u64| match (slept >> 32) as u32 == period {
+            true => slept + 1,
+            false => u64::from(period) << 32 | 1,
+        };
+        let one_more = |slept| Some(counted(slept));
+        let before = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        Some(counted(before.unwrap_or_else(|slept| slept)) as u32)
+    }
 }
 
 fn entry(mark: u64, now_nsec: u64) -> u64 {
@@ -106,5 +150,22 @@ mod tests {
         });
         assert!(own.join().unwrap(), "one alone goes on");
         CPUS.store(0, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn those_who_sleep_are_counted_once_in_a_period() {
+        let slept = Slept(AtomicU64::new(0));
+        let now = 1 << 49;
+        let another = |now| {
+            thread::scope(|scope| {
+                let sleeper = scope.spawn(|| (slept.count(now), slept.count(now)));
+                sleeper.join().unwrap()
+            })
+        };
+        let counts = [(); 3].map(|()| another(now));
+        assert_eq!(counts, [(Some(1), None), (Some(2), None), (Some(3), None)]);
+        let later = now + (1 << PERIOD_SHIFT);
+        assert_eq!(another(later - 1), (Some(4), None));
+        assert_eq!(another(later), (Some(1), None), "in another period");
     }
 }

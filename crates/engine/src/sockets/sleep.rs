@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use libc::{c_int, c_short};
 use stats::RingStats;
 
+use crate::cpu_sharing;
 use crate::sockets::held::{self, Held};
 use crate::sockets::interface::{Interface, InterfaceSet};
 use crate::sockets::interrupt;
@@ -154,6 +155,9 @@ impl Sleep {
     /// Everything is said. From here on others can wake the thread; the caller looks at the sockets once more before it sleeps. `again`:
     /// the call has slept before.
     pub(crate) fn settle(&mut self, again: bool) {
+        if !again {
+            cpu_sharing::sleeps();
+        }
         let mut held = Box::new(self.place(again));
         let waiter = match &held.seat {
             Some(seat) => Some(Arc::clone(&seat.waiter)),

@@ -4,6 +4,7 @@
 //! sleeps on the waiter's eventfd beside the devices' descriptors. Whoever makes a socket ready pays one load when
 //! nobody sleeps.
 
+mod late;
 mod queue;
 
 use std::cell::Cell;
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use descriptors::OwnDescriptor;
 
 use crate::sys;
+pub(crate) use late::WakesLater;
 pub(crate) use queue::WaitQueue;
 
 /// A sleeping thread: an eventfd.
@@ -77,13 +79,22 @@ impl Waiter {
         self.fd.as_raw_fd()
     }
 
-    /// Wakes it, unless somebody has done so in this sleep.
-    pub(crate) fn wake(&self) {
+    /// Wakes it, unless somebody has done so in this sleep; after [`WakesLater`].
+    pub(crate) fn wake(self: &Arc<Self>) {
         if self.woken.swap(true, Ordering::AcqRel) {
             return;
         }
         let _ = WOKEN.try_with(|woken| woken.set(woken.get().wrapping_add(1)));
-        sys::signal_eventfd(self.fd());
+        if !late::takes(self) {
+            sys::signal_eventfd(self.fd());
+        }
+    }
+
+    /// What is left of [`wake`](Self::wake), unless the sleep is over.
+    fn signal_if_woken(&self) {
+        if self.woken.load(Ordering::Acquire) {
+            sys::signal_eventfd(self.fd());
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use crate::sockets::interface::sending::SendRing;
 use crate::sockets::interface::shares::Shares;
 use crate::sockets::interface::sources::RefusedSources;
 use crate::sockets::stack::Stack;
+use crate::sockets::wait::WakesLater;
 use crate::sys;
 
 /// Whose a packet is.
@@ -139,6 +140,7 @@ impl<S: Stack> Interface<S> {
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) -> usize {
         self.kick_again_before_receiving();
+        let _wakes = WakesLater::begin();
         let mut guard = self.rx.lock(number);
         let (tables, side) = guard.both();
         let count = self.receive::<true>(tables, side, number, direct);
@@ -154,6 +156,7 @@ impl<S: Stack> Interface<S> {
         number: usize,
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) -> usize {
+        let _wakes = WakesLater::begin();
         let Some(mut guard) = self.rx.try_lock(number) else {
             return 0;
         };
@@ -169,6 +172,7 @@ impl<S: Stack> Interface<S> {
     #[cold]
     pub(super) fn drain_ring(&self, number: usize) -> usize {
         self.kick_again_before_receiving();
+        let _wakes = WakesLater::begin();
         let mut guard = self.rx.lock(number);
         let (tables, side) = guard.both();
         let count = self.receive::<false>(tables, side, number, &mut None);

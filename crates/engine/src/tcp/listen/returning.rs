@@ -337,6 +337,11 @@ fn admit<S: TcpStack>(
     let Some(snapshot) = stream.connection.export(now()) else {
         return;
     };
+    // An earlier connection of these addresses may be in the kernel still, in TIME-WAIT, and would hide the listener. The peer, which has
+    // ended a handshake since, does not know it any more.
+    if let Err(error) = host.network().end_connection(local, peer) {
+        log::warn!("{local}: an earlier connection of {peer} cannot be ended: {error}");
+    }
     let agreed = agreed(&snapshot);
     let packets = packets(&snapshot, local, peer);
     let admitted = match host.return_socket() {
