@@ -13,7 +13,7 @@ use crate::sockets::host::Host;
 use crate::sockets::interface::LongPacket;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
-use crate::tcp::TcpSocket;
+use crate::tcp::{TcpSocket, TcpStack};
 use crate::udp::{UdpSocket, UdpStack};
 
 /// A socket of any kind.
@@ -53,6 +53,15 @@ impl<B: Backend> UdpStack for AnySocket<B> {
         match self {
             Self::Udp(socket) => Some(socket),
             Self::Tcp(_) => None,
+        }
+    }
+}
+
+impl<B: Backend> TcpStack for AnySocket<B> {
+    fn as_tcp(self) -> Option<&'static TcpSocket<Self>> {
+        match self {
+            Self::Tcp(socket) => Some(socket),
+            Self::Udp(_) => None,
         }
     }
 }

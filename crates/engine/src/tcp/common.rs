@@ -23,6 +23,7 @@ use crate::tcp::exempt::Exempt;
 use crate::tcp::icmp::PathMtus;
 use crate::tcp::options::Defaults;
 use crate::tcp::payload::Received;
+use crate::tcp::reopen::Reopenings;
 use crate::tcp::sysctl;
 use crate::tcp::time_wait::Allowance;
 use crate::tcp::timers::Timers;
@@ -47,6 +48,7 @@ pub(crate) struct Common<S: Stack> {
     /// Connections that are over, and that nobody has.
     pub(super) ended: Ended<S>,
     pub(super) exempt: Exempt<S>,
+    pub(super) reopenings: Reopenings<S>,
 }
 
 /// A segment of a connection that is not known here. It may be one of the kernel's, which says so.
@@ -111,6 +113,7 @@ impl<S: Stack> Common<S> {
             time_waits: Mutex::new(Allowance::new(now())),
             ended: Ended::new(),
             exempt: Exempt::new(internal_thread),
+            reopenings: Reopenings::new(),
         }
     }
 

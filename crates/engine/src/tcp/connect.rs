@@ -354,7 +354,12 @@ impl<S: TcpStack> TcpSocket<S> {
                 }
             }
         };
-        if let Err(errno) = streams::connect(fd, self.family().form(peer)) {
+        let connect = || streams::connect(fd, self.family().form(peer));
+        let connected = match connect() {
+            Err(Errno(libc::EADDRNOTAVAIL)) if self.makes_room(host, peer, interface) => connect(),
+            connected => connected,
+        };
+        if let Err(errno) = connected {
             undo(&wanted, false);
             return Begun::Refused(errno);
         }

@@ -48,9 +48,10 @@ pub(super) enum Role<S: Stack> {
 }
 
 /// Kinds of sockets with TCP among them.
-pub trait TcpStack: Stack + From<&'static TcpSocket<Self>> {}
-
-impl<S: Stack + From<&'static TcpSocket<S>>> TcpStack for S {}
+pub trait TcpStack: Stack + From<&'static TcpSocket<Self>> {
+    /// The socket, if it is one of TCP.
+    fn as_tcp(self) -> Option<&'static TcpSocket<Self>>;
+}
 
 /// A TCP socket is a socket.
 impl<S: Stack> Deref for TcpSocket<S> {

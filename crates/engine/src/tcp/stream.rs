@@ -76,8 +76,7 @@ pub(super) struct Sent {
 /// its way, so nothing of it may ever be acknowledged.
 const ROOM_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How long a connection that goes on to TIME-WAIT waits for others, so that the internal thread wakes once for many. The peer's FIN is
-/// not acknowledged before, which nobody notices but the peer's kernel.
+/// How long a connection that goes on to TIME-WAIT waits for others, so that the internal thread wakes once for many.
 const TIME_WAIT_DELAY: Duration = Duration::from_millis(4);
 
 /// How often a connection that goes on to TIME-WAIT waits for others, a millisecond each.
@@ -278,7 +277,7 @@ impl<S: Stack> Stream<S> {
 
     /// Sends all that there is to send as packets that the device cuts. A system call each, which on veth takes them to the peer.
     fn transmit_whole(&mut self, counters: &SocketStats, now: Instant) {
-        if self.connection.state() == State::TimeWait && self.wait != Wait::Here {
+        if self.wait == Wait::Kernels {
             return;
         }
         let Some(way) = &self.way else {
@@ -325,8 +324,7 @@ impl<S: Stack> Stream<S> {
     /// Puts segments into the sending ring.
     #[inline]
     pub(super) fn transmit(&mut self, counters: &SocketStats, now: Instant) -> Sent {
-        if self.connection.state() == State::TimeWait && self.wait != Wait::Here {
-            // The kernel acknowledges the peer's FIN: a second time would draw a reset, which ends TIME-WAIT.
+        if self.wait == Wait::Kernels {
             return Sent::default();
         }
         let Some(way) = &self.way else {
