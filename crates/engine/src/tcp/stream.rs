@@ -49,6 +49,8 @@ pub(super) struct Stream<S: Stack> {
     waits: u8,
     /// The application has not been told of the end of the handshake by `connect(2)` (`SS_CONNECTING`).
     pub(super) is_connecting: bool,
+    /// `connect(2)` was called again meanwhile.
+    pub(super) is_asked_again: bool,
     pub(super) is_read_shut: bool,
     /// What was received is about to be taken by a call that has looked at it (`splice(2)`): others find nothing.
     pub(super) is_lent: bool,
@@ -139,6 +141,7 @@ impl<S: Stack> Stream<S> {
             is_listed: false,
             waits: 0,
             is_connecting: false,
+            is_asked_again: false,
             is_read_shut: false,
             is_lent: false,
             is_write_shut: false,
