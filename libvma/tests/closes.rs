@@ -205,3 +205,93 @@ fn a_servers_closed_connections_have_no_descriptors_over_ipv6() {
         compared(served, true, true);
     }
 }
+
+/// So often a client connects from the same port.
+const AGAIN: usize = 15;
+const TIME_WAIT: u8 = 6;
+
+/// What a client sees that closes first, or last; and whether the side that closes first waits still.
+fn again(pair: &Pair, server: Command, client: Command, how: &str, address: IpAddr) -> String {
+    let arguments = |command: &mut Command, how: &str| {
+        let place = [Pair::ADDRESS_B.to_string(), PORT.to_string()];
+        command.arg(how).args(place).arg(AGAIN.to_string());
+        if address.is_ipv6() {
+            command.env("CASE_OVER_IPV6", "real");
+        }
+    };
+    let (mut server, mut client) = (server, client);
+    arguments(&mut server, "answer");
+    arguments(&mut client, how);
+    let mut server = Running::start(server).unwrap();
+    assert!(server.wait_for_output("ready", SOON), "{}", server.stderr());
+    let client = Running::start(client).unwrap().wait(SOON).unwrap();
+    assert!(
+        client.status.success(),
+        "{}{}",
+        client.stdout,
+        client.stderr
+    );
+    if !client.stdout.is_empty() {
+        return client.stdout + &client.stderr + &server.stderr();
+    }
+    let server = server.wait(SOON).unwrap();
+    assert!(
+        server.status.success(),
+        "{}{}",
+        server.stdout,
+        server.stderr
+    );
+    // A reset would have come by then.
+    thread::sleep(Duration::from_millis(100));
+    let waits = if how == "first" { &pair.a } else { &pair.b };
+    format!("{} in TIME-WAIT\n", in_state(waits, TIME_WAIT))
+}
+
+/// On the kernel and with either side preloaded. They wait less than the old connection is still here.
+fn used_again(how: &str, is_ipv6: bool) {
+    let address = match is_ipv6 {
+        true => IpAddr::V6(Pair::IPV6_ADDRESS_B),
+        false => IpAddr::V4(Pair::ADDRESS_B),
+    };
+    let program = program();
+    let command = |namespace: &Namespace, has_library: bool| match has_library {
+        true => preloaded(namespace, &program).unwrap(),
+        false => namespace.command(&program),
+    };
+    for (server, client) in [(false, false), (true, false), (false, true)] {
+        let played = testkit::retry_if_paused(|| {
+            let plain = Namespaces::new();
+            let pair = match if is_ipv6 { plain.ipv6() } else { plain }.create() {
+                Ok(pair) => pair,
+                Err(reason) => {
+                    testkit::skip(reason);
+                    return Ok(());
+                }
+            };
+            let (server, client) = (command(&pair.b, server), command(&pair.a, client));
+            match again(&pair, server, client, how, address) {
+                seen if seen == "1 in TIME-WAIT\n" => Ok(()),
+                seen => Err(seen),
+            }
+        });
+        played.unwrap_or_else(|seen| panic!("server {server}, client {client}: {seen}"));
+    }
+}
+
+#[test]
+fn a_port_is_used_again_by_who_closes_first() {
+    used_again("first", false);
+}
+
+#[test]
+fn a_port_is_used_again_by_who_closes_last() {
+    used_again("last", false);
+}
+
+#[test]
+fn a_port_is_used_again_over_ipv6() {
+    if Path::new("/proc/net/if_inet6").exists() {
+        used_again("first", true);
+        used_again("last", true);
+    }
+}

@@ -129,6 +129,11 @@ fn room_that_is_not_needed_may_be_none() {
 }
 
 #[test]
+fn states_are_told_as_the_kernel_tells_them() {
+    compared(&or_skip!(pair()), "states");
+}
+
+#[test]
 fn a_refusal_is_told_as_the_kernel_tells_it() {
     compared(&or_skip!(pair()), "refused");
 }

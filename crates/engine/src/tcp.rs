@@ -23,6 +23,7 @@ mod options;
 mod orphan;
 mod payload;
 mod receive;
+mod reopen;
 mod send;
 mod send_file;
 mod socket;

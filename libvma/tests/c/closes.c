@@ -4,6 +4,11 @@
 //
 // The program may have 120 descriptors. It makes so many connections one after the other, as a server or as a client, and closes each.
 // Then it says how many other files it can have; and when it is told to (a line), whether it has many descriptors still.
+//
+//   closes answer|first|last <address> <port> <count>
+//
+// A server that answers each connection, and a client that connects to it again and again by the same port of its own, and closes
+// before the server or after it.
 #include "case.h"
 #include <dirent.h>
 
@@ -50,6 +55,57 @@ static int connected(void)
     return close(fd);
 }
 
+static void answered(int listener)
+{
+    int fd = accept(listener, NULL, NULL);
+    char how = 0, end;
+    MUST(fd);
+    MUST(recv(fd, &how, 1, 0));
+    must(send(fd, "r", 1, MSG_NOSIGNAL) == 1, "send", __LINE__);
+    if (how == 'f')
+        must(recv(fd, &end, 1, 0) == 0, "recv", __LINE__);
+    MUST(close(fd));
+}
+
+#define OWN_PORT 6001
+
+/* 0, or why not. */
+static int connected_again(char how)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1, failed = 0;
+    MUST(fd);
+    MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
+    struct sockaddr_in self = address(PEER, OWN_PORT);
+    char octets[2] = {how};
+    if (bind(fd, generic(&self), sizeof self) < 0 || connect(fd, generic(&place), sizeof place) < 0)
+        failed = errno;
+    else if (send(fd, octets, 1, MSG_NOSIGNAL) != 1 || recv(fd, octets, 1, 0) != 1)
+        failed = errno;
+    else if (how == 'l' && recv(fd, octets, 1, 0) != 0)
+        failed = errno;
+    MUST(close(fd));
+    // The other side has to hear of the end first.
+    sleep_msec(3);
+    return failed;
+}
+
+static int again(const char *how, int count)
+{
+    if (strcmp(how, "answer") == 0) {
+        int listener = listening();
+        printf("ready\n");
+        while (count-- > 0)
+            answered(listener);
+        return 0;
+    }
+    for (int number = 0; number < count; number++) {
+        int failed = connected_again(*how);
+        if (failed)
+            printf("%d: %s\n", number, strerrorname_np(failed));
+    }
+    return 0;
+}
+
 static int descriptors(void)
 {
     DIR *directory = opendir("/proc/self/fd");
@@ -70,6 +126,8 @@ int main(int argc, char **argv)
     struct rlimit limit = {LIMIT, LIMIT};
     MUST(setrlimit(RLIMIT_NOFILE, &limit));
     place = address(argv[2], atoi(argv[3]));
+    if (strcmp(argv[1], "serve") != 0 && strcmp(argv[1], "connect") != 0)
+        return again(argv[1], atoi(argv[4]));
     int serves = strcmp(argv[1], "serve") == 0, count = atoi(argv[4]), done = 0;
     int listener = serves ? listening() : -1;
     printf("ready\n");

@@ -642,6 +642,30 @@ static void known_at_once(void) {
     }
 }
 
+// What connect(2) says once more while nobody answers, and TCP_INFO when both sides have closed.
+static void states(void) {
+    struct tcp_info info;
+    socklen_t len = sizeof info;
+    char octet;
+    int fd = connected();
+    check(shutdown(fd, SHUT_WR) == 0, "shutdown");
+    check(recv(fd, &octet, 1, 0) == 0, "recv");
+    usleep(60000);
+    check(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0, "TCP_INFO");
+    printf("state %d\n", info.tcpi_state);
+    check(close(fd) == 0, "close");
+    struct sockaddr_in nobody = peer;
+    nobody.sin_addr.s_addr = htonl(ntohl(peer.sin_addr.s_addr) + 70);
+    struct timeval patience = {.tv_usec = 200000};
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    check(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0, "SO_SNDTIMEO");
+    for (int count = 0; count < 3; count++) {
+        int connected = connect(fd, (struct sockaddr *)&nobody, sizeof nobody);
+        printf("connect %d, errno %d\n", connected, errno);
+    }
+    check(close(fd) == 0, "close");
+}
+
 int main(int argc, char **argv) {
     check(argc == 4, "arguments");
     peer.sin_family = AF_INET;
@@ -663,6 +687,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(name, "room")) room();
     else if (!strcmp(name, "refused")) refused();
     else if (!strcmp(name, "known_at_once")) known_at_once();
+    else if (!strcmp(name, "states")) states();
     else if (!strcmp(name, "six")) six();
     else if (!strcmp(name, "dummy_sends")) dummy_sends();
     else if (!strcmp(name, "harmless_options")) harmless_options();

@@ -60,8 +60,8 @@ impl<B: Backend> UdpStack for AnySocket<B> {
 impl<B: Backend> TcpStack for AnySocket<B> {
     fn as_tcp(self) -> Option<&'static TcpSocket<Self>> {
         match self {
-            Self::Udp(_) => None,
             Self::Tcp(socket) => Some(socket),
+            Self::Udp(_) => None,
         }
     }
 }

@@ -74,6 +74,7 @@ impl<B: Backend> Engine<B> {
             // Perhaps what a timer waits for has come.
             self.links.drain();
             is_busy = tcp::run_timers(self, self.tcp, |socket| self.give_stream_back(socket));
+            self.tcp.open_again(self);
             // Tells devices of what was sent.
             self.links.drain();
         }

@@ -119,6 +119,27 @@ pub(crate) fn connect(fd: c_int, peer: SocketAddr) -> Result<(), Errno> {
     with_address(libc::SYS_connect, fd, Sockaddr::from(peer).as_bytes())
 }
 
+/// What a socket sends that is connected after this is lost on this host (`true`), until that is taken back: it is told to go by way of a
+/// loopback address, where packets with such an option are dropped (`accept_source_route`, `seg6_enabled`).
+pub(crate) fn lose_packets(fd: c_int, is_ipv6: bool, lost: bool) -> Result<(), Errno> {
+    /// `IPOPT_LSRR` by way of 127.0.0.1, and `IPOPT_END`.
+    const V4: [u8; 8] = [131, 7, 4, 127, 0, 0, 1, 0];
+    /// `struct ipv6_sr_hdr` with one segment, ::1.
+    const V6: [u8; 24] = {
+        let mut header = [0; 24];
+        header[1] = 2;
+        header[2] = 4;
+        header[23] = 1;
+        header
+    };
+    match (is_ipv6, lost) {
+        (false, true) => set_option(fd, libc::IPPROTO_IP, libc::IP_OPTIONS, &V4),
+        (false, false) => set_option(fd, libc::IPPROTO_IP, libc::IP_OPTIONS, &[0_u8; 0]),
+        (true, true) => set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_RTHDR, &V6),
+        (true, false) => set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_RTHDR, &[0_u8; 0]),
+    }
+}
+
 /// `bind(2)`; the address is of the socket's family.
 pub(crate) fn bind(fd: c_int, local: SocketAddr) -> Result<(), Errno> {
     with_address(libc::SYS_bind, fd, Sockaddr::from(local).as_bytes())

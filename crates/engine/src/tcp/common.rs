@@ -24,6 +24,7 @@ use crate::tcp::icmp::PathMtus;
 use crate::tcp::listen::SharedListeners;
 use crate::tcp::options::Defaults;
 use crate::tcp::payload::Received;
+use crate::tcp::reopen::Reopenings;
 use crate::tcp::sysctl;
 use crate::tcp::time_wait::Allowance;
 use crate::tcp::timers::Timers;
@@ -49,6 +50,7 @@ pub(crate) struct Common<S: Stack> {
     pub(super) ended: Ended<S>,
     pub(super) exempt: Exempt<S>,
     pub(super) shared_listeners: SharedListeners,
+    pub(super) reopenings: Reopenings<S>,
 }
 
 /// A segment of a connection that is not known here. It may be one of the kernel's, which says so.
@@ -114,6 +116,7 @@ impl<S: Stack> Common<S> {
             ended: Ended::new(),
             exempt: Exempt::new(internal_thread),
             shared_listeners: SharedListeners::default(),
+            reopenings: Reopenings::new(),
         }
     }
 

@@ -113,6 +113,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 if self.shadow.nonblocking.load(Ordering::Relaxed) {
                     ConnectOutcome::Fail(Errno(libc::EALREADY))
                 } else {
+                    stream.is_asked_again = true;
                     ConnectOutcome::Wait
                 }
             }
@@ -149,13 +150,15 @@ impl<S: TcpStack> TcpSocket<S> {
                     return StreamOutcome::Done(0);
                 }
             }
+            // The handshake goes on (`inet_stream_connect`).
+            let goes_on = match stream.is_asked_again {
+                true => libc::EALREADY,
+                false => libc::EINPROGRESS,
+            };
             drop(role);
             if let Some(outcome) = self.wait(call, events::OUT | events::ALWAYS) {
                 return match outcome {
-                    // The handshake goes on (`inet_stream_connect`).
-                    StreamOutcome::Fail(Errno(libc::EAGAIN)) => {
-                        StreamOutcome::Fail(Errno(libc::EINPROGRESS))
-                    }
+                    StreamOutcome::Fail(Errno(libc::EAGAIN)) => StreamOutcome::Fail(Errno(goes_on)),
                     outcome => outcome,
                 };
             }
@@ -344,7 +347,12 @@ impl<S: TcpStack> TcpSocket<S> {
                 }
             }
         };
-        if let Err(errno) = streams::connect(fd, self.family().form(peer)) {
+        let connect = || streams::connect(fd, self.family().form(peer));
+        let connected = match connect() {
+            Err(Errno(libc::EADDRNOTAVAIL)) if self.makes_room(host, peer, interface) => connect(),
+            connected => connected,
+        };
+        if let Err(errno) = connected {
             undo(&wanted, false);
             return Begun::Refused(errno);
         }

@@ -68,6 +68,16 @@ impl<S: TcpStack> TcpSocket<S> {
         let now = now();
         let mut role = self.role.lock();
         let outcome = match &mut *role {
+            Role::Stream(stream) if stream.is_in_the_way_of(&segment.header) => {
+                stream.gives_way();
+                self.common
+                    .reopenings
+                    .add(stream.interface, segment, origin);
+                Outcome {
+                    wake_up: Some(now),
+                    ..Outcome::default()
+                }
+            }
             Role::Stream(stream) => {
                 let ecn = Ecn::from_tos(segment.tos);
                 stream

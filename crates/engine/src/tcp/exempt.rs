@@ -277,7 +277,7 @@ impl<S: TcpStack> Exempt<S> {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
-    fn take_opening(&'static self, segment: &Segment, origin: Origin) {
+    pub(super) fn take_opening(&'static self, segment: &Segment, origin: Origin) {
         self.take(segment, origin, None);
         let interfaces: Vec<_> = match &*self.role.lock() {
             Role::Listener(listening) => listening.interfaces().collect(),
@@ -288,7 +288,7 @@ impl<S: TcpStack> TcpSocket<S> {
 }
 
 /// Whether a segment opens a connection, as the program that steers them sees it.
-fn opens(flags: Flags) -> bool {
+pub(super) fn opens(flags: Flags) -> bool {
     flags.contains(Flags::SYN) && !flags.intersects(Flags::ACK | Flags::RST)
 }
 

@@ -21,7 +21,7 @@ use crate::tcp::{Common, TcpSocket, TcpStack};
 
 mod remains;
 
-pub(super) use remains::connect_with;
+pub(super) use remains::{connect_with, tell};
 
 /// What came for a connection while it was being moved.
 #[derive(Debug)]

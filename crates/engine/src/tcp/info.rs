@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ::tcp::congestion::BbrInfo;
-use ::tcp::{CongestionAlgorithm, Info, WindowScales};
+use ::tcp::{CongestionAlgorithm, Info, State, WindowScales};
 
 use crate::sockets::stack::Stack;
 use crate::tcp::TcpSocket;
@@ -27,7 +27,12 @@ impl<S: Stack> TcpSocket<S> {
         let Role::Stream(stream) = &*self.role.lock() else {
             return None;
         };
-        Some(bytes_of(&stream.connection.info(now())))
+        let mut bytes = bytes_of(&stream.connection.info(now()));
+        if stream.is_over() {
+            // Of TIME-WAIT the kernel's sockets know nothing.
+            bytes[0] = State::Closed.linux_number();
+        }
+        Some(bytes)
     }
 
     /// What `TCP_CC_INFO` tells of a stream: only BBR has something to tell. `None`: the kernel knows.

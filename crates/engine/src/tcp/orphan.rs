@@ -35,6 +35,11 @@ impl Orphan {
         }
     }
 
+    /// The same without the kernel's socket, which is closed.
+    pub(super) fn without_copy(self) -> Self {
+        Self { copy: None, ..self }
+    }
+
     /// When the connection becomes the kernel's.
     pub(super) fn leaves_at(&self) -> Instant {
         self.leaves_at

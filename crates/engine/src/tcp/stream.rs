@@ -49,6 +49,8 @@ pub(super) struct Stream<S: Stack> {
     waits: u8,
     /// The application has not been told of the end of the handshake by `connect(2)` (`SS_CONNECTING`).
     pub(super) is_connecting: bool,
+    /// `connect(2)` was called again meanwhile.
+    pub(super) is_asked_again: bool,
     pub(super) is_read_shut: bool,
     /// What was received is about to be taken by a call that has looked at it (`splice(2)`): others find nothing.
     pub(super) is_lent: bool,
@@ -76,8 +78,7 @@ pub(super) struct Sent {
 /// its way, so nothing of it may ever be acknowledged.
 const ROOM_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How long a connection that goes on to TIME-WAIT waits for others, so that the internal thread wakes once for many. The peer's FIN is
-/// not acknowledged before, which nobody notices but the peer's kernel.
+/// How long a connection that goes on to TIME-WAIT waits for others, so that the internal thread wakes once for many.
 const TIME_WAIT_DELAY: Duration = Duration::from_millis(4);
 
 /// How often a connection that goes on to TIME-WAIT waits for others, a millisecond each.
@@ -140,6 +141,7 @@ impl<S: Stack> Stream<S> {
             is_listed: false,
             waits: 0,
             is_connecting: false,
+            is_asked_again: false,
             is_read_shut: false,
             is_lent: false,
             is_write_shut: false,
@@ -278,7 +280,7 @@ impl<S: Stack> Stream<S> {
 
     /// Sends all that there is to send as packets that the device cuts. A system call each, which on veth takes them to the peer.
     fn transmit_whole(&mut self, counters: &SocketStats, now: Instant) {
-        if self.connection.state() == State::TimeWait && self.wait != Wait::Here {
+        if self.wait == Wait::Kernels {
             return;
         }
         let Some(way) = &self.way else {
@@ -325,8 +327,7 @@ impl<S: Stack> Stream<S> {
     /// Puts segments into the sending ring.
     #[inline]
     pub(super) fn transmit(&mut self, counters: &SocketStats, now: Instant) -> Sent {
-        if self.connection.state() == State::TimeWait && self.wait != Wait::Here {
-            // The kernel acknowledges the peer's FIN: a second time would draw a reset, which ends TIME-WAIT.
+        if self.wait == Wait::Kernels {
             return Sent::default();
         }
         let Some(way) = &self.way else {

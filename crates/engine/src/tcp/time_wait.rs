@@ -1,7 +1,8 @@
 //! TIME-WAIT is the kernel's: it is cheap there, bounded, outlives the process, and the kernel knows when addresses may be used again.
 //!
-//! The kernel's socket is brought to FIN-WAIT-1 in silence. The peer's FIN, which ended the connection here and was not acknowledged
-//! yet, is then given to it: the kernel acknowledges that, and waits.
+//! The peer's FIN, which ended the connection here, is acknowledged at once: until then the peer's addresses are taken there. The kernel's
+//! socket is brought to FIN-WAIT-1 in silence, and that FIN given to it. What the kernel answers must not leave, for to a peer that has
+//! forgotten the connection it would be worth a reset, which ends TIME-WAIT ([`streams::lose_packets`]).
 //!
 //! That costs as much as the rest of a short connection. So it is [bounded](Allowance), as the kernel bounds it
 //! (`net.ipv4.tcp_max_tw_buckets`): connections beyond that end as soon as both sides have closed. Initial sequence numbers grow with
@@ -9,17 +10,16 @@
 
 use std::time::Duration;
 
-use ::tcp::{Flags, Header, Instant, State};
+use ::tcp::{Flags, Header, Instant, SeqNumber, State};
 use libc::c_int;
 use wire::tcp::{Options, Timestamps};
 
-use crate::sockets::family::{Family, link_of};
+use crate::sockets::family::Family;
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::sys::Errno;
-use crate::sys::streams;
+use crate::sys::{Errno, streams};
 use crate::tcp::common::now;
-use crate::tcp::hand_over::{connect_with, packet};
+use crate::tcp::hand_over::{connect_with, tell};
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
@@ -28,7 +28,7 @@ use crate::tcp::{Common, TcpSocket, TcpStack};
 /// What becomes of a connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// Nothing was decided. Until then the peer's FIN is not acknowledged.
+    /// Nothing was decided.
     #[default]
     Open,
     /// The same; it is one of those that may go to the kernel.
@@ -93,29 +93,18 @@ impl<S: TcpStack> TcpSocket<S> {
                 return;
             }
             let fd = stream.kernels_fd().unwrap_or_else(|| self.fd());
-            let fin = begin(fd, self.family(), stream, &[], now());
-            if reuses {
-                // The repair has changed that.
-                let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1);
-            }
-            fin.map(|fin| (stream.local, stream.peer, fin))
+            put(host, fd, self.family(), stream, &[], reuses)
         };
-        let is_begun = match begun {
-            Ok((local, peer, fin)) => {
-                // What comes from here on is for the kernel.
-                self.drop_flows();
-                let raw = host.return_socket().zip(packet(local, peer, &fin, &[]));
-                raw.is_some_and(|(raw, packet)| raw.send(&packet, link_of(local, peer)))
-            }
-            Err(errno) => {
-                log::debug!(
-                    "fd {}: no TIME-WAIT of the kernel's: errno {}",
-                    self.fd(),
-                    errno.0
-                );
-                false
-            }
-        };
+        match begun {
+            // What comes from here on is for the kernel.
+            Ok(()) => self.drop_flows(),
+            Err(errno) => log::debug!(
+                "fd {}: no TIME-WAIT of the kernel's: errno {}",
+                self.fd(),
+                errno.0
+            ),
+        }
+        let is_begun = begun.is_ok();
         if let Role::Stream(stream) = &mut *self.role.lock() {
             stream.wait = if is_begun { Wait::Kernels } else { Wait::Here };
         }
@@ -144,18 +133,21 @@ impl<S: Stack> Stream<S> {
     }
 }
 
-/// Brings the kernel's socket to FIN-WAIT-1, with what nobody has read. Returns the FIN that it lacks. The socket is under repair.
-pub(super) fn begin<S: TcpStack>(
+/// Brings the kernel's socket to TIME-WAIT, with what nobody has read. The socket is under repair. `reuses`: it has `SO_REUSEADDR`.
+pub(super) fn put<S: TcpStack>(
+    host: &Host<S>,
     fd: c_int,
     family: Family,
     stream: &Stream<S>,
     unread: &[Received],
-    now: Instant,
-) -> Result<Header, Errno> {
+    reuses: bool,
+) -> Result<(), Errno> {
+    let now = now();
     let residue = stream.connection.residue().ok_or(Errno(libc::EINVAL))?;
     let timestamp = residue.timestamp(now);
     let ends = (family.form(stream.local), family.form(stream.peer));
     streams::disconnect(fd)?;
+    streams::lose_packets(fd, stream.peer.is_ipv6(), true)?;
     connect_with(fd, ends, (residue.snd_nxt - 1, residue.rcv_nxt - 1), unread)?;
     if let Some((value, _)) = timestamp {
         streams::set_tcp_option(fd, libc::TCP_REPAIR_OPTIONS, &TIMESTAMPS_ON)?;
@@ -163,10 +155,14 @@ pub(super) fn begin<S: TcpStack>(
     }
     streams::shutdown(fd, libc::SHUT_WR)?;
     streams::repair_ends(fd, false)?;
-    Ok(Header {
-        seq: (residue.rcv_nxt - 1).0,
-        ack: residue.snd_nxt.0,
-        flags: Flags::ACK | Flags::FIN,
+    if reuses {
+        // The repair has changed that, and TIME-WAIT keeps it as it finds it.
+        let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1);
+    }
+    let header = |seq: SeqNumber, ack: SeqNumber, flags: Flags| Header {
+        seq: seq.0,
+        ack: ack.0,
+        flags: Flags::ACK | flags,
         window: u16::MAX,
         urgent: 0,
         options: Options {
@@ -176,7 +172,18 @@ pub(super) fn begin<S: TcpStack>(
             }),
             ..Options::default()
         },
-    })
+    };
+    let between = (stream.local, stream.peer);
+    // Both sides have closed at once, as the kernel sees it (CLOSING): to what ends that nothing is to be said.
+    let (first, last) = (residue.rcv_nxt - 1, residue.rcv_nxt);
+    let told = tell(
+        host,
+        between,
+        &header(first, residue.snd_nxt - 1, Flags::FIN),
+    );
+    streams::lose_packets(fd, stream.peer.is_ipv6(), false)?;
+    let told = told && tell(host, between, &header(last, residue.snd_nxt, Flags::ACK));
+    told.then_some(()).ok_or(Errno(libc::EHOSTUNREACH))
 }
 
 /// `TCPOPT_TIMESTAMP`, for `TCP_REPAIR_OPTIONS`.

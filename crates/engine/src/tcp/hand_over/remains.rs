@@ -14,7 +14,6 @@ use crate::sockets::host::Host;
 use crate::sys::streams::{self, RepairQueue};
 use crate::sys::{self, Errno};
 use crate::tcp::TcpStack;
-use crate::tcp::common::now;
 use crate::tcp::payload::Received;
 use crate::tcp::stream::Stream;
 use crate::tcp::time_wait::{self, Wait};
@@ -49,12 +48,7 @@ pub(super) fn put<S: TcpStack>(
     }
     let before = streams::widen_buffers(fd, 0, len_of(&remains.unread));
     if owes_time_wait {
-        let fin = time_wait::begin(fd, family, stream, &remains.unread, now())?;
-        if reuses {
-            // The repair has changed that, and TIME-WAIT keeps it as it finds it.
-            let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1);
-        }
-        tell(host, (stream.local, stream.peer), &fin);
+        time_wait::put(host, fd, family, stream, &remains.unread, reuses)?;
     } else {
         if is_kernels {
             streams::repair_begins(fd)?;
@@ -196,7 +190,7 @@ fn ends_by<S: TcpStack>(
 }
 
 /// A segment in the peer's stead, to the kernel's socket only.
-fn tell<S: TcpStack>(
+pub(in crate::tcp) fn tell<S: TcpStack>(
     host: &Host<S>,
     (local, peer): (SocketAddr, SocketAddr),
     header: &Header,

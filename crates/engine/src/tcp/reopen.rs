@@ -1,0 +1,164 @@
+//! The addresses of a connection that is over, and that nobody has any more, for a new one: a peer that uses its port again is let in as
+//! by the kernel, also within the moment for which the old connection is still here, and so is a client of this process.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+
+use ::tcp::{Header, State};
+use dev_core::Protocol;
+use wire::tcp::Segment;
+
+use crate::sockets::delivery;
+use crate::sockets::family::local_address;
+use crate::sockets::host::Host;
+use crate::sockets::interface::Interface;
+use crate::sockets::stack::Stack;
+use crate::tcp::common::{Stranger, now};
+use crate::tcp::deliver::Origin;
+use crate::tcp::exempt::opens;
+use crate::tcp::hand_over::send_on;
+use crate::tcp::orphan::Orphan;
+use crate::tcp::socket::Role;
+use crate::tcp::stream::Stream;
+use crate::tcp::time_wait::Wait;
+use crate::tcp::{Common, TcpSocket, TcpStack};
+
+/// Segments that open connections with the addresses of such as are over.
+pub(super) struct Reopenings<S: Stack> {
+    segments: Mutex<Vec<Reopening<S>>>,
+}
+
+struct Reopening<S: Stack> {
+    interface: &'static Interface<S>,
+    segment: Segment,
+    origin: Origin,
+}
+
+/// More than that are lost: the peer sends them again.
+const SEGMENTS_MAX: usize = 256;
+
+impl<S: Stack> Reopenings<S> {
+    pub(super) fn new() -> Self {
+        Self {
+            segments: Mutex::default(),
+        }
+    }
+
+    /// The caller has the old connection looked after at once, in the internal thread. Under the ring's lock.
+    #[cold]
+    pub(super) fn add(&self, interface: &'static Interface<S>, segment: &Segment, origin: Origin) {
+        let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        if segments.len() < SEGMENTS_MAX {
+            segments.push(Reopening {
+                interface,
+                // The peer sends data of its SYN again.
+                segment: Segment {
+                    payload_len: 0,
+                    ..*segment
+                },
+                origin,
+            });
+        }
+    }
+
+    fn take(&self) -> Vec<Reopening<S>> {
+        let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *segments)
+    }
+}
+
+impl<S: Stack> fmt::Debug for Reopenings<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reopenings").finish_non_exhaustive()
+    }
+}
+
+impl<S: TcpStack> Common<S> {
+    /// In the internal thread, when it has ended what was over: has those opened whose addresses are free.
+    pub(crate) fn open_again(&self, host: &Host<S>) {
+        for Reopening {
+            interface,
+            segment,
+            origin,
+        } in self.reopenings.take()
+        {
+            let (local, peer) = delivery::ends(&segment, origin.link_index);
+            let owner = interface.owner_of(Protocol::Tcp, local, peer);
+            match owner.and_then(S::as_tcp) {
+                Some(owner) => owner.take_opening(&segment, origin),
+                // The kernel knows who listens, or resets it.
+                None => {
+                    if let Some(raw) = host.return_socket() {
+                        send_on(raw, &Stranger::new(&segment, origin.link_index, None));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<S: Stack> Stream<S> {
+    /// Whether a segment opens a connection for which this one, which is over and nobody's, is to [give way](Self::gives_way).
+    #[inline]
+    pub(super) fn is_in_the_way_of(&self, header: &Header) -> bool {
+        self.orphan.is_some() && opens(header.flags) && self.is_over_for(header)
+    }
+
+    #[cold]
+    fn is_over_for(&self, syn: &Header) -> bool {
+        match self.connection.state() {
+            State::Closed => true,
+            State::TimeWait => self.wait != Wait::Kernels && self.connection.accepts_syn(syn),
+            _ => false,
+        }
+    }
+
+    /// It waits no more.
+    #[cold]
+    pub(super) fn gives_way(&mut self) {
+        if self.owes_time_wait() {
+            self.wait = Wait::Here;
+        }
+    }
+}
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// The kernel does not let the socket connect to `peer`, as its addresses are taken. Returns whether that was by a connection of this
+    /// process that is over and that nobody has: it has left them. Under the control lock.
+    #[cold]
+    pub(super) fn makes_room(
+        &self,
+        host: &Host<S>,
+        peer: SocketAddr,
+        interface: &'static Interface<S>,
+    ) -> bool {
+        let Some(local) = local_address(self.fd()) else {
+            return false;
+        };
+        // Its end may have come already.
+        interface.poll_all();
+        let owner = interface.owner_of(Protocol::Tcp, local, peer);
+        let owner = owner.and_then(S::as_tcp);
+        owner.is_some_and(|owner| owner.leaves_addresses(host))
+    }
+
+    fn leaves_addresses(&self, host: &Host<S>) -> bool {
+        let waits = match &mut *self.role.lock() {
+            Role::Stream(stream) if stream.is_abandoned_and_over() => {
+                stream.owes_time_wait() && stream.may_wait_in_kernel(self.common, now())
+            }
+            _ => return false,
+        };
+        if waits {
+            self.leave_time_wait(host);
+        } else {
+            self.drop_flows();
+        }
+        if let Role::Stream(stream) = &mut *self.role.lock() {
+            // With it goes the kernel's socket.
+            stream.orphan = stream.orphan.take().map(Orphan::without_copy);
+        }
+        true
+    }
+}
