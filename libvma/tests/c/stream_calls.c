@@ -229,6 +229,7 @@ static void *waits_by_epoll(void *argument)
     MUST(epoll_ctl(set, EPOLL_CTL_ADD, *fd, &event));
     say("epoll_wait elsewhere", epoll_wait(set, &told, 1, 20000));
     printf("  %#x\n", told.events);
+    fcntl(*fd, F_SETFL, O_NONBLOCK);
     say("then accept", accept(*fd, NULL, NULL));
     MUST(close(set));
     return NULL;

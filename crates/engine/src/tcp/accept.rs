@@ -52,7 +52,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 return Accepting::Ready;
             }
             let hint = self.shadow.readable_hint.swap(false, Ordering::Relaxed);
-            if (hint || polls % POLLS_PER_KERNEL == 0) && self.kernel_has_connection() {
+            if (hint || polls % POLLS_PER_KERNEL == 0) && self.kernel_has_answer() {
                 return Accepting::Other(StreamOutcome::Kernel);
             }
             if self.is_committed() {
@@ -65,8 +65,10 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    fn kernel_has_connection(&self) -> bool {
-        sys::poll_one(self.fd(), libc::POLLIN).is_ok_and(|ready| ready & libc::POLLIN != 0)
+    /// Whether the kernel has an answer: a connection, or that its socket has just ceased to listen.
+    fn kernel_has_answer(&self) -> bool {
+        let answers = libc::POLLIN | libc::POLLHUP;
+        sys::poll_one(self.fd(), libc::POLLIN).is_ok_and(|ready| ready & answers != 0)
     }
 
     /// Takes the connection that has waited longest. `open` makes an object for its descriptor. `None`: there is none after all; a
