@@ -231,6 +231,8 @@ macro_rules! interposed {
             fn vdprintf(fd: c_int, format: *const c_char, list: *mut c_void) -> c_int => stream;
             /// `vdprintf` with `_FORTIFY_SOURCE`.
             fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, list: *mut c_void) -> c_int => stream;
+            /// As `dprintf`: the C library writes.
+            fn backtrace_symbols_fd(addresses: *const *mut c_void, count: c_int, fd: c_int) -> () => stream;
             /// As `close`, which the C library does past the hook.
             fn fclose(stream: *mut FILE) -> c_int => stream;
             /// As `fclose`. Standard error may be another file then, which is where the log goes.

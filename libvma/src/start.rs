@@ -54,6 +54,8 @@ fn begin() {
     environment::process_starts();
     log_sink::process_starts();
     started_with::look();
+    #[cfg(target_arch = "x86_64")]
+    crate::hooks::by_number::look();
 }
 
 /// Whether TCP sockets of this program may be accelerated. Looked up once, without a word: where rules leave all of them to the

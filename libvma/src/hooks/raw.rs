@@ -1,12 +1,12 @@
 //! `syscall(2)`: system calls by number. libuv closes descriptors so, sends and receives several datagrams, and uses `io_uring`; of
-//! those the hooks have to know, and of calls that give up rights, as Go's runtime and libcap make them. All others go straight to the kernel, in the instructions of the C library's own function: a child of
-//! `clone(2)` may return from here on another stack.
+//! those the hooks have to know, of calls that give up rights, as Go's runtime and libcap make them, and of those on sockets of ours (`by_number.rs`). All
+//! others go straight to the kernel, in the instructions of the C library's own function: a child of `clone(2)` may return from here on another stack.
 
 use std::arch::naked_asm;
 
 use libc::{c_int, c_long, c_uint, c_void, mmsghdr, timespec};
 
-use super::{descriptor, receive, rights, ring, send};
+use super::{by_number, descriptor, receive, rights, ring, send};
 use crate::epoll_waits;
 use crate::guard;
 use crate::life;
@@ -23,6 +23,11 @@ pub unsafe extern "C" fn syscall() {
     naked_asm!(
         "cmp rdi, {close_number}",
         "je 2f",
+        "cmp rdi, {last_number}",
+        "ja {straight}",
+        "lea rax, [rip + {is_by_number}]",
+        "cmp byte ptr [rax + rdi], 0",
+        "jne 8f",
         // All others have higher numbers than what is called for each packet.
         "cmp rdi, {setuid_number}",
         "jb {straight}",
@@ -88,6 +93,19 @@ pub unsafe extern "C" fn syscall() {
         "mov rdx, rcx",
         "mov rcx, r8",
         "jmp {register}",
+        // The last argument that is on the stack, and where the call returns to; aligned for the call.
+        "8:",
+        "mov rax, [rsp]",
+        "mov r11, [rsp + 8]",
+        "sub rsp, 8",
+        "push rax",
+        "push r11",
+        "call {by_number}",
+        "add rsp, 24",
+        "ret",
+        last_number = const by_number::LAST_NUMBER,
+        is_by_number = sym by_number::IS_HERE,
+        by_number = sym by_number,
         close_number = const libc::SYS_close,
         recvmmsg_number = const libc::SYS_recvmmsg,
         sendmmsg_number = const libc::SYS_sendmmsg,
@@ -143,6 +161,36 @@ unsafe extern "C" fn straight(
         "jmp {failed}",
         failed = sym failed,
     )
+}
+
+/// Calls that the hooks have by name.
+///
+/// # Safety
+/// That of the system call of this number.
+unsafe extern "C" fn by_number(
+    number: c_long,
+    first: c_long,
+    second: c_long,
+    third: c_long,
+    fourth: c_long,
+    fifth: c_long,
+    sixth: c_long,
+    returns_to: usize,
+) -> c_long {
+    if by_number::is_for_hooks(number, first, returns_to) {
+        let arguments = [first, second, third, fourth, fifth, sixth];
+        // SAFETY: the caller's promise.
+        if let Some(result) = unsafe { by_number::call(number, arguments) } {
+            return result;
+        }
+    }
+    type Call =
+        unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
+    type Straight = unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
+    // SAFETY: it passes on as many arguments as it is called with, by registers and the stack, up to six.
+    let call = unsafe { std::mem::transmute::<Straight, Call>(straight) };
+    // SAFETY: the caller's promise.
+    unsafe { call(number, first, second, third, fourth, fifth, sixth) }
 }
 
 /// `straight` with the arguments of other system calls.

@@ -81,6 +81,16 @@ hook! {
 }
 
 hook! {
+    /// `backtrace_symbols_fd(3)`
+    fn backtrace_symbols_fd(addresses: *const *mut c_void, count: c_int, fd: c_int) -> () {
+        if is_left_to_printing(fd) {
+            // SAFETY: the arguments are the caller's own.
+            unsafe { real::backtrace_symbols_fd(addresses, count, fd) };
+        }
+    }
+}
+
+hook! {
     /// `fclose(3)`
     fn fclose(stream: *mut FILE) -> c_int {
         closing(stream);

@@ -6,6 +6,7 @@
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include <aio.h>
 #include <dirent.h>
+#include <execinfo.h>
 #include <netinet/tcp.h>
 #include <sched.h>
 #include <spawn.h>
@@ -332,6 +333,7 @@ static char *const no_arguments[] = {NULL};
     CALL(freopen64, FILE *stream = fdopen(fd, "r+"); say("freopen64", stream && freopen64("/dev/null", "r", stream) ? 0 : -1); is_gone = 1) \
     CALL(dprintf, say("dprintf", dprintf(fd, "%s %d %.1f", "formatted", 7, 1.5)))                                                    \
     CALL(__dprintf_chk, say("__dprintf_chk", __dprintf_chk(fd, 1, "%s %d %.1f", "formatted", 7, 1.5)))                               \
+    CALL(backtrace_symbols_fd, void *frames[1] = {NULL}; backtrace_symbols_fd(frames, 1, fd))                                        \
     CALL(vdprintf, say("vdprintf", print_with_list(0, fd, "%s %d %.1f", "formatted", 7, 1.5)))                                       \
     CALL(__vdprintf_chk, say("__vdprintf_chk", print_with_list(1, fd, "%s %d %.1f", "formatted", 7, 1.5)))                           \
     CALL(sigaction, ACTION; say("sigaction", sigaction(SIGUSR1, &action, NULL)); raise(SIGUSR1))                                     \

@@ -286,6 +286,7 @@ static void unused(void)
         say("system", system("exit 3"));
         exchange("the parent", fd);
     }
+    MUST(close(fd));
 }
 
 static const struct test_case cases[] = {{"streams", streams},
