@@ -1,7 +1,7 @@
 //! Flows: which packets belong to which socket.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 /// Transport protocol of a flow, by its IANA number.
@@ -28,7 +28,7 @@ pub struct Flow {
 /// Maps packets to values: the exact flow first, then whoever owns the port.
 #[derive(Debug)]
 pub struct FlowTable<T> {
-    v4: Table<u64, T, BuildHasherDefault<FlowHasher>>,
+    v4: Table<u64, T, FlowHash>,
     v6: Table<V6Key, T, RandomState>,
 }
 
@@ -197,14 +197,46 @@ pub(crate) fn key(protocol: Protocol, address: SocketAddrV4) -> u64 {
     u64::from(u32::from(*address.ip())) << 32 | u64::from(address.port()) << 16 | protocol as u64
 }
 
-/// Multiplicative hashing: the keys are our own sockets' addresses, so nobody else can choose colliding ones. Not for IPv6, where a
-/// peer has 2^64 addresses to choose from.
-#[derive(Debug, Default)]
-pub(crate) struct FlowHasher(u64);
+/// Hashing of addresses of IPv4, by multiplication with a secret number: whoever chooses the addresses and ports that connections come from
+/// does not know which of them collide. Not for IPv6, where a peer has 2^64 addresses to try.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowHash {
+    seed: u64,
+    factor: u64,
+}
+
+impl Default for FlowHash {
+    fn default() -> Self {
+        let secret = RandomState::new();
+        Self {
+            seed: secret.hash_one(0_u8),
+            factor: secret.hash_one(1_u8) | 1,
+        }
+    }
+}
+
+impl BuildHasher for FlowHash {
+    type Hasher = FlowHasher;
+
+    #[inline]
+    fn build_hasher(&self) -> FlowHasher {
+        FlowHasher {
+            state: self.seed,
+            factor: self.factor,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct FlowHasher {
+    state: u64,
+    factor: u64,
+}
 
 impl Hasher for FlowHasher {
+    #[inline]
     fn finish(&self) -> u64 {
-        self.0
+        self.state
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -214,9 +246,10 @@ impl Hasher for FlowHasher {
     }
 
     #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "both halves are used")]
     fn write_u64(&mut self, value: u64) {
-        let mixed = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 29);
+        let product = u128::from(self.state ^ value) * u128::from(self.factor);
+        self.state = (product as u64) ^ ((product >> 64) as u64);
     }
 }
 
@@ -236,6 +269,26 @@ mod tests {
             local: address(local),
             peer: peer.map(address),
         }
+    }
+
+    /// As one who knows the code would choose them: many of one port that differ in few bits.
+    #[test]
+    fn peers_that_are_chosen_to_collide_do_not() {
+        const COUNT: usize = 1 << 13;
+        let mut shift = 0;
+        while shift <= 64 - 13 {
+            let hash = FlowHash::default();
+            let mut in_bucket = vec![0_u32; COUNT];
+            for peer in 0..COUNT as u64 {
+                let bucket = hash.hash_one((1_u64, peer << shift)) % COUNT as u64;
+                in_bucket[usize::try_from(bucket).unwrap()] += 1;
+            }
+            let most = in_bucket.iter().max().unwrap();
+            assert!(*most < 32, "{most} in one bucket, from bit {shift} on");
+            shift += 1;
+        }
+        let [one, other] = [(); 2].map(|()| FlowHash::default());
+        assert_ne!(one.hash_one(1_u64), other.hash_one(1_u64));
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! Multicast groups: every socket that receives a group's datagrams gets each of them.
 
 use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
-use crate::flow::{FlowHasher, Protocol, V6Key, key, v6_key};
+use crate::flow::{FlowHash, Protocol, V6Key, key, v6_key};
 
 /// Whose datagrams a member of a group gets (RFC 3376 section 3, RFC 3810 section 3).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +64,7 @@ struct Group<T> {
 /// scope of a source's does.
 #[derive(Debug)]
 pub struct GroupTable<T> {
-    v4: HashMap<u64, Group<T>, BuildHasherDefault<FlowHasher>>,
+    v4: HashMap<u64, Group<T>, FlowHash>,
     v6: HashMap<V6Key, Group<T>>,
 }
 

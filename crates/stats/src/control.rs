@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::mapping::sys;
 use crate::process::segment_path;
+use crate::reader::SegmentFile;
 
 /// What a process is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +153,8 @@ pub enum ControlError {
 /// It does not answer, or says why it will not.
 pub fn ask(dir: &Path, pid: u32, request: &Request) -> Result<(), ControlError> {
     let system = |source| ControlError::System { pid, source };
-    let path = beside(&segment_path(dir, pid));
+    let found = SegmentFile::open(dir, pid).map(|file| file.path().to_owned());
+    let path = beside(&found.unwrap_or_else(|_| segment_path(dir, pid)));
     // Named, so that there is somewhere to answer to; the name is free again when it is dropped.
     let own = AnswerPath(dir.join(format!(".vma_stats.{}", std::process::id())));
     let _ = std::fs::remove_file(&own.0);

@@ -25,7 +25,7 @@
 //!
 //! **Trust.** The reader treats the file as hostile. The writer never takes an offset or a size back
 //! from the segment, so damage done by another process of the same user changes numbers only. The file is
-//! read-only (0444); whoever truncates it all the same raises `SIGBUS` in writer and readers, whose handlers
+//! read-only, and of its user only (0400); whoever truncates it all the same raises `SIGBUS` in writer and readers, whose handlers
 //! call [`survive_truncation`]. A reader wants the file to belong to the process's user or to root.
 
 #![deny(unsafe_code)]

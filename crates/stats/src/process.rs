@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::FILE_PREFIX;
 use crate::mapping::sys;
-use crate::reader::Reader;
+use crate::reader::{Reader, SegmentFile};
 
 /// A live process with a statistics file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,8 @@ pub fn list_directory(dir: &Path) -> io::Result<Listing> {
         let Some(pid) = name.to_str().and_then(parse_name) else {
             continue;
         };
-        match (process_start_time_ticks(pid), Reader::open(dir, pid)) {
+        let reader = SegmentFile::open_at(entry.path(), pid).and_then(SegmentFile::read);
+        match (process_start_time_ticks(pid), reader) {
             // The id may be one of another PID namespace, whose process this one does not see.
             (None, _) if is_in_use(&entry.path()) => {}
             (None, _) => listing.stale.push(entry.path()),
@@ -124,10 +125,27 @@ pub(crate) fn segment_path(dir: &Path, pid: u32) -> PathBuf {
     dir.join(format!("{FILE_PREFIX}{pid}"))
 }
 
-/// The process id of a file name, which must be the one that the writer forms.
+/// The paths of segments that a process may have made because somebody else has the name of [`segment_path`].
+pub(crate) fn other_segment_paths(dir: &Path, pid: u32) -> Vec<PathBuf> {
+    let is_it = |name: &str| parse_name(name) == Some(pid) && name.contains(&format!("{pid}."));
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_it))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// Hexadecimal digits behind the process id in the name that nobody can guess.
+pub(crate) const TAG_DIGITS: usize = 16;
+
+/// The process id of a file name, which must be one that the writer forms.
 fn parse_name(name: &str) -> Option<u32> {
-    let pid: u32 = name.strip_prefix(FILE_PREFIX)?.parse().ok()?;
-    (pid > 0 && name == format!("{FILE_PREFIX}{pid}")).then_some(pid)
+    let numbers = name.strip_prefix(FILE_PREFIX)?;
+    let (number, tag) = numbers.split_once('.').unwrap_or((numbers, ""));
+    let is_tag = tag.len() == TAG_DIGITS && tag.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let pid: u32 = number.parse().ok()?;
+    let is_plain = number == numbers;
+    (pid > 0 && number == pid.to_string() && (is_plain || is_tag)).then_some(pid)
 }
 
 impl Reader {
@@ -176,9 +194,15 @@ mod tests {
     #[test]
     fn names_only_as_the_writer_forms_them() {
         assert_eq!(parse_name("vmastat.17"), Some(17));
+        assert_eq!(parse_name("vmastat.17.0123456789abcdef"), Some(17));
         for other in [
             "vmastat.",
             "vmastat.017",
+            "vmastat.17.",
+            "vmastat.17.control",
+            "vmastat.17.0123456789abcde",
+            "vmastat.17.0123456789abcdex",
+            "vmastat.17.0123456789abcdef.control",
             "vmastat.+17",
             "vmastat.0",
             "vmastat.17x",

@@ -14,7 +14,7 @@ use crate::layout::{
     SectionRow,
 };
 use crate::mapping::{EntryView, ReadMapping};
-use crate::process::{process_users, segment_path};
+use crate::process::{other_segment_paths, process_users, segment_path};
 use crate::schema::Entry;
 use crate::sections::{SECTIONS, SectionKind, with_sections};
 
@@ -58,12 +58,27 @@ pub struct SegmentFile {
 }
 
 impl SegmentFile {
-    /// Opens `<dir>/vmastat.<pid>`, which has to belong to the process's user or to root. Its contents are not looked at.
+    /// Opens `<dir>/vmastat.<pid>`, which has to belong to the process's user or to root. If it does not, or is not there, it is
+    /// the first `<dir>/vmastat.<pid>.<16 hexadecimal digits>` that does. Its contents are not looked at.
     ///
     /// # Errors
     /// It is not there, or no segment of that process's user.
     pub fn open(dir: &Path, pid: u32) -> Result<Self, ReadError> {
-        let path = segment_path(dir, pid);
+        Self::open_at(segment_path(dir, pid), pid).or_else(|error| {
+            // Somebody else may have the name.
+            let others = other_segment_paths(dir, pid).into_iter();
+            let mut opened = others.filter_map(|path| Self::open_at(path, pid).ok());
+            opened.next().ok_or(error)
+        })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The same at the path of a file of `pid`.
+    pub(crate) fn open_at(path: PathBuf, pid: u32) -> Result<Self, ReadError> {
         // Without O_NONBLOCK, a FIFO of this name would stop the reader for good.
         let opened = OpenOptions::new()
             .read(true)

@@ -3,7 +3,7 @@
 use std::ffi::{CString, OsStr};
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -21,7 +21,7 @@ mod identity;
 mod sections;
 mod told;
 
-use file::{during, file_path};
+use file::{during, file_path, make_file, unguessable};
 pub use identity::Identity;
 use identity::write_header;
 pub(crate) use sections::Owner;
@@ -60,7 +60,8 @@ struct Core {
 impl Segment {
     /// Publishes `<dir>/vmastat.<pid>`. A file of that name, left behind by an earlier process with
     /// this id, is removed first; anything else in its place is an error and stays untouched, and so
-    /// does the file of a process that has this id in another PID namespace.
+    /// does the file of a process that has this id in another PID namespace. What belongs to another user and cannot be
+    /// removed leaves the name to him: the file is then `<dir>/vmastat.<pid>.<16 hexadecimal digits>`.
     ///
     /// A relative `dir` counts from the working directory of this moment. The descriptor is closed
     /// again before the call returns. May change errno.
@@ -80,19 +81,25 @@ impl Segment {
         if bytes > limit {
             return Err(CreateError::FileSizeLimit { bytes, limit });
         }
-        if sys::is_locked(&path) {
-            return Err(CreateError::InUse);
-        }
-        match sys::unlink(&path) {
-            Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
-                return Err(during("removal of the old file of this process id")(error));
+        let (path, fd) = match make_file(&path) {
+            Ok(fd) => (path, fd),
+            // Anybody can take a name beforehand where everybody can make files, and only its owner give it back.
+            Err(error) if sys::is_of_another_user(&path) => {
+                // Those of programs that this process ran before.
+                for left in process::other_segment_paths(dir, pid) {
+                    let left = CString::new(left.into_os_string().into_vec());
+                    let left = left.iter().filter(|left| !sys::is_of_another_user(left));
+                    left.for_each(|left| drop(sys::unlink(left)));
+                }
+                let path = unguessable(&path).ok_or(error)?;
+                let fd = make_file(&path)?;
+                (path, fd)
             }
-            _ => {}
-        }
-        let fd = sys::create_new(&path).map_err(during("creation"))?;
+            Err(error) => return Err(error),
+        };
         let mapped = || -> Result<_, CreateError> {
             sys::lock(&fd);
-            sys::set_mode(fd.number(), 0o444).map_err(during("fchmod"))?;
+            sys::set_mode(fd.number(), 0o400).map_err(during("fchmod"))?;
             sys::allocate(&fd, plan.allocated_bytes).map_err(during("allocation"))?;
             sys::set_size(&fd, plan.total_bytes).map_err(during("ftruncate"))?;
             let id = sys::file_id(&fd).map_err(during("fstat"))?;

@@ -347,7 +347,7 @@ fn capacity_beyond_the_limit_is_refused() {
 }
 
 #[test]
-fn file_is_readable_by_all_whatever_the_umask() {
+fn file_is_readable_by_its_user_only_whatever_the_umask() {
     let dir = directory();
     // The umask belongs to the process, so the other tests of this file see it as well; none minds.
     // SAFETY: takes a number and cannot fail.
@@ -356,7 +356,7 @@ fn file_is_readable_by_all_whatever_the_umask() {
     // SAFETY: as above.
     unsafe { libc::umask(old) };
     let status = fs::metadata(file(dir.path())).unwrap();
-    assert_eq!(status.permissions().mode() & 0o7777, 0o444);
+    assert_eq!(status.permissions().mode() & 0o7777, 0o400);
     assert!(
         status.blocks() * 512 >= status.len(),
         "all blocks are allocated"
@@ -405,6 +405,35 @@ fn file_of_another_is_not_unlinked() {
         fs::read_to_string(file(dir.path())).unwrap(),
         "of somebody else"
     );
+}
+
+/// Anybody can make files in the usual directory, and lock them.
+#[test]
+fn a_name_that_another_user_has_taken_hides_nobody() {
+    const OTHER: u32 = 65_534;
+    let dir = directory();
+    fs::write(file(dir.path()), "taken").unwrap();
+    if std::os::unix::fs::chown(file(dir.path()), Some(OTHER), Some(OTHER)).is_err() {
+        // Only root can give a file away.
+        return;
+    }
+    let held = fs::File::open(file(dir.path())).unwrap();
+    held.lock().unwrap();
+    let segment = create(dir.path());
+    let pid = std::process::id();
+    assert_eq!(fs::read_to_string(file(dir.path())).unwrap(), "taken");
+    assert_eq!(Reader::open(dir.path(), pid).unwrap().process().pid, pid);
+    let found = list_directory(dir.path()).unwrap();
+    assert_eq!(found.live.len(), 1, "{found:?}");
+    assert_ne!(found.live[0].path, file(dir.path()));
+    // Neither does one that bears such a name.
+    let forged = dir.path().join(format!("vmastat.{pid}.0123456789abcdef"));
+    fs::copy(&found.live[0].path, &forged).unwrap();
+    std::os::unix::fs::chown(&forged, Some(OTHER), Some(OTHER)).unwrap();
+    assert_eq!(list_directory(dir.path()).unwrap().live.len(), 1);
+    let path = found.live[0].path.clone();
+    drop(segment);
+    assert!(!path.exists() && file(dir.path()).exists());
 }
 
 #[test]

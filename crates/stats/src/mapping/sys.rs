@@ -92,6 +92,29 @@ pub(crate) fn is_locked(path: &CStr) -> bool {
     check(result).is_err_and(|error| error.raw_os_error() == Some(libc::EWOULDBLOCK))
 }
 
+/// Whether something at the path, or a symbolic link there, belongs to another user than the one that this process acts for.
+pub(crate) fn is_of_another_user(path: &CStr) -> bool {
+    // SAFETY: takes nothing.
+    let user = unsafe { libc::syscall(libc::SYS_geteuid) };
+    let status = status(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW);
+    status.is_ok_and(|status| c_long::from(status.st_uid) != user)
+}
+
+/// `None`: the kernel has none yet, or no such call.
+pub(crate) fn random() -> Option<u64> {
+    let mut bytes = [0_u8; 8];
+    // SAFETY: writable for its length.
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_getrandom,
+            bytes.as_mut_ptr(),
+            bytes.len(),
+            libc::GRND_NONBLOCK,
+        )
+    };
+    (got == 8).then(|| u64::from_ne_bytes(bytes))
+}
+
 /// Gives the file its size with all blocks allocated: a full disk is an error here, not a SIGBUS in
 /// the application when it first counts something.
 pub(crate) fn allocate(fd: &Fd, bytes: usize) -> io::Result<()> {
@@ -162,15 +185,24 @@ pub(crate) fn unlink(path: &CStr) -> io::Result<()> {
 }
 
 pub(crate) fn file_id(fd: &Fd) -> io::Result<FileId> {
-    status(fd.0, c"", libc::AT_EMPTY_PATH)
+    status(fd.0, c"", libc::AT_EMPTY_PATH).map(FileId::from)
 }
 
 /// Of the path itself, when it is a symbolic link.
 pub(crate) fn file_id_at(path: &CStr) -> io::Result<FileId> {
-    status(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW)
+    status(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW).map(FileId::from)
 }
 
-fn status(directory: c_int, path: &CStr, flags: c_int) -> io::Result<FileId> {
+impl From<libc::stat> for FileId {
+    fn from(status: libc::stat) -> Self {
+        Self {
+            device: status.st_dev,
+            inode: status.st_ino,
+        }
+    }
+}
+
+fn status(directory: c_int, path: &CStr, flags: c_int) -> io::Result<libc::stat> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: the path ends with a zero byte and `status` has the kernel's structure on 64-bit Linux.
     let result = unsafe {
@@ -184,11 +216,7 @@ fn status(directory: c_int, path: &CStr, flags: c_int) -> io::Result<FileId> {
     };
     check(result)?;
     // SAFETY: the call succeeded, so the kernel filled it.
-    let status = unsafe { status.assume_init() };
-    Ok(FileId {
-        device: status.st_dev,
-        inode: status.st_ino,
-    })
+    Ok(unsafe { status.assume_init() })
 }
 
 /// RLIMIT_FSIZE, bytes. Growing a file beyond it kills the process with SIGXFSZ.
