@@ -175,10 +175,12 @@ pub fn epoll_wait(host: &Host, pair: &Pair, input: &mut Input<'_>) {
     // SAFETY: callers say for how many entries it is writable.
     let events = |count| unsafe { std::slice::from_raw_parts_mut(place, count) };
     if set.waits_in_kernel() {
+        let silence_before = engine::silence_changes();
         let found = kernel();
         set.leave_kernel_wait();
         if let Ok(count @ 1..) = found {
-            let kept = set.kernel_has_reported(events(count), || set.has_kernel_waiters());
+            let kept =
+                set.kernel_has_reported(events(count), silence_before, || set.has_kernel_waiters());
             assert!(kept <= count);
         }
         return;
