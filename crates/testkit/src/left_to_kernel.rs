@@ -63,7 +63,7 @@ use os udp_connect *:*
 pub enum Reason {
     /// They are on loopback, and so is the peer.
     Loopback,
-    /// They have an option that the library leaves to the kernel (`SO_PEEK_OFF`, turned off).
+    /// They have an option that the library leaves to the kernel (`SO_PEEK_OFF`, turned off; of TCP `SO_MARK`, none).
     Option,
     /// A rule in libvma.conf says so.
     Rule,

@@ -50,10 +50,15 @@ UNUSED static int reason_is(const char *name)
 /* A socket with what the reason asks for. */
 UNUSED static int reasoned_socket(int domain, int type, int protocol)
 {
-    int is_udp = (domain == AF_INET || domain == AF_INET6) && (type & 0xf) == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP);
-    int fd = socket(domain, type, protocol), off = -1;
+    int is_inet = domain == AF_INET || domain == AF_INET6;
+    int is_udp = is_inet && (type & 0xf) == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP);
+    int is_tcp = is_inet && (type & 0xf) == SOCK_STREAM && (protocol == 0 || protocol == IPPROTO_TCP);
+    int fd = socket(domain, type, protocol), off = -1, none = 0;
     if (fd >= 0 && is_udp && reason_is("option"))
         setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &off, sizeof off);
+    /* Rules are for datagrams. */
+    if (fd >= 0 && is_tcp && (reason_is("option") || reason_is("rule")))
+        setsockopt(fd, SOL_SOCKET, SO_MARK, &none, sizeof none);
     return fd;
 }
 #undef socket

@@ -178,9 +178,6 @@ static void listener(void)
     struct sockaddr_in self = address(SELF, 7400);
     MUST(fd);
     MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one));
-    /* The rule and the option are for datagrams. */
-    if (reason_is("rule") || reason_is("option"))
-        MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one));
     MUST(bind(fd, generic(&self), sizeof self));
     MUST(listen(fd, 5));
     add_socket(copies[CHANGED], fd, EPOLLIN);

@@ -197,9 +197,6 @@ static int listening(int port)
     struct sockaddr_in self = address(SELF, port);
     MUST(fd);
     MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one));
-    /* The rule and the option are for datagrams. */
-    if (reason_is("rule") || reason_is("option"))
-        MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one));
     MUST(bind(fd, generic(&self), sizeof self));
     MUST(listen(fd, 5));
     return fd;
