@@ -108,6 +108,14 @@ extern "C" fn be_forgotten(plan: *mut c_void) -> c_int {
     let flags = libc::CLONE_VM | libc::CLONE_VFORK;
     // SAFETY: `begin` waits until both are done with it.
     let of = unsafe { &mut *plan.cast::<Plan>() };
+    // Both are without the program's descriptors: it may end at any time, and its interfaces with it. Before Linux 5.9 they would keep
+    // what it closes.
+    // SAFETY: integers, and descriptors of this process only.
+    if unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) } != 0 {
+        of.errno = guard::errno();
+        // SAFETY: ends this process only.
+        unsafe { libc::syscall(libc::SYS_exit_group, 1) };
+    }
     // SAFETY: the stack's lower half is the process's, and this one goes on when that runs another program or has ended.
     if unsafe { libc::clone(become_guardian, of.second_stack, flags, plan) } < 0 {
         of.errno = guard::errno();
@@ -125,13 +133,6 @@ extern "C" fn become_guardian(plan: *mut c_void) -> c_int {
     let environment = [ptr::null::<c_char>()];
     // SAFETY: it takes nothing.
     unsafe { libc::syscall(libc::SYS_setsid) };
-    // Before Linux 5.9 it would keep what the program closes.
-    // SAFETY: integers, and descriptors of this process only.
-    if unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) } != 0 {
-        plan.errno = guard::errno();
-        // SAFETY: ends this process only.
-        unsafe { libc::syscall(libc::SYS_exit_group, 1) };
-    }
     let nowhere = c"/dev/null".as_ptr();
     for _ in 0..3 {
         // SAFETY: a string that ends with a null.
