@@ -239,7 +239,8 @@ fn forget_ancestors(first: c_uint, last: c_uint) {
             engine.inherited_close(first, last);
         }
     }
-    if !life::is_vfork_child() {
+    // The second question is a system call.
+    if started_with::has_any() && !life::is_vfork_child() {
         started_with::close(first, last);
     }
 }

@@ -166,10 +166,8 @@ fn closes_on_exec(fd: c_int) -> bool {
 
 /// Descriptors from `first` to `last` are closed, or stand for something else from here on.
 pub(crate) fn close(first: c_uint, last: c_uint) {
-    if has_any() {
-        for (_, kind) in KINDS.range(first, last) {
-            kind.store(NONE, Ordering::Relaxed);
-        }
+    for (_, kind) in KINDS.range(first, last) {
+        kind.store(NONE, Ordering::Relaxed);
     }
 }
 
