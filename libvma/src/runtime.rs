@@ -112,7 +112,7 @@ fn recall_from_ancestors(fd: c_int) {
     for engine in life::ancestors().filter(|engine| engine.look_up(fd).is_some()) {
         let _ = guard::contained(|| engine.inherited_is_used(fd));
     }
-    started_with::is_used(fd);
+    started_with::ask_if_inherited(fd);
 }
 
 /// What this process has inherited of ancestors' sockets comes back to the kernel, all of it.
@@ -201,7 +201,7 @@ pub(crate) fn comes_back(fd: c_int) {
         for engine in life::ancestors().filter(|engine| engine.look_up(fd).is_some()) {
             let _ = guard::contained(|| engine.inherited_comes_back(fd));
         }
-        started_with::is_used(fd);
+        started_with::ask_if_inherited(fd);
     }
 }
 

@@ -107,7 +107,7 @@ fn kind(fd: c_int) -> Option<&'static AtomicU8> {
 
 /// A descriptor is about to be used for what only the kernel's socket can do, or its owner.
 #[inline]
-pub(crate) fn is_used(fd: c_int) {
+pub(crate) fn ask_if_inherited(fd: c_int) {
     if has_any() && kind(fd).is_some() {
         ask(fd);
     }
@@ -137,7 +137,7 @@ fn ask(fd: c_int) {
 pub(crate) fn all_are_used() {
     if has_any() {
         for (fd, _) in KINDS.range(0, c_uint::MAX) {
-            is_used(fd);
+            ask_if_inherited(fd);
         }
     }
 }
