@@ -1,7 +1,7 @@
-//! The echo service (RFC 862) at the peer's end, over UDP and TCP, without the library.
+//! The echo service (RFC 862) at the peer's end, over UDP and TCP, and one that connects back; without the library.
 
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -105,4 +105,33 @@ fn serve_stream(stream: &TcpStream) {
     // The accepted socket does not inherit the mode (accept(2)). Errors are those of clients that are gone.
     let (mut from, mut to) = (stream, stream);
     drop(io::copy(&mut from, &mut to));
+}
+
+/// Serves streams at an address of the namespace: connects back to whoever connects and says a port and a letter, and says the letter there.
+/// Answers `c` as soon as it is connected, `r` if nobody listens.
+///
+/// # Panics
+///
+/// If the address is taken.
+pub fn call_back_streams(namespace: &Namespace, address: Ipv4Addr, port: u16) {
+    const SOON: Duration = Duration::from_secs(5);
+    let serve = |listener: TcpListener| {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut order = String::new();
+            BufReader::new(&stream).read_line(&mut order).unwrap();
+            let (port, letter) = order.trim().split_once(' ').unwrap();
+            let mut peer = stream.peer_addr().unwrap();
+            peer.set_port(port.parse().unwrap());
+            let called = TcpStream::connect_timeout(&peer, SOON)
+                .and_then(|mut called| called.write_all(letter.as_bytes()));
+            let answer = if called.is_ok() { b"c" } else { b"r" };
+            stream.write_all(answer).unwrap();
+        }
+    };
+    // A thread is in the namespace of the one that starts it.
+    namespace.enter(|| {
+        let listener = TcpListener::bind((address, port)).unwrap();
+        thread::spawn(move || serve(listener));
+    });
 }

@@ -54,7 +54,7 @@ pub use comparison::{
     Comparison, FORKING_VARIANTS, THREAD_MODE_VARIANTS, THREADED_VARIANTS, VARIANTS, Variant,
     difference, log_tail,
 };
-pub use echo::{Echo, echo_streams};
+pub use echo::{Echo, call_back_streams, echo_streams};
 pub use exemptions::exempt_connections;
 pub use left_to_kernel::{Reason, compare_left_to_kernel};
 pub use library::{example_path, libvma_is_optimised, libvma_path, own_program};
