@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that a change must pass.
 
 mod ahead;
+mod autogroup;
 mod failures;
 mod step;
 mod totals;
@@ -99,6 +100,7 @@ const LONG_TESTS: &[&[&str]] = &[
 pub(crate) fn run(extent: Extent) -> Result<(), Failure> {
     let begun = Instant::now();
     setup::ensure(Whom::Testing)?;
+    let _off = autogroup::Off::begin();
     let lints = [
         "clippy",
         "--workspace",

@@ -53,7 +53,7 @@ pub(super) fn simple_step(name: &'static str, command: Command) -> Result<Step, 
     step(name, || process::run(command).map(|()| String::new()))
 }
 
-/// Runs `work`, whose value is a note for the summary. A failure of the step is no error here.
+/// Runs `work`, whose value is a note for the summary, as is the first line of why it failed. A failure of the step is no error here.
 pub(super) fn step(
     name: &'static str,
     work: impl FnOnce() -> Result<String, Failure>,
@@ -66,7 +66,11 @@ pub(super) fn step(
         Ok(note) => (Outcome::Passed, note),
         Err(failure) => {
             say(&failure);
-            (Outcome::Failed, String::new())
+            let why = failure.to_string();
+            (
+                Outcome::Failed,
+                why.lines().next().unwrap_or_default().to_owned(),
+            )
         }
     };
     Ok(Step {

@@ -71,6 +71,7 @@ fn ratio(stage: &Stage, service: &'static Service) -> Result<f64, Failure> {
             *best = best.max(trial.rate);
             Ok(())
         });
+        interrupt::check()?;
         last = measured.map(|()| best[1] / best[0]);
         match &last {
             Ok(ratio) if *ratio >= RATE_MIN => break,
