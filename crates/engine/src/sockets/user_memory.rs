@@ -11,11 +11,38 @@ use crate::sys;
 
 const PAGE_BITS: u32 = 12;
 const PAGE_BYTES: usize = 1 << PAGE_BITS;
-/// Pages that are remembered: buffers of some pages for each of some hundred connections.
-const PLACES: usize = 4096;
+/// So many sets of so many pages are remembered: buffers of some pages for each of some thousand threads.
+const SETS: usize = 1 << SET_BITS;
+const SET_BITS: u32 = 12;
+const WAYS: usize = 4;
 
-/// Pages that were good, each in a place of its own: its number plus one, and whether it is writable in the lowest bit.
-static KNOWN: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
+/// Pages that were good, the last first: their number plus one, and whether it is writable in the lowest bit.
+#[repr(align(32))]
+struct Set([AtomicUsize; WAYS]);
+
+static KNOWN: [Set; SETS] = [const { Set([const { AtomicUsize::new(0) }; WAYS]) }; SETS];
+
+/// Where a page is remembered. The threads' stacks, and the C library's heaps for them, lie a power of two apart: their pages differ in
+/// high bits alone, all of which count here.
+#[inline]
+fn set_of(page: usize) -> &'static Set {
+    /// 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming, 6.4).
+    const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+    let hash = (page as u64).wrapping_mul(MULTIPLIER) >> (u64::BITS - SET_BITS);
+    &KNOWN[hash as usize % SETS]
+}
+
+/// The same page may stand there twice, and one of two that come at once be lost: it is asked for again.
+fn remember(page: usize, writable: bool) {
+    let Set(ways) = set_of(page);
+    let mut known = (page + 1) << 1 | usize::from(writable);
+    for way in ways {
+        known = way.swap(known, Ordering::Relaxed);
+        if known >> 1 == page + 1 {
+            return;
+        }
+    }
+}
 
 /// Whether the program may read `len` bytes from `start` on.
 #[inline]
@@ -56,10 +83,12 @@ fn is_page_good(page: usize, writable: bool) -> bool {
 
 #[inline]
 fn is_known(page: usize, writable: bool) -> bool {
-    let known = KNOWN[page % PLACES].load(Ordering::Relaxed);
+    let Set(ways) = set_of(page);
     // Who only reads does not care for the lowest bit.
-    let known = if writable { known } else { known | 1 };
-    known == (page + 1) << 1 | 1
+    let any_way = usize::from(!writable);
+    let wanted = (page + 1) << 1 | 1;
+    ways.iter()
+        .any(|way| way.load(Ordering::Relaxed) | any_way == wanted)
 }
 
 #[cold]
@@ -72,8 +101,7 @@ fn ask(page: usize, writable: bool) -> bool {
         sys::can_read(start)
     };
     if is_good {
-        let known = (page + 1) << 1 | usize::from(writable);
-        KNOWN[page % PLACES].store(known, Ordering::Relaxed);
+        remember(page, writable);
     }
     is_good
 }
@@ -92,6 +120,29 @@ pub fn writable_entries<T>(start: *const T, count: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Three pages at the beginning of each of 300 heaps, 64 MiB apart, as glibc's arenas are.
+    #[test]
+    fn pages_of_many_threads_are_remembered_side_by_side() {
+        let pages = || {
+            (0..300).flat_map(|heap| (0..3).map(move |page| 0x7_0000_0000 + (heap << 14) + page))
+        };
+        pages().for_each(|page| remember(page, true));
+        let forgotten = pages().filter(|page| !is_known(*page, true)).count();
+        assert_eq!(forgotten, 0);
+        assert!(!is_known(0x6_0000_0000, false));
+    }
+
+    #[test]
+    fn a_page_that_becomes_writable_stands_once() {
+        let page = 0x5_0000_0000;
+        remember(page, false);
+        assert!(is_known(page, false) && !is_known(page, true));
+        remember(page, true);
+        assert!(is_known(page, false) && is_known(page, true));
+        let stands = |way: &&AtomicUsize| way.load(Ordering::Relaxed) >> 1 == page + 1;
+        assert_eq!(set_of(page).0.iter().filter(stands).count(), 1);
+    }
 
     /// Four pages: writable, read-only, none, writable.
     fn pages() -> *mut u8 {
