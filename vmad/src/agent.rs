@@ -1,20 +1,14 @@
 //! The socket that programs tell the daemon through.
 
 use std::fs;
-use std::io::{self, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
-use rustix::io::Errno;
 use rustix::net::sockopt;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, recvmsg,
-    sendto,
-};
 
 use crate::message::MAX_DATAGRAM;
 
@@ -29,9 +23,10 @@ pub(crate) struct AgentSocket {
 /// Who sent a datagram, as the kernel says, and where an answer goes.
 #[derive(Debug)]
 pub(crate) struct Sender {
+    /// 0: none that is seen from here.
     pub(crate) pid: u32,
     pub(crate) user: u32,
-    address: Option<SocketAddrUnix>,
+    address: stats::Sender,
 }
 
 impl AgentSocket {
@@ -64,43 +59,27 @@ impl AgentSocket {
 
     /// The next datagram, if there is one.
     pub(crate) fn receive(&mut self) -> io::Result<Option<(Sender, &[u8])>> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut parts = [IoSliceMut::new(&mut self.buffer)];
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let received = match recvmsg(&self.socket, &mut parts, &mut control, flags) {
-            Ok(received) => received,
-            Err(Errno::AGAIN) => return Ok(None),
-            Err(error) => return Err(error.into()),
+        let received = stats::receive_with_credentials(self.socket.as_fd(), &mut self.buffer);
+        let message = match received {
+            Ok(message) => message,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
         };
-        let credentials = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmCredentials(credentials) => Some(credentials),
-            _ => None,
-        });
         // Nobody's: the kernel always attaches them, so this one is not read further.
-        let (pid, user) = credentials.map_or((0, 0), |credentials| {
-            let pid = credentials.pid.as_raw_nonzero().get();
-            (u32::try_from(pid).unwrap_or(0), credentials.uid.as_raw())
-        });
+        let (pid, user) = message
+            .credentials
+            .map_or((0, 0), |sender| (sender.pid, sender.user));
         let sender = Sender {
             pid,
             user,
-            address: received
-                .address
-                .and_then(|address| SocketAddrUnix::try_from(address).ok()),
+            address: message.from,
         };
-        let datagram = self.buffer.get(..received.bytes).unwrap_or_default();
-        Ok(Some((sender, datagram)))
+        Ok(Some((sender, message.bytes)))
     }
 
     /// Sends an answer; one that cannot be delivered now is lost, as the program asks again.
     pub(crate) fn answer(&self, sender: &Sender, answer: &[u8]) -> io::Result<()> {
-        let Some(address) = &sender.address else {
-            return Ok(());
-        };
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        sendto(&self.socket, answer, flags, address)?;
-        Ok(())
+        stats::send_to(self.socket.as_fd(), answer, &sender.address)
     }
 }
 
@@ -120,8 +99,12 @@ impl Drop for AgentSocket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::mem::MaybeUninit;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::process;
+    use std::time::Duration;
+
+    const SOON: Duration = Duration::from_secs(60);
 
     #[test]
     fn the_kernel_says_who_sent_a_datagram() {
@@ -139,6 +122,58 @@ mod tests {
         agent.answer(&sender, b"well").unwrap();
         let mut buffer = [0; 8];
         assert_eq!(client.recv(&mut buffer).unwrap(), 4);
+    }
+
+    /// Where the receiver listens that runs in a pid namespace of its own.
+    const PATH: &str = "VMAD_TEST_AGENT";
+    const NAME: &str = "agent::tests::a_sender_that_is_not_seen_from_here_is_no_process";
+    const USER: u32 = 4242;
+
+    #[test]
+    fn a_sender_that_is_not_seen_from_here_is_no_process() {
+        if let Some(path) = std::env::var_os(PATH) {
+            let mut agent = AgentSocket::bind(Path::new(&path)).unwrap();
+            let came = testkit::eventually(SOON, || {
+                let Some((sender, datagram)) = agent.receive().unwrap() else {
+                    return false;
+                };
+                assert_eq!(datagram, b"hello");
+                assert_eq!((sender.pid, sender.user), (0, USER));
+                true
+            });
+            assert!(came);
+            return;
+        }
+        // For the rights only.
+        let _pair = testkit::or_skip!(testkit::Namespaces::pair());
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("agent");
+        let mut receiver = process::Command::new("unshare");
+        receiver.args(["--pid", "--fork", "--kill-child"]);
+        receiver.arg(std::env::current_exe().unwrap());
+        receiver.args(["--exact", NAME]).env(PATH, &path);
+        let receiver = testkit::Running::start(receiver).unwrap();
+        let client = UnixDatagram::unbound().unwrap();
+        assert!(testkit::eventually(SOON, || client.connect(&path).is_ok()));
+        send_as(&client, USER);
+        let finished = receiver.wait(SOON).unwrap();
+        assert!(finished.status.success(), "{finished:?}");
+        assert!(finished.stdout.contains("1 passed"), "{finished:?}");
+    }
+
+    /// As root may, and with the true id of the process.
+    fn send_as(client: &UnixDatagram, user: u32) {
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, UCred, sendmsg};
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let credentials = UCred {
+            pid: rustix::process::getpid(),
+            uid: rustix::fs::Uid::from_raw(user),
+            gid: rustix::fs::Gid::from_raw(user),
+        };
+        assert!(control.push(SendAncillaryMessage::ScmCredentials(credentials)));
+        let parts = [io::IoSlice::new(b"hello")];
+        sendmsg(client, &parts, &mut control, SendFlags::empty()).unwrap();
     }
 
     #[test]

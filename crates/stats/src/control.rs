@@ -105,8 +105,8 @@ impl<F: AsFd> ControlSocket<F> {
                 return;
             };
             let may = message
-                .user
-                .is_some_and(|user| user == 0 || user == self.user);
+                .credentials
+                .is_some_and(|sender| sender.user == 0 || sender.user == self.user);
             let text = std::str::from_utf8(message.bytes).unwrap_or_default();
             let answer = match text.parse::<Request>() {
                 _ if !may => "denied: only the process's user and root may ask".to_owned(),
@@ -119,7 +119,8 @@ impl<F: AsFd> ControlSocket<F> {
                 },
             };
             let len = answer.len().min(MESSAGE_BYTES_MAX);
-            sys::send_to(
+            // Whoever has gone gets no answer.
+            let _ = sys::send_to(
                 self.fd.as_fd(),
                 answer.as_bytes().get(..len).unwrap_or_default(),
                 &message.from,

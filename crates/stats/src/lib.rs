@@ -63,7 +63,10 @@ pub use layout::{
     CLOSED_SOCKETS, Capacity, EVENTS, GROUPS, KERNEL_SOCKETS, LAYOUT_MAJOR, LAYOUT_MINOR,
     MAX_ENTRIES, MULTIPLEXERS, NOTES, QUEUES,
 };
-pub use mapping::{process_id, survive_truncation, survive_truncations};
+pub use mapping::{
+    Credentials, Message, Sender, process_id, receive_with_credentials, send_to,
+    survive_truncation, survive_truncations,
+};
 pub use process::{Listing, Published, find_processes, list_directory, process_start_time_ticks};
 pub use reader::{ProcessInfo, Reader, SegmentFile};
 pub use schema::{

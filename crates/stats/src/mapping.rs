@@ -15,7 +15,7 @@ use crate::layout::{CACHE_LINE_BYTES, Header, SectionRow};
 pub(crate) mod sys;
 mod truncation;
 
-pub use sys::process_id;
+pub use sys::{Credentials, Message, Sender, process_id, receive_with_credentials, send_to};
 pub use truncation::{survive_truncation, survive_truncations};
 
 /// A structure that may lie in a segment.

@@ -87,7 +87,7 @@ impl XdpLink {
 
     /// Whether the program is on no interface any more, as somebody else's doing. Not if that cannot be asked.
     pub(crate) fn is_detached(&self) -> bool {
-        syscall::xdp_link_ifindex(self.fd.as_fd()).is_ok_and(|index| index == 0)
+        syscall::objects::xdp_link_ifindex(self.fd.as_fd()).is_ok_and(|index| index == 0)
     }
 
     /// Detaches the program without bpf(2), which may be denied by now. The descriptor becomes a copy of `stand_in`: who uses the

@@ -7,18 +7,16 @@
 //! (`bpf_rdonly_cast`, Linux 6.2), else from copies. The second one sits on the tracepoint `netif_receive_skb`,
 //! which the kernel (`net/core/dev.c`, `__netif_receive_skb_core`) passes on the same CPU just
 //! before generic XDP, with nothing that could receive another packet in between. Every packet that
-//! the machine receives passes it, so it does no more than that, and is attached only while it is
-//! needed.
+//! the machine receives passes it, which costs some 60 ns whatever it does: it is attached only while it is
+//! needed, and once for all processes (`taker`).
 //!
 //! The address is that of the packet that the XDP program sees: the kernel makes a new `sk_buff`
 //! only for programs that take packets in fragments (`BPF_F_XDP_HAS_FRAGS`), which ours does not.
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use descriptors::OwnDescriptor;
 
 use super::asm::{Assembler, BadJump, Label};
 use super::btf::Btf;
@@ -28,19 +26,19 @@ use super::insn::Register::{self, R0, R1, R2, R3, R6, R10};
 use super::insn::Width::{U16, U32, U64};
 use super::insn::{Helper, Instruction};
 use super::program::PROTOCOL_TCP;
-use super::syscall::{self, Map, MapKind, Name, ProgramKind};
+use taker::Taker;
+
+mod taker;
 
 /// The notes, and the program that takes them. It is attached until this is dropped or the last
 /// `Held` is, and again when there is another one.
 #[derive(Debug)]
 pub struct SkbNotes {
-    /// One note a CPU: where the packet's metadata is that is being received.
-    map: Map<4, 8>,
     offsets: Offsets,
     /// `None`: the kernel does not let programs read its structures in place.
     types: Option<Types>,
-    program: OwnDescriptor,
-    tracepoint: OwnDescriptor,
+    /// Another one while nobody holds the notes, perhaps, and never while somebody does.
+    taker: Taker,
     holders: Mutex<Holders>,
 }
 
@@ -79,30 +77,10 @@ impl SkbNotes {
         let offsets = Offsets::find(&mut btf)
             .ok_or_else(|| NotesError::NoTypes(io::Error::other("no such types")))?;
         let types = Types::find(&mut btf);
-        let map = Map::create(
-            MapKind::PerCpuArray,
-            NOTES_NAME,
-            1,
-            "create the map of packet notes",
-        )?;
-        let attempt = "load the program that takes packet notes";
-        let instructions = assemble(map.as_fd())
-            .map_err(|bad_jump| BpfError::new(attempt, io::Error::other(bad_jump)))?;
-        let program = syscall::load(
-            ProgramKind::RawTracepoint,
-            None,
-            &instructions,
-            PROGRAM_NAME,
-            c"Dual MIT/GPL",
-            attempt,
-        )?;
-        let tracepoint = attach(&program)?;
         Ok(Self {
-            map,
             offsets,
             types,
-            program,
-            tracepoint,
+            taker: Taker::attached()?,
             holders: Mutex::new(Holders {
                 count: 0,
                 is_attached: true,
@@ -114,7 +92,7 @@ impl SkbNotes {
     pub(crate) fn hold(self: &Arc<Self>) -> Result<Held, NotesError> {
         let mut holders = self.holders();
         if !holders.is_attached {
-            self.tracepoint.become_copy_of(&attach(&self.program)?);
+            self.taker.attach_again()?;
             holders.is_attached = true;
         }
         holders.count += 1;
@@ -148,7 +126,7 @@ impl SkbNotes {
     ) {
         let checked = a.label();
         // A note serves once: where none was taken for this packet, the kernel gets it.
-        look_up_note(a, self.map.as_fd(), stack - 4, pass);
+        look_up_note(a, self.taker.notes(), stack - 4, pass);
         a.load(R1, U64, R0, 0);
         a.store(U64, R0, 0, 0);
         a.jump_if(R1, Equal, 0, pass);
@@ -224,11 +202,6 @@ impl SkbNotes {
     }
 }
 
-fn attach(program: &OwnDescriptor) -> Result<OwnDescriptor, BpfError> {
-    syscall::open_raw_tracepoint(program.as_fd(), c"netif_receive_skb")
-        .map_err(|cause| BpfError::new("attach the program that takes packet notes", cause))
-}
-
 impl Held {
     pub(crate) fn notes(&self) -> &Arc<SkbNotes> {
         &self.0
@@ -236,14 +209,13 @@ impl Held {
 }
 
 impl Drop for Held {
-    /// After the last one the program is detached, whoever still has the notes: its descriptor's
-    /// number stays theirs.
+    /// After the last one the program is detached, whoever still has the notes.
     fn drop(&mut self) {
         let mut holders = self.0.holders();
         holders.count = holders.count.saturating_sub(1);
         if holders.count == 0 {
             holders.is_attached = false;
-            self.0.tracepoint.become_copy_of(self.0.map.descriptor());
+            self.0.taker.detach();
         }
     }
 }
@@ -328,7 +300,8 @@ impl Types {
     }
 }
 
-/// The source of the program that takes the notes. R6 is the packet (`struct sk_buff *`).
+/// The source of the program that takes the notes. R6 is the packet (`struct sk_buff *`). Another source gets another name
+/// (`taker`).
 fn assemble(map: BorrowedFd<'_>) -> Result<Vec<Instruction>, BadJump> {
     let mut a = Assembler::default();
     let done = a.label();
@@ -358,9 +331,6 @@ fn as_offset(bytes: u32) -> i16 {
 
 /// A program's stack frame is of 512 bytes.
 const STACK_BYTES_MAX: u32 = 256;
-
-const NOTES_NAME: Name = *b"vma_notes\0\0\0\0\0\0\0";
-const PROGRAM_NAME: Name = *b"vma_notes\0\0\0\0\0\0\0";
 
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,8 @@
 //! (`include/uapi/linux/bpf.h`), as short as the command allows: older kernels know fewer members and
 //! refuse unknown ones that are not zero.
 
+pub(super) mod objects;
+
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -90,6 +92,15 @@ impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
         let mut attributes = self.element(key, 0);
         // SAFETY: the kernel reads KEY bytes, which the array has.
         unsafe { bpf(BPF_MAP_DELETE_ELEM, &mut attributes) }.map(drop)
+    }
+
+    /// From here on only programs write. Linux 5.2.
+    pub(super) fn freeze(&self) -> io::Result<()> {
+        let mut attributes = MapFreeze {
+            map_fd: fd_as_u32(&self.fd),
+        };
+        // SAFETY: the attributes hold no address.
+        unsafe { bpf(BPF_MAP_FREEZE, &mut attributes) }.map(drop)
     }
 
     fn element(&self, key: &[u8; KEY], value_address: usize) -> MapElement {
@@ -220,22 +231,6 @@ pub(super) fn update_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::
     unsafe { bpf(BPF_LINK_UPDATE, &mut attributes) }.map(|_| ())
 }
 
-/// Index of the interface that an XDP link's program is on; 0: none, because the link was detached or the interface deleted.
-pub(super) fn xdp_link_ifindex(link: BorrowedFd<'_>) -> io::Result<u32> {
-    let mut info = LinkInfo::default();
-    let mut attributes = ObjectInfo {
-        fd: fd_as_u32(&link),
-        info_len: size_as_u32(size_of::<LinkInfo>()),
-        info: (&raw mut info).expose_provenance() as u64,
-    };
-    // SAFETY: the kernel writes info_len bytes at most, which is the size of `info`.
-    unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }?;
-    match info.link_type {
-        BPF_LINK_TYPE_XDP => Ok(info.ifindex),
-        _ => Err(io::ErrorKind::InvalidInput.into()),
-    }
-}
-
 /// Runs a program whenever the kernel passes a tracepoint, until the returned descriptor is closed.
 pub(super) fn open_raw_tracepoint(
     program: BorrowedFd<'_>,
@@ -338,6 +333,12 @@ struct MapElement {
 }
 const _: () = assert!(size_of::<MapElement>() == 32);
 
+/// `BPF_MAP_FREEZE`
+#[repr(C)]
+struct MapFreeze {
+    map_fd: u32,
+}
+
 /// `BPF_PROG_LOAD`
 #[repr(C)]
 struct ProgramLoad {
@@ -385,20 +386,6 @@ struct ObjectInfo {
 }
 const _: () = assert!(size_of::<ObjectInfo>() == 16);
 
-/// `struct bpf_link_info`, as far as it is about XDP.
-#[repr(C)]
-#[derive(Default)]
-struct LinkInfo {
-    link_type: u32,
-    id: u32,
-    prog_id: u32,
-    /// What follows is aligned to eight bytes.
-    padding: u32,
-    ifindex: u32,
-    padding_behind: u32,
-}
-const _: () = assert!(size_of::<LinkInfo>() == 24);
-
 /// `BPF_RAW_TRACEPOINT_OPEN`
 #[repr(C)]
 struct RawTracepointOpen {
@@ -431,11 +418,9 @@ const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_RAW_TRACEPOINT_OPEN: libc::c_int = 17;
+const BPF_MAP_FREEZE: libc::c_int = 22;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_LINK_UPDATE: libc::c_int = 29;
-
-/// `enum bpf_link_type`
-const BPF_LINK_TYPE_XDP: u32 = 6;
 
 /// `enum bpf_attach_type`
 const BPF_XDP: u32 = 37;

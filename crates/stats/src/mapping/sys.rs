@@ -16,7 +16,8 @@ pub(crate) use memory::{
     can_populate, handle_bus_errors, map_for_reading, map_shared, map_zeros_over, populate, unmap,
     wiped_word,
 };
-pub(crate) use messages::{control_socket, receive_with_credentials, send_to};
+pub(crate) use messages::control_socket;
+pub use messages::{Credentials, Message, Sender, receive_with_credentials, send_to};
 
 /// A descriptor that is closed with the raw system call.
 #[derive(Debug)]

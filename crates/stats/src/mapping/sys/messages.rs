@@ -1,6 +1,7 @@
 //! Datagrams between processes of one machine, which say who has sent them.
 
 use std::ffi::{CStr, c_int};
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -58,31 +59,58 @@ fn unix_address(path: &CStr) -> io::Result<(libc::sockaddr_un, libc::socklen_t)>
 }
 
 /// A datagram and who has sent it.
-pub(crate) struct Message<'b> {
-    pub(crate) bytes: &'b [u8],
-    pub(crate) user: Option<u32>,
-    pub(crate) from: Sender,
+#[derive(Debug)]
+pub struct Message<'b> {
+    /// What it says.
+    pub bytes: &'b [u8],
+    /// Who has sent it, where the socket is told of that (`SO_PASSCRED`).
+    pub credentials: Option<Credentials>,
+    /// Where an answer goes.
+    pub from: Sender,
+}
+
+/// Who has sent a datagram, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// The process; 0: one that this PID namespace does not show.
+    pub pid: u32,
+    /// The user, in this user namespace.
+    pub user: u32,
 }
 
 /// Where an answer goes.
-pub(crate) struct Sender {
+#[derive(Clone, Copy)]
+pub struct Sender {
     address: libc::sockaddr_un,
     len: libc::socklen_t,
 }
 
-/// Room for the credentials of one message, aligned as a control message has to be.
-#[repr(C, align(8))]
-struct ControlRoom([u8; 64]);
+impl fmt::Debug for Sender {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Sender").finish_non_exhaustive()
+    }
+}
 
-/// Receives a datagram, without waiting.
-pub(crate) fn receive_with_credentials<'b>(
+/// Room for the credentials of one message, aligned as a control message has to be. And for nothing else: descriptors that a sender adds
+/// would be open from then on.
+#[repr(C, align(8))]
+struct ControlRoom {
+    header: libc::cmsghdr,
+    credentials: libc::ucred,
+}
+
+/// Receives a datagram of a unix socket, as much of it as the buffer takes, without waiting.
+///
+/// # Errors
+///
+/// Those of recvmsg(2): [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none.
+pub fn receive_with_credentials<'b>(
     fd: BorrowedFd<'_>,
     buffer: &'b mut [u8],
 ) -> io::Result<Message<'b>> {
     // SAFETY: all-zero is a value of these structs of integers and pointers.
-    let (mut address, mut message): (libc::sockaddr_un, libc::msghdr) =
+    let (mut address, mut message, mut control): (libc::sockaddr_un, libc::msghdr, ControlRoom) =
         unsafe { std::mem::zeroed() };
-    let mut control = ControlRoom([0; 64]);
     let mut part = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
@@ -99,7 +127,7 @@ pub(crate) fn receive_with_credentials<'b>(
         libc::syscall(libc::SYS_recvmsg, fd.as_raw_fd(), &raw mut message, flags)
     })?;
     Ok(Message {
-        user: sender_user(&message),
+        credentials: credentials_in(&message),
         bytes: start_of(buffer, len),
         from: Sender {
             address,
@@ -108,8 +136,8 @@ pub(crate) fn receive_with_credentials<'b>(
     })
 }
 
-/// The user in the credentials of a received message.
-fn sender_user(message: &libc::msghdr) -> Option<u32> {
+/// The credentials that came with a message.
+fn credentials_in(message: &libc::msghdr) -> Option<Credentials> {
     // SAFETY: the kernel has filled in the control buffer and its length.
     let header = unsafe { libc::CMSG_FIRSTHDR(message) };
     // SAFETY: null, or a header within the control buffer.
@@ -121,14 +149,25 @@ fn sender_user(message: &libc::msghdr) -> Option<u32> {
     // SAFETY: the data follow the header.
     let data: *const libc::ucred = unsafe { libc::CMSG_DATA(header) }.cast();
     // SAFETY: a message of this kind holds a `ucred`, perhaps not aligned.
-    Some(unsafe { data.read_unaligned() }.uid)
+    let credentials = unsafe { data.read_unaligned() };
+    Some(Credentials {
+        pid: credentials.pid.cast_unsigned(),
+        user: credentials.uid,
+    })
 }
 
-/// Answers, without waiting. Whoever has gone gets no answer.
-pub(crate) fn send_to(fd: BorrowedFd<'_>, bytes: &[u8], to: &Sender) {
+/// Answers, without waiting. Who has no name gets no answer.
+///
+/// # Errors
+///
+/// Those of sendto(2): whoever has gone gets none, either.
+pub fn send_to(fd: BorrowedFd<'_>, bytes: &[u8], to: &Sender) -> io::Result<()> {
+    if to.len as usize <= size_of::<libc::sa_family_t>() {
+        return Ok(());
+    }
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: data and address are readable for their lengths.
-    let _ = unsafe {
+    check(unsafe {
         libc::syscall(
             libc::SYS_sendto,
             fd.as_raw_fd(),
@@ -138,5 +177,6 @@ pub(crate) fn send_to(fd: BorrowedFd<'_>, bytes: &[u8], to: &Sender) {
             &raw const to.address,
             to.len,
         )
-    };
+    })
+    .map(drop)
 }
