@@ -21,6 +21,7 @@ use crate::tcp::application::errno_of;
 use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::common::now;
 use crate::tcp::offload::client_rule;
+use crate::tcp::options::OWNER;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::way::{Way, path_to};
@@ -322,6 +323,9 @@ impl<S: TcpStack> TcpSocket<S> {
         let Some((wanted, headers)) = self.options_before_connection() else {
             return Begun::Not(Reason::Option, "an option of the socket is not known here");
         };
+        if sys::has_owner(fd) {
+            return Begun::Not(Reason::Option, OWNER);
+        }
         // The repair changes that, and its end takes it away: see `streams::share_port`.
         let reuses = self.attachment().reuses_address();
         if let Some(call) = self.common.rights_went() {

@@ -1,0 +1,311 @@
+/* What peers of streams do seldom: urgent data.
+
+   seldom peer <address>     the peer: each octet that it receives is an order
+   seldom <case>             */
+#include "case.h"
+#include <linux/sockios.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+
+#define PORT 7105
+
+static void put(int fd, const char *octets, int flags)
+{
+    must(send(fd, octets, strlen(octets), flags | MSG_NOSIGNAL) == (ssize_t)strlen(octets), "send", __LINE__);
+}
+
+/* To the end of the stream. */
+static void obey(int fd)
+{
+    char order, octet;
+    while (recv(fd, &order, 1, 0) == 1) {
+        switch (order) {
+        case 'u':
+            put(fd, "ab", 0);
+            put(fd, "c", MSG_OOB);
+            put(fd, "de", 0);
+            break;
+        case 'U':
+            put(fd, "U", MSG_OOB);
+            break;
+        case 't':
+            put(fd, "text", 0);
+            break;
+        case 'g':
+            /* What is urgent comes back as it is. */
+            sleep_msec(50);
+            put(fd, recv(fd, &octet, 1, MSG_OOB) == 1 ? (char[]){octet, 0} : "none", 0);
+            break;
+        }
+    }
+    close(fd);
+}
+
+/* A first line asks for another connection, to a port. */
+static void serve(int fd)
+{
+    char line[16] = {0};
+    int port = 0, called = fd;
+    for (size_t len = 0; len + 1 < sizeof line && recv(fd, line + len, 1, 0) == 1 && line[len] != '\n'; len++) {
+    }
+    sscanf(line, "%d", &port);
+    if (port) {
+        struct sockaddr_in to = address("10.77.0.2", port);
+        called = socket(AF_INET, SOCK_STREAM, 0);
+        MUST(called);
+        if (connect(called, generic(&to), sizeof to) < 0)
+            _exit(1);
+        close(fd);
+    }
+    obey(called);
+    _exit(0);
+}
+
+__attribute__((noreturn)) static void peer(const char *ip)
+{
+    struct sockaddr_in self = address(ip, PORT);
+    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    MUST(fd);
+    signal(SIGCHLD, SIG_IGN);
+    MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
+    MUST(bind(fd, generic(&self), sizeof self));
+    MUST(listen(fd, 64));
+    printf("ready\n");
+    fflush(stdout);
+    for (;;) {
+        int accepted = accept(fd, NULL, NULL);
+        MUST(accepted);
+        if (fork() == 0)
+            serve(accepted);
+        close(accepted);
+    }
+}
+
+static int connected_to(int fd, const char *line)
+{
+    struct sockaddr_in to = address("10.77.0.1", PORT);
+    MUST(connect(fd, generic(&to), sizeof to));
+    put(fd, line, 0);
+    set_timeout(fd, 3000);
+    return fd;
+}
+
+static int connected(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    MUST(fd);
+    return connected_to(fd, "0\n");
+}
+
+static int listening(void)
+{
+    struct sockaddr_in self = address("10.77.0.2", 0);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    MUST(fd);
+    MUST(bind(fd, generic(&self), sizeof self));
+    MUST(listen(fd, 16));
+    set_timeout(fd, 3000);
+    return fd;
+}
+
+/* The peer connects. */
+static void have_connection(int listener)
+{
+    char line[16];
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    MUST(fd);
+    snprintf(line, sizeof line, "%d\n", port_of(listener));
+    connected_to(fd, line);
+    /* It closes that when it has connected, or cannot. */
+    recv(fd, line, 1, 0);
+    MUST(close(fd));
+}
+
+static int accepted(void)
+{
+    int listener = listening();
+    have_connection(listener);
+    int fd = accept(listener, NULL, NULL);
+    if (fd >= 0)
+        set_timeout(fd, 3000);
+    MUST(close(listener));
+    return fd;
+}
+
+/* ---- urgent data ---- */
+
+static void say_mark(int fd)
+{
+    int at_mark = 9;
+    say("SIOCATMARK", ioctl(fd, SIOCATMARK, &at_mark));
+    printf("at mark %d, sockatmark %d\n", at_mark, sockatmark(fd));
+}
+
+static void say_events(int fd)
+{
+    struct pollfd polled = {fd, POLLIN | POLLPRI | POLLRDBAND, 0};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLPRI | EPOLLRDBAND};
+    struct timeval no_time = {0, 0};
+    int set = epoll_create1(0), waiting = -1;
+    fd_set in, except;
+    FD_ZERO(&in);
+    FD_ZERO(&except);
+    FD_SET(fd, &in);
+    FD_SET(fd, &except);
+    say("poll", poll(&polled, 1, 0));
+    printf("events %x\n", polled.revents);
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+    if (say("epoll", epoll_wait(set, &event, 1, 0)) == 1)
+        printf("events %x\n", event.events);
+    MUST(close(set));
+    say("select", select(fd + 1, &in, NULL, &except, &no_time));
+    printf("in %d, except %d\n", FD_ISSET(fd, &in) != 0, FD_ISSET(fd, &except) != 0);
+    MUST(ioctl(fd, FIONREAD, &waiting));
+    printf("FIONREAD %d\n", waiting);
+}
+
+static void await_urgent(int fd)
+{
+    struct pollfd polled = {fd, POLLPRI, 0};
+    say("urgent", poll(&polled, 1, 3000));
+    printf("events %x\n", polled.revents);
+}
+
+static void urgent_of(int fd)
+{
+    int on = 1, off = 0;
+    say_mark(fd);
+    say_recv("nothing is urgent", fd, 1, MSG_OOB);
+    put(fd, "u", 0);
+    await_urgent(fd);
+    sleep_msec(50);
+    say_events(fd);
+    say_mark(fd);
+    say_recv("look at it", fd, 1, MSG_OOB | MSG_PEEK);
+    say_recv("before it", fd, 9, 0);
+    say_mark(fd);
+    say_events(fd);
+    say_recv("it", fd, 1, MSG_OOB);
+    say_recv("it again", fd, 1, MSG_OOB);
+    say_events(fd);
+    say_mark(fd);
+    say_recv("behind it", fd, 9, 0);
+    say_mark(fd);
+    say_recv("no more", fd, 1, MSG_OOB | MSG_DONTWAIT);
+    MUST(setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof on));
+    put(fd, "u", 0);
+    await_urgent(fd);
+    sleep_msec(50);
+    say_events(fd);
+    say_recv("inline", fd, 1, MSG_OOB);
+    say_recv("inline, before", fd, 9, 0);
+    say_mark(fd);
+    say_recv("inline, from it on", fd, 9, 0);
+    say_mark(fd);
+    MUST(setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &off, sizeof off));
+    put(fd, "g", 0);
+    say("send", send(fd, "12", 2, 0));
+    say("send urgent", send(fd, "345", 3, MSG_OOB));
+    say_recv("what was urgent there", fd, 9, 0);
+}
+
+static void urgent(void)
+{
+    int fd = connected();
+    urgent_of(fd);
+    MUST(close(fd));
+    fd = accepted();
+    MUST(fd);
+    urgent_of(fd);
+    MUST(close(fd));
+}
+
+/* ---- signals ---- */
+
+/* Whether the signal comes of what is urgent. */
+static void say_signal(int fd)
+{
+    sigset_t set;
+    siginfo_t told = {0};
+    struct timespec soon = {3, 0}, now = {0, 30000000};
+    sigemptyset(&set);
+    sigaddset(&set, SIGURG);
+    put(fd, "U", 0);
+    await_urgent(fd);
+    int taken = sigtimedwait(&set, &told, fcntl(fd, F_GETOWN) ? &soon : &now);
+    if (say("signal", taken) > 0)
+        printf("code %d\n", told.si_code);
+    say("owner", fcntl(fd, F_GETOWN) != 0);
+    say_recv("urgent", fd, 1, MSG_OOB);
+    put(fd, "t", 0);
+    say_recv("text", fd, 4, MSG_WAITALL);
+}
+
+static int set_owner(int fd, int how, int pid)
+{
+    struct f_owner_ex owner = {pid ? F_OWNER_TID : F_OWNER_PID, pid ? gettid() : 0};
+    switch (how) {
+    case 0: return fcntl(fd, F_SETOWN, pid);
+    case 1: return fcntl(fd, F_SETOWN_EX, &owner);
+    case 2: return ioctl(fd, FIOSETOWN, &pid);
+    case 3: return ioctl(fd, SIOCSPGRP, &pid);
+    default: return fcntl(fd, F_SETOWN, -getpgrp());
+    }
+}
+
+static void block_signal(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGURG);
+    MUST(sigprocmask(SIG_BLOCK, &set, NULL));
+    MUST(setpgid(0, 0));
+}
+
+static void signals(void)
+{
+    block_signal();
+    for (int how = 0; how < 5; how++) {
+        int fd = how == 4 ? accepted() : connected();
+        printf("way %d\n", how);
+        say_signal(fd);
+        say("own", set_owner(fd, how, getpid()));
+        say_signal(fd);
+        say("disown", set_owner(fd, how & 3, 0));
+        say_signal(fd);
+        MUST(close(fd));
+    }
+}
+
+/* Before there is a connection; what is of a listener is not inherited. */
+static void signals_from_the_beginning(void)
+{
+    block_signal();
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    MUST(fd);
+    say("own", fcntl(fd, F_SETOWN, getpid()));
+    connected_to(fd, "0\n");
+    say_signal(fd);
+    MUST(close(fd));
+    int listener = listening();
+    say("own", fcntl(listener, F_SETOWN, getpid()));
+    have_connection(listener);
+    fd = accept(listener, NULL, NULL);
+    MUST(fd);
+    set_timeout(fd, 3000);
+    say_signal(fd);
+    MUST(close(fd));
+    MUST(close(listener));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        {"urgent", urgent},
+        {"signals", signals},
+        {"signals_from_the_beginning", signals_from_the_beginning},
+    };
+    if (argc == 3 && strcmp(argv[1], "peer") == 0)
+        peer(argv[2]);
+    return run_case(argc, argv, cases, sizeof cases / sizeof *cases);
+}
