@@ -1,4 +1,4 @@
-//! What peers of streams do seldom, on the kernel and with the library: urgent data.
+//! What peers of streams do seldom, on the kernel and with the library: urgent data, options in IP headers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,15 +26,21 @@ fn peer(pair: &Pair, is_ipv6: bool) -> Running {
     peer
 }
 
-/// A case over both families; the library's log of one more run over IPv4.
+/// A case over IPv4; the library's log of one more run.
+fn compared_over_ipv4(case: &str) -> Result<String, Skip> {
+    let stage = Comparison::new()?;
+    let _peer = peer(&stage.pair, false);
+    stage.assert_same(&program(), &[case], PLAIN);
+    Ok(stage.preloaded(&program(), &[case], &[]).unwrap().stderr)
+}
+
+/// The same over both families.
 fn compared(case: &str) -> Result<String, Skip> {
-    let stage4 = Comparison::new()?;
-    let _peer = peer(&stage4.pair, false);
-    stage4.assert_same(&program(), &[case], PLAIN);
+    let log = compared_over_ipv4(case)?;
     let stage6 = Comparison::over_real_ipv6()?;
     let _peer = peer(&stage6.pair, true);
     stage6.assert_same(&program(), &[case], PLAIN);
-    Ok(stage4.preloaded(&program(), &[case], &[]).unwrap().stderr)
+    Ok(log)
 }
 
 #[test]
@@ -53,4 +59,20 @@ fn a_socket_with_an_owner_raises_signals() {
 fn an_owner_from_the_beginning_is_told_too() {
     let log = or_skip!(compared("signals_from_the_beginning"));
     assert_eq!(log.matches("the kernel (F_SETOWN)").count(), 1, "{log}");
+}
+
+#[test]
+fn segments_with_options_are_received() {
+    let log = or_skip!(compared_over_ipv4("options_later"));
+    assert!(!log.contains("back to the kernel"), "{log}");
+}
+
+#[test]
+fn who_begins_with_options_is_let_in() {
+    or_skip!(compared("options_first"));
+}
+
+#[test]
+fn options_come_before_the_connection_is_accepted() {
+    or_skip!(compared_over_ipv4("options_while_waiting"));
 }

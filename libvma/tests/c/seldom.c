@@ -1,4 +1,4 @@
-/* What peers of streams do seldom: urgent data.
+/* What peers of streams do seldom: urgent data, options in IP headers.
 
    seldom peer <address>     the peer: each octet that it receives is an order
    seldom <case>             */
@@ -8,6 +8,21 @@
 #include <sys/select.h>
 
 #define PORT 7105
+
+static const unsigned char nothings[4] = {1, 1, 1, 0};
+static const unsigned char record_route[12] = {1, 7, 11, 4};
+
+/* Packets have options from here on: such as do nothing, or the record of a route. */
+static void set_options(int fd, int what)
+{
+    static const unsigned char padding[8] = {0, 0, 1, 4};
+    if (over_real_ipv6())
+        MUST(setsockopt(fd, IPPROTO_IPV6, IPV6_DSTOPTS, padding, what == 'n' ? 0 : sizeof padding));
+    else if (what == 'r')
+        MUST(setsockopt(fd, IPPROTO_IP, IP_OPTIONS, record_route, sizeof record_route));
+    else
+        MUST(setsockopt(fd, IPPROTO_IP, IP_OPTIONS, nothings, what == 'n' ? 0 : sizeof nothings));
+}
 
 static void put(int fd, const char *octets, int flags)
 {
@@ -36,23 +51,28 @@ static void obey(int fd)
             sleep_msec(50);
             put(fd, recv(fd, &octet, 1, MSG_OOB) == 1 ? (char[]){octet, 0} : "none", 0);
             break;
+        default:
+            set_options(fd, order);
         }
     }
     close(fd);
 }
 
-/* A first line asks for another connection, to a port. */
+/* A first line asks for another connection: to a port, with what options. */
 static void serve(int fd)
 {
     char line[16] = {0};
     int port = 0, called = fd;
     for (size_t len = 0; len + 1 < sizeof line && recv(fd, line + len, 1, 0) == 1 && line[len] != '\n'; len++) {
     }
-    sscanf(line, "%d", &port);
+    char options = '-';
+    sscanf(line, "%d %c", &port, &options);
     if (port) {
         struct sockaddr_in to = address("10.77.0.2", port);
         called = socket(AF_INET, SOCK_STREAM, 0);
         MUST(called);
+        if (options != '-')
+            set_options(called, options);
         if (connect(called, generic(&to), sizeof to) < 0)
             _exit(1);
         close(fd);
@@ -94,7 +114,7 @@ static int connected(void)
 {
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     MUST(fd);
-    return connected_to(fd, "0\n");
+    return connected_to(fd, "0 -\n");
 }
 
 static int listening(void)
@@ -108,23 +128,23 @@ static int listening(void)
     return fd;
 }
 
-/* The peer connects. */
-static void have_connection(int listener)
+/* The peer connects, with such options. */
+static void have_connection(int listener, char options)
 {
     char line[16];
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     MUST(fd);
-    snprintf(line, sizeof line, "%d\n", port_of(listener));
+    snprintf(line, sizeof line, "%d %c\n", port_of(listener), options);
     connected_to(fd, line);
     /* It closes that when it has connected, or cannot. */
     recv(fd, line, 1, 0);
     MUST(close(fd));
 }
 
-static int accepted(void)
+static int accepted(char options)
 {
     int listener = listening();
-    have_connection(listener);
+    have_connection(listener, options);
     int fd = accept(listener, NULL, NULL);
     if (fd >= 0)
         set_timeout(fd, 3000);
@@ -214,7 +234,7 @@ static void urgent(void)
     int fd = connected();
     urgent_of(fd);
     MUST(close(fd));
-    fd = accepted();
+    fd = accepted('-');
     MUST(fd);
     urgent_of(fd);
     MUST(close(fd));
@@ -266,7 +286,7 @@ static void signals(void)
 {
     block_signal();
     for (int how = 0; how < 5; how++) {
-        int fd = how == 4 ? accepted() : connected();
+        int fd = how == 4 ? accepted('-') : connected();
         printf("way %d\n", how);
         say_signal(fd);
         say("own", set_owner(fd, how, getpid()));
@@ -284,17 +304,80 @@ static void signals_from_the_beginning(void)
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     MUST(fd);
     say("own", fcntl(fd, F_SETOWN, getpid()));
-    connected_to(fd, "0\n");
+    connected_to(fd, "0 -\n");
     say_signal(fd);
     MUST(close(fd));
     int listener = listening();
     say("own", fcntl(listener, F_SETOWN, getpid()));
-    have_connection(listener);
+    have_connection(listener, '-');
     fd = accept(listener, NULL, NULL);
     MUST(fd);
     set_timeout(fd, 3000);
     say_signal(fd);
     MUST(close(fd));
+    MUST(close(listener));
+}
+
+/* ---- options in IP headers ---- */
+
+/* Text comes with options, and without again. */
+static void options_of(int fd, char what)
+{
+    char orders[] = {what, 't', 0};
+    put(fd, orders, 0);
+    say_recv("with options", fd, 4, MSG_WAITALL);
+    put(fd, "tt", 0);
+    say_recv("more", fd, 8, MSG_WAITALL);
+    put(fd, "nt", 0);
+    say_recv("without", fd, 4, MSG_WAITALL);
+    MUST(shutdown(fd, SHUT_WR));
+    say_recv("the end", fd, 4, 0);
+}
+
+static void options_later(void)
+{
+    for (int i = 0; i < 2; i++) {
+        int fd = connected();
+        options_of(fd, "or"[i]);
+        MUST(close(fd));
+        fd = accepted('-');
+        MUST(fd);
+        options_of(fd, "or"[i]);
+        MUST(close(fd));
+    }
+}
+
+static void options_first(void)
+{
+    for (int i = 0; i < 2; i++) {
+        unsigned char options[40];
+        socklen_t len = sizeof options;
+        int fd = accepted("or"[i]);
+        if (say("accept", fd < 0 ? -1 : 0) < 0)
+            continue;
+        if (!over_real_ipv6()) {
+            say("IP_OPTIONS", getsockopt(fd, IPPROTO_IP, IP_OPTIONS, options, &len));
+            printf("%u octets, %d\n", len, len ? options[0] : 0);
+        }
+        options_of(fd, "or"[i]);
+        MUST(close(fd));
+    }
+}
+
+/* Who has not been accepted yet. */
+static void options_while_waiting(void)
+{
+    int listener = listening();
+    have_connection(listener, '-');
+    have_connection(listener, 'o');
+    for (int i = 0; i < 2; i++) {
+        int fd = accept(listener, NULL, NULL);
+        if (say("accept", fd < 0 ? -1 : 0) < 0)
+            continue;
+        set_timeout(fd, 3000);
+        options_of(fd, 'o');
+        MUST(close(fd));
+    }
     MUST(close(listener));
 }
 
@@ -304,6 +387,9 @@ int main(int argc, char **argv)
         {"urgent", urgent},
         {"signals", signals},
         {"signals_from_the_beginning", signals_from_the_beginning},
+        {"options_later", options_later},
+        {"options_first", options_first},
+        {"options_while_waiting", options_while_waiting},
     };
     if (argc == 3 && strcmp(argv[1], "peer") == 0)
         peer(argv[2]);
