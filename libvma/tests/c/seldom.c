@@ -1,9 +1,10 @@
-/* What peers of streams do seldom: urgent data, options in IP headers.
+/* What peers of streams do seldom: urgent data, options in IP headers, silence.
 
    seldom peer <address>     the peer: each octet that it receives is an order
    seldom <case>             */
 #include "case.h"
 #include <linux/sockios.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 
@@ -381,6 +382,66 @@ static void options_while_waiting(void)
     MUST(close(listener));
 }
 
+/* ---- peers that vanish ---- */
+
+/* What a connection says in the end, and whether it takes as long as it should. */
+static void say_end(int fd, const char *what, double begun, int msec)
+{
+    struct pollfd polled = {fd, POLLIN | POLLOUT | POLLRDHUP, 0};
+    char octet;
+    printf("%s\n", what);
+    say("recv", recv(fd, &octet, 1, 0));
+    double passed = (now_sec() - begun) * 1000;
+    printf("%s\n", passed < msec ? "too early" : passed < 3 * msec ? "in time" : "too late");
+    fprintf(stderr, "%s: %.0f ms\n", what, passed);
+    say("poll", poll(&polled, 1, 0));
+    printf("events %x\n", polled.revents);
+    say("recv", recv(fd, &octet, 1, 0));
+    say("send", send(fd, "x", 1, MSG_NOSIGNAL));
+    MUST(close(fd));
+}
+
+static void set_tcp(int fd, int name, int value)
+{
+    MUST(setsockopt(fd, IPPROTO_TCP, name, &value, sizeof value));
+}
+
+/* The peer's address goes away when this says so. */
+static void vanished(void)
+{
+    int fds[6], on = 1;
+    double begun[6];
+    for (int i = 0; i < 6; i++) {
+        fds[i] = i & 1 ? accepted('-') : connected();
+        MUST(fds[i]);
+        set_timeout(fds[i], 0);
+        put(fds[i], "t", 0);
+        say_recv("text", fds[i], 4, MSG_WAITALL);
+    }
+    for (int i = 0; i < 2; i++) {
+        set_tcp(fds[i], TCP_USER_TIMEOUT, 900);
+        MUST(setsockopt(fds[2 + i], SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on));
+        set_tcp(fds[2 + i], TCP_KEEPIDLE, 1);
+        set_tcp(fds[2 + i], TCP_KEEPINTVL, 1);
+        set_tcp(fds[2 + i], TCP_KEEPCNT, 1);
+    }
+    printf("vanish\n");
+    fflush(stdout);
+    must(fgetc(stdin) == '\n', "vanished", __LINE__);
+    for (int i = 0; i < 6; i++) {
+        begun[i] = now_sec();
+        if (i < 2 || i > 3)
+            put(fds[i], "t", 0);
+    }
+    /* net.ipv4.tcp_retries2 is 1: 600 ms, behind the first timeout. */
+    say_end(fds[0], "user timeout", begun[0], 900);
+    say_end(fds[1], "user timeout, accepted", begun[1], 900);
+    say_end(fds[4], "retransmissions", begun[4], 800);
+    say_end(fds[5], "retransmissions, accepted", begun[5], 800);
+    say_end(fds[2], "keep-alive", begun[2], 1000);
+    say_end(fds[3], "keep-alive, accepted", begun[3], 1000);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
@@ -390,6 +451,7 @@ int main(int argc, char **argv)
         {"options_later", options_later},
         {"options_first", options_first},
         {"options_while_waiting", options_while_waiting},
+        {"vanished", vanished},
     };
     if (argc == 3 && strcmp(argv[1], "peer") == 0)
         peer(argv[2]);
