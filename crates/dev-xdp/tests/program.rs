@@ -454,6 +454,62 @@ fn segment_with(flags: u8, destination: SocketAddrV4) -> Vec<u8> {
     segment
 }
 
+/// A segment with so many words of options in its IP header, such as do nothing.
+fn with_options(segment: &[u8], words: u8) -> Vec<u8> {
+    let len = usize::from(words) * 4;
+    let mut frame = [&segment[..34], &vec![1; len], &segment[34..]].concat();
+    frame[14] = 0x45 + words;
+    let total = u16::from_be_bytes([frame[16], frame[17]]) + u16::from(words) * 4;
+    frame[16..18].copy_from_slice(&total.to_be_bytes());
+    frame
+}
+
+#[test]
+fn segments_with_options_match_unless_they_open_a_connection() {
+    let fixture = or_skip!(Fixture::new());
+    let maps = &fixture.maps;
+    let listener = SocketAddrV4::new(ADDRESS, 81);
+    maps.add_port(listener, TCP).unwrap();
+    for words in 1..=10 {
+        for destination in [STREAMS, listener] {
+            for flags in FLAGS {
+                let segment = with_options(&segment_with(flags, destination), words);
+                fixture.assert_verdict(&segment, OURS, "of a connection");
+                for len in [14, 34, 54, segment.len() - 1] {
+                    fixture.assert_verdict(&segment[..len], Verdict::Pass, "cut off");
+                }
+            }
+            for flags in OPENING {
+                let segment = with_options(&segment_with(flags, destination), words);
+                fixture.assert_verdict(&segment, Verdict::Pass, "a new connection");
+            }
+        }
+    }
+    let segment = with_options(&segment_to(STREAMS, b"GET /"), 3);
+    fixture.assert_verdict(&segment, OURS, "payload");
+    let changed = |offset: usize, value: u8, what: &str| {
+        let mut other = segment.clone();
+        other[offset] = value;
+        fixture.assert_verdict(&other, Verdict::Pass, what);
+    };
+    changed(14, 0x44, "no room for a header");
+    changed(14, 0x58, "another version");
+    changed(20, 0x20, "a fragment");
+    changed(23, UDP, "a datagram");
+    changed(26, 127, "from loopback");
+    changed(29, 201, "another peer");
+    changed(33, 2, "to another address");
+    changed(47, segment[47] ^ 1, "another port of the peer's");
+    changed(49, segment[49] ^ 2, "another port of ours");
+
+    let ack = with_options(&segment_with(0x10, listener), 1);
+    maps.add_exemption(listener, PEER, TCP).unwrap();
+    maps.port_has_exemptions(listener, TCP).unwrap();
+    fixture.assert_verdict(&ack, Verdict::Pass, "the kernel's");
+    let long = with_options(&segment_to(STREAMS, &[0; FRAME_CAPACITY as usize]), 1);
+    fixture.assert_verdict(&long, Verdict::Pass, "too long for a buffer");
+}
+
 /// FIN, SYN, RST, PSH, ACK, ECE and CWR, as they come together.
 const FLAGS: [u8; 10] = [0x10, 0x18, 0x11, 0x12, 0x04, 0x14, 0x06, 0x00, 0x01, 0x52];
 /// A SYN alone, also with ECN, and with FIN, which begins no connection anywhere.

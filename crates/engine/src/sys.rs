@@ -213,6 +213,18 @@ pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
     check(unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL) }).map(|flags| flags as c_int)
 }
 
+/// Whether somebody gets the signals of a descriptor (`F_SETOWN` and its like).
+pub(crate) fn has_owner(fd: c_int) -> bool {
+    // include/uapi/asm-generic/fcntl.h: what kind of owner, and its number. `F_GETOWN` tells of a group with a negative number,
+    // which a system call cannot.
+    const F_GETOWN_EX: c_int = 16;
+    let mut owner: [c_int; 2] = [0; 2];
+    // SAFETY: the kernel writes a `struct f_owner_ex`.
+    let told =
+        check(unsafe { libc::syscall(libc::SYS_fcntl, fd, F_GETOWN_EX, owner.as_mut_ptr()) });
+    told.is_ok() && owner[1] != 0
+}
+
 /// Inode number of a socket, as `/proc/net` shows it; 0 when unknown.
 pub(crate) fn inode(fd: c_int) -> u64 {
     // SAFETY: all-zero is a value of this struct of integers.

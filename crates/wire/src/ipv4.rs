@@ -96,7 +96,8 @@ impl IpHeaders for Headers {
 /// looks at its protocol.
 ///
 /// Checks the header and that the frame holds what its length says. A TCP segment may have options of the header before it, which
-/// are skipped (RFC 9293 MUST-50); for others that is [`Malformed::HeaderLength`].
+/// are skipped (RFC 9293 MUST-50), but for a source route, which no host accepts that was not told to (RFC 7126 §4.3); for others that is
+/// [`Malformed::HeaderLength`].
 ///
 /// # Errors
 /// What is wrong with the packet, or that it is a fragment or no IPv4.
@@ -158,7 +159,32 @@ fn split_options(
         .checked_sub(VERSION_AND_IHL & 0xf)
         .filter(|_| may_have_options)
         .ok_or(Malformed::HeaderLength)?;
-    behind
+    let (options, rest) = behind
         .split_at_checked(usize::from(options_words).wrapping_mul(4))
-        .ok_or(Malformed::Truncated)
+        .ok_or(Malformed::Truncated)?;
+    if !are_followed(options) {
+        return Err(Malformed::IpOptions);
+    }
+    Ok((options, rest))
+}
+
+/// Whether a host goes on with a packet that has such options: each ends within the list, and none asks for a route.
+fn are_followed(mut list: &[u8]) -> bool {
+    // RFC 791 §3.1
+    const END: u8 = 0;
+    const NOTHING: u8 = 1;
+    const LOOSE_ROUTE: u8 = 131;
+    const STRICT_ROUTE: u8 = 137;
+    loop {
+        list = match *list {
+            [] | [END, ..] => return true,
+            [LOOSE_ROUTE | STRICT_ROUTE, ..] => return false,
+            [NOTHING, ref rest @ ..] => rest,
+            [_, len, ..] if len >= 2 => match list.get(usize::from(len)..) {
+                Some(rest) => rest,
+                None => return false,
+            },
+            _ => return false,
+        };
+    }
 }

@@ -14,6 +14,8 @@ pub enum Malformed {
     NotIpv6,
     /// The IPv4 header is not exactly 20 bytes long: it has options, or claims to be shorter.
     HeaderLength,
+    /// The options of the IPv4 header are no list of options, or ask for a source route.
+    IpOptions,
     /// The IPv4 header checksum is wrong.
     IpChecksum,
     /// The packet is a fragment (first, middle or last).
@@ -40,6 +42,7 @@ impl fmt::Display for Malformed {
             Self::NotIpv4 => "the frame does not carry an untagged IPv4 packet",
             Self::NotIpv6 => "the frame does not carry an untagged IPv6 packet",
             Self::HeaderLength => "the IPv4 header is not 20 bytes long",
+            Self::IpOptions => "the IPv4 header's options are broken or ask for a route",
             Self::IpChecksum => "the IPv4 header checksum is wrong",
             Self::Fragment => "the packet is a fragment",
             Self::ExtensionHeader => "the IPv6 packet has an extension header",

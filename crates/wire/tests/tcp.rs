@@ -114,21 +114,54 @@ fn an_ip_packet_too_short_for_the_header_is_rejected() {
     assert_eq!(parse(&frame), Err(Malformed::LengthMismatch));
 }
 
+/// A segment with `payload` behind an IP header with these options.
+fn with_ip_options(options: &[u8]) -> Vec<u8> {
+    let mut frame = frame(&header(), &[b"payload"]);
+    frame.splice(34..34, options.iter().copied());
+    let len = u8::try_from(options.len()).unwrap();
+    frame[14] += len / 4;
+    frame[17] += len;
+    frame[24..26].copy_from_slice(&[0, 0]);
+    let end = 34 + options.len();
+    let sum = !checksum::fold(checksum::sum(&frame[14..end], 0));
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+/// As `__ip_options_compile` and `ip_rcv_options` (kernel).
+#[test]
+fn broken_ip_options_and_source_routes_are_refused() {
+    for good in [
+        &[0, 9, 9, 9],
+        &[1, 1, 1, 0],
+        &[148, 4, 0, 0],
+        &[7, 3, 4, 1],
+        &[94, 2, 94, 2],
+    ] {
+        let segment = parse(&with_ip_options(good)).unwrap();
+        assert_eq!(segment.header, header(), "{good:?}");
+    }
+    for bad in [
+        [131, 3, 4, 0],
+        [137, 3, 4, 0],
+        [1, 131, 3, 4],
+        [7, 5, 4, 0],
+        [7, 1, 4, 0],
+        [7, 0, 4, 0],
+        [7, 3, 4, 7],
+    ] {
+        let parsed = parse(&with_ip_options(&bad));
+        assert_eq!(parsed, Err(Malformed::IpOptions), "{bad:?}");
+    }
+}
+
 /// RFC 9293 MUST-50: "A TCP implementation MUST ignore unrecognized IP options".
 // Requirement: RFC 9293 MUST-50
 #[test]
 fn ip_options_are_skipped() {
     let plain = frame(&header(), &[b"payload"]);
     for words in 1..=10u8 {
-        let options = vec![1; usize::from(words) * 4];
-        let mut frame = plain.clone();
-        frame.splice(34..34, options);
-        frame[14] += words;
-        frame[17] += words * 4;
-        frame[24..26].copy_from_slice(&[0, 0]);
-        let end = 34 + usize::from(words) * 4;
-        let sum = !checksum::fold(checksum::sum(&frame[14..end], 0));
-        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        let mut frame = with_ip_options(&vec![1; usize::from(words) * 4]);
         let segment = parse(&frame).unwrap();
         assert_eq!(segment.header, header());
         assert_eq!(&frame[usize::from(segment.payload_offset)..], b"payload");

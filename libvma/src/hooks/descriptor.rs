@@ -299,10 +299,15 @@ hook! {
     }
 }
 
+// include/uapi/asm-generic/fcntl.h
+const F_SETOWN_EX: c_int = 15;
+
 /// What precedes `fcntl(2)`.
 fn about_to_control(fd: c_int, command: c_int, argument: *mut c_void) {
     match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC | libc::F_SETFL => runtime::recall(fd),
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC | libc::F_SETFL | libc::F_SETOWN | F_SETOWN_EX => {
+            runtime::recall(fd)
+        }
         libc::F_SETFD if argument.addr() & libc::FD_CLOEXEC as usize == 0 => handed_down(fd),
         _ => {}
     }
@@ -324,6 +329,7 @@ fn controlled(fd: c_int, command: c_int, argument: *mut c_void, result: c_int) -
         libc::F_DUPFD => duplicated(fd, lowest(fd, from, 0, result)),
         libc::F_DUPFD_CLOEXEC => duplicated(fd, lowest(fd, from, libc::O_CLOEXEC, result)),
         libc::F_SETFL if result == 0 => setup::flags_changed(fd, result),
+        libc::F_SETOWN | F_SETOWN_EX if result == 0 => setup::owner_changed(fd, result),
         _ => result,
     }
 }

@@ -256,6 +256,17 @@ pub(super) fn flags_changed(fd: c_int, result: c_int) -> c_int {
     result
 }
 
+pub(super) fn owner_changed(fd: c_int, result: c_int) -> c_int {
+    if let Some((engine, socket)) = runtime::stream(fd) {
+        let _ = contained(|| socket.owner_was_set(engine));
+    }
+    result
+}
+
+// include/uapi/asm-generic/sockios.h
+const FIOSETOWN: c_ulong = 0x8901;
+const SIOCSPGRP: c_ulong = 0x8902;
+
 hook! {
     /// `getsockname(2)`
     fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
@@ -363,7 +374,9 @@ hook! {
     /// `ioctl(2)`. It takes its third argument in the same register whether that is variadic or not.
     fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
         match request {
-            libc::FIONBIO | libc::FIOASYNC | libc::FIONREAD => runtime::recall(fd),
+            libc::FIONBIO | libc::FIOASYNC | libc::FIONREAD | FIOSETOWN | SIOCSPGRP => {
+                runtime::recall(fd);
+            }
             libc::FIONCLEX => descriptor::handed_down(fd),
             _ => {}
         }
@@ -409,6 +422,7 @@ hook! {
         }
         match request {
             libc::FIONBIO | libc::FIOASYNC => flags_changed(fd, result),
+            FIOSETOWN | SIOCSPGRP => owner_changed(fd, result),
             libc::FIONREAD => {
                 let next = runtime::udp(fd)
                     .and_then(|(_, socket)| contained(|| socket.next_len_after_poll()).ok().flatten());

@@ -20,6 +20,7 @@ use super::syscall::{self, Name, ProgramKind};
 pub use super::maps::FlowMaps;
 
 mod ipv6;
+mod options;
 
 /// A loaded program, not yet attached to an interface.
 #[derive(Debug)]
@@ -198,6 +199,7 @@ fn assemble(
     let matched = a.label();
     let not_for_all = a.label();
     let not_ipv4 = a.label();
+    let with_options = a.label();
 
     a.mov(R6, R1);
     a.load(R7, U32, R6, context::DATA);
@@ -240,19 +242,11 @@ fn assemble(
     // IPv4: version 4, header of five words (no options), not a fragment.
     a.place(is_ipv4);
     a.load(R1, U8, R7, frame::VERSION_AND_IHL);
-    a.jump_if(R1, NotEqual, 0x45, pass);
+    a.jump_if(R1, NotEqual, 0x45, with_options);
     a.load(R1, U16, R7, frame::FLAGS_AND_OFFSET);
     a.jump_if(R1, AnyBitOf, in_memory(FRAGMENT_MASK.to_be_bytes()), pass);
 
-    // From a source that the kernel believes: not this network (0/8), loopback (127/8), multicast or reserved (224/3), and
-    // not ourselves. What to do with the others is the kernel's decision (`ip_route_input_slow`).
-    a.load(R1, U8, R7, frame::SOURCE_ADDRESS);
-    a.jump_if(R1, Equal, 0, pass);
-    a.jump_if(R1, Equal, 127, pass);
-    a.jump_if(R1, Greater, 223, pass);
-    a.load(R1, U32, R7, frame::SOURCE_ADDRESS);
-    a.load(R2, U32, R7, frame::DESTINATION_ADDRESS);
-    a.jump_if(R1, Equal, R2, pass);
+    check_source(&mut a, pass);
 
     // R1 = IP total length, and the frame must reach so far. What lies behind is padding.
     a.load(R1, U16, R7, frame::TOTAL_LENGTH);
@@ -305,6 +299,9 @@ fn assemble(
     look_up(&mut a, maps.v4().flows_fd(), FLOW_KEY);
     decide(&mut a, frame::SOURCE_PORT, matched, pass);
     a.jump_if(R0, Equal, 0, pass);
+
+    a.place(with_options);
+    options::steer(&mut a, maps.v4(), capacity, matched, pass);
 
     a.place(not_to_us);
     ipv6::check_group_mac(&mut a, pass);
@@ -421,6 +418,18 @@ fn check_transport(
     }
     a.jump_if(R1, NotEqual, R2, pass);
     a.place(is_good);
+}
+
+/// Jumps to `pass` unless the packet is from a source that the kernel believes: not this network (0/8), loopback (127/8), multicast or
+/// reserved (224/3), and not ourselves. What to do with the others is the kernel's decision (`ip_route_input_slow`).
+fn check_source(a: &mut Assembler, pass: Label) {
+    a.load(R1, U8, R7, frame::SOURCE_ADDRESS);
+    a.jump_if(R1, Equal, 0, pass);
+    a.jump_if(R1, Equal, 127, pass);
+    a.jump_if(R1, Greater, 223, pass);
+    a.load(R1, U32, R7, frame::SOURCE_ADDRESS);
+    a.load(R2, U32, R7, frame::DESTINATION_ADDRESS);
+    a.jump_if(R1, Equal, R2, pass);
 }
 
 /// Jumps to `is_ipv4` if the frame is of IPv4 and the rest of its Ethernet address that of the IP packet's multicast group

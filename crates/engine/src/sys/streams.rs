@@ -308,15 +308,28 @@ pub(crate) fn connected_silently(
     domain: c_int,
     local: SocketAddr,
     peer: SocketAddr,
+    reuses: bool,
 ) -> Option<descriptors::OwnDescriptor> {
     let fd = new_socket(domain, libc::SOCK_CLOEXEC).ok()?;
     // SAFETY: the kernel has just made it.
     let socket = descriptors::OwnDescriptor::new(unsafe { super::owned(fd.into()) });
     connect_silently(socket.as_raw_fd(), local, peer).ok()?;
+    share_port(socket.as_raw_fd(), reuses);
     Some(socket)
 }
 
-/// Connects a new socket without a packet. It stays under repair.
+/// Who else may bind the socket's port (`SO_REUSEADDR`): the repair shares it with all that set the option (`SK_FORCE_REUSE`), and its
+/// end with nobody.
+pub(crate) fn share_port(fd: c_int, reuses: bool) {
+    let _ = set_option(
+        fd,
+        libc::SOL_SOCKET,
+        libc::SO_REUSEADDR,
+        &c_int::from(reuses),
+    );
+}
+
+/// Connects a new socket without a packet. It stays under repair, and [`share_port`] is the caller's to call.
 pub(crate) fn connect_silently(
     fd: c_int,
     local: SocketAddr,

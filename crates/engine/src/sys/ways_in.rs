@@ -16,10 +16,15 @@ const INTERFACE_INDEX: u32 = (-0x1000_i32 + 8).cast_unsigned();
 const PROTOCOL: u32 = (-0x1000_i32).cast_unsigned();
 /// `SKF_NET_OFF`, and the destination's place in an IPv4 header.
 const DESTINATION: u32 = (-0x10_0000_i32 + 16).cast_unsigned();
+const VERSION_AND_IHL: u32 = (-0x10_0000_i32).cast_unsigned();
+/// Of a header without options.
+const NO_OPTIONS: u32 = 0x45;
+const LOAD_BYTE_ABSOLUTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
 
 /// Has a socket take no segments that come in by these interfaces to these addresses. With none, all again. Another interface may get
 /// those for an address, too: one in the same subnet answers for it (`arp_ignore`). Neither those that begin a connection nor those of
-/// connections that wait to be accepted, which the kernel would reset: it does not know them.
+/// connections that wait to be accepted, which the kernel would reset: it does not know them. Segments with options in their IP headers
+/// come here only if they begin a connection, which the kernel answers.
 ///
 /// The kernel's connections have the filter that their listener had when they were made: whoever accepts them takes it away.
 pub(crate) fn refuse_ways_in(fd: c_int, ways: &[(u32, Ipv4Addr)]) -> Result<(), Errno> {
@@ -49,9 +54,11 @@ fn program(ways: &[(u32, Ipv4Addr)]) -> Vec<sock_filter> {
     for (index, address) in ways {
         program.extend([
             instruction(LOAD_ABSOLUTE, INTERFACE_INDEX),
-            skip_unless(*index, 3),
+            skip_unless(*index, 5),
             instruction(LOAD_ABSOLUTE, DESTINATION),
-            skip_unless(u32::from(*address), 1),
+            skip_unless(u32::from(*address), 3),
+            instruction(LOAD_BYTE_ABSOLUTE, VERSION_AND_IHL),
+            skip_unless(NO_OPTIONS, 1),
             instruction(RETURN, 0),
         ]);
     }

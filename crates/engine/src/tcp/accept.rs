@@ -188,6 +188,7 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             connected => connected?,
         }
+        streams::share_port(fd, self.attachment().reuses_address());
         self.give_options(fd);
         Ok(())
     }

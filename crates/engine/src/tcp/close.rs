@@ -109,7 +109,8 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         let family = self.family();
         let (local, peer) = (family.form(addresses.0), family.form(addresses.1));
-        let copy = streams::connected_silently(family.domain(), local, peer);
+        let reuses = self.attachment().reuses_address();
+        let copy = streams::connected_silently(family.domain(), local, peer, reuses);
         (Linger::Off, copy)
     }
 

@@ -21,6 +21,7 @@ use crate::tcp::application::errno_of;
 use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::common::now;
 use crate::tcp::offload::client_rule;
+use crate::tcp::options::OWNER;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::way::{Way, path_to};
@@ -191,6 +192,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let fd = self.fd();
         let _ = streams::disconnect(fd);
         let _ = streams::repair_ends(fd, false);
+        streams::share_port(fd, self.attachment().reuses_address());
         self.is_ready_for_nothing();
         self.counters().tcp_state.set(0);
         self.counters().peer.clear();
@@ -321,7 +323,10 @@ impl<S: TcpStack> TcpSocket<S> {
         let Some((wanted, headers)) = self.options_before_connection() else {
             return Begun::Not(Reason::Option, "an option of the socket is not known here");
         };
-        // The repair changes that, and its end takes it away.
+        if sys::has_owner(fd) {
+            return Begun::Not(Reason::Option, OWNER);
+        }
+        // The repair changes that, and its end takes it away: see `streams::share_port`.
         let reuses = self.attachment().reuses_address();
         if let Some(call) = self.common.rights_went() {
             return Begun::Not(Reason::RightsGone, call);
@@ -338,13 +343,9 @@ impl<S: TcpStack> TcpSocket<S> {
                 let _ = streams::disconnect(fd);
             }
             let _ = streams::repair_ends(fd, false);
-            for (name, is_set) in [
-                (libc::SO_KEEPALIVE, wanted.keep_alive()),
-                (libc::SO_REUSEADDR, reuses),
-            ] {
-                if is_set {
-                    let _ = streams::set_option(fd, libc::SOL_SOCKET, name, &1);
-                }
+            streams::share_port(fd, reuses);
+            if wanted.keep_alive() {
+                let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1);
             }
         };
         let connect = || streams::connect(fd, self.family().form(peer));
@@ -356,6 +357,7 @@ impl<S: TcpStack> TcpSocket<S> {
             undo(&wanted, false);
             return Begun::Refused(errno);
         }
+        streams::share_port(fd, reuses);
         let Some(local) = local_address(fd) else {
             undo(&wanted, true);
             return Begun::Not(Reason::Route, "");

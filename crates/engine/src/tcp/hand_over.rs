@@ -105,10 +105,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if keep_alive {
             let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1);
         }
-        if reuses {
-            // The repair has changed that.
-            let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1);
-        }
+        streams::share_port(fd, reuses);
         drop(orphan);
         self.is_ready_for_nothing();
         self.counters().tcp_state.set(0);
@@ -319,11 +316,18 @@ fn begin_again(fd: c_int, local: SocketAddr, peer: SocketAddr) -> Result<(), Err
     }
 }
 
-/// Gives the socket its address back. If the program had bound it, it still has the port. What the kernel says of an unbound socket's
-/// address does not tell.
+/// Gives the socket, which is under repair, its address back. If the program had bound it, it still has the port. What the kernel says of
+/// an unbound socket's address does not tell.
+///
+/// The port is shared with whoever has it, for as long as the repair has the socket's `SO_REUSEADDR`. A port that nobody has is taken
+/// without: the kernel would give it to all that set the option, whatever the socket has in the end. No queue is chosen behind that.
 pub(super) fn bind(fd: c_int, local: SocketAddr) -> Result<(), Errno> {
-    match streams::bind(fd, local) {
+    streams::share_port(fd, false);
+    let alone = streams::bind(fd, local);
+    streams::repair_begins(fd)?;
+    match alone {
         Err(Errno(libc::EINVAL)) => Ok(()),
+        Err(Errno(libc::EADDRINUSE)) => streams::bind(fd, local),
         bound => bound,
     }
 }
@@ -338,10 +342,10 @@ fn connect_silently(
 ) -> Result<(), Errno> {
     let fin = u32::from(snapshot.state.has_peer_fin());
     let read_nxt = snapshot.rcv_nxt - fin - octets(unread);
+    bind(fd, local)?;
     streams::set_queue_number(fd, RepairQueue::Receive, read_nxt.0)?;
     let fin = u32::from(snapshot.state == State::FinWait2);
     streams::set_queue_number(fd, RepairQueue::Send, (snapshot.snd_una - fin).0)?;
-    bind(fd, local)?;
     streams::connect(fd, peer)
 }
 

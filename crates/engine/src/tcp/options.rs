@@ -333,6 +333,9 @@ impl<S: Stack> TcpSocket<S> {
     }
 }
 
+/// What a socket has for which `SIGURG` may be raised.
+pub(super) const OWNER: &str = "F_SETOWN";
+
 /// Not among those that a connection begins with.
 const WINDOW_CLAMP: (c_int, c_int) = (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
 
@@ -401,6 +404,13 @@ impl<S: TcpStack> TcpSocket<S> {
             Effect::Kernel => {
                 host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
             }
+        }
+    }
+
+    /// The kernel has accepted another owner (`F_SETOWN`): it raises `SIGURG` for what it sees. A connection that begins looks for one.
+    pub fn owner_was_set(&'static self, host: &Host<S>) {
+        if self.is_stream() && sys::has_owner(self.fd()) {
+            host.leave_to_kernel_about(self.into(), Reason::Option, OWNER);
         }
     }
 

@@ -155,10 +155,8 @@ pub(super) fn put<S: TcpStack>(
     }
     streams::shutdown(fd, libc::SHUT_WR)?;
     streams::repair_ends(fd, false)?;
-    if reuses {
-        // The repair has changed that, and TIME-WAIT keeps it as it finds it.
-        let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1);
-    }
+    // TIME-WAIT keeps it as it finds it.
+    streams::share_port(fd, reuses);
     let header = |seq: SeqNumber, ack: SeqNumber, flags: Flags| Header {
         seq: seq.0,
         ack: ack.0,

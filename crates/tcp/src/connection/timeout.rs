@@ -153,8 +153,12 @@ impl<P: Payload> Connection<P> {
         } else {
             self.config.retries2
         };
-        // Linux reckons `tcp_retries2` from `TCP_RTO_MIN`, whatever the timeout is.
-        elapsed >= self.time_of_retries(retries, DEFAULT_MIN_RTO)
+        // Linux reckons `tcp_retries2` from `TCP_RTO_MIN`, whatever the timeout is. Its timeouts are whole ticks of its clock: of the
+        // least timeout's 200 ms at least one more. Else a path without delay got one retransmission more, of two minutes.
+        elapsed.saturating_mul(201)
+            >= self
+                .time_of_retries(retries, DEFAULT_MIN_RTO)
+                .saturating_mul(200)
     }
 
     /// `tcp_orphan_retries`. While the `interval` between retransmissions can still grow, 0 stands for 8; once it cannot, an ICMP

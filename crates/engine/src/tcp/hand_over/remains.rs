@@ -115,9 +115,9 @@ pub(in crate::tcp) fn connect_with(
     unread: &[Received],
 ) -> Result<(), Errno> {
     let first = rcv_nxt - octets(len_of(unread));
+    bind(fd, local)?;
     streams::set_queue_number(fd, RepairQueue::Receive, first.0)?;
     streams::set_queue_number(fd, RepairQueue::Send, snd_nxt.0)?;
-    bind(fd, local)?;
     streams::connect(fd, peer)?;
     if unread.is_empty() {
         return Ok(());

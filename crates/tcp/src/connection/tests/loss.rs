@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::harness::*;
-use crate::{Config, Error, Event, SocketOption, State};
+use crate::{Config, Error, Event, Options, SocketOption, State};
 
 // Requirement: RFC 9293 MUST-20
 #[test]
@@ -33,6 +33,27 @@ fn what_is_not_acknowledged_is_sent_again_until_retries2() {
         (14..=15).contains(&retransmissions),
         "{retransmissions} from {rto:?} on"
     );
+}
+
+/// Linux rounds timeouts up, and so ends with the retransmission that `tcp_retries2` is reckoned for, also where a round trip takes
+/// next to nothing. One more would take two minutes.
+#[test]
+fn a_short_path_is_given_up_with_the_same_retransmission() {
+    let mut solo = Solo::connecting(Config::default(), Options::default());
+    solo.poll();
+    solo.now = solo.now + Duration::from_micros(20);
+    solo.receive(syn_ack(wire::tcp::Options::default()));
+    solo.poll();
+    solo.write(b"data");
+    solo.poll();
+    let since = solo.now;
+    while solo.state() != State::Closed {
+        solo.skip_to_timer();
+        solo.poll();
+    }
+    let elapsed = solo.now - since;
+    assert!(elapsed >= Duration::from_millis(924_600), "{elapsed:?}");
+    assert!(elapsed < Duration::from_secs(926), "{elapsed:?}");
 }
 
 // Requirement: RFC 9293 MUST-21; RFC 5482 3-1

@@ -1,0 +1,133 @@
+//! What peers of streams do seldom, on the kernel and with the library: urgent data, options in IP headers, silence.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use testkit::{
+    Comparison, Namespaces, Pair, RawLink, Running, Skip, THREADED_VARIANTS, Variant, or_skip,
+    preloaded,
+};
+
+const SOON: Duration = Duration::from_secs(30);
+
+fn program() -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/seldom.c");
+    testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap()
+}
+
+const PLAIN: &[Variant] = THREADED_VARIANTS.split_at(1).0;
+
+/// The peer in the other namespace.
+fn peer(pair: &Pair, is_ipv6: bool) -> Running {
+    let mut command = pair.a.command(program());
+    command.args(["peer", &Pair::ADDRESS_A.to_string()]);
+    if is_ipv6 {
+        command.env("CASE_OVER_IPV6", "real");
+    }
+    let mut peer = Running::start(command).unwrap();
+    assert!(peer.wait_for_output("ready", SOON), "{}", peer.stderr());
+    peer
+}
+
+/// A case over IPv4; the library's log of one more run.
+fn compared_over_ipv4(case: &str) -> Result<String, Skip> {
+    let stage = Comparison::new()?;
+    let _peer = peer(&stage.pair, false);
+    stage.assert_same(&program(), &[case], PLAIN);
+    Ok(stage.preloaded(&program(), &[case], &[]).unwrap().stderr)
+}
+
+/// The same over both families.
+fn compared(case: &str) -> Result<String, Skip> {
+    let log = compared_over_ipv4(case)?;
+    let stage6 = Comparison::over_real_ipv6()?;
+    let _peer = peer(&stage6.pair, true);
+    stage6.assert_same(&program(), &[case], PLAIN);
+    Ok(log)
+}
+
+#[test]
+fn urgent_data_is_read_as_the_kernel_has_it() {
+    let log = or_skip!(compared("urgent"));
+    assert!(!log.contains("back to the kernel"), "{log}");
+}
+
+#[test]
+fn a_socket_with_an_owner_raises_signals() {
+    let log = or_skip!(compared("signals"));
+    assert_eq!(log.matches("the kernel (F_SETOWN)").count(), 5, "{log}");
+}
+
+#[test]
+fn an_owner_from_the_beginning_is_told_too() {
+    let log = or_skip!(compared("signals_from_the_beginning"));
+    assert_eq!(log.matches("the kernel (F_SETOWN)").count(), 1, "{log}");
+}
+
+#[test]
+fn segments_with_options_are_received() {
+    let log = or_skip!(compared_over_ipv4("options_later"));
+    assert!(!log.contains("back to the kernel"), "{log}");
+}
+
+#[test]
+fn who_begins_with_options_is_let_in() {
+    or_skip!(compared("options_first"));
+}
+
+#[test]
+fn options_come_before_the_connection_is_accepted() {
+    or_skip!(compared_over_ipv4("options_while_waiting"));
+}
+
+/// What a program says whose peer vanishes when it asks for that, and its log.
+fn left_alone(pair: &Pair, mut command: Command) -> (String, String) {
+    let _peer = peer(pair, false);
+    command.arg("vanished");
+    let mut running = Running::start_interactive(command).unwrap();
+    let asks = running.wait_for_output("vanish\n", SOON);
+    assert!(asks, "{}{}", running.stdout(), running.stderr());
+    let address = format!("{}/24", Pair::ADDRESS_A);
+    pair.a.ip(&["addr", "del", &address, "dev", "va"]).unwrap();
+    writeln!(running.stdin().unwrap()).unwrap();
+    let finished = running.wait(SOON).unwrap();
+    pair.a.ip(&["addr", "add", &address, "dev", "va"]).unwrap();
+    (finished.stdout, finished.stderr)
+}
+
+/// The peer's Ethernet address is known, or asked for in vain.
+fn given_up(is_known: bool) {
+    let pair = or_skip!(Namespaces::pair());
+    let retries = || fs::write("/proc/sys/net/ipv4/tcp_retries2", "1");
+    pair.b.enter(retries).unwrap();
+    if is_known {
+        let mac = RawLink::open(&pair.a, "va").unwrap().mac();
+        let mac = mac.map(|octet| format!("{octet:02x}")).join(":");
+        let address = Pair::ADDRESS_A;
+        let known = format!("neigh replace {address} lladdr {mac} dev vb nud permanent");
+        let words: Vec<_> = known.split(' ').collect();
+        pair.b.ip(&words).unwrap();
+    }
+    let (expected, log) = left_alone(&pair, pair.b.command(program()));
+    assert_eq!(expected.matches("ETIMEDOUT").count(), 6, "{expected}{log}");
+    assert_eq!(expected.matches("in time").count(), 6, "{expected}{log}");
+    let mut command = preloaded(&pair.b, &program()).unwrap();
+    command.env("VMA_TRACELEVEL", "4");
+    let (seen, log) = left_alone(&pair, command);
+    assert_eq!(expected, seen, "{log}");
+    assert!(log.contains(": past the kernel by "), "{log}");
+    assert!(!log.contains("back to the kernel"), "{log}");
+}
+
+#[test]
+fn peers_that_vanish_are_given_up_as_by_the_kernel() {
+    given_up(true);
+}
+
+#[test]
+fn peers_whose_neighbour_is_gone_are_given_up_too() {
+    given_up(false);
+}
