@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -56,8 +56,10 @@ impl Queues {
 #[derive(Debug)]
 struct Steered {
     attached: Attached,
-    /// Ports that everything comes here for.
+    /// Ports that everything comes here for, at one address or, with the unspecified one, at any of the interface.
     ports: HashSet<(Protocol, SocketAddr)>,
+    /// The addresses of the interface.
+    addresses: HashSet<IpAddr>,
     /// Flows of one peer, but for those that are covered.
     exact: HashSet<Flow>,
     /// Flows of one peer that need no entry: everything that reaches their port comes here.
@@ -81,6 +83,7 @@ impl XdpSteering {
             steered: Mutex::new(Steered {
                 attached,
                 ports: HashSet::new(),
+                addresses: HashSet::new(),
                 exact: HashSet::new(),
                 covered: HashSet::new(),
                 exempt: HashMap::new(),
@@ -180,6 +183,13 @@ impl Steering for XdpSteering {
                 exact.insert(*flow);
                 maps.add_flow(flow.local, peer, protocol)?;
             }
+            None if flow.local.ip().is_unspecified() => {
+                if flow.protocol != Protocol::Udp {
+                    return Err(io::ErrorKind::Unsupported.into());
+                }
+                ports.insert(port);
+                maps.add_wildcard(flow.local.port(), flow.local.is_ipv6())?;
+            }
             None => {
                 ports.insert(port);
                 maps.add_port(flow.local, protocol)?;
@@ -206,6 +216,9 @@ impl Steering for XdpSteering {
             if !ports.remove(&port) {
                 return Ok(());
             }
+            if flow.local.ip().is_unspecified() {
+                return Ok(maps.remove_wildcard(flow.local.port(), flow.local.is_ipv6())?);
+            }
             let is_here = |other: &Flow| (other.protocol, other.local) == port;
             for other in covered.extract_if(is_here) {
                 exact.insert(other);
@@ -220,6 +233,28 @@ impl Steering for XdpSteering {
             return Ok(());
         }
         Ok(taken_out(maps.remove_flow(flow.local, peer, protocol))?)
+    }
+
+    fn set_addresses(&self, now: &[IpAddr]) -> io::Result<()> {
+        let mut steered = self.steered();
+        let Steered {
+            attached,
+            addresses,
+            ..
+        } = &mut *steered;
+        let now: HashSet<IpAddr> = now.iter().copied().collect();
+        let gone: Vec<_> = addresses.difference(&now).copied().collect();
+        for address in gone {
+            taken_out(attached.maps().remove_address(address))?;
+            addresses.remove(&address);
+        }
+        for address in now {
+            // Without room packets to it are the kernel's, unless they are for it alone.
+            if !addresses.contains(&address) && attached.maps().add_address(address).is_ok() {
+                addresses.insert(address);
+            }
+        }
+        Ok(())
     }
 
     fn exempt(&self, flow: &Flow) -> io::Result<bool> {
