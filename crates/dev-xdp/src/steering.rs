@@ -102,11 +102,22 @@ impl XdpSteering {
 }
 
 impl Steered {
+    /// Whether the map has room for all flows of one peer, those with it that have no entry while their port is steered: else they could
+    /// not go on without the port.
+    fn has_room(&self) -> bool {
+        let exempt: usize = self.exempt.values().map(HashSet::len).sum();
+        let flows = self.exact.len() + self.covered.len() + exempt;
+        flows < self.attached.maps().capacity() as usize
+    }
+
     fn exempt(&mut self, flow: &Flow) -> io::Result<bool> {
         let (port, protocol) = ((flow.protocol, flow.local), flow.protocol as u8);
         let Some(peer) = flow.peer.filter(|_| self.ports.contains(&port)) else {
             return Ok(false);
         };
+        if !self.has_room() {
+            return Err(io::Error::from_raw_os_error(libc::E2BIG));
+        }
         let maps = self.attached.maps();
         maps.add_exemption(flow.local, peer, protocol)?;
         let peers = self.exempt.entry(port).or_default();
@@ -162,6 +173,10 @@ impl Steering for XdpSteering {
         let mut steered = self.steered();
         // A new connection with the addresses of an earlier one.
         steered.end_exemption(flow)?;
+        if flow.peer.is_some() && !steered.has_room() {
+            // This one alone is not for us.
+            return Err(io::Error::from_raw_os_error(libc::E2BIG));
+        }
         let Steered {
             attached,
             ports,

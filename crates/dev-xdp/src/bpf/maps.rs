@@ -44,6 +44,7 @@ pub struct FlowMaps {
     v4: V4Tables,
     v6: V6Tables,
     xsks: Map<4, 4>,
+    capacity: u32,
 }
 
 pub(super) type V4Tables = Tables<PORT_KEY_BYTES, FLOW_KEY_BYTES, ADDRESS_BYTES>;
@@ -74,7 +75,13 @@ impl FlowMaps {
                 QUEUES_MAX,
                 "create the AF_XDP map",
             )?,
+            capacity,
         })
+    }
+
+    /// For how many ports or flows of a family there is room.
+    pub fn capacity(&self) -> u32 {
+        self.capacity
     }
 
     /// Redirects all packets to `local`, whoever sends them.
