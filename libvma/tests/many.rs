@@ -1,4 +1,4 @@
-//! What thousands of sockets cost, with the library, open and idle.
+//! What thousands of sockets, groups and addresses cost, with the library: open, idle, and to close.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,16 +7,34 @@ use testkit::{Namespaces, Pair, Running, compile_c, or_skip, panic_unless_paused
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// CPU time in microseconds: to open so many sockets, and in a second while they are idle.
-fn cost(pair: &Pair, count: u32, kind: &str) -> (f64, f64) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/many.c");
-    let program = compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-    let mut command = preloaded(&pair.b, &program).unwrap();
-    command.args([&count.to_string(), kind]);
-    let finished = Running::start(command).unwrap().wait(LIMIT).unwrap();
-    assert!(finished.status.success(), "{finished:?}");
-    let (open, idle) = finished.stdout.trim().split_once(' ').unwrap();
-    (open.parse().unwrap(), idle.parse().unwrap())
+/// CPU time in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    open: f64,
+    /// In a second while nothing happens.
+    idle: f64,
+    close: f64,
+}
+
+impl Cost {
+    /// `count` of a kind that `c/many.c` has.
+    fn of(pair: &Pair, count: u32, kind: &str) -> Self {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/many.c");
+        let program = compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+        let mut command = preloaded(&pair.b, &program).unwrap();
+        command.args([&count.to_string(), kind]);
+        let finished = Running::start(command).unwrap().wait(LIMIT).unwrap();
+        assert!(finished.status.success(), "{finished:?}");
+        let said: Vec<f64> = finished
+            .stdout
+            .split_whitespace()
+            .map(|number| number.parse().unwrap())
+            .collect();
+        let [open, idle, close] = said[..] else {
+            panic!("{finished:?}");
+        };
+        Self { open, idle, close }
+    }
 }
 
 /// The kernel has no list of the sockets of one port: to ask who else has it costs as much as there are sockets.
@@ -26,16 +44,56 @@ fn sockets_that_may_share_their_ports() {
     const COUNT: u32 = 2000;
     let pair = or_skip!(Namespaces::pair());
     panic_unless_paused(|| {
-        let (plain, _) = cost(&pair, COUNT, "plain");
-        let (open, idle) = cost(&pair, COUNT, "reuse");
-        println!(
-            "{plain} us for {COUNT} plain ones, {open} us for others; idle {idle} us a second"
-        );
+        let plain = Cost::of(&pair, COUNT, "plain");
+        let others = Cost::of(&pair, COUNT, "reuse");
+        println!("{COUNT} plain ones {plain:?}, others {others:?}");
         assert!(
-            open < 6.0 * plain,
-            "{open} us, and {plain} us where they may not share"
+            others.open < 6.0 * plain.open,
+            "{others:?}, and {plain:?} where they may not share"
         );
         // One part of a hundred; other tests run beside this one.
-        assert!(idle < 20_000.0, "{idle} us a second while idle");
+        assert!(others.idle < 20_000.0, "{others:?}");
+    });
+}
+
+/// Groups at one port, some or one on each socket: what one costs does not grow with their number.
+#[test]
+#[allow(clippy::print_stdout, reason = "what was measured")]
+fn groups_at_one_port() {
+    const FEW: u32 = 200;
+    const TIMES: u32 = 8;
+    let pair = or_skip!(Namespaces::pair());
+    panic_unless_paused(|| {
+        for kind in ["groups", "feeds"] {
+            let few = Cost::of(&pair, FEW, kind);
+            let many = Cost::of(&pair, FEW * TIMES, kind);
+            println!("{FEW} {kind}: {few:?}; {TIMES} times as many: {many:?}");
+            let most = f64::from(2 * TIMES);
+            // Clocks of some systems count by ten milliseconds.
+            let is_linear = |few: f64, many: f64| many < most * few.max(10_000.0);
+            assert!(is_linear(few.open, many.open), "{kind}: {few:?}, {many:?}");
+            assert!(
+                is_linear(few.close, many.close),
+                "{kind}: {few:?}, {many:?}"
+            );
+            assert!(many.idle < 20_000.0, "{kind}: {many:?}");
+        }
+    });
+}
+/// A resolver opens a socket for any address for each question: that costs the same whatever number of addresses the host has.
+#[test]
+#[allow(clippy::print_stdout, reason = "what was measured")]
+fn sockets_for_any_of_many_addresses() {
+    const COUNT: u32 = 500;
+    let pair = or_skip!(Namespaces::pair());
+    panic_unless_paused(|| {
+        let one = Cost::of(&pair, COUNT, "brief");
+        let add = |host| format!("address add 10.78.0.{host}/16 dev vb\n");
+        pair.b
+            .ip_batch(&(1..=200).map(add).collect::<String>())
+            .unwrap();
+        let many = Cost::of(&pair, COUNT, "brief");
+        println!("with one address {one:?}, with 200 more {many:?}");
+        assert!(many.open < 3.0 * one.open, "{one:?}, {many:?}");
     });
 }

@@ -1,6 +1,7 @@
 //! What a device back-end offers to the engine.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use descriptors::OwnDescriptor;
@@ -236,7 +237,8 @@ impl Segmenter for NoSegmenter {
 
 /// Decides which packets of an interface come to the rings; all others stay with the kernel.
 pub trait Steering: Send + Sync + 'static {
-    /// Starts to steer a flow to the rings. After an error, [`Steering::remove`] takes back what has been done of it.
+    /// Starts to steer a flow to the rings. One of UDP at the unspecified address, without a peer, has what comes to any of the
+    /// [addresses](Steering::set_addresses) of the interface. After an error, [`Steering::remove`] takes back what has been done of it.
     fn add(&self, flow: &Flow) -> io::Result<()>;
 
     /// Has the device bring a flow's packets by one of the queues of this receiving side, until [`Steering::remove`] or the next time,
@@ -247,6 +249,12 @@ pub trait Steering: Send + Sync + 'static {
 
     /// Leaves the flow's packets to the kernel again. After an error they may still come to the rings.
     fn remove(&self, flow: &Flow) -> io::Result<()>;
+
+    /// Which addresses the interface has from here on, of either version. After an error packets to earlier ones may still come to the
+    /// rings.
+    fn set_addresses(&self, _addresses: &[IpAddr]) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Leaves the packets of one peer to the kernel although all that reaches their port is steered, except segments that open a
     /// connection (a SYN alone), until [`Steering::end_exemption`] or until the port is not steered any more. `Ok(false)`: the port is

@@ -1,8 +1,11 @@
 //! Flows: which packets belong to which socket.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+mod table;
+
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+
+use table::Table;
 
 /// Transport protocol of a flow, by its IANA number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,13 +22,14 @@ pub enum Protocol {
 pub struct Flow {
     /// Transport protocol.
     pub protocol: Protocol,
-    /// Destination address and port of the packets. Flow label and scope do not count.
+    /// Destination address and port of the packets. Flow label and scope do not count. The unspecified address, without a peer: any of the
+    /// interface's own.
     pub local: SocketAddr,
     /// Source of the packets (5-tuple), of the same family, or anyone (3-tuple).
     pub peer: Option<SocketAddr>,
 }
 
-/// Maps packets to values: the exact flow first, then whoever owns the port.
+/// Maps packets to values: the exact flow first, then whoever owns the port, at one address or at any.
 #[derive(Debug)]
 pub struct FlowTable<T> {
     v4: Table<u64, T, FlowHash>,
@@ -42,19 +46,35 @@ impl<T> Default for FlowTable<T> {
 }
 
 impl<T: Copy> FlowTable<T> {
-    /// Adds a flow. `Err`: it is there already, with this value.
+    /// Adds a flow. `Err`: it is there already, with this value, or, of a port at any address, at one of them, or the other way round.
     pub fn insert(&mut self, flow: &Flow, value: T) -> Result<(), T> {
+        if flow.peer.is_none() {
+            let port = number(flow.protocol, flow.local.port());
+            let is_wildcard = flow.local.ip().is_unspecified();
+            return match Keys::of(flow.protocol, flow.local, None) {
+                Keys::V4(local, _) => self.v4.insert_port(local, port, is_wildcard, value),
+                Keys::V6(local, _) => self.v6.insert_port(local, port, is_wildcard, value),
+            };
+        }
         match Keys::of(flow.protocol, flow.local, flow.peer) {
-            Keys::V4(local, peer) => self.v4.insert(local, peer, value),
-            Keys::V6(local, peer) => self.v6.insert(local, peer, value),
+            Keys::V4(local, peer) => self.v4.insert(local, peer.unwrap_or(local), value),
+            Keys::V6(local, peer) => self.v6.insert(local, peer.unwrap_or(local), value),
         }
     }
 
     /// Removes a flow and returns its value.
     pub fn remove(&mut self, flow: &Flow) -> Option<T> {
+        if flow.peer.is_none() {
+            let port = number(flow.protocol, flow.local.port());
+            let is_wildcard = flow.local.ip().is_unspecified();
+            return match Keys::of(flow.protocol, flow.local, None) {
+                Keys::V4(local, _) => self.v4.remove_port(local, port, is_wildcard),
+                Keys::V6(local, _) => self.v6.remove_port(local, port, is_wildcard),
+            };
+        }
         match Keys::of(flow.protocol, flow.local, flow.peer) {
-            Keys::V4(local, peer) => self.v4.remove(local, peer),
-            Keys::V6(local, peer) => self.v6.remove(local, peer),
+            Keys::V4(local, peer) => self.v4.remove(local, peer.unwrap_or(local)),
+            Keys::V6(local, peer) => self.v6.remove(local, peer.unwrap_or(local)),
         }
     }
 
@@ -67,12 +87,16 @@ impl<T: Copy> FlowTable<T> {
         destination: impl Into<SocketAddr>,
     ) -> Option<T> {
         match (source.into(), destination.into()) {
-            (SocketAddr::V4(source), SocketAddr::V4(destination)) => self
-                .v4
-                .look_up(key(protocol, destination), || key(protocol, source)),
-            (source, destination) => self
-                .v6
-                .look_up(v6_key(protocol, destination), || v6_key(protocol, source)),
+            (SocketAddr::V4(source), SocketAddr::V4(destination)) => {
+                let port = number(protocol, destination.port());
+                let local = key(protocol, destination);
+                self.v4.look_up(local, port, || key(protocol, source))
+            }
+            (source, destination) => {
+                let port = number(protocol, destination.port());
+                let local = v6_key(protocol, destination);
+                self.v6.look_up(local, port, || v6_key(protocol, source))
+            }
         }
     }
 
@@ -84,8 +108,8 @@ impl<T: Copy> FlowTable<T> {
         destination: impl Into<SocketAddr>,
     ) -> bool {
         match Keys::of(protocol, destination.into(), Some(source.into())) {
-            Keys::V4(local, Some(peer)) => self.v4.exact.contains_key(&(local, peer)),
-            Keys::V6(local, Some(peer)) => self.v6.exact.contains_key(&(local, peer)),
+            Keys::V4(local, Some(peer)) => self.v4.has(local, peer),
+            Keys::V6(local, Some(peer)) => self.v6.has(local, peer),
             Keys::V4(_, None) | Keys::V6(_, None) => false,
         }
     }
@@ -98,60 +122,6 @@ impl<T: Copy> FlowTable<T> {
     /// Whether there is no flow.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-/// The flows of one family.
-#[derive(Debug)]
-struct Table<K, T, S> {
-    exact: HashMap<(K, K), T, S>,
-    port: HashMap<K, T, S>,
-}
-
-impl<K, T, S: Default> Default for Table<K, T, S> {
-    fn default() -> Self {
-        Self {
-            exact: HashMap::default(),
-            port: HashMap::default(),
-        }
-    }
-}
-
-impl<K: Copy + Eq + Hash, T: Copy, S: BuildHasher> Table<K, T, S> {
-    fn insert(&mut self, local: K, peer: Option<K>, value: T) -> Result<(), T> {
-        let taken = match peer {
-            Some(peer) => self.exact.get(&(local, peer)).copied(),
-            None => self.port.get(&local).copied(),
-        };
-        if let Some(owner) = taken {
-            return Err(owner);
-        }
-        match peer {
-            Some(peer) => self.exact.insert((local, peer), value),
-            None => self.port.insert(local, value),
-        };
-        Ok(())
-    }
-
-    fn remove(&mut self, local: K, peer: Option<K>) -> Option<T> {
-        match peer {
-            Some(peer) => self.exact.remove(&(local, peer)),
-            None => self.port.remove(&local),
-        }
-    }
-
-    #[inline]
-    fn look_up(&self, local: K, peer: impl FnOnce() -> K) -> Option<T> {
-        if !self.exact.is_empty()
-            && let Some(value) = self.exact.get(&(local, peer()))
-        {
-            return Some(*value);
-        }
-        self.port.get(&local).copied()
-    }
-
-    fn len(&self) -> usize {
-        self.exact.len() + self.port.len()
     }
 }
 
@@ -174,6 +144,12 @@ impl Keys {
             ),
         }
     }
+}
+
+/// A port of a protocol.
+#[inline]
+fn number(protocol: Protocol, port: u16) -> u64 {
+    u64::from(port) << 16 | protocol as u64
 }
 
 /// Address, and port and protocol.
@@ -364,6 +340,41 @@ mod tests {
             assert_eq!(table.remove(&flow(local, peer)), None);
         }
         assert!(table.is_empty());
+    }
+
+    #[test]
+    fn a_port_at_any_address_is_nobody_elses_at_one() {
+        for (any, one, peer) in [
+            ("0.0.0.0:53", "10.0.0.1:53", "10.0.0.2:9"),
+            ("[::]:53", "[fd00::1]:53", "[fd00::2]:9"),
+        ] {
+            let mut table = FlowTable::default();
+            let find = |table: &FlowTable<i32>, source: &str| {
+                table.look_up(Protocol::Udp, address(source), address(one))
+            };
+            table.insert(&flow(any, None), 1).unwrap();
+            assert_eq!(find(&table, peer), Some(1));
+            assert_eq!(table.insert(&flow(one, None), 2), Err(1));
+            assert_eq!(table.insert(&flow(any, None), 2), Err(1));
+            // One peer's are.
+            table.insert(&flow(one, Some(peer)), 3).unwrap();
+            assert_eq!(find(&table, peer), Some(3));
+            assert_eq!(table.len(), 2);
+            let of_tcp = Flow {
+                protocol: Protocol::Tcp,
+                ..flow(one, None)
+            };
+            table.insert(&of_tcp, 4).unwrap();
+            assert_eq!(table.remove(&flow(any, None)), Some(1));
+            assert_eq!(find(&table, one), None);
+
+            table.insert(&flow(one, None), 5).unwrap();
+            assert_eq!(table.insert(&flow(any, None), 6), Err(5));
+            assert_eq!(table.remove(&flow(any, None)), None);
+            assert_eq!(table.remove(&flow(one, None)), Some(5));
+            table.insert(&flow(any, None), 6).unwrap();
+            assert_eq!(find(&table, one), Some(6));
+        }
     }
 
     #[test]

@@ -115,8 +115,10 @@ impl Rxnfc {
                 SocketAddr::V6(end) => end.ip().octets().to_vec(),
             };
             let port_at = 2 * len + 2 * place;
-            spec.fields[place * len..][..len].copy_from_slice(&address);
-            spec.mask[place * len..][..len].fill(0xff);
+            if !end.ip().is_unspecified() {
+                spec.fields[place * len..][..len].copy_from_slice(&address);
+                spec.mask[place * len..][..len].fill(0xff);
+            }
             spec.fields[port_at..][..2].copy_from_slice(&end.port().to_be_bytes());
             spec.mask[port_at..][..2].fill(0xff);
         };

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -56,8 +56,10 @@ impl Queues {
 #[derive(Debug)]
 struct Steered {
     attached: Attached,
-    /// Ports that everything comes here for.
+    /// Ports that everything comes here for, at one address or, with the unspecified one, at any of the interface.
     ports: HashSet<(Protocol, SocketAddr)>,
+    /// The addresses of the interface.
+    addresses: HashSet<IpAddr>,
     /// Flows of one peer, but for those that are covered.
     exact: HashSet<Flow>,
     /// Flows of one peer that need no entry: everything that reaches their port comes here.
@@ -81,6 +83,7 @@ impl XdpSteering {
             steered: Mutex::new(Steered {
                 attached,
                 ports: HashSet::new(),
+                addresses: HashSet::new(),
                 exact: HashSet::new(),
                 covered: HashSet::new(),
                 exempt: HashMap::new(),
@@ -99,11 +102,22 @@ impl XdpSteering {
 }
 
 impl Steered {
+    /// Whether the map has room for all flows of one peer, those with it that have no entry while their port is steered: else they could
+    /// not go on without the port.
+    fn has_room(&self) -> bool {
+        let exempt: usize = self.exempt.values().map(HashSet::len).sum();
+        let flows = self.exact.len() + self.covered.len() + exempt;
+        flows < self.attached.maps().capacity() as usize
+    }
+
     fn exempt(&mut self, flow: &Flow) -> io::Result<bool> {
         let (port, protocol) = ((flow.protocol, flow.local), flow.protocol as u8);
         let Some(peer) = flow.peer.filter(|_| self.ports.contains(&port)) else {
             return Ok(false);
         };
+        if !self.has_room() {
+            return Err(io::Error::from_raw_os_error(libc::E2BIG));
+        }
         let maps = self.attached.maps();
         maps.add_exemption(flow.local, peer, protocol)?;
         let peers = self.exempt.entry(port).or_default();
@@ -159,6 +173,10 @@ impl Steering for XdpSteering {
         let mut steered = self.steered();
         // A new connection with the addresses of an earlier one.
         steered.end_exemption(flow)?;
+        if flow.peer.is_some() && !steered.has_room() {
+            // This one alone is not for us.
+            return Err(io::Error::from_raw_os_error(libc::E2BIG));
+        }
         let Steered {
             attached,
             ports,
@@ -179,6 +197,13 @@ impl Steering for XdpSteering {
             Some(peer) => {
                 exact.insert(*flow);
                 maps.add_flow(flow.local, peer, protocol)?;
+            }
+            None if flow.local.ip().is_unspecified() => {
+                if flow.protocol != Protocol::Udp {
+                    return Err(io::ErrorKind::Unsupported.into());
+                }
+                ports.insert(port);
+                maps.add_wildcard(flow.local.port(), flow.local.is_ipv6())?;
             }
             None => {
                 ports.insert(port);
@@ -206,6 +231,9 @@ impl Steering for XdpSteering {
             if !ports.remove(&port) {
                 return Ok(());
             }
+            if flow.local.ip().is_unspecified() {
+                return Ok(maps.remove_wildcard(flow.local.port(), flow.local.is_ipv6())?);
+            }
             let is_here = |other: &Flow| (other.protocol, other.local) == port;
             for other in covered.extract_if(is_here) {
                 exact.insert(other);
@@ -220,6 +248,28 @@ impl Steering for XdpSteering {
             return Ok(());
         }
         Ok(taken_out(maps.remove_flow(flow.local, peer, protocol))?)
+    }
+
+    fn set_addresses(&self, now: &[IpAddr]) -> io::Result<()> {
+        let mut steered = self.steered();
+        let Steered {
+            attached,
+            addresses,
+            ..
+        } = &mut *steered;
+        let now: HashSet<IpAddr> = now.iter().copied().collect();
+        let gone: Vec<_> = addresses.difference(&now).copied().collect();
+        for address in gone {
+            taken_out(attached.maps().remove_address(address))?;
+            addresses.remove(&address);
+        }
+        for address in now {
+            // Without room packets to it are the kernel's, unless they are for it alone.
+            if !addresses.contains(&address) && attached.maps().add_address(address).is_ok() {
+                addresses.insert(address);
+            }
+        }
+        Ok(())
     }
 
     fn exempt(&self, flow: &Flow) -> io::Result<bool> {

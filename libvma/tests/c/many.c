@@ -1,5 +1,10 @@
-/* What many UDP sockets cost: `many COUNT reuse|plain`. Says microseconds of CPU time to open them, and per second while nothing happens. */
+/* What many UDP sockets cost: `many COUNT KIND`. Says microseconds of CPU time to open them, per second while nothing happens, and to close
+ * them. Kinds: `plain` on ports of their own, `reuse` the same with SO_REUSEADDR; `groups`: so many multicast groups at one port, 20 on a
+ * socket, `feeds`: one on each; `brief`: bound to any address and port, one datagram sent, and closed, one after the other. */
 #include "case.h"
+
+#define GROUPS_OF_ONE 20
+#define GROUP_PORT 6000
 
 static double cpu_usec(void)
 {
@@ -8,26 +13,68 @@ static double cpu_usec(void)
     return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
+static void bind_to(int fd, const char *host, int port, int reuse)
+{
+    struct sockaddr_in self = address(host, port);
+    if (reuse)
+        MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse));
+    MUST(bind(fd, generic(&self), sizeof self));
+}
+
+static int feed(void)
+{
+    int fd = udp(), off = 0;
+    MUST(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof off));
+    bind_to(fd, "0.0.0.0", GROUP_PORT, 1);
+    return fd;
+}
+
+static void join(int fd, int number)
+{
+    struct ip_mreqn group = {.imr_multiaddr.s_addr = htonl(0xef010000 + (unsigned)number), .imr_address.s_addr = inet_addr(SELF)};
+    MUST(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &group, sizeof group));
+}
+
+static int brief(void)
+{
+    int fd = udp();
+    bind_to(fd, "0.0.0.0", 0, 0);
+    struct sockaddr_in peer = address(PEER, PEER_PORT);
+    MUST(sendto(fd, "x", 1, 0, generic(&peer), sizeof peer));
+    return fd;
+}
+
 int main(int argc, char **argv)
 {
-    int count = argc > 2 ? atoi(argv[1]) : 0, reuse = argc > 2 && strcmp(argv[2], "reuse") == 0, on = 1;
+    int count = argc > 2 ? atoi(argv[1]) : 0, sockets = 0;
+    const char *kind = argc > 2 ? argv[2] : "";
     struct rlimit limit = {(rlim_t)count + 2000, (rlim_t)count + 2000};
     MUST(setrlimit(RLIMIT_NOFILE, &limit));
+    int *fds = calloc((size_t)count, sizeof *fds);
     /* What opening the interface costs is not looked at. */
-    int first = bound();
+    int first = brief();
     sleep_msec(500);
     double begun = cpu_usec();
     for (int i = 0; i < count; i++) {
-        int fd = udp();
-        struct sockaddr_in self = address(SELF, 10000 + i);
-        if (reuse)
-            MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
-        MUST(bind(fd, generic(&self), sizeof self));
+        if (strcmp(kind, "groups") == 0 || strcmp(kind, "feeds") == 0) {
+            if (kind[0] == 'f' || i % GROUPS_OF_ONE == 0)
+                fds[sockets++] = feed();
+            join(fds[sockets - 1], i);
+        } else if (strcmp(kind, "brief") == 0) {
+            close(brief());
+        } else {
+            fds[sockets] = udp();
+            bind_to(fds[sockets++], SELF, 10000 + i, strcmp(kind, "reuse") == 0);
+        }
     }
     double opened = cpu_usec();
     sleep_msec(1000);
     double settled = cpu_usec();
-    sleep_msec(2000);
-    printf("%.0f %.0f\n", opened - begun, (cpu_usec() - settled) / 2);
+    sleep_msec(1000);
+    double idle = cpu_usec() - settled, closing = cpu_usec();
+    while (sockets > 0)
+        close(fds[--sockets]);
+    printf("%.0f %.0f %.0f\n", opened - begun, idle, cpu_usec() - closing);
+    free(fds);
     return close(first);
 }

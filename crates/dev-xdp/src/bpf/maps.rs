@@ -1,6 +1,5 @@
 //! The maps that tell the XDP program which datagrams are ours.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
@@ -8,6 +7,10 @@ use descriptors::OwnDescriptor;
 
 use super::error::BpfError;
 use super::syscall::{Map, MapKind, Name};
+
+mod slotted;
+
+use slotted::Slotted;
 
 /// Key of the port map: destination address and port as in the packet, protocol, a zero byte.
 pub(super) const PORT_KEY_BYTES: usize = 8;
@@ -20,11 +23,16 @@ pub(super) const V6_PORT_KEY_BYTES: usize = 24;
 /// The same for IPv6.
 pub(super) const V6_FLOW_KEY_BYTES: usize = 40;
 
+/// Key of the address map: a destination address as in the packet.
+pub(super) const ADDRESS_BYTES: usize = 4;
+/// The same for IPv6.
+pub(super) const V6_ADDRESS_BYTES: usize = 16;
+
+/// Values of a port's upper byte; for each there is an octet for each value of the lower one.
+pub(super) const PORT_OCTETS: usize = 256;
+
 /// Receive queues that an interface can have; more are refused by [`FlowMaps::set_xsk`].
 const QUEUES_MAX: u32 = 1024;
-
-/// Slots of the array in front of the port map: one for each value of a port's lower byte.
-const SLOTS: u32 = 256;
 
 /// The ports and flows to redirect, and the AF_XDP socket of each receive queue.
 ///
@@ -33,19 +41,26 @@ const SLOTS: u32 = 256;
 /// of addresses do not count.
 #[derive(Debug)]
 pub struct FlowMaps {
-    v4: Tables<PORT_KEY_BYTES, FLOW_KEY_BYTES>,
-    v6: Tables<V6_PORT_KEY_BYTES, V6_FLOW_KEY_BYTES>,
+    v4: V4Tables,
+    v6: V6Tables,
     xsks: Map<4, 4>,
+    capacity: u32,
 }
+
+pub(super) type V4Tables = Tables<PORT_KEY_BYTES, FLOW_KEY_BYTES, ADDRESS_BYTES>;
+pub(super) type V6Tables = Tables<V6_PORT_KEY_BYTES, V6_FLOW_KEY_BYTES, V6_ADDRESS_BYTES>;
 
 /// The maps of one family.
 #[derive(Debug)]
-pub(super) struct Tables<const PORT: usize, const FLOW: usize> {
-    ports: Map<PORT, 4>,
-    /// In each slot the key of one of the ports: found without the hash of the port map, which takes 50 ns a packet. Zeros if the map
-    /// has none that would have this slot, and [`ELSEWHERE`] if it has some, perhaps.
-    slots: Map<4, PORT>,
+pub(super) struct Tables<const PORT: usize, const FLOW: usize, const ADDRESS: usize> {
+    /// In the slot of a port's lower byte.
+    pub(super) ports: Slotted<PORT>,
     flows: Map<FLOW, 4>,
+    /// UDP ports that are redirected whichever address of the interface a packet is for: an array, which costs no hash. By the upper byte
+    /// of the port an octet for each lower one.
+    wildcards: Map<4, PORT_OCTETS>,
+    /// The addresses of the interface, in the slot of the last byte.
+    pub(super) addresses: Slotted<ADDRESS>,
 }
 
 impl FlowMaps {
@@ -60,15 +75,21 @@ impl FlowMaps {
                 QUEUES_MAX,
                 "create the AF_XDP map",
             )?,
+            capacity,
         })
+    }
+
+    /// For how many ports or flows of a family there is room.
+    pub fn capacity(&self) -> u32 {
+        self.capacity
     }
 
     /// Redirects all packets to `local`, whoever sends them.
     pub fn add_port(&self, local: impl Into<SocketAddr>, protocol: u8) -> Result<(), BpfError> {
         let local = local.into();
         let added = match port_key(local, protocol) {
-            PortKey::V4(key) => self.v4.add_port(&key, slot(local)),
-            PortKey::V6(key) => self.v6.add_port(&key, slot(local)),
+            PortKey::V4(key) => self.v4.ports.add(&key, slot(local)),
+            PortKey::V6(key) => self.v6.ports.add(&key, slot(local)),
         };
         added.map_err(|cause| BpfError::new("add a port to the XDP port map", cause))
     }
@@ -77,8 +98,8 @@ impl FlowMaps {
     pub fn remove_port(&self, local: impl Into<SocketAddr>, protocol: u8) -> Result<(), BpfError> {
         let local = local.into();
         let removed = match port_key(local, protocol) {
-            PortKey::V4(key) => self.v4.remove_port(&key, slot(local)),
-            PortKey::V6(key) => self.v6.remove_port(&key, slot(local)),
+            PortKey::V4(key) => self.v4.ports.remove(&key, slot(local)),
+            PortKey::V6(key) => self.v6.ports.remove(&key, slot(local)),
         };
         removed.map_err(|cause| BpfError::new("remove a port from the XDP port map", cause))
     }
@@ -92,6 +113,51 @@ impl FlowMaps {
         let value =
             value.map_err(|cause| BpfError::new("look up a port in the XDP port map", cause))?;
         Ok(value.is_some())
+    }
+
+    /// Redirects all UDP packets to a port at any of the interface's [addresses](Self::add_address), whoever sends them. `of_v6`: of which
+    /// version.
+    pub fn add_wildcard(&self, port: u16, of_v6: bool) -> Result<(), BpfError> {
+        self.set_wildcard(port, of_v6, 1)
+    }
+
+    /// Takes back [`add_wildcard`](Self::add_wildcard). Nothing happens if it is not there.
+    pub fn remove_wildcard(&self, port: u16, of_v6: bool) -> Result<(), BpfError> {
+        self.set_wildcard(port, of_v6, 0)
+    }
+
+    fn set_wildcard(&self, port: u16, of_v6: bool, value: u8) -> Result<(), BpfError> {
+        let wildcards = if of_v6 {
+            &self.v6.wildcards
+        } else {
+            &self.v4.wildcards
+        };
+        let [upper, lower] = port.to_be_bytes();
+        let key = u32::from(upper).to_ne_bytes();
+        let change = || {
+            let mut octets = wildcards.lookup(&key)?.unwrap_or([0; PORT_OCTETS]);
+            octets[usize::from(lower)] = value;
+            wildcards.update(&key, &octets)
+        };
+        change().map_err(|cause| BpfError::new("change the XDP array of ports", cause))
+    }
+
+    /// From here on the interface has this address.
+    pub fn add_address(&self, address: IpAddr) -> Result<(), BpfError> {
+        let added = match address {
+            IpAddr::V4(ip) => self.v4.addresses.add(&ip.octets(), ip.octets()[3]),
+            IpAddr::V6(ip) => self.v6.addresses.add(&ip.octets(), ip.octets()[15]),
+        };
+        added.map_err(|cause| BpfError::new("add an address to the XDP address map", cause))
+    }
+
+    /// The interface has it no longer. An error (`ENOENT`) if it is not there.
+    pub fn remove_address(&self, address: IpAddr) -> Result<(), BpfError> {
+        let removed = match address {
+            IpAddr::V4(ip) => self.v4.addresses.remove(&ip.octets(), ip.octets()[3]),
+            IpAddr::V6(ip) => self.v6.addresses.remove(&ip.octets(), ip.octets()[15]),
+        };
+        removed.map_err(|cause| BpfError::new("remove an address from the XDP address map", cause))
     }
 
     /// Redirects packets from `peer` to `local`. Both are of one family.
@@ -158,8 +224,8 @@ impl FlowMaps {
     ) -> Result<(), BpfError> {
         let local = local.into();
         let changed = match port_key(local, protocol) {
-            PortKey::V4(key) => self.v4.port_has_exemptions(&key, slot(local)),
-            PortKey::V6(key) => self.v6.port_has_exemptions(&key, slot(local)),
+            PortKey::V4(key) => self.v4.ports.has_exemptions(&key, slot(local)),
+            PortKey::V6(key) => self.v6.ports.has_exemptions(&key, slot(local)),
         };
         changed.map_err(|cause| BpfError::new("change a port in the XDP port map", cause))
     }
@@ -174,14 +240,14 @@ impl FlowMaps {
 
     /// The descriptor of one of them, for others to become a copy of.
     pub(crate) fn stand_in(&self) -> &OwnDescriptor {
-        self.v4.ports.descriptor()
+        self.v4.flows.descriptor()
     }
 
-    pub(super) fn v4(&self) -> &Tables<PORT_KEY_BYTES, FLOW_KEY_BYTES> {
+    pub(super) fn v4(&self) -> &V4Tables {
         &self.v4
     }
 
-    pub(super) fn v6(&self) -> &Tables<V6_PORT_KEY_BYTES, V6_FLOW_KEY_BYTES> {
+    pub(super) fn v6(&self) -> &V6Tables {
         &self.v6
     }
 
@@ -190,20 +256,13 @@ impl FlowMaps {
     }
 }
 
-impl<const PORT: usize, const FLOW: usize> Tables<PORT, FLOW> {
+impl<const PORT: usize, const FLOW: usize, const ADDRESS: usize> Tables<PORT, FLOW, ADDRESS> {
     fn create(capacity: u32) -> Result<Self, BpfError> {
         Ok(Self {
-            ports: Map::create(
-                MapKind::Hash,
-                PORTS_NAME,
+            ports: Slotted::create(
+                (PORTS_NAME, "create the XDP port map"),
+                (SLOTS_NAME, "create the XDP port array"),
                 capacity,
-                "create the XDP port map",
-            )?,
-            slots: Map::create(
-                MapKind::Array,
-                SLOTS_NAME,
-                SLOTS,
-                "create the XDP port array",
             )?,
             flows: Map::create(
                 MapKind::Hash,
@@ -211,41 +270,26 @@ impl<const PORT: usize, const FLOW: usize> Tables<PORT, FLOW> {
                 capacity,
                 "create the XDP flow map",
             )?,
+            wildcards: Map::create(
+                MapKind::Array,
+                WILDCARDS_NAME,
+                PORT_OCTETS as u32,
+                "create the XDP array of ports",
+            )?,
+            addresses: Slotted::create(
+                (ADDRESSES_NAME, "create the XDP address map"),
+                (SLOTS_NAME, "create the XDP address array"),
+                capacity,
+            )?,
         })
-    }
-
-    fn add_port(&self, key: &[u8; PORT], slot: [u8; 4]) -> io::Result<()> {
-        self.ports.update(key, &PRESENT.to_ne_bytes())?;
-        // Another port that had the slot is found in the map.
-        self.slots.update(&slot, key)
-    }
-
-    fn port_has_exemptions(&self, key: &[u8; PORT], slot: [u8; 4]) -> io::Result<()> {
-        self.ports.update(key, &WITH_EXEMPTIONS.to_ne_bytes())?;
-        // What is in a slot has none.
-        if self.slots.lookup(&slot)? == Some(*key) {
-            self.slots.update(&slot, &[ELSEWHERE; PORT])?;
-        }
-        Ok(())
-    }
-
-    fn remove_port(&self, key: &[u8; PORT], slot: [u8; 4]) -> io::Result<()> {
-        if self.slots.lookup(&slot)? == Some(*key) {
-            self.slots.update(&slot, &[ELSEWHERE; PORT])?;
-        }
-        self.ports.delete(key)
-    }
-
-    pub(super) fn slots_fd(&self) -> BorrowedFd<'_> {
-        self.slots.as_fd()
-    }
-
-    pub(super) fn ports_fd(&self) -> BorrowedFd<'_> {
-        self.ports.as_fd()
     }
 
     pub(super) fn flows_fd(&self) -> BorrowedFd<'_> {
         self.flows.as_fd()
+    }
+
+    pub(super) fn wildcards_fd(&self) -> BorrowedFd<'_> {
+        self.wildcards.as_fd()
     }
 }
 
@@ -298,9 +342,9 @@ fn joined<const LEN: usize>(parts: &[&[u8]]) -> [u8; LEN] {
     key
 }
 
-/// Where the array has a port.
-fn slot(local: SocketAddr) -> [u8; 4] {
-    (u32::from(local.port()) % SLOTS).to_ne_bytes()
+/// In which slot a port is.
+fn slot(local: SocketAddr) -> u8 {
+    local.port().to_be_bytes()[1]
 }
 
 /// A port or a flow that is redirected.
@@ -310,10 +354,9 @@ pub(super) const WITH_EXEMPTIONS: u32 = 2;
 /// A flow that is not.
 pub(super) const EXEMPT: u32 = 2;
 
-/// What all bytes of a slot are that a port has left: no key ends so.
-const ELSEWHERE: u8 = u8::MAX;
-
 const PORTS_NAME: Name = *b"vma_ports\0\0\0\0\0\0\0";
 const SLOTS_NAME: Name = *b"vma_slots\0\0\0\0\0\0\0";
 const FLOWS_NAME: Name = *b"vma_flows\0\0\0\0\0\0\0";
+const WILDCARDS_NAME: Name = *b"vma_any_address\0";
+const ADDRESSES_NAME: Name = *b"vma_addresses\0\0\0";
 const XSKS_NAME: Name = *b"vma_xsks\0\0\0\0\0\0\0\0";

@@ -21,6 +21,7 @@ pub use super::maps::FlowMaps;
 
 mod ipv6;
 mod options;
+mod wildcard;
 
 /// A loaded program, not yet attached to an interface.
 #[derive(Debug)]
@@ -272,13 +273,18 @@ fn assemble(
     // Mostly it is the one in the slot of its lower byte. If the slot is empty, no port is for everybody that would have it.
     a.load(R1, U8, R7, frame::DESTINATION_PORT + 1);
     a.store(U32, R10, SLOT_INDEX, R1);
-    look_up(&mut a, maps.v4().slots_fd(), SLOT_INDEX);
+    look_up(&mut a, maps.v4().ports.slots_fd(), SLOT_INDEX);
     a.jump_if(R0, Equal, 0, pass);
     a.load(R1, U64, R0, 0);
     a.jump_if(R1, Equal, R8, matched);
+
+    // Or is it one at any address of the interface?
+    a.store(U64, R10, IN_SLOT, R1);
+    wildcard::steer(&mut a, maps.v4(), &wildcard::V4, matched);
+    a.load(R1, U64, R10, IN_SLOT);
     a.jump_if(R1, Equal, 0, not_for_all);
     a.store(U64, R10, PORT_KEY, R8);
-    look_up(&mut a, maps.v4().ports_fd(), PORT_KEY);
+    look_up(&mut a, maps.v4().ports.all_fd(), PORT_KEY);
     a.jump_if(R0, Equal, 0, not_for_all);
     let flows = flows_of_port(&mut a, matched);
 
@@ -562,6 +568,7 @@ const PORT_KEY: i16 = -8;
 const FLOW_KEY: i16 = -24;
 const SLOT_INDEX: i16 = -28;
 const TAG: i16 = -32;
+const IN_SLOT: i16 = -40;
 const V6_PORT_KEY: i16 = -56;
 const V6_FLOW_KEY: i16 = -96;
 /// Nothing is kept from here on.

@@ -272,20 +272,25 @@ impl<B: Backend> Engine<B> {
                 drop(attachment);
                 if is_last {
                     self.links.start_waiting();
-                    let local = socket.attachment().groups.local;
+                    let (local, interest) = socket.interest();
                     let inode = socket.shadow.inode.load(Ordering::Relaxed);
+                    let is_shared = self.may_be_shared(socket);
+                    let lives_on = is_shared || socket.is_committed();
                     socket.drop_flows();
-                    if self.may_be_shared(socket) {
+                    if is_shared {
                         socket.give_queue_to_kernel(self);
                     }
                     socket.release();
                     if let Some(counters) = socket.counters_worth_keeping() {
                         self.segment.remember_closed(counters);
                     }
-                    self.ports.remove(socket.into(), local);
+                    let groups = std::mem::take(&mut socket.attachment().groups);
+                    self.ports.remove(socket.into(), &groups, local);
                     socket.close();
                     self.sockets.give(object);
-                    self.without(inode, || follow_port(self, local, None));
+                    self.without((local.port(), inode), lives_on, || {
+                        follow_port(self, local, interest, None);
+                    });
                 } else {
                     if let Some(other) = self.adopt_other_descriptor(&socket.shadow.fd, object, fd)
                     {

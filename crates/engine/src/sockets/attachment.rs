@@ -115,8 +115,8 @@ impl<S: Stack> Attachment<S> {
             detail.clone_into(&mut self.detail);
         }
         let mut shown = self.detail.clone();
-        let flows = self.groups.flows.keys();
-        let past_kernel: HashSet<_> = flows.map(|(_, address)| address.ip()).collect();
+        let flows = self.groups.flows.groups();
+        let past_kernel: HashSet<_> = flows.map(|address| address.ip()).collect();
         let through_kernel = self
             .shown_groups
             .iter()
@@ -143,8 +143,13 @@ impl<S: Stack> Attachment<S> {
 const GROUPS_SHOWN: usize = 4;
 
 impl<S: Stack> SocketCore<S> {
-    /// Takes note of what the socket is to a multicast group on the host's interfaces now.
-    pub(crate) fn refresh_membership(&self, segment: &Segment, group: IpAddr, links: &[u32]) {
+    /// Takes note of what the socket is to a multicast group on the host's interfaces now. Returns whether it is a member of it.
+    pub(crate) fn refresh_membership(
+        &self,
+        segment: &Segment,
+        group: IpAddr,
+        links: &[u32],
+    ) -> bool {
         let mut attachment = self.attachment();
         attachment.groups.refresh(self.fd(), group, links);
         let is_member = attachment.groups.is_member(group, links);
@@ -163,6 +168,7 @@ impl<S: Stack> SocketCore<S> {
             }
             _ => {}
         }
+        !attachment.groups.memberships.of(group).is_empty()
     }
 
     /// The same after a change to one of them.
@@ -183,7 +189,7 @@ impl<S: Stack> SocketCore<S> {
     /// Has the kernel serve the socket's groups, and all their receivers.
     pub(crate) fn leave_group_flows(&self) {
         let flows = std::mem::take(&mut self.attachment().groups.flows);
-        for ((_, address), interface) in flows {
+        for (_, address, interface) in flows.into_places() {
             interface.leave_group(address, self);
         }
     }

@@ -1,11 +1,11 @@
 //! Multicast groups of a socket: which the kernel says it is a member of, and which of them come past the kernel.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use dev_core::{Receiver, SourceFilter};
 use libc::c_int;
 
+use crate::sockets::by_link::ByLink;
 use crate::sockets::family::Versions;
 use crate::sockets::interface::Interface;
 use crate::sockets::stack::Stack;
@@ -98,7 +98,28 @@ pub(crate) enum Receives {
     AsOther,
 }
 
-pub(crate) type GroupFlows<S> = HashMap<(u32, SocketAddr), &'static Interface<S>>;
+pub(crate) type GroupFlows<S> = ByLink<SocketAddr, &'static Interface<S>>;
+
+/// The groups that depend on a socket: which of them come past the kernel.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Interest {
+    /// These.
+    Groups(Vec<IpAddr>),
+    /// All that others on its port have joined.
+    All,
+}
+
+impl Interest {
+    pub(crate) fn and(self, other: Self) -> Self {
+        let (Self::Groups(mut groups), Self::Groups(more)) = (self, other) else {
+            return Self::All;
+        };
+        groups.extend(more);
+        groups.sort_unstable();
+        groups.dedup();
+        Self::Groups(groups)
+    }
+}
 
 /// What of a socket decides about groups.
 #[derive(Debug)]
@@ -115,7 +136,7 @@ pub(crate) struct SocketGroups<S: Stack> {
     /// Nothing but its groups decides whether it is accelerated.
     pub(crate) is_able: bool,
     /// By interface and group: whose datagrams it gets.
-    pub(crate) memberships: HashMap<(u32, IpAddr), SourceFilter>,
+    pub(crate) memberships: ByLink<IpAddr, SourceFilter>,
     /// Where it is among the receivers of a group: by interface, which has an index, and address.
     pub(crate) flows: GroupFlows<S>,
 }
@@ -129,8 +150,8 @@ impl<S: Stack> Default for SocketGroups<S> {
             device: 0,
             takes_all: Versions::BOTH,
             is_able: false,
-            memberships: HashMap::new(),
-            flows: HashMap::new(),
+            memberships: ByLink::default(),
+            flows: ByLink::default(),
         }
     }
 }
@@ -145,14 +166,38 @@ impl<S: Stack> SocketGroups<S> {
     /// What the socket is to groups that come in on an interface: the kernel asks a socket for its memberships of IPv4 by interface, and
     /// takes any of the same group of IPv6.
     fn filter(&self, link_index: u32, group: IpAddr) -> Option<&SourceFilter> {
-        let here = self.memberships.get(&(link_index, group));
+        let here = self.memberships.get(link_index, group);
         here.or_else(|| self.filters_elsewhere(group).next())
     }
 
     fn filters_elsewhere(&self, group: IpAddr) -> impl Iterator<Item = &SourceFilter> {
-        let is_it = move |of: IpAddr| group.is_ipv6() && of == group;
-        let all = self.memberships.iter();
-        all.filter(move |((_, of), _)| is_it(*of)).map(|it| it.1)
+        let all = self.memberships.of(group).iter();
+        all.filter(move |_| group.is_ipv6()).map(|it| &it.1)
+    }
+
+    /// Whether groups that it is no member of may be for it: those that others have joined, or, of a socket that nobody follows any
+    /// more, any.
+    pub(crate) fn is_for_any(&self, is_committed: bool) -> bool {
+        is_committed || self.takes_all.overlap(self.versions)
+    }
+
+    /// Which groups have to be looked at when the socket changes.
+    pub(crate) fn interest(&self, is_committed: bool) -> Interest {
+        let local = self.local.ip();
+        if self.local.port() == 0 {
+            return Interest::Groups(Vec::new());
+        }
+        if local.is_multicast() {
+            return Interest::Groups(vec![local]);
+        }
+        if local.is_unspecified() && self.is_for_any(is_committed) {
+            return Interest::All;
+        }
+        let mut groups: Vec<_> = self.memberships.groups().collect();
+        groups.extend(self.flows.groups().map(|address| address.ip()));
+        groups.sort_unstable();
+        groups.dedup();
+        Interest::Groups(groups)
     }
 
     /// Whether it depends on the order of its memberships what the kernel gives it.
@@ -168,7 +213,7 @@ impl<S: Stack> SocketGroups<S> {
         if is_other_device || !self.is_bound_for(group) {
             return Receives::No;
         }
-        let is_member_here = self.memberships.contains_key(&(link_index, group));
+        let is_member_here = self.memberships.has(link_index, group);
         match self.filter(link_index, group) {
             Some(_) if is_member_here => Receives::AsMember,
             Some(_) => Receives::AsOther,
@@ -189,8 +234,8 @@ impl<S: Stack> SocketGroups<S> {
 
     /// Whether it is a member of a group.
     pub(crate) fn is_member(&self, group: IpAddr, links: &[u32]) -> bool {
-        let is_there = |link_index: &u32| self.memberships.contains_key(&(*link_index, group));
-        links.iter().any(is_there)
+        let mut here = self.memberships.of(group).iter();
+        here.any(|(link_index, _)| links.contains(link_index))
     }
 
     /// Asks the kernel's socket where it is a member of a group now.
@@ -198,11 +243,9 @@ impl<S: Stack> SocketGroups<S> {
         for link_index in links {
             match sys::group_filter(fd, group, *link_index) {
                 Some(filter) => {
-                    self.memberships.insert((*link_index, group), filter);
+                    self.memberships.insert(*link_index, group, filter);
                 }
-                None => {
-                    self.memberships.remove(&(*link_index, group));
-                }
+                None => self.memberships.remove(*link_index, group),
             }
         }
     }

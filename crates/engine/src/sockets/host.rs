@@ -16,7 +16,7 @@ use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::links::Links;
 use crate::sockets::network::{Network, NextHopKey, PortUser};
 use crate::sockets::next_hops::{NextHops, SharedNextHop};
-use crate::sockets::port_users::{Look, LookBudget, PortUsers};
+use crate::sockets::port_users::{KnownUsers, Look, LookBudget, PortUsers};
 use crate::sockets::ports::Ports;
 use crate::sockets::reason::Reason;
 use crate::sockets::rules::Rules;
@@ -44,8 +44,8 @@ pub struct Host<S: Stack> {
     pub(super) groups_joined: AtomicBool,
     /// The tick of the clock at which a sender last looked for members of groups on this host.
     pub(super) members_followed_nsec: AtomicU64,
-    /// The UDP sockets of every process, and the tick of the clock at which they were.
-    users: Mutex<Option<(u64, Arc<PortUsers>)>>,
+    /// The UDP sockets of every process, as of lately.
+    users: Mutex<Option<KnownUsers>>,
     /// What finding out who has a port has cost lately.
     looks: Mutex<LookBudget>,
     /// Inode number of a socket that is about to be closed, which the kernel still lists; else 0. Under the control lock.
@@ -156,31 +156,51 @@ impl<S: Stack> Host<S> {
         self.groups_joined.load(Ordering::Relaxed)
     }
 
-    /// Runs `look` while a socket does not count any more that is about to be closed. Under the control lock.
-    pub(crate) fn without(&self, closing_inode: u64, look: impl FnOnce()) {
+    /// Runs `look` while a socket does not count any more that is about to be closed. Under the control lock. `lives_on`: another process
+    /// has it, perhaps.
+    pub(crate) fn without(
+        &self,
+        (port, closing_inode): (u16, u64),
+        lives_on: bool,
+        look: impl FnOnce(),
+    ) {
         self.closing_inode.store(closing_inode, Ordering::Relaxed);
         look();
         self.closing_inode.store(0, Ordering::Relaxed);
-        // What was listed meanwhile has it.
-        *self.known_users() = None;
+        if lives_on {
+            *self.known_users() = None;
+        } else if let Some(known) = self.known_users().as_mut() {
+            // What is kept may have it. Of thousands that are closed at once each would cost a look at all.
+            known.is_gone(port, closing_inode);
+        }
     }
 
-    /// The UDP sockets of every process, as of a few milliseconds ago. Among them may be one that is about to be closed. `None`: the
-    /// kernel does not say.
-    pub(crate) fn recent_port_users(&self) -> Option<Arc<PortUsers>> {
-        let now = sys::tick_nsec();
-        let recent = self
-            .known_users()
-            .as_ref()
-            .and_then(|(tick, users)| (*tick == now).then(|| Arc::clone(users)));
-        recent.or_else(|| self.current_port_users())
+    /// The UDP sockets of other processes with a port, as of a few milliseconds ago. `None`: the kernel does not say.
+    pub(crate) fn others_at(&self, port: u16) -> Option<Arc<[PortUser]>> {
+        let is_recent = |known: &KnownUsers| known.tick_nsec == sys::tick_nsec();
+        if !self.known_users().as_ref().is_some_and(is_recent) {
+            self.current_port_users()?;
+        }
+        let own = || {
+            let sockets = self.ports.all(port).into_iter();
+            let inode = |socket: S| socket.core().shadow.inode.load(Ordering::Relaxed);
+            sockets.map(inode).chain([self.closing_inode()]).collect()
+        };
+        Some(self.known_users().as_mut()?.others(port, own))
+    }
+
+    /// A socket of ours has come to a port.
+    pub(crate) fn port_is_ours(&self, port: u16, inode: u64) {
+        if let Some(known) = self.known_users().as_mut() {
+            known.is_ours(port, inode);
+        }
     }
 
     /// The same as of now.
     pub(crate) fn current_port_users(&self) -> Option<Arc<PortUsers>> {
         let tick = sys::tick_nsec();
         let users = Arc::new(PortUsers::new(self.network.port_users(None)?));
-        *self.known_users() = Some((tick, Arc::clone(&users)));
+        *self.known_users() = Some(KnownUsers::new(tick, Arc::clone(&users)));
         Some(users)
     }
 
@@ -189,7 +209,7 @@ impl<S: Stack> Host<S> {
         self.closing_inode.load(Ordering::Relaxed)
     }
 
-    fn known_users(&self) -> MutexGuard<'_, Option<(u64, Arc<PortUsers>)>> {
+    fn known_users(&self) -> MutexGuard<'_, Option<KnownUsers>> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -197,11 +217,11 @@ impl<S: Stack> Host<S> {
     /// milliseconds may be missing if the program opens thousands at once. `None`: the kernel does not say.
     pub(crate) fn port_users(&self, port: u16) -> Option<Vec<PortUser>> {
         let begin = sys::now_nsec();
-        let kept = self.known_users().clone();
+        let kept = self.known_users().as_ref().map(|it| Arc::clone(&it.users));
         let look = self.look_budget().next(begin, kept.is_some());
         let mut users = match (look, kept) {
             // Whoever is there may be gone again.
-            (Look::Kept, Some((_, kept))) if kept.of(port).is_empty() => return Some(Vec::new()),
+            (Look::Kept, Some(kept)) if kept.of(port).is_empty() => return Some(Vec::new()),
             (Look::All, _) => {
                 let users = self.current_port_users()?;
                 users.of(port).to_vec()

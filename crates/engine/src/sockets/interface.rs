@@ -20,7 +20,7 @@ mod stamps;
 mod unpolled;
 mod whole;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{fmt, io};
 
@@ -198,6 +198,19 @@ impl<S: Stack> Interface<S> {
     pub(crate) fn refuse_sources(&self, addresses: Vec<Ipv4Addr>) {
         let refused = RefusedSources::new(addresses);
         self.rx.lock_all().refused = refused;
+    }
+
+    /// The interface has these addresses from here on.
+    pub(crate) fn follow_addresses(&self, addresses: &[IpAddr]) {
+        if let Err(error) = self.steering.set_addresses(addresses)
+            && !self.is_lost()
+        {
+            log::warn!(
+                "{}: cannot leave packets to an address that is gone to the kernel, so it gets the whole interface: {error}",
+                self.spec.name
+            );
+            self.mark_lost();
+        }
     }
 
     /// The largest IP packet in bytes that comes past the kernel.

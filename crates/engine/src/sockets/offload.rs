@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use dev_core::{Flow, Protocol};
 use vma_config::rules::{ProcessRule, ProcessRules, Role};
@@ -177,13 +177,34 @@ pub(crate) fn plan<'a>(
         return Err(Reason::AddressNotLocal.into());
     }
     let mut flows = Vec::new();
+    // One flow for any address, however many there are, unless rules tell them apart.
+    let rule_of = |address: &IpAddr| {
+        let local = SocketAddr::new(*address, socket.local.port());
+        receiver_rule(socket.rules, local)
+    };
+    let addresses = || interfaces.iter().flat_map(|it| &it.addresses);
+    let is_for_any = wanted.is_unspecified()
+        && socket.peer.is_none()
+        && !addresses().any(|address| rule_of(address).is_some());
     let is_device = |index| socket.device == 0 || socket.device == index;
     for interface in owners.filter(|interface| {
         interface.is_eligible() && !interface.loopback && is_device(interface.spec.index)
     }) {
+        let index = interface.spec.index;
         let addresses = interface.addresses.iter().copied();
         let addresses = addresses.filter(is_wanted);
-        flows.extend(addresses.map(|address| (interface.spec.index, flow(address))));
+        if is_for_any {
+            let mut versions = [false; 2];
+            addresses.for_each(|address| versions[usize::from(address.is_ipv6())] = true);
+            let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+            let any = any
+                .into_iter()
+                .zip(versions)
+                .filter(|(_, is_there)| *is_there);
+            flows.extend(any.map(|(any, _)| (index, flow(any))));
+        } else {
+            flows.extend(addresses.map(|address| (index, flow(address))));
+        }
     }
     // An address may be there twice, with two prefix lengths.
     let mut seen = HashSet::new();
@@ -193,7 +214,7 @@ pub(crate) fn plan<'a>(
     }
     let mut ruled_out = None;
     flows.retain(|(_, flow)| {
-        let rule = receiver_rule(socket.rules, flow.local);
+        let rule = receiver_rule(socket.rules, flow.local).filter(|_| !is_for_any);
         ruled_out = ruled_out.or(rule);
         rule.is_none()
     });
@@ -323,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn any_address_means_each_address_of_each_eligible_interface() {
+    fn any_address_means_any_of_each_eligible_interface() {
         let flows = plan(&facts("0.0.0.0:53"), &host()).unwrap();
         let locals: Vec<_> = flows
             .iter()
@@ -331,7 +352,7 @@ mod tests {
             .collect();
         assert_eq!(
             locals,
-            [(2, "10.0.0.1:53".to_owned()), (3, "10.1.0.1:53".to_owned())]
+            [(2, "0.0.0.0:53".to_owned()), (3, "0.0.0.0:53".to_owned())]
         );
         assert!(flows.iter().all(|(_, flow)| flow.peer.is_none()));
     }
@@ -345,10 +366,10 @@ mod tests {
                 "[::]:53",
                 true,
                 true,
-                &["10.0.0.1:53", "[2001:db8::1]:53", "10.1.0.1:53"][..],
+                &["0.0.0.0:53", "[::]:53", "0.0.0.0:53"][..],
             ),
-            ("[::]:53", false, true, &["[2001:db8::1]:53"]),
-            ("0.0.0.0:53", true, false, &["10.0.0.1:53", "10.1.0.1:53"]),
+            ("[::]:53", false, true, &["[::]:53"]),
+            ("0.0.0.0:53", true, false, &["0.0.0.0:53", "0.0.0.0:53"]),
             ("[2001:db8::1]:53", false, true, &["[2001:db8::1]:53"]),
         ] {
             let versions = Versions { v4, v6 };

@@ -1,6 +1,7 @@
 //! The UDP sockets of every process, by port, and how often it is worth asking the kernel for them: it goes through all that there are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::sockets::network::PortUser;
 
@@ -20,6 +21,64 @@ impl PortUsers {
     /// Those with a port.
     pub(crate) fn of(&self, port: u16) -> &[PortUser] {
         self.0.get(&port).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// What is kept of the last look at all of them.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownUsers {
+    /// The tick of the clock at which they were.
+    pub(crate) tick_nsec: u64,
+    pub(crate) users: Arc<PortUsers>,
+    /// By port those that are none of ours, as far as somebody has asked for them.
+    others: HashMap<u16, Arc<[PortUser]>>,
+    /// Inode numbers of ours that are gone since.
+    gone: HashSet<u64>,
+}
+
+impl KnownUsers {
+    pub(crate) fn new(tick_nsec: u64, users: Arc<PortUsers>) -> Self {
+        Self {
+            tick_nsec,
+            users,
+            others: HashMap::new(),
+            gone: HashSet::new(),
+        }
+    }
+
+    /// Those with a port that are none of ours. `own`: inode numbers of ours there.
+    pub(crate) fn others(
+        &mut self,
+        port: u16,
+        own: impl FnOnce() -> HashSet<u64>,
+    ) -> Arc<[PortUser]> {
+        let (users, gone) = (&self.users, &self.gone);
+        let others = self.others.entry(port).or_insert_with(|| {
+            let own = own();
+            let is_own = |user: &&PortUser| own.contains(&user.inode) || gone.contains(&user.inode);
+            let users = users.of(port).iter();
+            users.filter(|user| !is_own(user)).copied().collect()
+        });
+        Arc::clone(others)
+    }
+
+    /// A socket of ours is closed.
+    pub(crate) fn is_gone(&mut self, port: u16, inode: u64) {
+        self.gone.insert(inode);
+        self.is_ours(port, inode);
+    }
+
+    /// A socket of ours has come to a port: it is nobody else's.
+    pub(crate) fn is_ours(&mut self, port: u16, inode: u64) {
+        if let Some(others) = self.others.get_mut(&port)
+            && others.iter().any(|user| user.inode == inode)
+        {
+            *others = others
+                .iter()
+                .filter(|user| user.inode != inode)
+                .copied()
+                .collect();
+        }
     }
 }
 
@@ -123,6 +182,28 @@ mod tests {
             "{spent}"
         );
         assert_eq!(budget.next(now + SEC, true), Look::Port);
+    }
+
+    #[test]
+    fn those_of_others_are_told_from_ours() {
+        let user = |inode: u64| PortUser {
+            local: "0.0.0.0:5".parse().unwrap(),
+            peer: None,
+            inode,
+        };
+        let users = Arc::new(PortUsers::new((1..5).map(user).collect()));
+        let mut known = KnownUsers::new(1, users);
+        let inodes = |others: Arc<[PortUser]>| others.iter().map(|it| it.inode).collect::<Vec<_>>();
+        assert_eq!(inodes(known.others(5, || HashSet::from([1, 2]))), [3, 4]);
+        known.is_ours(5, 3);
+        known.is_ours(6, 4);
+        known.is_gone(6, 4);
+        assert_eq!(inodes(known.others(5, || unreachable!())), [4]);
+        known.is_gone(5, 4);
+        assert_eq!(inodes(known.others(5, HashSet::new)), [0; 0]);
+        let mut known = KnownUsers::new(1, known.users);
+        known.is_gone(5, 4);
+        assert_eq!(inodes(known.others(5, HashSet::new)), [1, 2, 3]);
     }
 
     #[test]

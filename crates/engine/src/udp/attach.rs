@@ -10,7 +10,7 @@ use vma_config::rules::ProcessRules;
 
 use crate::sockets::attachment::{MayOpen, in_parentheses};
 use crate::sockets::family::{Addresses, scope_of};
-use crate::sockets::groups::GroupFlows;
+use crate::sockets::groups::{GroupFlows, Interest};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
@@ -39,17 +39,26 @@ impl<S: UdpStack> UdpSocket<S> {
     /// If there are interfaces to open first, nothing is done, and their indexes are returned: the caller opens them without the
     /// lock and calls again.
     pub(crate) fn follow_kernel(&'static self, host: &Host<S>, may_open: MayOpen) -> Vec<u32> {
-        let before = self.attachment().groups.local;
+        let (before, interest_before) = self.interest();
         let closed = self.follow_alone(host, may_open);
         if !closed.is_empty() || !host.has_groups() {
             return closed;
         }
-        let now = self.attachment().groups.local;
-        groups::follow_port(host, now, Some(self));
-        if before != now {
-            groups::follow_port(host, before, None);
+        let (now, interest) = self.interest();
+        if before == now {
+            groups::follow_port(host, now, interest.and(interest_before), Some(self));
+        } else {
+            groups::follow_port(host, now, interest, Some(self));
+            groups::follow_port(host, before, interest_before, None);
         }
         closed
+    }
+
+    /// Where other sockets are that may have something to do with this one's groups, and with which.
+    pub(crate) fn interest(&self) -> (SocketAddr, Interest) {
+        let is_committed = self.is_committed();
+        let groups = &self.attachment().groups;
+        (groups.local, groups.interest(is_committed))
     }
 
     /// The same without regard to other sockets, whose groups this one may receive from.
@@ -69,8 +78,12 @@ impl<S: UdpStack> UdpSocket<S> {
         self.remember_addresses(&addresses, rules);
         {
             let groups = &mut self.attachment().groups;
-            host.ports.change(self.into(), groups.local, local);
+            let from = groups.local;
             (groups.local, groups.peer, groups.versions) = (local, peer, addresses.versions);
+            host.ports.change(self.into(), groups, from, local);
+            if from != local {
+                host.port_is_ours(local.port(), self.shadow.inode.load(Ordering::Relaxed));
+            }
             groups.is_able = false;
         }
         // What such a socket receives is the kernel's for good; what it sends may come to be.
@@ -202,8 +215,8 @@ impl<S: UdpStack> UdpSocket<S> {
     /// The socket is about to be the kernel's: so are the groups that it receives from, or may come to.
     pub(crate) fn leaves_groups(&'static self, host: &Host<S>) {
         if host.has_groups() {
-            let local = self.attachment().groups.local;
-            groups::follow_port(host, local, Some(self));
+            let (local, interest) = self.interest();
+            groups::follow_port(host, local, interest, Some(self));
         }
     }
 
@@ -292,8 +305,10 @@ impl<S: UdpStack> UdpSocket<S> {
         for (interface, flow) in &flows {
             self.begin_receiving(interface, flow.local.ip());
         }
-        for ((_, address), interface) in &groups {
-            self.begin_receiving(interface, address.ip());
+        for address in groups.groups() {
+            for (_, interface) in groups.of(address) {
+                self.begin_receiving(interface, address.ip());
+            }
         }
         drop(rings);
         self.follow_wish_for_stamps();
@@ -365,14 +380,14 @@ impl<S: UdpStack> UdpSocket<S> {
                             .groups
                             .receiver(self.into(), *index, address.ip());
                     interface.join_group(*address, receiver);
-                    flows.insert((*index, *address), interface);
+                    flows.insert(*index, *address, interface);
                 }
                 Err(absent) => *reason = self.reason_of_absence(host, *index, absent),
             }
         }
-        for (place, interface) in had {
-            if !flows.contains_key(&place) {
-                interface.leave_group(place.1, self);
+        for (link_index, address, interface) in had.into_places() {
+            if !flows.has(link_index, address) {
+                interface.leave_group(address, self);
             }
         }
         flows

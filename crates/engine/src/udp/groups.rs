@@ -12,7 +12,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use crate::sockets::attachment::MayOpen;
-use crate::sockets::groups::Receives;
+use crate::sockets::groups::{Interest, Receives};
 use crate::sockets::host::Host;
 use crate::sockets::network::{InterfaceFacts, PortUser};
 use crate::sockets::port_users::PortUsers;
@@ -39,11 +39,13 @@ impl<S: UdpStack> Port<S> {
         if is_joined && self.is_ours(link_index, group) && self.is_complete(link_index, group) {
             return;
         }
-        let place = (link_index, self.address(group));
-        let interface =
-            |socket: &UdpSocket<S>| socket.attachment().groups.flows.get(&place).copied();
+        let address = self.address(group);
+        let interface = |socket: &UdpSocket<S>| {
+            let groups = &socket.attachment().groups;
+            groups.flows.get(link_index, address).copied()
+        };
         if let Some(interface) = self.own.iter().find_map(|socket| interface(socket)) {
-            interface.leave_group_to_kernel(place.1);
+            interface.leave_group_to_kernel(address);
         }
     }
 }
@@ -54,35 +56,48 @@ fn is_eligible(interfaces: &[InterfaceFacts], link_index: u32) -> bool {
     link.is_some_and(|link| link.is_eligible() && !link.loopback)
 }
 
-/// The group that a socket with this address receives from, if it can be one only.
-fn only_group(local: SocketAddr) -> Option<IpAddr> {
-    Some(local.ip()).filter(IpAddr::is_multicast)
-}
-
 /// The groups, by interface, whose datagrams a socket is to have past the kernel.
 pub(super) fn wanted<S: UdpStack>(
     host: &Host<S>,
-    socket: &UdpSocket<S>,
+    socket: &'static UdpSocket<S>,
     interfaces: &[InterfaceFacts],
 ) -> Vec<(u32, SocketAddr)> {
     let (is_able, local) = {
         let groups = &socket.attachment().groups;
         (groups.is_able, groups.local)
     };
-    let look = || Port::look(host, local.port(), only_group(local));
-    let Some(port) = is_able.then(look).flatten() else {
+    if !is_able || !host.has_groups() {
         return Vec::new();
+    }
+    let is_wanted = |port: &Port<S>, link_index: u32, group: IpAddr| {
+        let receives = socket.attachment().groups.receives(link_index, group);
+        receives != Receives::No
+            && is_eligible(interfaces, link_index)
+            && port.is_ours(link_index, group)
     };
-    port.joined()
-        .into_iter()
-        .filter(|(link_index, group)| {
-            let receives = socket.attachment().groups.receives(*link_index, *group);
-            receives != Receives::No
-                && is_eligible(interfaces, *link_index)
-                && port.is_ours(*link_index, *group)
-        })
-        .map(|(link_index, group)| (link_index, port.address(group)))
-        .collect()
+    let groups = match socket.interest().1 {
+        Interest::Groups(groups) => groups,
+        Interest::All => {
+            let port = Port::look(host, local.port(), None, None);
+            let Some(port) = port else {
+                return Vec::new();
+            };
+            let joined = port.joined().into_iter();
+            return joined
+                .filter(|(link_index, group)| is_wanted(&port, *link_index, *group))
+                .map(|(link_index, group)| (link_index, port.address(group)))
+                .collect();
+        }
+    };
+    let mut wanted = Vec::new();
+    for group in groups {
+        if let Some(port) = Port::look(host, local.port(), Some(group), None) {
+            let mut joined = port.joined_at(group);
+            joined.retain(|link_index| is_wanted(&port, *link_index, group));
+            wanted.extend(joined.into_iter().map(|it| (it, port.address(group))));
+        }
+    }
+    wanted
 }
 
 /// Whether another socket of ours would have the same datagrams that are for one socket only, and both are for groups: such
@@ -92,59 +107,94 @@ pub(super) fn has_twin<S: UdpStack>(host: &Host<S>, socket: &UdpSocket<S>) -> bo
         let groups = &socket.attachment().groups;
         (groups.local, groups.peer, groups.versions)
     };
-    if peer.is_some() || !local.ip().is_unspecified() {
+    if peer.is_some() || !local.ip().is_unspecified() || !host.has_groups() {
         return false;
     }
-    let port = Port::look(host, local.port(), None);
-    port.is_some_and(|port| {
-        port.own.iter().any(|other| {
-            let groups = &other.attachment().groups;
-            !ptr::eq(*other, socket)
-                && groups.peer.is_none()
-                && groups.local.ip().is_unspecified()
-                && groups.versions.overlap(versions)
-        })
+    let here = host.ports.wildcards_beside_groups(local.port()).into_iter();
+    here.filter_map(UdpStack::as_udp).any(|other| {
+        let groups = &other.attachment().groups;
+        !ptr::eq(other, socket) && groups.peer.is_none() && groups.versions.overlap(versions)
     })
 }
 
 /// Something has changed at an address that decides who receives from groups: brings the other sockets on its port in line, and then
-/// takes the groups from the kernel, or leaves them to it. `changed` is in line already.
+/// takes the groups of interest from the kernel, or leaves them to it. `changed` is in line already.
 pub(crate) fn follow_port<S: UdpStack>(
     host: &Host<S>,
     local: SocketAddr,
-    changed: Option<&UdpSocket<S>>,
+    interest: Interest,
+    changed: Option<&'static UdpSocket<S>>,
 ) {
-    let only = only_group(local);
-    let Some(port) = Port::look(host, local.port(), only) else {
+    let number = local.port();
+    if number == 0 || !host.has_groups() {
         return;
+    }
+    if local.ip().is_unspecified() {
+        follow_twins(host, number, changed);
+    }
+    let groups = match interest {
+        Interest::Groups(groups) => groups,
+        Interest::All => {
+            let Some(port) = Port::look(host, number, None, changed) else {
+                return;
+            };
+            let joined: HashSet<_> = port.joined().into_iter().collect();
+            let places: Vec<_> = port.taken().union(&joined).copied().collect();
+            return follow_places(host, &port, &places, &joined, changed);
+        }
     };
-    let joined = port.joined();
-    let is_of_interest = |(_, group): &(u32, IpAddr)| only.is_none_or(|only| only == *group);
-    let places: HashSet<_> = joined.iter().copied().chain(port.taken()).collect();
-    let places: Vec<_> = places.into_iter().filter(is_of_interest).collect();
-    for (link_index, group) in &places {
+    for group in groups {
+        if let Some(port) = Port::look(host, number, Some(group), changed) {
+            let of_group = |link_index| (link_index, group);
+            let joined: HashSet<_> = port.joined_at(group).into_iter().map(of_group).collect();
+            let taken: HashSet<_> = port.taken_at(group).into_iter().map(of_group).collect();
+            let places: Vec<_> = taken.union(&joined).copied().collect();
+            follow_places(host, &port, &places, &joined, changed);
+        }
+    }
+}
+
+/// What is for one socket only is the kernel's while there are two for all addresses: the third changes nothing.
+fn follow_twins<S: UdpStack>(host: &Host<S>, number: u16, changed: Option<&'static UdpSocket<S>>) {
+    let twins = host.ports.wildcards_beside_groups(number);
+    if twins.len() > 2 {
+        return;
+    }
+    for socket in twins.into_iter().filter_map(UdpStack::as_udp) {
+        if !changed.is_some_and(|changed| ptr::eq(changed, socket)) {
+            socket.follow_alone(host, MayOpen::No);
+        }
+    }
+}
+
+/// `places`: those of interest, `joined` those of them that one of ours is a member of.
+fn follow_places<S: UdpStack>(
+    host: &Host<S>,
+    port: &Port<S>,
+    places: &[(u32, IpAddr)],
+    joined: &HashSet<(u32, IpAddr)>,
+    changed: Option<&'static UdpSocket<S>>,
+) {
+    for (link_index, group) in places {
         let is_joined = joined.contains(&(*link_index, *group));
         port.leave_unless_right(*link_index, *group, is_joined);
     }
-    // What is for one socket only is the kernel's while there are two for all addresses: the third changes nothing.
-    let for_all = |socket: &&&UdpSocket<S>| socket.attachment().groups.local.ip().is_unspecified();
-    let may_have_twin = only.is_none() && port.own.iter().filter(for_all).count() <= 2;
     let is_changed =
         |socket: &UdpSocket<S>| changed.is_some_and(|changed| ptr::eq(changed, socket));
     for socket in port.own.iter().filter(|socket| !is_changed(socket)) {
-        if !socket.is_settled() || may_have_twin && for_all(&socket) {
+        if !socket.is_settled() {
             // Interfaces that are closed wait for a call that may open them.
             socket.follow_alone(host, MayOpen::No);
         }
     }
     let interfaces = host.links.facts();
-    for (link_index, group) in places {
+    for (link_index, group) in places.iter().copied() {
         let is_right = joined.contains(&(link_index, group))
             && is_eligible(&interfaces, link_index)
             && port.is_ours(link_index, group);
         let place = (link_index, port.address(group));
         for socket in port.own.iter().filter(|socket| !is_changed(socket)) {
-            let has = socket.attachment().groups.flows.contains_key(&place);
+            let has = socket.attachment().groups.flows.has(link_index, place.1);
             if !socket.is_settled() || has == is_right {
                 continue;
             }
@@ -173,33 +223,28 @@ impl<S: UdpStack> UdpSocket<S> {
             self.explain_groups();
             return self.is_settled();
         }
-        let Some(port) = Port::look(host, local.port(), Some(group)) else {
+        let Some(port) = Port::look(host, local.port(), Some(group), Some(self)) else {
             return false;
         };
-        let of_group = |(_, it): &(u32, IpAddr)| *it == group;
-        let joined: HashSet<_> = port.joined().into_iter().filter(of_group).collect();
-        let places: HashSet<_> = joined.iter().copied().chain(port.taken()).collect();
-        let places: Vec<_> = places.into_iter().filter(of_group).collect();
+        let joined = port.joined_at(group);
+        let places: Vec<_> = port.taken_at(group).union(&joined).copied().collect();
         let interfaces = host.links.facts();
         // With its first group other datagrams may be the kernel's, with its last it may not be accelerated any more.
         let has_others = |socket: &Self| {
             let groups = &socket.attachment().groups;
-            groups
-                .flows
-                .keys()
-                .any(|(_, address)| address.ip() != group)
+            groups.flows.groups().any(|address| address.ip() != group)
         };
         let is_open = |link_index: u32| {
             !is_eligible(&interfaces, link_index) || host.links.get_for_flows(link_index).is_ok()
         };
         if !port.own.iter().all(|it| it.is_settled() && has_others(it))
-            || !places.iter().all(|(link_index, _)| is_open(*link_index))
+            || !places.iter().all(|link_index| is_open(*link_index))
         {
             return false;
         }
         let mut is_past_kernel = true;
-        for (link_index, group) in places {
-            let is_joined = joined.contains(&(link_index, group));
+        for link_index in places {
+            let is_joined = joined.contains(&link_index);
             port.leave_unless_right(link_index, group, is_joined);
             let is_right = is_joined
                 && is_eligible(&interfaces, link_index)
@@ -217,8 +262,8 @@ impl<S: UdpStack> UdpSocket<S> {
     /// Whether it receives more past the kernel than a group's datagrams.
     fn has_more_than(&self, place: (u32, SocketAddr)) -> bool {
         let attachment = self.attachment();
-        let mut groups = attachment.groups.flows.keys();
-        !attachment.flows.is_empty() || groups.any(|other| *other != place)
+        let mut groups = attachment.groups.flows.places();
+        !attachment.flows.is_empty() || groups.any(|other| other != place)
     }
 
     /// Whether it is accelerated, and nothing but its groups may change that.
@@ -234,13 +279,18 @@ impl<S: UdpStack> UdpSocket<S> {
             (
                 groups.receives(link_index, address.ip()),
                 groups.receiver(self.into(), link_index, address.ip()),
-                groups.flows.get(&place).copied(),
+                groups.flows.get(link_index, address).copied(),
             )
         };
         if is_right && receives != Receives::No {
             if let Ok(interface) = host.links.get_for_flows(link_index) {
                 interface.join_group(address, receiver);
-                self.attachment().groups.flows.insert(place, interface);
+                let mut attachment = self.attachment();
+                attachment
+                    .groups
+                    .flows
+                    .insert(link_index, address, interface);
+                drop(attachment);
                 if had.is_none() && !self.interfaces.iter().any(|it| ptr::eq(it, interface)) {
                     self.begin_receiving(interface, address.ip());
                     self.follow_wish_for_stamps();
@@ -249,7 +299,8 @@ impl<S: UdpStack> UdpSocket<S> {
             }
         } else if let Some(interface) = had {
             interface.leave_group(address, self);
-            self.attachment().groups.flows.remove(&place);
+            let groups = &mut self.attachment().groups;
+            groups.flows.remove(link_index, address);
         }
     }
 }
@@ -284,11 +335,10 @@ pub(super) fn look_after<S: UdpStack>(host: &Host<S>, users: Option<&PortUsers>)
     for (_, socket) in host.sockets() {
         let attachment = socket.core().attachment();
         if attachment.reuses_address() {
-            let addresses = attachment.groups.flows.keys().map(|(_, address)| *address);
-            shared.extend(addresses.filter(&mut is_shared));
+            shared.extend(attachment.groups.flows.groups().filter(&mut is_shared));
         }
     }
     for address in shared {
-        follow_port(host, address, None);
+        follow_port(host, address, Interest::Groups(vec![address.ip()]), None);
     }
 }

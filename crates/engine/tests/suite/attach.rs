@@ -1,6 +1,6 @@
 //! Which flows sockets have, following the kernel's sockets and the network.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use dev_core::{Flow, Protocol};
 use engine::{Reason, RecvOutcome, Settings};
@@ -23,18 +23,18 @@ fn flows(host: &Host<Device>) -> [Vec<Flow>; 2] {
 }
 
 #[test]
-fn a_socket_on_any_address_has_a_flow_for_each() {
+fn a_socket_on_any_address_has_one_flow_on_each_interface() {
     isolated(|| {
         let host = Host::new();
         let third = Ipv4Addr::new(10, 1, 0, 99);
         host.network
             .change_interfaces(|interfaces| interfaces[1].addresses.push(third.into()));
         let socket = host.any();
-        let at = |address| flow(socket.at(address), None);
-        assert_eq!(
-            flows(&host),
-            [vec![at(OUR_IP)], vec![at(SECOND_IP), at(third)]]
-        );
+        let any = flow(socket.at(Ipv4Addr::UNSPECIFIED), None);
+        assert_eq!(flows(&host), [vec![any], vec![any]]);
+        let addresses = |link| host.device.wire(link).addresses();
+        assert_eq!(addresses(FIRST_LINK), [IpAddr::from(OUR_IP)]);
+        assert_eq!(addresses(SECOND_LINK), [SECOND_IP, third].map(IpAddr::from));
         assert_eq!(socket.reason(), Reason::Offloaded);
         host.arrives(PEER, socket.at(OUR_IP), b"first");
         assert_eq!(receive(&socket, 0), Ok(b"first".to_vec()));
@@ -89,8 +89,8 @@ fn connect_narrows_the_flows_and_disconnect_widens_them() {
         let exact = flow(socket.at(OUR_IP), Some(other));
         assert_eq!(flows(&host), [vec![exact], vec![]]);
         socket.disconnect();
-        let wide = |address| vec![flow(socket.at(address), None)];
-        assert_eq!(flows(&host), [wide(OUR_IP), wide(SECOND_IP)]);
+        let wide = flow(socket.at(Ipv4Addr::UNSPECIFIED), None);
+        assert_eq!(flows(&host), [vec![wide], vec![wide]]);
         assert_eq!(socket.snapshot(&host).unwrap().peer, None);
         host.arrives(stranger, socket.at(OUR_IP), b"again");
         assert_eq!(receive(&socket, 0), Ok(b"again".to_vec()));

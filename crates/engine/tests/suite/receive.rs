@@ -191,7 +191,7 @@ fn frames_that_are_not_for_a_socket_go_back_to_the_pool() {
         let mut fragment = good.clone();
         fragment[20] |= 0x20;
         let mut elsewhere = socket.at(OUR_IP);
-        elsewhere.set_ip(Ipv4Addr::new(10, 0, 0, 77));
+        elsewhere.set_port(socket.port() ^ 1);
         wire.inject(wrong_sum);
         wire.inject(fragment);
         wire.inject(good[..30].to_vec());

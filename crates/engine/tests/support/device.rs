@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -95,6 +96,7 @@ pub struct Wire {
     given_back: AtomicU64,
     full: AtomicBool,
     dropped: AtomicU64,
+    addresses: Mutex<Vec<IpAddr>>,
     macs: Mutex<Vec<[u8; 6]>>,
     sends_by_itself: AtomicBool,
     during_flow: Mutex<Option<Action>>,
@@ -163,6 +165,7 @@ impl Default for Wire {
             keep_flows: AtomicBool::new(false),
             given_back: AtomicU64::new(0),
             full: AtomicBool::new(false),
+            addresses: Mutex::default(),
             dropped: AtomicU64::new(0),
             macs: Mutex::default(),
             sends_by_itself: AtomicBool::new(false),
@@ -272,6 +275,13 @@ impl Wire {
         let mut flows = self.flows.lock().unwrap().clone();
         flows.sort_by_key(|flow| (flow.local, flow.peer));
         flows
+    }
+
+    /// The addresses that packets to ports at any address may have, in order.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        let mut addresses = self.addresses.lock().unwrap().clone();
+        addresses.sort_unstable();
+        addresses
     }
 
     /// The receiving side by which what reaches this port was asked to come last, if it is steered to us.
@@ -549,6 +559,11 @@ impl Steering for Steerer {
                 || before == flows.len() + 1,
             "{flow:?} is not steered"
         );
+        Ok(())
+    }
+
+    fn set_addresses(&self, addresses: &[IpAddr]) -> io::Result<()> {
+        addresses.clone_into(&mut self.0.addresses.lock().unwrap());
         Ok(())
     }
 

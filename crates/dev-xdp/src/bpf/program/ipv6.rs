@@ -1,10 +1,10 @@
 //! The part of the XDP program that looks at IPv6.
 
-use super::super::maps::{Tables, V6_FLOW_KEY_BYTES, V6_PORT_KEY_BYTES};
+use super::super::maps::V6Tables;
 use super::{
     Assembler, Capacity, Equal, Greater, KeyShifts, Label, Less, NotEqual, R0, R1, R2, R6, R7, R8,
     R9, R10, SLOT_INDEX, U8, U16, U32, U64, V6_FLOW_KEY, V6_PORT_KEY, check_transport, context,
-    decide, flows_of_port, in_memory, look_up,
+    decide, flows_of_port, in_memory, look_up, wildcard,
 };
 
 /// Jumps to `pass` with a frame that is not ours, and goes on or jumps to `matched` with one that is. R1 is the EtherType, the other
@@ -13,7 +13,7 @@ use super::{
 /// A packet with an extension header is the kernel's, a fragment among them, and so is ICMPv6 with all that neighbours say.
 pub(super) fn steer(
     a: &mut Assembler,
-    maps: &Tables<V6_PORT_KEY_BYTES, V6_FLOW_KEY_BYTES>,
+    maps: &V6Tables,
     capacity: Capacity,
     matched: Label,
     pass: Label,
@@ -62,12 +62,15 @@ pub(super) fn steer(
     a.or(R8, R1);
     a.store(U64, R10, V6_PORT_KEY + 16, R8);
 
+    // At any address of the interface, perhaps.
+    wildcard::steer(a, maps, &wildcard::V6, matched);
+
     // Mostly it is the one in the slot of its lower byte. If the slot is empty, no port is for everybody that would have it.
     let not_in_slot = a.label();
     let not_for_all = a.label();
     a.load(R1, U8, R7, frame::DESTINATION_PORT + 1);
     a.store(U32, R10, SLOT_INDEX, R1);
-    look_up(a, maps.slots_fd(), SLOT_INDEX);
+    look_up(a, maps.ports.slots_fd(), SLOT_INDEX);
     a.jump_if(R0, Equal, 0, pass);
     a.load(R1, U64, R0, 16);
     a.jump_if(R1, Equal, 0, not_for_all);
@@ -80,7 +83,7 @@ pub(super) fn steer(
     a.jump_if(R1, Equal, R2, matched);
 
     a.place(not_in_slot);
-    look_up(a, maps.ports_fd(), V6_PORT_KEY);
+    look_up(a, maps.ports.all_fd(), V6_PORT_KEY);
     a.jump_if(R0, Equal, 0, not_for_all);
     let flows = flows_of_port(a, matched);
 
@@ -121,20 +124,20 @@ pub(super) fn check_group_mac(a: &mut Assembler, pass: Label) {
 }
 
 /// Offsets in a frame with UDP in IPv6.
-mod frame {
-    pub(super) const DESTINATION_MAC: i16 = 0;
-    pub(super) const ETHER_TYPE: i16 = 12;
-    pub(super) const VERSION: i16 = 14;
-    pub(super) const PAYLOAD_LENGTH: i16 = 18;
-    pub(super) const NEXT_HEADER: i16 = 20;
-    pub(super) const SOURCE_ADDRESS: i16 = 22;
-    pub(super) const DESTINATION_ADDRESS: i16 = 38;
-    pub(super) const SOURCE_PORT: i16 = 54;
-    pub(super) const DESTINATION_PORT: i16 = 56;
-    pub(super) const UDP_LENGTH: i16 = 58;
-    pub(super) const HEADERS_BYTES: i32 = 62;
+pub(super) mod frame {
+    pub(in super::super) const DESTINATION_MAC: i16 = 0;
+    pub(in super::super) const ETHER_TYPE: i16 = 12;
+    pub(in super::super) const VERSION: i16 = 14;
+    pub(in super::super) const PAYLOAD_LENGTH: i16 = 18;
+    pub(in super::super) const NEXT_HEADER: i16 = 20;
+    pub(in super::super) const SOURCE_ADDRESS: i16 = 22;
+    pub(in super::super) const DESTINATION_ADDRESS: i16 = 38;
+    pub(in super::super) const SOURCE_PORT: i16 = 54;
+    pub(in super::super) const DESTINATION_PORT: i16 = 56;
+    pub(in super::super) const UDP_LENGTH: i16 = 58;
+    pub(in super::super) const HEADERS_BYTES: i32 = 62;
     /// Those of Ethernet and IPv6.
-    pub(super) const IP_HEADERS_BYTES: i32 = 54;
+    pub(in super::super) const IP_HEADERS_BYTES: i32 = 54;
 }
 
 const ETHER_TYPE: [u8; 2] = [0x86, 0xdd];

@@ -2,7 +2,7 @@
 //! same as long as there are as many, as in the kernel (`reuseport_select_sock`, net/core/sock_reuseport.c).
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ptr;
 
 use dev_core::{Flow, FlowTable, Protocol};
@@ -60,10 +60,11 @@ impl<S: Stack> Shares<S> {
         if !owner.may_share() {
             return owner;
         }
+        let group = self.groups.get(&(protocol, destination));
         let Some(Group {
             members,
             waited_for,
-        }) = self.groups.get(&(protocol, destination))
+        }) = group.or_else(|| self.groups.get(&(protocol, at_any(destination))))
         else {
             return owner;
         };
@@ -79,6 +80,15 @@ impl<S: Stack> Shares<S> {
         let index = place(self.secret, source, members.len());
         members.get(index).copied().unwrap_or(owner)
     }
+}
+
+/// The same port at any address.
+fn at_any(local: SocketAddr) -> SocketAddr {
+    let any = match local.ip() {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    SocketAddr::new(any, local.port())
 }
 
 /// The place of a sender among so many: the upper bits of a product (`reciprocal_scale`).

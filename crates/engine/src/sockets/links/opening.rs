@@ -238,10 +238,29 @@ impl<S: Stack> Links<S> {
         match present.iter().find(|facts| facts.spec.index == index) {
             Some(facts) => {
                 interface.follow_mac(facts.spec.mac);
+                self.follow_addresses(interface);
                 self.note_mtu(&facts.spec, interface.mtu_max());
                 interface.refuse_sources(self.network.refused_sources(index));
             }
             None => interface.mark_lost(),
+        }
+    }
+
+    /// An open interface has, perhaps, other addresses. What another thread has found earlier, and says later, does not stay.
+    fn follow_addresses(&self, interface: &Interface<S>) {
+        let index = interface.spec().index;
+        let look = || {
+            let mut present = self.network.interfaces().into_iter();
+            let facts = present.find(|facts| facts.spec.index == index);
+            facts.map(|it| it.addresses).unwrap_or_default()
+        };
+        let mut addresses = look();
+        loop {
+            interface.follow_addresses(&addresses);
+            let before = std::mem::replace(&mut addresses, look());
+            if before == addresses {
+                break;
+            }
         }
     }
 

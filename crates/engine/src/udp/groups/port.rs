@@ -1,8 +1,10 @@
 //! Who may have the datagrams to the groups of one port: whether they are all ours, and nothing stands in the way of any.
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::Ordering;
+use std::ptr;
+use std::sync::Arc;
 
 use dev_core::SourceFilter;
 
@@ -19,23 +21,31 @@ pub(super) struct Port<S: Stack> {
     number: u16,
     pub(super) own: Vec<&'static UdpSocket<S>>,
     /// Sockets on the port that are not ours; `None`: the kernel does not say.
-    others: Option<Vec<PortUser>>,
+    others: Option<Arc<[PortUser]>>,
 }
 
 impl<S: UdpStack> Port<S> {
-    /// `only`: the group of interest, else all of them. `None`: no socket of ours on the port is a member of a group, or receives
-    /// from one.
-    pub(super) fn look(host: &Host<S>, number: u16, only: Option<IpAddr>) -> Option<Self> {
+    /// `only`: the group of interest, else all of them. `changed` is looked at whatever it is now. `None`: no socket of ours on the port
+    /// is a member of a group, or receives from one.
+    pub(super) fn look(
+        host: &Host<S>,
+        number: u16,
+        only: Option<IpAddr>,
+        changed: Option<&'static UdpSocket<S>>,
+    ) -> Option<Self> {
         if number == 0 || !host.has_groups() {
             return None;
         }
         let mut own: Vec<&'static UdpSocket<S>> = Vec::new();
         let (mut has_groups, mut is_shareable) = (false, false);
         let here = host.ports.of(number, only).into_iter();
-        for socket in here.filter_map(UdpStack::as_udp) {
+        let here = here.filter_map(UdpStack::as_udp);
+        let is_new = |socket: &&UdpSocket<S>| !changed.is_some_and(|it| ptr::eq(it, *socket));
+        for socket in here.filter(is_new).chain(changed) {
             let attachment = socket.attachment();
             let groups = &attachment.groups;
-            if only.is_none_or(|group| groups.is_bound_for(group)) {
+            if groups.local.port() == number && only.is_none_or(|group| groups.is_bound_for(group))
+            {
                 has_groups |= !groups.memberships.is_empty() || !groups.flows.is_empty();
                 is_shareable |= attachment.reuses_address();
                 own.push(socket);
@@ -45,14 +55,9 @@ impl<S: UdpStack> Port<S> {
             return None;
         }
         let others = if is_shareable {
-            let inode = |socket: &&UdpSocket<S>| socket.shadow.inode.load(Ordering::Relaxed);
-            let closing = Some(host.closing_inode());
-            let known: HashSet<u64> = own.iter().map(inode).chain(closing).collect();
-            let users = host.recent_port_users();
-            let is_other = |user: &&PortUser| !known.contains(&user.inode);
-            users.map(|users| users.of(number).iter().filter(is_other).copied().collect())
+            host.others_at(number)
         } else {
-            Some(Vec::new())
+            Some(Arc::default())
         };
         Some(Self {
             number,
@@ -66,8 +71,20 @@ impl<S: UdpStack> Port<S> {
         let mut joined = HashSet::new();
         for socket in &self.own {
             let groups = &socket.attachment().groups;
-            let memberships = groups.memberships.keys();
+            let memberships = groups.memberships.places();
             joined.extend(memberships.filter(|(_, group)| groups.is_bound_for(*group)));
+        }
+        joined
+    }
+
+    /// The interfaces on which one of ours is a member of a group.
+    pub(super) fn joined_at(&self, group: IpAddr) -> HashSet<u32> {
+        let mut joined = HashSet::new();
+        for socket in &self.own {
+            let groups = &socket.attachment().groups;
+            if groups.is_bound_for(group) {
+                joined.extend(groups.memberships.of(group).iter().map(|it| it.0));
+            }
         }
         joined
     }
@@ -77,7 +94,18 @@ impl<S: UdpStack> Port<S> {
         let mut taken = HashSet::new();
         for socket in &self.own {
             let groups = &socket.attachment().groups;
-            taken.extend(groups.flows.keys().map(|(link, to)| (*link, to.ip())));
+            taken.extend(groups.flows.places().map(|(link, to)| (link, to.ip())));
+        }
+        taken
+    }
+
+    /// The interfaces from which one of ours receives a group past the kernel.
+    pub(super) fn taken_at(&self, group: IpAddr) -> HashSet<u32> {
+        let address = self.address(group);
+        let mut taken = HashSet::new();
+        for socket in &self.own {
+            let groups = &socket.attachment().groups;
+            taken.extend(groups.flows.of(address).iter().map(|it| it.0));
         }
         taken
     }
@@ -97,9 +125,10 @@ impl<S: UdpStack> Port<S> {
     pub(super) fn is_ours(&self, link_index: u32, group: IpAddr) -> bool {
         let is_open = |socket: &UdpSocket<S>| {
             let groups = &socket.attachment().groups;
-            let filter = groups.memberships.get(&(link_index, group));
+            let filter = groups.memberships.get(link_index, group);
             filter.is_some_and(SourceFilter::is_none)
         };
+        let any_is_open = OnceCell::new();
         let is_able = |socket: &UdpSocket<S>| {
             let committed = socket.is_committed();
             let attachment = socket.attachment();
@@ -114,7 +143,8 @@ impl<S: UdpStack> Port<S> {
                 Receives::AsMember => self.may_receive(socket, group),
                 // Members in other processes, and of other ports, may let more pass than ours do.
                 Receives::AsOther => {
-                    self.may_receive(socket, group) && self.own.iter().any(|it| is_open(it))
+                    let look = || self.own.iter().any(|it| is_open(it));
+                    self.may_receive(socket, group) && *any_is_open.get_or_init(look)
                 }
             }
         };
@@ -138,9 +168,8 @@ impl<S: UdpStack> Port<S> {
         let is_there = |socket: &UdpSocket<S>| {
             let is_offloaded = socket.is_offloaded();
             let groups = &socket.attachment().groups;
-            let place = (link_index, self.address(group));
             groups.receives(link_index, group) == Receives::No
-                || is_offloaded && groups.flows.contains_key(&place)
+                || is_offloaded && groups.flows.has(link_index, self.address(group))
         };
         self.own.iter().all(|socket| is_there(socket))
     }

@@ -1,0 +1,58 @@
+//! More connections than the XDP program's map has room for: the one that finds it full is the kernel's, and nothing else changes.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use dev_core::{Backend, Flow, FramePool, LinkSpec, Protocol, RingsMax, Steering, ThreadMode};
+use dev_xdp::{XdpBackend, XdpMode};
+use testkit::{Namespaces, Pair, or_skip};
+
+/// As many as there is room for.
+const ROOM: u32 = 65_536;
+
+fn link(pair: &Pair) -> LinkSpec {
+    let listing = pair.b.ip(&["-o", "link", "show", "dev", "vb"]).unwrap();
+    LinkSpec {
+        index: listing.split(':').next().unwrap().trim().parse().unwrap(),
+        name: "vb".to_owned(),
+        mac: [2, 0, 0, 0, 0, 1],
+        mtu: 1500,
+    }
+}
+
+/// A connection of one of many peers, or the listener.
+fn flow(peer: Option<u32>) -> Flow {
+    let end = |number: u32| SocketAddrV4::new(Ipv4Addr::from_bits(0x0a00_0000 + number), 9);
+    Flow {
+        protocol: Protocol::Tcp,
+        local: SocketAddrV4::new(Pair::ADDRESS_B, 80).into(),
+        peer: peer.map(|it| end(it).into()),
+    }
+}
+
+#[test]
+fn a_connection_too_many_costs_nobody_else_anything() {
+    let pair = or_skip!(Namespaces::pair());
+    let pool = FramePool::new(4096, 2048, ThreadMode::SpinLock).unwrap();
+    let pool: &'static FramePool = Box::leak(Box::new(pool));
+    pair.b.enter(|| {
+        let backend = XdpBackend::new(XdpMode::Generic, 256);
+        let port = backend.open(&link(&pair), pool, RingsMax::ONE).unwrap();
+        let steering = port.steering;
+        steering.add(&flow(None)).unwrap();
+        for number in 0..ROOM {
+            steering.add(&flow(Some(number))).unwrap();
+        }
+        let refused = flow(Some(ROOM));
+        let error = steering.add(&refused).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::E2BIG));
+        steering.remove(&refused).unwrap();
+        assert!(steering.exempt(&refused).is_err());
+        // With the listener all connections come to have entries of their own.
+        steering.remove(&flow(None)).unwrap();
+        steering.remove(&flow(Some(1))).unwrap();
+        steering.add(&refused).unwrap();
+        assert!(!steering.is_taken_away());
+    });
+}
