@@ -76,3 +76,8 @@ fn what_is_bound_elsewhere_is_the_kernels() {
 fn listeners_of_two_interfaces_share_a_port() {
     compared("device_of_each");
 }
+
+#[test]
+fn several_messages_are_asked_of_a_stream() {
+    kept("many_messages");
+}

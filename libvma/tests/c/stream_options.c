@@ -232,5 +232,74 @@ static void device_of_each(void)
     }
 }
 
-CASES({"device_of_client", device_of_client}, {"device_of_listener", device_of_listener},
+static void say_many(const char *what, int fd, unsigned count, int flags, struct timespec *timeout)
+{
+    char octets[8][5];
+    struct iovec parts[8];
+    struct sockaddr_storage from[8];
+    struct mmsghdr messages[8];
+    memset(messages, 0, sizeof messages);
+    memset(octets, 0, sizeof octets);
+    for (int i = 0; i < 8; i++) {
+        parts[i] = (struct iovec){octets[i], 4};
+        messages[i].msg_hdr = (struct msghdr){.msg_iov = parts + i, .msg_iovlen = 1, .msg_name = from + i, .msg_namelen = sizeof *from};
+        messages[i].msg_len = 77;
+    }
+    long result = say(what, recvmmsg(fd, messages, count, flags, timeout));
+    for (long i = 0; i <= result && i < 8; i++)
+        printf("  %u '%s' %#x %u\n", messages[i].msg_len, octets[i], messages[i].msg_hdr.msg_flags, messages[i].msg_hdr.msg_namelen);
+}
+
+/* Several messages at once, of a stream. */
+static void many_messages(void)
+{
+    int listener = listening(), fds[] = {connected(), accepted(listener)};
+    for (int i = 0; i < 2; i++) {
+        int fd = fds[i];
+        char sent[2][7] = {"abcdef", "ghijkl"};
+        struct iovec parts[] = {{sent[0], 6}, {sent[1], 6}};
+        struct mmsghdr messages[] = {{.msg_hdr = {.msg_iov = parts, .msg_iovlen = 1}}, {.msg_hdr = {.msg_iov = parts + 1, .msg_iovlen = 1}}};
+        struct timespec timeout = {5, 0}, none = {0, 0}, bad = {0, -1};
+        say_many("nothing there", fd, 8, MSG_DONTWAIT, NULL);
+        say("sendmmsg", sendmmsg(fd, messages, 2, 0));
+        printf("  %u %u\n", messages[0].msg_len, messages[1].msg_len);
+        await_octets(fd, 12);
+        say_many("a look", fd, 2, MSG_PEEK, NULL);
+        say_many("as many as there are", fd, 8, MSG_WAITFORONE, NULL);
+        have_octets(fd, "1234567890");
+        say_many("none asked for", fd, 0, 0, NULL);
+        say_many("not a time", fd, 2, 0, &bad);
+        say_many("no time", fd, 8, 0, &none);
+        say_many("without waiting", fd, 8, MSG_DONTWAIT, &timeout);
+        printf("  time is left %d\n", timeout.tv_sec == 4);
+        set_timeouts(fd, 50);
+        have_octets(fd, "12345");
+        say_many("until SO_RCVTIMEO", fd, 8, 0, NULL);
+        say_many("nothing until SO_RCVTIMEO", fd, 8, 0, NULL);
+        set_timeouts(fd, 20000);
+        have_octets(fd, "12345678");
+        say_many("all of each", fd, 2, MSG_WAITALL, NULL);
+        say("no list", recvmmsg(fd, NULL, 2, MSG_DONTWAIT, NULL));
+        say_many("errors", fd, 2, MSG_ERRQUEUE, NULL);
+        have_octets(fd, "123456");
+        MUST(shutdown(fd, SHUT_WR));
+        sleep_msec(30);
+        say_many("to the end", fd, 4, 0, NULL);
+        say_many("of a listener", listener, 2, 0, NULL);
+        MUST(close(fd));
+    }
+    /* A failure comes first, and once. */
+    struct sockaddr_in nobody = address(PEER, 7099);
+    int fd = new_stream();
+    MUST(fcntl(fd, F_SETFL, O_NONBLOCK));
+    say("connect", connect(fd, generic(&nobody), sizeof nobody));
+    struct pollfd polled = {fd, POLLOUT, 0};
+    must(poll(&polled, 1, 20000) == 1, "poll", __LINE__);
+    say_many("refused", fd, 2, 0, NULL);
+    say_many("and then", fd, 2, 0, NULL);
+    MUST(close(fd));
+    MUST(close(listener));
+}
+
+CASES({"many_messages", many_messages}, {"device_of_client", device_of_client}, {"device_of_listener", device_of_listener},
       {"device_handed_over", device_handed_over}, {"device_is_another", device_is_another}, {"device_of_each", device_of_each})

@@ -266,6 +266,25 @@ impl<S: TcpStack> TcpSocket<S> {
         Some(error)
     }
 
+    /// Fetches and clears what has ended the connection, which `recvmmsg(2)` looks for first. `None` if nothing has, or the kernel has it.
+    pub fn take_failure(&self) -> Option<Errno> {
+        let has_failed = match &*self.role.lock() {
+            Role::Stream(stream) => stream.connection.has_error(),
+            _ => false,
+        };
+        if has_failed { self.take_error()? } else { None }
+    }
+
+    /// Whether there is nothing to be read but the connection's error.
+    pub fn has_only_failed(&self) -> bool {
+        match &*self.role.lock() {
+            Role::Stream(stream) => {
+                stream.connection.has_error() && stream.connection.readable_len() == 0
+            }
+            _ => false,
+        }
+    }
+
     /// What `getsockopt(2)` is to say where the kernel's socket has another value. `None`: it has the right one.
     pub fn option(&self, level: c_int, name: c_int) -> Option<Vec<u8>> {
         self.interfaces.receive_waiting();
