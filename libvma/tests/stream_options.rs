@@ -81,3 +81,8 @@ fn listeners_of_two_interfaces_share_a_port() {
 fn several_messages_are_asked_of_a_stream() {
     kept("many_messages");
 }
+
+#[test]
+fn what_comes_with_datagrams_concerns_no_stream() {
+    given("of_datagrams", 2);
+}

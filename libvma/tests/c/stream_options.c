@@ -301,5 +301,33 @@ static void many_messages(void)
     MUST(close(listener));
 }
 
-CASES({"many_messages", many_messages}, {"device_of_client", device_of_client}, {"device_of_listener", device_of_listener},
+/* Options about what comes with datagrams: connections have them of their listener, and the kernel's sockets. */
+static void of_datagrams(void)
+{
+    static const int names[] = {IP_PKTINFO, IP_RECVTTL, IP_RECVTOS, IP_RECVOPTS, IP_RETOPTS, IP_RECVORIGDSTADDR, IP_MULTICAST_LOOP, IP_MULTICAST_ALL};
+    int listener = listening(), early = accepted(listener), on = 1, off = 0;
+    for (size_t i = 0; i < COUNT(names); i++)
+        say("setsockopt", setsockopt(listener, IPPROTO_IP, names[i], i < 6 ? &on : &off, sizeof on));
+    int fds[] = {early, accepted(listener)};
+    for (int kernels = 0; kernels < 2; kernels++) {
+        for (int which = 0; which < 2; which++) {
+            if (kernels)
+                give_to_kernel(fds[which]);
+            for (size_t i = 0; i < COUNT(names); i++) {
+                int value = -1;
+                socklen_t len = sizeof value;
+                say("getsockopt", getsockopt(fds[which], IPPROTO_IP, names[i], &value, &len));
+                printf("  %d %d\n", names[i], value);
+            }
+            char octets[8], control[256];
+            struct iovec part = {octets, sizeof octets};
+            struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+            have_octets(fds[which], "abc");
+            say("recvmsg", recvmsg(fds[which], &message, 0));
+            printf("  control %zu flags %#x\n", (size_t)message.msg_controllen, message.msg_flags);
+        }
+    }
+}
+
+CASES({"of_datagrams", of_datagrams}, {"many_messages", many_messages}, {"device_of_client", device_of_client}, {"device_of_listener", device_of_listener},
       {"device_handed_over", device_handed_over}, {"device_is_another", device_is_another}, {"device_of_each", device_of_each})

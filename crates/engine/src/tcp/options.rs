@@ -90,6 +90,18 @@ fn effect(level: c_int, name: c_int) -> Effect {
             libc::IPPROTO_IP,
             libc::IP_FREEBIND | libc::IP_BIND_ADDRESS_NO_PORT | IP_LOCAL_PORT_RANGE,
         ) => Effect::None,
+        // What comes with datagrams.
+        (
+            libc::IPPROTO_IP,
+            libc::IP_PKTINFO
+            | libc::IP_RECVTTL
+            | libc::IP_RECVTOS
+            | libc::IP_RECVOPTS
+            | libc::IP_RETOPTS
+            | libc::IP_RECVORIGDSTADDR
+            | libc::IP_MULTICAST_LOOP
+            | libc::IP_MULTICAST_ALL,
+        ) => Effect::None,
         (libc::SOL_SOCKET, libc::SO_REUSEPORT | libc::SO_INCOMING_CPU) => Effect::Choice,
         (libc::SOL_SOCKET, libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX) => Effect::Device,
         (libc::IPPROTO_IP, libc::IP_TTL | libc::IP_TOS | libc::IP_MTU_DISCOVER)
