@@ -205,6 +205,14 @@ pub(crate) fn received_len(message: *const mmsghdr) -> *mut c_uint {
         .cast()
 }
 
+/// Where it leaves the flags of a received message.
+pub(crate) fn message_flags(message: *const mmsghdr) -> *mut c_int {
+    message
+        .wrapping_byte_add(offset_of!(mmsghdr, msg_hdr) + offset_of!(msghdr, msg_flags))
+        .cast_mut()
+        .cast()
+}
+
 /// A receive call on the stream that was found behind `fd`. `kernel` makes the same call to the kernel.
 ///
 /// # Safety

@@ -15,6 +15,7 @@ mod program;
 #[cfg(target_arch = "x86_64")]
 mod raw;
 mod receive;
+mod receive_many;
 mod rights;
 #[cfg(target_arch = "x86_64")]
 mod ring;
@@ -70,6 +71,7 @@ macro_rules! exports {
     (@hook creates, $name:ident $arguments:tt) => { create::number_reused(crate::real::$name $arguments) };
     (@hook setup, $name:ident $arguments:tt) => { exports!(@open setup, $name $arguments) };
     (@hook receive, $name:ident $arguments:tt) => { exports!(@open receive, $name $arguments) };
+    (@hook receive_many, $name:ident $arguments:tt) => { exports!(@open receive_many, $name $arguments) };
     (@hook send, $name:ident $arguments:tt) => { exports!(@open send, $name $arguments) };
     (@open $module:ident, $name:ident($fd:ident $(, $argument:ident)*)) => {
         match descriptor::is_own($fd) {

@@ -153,7 +153,7 @@ macro_rules! interposed {
             /// As `read`. Descriptors in the message (`SCM_RIGHTS`) are as if made by `open`.
             fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t => receive;
             /// As `recvmsg`.
-            fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int => receive;
+            fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int => receive_many;
 
             /// The datagram can go past the kernel.
             fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t => send;

@@ -196,12 +196,12 @@ impl Network for NetconfNetwork {
         Some(found.ok()?.into_iter().map(user).collect())
     }
 
-    fn end_connection(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<()> {
+    fn end_connection(&self, local: SocketAddr, peer: SocketAddr, link: u32) -> io::Result<()> {
         if !self.is_here() {
             return Err(io::Error::other("the thread is in another namespace"));
         }
         let ended = netconf::TcpSockets::open()
-            .and_then(|mut sockets| sockets.end(local, peer))
+            .and_then(|mut sockets| sockets.end(local, peer, link))
             .map_err(io::Error::other)?;
         if ended {
             log::debug!("{local}: the kernel has ended an earlier connection of {peer}");

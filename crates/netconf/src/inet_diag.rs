@@ -35,11 +35,12 @@ pub(crate) fn listeners_request(family: u8, port: u16) -> [u8; REQUEST_LEN] {
 /// Whichever socket it is.
 pub(crate) const NO_COOKIE: [u8; 8] = [0xff; 8];
 
-/// The same for the one socket that segments from `peer` to `local` go to, if it has this cookie. A scope is the number of the link
-/// on which they come.
+/// The same for the one socket that segments from `peer` to `local` go to, if it has this cookie. A scope, or else `link`, is the number
+/// of the link on which they come: sockets that are bound to another are not found, and without one none that is bound.
 pub(crate) fn exact_request(
     local: SocketAddr,
     peer: SocketAddr,
+    link: u32,
     cookie: [u8; 8],
 ) -> [u8; REQUEST_LEN] {
     let family = if local.is_ipv4() && peer.is_ipv4() {
@@ -63,10 +64,8 @@ pub(crate) fn exact_request(
         SocketAddr::V6(end) => end.scope_id(),
         SocketAddr::V4(_) => 0,
     };
-    let link = match scope(local) {
-        0 => scope(peer),
-        link => link,
-    };
+    let scopes = [scope(local), scope(peer), link];
+    let link = scopes.into_iter().find(|link| *link != 0).unwrap_or(0);
     request[44..48].copy_from_slice(&link.to_ne_bytes());
     request[48..56].copy_from_slice(&cookie);
     request
@@ -133,8 +132,10 @@ mod tests {
             ("[fd00::1]:80", "[fd00::2]:9", 0),
             ("10.0.0.1:80", "10.0.0.2:9", 0),
         ] {
-            let request = exact_request(address(local), address(peer), NO_COOKIE);
-            assert_eq!(request[44..48], u32::to_ne_bytes(expected), "{local}");
+            let request = |link| exact_request(address(local), address(peer), link, NO_COOKIE);
+            assert_eq!(request(0)[44..48], u32::to_ne_bytes(expected), "{local}");
+            let on_another = if expected == 0 { 9 } else { expected };
+            assert_eq!(request(9)[44..48], u32::to_ne_bytes(on_another), "{local}");
         }
     }
 

@@ -77,14 +77,15 @@ impl TcpSockets {
         local: impl Into<SocketAddr>,
         peer: impl Into<SocketAddr>,
     ) -> Result<Option<TcpSocketInfo>, Error> {
-        let found = self.entry(local.into(), peer.into())?;
+        let found = self.entry(local.into(), peer.into(), 0)?;
         Ok(found.map(|entry| TcpSocketInfo {
             listening: entry.state == TCP_LISTEN,
             user: entry.user,
         }))
     }
 
-    /// The connection between these ends, if the kernel has it, in whatever state.
+    /// The connection between these ends, if the kernel has it, in whatever state. `link`: by which its segments come, or 0, which finds
+    /// none that is bound to a link.
     ///
     /// # Errors
     ///
@@ -93,8 +94,9 @@ impl TcpSockets {
         &mut self,
         local: impl Into<SocketAddr>,
         peer: impl Into<SocketAddr>,
+        link: u32,
     ) -> Result<Option<TcpConnectionInfo>, Error> {
-        let found = self.entry(local.into(), peer.into())?;
+        let found = self.entry(local.into(), peer.into(), link)?;
         Ok(found.and_then(|entry| described(&entry)))
     }
 
@@ -165,11 +167,12 @@ impl TcpSockets {
         &mut self,
         local: impl Into<SocketAddr>,
         peer: impl Into<SocketAddr>,
+        link: u32,
     ) -> Result<bool, Error> {
         let (local, peer) = (local.into(), peer.into());
         // Without the cookie the kernel would end the listener if the connection has ended meanwhile.
         let Some(Entry { cookie, .. }) = self
-            .entry(local, peer)?
+            .entry(local, peer, link)?
             .filter(|entry| entry.state != TCP_LISTEN)
         else {
             return Ok(false);
@@ -177,7 +180,7 @@ impl TcpSockets {
         let ended = self.connection.ask_raw(
             "end a TCP connection",
             (SOCK_DESTROY, NLM_F_ACK),
-            &inet_diag::exact_request(local, peer, cookie),
+            &inet_diag::exact_request(local, peer, link, cookie),
             |_| ControlFlow::Continue(()),
         );
         match ended {
@@ -186,12 +189,17 @@ impl TcpSockets {
         }
     }
 
-    fn entry(&mut self, local: SocketAddr, peer: SocketAddr) -> Result<Option<Entry>, Error> {
+    fn entry(
+        &mut self,
+        local: SocketAddr,
+        peer: SocketAddr,
+        link: u32,
+    ) -> Result<Option<Entry>, Error> {
         let mut found = None;
         let asked = self.connection.ask_raw(
             "find a TCP socket",
             (SOCK_DIAG_BY_FAMILY, 0),
-            &inet_diag::exact_request(local, peer, NO_COOKIE),
+            &inet_diag::exact_request(local, peer, link, NO_COOKIE),
             |message| {
                 found = inet_diag::parse(message.payload);
                 ControlFlow::Break(())

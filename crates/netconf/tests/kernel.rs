@@ -699,18 +699,18 @@ fn end_connections_at(pair: &Pair, address: IpAddr) {
         // TIME-WAIT is at the server.
         let mut kernel = TcpSockets::open().unwrap();
         assert!(!kernel.find(local, peer).unwrap().unwrap().listening);
-        assert!(kernel.end(local, peer).unwrap());
+        assert!(kernel.end(local, peer, 0).unwrap());
         assert!(kernel.find(local, peer).unwrap().unwrap().listening);
-        assert!(!kernel.end(local, peer).unwrap());
+        assert!(!kernel.end(local, peer, 0).unwrap());
 
         let client = TcpStream::connect(local).unwrap();
         let mut accepted = listener.accept().unwrap().0;
         let peer = client.local_addr().unwrap();
-        assert!(kernel.end(local, peer).unwrap());
+        assert!(kernel.end(local, peer, 0).unwrap());
         let error = accepted.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionAborted);
         drop(listener);
-        assert!(!kernel.end(local, peer).unwrap());
+        assert!(!kernel.end(local, peer, 0).unwrap());
     });
 }
 
@@ -735,7 +735,7 @@ fn follow_one_end(address: IpAddr, server_first: bool) {
     let peer = client.local_addr().unwrap();
     let server = listener.accept().unwrap().0;
     let cookie = rustix::net::sockopt::socket_cookie(&server).unwrap();
-    let known = kernel.connection(local, peer).unwrap().unwrap();
+    let known = kernel.connection(local, peer, 0).unwrap().unwrap();
     let TcpConnectionInfo { waits, .. } = known;
     assert_eq!((known.local, known.peer), (local, peer));
     assert_eq!((known.cookie, waits), (cookie, None));
@@ -765,7 +765,7 @@ fn follow_one_end(address: IpAddr, server_first: bool) {
         thread::sleep(Duration::from_millis(2));
     }
     // Who closes first waits.
-    let left = kernel.connection(local, peer).unwrap();
+    let left = kernel.connection(local, peer, 0).unwrap();
     match left.and_then(|left| left.waits) {
         Some(waits) => {
             assert!(server_first);

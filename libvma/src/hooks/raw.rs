@@ -6,7 +6,7 @@ use std::arch::naked_asm;
 
 use libc::{c_int, c_long, c_uint, c_void, mmsghdr, timespec};
 
-use super::{by_number, descriptor, receive, rights, ring, send};
+use super::{by_number, descriptor, receive_many, rights, ring, send};
 use crate::epoll_waits;
 use crate::guard;
 use crate::life;
@@ -273,7 +273,7 @@ unsafe extern "C" fn recvmmsg(
     timeout: *mut timespec,
 ) -> c_long {
     // SAFETY: the caller's promise.
-    unsafe { receive::recvmmsg(fd, messages, count, flags, timeout) }.into()
+    unsafe { receive_many::recvmmsg(fd, messages, count, flags, timeout) }.into()
 }
 
 /// # Safety

@@ -78,7 +78,6 @@ pub(super) unsafe fn receive_message(
     if !is_readable(message, size_of::<msghdr>()) {
         return None;
     }
-    call::cancellation_point();
     // SAFETY: readable (checked above), and the caller's own.
     let mut header = unsafe { message.read_unaligned() };
     if !header.msg_name.is_null() && header.msg_namelen.cast_signed() < 0 {

@@ -458,6 +458,14 @@ static void harmless_options(void) {
         {"SO_TXREHASH", SOL_SOCKET, 74, 1},
         {"SO_ZEROCOPY", SOL_SOCKET, SO_ZEROCOPY, 1},
         {"SO_SELECT_ERR_QUEUE", SOL_SOCKET, SO_SELECT_ERR_QUEUE, 1},
+        {"IP_PKTINFO", IPPROTO_IP, IP_PKTINFO, 1},
+        {"IP_RECVTTL", IPPROTO_IP, IP_RECVTTL, 1},
+        {"IP_RECVTOS", IPPROTO_IP, IP_RECVTOS, 1},
+        {"IP_RECVOPTS", IPPROTO_IP, IP_RECVOPTS, 1},
+        {"IP_RETOPTS", IPPROTO_IP, IP_RETOPTS, 1},
+        {"IP_RECVORIGDSTADDR", IPPROTO_IP, IP_RECVORIGDSTADDR, 1},
+        {"IP_MULTICAST_LOOP", IPPROTO_IP, IP_MULTICAST_LOOP, 0},
+        {"IP_MULTICAST_ALL", IPPROTO_IP, IP_MULTICAST_ALL, 0},
     };
     for (size_t i = 0; i < 2 * sizeof options / sizeof *options; i++) {
         int is_late = i & 1, value = options[i / 2].value, level = options[i / 2].level, name = options[i / 2].name;

@@ -48,8 +48,13 @@ impl KernelConnections for Connections {
         lock(&self.ends).take(ended).map_err(io::Error::other)
     }
 
-    fn find(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<Option<KernelConnection>> {
-        let found = lock(&self.asked).connection(local, peer);
+    fn find(
+        &self,
+        local: SocketAddr,
+        peer: SocketAddr,
+        link: u32,
+    ) -> io::Result<Option<KernelConnection>> {
+        let found = lock(&self.asked).connection(local, peer, link);
         Ok(found.map_err(io::Error::other)?.map(connection))
     }
 

@@ -199,11 +199,16 @@ pub trait KernelConnections: fmt::Debug + Send + Sync {
     /// The kernel does not tell any more.
     fn take_ended(&self, ended: &mut dyn FnMut(u64)) -> io::Result<bool>;
 
-    /// The connection between these ends, if the kernel has it.
+    /// The connection between these ends whose segments come in on an interface, if the kernel has it.
     ///
     /// # Errors
     /// The kernel does not say.
-    fn find(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<Option<KernelConnection>>;
+    fn find(
+        &self,
+        local: SocketAddr,
+        peer: SocketAddr,
+        link: u32,
+    ) -> io::Result<Option<KernelConnection>>;
 
     /// All connections whose end here has this port. The kernel walks its whole table.
     ///
@@ -237,12 +242,13 @@ pub trait Network: fmt::Debug + Send + Sync {
         Some(Vec::new())
     }
 
-    /// Has the kernel end what it has of a TCP connection, in whatever state and whoever's it is. A listener stays.
+    /// Has the kernel end what it has of a TCP connection whose segments come in on an interface, in whatever state and whoever's it is. A
+    /// listener stays.
     ///
     /// # Errors
     /// The kernel cannot (CONFIG_INET_DIAG_DESTROY), or the process may not (CAP_NET_ADMIN).
-    fn end_connection(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<()> {
-        let _ = (local, peer);
+    fn end_connection(&self, local: SocketAddr, peer: SocketAddr, link: u32) -> io::Result<()> {
+        let _ = (local, peer, link);
         Ok(())
     }
 

@@ -196,7 +196,7 @@ pub(crate) fn needs_kernel(level: c_int, name: c_int) -> bool {
 const SO_RCVTIMEO_OLD: c_int = 20;
 const SO_RCVTIMEO_NEW: c_int = 66;
 const SO_SNDTIMEO_NEW: c_int = 67;
-const SO_BINDTOIFINDEX: c_int = 62;
+pub(crate) const SO_BINDTOIFINDEX: c_int = 62;
 const SO_TIMESTAMP_NEW: c_int = 63;
 const SO_TIMESTAMPNS_NEW: c_int = 64;
 const SO_TIMESTAMPING_NEW: c_int = 65;

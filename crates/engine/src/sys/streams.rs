@@ -147,7 +147,9 @@ pub(crate) fn bind(fd: c_int, local: SocketAddr) -> Result<(), Errno> {
 
 /// Binds a socket to the interface with this index; 0: to none any more.
 pub(crate) fn bind_to_device(fd: c_int, link_index: u32) {
-    if let Err(Errno(errno)) = set_option(fd, libc::SOL_SOCKET, SO_BINDTOIFINDEX, &link_index) {
+    // Of one that is bound already it takes CAP_NET_RAW.
+    let bind = || set_option(fd, libc::SOL_SOCKET, SO_BINDTOIFINDEX, &link_index);
+    if let Err(Errno(errno)) = with_rights(bind) {
         log::warn!("fd {fd}: cannot be bound to interface {link_index}: errno {errno}");
     }
 }

@@ -8,6 +8,8 @@ use libc::c_int;
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
+use crate::sockets::interface::Interface;
+use crate::sockets::options::SO_BINDTOIFINDEX;
 use crate::sockets::reason::Reason;
 use crate::sys::{self, Errno, streams};
 use crate::tcp::call::{StreamCall, StreamOutcome};
@@ -79,13 +81,13 @@ impl<S: TcpStack> TcpSocket<S> {
         flags: c_int,
         open: impl FnOnce(c_int) -> Option<&'static Self>,
     ) -> Option<Result<(c_int, SocketAddr), Errno>> {
-        let (key, interface) = {
+        let (key, interface, device) = {
             let role = self.role.lock();
             let Role::Listener(listening) = &*role else {
                 return None;
             };
             let key = listening.next()?;
-            (key, listening.interface_of(key)?)
+            (key, listening.interface_of(key)?, listening.device)
         };
         let (local, peer) = key;
         let fd = match streams::new_socket(self.family().domain(), flags) {
@@ -93,7 +95,7 @@ impl<S: TcpStack> TcpSocket<S> {
             // The connection waits on, as on the kernel.
             Err(errno) => return Some(Err(errno)),
         };
-        if let Err(errno) = self.connect_shadow(host, fd, local, peer) {
+        if let Err(errno) = self.connect_shadow(host, fd, key, interface, device) {
             if errno == Errno(libc::EPERM) && !can_repair() {
                 // The connection waits on: what becomes of it is the caller's to decide.
                 streams::close(fd);
@@ -162,6 +164,7 @@ impl<S: TcpStack> TcpSocket<S> {
     /// (`listen/returning.rs`), and then refuses what comes past the kernel, as this one does. That reaches it by another way, but only
     /// until the interface is left.
     pub fn kernel_has_accepted(&self, fd: c_int) {
+        self.binds_accepted(fd);
         if self.has_refused.load(Ordering::Relaxed) {
             let _ = sys::refuse_ways_in(fd, &[]);
         }
@@ -173,15 +176,22 @@ impl<S: TcpStack> TcpSocket<S> {
         &self,
         host: &Host<S>,
         fd: c_int,
-        local: SocketAddr,
-        peer: SocketAddr,
+        (local, peer): (SocketAddr, SocketAddr),
+        interface: &'static Interface<S>,
+        device: u32,
     ) -> Result<(), Errno> {
         let family = self.family();
+        if device != 0 {
+            streams::bind_to_device(fd, device);
+        }
         match streams::connect_silently(fd, family.form(local), family.form(peer)) {
             // An earlier connection of these addresses is in the kernel still. The peer, which has just ended a handshake,
             // does not know it any more.
             Err(Errno(libc::EADDRNOTAVAIL)) => {
-                if let Err(error) = host.network().end_connection(local, peer) {
+                if let Err(error) =
+                    host.network()
+                        .end_connection(local, peer, interface.spec().index)
+                {
                     log::warn!("{local}: an earlier connection of {peer} cannot be ended: {error}");
                 }
                 streams::connect(fd, family.form(peer))?;
@@ -203,6 +213,9 @@ impl<S: TcpStack> TcpSocket<S> {
                 (libc::SOL_SOCKET, libc::SO_KEEPALIVE | libc::SO_REUSEADDR) => {}
                 // The kernel begins anew with that.
                 (libc::SOL_SOCKET, libc::SO_PRIORITY) => {}
+                // An accepted one has it already.
+                (libc::SOL_SOCKET, libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX)
+                    if sys::bound_device(to) != 0 => {}
                 (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => {
                     streams::copy_buffer(from, to, libc::SO_RCVBUF);
                 }

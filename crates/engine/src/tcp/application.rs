@@ -74,12 +74,12 @@ impl<S: TcpStack> TcpSocket<S> {
     /// held.
     #[cold]
     pub(crate) fn find_way(&'static self, host: &Host<S>) {
-        let (local, peer, headers, user, is_lost) = match &*self.role.lock() {
+        let (ends, device, headers, user, is_lost) = match &*self.role.lock() {
             Role::Stream(stream) => {
                 let is_lost = stream.interface.is_lost();
                 (
-                    stream.local,
-                    stream.peer,
+                    (stream.local, stream.peer),
+                    stream.device,
                     stream.headers,
                     stream.user,
                     is_lost,
@@ -88,14 +88,14 @@ impl<S: TcpStack> TcpSocket<S> {
             _ => return,
         };
         if is_lost {
-            return self.has_no_way(host, (local, peer), Reason::DeviceLost);
+            return self.has_no_way(host, ends, Reason::DeviceLost);
         }
-        match Way::find(host, local, peer, headers, user) {
-            Ok(way) => self.take_way((local, peer), way),
+        match Way::find(host, ends, device, headers, user) {
+            Ok(way) => self.take_way(ends, way),
             // Looked for again when the network changes, or the connection's timer says so.
             Err(Reason::Neighbour) => self.open_through_kernel(host),
             Err(Reason::Opening) => {}
-            Err(reason) => self.has_no_way(host, (local, peer), reason),
+            Err(reason) => self.has_no_way(host, ends, reason),
         }
     }
 
@@ -123,6 +123,8 @@ impl<S: TcpStack> TcpSocket<S> {
     /// then. With a connection of its own it would wait for a way, and so does one that stays here.
     pub(crate) fn can_return(&self, host: &Host<S>) -> bool {
         let (local, peer) = match &*self.role.lock() {
+            // To the kernel all peers are on the link of a socket that is bound to one.
+            Role::Stream(stream) if stream.device != 0 && stream.peer.is_ipv4() => return true,
             Role::Stream(stream) => (stream.local, stream.peer),
             _ => return true,
         };
@@ -262,6 +264,25 @@ impl<S: TcpStack> TcpSocket<S> {
         let error = stream.connection.take_error().map(errno_of);
         stream.show_readiness(&self.core);
         Some(error)
+    }
+
+    /// Fetches and clears what has ended the connection, which `recvmmsg(2)` looks for first. `None` if nothing has, or the kernel has it.
+    pub fn take_failure(&self) -> Option<Errno> {
+        let has_failed = match &*self.role.lock() {
+            Role::Stream(stream) => stream.connection.has_error(),
+            _ => false,
+        };
+        if has_failed { self.take_error()? } else { None }
+    }
+
+    /// Whether there is nothing to be read but the connection's error.
+    pub fn has_only_failed(&self) -> bool {
+        match &*self.role.lock() {
+            Role::Stream(stream) => {
+                stream.connection.has_error() && stream.connection.readable_len() == 0
+            }
+            _ => false,
+        }
     }
 
     /// What `getsockopt(2)` is to say where the kernel's socket has another value. `None`: it has the right one.

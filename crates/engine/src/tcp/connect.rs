@@ -9,7 +9,7 @@ use dev_core::{Flow, Protocol};
 use libc::c_int;
 
 use crate::sockets::events;
-use crate::sockets::family::{Family, canonical, link_of, local_address, scope_of};
+use crate::sockets::family::{canonical, link_of, local_address, scope_of};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
@@ -20,6 +20,7 @@ use crate::sys::{self, Errno, streams};
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::common::now;
+use crate::tcp::device::is_on;
 use crate::tcp::offload::client_rule;
 use crate::tcp::options::OWNER;
 use crate::tcp::socket::Role;
@@ -63,10 +64,7 @@ impl<S: TcpStack> TcpSocket<S> {
             return ConnectOutcome::Kernel;
         }
         let peer = canonical(peer);
-        let device = match self.family() {
-            Family::Inet => 0,
-            Family::Inet6 => sys::bound_device(self.fd()),
-        };
+        let device = self.device();
         if device == 0 && has_no_link(peer) {
             // An error, after which the socket may be connected.
             return ConnectOutcome::Kernel;
@@ -79,7 +77,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if !host.is_behind(fd, self) || self.reason() != Reason::NotBound {
             return ConnectOutcome::Kernel;
         }
-        let begun = self.begin_connection(host, fd, peer, interface);
+        let begun = self.begin_connection(host, fd, peer, interface, device);
         drop(control);
         match begun {
             Begun::Here => {
@@ -233,11 +231,12 @@ impl<S: TcpStack> TcpSocket<S> {
             return Err(Reason::Multicast.into());
         }
         let bound = local_address(fd);
-        let link = bound.map_or_else(|| scope_of(peer), |it| link_of(it, peer));
-        if device != 0 && device != link {
-            // An error, or the device of a connection that has failed.
+        let scope = bound.map_or_else(|| scope_of(peer), |it| link_of(it, peer));
+        if device != 0 && device != scope && (scope != 0 || has_no_link(peer)) {
+            // An error, or an address that is not whole.
             return Err(Reason::Route.into());
         }
+        let link = if device != 0 { device } else { scope };
         let is_other = |it: &SocketAddr| it.is_ipv4() != peer.is_ipv4();
         if bound
             .as_ref()
@@ -281,6 +280,10 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             (NextHop::Kernel(reason), _) => return Err(reason.into()),
         };
+        if device != 0 && link != device {
+            // One that others are part of.
+            return Err(Reason::Route.into());
+        }
         let interface = host.links.open_for_flows(link)?;
         if !interface.takes_connections() {
             return Err(Reason::Merged.into());
@@ -319,6 +322,7 @@ impl<S: TcpStack> TcpSocket<S> {
         fd: c_int,
         peer: SocketAddr,
         interface: &'static Interface<S>,
+        device: u32,
     ) -> Begun {
         let Some((wanted, headers)) = self.options_before_connection() else {
             return Begun::Not(Reason::Option, "an option of the socket is not known here");
@@ -366,7 +370,9 @@ impl<S: TcpStack> TcpSocket<S> {
         // A host without other addresses sends to any network from its link-local one, and the socket is bound to no interface: it
         // could not be bound to that address again.
         let is_whole = !has_no_link(local);
-        let is_reached = !local.ip().is_loopback() && local.ip() != peer.ip() && is_whole;
+        let is_there = device == 0 || is_on(host, device, local.ip());
+        let is_reached =
+            !local.ip().is_loopback() && local.ip() != peer.ip() && is_whole && is_there;
         if !is_allowed || !is_reached {
             undo(&wanted, true);
             return Begun::Not(
@@ -403,7 +409,8 @@ impl<S: TcpStack> TcpSocket<S> {
             headers,
             user,
             counted,
-        );
+        )
+        .bound_to(device);
         stream.is_connecting = true;
         let inode = self.shadow.inode.load(Ordering::Relaxed);
         stream.show(self.common.segment.claim_tcp_connection(), fd, inode);

@@ -189,7 +189,8 @@ impl<S: Stack> Exempt<S> {
     /// A socket has ended, or has waited long enough: the connection goes, unless the kernel still answers for it. Under the control
     /// lock.
     fn review(&self, kernels: &dyn KernelConnections, ends: Ends) {
-        let found = kernels.find(ends.0, ends.1);
+        let link = lock(&self.table).place(&ends).map(|it| it.spec().index);
+        let found = kernels.find(ends.0, ends.1, link.unwrap_or(0));
         let waits = found.ok().flatten().and_then(|found| found.waits);
         match waits {
             Some(waits) => {
@@ -254,7 +255,8 @@ impl<S: TcpStack> Exempt<S> {
         for opening in openings {
             let (segment, origin) = (&opening.segment, opening.origin);
             let ends = delivery::ends(segment, origin.link_index);
-            let found = self.kernels().map(|kernels| kernels.find(ends.0, ends.1));
+            let find = |it: &dyn KernelConnections| it.find(ends.0, ends.1, origin.link_index);
+            let found = self.kernels().map(find);
             let lives = found
                 .and_then(Result::ok)
                 .flatten()

@@ -91,13 +91,15 @@ impl<S: TcpStack> TcpSocket<S> {
         let is_read_shut = stream.is_read_shut;
         let mut stream = *stream;
         let orphan = stream.orphan.take();
-        match put(host, fd, self.family(), stream, reuses) {
-            Ok(()) => self.becomes_exempt(host, fd),
-            Err(errno) => log::error!(
-                "fd {fd}: the connection could not be given to the kernel (errno {}): it is lost",
-                errno.0
-            ),
-        }
+        self.bound_as_before(fd, stream.device, || {
+            match put(host, fd, self.family(), stream, reuses) {
+                Ok(()) => self.becomes_exempt(host, fd),
+                Err(errno) => log::error!(
+                    "fd {fd}: the connection could not be given to the kernel (errno {}): it is lost",
+                    errno.0
+                ),
+            }
+        });
         if is_read_shut {
             // It fails if the connection is over, which ends reading, too.
             let _ = streams::shutdown(fd, libc::SHUT_RD);

@@ -42,6 +42,8 @@ pub(super) struct Listening<S: Stack> {
     /// Those that wait to be accepted, the oldest first.
     ready: VecDeque<(SocketAddr, SocketAddr)>,
     places: Vec<Place<S>>,
+    /// Index of the interface that the kernel's socket is bound to, or 0.
+    pub(super) device: u32,
     /// What the program has set on the listener: connections begin with that.
     pub(super) options: Options,
     pub(super) headers: Headers,
@@ -170,7 +172,8 @@ impl<S: Stack> Listening<S> {
             self.headers,
             passing_user(interface, peer),
             counted,
-        );
+        )
+        .bound_to(self.device);
         let child = Child {
             stream: Box::new(stream),
             is_ready: false,

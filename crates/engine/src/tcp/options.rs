@@ -11,7 +11,8 @@ use crate::sockets::header_options::IPV6_AUTOFLOWLABEL;
 use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
 use crate::sockets::options::{
-    IP_LOCAL_PORT_RANGE, IPV6_ADDRFORM, SO_BUF_LOCK, SO_TXREHASH, needs_nothing_of_ipv6,
+    IP_LOCAL_PORT_RANGE, IPV6_ADDRFORM, SO_BINDTOIFINDEX, SO_BUF_LOCK, SO_TXREHASH,
+    needs_nothing_of_ipv6,
 };
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
@@ -39,6 +40,8 @@ enum Effect {
     Family,
     /// Which of several listeners at one address gets a connection.
     Choice,
+    /// By which interface packets come and go.
+    Device,
     /// Something that only the kernel does.
     Kernel,
 }
@@ -87,7 +90,20 @@ fn effect(level: c_int, name: c_int) -> Effect {
             libc::IPPROTO_IP,
             libc::IP_FREEBIND | libc::IP_BIND_ADDRESS_NO_PORT | IP_LOCAL_PORT_RANGE,
         ) => Effect::None,
+        // What comes with datagrams.
+        (
+            libc::IPPROTO_IP,
+            libc::IP_PKTINFO
+            | libc::IP_RECVTTL
+            | libc::IP_RECVTOS
+            | libc::IP_RECVOPTS
+            | libc::IP_RETOPTS
+            | libc::IP_RECVORIGDSTADDR
+            | libc::IP_MULTICAST_LOOP
+            | libc::IP_MULTICAST_ALL,
+        ) => Effect::None,
         (libc::SOL_SOCKET, libc::SO_REUSEPORT | libc::SO_INCOMING_CPU) => Effect::Choice,
+        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX) => Effect::Device,
         (libc::IPPROTO_IP, libc::IP_TTL | libc::IP_TOS | libc::IP_MTU_DISCOVER)
         | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS | libc::IPV6_TCLASS | IPV6_AUTOFLOWLABEL) => {
             Effect::Headers
@@ -400,6 +416,7 @@ impl<S: TcpStack> TcpSocket<S> {
                     host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
                 }
             }
+            Effect::Device => self.device_was_set(host, level, name),
             Effect::Family => self.set_family(Family::Inet),
             Effect::Kernel => {
                 host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));

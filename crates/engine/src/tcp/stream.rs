@@ -28,6 +28,8 @@ pub(super) struct Stream<S: Stack> {
     pub(super) connection: Connection<Received>,
     pub(super) local: SocketAddr,
     pub(super) peer: SocketAddr,
+    /// Index of the interface that the kernel's socket is bound to, or 0.
+    pub(super) device: u32,
     /// Where its segments come in.
     pub(super) interface: &'static Interface<S>,
     /// `None`: not known at present.
@@ -129,6 +131,7 @@ impl<S: Stack> Stream<S> {
             connection,
             local,
             peer,
+            device: 0,
             interface,
             way,
             headers,

@@ -14,7 +14,7 @@ use ::tcp::{Flags, Header, Instant, SeqNumber, State};
 use libc::c_int;
 use wire::tcp::{Options, Timestamps};
 
-use crate::sockets::family::Family;
+use crate::sockets::family::{Family, link_of};
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
 use crate::sys::{Errno, streams};
@@ -147,6 +147,11 @@ pub(super) fn put<S: TcpStack>(
     let timestamp = residue.timestamp(now);
     let ends = (family.form(stream.local), family.form(stream.peer));
     streams::disconnect(fd)?;
+    let device = Some(stream.device).filter(|it| *it != link_of(stream.local, stream.peer));
+    if device.is_some() {
+        // What goes by that does not stay on this host.
+        streams::bind_to_device(fd, 0);
+    }
     streams::lose_packets(fd, stream.peer.is_ipv6(), true)?;
     connect_with(fd, ends, (residue.snd_nxt - 1, residue.rcv_nxt - 1), unread)?;
     if let Some((value, _)) = timestamp {
@@ -180,6 +185,9 @@ pub(super) fn put<S: TcpStack>(
         &header(first, residue.snd_nxt - 1, Flags::FIN),
     );
     streams::lose_packets(fd, stream.peer.is_ipv6(), false)?;
+    if let Some(device) = device {
+        streams::bind_to_device(fd, device);
+    }
     let told = told && tell(host, between, &header(last, residue.snd_nxt, Flags::ACK));
     told.then_some(()).ok_or(Errno(libc::EHOSTUNREACH))
 }

@@ -9,7 +9,6 @@ use libc::c_int;
 use wire::EthernetAddresses;
 use wire::tcp::Template;
 
-use crate::sockets::family::link_of;
 use crate::sockets::header_options::HeaderOptions;
 use crate::sockets::host::Host;
 use crate::sockets::interface::{Interface, RingLease};
@@ -81,20 +80,20 @@ pub(super) struct Way<S: Stack> {
 }
 
 impl<S: Stack> Way<S> {
-    /// Asks the network. May take a few system calls, and open an interface; no lock may be held.
+    /// Asks the network. `device`: the interface that it has to go by, or 0. May take a few system calls, and open an interface; no lock
+    /// may be held.
     pub(super) fn find(
         host: &Host<S>,
-        local: SocketAddr,
-        peer: SocketAddr,
+        (local, peer): (SocketAddr, SocketAddr),
+        device: u32,
         headers: Headers,
         user: RingUser,
     ) -> Result<Self, Reason> {
-        let link = link_of(local, peer);
         let shared = host.next_hop(NextHopKey {
             destination: peer.ip(),
             source: Some(local.ip()),
             tos: headers.towards(peer.ip()).tos,
-            output_interface: (link != 0).then_some(link),
+            output_interface: (device != 0).then_some(device),
             flow: Some(FlowPorts {
                 protocol: Protocol::Tcp,
                 local: local.port(),

@@ -53,6 +53,11 @@ impl<P> Table<P> {
         self.connections.contains_key(ends)
     }
 
+    /// Where a connection is exempt.
+    pub(super) fn place(&self, ends: &Ends) -> Option<&P> {
+        self.connections.get(ends).map(|it| &it.place)
+    }
+
     /// Adds a connection whose socket has this cookie. One with these ends that was there before is gone.
     pub(super) fn add(&mut self, ends: Ends, cookie: u64, place: P) {
         self.remove(&ends);
@@ -153,6 +158,10 @@ mod tests {
         assert_eq!(table.remove(&ends(1)), Some('a'));
         assert_eq!((table.next_due(), table.remove(&ends(1))), (None, None));
         assert!(!table.contains(&ends(1)) && table.contains(&ends(2)));
+        assert_eq!(
+            (table.place(&ends(1)), table.place(&ends(2))),
+            (None, Some(&'b'))
+        );
 
         // Others may have ended without a word.
         assert_eq!(table.missing(&HashSet::from([7, 102])), []);

@@ -70,13 +70,16 @@ impl<S: TcpStack> TcpSocket<S> {
         if let Some((reason, _)) = self.common.no_repair() {
             return Err(reason);
         }
-        let link = scope_of(local);
-        if local.is_ipv6() && sys::bound_device(fd) != link {
+        let (scope, link) = (scope_of(local), self.device());
+        if scope != 0 && scope != link {
             // Of a connection that has failed.
             return Err(Reason::Route);
         }
         let mut places = Vec::new();
-        let mut refusal = Reason::Loopback;
+        let mut refusal = match link {
+            0 => Reason::Loopback,
+            _ => Reason::NoInterface,
+        };
         for facts in host.links.facts() {
             let is_other = link != 0 && link != facts.spec.index;
             if facts.loopback || !facts.is_eligible() || is_other {
@@ -145,6 +148,7 @@ impl<S: TcpStack> TcpSocket<S> {
             children: HashMap::new(),
             ready: VecDeque::new(),
             places: places.clone(),
+            device: self.device(),
             options,
             headers,
             habit: Habit::default(),

@@ -333,13 +333,14 @@ fn admit<S: TcpStack>(
     stream: Stream<S>,
 ) {
     let (local, peer) = (stream.local, stream.peer);
+    let link = stream.interface.spec().index;
     // Of one that the peer has reset nothing is left.
     let Some(snapshot) = stream.connection.export(now()) else {
         return;
     };
     // An earlier connection of these addresses may be in the kernel still, in TIME-WAIT, and would hide the listener. The peer, which has
     // ended a handshake since, does not know it any more.
-    if let Err(error) = host.network().end_connection(local, peer) {
+    if let Err(error) = host.network().end_connection(local, peer, link) {
         log::warn!("{local}: an earlier connection of {peer} cannot be ended: {error}");
     }
     let agreed = agreed(&snapshot);

@@ -88,7 +88,11 @@ impl<S: TcpStack> TcpSocket<S> {
             (attachment.local, attachment.shares_port)
         };
         let (local, does_share) = place(self);
-        if !does_share || place(owner.core()) != (local, true) {
+        let device = owner.as_tcp().and_then(Self::device_of_listener);
+        if !does_share
+            || place(owner.core()) != (local, true)
+            || device != self.device_of_listener()
+        {
             return Err(Some(owner));
         }
         interface.share(flow, owner, self.into());
