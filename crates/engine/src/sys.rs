@@ -14,6 +14,7 @@ mod address;
 mod allowed;
 mod cgroup_programs;
 mod door;
+mod epoll_sets;
 mod files;
 mod groups;
 mod leader;
@@ -35,6 +36,7 @@ pub use allowed::do_without;
 pub(crate) use allowed::may_call;
 pub(crate) use cgroup_programs::has_cgroup_programs;
 pub(crate) use door::{DoorName, Sender, door_socket, send_to_door, take_from_door};
+pub(crate) use epoll_sets::{SetMember, epoll_sets, set_members};
 pub(crate) use files::{
     file_position, file_status, read_at, read_now, set_file_position, write_now,
 };
