@@ -27,6 +27,7 @@ mod rights;
 mod routes;
 mod scheduling;
 pub(crate) mod streams;
+mod thread_calls;
 mod user_pages;
 mod ways_in;
 
@@ -63,6 +64,9 @@ pub(crate) use scheduling::{
     thread_cpu_nsec, thread_usage, yield_cpu,
 };
 pub(crate) use stats::process_id;
+pub(crate) use thread_calls::{
+    SleepingCall, is_programs_own, may_ask_for_threads, read_memory, sleeping_call, threads,
+};
 pub(crate) use user_pages::{can_read, can_write};
 pub(crate) use ways_in::refuse_ways_in;
 
