@@ -53,6 +53,11 @@ fn a_runtime() {
     compare(&["runtime"]);
 }
 
+#[test]
+fn calls_that_are_not_to_wait() {
+    compare(&["nonblocking"]);
+}
+
 /// It is said once, for all sockets that follow.
 #[test]
 fn the_log_says_so_once() {

@@ -205,6 +205,22 @@ static void runtime(void)
     MUST(close(set));
 }
 
+/* The library is not told that calls are not to wait. */
+static void nonblocking(void)
+{
+    struct sockaddr_in peer = address(PEER, ECHO_PORT);
+    int datagrams = bound(), stream = connected(ECHO_PORT), listener = listening(), later = socket(AF_INET, SOCK_STREAM, 0);
+    const int all[] = {datagrams, stream, listener, later};
+    for (int i = 0; i < 4; i++)
+        MUST(RAW(SYS_fcntl, all[i], F_SETFL, O_NONBLOCK, 0, 0, 0));
+    for (int round = 0; round < 2; round++) {
+        say("recv", recv(datagrams, data, sizeof data, 0));
+        say("recv", recv(stream, data, sizeof data, 0));
+        say("accept", accept(listener, NULL, NULL));
+    }
+    say("connect", connect(later, generic(&peer), sizeof peer));
+}
+
 static int never;
 
 static void *sleep_raw(void *unused)
@@ -252,4 +268,5 @@ CASES({"datagrams_poll", datagrams_poll}, {"datagrams_ppoll", datagrams_ppoll}, 
       {"datagrams_pselect", datagrams_pselect}, {"datagrams_epoll", datagrams_epoll}, {"datagrams_edge", datagrams_edge},
       {"datagrams_nested", datagrams_nested}, {"datagrams_blocking", datagrams_blocking}, {"client_poll", client_poll},
       {"client_epoll", client_epoll}, {"client_edge", client_edge}, {"server_poll", server_poll},
-      {"server_epoll", server_epoll}, {"server_blocking", server_blocking}, {"runtime", runtime}, {"unread", unread})
+      {"server_epoll", server_epoll}, {"server_blocking", server_blocking}, {"runtime", runtime},
+      {"nonblocking", nonblocking}, {"unread", unread})
