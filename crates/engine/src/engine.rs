@@ -6,6 +6,7 @@ mod end;
 mod followers;
 mod fork;
 mod guardian;
+mod inline_waits;
 mod kernel_sockets;
 mod kinds;
 pub mod monitor;

@@ -35,6 +35,7 @@ mod option_calls;
 pub(crate) mod option_names;
 pub(crate) mod options;
 pub(crate) mod own_rings;
+pub(crate) mod passed_by;
 pub(crate) mod port_place;
 pub(crate) mod port_users;
 pub(crate) mod ports;

@@ -14,6 +14,7 @@ mod address;
 mod allowed;
 mod cgroup_programs;
 mod door;
+mod epoll_sets;
 mod files;
 mod groups;
 mod leader;
@@ -26,6 +27,7 @@ mod rights;
 mod routes;
 mod scheduling;
 pub(crate) mod streams;
+mod thread_calls;
 mod user_pages;
 mod ways_in;
 
@@ -35,6 +37,7 @@ pub use allowed::do_without;
 pub(crate) use allowed::may_call;
 pub(crate) use cgroup_programs::has_cgroup_programs;
 pub(crate) use door::{DoorName, Sender, door_socket, send_to_door, take_from_door};
+pub(crate) use epoll_sets::{SetMember, epoll_sets, set_members};
 pub(crate) use files::{
     file_position, file_status, read_at, read_now, set_file_position, write_now,
 };
@@ -61,6 +64,9 @@ pub(crate) use scheduling::{
     thread_cpu_nsec, thread_usage, yield_cpu,
 };
 pub(crate) use stats::process_id;
+pub(crate) use thread_calls::{
+    SleepingCall, is_programs_own, may_ask_for_threads, read_memory, sleeping_call, threads,
+};
 pub(crate) use user_pages::{can_read, can_write};
 pub(crate) use ways_in::refuse_ways_in;
 

@@ -143,6 +143,11 @@ than by then.
 A program whose first thread a filter kills, or which ends it by
 .BR pthread_exit (3),
 ends with its last thread, half a second later at most, with the status that it has without the library.
+.SH PROGRAMS THAT WAIT BY INSTRUCTIONS OF THEIR OWN
+A program that calls the kernel without the C library, as Rust's rustix does in its usual form, and with it the crates polling, async-io and smol, is not seen by
+the library. When a thread of it sleeps so for a socket that is ready past the kernel, all sockets of the process become the kernel's, and so do those that it opens later:
+.B vma_stats explain
+gives the reason, and the log says so once. That takes 50 to 100 milliseconds from the first packet on.
 .SH PROGRAMS THAT USE IO_URING
 Of a ring that is made through the C library's
 .BR syscall (2),

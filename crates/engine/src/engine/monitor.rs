@@ -8,6 +8,7 @@ use stats::ControlSocket;
 use crate::cpu_sharing;
 use crate::engine::followers::Followers;
 use crate::engine::guardian::Guardian;
+use crate::engine::inline_waits::InlineWaits;
 use crate::engine::program::Program;
 use crate::engine::progress::Unpolled;
 use crate::engine::shared_ports::SharedPorts;
@@ -82,6 +83,7 @@ impl Monitor {
         if let Some(unpolled) = Unpolled::new(engine) {
             events.add(unpolled);
         }
+        events.add(InlineWaits::new(engine));
         events.add(Program::new(engine, self.leader));
         events.add(Streams::new(engine));
         events.add(Guardian::new(engine, self.start_guardian));

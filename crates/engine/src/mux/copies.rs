@@ -29,12 +29,18 @@ pub(crate) fn other_epolls(epfd: c_int) -> Option<OtherEpolls> {
     if !sys::epoll_add(epfd, probe, nothing()) {
         return None;
     }
-    for fd in other_sets().filter(|fd| *fd != epfd && !own::contains(*fd)) {
+    for fd in other_sets() {
+        if fd == epfd || own::contains(fd) {
+            continue;
+        }
         // Only the same set knows it.
         if sys::epoll_modify(fd, probe, nothing()).is_ok() {
             others.copies.push(fd);
         } else {
-            others.contain_it |= members(fd).any(|member| member == epfd);
+            others.contain_it |= {
+                let members = sys::set_members(fd);
+                members.iter().any(|member| member.fd == epfd)
+            };
         }
     }
     sys::epoll_remove(epfd, probe);
@@ -42,31 +48,8 @@ pub(crate) fn other_epolls(epfd: c_int) -> Option<OtherEpolls> {
 }
 
 /// The epoll descriptors of this process, and perhaps others.
-fn other_sets() -> Box<dyn Iterator<Item = c_int>> {
-    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
-        return Box::new(0..NUMBERS_TRIED);
-    };
-    let epolls = entries.flatten().filter(|entry| {
-        std::fs::read_link(entry.path())
-            .is_ok_and(|link| link.as_os_str() == "anon_inode:[eventpoll]")
-    });
-    Box::new(epolls.filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
-}
-
-/// The numbers in a set. One line a member: "tfd:        5 events:       19 data: ...".
-fn members(set: c_int) -> impl Iterator<Item = c_int> {
-    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{set}")).unwrap_or_default();
-    let member = |line: &str| {
-        line.strip_prefix("tfd:")?
-            .split_whitespace()
-            .next()?
-            .parse()
-            .ok()
-    };
-    text.lines()
-        .filter_map(member)
-        .collect::<Vec<_>>()
-        .into_iter()
+fn other_sets() -> Vec<c_int> {
+    sys::epoll_sets().unwrap_or_else(|| (0..NUMBERS_TRIED).collect())
 }
 
 fn nothing() -> epoll_event {

@@ -14,6 +14,21 @@ use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::sys;
 
+impl<S: Stack> SocketCore<S> {
+    /// Whether calls are not to wait (`O_NONBLOCK`), as the kernel has it: a program may have said so by instructions of its own, as
+    /// rustix does. For calls that take long anyway.
+    #[cold]
+    pub(crate) fn learns_nonblocking(&self) -> bool {
+        let flags = sys::status_flags(self.shadow.fd.load(Ordering::Relaxed));
+        let nonblocking = flags.is_ok_and(|flags| flags & libc::O_NONBLOCK != 0);
+        if nonblocking {
+            self.shadow.nonblocking.store(true, Ordering::Relaxed);
+            self.counters().nonblocking.set(true);
+        }
+        nonblocking
+    }
+}
+
 impl<S: Stack> Host<S> {
     /// The kernel has accepted a `setsockopt(2)`.
     pub fn option_was_set(&self, socket: impl Into<S>, level: c_int, name: c_int) {

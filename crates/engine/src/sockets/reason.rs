@@ -167,6 +167,9 @@ reasons! {
     /// A server that forks for each connection, for example, which the kernel serves faster from the start.
     Returning = 44, "most of its connections return to the kernel",
         "Nothing: it is faster so. Connections return for the reasons that the others have: a child of fork, stdio, an option";
+    /// `epoll_wait(2)`, `poll(2)`, `recv(2)` and their like by instructions of the program's own, which no hook sees: Rust's rustix, and Go.
+    PassedBy = 45, "the program waits past the library, by instructions of its own",
+        "Have the program wait through the C library (Rust's rustix with its feature use-libc), if it can";
 }
 
 /// The statistics count each by itself.

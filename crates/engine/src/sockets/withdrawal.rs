@@ -42,13 +42,13 @@ impl<S: Stack> Host<S> {
         self.withdrawn()
     }
 
-    fn withdrawn(&self) -> Option<Reason> {
+    pub(super) fn withdrawn(&self) -> Option<Reason> {
         let code = self.withdrawal.reason.load(Ordering::Relaxed) as usize;
         Reason::ALL.get(code).copied().filter(|_| code != 0)
     }
 
     /// Says why no socket comes into user space from here on. `false`: it is known.
-    fn withdraws(&self, reason: Reason, detail: &str) -> bool {
+    pub(super) fn withdraws(&self, reason: Reason, detail: &str) -> bool {
         let is_first = self
             .withdrawal
             .reason

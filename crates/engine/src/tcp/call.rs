@@ -207,6 +207,7 @@ impl<S: Stack> TcpSocket<S> {
                 }
                 if call.polls >= POLLS_PER_ATTEMPT {
                     call.polls = 0;
+                    call.blocking = !self.learns_nonblocking();
                     return Some(StreamOutcome::Again);
                 }
             }
@@ -268,6 +269,7 @@ impl<S: Stack> TcpSocket<S> {
         }
         if call.polls >= POLLS_PER_ATTEMPT {
             call.polls = 0;
+            call.blocking = !self.learns_nonblocking();
             return Some(StreamOutcome::Again);
         }
         if call.stops_polling() {
@@ -302,6 +304,10 @@ impl<S: Stack> TcpSocket<S> {
             return None;
         }
         let again = call.slept;
+        if !again && self.learns_nonblocking() {
+            call.blocking = false;
+            return None;
+        }
         if !again {
             self.counters().rx_poll_miss.add_contended(1);
             call.slept = true;

@@ -82,7 +82,7 @@ impl<S: TcpStack> TcpSocket<S> {
         match begun {
             Begun::Here => {
                 self.find_way(host);
-                if self.shadow.nonblocking.load(Ordering::Relaxed) {
+                if self.shadow.nonblocking.load(Ordering::Relaxed) || self.learns_nonblocking() {
                     // What is near has answered already, perhaps: the kernel, too, says so only later.
                     ConnectOutcome::Fail(Errno(libc::EINPROGRESS))
                 } else {

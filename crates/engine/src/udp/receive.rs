@@ -193,6 +193,7 @@ impl<S: Stack> UdpSocket<S> {
             }
             std::hint::spin_loop();
         }
+        call.blocking = call.blocking && !self.learns_nonblocking();
         RecvOutcome::Again
     }
 
@@ -288,6 +289,10 @@ impl<S: Stack> UdpSocket<S> {
             return self.last_look(call, message, flags, errno);
         }
         let again = call.slept;
+        if !again && self.learns_nonblocking() {
+            call.blocking = false;
+            return RecvOutcome::Again;
+        }
         if !again {
             self.counters().rx_poll_miss.add_contended(1);
             call.slept = true;
