@@ -145,6 +145,9 @@ fn make() -> Option<(Box<Engine<Device>>, NetconfNetwork)> {
                 config.exception_handling == ExceptionHandling::ExitOnFailedStart && !is_child;
             NEEDS_INTERFACE.store(needs_interface, Ordering::Relaxed);
             if !is_child {
+                if let Some(directory) = &config.stats_shmem_dir {
+                    stats::remove_leftovers(directory);
+                }
                 end_process_orderly();
                 if config.handle_sigintr {
                     signals::end_calls_on_sigint();

@@ -93,3 +93,40 @@ fn what_is_no_regular_file_is_left_alone() {
         assert_eq!(said.matches(&complaint).count(), 1, "{said}");
     }
 }
+
+/// Opens a socket, and waits.
+const WAITER: &str = r#"
+    use Socket;
+    $| = 1;
+    socket(A, PF_INET, SOCK_DGRAM, 0) or die;
+    bind(A, sockaddr_in(0, INADDR_LOOPBACK)) or die;
+    print "open\n";
+    <STDIN>;
+"#;
+
+#[test]
+fn what_a_killed_process_leaves_for_vma_stats_goes_at_the_next_start() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("killed-statistics");
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir(&directory).unwrap();
+    let start = || {
+        let mut command = preloaded_in_place(Path::new("perl")).unwrap();
+        command.args(["-e", WAITER]);
+        command.env("VMA_STATS_SHMEM_DIR", &directory);
+        command.env("VMA_OFFLOADED_SOCKETS", "0");
+        let mut running = Running::start_interactive(command).unwrap();
+        assert!(running.wait_for_output("open\n", SOON));
+        let file = directory.join(format!("vmastat.{}", running.pid()));
+        assert!(file.exists());
+        (running, file)
+    };
+    let (alive, file_of_living) = start();
+    let (killed, file_of_dead) = start();
+    killed.stop(libc::SIGKILL, SOON).unwrap();
+    assert!(file_of_dead.exists(), "nobody has looked yet");
+    let (next, own) = start();
+    assert!(!file_of_dead.exists());
+    assert!(file_of_living.exists() && own.exists());
+    drop((alive, next));
+    fs::remove_dir_all(&directory).unwrap();
+}

@@ -229,17 +229,20 @@ const RESTING: &str = r"
 import socket, sys, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind((sys.argv[1], 7730))
-s.close()
 print('ready', flush=True)
 time.sleep(600)
 ";
 
-/// Nobody has an XDP program on the interface, and yet its queues are another's.
+/// Nobody has an XDP program on the interface, and yet its queues are another's, which sends only.
 #[test]
 fn the_holder_of_a_resting_interface_has_a_name() {
     let pair = or_skip!(Namespaces::pair());
     let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
     command.args(["-c", RESTING, &Pair::ADDRESS_B.to_string()]);
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let rules = directory.join(format!("resting-{}.conf", std::process::id()));
+    std::fs::write(&rules, "use os udp_receiver *:*\n").unwrap();
+    command.env("VMA_CONFIG_FILE", &rules);
     let first = started(command);
     let has_program = || {
         let link = pair.b.ip(&["link", "show", "vb"]).unwrap();
@@ -257,6 +260,7 @@ fn the_holder_of_a_resting_interface_has_a_name() {
     let client = client(&pair);
     count(&client, 7731, |sent| sent == 100);
     drop(first);
+    std::fs::remove_file(rules).unwrap();
     assert!(eventually(SOON, || only_socket(&second).offloaded));
     count(&client, 7731, |sent| sent == 100);
 }

@@ -284,6 +284,11 @@ pub trait Steering: Send + Sync + 'static {
     /// does not before the second next call of [`Steering::rest_if_unused`].
     fn is_resting(&self) -> bool;
 
+    /// Whether any flow is steered, so that the device is of use for more than sending.
+    fn has_flows(&self) -> bool {
+        true
+    }
+
     /// Whether somebody else has ended the steering, so that every packet is the kernel's. Costs a system call.
     fn is_taken_away(&self) -> bool {
         false
@@ -292,8 +297,8 @@ pub trait Steering: Send + Sync + 'static {
     /// Leaves every packet of the interface to the kernel for good. Works where the process has lost every privilege.
     fn give_back(&self);
 
-    /// Gives the device up, if nothing is steered: another process may open the interface from here on. The caller has all rings,
-    /// and uses none of them any more. `Ok(false)`: nothing has changed. After an error every packet is the kernel's, but others cannot
+    /// Gives the device up, if nothing is steered: another process may open the interface from here on, and each further
+    /// [`Steering::add`] is an error. The caller has all rings, and uses none of them any more. `Ok(false)`: nothing has changed. After an error every packet is the kernel's, but others cannot
     /// open it.
     fn close_if_unused(&self) -> io::Result<bool> {
         Ok(false)

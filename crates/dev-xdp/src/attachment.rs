@@ -36,6 +36,8 @@ enum State {
     Attached,
     Resting,
     GivenBack,
+    /// Others may have the interface.
+    Closed,
 }
 
 impl Attachment {
@@ -85,8 +87,10 @@ impl Attached {
 
     /// Puts the program back. In the interface's network namespace: there its index means what it meant.
     pub(crate) fn resume(&mut self) -> io::Result<()> {
-        if self.state != State::Resting {
-            return Ok(());
+        match self.state {
+            State::Attached | State::GivenBack => return Ok(()),
+            State::Closed => return Err(io::ErrorKind::NotConnected.into()),
+            State::Resting => {}
         }
         self.parts.sight.begin_again().map_err(io::Error::other)?;
         let attached = self.parts.program().and_then(|program| {
@@ -133,7 +137,15 @@ impl Attached {
         if self.state == State::Attached {
             self.detach();
         }
-        self.state = State::GivenBack;
+        if self.state != State::Closed {
+            self.state = State::GivenBack;
+        }
+    }
+
+    /// The same, and nothing can be steered any more.
+    pub(crate) fn close(&mut self) {
+        self.give_back();
+        self.state = State::Closed;
     }
 
     /// Needs no right but that to a descriptor.

@@ -110,6 +110,10 @@ impl Steered {
         flows < self.attached.maps().capacity() as usize
     }
 
+    fn has_flows(&self) -> bool {
+        !self.ports.is_empty() || !self.exact.is_empty()
+    }
+
     fn exempt(&mut self, flow: &Flow) -> io::Result<bool> {
         let (port, protocol) = ((flow.protocol, flow.local), flow.protocol as u8);
         let Some(peer) = flow.peer.filter(|_| self.ports.contains(&port)) else {
@@ -291,7 +295,7 @@ impl Steering for XdpSteering {
     fn rest_if_unused(&self) {
         let mut steered = self.steered();
         let was_used = std::mem::take(&mut steered.was_used);
-        if !steered.ports.is_empty() || !steered.exact.is_empty() {
+        if steered.has_flows() {
             steered.was_used = true;
         } else if !was_used {
             steered.attached.rest();
@@ -302,6 +306,10 @@ impl Steering for XdpSteering {
         let mut steered = self.steered();
         steered.was_used = true;
         steered.attached.is_resting()
+    }
+
+    fn has_flows(&self) -> bool {
+        self.steered().has_flows()
     }
 
     fn is_taken_away(&self) -> bool {
@@ -322,11 +330,11 @@ impl Steering for XdpSteering {
 
     fn close_if_unused(&self) -> io::Result<bool> {
         let mut steered = self.steered();
-        if !steered.ports.is_empty() || !steered.exact.is_empty() {
+        if steered.has_flows() {
             return Ok(false);
         }
         steered.rules.remove_all();
-        steered.attached.give_back();
+        steered.attached.close();
         // SAFETY: the caller has all rings (contract of the trait).
         unsafe { self.queues.close() }?;
         Ok(true)

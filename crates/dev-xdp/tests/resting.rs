@@ -125,3 +125,31 @@ fn a_program_that_cannot_come_back_is_an_error() {
         port.steering.add(&flow()).unwrap_err();
     });
 }
+
+#[test]
+fn what_was_closed_for_others_steers_nothing_any_more() {
+    let pair = or_skip!(pair());
+    let pool: &'static FramePool = Box::leak(Box::new(
+        FramePool::new(4096, 2048, ThreadMode::SpinLock).unwrap(),
+    ));
+    pair.b.enter(|| {
+        let open = || {
+            let backend = XdpBackend::new(XdpMode::Generic, 256);
+            backend.open(&link(&pair), pool, RingsMax::ONE)
+        };
+        let port = open().unwrap();
+        port.steering.add(&flow()).unwrap();
+        assert!(port.steering.has_flows() && !port.steering.close_if_unused().unwrap());
+        port.steering.remove(&flow()).unwrap();
+        assert!(!port.steering.has_flows() && port.steering.close_if_unused().unwrap());
+        // A thread that was about to do so learns that nothing will come.
+        port.steering.add(&flow()).unwrap_err();
+        port.steering.give_back();
+        port.steering.add(&flow()).unwrap_err();
+        assert!(!port.steering.has_flows());
+        // The old ones are still there, and another has the interface.
+        let other = open().unwrap();
+        other.steering.add(&flow()).unwrap();
+        assert!(has_program(&pair));
+    });
+}

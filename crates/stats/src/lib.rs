@@ -39,6 +39,7 @@ mod error;
 mod field;
 mod layout;
 mod lease;
+mod leftovers;
 #[allow(
     unsafe_code,
     reason = "the only module that touches raw memory and system calls"
@@ -63,6 +64,7 @@ pub use layout::{
     CLOSED_SOCKETS, Capacity, EVENTS, GROUPS, KERNEL_SOCKETS, LAYOUT_MAJOR, LAYOUT_MINOR,
     MAX_ENTRIES, MULTIPLEXERS, NOTES, QUEUES,
 };
+pub use leftovers::remove_leftovers;
 pub use mapping::{
     Credentials, Message, Sender, process_id, receive_with_credentials, send_to,
     survive_truncation, survive_truncations,

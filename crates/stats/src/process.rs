@@ -139,7 +139,7 @@ pub(crate) fn other_segment_paths(dir: &Path, pid: u32) -> Vec<PathBuf> {
 pub(crate) const TAG_DIGITS: usize = 16;
 
 /// The process id of a file name, which must be one that the writer forms.
-fn parse_name(name: &str) -> Option<u32> {
+pub(crate) fn parse_name(name: &str) -> Option<u32> {
     let numbers = name.strip_prefix(FILE_PREFIX)?;
     let (number, tag) = numbers.split_once('.').unwrap_or((numbers, ""));
     let is_tag = tag.len() == TAG_DIGITS && tag.bytes().all(|digit| digit.is_ascii_hexdigit());

@@ -261,6 +261,16 @@ impl<S: Stack> Interface<S> {
         self.steering.process_ends();
     }
 
+    /// Whether packets of it may come to sockets of this process.
+    pub(crate) fn has_flows(&self) -> bool {
+        self.steering.has_flows()
+    }
+
+    /// Frames and whole packets that it has sent so far.
+    pub(crate) fn sent(&self) -> u64 {
+        self.send_rings.iter().map(|ring| ring.sent()).sum()
+    }
+
     /// Leaves the device to other processes, if no packets of it are anybody's here. Under the control lock.
     pub(crate) fn leave_if_unused(&self) -> bool {
         if self.is_lost() {
@@ -277,7 +287,10 @@ impl<S: Stack> Interface<S> {
             self.lost.store(true, Ordering::Relaxed);
             self.lost_is_known.store(true, Ordering::Relaxed);
             // So that nobody takes this process for the one that has its queues.
-            self.ring_slots.iter().for_each(|slot| slot.ifindex.set(0));
+            for slot in self.ring_slots {
+                slot.ifindex.set(0);
+                slot.mode.set("left to others");
+            }
         }
         drop((tx, rx));
         is_left

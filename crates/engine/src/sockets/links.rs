@@ -1,6 +1,7 @@
 //! The host's interfaces: which are open, which could be, and what is common to them.
 
 mod holder;
+mod idle;
 mod not_open;
 mod opening;
 mod senders;
@@ -24,6 +25,7 @@ use crate::sockets::reason::Reason;
 use crate::sockets::settings::Settings;
 use crate::sockets::stack::Stack;
 use crate::sys;
+use idle::IdleTimes;
 pub(crate) use states::Absent;
 use states::States;
 use takeover::Leaving;
@@ -47,6 +49,8 @@ pub(crate) struct Links<S: Stack> {
     is_held: AtomicBool,
     /// Ancestors that may leave theirs to this process.
     leaving: Mutex<Vec<Leaving>>,
+    /// How long interfaces have been of no use.
+    idle: Mutex<IdleTimes>,
     /// A sending ring has, perhaps, frames of which its device was not told.
     frames_wait: AtomicBool,
     /// Through it the kernel gets datagrams that came past it. Opened with the first interface, not by the internal thread when
@@ -76,6 +80,7 @@ impl<S: Stack> Links<S> {
             has_failed: AtomicBool::new(false),
             is_held: AtomicBool::new(false),
             leaving: Mutex::default(),
+            idle: Mutex::default(),
             frames_wait: AtomicBool::new(false),
             return_socket: OnceLock::new(),
         }
@@ -167,28 +172,6 @@ impl<S: Stack> Links<S> {
         open.iter()
             .map(|interface| interface.frames_received())
             .sum()
-    }
-
-    /// Leaves interfaces to other processes by which nobody receives here. Returns whether there were any. Under the control lock.
-    ///
-    /// The frames in their rings are lost to the pool, so a process does not do this again and again.
-    pub(crate) fn leave_unused(&self) -> bool {
-        if self.pool.free_count() < self.pool.frame_count() as usize / 2 {
-            return false;
-        }
-        self.start_waiting();
-        let open = self.states.open();
-        let left: Vec<_> = open.iter().filter(|it| it.leave_if_unused()).collect();
-        for interface in &left {
-            let spec = interface.spec();
-            log::debug!("{}: left to others", spec.name);
-            self.segment.event("device", &spec.name, "left to others");
-            self.states.is_left(spec.index, &spec.name);
-        }
-        if !left.is_empty() {
-            self.wait_for_holder();
-        }
-        !left.is_empty()
     }
 
     /// The process is about to end: see [`Interface::process_ends`].

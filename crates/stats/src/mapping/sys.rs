@@ -101,6 +101,15 @@ pub(crate) fn is_of_another_user(path: &CStr) -> bool {
     status.is_ok_and(|status| c_long::from(status.st_uid) != user)
 }
 
+/// Whether a regular file is at the path, no symbolic link, that belongs to the user that this process acts for; for root to any.
+pub(crate) fn is_own_regular_file(path: &CStr) -> bool {
+    let user = effective_user();
+    let status = status(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW);
+    status.is_ok_and(|status| {
+        status.st_mode & libc::S_IFMT == libc::S_IFREG && (user == 0 || status.st_uid == user)
+    })
+}
+
 /// `None`: the kernel has none yet, or no such call.
 pub(crate) fn random() -> Option<u64> {
     let mut bytes = [0_u8; 8];

@@ -93,6 +93,25 @@ impl<B: Backend> Engine<B> {
         }
     }
 
+    /// In the internal thread, twice a second: interfaces of which this process makes no use any more are anybody's.
+    pub(crate) fn leave_idle_interfaces(&self) {
+        if !self.links.has_idle() {
+            return;
+        }
+        let control = self.control();
+        let only_sends =
+            |(_, socket): (_, AnySocket<B>)| socket.core().reason() == Reason::ReceiverRule;
+        if self.sockets().any(only_sends) || !self.links.leave_idle() {
+            return;
+        }
+        drop(control);
+        // What is sent from here on opens it again.
+        self.network_changed(false);
+        if self.sharing.are_interfaces_wanted() {
+            self.sharing.interfaces_are_left();
+        }
+    }
+
     /// Descendants cannot ask for sockets any more: one of them has shut the channel down.
     pub(crate) fn descendants_are_deaf(&self) {
         self.sharing.stop_listening();

@@ -51,9 +51,7 @@ impl Holder {
         let own = sys::process_id();
         let namespace = network_namespace("thread-self");
         let has_it = |process: &u32| {
-            let rings = segment.reader_of(*process).and_then(|it| it.rings().ok());
-            let is_it = |ring: &RingSnapshot| ring.ifindex == index && ring.ifname == name;
-            rings.is_some_and(|rings| rings.iter().any(is_it))
+            shows(segment, *process, index, name) == Some(true)
                 && network_namespace(&process.to_string()) == namespace
         };
         let publishers = segment.publishers().into_iter();
@@ -101,6 +99,11 @@ impl Holder {
         }
     }
 
+    /// Whether it says in its statistics that it does not have the interface any more. One that says nothing is believed to.
+    pub(super) fn has_left(&self, segment: &Segment, index: u32, name: &str) -> bool {
+        shows(segment, self.process.cast_unsigned(), index, name) == Some(false)
+    }
+
     pub(super) fn fd(&self) -> c_int {
         self.end.as_raw_fd()
     }
@@ -114,6 +117,13 @@ impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "process {} ({})", self.process, self.name)
     }
+}
+
+/// Whether a process shows rings of an interface. `None`: its statistics cannot be read.
+fn shows(segment: &Segment, process: u32, index: u32, name: &str) -> Option<bool> {
+    let rings = segment.reader_of(process)?.rings().ok()?;
+    let is_it = |ring: &RingSnapshot| ring.ifindex == index && ring.ifname == name;
+    Some(rings.iter().any(is_it))
 }
 
 /// The network namespace of a process or thread, by its name in `/proc`.

@@ -133,9 +133,13 @@ impl<S: Stack> States<S> {
     }
 
     /// An interface was left to whoever opens it.
-    pub(super) fn is_left(&self, index: u32, name: &str) {
-        let left = State::Failed(NotOpen::held(name, None));
-        self.states().insert(index, left);
+    pub(super) fn is_left(&self, index: u32, held: NotOpen) {
+        self.states().insert(index, State::Failed(held));
+    }
+
+    /// The same, and this process opens it again when it has a use for it.
+    pub(super) fn is_closed(&self, index: u32) {
+        self.states().remove(&index);
     }
 
     /// Gives an interface that could not be opened another chance.

@@ -128,8 +128,12 @@ impl<S: Stack> Links<S> {
         let mut waiting = Vec::new();
         self.states.for_each_failed(|index, not_open| {
             if let Some(held) = &not_open.held {
-                let is_alive = held.holder.as_ref().map(Holder::is_alive);
-                waiting.push((index, held.name.clone(), is_alive, not_open.is_due()));
+                let is_due = not_open.is_due();
+                let has_left = |it: &Holder| it.has_left(&self.segment, index, &held.name);
+                // It may live on without the interface.
+                let has_it = |it: &Holder| it.is_alive() && !(is_due && has_left(it));
+                let has_it = held.holder.as_ref().map(has_it);
+                waiting.push((index, held.name.clone(), has_it, is_due));
             }
         });
         if !waiting.is_empty() {
@@ -138,11 +142,11 @@ impl<S: Stack> Links<S> {
         let has_left = self.has_holder_left();
         let mut soon = false;
         let mut is_free = false;
-        for (index, name, is_alive, is_due) in waiting {
+        for (index, name, has_it, is_due) in waiting {
             let is_held =
-                !has_left && is_alive.unwrap_or_else(|| self.network.xdp_program(index).is_some());
+                !has_left && has_it.unwrap_or_else(|| self.network.xdp_program(index).is_some());
             // If it is nobody's just after an attempt, the device has not noticed the end of its holder yet.
-            soon |= is_alive.is_none() && !is_due;
+            soon |= has_it.is_none() && !is_due;
             if !is_held {
                 log::info!("{name}: nobody holds it any more");
                 self.states.forget_failure(index);

@@ -1,0 +1,194 @@
+//! A process that makes no use of an interface lets another have it, though it lives, and gets it again when it needs it.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use testkit::{Accelerated, Namespaces, Pair, eventually, needs, or_skip, preloaded};
+
+const SOON: Duration = Duration::from_secs(60);
+
+fn directory() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+fn program(name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
+    testkit::compile_c(&source, directory()).unwrap()
+}
+
+fn started(command: Command) -> Accelerated {
+    let mut started = Accelerated::start(command).unwrap();
+    says(&mut started, "ready");
+    started
+}
+
+/// Not in what the library says: that has the command line.
+fn says(program: &mut Accelerated, text: &str) {
+    let has_said = eventually(SOON, || program.process().stdout().contains(text));
+    assert!(has_said, "{}", program.process().stderr());
+}
+
+fn start_c(pair: &Pair, name: &str, port: u16) -> Accelerated {
+    let mut command = preloaded(&pair.b, &program(name)).unwrap();
+    command.args([Pair::ADDRESS_B.to_string(), port.to_string()]);
+    started(command)
+}
+
+fn is_offloaded(program: &Accelerated) -> bool {
+    program.sockets().iter().any(|socket| socket.offloaded)
+}
+
+fn goes_past_the_kernel(program: &mut Accelerated) {
+    let offloaded = eventually(SOON, || is_offloaded(program));
+    let log = program.process().stderr();
+    assert!(offloaded, "{:?}\n{log}", program.sockets());
+}
+
+/// A datagram comes back.
+fn echoes(pair: &Pair, port: u16) {
+    let bind = || UdpSocket::bind((Pair::ADDRESS_A, 0));
+    let client = pair.a.enter(bind).unwrap();
+    client.set_read_timeout(Some(SOON)).unwrap();
+    client.send_to(b"ping", (Pair::ADDRESS_B, port)).unwrap();
+    assert_eq!(client.recv(&mut [0; 8]).unwrap(), 4);
+}
+
+/// What is sent by a connection comes back, or an answer.
+fn answers(pair: &Pair, port: u16, request: &[u8]) -> Vec<u8> {
+    let connect = || TcpStream::connect((Pair::ADDRESS_B, port));
+    let mut client = pair.a.enter(connect).unwrap();
+    client.set_read_timeout(Some(SOON)).unwrap();
+    client.write_all(request).unwrap();
+    let mut answer = vec![0; 4096];
+    let len = client.read(&mut answer).unwrap();
+    answer.truncate(len);
+    answer
+}
+
+#[test]
+fn a_master_whose_workers_serve_lets_the_interface_go() {
+    let pair = or_skip!(Namespaces::pair());
+    let master = start_c(&pair, "idle_master", 7740);
+    let mut server = start_c(&pair, "echo", 7741);
+    goes_past_the_kernel(&mut server);
+    echoes(&pair, 7741);
+    assert_eq!(answers(&pair, 7740, b"line\n"), b"line\n");
+    assert_eq!(server.sockets()[0].rx_packets, 1);
+    assert!(!is_offloaded(&master), "{:?}", master.sockets());
+}
+
+/// The configuration is the package's, but for where it writes.
+#[test]
+fn nginx_as_it_is_shipped_lets_the_interface_go() {
+    or_skip!(needs::require(&["nginx"]));
+    let pair = or_skip!(Namespaces::pair());
+    let own = directory().join(format!("idle-nginx-{}", std::process::id()));
+    fs::create_dir_all(&own).unwrap();
+    let path = |name: &str| own.join(name).display().to_string();
+    let shipped = fs::read_to_string("/etc/nginx/nginx.conf").unwrap();
+    let changed = shipped
+        .lines()
+        .map(|line| match line.split_whitespace().next() {
+            Some("pid") => format!("pid {};", path("pid")),
+            Some(log @ ("error_log" | "access_log")) => format!("{log} {};", path(log)),
+            _ => line.to_owned(),
+        });
+    let changed: Vec<_> = changed.collect();
+    fs::write(own.join("nginx.conf"), changed.join("\n")).unwrap();
+    let mut command = preloaded(&pair.b, Path::new("nginx")).unwrap();
+    command.args(["-c", &path("nginx.conf"), "-g", "daemon off;"]);
+    let mut nginx = Accelerated::start(command).unwrap();
+    let listens = || {
+        let connect = || TcpStream::connect((Pair::ADDRESS_B, 80));
+        pair.a.enter(connect).is_ok()
+    };
+    assert!(eventually(SOON, listens), "{}", nginx.process().stderr());
+
+    let mut server = start_c(&pair, "echo", 7742);
+    goes_past_the_kernel(&mut server);
+    echoes(&pair, 7742);
+    let page = answers(&pair, 80, b"GET / HTTP/1.0\r\n\r\n");
+    assert!(page.starts_with(b"HTTP/1.1 200"), "{page:?}");
+    assert!(server.sockets()[0].rx_packets > 0);
+    nginx.into_process().stop(libc::SIGTERM, SOON).unwrap();
+    fs::remove_dir_all(own).unwrap();
+}
+
+/// Opens a socket and closes it; another one when a line comes, and then sends each datagram back.
+const COMES_BACK: &str = r"
+import socket, sys
+def opened(port):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind((sys.argv[1], port))
+    return s
+opened(7743).close()
+print('ready', flush=True)
+sys.stdin.readline()
+s = opened(7744)
+print('again', flush=True)
+while True:
+    data, sender = s.recvfrom(64)
+    s.sendto(data, sender)
+";
+
+#[test]
+fn who_needs_it_again_takes_it_when_it_is_free() {
+    let pair = or_skip!(Namespaces::pair());
+    let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
+    command.args(["-c", COMES_BACK, &Pair::ADDRESS_B.to_string()]);
+    let mut first = started(command);
+    // At this moment it has the interface.
+    let mut second = start_c(&pair, "echo", 7745);
+    let log = second.process().stderr();
+    assert!(log.contains("(python3) holds it"), "{log}");
+    goes_past_the_kernel(&mut second);
+    echoes(&pair, 7745);
+    assert!(second.reader().notes().unwrap().is_empty());
+
+    let mut input = first.process().stdin().unwrap();
+    input.write_all(b"\n").unwrap();
+    says(&mut first, "again");
+    echoes(&pair, 7744);
+    assert!(!is_offloaded(&first), "{:?}", first.sockets());
+    drop(second);
+    goes_past_the_kernel(&mut first);
+    echoes(&pair, 7744);
+    assert!(first.sockets().iter().any(|it| it.rx_packets == 1));
+}
+
+/// Sends now and then, and receives nothing.
+const SENDER: &str = r"
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect((sys.argv[1], 7746))
+print('ready', flush=True)
+while True:
+    s.send(b'tick')
+    time.sleep(2)
+";
+
+/// A rule leaves what it receives to the kernel, so nothing is steered; what it sends goes past the kernel.
+#[test]
+fn who_only_sends_keeps_it() {
+    let pair = or_skip!(Namespaces::pair());
+    let bind = || UdpSocket::bind((Pair::ADDRESS_A, 7746));
+    let receiver = pair.a.enter(bind).unwrap();
+    receiver.set_read_timeout(Some(SOON)).unwrap();
+    let rules = directory().join(format!("idle-{}.conf", std::process::id()));
+    fs::write(&rules, "use os udp_receiver *:*\n").unwrap();
+    let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
+    command.args(["-c", SENDER, &Pair::ADDRESS_A.to_string()]);
+    command.env("VMA_CONFIG_FILE", &rules);
+    let sender = started(command);
+    for _ in 0..3 {
+        receiver.recv(&mut [0; 8]).unwrap();
+    }
+    let socket = sender.sockets().remove(0);
+    // The first one asks for the neighbour.
+    assert!(socket.tx_packets >= 2, "{socket:?}");
+    fs::remove_file(rules).unwrap();
+}
