@@ -11,9 +11,9 @@ use super::{
 /// Jumps to `matched` with a segment of a connection of ours, and to `pass` with all else: datagrams, and segments that open a
 /// connection, for to what the options of these ask for only the kernel answers. R1 is the header's first byte, the other registers
 /// are as in the rest of the program.
-pub(super) fn steer(
+pub(super) fn steer<const ADDRESS: usize>(
     a: &mut Assembler,
-    maps: &Tables<PORT_KEY_BYTES, FLOW_KEY_BYTES>,
+    maps: &Tables<PORT_KEY_BYTES, FLOW_KEY_BYTES, ADDRESS>,
     capacity: Capacity,
     matched: Label,
     pass: Label,
@@ -85,7 +85,7 @@ pub(super) fn steer(
     a.jump_if(R1, NotEqual, EXEMPT as i32, matched);
     a.jump_if(R1, Equal, EXEMPT as i32, pass);
     a.place(is_no_flow);
-    look_up(a, maps.ports_fd(), PORT_KEY);
+    look_up(a, maps.ports.all_fd(), PORT_KEY);
     a.jump_if(R0, NotEqual, 0, matched);
     a.jump_if(R0, Equal, 0, pass);
 }
