@@ -111,7 +111,10 @@ fn a_program_that_waits_has_no_thread_and_no_device() {
         1,
         "threads"
     );
-    let bare = Running::start_interactive(pair.b.command("cat")).unwrap();
+    let mut bare = Running::start_interactive(pair.b.command("cat")).unwrap();
+    let mut input = bare.stdin().unwrap();
+    std::io::Write::write_all(&mut input, b"started\n").unwrap();
+    assert!(bare.wait_for_output("started", SOON));
     let descriptors = |pid| fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
     assert_eq!(descriptors(pid), descriptors(bare.pid()), "descriptors");
     let link = pair.b.ip(&["-details", "link", "show", "vb"]).unwrap();

@@ -96,8 +96,11 @@ __attribute__((noreturn)) static void peer(const char *ip)
     for (;;) {
         int accepted = accept(fd, NULL, NULL);
         MUST(accepted);
-        if (fork() == 0)
+        if (fork() == 0) {
+            /* It may outlive the peer, whose port is another's then. */
+            close(fd);
             serve(accepted);
+        }
         close(accepted);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dev_core::{Backend, LinkSpec, OpenError, RingsMax};
+use dev_core::{Backend, LinkSpec, OpenError, Port, RingsMax};
 use stats::RingSlot;
 
 use crate::sockets::frames;
@@ -161,6 +161,16 @@ impl<S: Stack> Links<S> {
                 return Err(NotOpen::failed());
             }
         };
+        self.have_opened(spec, port)
+    }
+
+    /// Of its own, so that its values need no stack while the device is being opened: threads may have little.
+    #[inline(never)]
+    fn have_opened(
+        &self,
+        spec: LinkSpec,
+        port: Port<S::Backend>,
+    ) -> Result<&'static Interface<S>, NotOpen> {
         log::debug!(
             "{}: opened, {}, {} queue(s), {} ring(s) for sending, {} for receiving",
             spec.name,
