@@ -59,20 +59,21 @@ pub(crate) fn gate(library: &Path) -> Result<String, Failure> {
     )))
 }
 
-/// After a few attempts, as many as it takes. What other programs do only slows, so the best of each side counts.
+/// After a few attempts, as many as it takes.
 fn ratio(stage: &Stage, service: &'static Service) -> Result<f64, Failure> {
-    let mut best = [0.0_f64; 2];
+    let mut rates = Vec::new();
     let mut last = Err(Failure::new("not measured"));
     for attempt in 1..=ATTEMPTS {
-        let sides = best.iter_mut().zip([Ends::Kernel, Ends::Server]);
-        let measured = sides.into_iter().try_for_each(|(best, ends)| {
+        let rate = |ends| {
             interrupt::check()?;
-            let trial = measure(stage, service, ends, Placement::Apart, SECONDS)?;
-            *best = best.max(trial.rate);
-            Ok(())
-        });
+            measure(stage, service, ends, Placement::Apart, SECONDS).map(|trial| trial.rate)
+        };
+        let measured = rate(Ends::Kernel).and_then(|kernel| Ok([kernel, rate(Ends::Server)?]));
         interrupt::check()?;
-        last = measured.map(|()| best[1] / best[0]);
+        last = measured.map(|pair| {
+            rates.push(pair);
+            judged(&rates)
+        });
         match &last {
             Ok(ratio) if *ratio >= RATE_MIN => break,
             Ok(ratio) if attempt < ATTEMPTS => {
@@ -83,4 +84,31 @@ fn ratio(stage: &Stage, service: &'static Service) -> Result<f64, Failure> {
         }
     }
     last
+}
+
+/// Of pairs of rates, the kernel's first. What other programs do only slows, so the best of each side counts. But a virtual machine's
+/// CPUs are faster at times, which only one side may meet: then what most pairs say counts, each of which is of one moment.
+fn judged(rates: &[[f64; 2]]) -> f64 {
+    let best = |side: usize| rates.iter().map(|pair| pair[side]).fold(0.0, f64::max);
+    let mut ratios: Vec<_> = rates.iter().map(|[kernel, ours]| ours / kernel).collect();
+    ratios.sort_by(f64::total_cmp);
+    // Of two the lower one.
+    let median = ratios[(ratios.len() - 1) / 2];
+    median.max(best(1) / best(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_lucky_moment_of_one_side_decides_nothing() {
+        let as_fast = [[100.0, 97.0], [130.0, 95.0], [99.0, 96.0]];
+        assert!(judged(&as_fast) >= RATE_MIN);
+        let slow = [[100.0, 82.0], [101.0, 99.0], [130.0, 84.0]];
+        assert!(judged(&slow) < RATE_MIN);
+        let disturbed = [[100.0, 50.0], [60.0, 96.0]];
+        assert!(judged(&disturbed) >= RATE_MIN);
+        assert!(judged(&[[100.0, 89.0]]) < RATE_MIN);
+    }
 }
