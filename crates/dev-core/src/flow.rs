@@ -48,33 +48,25 @@ impl<T> Default for FlowTable<T> {
 impl<T: Copy> FlowTable<T> {
     /// Adds a flow. `Err`: it is there already, with this value, or, of a port at any address, at one of them, or the other way round.
     pub fn insert(&mut self, flow: &Flow, value: T) -> Result<(), T> {
-        if flow.peer.is_none() {
-            let port = number(flow.protocol, flow.local.port());
-            let is_wildcard = flow.local.ip().is_unspecified();
-            return match Keys::of(flow.protocol, flow.local, None) {
-                Keys::V4(local, _) => self.v4.insert_port(local, port, is_wildcard, value),
-                Keys::V6(local, _) => self.v6.insert_port(local, port, is_wildcard, value),
-            };
-        }
+        let port = number(flow.protocol, flow.local.port());
+        let is_wildcard = flow.local.ip().is_unspecified();
         match Keys::of(flow.protocol, flow.local, flow.peer) {
-            Keys::V4(local, peer) => self.v4.insert(local, peer.unwrap_or(local), value),
-            Keys::V6(local, peer) => self.v6.insert(local, peer.unwrap_or(local), value),
+            Keys::V4(local, Some(peer)) => self.v4.insert(local, peer, value),
+            Keys::V6(local, Some(peer)) => self.v6.insert(local, peer, value),
+            Keys::V4(local, None) => self.v4.insert_port(local, port, is_wildcard, value),
+            Keys::V6(local, None) => self.v6.insert_port(local, port, is_wildcard, value),
         }
     }
 
     /// Removes a flow and returns its value.
     pub fn remove(&mut self, flow: &Flow) -> Option<T> {
-        if flow.peer.is_none() {
-            let port = number(flow.protocol, flow.local.port());
-            let is_wildcard = flow.local.ip().is_unspecified();
-            return match Keys::of(flow.protocol, flow.local, None) {
-                Keys::V4(local, _) => self.v4.remove_port(local, port, is_wildcard),
-                Keys::V6(local, _) => self.v6.remove_port(local, port, is_wildcard),
-            };
-        }
+        let port = number(flow.protocol, flow.local.port());
+        let is_wildcard = flow.local.ip().is_unspecified();
         match Keys::of(flow.protocol, flow.local, flow.peer) {
-            Keys::V4(local, peer) => self.v4.remove(local, peer.unwrap_or(local)),
-            Keys::V6(local, peer) => self.v6.remove(local, peer.unwrap_or(local)),
+            Keys::V4(local, Some(peer)) => self.v4.remove(local, peer),
+            Keys::V6(local, Some(peer)) => self.v6.remove(local, peer),
+            Keys::V4(local, None) => self.v4.remove_port(local, port, is_wildcard),
+            Keys::V6(local, None) => self.v6.remove_port(local, port, is_wildcard),
         }
     }
 

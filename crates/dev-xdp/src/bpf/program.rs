@@ -11,7 +11,7 @@ use super::hidden::Hidden;
 use super::insn::Condition::{AnyBitOf, Equal, Greater, Less, NotEqual};
 use super::insn::Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
 use super::insn::Width::{U8, U16, U32, U64};
-use super::insn::{Helper, Instruction};
+use super::insn::{Helper, Instruction, Register};
 use super::maps::{
     EXEMPT, FLOW_KEY_BYTES, PORT_KEY_BYTES, V6_FLOW_KEY_BYTES, V6_PORT_KEY_BYTES, WITH_EXEMPTIONS,
 };
@@ -292,16 +292,7 @@ fn assemble(
     a.place(not_for_all);
     a.mov(R8, 0);
     a.place(flows);
-    a.load(R1, U32, R7, frame::SOURCE_ADDRESS);
-    a.store(U32, R10, FLOW_KEY, R1);
-    a.load(R1, U32, R7, frame::DESTINATION_ADDRESS);
-    a.store(U32, R10, FLOW_KEY + 4, R1);
-    a.load(R1, U16, R7, frame::SOURCE_PORT);
-    a.store(U16, R10, FLOW_KEY + 8, R1);
-    a.load(R1, U16, R7, frame::DESTINATION_PORT);
-    a.store(U16, R10, FLOW_KEY + 10, R1);
-    a.store(U32, R10, FLOW_KEY + 12, 0);
-    a.store(U8, R10, FLOW_KEY + 12, R9);
+    put_flow_key(&mut a, R7);
     look_up(&mut a, maps.v4().flows_fd(), FLOW_KEY);
     decide(&mut a, frame::SOURCE_PORT, matched, pass);
     a.jump_if(R0, Equal, 0, pass);
@@ -488,6 +479,21 @@ const STAMP_MARK: i32 = 0x7651_4d41;
 pub fn stamp_in(front: [u8; STAMP_BYTES]) -> Option<u64> {
     let (time, mark) = front.split_first_chunk::<8>()?;
     (*mark == i64::from(STAMP_MARK).to_ne_bytes()).then(|| u64::from_ne_bytes(*time))
+}
+
+/// Puts the key of an IPv4 packet's flow together. `ports`: as far behind the frame's first byte as the header's options are long; R9 is
+/// the protocol. R1 is the destination port afterwards.
+fn put_flow_key(a: &mut Assembler, ports: Register) {
+    a.load(R1, U32, R7, frame::SOURCE_ADDRESS);
+    a.store(U32, R10, FLOW_KEY, R1);
+    a.load(R1, U32, R7, frame::DESTINATION_ADDRESS);
+    a.store(U32, R10, FLOW_KEY + 4, R1);
+    a.load(R1, U16, ports, frame::SOURCE_PORT);
+    a.store(U16, R10, FLOW_KEY + 8, R1);
+    a.load(R1, U16, ports, frame::DESTINATION_PORT);
+    a.store(U16, R10, FLOW_KEY + 10, R1);
+    a.store(U32, R10, FLOW_KEY + 12, 0);
+    a.store(U8, R10, FLOW_KEY + 12, R9);
 }
 
 /// R0 = the address of what the map has under the key at this place of the stack frame, or 0.

@@ -171,7 +171,7 @@ impl<S: Stack> Host<S> {
             *self.known_users() = None;
         } else if let Some(known) = self.known_users().as_mut() {
             // What is kept may have it. Of thousands that are closed at once each would cost a look at all.
-            known.is_gone(port, closing_inode);
+            known.note_gone(port, closing_inode);
         }
     }
 
@@ -192,7 +192,7 @@ impl<S: Stack> Host<S> {
     /// A socket of ours has come to a port.
     pub(crate) fn port_is_ours(&self, port: u16, inode: u64) {
         if let Some(known) = self.known_users().as_mut() {
-            known.is_ours(port, inode);
+            known.note_ours(port, inode);
         }
     }
 

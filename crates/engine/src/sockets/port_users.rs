@@ -63,13 +63,13 @@ impl KnownUsers {
     }
 
     /// A socket of ours is closed.
-    pub(crate) fn is_gone(&mut self, port: u16, inode: u64) {
+    pub(crate) fn note_gone(&mut self, port: u16, inode: u64) {
         self.gone.insert(inode);
-        self.is_ours(port, inode);
+        self.note_ours(port, inode);
     }
 
     /// A socket of ours has come to a port: it is nobody else's.
-    pub(crate) fn is_ours(&mut self, port: u16, inode: u64) {
+    pub(crate) fn note_ours(&mut self, port: u16, inode: u64) {
         if let Some(others) = self.others.get_mut(&port)
             && others.iter().any(|user| user.inode == inode)
         {
@@ -195,14 +195,14 @@ mod tests {
         let mut known = KnownUsers::new(1, users);
         let inodes = |others: Arc<[PortUser]>| others.iter().map(|it| it.inode).collect::<Vec<_>>();
         assert_eq!(inodes(known.others(5, || HashSet::from([1, 2]))), [3, 4]);
-        known.is_ours(5, 3);
-        known.is_ours(6, 4);
-        known.is_gone(6, 4);
+        known.note_ours(5, 3);
+        known.note_ours(6, 4);
+        known.note_gone(6, 4);
         assert_eq!(inodes(known.others(5, || unreachable!())), [4]);
-        known.is_gone(5, 4);
+        known.note_gone(5, 4);
         assert_eq!(inodes(known.others(5, HashSet::new)), [0; 0]);
         let mut known = KnownUsers::new(1, known.users);
-        known.is_gone(5, 4);
+        known.note_gone(5, 4);
         assert_eq!(inodes(known.others(5, HashSet::new)), [1, 2, 3]);
     }
 

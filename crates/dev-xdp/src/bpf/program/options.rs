@@ -5,7 +5,7 @@ use super::{
     ACK_OR_RST, AnyBitOf, Assembler, Capacity, ETHERNET_HEADER_BYTES, Equal, FLOW_KEY,
     FRAGMENT_MASK, Greater, IP_HEADER_BYTES, KEY_SHIFTS, Label, NotEqual, PORT_KEY, PROTOCOL_TCP,
     R0, R1, R2, R3, R6, R7, R8, R9, R10, SYN, TCP_FLAGS, TCP_HEADER_BYTES, U8, U16, U32, U64,
-    check_source, context, frame, in_memory, look_up,
+    check_source, context, frame, in_memory, look_up, put_flow_key,
 };
 
 /// Jumps to `matched` with a segment of a connection of ours, and to `pass` with all else: datagrams, and segments that open a
@@ -60,16 +60,8 @@ pub(super) fn steer<const ADDRESS: usize>(
     a.place(does_not_open);
 
     // Both keys, as the rest of the program has them: a call keeps no R3.
-    a.load(R1, U32, R7, frame::SOURCE_ADDRESS);
-    a.store(U32, R10, FLOW_KEY, R1);
+    put_flow_key(a, R3);
     a.load(R8, U32, R7, frame::DESTINATION_ADDRESS);
-    a.store(U32, R10, FLOW_KEY + 4, R8);
-    a.load(R1, U16, R3, frame::SOURCE_PORT);
-    a.store(U16, R10, FLOW_KEY + 8, R1);
-    a.load(R1, U16, R3, frame::DESTINATION_PORT);
-    a.store(U16, R10, FLOW_KEY + 10, R1);
-    a.store(U32, R10, FLOW_KEY + 12, 0);
-    a.store(U8, R10, FLOW_KEY + 12, R9);
     a.shift_left(R8, KEY_SHIFTS.address);
     a.shift_left(R1, KEY_SHIFTS.port);
     a.or(R8, R1);

@@ -48,7 +48,7 @@ impl IdleTime {
     }
 
     /// It is left: the next time later.
-    fn is_left(&mut self) {
+    fn leave(&mut self) {
         self.looks = 0;
         self.enough = (self.enough * 2).min(LOOKS_MAX);
     }
@@ -81,9 +81,9 @@ impl<S: Stack> Links<S> {
         let left = self.leave(is_idle);
         for interface in &left {
             let index = interface.spec().index;
-            self.states.is_closed(index);
+            self.states.note_closed(index);
             if let Some(time) = times.0.get_mut(&index) {
-                time.is_left();
+                time.leave();
             }
         }
         !left.is_empty()
@@ -96,7 +96,7 @@ impl<S: Stack> Links<S> {
         for interface in &left {
             let spec = interface.spec();
             let held = NotOpen::held(&spec.name, None);
-            self.states.is_left(spec.index, held);
+            self.states.note_left(spec.index, held);
         }
         if !left.is_empty() {
             self.wait_for_holder();
@@ -129,7 +129,7 @@ mod tests {
 
     fn looks_until_left(time: &mut IdleTime, sent: u64) -> u32 {
         let looks = (1..).find(|_| time.look(false, sent)).unwrap();
-        time.is_left();
+        time.leave();
         looks
     }
 

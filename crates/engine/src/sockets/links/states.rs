@@ -133,12 +133,12 @@ impl<S: Stack> States<S> {
     }
 
     /// An interface was left to whoever opens it.
-    pub(super) fn is_left(&self, index: u32, held: NotOpen) {
+    pub(super) fn note_left(&self, index: u32, held: NotOpen) {
         self.states().insert(index, State::Failed(held));
     }
 
     /// The same, and this process opens it again when it has a use for it.
-    pub(super) fn is_closed(&self, index: u32) {
+    pub(super) fn note_closed(&self, index: u32) {
         self.states().remove(&index);
     }
 
